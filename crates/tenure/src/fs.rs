@@ -1,0 +1,233 @@
+//! The seam: every file operation of locks, documents and journals goes through [`Fs`].
+//!
+//! The same production code runs on the real disk ([`disk`]) and on a simulated file system that
+//! crashes after any operation and keeps any legal subset of what was not synced. Nothing above this
+//! file calls `std::fs` for data, sidecars or locks.
+//!
+//! # Contract
+//!
+//! 1. Paths are absolute and already resolved; [`Fs::open`] refuses a symlink in any component.
+//! 2. What was written is visible to every later read at once, and durable only after
+//!    [`Handle::sync`]. A name is durable only after [`Fs::sync_dir`] of its directory; that it exists
+//!    proves nothing.
+//! 3. [`Fs::rename`] and [`Fs::exchange`] are atomic, also between two directories of one file
+//!    system, and also across a crash: both names change or none does.
+//! 4. A lock belongs to the handle (the open file description): dropping the last copy releases it.
+
+use std::ffi::OsString;
+use std::fmt::Debug;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// How a file is opened.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Access {
+    /// Read only; the file must exist.
+    Read,
+    /// Read and write; the file must exist.
+    ReadWrite,
+    /// Read and write; created with this mode if it is missing.
+    Create(u32),
+    /// Read and write; must not exist yet, created with this mode.
+    CreateNew(u32),
+    /// Read, and write at the end only (`O_APPEND`); the file must exist.
+    Append,
+}
+
+/// Shared or exclusive.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Mode {
+    /// Many may hold it together.
+    Shared,
+    /// One alone holds it.
+    Exclusive,
+}
+
+/// What kind of thing a name stands for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// A regular file.
+    File,
+    /// A directory.
+    Directory,
+    /// A symbolic link.
+    Symlink,
+    /// A FIFO, device or socket.
+    Other,
+}
+
+/// Which file system object it is: the same identity is the same object.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct FileId {
+    /// The device.
+    pub dev: u64,
+    /// The inode on it.
+    pub ino: u64,
+}
+
+/// What the file system says about an object.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Stat {
+    /// Identity.
+    pub id: FileId,
+    /// How many names it has; 0 after the last was removed.
+    pub links: u64,
+    /// Length in bytes.
+    pub size: u64,
+    /// Permission bits.
+    pub mode: u32,
+    /// Owner.
+    pub uid: u32,
+    /// Group.
+    pub gid: u32,
+    /// Last change of the content, nanoseconds of the wall clock.
+    pub modified_ns: i128,
+    /// What it is.
+    pub kind: Kind,
+    /// The name is a mount point of its own (a single-file bind mount).
+    pub mount_root: bool,
+}
+
+/// The file system as tenure sees it.
+pub trait Fs: Send + Sync + Debug {
+    /// Opens a file, close-on-exec, never through a symlink in any component of `path`. Never blocks
+    /// on a FIFO.
+    fn open(&self, path: &Path, access: Access) -> io::Result<Arc<dyn Handle>>;
+
+    /// Describes `path` itself; a symlink is not followed.
+    fn stat(&self, path: &Path) -> io::Result<Stat>;
+
+    /// The absolute path with every symlink resolved; the object must exist.
+    fn resolve(&self, path: &Path) -> io::Result<PathBuf>;
+
+    /// Moves `from` over `to`, replacing it.
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()>;
+
+    /// Moves `from` to `to`, which must not exist (`AlreadyExists`).
+    fn rename_new(&self, from: &Path, to: &Path) -> io::Result<()>;
+
+    /// Swaps two existing names in one step. `Unsupported` where the platform or file system cannot.
+    fn exchange(&self, one: &Path, other: &Path) -> io::Result<()>;
+
+    /// Gives `existing` a second name.
+    fn link(&self, existing: &Path, new: &Path) -> io::Result<()>;
+
+    /// Removes a file's name.
+    fn remove(&self, path: &Path) -> io::Result<()>;
+
+    /// Creates one directory with this mode (whatever the umask); `AlreadyExists` if it is there.
+    fn create_dir(&self, path: &Path, mode: u32) -> io::Result<()>;
+
+    /// Makes the names in a directory durable.
+    fn sync_dir(&self, path: &Path) -> io::Result<()>;
+
+    /// The names in a directory, in no order.
+    fn list(&self, path: &Path) -> io::Result<Vec<OsString>>;
+
+    /// Whether locks on this directory's file system can be trusted (G12); the reason if not.
+    fn trust(&self, dir: &Path) -> io::Result<Trust>;
+
+    /// This boot of the machine: a different value means that everything unsynced may be gone.
+    fn boot_id(&self) -> [u8; 16];
+}
+
+/// The verdict of [`Fs::trust`].
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Trust {
+    /// Known to lock and to sync.
+    Yes,
+    /// Not known; a self-test of the lock decides.
+    Probe,
+    /// Known not to exclude other machines or at all; the name of the file system.
+    No(String),
+}
+
+/// An open file.
+pub trait Handle: Send + Sync + Debug {
+    /// Reads at an offset; 0 only at the end of the file. Retries interruptions.
+    fn read_at(&self, buf: &mut [u8], offset: u64) -> io::Result<usize>;
+
+    /// Writes at an offset, possibly less than asked for.
+    fn write_at(&self, buf: &[u8], offset: u64) -> io::Result<usize>;
+
+    /// Writes at the end ([`Access::Append`] only), possibly less than asked for.
+    fn append(&self, buf: &[u8]) -> io::Result<usize>;
+
+    /// Cuts or extends the file.
+    fn set_len(&self, len: u64) -> io::Result<()>;
+
+    /// Makes content and length durable (`fdatasync`, `F_FULLFSYNC`).
+    fn sync(&self) -> io::Result<()>;
+
+    /// Describes the open object.
+    fn stat(&self) -> io::Result<Stat>;
+
+    /// Takes the lock if it is free; `false` if somebody has it.
+    fn try_lock(&self, mode: Mode) -> io::Result<bool>;
+
+    /// Takes the lock, blocked in the kernel until it is free. Retries interruptions.
+    fn lock(&self, mode: Mode) -> io::Result<()>;
+
+    /// Gives the lock back, for every copy of this handle.
+    fn unlock(&self) -> io::Result<()>;
+
+    /// Sets the permission bits.
+    fn set_mode(&self, mode: u32) -> io::Result<()>;
+
+    /// Takes over owner, group, mode, ACL and extended attributes of `model`, each where permitted.
+    fn copy_attributes(&self, model: &dyn Handle) -> io::Result<()>;
+
+    /// The descriptor for a child process to inherit.
+    fn raw(&self) -> Option<RawHandle>;
+}
+
+/// What a child process inherits.
+pub type RawHandle = crate::sys::RawHandle;
+
+/// The real disk.
+pub fn disk() -> Arc<dyn Fs> {
+    crate::sys::disk()
+}
+
+impl dyn Handle + '_ {
+    /// Fills `buf` from `offset`, or fails with `UnexpectedEof`.
+    pub fn read_exact_at(&self, buf: &mut [u8], offset: u64) -> io::Result<()> {
+        let read = self.read_full_at(buf, offset)?;
+        if read == buf.len() { Ok(()) } else { Err(io::ErrorKind::UnexpectedEof.into()) }
+    }
+
+    /// Reads until `buf` is full or the file ends; returns how much.
+    pub fn read_full_at(&self, buf: &mut [u8], offset: u64) -> io::Result<usize> {
+        let mut done = 0;
+        while done < buf.len() {
+            match self.read_at(&mut buf[done..], offset + done as u64)? {
+                0 => break,
+                read => done += read,
+            }
+        }
+        Ok(done)
+    }
+
+    /// Reads `[start, end)`, or less if the file ends before.
+    pub fn read_range(&self, start: u64, end: u64) -> io::Result<Vec<u8>> {
+        let len = usize::try_from(end.saturating_sub(start)).map_err(io::Error::other)?;
+        let mut buf = vec![0; len];
+        let read = self.read_full_at(&mut buf, start)?;
+        buf.truncate(read);
+        Ok(buf)
+    }
+
+    /// Writes all of `buf` at `offset`; a short count is continued, so that a full disk is an error
+    /// and never a silent half.
+    pub fn write_all_at(&self, buf: &[u8], offset: u64) -> io::Result<()> {
+        let mut done = 0;
+        while done < buf.len() {
+            match self.write_at(&buf[done..], offset + done as u64)? {
+                0 => return Err(io::ErrorKind::WriteZero.into()),
+                written => done += written,
+            }
+        }
+        Ok(())
+    }
+}

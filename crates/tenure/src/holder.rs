@@ -1,0 +1,192 @@
+//! Who holds something: for people, never for a decision.
+
+use std::fmt;
+use std::sync::OnceLock;
+
+use serde_json::{Map, Value, json};
+
+use crate::sys;
+
+/// The command line is cut to this length in a record.
+const COMMAND_BYTES_MAX: usize = 160;
+/// Labels and owner names are cut to this length in a record.
+const LABEL_BYTES_MAX: usize = 160;
+
+/// Who holds (or last held) a target, as they wrote it down themselves.
+///
+/// Nothing here decides anything: a pid can be reused, a host renamed, a clock moved. Ownership is
+/// decided by the kernel (locks) and by fences (leases).
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Holder {
+    /// Process id, in its own PID namespace.
+    pub pid: u32,
+    /// When that process started, in kernel ticks; 0 if unknown.
+    pub start: u64,
+    /// The PID namespace; 0 if unknown.
+    pub pid_namespace: u64,
+    /// Host name.
+    pub host: String,
+    /// Command line, shortened.
+    pub command: String,
+    /// What the hold is for.
+    pub label: String,
+    /// Who it belongs to.
+    pub owner: String,
+    /// The hold's fence; 0 for a shared hold.
+    pub fence: u64,
+    /// Since when, microseconds of the wall clock.
+    pub since_us: u64,
+    /// What kind of hold it is.
+    pub hold: HoldKind,
+}
+
+/// What kind of hold a [`Holder`] has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum HoldKind {
+    /// Nobody's, or not known.
+    #[default]
+    Unknown,
+    /// An exclusive lock, or a write in progress.
+    Lock,
+    /// Readers.
+    Shared,
+    /// A lease, until its expiry.
+    Lease,
+}
+
+impl HoldKind {
+    /// The name in JSON output.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Unknown => "unknown",
+            Self::Lock => "lock",
+            Self::Shared => "shared",
+            Self::Lease => "lease",
+        }
+    }
+}
+
+impl Holder {
+    /// This process, with a label and an owner.
+    pub fn this_process(label: &str, owner: &str) -> Self {
+        static ME: OnceLock<(u32, Holder)> = OnceLock::new();
+        let pid = std::process::id();
+        let make = || {
+            let command = std::env::args_os()
+                .map(|arg| arg.to_string_lossy().into_owned())
+                .collect::<Vec<_>>()
+                .join(" ");
+            Self {
+                pid,
+                start: sys::process_start(pid).unwrap_or(0),
+                pid_namespace: sys::pid_namespace(),
+                host: sys::host_name(),
+                command: shorten(&command, COMMAND_BYTES_MAX),
+                ..Self::default()
+            }
+        };
+        let (cached_pid, cached) = ME.get_or_init(|| (pid, make()));
+        let mut me = if *cached_pid == pid { cached.clone() } else { make() };
+        me.label = shorten(label, LABEL_BYTES_MAX);
+        me.owner = shorten(owner, LABEL_BYTES_MAX);
+        me
+    }
+
+    /// Whether the process that wrote this seems to run still; `None` if it cannot be told from here
+    /// (another host or PID namespace). For display only.
+    pub fn seems_alive(&self) -> Option<bool> {
+        if self.pid == 0 || self.host != sys::host_name() || self.pid_namespace != sys::pid_namespace()
+        {
+            return None;
+        }
+        Some(sys::process_start(self.pid).is_some_and(|start| start == self.start))
+    }
+
+    /// The fields for JSON output.
+    pub fn to_json(&self) -> Value {
+        json!({
+            "pid": self.pid, "host": self.host, "command": self.command, "label": self.label,
+            "owner": self.owner, "fence": self.fence, "since_us": self.since_us,
+            "kind": self.hold.name(), "pid_namespace": self.pid_namespace, "start": self.start,
+        })
+    }
+
+    /// What goes into a record: short names, since a record has a fixed size.
+    pub(crate) fn to_record(&self) -> String {
+        json!({
+            "p": self.pid, "s": self.start, "n": self.pid_namespace, "h": self.host,
+            "c": self.command, "l": self.label, "o": self.owner,
+        })
+        .to_string()
+    }
+
+    /// Reads what [`Self::to_record`] wrote; anything else is an unknown holder.
+    pub(crate) fn from_record(text: &[u8]) -> Self {
+        let Ok(Value::Object(map)) = serde_json::from_slice::<Value>(text) else {
+            return Self::default();
+        };
+        let number = |key: &str| map.get(key).and_then(Value::as_u64).unwrap_or(0);
+        Self {
+            pid: number("p").try_into().unwrap_or(0),
+            start: number("s"),
+            pid_namespace: number("n"),
+            host: string(&map, "h"),
+            command: string(&map, "c"),
+            label: string(&map, "l"),
+            owner: string(&map, "o"),
+            ..Self::default()
+        }
+    }
+}
+
+fn string(map: &Map<String, Value>, key: &str) -> String {
+    map.get(key).and_then(Value::as_str).unwrap_or_default().to_owned()
+}
+
+/// Cuts to `max` bytes of the record, at a character, and drops control characters: the text ends up
+/// on terminals of other people.
+fn shorten(text: &str, max: usize) -> String {
+    let mut short = String::new();
+    for letter in text.chars() {
+        let letter = if letter.is_control() { ' ' } else { letter };
+        // A quote or backslash takes two bytes in the record.
+        let cost = |c: char| c.len_utf8() + usize::from(matches!(c, '"' | '\\'));
+        if short.chars().map(cost).sum::<usize>() + cost(letter) > max {
+            break;
+        }
+        short.push(letter);
+    }
+    short
+}
+
+impl fmt::Display for Holder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.hold {
+            HoldKind::Unknown if self.pid == 0 => {
+                return write!(f, "held by an unknown process (it left no record)");
+            }
+            HoldKind::Lease => write!(f, "leased to `{}`", self.owner)?,
+            _ => write!(f, "held")?,
+        }
+        write!(f, " by pid {} on {}", self.pid, self.host)?;
+        if self.pid_namespace != sys::pid_namespace() {
+            write!(f, " (another PID namespace)")?;
+        }
+        if !self.command.is_empty() {
+            write!(f, " ({})", self.command)?;
+        }
+        if !self.label.is_empty() {
+            write!(f, " for `{}`", self.label)?;
+        }
+        if self.since_us > 0 {
+            let age_us = sys::wall_time_us().saturating_sub(self.since_us);
+            #[expect(clippy::cast_precision_loss, reason = "for people, one decimal")]
+            let seconds = age_us as f64 / 1e6;
+            write!(f, " since {seconds:.1} s")?;
+        }
+        if self.fence > 0 {
+            write!(f, ", fence {}", self.fence)?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,55 @@
+//! Owner, group, mode, ACL and extended attributes of a file that replaces another one (G13).
+
+use std::io;
+use std::os::fd::{BorrowedFd, OwnedFd};
+
+use rustix::fs::{self as rfs, Mode as Bits, XattrFlags};
+use rustix::io::Errno;
+
+use crate::fs::Handle;
+
+/// The longest list of names, and the longest value, that Linux allows.
+const XATTR_BYTES_MAX: usize = 64 * 1024;
+
+/// Takes over what `model` has. Owner and attributes are taken where permitted; the mode must be, and
+/// never gets wider: where the group cannot be kept, its bits go.
+pub(super) fn copy(fd: &OwnedFd, model: &dyn Handle) -> io::Result<()> {
+    let (wanted, have) = (model.stat()?, stat(fd)?);
+    let mut mode = wanted.mode & 0o777;
+    if (wanted.uid, wanted.gid) != (have.0, have.1) {
+        let (uid, gid) = (rfs::Uid::from_raw(wanted.uid), rfs::Gid::from_raw(wanted.gid));
+        let both = rfs::fchown(fd, Some(uid), Some(gid));
+        if both.is_err() && rfs::fchown(fd, None, Some(gid)).is_err() && wanted.gid != have.1 {
+            mode &= !0o070;
+        }
+    }
+    if let Some(raw) = model.raw() {
+        copy_xattrs(fd, raw);
+    }
+    Ok(rfs::fchmod(fd, Bits::from_raw_mode(mode as _))?)
+}
+
+fn stat(fd: &OwnedFd) -> io::Result<(u32, u32)> {
+    let found = rfs::fstat(fd)?;
+    Ok((found.st_uid, found.st_gid))
+}
+
+/// ACLs are extended attributes too. Each that may be read and set is kept; the rest (security labels
+/// set by the system, trusted ones without the capability) stays as the system made it.
+fn copy_xattrs(fd: &OwnedFd, model: std::os::fd::RawFd) {
+    #[expect(unsafe_code, reason = "the model handle outlives this call")]
+    // SAFETY: `raw()` was taken from a live handle that the caller borrows for the whole call.
+    let model = unsafe { BorrowedFd::borrow_raw(model) };
+    let mut sizes = [0u8; 0];
+    if let Ok(0) | Err(Errno::NOTSUP) = rfs::flistxattr(model, &mut sizes[..]) {
+        return;
+    }
+    let mut names = vec![0u8; XATTR_BYTES_MAX];
+    let Ok(len) = rfs::flistxattr(model, &mut names[..]) else { return };
+    for name in names[..len].split(|byte| *byte == 0).filter(|name| !name.is_empty()) {
+        let mut value = vec![0u8; XATTR_BYTES_MAX];
+        if let Ok(len) = rfs::fgetxattr(model, name, &mut value[..]) {
+            let _ = rfs::fsetxattr(fd, name, &value[..len], XattrFlags::empty());
+        }
+    }
+}

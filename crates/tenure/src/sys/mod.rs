@@ -1,0 +1,28 @@
+//! The only code that talks to the operating system in a platform-specific way.
+//!
+//! Every platform file defines the same names: [`disk`] (the real [`crate::fs::Fs`]), clocks, the
+//! identity of this process, and a watcher for changes. Types, retries and policy live above.
+
+#[cfg_attr(unix, path = "unix.rs")]
+#[cfg_attr(windows, path = "windows.rs")]
+mod platform;
+
+#[cfg(unix)]
+mod attributes;
+#[cfg(any(target_os = "linux", target_os = "android"))]
+mod inotify;
+#[cfg(not(any(target_os = "linux", target_os = "android")))]
+mod polling;
+#[cfg(unix)]
+mod trust;
+
+#[cfg(not(any(unix, windows)))]
+compile_error!("tenure needs a Unix-like system or Windows");
+
+#[cfg(any(target_os = "linux", target_os = "android"))]
+pub(crate) use self::inotify::Watcher;
+pub(crate) use self::platform::{
+    RawHandle, boot_id, boot_time_us, disk, host_name, pid_namespace, process_start, wall_time_us,
+};
+#[cfg(not(any(target_os = "linux", target_os = "android")))]
+pub(crate) use self::polling::Watcher;

@@ -1,0 +1,63 @@
+//! Which file systems can be trusted to lock, by the magic number of `statfs`.
+
+use std::io;
+use std::path::Path;
+
+use crate::fs::Trust;
+
+/// Local file systems whose flock and fsync were run by our tests, or share their code.
+#[cfg(any(target_os = "linux", target_os = "android"))]
+const LOCAL: &[u64] = &[
+    0xEF53,      // ext2, ext3, ext4
+    0x5846_5342, // xfs
+    0x9123_683E, // btrfs
+    0x0102_1994, // tmpfs
+    0x794C_7630, // overlayfs
+    0xF2F5_2010, // f2fs
+    0x2FC1_2FC1, // zfs
+    0x8584_58F6, // ramfs
+];
+
+/// File systems that other machines write to, where flock may exclude nobody.
+#[cfg(any(target_os = "linux", target_os = "android"))]
+const REMOTE: &[(u64, &str)] = &[
+    (0x6969, "nfs"),
+    (0x517B, "smb"),
+    (0xFE53_4D42, "smb2"),
+    (0xFF53_4D42, "cifs"),
+    (0x0102_1997, "9p"),
+    (0x0BD0_0BD0, "lustre"),
+    (0x4750_4653, "gpfs"),
+    (0x00C3_6400, "ceph"),
+    (0x5346_414F, "afs"),
+    (0x786F_4256, "vboxsf"),
+    (0x7375_7245, "coda"),
+];
+
+#[cfg(any(target_os = "linux", target_os = "android"))]
+pub(super) fn of(dir: &Path) -> io::Result<Trust> {
+    #[expect(clippy::cast_sign_loss, clippy::cast_lossless, reason = "a magic number is 32 bits")]
+    let magic = rustix::fs::statfs(dir)?.f_type as u64 & 0xFFFF_FFFF;
+    if LOCAL.contains(&magic) {
+        return Ok(Trust::Yes);
+    }
+    let remote = REMOTE.iter().find(|(number, _)| *number == magic);
+    Ok(remote.map_or(Trust::Probe, |(_, name)| Trust::No((*name).to_owned())))
+}
+
+#[cfg(not(any(target_os = "linux", target_os = "android")))]
+pub(super) fn of(dir: &Path) -> io::Result<Trust> {
+    // macOS names the file system instead of numbering it.
+    let found = rustix::fs::statfs(dir)?;
+    let name: String = found
+        .f_fstypename
+        .iter()
+        .take_while(|byte| **byte != 0)
+        .map(|byte| char::from(byte.cast_unsigned()))
+        .collect();
+    Ok(match name.as_str() {
+        "apfs" | "hfs" => Trust::Yes,
+        "nfs" | "smbfs" | "afpfs" | "webdav" => Trust::No(name),
+        _ => Trust::Probe,
+    })
+}

@@ -1,0 +1,361 @@
+//! Linux and macOS: flock, openat2, renameat2 / renamex, fdatasync / F_FULLFSYNC.
+
+use std::ffi::OsString;
+use std::io;
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, OnceLock};
+
+use rustix::fs::{self as rfs, AtFlags, FlockOperation, Mode as Bits, OFlags};
+use rustix::io::Errno;
+
+use crate::fs::{Access, FileId, Fs, Handle, Kind, Mode, Stat, Trust};
+
+pub(crate) type RawHandle = std::os::fd::RawFd;
+
+/// The real disk of a Unix system.
+#[derive(Debug)]
+struct Disk;
+
+/// The one [`Disk`]; it has no state.
+pub(crate) fn disk() -> Arc<dyn Fs> {
+    static DISK: OnceLock<Arc<Disk>> = OnceLock::new();
+    DISK.get_or_init(|| Arc::new(Disk)).clone()
+}
+
+/// An open file description; the lock on it lives as long as its last descriptor.
+#[derive(Debug)]
+pub(super) struct Descriptor {
+    fd: OwnedFd,
+}
+
+impl Fs for Disk {
+    fn open(&self, path: &Path, access: Access) -> io::Result<Arc<dyn Handle>> {
+        // O_NONBLOCK: a FIFO in place of a file must not hang us; it has no effect on regular files.
+        let common = OFlags::CLOEXEC | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY;
+        let (flags, mode) = match access {
+            Access::Read => (OFlags::RDONLY, 0),
+            Access::ReadWrite => (OFlags::RDWR, 0),
+            Access::Append => (OFlags::RDWR | OFlags::APPEND, 0),
+            Access::Create(mode) => (OFlags::RDWR | OFlags::CREATE, mode),
+            Access::CreateNew(mode) => (OFlags::RDWR | OFlags::CREATE | OFlags::EXCL, mode),
+        };
+        if let Access::Create(_) = access {
+            // In sticky directories `protected_regular` refuses O_CREAT on another user's file, so an
+            // existing one is opened without it.
+            match open_no_symlinks(path, common | OFlags::RDWR, Bits::empty()) {
+                Err(Errno::NOENT) => {}
+                opened => return opened.map(describe).map_err(io::Error::from),
+            }
+        }
+        let fd = open_no_symlinks(path, common | flags, Bits::from_raw_mode(mode as _))?;
+        Ok(describe(fd))
+    }
+
+    fn stat(&self, path: &Path) -> io::Result<Stat> {
+        stat_path(path)
+    }
+
+    fn resolve(&self, path: &Path) -> io::Result<PathBuf> {
+        std::fs::canonicalize(path)
+    }
+
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+        Ok(rfs::rename(from, to)?)
+    }
+
+    fn rename_new(&self, from: &Path, to: &Path) -> io::Result<()> {
+        let flags = rfs::RenameFlags::NOREPLACE;
+        match rfs::renameat_with(rfs::CWD, from, rfs::CWD, to, flags) {
+            Err(Errno::INVAL | Errno::NOSYS | Errno::NOTSUP) => {
+                // Without NOREPLACE a hard link gives the same "must not exist" in one step.
+                rfs::link(from, to)?;
+                Ok(rfs::unlink(from)?)
+            }
+            other => Ok(other?),
+        }
+    }
+
+    fn exchange(&self, one: &Path, other: &Path) -> io::Result<()> {
+        let flags = rfs::RenameFlags::EXCHANGE;
+        match rfs::renameat_with(rfs::CWD, one, rfs::CWD, other, flags) {
+            Err(Errno::INVAL | Errno::NOSYS | Errno::NOTSUP) => {
+                Err(io::ErrorKind::Unsupported.into())
+            }
+            done => Ok(done?),
+        }
+    }
+
+    fn link(&self, existing: &Path, new: &Path) -> io::Result<()> {
+        Ok(rfs::linkat(rfs::CWD, existing, rfs::CWD, new, AtFlags::empty())?)
+    }
+
+    fn remove(&self, path: &Path) -> io::Result<()> {
+        Ok(rfs::unlink(path)?)
+    }
+
+    fn create_dir(&self, path: &Path, mode: u32) -> io::Result<()> {
+        rfs::mkdir(path, Bits::from_raw_mode(mode as _))?;
+        // The umask may have taken bits away that a second user of the group needs.
+        Ok(rfs::chmod(path, Bits::from_raw_mode(mode as _))?)
+    }
+
+    fn sync_dir(&self, path: &Path) -> io::Result<()> {
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let fd = rfs::open(path, flags, Bits::empty())?;
+        match rfs::fsync(&fd) {
+            // Some FUSE file systems cannot sync a directory and keep names on their own.
+            Err(Errno::INVAL) => Ok(()),
+            done => Ok(done?),
+        }
+    }
+
+    fn list(&self, path: &Path) -> io::Result<Vec<OsString>> {
+        std::fs::read_dir(path)?.map(|entry| entry.map(|entry| entry.file_name())).collect()
+    }
+
+    fn trust(&self, dir: &Path) -> io::Result<Trust> {
+        super::trust::of(dir)
+    }
+
+    fn boot_id(&self) -> [u8; 16] {
+        boot_id()
+    }
+}
+
+impl Handle for Descriptor {
+    fn read_at(&self, buf: &mut [u8], offset: u64) -> io::Result<usize> {
+        Ok(rustix::io::retry_on_intr(|| rustix::io::pread(&self.fd, &mut *buf, offset))?)
+    }
+
+    fn write_at(&self, buf: &[u8], offset: u64) -> io::Result<usize> {
+        Ok(rustix::io::retry_on_intr(|| rustix::io::pwrite(&self.fd, buf, offset))?)
+    }
+
+    fn append(&self, buf: &[u8]) -> io::Result<usize> {
+        Ok(rustix::io::retry_on_intr(|| rustix::io::write(&self.fd, buf))?)
+    }
+
+    fn set_len(&self, len: u64) -> io::Result<()> {
+        Ok(rustix::io::retry_on_intr(|| rfs::ftruncate(&self.fd, len))?)
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        Ok(rustix::io::retry_on_intr(|| sync_data(&self.fd))?)
+    }
+
+    fn stat(&self) -> io::Result<Stat> {
+        Ok(stat_from(&rfs::fstat(&self.fd)?, false))
+    }
+
+    fn try_lock(&self, mode: Mode) -> io::Result<bool> {
+        let operation = match mode {
+            Mode::Shared => FlockOperation::NonBlockingLockShared,
+            Mode::Exclusive => FlockOperation::NonBlockingLockExclusive,
+        };
+        match rustix::io::retry_on_intr(|| rfs::flock(&self.fd, operation)) {
+            Ok(()) => Ok(true),
+            Err(Errno::WOULDBLOCK) => Ok(false),
+            Err(err) => Err(err.into()),
+        }
+    }
+
+    fn lock(&self, mode: Mode) -> io::Result<()> {
+        let operation = match mode {
+            Mode::Shared => FlockOperation::LockShared,
+            Mode::Exclusive => FlockOperation::LockExclusive,
+        };
+        // flock is not restarted after every signal; an interrupted wait is still a wait.
+        Ok(rustix::io::retry_on_intr(|| rfs::flock(&self.fd, operation))?)
+    }
+
+    fn unlock(&self) -> io::Result<()> {
+        Ok(rustix::io::retry_on_intr(|| rfs::flock(&self.fd, FlockOperation::Unlock))?)
+    }
+
+    fn set_mode(&self, mode: u32) -> io::Result<()> {
+        Ok(rfs::fchmod(&self.fd, Bits::from_raw_mode(mode as _))?)
+    }
+
+    fn copy_attributes(&self, model: &dyn Handle) -> io::Result<()> {
+        super::attributes::copy(&self.fd, model)
+    }
+
+    fn raw(&self) -> Option<RawHandle> {
+        Some(self.fd.as_raw_fd())
+    }
+}
+
+fn describe(fd: OwnedFd) -> Arc<dyn Handle> {
+    Arc::new(Descriptor { fd })
+}
+
+#[cfg(any(target_os = "linux", target_os = "android"))]
+fn open_no_symlinks(path: &Path, flags: OFlags, mode: Bits) -> rustix::io::Result<OwnedFd> {
+    use rustix::fs::ResolveFlags;
+    match rfs::openat2(rfs::CWD, path, flags, mode, ResolveFlags::NO_SYMLINKS) {
+        // Before Linux 5.6, and under seccomp filters that do not know the call.
+        Err(Errno::NOSYS | Errno::PERM) => open_checked(path, flags, mode),
+        opened => opened,
+    }
+}
+
+#[cfg(not(any(target_os = "linux", target_os = "android")))]
+fn open_no_symlinks(path: &Path, flags: OFlags, mode: Bits) -> rustix::io::Result<OwnedFd> {
+    open_checked(path, flags, mode)
+}
+
+/// `NOFOLLOW` guards the last component, a look at the directory the one before it; the rest of a
+/// resolved path can only be changed by somebody who could change the data as well.
+fn open_checked(path: &Path, flags: OFlags, mode: Bits) -> rustix::io::Result<OwnedFd> {
+    if let Some(dir) = path.parent().filter(|dir| !dir.as_os_str().is_empty()) {
+        let stat = rfs::lstat(dir)?;
+        if rfs::FileType::from_raw_mode(stat.st_mode as _) == rfs::FileType::Symlink {
+            return Err(Errno::LOOP);
+        }
+    }
+    rfs::open(path, flags, mode)
+}
+
+#[cfg(target_vendor = "apple")]
+fn sync_data(fd: &OwnedFd) -> rustix::io::Result<()> {
+    // fsync(2) on macOS does not flush the drive; F_FULLFSYNC does.
+    rfs::fcntl_fullfsync(fd)
+}
+
+#[cfg(not(target_vendor = "apple"))]
+fn sync_data(fd: &OwnedFd) -> rustix::io::Result<()> {
+    rfs::fdatasync(fd)
+}
+
+#[cfg(any(target_os = "linux", target_os = "android"))]
+fn stat_path(path: &Path) -> io::Result<Stat> {
+    use rustix::fs::{StatxAttributes, StatxFlags};
+    let at = AtFlags::SYMLINK_NOFOLLOW;
+    let found = match rfs::statx(rfs::CWD, path, at, StatxFlags::BASIC_STATS) {
+        Ok(found) => found,
+        Err(Errno::NOSYS | Errno::PERM) => return Ok(stat_from(&rfs::lstat(path)?, false)),
+        Err(err) => return Err(err.into()),
+    };
+    Ok(Stat {
+        id: FileId {
+            dev: rfs::makedev(found.stx_dev_major, found.stx_dev_minor),
+            ino: found.stx_ino,
+        },
+        links: found.stx_nlink.into(),
+        size: found.stx_size,
+        mode: u32::from(found.stx_mode) & 0o7777,
+        uid: found.stx_uid,
+        gid: found.stx_gid,
+        modified_ns: i128::from(found.stx_mtime.tv_sec) * 1_000_000_000
+            + i128::from(found.stx_mtime.tv_nsec),
+        kind: kind_of(found.stx_mode.into()),
+        mount_root: found.stx_attributes_mask.contains(StatxAttributes::MOUNT_ROOT)
+            && found.stx_attributes.contains(StatxAttributes::MOUNT_ROOT),
+    })
+}
+
+#[cfg(not(any(target_os = "linux", target_os = "android")))]
+fn stat_path(path: &Path) -> io::Result<Stat> {
+    Ok(stat_from(&rfs::lstat(path)?, false))
+}
+
+#[expect(clippy::unnecessary_cast, clippy::cast_lossless, reason = "field types differ by platform")]
+fn stat_from(found: &rfs::Stat, mount_root: bool) -> Stat {
+    Stat {
+        id: FileId { dev: found.st_dev as u64, ino: found.st_ino as u64 },
+        links: found.st_nlink as u64,
+        size: found.st_size.cast_unsigned() as u64,
+        mode: found.st_mode as u32 & 0o7777,
+        uid: found.st_uid,
+        gid: found.st_gid,
+        modified_ns: found.st_mtime as i128 * 1_000_000_000 + found.st_mtime_nsec as i128,
+        kind: kind_of(found.st_mode as u32),
+        mount_root,
+    }
+}
+
+fn kind_of(mode: u32) -> Kind {
+    match rfs::FileType::from_raw_mode(mode as _) {
+        rfs::FileType::RegularFile => Kind::File,
+        rfs::FileType::Directory => Kind::Directory,
+        rfs::FileType::Symlink => Kind::Symlink,
+        _ => Kind::Other,
+    }
+}
+
+/// Microseconds of the wall clock since 1970.
+pub(crate) fn wall_time_us() -> u64 {
+    let now = rustix::time::clock_gettime(rustix::time::ClockId::Realtime);
+    microseconds(now).unwrap_or(0)
+}
+
+/// Microseconds since boot, counting the time asleep, the same in every time namespace of the host.
+pub(crate) fn boot_time_us() -> u64 {
+    #[cfg(any(target_os = "linux", target_os = "android"))]
+    let clock = rustix::time::ClockId::Boottime;
+    #[cfg(target_vendor = "apple")]
+    let clock = rustix::time::ClockId::Monotonic; // Counts sleep on macOS (mach_continuous_time).
+    #[cfg(not(any(target_os = "linux", target_os = "android", target_vendor = "apple")))]
+    let clock = rustix::time::ClockId::Monotonic;
+    let now = microseconds(rustix::time::clock_gettime(clock)).unwrap_or(0);
+    now.saturating_add_signed(-time_namespace_offset_us())
+}
+
+fn microseconds(time: rustix::time::Timespec) -> Option<u64> {
+    let seconds = u64::try_from(time.tv_sec).ok()?;
+    let nanoseconds = u64::try_from(time.tv_nsec).ok()?;
+    Some(seconds * 1_000_000 + nanoseconds / 1_000)
+}
+
+/// What a time namespace adds to the boot clock (`boottime SECONDS NANOSECONDS`).
+fn time_namespace_offset_us() -> i64 {
+    static OFFSET: OnceLock<i64> = OnceLock::new();
+    *OFFSET.get_or_init(|| {
+        let text = std::fs::read_to_string("/proc/self/timens_offsets").unwrap_or_default();
+        let parse = |line: &str| -> Option<i64> {
+            let mut fields = line.split_whitespace().skip(1).map(str::parse::<i64>);
+            let (seconds, nanoseconds) = (fields.next()?.ok()?, fields.next()?.ok()?);
+            Some(seconds * 1_000_000 + nanoseconds / 1_000)
+        };
+        text.lines().find(|line| line.starts_with("boottime")).and_then(parse).unwrap_or(0)
+    })
+}
+
+/// This boot of the machine; the same in every container of it.
+pub(crate) fn boot_id() -> [u8; 16] {
+    static ID: OnceLock<[u8; 16]> = OnceLock::new();
+    *ID.get_or_init(|| crate::checksum::wide(boot_name().trim().as_bytes()))
+}
+
+#[cfg(not(target_vendor = "apple"))]
+fn boot_name() -> String {
+    std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default()
+}
+
+#[cfg(target_vendor = "apple")]
+fn boot_name() -> String {
+    // `kern.bootsessionuuid` changes with every boot. Asked once per process.
+    let asked = std::process::Command::new("/usr/sbin/sysctl")
+        .args(["-n", "kern.bootsessionuuid"])
+        .output();
+    asked.map(|out| String::from_utf8_lossy(&out.stdout).into_owned()).unwrap_or_default()
+}
+
+/// The name of this machine, for people.
+pub(crate) fn host_name() -> String {
+    rustix::system::uname().nodename().to_string_lossy().into_owned()
+}
+
+/// The PID namespace: a pid means something only inside it. 0 where there is none.
+pub(crate) fn pid_namespace() -> u64 {
+    use std::os::unix::fs::MetadataExt;
+    std::fs::metadata("/proc/self/ns/pid").map_or(0, |found| found.ino())
+}
+
+/// When the process started, in the kernel's own unit; for display and comparison only.
+pub(crate) fn process_start(pid: u32) -> Option<u64> {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    // The command may contain spaces and parentheses; the fields start after the last one.
+    stat.rsplit_once(')')?.1.split_whitespace().nth(19)?.parse().ok()
+}

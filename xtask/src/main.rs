@@ -1,0 +1,2 @@
+//! Repository chores.
+fn main() {}

@@ -4,6 +4,7 @@ mod checksum;
 mod error;
 pub mod fs;
 mod holder;
+mod json;
 mod sys;
 
 pub use self::error::{Error, ErrorKind, Result};

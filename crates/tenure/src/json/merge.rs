@@ -226,7 +226,7 @@ impl Rule {
                 })
             }
             (Self::Union, ..) => Err(self.refusal("arrays", stored, patch, pointer)),
-            (_, ..) => Err(self.refusal("numbers", stored, patch, pointer)),
+            _ => Err(self.refusal("numbers", stored, patch, pointer)),
         }
     }
 

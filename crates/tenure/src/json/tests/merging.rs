@@ -173,6 +173,7 @@ fn sums_at_the_limits() {
 #[test]
 fn numbers_compare_by_value() {
     let ascending = [
+        "-1e999999999999999999999999999999999999999999999",
         "-1e99999999999999999999",
         "-1e400",
         "-12345678901234567890124",
@@ -180,6 +181,7 @@ fn numbers_compare_by_value() {
         "-2",
         "-1.5",
         "-1e-400",
+        "-1e-999999999999999999999999999999999999999999999",
         "0",
         "1e-400",
         "0.001",
@@ -194,6 +196,7 @@ fn numbers_compare_by_value() {
         "1e23",
         "1e400",
         "1.1e400",
+        "1e999999999999999999999999999999999999999999999",
     ];
     let numbers: Vec<Number> = ascending.iter().map(|text| number_of(text)).collect();
     for (i, left) in numbers.iter().enumerate() {

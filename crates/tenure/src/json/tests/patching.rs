@@ -176,8 +176,9 @@ fn places_that_do_not_exist_are_invalid() {
         r#"{"op":"move","from":"/x","path":"/y"}"#,
         r#"{"op":"move","from":"/o","path":"/o/p"}"#,
         r#"{"op":"move","from":"","path":"/o"}"#,
+        r#"{"op":"move","from":"/l/0","path":"/l/0/x"}"#,
     ] {
-        let reason = invalid(r#"{"l":[1,2],"s":"t","o":{"p":1}}"#, &format!("[{operation}]"));
+        let reason = invalid(r#"{"l":[1,{}],"s":"t","o":{"p":1}}"#, &format!("[{operation}]"));
         assert!(reason.contains("operation 0 cannot be applied"), "{reason}");
     }
 }

@@ -39,7 +39,9 @@ impl Hash for ByValue<'_> {
             Value::String(text) => text.hash(state),
             Value::Array(values) => {
                 values.len().hash(state);
-                values.iter().for_each(|value| ByValue(value).hash(state));
+                for value in values {
+                    ByValue(value).hash(state);
+                }
             }
             // A sum does not depend on the order of the keys.
             Value::Object(object) => object

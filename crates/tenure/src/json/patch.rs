@@ -144,14 +144,10 @@ fn take(document: &mut Value, path: PointerBuf) -> Result<Value, String> {
         return Err("the whole document cannot be removed".to_owned());
     };
     let missing = || format!("there is nothing at {:?}", path.as_str());
-    match document.pointer_mut(parent.as_str()) {
-        Some(Value::Object(object)) => {
-            object.shift_remove(key.decoded().as_ref()).ok_or_else(missing)
-        }
-        _ => {
-            let value = document.pointer(path.as_str()).cloned().ok_or_else(missing)?;
-            run(document, PatchOperation::Remove(RemoveOperation { path }))?;
-            Ok(value)
-        }
+    if let Some(Value::Object(object)) = document.pointer_mut(parent.as_str()) {
+        return object.shift_remove(key.decoded().as_ref()).ok_or_else(missing);
     }
+    let value = document.pointer(path.as_str()).cloned().ok_or_else(missing)?;
+    run(document, PatchOperation::Remove(RemoveOperation { path }))?;
+    Ok(value)
 }

@@ -110,7 +110,7 @@ fn detect_indent(bytes: &[u8]) -> Option<Indent> {
         return None;
     }
     let Some(line_end) = inside[..gap].iter().rposition(|&byte| byte == b'\n') else {
-        return detect_separator(&inside[gap..]);
+        return Some(detect_separator(&inside[gap..]));
     };
     let lead = &inside[line_end + 1..gap];
     if lead.first() == Some(&b'\t') {
@@ -120,7 +120,7 @@ fn detect_indent(bytes: &[u8]) -> Option<Indent> {
 }
 
 /// Looks behind the first `:` or `,` that is not part of a string.
-fn detect_separator(text: &[u8]) -> Option<Indent> {
+fn detect_separator(text: &[u8]) -> Indent {
     let mut in_string = false;
     let mut bytes = text.iter().take(HEAD);
     while let Some(byte) = bytes.next() {
@@ -129,12 +129,12 @@ fn detect_separator(text: &[u8]) -> Option<Indent> {
             b'\\' => drop(bytes.next()),
             b':' | b',' if !in_string => {
                 let spaced = bytes.next() == Some(&b' ');
-                return Some(if spaced { Indent::Separated } else { Indent::None });
+                return if spaced { Indent::Separated } else { Indent::None };
             }
             _ => {}
         }
     }
-    Some(Indent::None)
+    Indent::None
 }
 
 /// One line, with a space behind each comma and colon.

@@ -269,7 +269,7 @@ fn the_order_of_patches_does_not_matter_where_documented() {
         let [first, second] = [(); 2].map(|()| {
             let mut patch = random_fields(&mut random);
             let fields = patch.as_object_mut().expect("an object");
-            ["z", "a", "last"].map(|key| fields.shift_remove(key));
+            fields.retain(|key, _| !["z", "a", "last"].contains(&key.as_str()));
             patch
         });
         let both = |a: &Value, b: &Value| {

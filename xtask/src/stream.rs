@@ -1,0 +1,115 @@
+//! Running a command: its output passes through at once, and test summaries are counted on the way.
+//!
+//! # Invariants
+//!
+//! 1. Nothing is swallowed: every byte of standard output is passed on as it comes; standard error
+//!    is the caller's own.
+//! 2. It ends. A process that a test left behind keeps the pipe open for ever; that is an error
+//!    a few seconds after the command itself has ended.
+
+use std::io::{Read, Write};
+use std::process::{Command, Stdio};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::time::{Duration, Instant};
+
+use crate::tally::Tally;
+
+/// How long the output may stay open after the command has ended.
+const LEFT_OPEN_MAX: Duration = Duration::from_secs(5);
+/// How often the command is asked whether it has ended while it is silent.
+const LOOK_EVERY: Duration = Duration::from_millis(200);
+
+/// Runs `command` to its end. The error says how it failed.
+pub(crate) fn run(command: &mut Command, tally: &mut Tally) -> Result<(), String> {
+    run_within(command, tally, LEFT_OPEN_MAX)
+}
+
+fn run_within(command: &mut Command, tally: &mut Tally, left_open: Duration) -> Result<(), String> {
+    let program = command.get_program().to_string_lossy().into_owned();
+    let cannot = |err: std::io::Error| format!("failed to run `{program}`: {err}");
+    let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().map_err(cannot)?;
+    let output = child.stdout.take().ok_or("the command has no standard output")?;
+    let (sender, pieces) = channel();
+    std::thread::spawn(move || forward(output, &sender));
+
+    let mut ended: Option<Instant> = None;
+    while let Some(piece) = next_piece(&pieces) {
+        if piece.is_empty() {
+            if ended.is_none() && child.try_wait().map_err(cannot)?.is_some() {
+                ended = Some(Instant::now());
+            }
+            if ended.is_some_and(|at| at.elapsed() >= left_open) {
+                return Err(format!("`{program}` ended, but a process it started still runs"));
+            }
+            continue;
+        }
+        tally.feed(&piece);
+        let mut out = std::io::stdout().lock();
+        out.write_all(&piece).and_then(|()| out.flush()).map_err(cannot)?;
+    }
+    let status = child.wait().map_err(cannot)?;
+    if status.success() { Ok(()) } else { Err(format!("`{program}` failed: {status}")) }
+}
+
+/// The next piece of output, an empty one for silence, `None` at the end.
+fn next_piece(pieces: &Receiver<Vec<u8>>) -> Option<Vec<u8>> {
+    match pieces.recv_timeout(LOOK_EVERY) {
+        Ok(piece) => Some(piece),
+        Err(RecvTimeoutError::Timeout) => Some(Vec::new()),
+        Err(RecvTimeoutError::Disconnected) => None,
+    }
+}
+
+fn forward(mut output: impl Read, pieces: &Sender<Vec<u8>>) {
+    let mut buffer = [0; 8192];
+    loop {
+        match output.read(&mut buffer) {
+            Err(err) if err.kind() == std::io::ErrorKind::Interrupted => {}
+            Ok(0) | Err(_) => return,
+            Ok(length) => {
+                if pieces.send(buffer[..length].to_vec()).is_err() {
+                    return;
+                }
+            }
+        }
+    }
+}
+
+#[cfg(all(test, unix))]
+mod tests {
+    use std::process::Command;
+    use std::time::Duration;
+
+    use super::{run, run_within};
+    use crate::tally::Tally;
+
+    fn shell(script: &str) -> Command {
+        let mut command = Command::new("sh");
+        command.args(["-c", script]);
+        command
+    }
+
+    #[test]
+    fn counts_what_passes_through() {
+        let mut tally = Tally::default();
+        let script = "echo 'test result: ok. 5 passed; 0 failed; 0 ignored'";
+        run(&mut shell(script), &mut tally).unwrap();
+        assert_eq!(tally.passed, 5);
+    }
+
+    #[test]
+    fn a_failing_or_missing_command_is_an_error() {
+        let mut tally = Tally::default();
+        assert!(run(&mut shell("exit 3"), &mut tally).unwrap_err().contains('3'));
+        assert!(run(&mut Command::new("/no/such/program"), &mut tally).is_err());
+    }
+
+    #[test]
+    fn a_process_left_behind_is_an_error_and_not_a_hang() {
+        let mut tally = Tally::default();
+        let patience = Duration::from_millis(300);
+        let problem =
+            run_within(&mut shell("sleep 10 2>/dev/null &"), &mut tally, patience).unwrap_err();
+        assert!(problem.contains("still runs"), "{problem}");
+    }
+}

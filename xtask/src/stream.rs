@@ -8,6 +8,7 @@
 //!    a few seconds after the command itself has ended.
 
 use std::io::{Read, Write};
+use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::{Duration, Instant};
@@ -25,7 +26,8 @@ pub(crate) fn run(command: &mut Command, tally: &mut Tally) -> Result<(), String
 }
 
 fn run_within(command: &mut Command, tally: &mut Tally, left_open: Duration) -> Result<(), String> {
-    let program = command.get_program().to_string_lossy().into_owned();
+    let program = Path::new(command.get_program()).file_stem().unwrap_or_default();
+    let program = program.to_string_lossy().into_owned();
     let cannot = |err: std::io::Error| format!("failed to run `{program}`: {err}");
     let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().map_err(cannot)?;
     let output = child.stdout.take().ok_or("the command has no standard output")?;

@@ -22,10 +22,15 @@ const LOOK_EVERY: Duration = Duration::from_millis(200);
 
 /// Runs `command` to its end. The error says how it failed.
 pub(crate) fn run(command: &mut Command, tally: &mut Tally) -> Result<(), String> {
-    run_within(command, tally, LEFT_OPEN_MAX)
+    run_into(&mut std::io::stdout(), command, tally, LEFT_OPEN_MAX)
 }
 
-fn run_within(command: &mut Command, tally: &mut Tally, left_open: Duration) -> Result<(), String> {
+fn run_into(
+    out: &mut impl Write,
+    command: &mut Command,
+    tally: &mut Tally,
+    left_open: Duration,
+) -> Result<(), String> {
     let program = Path::new(command.get_program()).file_stem().unwrap_or_default();
     let program = program.to_string_lossy().into_owned();
     let cannot = |err: std::io::Error| format!("failed to run `{program}`: {err}");
@@ -36,18 +41,14 @@ fn run_within(command: &mut Command, tally: &mut Tally, left_open: Duration) -> 
 
     let mut ended: Option<Instant> = None;
     while let Some(piece) = next_piece(&pieces) {
-        if piece.is_empty() {
-            if ended.is_none() && child.try_wait().map_err(cannot)?.is_some() {
-                ended = Some(Instant::now());
-            }
-            if ended.is_some_and(|at| at.elapsed() >= left_open) {
-                return Err(format!("`{program}` ended, but a process it started still runs"));
-            }
-            continue;
-        }
         tally.feed(&piece);
-        let mut out = std::io::stdout().lock();
         out.write_all(&piece).and_then(|()| out.flush()).map_err(cannot)?;
+        if ended.is_none() && child.try_wait().map_err(cannot)?.is_some() {
+            ended = Some(Instant::now());
+        }
+        if ended.is_some_and(|at| at.elapsed() >= left_open) {
+            return Err(format!("`{program}` ended, but a process it started still runs"));
+        }
     }
     let status = child.wait().map_err(cannot)?;
     if status.success() { Ok(()) } else { Err(format!("`{program}` failed: {status}")) }
@@ -82,36 +83,42 @@ mod tests {
     use std::process::Command;
     use std::time::Duration;
 
-    use super::{run, run_within};
+    use super::run_into;
     use crate::tally::Tally;
 
-    fn shell(script: &str) -> Command {
-        let mut command = Command::new("sh");
-        command.args(["-c", script]);
-        command
+    const PATIENCE: Duration = Duration::from_millis(300);
+
+    /// Runs a shell script; what it printed, or the problem.
+    fn shell(script: &str, tally: &mut Tally) -> Result<String, String> {
+        let mut out = Vec::new();
+        run_into(&mut out, Command::new("sh").args(["-c", script]), tally, PATIENCE)?;
+        String::from_utf8(out).map_err(|err| err.to_string())
     }
 
     #[test]
     fn counts_what_passes_through() {
         let mut tally = Tally::default();
-        let script = "echo 'test result: ok. 5 passed; 0 failed; 0 ignored'";
-        run(&mut shell(script), &mut tally).unwrap();
-        assert_eq!(tally.passed, 5);
+        let line = "test result: ok. 5 passed; 1 failed; 0 ignored";
+        let printed = shell(&format!("echo before; echo '{line}'"), &mut tally).unwrap();
+        assert_eq!(printed, format!("before\n{line}\n"));
+        assert_eq!((tally.passed, tally.failed), (5, 1));
     }
 
     #[test]
     fn a_failing_or_missing_command_is_an_error() {
         let mut tally = Tally::default();
-        assert!(run(&mut shell("exit 3"), &mut tally).unwrap_err().contains('3'));
-        assert!(run(&mut Command::new("/no/such/program"), &mut tally).is_err());
+        assert!(shell("exit 3", &mut tally).unwrap_err().contains('3'));
+        let missing = &mut Command::new("/no/such/program");
+        assert!(run_into(&mut Vec::new(), missing, &mut tally, PATIENCE).is_err());
     }
 
     #[test]
     fn a_process_left_behind_is_an_error_and_not_a_hang() {
-        let mut tally = Tally::default();
-        let patience = Duration::from_millis(300);
-        let problem =
-            run_within(&mut shell("sleep 10 2>/dev/null &"), &mut tally, patience).unwrap_err();
-        assert!(problem.contains("still runs"), "{problem}");
+        let silent = "sleep 10 2>/dev/null &";
+        let chatty = "timeout 10 yes 2>/dev/null &";
+        for script in [silent, chatty] {
+            let problem = shell(script, &mut Tally::default()).unwrap_err();
+            assert!(problem.contains("still runs"), "{problem}");
+        }
     }
 }

@@ -260,7 +260,11 @@ fn stat_path(path: &Path) -> io::Result<Stat> {
     Ok(stat_from(&rfs::lstat(path)?, false))
 }
 
-#[expect(clippy::unnecessary_cast, clippy::cast_lossless, reason = "field types differ by platform")]
+#[expect(
+    clippy::unnecessary_cast,
+    clippy::cast_lossless,
+    reason = "field types differ by platform"
+)]
 fn stat_from(found: &rfs::Stat, mount_root: bool) -> Stat {
     Stat {
         id: FileId { dev: found.st_dev as u64, ino: found.st_ino as u64 },

@@ -11,7 +11,7 @@ use std::collections::HashSet;
 use std::io::{self, BufRead, BufReader, Write};
 use std::path::PathBuf;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
-use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
+use std::sync::mpsc::{self, Receiver, Sender};
 use std::thread;
 use std::time::Duration;
 
@@ -139,10 +139,7 @@ impl Crew {
 
     /// The next word, or `None` if nobody speaks for that long.
     pub(super) fn hear(&self, patience: Duration) -> Option<Heard> {
-        match self.receiver.recv_timeout(patience) {
-            Ok(heard) => Some(heard),
-            Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => None,
-        }
+        self.receiver.recv_timeout(patience).ok()
     }
 
     /// Everything that the dead had still said.

@@ -1,6 +1,6 @@
 //! A private directory that goes away with its owner.
 
-use std::fs::{self, DirBuilder};
+use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -17,10 +17,7 @@ impl Scratch {
     pub(super) fn new() -> io::Result<Self> {
         let name = format!("tenure-demo-{}-{:08x}", std::process::id(), Dice::fresh_seed());
         let path = std::env::temp_dir().join(name);
-        let mut builder = DirBuilder::new();
-        #[cfg(unix)]
-        std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
-        builder.create(&path)?;
+        create_private(&path)?;
         Ok(Self { path })
     }
 
@@ -35,6 +32,18 @@ impl Scratch {
         fs::create_dir(&path)?;
         Ok(Self { path })
     }
+}
+
+#[cfg(unix)]
+fn create_private(path: &Path) -> io::Result<()> {
+    use std::os::unix::fs::DirBuilderExt;
+    fs::DirBuilder::new().mode(0o700).create(path)
+}
+
+#[cfg(not(unix))]
+fn create_private(path: &Path) -> io::Result<()> {
+    // The temporary directory is the user's own there.
+    fs::create_dir(path)
 }
 
 impl Drop for Scratch {

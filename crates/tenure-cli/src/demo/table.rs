@@ -61,8 +61,8 @@ impl Report {
         let paint = |code: &'static str| if colour { code } else { "" };
         let kills: u64 = self.outcomes.iter().map(|o| o.theirs.kills + o.ours.kills).sum();
         let mut text = format!(
-            "{PROCESSES} processes share one file, and {} of them are killed at work. Counted just now, \
-             in {:.0} s.\n\n",
+            "{PROCESSES} processes add to one file, and {} times one is killed at work. First the protocol\n\
+             that was shipped, then tenure under the same load. Counted in this run, {:.0} s.\n\n",
             thousands(kills),
             self.took.as_secs_f64()
         );
@@ -124,7 +124,7 @@ fn plain(_index: usize, cell: String) -> String {
 }
 
 fn row(cells: [&str; 6], paint: impl Fn(usize, String) -> String) -> String {
-    let widths = [37, 10, 8, 7, 8, 8];
+    let widths = [35, 10, 8, 7, 8, 9];
     let mut line = String::new();
     for (index, (cell, width)) in cells.into_iter().zip(widths).enumerate() {
         let padded =
@@ -164,7 +164,7 @@ fn thousands(number: u64) -> String {
     let digits = number.to_string();
     let mut grouped = String::new();
     for (index, digit) in digits.chars().enumerate() {
-        if index > 0 && (digits.len() - index) % 3 == 0 {
+        if index > 0 && (digits.len() - index).is_multiple_of(3) {
             grouped.push(',');
         }
         grouped.push(digit);

@@ -17,7 +17,7 @@ use super::protocol::{Lock, Opened, Protocol};
 use super::state;
 
 /// How long a refused worker waits before it tries again, as a user would.
-const RETRY: Duration = Duration::from_millis(1);
+const RETRY: Duration = Duration::from_millis(5);
 
 /// What the parent tells a worker on its command line.
 #[derive(Debug)]

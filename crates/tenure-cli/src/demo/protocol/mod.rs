@@ -122,12 +122,58 @@ impl Protocol {
 
 #[cfg(test)]
 mod tests {
-    use super::Protocol;
+    use super::super::scratch::Scratch;
+    use super::super::state::{self, Content};
+    use super::{Opened, Protocol};
 
     #[test]
     fn every_name_leads_back_to_its_protocol() {
         for protocol in Protocol::ALL {
             assert_eq!(Protocol::parse(protocol.name()), Some(protocol));
+        }
+    }
+
+    /// What breaks in a race is the protocol's answer to others, not a slip of this re-implementation.
+    #[test]
+    fn alone_every_protocol_keeps_its_promise() {
+        for protocol in Protocol::ALL {
+            let directory = Scratch::new().expect("a scratch directory");
+            Content::Project.create(directory.path()).expect("a document");
+            match protocol.open(directory.path(), 1).expect("open") {
+                Opened::Document(mut document) => {
+                    document.add("a").expect("added");
+                    document.add("b").expect("added");
+                    let after = state::read(&state::path(directory.path())).expect("readable");
+                    assert_eq!(state::keys(&after).collect::<Vec<_>>(), ["a", "b"], "{protocol:?}");
+                }
+                Opened::Lock(mut lock) => {
+                    lock.enter().expect("entered");
+                    lock.leave().expect("left");
+                    lock.enter().expect("entered again");
+                    lock.leave().expect("left again");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn the_lock_files_of_dead_processes_are_taken_over_as_shipped() {
+        let dead = "2147483646";
+        let stamps = [
+            (Protocol::StaleTakeover, format!("{{\"pid\": {dead}}}")),
+            (Protocol::RenameNonce, format!("{dead}\n{dead}-0123456789abcdef\n")),
+            (Protocol::Unstamped, String::new()),
+        ];
+        for (protocol, stamp) in stamps {
+            let directory = Scratch::new().expect("a scratch directory");
+            let lock_file = directory.path().join("state.json.lock");
+            std::fs::write(&lock_file, stamp).expect("written");
+            let Ok(Opened::Lock(mut lock)) = protocol.open(directory.path(), 1) else {
+                panic!("{protocol:?} is a lock");
+            };
+            lock.enter().expect("taken over");
+            lock.leave().expect("left");
+            assert!(!lock_file.exists(), "{protocol:?}");
         }
     }
 }

@@ -1,6 +1,7 @@
 //! Locks, documents, journals and leases on plain files that many processes can share.
 
 mod checksum;
+mod collection;
 mod commit;
 mod document;
 mod error;
@@ -21,6 +22,7 @@ mod sys;
 mod target;
 mod wait;
 
+pub use self::collection::{Collection, CollectionKind, Prune, Pruned, Split};
 pub use self::document::{Document, Snapshot, Watch, Written};
 pub use self::error::{Error, ErrorKind, Result};
 pub use self::fs::Mode;

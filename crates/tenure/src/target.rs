@@ -115,6 +115,26 @@ impl Target {
         hex.is_some_and(|hex| hex.len() == 16 && hex.bytes().all(|b| b.is_ascii_hexdigit()))
     }
 
+    /// Whether a name in the sidecar directory is a sidecar of this target, and of no other.
+    pub(crate) fn owns(&self, name: &OsStr) -> bool {
+        const SUFFIXES: &[&str] = &[
+            "hold",
+            "commit",
+            "sync0",
+            "sync1",
+            "good",
+            "damaged",
+            "events",
+            "wal",
+            "index",
+            "torn",
+            "displaced",
+        ];
+        let rest = name.to_str().and_then(|name| name.strip_prefix(self.stem.as_str()));
+        let suffix = rest.and_then(|rest| rest.strip_prefix('.'));
+        suffix.is_some_and(|suffix| SUFFIXES.contains(&suffix)) || self.is_temp(name)
+    }
+
     /// An I/O error of a step on one of this target's files.
     pub(crate) fn failed(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Error {
         move |err| Error::io(action, path, err)

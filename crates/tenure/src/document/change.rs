@@ -159,7 +159,7 @@ impl Document {
             };
             Written { version, changed, replayed }
         };
-        if operation != 0 && self.was_done(&mut commit, content, operation)? {
+        if operation != 0 && Self::was_done(&mut commit, content, operation)? {
             let written = done(&commit, false, true);
             return self.finish(commit, options, written).map(Some);
         }
@@ -230,12 +230,7 @@ impl Document {
         Ok(found)
     }
 
-    fn was_done(
-        &self,
-        commit: &mut Commit,
-        content: Option<&Content>,
-        operation: u64,
-    ) -> Result<bool> {
+    fn was_done(commit: &mut Commit, content: Option<&Content>, operation: u64) -> Result<bool> {
         let record = &commit.seen.record;
         if record.has_done(operation) {
             return Ok(true);

@@ -22,7 +22,7 @@ compile_error!("tenure needs a Unix-like system or Windows");
 #[cfg(any(target_os = "linux", target_os = "android"))]
 pub(crate) use self::inotify::Watcher;
 pub(crate) use self::platform::{
-    RawHandle, boot_id, boot_time_us, disk, host_name, pid_namespace, process_start, wall_time_us,
+    RawHandle, boot_time_us, disk, host_name, pid_namespace, process_start, wall_time_us,
 };
 #[cfg(not(any(target_os = "linux", target_os = "android")))]
 pub(crate) use self::polling::Watcher;

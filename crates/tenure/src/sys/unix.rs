@@ -327,7 +327,7 @@ fn time_namespace_offset_us() -> i64 {
 }
 
 /// This boot of the machine; the same in every container of it.
-pub(crate) fn boot_id() -> [u8; 16] {
+fn boot_id() -> [u8; 16] {
     static ID: OnceLock<[u8; 16]> = OnceLock::new();
     *ID.get_or_init(|| crate::checksum::wide(boot_name().trim().as_bytes()))
 }

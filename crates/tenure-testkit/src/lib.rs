@@ -11,6 +11,41 @@
 //!    error), [`SimFs::crash`] or [`SimFs::process_crash`], and then open everything anew and check.
 //! 3. Prove that the test can fail: run it with [`Broken`] behaviour, and expect a finding.
 //!
+//! ```
+//! use std::{io, path::Path};
+//! use tenure::fs::{Access, Fs};
+//! use tenure_testkit::{CrashKind, SimFs};
+//!
+//! fn work(fs: &dyn Fs) -> io::Result<()> {
+//!     let (temp, target) = (Path::new("/d/tmp"), Path::new("/d/a"));
+//!     let file = fs.open(temp, Access::CreateNew(0o600))?;
+//!     file.write_all_at(b"new", 0)?;
+//!     file.sync()?;
+//!     fs.rename(temp, target)?;
+//!     fs.sync_dir(Path::new("/d"))
+//! }
+//! let machine = |seed| {
+//!     let fs = SimFs::new(seed);
+//!     fs.add_dir("/d"); // what is there before the work begins, durable
+//!     fs.add_file("/d/a", "old");
+//!     fs
+//! };
+//! let dry = machine(0);
+//! work(&dry)?;
+//! for nth in 1..=dry.operations() + 1 {
+//!     for seed in 0..50 {
+//!         let fs = machine(seed);
+//!         let _tell = fs.tell_on_panic();
+//!         fs.fail_after(nth, CrashKind::Power);
+//!         let acknowledged = work(&fs).is_ok();
+//!         fs.crash();
+//!         let found = fs.peek("/d/a").unwrap_or_default();
+//!         assert!(found == b"new" || (!acknowledged && found == b"old"));
+//!     }
+//! }
+//! # io::Result::Ok(())
+//! ```
+//!
 //! # What it does not do
 //!
 //! It has one thread: a lock that somebody has is an error, not a wait. It knows no permissions,

@@ -15,8 +15,8 @@ use tenure_testkit::{Random, SimFs};
 struct Scratch(PathBuf);
 
 impl Scratch {
-    fn new() -> io::Result<Self> {
-        let name = format!("tenure-testkit-{}", std::process::id());
+    fn new(test: &str) -> io::Result<Self> {
+        let name = format!("tenure-testkit-{test}-{}", std::process::id());
         let path = std::env::temp_dir().canonicalize()?.join(name);
         fs::create_dir(&path)?;
         Ok(Self(path))
@@ -125,7 +125,7 @@ fn tell_stat(stat: &tenure::fs::Stat) -> String {
 
 #[test]
 fn the_same_calls_have_the_same_results_as_on_a_real_disk() -> io::Result<()> {
-    let scratch = Scratch::new()?;
+    let scratch = Scratch::new("calls")?;
     for seed in 0..300 {
         let base = scratch.0.join(seed.to_string());
         fs::create_dir(&base)?;
@@ -146,6 +146,33 @@ fn the_same_calls_have_the_same_results_as_on_a_real_disk() -> io::Result<()> {
             random = same;
         }
         fs::remove_dir_all(&base)?;
+    }
+    Ok(())
+}
+
+#[test]
+fn locks_go_the_same_way_as_on_a_real_disk() -> io::Result<()> {
+    let scratch = Scratch::new("locks")?;
+    let path = scratch.0.join("lock");
+    let sim = SimFs::new(0);
+    sim.add_dir(&scratch.0);
+    let sides: [Arc<dyn Fs>; 2] = [tenure::fs::disk(), sim.shared()];
+    let mut random = Random::new(0);
+    for round in 0..500 {
+        let open = |fs: &Arc<dyn Fs>| -> io::Result<Vec<_>> {
+            (0..3).map(|_| fs.open(&path, Access::Create(0o600))).collect()
+        };
+        let (real, simulated) = (open(&sides[0])?, open(&sides[1])?);
+        for step in 0..20 {
+            let (which, what) = (random.index(3), random.below(3));
+            let act = |file: &Arc<dyn Handle>| match what {
+                0 => file.try_lock(Mode::Shared),
+                1 => file.try_lock(Mode::Exclusive),
+                _ => file.unlock().map(|()| true),
+            };
+            let (expected, found) = (act(&real[which])?, act(&simulated[which])?);
+            assert_eq!(found, expected, "round {round}, step {step}: {what} by {which}");
+        }
     }
     Ok(())
 }

@@ -114,6 +114,8 @@ pub(super) struct Head {
     pub(super) begun: bool,
     /// The names of journal and log are durable.
     pub(super) names_synced: bool,
+    /// The journal ends in an unterminated line of somebody else; the next batch closes it.
+    pub(super) open_tail: bool,
     pub(super) displaced: Option<Displaced>,
     pub(super) intent: Option<Intent>,
     pub(super) operations: [Operation; OPERATIONS],
@@ -229,8 +231,14 @@ impl Head {
         ] {
             fill.u64(number);
         }
-        let flags = [self.begun, self.names_synced, self.displaced.is_some(), self.intent.is_some()];
-        fill.u64((0..4).map(|bit| u64::from(flags[bit]) << bit).sum());
+        let flags = [
+            self.begun,
+            self.names_synced,
+            self.displaced.is_some(),
+            self.intent.is_some(),
+            self.open_tail,
+        ];
+        fill.u64(flags.iter().rev().fold(0, |bits, flag| bits << 1 | u64::from(*flag)));
         let displaced = self.displaced.unwrap_or_default();
         put_id(&mut fill, displaced.file);
         fill.u64(displaced.end);
@@ -328,7 +336,7 @@ fn decode(slot: &[u8]) -> Head {
     };
     let flags = take.u64();
     let has = |bit: u32| flags >> bit & 1 == 1;
-    (head.begun, head.names_synced) = (has(0), has(1));
+    (head.begun, head.names_synced, head.open_tail) = (has(0), has(1), has(4));
     let displaced =
         Displaced { file: take_id(&mut take), end: take.u64(), archive: take.u64() };
     head.displaced = has(2).then_some(displaced);

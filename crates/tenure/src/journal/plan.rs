@@ -24,7 +24,7 @@ pub(super) enum Step {
     /// Entry `index` is here, whole.
     Kept { index: usize, start: u64 },
     /// Entry `index` begins here; `mend` bytes of it have to be written again, `done` are there.
-    Missing { index: usize, done: u64, mend: u64 },
+    Missing { index: usize, start: u64, done: u64, mend: u64 },
     /// Bytes of somebody else.
     Foreign { start: u64, end: u64 },
     /// Bytes that a logged foreign entry stood for, what is left of them.
@@ -44,8 +44,9 @@ pub(super) struct Plan {
 }
 
 impl Plan {
-    pub(super) fn has_missing(&self) -> bool {
-        self.steps.iter().any(|step| matches!(step, Step::Missing { .. }))
+    /// Something has to be written to the journal.
+    pub(super) fn needs_work(&self) -> bool {
+        self.steps.iter().any(|step| matches!(step, Step::Missing { .. } | Step::Torn { .. }))
     }
 }
 
@@ -82,7 +83,7 @@ pub(super) fn plan(
             (plan.in_order, pos) = (false, size);
         }
         if pos >= size {
-            plan.steps.push(Step::Missing { index, done: 0, mend: 0 });
+            plan.steps.push(Step::Missing { index, start: pos, done: 0, mend: 0 });
             pos += len;
             continue;
         }
@@ -92,10 +93,10 @@ pub(super) fn plan(
             plan.steps.push(if there == len {
                 Step::Kept { index, start: pos }
             } else {
-                Step::Missing { index, done: there, mend: 0 }
+                Step::Missing { index, start: pos, done: there, mend: 0 }
             });
         } else if known.power_loss && differs_in_nuls_only(&have, &logged.payload) {
-            plan.steps.push(Step::Missing { index, done: there, mend: there });
+            plan.steps.push(Step::Missing { index, start: pos, done: there, mend: there });
             plan.in_order = false;
         } else {
             let partial = if first { known.partial } else { 0 };
@@ -158,7 +159,7 @@ fn place_behind_others(
         plan.steps.push(if done == logged.payload.len() {
             Step::Kept { index, start }
         } else {
-            Step::Missing { index, done: done as u64, mend: 0 }
+            Step::Missing { index, start, done: done as u64, mend: 0 }
         });
         return Ok(start + len);
     }
@@ -171,7 +172,7 @@ fn place_behind_others(
         plan.steps.push(Step::Torn { start: pos, end: pos + torn });
     }
     plan.steps.push(Step::Foreign { start: pos + torn, end: size });
-    plan.steps.push(Step::Missing { index, done: 0, mend: 0 });
+    plan.steps.push(Step::Missing { index, start: size, done: 0, mend: 0 });
     Ok(size + len)
 }
 

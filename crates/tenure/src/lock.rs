@@ -138,10 +138,12 @@ fn take_exclusive(target: Target, options: &LockOptions, request: Request<'_>) -
         drop((commit, hold));
         wait_for_lease(&target, holder, left, request)?;
     };
-    let recovered_from = (seen.record.state == State::Held).then(|| seen.record.holder());
+    let died = seen.record.state == State::Held && !seen.record.left;
+    let recovered_from = died.then(|| seen.record.holder());
     let file = commit.as_ref().map_or(&file, |turn| turn.handle());
     let fence = seen.draw(&target, file.as_ref())?;
     seen.record.state = State::Held;
+    seen.record.left = false;
     seen.record.since_us = sys::wall_time_us();
     seen.record.holder = Holder::this_process(&options.label, &options.owner);
     seen.write(&target, file.as_ref())?;
@@ -213,9 +215,7 @@ impl LockGuard {
     pub fn leave_to_children(self) -> Result<()> {
         let Some(held) = Arc::into_inner(self.held) else { return Ok(()) };
         let Some(hold) = held.with_hold(Option::take) else { return Ok(()) };
-        let verified = hold.verify();
-        hold.turn.leave_to_children();
-        verified?;
+        hold.leave_to_children(held.fence)?;
         let request = Request { deadline: Deadline::after(Wait::No), cancel: None };
         match Hold::take(&held.target, Mode::Exclusive, request) {
             Ok((hold, ..)) if held.fence > 0 => hold.release(held.fence),

@@ -294,8 +294,11 @@ impl Drop for Held {
     }
 }
 
+/// Re-entrant holds by target and owner.
+type Owned = HashMap<(PathBuf, String), Weak<Held>>;
+
 /// The re-entrant holds of this process.
-static OWNED: ProcessLocal<Mutex<HashMap<(PathBuf, String), Weak<Held>>>> = ProcessLocal::new();
+static OWNED: ProcessLocal<Mutex<Owned>> = ProcessLocal::new();
 
 fn owned_by(target: &Target, owner: &str) -> Option<Arc<Held>> {
     let owned = OWNED.here().lock().unwrap_or_else(PoisonError::into_inner);

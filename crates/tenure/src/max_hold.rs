@@ -26,7 +26,10 @@ pub struct MaxHold {
 
 impl fmt::Debug for MaxHold {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("MaxHold").field("after", &self.after).field("end", &self.end).finish()
+        f.debug_struct("MaxHold")
+            .field("after", &self.after)
+            .field("end", &self.end)
+            .finish_non_exhaustive()
     }
 }
 

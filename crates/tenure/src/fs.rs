@@ -163,6 +163,11 @@ pub trait Handle: Send + Sync + Debug {
     /// Describes the open object.
     fn stat(&self) -> io::Result<Stat>;
 
+    /// Which object it is; that never changes while it is open.
+    fn id(&self) -> io::Result<FileId> {
+        Ok(self.stat()?.id)
+    }
+
     /// Takes the lock if it is free; `false` if somebody has it.
     fn try_lock(&self, mode: Mode) -> io::Result<bool>;
 

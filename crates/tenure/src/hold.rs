@@ -62,7 +62,7 @@ impl Seen {
                     .hint("upgrade tenure; nothing was changed"));
             }
         };
-        let id = file.stat().map_err(|err| Error::io("look at record", &path(), err))?.id;
+        let id = file.id().map_err(|err| Error::io("look at record", &path(), err))?;
         let bound = record.boot == target.fs.boot_id() && record.file == id;
         if !bound {
             record.confirmed = 0;
@@ -74,7 +74,7 @@ impl Seen {
     pub(crate) fn write(&mut self, target: &Target, file: &dyn Handle) -> Result<()> {
         let path = target.sidecar("commit");
         self.record.boot = target.fs.boot_id();
-        self.record.file = file.stat().map_err(Target::failed("look at record", &path))?.id;
+        self.record.file = file.id().map_err(Target::failed("look at record", &path))?;
         self.bound = true;
         if self.record.seq == 0 {
             Record::reserve_room(file).map_err(Target::failed("reserve record", &path))?;

@@ -27,6 +27,8 @@ pub(crate) fn disk() -> Arc<dyn Fs> {
 #[derive(Debug)]
 pub(super) struct Descriptor {
     fd: OwnedFd,
+    /// Asked once: the lock path needs it several times.
+    id: OnceLock<FileId>,
 }
 
 impl Fs for Disk {
@@ -145,7 +147,13 @@ impl Handle for Descriptor {
     }
 
     fn stat(&self) -> io::Result<Stat> {
-        Ok(stat_from(&rfs::fstat(&self.fd)?, false))
+        let stat = stat_from(&rfs::fstat(&self.fd)?, false);
+        let _ = self.id.set(stat.id);
+        Ok(stat)
+    }
+
+    fn id(&self) -> io::Result<FileId> {
+        self.id.get().map_or_else(|| Ok(self.stat()?.id), |id| Ok(*id))
     }
 
     fn try_lock(&self, mode: Mode) -> io::Result<bool> {
@@ -187,7 +195,7 @@ impl Handle for Descriptor {
 }
 
 fn describe(fd: OwnedFd) -> Arc<dyn Handle> {
-    Arc::new(Descriptor { fd })
+    Arc::new(Descriptor { fd, id: OnceLock::new() })
 }
 
 #[cfg(any(target_os = "linux", target_os = "android"))]

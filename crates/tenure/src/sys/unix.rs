@@ -7,9 +7,14 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
 use rustix::fs::{self as rfs, AtFlags, FlockOperation, Mode as Bits, OFlags};
+#[cfg(not(target_vendor = "apple"))]
+use rustix::fs::{fdatasync as sync_data, fsync as sync_names};
 use rustix::io::Errno;
 
 use crate::fs::{Access, FileId, Fs, Handle, Kind, Mode, Stat, Trust};
+
+#[cfg(target_vendor = "apple")]
+use super::apple::{boot_name, full_sync as sync_data, full_sync as sync_names};
 
 pub(crate) type RawHandle = std::os::fd::RawFd;
 
@@ -103,7 +108,7 @@ impl Fs for Disk {
     fn sync_dir(&self, path: &Path) -> io::Result<()> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let fd = rfs::open(path, flags, Bits::empty())?;
-        match rfs::fsync(&fd) {
+        match sync_names(&fd) {
             // Some FUSE file systems cannot sync a directory and keep names on their own.
             Err(Errno::INVAL) => Ok(()),
             done => Ok(done?),
@@ -217,17 +222,6 @@ fn open_checked(path: &Path, flags: OFlags, mode: Bits) -> rustix::io::Result<Ow
     rfs::open(path, flags, mode)
 }
 
-#[cfg(target_vendor = "apple")]
-fn sync_data(fd: &OwnedFd) -> rustix::io::Result<()> {
-    // fsync(2) on macOS does not flush the drive; F_FULLFSYNC does.
-    rfs::fcntl_fullfsync(fd)
-}
-
-#[cfg(not(target_vendor = "apple"))]
-fn sync_data(fd: &OwnedFd) -> rustix::io::Result<()> {
-    rfs::fdatasync(fd)
-}
-
 #[cfg(any(target_os = "linux", target_os = "android"))]
 fn stat_path(path: &Path) -> io::Result<Stat> {
     use rustix::fs::{StatxAttributes, StatxFlags};
@@ -260,12 +254,17 @@ fn stat_path(path: &Path) -> io::Result<Stat> {
     Ok(stat_from(&rfs::lstat(path)?, false))
 }
 
-#[expect(clippy::unnecessary_cast, clippy::cast_lossless, reason = "field types differ by platform")]
+#[expect(
+    clippy::unnecessary_cast,
+    clippy::cast_lossless,
+    reason = "field types differ by platform"
+)]
+#[expect(clippy::cast_sign_loss, reason = "a size is never negative")]
 fn stat_from(found: &rfs::Stat, mount_root: bool) -> Stat {
     Stat {
         id: FileId { dev: found.st_dev as u64, ino: found.st_ino as u64 },
         links: found.st_nlink as u64,
-        size: found.st_size.cast_unsigned() as u64,
+        size: found.st_size as u64,
         mode: found.st_mode as u32 & 0o7777,
         uid: found.st_uid,
         gid: found.st_gid,
@@ -294,9 +293,8 @@ pub(crate) fn wall_time_us() -> u64 {
 pub(crate) fn boot_time_us() -> u64 {
     #[cfg(any(target_os = "linux", target_os = "android"))]
     let clock = rustix::time::ClockId::Boottime;
+    // The manual of macOS: this clock goes on "while the system is asleep".
     #[cfg(target_vendor = "apple")]
-    let clock = rustix::time::ClockId::Monotonic; // Counts sleep on macOS (mach_continuous_time).
-    #[cfg(not(any(target_os = "linux", target_os = "android", target_vendor = "apple")))]
     let clock = rustix::time::ClockId::Monotonic;
     let now = microseconds(rustix::time::clock_gettime(clock)).unwrap_or(0);
     now.saturating_add_signed(-time_namespace_offset_us())
@@ -331,15 +329,6 @@ pub(crate) fn boot_id() -> [u8; 16] {
 #[cfg(not(target_vendor = "apple"))]
 fn boot_name() -> String {
     std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default()
-}
-
-#[cfg(target_vendor = "apple")]
-fn boot_name() -> String {
-    // `kern.bootsessionuuid` changes with every boot. Asked once per process.
-    let asked = std::process::Command::new("/usr/sbin/sysctl")
-        .args(["-n", "kern.bootsessionuuid"])
-        .output();
-    asked.map(|out| String::from_utf8_lossy(&out.stdout).into_owned()).unwrap_or_default()
 }
 
 /// The name of this machine, for people.

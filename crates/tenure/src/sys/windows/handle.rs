@@ -1,0 +1,249 @@
+//! An open file: reads and writes at offsets, and the lock on it.
+//!
+//! # Invariants
+//!
+//! 1. Handles are overlapped, and every operation waits for its own event. On a handle that is not, the
+//!    system runs one operation at a time: a thread blocked in [`Handle::lock`] would block the read
+//!    with which another thread wants to find out who holds the lock.
+//! 2. The lock is the byte [`LOCK_BYTE`]. Locks are mandatory: while it is held exclusively, other
+//!    handles can neither read nor write that byte. Nothing that is read without the lock may lie in it,
+//!    and a data file is never locked.
+//! 3. The lock belongs to this handle and this process: a child that inherits the handle does not share
+//!    it. So there is no handle to inherit.
+#![expect(
+    unsafe_code,
+    reason = "overlapped input and output, locks and file identity are raw calls"
+)]
+
+use std::fs::File;
+use std::io;
+use std::os::windows::io::{AsRawHandle, FromRawHandle, OwnedHandle};
+use std::ptr;
+
+use windows_sys::Win32::Foundation::{
+    ERROR_HANDLE_EOF, ERROR_IO_PENDING, ERROR_LOCK_VIOLATION, ERROR_NOT_LOCKED, FILETIME, HANDLE,
+    STATUS_PENDING, TRUE,
+};
+use windows_sys::Win32::Storage::FileSystem::{
+    BY_HANDLE_FILE_INFORMATION, FILE_ATTRIBUTE_DIRECTORY, FILE_ATTRIBUTE_READONLY,
+    FILE_ATTRIBUTE_REPARSE_POINT, GetFileInformationByHandle, LOCK_FILE_FLAGS,
+    LOCKFILE_EXCLUSIVE_LOCK, LOCKFILE_FAIL_IMMEDIATELY, LockFileEx, ReadFile, UnlockFileEx,
+    WriteFile,
+};
+use windows_sys::Win32::System::IO::{
+    GetOverlappedResult, OVERLAPPED, OVERLAPPED_0, OVERLAPPED_0_0,
+};
+use windows_sys::Win32::System::Threading::CreateEventW;
+use windows_sys::core::BOOL;
+
+use crate::fs::{FileId, Handle, Kind, Mode, Stat};
+
+use super::{RawHandle, check, is_one_of};
+
+/// The first byte, as the `filelock` of Python does, so that a lock file can be shared with it. Those
+/// who lock whole files (Rust's `std`, Go, Cargo) lock this byte too.
+const LOCK_BYTE: u64 = 0;
+
+/// As an offset of a write: the end of the file, wherever it is at that moment.
+const END_OF_FILE: u64 = u64::MAX;
+
+/// 1970 in the unit of file times, 100 nanoseconds since 1601.
+const UNIX_EPOCH: i128 = 116_444_736_000_000_000;
+
+/// An open file; the lock on it lives as long as the handle.
+#[derive(Debug)]
+pub(super) struct OpenFile {
+    file: File,
+}
+
+impl OpenFile {
+    /// The file must have been opened with `FILE_FLAG_OVERLAPPED`.
+    pub(super) fn new(file: File) -> Self {
+        Self { file }
+    }
+
+    fn write(&self, buf: &[u8], offset: u64) -> io::Result<usize> {
+        self.complete(offset, |handle, state| {
+            // SAFETY: `complete` returns only after the system is done with `buf` and `state`.
+            unsafe { WriteFile(handle, buf.as_ptr(), len_of(buf), ptr::null_mut(), state) }
+        })
+    }
+
+    /// Converting a lock means giving it back first, as `flock` does: a second lock on the same byte
+    /// would wait for the first one, for ever.
+    fn take(&self, flags: LOCK_FILE_FLAGS) -> io::Result<()> {
+        self.unlock()?;
+        self.complete(LOCK_BYTE, |handle, state| {
+            // SAFETY: `complete` returns only after the system is done with `state`.
+            unsafe { LockFileEx(handle, flags, 0, 1, 0, state) }
+        })?;
+        Ok(())
+    }
+
+    /// Runs one operation at `offset` to its end; returns how many bytes it moved.
+    fn complete(
+        &self,
+        offset: u64,
+        start: impl FnOnce(HANDLE, *mut OVERLAPPED) -> BOOL,
+    ) -> io::Result<usize> {
+        let event = event()?;
+        let mut state = at(offset);
+        state.hEvent = event.as_raw_handle();
+        let (handle, state) = (self.file.as_raw_handle(), &raw mut state);
+        if let Err(err) = check(start(handle, state)) {
+            if !is_one_of(&err, &[ERROR_IO_PENDING]) {
+                return Err(err);
+            }
+        }
+        let mut moved = 0;
+        // SAFETY: the handle is open, and `state` is the one that the operation was started with.
+        let done = check(unsafe { GetOverlappedResult(handle, state, &raw mut moved, TRUE) });
+        // SAFETY: `state` lives until the end of this function.
+        let status = unsafe { (&raw const (*state).Internal).read_volatile() };
+        if done.is_err() && status == STATUS_PENDING as usize {
+            // The wait failed, not the operation: the system may write to memory that the caller is
+            // about to use for something else. It cannot happen with an event of our own.
+            std::process::abort();
+        }
+        done.and_then(|()| usize::try_from(moved).map_err(io::Error::other))
+    }
+}
+
+impl Handle for OpenFile {
+    fn read_at(&self, buf: &mut [u8], offset: u64) -> io::Result<usize> {
+        let read = self.complete(offset, |handle, state| {
+            // SAFETY: `complete` returns only after the system is done with `buf` and `state`.
+            unsafe { ReadFile(handle, buf.as_mut_ptr(), len_of(buf), ptr::null_mut(), state) }
+        });
+        match read {
+            Err(err) if is_one_of(&err, &[ERROR_HANDLE_EOF]) => Ok(0),
+            done => done,
+        }
+    }
+
+    fn write_at(&self, buf: &[u8], offset: u64) -> io::Result<usize> {
+        self.write(buf, offset)
+    }
+
+    fn append(&self, buf: &[u8]) -> io::Result<usize> {
+        self.write(buf, END_OF_FILE)
+    }
+
+    fn set_len(&self, len: u64) -> io::Result<()> {
+        self.file.set_len(len)
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        self.file.sync_all()
+    }
+
+    fn stat(&self) -> io::Result<Stat> {
+        stat(&self.file)
+    }
+
+    fn try_lock(&self, mode: Mode) -> io::Result<bool> {
+        match self.take(flags_of(mode) | LOCKFILE_FAIL_IMMEDIATELY) {
+            Ok(()) => Ok(true),
+            Err(err) if is_one_of(&err, &[ERROR_LOCK_VIOLATION]) => Ok(false),
+            Err(err) => Err(err),
+        }
+    }
+
+    fn lock(&self, mode: Mode) -> io::Result<()> {
+        self.take(flags_of(mode))
+    }
+
+    fn unlock(&self) -> io::Result<()> {
+        let mut state = at(LOCK_BYTE);
+        // SAFETY: the handle is open, and unlocking is done when the call returns.
+        let done = unsafe { UnlockFileEx(self.file.as_raw_handle(), 0, 1, 0, &raw mut state) };
+        match check(done) {
+            Err(err) if is_one_of(&err, &[ERROR_NOT_LOCKED]) => Ok(()),
+            done => done,
+        }
+    }
+
+    fn set_mode(&self, mode: u32) -> io::Result<()> {
+        let mut permissions = self.file.metadata()?.permissions();
+        permissions.set_readonly(mode & 0o222 == 0);
+        self.file.set_permissions(permissions)
+    }
+
+    fn copy_attributes(&self, model: &dyn Handle) -> io::Result<()> {
+        // Owner and access list are those that the directory gives to every new file in it; that is
+        // what people on Windows expect of a saved file. Only the read-only bit is the file's own.
+        self.set_mode(model.stat()?.mode)
+    }
+
+    fn raw(&self) -> Option<RawHandle> {
+        None
+    }
+}
+
+/// What the system says about an open file or directory.
+pub(super) fn stat(file: &File) -> io::Result<Stat> {
+    let mut found = BY_HANDLE_FILE_INFORMATION::default();
+    // SAFETY: the handle is open, and `found` is what the call fills.
+    check(unsafe { GetFileInformationByHandle(file.as_raw_handle(), &raw mut found) })?;
+    let has = |attribute: u32| found.dwFileAttributes & attribute != 0;
+    let kind = if has(FILE_ATTRIBUTE_REPARSE_POINT) && file.metadata()?.file_type().is_symlink() {
+        Kind::Symlink
+    } else if has(FILE_ATTRIBUTE_DIRECTORY) {
+        Kind::Directory
+    } else {
+        Kind::File
+    };
+    let mode = if kind == Kind::Directory { 0o777 } else { 0o666 };
+    Ok(Stat {
+        id: FileId {
+            dev: found.dwVolumeSerialNumber.into(),
+            ino: join(found.nFileIndexHigh, found.nFileIndexLow),
+        },
+        links: found.nNumberOfLinks.into(),
+        size: join(found.nFileSizeHigh, found.nFileSizeLow),
+        mode: if has(FILE_ATTRIBUTE_READONLY) { mode & !0o222 } else { mode },
+        uid: 0,
+        gid: 0,
+        modified_ns: (i128::from(time_of(found.ftLastWriteTime)) - UNIX_EPOCH) * 100,
+        kind,
+        mount_root: false,
+    })
+}
+
+/// A file time as one number.
+pub(super) fn time_of(time: FILETIME) -> u64 {
+    join(time.dwHighDateTime, time.dwLowDateTime)
+}
+
+fn join(high: u32, low: u32) -> u64 {
+    (u64::from(high) << 32) | u64::from(low)
+}
+
+fn flags_of(mode: Mode) -> LOCK_FILE_FLAGS {
+    match mode {
+        Mode::Shared => 0,
+        Mode::Exclusive => LOCKFILE_EXCLUSIVE_LOCK,
+    }
+}
+
+/// As much of a buffer as one call takes; a caller goes on where it ended.
+fn len_of(buf: &[u8]) -> u32 {
+    u32::try_from(buf.len()).unwrap_or(u32::MAX)
+}
+
+#[expect(clippy::cast_possible_truncation, reason = "the two halves of the offset")]
+fn at(offset: u64) -> OVERLAPPED {
+    let place = OVERLAPPED_0_0 { Offset: offset as u32, OffsetHigh: (offset >> 32) as u32 };
+    OVERLAPPED { Anonymous: OVERLAPPED_0 { Anonymous: place }, ..OVERLAPPED::default() }
+}
+
+/// The event of one operation: not set, without a name, not inherited.
+fn event() -> io::Result<OwnedHandle> {
+    // SAFETY: no pointer is passed.
+    let event = unsafe { CreateEventW(ptr::null(), TRUE, 0, ptr::null()) };
+    if event.is_null() {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: the handle is new and nobody else's.
+    Ok(unsafe { OwnedHandle::from_raw_handle(event) })
+}

@@ -95,7 +95,9 @@ impl Holder {
     /// Whether the process that wrote this seems to run still; `None` if it cannot be told from here
     /// (another host or PID namespace). For display only.
     pub fn seems_alive(&self) -> Option<bool> {
-        if self.pid == 0 || self.host != sys::host_name() || self.pid_namespace != sys::pid_namespace()
+        if self.pid == 0
+            || self.host != sys::host_name()
+            || self.pid_namespace != sys::pid_namespace()
         {
             return None;
         }

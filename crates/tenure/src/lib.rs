@@ -1,10 +1,30 @@
 //! Locks, documents, journals and leases on plain files that many processes can share.
 
 mod checksum;
+mod commit;
 mod error;
+mod events;
 pub mod fs;
+mod gate;
+mod group;
+mod hold;
 mod holder;
+mod json;
+mod lease;
+mod lock;
+mod options;
+mod process_local;
+mod random;
+mod record;
 mod sys;
+mod target;
+mod wait;
 
 pub use self::error::{Error, ErrorKind, Result};
+pub use self::fs::Mode;
 pub use self::holder::{HoldKind, Holder};
+pub use self::json::Rules;
+pub use self::lease::{AcquireOptions, Lease, LeaseInfo, Leased};
+pub use self::lock::{Lock, LockGuard, LockOptions, lock, try_lock};
+pub use self::options::{Durability, Fence, Guard, Version, WriteOptions};
+pub use self::wait::{Cancel, Wait};

@@ -12,12 +12,18 @@ const LOOK_EVERY: Duration = Duration::from_millis(50);
 pub(crate) struct Watcher;
 
 impl Watcher {
-    #[expect(clippy::unnecessary_wraps, reason = "the same signature as on Linux, where it can fail")]
+    #[expect(
+        clippy::unnecessary_wraps,
+        reason = "the same signature as on Linux, where it can fail"
+    )]
     pub(crate) fn new(_paths: &[&Path]) -> io::Result<Self> {
         Ok(Self)
     }
 
-    #[expect(clippy::unnecessary_wraps, reason = "the same signature as on Linux, where it can fail")]
+    #[expect(
+        clippy::unnecessary_wraps,
+        reason = "the same signature as on Linux, where it can fail"
+    )]
     pub(crate) fn wait(&self, timeout: Option<Duration>) -> io::Result<bool> {
         std::thread::sleep(timeout.map_or(LOOK_EVERY, |time| time.min(LOOK_EVERY)));
         Ok(true)

@@ -1,0 +1,43 @@
+//! What happened to a target, one JSON line each: take-overs, recoveries, adopted and damaged data.
+//!
+//! For people (`tenure who`, `tenure doctor`); nothing reads it to decide anything. The file is
+//! bounded: at its limit the older half goes.
+
+use serde_json::{Value, json};
+
+use crate::error::Result;
+use crate::sys;
+use crate::target::Target;
+
+/// The file is cut when it reaches this size.
+const EVENTS_BYTES_MAX: u64 = 64 * 1024;
+
+/// Writes one event down. The caller holds the hold or the commit lock.
+pub(crate) fn record(target: &Target, event: &str, detail: &Value) -> Result<()> {
+    let path = target.sidecar("events");
+    let file = target.open_sidecar(&path)?;
+    let mut line = json!({ "at_us": sys::wall_time_us(), "event": event, "detail": detail })
+        .to_string()
+        .into_bytes();
+    line.push(b'\n');
+    let mut end = file.stat().map_err(Target::failed("look at", &path))?.size;
+    if end + line.len() as u64 > EVENTS_BYTES_MAX {
+        let kept = file.read_range(end / 2, end).map_err(Target::failed("read", &path))?;
+        let start = memchr::memchr(b'\n', &kept).map_or(kept.len(), |newline| newline + 1);
+        file.write_all_at(&kept[start..], 0).map_err(Target::failed("write", &path))?;
+        end = (kept.len() - start) as u64;
+        file.set_len(end).map_err(Target::failed("cut", &path))?;
+    }
+    file.write_all_at(&line, end).map_err(Target::failed("write", &path))
+}
+
+/// The events that are still known, oldest first.
+pub(crate) fn all(target: &Target) -> Vec<Value> {
+    let path = target.sidecar("events");
+    let Ok(file) = target.fs.open(&path, crate::fs::Access::Read) else { return Vec::new() };
+    let Ok(bytes) = file.read_range(0, EVENTS_BYTES_MAX) else { return Vec::new() };
+    bytes
+        .split(|byte| *byte == b'\n')
+        .filter_map(|line| serde_json::from_slice(line).ok())
+        .collect()
+}

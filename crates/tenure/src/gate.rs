@@ -1,0 +1,352 @@
+//! Waiting for a kernel lock: one waiter per process and lock blocked in the kernel, a first-come
+//! queue of this process's callers behind it.
+//!
+//! # Invariants
+//!
+//! 1. Whoever has a [`Turn`] holds the kernel lock on the file that the path named at that instant:
+//!    after every grant the handle is compared with the path, and a difference starts over.
+//! 2. Callers of one process are served in the order they came; a caller that gives up leaves the
+//!    queue and nothing else behind. At most one thread per lock stays parked in the kernel, however
+//!    many give up; a lock it is granted after everybody left is released at once.
+//! 3. Release acts on its own handle. The queue learns of it after the kernel does.
+//! 4. A child of `fork` has a registry of its own and never unlocks what its parent holds: the lock
+//!    belongs to the open file description that both share.
+
+use std::collections::{HashMap, VecDeque};
+use std::io;
+use std::path::Path;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread::ThreadId;
+
+use crate::error::{Error, ErrorKind, Result};
+use crate::fs::{FileId, Handle, Mode};
+use crate::process_local::ProcessLocal;
+use crate::target::Target;
+use crate::wait::{Cancel, Deadline, Wake};
+
+/// The parked thread only makes one system call.
+const PARKED_STACK_BYTES: usize = 64 * 1024;
+
+/// The kernel lock is ours; dropping it gives it back.
+#[derive(Debug)]
+pub(crate) struct Turn {
+    handle: Arc<dyn Handle>,
+    gate: Arc<Gate>,
+    ticket: u64,
+    id: FileId,
+    pid: u32,
+    /// Cleared when a child process keeps the lock and our copy is only closed.
+    unlocks: bool,
+}
+
+impl Turn {
+    pub(crate) fn handle(&self) -> &Arc<dyn Handle> {
+        &self.handle
+    }
+
+    pub(crate) fn id(&self) -> FileId {
+        self.id
+    }
+
+    /// False in a forked child, which must not act on its parent's lock.
+    pub(crate) fn is_ours(&self) -> bool {
+        self.pid == std::process::id()
+    }
+
+    /// Closes our copy without unlocking: the lock lives on in the processes that inherited it.
+    pub(crate) fn leave_to_children(mut self) {
+        self.unlocks = false;
+    }
+}
+
+impl Drop for Turn {
+    fn drop(&mut self) {
+        if !self.is_ours() {
+            return; // Only the descriptor is closed; the gate's mutex may be locked for ever here.
+        }
+        if self.unlocks {
+            // Closing would do, but only once every copy of the descriptor is gone.
+            let _ = self.handle.unlock();
+        }
+        let mut state = self.gate.lock();
+        state.holders.retain(|holder| holder.ticket != self.ticket);
+        self.gate.retire(state, self.id);
+    }
+}
+
+/// Takes the lock on `path`, waiting in the kernel until the deadline.
+pub(crate) fn take(
+    target: &Target,
+    path: &Path,
+    mode: Mode,
+    deadline: Deadline,
+    cancel: Option<&Cancel>,
+) -> Result<Turn> {
+    loop {
+        let handle = target.open_sidecar(path)?;
+        let id = handle.stat().map_err(Target::failed("look at lock file", path))?.id;
+        let turn = Gate::of(id).enter(handle, id, target.path(), mode, deadline, cancel)?;
+        // The path may have been given to another file while we waited (invariant 1). Whoever
+        // removes it for good reason (a pruned key) does so under this very lock.
+        match target.fs.stat(path) {
+            Ok(found) if found.id == id && found.links > 0 => return Ok(turn),
+            Ok(_) => {}
+            Err(err) if err.kind() == io::ErrorKind::NotFound => {}
+            Err(err) => return Err(Error::io("look at lock file", path, err)),
+        }
+        if deadline.may_wait() && deadline.has_passed() {
+            return Err(busy(target.path(), "the lock file is being replaced all the time"));
+        }
+    }
+}
+
+/// The queue of one lock in this process.
+#[derive(Debug, Default)]
+struct Gate {
+    state: Mutex<Queue>,
+    changed: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct Queue {
+    next_ticket: u64,
+    holders: Vec<Place>,
+    waiting: VecDeque<Place>,
+    kernel: Kernel,
+    /// Callers between finding the gate and joining its queue.
+    arriving: usize,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Place {
+    ticket: u64,
+    mode: Mode,
+    thread: ThreadId,
+}
+
+/// The one waiter in the kernel.
+#[derive(Debug, Default)]
+enum Kernel {
+    #[default]
+    Idle,
+    Parked,
+    Granted(Arc<dyn Handle>, Mode),
+    Failed(io::Error),
+}
+
+/// The gates of this process, by the identity of the lock file.
+static GATES: ProcessLocal<Mutex<HashMap<FileId, Arc<Gate>>>> = ProcessLocal::new();
+
+fn gates() -> MutexGuard<'static, HashMap<FileId, Arc<Gate>>> {
+    GATES.here().lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Gate {
+    fn of(id: FileId) -> Arc<Self> {
+        let mut gates = gates();
+        let gate = gates.entry(id).or_default().clone();
+        gate.lock().arriving += 1;
+        gate
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Queue> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Wakes whoever is next, and forgets the gate when nobody uses it any more.
+    fn retire(&self, state: MutexGuard<'_, Queue>, id: FileId) {
+        let unused = state.is_unused();
+        drop(state);
+        self.changed.notify_all();
+        if unused {
+            // Lock order is registry, then gate; so look again now that both are held.
+            let mut gates = gates();
+            if gates.get(&id).is_some_and(|gate| gate.lock().is_unused()) {
+                gates.remove(&id);
+            }
+        }
+    }
+
+    fn enter(
+        self: Arc<Self>,
+        handle: Arc<dyn Handle>,
+        id: FileId,
+        path: &Path,
+        mode: Mode,
+        deadline: Deadline,
+        cancel: Option<&Cancel>,
+    ) -> Result<Turn> {
+        if let Some(cancel) = cancel {
+            cancel.wakes(&self);
+        }
+        let mut state = self.lock();
+        let place = Place { ticket: state.next_ticket, mode, thread: std::thread::current().id() };
+        state.next_ticket += 1;
+        state.arriving -= 1;
+        if deadline.may_wait() && state.would_wait_for_itself(place) {
+            self.retire(state, id);
+            return Err(waits_for_itself(path));
+        }
+        state.waiting.push_back(place);
+        loop {
+            match state.grant(&self, place, &handle, id, deadline) {
+                Ok(None) => {}
+                Ok(Some(handle)) => {
+                    let pid = std::process::id();
+                    state.leave_queue(place.ticket);
+                    state.holders.push(place);
+                    drop(state);
+                    self.changed.notify_all(); // The next one may share.
+                    return Ok(Turn {
+                        handle,
+                        gate: self,
+                        ticket: place.ticket,
+                        id,
+                        pid,
+                        unlocks: true,
+                    });
+                }
+                Err(err) => {
+                    state.leave_queue(place.ticket);
+                    self.retire(state, id);
+                    return Err(Error::io("lock", path, err));
+                }
+            }
+            let cancelled = cancel.is_some_and(Cancel::is_cancelled);
+            if cancelled || deadline.has_passed() {
+                state.leave_queue(place.ticket);
+                self.retire(state, id);
+                return Err(if cancelled {
+                    Error::new(ErrorKind::Cancelled, "wait for", "the wait was cancelled").at(path)
+                } else {
+                    busy(path, "")
+                });
+            }
+            state = match deadline.remaining() {
+                None => self.changed.wait(state).unwrap_or_else(PoisonError::into_inner),
+                Some(time) => {
+                    let woken = self.changed.wait_timeout(state, time);
+                    woken.unwrap_or_else(PoisonError::into_inner).0
+                }
+            };
+        }
+    }
+
+    /// Blocks in the kernel on behalf of the queue.
+    fn park(self: Arc<Self>, handle: Arc<dyn Handle>, mode: Mode, id: FileId) -> io::Result<()> {
+        let parked = move || {
+            let granted = handle.lock(mode);
+            let mut state = self.lock();
+            state.kernel = match granted {
+                _ if state.waiting.is_empty() => {
+                    // Everybody gave up. Nobody may see the lock as held by a caller that is gone.
+                    let _ = handle.unlock();
+                    Kernel::Idle
+                }
+                Ok(()) => Kernel::Granted(handle, mode),
+                Err(err) => Kernel::Failed(err),
+            };
+            self.retire(state, id);
+        };
+        let thread = std::thread::Builder::new().name("tenure-wait".into());
+        thread.stack_size(PARKED_STACK_BYTES).spawn(parked).map(drop)
+    }
+}
+
+impl Wake for Gate {
+    fn wake(&self) {
+        let state = self.lock(); // A sleeper is either before its check or asleep, never between.
+        drop(state);
+        self.changed.notify_all();
+    }
+}
+
+impl Queue {
+    fn is_unused(&self) -> bool {
+        self.holders.is_empty()
+            && self.waiting.is_empty()
+            && self.arriving == 0
+            && matches!(self.kernel, Kernel::Idle)
+    }
+
+    fn leave_queue(&mut self, ticket: u64) {
+        self.waiting.retain(|place| place.ticket != ticket);
+        if self.waiting.is_empty() {
+            if let Kernel::Granted(handle, _) = &self.kernel {
+                // It was granted for a caller that is leaving without it.
+                let _ = handle.unlock();
+                self.kernel = Kernel::Idle;
+            }
+        }
+    }
+
+    /// The same thread holds it already, in a way that can never end while it waits here.
+    fn would_wait_for_itself(&self, place: Place) -> bool {
+        self.holders.iter().any(|holder| {
+            holder.thread == place.thread
+                && (holder.mode == Mode::Exclusive || place.mode == Mode::Exclusive)
+        })
+    }
+
+    /// The lock for the caller at the head of the queue: from the parked waiter, or by trying. Parks
+    /// a waiter if it is busy. `None` means: sleep and ask again.
+    fn grant(
+        &mut self,
+        gate: &Arc<Gate>,
+        place: Place,
+        handle: &Arc<dyn Handle>,
+        id: FileId,
+        deadline: Deadline,
+    ) -> io::Result<Option<Arc<dyn Handle>>> {
+        let head = self.waiting.front().is_some_and(|head| head.ticket == place.ticket);
+        let fits = self
+            .holders
+            .iter()
+            .all(|holder| holder.mode == Mode::Shared && place.mode == Mode::Shared);
+        if !head || !fits {
+            return Ok(None);
+        }
+        match std::mem::take(&mut self.kernel) {
+            Kernel::Parked => self.kernel = Kernel::Parked,
+            Kernel::Failed(err) => return Err(err),
+            // An exclusive grant also serves a reader; it only keeps other processes' readers out.
+            Kernel::Granted(granted, mode) if mode == Mode::Exclusive || mode == place.mode => {
+                return Ok(Some(granted));
+            }
+            Kernel::Granted(granted, _) => {
+                granted.unlock()?;
+                return self.try_or_park(gate, place, handle, id, deadline);
+            }
+            Kernel::Idle => return self.try_or_park(gate, place, handle, id, deadline),
+        }
+        Ok(None)
+    }
+
+    fn try_or_park(
+        &mut self,
+        gate: &Arc<Gate>,
+        place: Place,
+        handle: &Arc<dyn Handle>,
+        id: FileId,
+        deadline: Deadline,
+    ) -> io::Result<Option<Arc<dyn Handle>>> {
+        if handle.try_lock(place.mode)? {
+            return Ok(Some(handle.clone()));
+        }
+        if deadline.may_wait() && !deadline.has_passed() {
+            gate.clone().park(handle.clone(), place.mode, id)?;
+            self.kernel = Kernel::Parked;
+        }
+        Ok(None)
+    }
+}
+
+fn busy(path: &Path, detail: &str) -> Error {
+    Error::new(ErrorKind::Busy, "lock", detail).at(path)
+}
+
+fn waits_for_itself(path: &Path) -> Error {
+    Error::new(ErrorKind::Deadlock, "lock", "this thread holds it already")
+        .at(path)
+        .hint("release the first hold, or pass its fence to prove it")
+}

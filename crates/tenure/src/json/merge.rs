@@ -1,0 +1,257 @@
+//! RFC 7396 merge patch, with rules for the fields where the last writer must not simply win.
+//!
+//! # Invariants
+//!
+//! 1. Without rules this is RFC 7396, no more and no less.
+//! 2. Keys that stay keep their order; new keys come last, in the order of the patch.
+//! 3. A rule meets the types it is made for, or the whole merge is refused.
+
+use std::collections::{BTreeMap, HashSet};
+
+use serde_json::{Map, Number, Value};
+
+use super::by_value::{ByValue, type_name};
+use super::number;
+use crate::error::{Error, ErrorKind, Result};
+
+/// How single fields of a document are merged.
+///
+/// A merge follows RFC 7396: objects are merged key by key, everything else is overwritten by the
+/// patch, and `null` in the patch deletes. A rule replaces the overwriting for one field, named by
+/// its JSON Pointer (RFC 6901): `""` is the whole document, `"/stats/runs"` the field `runs` of the
+/// object `stats`. A merge does not look into arrays, so a pointer into one never applies.
+///
+/// | rule | takes | result | merging the same patch again | order of two patches |
+/// |---|---|---|---|---|
+/// | [`union`](Self::union) | arrays | every element once | changes nothing | changes only the order of elements |
+/// | [`max`](Self::max), [`min`](Self::min) | numbers | the larger, the smaller | changes nothing | does not matter |
+/// | [`sum`](Self::sum) | numbers | both added | **adds again** | does not matter (with fractions: up to rounding) |
+/// | [`last`](Self::last) | anything | the patch's value, whole | changes nothing | **the last one wins** |
+///
+/// - A field that is missing (or `null`) in the document takes the value of the patch; a field that
+///   the patch does not name stays.
+/// - `null` in the patch deletes the field whatever its rule is.
+/// - A value of a type the rule does not take is an error, and the document is left as it was.
+///
+/// # Unsafe for revocation
+///
+/// A union brings deletions back: whoever merges a list read before an element was removed adds
+/// that element again. Never keep approvals, permissions or anything else that can be revoked
+/// under [`union`](Self::union); change them with an update that reads and writes under the lock.
+/// For the same reason [`max`](Self::max) is no counter: two writers that both go from 5 to 6 count
+/// one event. Count with [`sum`](Self::sum), and give the write an operation id if it may be retried.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Rules {
+    root: Node,
+}
+
+/// One place of the document: its rule, or the places below it.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+struct Node {
+    rule: Option<(Rule, String)>,
+    below: BTreeMap<String, Node>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Rule {
+    Union,
+    Max,
+    Min,
+    Sum,
+    Last,
+}
+
+impl Rules {
+    /// No rules: plain RFC 7396.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// The array at `pointer` is a set: the elements of the document in their order, then those of
+    /// the patch that are not there yet. Elements are compared by value (`1` is `1.0`, key order is
+    /// no difference). Unsafe for anything that can be revoked, see [above](Self#unsafe-for-revocation).
+    pub fn union(self, pointer: &str) -> Result<Self> {
+        self.with(Rule::Union, pointer)
+    }
+
+    /// The larger number stays. Numbers of any size are compared exactly.
+    pub fn max(self, pointer: &str) -> Result<Self> {
+        self.with(Rule::Max, pointer)
+    }
+
+    /// The smaller number stays. Numbers of any size are compared exactly.
+    pub fn min(self, pointer: &str) -> Result<Self> {
+        self.with(Rule::Min, pointer)
+    }
+
+    /// The number of the patch is added. Exact for integers as long as the sum fits 128 bits, else
+    /// as a 64-bit float; a sum beyond that is an error.
+    pub fn sum(self, pointer: &str) -> Result<Self> {
+        self.with(Rule::Sum, pointer)
+    }
+
+    /// The value of the patch replaces the one of the document whole, even if both are objects. A
+    /// `null` inside it is stored, not taken as a deletion.
+    pub fn last(self, pointer: &str) -> Result<Self> {
+        self.with(Rule::Last, pointer)
+    }
+
+    fn with(mut self, rule: Rule, pointer: &str) -> Result<Self> {
+        let refuse = |detail| Error::new(ErrorKind::Invalid, "declare a merge rule", detail);
+        let mut node = &mut self.root;
+        for token in tokens(pointer).map_err(refuse)? {
+            if let Some((_, outer)) = &node.rule {
+                return Err(refuse(never_applies(pointer, outer)));
+            }
+            node = node.below.entry(token).or_default();
+        }
+        if node.rule.is_some() {
+            return Err(refuse(format!("{pointer:?} has two rules")));
+        }
+        if let Some(inner) = node.first_below() {
+            return Err(refuse(never_applies(inner, pointer)));
+        }
+        node.rule = Some((rule, pointer.to_owned()));
+        Ok(self)
+    }
+}
+
+impl Node {
+    fn first_below(&self) -> Option<&str> {
+        let node = self.below.values().next()?;
+        node.rule.as_ref().map(|(_, pointer)| pointer.as_str()).or_else(|| node.first_below())
+    }
+}
+
+fn never_applies(inner: &str, outer: &str) -> String {
+    format!("the rule for {inner:?} would never apply: {outer:?} has a rule for the whole value")
+}
+
+/// The reference tokens of a JSON Pointer.
+fn tokens(pointer: &str) -> std::result::Result<Vec<String>, String> {
+    if pointer.is_empty() {
+        return Ok(Vec::new());
+    }
+    let Some(rest) = pointer.strip_prefix('/') else {
+        return Err(format!("{pointer:?} is not a JSON Pointer: it must be empty or start with /"));
+    };
+    rest.split('/').map(|token| unescape(token, pointer)).collect()
+}
+
+fn unescape(token: &str, pointer: &str) -> std::result::Result<String, String> {
+    let mut pieces = token.split('~');
+    let mut out = pieces.next().unwrap_or_default().to_owned();
+    for piece in pieces {
+        let (plain, rest) = match piece.as_bytes().first() {
+            Some(b'0') => ('~', &piece[1..]),
+            Some(b'1') => ('/', &piece[1..]),
+            _ => {
+                return Err(format!(
+                    "{pointer:?} is not a JSON Pointer: ~ must be written ~0, and / in a key ~1"
+                ));
+            }
+        };
+        out.push(plain);
+        out.push_str(rest);
+    }
+    Ok(out)
+}
+
+/// The document after merging `patch` into `current`.
+pub(crate) fn merge(
+    current: &Value,
+    patch: &Value,
+    rules: &Rules,
+) -> std::result::Result<Value, String> {
+    let mut merged = current.clone();
+    merge_into(&mut merged, patch, Some(&rules.root))?;
+    Ok(merged)
+}
+
+fn merge_into(
+    target: &mut Value,
+    patch: &Value,
+    node: Option<&Node>,
+) -> std::result::Result<(), String> {
+    if let Some((rule, pointer)) = node.and_then(|node| node.rule.as_ref()) {
+        // Deletion of a field happens one level up; this null is the whole patch.
+        *target = if patch.is_null() { Value::Null } else { rule.apply(target, patch, pointer)? };
+        return Ok(());
+    }
+    let Value::Object(changes) = patch else {
+        *target = patch.clone();
+        return Ok(());
+    };
+    if !target.is_object() {
+        *target = Value::Object(Map::new());
+    }
+    let Value::Object(fields) = target else {
+        return Ok(());
+    };
+    for (key, change) in changes {
+        if change.is_null() {
+            // Not `remove`, which would swap the last key into this place.
+            fields.shift_remove(key);
+        } else {
+            let below = node.and_then(|node| node.below.get(key));
+            merge_into(fields.entry(key.as_str()).or_insert(Value::Null), change, below)?;
+        }
+    }
+    Ok(())
+}
+
+impl Rule {
+    /// `stored` is null where the document has nothing.
+    fn apply(
+        self,
+        stored: &Value,
+        patch: &Value,
+        pointer: &str,
+    ) -> std::result::Result<Value, String> {
+        match (self, stored, patch) {
+            (Self::Last, _, patch) => Ok(patch.clone()),
+            (Self::Union, Value::Array(stored), Value::Array(patch)) => Ok(union(stored, patch)),
+            (Self::Union, Value::Null, Value::Array(patch)) => Ok(union(&[], patch)),
+            (Self::Max | Self::Min | Self::Sum, Value::Null, Value::Number(_)) => Ok(patch.clone()),
+            (Self::Max, Value::Number(stored), Value::Number(patch)) => {
+                Ok(pick(number::compare(patch, stored).is_gt(), stored, patch))
+            }
+            (Self::Min, Value::Number(stored), Value::Number(patch)) => {
+                Ok(pick(number::compare(patch, stored).is_lt(), stored, patch))
+            }
+            (Self::Sum, Value::Number(stored), Value::Number(patch)) => {
+                number::add(stored, patch).map(Value::Number).ok_or_else(|| {
+                    format!("rule sum at {pointer:?}: the sum is beyond the range of a number")
+                })
+            }
+            (Self::Union, ..) => Err(self.refusal("arrays", stored, patch, pointer)),
+            _ => Err(self.refusal("numbers", stored, patch, pointer)),
+        }
+    }
+
+    fn refusal(self, takes: &str, stored: &Value, patch: &Value, pointer: &str) -> String {
+        let name = match self {
+            Self::Union => "union",
+            Self::Max => "max",
+            Self::Min => "min",
+            Self::Sum => "sum",
+            Self::Last => "last",
+        };
+        let (stored, patch) = (type_name(stored), type_name(patch));
+        format!(
+            "rule {name} at {pointer:?} takes {takes}: the document has {stored}, the patch {patch}"
+        )
+    }
+}
+
+/// Equal numbers keep the stored one, so that its notation does not change.
+fn pick(patch_wins: bool, stored: &Number, patch: &Number) -> Value {
+    Value::Number(if patch_wins { patch.clone() } else { stored.clone() })
+}
+
+fn union(stored: &[Value], patch: &[Value]) -> Value {
+    let mut seen = HashSet::new();
+    let all = stored.iter().chain(patch);
+    Value::Array(all.filter(|value| seen.insert(ByValue(value))).cloned().collect())
+}

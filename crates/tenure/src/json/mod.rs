@@ -1,0 +1,24 @@
+//! JSON as values: strict reading, faithful writing, merging and patching. No file is touched here.
+//!
+//! # Invariants
+//!
+//! 1. Everything here is a pure function: on an error nothing has changed.
+//! 2. What [`parse`] accepts and [`Style::render`] writes is the same set of documents, so a written
+//!    document can always be read back.
+//! 3. Key order and the text of every number survive a round trip.
+
+mod by_value;
+mod merge;
+mod number;
+mod patch;
+mod style;
+mod text;
+
+#[cfg(test)]
+mod tests;
+
+pub use self::merge::Rules;
+pub(crate) use self::merge::merge;
+pub(crate) use self::patch::{PatchError, patch};
+pub(crate) use self::style::{Indent, Style};
+pub(crate) use self::text::parse;

@@ -1,0 +1,169 @@
+//! How a document is laid out, seen from its bytes, so that a change of one field is a change of one
+//! line in somebody's diff.
+//!
+//! # Invariants
+//!
+//! 1. A document laid out in one of the known ways is written back byte for byte.
+//! 2. Nothing is written that [`parse`](super::parse) would refuse for its depth.
+
+use serde::Serialize;
+use serde_json::Value;
+use serde_json::ser::{CompactFormatter, Formatter, PrettyFormatter, Serializer};
+use std::io;
+
+use super::text::MAX_DEPTH;
+
+/// An indent wider than this is no habit of any writer; it is not copied.
+const MAX_INDENT: usize = 16;
+
+/// How far `detect` looks for the first separator of a one-line document.
+const HEAD: usize = 4096;
+
+/// The layout of a document.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Style {
+    pub(crate) indent: Indent,
+    pub(crate) final_newline: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Indent {
+    /// `{"a":1,"b":2}`
+    None,
+    /// `{"a": 1, "b": 2}`, the one line that Python writes by default.
+    Separated,
+    /// One value per line, this many spaces per level.
+    Spaces(usize),
+    /// One value per line, one tab per level.
+    Tab,
+}
+
+impl Default for Style {
+    /// Two spaces and a final newline: what people and `git diff` read best.
+    fn default() -> Self {
+        Self { indent: Indent::Spaces(2), final_newline: true }
+    }
+}
+
+impl Style {
+    /// The style of these bytes, from their head and their last byte. What the bytes do not tell
+    /// (`{}` has no indent) is as in the default.
+    pub(crate) fn detect(bytes: &[u8]) -> Self {
+        let Some(last) = bytes.last() else {
+            return Self::default();
+        };
+        let indent = detect_indent(bytes).unwrap_or(Self::default().indent);
+        Self { indent, final_newline: *last == b'\n' }
+    }
+
+    /// The text of `value` in this style.
+    pub(crate) fn render(&self, value: &Value) -> Result<Vec<u8>, String> {
+        if !nests_within(value, MAX_DEPTH) {
+            return Err(format!(
+                "nests deeper than {MAX_DEPTH} levels, so it could not be read back"
+            ));
+        }
+        let mut out = Vec::new();
+        let result = match self.indent {
+            Indent::None => write(&mut out, CompactFormatter, value),
+            Indent::Separated => write(&mut out, SeparatedFormatter, value),
+            Indent::Spaces(count) => {
+                write(&mut out, PrettyFormatter::with_indent(" ".repeat(count).as_bytes()), value)
+            }
+            Indent::Tab => write(&mut out, PrettyFormatter::with_indent(b"\t"), value),
+        };
+        result.map_err(|error| format!("cannot be written as JSON: {error}"))?;
+        if self.final_newline {
+            out.push(b'\n');
+        }
+        Ok(out)
+    }
+}
+
+fn write(out: &mut Vec<u8>, formatter: impl Formatter, value: &Value) -> serde_json::Result<()> {
+    value.serialize(&mut Serializer::with_formatter(out, formatter))
+}
+
+/// Stops at the limit, so a value of any depth is safe to ask about.
+fn nests_within(value: &Value, levels: usize) -> bool {
+    let inner = levels.checked_sub(1);
+    match value {
+        Value::Array(values) => {
+            inner.is_some_and(|levels| values.iter().all(|value| nests_within(value, levels)))
+        }
+        Value::Object(object) => {
+            inner.is_some_and(|levels| object.values().all(|value| nests_within(value, levels)))
+        }
+        _ => true,
+    }
+}
+
+/// The indent of the first value inside the outermost array or object, if there is one.
+fn detect_indent(bytes: &[u8]) -> Option<Indent> {
+    let open = bytes.iter().take(HEAD).position(|byte| !byte.is_ascii_whitespace())?;
+    if !matches!(bytes[open], b'{' | b'[') {
+        return None;
+    }
+    let inside = &bytes[open + 1..];
+    let gap = inside.iter().take(HEAD).position(|byte| !byte.is_ascii_whitespace())?;
+    if matches!(inside[gap], b'}' | b']') {
+        return None;
+    }
+    let Some(line_end) = inside[..gap].iter().rposition(|&byte| byte == b'\n') else {
+        return Some(detect_separator(&inside[gap..]));
+    };
+    let lead = &inside[line_end + 1..gap];
+    if lead.first() == Some(&b'\t') {
+        return Some(Indent::Tab);
+    }
+    (lead.len() <= MAX_INDENT).then_some(Indent::Spaces(lead.len()))
+}
+
+/// Looks behind the first `:` or `,` that is not part of a string.
+fn detect_separator(text: &[u8]) -> Indent {
+    let mut in_string = false;
+    let mut bytes = text.iter().take(HEAD);
+    while let Some(byte) = bytes.next() {
+        match byte {
+            b'"' => in_string = !in_string,
+            b'\\' => drop(bytes.next()),
+            b':' | b',' if !in_string => {
+                let spaced = bytes.next() == Some(&b' ');
+                return if spaced { Indent::Separated } else { Indent::None };
+            }
+            _ => {}
+        }
+    }
+    Indent::None
+}
+
+/// One line, with a space behind each comma and colon.
+struct SeparatedFormatter;
+
+impl SeparatedFormatter {
+    fn comma<W: ?Sized + io::Write>(out: &mut W, first: bool) -> io::Result<()> {
+        if first { Ok(()) } else { out.write_all(b", ") }
+    }
+}
+
+impl Formatter for SeparatedFormatter {
+    fn begin_array_value<W: ?Sized + io::Write>(
+        &mut self,
+        out: &mut W,
+        first: bool,
+    ) -> io::Result<()> {
+        Self::comma(out, first)
+    }
+
+    fn begin_object_key<W: ?Sized + io::Write>(
+        &mut self,
+        out: &mut W,
+        first: bool,
+    ) -> io::Result<()> {
+        Self::comma(out, first)
+    }
+
+    fn begin_object_value<W: ?Sized + io::Write>(&mut self, out: &mut W) -> io::Result<()> {
+        out.write_all(b": ")
+    }
+}

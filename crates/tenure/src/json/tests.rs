@@ -1,0 +1,23 @@
+//! Tests of the JSON part: by example from the RFCs, by seeded random documents, and by texts that
+//! must be refused.
+
+mod merging;
+mod patching;
+mod random;
+mod reading;
+mod rules;
+mod writing;
+
+use serde_json::Value;
+
+use super::parse;
+
+/// A value from its text, read by the code under test: `json!` would not keep numbers as written.
+fn value(text: &str) -> Value {
+    parse(text.as_bytes()).unwrap_or_else(|reason| panic!("{text} {reason}"))
+}
+
+/// Compact text: the strictest comparison, it shows key order and the notation of numbers.
+fn text(value: &Value) -> String {
+    serde_json::to_string(value).expect("a value is always writable")
+}

@@ -1,0 +1,263 @@
+//! The lease: a hold that outlives its process, until it is released, expires, or is taken over.
+//!
+//! # Invariants
+//!
+//! 1. There is one valid fence at a time. A lease excludes locks, other leases and unproven writes
+//!    while it runs; its holder's writes pass by the fence.
+//! 2. Time is the boot clock of the host: it counts sleep and ignores changes of the wall clock. A
+//!    lease of another boot has expired.
+//! 3. Whatever ends a lease changes the record under the commit lock, taken exclusively. So when that
+//!    call returns, no write under the old fence is in flight, and none passes afterwards.
+//! 4. The token renews as long as the record still names it: while nobody acquired or wrote since.
+//!    The token itself is never stored.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::json;
+
+use crate::checksum;
+use crate::commit::take_commit;
+use crate::error::{Error, ErrorKind, Result};
+use crate::events;
+use crate::fs::{Access, Fs, Mode, disk};
+use crate::gate::Turn;
+use crate::hold::{Hold, Request, Seen, wait_for_lease};
+use crate::holder::Holder;
+use crate::options::Fence;
+use crate::random;
+use crate::record::{LeaseTerms, State};
+use crate::sys;
+use crate::target::Target;
+use crate::wait::{Cancel, Deadline, Wait};
+
+/// Longer than any task; a lease for ever is a stale lock by another name.
+const TTL_MAX: Duration = Duration::from_secs(366 * 24 * 3600);
+
+/// How a lease is acquired.
+#[derive(Debug, Clone, Default)]
+pub struct AcquireOptions {
+    /// Who it is for: a label, not a credential.
+    pub owner: String,
+    /// How long it lasts without a renewal.
+    pub ttl: Duration,
+    /// How long to wait for the present holder.
+    pub wait: Wait,
+    /// Ends the wait early.
+    pub cancel: Option<Cancel>,
+    /// The token of an earlier acquire: renews that lease and keeps its fence, if it still can.
+    pub token: Option<String>,
+    /// What it is for.
+    pub label: String,
+    /// Work on a network file system although its locks cannot be trusted.
+    pub allow_network: bool,
+}
+
+/// A lease that we have.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Leased {
+    /// Names the lease to `renew` and `release`. Keep it secret.
+    pub token: String,
+    /// Proves the lease to writes.
+    pub fence: Fence,
+    /// Who it is for.
+    pub owner: String,
+    /// How long it lasts without a renewal.
+    pub ttl: Duration,
+    /// What is left of it now.
+    pub expires_in: Duration,
+}
+
+/// What anybody may know about a lease.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LeaseInfo {
+    /// Who has it.
+    pub holder: Holder,
+    /// How long it lasts without a renewal.
+    pub ttl: Duration,
+    /// What is left; `None` once it has expired.
+    pub expires_in: Option<Duration>,
+}
+
+/// A target that can be leased. Opening it touches nothing.
+#[derive(Debug, Clone)]
+pub struct Lease {
+    target: Target,
+}
+
+impl Lease {
+    /// The lease of a path, whether or not there is a file.
+    pub fn open(path: impl AsRef<Path>) -> Result<Self> {
+        Self::open_on(&disk(), path.as_ref())
+    }
+
+    /// The same, on another file system.
+    pub fn open_on(fs: &Arc<dyn Fs>, path: &Path) -> Result<Self> {
+        Ok(Self { target: Target::resolve(fs, path)? })
+    }
+
+    /// The resolved path.
+    pub fn path(&self) -> &Path {
+        self.target.path()
+    }
+
+    /// Acquires the lease, waiting for locks and for the lease of another. With the token of a lease
+    /// that can still be renewed it is a renewal: the fence stays.
+    pub fn acquire(&self, options: &AcquireOptions) -> Result<Leased> {
+        check_ttl(&self.target, options.ttl)?;
+        let target = self.target.with(None, options.allow_network)?;
+        if let Some(token) = &options.token {
+            check_token(&target, token)?;
+            match renew(&target, token, Some(options.ttl), options.wait) {
+                Err(error) if error.kind() == ErrorKind::LeaseLost => {}
+                renewed => return renewed,
+            }
+        }
+        let request =
+            Request { deadline: Deadline::after(options.wait), cancel: options.cancel.as_ref() };
+        loop {
+            let (hold, ..) = Hold::take(&target, Mode::Exclusive, request)?;
+            let commit = take_commit(&target, Mode::Exclusive, request)?;
+            let seen = Seen::read(&target, commit.handle().as_ref())?;
+            let Some((holder, left)) = seen.running_lease() else {
+                return grant(&target, &commit, seen, options);
+            };
+            // An expired lease was renewed between the hold and the commit lock.
+            drop((commit, hold));
+            wait_for_lease(&target, holder, left, request)?;
+        }
+    }
+
+    /// Extends the lease by its time to live (or a new one), from now. The fence stays.
+    pub fn renew(&self, token: &str, ttl: Option<Duration>) -> Result<Leased> {
+        if let Some(ttl) = ttl {
+            check_ttl(&self.target, ttl)?;
+        }
+        check_token(&self.target, token)?;
+        renew(&self.target, token, ttl, Wait::default())
+    }
+
+    /// Ends the lease. Ending one that is over already is `lease_lost`, and changes nothing.
+    pub fn release(&self, token: &str) -> Result<()> {
+        check_token(&self.target, token)?;
+        let (commit, mut seen) = find(&self.target, token, Wait::default())?;
+        seen.record.state = State::Free;
+        seen.write(&self.target, commit.handle().as_ref())
+    }
+
+    /// Who has the lease, running or expired; `None` if nobody does. Takes no lock.
+    pub fn show(&self) -> Result<Option<LeaseInfo>> {
+        let path = self.target.sidecar("commit");
+        let file = match self.target.fs.open(&path, Access::Read) {
+            Err(err) if err.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+            opened => opened.map_err(Target::failed("open record", &path))?,
+        };
+        let seen = Seen::read(&self.target, file.as_ref())?;
+        Ok((seen.record.state == State::Leased).then(|| LeaseInfo {
+            holder: seen.record.holder(),
+            ttl: Duration::from_micros(seen.record.lease.ttl_us),
+            expires_in: seen.running_lease().map(|(_, left)| left),
+        }))
+    }
+
+    /// The recorded events of this target, oldest first: take-overs among them.
+    pub fn events(&self) -> Vec<serde_json::Value> {
+        events::all(&self.target)
+    }
+
+    /// Takes the lease from whoever has it, for a stated reason that is written down first. A lock
+    /// is never taken over: its holder is alive.
+    pub fn take_over(&self, options: &AcquireOptions, reason: &str) -> Result<Leased> {
+        check_ttl(&self.target, options.ttl)?;
+        if reason.trim().is_empty() {
+            let detail = "a take-over needs a reason";
+            return Err(Error::new(ErrorKind::Invalid, "take over", detail).at(self.path()));
+        }
+        let target = self.target.with(None, options.allow_network)?;
+        target.prepare()?;
+        let request =
+            Request { deadline: Deadline::after(options.wait), cancel: options.cancel.as_ref() };
+        // The plain kernel lock, not a hold: the point is not to wait for the lease.
+        let path = target.hold_file();
+        let turn =
+            crate::gate::take(&target, &path, Mode::Exclusive, request.deadline, request.cancel);
+        let _turn = turn.map_err(|error| crate::hold::name_holder(&target, error))?;
+        let commit = take_commit(&target, Mode::Exclusive, request)?;
+        let seen = Seen::read(&target, commit.handle().as_ref())?;
+        let from = (seen.record.state == State::Leased).then(|| seen.record.holder().to_json());
+        let detail = json!({ "reason": reason, "by": options.owner, "from": from });
+        events::record(&target, "take_over", &detail)?;
+        grant(&target, &commit, seen, options)
+    }
+}
+
+/// Writes a new lease into the record, under a new fence.
+fn grant(
+    target: &Target,
+    commit: &Turn,
+    mut seen: Seen,
+    options: &AcquireOptions,
+) -> Result<Leased> {
+    let token = options.token.clone().map_or_else(random::token, Ok)?;
+    let file = commit.handle().as_ref();
+    let fence = seen.draw(target, file)?;
+    seen.record.state = State::Leased;
+    seen.record.since_us = sys::wall_time_us();
+    seen.record.holder = Holder::this_process(&options.label, &options.owner);
+    seen.record.lease = terms(&token, options.ttl);
+    seen.write(target, file)?;
+    let (ttl, owner) = (options.ttl, options.owner.clone());
+    Ok(Leased { token, fence, owner, ttl, expires_in: ttl })
+}
+
+fn renew(target: &Target, token: &str, ttl: Option<Duration>, wait: Wait) -> Result<Leased> {
+    let (commit, mut seen) = find(target, token, wait)?;
+    let ttl = ttl.unwrap_or(Duration::from_micros(seen.record.lease.ttl_us));
+    seen.record.lease = terms(token, ttl);
+    seen.write(target, commit.handle().as_ref())?;
+    let (token, owner) = (token.to_owned(), seen.record.holder.owner.clone());
+    Ok(Leased { token, fence: seen.record.fence, owner, ttl, expires_in: ttl })
+}
+
+/// The record of the lease with this token, under the commit lock.
+fn find(target: &Target, token: &str, wait: Wait) -> Result<(Turn, Seen)> {
+    target.prepare()?;
+    let request = Request { deadline: Deadline::after(wait), cancel: None };
+    let commit = take_commit(target, Mode::Exclusive, request)?;
+    let seen = Seen::read(target, commit.handle().as_ref())?;
+    let known = seen.record.lease.token == checksum::wide(token.as_bytes());
+    if seen.record.state == State::Leased && known {
+        return Ok((commit, seen));
+    }
+    let holder = (seen.record.state != State::Free && seen.bound).then(|| seen.record.holder());
+    Err(Error::new(ErrorKind::LeaseLost, "find the lease of", "it is not this token's any more")
+        .at(target.path())
+        .held_by(holder)
+        .hint("acquire it again before writing"))
+}
+
+fn terms(token: &str, ttl: Duration) -> LeaseTerms {
+    let ttl_us = u64::try_from(ttl.as_micros()).unwrap_or(u64::MAX);
+    LeaseTerms {
+        token: checksum::wide(token.as_bytes()),
+        ttl_us,
+        expires_us: sys::boot_time_us().saturating_add(ttl_us),
+    }
+}
+
+fn check_ttl(target: &Target, ttl: Duration) -> Result<()> {
+    if ttl.is_zero() || ttl > TTL_MAX {
+        let detail = "the time to live must be above zero and at most a year";
+        return Err(Error::new(ErrorKind::Invalid, "lease", detail).at(target.path()));
+    }
+    Ok(())
+}
+
+fn check_token(target: &Target, token: &str) -> Result<()> {
+    if token.len() < 16 || token.len() > 256 {
+        let detail = "a token has 16 to 256 characters; use the one that acquire printed";
+        return Err(Error::new(ErrorKind::Invalid, "lease", detail).at(target.path()));
+    }
+    Ok(())
+}

@@ -1,0 +1,262 @@
+//! The lock: one holder of a target among all threads and processes of this machine.
+//!
+//! It is the kernel's lock on a file that is never unlinked, truncated, renamed or stolen. The death
+//! of the holder releases it, at once; there is nothing to clean up and nothing to break.
+
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+
+use crate::commit::take_commit;
+use crate::error::{Error, ErrorKind, Result};
+use crate::fs::{Fs, Mode, RawHandle, disk};
+use crate::hold::{Hold, Request, Seen, wait_for_lease};
+use crate::holder::Holder;
+use crate::options::Fence;
+use crate::process_local::ProcessLocal;
+use crate::record::State;
+use crate::sys;
+use crate::target::Target;
+use crate::wait::{Cancel, Deadline, Wait};
+
+/// How a lock is taken. The default is exclusive and waits ten seconds.
+#[derive(Debug, Clone)]
+pub struct LockOptions {
+    /// Shared holders exclude exclusive ones; they draw no fence and cannot write.
+    pub mode: Mode,
+    /// How long to wait.
+    pub wait: Wait,
+    /// What it is for, shown to those who wait.
+    pub label: String,
+    /// Who it is for. With `reentrant`, the same owner may take it again in this process.
+    pub owner: String,
+    /// Let the same `owner` in again while it holds the lock.
+    pub reentrant: bool,
+    /// Ends the wait early.
+    pub cancel: Option<Cancel>,
+    /// Proof of a hold that the caller is part of (a command below `tenure run`): nothing is locked.
+    pub fence: Option<Fence>,
+    /// Use exactly this file as the lock, to exclude others that lock it.
+    pub lock_file: Option<PathBuf>,
+    /// Work on a network file system although its locks cannot be trusted.
+    pub allow_network: bool,
+}
+
+impl Default for LockOptions {
+    fn default() -> Self {
+        Self {
+            mode: Mode::Exclusive,
+            wait: Wait::default(),
+            label: String::new(),
+            owner: String::new(),
+            reentrant: false,
+            cancel: None,
+            fence: None,
+            lock_file: None,
+            allow_network: false,
+        }
+    }
+}
+
+/// Takes the exclusive lock on `path`, waiting up to ten seconds.
+pub fn lock(path: impl AsRef<Path>) -> Result<LockGuard> {
+    Lock::open(path)?.acquire(&LockOptions::default())
+}
+
+/// Takes the exclusive lock on `path` if nobody has it.
+pub fn try_lock(path: impl AsRef<Path>) -> Result<LockGuard> {
+    Lock::open(path)?.acquire(&LockOptions { wait: Wait::No, ..LockOptions::default() })
+}
+
+/// A target that can be locked. Opening it touches nothing.
+#[derive(Debug, Clone)]
+pub struct Lock {
+    target: Target,
+}
+
+impl Lock {
+    /// The lock of a path, whether or not there is a file.
+    pub fn open(path: impl AsRef<Path>) -> Result<Self> {
+        Self::open_on(&disk(), path.as_ref())
+    }
+
+    /// The same, on another file system.
+    pub fn open_on(fs: &Arc<dyn Fs>, path: &Path) -> Result<Self> {
+        Ok(Self { target: Target::resolve(fs, path)? })
+    }
+
+    /// The resolved path.
+    pub fn path(&self) -> &Path {
+        self.target.path()
+    }
+
+    /// Takes the lock.
+    pub fn acquire(&self, options: &LockOptions) -> Result<LockGuard> {
+        let target = self.target.with(options.lock_file.as_deref(), options.allow_network)?;
+        if let Some(fence) = options.fence {
+            return nested(&target, fence, options);
+        }
+        if options.reentrant {
+            if options.owner.is_empty() {
+                let detail = "a re-entrant lock needs an owner";
+                return Err(Error::new(ErrorKind::Invalid, "lock", detail).at(target.path()));
+            }
+            if let Some(held) = owned_by(&target, &options.owner) {
+                return Ok(LockGuard { held });
+            }
+        }
+        let request =
+            Request { deadline: Deadline::after(options.wait), cancel: options.cancel.as_ref() };
+        let held = Arc::new(match options.mode {
+            Mode::Shared => {
+                let (hold, ..) = Hold::take(&target, Mode::Shared, request)?;
+                Held { target, hold: Mutex::new(Some(hold)), fence: 0, recovered_from: None }
+            }
+            Mode::Exclusive => take_exclusive(target, options, request)?,
+        });
+        if options.reentrant {
+            remember(&held, &options.owner);
+        }
+        Ok(LockGuard { held })
+    }
+}
+
+/// Draws the fence and writes the record. Failure anywhere releases the lock and changes nothing.
+fn take_exclusive(target: Target, options: &LockOptions, request: Request<'_>) -> Result<Held> {
+    let (hold, file, mut seen, commit) = loop {
+        let (hold, file, seen) = Hold::take(&target, Mode::Exclusive, request)?;
+        if seen.record.state == State::Free {
+            break (hold, file, seen, None);
+        }
+        // The predecessor did not end properly: a write that proved its hold may be in flight.
+        let commit = take_commit(&target, Mode::Exclusive, request)?;
+        let seen = Seen::read(&target, commit.handle().as_ref())?;
+        let Some((holder, left)) = seen.running_lease() else {
+            break (hold, file, seen, Some(commit));
+        };
+        // Its holder renewed the expired lease before we could end it.
+        drop((commit, hold));
+        wait_for_lease(&target, holder, left, request)?;
+    };
+    let recovered_from = (seen.record.state == State::Held).then(|| seen.record.holder());
+    let file = commit.as_ref().map_or(&file, |turn| turn.handle());
+    let fence = seen.draw(&target, file.as_ref())?;
+    seen.record.state = State::Held;
+    seen.record.since_us = sys::wall_time_us();
+    seen.record.holder = Holder::this_process(&options.label, &options.owner);
+    seen.write(&target, file.as_ref())?;
+    Ok(Held { target, hold: Mutex::new(Some(hold)), fence, recovered_from })
+}
+
+/// A hold that somebody above us has: checked, not taken.
+fn nested(target: &Target, fence: Fence, options: &LockOptions) -> Result<LockGuard> {
+    target.prepare()?;
+    let request =
+        Request { deadline: Deadline::after(options.wait), cancel: options.cancel.as_ref() };
+    let turn = take_commit(target, Mode::Shared, request)?;
+    Seen::read(target, turn.handle().as_ref())?.check_fence(target, fence)?;
+    let held = Held { target: target.clone(), hold: Mutex::new(None), fence, recovered_from: None };
+    Ok(LockGuard { held: Arc::new(held) })
+}
+
+/// Proof that the lock is held. Dropping it releases the lock; [`Self::release`] also says whether
+/// the hold was sound to its end.
+#[derive(Debug)]
+#[must_use = "the lock is released as soon as the guard is dropped"]
+pub struct LockGuard {
+    held: Arc<Held>,
+}
+
+#[derive(Debug)]
+struct Held {
+    target: Target,
+    /// `None` for a nested hold, and once it was released.
+    hold: Mutex<Option<Hold>>,
+    fence: Fence,
+    recovered_from: Option<Holder>,
+}
+
+impl LockGuard {
+    /// The fence of this hold; 0 for a shared one. Pass it to writes of the same target.
+    pub fn fence(&self) -> Fence {
+        self.held.fence
+    }
+
+    /// Who held it before and died without releasing: what it protects may be half done.
+    pub fn recovered_from(&self) -> Option<&Holder> {
+        self.held.recovered_from.as_ref()
+    }
+
+    /// The resolved path of the target.
+    pub fn path(&self) -> &Path {
+        self.held.target.path()
+    }
+
+    /// Checks that nobody removed or replaced the lock file under the hold.
+    pub fn verify(&self) -> Result<()> {
+        self.held.with_hold(|hold| hold.as_ref().map_or(Ok(()), Hold::verify))
+    }
+
+    /// Releases the lock, once the last guard of a re-entrant owner is released. An error means that
+    /// the hold was compromised, or that the record could not be written; it is released all the same.
+    pub fn release(self) -> Result<()> {
+        Arc::into_inner(self.held).map_or(Ok(()), |held| held.end())
+    }
+
+    /// The descriptor that carries the lock, for a child process to inherit.
+    pub fn raw(&self) -> Option<RawHandle> {
+        self.held.with_hold(|hold| hold.as_ref().and_then(|hold| hold.turn.handle().raw()))
+    }
+
+    /// Ends our part of a hold that child processes inherited. If none of them kept it, the record is
+    /// closed as well; else the lock and the record live on with them.
+    pub fn leave_to_children(self) -> Result<()> {
+        let Some(held) = Arc::into_inner(self.held) else { return Ok(()) };
+        let Some(hold) = held.with_hold(Option::take) else { return Ok(()) };
+        let verified = hold.verify();
+        hold.turn.leave_to_children();
+        verified?;
+        let request = Request { deadline: Deadline::after(Wait::No), cancel: None };
+        match Hold::take(&held.target, Mode::Exclusive, request) {
+            Ok((hold, ..)) if held.fence > 0 => hold.release(held.fence),
+            _ => Ok(()), // A grandchild keeps it, or the next holder was faster: theirs now.
+        }
+    }
+}
+
+impl Held {
+    fn with_hold<T>(&self, act: impl FnOnce(&mut Option<Hold>) -> T) -> T {
+        act(&mut self.hold.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    fn end(&self) -> Result<()> {
+        match self.with_hold(Option::take) {
+            Some(hold) if !hold.turn.is_ours() => Ok(()), // A forked child only closes its copy.
+            Some(hold) if self.fence > 0 => hold.release(self.fence),
+            Some(hold) => hold.verify(), // Shared: the drop releases it.
+            None => Ok(()),
+        }
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        let _ = self.end();
+    }
+}
+
+/// The re-entrant holds of this process.
+static OWNED: ProcessLocal<Mutex<HashMap<(PathBuf, String), Weak<Held>>>> = ProcessLocal::new();
+
+fn owned_by(target: &Target, owner: &str) -> Option<Arc<Held>> {
+    let owned = OWNED.here().lock().unwrap_or_else(PoisonError::into_inner);
+    let key = (target.path().to_path_buf(), owner.to_owned());
+    owned.get(&key).and_then(Weak::upgrade)
+}
+
+fn remember(held: &Arc<Held>, owner: &str) {
+    let mut owned = OWNED.here().lock().unwrap_or_else(PoisonError::into_inner);
+    owned.retain(|_, held| held.strong_count() > 0);
+    let key = (held.target.path().to_path_buf(), owner.to_owned());
+    owned.insert(key, Arc::downgrade(held));
+}

@@ -1,0 +1,304 @@
+//! The record of a target: its fence, who holds it, its lease, and what its document was last.
+//!
+//! It lives in the commit file, in two slots of which the newer valid one counts, so that a crash at
+//! any byte of a write leaves the other slot (see docs/FORMAT.md, R1-R4).
+//!
+//! # Invariants
+//!
+//! 1. A slot is valid if and only if its magic and major version are ours and its checksum fits. Of
+//!    two valid slots the one with the larger `seq` counts. A write goes to the other slot.
+//! 2. It is written only by somebody who holds the hold exclusively while the state is `Free`, or who
+//!    holds the commit lock exclusively.
+//! 3. `fence <= confirmed`, and `confirmed` was synced, name included, before it was written; so a
+//!    record that a power loss took back still has a `ceiling` above every fence ever handed out.
+//! 4. It informs and fences; it never decides who holds a lock. The kernel does.
+
+use std::io;
+
+use crate::checksum;
+use crate::fs::{FileId, Handle};
+use crate::holder::{HoldKind, Holder};
+
+/// Byte 0 of the file is the lock (a mandatory range on Windows), so the slots stay clear of it, and
+/// of each other's page.
+const SLOT_OFFSET: u64 = 4096;
+const SLOT_STRIDE: usize = 4096;
+const SLOT_BYTES: usize = 1024;
+const HOLDER_OFFSET: usize = 256;
+const CHECKSUM_OFFSET: usize = SLOT_BYTES - 8;
+const MAGIC: &[u8; 6] = b"tenure";
+/// The major version of every format below `.tenure/`.
+pub(crate) const MAJOR: u16 = 1;
+/// How many finished operations are remembered, so that a repeated one is recognised.
+pub(crate) const OPERATIONS: usize = 8;
+
+/// What the last hold is doing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) enum State {
+    /// It ended properly.
+    #[default]
+    Free,
+    /// A lock: held for as long as the kernel says so.
+    Held,
+    /// A lease: held until it expires.
+    Leased,
+}
+
+/// A lease as it is on disk.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct LeaseTerms {
+    /// Checksum of the token; the token itself is never written down.
+    pub(crate) token: [u8; 16],
+    pub(crate) ttl_us: u64,
+    /// On the boot clock of `boot`.
+    pub(crate) expires_us: u64,
+}
+
+/// What tenure last published as the document.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct Published {
+    /// Grows with every change that tenure made.
+    pub(crate) generation: u64,
+    pub(crate) checksum: [u8; 16],
+    /// Whether the content was synced before it was published.
+    pub(crate) synced: bool,
+}
+
+/// One record.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(crate) struct Record {
+    pub(crate) seq: u64,
+    /// Of the current hold, or of the last one.
+    pub(crate) fence: u64,
+    /// Reserved: after a power loss the next fence is above this.
+    pub(crate) ceiling: u64,
+    /// The part of `ceiling` that is known to be durable.
+    pub(crate) confirmed: u64,
+    pub(crate) state: State,
+    pub(crate) since_us: u64,
+    pub(crate) boot: [u8; 16],
+    /// The commit file that this was written into; a copy elsewhere does not match.
+    pub(crate) file: FileId,
+    pub(crate) lease: LeaseTerms,
+    pub(crate) published: Published,
+    /// Checksums of the newest operation ids, oldest first; 0 is none.
+    pub(crate) operations: [u64; OPERATIONS],
+    pub(crate) holder: Holder,
+}
+
+impl Default for FileId {
+    fn default() -> Self {
+        Self { dev: 0, ino: 0 }
+    }
+}
+
+/// What reading the slots gave.
+#[derive(Debug)]
+pub(crate) enum Loaded {
+    /// The newest valid record.
+    Record(Box<Record>),
+    /// Nothing was written yet.
+    Empty,
+    /// Something is there, but no slot is valid.
+    Garbage,
+    /// A newer major version wrote it.
+    Newer(u16),
+}
+
+impl Record {
+    /// Reads the newest valid slot.
+    pub(crate) fn load(file: &dyn Handle) -> io::Result<Loaded> {
+        let mut bytes = [0; SLOT_STRIDE + SLOT_BYTES];
+        let read = file.read_full_at(&mut bytes, SLOT_OFFSET)?;
+        if bytes[..read].iter().all(|byte| *byte == 0) {
+            return Ok(Loaded::Empty);
+        }
+        let slots = [&bytes[..SLOT_BYTES], &bytes[SLOT_STRIDE..]];
+        for slot in slots {
+            let major = u16::from_le_bytes([slot[6], slot[7]]);
+            if slot.starts_with(MAGIC) && major > MAJOR && checksum_fits(slot) {
+                return Ok(Loaded::Newer(major));
+            }
+        }
+        let newest = slots.into_iter().filter_map(Self::decode).max_by_key(|record| record.seq);
+        Ok(newest.map_or(Loaded::Garbage, |record| Loaded::Record(Box::new(record))))
+    }
+
+    /// Writes the record into the slot that does not count now. A crash before or during it leaves
+    /// the other slot; after it, this one counts.
+    pub(crate) fn store(&mut self, file: &dyn Handle) -> io::Result<()> {
+        self.seq += 1;
+        let slot = self.encode();
+        let offset = SLOT_OFFSET + (self.seq % 2) * SLOT_STRIDE as u64;
+        let stored = file.write_all_at(&slot, offset);
+        if stored.is_err() {
+            self.seq -= 1; // The slot may be torn; the next try overwrites it, not the good one.
+        }
+        stored
+    }
+
+    /// Reserves the room for both slots, so that a full disk is noticed now and not at the release.
+    pub(crate) fn reserve_room(file: &dyn Handle) -> io::Result<()> {
+        file.write_all_at(&[0; SLOT_STRIDE + SLOT_BYTES], SLOT_OFFSET)
+    }
+
+    /// The holder with what the record knows about the hold.
+    pub(crate) fn holder(&self) -> Holder {
+        let hold = match self.state {
+            State::Free => HoldKind::Unknown,
+            State::Held => HoldKind::Lock,
+            State::Leased => HoldKind::Lease,
+        };
+        Holder { fence: self.fence, since_us: self.since_us, hold, ..self.holder.clone() }
+    }
+
+    /// Whether this operation was done already.
+    pub(crate) fn has_done(&self, operation: u64) -> bool {
+        self.operations.contains(&operation)
+    }
+
+    /// Remembers an operation in place of the oldest one.
+    pub(crate) fn remember(&mut self, operation: u64) {
+        self.operations.rotate_left(1);
+        self.operations[OPERATIONS - 1] = operation;
+    }
+
+    fn encode(&self) -> [u8; SLOT_BYTES] {
+        let mut slot = [0; SLOT_BYTES];
+        let mut put = |offset: usize, bytes: &[u8]| {
+            slot[offset..offset + bytes.len()].copy_from_slice(bytes);
+        };
+        let state = match self.state {
+            State::Free => 0,
+            State::Held => 1,
+            State::Leased => 2,
+        };
+        let text = self.holder.to_record();
+        let text =
+            if text.len() <= CHECKSUM_OFFSET - HOLDER_OFFSET { text.as_bytes() } else { b"" };
+        #[expect(clippy::cast_possible_truncation, reason = "it fits the slot")]
+        let text_len = text.len() as u16;
+        put(0, MAGIC);
+        put(6, &MAJOR.to_le_bytes());
+        put(8, &self.seq.to_le_bytes());
+        put(16, &self.fence.to_le_bytes());
+        put(24, &self.ceiling.to_le_bytes());
+        put(32, &self.confirmed.to_le_bytes());
+        put(40, &[state, u8::from(self.published.synced)]);
+        put(42, &text_len.to_le_bytes());
+        put(48, &self.since_us.to_le_bytes());
+        put(56, &self.boot);
+        put(72, &self.file.dev.to_le_bytes());
+        put(80, &self.file.ino.to_le_bytes());
+        put(88, &self.lease.token);
+        put(104, &self.lease.ttl_us.to_le_bytes());
+        put(112, &self.lease.expires_us.to_le_bytes());
+        put(120, &self.published.generation.to_le_bytes());
+        put(128, &self.published.checksum);
+        for (index, operation) in self.operations.iter().enumerate() {
+            put(144 + index * 8, &operation.to_le_bytes());
+        }
+        put(HOLDER_OFFSET, text);
+        let sum = checksum::of(&slot[..CHECKSUM_OFFSET]);
+        slot[CHECKSUM_OFFSET..].copy_from_slice(&sum.to_le_bytes());
+        debug_assert!(Self::decode(&slot).is_some(), "what is written can be read back");
+        slot
+    }
+
+    fn decode(slot: &[u8]) -> Option<Self> {
+        let number = |offset: usize| u64::from_le_bytes(array(slot, offset));
+        let major = u16::from_le_bytes(array(slot, 6));
+        if !slot.starts_with(MAGIC) || major != MAJOR || !checksum_fits(slot) {
+            return None;
+        }
+        let state = match slot[40] {
+            0 => State::Free,
+            1 => State::Held,
+            2 => State::Leased,
+            _ => return None,
+        };
+        let text_len = usize::from(u16::from_le_bytes(array(slot, 42)));
+        let text = slot.get(HOLDER_OFFSET..HOLDER_OFFSET + text_len)?;
+        Some(Self {
+            seq: number(8),
+            fence: number(16),
+            ceiling: number(24),
+            confirmed: number(32),
+            state,
+            since_us: number(48),
+            boot: array(slot, 56),
+            file: FileId { dev: number(72), ino: number(80) },
+            lease: LeaseTerms {
+                token: array(slot, 88),
+                ttl_us: number(104),
+                expires_us: number(112),
+            },
+            published: Published {
+                generation: number(120),
+                checksum: array(slot, 128),
+                synced: slot[41] & 1 == 1,
+            },
+            operations: std::array::from_fn(|index| number(144 + index * 8)),
+            holder: Holder::from_record(text),
+        })
+    }
+}
+
+fn checksum_fits(slot: &[u8]) -> bool {
+    u64::from_le_bytes(array(slot, CHECKSUM_OFFSET)) == checksum::of(&slot[..CHECKSUM_OFFSET])
+}
+
+fn array<const N: usize>(bytes: &[u8], offset: usize) -> [u8; N] {
+    std::array::from_fn(|index| bytes[offset + index])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sample() -> Record {
+        Record {
+            seq: 7,
+            fence: 11,
+            ceiling: 1035,
+            confirmed: 1035,
+            state: State::Leased,
+            since_us: 1_700_000_000_000_000,
+            boot: [3; 16],
+            file: FileId { dev: 5, ino: 9 },
+            lease: LeaseTerms { token: [8; 16], ttl_us: 60_000_000, expires_us: 99 },
+            published: Published { generation: 4, checksum: [6; 16], synced: true },
+            operations: [1, 2, 3, 4, 5, 6, 7, 8],
+            holder: Holder {
+                pid: 42,
+                host: "h".into(),
+                label: "a \"b\"".into(),
+                ..Holder::default()
+            },
+        }
+    }
+
+    #[test]
+    fn r1_a_record_reads_back_as_it_was_written() {
+        let record = sample();
+        assert_eq!(Record::decode(&record.encode()), Some(record));
+    }
+
+    #[test]
+    fn r1_any_flipped_bit_makes_a_slot_invalid() {
+        let slot = sample().encode();
+        for bit in 0..slot.len() * 8 {
+            let mut flipped = slot;
+            flipped[bit / 8] ^= 1 << (bit % 8);
+            assert_eq!(Record::decode(&flipped), None, "bit {bit}");
+        }
+    }
+
+    #[test]
+    fn an_overlong_holder_still_fits_the_slot() {
+        let long = "\u{1F600}\"\\".repeat(400);
+        let record = Record { holder: Holder::this_process(&long, &long), ..sample() };
+        let read = Record::decode(&record.encode()).map(|record| record.holder);
+        assert_eq!(read.map(|holder| holder.pid), Some(std::process::id()));
+    }
+}

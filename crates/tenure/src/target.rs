@@ -1,0 +1,314 @@
+//! A target: a fully resolved path, and where its sidecars are.
+//!
+//! # Invariants
+//!
+//! 1. Two spellings of one file (relative, through symlinks, with `..`) are one target.
+//! 2. Everything of ours lives in `.tenure/` beside the target, one stem per target name; the stem is
+//!    injective: two names never share a sidecar.
+//! 3. Sidecars are never opened through a symlink (the seam refuses), are regular files, and follow
+//!    the target's mode and group, else the directory's.
+
+use std::ffi::OsStr;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use crate::checksum;
+use crate::error::{Error, ErrorKind, Result};
+use crate::fs::{Access, Fs, Handle, Kind, Trust};
+
+/// The one directory of ours.
+pub(crate) const SIDE_DIR: &str = ".tenure";
+/// The longest name that is used as a stem unchanged: with every suffix it stays below 255 bytes.
+const PLAIN_STEM_BYTES_MAX: usize = 180;
+/// New parent directories are closed to others, like new documents.
+const NEW_DIR_MODE: u32 = 0o700;
+
+/// A resolved path and its sidecars.
+#[derive(Debug, Clone)]
+pub(crate) struct Target {
+    pub(crate) fs: Arc<dyn Fs>,
+    path: PathBuf,
+    dir: PathBuf,
+    side: PathBuf,
+    stem: String,
+    /// `--lock-file`: exactly this file is the hold lock.
+    lock_file: Option<PathBuf>,
+    allow_network: bool,
+}
+
+impl Target {
+    /// Resolves `path`; creates nothing.
+    pub(crate) fn resolve(fs: &Arc<dyn Fs>, path: &Path) -> Result<Self> {
+        let resolved = resolve_path(fs.as_ref(), path)?;
+        let (Some(dir), Some(name)) = (resolved.parent(), resolved.file_name()) else {
+            let detail = "a target needs a name of its own";
+            return Err(Error::new(ErrorKind::Invalid, "resolve", detail).at(path));
+        };
+        if name == SIDE_DIR || dir.file_name() == Some(OsStr::new(SIDE_DIR)) {
+            let detail = "it belongs to tenure itself";
+            return Err(Error::new(ErrorKind::Invalid, "resolve", detail).at(path));
+        }
+        Ok(Self {
+            fs: fs.clone(),
+            side: dir.join(SIDE_DIR),
+            stem: stem_of(name),
+            dir: dir.to_path_buf(),
+            path: resolved,
+            lock_file: None,
+            allow_network: false,
+        })
+    }
+
+    /// The same target, with the options of a call that change where and whether it may lock.
+    pub(crate) fn with(&self, lock_file: Option<&Path>, allow_network: bool) -> Result<Self> {
+        let mut target = self.clone();
+        target.allow_network = allow_network;
+        if let Some(file) = lock_file {
+            target.lock_file = Some(resolve_path(self.fs.as_ref(), file)?);
+        }
+        Ok(target)
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The directory of the target itself.
+    pub(crate) fn dir(&self) -> &Path {
+        &self.dir
+    }
+
+    /// The sidecar directory.
+    pub(crate) fn side(&self) -> &Path {
+        &self.side
+    }
+
+    /// The sidecar with this suffix ("commit", "wal", ...).
+    pub(crate) fn sidecar(&self, suffix: &str) -> PathBuf {
+        self.side.join(format!("{}.{suffix}", self.stem))
+    }
+
+    /// The file whose lock is the hold.
+    pub(crate) fn hold_file(&self) -> PathBuf {
+        self.lock_file.clone().unwrap_or_else(|| self.sidecar("hold"))
+    }
+
+    /// A fresh name for a temporary file, in the sidecar directory.
+    pub(crate) fn temp(&self) -> Result<PathBuf> {
+        Ok(self.sidecar(&format!("tmp.{:016x}", crate::random::number()?)))
+    }
+
+    /// Whether a name in the sidecar directory is a temporary file of this target.
+    pub(crate) fn is_temp(&self, name: &OsStr) -> bool {
+        let hex = name
+            .to_str()
+            .and_then(|name| name.strip_prefix(self.stem.as_str()))
+            .and_then(|rest| rest.strip_prefix(".tmp."));
+        hex.is_some_and(|hex| hex.len() == 16 && hex.bytes().all(|b| b.is_ascii_hexdigit()))
+    }
+
+    /// An I/O error of a step on one of this target's files.
+    pub(crate) fn failed(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Error {
+        move |err| Error::io(action, path, err)
+    }
+
+    /// Makes sure that the directories are there, and that a lock in them means something (G12).
+    pub(crate) fn prepare(&self) -> Result<()> {
+        match self.fs.stat(&self.side) {
+            Ok(found) if found.kind == Kind::Directory => {}
+            Ok(_) => return Err(self.side_is_no_directory()),
+            Err(err) if err.kind() == io::ErrorKind::NotFound => self.create_directories()?,
+            Err(err) => return Err(Error::io("look at sidecar directory", &self.side, err)),
+        }
+        match self.fs.stat(&self.path) {
+            Ok(found) if found.mount_root && found.kind == Kind::File => {
+                let detail = "it is a mount point of its own, so its sidecars would be in another \
+                              directory for everybody else";
+                return Err(Error::new(ErrorKind::Unsupported, "use", detail)
+                    .at(&self.path)
+                    .hint("mount the directory instead of the single file"));
+            }
+            _ => {}
+        }
+        self.require_trust()
+    }
+
+    fn side_is_no_directory(&self) -> Error {
+        Error::new(ErrorKind::Invalid, "use sidecar directory", "it is not a directory")
+            .at(&self.side)
+            .hint("move it away; tenure never follows or replaces it")
+    }
+
+    fn create_directories(&self) -> Result<()> {
+        let mut missing = Vec::new();
+        let mut dir = self.dir.as_path();
+        while let Err(err) = self.fs.stat(dir) {
+            if err.kind() != io::ErrorKind::NotFound {
+                return Err(Error::io("look at directory", dir, err));
+            }
+            missing.push(dir.to_path_buf());
+            let Some(parent) = dir.parent() else { break };
+            dir = parent;
+        }
+        for dir in missing.iter().rev() {
+            self.create_dir(dir, NEW_DIR_MODE)?;
+            if let Some(parent) = dir.parent() {
+                // Without this a durable document could vanish with the directory it is in.
+                self.fs.sync_dir(parent).map_err(Self::failed("sync directory", parent))?;
+            }
+        }
+        let mode = self.fs.stat(&self.dir).map_or(NEW_DIR_MODE, |found| found.mode);
+        // Whoever may write beside the target may also lock it; the set-group bit hands the group on.
+        self.create_dir(&self.side, (mode & 0o1777) | 0o2000)?;
+        self.fs.sync_dir(&self.dir).map_err(Self::failed("sync directory", &self.dir))?;
+        let ignore = self.side.join(".gitignore");
+        match self.fs.open(&ignore, Access::CreateNew(0o644)) {
+            Ok(file) => {
+                // Losing it in a crash costs a line in `git status`, nothing else.
+                file.write_all_at(b"*\n", 0).map_err(Self::failed("write", &ignore))
+            }
+            Err(err) if err.kind() == io::ErrorKind::AlreadyExists => Ok(()),
+            Err(err) => Err(Error::io("create", &ignore, err)),
+        }
+    }
+
+    fn create_dir(&self, dir: &Path, mode: u32) -> Result<()> {
+        match self.fs.create_dir(dir, mode) {
+            Err(err) if err.kind() == io::ErrorKind::AlreadyExists => {
+                match self.fs.stat(dir).map(|found| found.kind) {
+                    Ok(Kind::Directory) => Ok(()),
+                    _ => Err(self.side_is_no_directory()),
+                }
+            }
+            made => made.map_err(Self::failed("create directory", dir)),
+        }
+    }
+
+    fn require_trust(&self) -> Result<()> {
+        if self.allow_network {
+            return Ok(());
+        }
+        let trust = self.fs.trust(&self.dir);
+        match trust.map_err(Self::failed("look at the file system of", &self.dir))? {
+            Trust::Yes => Ok(()),
+            Trust::Probe => self.probe(),
+            Trust::No(name) => {
+                let detail = format!("{name} does not keep locks between machines");
+                Err(Error::new(ErrorKind::Unsupported, "use", detail).at(&self.path).hint(
+                    "keep it on a local file system, or allow the network file system explicitly",
+                ))
+            }
+        }
+    }
+
+    /// An unknown file system must at least refuse a second lock.
+    fn probe(&self) -> Result<()> {
+        let path = self.side.join("probe");
+        let open = || self.fs.open(&path, Access::Create(0o600));
+        let failed = Self::failed;
+        let (one, two) = (
+            open().map_err(failed("open lock self-test", &path))?,
+            open().map_err(failed("open lock self-test", &path))?,
+        );
+        let mode = crate::fs::Mode::Exclusive;
+        if !one.try_lock(mode).map_err(failed("self-test the lock of", &path))? {
+            return Ok(()); // Somebody else tests right now, and excludes us: that is the answer.
+        }
+        if two.try_lock(mode).map_err(failed("self-test the lock of", &path))? {
+            let detail = "this file system gives one lock to two holders";
+            return Err(Error::new(ErrorKind::Unsupported, "use", detail).at(&self.path));
+        }
+        Ok(())
+    }
+
+    /// Opens a sidecar, creating it closed to others first and then as open as the target is.
+    pub(crate) fn open_sidecar(&self, path: &Path) -> Result<Arc<dyn Handle>> {
+        loop {
+            let opened = match self.fs.open(path, Access::ReadWrite) {
+                Err(err) if err.kind() == io::ErrorKind::NotFound => {
+                    match self.fs.open(path, Access::CreateNew(0o600)) {
+                        Err(err) if err.kind() == io::ErrorKind::AlreadyExists => continue,
+                        Err(err) => Err(err),
+                        Ok(made) => {
+                            self.share(made.as_ref()).map_err(Self::failed("set mode of", path))?;
+                            Ok(made)
+                        }
+                    }
+                }
+                other => other,
+            };
+            let handle = opened.map_err(|err| self.refused(path, err))?;
+            let found = handle.stat().map_err(Self::failed("look at", path))?;
+            if found.kind != Kind::File {
+                let detail = "a sidecar must be a regular file";
+                return Err(Error::new(ErrorKind::Invalid, "use sidecar", detail)
+                    .at(path)
+                    .hint("move it away; tenure never replaces it"));
+            }
+            return Ok(handle);
+        }
+    }
+
+    fn refused(&self, path: &Path, err: io::Error) -> Error {
+        if err.kind() == io::ErrorKind::PermissionDenied {
+            return Error::io("open sidecar", path, err).hint(format!(
+                "whoever may write {} needs read and write access here too",
+                self.path.display()
+            ));
+        }
+        Error::io("open sidecar", path, err)
+    }
+
+    /// Gives a new sidecar the mode and group of the target, else of its directory (G13).
+    pub(crate) fn share(&self, made: &dyn Handle) -> io::Result<()> {
+        match self.fs.open(&self.path, Access::Read) {
+            Ok(model) if model.stat().is_ok_and(|found| found.kind == Kind::File) => {
+                made.copy_attributes(model.as_ref())
+            }
+            _ => {
+                let mode = self.fs.stat(&self.dir).map_or(0o600, |found| found.mode);
+                made.set_mode((mode & 0o666) | 0o600)
+            }
+        }
+    }
+}
+
+/// Resolves symlinks; what does not exist yet is resolved as far as it does.
+fn resolve_path(fs: &dyn Fs, path: &Path) -> Result<PathBuf> {
+    let failed = |err| Error::io("resolve", path, err);
+    if path.as_os_str().is_empty() {
+        return Err(Error::new(ErrorKind::Invalid, "resolve", "the path is empty"));
+    }
+    let absolute = std::path::absolute(path).map_err(failed)?;
+    match fs.resolve(&absolute) {
+        Err(err) if err.kind() == io::ErrorKind::NotFound => {}
+        found => return found.map_err(failed),
+    }
+    if fs.stat(&absolute).is_ok_and(|found| found.kind == Kind::Symlink) {
+        return Err(Error::new(ErrorKind::NotFound, "resolve", "it is a symlink to nothing")
+            .at(path)
+            .hint("create what it points to, or remove the link"));
+    }
+    let (Some(parent), Some(name)) = (absolute.parent(), absolute.file_name()) else {
+        let detail = "it does not name a file";
+        return Err(Error::new(ErrorKind::Invalid, "resolve", detail).at(path));
+    };
+    Ok(resolve_path(fs, parent)?.join(name))
+}
+
+/// The name itself where that is safe, else its checksum; `~` keeps the two apart.
+fn stem_of(name: &OsStr) -> String {
+    let plain = name.to_str().filter(|name| {
+        name.len() <= PLAIN_STEM_BYTES_MAX
+            && !name.starts_with('~')
+            && !name.chars().any(char::is_control)
+    });
+    plain.map_or_else(
+        || {
+            let sum = checksum::wide(name.as_encoded_bytes());
+            format!("~{:032x}", u128::from_be_bytes(sum))
+        },
+        str::to_owned,
+    )
+}

@@ -1,0 +1,116 @@
+//! How long to wait, and how to stop waiting: the only notion of deadline in the crate.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::time::{Duration, Instant};
+
+/// How long a call may wait for somebody else.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Wait {
+    /// Not at all: `busy` at once.
+    No,
+    /// At most this long, on a monotonic clock.
+    For(Duration),
+    /// Until it is there or the wait is cancelled.
+    Forever,
+}
+
+impl Default for Wait {
+    /// Ten seconds: long enough for any short lock, shorter than the timeouts of hooks.
+    fn default() -> Self {
+        Self::For(Duration::from_secs(10))
+    }
+}
+
+/// Ends waits from another thread. Clones are one token; once cancelled it stays cancelled.
+#[derive(Debug, Clone, Default)]
+pub struct Cancel {
+    shared: Arc<CancelShared>,
+}
+
+#[derive(Debug, Default)]
+struct CancelShared {
+    cancelled: AtomicBool,
+    sleepers: Mutex<Vec<Weak<dyn Wake>>>,
+}
+
+/// Something that sleeps and can be made to look again.
+pub(crate) trait Wake: Send + Sync + std::fmt::Debug {
+    fn wake(&self);
+}
+
+impl Cancel {
+    /// A token that nobody has cancelled yet.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Makes every wait with this token end with `cancelled`, now and later.
+    pub fn cancel(&self) {
+        self.shared.cancelled.store(true, Ordering::SeqCst);
+        let sleepers = {
+            let mut list = self.shared.sleepers.lock().unwrap_or_else(PoisonError::into_inner);
+            std::mem::take(&mut *list)
+        };
+        for sleeper in sleepers.iter().filter_map(Weak::upgrade) {
+            sleeper.wake();
+        }
+    }
+
+    /// Whether [`Self::cancel`] was called.
+    pub fn is_cancelled(&self) -> bool {
+        self.shared.cancelled.load(Ordering::SeqCst)
+    }
+
+    /// Has `sleeper` woken by a later [`Self::cancel`]. The caller checks [`Self::is_cancelled`]
+    /// after this, so a cancellation in between is not missed.
+    pub(crate) fn wakes(&self, sleeper: &Arc<impl Wake + 'static>) {
+        let sleeper: Arc<dyn Wake> = sleeper.clone();
+        let mut list = self.shared.sleepers.lock().unwrap_or_else(PoisonError::into_inner);
+        list.retain(|known| known.strong_count() > 0);
+        list.push(Arc::downgrade(&sleeper));
+    }
+}
+
+/// A point on the monotonic clock, or none.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Deadline {
+    at: Option<Instant>,
+    now: bool,
+}
+
+impl Deadline {
+    pub(crate) fn after(wait: Wait) -> Self {
+        match wait {
+            Wait::No => Self { at: None, now: true },
+            // A wait too long for the clock is for ever.
+            Wait::For(time) => Self { at: Instant::now().checked_add(time), now: time.is_zero() },
+            Wait::Forever => Self { at: None, now: false },
+        }
+    }
+
+    /// `false` for a call that never waits.
+    pub(crate) fn may_wait(self) -> bool {
+        !self.now
+    }
+
+    pub(crate) fn has_passed(self) -> bool {
+        self.now || self.at.is_some_and(|at| Instant::now() >= at)
+    }
+
+    /// What is left; `None` for ever.
+    pub(crate) fn remaining(self) -> Option<Duration> {
+        if self.now {
+            return Some(Duration::ZERO);
+        }
+        self.at.map(|at| at.saturating_duration_since(Instant::now()))
+    }
+
+    /// What is left, as a [`Wait`] for a call further down.
+    pub(crate) fn as_wait(self) -> Wait {
+        if self.now {
+            return Wait::No;
+        }
+        self.remaining().map_or(Wait::Forever, Wait::For)
+    }
+}

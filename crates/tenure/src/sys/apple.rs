@@ -31,8 +31,12 @@ pub(super) fn full_sync(fd: &OwnedFd) -> rustix::io::Result<()> {
 /// be copied stays as the system made it.
 pub(super) fn copy_xattrs(fd: &OwnedFd, model: BorrowedFd<'_>) {
     let what = CopyfileFlags::ACL | CopyfileFlags::XATTR;
-    // SAFETY: without a state the call uses one of its own.
-    let _ = unsafe { rfs::fcopyfile(model, fd, ptr::null_mut(), what) };
+    let Ok(state) = rfs::copyfile_state_alloc() else { return };
+    // SAFETY: the state is new, used for this one copy, and freed once.
+    unsafe {
+        let _ = rfs::fcopyfile(model, fd, state, what);
+        let _ = rfs::copyfile_state_free(state);
+    }
 }
 
 /// `kern.bootsessionuuid`: another one in every boot.

@@ -158,7 +158,8 @@ impl Handle for OpenFile {
         // SAFETY: the handle is open, and unlocking is done when the call returns.
         let done = unsafe { UnlockFileEx(self.file.as_raw_handle(), 0, 1, 0, &raw mut state) };
         match check(done) {
-            Err(err) if is_one_of(&err, &[ERROR_NOT_LOCKED]) => Ok(()),
+            // Nothing to give back. Wine has the second code for it.
+            Err(err) if is_one_of(&err, &[ERROR_NOT_LOCKED, ERROR_LOCK_VIOLATION]) => Ok(()),
             done => done,
         }
     }

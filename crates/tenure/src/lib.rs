@@ -1,7 +1,9 @@
 //! Locks, documents, journals and leases on plain files that many processes can share.
 
 mod checksum;
+mod collection;
 mod commit;
+mod document;
 mod error;
 mod events;
 pub mod fs;
@@ -20,6 +22,8 @@ mod sys;
 mod target;
 mod wait;
 
+pub use self::collection::{Collection, CollectionKind, Prune, Pruned, Split};
+pub use self::document::{Document, Snapshot, Watch, Written};
 pub use self::error::{Error, ErrorKind, Result};
 pub use self::fs::Mode;
 pub use self::holder::{HoldKind, Holder};

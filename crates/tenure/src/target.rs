@@ -99,6 +99,13 @@ impl Target {
         Ok(self.sidecar(&format!("tmp.{:016x}", crate::random::number()?)))
     }
 
+    /// The temporary file of change number `seq`. Only one change with that number is ever under way
+    /// (the commit lock), so a file of this name is left over from one that died.
+    pub(crate) fn temp_of(&self, seq: u64) -> PathBuf {
+        let name = checksum::of(&[seq.to_le_bytes(), (!seq).to_le_bytes()].concat());
+        self.sidecar(&format!("tmp.{name:016x}"))
+    }
+
     /// Whether a name in the sidecar directory is a temporary file of this target.
     pub(crate) fn is_temp(&self, name: &OsStr) -> bool {
         let hex = name
@@ -106,6 +113,26 @@ impl Target {
             .and_then(|name| name.strip_prefix(self.stem.as_str()))
             .and_then(|rest| rest.strip_prefix(".tmp."));
         hex.is_some_and(|hex| hex.len() == 16 && hex.bytes().all(|b| b.is_ascii_hexdigit()))
+    }
+
+    /// Whether a name in the sidecar directory is a sidecar of this target, and of no other.
+    pub(crate) fn owns(&self, name: &OsStr) -> bool {
+        const SUFFIXES: &[&str] = &[
+            "hold",
+            "commit",
+            "sync0",
+            "sync1",
+            "good",
+            "damaged",
+            "events",
+            "wal",
+            "index",
+            "torn",
+            "displaced",
+        ];
+        let rest = name.to_str().and_then(|name| name.strip_prefix(self.stem.as_str()));
+        let suffix = rest.and_then(|rest| rest.strip_prefix('.'));
+        suffix.is_some_and(|suffix| SUFFIXES.contains(&suffix)) || self.is_temp(name)
     }
 
     /// An I/O error of a step on one of this target's files.

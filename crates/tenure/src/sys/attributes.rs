@@ -3,7 +3,7 @@
 use std::io;
 use std::os::fd::{BorrowedFd, OwnedFd};
 
-use rustix::fs::{self as rfs, Mode as Bits};
+use rustix::fs as rfs;
 
 use crate::fs::Handle;
 
@@ -32,7 +32,7 @@ pub(super) fn copy(fd: &OwnedFd, model: &dyn Handle) -> io::Result<()> {
         let model = unsafe { BorrowedFd::borrow_raw(raw) };
         copy_xattrs(fd, model);
     }
-    Ok(rfs::fchmod(fd, Bits::from_raw_mode(mode as _))?)
+    Ok(rfs::fchmod(fd, super::platform::bits(mode))?)
 }
 
 fn stat(fd: &OwnedFd) -> io::Result<(u32, u32)> {

@@ -25,7 +25,7 @@ compile_error!("tenure runs on Linux, macOS and Windows");
 #[cfg(any(target_os = "linux", target_os = "android"))]
 pub(crate) use self::inotify::Watcher;
 pub(crate) use self::platform::{
-    RawHandle, boot_id, boot_time_us, disk, host_name, pid_namespace, process_start, wall_time_us,
+    RawHandle, boot_time_us, disk, host_name, pid_namespace, process_start, wall_time_us,
 };
 #[cfg(not(any(target_os = "linux", target_os = "android")))]
 pub(crate) use self::polling::Watcher;

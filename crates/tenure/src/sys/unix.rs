@@ -53,7 +53,7 @@ impl Fs for Disk {
                 opened => return opened.map(describe).map_err(io::Error::from),
             }
         }
-        let fd = open_no_symlinks(path, common | flags, Bits::from_raw_mode(mode as _))?;
+        let fd = open_no_symlinks(path, common | flags, bits(mode))?;
         Ok(describe(fd))
     }
 
@@ -100,9 +100,9 @@ impl Fs for Disk {
     }
 
     fn create_dir(&self, path: &Path, mode: u32) -> io::Result<()> {
-        rfs::mkdir(path, Bits::from_raw_mode(mode as _))?;
+        rfs::mkdir(path, bits(mode))?;
         // The umask may have taken bits away that a second user of the group needs.
-        Ok(rfs::chmod(path, Bits::from_raw_mode(mode as _))?)
+        Ok(rfs::chmod(path, bits(mode))?)
     }
 
     fn sync_dir(&self, path: &Path) -> io::Result<()> {
@@ -179,7 +179,7 @@ impl Handle for Descriptor {
     }
 
     fn set_mode(&self, mode: u32) -> io::Result<()> {
-        Ok(rfs::fchmod(&self.fd, Bits::from_raw_mode(mode as _))?)
+        Ok(rfs::fchmod(&self.fd, bits(mode))?)
     }
 
     fn copy_attributes(&self, model: &dyn Handle) -> io::Result<()> {
@@ -215,7 +215,7 @@ fn open_no_symlinks(path: &Path, flags: OFlags, mode: Bits) -> rustix::io::Resul
 fn open_checked(path: &Path, flags: OFlags, mode: Bits) -> rustix::io::Result<OwnedFd> {
     if let Some(dir) = path.parent().filter(|dir| !dir.as_os_str().is_empty()) {
         let stat = rfs::lstat(dir)?;
-        if rfs::FileType::from_raw_mode(stat.st_mode as _) == rfs::FileType::Symlink {
+        if rfs::FileType::from_raw_mode(stat.st_mode) == rfs::FileType::Symlink {
             return Err(Errno::LOOP);
         }
     }
@@ -259,12 +259,11 @@ fn stat_path(path: &Path) -> io::Result<Stat> {
     clippy::cast_lossless,
     reason = "field types differ by platform"
 )]
-#[expect(clippy::cast_sign_loss, reason = "a size is never negative")]
 fn stat_from(found: &rfs::Stat, mount_root: bool) -> Stat {
     Stat {
         id: FileId { dev: found.st_dev as u64, ino: found.st_ino as u64 },
         links: found.st_nlink as u64,
-        size: found.st_size as u64,
+        size: u64::try_from(found.st_size).unwrap_or(0),
         mode: found.st_mode as u32 & 0o7777,
         uid: found.st_uid,
         gid: found.st_gid,
@@ -274,8 +273,22 @@ fn stat_from(found: &rfs::Stat, mount_root: bool) -> Stat {
     }
 }
 
+/// The mode in the type of the platform, which has 16 bits on macOS.
+#[cfg_attr(
+    target_vendor = "apple",
+    expect(clippy::cast_possible_truncation, reason = "no bit of a mode is above them")
+)]
+fn raw_mode(mode: u32) -> rfs::RawMode {
+    mode as _
+}
+
+/// Permission bits.
+pub(super) fn bits(mode: u32) -> Bits {
+    Bits::from_raw_mode(raw_mode(mode))
+}
+
 fn kind_of(mode: u32) -> Kind {
-    match rfs::FileType::from_raw_mode(mode as _) {
+    match rfs::FileType::from_raw_mode(raw_mode(mode)) {
         rfs::FileType::RegularFile => Kind::File,
         rfs::FileType::Directory => Kind::Directory,
         rfs::FileType::Symlink => Kind::Symlink,
@@ -321,7 +334,7 @@ fn time_namespace_offset_us() -> i64 {
 }
 
 /// This boot of the machine; the same in every container of it.
-pub(crate) fn boot_id() -> [u8; 16] {
+fn boot_id() -> [u8; 16] {
     static ID: OnceLock<[u8; 16]> = OnceLock::new();
     *ID.get_or_init(|| crate::checksum::wide(boot_name().trim().as_bytes()))
 }

@@ -2,39 +2,31 @@
 //!
 //! # Invariants
 //!
-//! 1. Handles are overlapped, and every operation waits for its own event. On a handle that is not, the
-//!    system runs one operation at a time: a thread blocked in [`Handle::lock`] would block the read
-//!    with which another thread wants to find out who holds the lock.
-//! 2. The lock is the byte [`LOCK_BYTE`]. Locks are mandatory: while it is held exclusively, other
+//! 1. The lock is the byte [`LOCK_BYTE`]. Locks are mandatory: while it is held exclusively, other
 //!    handles can neither read nor write that byte. Nothing that is read without the lock may lie in it,
 //!    and a data file is never locked.
-//! 3. The lock belongs to this handle and this process: a child that inherits the handle does not share
+//! 2. The lock belongs to this handle and this process: a child that inherits the handle does not share
 //!    it. So there is no handle to inherit.
-#![expect(
-    unsafe_code,
-    reason = "overlapped input and output, locks and file identity are raw calls"
-)]
+//! 3. Handles are synchronous: the system runs one operation on a handle at a time. While a thread is
+//!    blocked in [`Handle::lock`], every other operation on the same handle waits; on another handle of
+//!    the same file it does not. (Overlapped handles would not have that limit, but under Wine a
+//!    blocking lock on one returns at once, as if it were granted.)
+#![expect(unsafe_code, reason = "locks, appending and file identity are raw calls")]
 
 use std::fs::File;
 use std::io;
-use std::os::windows::io::{AsRawHandle, FromRawHandle, OwnedHandle};
-use std::ptr;
+use std::os::windows::fs::FileExt;
+use std::os::windows::io::AsRawHandle;
 
 use windows_sys::Win32::Foundation::{
-    ERROR_HANDLE_EOF, ERROR_IO_PENDING, ERROR_LOCK_VIOLATION, ERROR_NOT_LOCKED, FILETIME, HANDLE,
-    STATUS_PENDING, TRUE,
+    ERROR_HANDLE_EOF, ERROR_LOCK_VIOLATION, ERROR_NOT_LOCKED, FILETIME,
 };
 use windows_sys::Win32::Storage::FileSystem::{
     BY_HANDLE_FILE_INFORMATION, FILE_ATTRIBUTE_DIRECTORY, FILE_ATTRIBUTE_READONLY,
     FILE_ATTRIBUTE_REPARSE_POINT, GetFileInformationByHandle, LOCK_FILE_FLAGS,
-    LOCKFILE_EXCLUSIVE_LOCK, LOCKFILE_FAIL_IMMEDIATELY, LockFileEx, ReadFile, UnlockFileEx,
-    WriteFile,
+    LOCKFILE_EXCLUSIVE_LOCK, LOCKFILE_FAIL_IMMEDIATELY, LockFileEx, UnlockFileEx, WriteFile,
 };
-use windows_sys::Win32::System::IO::{
-    GetOverlappedResult, OVERLAPPED, OVERLAPPED_0, OVERLAPPED_0_0,
-};
-use windows_sys::Win32::System::Threading::CreateEventW;
-use windows_sys::core::BOOL;
+use windows_sys::Win32::System::IO::{OVERLAPPED, OVERLAPPED_0, OVERLAPPED_0_0};
 
 use crate::fs::{FileId, Handle, Kind, Mode, Stat};
 
@@ -57,76 +49,48 @@ pub(super) struct OpenFile {
 }
 
 impl OpenFile {
-    /// The file must have been opened with `FILE_FLAG_OVERLAPPED`.
     pub(super) fn new(file: File) -> Self {
         Self { file }
-    }
-
-    fn write(&self, buf: &[u8], offset: u64) -> io::Result<usize> {
-        self.complete(offset, |handle, state| {
-            // SAFETY: `complete` returns only after the system is done with `buf` and `state`.
-            unsafe { WriteFile(handle, buf.as_ptr(), len_of(buf), ptr::null_mut(), state) }
-        })
     }
 
     /// Converting a lock means giving it back first, as `flock` does: a second lock on the same byte
     /// would wait for the first one, for ever.
     fn take(&self, flags: LOCK_FILE_FLAGS) -> io::Result<()> {
         self.unlock()?;
-        self.complete(LOCK_BYTE, |handle, state| {
-            // SAFETY: `complete` returns only after the system is done with `state`.
-            unsafe { LockFileEx(handle, flags, 0, 1, 0, state) }
-        })?;
-        Ok(())
-    }
-
-    /// Runs one operation at `offset` to its end; returns how many bytes it moved.
-    fn complete(
-        &self,
-        offset: u64,
-        start: impl FnOnce(HANDLE, *mut OVERLAPPED) -> BOOL,
-    ) -> io::Result<usize> {
-        let event = event()?;
-        let mut state = at(offset);
-        state.hEvent = event.as_raw_handle();
-        let (handle, state) = (self.file.as_raw_handle(), &raw mut state);
-        if let Err(err) = check(start(handle, state)) {
-            if !is_one_of(&err, &[ERROR_IO_PENDING]) {
-                return Err(err);
-            }
-        }
-        let mut moved = 0;
-        // SAFETY: the handle is open, and `state` is the one that the operation was started with.
-        let done = check(unsafe { GetOverlappedResult(handle, state, &raw mut moved, TRUE) });
-        // SAFETY: `state` lives until the end of this function.
-        let status = unsafe { (&raw const (*state).Internal).read_volatile() };
-        if done.is_err() && status == STATUS_PENDING as usize {
-            // The wait failed, not the operation: the system may write to memory that the caller is
-            // about to use for something else. It cannot happen with an event of our own.
-            std::process::abort();
-        }
-        done.and_then(|()| usize::try_from(moved).map_err(io::Error::other))
+        let mut place = at(LOCK_BYTE);
+        // SAFETY: the handle is open and synchronous, so the system is done with `place` on return.
+        check(unsafe { LockFileEx(self.file.as_raw_handle(), flags, 0, 1, 0, &raw mut place) })
     }
 }
 
 impl Handle for OpenFile {
     fn read_at(&self, buf: &mut [u8], offset: u64) -> io::Result<usize> {
-        let read = self.complete(offset, |handle, state| {
-            // SAFETY: `complete` returns only after the system is done with `buf` and `state`.
-            unsafe { ReadFile(handle, buf.as_mut_ptr(), len_of(buf), ptr::null_mut(), state) }
-        });
-        match read {
+        match self.file.seek_read(buf, offset) {
             Err(err) if is_one_of(&err, &[ERROR_HANDLE_EOF]) => Ok(0),
             done => done,
         }
     }
 
     fn write_at(&self, buf: &[u8], offset: u64) -> io::Result<usize> {
-        self.write(buf, offset)
+        self.file.seek_write(buf, offset)
     }
 
     fn append(&self, buf: &[u8]) -> io::Result<usize> {
-        self.write(buf, END_OF_FILE)
+        // More than one call takes is a short write; the caller goes on where it ended.
+        let len = u32::try_from(buf.len()).unwrap_or(u32::MAX);
+        let (mut place, mut written) = (at(END_OF_FILE), 0);
+        // SAFETY: the handle is open and synchronous, so the system is done with `buf` and `place` on
+        // return; `len` is not more than `buf` has.
+        check(unsafe {
+            WriteFile(
+                self.file.as_raw_handle(),
+                buf.as_ptr(),
+                len,
+                &raw mut written,
+                &raw mut place,
+            )
+        })?;
+        usize::try_from(written).map_err(io::Error::other)
     }
 
     fn set_len(&self, len: u64) -> io::Result<()> {
@@ -154,9 +118,9 @@ impl Handle for OpenFile {
     }
 
     fn unlock(&self) -> io::Result<()> {
-        let mut state = at(LOCK_BYTE);
+        let mut place = at(LOCK_BYTE);
         // SAFETY: the handle is open, and unlocking is done when the call returns.
-        let done = unsafe { UnlockFileEx(self.file.as_raw_handle(), 0, 1, 0, &raw mut state) };
+        let done = unsafe { UnlockFileEx(self.file.as_raw_handle(), 0, 1, 0, &raw mut place) };
         match check(done) {
             // Nothing to give back. Wine has the second code for it.
             Err(err) if is_one_of(&err, &[ERROR_NOT_LOCKED, ERROR_LOCK_VIOLATION]) => Ok(()),
@@ -227,24 +191,8 @@ fn flags_of(mode: Mode) -> LOCK_FILE_FLAGS {
     }
 }
 
-/// As much of a buffer as one call takes; a caller goes on where it ended.
-fn len_of(buf: &[u8]) -> u32 {
-    u32::try_from(buf.len()).unwrap_or(u32::MAX)
-}
-
 #[expect(clippy::cast_possible_truncation, reason = "the two halves of the offset")]
 fn at(offset: u64) -> OVERLAPPED {
     let place = OVERLAPPED_0_0 { Offset: offset as u32, OffsetHigh: (offset >> 32) as u32 };
     OVERLAPPED { Anonymous: OVERLAPPED_0 { Anonymous: place }, ..OVERLAPPED::default() }
-}
-
-/// The event of one operation: not set, without a name, not inherited.
-fn event() -> io::Result<OwnedHandle> {
-    // SAFETY: no pointer is passed.
-    let event = unsafe { CreateEventW(ptr::null(), TRUE, 0, ptr::null()) };
-    if event.is_null() {
-        return Err(io::Error::last_os_error());
-    }
-    // SAFETY: the handle is new and nobody else's.
-    Ok(unsafe { OwnedHandle::from_raw_handle(event) })
 }

@@ -30,7 +30,7 @@ use windows_sys::Win32::Foundation::{
 };
 use windows_sys::Win32::Storage::FileSystem::{
     FILE_ATTRIBUTE_REPARSE_POINT, FILE_FLAG_BACKUP_SEMANTICS, FILE_FLAG_OPEN_REPARSE_POINT,
-    FILE_FLAG_OVERLAPPED, FILE_READ_ATTRIBUTES,
+    FILE_READ_ATTRIBUTES,
 };
 
 use crate::fs::{Access, Fs, Handle, Stat, Trust};
@@ -153,10 +153,9 @@ fn open_file(path: &Path, access: Access) -> io::Result<File> {
     }
 }
 
-/// Handles are overlapped: see [`handle`].
 fn options(access: Access, flags: u32) -> OpenOptions {
     let mut options = OpenOptions::new();
-    options.read(true).custom_flags(FILE_FLAG_OVERLAPPED | flags);
+    options.read(true).custom_flags(flags);
     match access {
         Access::Read => {}
         // Not `std`'s append mode: that one may not cut the file. `append` names the end itself.

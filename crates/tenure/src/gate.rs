@@ -85,7 +85,7 @@ pub(crate) fn take(
     loop {
         let handle = target.open_sidecar(path)?;
         let id = handle.stat().map_err(Target::failed("look at lock file", path))?.id;
-        let turn = Gate::of(id).enter(handle, id, target.path(), mode, deadline, cancel)?;
+        let turn = Gate::of(id).enter(&handle, id, target.path(), mode, deadline, cancel)?;
         // The path may have been given to another file while we waited (invariant 1). Whoever
         // removes it for good reason (a pruned key) does so under this very lock.
         match target.fs.stat(path) {
@@ -171,7 +171,7 @@ impl Gate {
 
     fn enter(
         self: Arc<Self>,
-        handle: Arc<dyn Handle>,
+        handle: &Arc<dyn Handle>,
         id: FileId,
         path: &Path,
         mode: Mode,
@@ -191,7 +191,7 @@ impl Gate {
         }
         state.waiting.push_back(place);
         loop {
-            match state.grant(&self, place, &handle, id, deadline) {
+            match state.grant(&self, place, handle, id, deadline) {
                 Ok(None) => {}
                 Ok(Some(handle)) => {
                     let pid = std::process::id();

@@ -259,6 +259,10 @@ fn stat_path(path: &Path) -> io::Result<Stat> {
     clippy::cast_lossless,
     reason = "field types differ by platform"
 )]
+#[cfg_attr(
+    target_vendor = "apple",
+    expect(clippy::cast_sign_loss, reason = "the number of a device has no sign")
+)]
 fn stat_from(found: &rfs::Stat, mount_root: bool) -> Stat {
     Stat {
         id: FileId { dev: found.st_dev as u64, ino: found.st_ino as u64 },

@@ -27,6 +27,7 @@ const HOST_NAME_MAX: u32 = 256;
 const BOOT_COUNT: usize = 0x7FFE_0000 + 0x2C4;
 
 /// Microseconds of the wall clock since 1970.
+#[expect(clippy::disallowed_methods, reason = "the clocks live here")]
 pub(crate) fn wall_time_us() -> u64 {
     let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
     u64::try_from(since.as_micros()).unwrap_or(u64::MAX)

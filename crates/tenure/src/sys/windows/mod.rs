@@ -200,7 +200,7 @@ fn patiently<T>(mut attempt: impl FnMut() -> io::Result<T>) -> io::Result<T> {
     for round in 1..ATTEMPTS {
         match attempt() {
             Err(err) if is_in_the_way(&err) => {
-                std::thread::sleep(Duration::from_millis(1 << (round - 1)));
+                crate::wait::pause(Duration::from_millis(1 << (round - 1)));
             }
             done => return done,
         }

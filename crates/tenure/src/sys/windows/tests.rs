@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Arc;
 
-use crate::fs::{Access, Fs, Handle, Kind, Mode, Trust};
+use crate::fs::{Access, Handle, Kind, Mode, Trust};
 
 use super::disk;
 
@@ -22,7 +22,7 @@ impl Scratch {
 
     fn file(&self, name: &str, content: &[u8]) -> PathBuf {
         let path = self.0.join(name);
-        std::fs::write(&path, content).unwrap();
+        open(&path).write_all_at(content, 0).unwrap();
         path
     }
 }

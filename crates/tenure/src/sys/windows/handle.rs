@@ -16,15 +16,17 @@
 use std::fs::File;
 use std::io;
 use std::os::windows::fs::FileExt;
-use std::os::windows::io::AsRawHandle;
+use std::os::windows::io::{AsRawHandle, FromRawHandle};
 
 use windows_sys::Win32::Foundation::{
-    ERROR_HANDLE_EOF, ERROR_LOCK_VIOLATION, ERROR_NOT_LOCKED, FILETIME,
+    ERROR_ACCESS_DENIED, ERROR_HANDLE_EOF, ERROR_LOCK_VIOLATION, ERROR_NOT_LOCKED, FILETIME,
+    INVALID_HANDLE_VALUE,
 };
 use windows_sys::Win32::Storage::FileSystem::{
     BY_HANDLE_FILE_INFORMATION, FILE_ATTRIBUTE_DIRECTORY, FILE_ATTRIBUTE_READONLY,
-    FILE_ATTRIBUTE_REPARSE_POINT, GetFileInformationByHandle, LOCK_FILE_FLAGS,
-    LOCKFILE_EXCLUSIVE_LOCK, LOCKFILE_FAIL_IMMEDIATELY, LockFileEx, UnlockFileEx, WriteFile,
+    FILE_ATTRIBUTE_REPARSE_POINT, FILE_GENERIC_WRITE, FILE_SHARE_DELETE, FILE_SHARE_READ,
+    FILE_SHARE_WRITE, GetFileInformationByHandle, LOCK_FILE_FLAGS, LOCKFILE_EXCLUSIVE_LOCK,
+    LOCKFILE_FAIL_IMMEDIATELY, LockFileEx, ReOpenFile, UnlockFileEx, WriteFile,
 };
 use windows_sys::Win32::System::IO::{OVERLAPPED, OVERLAPPED_0, OVERLAPPED_0_0};
 
@@ -51,6 +53,19 @@ pub(super) struct OpenFile {
 impl OpenFile {
     pub(super) fn new(file: File) -> Self {
         Self { file }
+    }
+
+    /// The same file once more, with the right to write.
+    fn for_writing(&self) -> io::Result<File> {
+        let sharing = FILE_SHARE_READ | FILE_SHARE_WRITE | FILE_SHARE_DELETE;
+        // SAFETY: the handle is open.
+        let again =
+            unsafe { ReOpenFile(self.file.as_raw_handle(), FILE_GENERIC_WRITE, sharing, 0) };
+        if again == INVALID_HANDLE_VALUE {
+            return Err(io::Error::last_os_error());
+        }
+        // SAFETY: the handle is new and nobody else's.
+        Ok(unsafe { File::from_raw_handle(again) })
     }
 
     /// Converting a lock means giving it back first, as `flock` does: a second lock on the same byte
@@ -98,7 +113,11 @@ impl Handle for OpenFile {
     }
 
     fn sync(&self) -> io::Result<()> {
-        self.file.sync_all()
+        match self.file.sync_all() {
+            // Flushing is about the file, but takes a handle that may write to it.
+            Err(err) if is_one_of(&err, &[ERROR_ACCESS_DENIED]) => self.for_writing()?.sync_all(),
+            done => done,
+        }
     }
 
     fn stat(&self) -> io::Result<Stat> {

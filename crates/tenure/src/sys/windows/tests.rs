@@ -53,6 +53,7 @@ fn reads_and_writes_at_offsets() {
     file.write_all_at(b"hello world", 0).unwrap();
     file.write_all_at(b"W", 6).unwrap();
     file.sync().unwrap();
+    disk().open(&path, Access::Read).unwrap().sync().unwrap();
     assert_eq!(file.read_range(6, 100).unwrap(), b"World");
     assert_eq!(file.read_at(&mut [0; 4], 11).unwrap(), 0);
     file.set_len(5).unwrap();

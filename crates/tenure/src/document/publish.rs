@@ -36,11 +36,14 @@ pub(super) enum Outcome {
 struct Temp {
     fs: Arc<dyn Fs>,
     path: PathBuf,
+    used: bool,
 }
 
 impl Drop for Temp {
     fn drop(&mut self) {
-        let _ = self.fs.remove(&self.path);
+        if !self.used {
+            let _ = self.fs.remove(&self.path);
+        }
     }
 }
 
@@ -63,7 +66,7 @@ pub(super) fn publish(
 ) -> Result<Outcome> {
     let target = &commit.target;
     let path = target.path();
-    let (temp, handle) = write_temp(commit, base, bytes, options)?;
+    let (mut temp, handle) = write_temp(commit, base, bytes, options)?;
     if options.durability == Durability::Durable {
         let synced = handle.sync();
         synced.map_err(|err| Error::io("sync new version of", path, err).committed(false))?;
@@ -72,7 +75,10 @@ pub(super) fn publish(
     let failed = |err| Error::io("publish", path, err).committed(false);
     let Some(base) = base else {
         return match target.fs.rename_new(&temp.path, path) {
-            Ok(()) => Ok(Outcome::Published),
+            Ok(()) => {
+                temp.used = true;
+                Ok(Outcome::Published)
+            }
             Err(err) if err.kind() == io::ErrorKind::AlreadyExists => Ok(Outcome::Replaced),
             Err(err) => Err(failed(err)),
         };
@@ -95,7 +101,7 @@ pub(super) fn publish(
     }
     if let Some(keep) = keep_as(commit, base, displaced) {
         // Failing here loses a spare copy, not the document.
-        let _ = target.fs.rename(&temp.path, &keep);
+        temp.used = target.fs.rename(&temp.path, &keep).is_ok();
     }
     Ok(Outcome::Published)
 }
@@ -119,7 +125,7 @@ fn write_temp(
         made => made,
     }
     .map_err(Target::failed("create temporary file", &path))?;
-    let temp = Temp { fs: target.fs.clone(), path };
+    let temp = Temp { fs: target.fs.clone(), path, used: false };
     let failed = |action| Target::failed(action, &temp.path);
     handle.write_all_at(bytes, 0).map_err(failed("write temporary file"))?;
     match base {

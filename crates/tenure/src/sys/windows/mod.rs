@@ -58,7 +58,7 @@ pub(crate) fn disk() -> Arc<dyn Fs> {
 
 impl Fs for Disk {
     fn open(&self, path: &Path, access: Access) -> io::Result<Arc<dyn Handle>> {
-        if let Some(dir) = path.parent() {
+        if let Some(dir) = path.parent().filter(|dir| !dir.as_os_str().is_empty()) {
             refuse_redirection(dir)?;
         }
         let file = patiently(|| open_file(path, access))?;

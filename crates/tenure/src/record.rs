@@ -90,12 +90,6 @@ pub(crate) struct Record {
     pub(crate) holder: Holder,
 }
 
-impl Default for FileId {
-    fn default() -> Self {
-        Self { dev: 0, ino: 0 }
-    }
-}
-
 /// What reading the slots gave.
 #[derive(Debug)]
 pub(crate) enum Loaded {

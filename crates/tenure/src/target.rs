@@ -130,6 +130,7 @@ impl Target {
             "sync0",
             "sync1",
             "good",
+            "spare",
             "damaged",
             "events",
             "wal",
@@ -225,6 +226,12 @@ impl Target {
     }
 
     fn require_trust(&self) -> Result<()> {
+        if self.fs.boot_id() == [0; 16] {
+            let detail = "this boot of the machine cannot be told from the last one";
+            return Err(Error::new(ErrorKind::Unsupported, "use", detail)
+                .at(&self.path)
+                .hint("make the boot id readable (mount /proc)"));
+        }
         if self.allow_network {
             return Ok(());
         }

@@ -348,7 +348,10 @@ fn time_namespace_offset_us() -> i64 {
 /// This boot of the machine; the same in every container of it.
 fn boot_id() -> [u8; 16] {
     static ID: OnceLock<[u8; 16]> = OnceLock::new();
-    *ID.get_or_init(|| crate::checksum::wide(boot_name().trim().as_bytes()))
+    *ID.get_or_init(|| match boot_name().trim() {
+        "" => [0; 16], // Not known; nothing may be built on that.
+        name => crate::checksum::wide(name.as_bytes()),
+    })
 }
 
 #[cfg(not(target_vendor = "apple"))]

@@ -15,6 +15,7 @@ mod journal;
 mod json;
 mod lease;
 mod lock;
+mod max_hold;
 mod options;
 mod process_local;
 mod random;
@@ -34,5 +35,6 @@ pub use self::journal::{
 pub use self::json::Rules;
 pub use self::lease::{AcquireOptions, Lease, LeaseInfo, Leased};
 pub use self::lock::{Lock, LockGuard, LockOptions, lock, try_lock};
+pub use self::max_hold::MaxHold;
 pub use self::options::{Durability, Fence, Guard, Version, WriteOptions};
 pub use self::wait::{Cancel, Wait};

@@ -161,7 +161,6 @@ impl Journal {
         let mut session = Session::enter(&self.files, section, options.write.new_mode)
             .map_err(logged_already)?;
         session.apply(reach.max(mine)).map_err(logged_already)?;
-        session.sync_names()?;
         synced.map(drop)
     }
 
@@ -297,7 +296,7 @@ impl Session {
         if end - start > FOREIGN_BYTES_LOGGED_MAX {
             self.head.begun = true; // Only so that the plan is made; nothing is pending.
             let mut spans = self.settled_spans(None)?;
-            self.measure(start, end, None, &mut spans)?;
+            self.measure(start, end, &mut spans)?;
             self.news.adopted += self.number_foreign(&mut spans);
             self.head.journal_end = end;
             let open = lines::is_open_at(self.journal.as_ref(), end);
@@ -350,6 +349,7 @@ impl Session {
             count += 1;
             log_len += logged.entry.log_len();
         }
+        self.sync_names()?;
         self.begin_applying()?;
         self.section.verify()?;
         if !self.push(&bytes)? {
@@ -364,14 +364,15 @@ impl Session {
     }
 
     /// Makes the names of journal and log durable, once: that they exist proves nothing, since their
-    /// maker may have died before it synced them.
-    fn sync_names(&mut self) -> Result<()> {
+    /// maker may have died before it synced them. Before this a power loss could keep a part of a
+    /// batch in the journal and lose the log that completes it.
+    pub(super) fn sync_names(&mut self) -> Result<()> {
         if self.head.names_synced {
             return Ok(());
         }
         for dir in [self.target.side(), self.target.dir()] {
             let synced = self.target.fs.sync_dir(dir);
-            synced.map_err(|err| group::not_durable(&self.target).caused_by(err))?;
+            synced.map_err(crate::target::Target::failed("sync directory", dir))?;
         }
         self.head.names_synced = true;
         self.store()

@@ -196,10 +196,6 @@ impl View {
                     self.pieces.push(Piece::Range { start, end, seq: next });
                     next += count(&self.target, journal, start, end)?;
                 }
-                Step::Remains { index, start, end } => {
-                    let seq = self.pending[index].entry.seq;
-                    self.pieces.push(Piece::Range { start, end, seq });
-                }
                 Step::Torn { .. } => {}
             }
         }

@@ -193,7 +193,8 @@ impl Session {
     }
 }
 
-fn displaced_path(target: &Target, archive: u64) -> PathBuf {
+/// Where a displaced file is.
+pub(super) fn displaced_path(target: &Target, archive: u64) -> PathBuf {
     if archive > 0 { archive_path(target, archive) } else { target.sidecar("displaced") }
 }
 

@@ -114,9 +114,8 @@ impl Session {
         }
         let same_boot = self.head.boot == self.target.fs.boot_id();
         // A device may get another number at the next boot; an inode does not.
-        let same = |one: FileId, other: FileId| {
-            one == other || (!same_boot && one.ino == other.ino)
-        };
+        let same =
+            |one: FileId, other: FileId| one == other || (!same_boot && one.ino == other.ino);
         let own_log = known && same(self.head.file, wal_id);
         if !own_log || !same(self.head.journal, found.id) {
             return self.adopt(own_log && same_boot, found.id, wal_id);
@@ -173,7 +172,7 @@ impl Session {
         (head.entries, head.end, head.applied) = (0, ENTRIES_AT, 0);
         (head.applied_end, head.journal_end) = (ENTRIES_AT, head.base);
         (head.begun, head.partial, head.open_tail) = (true, 0, false);
-        head.names_synced = true; // What a restart has left was on the disk.
+        head.names_synced = false; // The journal may have been made again since.
         head.room = room;
         let pending = self.pending(Reach::All)?;
         self.settle(pending, newer, true)
@@ -203,7 +202,9 @@ impl Session {
 
     pub(super) fn group_behind(&self, index: Option<&Index>) -> Result<Option<Group>> {
         let Some(index) = index else { return Ok(None) };
-        index.group_behind(self.head.index_len, self.head.epoch).map_err(|err| self.index_failed(err))
+        index
+            .group_behind(self.head.index_len, self.head.epoch)
+            .map_err(|err| self.index_failed(err))
     }
 
     /// The index that belongs to the head.

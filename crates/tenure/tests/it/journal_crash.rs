@@ -260,7 +260,7 @@ fn j6_a_batch_torn_at_a_page_is_set_aside_when_a_foreign_line_follows_it() {
         let lines: Vec<String> = (0..12).map(|at| format!("{at} {}", "x".repeat(1000))).collect();
         for nth in 1.. {
             fs.fail_after(nth, CrashKind::Process);
-            let done = journal.append(&lines, &options(true));
+            let done = open(&fs).append(&lines, &options(true));
             let len = fs.peek(PATH).unwrap().len();
             assert!(done.is_err(), "the write to the journal is torn at some step");
             fs.process_crash();

@@ -179,7 +179,7 @@ impl Session {
     }
 
     /// A process died in the middle, or somebody else has appended.
-    fn recover_crash(&mut self) -> Result<()> {
+    pub(super) fn recover_crash(&mut self) -> Result<()> {
         let index = self.matching_index()?;
         if self.head.index_len > 0 && index.is_none() {
             return self.adopt(true, self.head.journal, self.head.file);

@@ -24,6 +24,7 @@ struct Model {
     tried: Vec<Tried>,
     /// Complete lines whose write has returned.
     foreign: Vec<String>,
+    foreign_tries: u64,
     power_lost: bool,
     /// The journal's length after the last call that returned.
     settled_len: usize,
@@ -65,7 +66,8 @@ impl Model {
 
     fn append_foreign(&mut self, fs: &Arc<dyn Fs>, random: &mut Random, durable: bool) {
         let Ok(file) = fs.open(Path::new(PATH), Access::Append) else { return };
-        let line = format!("F {} {}", self.foreign.len(), "y".repeat(random.index(30)));
+        self.foreign_tries += 1;
+        let line = format!("F {} {}", self.foreign_tries, "y".repeat(random.index(30)));
         let whole = format!("{line}\n");
         if file.append(whole.as_bytes()).is_ok_and(|written| written == whole.len()) {
             let kept = !durable || file.sync().is_ok();
@@ -118,7 +120,7 @@ impl Model {
             let start = found[0];
             let there: Vec<&String> = lines.iter().skip(start).take(tried.lines.len()).collect();
             assert_eq!(there, tried.lines.iter().collect::<Vec<_>>(), "{when}: whole, in order");
-            assert_eq!(found.len(), tried.lines.len(), "{when}: once");
+            assert_eq!(found.len(), tried.lines.len(), "{when}: once: {lines:#?}");
             if let Some(first) = tried.acked {
                 assert_eq!(entries[start].seq, first, "{when}: with its number");
             }

@@ -24,7 +24,7 @@ use crate::target::Target;
 
 use super::Journal;
 use super::entry::Kind;
-use super::head::{Displaced, ENTRIES_AT, Head, Intent, Operation};
+use super::head::{Displaced, ENTRIES_AT, Head, Intent, Operation, Shift};
 use super::index::{Index, Record, Title};
 use super::lines;
 use super::session::{Section, Session};
@@ -318,6 +318,7 @@ fn begin_with(target: &Target, head: &mut Head, intent: &Intent) -> Result<()> {
     (head.entries, head.end) = (0, ENTRIES_AT);
     (head.applied, head.applied_end, head.journal_end) = (0, ENTRIES_AT, intent.new_end);
     (head.begun, head.partial, head.open_tail, head.names_synced) = (false, 0, false, true);
+    head.shift = Shift::default();
     (head.index_len, head.tail_sum) = (intent.index_len, tail_sum.map_err(failed("read", path))?);
     head.remember(intent.operation);
     let (file, end, archive) = (intent.old, intent.old_end, intent.archive);

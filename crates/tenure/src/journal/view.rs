@@ -210,7 +210,8 @@ impl View {
         if last {
             pending.retain(|logged| counts(logged) || logged.entry.is_direct());
         }
-        let known = Circumstances { power_loss, begun: true, partial: head.partial };
+        let (partial, shift) = (head.partial, head.shift);
+        let known = Circumstances { power_loss, begun: true, partial, shift };
         self.plan = plan::plan(journal.as_ref(), self.size, settled, &pending, known)
             .map_err(failed("read", &path))?;
         self.pending = pending;

@@ -173,6 +173,10 @@ impl Planner<'_> {
             self.plan.steps.push(Step::Missing { index, start, done, mend: done });
             self.plan.in_order = false;
         } else {
+            let region = self.journal.read_range(start, self.size)?;
+            if self.torn_len(start, &region, logged) > 0 {
+                self.leave_lost(start); // Its beginning is where it should be.
+            }
             let from = self.lost.unwrap_or(start);
             return self.place_behind_others(from, index, logged);
         }

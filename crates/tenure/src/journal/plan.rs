@@ -220,7 +220,10 @@ impl Planner<'_> {
     /// so the rest of what is equal is theirs. A power loss cuts anywhere: there, whole lines that are
     /// equal are the batch's, and the line in which it was cut stays with what was glued to it.
     fn torn_len(&self, from: u64, region: &[u8], logged: &Logged) -> u64 {
-        let equal = region.iter().zip(&logged.payload).take_while(|(have, wanted)| have == wanted);
+        // NULs may be left of the batch, and spaces of an earlier blanking that a power loss tore.
+        let left = |have: u8| self.known.power_loss && (have == 0 || have == b' ');
+        let pairs = region.iter().zip(&logged.payload);
+        let equal = pairs.take_while(|(have, wanted)| have == wanted || left(**have));
         let common = equal.count() as u64;
         let page = (from + common) / PAGE_BYTES * PAGE_BYTES;
         let partial = if self.plan.steps.is_empty() { self.known.partial } else { 0 };

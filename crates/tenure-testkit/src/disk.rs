@@ -45,7 +45,14 @@ impl Disk {
         root.links = 1;
         root.durable_links = 1;
         let nodes = vec![root];
-        Self { nodes, free: Vec::new(), pending: Vec::new(), sequence: 0, clock: 0, device: 1 }
+        Self {
+            nodes,
+            free: Vec::new(),
+            pending: Vec::new(),
+            sequence: 0,
+            clock: 0,
+            device: next_device(),
+        }
     }
 
     pub(crate) fn next_sequence(&mut self) -> u64 {
@@ -295,4 +302,11 @@ fn set((dir, name): (Ino, Name), ino: Option<Ino>) -> Set {
 
 pub(crate) fn not_found() -> io::Error {
     io::ErrorKind::NotFound.into()
+}
+
+/// Locks of one process are told apart by device and inode, so every simulated disk is a device of
+/// its own.
+fn next_device() -> u64 {
+    static NEXT: std::sync::atomic::AtomicU64 = std::sync::atomic::AtomicU64::new(1);
+    NEXT.fetch_add(1, std::sync::atomic::Ordering::Relaxed)
 }

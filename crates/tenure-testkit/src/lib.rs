@@ -212,7 +212,7 @@ impl SimFs {
         self.machine().broken = broken;
     }
 
-    /// The device number in [`tenure::fs::FileId`]; 1 unless set.
+    /// The device number in [`tenure::fs::FileId`]; a number of its own unless set.
     pub fn set_device(&self, device: u64) {
         self.machine().disk.device = device;
     }

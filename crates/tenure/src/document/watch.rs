@@ -13,7 +13,8 @@ use crate::wait::{Deadline, Wait};
 pub struct Watch {
     document: Document,
     watcher: Watcher,
-    seen: Option<Version>,
+    /// The content part of the version: the other part follows a moment after a change is visible.
+    seen: Option<String>,
 }
 
 impl Watch {
@@ -23,7 +24,7 @@ impl Watch {
         // between must wake us.
         let watcher =
             Watcher::new(&[target.dir()]).map_err(Target::failed("watch", target.dir()))?;
-        let seen = document.version()?;
+        let seen = document.version()?.as_ref().map(content_of);
         Ok(Self { document, watcher, seen })
     }
 
@@ -33,8 +34,8 @@ impl Watch {
         let deadline = Deadline::after(wait);
         loop {
             match self.document.read() {
-                Ok(Some(snapshot)) if self.seen.as_ref() != Some(&snapshot.version) => {
-                    self.seen = Some(snapshot.version.clone());
+                Ok(Some(snapshot)) if self.seen != Some(content_of(&snapshot.version)) => {
+                    self.seen = Some(content_of(&snapshot.version));
                     return Ok(Some(snapshot));
                 }
                 Err(error) if error.kind() != ErrorKind::Damaged => return Err(error),
@@ -47,4 +48,8 @@ impl Watch {
             self.watcher.wait(deadline.remaining()).map_err(Target::failed("watch", dir))?;
         }
     }
+}
+
+fn content_of(version: &Version) -> String {
+    version.0.rsplit('-').next().unwrap_or_default().to_owned()
 }

@@ -106,11 +106,12 @@ impl Target {
         Ok(self.sidecar(&format!("tmp.{:016x}", crate::random::number()?)))
     }
 
-    /// The temporary file of change number `seq`. Only one change with that number is ever under way
-    /// (the commit lock), so a file of this name is left over from one that died.
-    pub(crate) fn temp_of(&self, seq: u64) -> PathBuf {
-        let name = checksum::of(&[seq.to_le_bytes(), (!seq).to_le_bytes()].concat());
-        self.sidecar(&format!("tmp.{name:016x}"))
+    /// The temporary file of every change of a document. Only one change is ever under way (the
+    /// commit lock), so a file of this name is left over from one that died. And since every change
+    /// passes through this one name, a power loss leaves all names as they were after some step of
+    /// some change, never a mixture.
+    pub(crate) fn document_temp(&self) -> PathBuf {
+        self.sidecar(&format!("tmp.{:016x}", 0))
     }
 
     /// Whether a name in the sidecar directory is a temporary file of this target.

@@ -9,10 +9,10 @@ use serde_json::{Value, json};
 use tenure::{Durability, ErrorKind, Rules, Wait, WriteOptions};
 use tenure_testkit::{CrashKind, SimFs};
 
-use crate::roles::play;
-use crate::scratch::{
+use crate::document_scratch::{
     Scratch, at_once, bytes_of, count_in, durably, foreign_write, increment, refusal,
 };
+use crate::roles::play;
 
 fn with_operation(id: &str) -> WriteOptions {
     WriteOptions { operation: Some(id.to_owned()), ..at_once() }
@@ -63,9 +63,7 @@ fn race_37_key_order_unknown_fields_and_numbers_survive_a_change_of_another_fiel
     let expected = text.replace("\"n\": 1", "\"n\": 2");
     assert_eq!(String::from_utf8(bytes_of(&path)).unwrap(), expected);
     document.merge(&json!({ "n": 3 }), &Rules::new(), &at_once()).unwrap();
-    document
-        .patch(&json!([{ "op": "replace", "path": "/n", "value": 2 }]), &at_once())
-        .unwrap();
+    document.patch(&json!([{ "op": "replace", "path": "/n", "value": 2 }]), &at_once()).unwrap();
     assert_eq!(String::from_utf8(bytes_of(&path)).unwrap(), expected);
 }
 
@@ -253,11 +251,8 @@ fn race_20_21_22_g6_no_update_of_8_threads_is_lost() {
                 for turn in 0..50 {
                     let durability =
                         if turn % 5 == 0 { Durability::Durable } else { Durability::NoSync };
-                    let options = WriteOptions {
-                        wait: Wait::Forever,
-                        durability,
-                        ..WriteOptions::default()
-                    };
+                    let options =
+                        WriteOptions { wait: Wait::Forever, durability, ..WriteOptions::default() };
                     let key = format!("{thread}/{turn}");
                     let add = |current: Option<&Value>| {
                         let mut next = increment(current)?;

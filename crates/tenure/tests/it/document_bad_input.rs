@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use serde_json::{Value, json};
 use tenure::{Document, ErrorKind};
 
-use crate::scratch::{
+use crate::document_scratch::{
     Scratch, at_once, bytes_of, count_in, durably, foreign_replace, foreign_write, increment,
 };
 
@@ -169,7 +169,8 @@ fn a_device_is_refused_and_stays_a_device() {
 #[test]
 fn a_path_that_is_no_name_is_invalid() {
     let scratch = Scratch::new();
-    for path in [Path::new(""), Path::new("/"), &scratch.path(".tenure/x"), &scratch.path(".tenure")]
+    for path in
+        [Path::new(""), Path::new("/"), &scratch.path(".tenure/x"), &scratch.path(".tenure")]
     {
         let error = Document::open(path).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Invalid, "{path:?}: {error}");
@@ -185,10 +186,13 @@ fn a_path_that_is_no_name_is_invalid() {
     assert!(matches!(outcome.unwrap_err().kind(), ErrorKind::Io | ErrorKind::Invalid));
 }
 
+/// Puts something at the place of the sidecar directory; the second path is elsewhere.
+type Plant = fn(&Path, &Path);
+
 #[test]
 fn the_sidecar_directory_is_never_followed_or_replaced() {
     let elsewhere = Scratch::new();
-    let cases: [(&str, fn(&Path, &Path)); 3] = [
+    let cases: [(&str, Plant); 3] = [
         ("a file", |side, _| foreign_write(side, "mine")),
         ("a symlink", |side, there| std::os::unix::fs::symlink(there, side).unwrap()),
         ("a dangling symlink", |side, there| {
@@ -219,7 +223,8 @@ fn race_11_garbage_in_the_sidecars_costs_nothing_but_the_bookkeeping() {
         document.update(&durably(), increment).unwrap();
         for name in ["hold", "commit", "sync0", "sync1", "good"] {
             let size = usize::from(round) * 800;
-            let garbage: Vec<u8> = (0..size).map(|at| round ^ u8::try_from(at % 251).unwrap()).collect();
+            let garbage: Vec<u8> =
+                (0..size).map(|at| round ^ u8::try_from(at % 251).unwrap()).collect();
             foreign_write(scratch.path(&format!(".tenure/state.json.{name}")), garbage);
         }
         assert_eq!(count_in(&document), u64::from(round) + 1);

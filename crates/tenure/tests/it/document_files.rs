@@ -8,9 +8,11 @@ use std::path::Path;
 use serde_json::{Value, json};
 use tenure::{Document, ErrorKind, WriteOptions};
 
+use crate::document_scratch::{
+    Scratch, at_once, bytes_of, count_in, durably, foreign_write, increment,
+};
 use crate::faulty_fs::{FaultyFs, Verdict};
 use crate::roles::{may_mount, play};
-use crate::scratch::{Scratch, at_once, bytes_of, count_in, durably, foreign_write, increment};
 
 #[test]
 fn a_symlink_is_followed_and_stays_a_link() {
@@ -119,10 +121,10 @@ fn names_of_every_kind_work_and_share_nothing() {
     for (index, name) in names.iter().enumerate() {
         let document = Document::open(path(name)).unwrap();
         assert_eq!(count_in(&document), index as u64, "{name:?}");
-        let shown = document.set(&json!({ "n": 0 }), &WriteOptions {
-            if_version: Some("0-0".parse().unwrap()),
-            ..at_once()
-        });
+        let shown = document.set(
+            &json!({ "n": 0 }),
+            &WriteOptions { if_version: Some("0-0".parse().unwrap()), ..at_once() },
+        );
         let error = shown.unwrap_err().to_string();
         assert!(!error.contains(['\n', '\r']), "one line: {error}");
     }
@@ -135,8 +137,7 @@ fn a_literal_checksum_name_does_not_meet_the_name_it_is_the_checksum_of() {
     let stem = scratch
         .listing()
         .into_iter()
-        .filter_map(|path| path.file_name()?.to_str()?.strip_suffix(".commit").map(str::to_owned))
-        .next()
+        .find_map(|path| path.file_name()?.to_str()?.strip_suffix(".commit").map(str::to_owned))
         .unwrap();
     let twin = scratch.document(&stem);
     let compute = |_: Option<&Value>| {

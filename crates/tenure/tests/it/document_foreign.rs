@@ -8,8 +8,8 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use tenure::{Document, ErrorKind, Wait, WriteOptions};
 
+use crate::document_scratch::{Scratch, at_once, bytes_of, count_in, foreign_replace, increment};
 use crate::faulty_fs::{FaultyFs, Op, Verdict};
-use crate::scratch::{Scratch, at_once, bytes_of, count_in, foreign_replace, increment};
 
 /// A document on a disk where `act` runs before each exchange, with the number of the exchange.
 fn acting_before_exchange(
@@ -27,7 +27,8 @@ fn acting_before_exchange(
     Document::open_on(&fs.shared(), &scratch.path("state.json")).unwrap()
 }
 
-/// Adds one and notes who was there.
+/// Notes that we were there.
+#[expect(clippy::unnecessary_wraps, reason = "the signature that an update takes")]
 fn sign(current: Option<&Value>) -> tenure::Result<Option<Value>> {
     let mut next = current.cloned().unwrap_or_else(|| json!({}));
     next["ours"] = json!(true);
@@ -193,8 +194,7 @@ fn race_50_g1_replaced_lock_files_during_the_change_are_compromised_and_change_n
 fn g6_without_an_exchange_the_rename_keeps_the_rules_it_can() {
     // vfat, old kernels, network file systems: no RENAME_EXCHANGE.
     let scratch = Scratch::new();
-    let document =
-        acting_before_exchange(&scratch, |_| Err(io::ErrorKind::Unsupported.into()));
+    let document = acting_before_exchange(&scratch, |_| Err(io::ErrorKind::Unsupported.into()));
     let durable = WriteOptions::default();
     for expected in 1..=4 {
         document.update(&durable, increment).unwrap();

@@ -6,11 +6,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use serde_json::{Value, json};
 use tenure::{Document, Durability, ErrorKind, WriteOptions};
 
-use crate::faulty_fs::{FaultyFs, Verdict};
-use crate::roles::{may_mount, play};
-use crate::scratch::{
+use crate::document_scratch::{
     Scratch, at_once, bytes_of, count_in, durably, foreign_write, increment,
 };
+use crate::faulty_fs::{FaultyFs, Verdict};
+use crate::roles::{may_mount, play};
 
 /// A version whose every byte depends on its number, and of very different lengths.
 fn checked(number: u64) -> Value {
@@ -178,7 +178,11 @@ fn g5_a_reader_that_cannot_repair_returns_the_last_synced_version_from_memory() 
     document.update(&at_once(), increment).unwrap();
     foreign_write(&path, "");
     let error = document.read().unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::Damaged, "in the same boot it is not a power loss: {error}");
+    assert_eq!(
+        error.kind(),
+        ErrorKind::Damaged,
+        "in the same boot it is not a power loss: {error}"
+    );
     fs.reboot();
     let before = scratch.listing();
     let found = document.read().unwrap().unwrap();

@@ -1,4 +1,10 @@
-//! The tests of the core through its public interface.
+//! What other processes and threads see of locks, documents and leases: one binary, one module per
+//! concept. Tests are named after the guarantee (`g1`) and the known failure mode (`race_01`) they
+//! cover. Nothing sleeps to synchronise: a reply over a pipe is the synchronisation.
+
+#![cfg(unix)]
+#![expect(clippy::unwrap_used, reason = "a panic is how a test fails")]
+#![expect(clippy::disallowed_methods, reason = "tests play the outsider who does as they like")]
 
 mod document;
 mod document_bad_input;
@@ -7,8 +13,8 @@ mod document_faults;
 mod document_files;
 mod document_foreign;
 mod document_readers;
+mod document_scratch;
 mod faulty_fs;
 mod permissions;
 mod roles;
-mod scratch;
 mod versions;

@@ -7,8 +7,8 @@ use rustix::fs::XattrFlags;
 use serde_json::json;
 use tenure::WriteOptions;
 
+use crate::document_scratch::{Scratch, at_once, bytes_of, durably, foreign_write, increment};
 use crate::roles::play;
-use crate::scratch::{Scratch, at_once, bytes_of, durably, foreign_write, increment};
 
 fn mode(path: impl AsRef<Path>) -> u32 {
     std::fs::metadata(path).unwrap().permissions().mode() & 0o7777
@@ -156,11 +156,10 @@ fn g13_a_second_user_with_the_same_group_can_change_a_shared_document() {
     foreign_write(&path, "{\"n\": 0}");
     set_mode(&path, 0o660);
     std::os::unix::fs::chown(&path, Some(1111), Some(2345)).unwrap();
-    let as_user = |user: u32| {
-        format!("exec setpriv --reuid={user} --regid=2345 --clear-groups \"$@\"")
-    };
+    let as_user =
+        |user: u32| format!("exec setpriv --reuid={user} --regid=2345 --clear-groups \"$@\"");
     for user in [1111, 2222, 1111, 3333] {
         play("increment 50 times", &path, &as_user(user));
     }
-    assert_eq!(crate::scratch::count_in(&scratch.document("state.json")), 200);
+    assert_eq!(crate::document_scratch::count_in(&scratch.document("state.json")), 200);
 }

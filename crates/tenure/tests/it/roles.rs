@@ -6,7 +6,7 @@ use std::process::Command;
 use serde_json::json;
 use tenure::{Document, ErrorKind, WriteOptions};
 
-use crate::scratch::{at_once, bytes_of, count_in, increment};
+use crate::document_scratch::{at_once, bytes_of, count_in, increment};
 
 const ROLE: &str = "TENURE_TEST_ROLE";
 const PATH: &str = "TENURE_TEST_PATH";

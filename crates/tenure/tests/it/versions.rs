@@ -6,7 +6,7 @@ use serde_json::json;
 use tenure::{Document, ErrorKind, Version, WriteOptions};
 use tenure_testkit::{SimFs, Survival};
 
-use crate::scratch::{Scratch, at_once, foreign_replace, foreign_write, increment};
+use crate::document_scratch::{Scratch, at_once, foreign_replace, foreign_write, increment};
 
 #[test]
 fn compare_and_set_replaces_only_the_version_that_was_read() {

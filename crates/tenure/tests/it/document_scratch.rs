@@ -76,13 +76,11 @@ impl Drop for Scratch {
 }
 
 /// Somebody who does not use tenure writes in place.
-#[expect(clippy::disallowed_methods, reason = "the foreigner knows no better")]
 pub(crate) fn foreign_write(path: impl AsRef<Path>, bytes: impl AsRef<[u8]>) {
     fs::write(path, bytes).expect("a foreign write");
 }
 
 /// Somebody who does not use tenure replaces the file by a rename.
-#[expect(clippy::disallowed_methods, reason = "the foreigner renames without syncs")]
 pub(crate) fn foreign_replace(path: impl AsRef<Path>, bytes: impl AsRef<[u8]>) {
     let other = path.as_ref().with_extension("foreign");
     foreign_write(&other, bytes);
@@ -104,6 +102,7 @@ pub(crate) fn durably() -> WriteOptions {
 }
 
 /// Adds one to `/n`.
+#[expect(clippy::unnecessary_wraps, reason = "the signature that an update takes")]
 pub(crate) fn increment(current: Option<&Value>) -> tenure::Result<Option<Value>> {
     let mut next = current.cloned().unwrap_or_else(|| json!({ "n": 0 }));
     next["n"] = json!(next["n"].as_u64().unwrap_or(0) + 1);

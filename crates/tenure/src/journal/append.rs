@@ -158,8 +158,8 @@ impl Journal {
         let request = Request { deadline: Deadline::after(wait), cancel: None };
         let turn = take_commit(target, Mode::Exclusive, request).map_err(logged_already)?;
         let section = Section::Finish(target.clone(), turn);
-        let mut session = Session::enter(&self.files, section, options.write.new_mode)
-            .map_err(logged_already)?;
+        let mut session =
+            Session::enter(&self.files, section, options.write.new_mode).map_err(logged_already)?;
         session.apply(reach.max(mine)).map_err(logged_already)?;
         session.sync_names()?;
         synced.map(drop)

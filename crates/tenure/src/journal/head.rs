@@ -337,8 +337,7 @@ fn decode(slot: &[u8]) -> Head {
     let flags = take.u64();
     let has = |bit: u32| flags >> bit & 1 == 1;
     (head.begun, head.names_synced, head.open_tail) = (has(0), has(1), has(4));
-    let displaced =
-        Displaced { file: take_id(&mut take), end: take.u64(), archive: take.u64() };
+    let displaced = Displaced { file: take_id(&mut take), end: take.u64(), archive: take.u64() };
     head.displaced = has(2).then_some(displaced);
     let intent = take_intent(&mut take);
     head.intent = has(3).then_some(intent);

@@ -103,7 +103,12 @@ pub(super) fn measure(
             at += cut as u64;
             chunk = &chunk[cut..];
             if is_cut || at == end {
-                each(Measured { start: from, end: at, entries: count.entries(), sum: sum.finish() })?;
+                each(Measured {
+                    start: from,
+                    end: at,
+                    entries: count.entries(),
+                    sum: sum.finish(),
+                })?;
                 (from, count, sum) = (at, Count::default(), checksum::Running::default());
             }
         }

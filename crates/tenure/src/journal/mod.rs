@@ -76,11 +76,7 @@ impl Journal {
 
     /// Appends lines as one batch: readers see all of them or none, in this order and with nothing in
     /// between. A line has no newline of its own and is not blank.
-    pub fn append(
-        &self,
-        batch: &[impl AsRef<[u8]>],
-        options: &AppendOptions,
-    ) -> Result<Appended> {
+    pub fn append(&self, batch: &[impl AsRef<[u8]>], options: &AppendOptions) -> Result<Appended> {
         self.append_batch(batch, options)
     }
 

@@ -35,7 +35,12 @@ pub struct Entries {
 #[derive(Debug)]
 enum Source {
     /// Records `at..len` of an index.
-    Indexed { journal: Arc<dyn Handle>, index: Index, at: u64, len: u64 },
+    Indexed {
+        journal: Arc<dyn Handle>,
+        index: Index,
+        at: u64,
+        len: u64,
+    },
     Piece(Option<Arc<dyn Handle>>, Piece),
 }
 

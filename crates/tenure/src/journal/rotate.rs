@@ -23,8 +23,13 @@ impl Session {
         new.write(&header).map_err(|err| self.journal_failed("write", err))?;
         let next_seq = self.head.next_seq;
         let header_len = header.len() as u64;
-        let what =
-            Publication { header_len, archive, first_seq: next_seq, next_seq, ..Publication::default() };
+        let what = Publication {
+            header_len,
+            archive,
+            first_seq: next_seq,
+            next_seq,
+            ..Publication::default()
+        };
         self.publish(new, what)?;
         let archive = Some(publish::archive_path(&self.target, archive));
         Ok(Rotated { archive, next: self.head.next_seq })

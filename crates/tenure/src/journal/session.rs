@@ -111,9 +111,8 @@ impl Session {
         }
         let same_boot = self.head.boot == self.target.fs.boot_id();
         // A device may get another number at the next boot; an inode does not.
-        let same = |one: FileId, other: FileId| {
-            one == other || (!same_boot && one.ino == other.ino)
-        };
+        let same =
+            |one: FileId, other: FileId| one == other || (!same_boot && one.ino == other.ino);
         let own_log = known && same(self.head.file, wal_id);
         if !own_log || !same(self.head.journal, found.id) {
             return self.adopt(own_log && same_boot, found.id, wal_id);
@@ -199,7 +198,9 @@ impl Session {
 
     pub(super) fn group_behind(&self, index: Option<&Index>) -> Result<Option<Group>> {
         let Some(index) = index else { return Ok(None) };
-        index.group_behind(self.head.index_len, self.head.epoch).map_err(|err| self.index_failed(err))
+        index
+            .group_behind(self.head.index_len, self.head.epoch)
+            .map_err(|err| self.index_failed(err))
     }
 
     /// The index that belongs to the head.

@@ -208,7 +208,14 @@ impl Session {
         lines::measure(self.journal.as_ref(), start, end, target, |found| {
             let lines = found.entries;
             let sum = found.sum;
-            spans.push(Span { start: found.start, end: found.end, seq, lines, foreign: lines, sum });
+            spans.push(Span {
+                start: found.start,
+                end: found.end,
+                seq,
+                lines,
+                foreign: lines,
+                sum,
+            });
             seq = seq.map(|seq| seq + lines);
             Ok(())
         })

@@ -55,8 +55,7 @@ impl Session {
         let first_seq = self.matching_index()?.map_or(1, |index| index.title.first_seq);
         let operation = Operation { id: batch.operation, first: seq, lines: batch.lines() };
         let next_seq = seq + batch.lines();
-        let what =
-            Publication { records, header_len, archive: 0, first_seq, next_seq, operation };
+        let what = Publication { records, header_len, archive: 0, first_seq, next_seq, operation };
         self.publish(new, what)?;
         let mut appended = Appended::new(seq, batch.lines());
         appended.tell(&self.news);

@@ -87,12 +87,7 @@ impl Wal {
     ///
     /// A crash before, during or after it leaves the entries before it; the entry itself counts only
     /// with the next head, or, if it is direct, once the journal has grown.
-    pub(super) fn write(
-        &self,
-        head: &mut Head,
-        entry: &Entry,
-        bytes: &mut [u8],
-    ) -> io::Result<()> {
+    pub(super) fn write(&self, head: &mut Head, entry: &Entry, bytes: &mut [u8]) -> io::Result<()> {
         entry.seal(bytes, head.salt);
         let end = head.end + bytes.len() as u64;
         self.grow(head, end)?;

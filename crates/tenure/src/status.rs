@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use crate::error::{Error, Result};
 use crate::events;
-use crate::fs::{Access, Fs, Kind, disk};
+use crate::fs::{Access, Kind, disk};
 use crate::hold::Seen;
 use crate::holder::{HoldKind, Holder};
 use crate::options::Fence;

@@ -155,9 +155,11 @@ impl Gate {
 
     /// Wakes whoever is next, and forgets the gate when nobody uses it any more.
     fn retire(&self, state: MutexGuard<'_, Queue>, id: FileId) {
-        let unused = state.is_unused();
+        let (unused, awaited) = (state.is_unused(), !state.waiting.is_empty());
         drop(state);
-        self.changed.notify_all();
+        if awaited {
+            self.changed.notify_all();
+        }
         if unused {
             // Lock order is registry, then gate; so look again now that both are held.
             let mut gates = gates();
@@ -195,8 +197,11 @@ impl Gate {
                     let pid = std::process::id();
                     state.leave_queue(place.ticket);
                     state.holders.push(place);
+                    let awaited = !state.waiting.is_empty();
                     drop(state);
-                    self.changed.notify_all(); // The next one may share.
+                    if awaited {
+                        self.changed.notify_all(); // The next one may share.
+                    }
                     return Ok(Turn {
                         handle,
                         gate: self,

@@ -2,6 +2,7 @@
 
 mod checksum;
 mod commit;
+mod document;
 mod error;
 mod events;
 pub mod fs;
@@ -21,6 +22,7 @@ mod sys;
 mod target;
 mod wait;
 
+pub use self::document::{Document, Snapshot, Watch, Written};
 pub use self::error::{Error, ErrorKind, Result};
 pub use self::fs::Mode;
 pub use self::holder::{HoldKind, Holder};

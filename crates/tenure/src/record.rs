@@ -83,6 +83,8 @@ pub(crate) struct Record {
     pub(crate) published: Published,
     /// Checksums of the newest operation ids, oldest first; 0 is none.
     pub(crate) operations: [u64; OPERATIONS],
+    /// An operation that is about to publish content with this checksum: done if it is there.
+    pub(crate) pending: (u64, [u8; 16]),
     pub(crate) holder: Holder,
 }
 
@@ -198,6 +200,8 @@ impl Record {
         for (index, operation) in self.operations.iter().enumerate() {
             put(144 + index * 8, &operation.to_le_bytes());
         }
+        put(208, &self.pending.0.to_le_bytes());
+        put(216, &self.pending.1);
         put(HOLDER_OFFSET, text);
         let sum = checksum::of(&slot[..CHECKSUM_OFFSET]);
         slot[CHECKSUM_OFFSET..].copy_from_slice(&sum.to_le_bytes());
@@ -239,6 +243,7 @@ impl Record {
                 synced: slot[41] & 1 == 1,
             },
             operations: std::array::from_fn(|index| number(144 + index * 8)),
+            pending: (number(208), array(slot, 216)),
             holder: Holder::from_record(text),
         })
     }
@@ -269,6 +274,7 @@ mod tests {
             lease: LeaseTerms { token: [8; 16], ttl_us: 60_000_000, expires_us: 99 },
             published: Published { generation: 4, checksum: [6; 16], synced: true },
             operations: [1, 2, 3, 4, 5, 6, 7, 8],
+            pending: (9, [2; 16]),
             holder: Holder {
                 pid: 42,
                 host: "h".into(),

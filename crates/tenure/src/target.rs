@@ -99,6 +99,13 @@ impl Target {
         Ok(self.sidecar(&format!("tmp.{:016x}", crate::random::number()?)))
     }
 
+    /// The temporary file of change number `seq`. Only one change with that number is ever under way
+    /// (the commit lock), so a file of this name is left over from one that died.
+    pub(crate) fn temp_of(&self, seq: u64) -> PathBuf {
+        let name = checksum::of(&[seq.to_le_bytes(), (!seq).to_le_bytes()].concat());
+        self.sidecar(&format!("tmp.{name:016x}"))
+    }
+
     /// Whether a name in the sidecar directory is a temporary file of this target.
     pub(crate) fn is_temp(&self, name: &OsStr) -> bool {
         let hex = name

@@ -22,10 +22,11 @@ impl Watcher {
 
     #[expect(
         clippy::unnecessary_wraps,
+        clippy::unused_self,
         reason = "the same signature as on Linux, where it can fail"
     )]
     pub(crate) fn wait(&self, timeout: Option<Duration>) -> io::Result<bool> {
-        std::thread::sleep(timeout.map_or(LOOK_EVERY, |time| time.min(LOOK_EVERY)));
+        crate::wait::pause(timeout.map_or(LOOK_EVERY, |time| time.min(LOOK_EVERY)));
         Ok(true)
     }
 }

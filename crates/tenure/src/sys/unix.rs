@@ -269,7 +269,7 @@ fn stat_from(found: &rfs::Stat, mount_root: bool) -> Stat {
     Stat {
         id: FileId { dev: found.st_dev as u64, ino: found.st_ino as u64 },
         links: found.st_nlink as u64,
-        size: found.st_size.cast_unsigned() as u64,
+        size: u64::try_from(found.st_size).unwrap_or(0),
         mode: found.st_mode as u32 & 0o7777,
         uid: found.st_uid,
         gid: found.st_gid,

@@ -1,0 +1,316 @@
+//! Changing a document: read, compute and publish in one critical section.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use serde_json::Value;
+
+use super::content::{Content, Snapshot, damaged, last_synced, read_parsed, snapshot};
+use super::publish::{self, Displaced, Outcome, publish};
+use super::restore;
+use super::watch::Watch;
+use crate::checksum;
+use crate::commit::Commit;
+use crate::error::{Error, ErrorKind, Result};
+use crate::fs::{Access, Fs, disk};
+use crate::group;
+use crate::hold::Seen;
+use crate::json::{self, PatchError, Rules, Style};
+use crate::options::{Durability, Version, WriteOptions};
+use crate::target::Target;
+use crate::wait::Deadline;
+
+/// A JSON document in a file. Opening it touches nothing.
+#[derive(Debug, Clone)]
+pub struct Document {
+    target: Target,
+}
+
+/// What a change did.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Written {
+    /// The version that is there now.
+    pub version: Version,
+    /// False if the content was that already; then nothing was rewritten.
+    pub changed: bool,
+    /// The operation id was known: it had been done before.
+    pub replayed: bool,
+}
+
+impl Document {
+    /// The document at a path, whether or not there is a file yet.
+    pub fn open(path: impl AsRef<Path>) -> Result<Self> {
+        Self::open_on(&disk(), path.as_ref())
+    }
+
+    /// The same, on another file system.
+    pub fn open_on(fs: &Arc<dyn Fs>, path: &Path) -> Result<Self> {
+        Ok(Self { target: Target::resolve(fs, path)? })
+    }
+
+    /// The resolved path.
+    pub fn path(&self) -> &Path {
+        self.target.path()
+    }
+
+    /// Reads the document, or `None` if there is none. Takes no lock and creates nothing.
+    pub fn read(&self) -> Result<Option<Snapshot>> {
+        snapshot(&self.target)
+    }
+
+    /// The version of the document, or `None` if there is none.
+    pub fn version(&self) -> Result<Option<Version>> {
+        Ok(self.read()?.map(|snapshot| snapshot.version))
+    }
+
+    /// Changes that come after now, one snapshot each; quick ones may be passed over.
+    pub fn watch(&self) -> Result<Watch> {
+        Watch::new(self.clone())
+    }
+
+    /// Replaces the whole document.
+    pub fn set(&self, value: &Value, options: &WriteOptions) -> Result<Written> {
+        self.update(options, |_| Ok(Some(value.clone())))
+    }
+
+    /// Computes a new document from the one on the disk, under the lock. `None` leaves it as it is;
+    /// so does an error, which is passed on. The function runs again if somebody who does not use
+    /// tenure replaced the file meanwhile.
+    pub fn update(
+        &self,
+        options: &WriteOptions,
+        mut compute: impl FnMut(Option<&Value>) -> Result<Option<Value>>,
+    ) -> Result<Written> {
+        let deadline = Deadline::after(options.wait);
+        loop {
+            let remaining = WriteOptions { wait: deadline.as_wait(), ..options.clone() };
+            if let Some(written) = self.attempt(&remaining, &mut compute)? {
+                return Ok(written);
+            }
+            if deadline.may_wait() && deadline.has_passed() {
+                let detail = "somebody who does not use tenure keeps replacing it";
+                return Err(Error::new(ErrorKind::Busy, "update", detail).at(self.path()));
+            }
+        }
+    }
+
+    /// Merges a patch into the document (RFC 7396), with declared rules for single fields. A missing
+    /// document is an empty object.
+    pub fn merge(&self, patch: &Value, rules: &Rules, options: &WriteOptions) -> Result<Written> {
+        let empty = Value::Object(serde_json::Map::new());
+        self.update(options, |current| {
+            json::merge(current.unwrap_or(&empty), patch, rules)
+                .map(Some)
+                .map_err(|why| Error::new(ErrorKind::Invalid, "merge into", why).at(self.path()))
+        })
+    }
+
+    /// Applies a JSON Patch (RFC 6902), whole or not at all. A failed `test` is a conflict.
+    pub fn patch(&self, operations: &Value, options: &WriteOptions) -> Result<Written> {
+        self.update(options, |current| {
+            let Some(current) = current else {
+                let detail = "there is no document to patch";
+                return Err(Error::new(ErrorKind::NotFound, "patch", detail).at(self.path()));
+            };
+            json::patch(current, operations).map(Some).map_err(|error| {
+                match error {
+                    PatchError::Invalid(why) => Error::new(ErrorKind::Invalid, "patch", why),
+                    PatchError::TestFailed(why) => Error::new(ErrorKind::Conflict, "patch", why),
+                }
+                .at(self.path())
+            })
+        })
+    }
+
+    /// Replaces the document if it still has this version; `conflict` otherwise.
+    pub fn compare_and_set(
+        &self,
+        version: &Version,
+        value: &Value,
+        options: &WriteOptions,
+    ) -> Result<Written> {
+        let if_version = Some(version.clone());
+        self.set(value, &WriteOptions { if_version, ..options.clone() })
+    }
+
+    /// Brings back the last good version of a document that cannot be parsed. The damaged bytes are
+    /// kept aside. A document that is fine is left alone.
+    pub fn restore(&self, options: &WriteOptions) -> Result<Written> {
+        let mut commit = Commit::begin(&self.target, options)?;
+        let written = restore::restore(&mut commit, options)?;
+        self.finish(commit, options, written)
+    }
+
+    /// One attempt; `None` if a foreign replacement came in between.
+    fn attempt(
+        &self,
+        options: &WriteOptions,
+        compute: &mut impl FnMut(Option<&Value>) -> Result<Option<Value>>,
+    ) -> Result<Option<Written>> {
+        let mut commit = Commit::begin(&self.target, options)?;
+        let base = self.current(&mut commit, options)?;
+        let content = base.as_ref().map(|(content, _)| content);
+        let operation = operation_of(options);
+        let done = |commit: &Commit, changed, replayed| {
+            let published = commit.seen.record.published;
+            let version = match content {
+                Some(content) => content.version(published),
+                None => Version(format!("{:x}-0", published.generation)),
+            };
+            Written { version, changed, replayed }
+        };
+        if operation != 0 && self.was_done(&mut commit, content, operation)? {
+            let written = done(&commit, false, true);
+            return self.finish(commit, options, written).map(Some);
+        }
+        self.check_version(&commit, content, options)?;
+        let Some(value) = compute(base.as_ref().map(|(_, value)| value))? else {
+            return Ok(Some(done(&commit, false, false)));
+        };
+        let style = content.map_or_else(Style::default, |content| Style::detect(&content.bytes));
+        let render = |value: &Value| {
+            style.render(value).map_err(|why| {
+                Error::new(ErrorKind::Invalid, "write document", format!("the new value {why}"))
+                    .at(self.path())
+            })
+        };
+        let bytes = render(&value)?;
+        if let Some((content, old)) = &base {
+            // The same value in another layout is no change either.
+            if bytes == content.bytes || (*old == value && render(old)? == bytes) {
+                let written = done(&commit, false, false);
+                return self.finish(commit, options, written).map(Some);
+            }
+        }
+        if operation != 0 {
+            // If we die after publishing, whoever repeats the operation finds that it is done.
+            commit.seen.record.pending = (operation, checksum::wide(&bytes));
+            commit.write_record()?;
+        }
+        if publish(&commit, content, &bytes, Displaced::ToGood, options)? == Outcome::Replaced {
+            return Ok(None);
+        }
+        let synced = options.durability == Durability::Durable;
+        let generation = publish::record(&mut commit, &bytes, operation, synced)?;
+        let sum = u128::from_be_bytes(checksum::wide(&bytes));
+        let version = Version(format!("{generation:x}-{sum:032x}"));
+        let written = Written { version, changed: true, replayed: false };
+        self.finish(commit, options, written).map(Some)
+    }
+
+    /// What is on the disk, under the lock. After a power loss the last synced version is put back
+    /// first; left-overs of that time are removed.
+    fn current(
+        &self,
+        commit: &mut Commit,
+        options: &WriteOptions,
+    ) -> Result<Option<(Content, Value)>> {
+        let found = match read_parsed(&self.target) {
+            Err(error) if error.kind() == ErrorKind::Damaged => {
+                let repaired = last_synced(&self.target, error)
+                    .inspect_err(|_| restore::set_aside(&self.target))?;
+                if repaired.is_some() {
+                    restore::restore(commit, options)?;
+                }
+                read_parsed(&self.target)?
+            }
+            found => found?,
+        };
+        if commit.seen.record.seq > 0 && !commit.seen.bound {
+            publish::sweep(&self.target);
+        }
+        if let Some((content, _)) = &found {
+            if content.stat.links > 1 && !options.break_link {
+                let detail = format!("it has {} hard links", content.stat.links);
+                return Err(Error::new(ErrorKind::Unsupported, "write document", detail)
+                    .at(self.path())
+                    .hint("two names are two locks: remove the others, or use --break-link"));
+            }
+        }
+        Ok(found)
+    }
+
+    fn was_done(
+        &self,
+        commit: &mut Commit,
+        content: Option<&Content>,
+        operation: u64,
+    ) -> Result<bool> {
+        let record = &commit.seen.record;
+        if record.has_done(operation) {
+            return Ok(true);
+        }
+        let (pending, sum) = record.pending;
+        let Some(content) = content.filter(|content| content.checksum == sum) else {
+            return Ok(false);
+        };
+        if pending != operation {
+            return Ok(false);
+        }
+        // It was published by somebody who died before writing that down.
+        publish::record(commit, &content.bytes, operation, false)?;
+        Ok(true)
+    }
+
+    fn check_version(
+        &self,
+        commit: &Commit,
+        content: Option<&Content>,
+        options: &WriteOptions,
+    ) -> Result<()> {
+        let Some(wanted) = &options.if_version else { return Ok(()) };
+        let found = content.map(|content| content.version(commit.seen.record.published));
+        if found.as_ref() == Some(wanted) {
+            return Ok(());
+        }
+        let detail = found.map_or_else(
+            || "there is no document".to_owned(),
+            |found| format!("it has version {found}, not {wanted}"),
+        );
+        Err(Error::new(ErrorKind::Conflict, "write document", detail)
+            .at(self.path())
+            .hint("read it again and decide anew"))
+    }
+
+    /// Leaves the critical section; a durable call returns when its version is durable.
+    fn finish(&self, mut commit: Commit, options: &WriteOptions, done: Written) -> Result<Written> {
+        if options.durability == Durability::NoSync {
+            return Ok(done);
+        }
+        let target = &self.target;
+        if !commit.seen.record.published.synced {
+            // Unchanged, but published without a sync (or by somebody else): sync what is there.
+            let Some(content) = Content::read(target, target.path())? else { return Ok(done) };
+            content.handle.sync().map_err(|err| group::not_durable(target).caused_by(err))?;
+            if commit.seen.record.published.checksum == content.checksum {
+                commit.seen.record.published.synced = true;
+                commit.write_record()?;
+            }
+        }
+        let generation = commit.seen.record.published.generation;
+        drop(commit);
+        group::sync(target, generation, || self.newest(), || target.fs.sync_dir(target.dir()))?;
+        Ok(done)
+    }
+
+    fn newest(&self) -> Result<u64> {
+        let path = self.target.sidecar("commit");
+        let file = self.target.fs.open(&path, Access::Read);
+        let file = file.map_err(Target::failed("open record", &path))?;
+        Ok(Seen::read(&self.target, file.as_ref())?.record.published.generation)
+    }
+
+    pub(super) fn target(&self) -> &Target {
+        &self.target
+    }
+}
+
+fn operation_of(options: &WriteOptions) -> u64 {
+    // 0 means none, so an id whose checksum is 0 becomes 1.
+    options.operation.as_ref().map_or(0, |id| checksum::of(id.as_bytes()).max(1))
+}
+
+/// The error for bytes that are no document; kept here for the restore.
+pub(super) fn cannot_restore(target: &Target) -> Error {
+    damaged(target, "cannot be parsed, and there is no good copy to restore")
+}

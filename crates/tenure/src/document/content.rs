@@ -1,0 +1,186 @@
+//! Reading a document: without a lock, and never half of it.
+
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::Value;
+
+use crate::checksum;
+use crate::error::{Error, ErrorKind, Result};
+use crate::fs::{Access, Handle, Kind, Stat};
+use crate::hold::Seen;
+use crate::json;
+use crate::options::Version;
+use crate::record::Published;
+use crate::target::Target;
+use crate::wait;
+
+/// A foreign writer that rewrites in place is given these moments before its half-written file
+/// counts as damaged (race 27).
+const SECOND_LOOKS: [Duration; 3] =
+    [Duration::from_millis(2), Duration::from_millis(8), Duration::from_millis(20)];
+/// How often a reader starts over because the document changed while it read the version.
+const VERSION_TRIES: usize = 16;
+
+/// A document as it was at one moment.
+#[derive(Debug, Clone)]
+pub struct Snapshot {
+    /// What it says.
+    pub value: Value,
+    /// The very bytes of the file.
+    pub bytes: Vec<u8>,
+    /// For `compare_and_set` and `if_version`.
+    pub version: Version,
+    /// The file was cut by a power loss; this is its last synced version.
+    pub repaired: bool,
+}
+
+/// The bytes of a document and the file they came from.
+#[derive(Debug)]
+pub(super) struct Content {
+    pub(super) handle: Arc<dyn Handle>,
+    pub(super) stat: Stat,
+    pub(super) bytes: Vec<u8>,
+    pub(super) checksum: [u8; 16],
+}
+
+impl Content {
+    /// The file as it is, or `None` if there is none.
+    pub(super) fn read(target: &Target, path: &std::path::Path) -> Result<Option<Self>> {
+        let handle = match target.fs.open(path, Access::Read) {
+            Ok(handle) => handle,
+            Err(err) if err.kind() == io::ErrorKind::NotFound => return Ok(None),
+            Err(err) => return Err(refused(target, path, err)),
+        };
+        let failed = Target::failed;
+        let stat = handle.stat().map_err(failed("look at document", path))?;
+        if stat.kind != Kind::File {
+            return Err(not_a_file(path));
+        }
+        let mut bytes = handle.read_range(0, stat.size).map_err(failed("read document", path))?;
+        loop {
+            // It may have grown since; a file that does not end here is not complete.
+            let mut more = [0; 4096];
+            let at = bytes.len() as u64;
+            match handle.read_at(&mut more, at).map_err(failed("read document", path))? {
+                0 => break,
+                read => bytes.extend_from_slice(&more[..read]),
+            }
+        }
+        let checksum = checksum::wide(&bytes);
+        Ok(Some(Self { handle, stat, bytes, checksum }))
+    }
+
+    pub(super) fn parse(&self, target: &Target) -> Result<Value> {
+        json::parse(&self.bytes).map_err(|why| damaged(target, &why))
+    }
+
+    pub(super) fn version(&self, published: Published) -> Version {
+        let sum = u128::from_be_bytes(self.checksum);
+        Version(format!("{:x}-{sum:032x}", published.generation))
+    }
+}
+
+/// Reads and parses; a file that cannot be parsed is looked at again before it counts as damaged.
+pub(super) fn read_parsed(target: &Target) -> Result<Option<(Content, Value)>> {
+    let mut looks = SECOND_LOOKS.iter();
+    loop {
+        let Some(content) = Content::read(target, target.path())? else { return Ok(None) };
+        match content.parse(target) {
+            Ok(value) => return Ok(Some((content, value))),
+            Err(error) => match looks.next() {
+                Some(moment) => wait::pause(*moment),
+                None => return Err(error),
+            },
+        }
+    }
+}
+
+/// A consistent pair of document and version, without any lock.
+pub(super) fn snapshot(target: &Target) -> Result<Option<Snapshot>> {
+    let mut before = peek(target)?;
+    for tries_left in (0..VERSION_TRIES).rev() {
+        let found = match read_parsed(target) {
+            Err(error) if error.kind() == ErrorKind::Damaged => last_synced(target, error)?,
+            found => found?.map(|(content, value)| (content, value, false)),
+        };
+        let after = peek(target)?;
+        if before != after && tries_left > 0 {
+            before = after; // It was published while we read: the version may be of the other one.
+            continue;
+        }
+        return Ok(found.map(|(content, value, repaired)| {
+            let version = content.version(after);
+            Snapshot { value, bytes: content.bytes, version, repaired }
+        }));
+    }
+    Ok(None)
+}
+
+/// What tenure last published, read without a lock and without creating anything.
+fn peek(target: &Target) -> Result<Published> {
+    let path = target.sidecar("commit");
+    match target.fs.open(&path, Access::Read) {
+        Ok(file) => Ok(Seen::read(target, file.as_ref())?.record.published),
+        // A reader who may not see the sidecars still reads the document.
+        Err(err) if is_absent(&err) => Ok(Published::default()),
+        Err(err) => Err(Error::io("open record", &path, err)),
+    }
+}
+
+fn is_absent(err: &io::Error) -> bool {
+    use io::ErrorKind::{NotADirectory, NotFound, PermissionDenied};
+    matches!(err.kind(), NotFound | PermissionDenied | NotADirectory)
+}
+
+/// After a power loss a file that was published without a sync may be empty; the last synced version
+/// stands in for it (G5). Within one boot a damaged file is what it is: the error.
+pub(super) fn last_synced(target: &Target, error: Error) -> Result<Option<(Content, Value, bool)>> {
+    let record = target.sidecar("commit");
+    let Ok(file) = target.fs.open(&record, Access::Read) else { return Err(error) };
+    let seen = Seen::read(target, file.as_ref())?;
+    if seen.record.seq == 0 || seen.record.boot == target.fs.boot_id() {
+        return Err(error);
+    }
+    match good(target)? {
+        Some((content, value)) => Ok(Some((content, value, true))),
+        None => Err(error),
+    }
+}
+
+/// The last-good copy, if it is one.
+pub(super) fn good(target: &Target) -> Result<Option<(Content, Value)>> {
+    let mut candidates = vec![target.sidecar("good")];
+    // A crash between the exchange and the renaming to `.good` left it under its temporary name.
+    let names = target.fs.list(target.side()).unwrap_or_default();
+    let temps = names.iter().filter(|name| target.is_temp(name));
+    candidates.extend(temps.map(|name| target.side().join(name)));
+    for path in candidates {
+        if let Some(content) = Content::read(target, &path)? {
+            if let Ok(value) = content.parse(target) {
+                return Ok(Some((content, value)));
+            }
+        }
+    }
+    Ok(None)
+}
+
+pub(super) fn damaged(target: &Target, why: &str) -> Error {
+    Error::new(ErrorKind::Damaged, "read document", format!("it {why}"))
+        .at(target.path())
+        .hint("nothing was changed; `tenure doc restore` brings back the last good version")
+}
+
+fn not_a_file(path: &std::path::Path) -> Error {
+    Error::new(ErrorKind::Invalid, "read document", "it is not a regular file")
+        .at(path)
+        .hint("name a file")
+}
+
+fn refused(target: &Target, path: &std::path::Path, err: io::Error) -> Error {
+    match target.fs.stat(path).map(|found| found.kind) {
+        Ok(Kind::Directory | Kind::Other) => not_a_file(path),
+        _ => Error::io("open document", path, err),
+    }
+}

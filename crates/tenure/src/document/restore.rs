@@ -1,0 +1,52 @@
+//! Documents that cannot be parsed: set aside, never reset, restored on request.
+
+use serde_json::json;
+
+use super::change::{Written, cannot_restore};
+use super::content::{Content, good};
+use super::publish::{self, Displaced, Outcome, publish};
+use crate::commit::Commit;
+use crate::error::{Error, ErrorKind, Result};
+use crate::events;
+use crate::options::{Durability, WriteOptions};
+use crate::target::Target;
+
+/// Damaged files up to this size are copied when they are found.
+const ASIDE_BYTES_MAX: usize = 16 * 1024 * 1024;
+
+/// Replaces a damaged document by its last good version; the damaged one moves to `.damaged`.
+pub(super) fn restore(commit: &mut Commit, options: &WriteOptions) -> Result<Written> {
+    let target = commit.target.clone();
+    let base = Content::read(&target, target.path())?;
+    if let Some(base) = base.as_ref().filter(|base| base.parse(&target).is_ok()) {
+        let version = base.version(commit.seen.record.published);
+        return Ok(Written { version, changed: false, replayed: false });
+    }
+    let Some((kept, _)) = good(&target)? else { return Err(cannot_restore(&target)) };
+    if publish(commit, base.as_ref(), &kept.bytes, Displaced::ToDamaged, options)?
+        == Outcome::Replaced
+    {
+        let detail = "somebody replaced it during the restore";
+        return Err(Error::new(ErrorKind::Busy, "restore", detail).at(target.path()));
+    }
+    let synced = options.durability == Durability::Durable;
+    publish::record(commit, &kept.bytes, 0, synced)?;
+    let damaged_bytes = base.map_or(0, |base| base.bytes.len());
+    events::record(&target, "restored", &json!({ "damaged_bytes": damaged_bytes }))?;
+    let version = kept.version(commit.seen.record.published);
+    Ok(Written { version, changed: true, replayed: false })
+}
+
+/// Copies a damaged document to `.damaged`, so that it can be looked at after somebody mended it by
+/// hand. Best effort: the document itself is still there.
+pub(super) fn set_aside(target: &Target) {
+    let Ok(Some(content)) = Content::read(target, target.path()) else { return };
+    let path = target.sidecar("damaged");
+    if content.bytes.is_empty() || content.bytes.len() > ASIDE_BYTES_MAX {
+        return;
+    }
+    if let Ok(file) = target.open_sidecar(&path) {
+        let written = file.write_all_at(&content.bytes, 0);
+        let _ = written.and_then(|()| file.set_len(content.bytes.len() as u64));
+    }
+}

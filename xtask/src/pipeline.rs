@@ -1,0 +1,146 @@
+//! The steps of `cargo xtask test`, in order, and how they are run and reported.
+//!
+//! # Invariants
+//!
+//! 1. The first step that fails ends the run and the program fails.
+//! 2. The last line is always `N passed, N failed`. A step that fails without a failed test (a
+//!    format or build error, a test program that dies) counts as one failure, so the line never
+//!    says zero failures of a run that failed.
+//! 3. Tests that pass without a single test having run are a failure.
+
+use std::process::Command;
+use std::time::Instant;
+
+use crate::tally::Tally;
+use crate::{licences, root, stream, tools};
+
+/// What the caller asked for.
+#[derive(Debug)]
+pub(crate) struct Options {
+    /// Go on without a tool that cannot be installed.
+    pub(crate) allow_missing: bool,
+}
+
+/// One thing to check.
+#[derive(Debug)]
+pub(crate) struct Step {
+    name: &'static str,
+    action: Action,
+}
+
+/// How a step is done.
+#[derive(Debug)]
+enum Action {
+    /// A function of this program.
+    Check(fn(&Options) -> Result<(), String>),
+    /// Cargo with these arguments.
+    Cargo(&'static [&'static str]),
+    /// Cargo with these arguments; it must run at least one test.
+    Tests(&'static [&'static str]),
+}
+
+use self::Action::{Cargo, Check, Tests};
+
+/// Everything that is checked. A new step is a new line. The house rules (tidy) are tests of this
+/// crate and run with the others.
+pub(crate) const STEPS: &[Step] = &[
+    Step { name: "tools", action: Check(tools::ensure) },
+    Step { name: "format", action: Cargo(&["fmt", "--all", "--check"]) },
+    Step {
+        name: "lints",
+        action: Cargo(&["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"]),
+    },
+    Step { name: "licences", action: Check(licences::check) },
+    Step { name: "tests", action: Tests(&["test", "--workspace", "--no-fail-fast"]) },
+    Step { name: "release build", action: Cargo(&["build", "--release"]) },
+];
+
+/// Runs `steps` up to the first failure and reports. Tells whether all went well.
+pub(crate) fn run(steps: &[Step], options: &Options) -> bool {
+    let start = Instant::now();
+    let mut tally = Tally::default();
+    let outcome = steps.iter().try_for_each(|step| announce(step, options, &mut tally));
+    let seconds = start.elapsed().as_secs_f64();
+    match &outcome {
+        Ok(()) => println!("\n== all {} steps passed in {seconds:.1} s", steps.len()),
+        Err(step) => println!("\n== stopped at `{step}` after {seconds:.1} s"),
+    }
+    let failed = if outcome.is_err() { tally.failed.max(1) } else { tally.failed };
+    println!("{} passed, {failed} failed", tally.passed);
+    outcome.is_ok()
+}
+
+/// Runs one step between its two lines. The error is the name of the step.
+fn announce(step: &Step, options: &Options, tally: &mut Tally) -> Result<(), &'static str> {
+    let name = step.name;
+    match &step.action {
+        Check(_) => println!("\n== {name}"),
+        Cargo(arguments) | Tests(arguments) => {
+            println!("\n== {name}: cargo {}", arguments.join(" "));
+        }
+    }
+    let start = Instant::now();
+    let outcome = perform(&step.action, options, tally);
+    let seconds = start.elapsed().as_secs_f64();
+    match outcome {
+        Ok(()) => {
+            println!("== {name}: passed in {seconds:.1} s");
+            Ok(())
+        }
+        Err(problem) => {
+            println!("== {name}: FAILED after {seconds:.1} s: {problem}");
+            Err(name)
+        }
+    }
+}
+
+fn perform(action: &Action, options: &Options, tally: &mut Tally) -> Result<(), String> {
+    match action {
+        Check(check) => check(options),
+        Cargo(arguments) => stream::run(&mut cargo(arguments), tally),
+        Tests(arguments) => {
+            let mut command = cargo(arguments);
+            if tools::without_strace() {
+                command.env(tools::WITHOUT_STRACE, "1");
+            }
+            let before = tally.passed + tally.failed;
+            stream::run(&mut command, tally)?;
+            if tally.passed + tally.failed == before {
+                return Err("no test was run".into());
+            }
+            Ok(())
+        }
+    }
+}
+
+/// Cargo, the same one that runs this program, at the top of the repository.
+pub(crate) fn cargo(arguments: &[&str]) -> Command {
+    let program = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let mut command = Command::new(program);
+    command.args(arguments).current_dir(root());
+    command
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Action, Options, Step, Tally, announce, perform, run};
+
+    const OPTIONS: Options = Options { allow_missing: false };
+    const GOOD: Step = Step { name: "good", action: Action::Check(|_| Ok(())) };
+    const BAD: Step = Step { name: "bad", action: Action::Check(|_| Err("no luck".into())) };
+    const NEVER: Step = Step { name: "never", action: Action::Check(|_| panic!("was run")) };
+
+    #[test]
+    fn the_first_failure_ends_the_run() {
+        assert!(run(&[GOOD, GOOD], &OPTIONS));
+        assert!(!run(&[GOOD, BAD, NEVER], &OPTIONS));
+        assert_eq!(announce(&BAD, &OPTIONS, &mut Tally::default()), Err("bad"));
+    }
+
+    #[test]
+    fn a_test_step_that_runs_no_test_fails() {
+        let silent = Action::Tests(&["--version"]);
+        let problem = perform(&silent, &OPTIONS, &mut Tally::default()).unwrap_err();
+        assert_eq!(problem, "no test was run");
+    }
+}

@@ -115,16 +115,15 @@ pub(crate) fn report_usage(error: &clap::Error) -> ExitCode {
         let _ = write!(io::stdout(), "{error}");
         return ExitCode::Done;
     }
-    let asked_json = std::env::args_os()
-        .take_while(|arg| arg != "--")
-        .any(|arg| arg == "--json");
+    let asked_json = std::env::args_os().take_while(|arg| arg != "--").any(|arg| arg == "--json");
     let text = error.to_string();
     let first = text.split("\n\n").next().unwrap_or_default();
     let detail: Vec<_> = first.split_whitespace().collect();
     let detail = detail.join(" ");
     let detail = detail.trim_start_matches("error: ").to_owned();
     let usage = text.lines().find_map(|line| line.strip_prefix("Usage: "));
-    let hint = usage.map_or_else(|| "see tenure --help".to_owned(), |usage| format!("usage: {usage}"));
+    let hint =
+        usage.map_or_else(|| "see tenure --help".to_owned(), |usage| format!("usage: {usage}"));
     let failure = Failure::usage("read the command line", detail).hint(hint);
     report(asked_json, &failure, failure.exit())
 }

@@ -82,5 +82,9 @@ fn from_num(number: &Num) -> Result<Number, String> {
         }
         number => number.to_string(),
     };
-    text.parse().map_err(|_| format!("its result contains {text}, which is no JSON number"))
+    match text.parse::<Number>() {
+        // Parsing is only the check: it would write `1e3` as `1e+3`.
+        Ok(_) => Ok(Number::from_string_unchecked(text)),
+        Err(_) => Err(format!("its result contains {text}, which is no JSON number")),
+    }
 }

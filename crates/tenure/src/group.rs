@@ -68,11 +68,15 @@ pub(crate) fn sync(
                 let done = sync();
                 let mut next = Note { generation: current.generation + 1, ..current };
                 next.boot = target.fs.boot_id();
-                match done {
-                    Ok(()) => next.synced = reach,
-                    Err(_) => (next.failed_from, next.failed_to) = (current.synced + 1, reach),
+                if done.is_ok() {
+                    next.synced = reach;
+                } else {
+                    next.add_failed(current.synced + 1, reach);
                 }
-                write(target, file.as_ref(), next)?;
+                let noted = write(target, file.as_ref(), next);
+                if done.is_err() {
+                    noted?; // Those who relied on it must not be left to believe in a later sync.
+                }
                 return done.map_err(|err| not_durable(target).caused_by(err));
             }
             Err(error) if error.kind() == ErrorKind::Busy => {
@@ -88,6 +92,12 @@ pub(crate) fn sync(
 }
 
 impl Note {
+    /// One range holds all failures: it may cover writes in between that are fine, never miss one.
+    fn add_failed(&mut self, from: u64, to: u64) {
+        self.failed_from = if self.failed_from == 0 { from } else { self.failed_from.min(from) };
+        self.failed_to = self.failed_to.max(to);
+    }
+
     fn answers(&self, target: &Target, mine: u64) -> Option<Result<()>> {
         if (self.failed_from..=self.failed_to).contains(&mine) && self.failed_from > 0 {
             return Some(Err(not_durable(target)));

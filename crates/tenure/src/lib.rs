@@ -1,6 +1,7 @@
 //! Locks, documents, journals and leases on plain files that many processes can share.
 
 mod checksum;
+mod collection;
 mod commit;
 mod document;
 mod error;
@@ -13,6 +14,7 @@ mod holder;
 mod json;
 mod lease;
 mod lock;
+mod max_hold;
 mod options;
 mod process_local;
 mod random;
@@ -22,6 +24,7 @@ mod sys;
 mod target;
 mod wait;
 
+pub use self::collection::{Collection, CollectionKind, Prune, Pruned, Split};
 pub use self::document::{Document, Snapshot, Watch, Written};
 pub use self::error::{Error, ErrorKind, Result};
 pub use self::fs::Mode;
@@ -29,6 +32,7 @@ pub use self::holder::{HoldKind, Holder};
 pub use self::json::Rules;
 pub use self::lease::{AcquireOptions, Lease, LeaseInfo, Leased};
 pub use self::lock::{Lock, LockGuard, LockOptions, lock, try_lock};
+pub use self::max_hold::MaxHold;
 pub use self::options::{Durability, Fence, Guard, Version, WriteOptions};
 pub use self::status::{HoldState, Process, Status, recorded_events, status, status_below};
 pub use self::wait::{Cancel, Wait};

@@ -75,6 +75,8 @@ pub(crate) struct Record {
     /// The part of `ceiling` that is known to be durable.
     pub(crate) confirmed: u64,
     pub(crate) state: State,
+    /// The holder ended its part properly and left the lock to its children.
+    pub(crate) left: bool,
     pub(crate) since_us: u64,
     pub(crate) boot: [u8; 16],
     /// The commit file that this was written into; a copy elsewhere does not match.
@@ -86,12 +88,6 @@ pub(crate) struct Record {
     /// An operation that is about to publish content with this checksum: done if it is there.
     pub(crate) pending: (u64, [u8; 16]),
     pub(crate) holder: Holder,
-}
-
-impl Default for FileId {
-    fn default() -> Self {
-        Self { dev: 0, ino: 0 }
-    }
 }
 
 /// What reading the slots gave.
@@ -186,7 +182,7 @@ impl Record {
         put(16, &self.fence.to_le_bytes());
         put(24, &self.ceiling.to_le_bytes());
         put(32, &self.confirmed.to_le_bytes());
-        put(40, &[state, u8::from(self.published.synced)]);
+        put(40, &[state, u8::from(self.published.synced) | u8::from(self.left) << 1]);
         put(42, &text_len.to_le_bytes());
         put(48, &self.since_us.to_le_bytes());
         put(56, &self.boot);
@@ -229,6 +225,7 @@ impl Record {
             ceiling: number(24),
             confirmed: number(32),
             state,
+            left: slot[41] & 2 == 2,
             since_us: number(48),
             boot: array(slot, 56),
             file: FileId { dev: number(72), ino: number(80) },
@@ -268,6 +265,7 @@ mod tests {
             ceiling: 1035,
             confirmed: 1035,
             state: State::Leased,
+            left: true,
             since_us: 1_700_000_000_000_000,
             boot: [3; 16],
             file: FileId { dev: 5, ino: 9 },

@@ -12,6 +12,7 @@ use std::ffi::OsStr;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::checksum;
 use crate::error::{Error, ErrorKind, Result};
@@ -35,6 +36,8 @@ pub(crate) struct Target {
     /// `--lock-file`: exactly this file is the hold lock.
     lock_file: Option<PathBuf>,
     allow_network: bool,
+    /// The directories were there and fit to lock in when we last looked.
+    prepared: Arc<AtomicBool>,
 }
 
 impl Target {
@@ -57,13 +60,17 @@ impl Target {
             path: resolved,
             lock_file: None,
             allow_network: false,
+            prepared: Arc::default(),
         })
     }
 
     /// The same target, with the options of a call that change where and whether it may lock.
     pub(crate) fn with(&self, lock_file: Option<&Path>, allow_network: bool) -> Result<Self> {
         let mut target = self.clone();
-        target.allow_network = allow_network;
+        if allow_network != self.allow_network {
+            target.allow_network = allow_network;
+            target.prepared = Arc::default();
+        }
         if let Some(file) = lock_file {
             target.lock_file = Some(resolve_path(self.fs.as_ref(), file)?);
         }
@@ -115,6 +122,27 @@ impl Target {
         hex.is_some_and(|hex| hex.len() == 16 && hex.bytes().all(|b| b.is_ascii_hexdigit()))
     }
 
+    /// Whether a name in the sidecar directory is a sidecar of this target, and of no other.
+    pub(crate) fn owns(&self, name: &OsStr) -> bool {
+        const SUFFIXES: &[&str] = &[
+            "hold",
+            "commit",
+            "sync0",
+            "sync1",
+            "good",
+            "spare",
+            "damaged",
+            "events",
+            "wal",
+            "index",
+            "torn",
+            "displaced",
+        ];
+        let rest = name.to_str().and_then(|name| name.strip_prefix(self.stem.as_str()));
+        let suffix = rest.and_then(|rest| rest.strip_prefix('.'));
+        suffix.is_some_and(|suffix| SUFFIXES.contains(&suffix)) || self.is_temp(name)
+    }
+
     /// An I/O error of a step on one of this target's files.
     pub(crate) fn failed(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Error {
         move |err| Error::io(action, path, err)
@@ -122,6 +150,9 @@ impl Target {
 
     /// Makes sure that the directories are there, and that a lock in them means something (G12).
     pub(crate) fn prepare(&self) -> Result<()> {
+        if self.prepared.load(Ordering::Relaxed) {
+            return Ok(());
+        }
         match self.fs.stat(&self.side) {
             Ok(found) if found.kind == Kind::Directory => {}
             Ok(_) => return Err(self.side_is_no_directory()),
@@ -138,7 +169,9 @@ impl Target {
             }
             _ => {}
         }
-        self.require_trust()
+        self.require_trust()?;
+        self.prepared.store(true, Ordering::Relaxed);
+        Ok(())
     }
 
     fn side_is_no_directory(&self) -> Error {
@@ -193,6 +226,12 @@ impl Target {
     }
 
     fn require_trust(&self) -> Result<()> {
+        if self.fs.boot_id() == [0; 16] {
+            let detail = "this boot of the machine cannot be told from the last one";
+            return Err(Error::new(ErrorKind::Unsupported, "use", detail)
+                .at(&self.path)
+                .hint("make the boot id readable (mount /proc)"));
+        }
         if self.allow_network {
             return Ok(());
         }
@@ -236,6 +275,11 @@ impl Target {
                 Err(err) if err.kind() == io::ErrorKind::NotFound => {
                     match self.fs.open(path, Access::CreateNew(0o600)) {
                         Err(err) if err.kind() == io::ErrorKind::AlreadyExists => continue,
+                        Err(err) if err.kind() == io::ErrorKind::NotFound && self.forget() => {
+                            // Somebody removed the directory since we looked.
+                            self.prepare()?;
+                            continue;
+                        }
                         Err(err) => Err(err),
                         Ok(made) => {
                             self.share(made.as_ref()).map_err(Self::failed("set mode of", path))?;
@@ -255,6 +299,11 @@ impl Target {
             }
             return Ok(handle);
         }
+    }
+
+    /// Looks at the directories anew; `false` if that was due anyway.
+    fn forget(&self) -> bool {
+        self.prepared.swap(false, Ordering::Relaxed)
     }
 
     fn refused(&self, path: &Path, err: io::Error) -> Error {

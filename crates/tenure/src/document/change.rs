@@ -159,7 +159,7 @@ impl Document {
             };
             Written { version, changed, replayed }
         };
-        if operation != 0 && self.was_done(&mut commit, content, operation)? {
+        if operation != 0 && Self::was_done(&mut commit, content, operation)? {
             let written = done(&commit, false, true);
             return self.finish(commit, options, written).map(Some);
         }
@@ -187,6 +187,7 @@ impl Document {
             commit.seen.record.pending = (operation, checksum::wide(&bytes));
             commit.write_record()?;
         }
+        let content = base.map(|(content, _)| content);
         if publish(&commit, content, &bytes, Displaced::ToGood, options)? == Outcome::Replaced {
             return Ok(None);
         }
@@ -220,8 +221,11 @@ impl Document {
             publish::sweep(&self.target);
         }
         if let Some((content, _)) = &found {
-            if content.stat.links > 1 && !options.break_link {
-                let detail = format!("it has {} hard links", content.stat.links);
+            let links = content.stat.links;
+            let foreign =
+                links > 1 && links - publish::our_links(&self.target, content.stat.id) > 1;
+            if foreign && !options.break_link {
+                let detail = format!("it has {links} hard links");
                 return Err(Error::new(ErrorKind::Unsupported, "write document", detail)
                     .at(self.path())
                     .hint("two names are two locks: remove the others, or use --break-link"));
@@ -230,12 +234,7 @@ impl Document {
         Ok(found)
     }
 
-    fn was_done(
-        &self,
-        commit: &mut Commit,
-        content: Option<&Content>,
-        operation: u64,
-    ) -> Result<bool> {
+    fn was_done(commit: &mut Commit, content: Option<&Content>, operation: u64) -> Result<bool> {
         let record = &commit.seen.record;
         if record.has_done(operation) {
             return Ok(true);

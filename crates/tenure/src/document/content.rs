@@ -149,21 +149,19 @@ pub(super) fn last_synced(target: &Target, error: Error) -> Result<Option<(Conte
     }
 }
 
-/// The last-good copy, if it is one.
+/// The newest good copy. A crash between the exchange and the renaming to `.good` leaves it under its
+/// temporary name, and after a power loss names of older ones may be back: the time at which each
+/// was written tells which is the newest.
 pub(super) fn good(target: &Target) -> Result<Option<(Content, Value)>> {
-    let mut candidates = vec![target.sidecar("good")];
-    // A crash between the exchange and the renaming to `.good` left it under its temporary name.
     let names = target.fs.list(target.side()).unwrap_or_default();
     let temps = names.iter().filter(|name| target.is_temp(name));
-    candidates.extend(temps.map(|name| target.side().join(name)));
-    for path in candidates {
-        if let Some(content) = Content::read(target, &path)? {
-            if let Ok(value) = content.parse(target) {
-                return Ok(Some((content, value)));
-            }
-        }
+    let mut candidates = Vec::new();
+    for path in temps.map(|name| target.side().join(name)).chain([target.sidecar("good")]) {
+        candidates.extend(Content::read(target, &path)?);
     }
-    Ok(None)
+    candidates.sort_by_key(|content| std::cmp::Reverse(content.stat.modified_ns));
+    let parsed = |content: Content| content.parse(target).ok().map(|value| (content, value));
+    Ok(candidates.into_iter().find_map(parsed))
 }
 
 pub(super) fn damaged(target: &Target, why: &str) -> Error {

@@ -19,7 +19,7 @@ use super::content::Content;
 use crate::checksum;
 use crate::commit::Commit;
 use crate::error::{Error, ErrorKind, Result};
-use crate::fs::{Access, Fs, Handle, Stat};
+use crate::fs::{Access, FileId, Fs, Handle, Stat};
 use crate::options::{Durability, WriteOptions};
 use crate::target::Target;
 
@@ -36,11 +36,14 @@ pub(super) enum Outcome {
 struct Temp {
     fs: Arc<dyn Fs>,
     path: PathBuf,
+    used: bool,
 }
 
 impl Drop for Temp {
     fn drop(&mut self) {
-        let _ = self.fs.remove(&self.path);
+        if !self.used {
+            let _ = self.fs.remove(&self.path);
+        }
     }
 }
 
@@ -53,49 +56,59 @@ pub(super) enum Displaced {
     ToDamaged,
 }
 
-/// Steps 1 to 4. `base` is the content that `bytes` was made from.
+/// Steps 1 to 4. `base` is the content that `bytes` was made from; its handle is closed before the
+/// file is replaced, because not every system replaces a file that is open.
 pub(super) fn publish(
     commit: &Commit,
-    base: Option<&Content>,
+    base: Option<Content>,
     bytes: &[u8],
     displaced: Displaced,
     options: &WriteOptions,
 ) -> Result<Outcome> {
     let target = &commit.target;
     let path = target.path();
-    let (temp, handle) = write_temp(commit, base, bytes, options)?;
+    let (mut temp, handle) = write_temp(commit, base.as_ref(), bytes, options)?;
     if options.durability == Durability::Durable {
         let synced = handle.sync();
         synced.map_err(|err| Error::io("sync new version of", path, err).committed(false))?;
     }
+    drop(handle);
     commit.verify()?;
     let failed = |err| Error::io("publish", path, err).committed(false);
     let Some(base) = base else {
         return match target.fs.rename_new(&temp.path, path) {
-            Ok(()) => Ok(Outcome::Published),
+            Ok(()) => {
+                temp.used = true;
+                Ok(Outcome::Published)
+            }
             Err(err) if err.kind() == io::ErrorKind::AlreadyExists => Ok(Outcome::Replaced),
             Err(err) => Err(failed(err)),
         };
     };
-    if !same_file(target, path, &base.stat) {
+    let Content { handle, stat, checksum, .. } = base;
+    drop(handle);
+    if !same_file(target, path, &stat) {
         return Ok(Outcome::Replaced);
     }
+    let keep = keep_as(commit, checksum, displaced);
     match target.fs.exchange(&temp.path, path) {
         Ok(()) => {}
         Err(err) if err.kind() == io::ErrorKind::Unsupported => {
-            return publish_by_rename(commit, base, &temp, displaced).map_err(failed);
+            publish_by_rename(target, &temp, keep.as_deref()).map_err(failed)?;
+            temp.used = true;
+            return Ok(Outcome::Published);
         }
         Err(err) if err.kind() == io::ErrorKind::NotFound => return Ok(Outcome::Replaced),
         Err(err) => return Err(failed(err)),
     }
-    if !same_file(target, &temp.path, &base.stat) {
+    if !same_file(target, &temp.path, &stat) {
         // The exchange displaced a version that nobody has read: give it back and start again.
         target.fs.exchange(&temp.path, path).map_err(failed)?;
         return Ok(Outcome::Replaced);
     }
-    if let Some(keep) = keep_as(commit, base, displaced) {
+    if let Some(keep) = keep {
         // Failing here loses a spare copy, not the document.
-        let _ = target.fs.rename(&temp.path, &keep);
+        temp.used = target.fs.rename(&temp.path, &keep).is_ok();
     }
     Ok(Outcome::Published)
 }
@@ -119,7 +132,7 @@ fn write_temp(
         made => made,
     }
     .map_err(Target::failed("create temporary file", &path))?;
-    let temp = Temp { fs: target.fs.clone(), path };
+    let temp = Temp { fs: target.fs.clone(), path, used: false };
     let failed = |action| Target::failed(action, &temp.path);
     handle.write_all_at(bytes, 0).map_err(failed("write temporary file"))?;
     match base {
@@ -135,31 +148,32 @@ fn write_temp(
     Ok((temp, handle))
 }
 
-/// Where a file system cannot exchange: a second name keeps the old version, then a plain rename.
-fn publish_by_rename(
-    commit: &Commit,
-    base: &Content,
-    temp: &Temp,
-    displaced: Displaced,
-) -> io::Result<Outcome> {
-    let target = &commit.target;
-    if let Some(keep) = keep_as(commit, base, displaced) {
-        let spare = temp.path.with_extension("spare");
+/// Where a file system cannot exchange: a second name keeps the old version, then a plain rename. A
+/// crash in between leaves the document with two names, of which [`our_links`] knows the other.
+fn publish_by_rename(target: &Target, temp: &Temp, keep: Option<&Path>) -> io::Result<()> {
+    if let Some(keep) = keep {
+        let spare = target.sidecar("spare");
         let _ = target.fs.remove(&spare);
         if target.fs.link(target.path(), &spare).is_ok() {
-            target.fs.rename(&spare, &keep)?;
+            target.fs.rename(&spare, keep)?;
         }
     }
-    target.fs.rename(&temp.path, target.path())?;
-    Ok(Outcome::Published)
+    target.fs.rename(&temp.path, target.path())
+}
+
+/// How many of a document's names are ours.
+pub(super) fn our_links(target: &Target, document: FileId) -> u64 {
+    let names = ["spare", "good", "damaged"].map(|suffix| target.sidecar(suffix));
+    let is_ours = |path: &PathBuf| target.fs.stat(path).is_ok_and(|found| found.id == document);
+    names.iter().filter(|path| is_ours(path)).count() as u64
 }
 
 /// Only a version that was itself synced counts as last-good.
-fn keep_as(commit: &Commit, base: &Content, displaced: Displaced) -> Option<PathBuf> {
+fn keep_as(commit: &Commit, base: [u8; 16], displaced: Displaced) -> Option<PathBuf> {
     let published = commit.seen.record.published;
     match displaced {
         Displaced::ToDamaged => Some(commit.target.sidecar("damaged")),
-        Displaced::ToGood if published.synced && published.checksum == base.checksum => {
+        Displaced::ToGood if published.synced && published.checksum == base => {
             Some(commit.target.sidecar("good"))
         }
         Displaced::ToGood => None,

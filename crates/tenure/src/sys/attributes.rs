@@ -3,12 +3,15 @@
 use std::io;
 use std::os::fd::{BorrowedFd, OwnedFd};
 
-use rustix::fs::{self as rfs, Mode as Bits, XattrFlags};
-use rustix::io::Errno;
+use rustix::fs as rfs;
 
 use crate::fs::Handle;
 
+#[cfg(target_vendor = "apple")]
+use super::apple::copy_xattrs;
+
 /// The longest list of names, and the longest value, that Linux allows.
+#[cfg(not(target_vendor = "apple"))]
 const XATTR_BYTES_MAX: usize = 64 * 1024;
 
 /// Takes over what `model` has. Owner and attributes are taken where permitted; the mode must be, and
@@ -24,9 +27,12 @@ pub(super) fn copy(fd: &OwnedFd, model: &dyn Handle) -> io::Result<()> {
         }
     }
     if let Some(raw) = model.raw() {
-        copy_xattrs(fd, raw);
+        #[expect(unsafe_code, reason = "the model handle outlives this call")]
+        // SAFETY: `raw()` was taken from a live handle that the caller borrows for the whole call.
+        let model = unsafe { BorrowedFd::borrow_raw(raw) };
+        copy_xattrs(fd, model);
     }
-    Ok(rfs::fchmod(fd, Bits::from_raw_mode(mode as _))?)
+    Ok(rfs::fchmod(fd, super::platform::bits(mode))?)
 }
 
 fn stat(fd: &OwnedFd) -> io::Result<(u32, u32)> {
@@ -36,10 +42,10 @@ fn stat(fd: &OwnedFd) -> io::Result<(u32, u32)> {
 
 /// ACLs are extended attributes too. Each that may be read and set is kept; the rest (security labels
 /// set by the system, trusted ones without the capability) stays as the system made it.
-fn copy_xattrs(fd: &OwnedFd, model: std::os::fd::RawFd) {
-    #[expect(unsafe_code, reason = "the model handle outlives this call")]
-    // SAFETY: `raw()` was taken from a live handle that the caller borrows for the whole call.
-    let model = unsafe { BorrowedFd::borrow_raw(model) };
+#[cfg(not(target_vendor = "apple"))]
+fn copy_xattrs(fd: &OwnedFd, model: BorrowedFd<'_>) {
+    use rustix::fs::XattrFlags;
+    use rustix::io::Errno;
     let mut sizes = [0u8; 0];
     if let Ok(0) | Err(Errno::NOTSUP) = rfs::flistxattr(model, &mut sizes[..]) {
         return;

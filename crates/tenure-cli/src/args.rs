@@ -51,7 +51,7 @@ Environment:
 
 /// Locks, documents, journals and leases on plain files that many processes can share
 #[derive(Debug, Parser)]
-#[command(name = "tenure", version, after_help = EXAMPLES, disable_help_subcommand = true)]
+#[command(name = "tenure", version, after_help = EXAMPLES)]
 #[command(max_term_width = 100, arg_required_else_help = false)]
 pub(crate) struct Cli {
     /// Results as JSON on stdout, errors as one JSON object on stderr
@@ -84,6 +84,11 @@ pub(crate) enum Command {
     Who(WhoArgs),
     /// Check what this file system guarantees and what is left over
     Doctor(DoctorArgs),
+    /// Race the lock and save protocols of real tools, live, against tenure, and count
+    Demo(DemoArgs),
+    /// What `demo` starts
+    #[command(hide = true)]
+    DemoWorker(DemoWorkerArgs),
     /// Print shell completions
     Completions(CompletionsArgs),
     /// Write manual pages into a directory
@@ -163,6 +168,26 @@ pub(crate) struct DoctorArgs {
     /// Remove left-overs of dead operations; never a lock file
     #[arg(long)]
     pub(crate) fix: bool,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  tenure demo
+  tenure demo --quick --seed 7     the same kills again")]
+pub(crate) struct DemoArgs {
+    /// A few seconds instead of some twenty
+    #[arg(long)]
+    pub(crate) quick: bool,
+    /// The plan of kills [default: a new one]
+    #[arg(long, value_name = "N")]
+    pub(crate) seed: Option<u64>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct DemoWorkerArgs {
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+    pub(crate) words: Vec<OsString>,
 }
 
 #[derive(Debug, Args)]

@@ -1,6 +1,7 @@
 //! What the commands do: each reads its arguments, calls the library, and prints the result.
 
-//mod collection;
+mod collection;
+mod demo;
 mod doc;
 mod doctor;
 mod generate;
@@ -23,10 +24,13 @@ pub(crate) fn run(cli: Cli, out: &mut Output) -> Result<ExitCode> {
     match cli.command {
         Command::Run(args) => run::run(&args, out),
         Command::Doc(command) => doc::run(&command, out),
-        Command::Journal(_) | Command::Collection(_) => Ok(ExitCode::Done),
+        Command::Journal(_) => Ok(ExitCode::Done),
         Command::Lease(command) => lease::run(&command, out),
+        Command::Collection(command) => collection::run(&command, out),
         Command::Who(args) => who::run(&args, out),
         Command::Doctor(args) => doctor::run(&args, out),
+        Command::Demo(args) => demo::run(&args, out),
+        Command::DemoWorker(args) => demo::worker(args),
         Command::Completions(args) => generate::completions(&args, out),
         Command::Man(args) => generate::man(&args),
     }

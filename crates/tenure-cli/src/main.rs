@@ -3,6 +3,7 @@
 mod args;
 mod child;
 mod commands;
+mod demo;
 mod environment;
 mod exit_code;
 mod failure;

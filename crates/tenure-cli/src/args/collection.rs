@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use clap::{Args, Subcommand, ValueEnum};
 
+use super::flags::WriteFlags;
 use super::values;
 
 pub(super) const EXAMPLES: &str = "\
@@ -63,6 +64,11 @@ pub(crate) struct PruneArgs {
     /// Never remove this key; may be repeated
     #[arg(long, value_name = "KEY")]
     pub(crate) keep: Vec<String>,
+    /// Only tell what would be removed
+    #[arg(long)]
+    pub(crate) dry_run: bool,
+    #[command(flatten)]
+    pub(crate) write: WriteFlags,
 }
 
 #[derive(Debug, Args)]
@@ -74,4 +80,6 @@ pub(crate) struct SplitArgs {
     pub(crate) index: PathBuf,
     /// The directory of the new collection
     pub(crate) dir: PathBuf,
+    #[command(flatten)]
+    pub(crate) write: WriteFlags,
 }

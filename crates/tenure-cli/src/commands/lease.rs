@@ -30,7 +30,7 @@ pub(super) fn run(command: &LeaseCommand, out: &mut Output) -> Result<ExitCode> 
 pub(super) fn options(grant: &GrantFlags, token: Option<String>) -> Result<AcquireOptions> {
     let user = || ["LOGNAME", "USER", "USERNAME"].iter().find_map(|name| std::env::var(name).ok());
     Ok(AcquireOptions {
-        owner: grant.owner.clone().or_else(user).unwrap_or_default(),
+        owner: grant.owner.clone().or_else(user).unwrap_or_else(|| "unknown".to_owned()),
         ttl: grant.ttl,
         wait: grant.wait.get()?,
         token,

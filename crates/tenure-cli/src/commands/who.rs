@@ -3,7 +3,7 @@
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use serde_json::{Value, json};
-use tenure::{HoldState, Process, Status};
+use tenure::{Process, Status};
 
 use crate::args::WhoArgs;
 use crate::exit_code::ExitCode;
@@ -12,6 +12,9 @@ use crate::output::{Layout, Output};
 
 const HEADINGS: [&str; 10] =
     ["TARGET", "KIND", "PID", "HOST", "FENCE", "SINCE", "LEFT", "WAIT", "FOR", "COMMAND"];
+
+/// A process that merely keeps the lock gets less room than its holder.
+const KEEPER_LETTERS: usize = 40;
 
 pub(super) fn run(args: &WhoArgs, out: &mut Output) -> Result<ExitCode> {
     let one = !args.path.is_dir();
@@ -80,10 +83,12 @@ fn row(status: &Status) -> [String; 10] {
         (state, false) => state.name().to_owned(),
         (state, true) => format!("{} (COMPROMISED: the lock file was removed)", state.name()),
     };
-    let keepers = status.processes.iter().filter(|process| process.pid != holder.pid);
+    let known = [holder.pid, std::process::id()];
     let mut command = holder.command.clone();
-    for keeper in keepers.filter(|_| status.state != HoldState::Shared) {
-        command = format!("{command} + pid {} ({})", keeper.pid, plain(&keeper.command));
+    // A child that inherited the lock keeps it, even when the holder is gone.
+    for keeper in status.processes.iter().filter(|process| !known.contains(&process.pid)) {
+        let name: String = keeper.command.chars().take(KEEPER_LETTERS).collect();
+        command = format!("{command} + pid {} ({name})", keeper.pid);
     }
     [
         shown(status),

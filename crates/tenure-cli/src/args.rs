@@ -207,3 +207,13 @@ pub(crate) struct ManArgs {
     /// The directory, which must exist
     pub(crate) dir: PathBuf,
 }
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_declaration_is_sound() {
+        super::Cli::command().debug_assert();
+    }
+}

@@ -78,8 +78,8 @@ pub(crate) struct SetArgs {
     /// The document
     pub(crate) file: PathBuf,
     /// The new content, or - to read it from standard input
-    #[arg(allow_negative_numbers = true)]
-    pub(crate) json: String,
+    #[arg(value_name = "JSON", allow_negative_numbers = true)]
+    pub(crate) content: String,
     #[command(flatten)]
     pub(crate) write: DocWriteFlags,
 }
@@ -113,7 +113,8 @@ pub(crate) struct MergeArgs {
     /// The document; a missing one counts as {}
     pub(crate) file: PathBuf,
     /// The patch, or - to read it from standard input
-    pub(crate) json: String,
+    #[arg(value_name = "JSON")]
+    pub(crate) patch: String,
     /// The array at this JSON Pointer is a set; may be repeated, like the next ones
     #[arg(long, value_name = "PTR")]
     pub(crate) union: Vec<String>,
@@ -142,7 +143,8 @@ pub(crate) struct PatchArgs {
     /// The document
     pub(crate) file: PathBuf,
     /// The operations, or - to read them from standard input
-    pub(crate) json: String,
+    #[arg(value_name = "JSON")]
+    pub(crate) operations: String,
     #[command(flatten)]
     pub(crate) write: DocWriteFlags,
 }

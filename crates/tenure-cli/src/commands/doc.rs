@@ -73,7 +73,7 @@ fn show(
 }
 
 fn set(args: &SetArgs, out: &mut Output) -> Result<ExitCode> {
-    let value = input::json(&args.json)?;
+    let value = input::json(&args.content)?;
     write(&args.file, &args.write, out, |document, options| Ok(document.set(&value, options)?))
 }
 
@@ -114,14 +114,14 @@ fn merge(args: &MergeArgs, out: &mut Output) -> Result<ExitCode> {
             rules = declare(rules, pointer)?;
         }
     }
-    let value = input::json(&args.json)?;
+    let value = input::json(&args.patch)?;
     write(&args.file, &args.write, out, |document, options| {
         Ok(document.merge(&value, &rules, options)?)
     })
 }
 
 fn patch(args: &PatchArgs, out: &mut Output) -> Result<ExitCode> {
-    let operations = input::json(&args.json)?;
+    let operations = input::json(&args.operations)?;
     write(&args.file, &args.write, out, |document, options| {
         Ok(document.patch(&operations, options)?)
     })

@@ -191,7 +191,7 @@ fn outer_holds_are_known_below_inner_ones() {
     let bench = Bench::new();
     let inner = format!(
         "{TENURE} run --wait 0 y -- {TENURE} run --wait 0 'z \\n' -- sh -c \
-         'echo \"$TENURE_TARGET\"; {TENURE} run --wait 0 x -- true && \
+         'printf \"%s\\n\" \"$TENURE_TARGET\"; {TENURE} run --wait 0 x -- true && \
           {TENURE} run --wait 0 y -- true && {TENURE} run --wait 0 \"z \\\\n\" -- true && echo proven'"
     );
     let ran = bench.tenure(&["run", "x", "--", "sh", "-c", &inner]).ok();

@@ -11,6 +11,7 @@ mod gate;
 mod group;
 mod hold;
 mod holder;
+mod journal;
 mod json;
 mod lease;
 mod lock;
@@ -29,6 +30,9 @@ pub use self::document::{Document, Snapshot, Watch, Written};
 pub use self::error::{Error, ErrorKind, Result};
 pub use self::fs::Mode;
 pub use self::holder::{HoldKind, Holder};
+pub use self::journal::{
+    AppendOptions, Appended, Compacted, Damage, Entries, Entry, Follow, Journal, Report, Rotated,
+};
 pub use self::json::Rules;
 pub use self::lease::{AcquireOptions, Lease, LeaseInfo, Leased};
 pub use self::lock::{Lock, LockGuard, LockOptions, lock, try_lock};

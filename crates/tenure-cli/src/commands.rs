@@ -7,7 +7,7 @@ mod doctor;
 mod generate;
 mod hold;
 mod input;
-//mod journal;
+mod journal;
 mod lease;
 mod run;
 mod token;
@@ -24,7 +24,7 @@ pub(crate) fn run(cli: Cli, out: &mut Output) -> Result<ExitCode> {
     match cli.command {
         Command::Run(args) => run::run(&args, out),
         Command::Doc(command) => doc::run(&command, out),
-        Command::Journal(_) => Ok(ExitCode::Done),
+        Command::Journal(command) => journal::run(&command, out),
         Command::Lease(command) => lease::run(&command, out),
         Command::Collection(command) => collection::run(&command, out),
         Command::Who(args) => who::run(&args, out),

@@ -18,8 +18,6 @@ pub(crate) enum Failure {
     Core(tenure::Error),
     /// The command line itself refused or failed.
     Own(Box<Own>),
-    /// Everything was said already (a result that is a "no").
-    Quiet(ExitCode),
     /// Nobody reads our output any more; that is no failure of ours.
     BrokenPipe,
 }
@@ -80,7 +78,6 @@ impl Failure {
         match self {
             Self::Core(error) => error.kind().into(),
             Self::Own(own) => own.exit,
-            Self::Quiet(exit) => *exit,
             Self::BrokenPipe => ExitCode::Done,
         }
     }
@@ -90,7 +87,7 @@ impl Failure {
         match self {
             Self::Core(error) => Some(error.to_string()),
             Self::Own(own) => Some(own.message()),
-            Self::Quiet(_) | Self::BrokenPipe => None,
+            Self::BrokenPipe => None,
         }
     }
 
@@ -118,7 +115,7 @@ impl Failure {
                 "committed": null,
                 "exit": exit.number(),
             }),
-            Self::Quiet(_) | Self::BrokenPipe => json!({ "exit": exit.number() }),
+            Self::BrokenPipe => json!({ "exit": exit.number() }),
         }
     }
 }

@@ -55,6 +55,13 @@ impl Filter {
         Ok(Self { compiled, variables: variables.iter().map(convert::to_val).collect() })
     }
 
+    /// Gives the last of the named values another value.
+    pub(crate) fn set_last(&mut self, value: &Value) {
+        if let Some(last) = self.variables.last_mut() {
+            *last = convert::to_val(value);
+        }
+    }
+
     /// All results of the filter on `input`. An error loses nothing but the results.
     pub(crate) fn run(&self, input: &Value) -> Result<Vec<Value>> {
         let variables = Vars::new(self.variables.iter().cloned());

@@ -76,9 +76,9 @@ Examples:
 pub(crate) struct FollowArgs {
     /// The journal
     pub(crate) file: PathBuf,
-    /// Start at this number [default: after the last entry]
-    #[arg(long, value_name = "SEQ")]
-    pub(crate) from: Option<u64>,
+    /// Start at this number
+    #[arg(long, value_name = "SEQ", default_value_t = 1)]
+    pub(crate) from: u64,
     /// End after so many entries
     #[arg(short = 'n', long, value_name = "N")]
     pub(crate) count: Option<u64>,

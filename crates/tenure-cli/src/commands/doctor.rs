@@ -10,7 +10,7 @@ mod probe;
 use std::path::Path;
 
 use serde_json::{Value, json};
-use tenure::{Document, ErrorKind, Status};
+use tenure::{Document, ErrorKind, Journal, Status};
 
 use self::leftovers::Leftover;
 use crate::args::DoctorArgs;
@@ -94,23 +94,38 @@ impl Damage {
     }
 }
 
-/// Reads every document and journal whose sidecars say which of the two it is.
+/// Reads every document and verifies every journal; the sidecars tell which of the two it is.
 fn damaged(targets: &[Status]) -> Vec<Damage> {
     let mut found = Vec::new();
-    for status in targets {
-        let path = &status.path;
-        let is_json = path.extension().is_some_and(|end| end == "json");
-        if is_json && path.is_file() {
-            match Document::open(path).and_then(|document| document.read()) {
-                Err(error) if error.kind() == ErrorKind::Damaged => {
-                    let why = error.to_string();
-                    found.push(Damage { path: path.to_string_lossy().into_owned(), why });
-                }
-                _ => {}
-            }
+    for path in targets.iter().map(|status| &status.path).filter(|path| path.is_file()) {
+        if let Some(why) = damage_of(path) {
+            found.push(Damage { path: path.to_string_lossy().into_owned(), why });
         }
     }
     found
+}
+
+fn damage_of(path: &Path) -> Option<String> {
+    let has = |end: &str| {
+        let mut name = path.file_name().unwrap_or_default().to_os_string();
+        name.push(end);
+        path.with_file_name(".tenure").join(name).exists()
+    };
+    let result = if has(".wal") {
+        Journal::open(path).and_then(|journal| journal.verify()).map(|report| {
+            let first = report.damaged.first()?;
+            Some(format!("bytes {}..{}: {}", first.start, first.end, first.why))
+        })
+    } else if has(".good") || path.extension().is_some_and(|end| end == "json") {
+        Document::open(path).and_then(|document| document.read()).map(|_| None)
+    } else {
+        Ok(None) // Only ever locked: nothing is known about what it should be.
+    };
+    match result {
+        Ok(damage) => damage,
+        Err(error) if error.kind() == ErrorKind::Damaged => Some(error.to_string()),
+        Err(_) => None,
+    }
 }
 
 fn shown(path: &Path) -> String {

@@ -3,10 +3,12 @@
 #![expect(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
 mod bench;
+mod collection;
 mod doc;
 mod doctor;
 mod help;
 mod hold;
+mod journal;
 mod lease;
 mod run;
 mod who;

@@ -63,10 +63,40 @@ pub(crate) fn command_of(pid: u32) -> String {
     words.join(" ")
 }
 
+/// The kernel hands out one page at a time, and a list that changes between two pages may skip lines;
+/// so a longer one is read several times, and what was seen once counts.
 #[cfg(any(target_os = "linux", target_os = "android"))]
 fn read() -> Vec<KernelLock> {
-    let text = std::fs::read_to_string("/proc/locks").unwrap_or_default();
-    text.lines().filter_map(parse).collect()
+    const PASSES: usize = 3;
+    let mut found: Vec<KernelLock> = Vec::new();
+    for _ in 0..PASSES {
+        let (text, pages) = read_pass().unwrap_or_default();
+        for lock in text.lines().filter_map(parse) {
+            if !found.contains(&lock) {
+                found.push(lock);
+            }
+        }
+        if pages <= 1 {
+            break;
+        }
+    }
+    found
+}
+
+#[cfg(any(target_os = "linux", target_os = "android"))]
+fn read_pass() -> std::io::Result<(String, usize)> {
+    use std::io::Read;
+    let mut file = std::fs::File::open("/proc/locks")?;
+    let (mut text, mut pages) = (Vec::new(), 0);
+    // Larger than a page: a smaller buffer would only make more pieces.
+    let mut buffer = vec![0; 64 * 1024];
+    loop {
+        match file.read(&mut buffer)? {
+            0 => return Ok((String::from_utf8_lossy(&text).into_owned(), pages)),
+            read => text.extend_from_slice(&buffer[..read]),
+        }
+        pages += 1;
+    }
 }
 
 /// `3: -> FLOCK  ADVISORY  WRITE 4242 08:01:131 0 EOF`; the arrow is a waiter.

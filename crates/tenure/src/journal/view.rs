@@ -1,0 +1,255 @@
+//! What a reader sees: put together without a lock, creating nothing.
+//!
+//! # Invariants
+//!
+//! 1. (J9) The journal's length is read before the log's entries, so every byte of ours below it is in
+//!    the log or settled. A batch that is not completely there is left out; after a power loss, and
+//!    where bytes of others overtook it, it is served from the log, as the next writer will write it.
+//! 2. If a checkpoint or a replacement happens meanwhile, the view is made again.
+
+use std::io;
+use std::sync::Arc;
+
+use crate::error::{Error, ErrorKind, Result};
+use crate::fs::{Access, FileId, Handle};
+use crate::target::Target;
+
+use super::entry::Logged;
+use super::head::{ENTRIES_AT, Head};
+use super::index::Index;
+use super::lines::{self, Count};
+use super::plan::{self, Circumstances, Plan, Step};
+use super::session;
+use super::wal::{Reach, Wal};
+
+/// How often a view is made again before the reader gives up.
+const ATTEMPTS: usize = 100;
+
+/// A stretch of entries with consecutive numbers.
+#[derive(Debug, Clone)]
+pub(super) enum Piece {
+    /// In the journal.
+    Range { start: u64, end: u64, seq: u64 },
+    /// Only in the log so far.
+    Logged { bytes: Arc<[u8]>, seq: u64 },
+}
+
+impl Piece {
+    pub(super) fn seq(&self) -> u64 {
+        match self {
+            Self::Range { seq, .. } | Self::Logged { seq, .. } => *seq,
+        }
+    }
+}
+
+/// The journal at one moment.
+#[derive(Debug)]
+pub(super) struct View {
+    pub(super) target: Target,
+    /// `None`: there is no file, which is an empty journal.
+    pub(super) journal: Option<Arc<dyn Handle>>,
+    pub(super) size: u64,
+    /// The index and how many of its records count.
+    pub(super) index: Option<(Index, u64)>,
+    /// What is not in the index, in the order of the numbers.
+    pub(super) pieces: Vec<Piece>,
+    /// Log and head, if they belong to this journal.
+    pub(super) log: Option<(Wal, Head)>,
+    /// Logged batches that the index and the settled part do not contain, and where they begin.
+    pub(super) pending: Vec<Logged>,
+    pub(super) plan: Plan,
+}
+
+impl View {
+    pub(super) fn of(target: &Target) -> Result<Self> {
+        for _ in 0..ATTEMPTS {
+            let wal = open_if_there(target, &target.sidecar("wal"))?.map(|file| Wal { file });
+            let head = match &wal {
+                Some(wal) => session::load_head(target, wal)?,
+                None => None,
+            };
+            let view = Self::assemble(target, wal.as_ref(), head.as_ref())?;
+            let later = match &wal {
+                Some(wal) => session::load_head(target, wal)?,
+                None => None,
+            };
+            let mark = |head: Option<Head>| {
+                head.map(|head| (head.epoch, head.generation, head.intent.is_some()))
+            };
+            if mark(head) == mark(later) {
+                return Ok(view);
+            }
+        }
+        let detail = "it is being rewritten all the time";
+        Err(Error::new(ErrorKind::Busy, "read", detail).at(target.path()))
+    }
+
+    fn assemble(target: &Target, wal: Option<&Wal>, head: Option<&Head>) -> Result<Self> {
+        let journal = open_if_there(target, target.path())?;
+        let mut view = Self {
+            target: target.clone(),
+            journal: journal.clone(),
+            size: 0,
+            index: None,
+            pieces: Vec::new(),
+            log: None,
+            pending: Vec::new(),
+            plan: Plan::default(),
+        };
+        let Some(journal) = journal else { return Ok(view) };
+        let found = journal.stat().map_err(Target::failed("look at", target.path()))?;
+        session::require_file(target, &found)?;
+        view.size = found.size;
+        let (Some(wal), Some(head)) = (wal, head) else {
+            view.add_tail(journal.as_ref(), 0, 1)?;
+            return Ok(view);
+        };
+        if let Some(intent) = head.intent.filter(|intent| intent.new == found.id) {
+            view.index = find_index(target, intent.generation, intent.index_temp)?
+                .map(|index| (index, intent.index_len));
+            view.add_tail(journal.as_ref(), intent.new_end, intent.next_seq)?;
+            return Ok(view);
+        }
+        let wal_id = wal.file.stat().map_err(Target::failed("look at", target.path()))?.id;
+        if !view.belongs(head, found.id, wal_id) || !view.add_settled(wal, head)? {
+            view.index = None;
+            view.pieces.clear();
+            view.add_tail(journal.as_ref(), 0, head.next_seq.max(1))?;
+        }
+        Ok(view)
+    }
+
+    /// Whether head and journal describe each other.
+    fn belongs(&self, head: &Head, journal: FileId, wal: FileId) -> bool {
+        let same_boot = head.boot == self.target.fs.boot_id();
+        let same =
+            |one: FileId, other: FileId| one == other || (!same_boot && one.ino == other.ino);
+        same(head.journal, journal) && same(head.file, wal)
+    }
+
+    /// Adds index, settled part and pending entries. `false` if the sidecars do not fit the data.
+    fn add_settled(&mut self, wal: &Wal, head: &Head) -> Result<bool> {
+        let failed = Target::failed;
+        let path = self.target.path().to_path_buf();
+        let Some(journal) = self.journal.clone() else { return Ok(false) };
+        let index = find_index(&self.target, head.generation, 0)?;
+        if head.index_len > 0 && index.is_none() {
+            return Ok(false);
+        }
+        let newer = match &index {
+            Some(index) => index.group_behind(head.index_len, head.epoch),
+            None => Ok(None),
+        };
+        let newer = newer.map_err(failed("read index of", &path))?;
+        let power_loss = head.boot != self.target.fs.boot_id();
+        let (start, seq) = newer.map_or((head.base, head.base_seq), |g| (g.reach, g.next_seq));
+        let (offset, number, settled) = if power_loss {
+            (ENTRIES_AT, head.first_number, start)
+        } else {
+            (head.applied_end, head.first_number + head.applied, head.journal_end.max(start))
+        };
+        if self.size < settled {
+            return Ok(false);
+        }
+        let tail_sum = session::tail_sum(journal.as_ref(), head.base);
+        if power_loss && tail_sum.map_err(failed("read", &path))? != head.tail_sum {
+            return Ok(false);
+        }
+        let len = newer.map_or(head.index_len, |group| group.len);
+        self.index = index.map(|index| (index, len));
+        if start < settled {
+            self.pieces.push(Piece::Range { start, end: settled, seq });
+        }
+        let chain = wal.chain(head, offset, number, Reach::All);
+        let mut pending = chain.map_err(failed("read log of", &path))?;
+        if let Some(group) = newer {
+            pending.retain(|logged| logged.entry.number > group.number);
+        }
+        let known = Circumstances { power_loss, begun: true, partial: head.partial };
+        self.plan = plan::plan(journal.as_ref(), self.size, settled, &pending, known)
+            .map_err(failed("read", &path))?;
+        self.pending = pending;
+        self.log = Some((wal.clone(), head.clone()));
+        let next = newer.map_or(0, |group| group.next_seq).max(head.next_seq);
+        self.add_planned(journal.as_ref(), power_loss, next)?;
+        Ok(true)
+    }
+
+    fn add_planned(&mut self, journal: &dyn Handle, power_loss: bool, next: u64) -> Result<()> {
+        let hides_missing = self.plan.in_order && !power_loss;
+        let mut next = self.pending.iter().map(|e| e.entry.next_seq()).max().unwrap_or(0).max(next);
+        for step in self.plan.steps.clone() {
+            match step {
+                Step::Kept { index, start } => {
+                    let entry = &self.pending[index].entry;
+                    let (end, seq) = (start + entry.span(), entry.seq);
+                    self.pieces.push(Piece::Range { start, end, seq });
+                }
+                // It is being written right now, or will be by the next writer.
+                Step::Missing { .. } if hides_missing => return Ok(()),
+                Step::Missing { index, .. } => {
+                    let logged = &self.pending[index];
+                    let bytes = logged.payload.as_slice().into();
+                    self.pieces.push(Piece::Logged { bytes, seq: logged.entry.seq });
+                }
+                Step::Foreign { start, end } => {
+                    self.pieces.push(Piece::Range { start, end, seq: next });
+                    next += count(&self.target, journal, start, end)?;
+                }
+                Step::Remains { index, start, end } => {
+                    let seq = self.pending[index].entry.seq;
+                    self.pieces.push(Piece::Range { start, end, seq });
+                }
+                Step::Torn { .. } => {}
+            }
+        }
+        if let Some((start, _)) = self.plan.tail {
+            self.add_tail(journal, start, next)?;
+        }
+        self.pieces.sort_by_key(Piece::seq);
+        Ok(())
+    }
+
+    /// Adds lines of others at the end: complete ones only.
+    fn add_tail(&mut self, journal: &dyn Handle, start: u64, seq: u64) -> Result<()> {
+        let end = lines::last_line_end(journal, start, self.size)
+            .map_err(Target::failed("read", self.target.path()))?;
+        if start < end {
+            self.pieces.push(Piece::Range { start, end, seq });
+        }
+        Ok(())
+    }
+}
+
+fn count(target: &Target, journal: &dyn Handle, start: u64, end: u64) -> Result<u64> {
+    let mut count = Count::default();
+    let mut at = start;
+    while at < end {
+        let bytes = journal.read_range(at, end.min(at + lines::CHUNK_BYTES as u64));
+        let bytes = bytes.map_err(Target::failed("read", target.path()))?;
+        if bytes.is_empty() {
+            break;
+        }
+        count.feed(&bytes);
+        at += bytes.len() as u64;
+    }
+    Ok(count.entries())
+}
+
+/// The index of this generation, under its own name or still under the temporary one.
+fn find_index(target: &Target, generation: u64, temp: u64) -> Result<Option<Index>> {
+    for path in [target.sidecar("index"), super::publish::temp_path(target, temp)] {
+        let index = Index::open(target, &path, Access::Read)?;
+        if let Some(index) = index.filter(|index| index.title.generation == generation) {
+            return Ok(Some(index));
+        }
+    }
+    Ok(None)
+}
+
+fn open_if_there(target: &Target, path: &std::path::Path) -> Result<Option<Arc<dyn Handle>>> {
+    match target.fs.open(path, Access::Read) {
+        Err(err) if err.kind() == io::ErrorKind::NotFound => Ok(None),
+        opened => opened.map(Some).map_err(Target::failed("open", path)),
+    }
+}

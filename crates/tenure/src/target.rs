@@ -321,7 +321,10 @@ impl Target {
     pub(crate) fn share(&self, made: &dyn Handle) -> io::Result<()> {
         match self.fs.open(&self.path, Access::Read) {
             Ok(model) if model.stat().is_ok_and(|found| found.kind == Kind::File) => {
-                made.copy_attributes(model.as_ref())
+                made.copy_attributes(model.as_ref())?;
+                let mode = model.stat()?.mode & 0o777;
+                // The owner of a read-only document may replace it, so he may lock it, too.
+                if mode & 0o600 == 0o600 { Ok(()) } else { made.set_mode(mode | 0o600) }
             }
             _ => {
                 let mode = self.fs.stat(&self.dir).map_or(0o600, |found| found.mode);

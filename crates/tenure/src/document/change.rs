@@ -190,7 +190,7 @@ impl Document {
             commit.write_record()?;
         }
         let content = base.map(|(content, _)| content);
-        let synced = publish::syncs(options, content.is_some());
+        let synced = publish::syncs(options, content.is_some(), &bytes);
         let visible = |error: Error| match error.is_committed() {
             Some(true) => self.visible(options, error),
             _ => error,
@@ -328,7 +328,8 @@ impl Document {
         }
         let generation = commit.seen.record.published.generation;
         drop(commit);
-        group::sync(target, generation, || self.newest(), || target.fs.sync_dir(target.dir()))
+        let sync = || target.fs.sync_dir(target.dir());
+        group::sync(target, generation, || self.newest(), sync).map(drop)
     }
 
     /// An error that came after readers could see the change: whether the change survives a power loss

@@ -71,7 +71,7 @@ pub(super) fn publish(
     let target = &commit.target;
     let path = target.path();
     let (mut temp, handle) = write_temp(commit, base.as_ref(), bytes, options)?;
-    if syncs(options, base.is_some()) {
+    if syncs(options, base.is_some(), bytes) {
         let synced = handle.sync();
         synced.map_err(|err| Error::io("sync new version of", path, err).committed(false))?;
     }
@@ -118,9 +118,11 @@ pub(super) fn publish(
 }
 
 /// Whether a change syncs its content before it is published. Without a version before it there is
-/// nothing that a power loss could fall back to, so the first one is always synced.
-pub(super) fn syncs(options: &WriteOptions, has_base: bool) -> bool {
-    options.durability == Durability::Durable || !has_base
+/// nothing that a power loss could fall back to, so the first one is always synced. So is a bare
+/// number, the only document that still is one when it was cut.
+pub(super) fn syncs(options: &WriteOptions, has_base: bool, bytes: &[u8]) -> bool {
+    let number = bytes.first().is_some_and(|byte| byte.is_ascii_digit() || *byte == b'-');
+    options.durability == Durability::Durable || !has_base || number
 }
 
 /// Looks at what the exchange displaced. A version that nobody has read goes back, and the change

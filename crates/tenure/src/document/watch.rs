@@ -19,11 +19,8 @@ pub struct Watch {
 
 impl Watch {
     pub(super) fn new(document: Document) -> Result<Self> {
-        let target = document.target();
-        // The directory, since the file is replaced; and before the first read, since a change in
-        // between must wake us.
-        let watcher =
-            Watcher::new(&[target.dir()]).map_err(Target::failed("watch", target.dir()))?;
+        // Before the first read, since a change in between must wake us.
+        let watcher = watcher_of(document.target())?;
         let seen = document.version()?.as_ref().map(content_of);
         Ok(Self { document, watcher, seen })
     }
@@ -44,10 +41,21 @@ impl Watch {
             if deadline.has_passed() {
                 return Ok(None);
             }
-            let dir = self.document.target().dir();
-            self.watcher.wait(deadline.remaining()).map_err(Target::failed("watch", dir))?;
+            let target = self.document.target();
+            let woken = self.watcher.wait(deadline.remaining());
+            if woken.map_err(Target::failed("watch", target.dir()))? {
+                // The directory may have been replaced, and nothing would wake us any more.
+                self.watcher = watcher_of(target)?;
+            }
         }
     }
+}
+
+/// Watches the directory, since the file is replaced. A directory that is not there cannot wake us.
+fn watcher_of(target: &Target) -> Result<Watcher> {
+    let dir = target.dir();
+    target.fs.stat(dir).map_err(Target::failed("watch", dir))?;
+    Watcher::new(&[dir]).map_err(Target::failed("watch", dir))
 }
 
 fn content_of(version: &Version) -> String {

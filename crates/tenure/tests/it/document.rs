@@ -324,3 +324,22 @@ fn a_watch_sees_foreign_changes_a_deletion_and_the_return() {
     foreign_write(&path, "{\"n\":2}");
     assert_eq!(watch.next(Wait::default()).unwrap().unwrap().value, json!({ "n": 2 }));
 }
+
+#[test]
+fn a_watch_survives_a_replaced_directory_and_refuses_a_missing_one() {
+    // Nothing would ever wake it: an error is better than a wait for ever.
+    let scratch = Scratch::new();
+    let document = scratch.document("dir/state.json");
+    let error = document.watch().unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::NotFound, "{error}");
+    document.set(&json!({ "n": 1 }), &at_once()).unwrap();
+    let mut watch = document.watch().unwrap();
+    std::fs::rename(scratch.path("dir"), scratch.path("old")).unwrap();
+    document.set(&json!({ "n": 2 }), &at_once()).unwrap();
+    assert_eq!(watch.next(Wait::default()).unwrap().unwrap().value, json!({ "n": 2 }));
+    document.set(&json!({ "n": 3 }), &at_once()).unwrap();
+    assert_eq!(watch.next(Wait::default()).unwrap().unwrap().value, json!({ "n": 3 }));
+    std::fs::remove_dir_all(scratch.path("dir")).unwrap();
+    let error = watch.next(Wait::Forever).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::NotFound, "{error}");
+}

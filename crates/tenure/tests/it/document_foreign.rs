@@ -202,5 +202,15 @@ fn g6_without_an_exchange_the_rename_keeps_the_rules_it_can() {
     }
     let good = bytes_of(scratch.path(".tenure/state.json.good"));
     assert_eq!(good, b"{\n  \"n\": 3\n}\n", "the version before");
+    let mut calls = 0;
+    let compute = |current: Option<&Value>| {
+        calls += 1;
+        if calls == 1 {
+            foreign_replace(document.path(), "{\"n\": 41}");
+        }
+        increment(current)
+    };
+    document.update(&durable, compute).unwrap();
+    assert_eq!(count_in(&document), 42, "a replacement since the read is noticed");
     assert!(scratch.temps().is_empty());
 }

@@ -163,3 +163,21 @@ fn g13_a_second_user_with_the_same_group_can_change_a_shared_document() {
     }
     assert_eq!(crate::document_scratch::count_in(&scratch.document("state.json")), 200);
 }
+
+#[test]
+fn g13_the_owner_of_a_read_only_document_can_change_it_again_and_again() {
+    // Its sidecars were made as read-only as it is: the first change worked, the second did not.
+    if !rustix::process::geteuid().is_root() {
+        return;
+    }
+    let scratch = Scratch::new();
+    std::os::unix::fs::chown(scratch.dir(), Some(1111), Some(2345)).unwrap();
+    let path = scratch.path("state.json");
+    foreign_write(&path, "{\"n\": 0}");
+    set_mode(&path, 0o444);
+    std::os::unix::fs::chown(&path, Some(1111), Some(2345)).unwrap();
+    let owner = "exec setpriv --reuid=1111 --regid=2345 --clear-groups \"$@\"";
+    play("increment 50 times", &path, owner);
+    assert_eq!(mode(&path), 0o444);
+    assert_eq!(mode(scratch.path(".tenure/state.json.hold")), 0o644);
+}

@@ -1,0 +1,23 @@
+//! What other processes and threads see of locks, documents and leases: one binary, one module per
+//! concept. Tests are named after the guarantee (`g1`) and the known failure mode (`race_01`) they
+//! cover. Nothing sleeps to synchronise: a reply over a pipe is the synchronisation.
+
+#![cfg(unix)]
+#![expect(clippy::unwrap_used, reason = "a panic is how a test fails")]
+#![expect(clippy::disallowed_methods, reason = "tests play the outsider who does as they like")]
+
+mod altered;
+mod compromised;
+mod fence;
+mod fork;
+mod identity;
+mod lease;
+mod lease_writes;
+mod lock;
+mod puppet;
+mod scratch;
+mod shared;
+mod sidecars;
+mod torture;
+mod verbs;
+mod waiting;

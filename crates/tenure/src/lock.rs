@@ -101,7 +101,9 @@ impl Lock {
                 let detail = "a re-entrant lock needs an owner";
                 return Err(Error::new(ErrorKind::Invalid, "lock", detail).at(target.path()));
             }
-            if let Some(held) = owned_by(&target, &options.owner) {
+            // A shared hold lets nobody in as a writer: other readers have it too.
+            let serves = |held: &Arc<Held>| held.fence > 0 || options.mode == Mode::Shared;
+            if let Some(held) = owned_by(&target, &options.owner).filter(serves) {
                 return Ok(LockGuard { held });
             }
         }

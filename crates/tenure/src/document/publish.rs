@@ -63,7 +63,9 @@ pub(super) fn publish(
 ) -> Result<Outcome> {
     let target = &commit.target;
     let path = target.path();
-    let (temp, handle) = write_temp(commit, base, bytes, options)?;
+    // A sidecar directory that was moved away is not a missing file: the locks went with it.
+    let (temp, handle) = write_temp(commit, base, bytes, options)
+        .map_err(|error| commit.verify().err().unwrap_or(error))?;
     if options.durability == Durability::Durable {
         let synced = handle.sync();
         synced.map_err(|err| Error::io("sync new version of", path, err).committed(false))?;

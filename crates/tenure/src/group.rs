@@ -66,7 +66,7 @@ pub(crate) fn sync(
                 }
                 let reach = newest()?.max(mine);
                 let done = sync();
-                let mut next = Note { generation: current.generation + 1, ..current };
+                let mut next = Note { generation: current.generation.wrapping_add(1), ..current };
                 next.boot = target.fs.boot_id();
                 match done {
                     Ok(()) => next.synced = reach,

@@ -84,11 +84,6 @@ impl Puppet {
         assert_eq!(heard, None, "an answer although it had to wait");
     }
 
-    /// Every answer so far, without waiting.
-    pub(crate) fn heard(&self) -> Vec<String> {
-        self.answers.try_iter().collect()
-    }
-
     /// Sends SIGKILL and waits for the end; returns the answers that it had given until then.
     pub(crate) fn kill(&mut self) -> Vec<String> {
         self.process.kill().unwrap();
@@ -130,9 +125,12 @@ fn child() {
     }
     answer("\n=ready"); // The runner has not ended its own line.
     let mut scene = verbs::Scene::default();
-    for order in std::io::stdin().lines() {
-        let reply = scene.perform(&order.unwrap());
+    let mut order = String::new();
+    // Not `lines()`, which keeps the input locked while an order reads from it.
+    while std::io::stdin().read_line(&mut order).unwrap() > 0 {
+        let reply = scene.perform(&order);
         answer(&format!("{ANSWER}{reply}"));
+        order.clear();
     }
 }
 

@@ -36,9 +36,8 @@ impl Scene {
             }
             ["fork"] => Ok(self.fork()),
             ["program"] => Ok(self.program()),
-            ["add", path, wait, fence] => add(path, wait, fence, &[]),
             ["add", path, wait, fence, guards @ ..] => add(path, wait, fence, guards),
-            ["slow-add", path, fence] => slow_add(path, fence),
+            ["slow-add", path, fence, guards @ ..] => slow_add(path, fence, guards),
             ["lease", path, owner, ttl, wait] => {
                 let terms = terms(owner, time(ttl), wait_of(wait));
                 Lease::open(path).and_then(|lease| lease.acquire(&terms)).map(|got| told(&got))
@@ -115,8 +114,9 @@ fn told(got: &tenure::Leased) -> String {
 
 /// `err CODE PID OWNER`: what happened and who is in the way.
 fn told_error(error: &Error) -> String {
-    let (pid, owner) = error.holder().map_or((0, ""), |holder| (holder.pid, holder.owner.as_str()));
-    format!("err {} {pid} {owner}", error.kind().code()).trim_end().to_owned()
+    let holder = error.holder().map(|holder| format!(" {} {}", holder.pid, holder.owner));
+    let words = format!("err {}{}", error.kind().code(), holder.unwrap_or_default());
+    words.trim_end().to_owned()
 }
 
 fn wait_of(word: &str) -> Wait {
@@ -136,25 +136,24 @@ fn fence_of(word: &str) -> Option<Fence> {
 }
 
 fn add(path: &str, wait: &str, fence: &str, guards: &[&str]) -> Result<String> {
+    let options = WriteOptions { wait: wait_of(wait), ..proven(fence, guards) };
+    add_one(Path::new(path), &options).map(|_| String::new())
+}
+
+fn proven(fence: &str, guards: &[&str]) -> WriteOptions {
     let guard = |pair: &[&str]| Guard { target: pair[0].into(), fence: pair[1].parse().unwrap() };
-    let options = WriteOptions {
-        wait: wait_of(wait),
+    WriteOptions {
+        wait: Wait::Forever,
         fence: fence_of(fence),
         guards: guards.chunks(2).map(guard).collect(),
         durability: Durability::NoSync,
         ..WriteOptions::default()
-    };
-    add_one(Path::new(path), &options).map(|_| String::new())
+    }
 }
 
 /// An update whose function says `inside` and ends when the next line comes.
-fn slow_add(path: &str, fence: &str) -> Result<String> {
-    let options = WriteOptions {
-        wait: Wait::Forever,
-        fence: fence_of(fence),
-        durability: Durability::NoSync,
-        ..WriteOptions::default()
-    };
+fn slow_add(path: &str, fence: &str, guards: &[&str]) -> Result<String> {
+    let options = proven(fence, guards);
     let document = Document::open(path)?;
     let written = document.update(&options, |value| {
         interject("inside");
@@ -215,7 +214,8 @@ fn settled(what: &str, expected: usize) -> usize {
 fn hammer(path: &str, oracle: &str, fences: &str) -> Result<String> {
     let oracle = std::fs::File::create(oracle).unwrap();
     let mut fences = std::fs::OpenOptions::new().append(true).create(true).open(fences).unwrap();
-    loop {
+    let parent = std::os::unix::process::parent_id();
+    while std::os::unix::process::parent_id() == parent {
         let guard = lock_for(Path::new(path), Wait::Forever)?;
         if flock(&oracle, FlockOperation::NonBlockingLockExclusive).is_err() {
             return Ok("two holders".into());
@@ -224,6 +224,7 @@ fn hammer(path: &str, oracle: &str, fences: &str) -> Result<String> {
         flock(&oracle, FlockOperation::Unlock).unwrap();
         guard.release()?;
     }
+    Ok("alone".into())
 }
 
 /// Adds one to a document for ever, and says so after each.

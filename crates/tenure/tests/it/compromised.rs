@@ -10,8 +10,11 @@ use tenure::{Document, ErrorKind, Wait, WriteOptions};
 use crate::puppet::Puppet;
 use crate::scratch::{FAR_TOO_LONG, Scratch, at_once, count, kind, lock_for, write};
 
-/// What a clean-up script does.
-const OUTSIDERS: [(&str, fn(&Scratch)); 4] = [
+/// What somebody does, in words and in deed.
+type Outsider = (&'static str, fn(&Scratch));
+
+/// What clean-up scripts do.
+const OUTSIDERS: [Outsider; 4] = [
     ("removes the lock file", |scratch| {
         std::fs::remove_file(scratch.sidecar("hold")).unwrap();
     }),
@@ -57,7 +60,7 @@ fn race_50_g1_a_holder_is_told_that_its_lock_file_is_gone() {
 /// The same in the middle of an update: it must not publish, since others may be publishing too.
 #[test]
 fn race_50_g1_an_update_whose_lock_file_is_gone_does_not_publish() {
-    let commit_file: (&str, fn(&Scratch)) = ("removes the commit file", |scratch| {
+    let commit_file: Outsider = ("removes the commit file", |scratch| {
         std::fs::remove_file(scratch.sidecar("commit")).unwrap();
     });
     for (what, outsider) in OUTSIDERS.into_iter().chain([commit_file]) {
@@ -129,7 +132,9 @@ fn race_13_g1_acquirers_after_an_unlink_never_overlap() {
         // Every waiter of these has opened the old file, or the new one, at any point of its way.
         let guard = lock_for(&path, Wait::For(FAR_TOO_LONG)).unwrap();
         let mut puppets: Vec<_> = (0..3).map(|_| Puppet::spawn()).collect();
-        puppets.iter_mut().for_each(|puppet| puppet.tell(&order));
+        for puppet in &mut puppets {
+            puppet.tell(&order);
+        }
         puppets[0].is_silent();
         std::fs::remove_file(scratch.sidecar("hold")).unwrap();
         unlinked += 1;

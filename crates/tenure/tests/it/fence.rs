@@ -140,7 +140,7 @@ fn g4_a_reboot_that_loses_unsynced_records_does_not_take_a_fence_back() {
     std::fs::write(scratch.sidecar("commit"), oldest_possible).unwrap();
     let (after, _) = Altered::boot(7).mounted();
     let fences: Vec<_> = (0..10).map(|_| draw_on(&after, &path)).collect();
-    assert!(fences[0] > newest, "{} was given out before the power failed", newest);
+    assert!(fences[0] > newest, "{newest} was given out before the power failed");
     assert_grow(&fences);
 }
 

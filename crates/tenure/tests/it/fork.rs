@@ -1,10 +1,9 @@
 //! Children: forked ones never unlock what their parent holds, started programs hold nothing.
 
-use tenure::Wait;
+use tenure::{ErrorKind, Wait};
 
 use crate::puppet::Puppet;
 use crate::scratch::{FAR_TOO_LONG, Scratch, kind, lock_for, write};
-use tenure::ErrorKind;
 
 /// A forked child has a copy of its parent's guard. Its exit handlers ran `release`, and the parent
 /// went on without a lock. Our child may say what it likes: the lock stays where it is.

@@ -12,8 +12,11 @@ use crate::scratch::{LONG, Scratch, count, kind, lock_for, terms, write};
 /// The sidecars that a lock, a document or a lease opens.
 const SUFFIXES: [&str; 6] = ["hold", "commit", "sync0", "sync1", "good", "events"];
 
+/// A thing, in words, and how it comes to be at a path.
+type Intruder = (&'static str, fn(&Path));
+
 /// What somebody left there instead.
-const INTRUDERS: [(&str, fn(&Path)); 8] = [
+const INTRUDERS: [Intruder; 8] = [
     ("nothing", |path| std::fs::write(path, "").unwrap()),
     ("a text", |path| std::fs::write(path, "pid 4711").unwrap()),
     ("random bytes", |path| {

@@ -54,7 +54,9 @@ fn run(order: &str, time: Duration, mut look: impl FnMut()) -> (Vec<String>, usi
         look();
     }
     crowd.iter_mut().for_each(Puppet::shoot);
-    crowd.iter_mut().for_each(|puppet| answers.extend(puppet.kill()));
+    for puppet in &mut crowd {
+        answers.extend(puppet.kill());
+    }
     (answers, killed)
 }
 

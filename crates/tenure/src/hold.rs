@@ -65,6 +65,8 @@ impl Seen {
         let bound = record.boot == target.fs.boot_id() && record.file == id;
         if !bound {
             record.confirmed = 0;
+            // It was on another clock; writing it back under ours must not make it run again.
+            record.lease.expires_us = 0;
         }
         Ok(Self { record, bound, unreadable })
     }
@@ -147,6 +149,9 @@ impl Seen {
         if fence > record.confirmed {
             record.ceiling = fence + FENCES_PER_SYNC;
             record.confirmed = 0;
+            if !self.bound && record.state == State::Held {
+                record.state = State::Free; // Its holder died with its boot; a crash here keeps it so.
+            }
             self.write(target, file)?;
             let path = target.sidecar("commit");
             file.sync().map_err(Target::failed("sync fences in", &path))?;

@@ -70,7 +70,9 @@ pub(super) fn publish(
 ) -> Result<Outcome> {
     let target = &commit.target;
     let path = target.path();
-    let (mut temp, handle) = write_temp(commit, base.as_ref(), bytes, options)?;
+    // A sidecar directory that was moved away is not a missing file: the locks went with it.
+    let (mut temp, handle) = write_temp(commit, base.as_ref(), bytes, options)
+        .map_err(|error| commit.verify().err().unwrap_or(error))?;
     if syncs(options, base.is_some(), bytes) {
         let synced = handle.sync();
         synced.map_err(|err| Error::io("sync new version of", path, err).committed(false))?;

@@ -6,6 +6,8 @@
 #![expect(clippy::unwrap_used, reason = "a panic is how a test fails")]
 #![expect(clippy::disallowed_methods, reason = "tests play the outsider who does as they like")]
 
+mod altered;
+mod compromised;
 mod document;
 mod document_bad_input;
 mod document_crash;
@@ -15,6 +17,19 @@ mod document_foreign;
 mod document_readers;
 mod document_scratch;
 mod faulty_fs;
+mod fence;
+mod fork;
+mod identity;
+mod lease;
+mod lease_writes;
+mod lock;
 mod permissions;
+mod puppet;
 mod roles;
+mod scratch;
+mod shared;
+mod sidecars;
+mod torture;
+mod verbs;
 mod versions;
+mod waiting;

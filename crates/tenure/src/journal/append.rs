@@ -21,6 +21,8 @@ use super::wal::{Reach, Wal};
 const BATCH_BYTES_MAX: usize = 1 << 30;
 /// Lines of others up to this much are noted in the log; more of them go to the index at once.
 const FOREIGN_BYTES_LOGGED_MAX: u64 = super::checkpoint::SEGMENT_BYTES;
+/// How often others may get in between before the call gives up.
+const ATTEMPTS: usize = 64;
 /// Finishing a logged batch waits at least this long: it is only ever waited for short sections.
 const FINISH_PATIENCE: std::time::Duration = std::time::Duration::from_secs(10);
 
@@ -161,7 +163,6 @@ impl Journal {
         let mut session =
             Session::enter(&self.files, section, options.write.new_mode).map_err(logged_already)?;
         session.apply(reach.max(mine)).map_err(logged_already)?;
-        session.sync_names()?;
         synced.map(drop)
     }
 
@@ -194,34 +195,64 @@ impl Session {
     /// Logs the batch. Without a sync to wait for, it goes to the journal at once.
     pub(super) fn log(&mut self, batch: &mut Batch, durable: bool) -> Result<Appended> {
         self.make_room()?;
-        self.adopt_tail()?;
-        if !durable {
-            self.apply_pending()?;
+        for _ in 0..ATTEMPTS {
+            self.adopt_tail()?;
+            if !durable {
+                self.apply_pending()?;
+            }
+            let close = self.head.open_tail;
+            debug_assert!(!close || !self.head.has_pending(), "what waits has closed the line");
+            let bytes = batch.entry_bytes(close);
+            let payload_len = bytes.len() - ENTRY_BYTES;
+            let kind = if durable { Kind::Durable } else { Kind::Direct };
+            let mut entry = self.next_entry(batch.lines(), payload_len, kind);
+            entry.operation = batch.operation;
+            self.write_entry(&entry, batch.entry_bytes(close))?;
+            if self.has_grown()? {
+                continue;
+            }
+            self.section.verify()?;
+            self.news.closed_tail |= close;
+            if durable {
+                // From here on the batch is going to be in the journal, whatever happens to us.
+                self.count_entry(&entry);
+                self.store()?;
+            } else {
+                self.push_entry(&entry, &batch.entry_bytes(close)[ENTRY_BYTES..])?;
+            }
+            return Ok(Appended::new(entry.seq, batch.lines()));
         }
-        let (close, pending) = (self.head.open_tail, self.head.has_pending());
-        debug_assert!(!close || !pending, "a batch that waits has closed the line already");
-        let bytes = batch.entry_bytes(close);
-        let payload_len = bytes.len() - ENTRY_BYTES;
-        let entry = Entry {
+        let detail = "others append to it faster than it can be numbered";
+        Err(Error::new(ErrorKind::Busy, "append", detail).at(self.target.path()).committed(false))
+    }
+
+    /// The entry that comes next in the log.
+    fn next_entry(&self, lines: u64, payload_len: usize, kind: Kind) -> Entry {
+        Entry {
             epoch: self.head.epoch,
             number: self.head.next_number(),
             seq: self.head.next_seq,
-            lines: batch.lines,
+            lines: u32::try_from(lines).unwrap_or(u32::MAX),
             payload_len: u32::try_from(payload_len).unwrap_or(u32::MAX),
-            operation: batch.operation,
-            kind: if durable { Kind::Durable } else { Kind::Direct },
-        };
-        self.write_entry(&entry, batch.entry_bytes(close))?;
-        self.section.verify()?;
-        self.news.closed_tail |= close;
-        if durable {
-            // From here on the batch is going to be in the journal, whatever happens to us.
-            self.count_entry(&entry);
-            self.store()?;
-        } else {
-            self.push_entry(&entry, &batch.entry_bytes(close)[ENTRY_BYTES..])?;
+            operation: 0,
+            kind,
         }
-        Ok(Appended::new(entry.seq, batch.lines()))
+    }
+
+    /// Whether somebody else appended since we looked. Then a reader may have numbered their lines
+    /// before it could see the entry just logged, which must take a later number: it is withdrawn. A
+    /// line that comes after this look is numbered behind the entry, by readers too, since they look
+    /// at the length first and at the log second.
+    fn has_grown(&mut self) -> Result<bool> {
+        let size = self.journal_size()?;
+        if size == self.size {
+            return Ok(false);
+        }
+        self.size = size;
+        let withdrawn = self.wal.file.write_all_at(&[0; ENTRY_BYTES], self.head.end);
+        withdrawn.map_err(|err| self.wal_failed("write", err))?;
+        self.recover_crash()?;
+        Ok(true)
     }
 
     fn write_entry(&mut self, entry: &Entry, bytes: &mut [u8]) -> Result<()> {
@@ -261,18 +292,9 @@ impl Session {
 
     /// Logs `payload` and writes it to the journal at once.
     pub(super) fn log_direct(&mut self, payload: &[u8], kind: Kind) -> Result<()> {
-        let lines = Count::of(payload).entries();
         let mut bytes = vec![0; ENTRY_BYTES];
         bytes.extend_from_slice(payload);
-        let entry = Entry {
-            epoch: self.head.epoch,
-            number: self.head.next_number(),
-            seq: self.head.next_seq,
-            lines: u32::try_from(lines).unwrap_or(u32::MAX),
-            payload_len: u32::try_from(payload.len()).unwrap_or(u32::MAX),
-            operation: 0,
-            kind,
-        };
+        let entry = self.next_entry(Count::of(payload).entries(), payload.len(), kind);
         self.write_entry(&entry, &mut bytes)?;
         self.section.verify()?;
         self.push_entry(&entry, payload)
@@ -297,7 +319,7 @@ impl Session {
         if end - start > FOREIGN_BYTES_LOGGED_MAX {
             self.head.begun = true; // Only so that the plan is made; nothing is pending.
             let mut spans = self.settled_spans(None)?;
-            self.measure(start, end, None, &mut spans)?;
+            self.measure(start, end, &mut spans)?;
             self.news.adopted += self.number_foreign(&mut spans);
             self.head.journal_end = end;
             let open = lines::is_open_at(self.journal.as_ref(), end);
@@ -309,15 +331,7 @@ impl Session {
         let count = Count::of(&bytes);
         let mut log = vec![0; ENTRY_BYTES];
         log.extend_from_slice(&checksum::of(&bytes).to_le_bytes());
-        let entry = Entry {
-            epoch: self.head.epoch,
-            number: self.head.next_number(),
-            seq: self.head.next_seq,
-            lines: u32::try_from(count.entries()).unwrap_or(u32::MAX),
-            payload_len: 8,
-            operation: 0,
-            kind: Kind::Foreign(end - start),
-        };
+        let entry = self.next_entry(count.entries(), 8, Kind::Foreign(end - start));
         self.write_entry(&entry, &mut log)?;
         self.count_entry(&entry);
         let head = &mut self.head;
@@ -350,6 +364,7 @@ impl Session {
             count += 1;
             log_len += logged.entry.log_len();
         }
+        self.sync_names()?;
         self.begin_applying()?;
         self.section.verify()?;
         if !self.push(&bytes)? {
@@ -364,14 +379,15 @@ impl Session {
     }
 
     /// Makes the names of journal and log durable, once: that they exist proves nothing, since their
-    /// maker may have died before it synced them.
-    fn sync_names(&mut self) -> Result<()> {
+    /// maker may have died before it synced them. Before this a power loss could keep a part of a
+    /// batch in the journal and lose the log that completes it.
+    pub(super) fn sync_names(&mut self) -> Result<()> {
         if self.head.names_synced {
             return Ok(());
         }
         for dir in [self.target.side(), self.target.dir()] {
             let synced = self.target.fs.sync_dir(dir);
-            synced.map_err(|err| group::not_durable(&self.target).caused_by(err))?;
+            synced.map_err(crate::target::Target::failed("sync directory", dir))?;
         }
         self.head.names_synced = true;
         self.store()

@@ -3,8 +3,8 @@
 //! Order, and what a crash leaves in between: new journal and new index are written under temporary
 //! names and synced (leftovers, swept later) -> the intent is written to the log's head and synced
 //! (from here on every critical section first finishes it) -> the two journals swap their names in one
-//! step -> the old one moves to its new name -> the index follows -> the directories are synced -> a
-//! head without the intent is written and synced.
+//! step -> the old one moves to its new name -> the directories are synced -> the index follows and its
+//! directory is synced -> a head without the intent is written and synced.
 //!
 //! # Invariants
 //!
@@ -193,7 +193,8 @@ impl Session {
     }
 }
 
-fn displaced_path(target: &Target, archive: u64) -> PathBuf {
+/// Where a displaced file is.
+pub(super) fn displaced_path(target: &Target, archive: u64) -> PathBuf {
     if archive > 0 { archive_path(target, archive) } else { target.sidecar("displaced") }
 }
 
@@ -203,11 +204,13 @@ pub(super) fn finish(target: &Target, wal: &Wal, head: &mut Head) -> Result<()> 
     let failed = Target::failed;
     let path = target.path();
     if swap(target, &intent).map_err(failed("replace", path))? {
-        move_index(target, &intent)?;
         for dir in [target.side(), target.dir()] {
-            // Before the head forgets the intent, the names must stay whatever happens.
+            // The index follows only a journal that stays: an old one without its index is adopted.
             target.fs.sync_dir(dir).map_err(failed("sync directory", dir))?;
         }
+        move_index(target, &intent)?;
+        // Before the head forgets the intent, the names must stay whatever happens.
+        target.fs.sync_dir(target.side()).map_err(failed("sync directory", target.side()))?;
         begin_with(target, head, &intent)?;
     }
     head.intent = None;

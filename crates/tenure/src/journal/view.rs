@@ -15,10 +15,11 @@ use crate::fs::{Access, FileId, Handle};
 use crate::target::Target;
 
 use super::entry::Logged;
-use super::head::{ENTRIES_AT, Head};
+use super::head::{ENTRIES_AT, Head, Intent};
 use super::index::Index;
 use super::lines::{self, Count};
 use super::plan::{self, Circumstances, Plan, Step};
+use super::publish::displaced_path;
 use super::session;
 use super::wal::{Reach, Wal};
 
@@ -58,6 +59,8 @@ pub(super) struct View {
     /// Logged batches that the index and the settled part do not contain, and where they begin.
     pub(super) pending: Vec<Logged>,
     pub(super) plan: Plan,
+    /// A replacement that is not finished: files may still have their names from before.
+    pub(super) intent: Option<Intent>,
 }
 
 impl View {
@@ -85,7 +88,12 @@ impl View {
     }
 
     fn assemble(target: &Target, wal: Option<&Wal>, head: Option<&Head>) -> Result<Self> {
-        let journal = open_if_there(target, target.path())?;
+        let intent = head.and_then(|head| head.intent);
+        let mut journal = open_if_there(target, target.path())?;
+        if let (None, Some(intent)) = (&journal, &intent) {
+            // Between two renames, where names cannot be swapped: the old file has its new name.
+            journal = open_if_there(target, &displaced_path(target, intent.archive))?;
+        }
         let mut view = Self {
             target: target.clone(),
             journal: journal.clone(),
@@ -95,6 +103,7 @@ impl View {
             log: None,
             pending: Vec::new(),
             plan: Plan::default(),
+            intent,
         };
         let Some(journal) = journal else { return Ok(view) };
         let found = journal.stat().map_err(Target::failed("look at", target.path()))?;
@@ -195,10 +204,6 @@ impl View {
                 Step::Foreign { start, end } => {
                     self.pieces.push(Piece::Range { start, end, seq: next });
                     next += count(&self.target, journal, start, end)?;
-                }
-                Step::Remains { index, start, end } => {
-                    let seq = self.pending[index].entry.seq;
-                    self.pieces.push(Piece::Range { start, end, seq });
                 }
                 Step::Torn { .. } => {}
             }

@@ -20,6 +20,8 @@ mod faulty_fs;
 mod fence;
 mod fork;
 mod identity;
+mod journal;
+mod journal_crash;
 mod lease;
 mod lease_writes;
 mod lock;

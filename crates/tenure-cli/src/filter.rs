@@ -170,8 +170,9 @@ mod tests {
     fn what_is_not_touched_keeps_its_order_and_its_digits() {
         let text = r#"{"z":1.10,"a":123456789012345678901234567890,"m":-0,"e":1e400,"k":-0.0,"big":18446744073709551616,"f":0.1000000000000000055511151231257827,"s":"\u0000\ud83d\ude00"}"#;
         let kept = parse(text).to_string();
-        assert_eq!(run(".", text), [kept.clone()]);
-        assert_eq!(run(".new = 1 | del(.new)", text), [kept]);
+        for same in [".", ".new = 1 | del(.new)"] {
+            assert_eq!(run(same, text).concat(), kept);
+        }
     }
 
     #[test]

@@ -34,11 +34,6 @@ impl Output {
         self.json
     }
 
-    /// Whether a person looks at the results.
-    pub(crate) fn is_terminal(&self) -> bool {
-        io::stdout().is_terminal()
-    }
-
     /// Bytes as they are.
     pub(crate) fn raw(&mut self, bytes: &[u8]) -> Result<()> {
         self.out.write_all(bytes).map_err(refused)
@@ -83,11 +78,6 @@ impl Output {
     /// One line that is no error.
     pub(crate) fn warn(&self, text: &str) {
         warn(self.json, text);
-    }
-
-    /// One JSON object on stderr (`run --json` tells how it went).
-    pub(crate) fn tell(&self, object: &Value) {
-        say(&object.to_string());
     }
 
     /// Says why a command failed; returns how the process ends.
@@ -135,6 +125,16 @@ pub(crate) fn warn(json: bool, text: &str) {
     } else {
         say(&format!("tenure: warning: {text}"));
     }
+}
+
+/// One JSON object on stderr (`run --json` tells how it went).
+pub(crate) fn tell(object: &Value) {
+    say(&object.to_string());
+}
+
+/// Whether a person looks at the results.
+pub(crate) fn stdout_is_terminal() -> bool {
+    io::stdout().is_terminal()
 }
 
 /// Whether a person reads the messages.

@@ -1,6 +1,6 @@
 //! Telling a person at the terminal what a command waits for, once.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -28,7 +28,7 @@ impl Notice {
         let (done, wait_for_end) = channel();
         let tell = move || {
             if wait_for_end.recv_timeout(PATIENCE) == Err(RecvTimeoutError::Timeout) {
-                output::say(&message(path));
+                output::say(&message(&path));
             }
         };
         let thread = std::thread::Builder::new().name("notice".into()).spawn(tell);
@@ -45,8 +45,8 @@ impl Drop for Notice {
     }
 }
 
-fn message(path: PathBuf) -> String {
-    let status = tenure::status(&path).ok().filter(|status| status.state.is_held());
+fn message(path: &Path) -> String {
+    let status = tenure::status(path).ok().filter(|status| status.state.is_held());
     let by = status.and_then(|status| status.holder).map(|holder| format!(", {holder}"));
     let path = path.display().to_string();
     format!("tenure: waiting for `{}`{}", path.escape_debug(), by.unwrap_or_default())

@@ -246,9 +246,10 @@ fn judge(status: &mut Status, seen: Option<&Seen>, exclusive: Option<u32>, share
             // Nobody visible has it: another PID namespace, a lock file of its own, or a death.
             (Some(holder), _) if holder.seems_alive() == Some(false) => {
                 // One that ended properly may have left the lock to children; they are gone now.
-                match seen.is_some_and(|seen| seen.record.left) {
-                    true => (HoldState::Free, None),
-                    false => (HoldState::Abandoned, Some(holder)),
+                if seen.is_some_and(|seen| seen.record.left) {
+                    (HoldState::Free, None)
+                } else {
+                    (HoldState::Abandoned, Some(holder))
                 }
             }
             (Some(holder), _) => (HoldState::Lock, Some(holder)),

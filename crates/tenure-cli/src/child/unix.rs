@@ -87,10 +87,10 @@ impl Running {
         let to = receiver.clone();
         let forward = move || {
             for number in signals.forever() {
-                if let Some(signal) = Signal::from_named_raw(number) {
-                    if !to.was_told_by_terminal(number) {
-                        to.send(signal);
-                    }
+                if let Some(signal) = Signal::from_named_raw(number)
+                    && !to.was_told_by_terminal(number)
+                {
+                    to.send(signal);
                 }
             }
         };

@@ -22,7 +22,7 @@ const RENEWALS: u32 = 3;
 pub(super) fn run(args: &HoldArgs, out: &Output) -> Result<ExitCode> {
     match under_lease(args, out) {
         Ok(exit) => Ok(exit),
-        Err(failure) => not_run(&failure, args.busy_code, out),
+        Err(failure) => Ok(not_run(&failure, args.busy_code, out)),
     }
 }
 
@@ -78,11 +78,11 @@ fn with_command(
     if lost {
         if out.is_json() {
             let exit = ExitCode::Lost.number();
-            out.tell(&json!({ "outcome": "lease_lost", "code": "lease_lost", "exit": exit }));
+            output::tell(&json!({ "outcome": "lease_lost", "code": "lease_lost", "exit": exit }));
         }
         return Ok((ExitCode::Lost, true));
     }
-    ended(how, how.exit(), path, leased.fence, out);
+    ended(how, path, leased.fence, out);
     Ok((how.exit(), false))
 }
 

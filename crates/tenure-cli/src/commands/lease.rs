@@ -48,11 +48,11 @@ fn acquire(args: &AcquireArgs, out: &mut Output) -> Result<()> {
         let _notice = Notice::start(lease.path(), options.wait, out.is_json());
         lease.acquire(&options)?
     };
-    if let (Some(file), None) = (&args.token.token_file, known) {
-        if let Err(failure) = token::keep(file, &leased.token) {
-            let _ = lease.release(&leased.token); // Nobody could ever renew or end it.
-            return Err(failure);
-        }
+    if let (Some(file), None) = (&args.token.token_file, known)
+        && let Err(failure) = token::keep(file, &leased.token)
+    {
+        let _ = lease.release(&leased.token); // Nobody could ever renew or end it.
+        return Err(failure);
     }
     print(&leased, out)
 }

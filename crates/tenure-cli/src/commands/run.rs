@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::Duration;
 
-use serde_json::{Value, json};
+use serde_json::json;
 use tenure::{Lock, LockGuard, LockOptions, Mode};
 
 use crate::args::RunArgs;
@@ -21,39 +21,38 @@ const LOOK_INTERVAL: Duration = Duration::from_secs(1);
 pub(super) fn run(args: &RunArgs, out: &Output) -> Result<ExitCode> {
     match under_lock(args, out) {
         Ok(exit) => Ok(exit),
-        Err(failure) => not_run(&failure, args.busy_code, out),
+        Err(failure) => Ok(not_run(&failure, args.busy_code, out)),
     }
 }
 
 /// Says why the command did not run (or was not waited for), and with which exit code.
-pub(super) fn not_run(failure: &Failure, busy_code: u8, out: &Output) -> Result<ExitCode> {
+pub(super) fn not_run(failure: &Failure, busy_code: u8, out: &Output) -> ExitCode {
     let exit = match failure.exit() {
         ExitCode::Busy => ExitCode::Other(busy_code),
         exit => exit,
     };
     if !out.is_json() {
-        return Ok(output::report(false, failure, exit));
+        return output::report(false, failure, exit);
     }
     let mut object = failure.to_json(exit);
     object["outcome"] = object["code"].clone();
-    out.tell(&object);
-    Ok(exit)
+    output::tell(&object);
+    exit
 }
 
 /// Says how the command ended, to programs.
-pub(super) fn ended(how: Ended, exit: ExitCode, path: &Path, fence: u64, out: &Output) -> Value {
+pub(super) fn ended(how: Ended, path: &Path, fence: u64, out: &Output) {
     let object = json!({
         "outcome": match how { Ended::Exited(_) => "exited", Ended::Signaled(_) => "signaled" },
         "code": match how { Ended::Exited(code) => Some(code), Ended::Signaled(_) => None },
         "signal": match how { Ended::Exited(_) => None, Ended::Signaled(signal) => Some(signal) },
-        "exit": exit.number(),
+        "exit": how.exit().number(),
         "target": path.to_string_lossy(),
         "fence": fence,
     });
     if out.is_json() {
-        out.tell(&object);
+        output::tell(&object);
     }
-    object
 }
 
 fn under_lock(args: &RunArgs, out: &Output) -> Result<ExitCode> {
@@ -93,11 +92,11 @@ fn under_lock(args: &RunArgs, out: &Output) -> Result<ExitCode> {
     if lost {
         if out.is_json() {
             let exit = ExitCode::Lost.number();
-            out.tell(&json!({ "outcome": "compromised", "code": "compromised", "exit": exit }));
+            output::tell(&json!({ "outcome": "compromised", "code": "compromised", "exit": exit }));
         }
         return Ok(ExitCode::Lost);
     }
-    ended(how, how.exit(), &path, fence, out);
+    ended(how, &path, fence, out);
     Ok(how.exit())
 }
 

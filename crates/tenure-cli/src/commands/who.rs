@@ -8,7 +8,7 @@ use tenure::{Process, Status};
 use crate::args::WhoArgs;
 use crate::exit_code::ExitCode;
 use crate::failure::Result;
-use crate::output::{Layout, Output};
+use crate::output::{self, Layout, Output};
 
 const HEADINGS: [&str; 10] =
     ["TARGET", "KIND", "PID", "HOST", "FENCE", "SINCE", "LEFT", "WAIT", "FOR", "COMMAND"];
@@ -47,7 +47,7 @@ pub(super) fn run(args: &WhoArgs, out: &mut Output) -> Result<ExitCode> {
 /// Aligned columns for a person, tabs for a program.
 fn table(found: &[Status], out: &mut Output) -> Result<()> {
     let rows: Vec<[String; 10]> = found.iter().map(row).collect();
-    if !out.is_terminal() {
+    if !output::stdout_is_terminal() {
         for row in &rows {
             out.line(&row.join("\t"))?;
         }

@@ -87,6 +87,21 @@ impl Tenure {
         self
     }
 
+    pub(crate) fn with_stdout(mut self, file: std::fs::File) -> Self {
+        self.command.stdout(file);
+        self
+    }
+
+    pub(crate) fn with_stderr(mut self, file: std::fs::File) -> Self {
+        self.command.stderr(file);
+        self
+    }
+
+    /// Starts it with what was given.
+    pub(crate) fn spawn(mut self) -> Child {
+        self.command.spawn().unwrap()
+    }
+
     pub(crate) fn run(mut self) -> Ran {
         self.command.stdout(Stdio::piped()).stderr(Stdio::piped());
         if self.input.is_some() {

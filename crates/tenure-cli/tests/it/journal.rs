@@ -1,5 +1,7 @@
 //! `tenure journal`.
 
+use std::io::Write;
+
 use serde_json::json;
 
 use crate::bench::{Bench, TENURE};
@@ -68,7 +70,6 @@ fn verify_finds_a_flipped_bit_and_exits_5() {
     let report = bench.tenure(&["journal", "verify", "--json", "j"]).ok().json();
     assert_eq!((&report["sound"], &report["entries"]), (&json!(true), &json!(2)));
     let bytes = bench.read("j").replace("two", "twp");
-    use std::io::Write;
     let mut file = std::fs::OpenOptions::new().write(true).open(bench.path("j")).unwrap();
     file.write_all(bytes.as_bytes()).unwrap();
     let damaged = bench.tenure(&["journal", "verify", "j"]).exits(5);

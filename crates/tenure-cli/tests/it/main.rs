@@ -11,4 +11,5 @@ mod hold;
 mod journal;
 mod lease;
 mod run;
+mod terminal;
 mod who;

@@ -84,8 +84,9 @@ impl Document {
         let deadline = Deadline::after(options.wait);
         loop {
             let remaining = WriteOptions { wait: deadline.as_wait(), ..options.clone() };
-            if let Some(written) = self.attempt(&remaining, &mut compute)? {
-                return Ok(written);
+            let commit = Commit::begin(&self.target, &remaining)?;
+            if let Some((commit, written)) = self.attempt(commit, &remaining, &mut compute)? {
+                return self.finish(commit, &remaining, written);
             }
             if deadline.may_wait() && deadline.has_passed() {
                 let detail = "somebody who does not use tenure keeps replacing it";
@@ -145,18 +146,18 @@ impl Document {
         self.finish(commit, options, written)
     }
 
-    /// One attempt; `None` if a foreign replacement came in between.
-    fn attempt(
+    /// One attempt in a critical section that goes on; `None` if a foreign replacement came in between.
+    pub(crate) fn attempt(
         &self,
+        mut commit: Commit,
         options: &WriteOptions,
         compute: &mut impl FnMut(Option<&Value>) -> Result<Option<Value>>,
-    ) -> Result<Option<Written>> {
-        let mut commit = Commit::begin(&self.target, options)?;
+    ) -> Result<Option<(Commit, Written)>> {
         let base = self.current(&mut commit, options)?;
         let content = base.as_ref().map(|(content, _)| content);
         let operation = operation_of(options);
         if operation != 0 && Self::was_done(&mut commit, content, operation)? {
-            return self.unchanged(commit, content, true, options).map(Some);
+            return Ok(Some(unchanged(commit, content, true)));
         }
         self.check_version(&commit, content, options)?;
         let value = compute(base.as_ref().map(|(_, value)| value))?;
@@ -182,7 +183,7 @@ impl Document {
                 commit.seen.record.remember(operation);
                 commit.write_record()?;
             }
-            return self.unchanged(commit, content, false, options).map(Some);
+            return Ok(Some(unchanged(commit, content, false)));
         };
         if operation != 0 {
             // If we die after publishing, whoever repeats the operation finds that it is done.
@@ -203,26 +204,7 @@ impl Document {
         let generation = recorded.map_err(visible)?;
         let sum = u128::from_be_bytes(checksum::wide(&bytes));
         let version = Version(format!("{generation:x}-{sum:032x}"));
-        let written = Written { version, changed: true, replayed: false };
-        self.finish(commit, options, written).map(Some)
-    }
-
-    /// Ends a call that left the document as it was.
-    fn unchanged(
-        &self,
-        mut commit: Commit,
-        content: Option<&Content>,
-        replayed: bool,
-        options: &WriteOptions,
-    ) -> Result<Written> {
-        let published = &mut commit.seen.record.published;
-        let version = match content {
-            Some(content) => content.version(*published),
-            None => Version(format!("{:x}-0", published.generation)),
-        };
-        // What somebody else wrote was not synced by us, whatever we synced before.
-        published.synced &= content.is_some_and(|found| found.checksum == published.checksum);
-        self.finish(commit, options, Written { version, changed: false, replayed })
+        Ok(Some((commit, Written { version, changed: true, replayed: false })))
     }
 
     /// What is on the disk, under the lock. After a power loss the last synced version is put back
@@ -304,7 +286,12 @@ impl Document {
     }
 
     /// Leaves the critical section; a durable call returns when its version is durable.
-    fn finish(&self, commit: Commit, options: &WriteOptions, done: Written) -> Result<Written> {
+    pub(crate) fn finish(
+        &self,
+        commit: Commit,
+        options: &WriteOptions,
+        done: Written,
+    ) -> Result<Written> {
         if options.durability == Durability::Durable {
             let durable = self.make_durable(commit);
             durable.map_err(|err| if done.changed { self.visible(options, err) } else { err })?;
@@ -350,9 +337,21 @@ impl Document {
         Ok(Seen::read(&self.target, file.as_ref())?.record.published.generation)
     }
 
-    pub(super) fn target(&self) -> &Target {
+    pub(crate) fn target(&self) -> &Target {
         &self.target
     }
+}
+
+/// A call that left the document as it was.
+fn unchanged(mut commit: Commit, content: Option<&Content>, replayed: bool) -> (Commit, Written) {
+    let published = &mut commit.seen.record.published;
+    let version = match content {
+        Some(content) => content.version(*published),
+        None => Version(format!("{:x}-0", published.generation)),
+    };
+    // What somebody else wrote was not synced by us, whatever we synced before.
+    published.synced &= content.is_some_and(|found| found.checksum == published.checksum);
+    (commit, Written { version, changed: false, replayed })
 }
 
 fn operation_of(options: &WriteOptions) -> u64 {

@@ -370,7 +370,7 @@ fn race_26_g5_a_bare_number_is_never_cut_by_a_power_loss() {
         fs.add_dir("/d");
         let open = || Document::open_on(&fs.shared(), Path::new(PATH)).unwrap();
         let options = WriteOptions { durability: Durability::NoSync, ..WriteOptions::default() };
-        let numbers = [json!(1_234_567), json!(-7_654_321), json!(2.718_281_8)];
+        let numbers = [json!(1_234_567), json!(-7_654_321), json!(2.625_281_8)];
         for number in &numbers {
             open().set(number, &options).unwrap();
         }

@@ -28,7 +28,7 @@ impl Scratch {
     fn below(parent: &Path) -> Self {
         static COUNT: AtomicU64 = AtomicU64::new(0);
         let number = COUNT.fetch_add(1, Ordering::Relaxed);
-        let dir = parent.join(format!("tenure-it-{}-{number}", std::process::id()));
+        let dir = parent.join(format!("tenure-doc-{}-{number}", std::process::id()));
         let _ = fs::remove_dir_all(&dir);
         fs::create_dir_all(&dir).expect("a scratch directory");
         Self { dir: dir.canonicalize().expect("a scratch directory") }

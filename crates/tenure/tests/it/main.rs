@@ -31,6 +31,7 @@ mod roles;
 mod scratch;
 mod shared;
 mod sidecars;
+mod together;
 mod torture;
 mod verbs;
 mod versions;

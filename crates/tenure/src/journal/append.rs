@@ -7,6 +7,7 @@ use crate::fs::Mode;
 use crate::group;
 use crate::hold::Request;
 use crate::options::Durability;
+use crate::target::Target;
 use crate::wait::{Deadline, Wait};
 
 use super::Journal;
@@ -126,7 +127,7 @@ impl Journal {
         options: &AppendOptions,
     ) -> Result<(Appended, Option<u64>)> {
         let durable = options.write.durability == Durability::Durable;
-        let section = Section::Write(commit);
+        let section = Section::Write(Box::new(commit));
         let mut session = Session::enter(&self.files, section, options.write.new_mode)?;
         let mut appended = if let Some(done) = session.head.finished(batch.operation) {
             Appended::replay(done)
@@ -149,18 +150,13 @@ impl Journal {
     }
 
     /// Syncs the log together with everybody else who waits for that, then finishes what is synced.
-    fn make_durable(
-        &self,
-        target: &crate::target::Target,
-        mine: u64,
-        options: &AppendOptions,
-    ) -> Result<()> {
+    fn make_durable(&self, target: &Target, mine: u64, options: &AppendOptions) -> Result<()> {
         let wal = Wal { file: target.open_sidecar(&target.sidecar("wal"))? };
         let newest = || newest_number(target, &wal);
         let synced = group::sync(target, mine, newest, || {
             let synced = wal.file.sync();
             if synced.is_err() {
-                self.write_again(target);
+                write_again(target);
             }
             synced
         });
@@ -182,18 +178,18 @@ impl Journal {
         session.apply(reach.max(mine)).map_err(logged_already)?;
         synced.map(drop)
     }
+}
 
-    /// A failed sync may leave pages that the kernel believes to be clean. Writing them again makes
-    /// the next sync mean what it says. The caller leads the sync; nobody else begins one before.
-    fn write_again(&self, target: &crate::target::Target) {
-        let deadline = Deadline::after(Wait::For(FINISH_PATIENCE));
-        let request = Request { deadline, cancel: None };
-        let Ok(_turn) = take_commit(target, Mode::Exclusive, request) else { return };
-        let Ok(file) = target.open_sidecar(&target.sidecar("wal")) else { return };
-        let wal = Wal { file };
-        if let Ok(Loaded::Head(head)) = Head::load(wal.file.as_ref(), target.fs.boot_id()) {
-            let _ = wal.rewrite(&head);
-        }
+/// A failed sync may leave pages that the kernel believes to be clean. Writing them again makes the
+/// next sync mean what it says. The caller leads the sync; nobody else begins one before.
+fn write_again(target: &Target) {
+    let deadline = Deadline::after(Wait::For(FINISH_PATIENCE));
+    let request = Request { deadline, cancel: None };
+    let Ok(_turn) = take_commit(target, Mode::Exclusive, request) else { return };
+    let Ok(file) = target.open_sidecar(&target.sidecar("wal")) else { return };
+    let wal = Wal { file };
+    if let Ok(Loaded::Head(head)) = Head::load(wal.file.as_ref(), target.fs.boot_id()) {
+        let _ = wal.rewrite(&head);
     }
 }
 
@@ -203,7 +199,7 @@ fn logged_already(error: Error) -> Error {
 }
 
 /// The number of the newest entry that is completely in the log.
-fn newest_number(target: &crate::target::Target, wal: &Wal) -> Result<u64> {
+fn newest_number(target: &Target, wal: &Wal) -> Result<u64> {
     let head = super::session::load_head(target, wal)?.unwrap_or_default();
     Ok(head.next_number().saturating_sub(1))
 }
@@ -404,7 +400,7 @@ impl Session {
         }
         for dir in [self.target.side(), self.target.dir()] {
             let synced = self.target.fs.sync_dir(dir);
-            synced.map_err(crate::target::Target::failed("sync directory", dir))?;
+            synced.map_err(Target::failed("sync directory", dir))?;
         }
         self.head.names_synced = true;
         self.store()

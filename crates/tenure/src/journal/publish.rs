@@ -88,7 +88,7 @@ pub(super) struct Publication {
 impl Journal {
     /// A critical section with everything settled, numbered, closed and nothing pending.
     pub(super) fn settled(&self, options: &WriteOptions) -> Result<Session> {
-        let section = Section::Write(Commit::begin(&self.target, options)?);
+        let section = Section::Write(Box::new(Commit::begin(&self.target, options)?));
         let mut session = Session::enter(&self.files, section, options.new_mode)?;
         session.apply_pending()?;
         session.adopt_tail()?;
@@ -119,14 +119,14 @@ impl Session {
     }
 
     /// Makes `new` the journal. The log is empty and everything in the old file is indexed.
-    pub(super) fn publish(&mut self, mut new: NewJournal, what: Publication) -> Result<()> {
+    pub(super) fn publish(&mut self, mut new: NewJournal, what: &Publication) -> Result<()> {
         let path = temp_path(&self.target, new.temp);
         let failed = Target::failed;
         new.flush().map_err(failed("write", &path))?;
         new.file.sync().map_err(failed("sync", &path))?;
         let id = new.file.stat().map_err(failed("look at", &path))?.id;
         let generation = random::number()?;
-        let index_temp = self.write_new_index(&what, id, generation)?;
+        let index_temp = self.write_new_index(what, id, generation)?;
         let side = self.target.side();
         self.target.fs.sync_dir(side).map_err(failed("sync directory", side))?;
         self.section.verify()?;

@@ -106,11 +106,12 @@ impl Target {
         Ok(self.sidecar(&format!("tmp.{:016x}", crate::random::number()?)))
     }
 
-    /// The temporary file of change number `seq`. Only one change with that number is ever under way
-    /// (the commit lock), so a file of this name is left over from one that died.
-    pub(crate) fn temp_of(&self, seq: u64) -> PathBuf {
-        let name = checksum::of(&[seq.to_le_bytes(), (!seq).to_le_bytes()].concat());
-        self.sidecar(&format!("tmp.{name:016x}"))
+    /// The temporary file of every change of a document. Only one change is ever under way (the
+    /// commit lock), so a file of this name is left over from one that died. And since every change
+    /// passes through this one name, a power loss leaves all names as they were after some step of
+    /// some change, never a mixture.
+    pub(crate) fn document_temp(&self) -> PathBuf {
+        self.sidecar(&format!("tmp.{:016x}", 0))
     }
 
     /// Whether a name in the sidecar directory is a temporary file of this target.
@@ -140,7 +141,18 @@ impl Target {
         ];
         let rest = name.to_str().and_then(|name| name.strip_prefix(self.stem.as_str()));
         let suffix = rest.and_then(|rest| rest.strip_prefix('.'));
-        suffix.is_some_and(|suffix| SUFFIXES.contains(&suffix)) || self.is_temp(name)
+        let known = |suffix: &str| {
+            let archive = suffix.strip_prefix("index.");
+            SUFFIXES.contains(&suffix) || archive.is_some_and(is_number)
+        };
+        suffix.is_some_and(known) || self.is_temp(name)
+    }
+
+    /// Whether a name in the target's own directory is an archive that a rotation made of it.
+    pub(crate) fn is_archive(&self, name: &OsStr) -> bool {
+        let own = self.path.file_name().and_then(OsStr::to_str);
+        let rest = own.and_then(|own| name.to_str()?.strip_prefix(own)?.strip_prefix('.'));
+        rest.is_some_and(is_number)
     }
 
     /// An I/O error of a step on one of this target's files.
@@ -320,7 +332,10 @@ impl Target {
     pub(crate) fn share(&self, made: &dyn Handle) -> io::Result<()> {
         match self.fs.open(&self.path, Access::Read) {
             Ok(model) if model.stat().is_ok_and(|found| found.kind == Kind::File) => {
-                made.copy_attributes(model.as_ref())
+                made.copy_attributes(model.as_ref())?;
+                let mode = model.stat()?.mode & 0o777;
+                // The owner of a read-only document may replace it, so he may lock it, too.
+                if mode & 0o600 == 0o600 { Ok(()) } else { made.set_mode(mode | 0o600) }
             }
             _ => {
                 let mode = self.fs.stat(&self.dir).map_or(0o600, |found| found.mode);
@@ -328,6 +343,11 @@ impl Target {
             }
         }
     }
+}
+
+/// Digits only, as in the name of an archive.
+fn is_number(text: &str) -> bool {
+    !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit())
 }
 
 /// Resolves symlinks; what does not exist yet is resolved as far as it does.

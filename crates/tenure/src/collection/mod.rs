@@ -22,6 +22,7 @@ pub use self::split::Split;
 use crate::document::Document;
 use crate::error::{Error, Result};
 use crate::fs::{Fs, disk};
+use crate::journal::Journal;
 use crate::target::Target;
 
 /// What the files of a collection are.
@@ -76,6 +77,11 @@ impl Collection {
     /// The document of a key.
     pub fn document(&self, key: &str) -> Result<Document> {
         Document::open_on(&self.fs, &self.path_of(key)?)
+    }
+
+    /// The journal of a key.
+    pub fn journal(&self, key: &str) -> Result<Journal> {
+        Journal::open_on(&self.fs, &self.path_of(key)?)
     }
 
     /// The keys that have a file, in no order. Files that are no key's are passed over.

@@ -29,7 +29,7 @@ const FINISH_PATIENCE: std::time::Duration = std::time::Duration::from_secs(10);
 
 /// A batch that was checked and can be logged.
 #[derive(Debug)]
-pub(super) struct Batch {
+pub(crate) struct Batch {
     /// [`ENTRY_BYTES`] free bytes, one for a newline, then the lines.
     bytes: Vec<u8>,
     lines: u32,
@@ -37,7 +37,7 @@ pub(super) struct Batch {
 }
 
 impl Batch {
-    pub(super) fn check(
+    pub(crate) fn check(
         journal: &Journal,
         batch: &[impl AsRef<[u8]>],
         options: &AppendOptions,
@@ -112,24 +112,41 @@ impl Journal {
         options: &AppendOptions,
     ) -> Result<Appended> {
         let mut batch = Batch::check(self, batch, options)?;
+        let commit = Commit::begin(&self.target, &options.write)?;
+        let (appended, pending) = self.append_in(commit, &mut batch, options)?;
+        self.finish(pending, options)?;
+        Ok(appended)
+    }
+
+    /// Appends in a critical section, and ends it. What comes back with the result is the number that
+    /// has to be synced by [`Self::finish`].
+    pub(crate) fn append_in(
+        &self,
+        commit: Commit,
+        batch: &mut Batch,
+        options: &AppendOptions,
+    ) -> Result<(Appended, Option<u64>)> {
         let durable = options.write.durability == Durability::Durable;
-        let section = Section::Write(Box::new(Commit::begin(&self.target, &options.write)?));
+        let section = Section::Write(Box::new(commit));
         let mut session = Session::enter(&self.files, section, options.write.new_mode)?;
         let mut appended = if let Some(done) = session.head.finished(batch.operation) {
             Appended::replay(done)
-        } else if let Some(appended) = session.stamp(&batch, options)? {
-            return Ok(appended);
+        } else if let Some(appended) = session.stamp(batch, options)? {
+            return Ok((appended, None));
         } else {
-            session.log(&mut batch, durable)?
+            session.log(batch, durable)?
         };
         appended.tell(&session.news);
         let mine = session.head.next_number() - 1;
-        if durable {
-            let target = session.target.clone();
-            drop(session);
-            self.make_durable(&target, mine, options)?;
-        }
-        Ok(appended)
+        Ok((appended, durable.then_some(mine)))
+    }
+
+    /// Makes what was appended durable, and lets it into the journal.
+    pub(crate) fn finish(&self, pending: Option<u64>, options: &AppendOptions) -> Result<()> {
+        let Some(mine) = pending else { return Ok(()) };
+        let write = &options.write;
+        let target = self.target.with(write.lock_file.as_deref(), write.allow_network)?;
+        self.make_durable(&target, mine, options)
     }
 
     /// Syncs the log together with everybody else who waits for that, then finishes what is synced.

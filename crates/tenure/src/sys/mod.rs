@@ -13,6 +13,7 @@ mod apple;
 mod attributes;
 #[cfg(any(target_os = "linux", target_os = "android"))]
 mod inotify;
+mod locks;
 #[cfg(not(any(target_os = "linux", target_os = "android")))]
 mod polling;
 #[cfg(unix)]
@@ -24,6 +25,7 @@ compile_error!("tenure runs on Linux, macOS and Windows");
 
 #[cfg(any(target_os = "linux", target_os = "android"))]
 pub(crate) use self::inotify::Watcher;
+pub(crate) use self::locks::{Locks, command_of};
 pub(crate) use self::platform::{
     RawHandle, boot_time_us, disk, host_name, pid_namespace, process_start, wall_time_us,
 };

@@ -10,11 +10,12 @@
 //!
 //! - `entry`, `head`, `index`: the three formats. `wal`: the log. `lines`: what an entry is.
 //! - `session`: the critical section. `plan`, `settle`: log against journal. `adopt`: foreign journals.
-//! - `append`, `checkpoint`: writing. `publish`: replacing the file (`rotate`, `compact`, `stamp`).
+//! - `batch`, `append`, `checkpoint`: writing. `publish`: replacing the file (`rotate`, `compact`, `stamp`).
 //! - `view`, `read`, `follow`, `verify`: reading, without locks.
 
 mod adopt;
 mod append;
+mod batch;
 mod checkpoint;
 mod compact;
 mod entry;

@@ -3,7 +3,7 @@
 use crate::checksum;
 use crate::error::{Error, ErrorKind, Result};
 
-use super::append::Batch;
+use super::batch::Batch;
 use super::checkpoint::Span;
 use super::head::Operation;
 use super::index::{Index, Record};

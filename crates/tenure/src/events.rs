@@ -22,7 +22,9 @@ pub(crate) fn record(target: &Target, event: &str, detail: &Value) -> Result<()>
     line.push(b'\n');
     let mut end = file.stat().map_err(Target::failed("look at", &path))?.size;
     if end + line.len() as u64 > EVENTS_BYTES_MAX {
-        let kept = file.read_range(end / 2, end).map_err(Target::failed("read", &path))?;
+        // Of a file that is far too long (not ours, then) only the end is read.
+        let from = end - (end / 2).min(EVENTS_BYTES_MAX / 2);
+        let kept = file.read_range(from, end).map_err(Target::failed("read", &path))?;
         let start = memchr::memchr(b'\n', &kept).map_or(kept.len(), |newline| newline + 1);
         file.write_all_at(&kept[start..], 0).map_err(Target::failed("write", &path))?;
         end = (kept.len() - start) as u64;

@@ -296,27 +296,34 @@ impl Queue {
         deadline: Deadline,
     ) -> io::Result<Option<Arc<dyn Handle>>> {
         let head = self.waiting.front().is_some_and(|head| head.ticket == place.ticket);
+        // A reader that reads again must not stand behind a writer that waits for it.
+        let again = self.holders.iter().any(|holder| {
+            holder.thread == place.thread
+                && (holder.mode, place.mode) == (Mode::Shared, Mode::Shared)
+        });
         let fits = self
             .holders
             .iter()
             .all(|holder| holder.mode == Mode::Shared && place.mode == Mode::Shared);
-        if !head || !fits {
+        if !(head || again) || !fits {
             return Ok(None);
         }
         match std::mem::take(&mut self.kernel) {
-            Kernel::Parked => self.kernel = Kernel::Parked,
-            Kernel::Failed(err) => return Err(err),
-            // An exclusive grant also serves a reader; it only keeps other processes' readers out.
-            Kernel::Granted(granted, mode) if mode == Mode::Exclusive || mode == place.mode => {
-                return Ok(Some(granted));
+            Kernel::Parked => {
+                self.kernel = Kernel::Parked;
+                // It may be there for a writer that gave up, while readers can have the lock.
+                Ok(handle.try_lock(place.mode)?.then(|| handle.clone()))
             }
+            Kernel::Failed(err) => Err(err),
+            Kernel::Granted(granted, mode) if mode == place.mode => Ok(Some(granted)),
             Kernel::Granted(granted, _) => {
+                // It was for a caller of the other mode, who left. A reader must not keep it: it
+                // would shut out the other readers.
                 granted.unlock()?;
-                return self.try_or_park(gate, place, handle, deadline);
+                self.try_or_park(gate, place, handle, deadline)
             }
-            Kernel::Idle => return self.try_or_park(gate, place, handle, deadline),
+            Kernel::Idle => self.try_or_park(gate, place, handle, deadline),
         }
-        Ok(None)
     }
 
     fn try_or_park(

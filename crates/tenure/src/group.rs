@@ -70,7 +70,7 @@ pub(crate) fn sync(
                 }
                 let reach = newest()?.max(mine);
                 let done = sync();
-                let mut next = Note { generation: current.generation + 1, ..current };
+                let mut next = Note { generation: current.generation.wrapping_add(1), ..current };
                 next.boot = target.fs.boot_id();
                 if done.is_ok() {
                     next.synced = reach;

@@ -40,6 +40,8 @@ pub(crate) struct Seen {
     /// False after a reboot, a restore or a copy: no lock or lease in it is running, and the next
     /// fence is raised above everything known.
     pub(crate) bound: bool,
+    /// No slot could be read. Whoever writes the record next notes it; a reader creates nothing.
+    unreadable: bool,
 }
 
 impl Seen {
@@ -47,14 +49,11 @@ impl Seen {
     pub(crate) fn read(target: &Target, file: &dyn Handle) -> Result<Self> {
         let path = || target.sidecar("commit");
         let loaded = Record::load(file).map_err(|err| Error::io("read record", &path(), err))?;
+        let unreadable = matches!(loaded, Loaded::Garbage);
         let mut record = match loaded {
             Loaded::Record(record) => *record,
-            Loaded::Empty => Record::default(),
-            Loaded::Garbage => {
-                // Nothing of it is needed: the fence starts above the clock, the data is adopted.
-                let _ = events::record(target, "record_unreadable", &json!({}));
-                Record::default()
-            }
+            // Nothing of garbage is needed: the fence starts above the clock, the data is adopted.
+            Loaded::Empty | Loaded::Garbage => Record::default(),
             Loaded::Newer(major) => {
                 let detail = format!("format version {major}, this tenure knows {MAJOR}");
                 return Err(Error::new(ErrorKind::NewerFormat, "use", detail)
@@ -66,8 +65,10 @@ impl Seen {
         let bound = record.boot == target.fs.boot_id() && record.file == id;
         if !bound {
             record.confirmed = 0;
+            // It was on another clock; writing it back under ours must not make it run again.
+            record.lease.expires_us = 0;
         }
-        Ok(Self { record, bound })
+        Ok(Self { record, bound, unreadable })
     }
 
     /// Writes the record back, bound to this boot and file.
@@ -76,6 +77,9 @@ impl Seen {
         self.record.boot = target.fs.boot_id();
         self.record.file = file.id().map_err(Target::failed("look at record", &path))?;
         self.bound = true;
+        if std::mem::take(&mut self.unreadable) {
+            let _ = events::record(target, "record_unreadable", &json!({}));
+        }
         if self.record.seq == 0 {
             Record::reserve_room(file).map_err(Target::failed("reserve record", &path))?;
         }
@@ -145,6 +149,9 @@ impl Seen {
         if fence > record.confirmed {
             record.ceiling = fence + FENCES_PER_SYNC;
             record.confirmed = 0;
+            if !self.bound && record.state == State::Held {
+                record.state = State::Free; // Its holder died with its boot; a crash here keeps it so.
+            }
             self.write(target, file)?;
             let path = target.sidecar("commit");
             file.sync().map_err(Target::failed("sync fences in", &path))?;
@@ -254,7 +261,11 @@ impl Hold {
 
 /// Compares a lock that is held with the name it was opened by.
 pub(crate) fn check_named(target: &Target, path: &Path, turn: &Turn) -> Result<()> {
-    let named = target.fs.stat(path).ok().filter(|found| found.links > 0).map(|found| found.id);
+    let named = match target.fs.stat(path) {
+        Ok(found) => (found.links > 0).then_some(found.id),
+        Err(err) if err.kind() == std::io::ErrorKind::NotFound => None,
+        Err(err) => return Err(Error::io("look at lock file", path, err)),
+    };
     if named == Some(turn.id()) && turn.is_ours() {
         return Ok(());
     }

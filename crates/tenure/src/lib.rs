@@ -23,6 +23,7 @@ mod record;
 mod status;
 mod sys;
 mod target;
+mod together;
 mod wait;
 
 pub use self::collection::{Collection, CollectionKind, Prune, Pruned, Split};
@@ -39,4 +40,5 @@ pub use self::lock::{Lock, LockGuard, LockOptions, lock, try_lock};
 pub use self::max_hold::MaxHold;
 pub use self::options::{Durability, Fence, Guard, Version, WriteOptions};
 pub use self::status::{HoldState, Process, Status, recorded_events, status, status_below};
+pub use self::together::update_and_append;
 pub use self::wait::{Cancel, Wait};

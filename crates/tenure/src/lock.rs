@@ -106,7 +106,9 @@ impl Lock {
                 let detail = "a re-entrant lock needs an owner";
                 return Err(Error::new(ErrorKind::Invalid, "lock", detail).at(target.path()));
             }
-            if let Some(held) = owned_by(&target, &options.owner) {
+            // A shared hold lets nobody in as a writer: other readers have it too.
+            let serves = |held: &Arc<Held>| held.fence > 0 || options.mode == Mode::Shared;
+            if let Some(held) = owned_by(&target, &options.owner).filter(serves) {
                 return Ok(LockGuard { held });
             }
         }
@@ -114,7 +116,7 @@ impl Lock {
             Request { deadline: Deadline::after(options.wait), cancel: options.cancel.as_ref() };
         let held = Arc::new(match options.mode {
             Mode::Shared => {
-                let (hold, ..) = Hold::take(&target, Mode::Shared, request)?;
+                let hold = take_shared(&target, request)?;
                 Held::new(target, Some(hold), 0, None)
             }
             Mode::Exclusive => take_exclusive(target, options, request)?,
@@ -126,6 +128,36 @@ impl Lock {
             held.watch(limit)?;
         }
         Ok(LockGuard { held })
+    }
+}
+
+/// Readers rely on nobody writing while they read. So the fence of a holder that died, and the token
+/// of a lease that expired, end here.
+fn take_shared(target: &Target, request: Request<'_>) -> Result<Hold> {
+    loop {
+        let (hold, _, seen) = Hold::take(target, Mode::Shared, request)?;
+        if seen.record.state == State::Free {
+            return Ok(hold);
+        }
+        let commit = take_commit(target, Mode::Exclusive, request)?;
+        let file = commit.handle().as_ref();
+        let mut seen = Seen::read(target, file)?;
+        if let Some((holder, left)) = seen.running_lease() {
+            // Its holder renewed the expired lease before we could end it.
+            drop((commit, hold));
+            wait_for_lease(target, holder, left, request)?;
+            continue;
+        }
+        match seen.record.state {
+            State::Leased => seen.record.state = State::Free,
+            // The next exclusive holder is still told who died; only the fence is not current now.
+            State::Held if seen.bound => {
+                seen.draw(target, file)?;
+            }
+            State::Held | State::Free => return Ok(hold),
+        }
+        seen.write(target, file)?;
+        return Ok(hold);
     }
 }
 

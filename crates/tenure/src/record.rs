@@ -62,6 +62,8 @@ pub(crate) struct Published {
     pub(crate) checksum: [u8; 16],
     /// Whether the content was synced before it was published.
     pub(crate) synced: bool,
+    /// The boot it was published in. The record's own boot is no help: any lock renews that.
+    pub(crate) boot: [u8; 16],
 }
 
 /// One record.
@@ -198,6 +200,7 @@ impl Record {
         }
         put(208, &self.pending.0.to_le_bytes());
         put(216, &self.pending.1);
+        put(232, &self.published.boot);
         put(HOLDER_OFFSET, text);
         let sum = checksum::of(&slot[..CHECKSUM_OFFSET]);
         slot[CHECKSUM_OFFSET..].copy_from_slice(&sum.to_le_bytes());
@@ -238,6 +241,7 @@ impl Record {
                 generation: number(120),
                 checksum: array(slot, 128),
                 synced: slot[41] & 1 == 1,
+                boot: array(slot, 232),
             },
             operations: std::array::from_fn(|index| number(144 + index * 8)),
             pending: (number(208), array(slot, 216)),
@@ -270,7 +274,7 @@ mod tests {
             boot: [3; 16],
             file: FileId { dev: 5, ino: 9 },
             lease: LeaseTerms { token: [8; 16], ttl_us: 60_000_000, expires_us: 99 },
-            published: Published { generation: 4, checksum: [6; 16], synced: true },
+            published: Published { generation: 4, checksum: [6; 16], synced: true, boot: [1; 16] },
             operations: [1, 2, 3, 4, 5, 6, 7, 8],
             pending: (9, [2; 16]),
             holder: Holder {

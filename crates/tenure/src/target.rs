@@ -106,11 +106,12 @@ impl Target {
         Ok(self.sidecar(&format!("tmp.{:016x}", crate::random::number()?)))
     }
 
-    /// The temporary file of change number `seq`. Only one change with that number is ever under way
-    /// (the commit lock), so a file of this name is left over from one that died.
-    pub(crate) fn temp_of(&self, seq: u64) -> PathBuf {
-        let name = checksum::of(&[seq.to_le_bytes(), (!seq).to_le_bytes()].concat());
-        self.sidecar(&format!("tmp.{name:016x}"))
+    /// The temporary file of every change of a document. Only one change is ever under way (the
+    /// commit lock), so a file of this name is left over from one that died. And since every change
+    /// passes through this one name, a power loss leaves all names as they were after some step of
+    /// some change, never a mixture.
+    pub(crate) fn document_temp(&self) -> PathBuf {
+        self.sidecar(&format!("tmp.{:016x}", 0))
     }
 
     /// Whether a name in the sidecar directory is a temporary file of this target.
@@ -320,7 +321,10 @@ impl Target {
     pub(crate) fn share(&self, made: &dyn Handle) -> io::Result<()> {
         match self.fs.open(&self.path, Access::Read) {
             Ok(model) if model.stat().is_ok_and(|found| found.kind == Kind::File) => {
-                made.copy_attributes(model.as_ref())
+                made.copy_attributes(model.as_ref())?;
+                let mode = model.stat()?.mode & 0o777;
+                // The owner of a read-only document may replace it, so he may lock it, too.
+                if mode & 0o600 == 0o600 { Ok(()) } else { made.set_mode(mode | 0o600) }
             }
             _ => {
                 let mode = self.fs.stat(&self.dir).map_or(0o600, |found| found.mode);

@@ -119,10 +119,10 @@ impl Session {
         let ours = spans.clone();
         let mut start = header_len;
         for span in &ours {
-            self.measure(start, span.start, None, spans)?;
+            self.measure(start, span.start, spans)?;
             start = span.end;
         }
-        self.measure(start, self.size, None, spans)
+        self.measure(start, self.size, spans)
     }
 
     /// Writes a whole new index and puts it in place of the old one. A crash before the rename leaves

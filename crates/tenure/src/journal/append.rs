@@ -7,6 +7,7 @@ use crate::fs::Mode;
 use crate::group;
 use crate::hold::Request;
 use crate::options::Durability;
+use crate::target::Target;
 use crate::wait::{Deadline, Wait};
 
 use super::Journal;
@@ -21,12 +22,14 @@ use super::wal::{Reach, Wal};
 const BATCH_BYTES_MAX: usize = 1 << 30;
 /// Lines of others up to this much are noted in the log; more of them go to the index at once.
 const FOREIGN_BYTES_LOGGED_MAX: u64 = super::checkpoint::SEGMENT_BYTES;
+/// How often others may get in between before the call gives up.
+const ATTEMPTS: usize = 64;
 /// Finishing a logged batch waits at least this long: it is only ever waited for short sections.
 const FINISH_PATIENCE: std::time::Duration = std::time::Duration::from_secs(10);
 
 /// A batch that was checked and can be logged.
 #[derive(Debug)]
-pub(super) struct Batch {
+pub(crate) struct Batch {
     /// [`ENTRY_BYTES`] free bytes, one for a newline, then the lines.
     bytes: Vec<u8>,
     lines: u32,
@@ -34,7 +37,7 @@ pub(super) struct Batch {
 }
 
 impl Batch {
-    pub(super) fn check(
+    pub(crate) fn check(
         journal: &Journal,
         batch: &[impl AsRef<[u8]>],
         options: &AppendOptions,
@@ -109,39 +112,51 @@ impl Journal {
         options: &AppendOptions,
     ) -> Result<Appended> {
         let mut batch = Batch::check(self, batch, options)?;
-        let durable = options.write.durability == Durability::Durable;
-        let section = Section::Write(Commit::begin(&self.target, &options.write)?);
-        let mut session = Session::enter(&self.files, section, options.write.new_mode)?;
-        let mut appended = if let Some(done) = session.head.finished(batch.operation) {
-            Appended::replay(done)
-        } else if let Some(appended) = session.stamp(&batch, options)? {
-            return Ok(appended);
-        } else {
-            session.log(&mut batch, durable)?
-        };
-        appended.tell(&session.news);
-        let mine = session.head.next_number() - 1;
-        if durable {
-            let target = session.target.clone();
-            drop(session);
-            self.make_durable(&target, mine, options)?;
-        }
+        let commit = Commit::begin(&self.target, &options.write)?;
+        let (appended, pending) = self.append_in(commit, &mut batch, options)?;
+        self.finish(pending, options)?;
         Ok(appended)
     }
 
-    /// Syncs the log together with everybody else who waits for that, then finishes what is synced.
-    fn make_durable(
+    /// Appends in a critical section, and ends it. What comes back with the result is the number that
+    /// has to be synced by [`Self::finish`].
+    pub(crate) fn append_in(
         &self,
-        target: &crate::target::Target,
-        mine: u64,
+        commit: Commit,
+        batch: &mut Batch,
         options: &AppendOptions,
-    ) -> Result<()> {
+    ) -> Result<(Appended, Option<u64>)> {
+        let durable = options.write.durability == Durability::Durable;
+        let section = Section::Write(Box::new(commit));
+        let mut session = Session::enter(&self.files, section, options.write.new_mode)?;
+        let mut appended = if let Some(done) = session.head.finished(batch.operation) {
+            Appended::replay(done)
+        } else if let Some(appended) = session.stamp(batch, options)? {
+            return Ok((appended, None));
+        } else {
+            session.log(batch, durable)?
+        };
+        appended.tell(&session.news);
+        let mine = session.head.next_number() - 1;
+        Ok((appended, durable.then_some(mine)))
+    }
+
+    /// Makes what was appended durable, and lets it into the journal.
+    pub(crate) fn finish(&self, pending: Option<u64>, options: &AppendOptions) -> Result<()> {
+        let Some(mine) = pending else { return Ok(()) };
+        let write = &options.write;
+        let target = self.target.with(write.lock_file.as_deref(), write.allow_network)?;
+        self.make_durable(&target, mine, options)
+    }
+
+    /// Syncs the log together with everybody else who waits for that, then finishes what is synced.
+    fn make_durable(&self, target: &Target, mine: u64, options: &AppendOptions) -> Result<()> {
         let wal = Wal { file: target.open_sidecar(&target.sidecar("wal"))? };
         let newest = || newest_number(target, &wal);
         let synced = group::sync(target, mine, newest, || {
             let synced = wal.file.sync();
             if synced.is_err() {
-                self.write_again(target);
+                write_again(target);
             }
             synced
         });
@@ -161,21 +176,20 @@ impl Journal {
         let mut session =
             Session::enter(&self.files, section, options.write.new_mode).map_err(logged_already)?;
         session.apply(reach.max(mine)).map_err(logged_already)?;
-        session.sync_names()?;
         synced.map(drop)
     }
+}
 
-    /// A failed sync may leave pages that the kernel believes to be clean. Writing them again makes
-    /// the next sync mean what it says. The caller leads the sync; nobody else begins one before.
-    fn write_again(&self, target: &crate::target::Target) {
-        let deadline = Deadline::after(Wait::For(FINISH_PATIENCE));
-        let request = Request { deadline, cancel: None };
-        let Ok(_turn) = take_commit(target, Mode::Exclusive, request) else { return };
-        let Ok(file) = target.open_sidecar(&target.sidecar("wal")) else { return };
-        let wal = Wal { file };
-        if let Ok(Loaded::Head(head)) = Head::load(wal.file.as_ref(), target.fs.boot_id()) {
-            let _ = wal.rewrite(&head);
-        }
+/// A failed sync may leave pages that the kernel believes to be clean. Writing them again makes the
+/// next sync mean what it says. The caller leads the sync; nobody else begins one before.
+fn write_again(target: &Target) {
+    let deadline = Deadline::after(Wait::For(FINISH_PATIENCE));
+    let request = Request { deadline, cancel: None };
+    let Ok(_turn) = take_commit(target, Mode::Exclusive, request) else { return };
+    let Ok(file) = target.open_sidecar(&target.sidecar("wal")) else { return };
+    let wal = Wal { file };
+    if let Ok(Loaded::Head(head)) = Head::load(wal.file.as_ref(), target.fs.boot_id()) {
+        let _ = wal.rewrite(&head);
     }
 }
 
@@ -185,7 +199,7 @@ fn logged_already(error: Error) -> Error {
 }
 
 /// The number of the newest entry that is completely in the log.
-fn newest_number(target: &crate::target::Target, wal: &Wal) -> Result<u64> {
+fn newest_number(target: &Target, wal: &Wal) -> Result<u64> {
     let head = super::session::load_head(target, wal)?.unwrap_or_default();
     Ok(head.next_number().saturating_sub(1))
 }
@@ -194,34 +208,64 @@ impl Session {
     /// Logs the batch. Without a sync to wait for, it goes to the journal at once.
     pub(super) fn log(&mut self, batch: &mut Batch, durable: bool) -> Result<Appended> {
         self.make_room()?;
-        self.adopt_tail()?;
-        if !durable {
-            self.apply_pending()?;
+        for _ in 0..ATTEMPTS {
+            self.adopt_tail()?;
+            if !durable {
+                self.apply_pending()?;
+            }
+            let close = self.head.open_tail;
+            debug_assert!(!close || !self.head.has_pending(), "what waits has closed the line");
+            let bytes = batch.entry_bytes(close);
+            let payload_len = bytes.len() - ENTRY_BYTES;
+            let kind = if durable { Kind::Durable } else { Kind::Direct };
+            let mut entry = self.next_entry(batch.lines(), payload_len, kind);
+            entry.operation = batch.operation;
+            self.write_entry(&entry, batch.entry_bytes(close))?;
+            if self.has_grown()? {
+                continue;
+            }
+            self.section.verify()?;
+            self.news.closed_tail |= close;
+            if durable {
+                // From here on the batch is going to be in the journal, whatever happens to us.
+                self.count_entry(&entry);
+                self.store()?;
+            } else {
+                self.push_entry(&entry, &batch.entry_bytes(close)[ENTRY_BYTES..])?;
+            }
+            return Ok(Appended::new(entry.seq, batch.lines()));
         }
-        let (close, pending) = (self.head.open_tail, self.head.has_pending());
-        debug_assert!(!close || !pending, "a batch that waits has closed the line already");
-        let bytes = batch.entry_bytes(close);
-        let payload_len = bytes.len() - ENTRY_BYTES;
-        let entry = Entry {
+        let detail = "others append to it faster than it can be numbered";
+        Err(Error::new(ErrorKind::Busy, "append", detail).at(self.target.path()).committed(false))
+    }
+
+    /// The entry that comes next in the log.
+    fn next_entry(&self, lines: u64, payload_len: usize, kind: Kind) -> Entry {
+        Entry {
             epoch: self.head.epoch,
             number: self.head.next_number(),
             seq: self.head.next_seq,
-            lines: batch.lines,
+            lines: u32::try_from(lines).unwrap_or(u32::MAX),
             payload_len: u32::try_from(payload_len).unwrap_or(u32::MAX),
-            operation: batch.operation,
-            kind: if durable { Kind::Durable } else { Kind::Direct },
-        };
-        self.write_entry(&entry, batch.entry_bytes(close))?;
-        self.section.verify()?;
-        self.news.closed_tail |= close;
-        if durable {
-            // From here on the batch is going to be in the journal, whatever happens to us.
-            self.count_entry(&entry);
-            self.store()?;
-        } else {
-            self.push_entry(&entry, &batch.entry_bytes(close)[ENTRY_BYTES..])?;
+            operation: 0,
+            kind,
         }
-        Ok(Appended::new(entry.seq, batch.lines()))
+    }
+
+    /// Whether somebody else appended since we looked. Then a reader may have numbered their lines
+    /// before it could see the entry just logged, which must take a later number: it is withdrawn. A
+    /// line that comes after this look is numbered behind the entry, by readers too, since they look
+    /// at the length first and at the log second.
+    fn has_grown(&mut self) -> Result<bool> {
+        let size = self.journal_size()?;
+        if size == self.size {
+            return Ok(false);
+        }
+        self.size = size;
+        let withdrawn = self.wal.file.write_all_at(&[0; ENTRY_BYTES], self.head.end);
+        withdrawn.map_err(|err| self.wal_failed("write", err))?;
+        self.recover_crash()?;
+        Ok(true)
     }
 
     fn write_entry(&mut self, entry: &Entry, bytes: &mut [u8]) -> Result<()> {
@@ -261,18 +305,9 @@ impl Session {
 
     /// Logs `payload` and writes it to the journal at once.
     pub(super) fn log_direct(&mut self, payload: &[u8], kind: Kind) -> Result<()> {
-        let lines = Count::of(payload).entries();
         let mut bytes = vec![0; ENTRY_BYTES];
         bytes.extend_from_slice(payload);
-        let entry = Entry {
-            epoch: self.head.epoch,
-            number: self.head.next_number(),
-            seq: self.head.next_seq,
-            lines: u32::try_from(lines).unwrap_or(u32::MAX),
-            payload_len: u32::try_from(payload.len()).unwrap_or(u32::MAX),
-            operation: 0,
-            kind,
-        };
+        let entry = self.next_entry(Count::of(payload).entries(), payload.len(), kind);
         self.write_entry(&entry, &mut bytes)?;
         self.section.verify()?;
         self.push_entry(&entry, payload)
@@ -297,7 +332,7 @@ impl Session {
         if end - start > FOREIGN_BYTES_LOGGED_MAX {
             self.head.begun = true; // Only so that the plan is made; nothing is pending.
             let mut spans = self.settled_spans(None)?;
-            self.measure(start, end, None, &mut spans)?;
+            self.measure(start, end, &mut spans)?;
             self.news.adopted += self.number_foreign(&mut spans);
             self.head.journal_end = end;
             let open = lines::is_open_at(self.journal.as_ref(), end);
@@ -309,15 +344,7 @@ impl Session {
         let count = Count::of(&bytes);
         let mut log = vec![0; ENTRY_BYTES];
         log.extend_from_slice(&checksum::of(&bytes).to_le_bytes());
-        let entry = Entry {
-            epoch: self.head.epoch,
-            number: self.head.next_number(),
-            seq: self.head.next_seq,
-            lines: u32::try_from(count.entries()).unwrap_or(u32::MAX),
-            payload_len: 8,
-            operation: 0,
-            kind: Kind::Foreign(end - start),
-        };
+        let entry = self.next_entry(count.entries(), 8, Kind::Foreign(end - start));
         self.write_entry(&entry, &mut log)?;
         self.count_entry(&entry);
         let head = &mut self.head;
@@ -350,6 +377,7 @@ impl Session {
             count += 1;
             log_len += logged.entry.log_len();
         }
+        self.sync_names()?;
         self.begin_applying()?;
         self.section.verify()?;
         if !self.push(&bytes)? {
@@ -364,14 +392,15 @@ impl Session {
     }
 
     /// Makes the names of journal and log durable, once: that they exist proves nothing, since their
-    /// maker may have died before it synced them.
-    fn sync_names(&mut self) -> Result<()> {
+    /// maker may have died before it synced them. Before this a power loss could keep a part of a
+    /// batch in the journal and lose the log that completes it.
+    pub(super) fn sync_names(&mut self) -> Result<()> {
         if self.head.names_synced {
             return Ok(());
         }
         for dir in [self.target.side(), self.target.dir()] {
             let synced = self.target.fs.sync_dir(dir);
-            synced.map_err(|err| group::not_durable(&self.target).caused_by(err))?;
+            synced.map_err(Target::failed("sync directory", dir))?;
         }
         self.head.names_synced = true;
         self.store()

@@ -169,8 +169,11 @@ impl Session {
         // A crash before the rename leaves a temporary file, after it an index without records.
         file.file.sync().map_err(|err| self.index_failed(err))?;
         self.target.fs.rename(&temp, &path).map_err(|err| self.index_failed(err))?;
-        let side = self.target.side();
-        self.target.fs.sync_dir(side).map_err(|err| self.index_failed(err))?;
+        if let Err(err) = self.target.fs.sync_dir(self.target.side()) {
+            // A later sync may succeed without this name, so the next try makes a new one.
+            let _ = self.target.fs.remove(&path);
+            return Err(self.index_failed(err));
+        }
         Ok(file)
     }
 

@@ -1,7 +1,7 @@
 //! Lines: what an entry is, and how many there are in a range of the file.
 //!
-//! An entry is a line that is not blank. Blank lines (spaces, tabs and carriage returns only) are
-//! skipped and never numbered.
+//! An entry is a line that is not blank. Blank lines (spaces, tabs, carriage returns and the NULs that
+//! a power loss leaves in unsynced files) are skipped and never numbered.
 
 use std::io;
 
@@ -11,9 +11,9 @@ use crate::fs::Handle;
 /// How much is read at a time.
 pub(super) const CHUNK_BYTES: usize = 128 * 1024;
 
-/// Nothing but white space.
+/// Nothing but white space and NULs.
 pub(super) fn is_blank(line: &[u8]) -> bool {
-    line.iter().all(|byte| matches!(byte, b' ' | b'\t' | b'\r'))
+    line.iter().all(|byte| matches!(byte, b' ' | b'\t' | b'\r' | 0))
 }
 
 /// Counts entries in bytes that come in pieces.

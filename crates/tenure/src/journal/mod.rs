@@ -48,6 +48,7 @@ pub use self::options::{AppendOptions, Appended, Compacted, Rotated};
 pub use self::read::{Entries, Entry};
 pub use self::verify::{Damage, Report};
 
+pub(crate) use self::append::Batch;
 use self::session::OpenFiles;
 use self::view::View;
 
@@ -67,6 +68,10 @@ impl Journal {
     /// The same, on another file system.
     pub fn open_on(fs: &Arc<dyn Fs>, path: &Path) -> Result<Self> {
         Ok(Self { target: Target::resolve(fs, path)?, files: Arc::default() })
+    }
+
+    pub(crate) fn target(&self) -> &Target {
+        &self.target
     }
 
     /// The resolved path.

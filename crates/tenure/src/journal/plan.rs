@@ -27,8 +27,6 @@ pub(super) enum Step {
     Missing { index: usize, start: u64, done: u64, mend: u64 },
     /// Bytes of somebody else.
     Foreign { start: u64, end: u64 },
-    /// Bytes that a logged foreign entry stood for, what is left of them.
-    Remains { index: usize, start: u64, end: u64 },
     /// The torn beginning of a batch, with a foreign line behind it: to be set aside and blanked.
     Torn { start: u64, end: u64 },
 }
@@ -65,115 +63,151 @@ pub(super) struct Circumstances {
 pub(super) fn plan(
     journal: &dyn Handle,
     size: u64,
-    mut pos: u64,
+    pos: u64,
     pending: &[Logged],
     known: Circumstances,
 ) -> io::Result<Plan> {
-    let mut plan = Plan { in_order: true, ..Plan::default() };
+    let plan = Plan { in_order: true, ..Plan::default() };
+    let mut planner = Planner { journal, size, pos, lost: None, known, plan };
     for (index, logged) in pending.iter().enumerate() {
         if logged.entry.is_foreign() {
-            pos = place_foreign(journal, size, pos, index, logged, &mut plan)?;
-            continue;
-        }
-        let len = logged.entry.span();
-        let first = plan.steps.is_empty();
-        if pos < size && !known.begun && !logged.entry.is_direct() {
-            // Nobody has begun to write it, so what is here is not ours.
-            plan.steps.push(Step::Foreign { start: pos, end: size });
-            (plan.in_order, pos) = (false, size);
-        }
-        if pos >= size {
-            plan.steps.push(Step::Missing { index, start: pos, done: 0, mend: 0 });
-            pos += len;
-            continue;
-        }
-        let have = journal.read_range(pos, size.min(pos + len))?;
-        let there = have.len() as u64;
-        if logged.payload.starts_with(&have) {
-            plan.steps.push(if there == len {
-                Step::Kept { index, start: pos }
-            } else {
-                Step::Missing { index, start: pos, done: there, mend: 0 }
-            });
-        } else if known.power_loss && differs_in_nuls_only(&have, &logged.payload) {
-            plan.steps.push(Step::Missing { index, start: pos, done: there, mend: there });
-            plan.in_order = false;
+            planner.place_foreign(index, logged)?;
         } else {
-            let partial = if first { known.partial } else { 0 };
-            pos = place_behind_others(journal, size, pos, index, logged, partial, &mut plan)?;
-            continue;
+            planner.place_ours(index, logged)?;
         }
-        pos += len;
     }
-    if pos < size {
-        plan.tail = Some((pos, size));
+    let start = planner.lost.unwrap_or(planner.pos);
+    if start < size {
+        planner.plan.tail = Some((start, size));
     }
-    Ok(plan)
+    Ok(planner.plan)
+}
+
+struct Planner<'a> {
+    journal: &'a dyn Handle,
+    size: u64,
+    /// Where the next entry should be.
+    pos: u64,
+    /// Logged bytes of others that should begin here are not what they were: a power loss took some
+    /// of them, and what follows may be anywhere from here on.
+    lost: Option<u64>,
+    known: Circumstances,
+    plan: Plan,
+}
+
+impl Planner<'_> {
+    fn place_foreign(&mut self, index: usize, logged: &Logged) -> io::Result<()> {
+        let (start, end) = (self.pos, self.pos + logged.entry.span());
+        self.pos = end;
+        if end <= self.size {
+            let bytes = self.journal.read_range(start, end)?;
+            if checksum::of(&bytes) == logged.foreign_sum() {
+                self.leave_lost(start);
+                self.plan.steps.push(Step::Kept { index, start });
+                return Ok(());
+            }
+        }
+        self.plan.in_order = false;
+        self.lost = self.lost.or(Some(start));
+        Ok(())
+    }
+
+    /// The journal goes on at `start` as logged; what was lost before it is of others.
+    fn leave_lost(&mut self, start: u64) {
+        if let Some(lost) = self.lost.take().filter(|lost| *lost < start) {
+            self.plan.steps.push(Step::Foreign { start: lost, end: start });
+        }
+    }
+
+    fn place_ours(&mut self, index: usize, logged: &Logged) -> io::Result<()> {
+        let len = logged.entry.span();
+        if self.pos < self.size && !self.known.begun && !logged.entry.is_direct() {
+            // Nobody has begun to write it, so what is here is not ours.
+            self.plan.steps.push(Step::Foreign { start: self.pos, end: self.size });
+            (self.plan.in_order, self.pos) = (false, self.size);
+        }
+        let start = self.pos;
+        if start >= self.size {
+            if let Some(lost) = self.lost {
+                return self.place_behind_others(lost, index, logged);
+            }
+            self.plan.steps.push(Step::Missing { index, start, done: 0, mend: 0 });
+            self.pos += len;
+            return Ok(());
+        }
+        let have = self.journal.read_range(start, self.size.min(start + len))?;
+        let done = have.len() as u64;
+        if logged.payload.starts_with(&have) {
+            self.leave_lost(start);
+            self.plan.steps.push(if done == len {
+                Step::Kept { index, start }
+            } else {
+                Step::Missing { index, start, done, mend: 0 }
+            });
+        } else if self.known.power_loss && differs_in_nuls_only(&have, &logged.payload) {
+            self.leave_lost(start);
+            self.plan.steps.push(Step::Missing { index, start, done, mend: done });
+            self.plan.in_order = false;
+        } else {
+            let from = self.lost.unwrap_or(start);
+            return self.place_behind_others(from, index, logged);
+        }
+        self.pos += len;
+        Ok(())
+    }
+
+    /// Something else stands where the entry should be: it may follow behind, or have been torn.
+    fn place_behind_others(&mut self, from: u64, index: usize, logged: &Logged) -> io::Result<()> {
+        self.plan.in_order = false;
+        let lost = self.lost.take().is_some();
+        let region = self.journal.read_range(from, self.size)?;
+        if let Some((at, done)) = locate(&region, &logged.payload) {
+            let start = from + at as u64;
+            if from < start {
+                self.plan.steps.push(Step::Foreign { start: from, end: start });
+            }
+            self.plan.steps.push(if done == logged.payload.len() {
+                Step::Kept { index, start }
+            } else {
+                Step::Missing { index, start, done: done as u64, mend: 0 }
+            });
+            self.pos = start + logged.entry.span();
+            return Ok(());
+        }
+        let torn = if lost { 0 } else { self.torn_len(from, &region, logged) };
+        if torn > 0 {
+            self.plan.steps.push(Step::Torn { start: from, end: from + torn });
+        }
+        if from + torn < self.size {
+            self.plan.steps.push(Step::Foreign { start: from + torn, end: self.size });
+        }
+        let start = self.size.max(from);
+        self.plan.steps.push(Step::Missing { index, start, done: 0, mend: 0 });
+        self.pos = start + logged.entry.span();
+        Ok(())
+    }
+
+    /// How much of the batch a killed write has left, with bytes of others behind it: up to a page of
+    /// the file, or as much as is known. What others wrote may continue as the batch does by chance,
+    /// so the rest of what is equal is theirs. A power loss cuts anywhere: there, whole lines that are
+    /// equal are the batch's, and the line in which it was cut stays with what was glued to it.
+    fn torn_len(&self, from: u64, region: &[u8], logged: &Logged) -> u64 {
+        let equal = region.iter().zip(&logged.payload).take_while(|(have, wanted)| have == wanted);
+        let common = equal.count() as u64;
+        let page = (from + common) / PAGE_BYTES * PAGE_BYTES;
+        let partial = if self.plan.steps.is_empty() { self.known.partial } else { 0 };
+        let lines = if self.known.power_loss {
+            let common = &logged.payload[..usize::try_from(common).unwrap_or(0)];
+            memchr::memrchr(b'\n', common).map_or(0, |newline| newline as u64 + 1)
+        } else {
+            0
+        };
+        page.saturating_sub(from).max(partial.min(common)).max(lines)
+    }
 }
 
 fn differs_in_nuls_only(have: &[u8], payload: &[u8]) -> bool {
     have.iter().zip(payload).all(|(have, wanted)| have == wanted || *have == 0)
-}
-
-/// A logged range of others: it is there, or a power loss took some of it.
-fn place_foreign(
-    journal: &dyn Handle,
-    size: u64,
-    pos: u64,
-    index: usize,
-    logged: &Logged,
-    plan: &mut Plan,
-) -> io::Result<u64> {
-    let span = logged.entry.span();
-    if pos + span <= size {
-        let bytes = journal.read_range(pos, pos + span)?;
-        if checksum::of(&bytes) == logged.foreign_sum() {
-            plan.steps.push(Step::Kept { index, start: pos });
-            return Ok(pos + span);
-        }
-    }
-    plan.in_order = false;
-    let end = size.min(pos + span).max(pos);
-    if pos < end {
-        plan.steps.push(Step::Remains { index, start: pos, end });
-    }
-    Ok(end)
-}
-
-/// Something else stands where the entry should be: it may follow behind, or have been torn.
-fn place_behind_others(
-    journal: &dyn Handle,
-    size: u64,
-    pos: u64,
-    index: usize,
-    logged: &Logged,
-    partial: u64,
-    plan: &mut Plan,
-) -> io::Result<u64> {
-    plan.in_order = false;
-    let len = logged.entry.span();
-    let region = journal.read_range(pos, size)?;
-    if let Some((at, done)) = locate(&region, &logged.payload) {
-        let start = pos + at as u64;
-        plan.steps.push(Step::Foreign { start: pos, end: start });
-        plan.steps.push(if done == logged.payload.len() {
-            Step::Kept { index, start }
-        } else {
-            Step::Missing { index, start, done: done as u64, mend: 0 }
-        });
-        return Ok(start + len);
-    }
-    let common =
-        region.iter().zip(&logged.payload).take_while(|(have, wanted)| have == wanted).count();
-    let common = common as u64;
-    let page = (pos + common) / PAGE_BYTES * PAGE_BYTES;
-    let torn = page.saturating_sub(pos).max(partial.min(common));
-    if torn > 0 {
-        plan.steps.push(Step::Torn { start: pos, end: pos + torn });
-    }
-    plan.steps.push(Step::Foreign { start: pos + torn, end: size });
-    plan.steps.push(Step::Missing { index, start: size, done: 0, mend: 0 });
-    Ok(size + len)
 }
 
 /// Where `payload` begins in `region`, and how much of it is there: all of it anywhere, or a beginning
@@ -183,8 +217,10 @@ fn locate(region: &[u8], payload: &[u8]) -> Option<(usize, usize)> {
         return Some((at, payload.len()));
     }
     let near = region.len().saturating_sub(payload.len());
-    memchr::memchr_iter(b'\n', &region[near..])
-        .map(|newline| near + newline + 1)
+    let starts = memchr::memchr_iter(b'\n', &region[near..]).map(|newline| near + newline + 1);
+    std::iter::once(near)
+        .filter(|_| near == 0)
+        .chain(starts)
         .find(|start| *start < region.len() && payload.starts_with(&region[*start..]))
         .map(|start| (start, region.len() - start))
 }

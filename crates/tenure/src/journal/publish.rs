@@ -3,8 +3,8 @@
 //! Order, and what a crash leaves in between: new journal and new index are written under temporary
 //! names and synced (leftovers, swept later) -> the intent is written to the log's head and synced
 //! (from here on every critical section first finishes it) -> the two journals swap their names in one
-//! step -> the old one moves to its new name -> the index follows -> the directories are synced -> a
-//! head without the intent is written and synced.
+//! step -> the old one moves to its new name -> the directories are synced -> the index follows and its
+//! directory is synced -> a head without the intent is written and synced.
 //!
 //! # Invariants
 //!
@@ -88,7 +88,7 @@ pub(super) struct Publication {
 impl Journal {
     /// A critical section with everything settled, numbered, closed and nothing pending.
     pub(super) fn settled(&self, options: &WriteOptions) -> Result<Session> {
-        let section = Section::Write(Commit::begin(&self.target, options)?);
+        let section = Section::Write(Box::new(Commit::begin(&self.target, options)?));
         let mut session = Session::enter(&self.files, section, options.new_mode)?;
         session.apply_pending()?;
         session.adopt_tail()?;
@@ -119,14 +119,14 @@ impl Session {
     }
 
     /// Makes `new` the journal. The log is empty and everything in the old file is indexed.
-    pub(super) fn publish(&mut self, mut new: NewJournal, what: Publication) -> Result<()> {
+    pub(super) fn publish(&mut self, mut new: NewJournal, what: &Publication) -> Result<()> {
         let path = temp_path(&self.target, new.temp);
         let failed = Target::failed;
         new.flush().map_err(failed("write", &path))?;
         new.file.sync().map_err(failed("sync", &path))?;
         let id = new.file.stat().map_err(failed("look at", &path))?.id;
         let generation = random::number()?;
-        let index_temp = self.write_new_index(&what, id, generation)?;
+        let index_temp = self.write_new_index(what, id, generation)?;
         let side = self.target.side();
         self.target.fs.sync_dir(side).map_err(failed("sync directory", side))?;
         self.section.verify()?;
@@ -193,7 +193,8 @@ impl Session {
     }
 }
 
-fn displaced_path(target: &Target, archive: u64) -> PathBuf {
+/// Where a displaced file is.
+pub(super) fn displaced_path(target: &Target, archive: u64) -> PathBuf {
     if archive > 0 { archive_path(target, archive) } else { target.sidecar("displaced") }
 }
 
@@ -203,11 +204,13 @@ pub(super) fn finish(target: &Target, wal: &Wal, head: &mut Head) -> Result<()> 
     let failed = Target::failed;
     let path = target.path();
     if swap(target, &intent).map_err(failed("replace", path))? {
-        move_index(target, &intent)?;
         for dir in [target.side(), target.dir()] {
-            // Before the head forgets the intent, the names must stay whatever happens.
+            // The index follows only a journal that stays: an old one without its index is adopted.
             target.fs.sync_dir(dir).map_err(failed("sync directory", dir))?;
         }
+        move_index(target, &intent)?;
+        // Before the head forgets the intent, the names must stay whatever happens.
+        target.fs.sync_dir(target.side()).map_err(failed("sync directory", target.side()))?;
         begin_with(target, head, &intent)?;
     }
     head.intent = None;

@@ -9,6 +9,7 @@ use crate::target::Target;
 
 use super::index::{Index, Segment};
 use super::lines::{self, CHUNK_BYTES};
+use super::publish;
 use super::view::{Piece, View};
 
 /// One line of a journal.
@@ -48,7 +49,7 @@ impl Entries {
     pub(super) fn new(view: &View, from: u64, limit: Option<u64>) -> Result<Self> {
         let mut sources = VecDeque::new();
         if let (Some((index, len)), Some(journal)) = (&view.index, &view.journal) {
-            add_archives(&view.target, index, from, &mut sources)?;
+            add_archives(view, index, from, &mut sources)?;
             let at = index.find(*len, from)?;
             let (index, journal) = (index.clone(), journal.clone());
             sources.push_back(Source::Indexed { journal, index, at, len: *len });
@@ -74,7 +75,7 @@ impl Entries {
                 let record = index.record(at);
                 let record = record.map_err(Target::failed("read index of", self.target.path()))?;
                 let Some(record) = record else {
-                    return Err(index.damaged(at).at(self.target.path()));
+                    return Err(Index::damaged(at).at(self.target.path()));
                 };
                 let Segment { start, end, seq, .. } = record.segment;
                 let mut scan = Scan::of_file(journal.clone(), start, end, seq);
@@ -127,21 +128,32 @@ impl Iterator for Entries {
     }
 }
 
-/// Puts the archives that hold `from` and later entries in front.
+/// Puts the archives that hold `from` and later entries in front. One that was removed ends the way.
 fn add_archives(
-    target: &Target,
+    view: &View,
     index: &Index,
     from: u64,
     sources: &mut VecDeque<Source>,
 ) -> Result<()> {
+    let target = &view.target;
     let mut title = index.title;
     while from < title.first_seq && title.archive > 0 {
         let archive = title.archive;
-        let path = target.sidecar(&format!("index.{archive}"));
-        let Some(index) = Index::open(target, &path, Access::Read)? else { return Ok(()) };
-        let path = super::publish::archive_path(target, archive);
-        let Ok(journal) = target.fs.open(&path, Access::Read) else { return Ok(()) };
-        let len = index.capacity().map_err(Target::failed("read index of", &path))?;
+        let mut indexes = vec![target.sidecar(&format!("index.{archive}"))];
+        let mut journals = vec![publish::archive_path(target, archive)];
+        if let Some(intent) = view.intent.filter(|intent| intent.archive == archive) {
+            // The rotation is not finished: the names from before.
+            indexes.push(target.sidecar("index"));
+            journals.push(publish::temp_path(target, intent.journal_temp));
+        }
+        let mut found = None;
+        for path in &indexes {
+            let index = Index::open(target, path, Access::Read)?;
+            found = found.or(index.filter(|index| index.title.generation != title.generation));
+        }
+        let journal = journals.iter().find_map(|path| target.fs.open(path, Access::Read).ok());
+        let (Some(index), Some(journal)) = (found, journal) else { return Ok(()) };
+        let len = index.capacity().map_err(Target::failed("read index of", target.path()))?;
         let at = index.find(len, from)?;
         title = index.title;
         sources.push_front(Source::Indexed { journal, index, at, len });

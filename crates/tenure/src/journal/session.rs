@@ -31,7 +31,7 @@ const TAIL_BYTES: u64 = 256;
 #[derive(Debug)]
 pub(super) enum Section {
     /// A write: fence and guards were checked.
-    Write(Commit),
+    Write(Box<Commit>),
     /// Finishing what earlier writes have logged needs no proof of its own.
     Finish(Target, Turn),
 }
@@ -92,6 +92,9 @@ impl Session {
         let wal = Wal { file: files.open_wal(&target)? };
         let loaded = load_head(&target, &wal)?;
         let known = loaded.is_some();
+        if !known {
+            clear_slots(&target, &wal)?;
+        }
         let mut head = loaded.unwrap_or_default();
         if head.intent.is_some() {
             super::publish::finish(&target, &wal, &mut head)?;
@@ -168,14 +171,15 @@ impl Session {
         head.boot = self.target.fs.boot_id();
         (head.entries, head.end, head.applied) = (0, ENTRIES_AT, 0);
         (head.applied_end, head.journal_end) = (ENTRIES_AT, head.base);
-        (head.begun, head.partial, head.names_synced, head.open_tail) = (true, 0, false, false);
+        (head.begun, head.partial, head.open_tail) = (true, 0, false);
+        head.names_synced = false; // The journal may have been made again since.
         head.room = room;
         let pending = self.pending(Reach::All)?;
         self.settle(pending, newer, true)
     }
 
     /// A process died in the middle, or somebody else has appended.
-    fn recover_crash(&mut self) -> Result<()> {
+    pub(super) fn recover_crash(&mut self) -> Result<()> {
         let index = self.matching_index()?;
         if self.head.index_len > 0 && index.is_none() {
             return self.adopt(true, self.head.journal, self.head.file);
@@ -266,6 +270,16 @@ pub(super) fn load_head(target: &Target, wal: &Wal) -> Result<Option<Head>> {
                 .hint("upgrade tenure; nothing was changed"))
         }
     }
+}
+
+/// Slots of which none counts must not count later, when new ones have smaller turns.
+fn clear_slots(target: &Target, wal: &Wal) -> Result<()> {
+    let path = target.sidecar("wal");
+    if wal.file.stat().map_err(Target::failed("look at", &path))?.size == 0 {
+        return Ok(());
+    }
+    let zeros = vec![0; usize::try_from(ENTRIES_AT).unwrap_or(0)];
+    wal.file.write_all_at(&zeros, 0).map_err(Target::failed("write", &path))
 }
 
 /// A journal is a regular file.

@@ -42,7 +42,7 @@ impl Session {
         if let Some(group) = newer {
             // A checkpoint died between the index and its new head: what it covered is done.
             pending.retain(|logged| logged.entry.number > group.number);
-            pos = group.reach;
+            pos = pos.max(group.reach);
             self.head.next_seq = self.head.next_seq.max(group.next_seq);
         }
         let mut synced = false;
@@ -56,13 +56,14 @@ impl Session {
                 if !power_loss && counted > 0 && !synced {
                     // Not a byte of a durable batch may reach the journal before the batch is durable.
                     self.sync_wal()?;
+                    self.sync_names()?;
                     synced = true;
                 }
                 self.begin_applying()?;
                 known.begun = true;
                 self.work(&plan, &pending)?;
             } else if plan.in_order && newer.is_none() {
-                return self.finish_in_order(pos, &pending);
+                return self.finish_in_order(pos, &pending, power_loss);
             } else {
                 return self.finish_out_of_order(&plan, pos, &pending, newer);
             }
@@ -118,7 +119,7 @@ impl Session {
                     bytes.extend_from_slice(&payload[cut(done)..]);
                     self.news.rolled_forward += 1;
                 }
-                Step::Kept { .. } | Step::Foreign { .. } | Step::Remains { .. } => {}
+                Step::Kept { .. } | Step::Foreign { .. } => {}
             }
         }
         let continues = plan.steps.iter().any(|step| match *step {
@@ -138,8 +139,11 @@ impl Session {
     }
 
     /// Everything is where the log says: the head follows.
-    fn finish_in_order(&mut self, pos: u64, pending: &[Logged]) -> Result<()> {
+    fn finish_in_order(&mut self, pos: u64, pending: &[Logged], power_loss: bool) -> Result<()> {
         let head = &mut self.head;
+        if power_loss {
+            head.base_seq = pending.first().map_or(head.next_seq, |logged| logged.entry.seq);
+        }
         let span = |logged: &Logged| logged.entry.span();
         head.journal_end = pos + pending.iter().map(span).sum::<u64>();
         if let Some(last) = pending.last() {
@@ -148,6 +152,12 @@ impl Session {
         }
         (head.applied, head.applied_end) = (head.entries, head.end);
         (head.begun, head.partial) = (false, 0);
+        let expected = pending.last().map_or(head.next_seq, |logged| logged.entry.next_seq());
+        if power_loss && head.next_seq > expected {
+            // Numbers were given out that the power loss took back. They are not used again, so the
+            // next entry does not follow the last one: it needs an epoch of its own (J3).
+            return self.checkpoint(true);
+        }
         self.store()
     }
 
@@ -159,10 +169,7 @@ impl Session {
         pending: &[Logged],
         newer: Option<Group>,
     ) -> Result<()> {
-        let mut spans = match newer {
-            Some(_) => Vec::new(), // All of it is in the index already.
-            None => self.settled_spans(None)?,
-        };
+        let mut spans = self.settled_spans(newer)?;
         let tail = plan.tail.map(|(start, end)| Step::Foreign { start, end });
         let mut reach = pos;
         for step in plan.steps.iter().chain(&tail) {
@@ -174,11 +181,7 @@ impl Session {
                 }
                 Step::Foreign { start, end } => {
                     reach = end;
-                    self.measure(start, end, None, &mut spans)?;
-                }
-                Step::Remains { index, start, end } => {
-                    reach = end;
-                    self.measure(start, end, Some(pending[index].entry.seq), &mut spans)?;
+                    self.measure(start, end, &mut spans)?;
                 }
                 Step::Missing { .. } | Step::Torn { .. } => {}
             }
@@ -196,27 +199,12 @@ impl Session {
         self.commit_spans(spans)
     }
 
-    /// Cuts bytes of others into spans. Their numbers are `seq` and up, or given later.
-    pub(super) fn measure(
-        &self,
-        start: u64,
-        end: u64,
-        mut seq: Option<u64>,
-        spans: &mut Vec<Span>,
-    ) -> Result<()> {
+    /// Cuts bytes of others into spans. Their numbers are given later.
+    pub(super) fn measure(&self, start: u64, end: u64, spans: &mut Vec<Span>) -> Result<()> {
         let target = super::checkpoint::SEGMENT_BYTES;
         lines::measure(self.journal.as_ref(), start, end, target, |found| {
-            let lines = found.entries;
-            let sum = found.sum;
-            spans.push(Span {
-                start: found.start,
-                end: found.end,
-                seq,
-                lines,
-                foreign: lines,
-                sum,
-            });
-            seq = seq.map(|seq| seq + lines);
+            let lines::Measured { start, end, entries, sum } = found;
+            spans.push(Span { start, end, seq: None, lines: entries, foreign: entries, sum });
             Ok(())
         })
         .map_err(|err| self.journal_failed("read", err))

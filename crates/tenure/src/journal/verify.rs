@@ -43,6 +43,8 @@ pub struct Report {
     pub damaged: Vec<Damage>,
     /// The file ends in an unterminated line of somebody else.
     pub torn_tail: bool,
+    /// NULs in lines that others or unsynced batches had left before a power loss: lost, not altered.
+    pub nul_bytes: u64,
     /// Logged batches that are not in the file yet; the next write finishes them.
     pub pending: u64,
     /// Batches that a repair has finished.
@@ -79,9 +81,7 @@ pub(super) fn verify(target: &Target) -> Result<Report> {
         if let Piece::Range { start, end, .. } = *piece {
             let count = count(&journal, start, end).map_err(failed("read", target.path()))?;
             report.entries += count.0.entries();
-            if count.1 {
-                report.damage(start, end, "NUL bytes, as a power loss leaves them");
-            }
+            report.nul_bytes += count.1;
         }
     }
     if let Some((start, end)) = view.plan.tail {
@@ -188,9 +188,9 @@ fn sum(journal: &Arc<dyn Handle>, start: u64, end: u64) -> std::io::Result<Optio
     Ok(Some(sum.finish()))
 }
 
-/// Entries in a range, and whether there are NULs in it.
-fn count(journal: &Arc<dyn Handle>, start: u64, end: u64) -> std::io::Result<(Count, bool)> {
-    let (mut count, mut nul) = (Count::default(), false);
+/// Entries in a range, and how many NULs there are in it.
+fn count(journal: &Arc<dyn Handle>, start: u64, end: u64) -> std::io::Result<(Count, u64)> {
+    let (mut count, mut nuls) = (Count::default(), 0);
     let mut at = start;
     while at < end {
         let bytes = journal.read_range(at, end.min(at + CHUNK_BYTES as u64))?;
@@ -198,8 +198,8 @@ fn count(journal: &Arc<dyn Handle>, start: u64, end: u64) -> std::io::Result<(Co
             break;
         }
         count.feed(&bytes);
-        nul |= memchr::memchr(0, &bytes).is_some();
+        nuls += memchr::memchr_iter(0, &bytes).count() as u64;
         at += bytes.len() as u64;
     }
-    Ok((count, nul))
+    Ok((count, nuls))
 }

@@ -1,0 +1,163 @@
+//! The real disk with single answers altered: another boot, no trust, a lock for everybody, counted
+//! and failing syncs. The code under test cannot tell the difference.
+
+use std::ffi::OsString;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+use tenure::Mode;
+use tenure::fs::{Access, Fs, Handle, RawHandle, Stat, Trust, disk};
+
+/// What is different from the real disk.
+#[derive(Debug, Default)]
+pub(crate) struct Altered {
+    /// `None` is the boot of this machine.
+    pub(crate) boot: Option<[u8; 16]>,
+    pub(crate) trust: Option<Trust>,
+    /// `try_lock` always says yes.
+    pub(crate) locks_for_everybody: bool,
+    /// Syncs of files and directories so far.
+    pub(crate) syncs: AtomicUsize,
+    /// While set, syncs fail.
+    pub(crate) sync_fails: AtomicBool,
+}
+
+impl Altered {
+    /// The disk after a reboot: number 0 is this boot, any other one is not.
+    pub(crate) fn boot(number: u8) -> Self {
+        let boot = (number > 0).then_some([number; 16]);
+        Self { boot, ..Self::default() }
+    }
+
+    /// As the library takes it, and as the test looks into it.
+    pub(crate) fn mounted(self) -> (Arc<dyn Fs>, Arc<Self>) {
+        let this = Arc::new(self);
+        (Arc::new(View(this.clone())), this)
+    }
+
+    fn count_sync(&self) -> io::Result<()> {
+        self.syncs.fetch_add(1, Ordering::SeqCst);
+        if self.sync_fails.load(Ordering::SeqCst) {
+            return Err(io::Error::other("the disk is dying"));
+        }
+        Ok(())
+    }
+}
+
+#[derive(Debug)]
+struct View(Arc<Altered>);
+
+impl Fs for View {
+    fn open(&self, path: &Path, access: Access) -> io::Result<Arc<dyn Handle>> {
+        let file = disk().open(path, access)?;
+        Ok(Arc::new(File { file, altered: self.0.clone() }))
+    }
+
+    fn stat(&self, path: &Path) -> io::Result<Stat> {
+        disk().stat(path)
+    }
+
+    fn resolve(&self, path: &Path) -> io::Result<PathBuf> {
+        disk().resolve(path)
+    }
+
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+        disk().rename(from, to)
+    }
+
+    fn rename_new(&self, from: &Path, to: &Path) -> io::Result<()> {
+        disk().rename_new(from, to)
+    }
+
+    fn exchange(&self, one: &Path, other: &Path) -> io::Result<()> {
+        disk().exchange(one, other)
+    }
+
+    fn link(&self, existing: &Path, new: &Path) -> io::Result<()> {
+        disk().link(existing, new)
+    }
+
+    fn remove(&self, path: &Path) -> io::Result<()> {
+        disk().remove(path)
+    }
+
+    fn create_dir(&self, path: &Path, mode: u32) -> io::Result<()> {
+        disk().create_dir(path, mode)
+    }
+
+    fn sync_dir(&self, path: &Path) -> io::Result<()> {
+        self.0.count_sync()?;
+        disk().sync_dir(path)
+    }
+
+    fn list(&self, path: &Path) -> io::Result<Vec<OsString>> {
+        disk().list(path)
+    }
+
+    fn trust(&self, dir: &Path) -> io::Result<Trust> {
+        self.0.trust.clone().map_or_else(|| disk().trust(dir), Ok)
+    }
+
+    fn boot_id(&self) -> [u8; 16] {
+        self.0.boot.unwrap_or_else(|| disk().boot_id())
+    }
+}
+
+#[derive(Debug)]
+struct File {
+    file: Arc<dyn Handle>,
+    altered: Arc<Altered>,
+}
+
+impl Handle for File {
+    fn read_at(&self, buf: &mut [u8], offset: u64) -> io::Result<usize> {
+        self.file.read_at(buf, offset)
+    }
+
+    fn write_at(&self, buf: &[u8], offset: u64) -> io::Result<usize> {
+        self.file.write_at(buf, offset)
+    }
+
+    fn append(&self, buf: &[u8]) -> io::Result<usize> {
+        self.file.append(buf)
+    }
+
+    fn set_len(&self, len: u64) -> io::Result<()> {
+        self.file.set_len(len)
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        self.altered.count_sync()?;
+        self.file.sync()
+    }
+
+    fn stat(&self) -> io::Result<Stat> {
+        self.file.stat()
+    }
+
+    fn try_lock(&self, mode: Mode) -> io::Result<bool> {
+        Ok(self.altered.locks_for_everybody || self.file.try_lock(mode)?)
+    }
+
+    fn lock(&self, mode: Mode) -> io::Result<()> {
+        self.file.lock(mode)
+    }
+
+    fn unlock(&self) -> io::Result<()> {
+        self.file.unlock()
+    }
+
+    fn set_mode(&self, mode: u32) -> io::Result<()> {
+        self.file.set_mode(mode)
+    }
+
+    fn copy_attributes(&self, model: &dyn Handle) -> io::Result<()> {
+        self.file.copy_attributes(model)
+    }
+
+    fn raw(&self) -> Option<RawHandle> {
+        self.file.raw()
+    }
+}

@@ -1,0 +1,151 @@
+//! An outsider removes or replaces lock files during a hold. Nobody can prevent that; the holder is
+//! told, and those who come afterwards exclude each other again.
+
+use std::path::Path;
+use std::time::Duration;
+
+use serde_json::json;
+use tenure::{Document, ErrorKind, Wait, WriteOptions};
+
+use crate::puppet::Puppet;
+use crate::scratch::{FAR_TOO_LONG, Scratch, at_once, count, kind, lock_for, write};
+
+/// What somebody does, in words and in deed.
+type Outsider = (&'static str, fn(&Scratch));
+
+/// What clean-up scripts do.
+const OUTSIDERS: [Outsider; 4] = [
+    ("removes the lock file", |scratch| {
+        std::fs::remove_file(scratch.sidecar("hold")).unwrap();
+    }),
+    ("replaces the lock file", |scratch| {
+        std::fs::write(scratch.path("other"), "").unwrap();
+        std::fs::rename(scratch.path("other"), scratch.sidecar("hold")).unwrap();
+    }),
+    ("moves .tenure away", |scratch| {
+        std::fs::rename(scratch.path(".tenure"), scratch.path("moved")).unwrap();
+    }),
+    ("replaces .tenure by a copy", |scratch| {
+        std::fs::rename(scratch.path(".tenure"), scratch.path("moved")).unwrap();
+        copy_dir(&scratch.path("moved"), &scratch.path(".tenure"));
+    }),
+];
+
+/// As `cp -r` does it: same names and bytes, other files.
+pub(crate) fn copy_dir(from: &Path, to: &Path) {
+    std::fs::create_dir(to).unwrap();
+    for entry in std::fs::read_dir(from).unwrap().flatten() {
+        std::fs::copy(entry.path(), to.join(entry.file_name())).unwrap();
+    }
+}
+
+/// Clean-up tools delete live locks (`doctor --fix`, `git clean -fdx`). Each time the holder is told
+/// by the next check and by its release, and the release touches nobody's files.
+#[test]
+fn race_50_g1_a_holder_is_told_that_its_lock_file_is_gone() {
+    for (what, outsider) in OUTSIDERS {
+        let scratch = Scratch::new();
+        let guard = lock_for(&scratch.target(), Wait::No).unwrap();
+        guard.verify().unwrap();
+        outsider(&scratch);
+        assert_eq!(kind(guard.verify()), Some(ErrorKind::Compromised), "{what}");
+        assert_eq!(kind(guard.release()), Some(ErrorKind::Compromised), "{what}");
+        let next = lock_for(&scratch.target(), Wait::No).unwrap();
+        next.verify().unwrap();
+        assert_eq!(kind(lock_for(&scratch.target(), Wait::No)), Some(ErrorKind::Busy), "{what}");
+        next.release().unwrap();
+    }
+}
+
+/// The same in the middle of an update: it must not publish, since others may be publishing too.
+#[test]
+fn race_50_g1_an_update_whose_lock_file_is_gone_does_not_publish() {
+    let commit_file: Outsider = ("removes the commit file", |scratch| {
+        std::fs::remove_file(scratch.sidecar("commit")).unwrap();
+    });
+    for (what, outsider) in OUTSIDERS.into_iter().chain([commit_file]) {
+        let scratch = Scratch::new();
+        let document = Document::open(scratch.target()).unwrap();
+        document.set(&json!({ "n": 1 }), &WriteOptions::default()).unwrap();
+        let done = document.update(&at_once(None), |_| {
+            outsider(&scratch);
+            Ok(Some(json!({ "n": 100 })))
+        });
+        assert_eq!(kind(done), Some(ErrorKind::Compromised), "{what}");
+        assert_eq!(count(&scratch.target()), 1, "{what}");
+        write(&scratch.target(), None).unwrap();
+        assert_eq!(count(&scratch.target()), 2, "{what}");
+        let left = scratch.names(".tenure");
+        assert!(!left.iter().any(|name| name.contains(".tmp.")), "{what}: {left:?}");
+    }
+}
+
+/// A write that proves its hold by the fence is refused as well, once the record is not the one that
+/// knows the fence.
+#[test]
+fn race_51_g1_a_proven_write_is_refused_when_its_record_is_gone() {
+    for (what, outsider) in &OUTSIDERS[2..] {
+        let scratch = Scratch::new();
+        let guard = lock_for(&scratch.target(), Wait::No).unwrap();
+        outsider(&scratch);
+        let refused = kind(write(&scratch.target(), Some(guard.fence())));
+        assert_eq!(refused, Some(ErrorKind::Fenced), "{what}");
+        assert!(!scratch.target().exists(), "{what}");
+    }
+}
+
+/// Alice holds a lock whose file was unlinked; Bob waits on the same inode. When Alice releases, Bob
+/// is granted a lock that means nothing: he must start over on the file that is there now, which
+/// Carol holds.
+#[test]
+fn race_13_g1_a_waiter_on_an_unlinked_file_starts_over() {
+    let scratch = Scratch::new();
+    let path = scratch.target().display().to_string();
+    let (mut alice, mut bob, mut carol) = (Puppet::spawn(), Puppet::spawn(), Puppet::spawn());
+    assert!(alice.say(&format!("lock {path} no")).starts_with("ok "));
+    bob.tell(&format!("lock {path} forever"));
+    bob.is_silent();
+    std::fs::remove_file(scratch.sidecar("hold")).unwrap();
+    assert!(carol.say(&format!("lock {path} no")).starts_with("ok "), "a new file, a new lock");
+    assert!(alice.say(&format!("release {path}")).starts_with("err compromised"));
+    bob.is_silent();
+    assert_eq!(carol.say(&format!("verify {path}")), "ok");
+    assert_eq!(carol.say(&format!("release {path}")), "ok");
+    assert!(bob.hear().starts_with("ok "));
+    assert_eq!(bob.say(&format!("verify {path}")), "ok");
+}
+
+/// A script that removes the lock file again and again does its harm to those who hold it at that
+/// instant. Those who enter afterwards are never two: the independent lock in `hammer` sees it.
+#[test]
+fn race_13_g1_acquirers_after_an_unlink_never_overlap() {
+    let scratch = Scratch::new();
+    let (path, fences) = (scratch.target(), scratch.path("fences"));
+    let order = format!(
+        "hammer {} {} {}",
+        path.display(),
+        scratch.path("oracle").display(),
+        fences.display()
+    );
+    let mut unlinked = 0;
+    for _ in 0..5 {
+        // Every waiter of these has opened the old file, or the new one, at any point of its way.
+        let guard = lock_for(&path, Wait::For(FAR_TOO_LONG)).unwrap();
+        let mut puppets: Vec<_> = (0..3).map(|_| Puppet::spawn()).collect();
+        for puppet in &mut puppets {
+            puppet.tell(&order);
+        }
+        puppets[0].is_silent();
+        std::fs::remove_file(scratch.sidecar("hold")).unwrap();
+        unlinked += 1;
+        assert_eq!(kind(guard.release()), Some(ErrorKind::Compromised));
+        for puppet in &puppets {
+            assert_eq!(puppet.hear_within(Duration::from_millis(60)), None);
+        }
+        for mut puppet in puppets {
+            assert_eq!(puppet.kill(), [""; 0], "a puppet ended on its own");
+        }
+    }
+    let entered = std::fs::read_to_string(&fences).unwrap().lines().count();
+    assert!(entered > unlinked, "{entered} holds after {unlinked} unlinks");
+}

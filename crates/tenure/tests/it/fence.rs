@@ -1,0 +1,248 @@
+//! Fences grow: over locks, leases and take-overs, over lost, old and copied records, over reboots.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use tenure::fs::Fs;
+use tenure::{ErrorKind, Fence, Lease, Lock, LockOptions, Wait};
+
+use crate::altered::Altered;
+use crate::compromised::copy_dir;
+use crate::puppet::Puppet;
+use crate::scratch::{LONG, Scratch, kind, lease, lock_for, terms, write};
+
+fn draw(path: &Path) -> Fence {
+    lock_for(path, Wait::No).unwrap().fence()
+}
+
+fn draw_on(fs: &Arc<dyn Fs>, path: &Path) -> Fence {
+    let options = LockOptions { wait: Wait::No, ..LockOptions::default() };
+    Lock::open_on(fs, path).unwrap().acquire(&options).unwrap().fence()
+}
+
+fn assert_grow(fences: &[Fence]) {
+    for pair in fences.windows(2) {
+        assert!(pair[0] < pair[1], "fence {} came after {}: {fences:?}", pair[1], pair[0]);
+    }
+}
+
+/// A watchdog released a lock by force, and its former owner went on writing. Every hold has a number
+/// of its own, larger than all before it, whatever kind of hold it is and whoever died in between.
+#[test]
+fn race_06_g4_every_hold_draws_a_larger_fence() {
+    let scratch = Scratch::new();
+    let path = scratch.target();
+    let leases = Lease::open(&path).unwrap();
+    let mut fences = vec![draw(&path)];
+    let held = lease(&path, "one");
+    fences.push(held.fence);
+    fences.push(leases.take_over(&terms("two", LONG, Wait::No), "stuck").unwrap().fence);
+    let held = leases.take_over(&terms("three", LONG, Wait::No), "stuck").unwrap();
+    fences.push(held.fence);
+    leases.release(&held.token).unwrap();
+    for _ in 0..3 {
+        let mut alice = Puppet::spawn();
+        let got = alice.say(&format!("lock {} 5000", path.display()));
+        fences.push(got.split(' ').nth(1).unwrap().parse().unwrap());
+        alice.kill();
+    }
+    write(&path, None).unwrap();
+    fences.push(draw(&path));
+    assert_grow(&fences);
+}
+
+/// A renewal and the writes of a hold keep its fence, and readers draw none: a number that grows with
+/// every write could not prove a hold.
+#[test]
+fn g4_writes_renewals_and_readers_draw_no_fence() {
+    let scratch = Scratch::new();
+    let path = scratch.target();
+    let held = lease(&path, "one");
+    write(&path, Some(held.fence)).unwrap();
+    let leases = Lease::open(&path).unwrap();
+    assert_eq!(leases.renew(&held.token, None).unwrap().fence, held.fence);
+    write(&path, Some(held.fence)).unwrap();
+    leases.release(&held.token).unwrap();
+    drop(crate::scratch::share_for(&path, Wait::No).unwrap());
+    assert_eq!(draw(&path), held.fence + 1);
+}
+
+/// Somebody deletes `.tenure/`, or one file in it, or only its content. The new record starts at the
+/// clock, above everything that was ever given out.
+#[test]
+fn race_51_g4_a_lost_record_does_not_take_a_fence_back() {
+    let losses: [fn(&Scratch); 5] = [
+        |scratch| std::fs::remove_dir_all(scratch.path(".tenure")).unwrap(),
+        |scratch| std::fs::remove_file(scratch.sidecar("commit")).unwrap(),
+        |scratch| std::fs::write(scratch.sidecar("commit"), "").unwrap(),
+        |scratch| std::fs::write(scratch.sidecar("commit"), vec![0; 16384]).unwrap(),
+        |scratch| std::fs::write(scratch.sidecar("commit"), vec![0x5a; 16384]).unwrap(),
+    ];
+    let scratch = Scratch::new();
+    let mut fences: Vec<_> = (0..100).map(|_| draw(&scratch.target())).collect();
+    for lose in losses {
+        lose(&scratch);
+        fences.extend((0..100).map(|_| draw(&scratch.target())));
+    }
+    assert_grow(&fences);
+}
+
+/// `cp -r`, rsync and backups bring an older `.tenure/` back. Its record says which file it was
+/// written into, so a copy is noticed, and its fence counts as a lower limit only.
+#[test]
+fn race_51_g4_a_restored_older_record_does_not_take_a_fence_back() {
+    let scratch = Scratch::new();
+    let path = scratch.target();
+    let mut fences = vec![draw(&path)];
+    copy_dir(&scratch.path(".tenure"), &scratch.path("backup"));
+    fences.extend((0..50).map(|_| draw(&path)));
+    for _ in 0..2 {
+        std::fs::remove_dir_all(scratch.path(".tenure")).unwrap();
+        copy_dir(&scratch.path("backup"), &scratch.path(".tenure"));
+        fences.extend((0..50).map(|_| draw(&path)));
+    }
+    assert_grow(&fences);
+}
+
+/// A hold and a lease in a restored `.tenure/` are of the past: they stop nobody and prove nothing.
+#[test]
+fn race_51_g3_a_restored_hold_is_not_a_hold() {
+    let scratch = Scratch::new();
+    let path = scratch.target();
+    let held = lease(&path, "one");
+    copy_dir(&scratch.path(".tenure"), &scratch.path("backup"));
+    Lease::open(&path).unwrap().release(&held.token).unwrap();
+    std::fs::remove_dir_all(scratch.path(".tenure")).unwrap();
+    copy_dir(&scratch.path("backup"), &scratch.path(".tenure"));
+    assert_eq!(kind(write(&path, Some(held.fence))), Some(ErrorKind::LeaseLost));
+    assert!(draw(&path) > held.fence);
+}
+
+/// The power fails. Records that were not synced are gone: the file has the content of any earlier
+/// moment. From each of them the next boot must draw above everything that was ever given out.
+#[test]
+fn g4_a_reboot_that_loses_unsynced_records_does_not_take_a_fence_back() {
+    let scratch = Scratch::new();
+    let path = scratch.target();
+    let (fs, altered) = Altered::boot(0).mounted();
+    let mut synced_states = Vec::new();
+    let mut newest = 0;
+    for _ in 0..2200 {
+        let syncs = altered.syncs.load(Ordering::SeqCst);
+        newest = draw_on(&fs, &path);
+        if altered.syncs.load(Ordering::SeqCst) > syncs {
+            synced_states.push(std::fs::read(scratch.sidecar("commit")).unwrap());
+        }
+    }
+    // What the last sync wrote survives; an unsynced one later may survive too, an older one not.
+    let oldest_possible = synced_states.last().unwrap();
+    std::fs::write(scratch.sidecar("commit"), oldest_possible).unwrap();
+    let (after, _) = Altered::boot(7).mounted();
+    let fences: Vec<_> = (0..10).map(|_| draw_on(&after, &path)).collect();
+    assert!(fences[0] > newest, "{newest} was given out before the power failed");
+    assert_grow(&fences);
+}
+
+/// The same with a dead clock: the wall clock of the new boot is in 1970, so only what was reserved
+/// and synced before stands between the old fences and new ones.
+#[test]
+fn g4_a_reservation_is_above_every_fence_even_if_the_clock_is_lost() {
+    let scratch = Scratch::new();
+    let path = scratch.target();
+    let (fs, altered) = Altered::boot(0).mounted();
+    let first = draw_on(&fs, &path);
+    let synced = std::fs::read(scratch.sidecar("commit")).unwrap();
+    let syncs = altered.syncs.load(Ordering::SeqCst);
+    let mut newest = first;
+    while altered.syncs.load(Ordering::SeqCst) == syncs {
+        newest = draw_on(&fs, &path);
+        assert!(newest < first + 100_000, "nothing is reserved any more");
+    }
+    // Everything before the second sync was covered by the reservation of the first.
+    assert!(reserved(&synced) >= newest - 1, "{} < {}", reserved(&synced), newest - 1);
+}
+
+/// The `ceiling` of the newest slot of a record file, as docs/FORMAT.md has it.
+fn reserved(file: &[u8]) -> u64 {
+    let number = |at: usize| u64::from_le_bytes(file[at..at + 8].try_into().unwrap());
+    let slot = [4096, 8192].into_iter().max_by_key(|slot| number(slot + 8)).unwrap();
+    number(slot + 24)
+}
+
+/// A lock costs no sync of its own: one pays for a thousand fences.
+#[test]
+fn race_34_g4_one_sync_reserves_a_thousand_fences() {
+    let scratch = Scratch::new();
+    let path = scratch.target();
+    let (fs, altered) = Altered::boot(0).mounted();
+    draw_on(&fs, &path);
+    let syncs = altered.syncs.load(Ordering::SeqCst);
+    for _ in 0..1000 {
+        draw_on(&fs, &path);
+    }
+    assert_eq!(altered.syncs.load(Ordering::SeqCst), syncs);
+}
+
+/// A sync that fails gives out no fence and no lock, and the next holder is not in the way of it.
+#[test]
+fn g10_a_failed_reservation_gives_out_nothing() {
+    let scratch = Scratch::new();
+    let path = scratch.target();
+    let (fs, altered) = Altered::boot(0).mounted();
+    let lock = Lock::open_on(&fs, &path).unwrap();
+    let options = LockOptions { wait: Wait::No, ..LockOptions::default() };
+    drop(lock.acquire(&options).unwrap());
+    std::fs::remove_file(scratch.sidecar("commit")).unwrap();
+    altered.sync_fails.store(true, Ordering::SeqCst);
+    assert_eq!(kind(lock.acquire(&options)), Some(ErrorKind::Io));
+    assert_eq!(kind(lock.acquire(&options)), Some(ErrorKind::Io), "busy: the lock was leaked");
+    altered.sync_fails.store(false, Ordering::SeqCst);
+    lock.acquire(&options).unwrap().release().unwrap();
+}
+
+/// After a reboot somebody reserves fences and fails half-way. The lease of the boot before must not
+/// come to life again by being written back: its expiry is on a clock that has started anew.
+#[test]
+fn g4_a_failed_reservation_does_not_revive_a_lease_of_another_boot() {
+    let scratch = Scratch::new();
+    let path = scratch.target();
+    let (before, _) = Altered::boot(1).mounted();
+    let held = Lease::open_on(&before, &path).unwrap().acquire(&terms("old", LONG, Wait::No));
+    let held = held.unwrap();
+    let (after, altered) = Altered::boot(2).mounted();
+    let lock = Lock::open_on(&after, &path).unwrap();
+    let options = LockOptions { wait: Wait::No, ..LockOptions::default() };
+    altered.sync_fails.store(true, Ordering::SeqCst);
+    assert_eq!(kind(lock.acquire(&options)), Some(ErrorKind::Io));
+    altered.sync_fails.store(false, Ordering::SeqCst);
+    let document = tenure::Document::open_on(&after, &path).unwrap();
+    let proven = crate::scratch::at_once(Some(held.fence));
+    let refused = document.set(&serde_json::json!(1), &proven);
+    assert_eq!(kind(refused), Some(ErrorKind::LeaseLost));
+    assert!(lock.acquire(&options).unwrap().fence() > held.fence);
+}
+
+/// The same for a lock that the power failure ended.
+#[test]
+fn g4_a_failed_reservation_does_not_revive_a_lock_of_another_boot() {
+    let scratch = Scratch::new();
+    let path = scratch.target();
+    let (before, _) = Altered::boot(1).mounted();
+    let options = LockOptions { wait: Wait::No, ..LockOptions::default() };
+    let guard = Lock::open_on(&before, &path).unwrap().acquire(&options).unwrap();
+    let fence = guard.fence();
+    let held = std::fs::read(scratch.sidecar("commit")).unwrap();
+    guard.release().unwrap();
+    std::fs::write(scratch.sidecar("commit"), held).unwrap(); // As if it had died with the power.
+    let (after, altered) = Altered::boot(2).mounted();
+    let lock = Lock::open_on(&after, &path).unwrap();
+    altered.sync_fails.store(true, Ordering::SeqCst);
+    assert_eq!(kind(lock.acquire(&options)), Some(ErrorKind::Io));
+    altered.sync_fails.store(false, Ordering::SeqCst);
+    let document = tenure::Document::open_on(&after, &path).unwrap();
+    let proven = crate::scratch::at_once(Some(fence));
+    assert_eq!(kind(document.set(&serde_json::json!(1), &proven)), Some(ErrorKind::Fenced));
+    let next = lock.acquire(&options).unwrap();
+    assert!(next.fence() > fence);
+}

@@ -1,0 +1,69 @@
+//! Children: forked ones never unlock what their parent holds, started programs hold nothing.
+
+use tenure::{ErrorKind, Wait};
+
+use crate::puppet::Puppet;
+use crate::scratch::{FAR_TOO_LONG, Scratch, kind, lock_for, write};
+
+/// A forked child has a copy of its parent's guard. Its exit handlers ran `release`, and the parent
+/// went on without a lock. Our child may say what it likes: the lock stays where it is.
+#[test]
+fn race_16_g11_a_forked_child_does_not_release_its_parents_lock() {
+    let scratch = Scratch::new();
+    let path = scratch.target();
+    let mut alice = Puppet::spawn();
+    let got = alice.say(&format!("lock {} no", path.display()));
+    let parent = alice.pid();
+    let in_child = alice.say("fork");
+    let busy = format!("err busy {parent}");
+    assert_eq!(in_child, format!("verify err compromised, lock {busy}, ok, {busy}"));
+    assert_eq!(alice.hear(), "ok", "the child has ended");
+    assert_eq!(kind(lock_for(&path, Wait::No)), Some(ErrorKind::Busy), "the parent still holds it");
+    assert_eq!(kind(write(&path, None)), Some(ErrorKind::Busy));
+    assert_eq!(alice.say(&format!("verify {}", path.display())), "ok");
+    let fence = got.split(' ').nth(1).unwrap();
+    assert_eq!(alice.say(&format!("add {} no {fence}", path.display())), "ok");
+    assert_eq!(alice.say(&format!("release {}", path.display())), "ok");
+    let next = lock_for(&path, Wait::No).unwrap();
+    assert_eq!(next.recovered_from(), None);
+}
+
+/// The same with readers: the child's copy is a copy of one lock, not a second one.
+#[test]
+fn race_16_g11_a_forked_child_does_not_release_a_shared_lock_either() {
+    let scratch = Scratch::new();
+    let path = scratch.target();
+    let mut alice = Puppet::spawn();
+    assert_eq!(alice.say(&format!("share {} no", path.display())), "ok 0 0");
+    let in_child = alice.say("fork");
+    assert!(in_child.starts_with("verify err compromised, lock err busy"), "{in_child}");
+    assert_eq!(alice.hear(), "ok");
+    assert_eq!(kind(lock_for(&path, Wait::No)), Some(ErrorKind::Busy));
+    assert_eq!(alice.say(&format!("release {}", path.display())), "ok");
+    lock_for(&path, Wait::No).unwrap().release().unwrap();
+}
+
+/// A program started during a hold inherited the descriptor and with it the lock, for as long as it
+/// ran. Ours are closed by `exec`: the program lives on, the lock does not.
+#[test]
+fn race_16_g2_a_program_started_during_a_hold_does_not_keep_it() {
+    let scratch = Scratch::new();
+    let path = scratch.target();
+    let mut alice = Puppet::spawn();
+    assert!(alice.say(&format!("lock {} no", path.display())).starts_with("ok "));
+    let program = alice.say("program").replace("ok ", "");
+    assert!(!files_of(&program).iter().any(|file| file.contains(".tenure")), "it has our files");
+    assert_eq!(alice.say(&format!("release {}", path.display())), "ok");
+    lock_for(&path, Wait::No).unwrap().release().unwrap();
+    assert!(alice.say(&format!("lock {} no", path.display())).starts_with("ok "));
+    alice.say("program");
+    alice.kill(); // The programs see the end of their input and end too, some time later.
+    let next = lock_for(&path, Wait::For(FAR_TOO_LONG)).unwrap();
+    assert_eq!(next.recovered_from().map(|holder| holder.pid), Some(alice.pid()));
+}
+
+fn files_of(pid: &str) -> Vec<String> {
+    let links = std::fs::read_dir(format!("/proc/{pid}/fd")).unwrap().flatten();
+    let name = |link: std::fs::DirEntry| std::fs::read_link(link.path()).unwrap_or_default();
+    links.map(|link| name(link).display().to_string()).collect()
+}

@@ -1,0 +1,122 @@
+//! Where locks cannot be trusted, nothing is locked by accident; and what a lock belongs to is a
+//! kernel object, never a name or a number in a file.
+
+use std::path::Path;
+
+use serde_json::json;
+use tenure::fs::Trust;
+use tenure::{Document, ErrorKind, Lease, Lock, LockOptions, Wait, WriteOptions};
+
+use crate::altered::Altered;
+use crate::puppet::Puppet;
+use crate::scratch::{LONG, Scratch, at_once, kind, lock_for, terms};
+
+/// A network file system whose locks exclude nobody: CLI-Anything went on without a lock. We refuse,
+/// whatever is asked, and say which file system it is.
+#[test]
+fn race_14_g12_a_file_system_that_cannot_be_trusted_is_refused() {
+    let liars = [
+        Altered { trust: Some(Trust::No("nfs".into())), ..Altered::default() },
+        Altered { trust: Some(Trust::Probe), locks_for_everybody: true, ..Altered::default() },
+    ];
+    for liar in liars {
+        let scratch = Scratch::new();
+        let path = scratch.target();
+        let (fs, _) = liar.mounted();
+        let lock = Lock::open_on(&fs, &path).unwrap();
+        let document = Document::open_on(&fs, &path).unwrap();
+        let leases = Lease::open_on(&fs, &path).unwrap();
+        let refused = [
+            kind(lock.acquire(&LockOptions::default())),
+            kind(document.set(&json!(1), &WriteOptions::default())),
+            kind(document.set(&json!(1), &at_once(Some(1)))),
+            kind(leases.acquire(&terms("me", LONG, Wait::No))),
+            kind(leases.take_over(&terms("me", LONG, Wait::No), "x")),
+        ];
+        assert_eq!(refused, [Some(ErrorKind::Unsupported); 5]);
+        assert_eq!(scratch.names("."), [".tenure"], "nothing was created beside our directory");
+        let inside = scratch.names(".tenure");
+        assert!(!inside.iter().any(|name| name.contains("state.json")), "{inside:?}");
+    }
+}
+
+/// On explicit request it works without the promise; an unknown file system that does lock is fine.
+#[test]
+fn race_14_g12_degraded_operation_is_explicit() {
+    let scratch = Scratch::new();
+    let (network, _) =
+        Altered { trust: Some(Trust::No("nfs".into())), ..Altered::default() }.mounted();
+    let options = LockOptions { allow_network: true, ..LockOptions::default() };
+    let lock = Lock::open_on(&network, &scratch.target()).unwrap();
+    lock.acquire(&options).unwrap().release().unwrap();
+    let (unknown, _) = Altered { trust: Some(Trust::Probe), ..Altered::default() }.mounted();
+    let lock = Lock::open_on(&unknown, &scratch.target()).unwrap();
+    lock.acquire(&LockOptions::default()).unwrap().release().unwrap();
+}
+
+/// Container processes are all pid 1, 2 or 7, and a restart has the pid of its predecessor. A record
+/// that names a living process stops nobody: here it names the very process that asks.
+#[test]
+fn race_07_g1_a_living_pid_in_the_record_of_a_dead_holder_stops_nobody() {
+    let scratch = Scratch::new();
+    let path = scratch.target();
+    let guard = lock_for(&path, Wait::No).unwrap();
+    let held = std::fs::read(scratch.sidecar("commit")).unwrap();
+    guard.release().unwrap();
+    std::fs::write(scratch.sidecar("commit"), held).unwrap(); // "Held by us", and nobody holds it.
+    let next = lock_for(&path, Wait::No).unwrap();
+    assert_eq!(next.recovered_from().map(|holder| holder.pid), Some(std::process::id()));
+}
+
+/// The other way round: the record of a living holder says that nobody has it. The kernel knows.
+#[test]
+fn race_11_g1_a_record_that_says_free_does_not_free_a_lock() {
+    let scratch = Scratch::new();
+    let path = scratch.target();
+    lock_for(&path, Wait::No).unwrap().release().unwrap();
+    let free = std::fs::read(scratch.sidecar("commit")).unwrap();
+    let mut alice = Puppet::spawn();
+    assert!(alice.say(&format!("lock {} no", path.display())).starts_with("ok "));
+    std::fs::write(scratch.sidecar("commit"), free).unwrap();
+    assert_eq!(kind(lock_for(&path, Wait::No)), Some(ErrorKind::Busy));
+}
+
+/// `--lock-file` excludes those who lock that very file with `flock(1)`, in both directions. Their
+/// holder is unknown, and the error says so instead of naming somebody.
+#[test]
+fn race_15_g1_a_given_lock_file_excludes_a_foreign_flock() {
+    let scratch = Scratch::new();
+    let file = std::fs::File::create(scratch.path("their.lock")).unwrap();
+    let options = LockOptions {
+        lock_file: Some(scratch.path("their.lock")),
+        wait: Wait::No,
+        ..LockOptions::default()
+    };
+    let lock = Lock::open(scratch.target()).unwrap();
+    let exclusive = rustix::fs::FlockOperation::NonBlockingLockExclusive;
+    rustix::fs::flock(&file, exclusive).unwrap();
+    let busy = lock.acquire(&options).unwrap_err();
+    assert_eq!((busy.kind(), busy.holder().unwrap().pid), (ErrorKind::Busy, 0));
+    assert!(busy.to_string().contains("unknown"), "{busy}");
+    rustix::fs::flock(&file, rustix::fs::FlockOperation::Unlock).unwrap();
+    let guard = lock.acquire(&options).unwrap();
+    assert!(rustix::fs::flock(&file, exclusive).is_err());
+    guard.release().unwrap();
+    rustix::fs::flock(&file, exclusive).unwrap();
+}
+
+/// Two names in one directory never share a lock, however alike they are.
+#[test]
+fn g1_two_names_are_two_locks() {
+    let scratch = Scratch::new();
+    let long = "n".repeat(240);
+    let names = ["a", "a.hold", "a.commit", "~a", ".a", "A", "a b", "a\nb", &long, &long[1..]];
+    let guards: Vec<_> =
+        names.iter().map(|name| lock_for(&scratch.path(name), Wait::No).unwrap()).collect();
+    for (guard, name) in guards.iter().zip(names) {
+        assert_eq!(guard.path(), scratch.path(name));
+        assert_eq!(kind(lock_for(&scratch.path(name), Wait::No)), Some(ErrorKind::Busy));
+    }
+    assert_eq!(kind(Lock::open(scratch.path(".tenure/a.hold"))), Some(ErrorKind::Invalid));
+    assert_eq!(kind(Lock::open(Path::new("/"))), Some(ErrorKind::Invalid));
+}

@@ -1,0 +1,270 @@
+//! The lease: it outlives its process, ends by release, expiry or take-over, and never by accident.
+
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use tenure::{AcquireOptions, ErrorKind, Lease, LeaseInfo, Wait};
+
+use crate::altered::Altered;
+use crate::puppet::Puppet;
+use crate::scratch::{FAR_TOO_LONG, LONG, Scratch, kind, lease, lock_for, share_for, terms, write};
+
+/// Short enough to wait for, long enough for a few calls on a busy machine.
+const SHORT: Duration = Duration::from_millis(300);
+
+/// Returns when the lease is over.
+fn expired(path: &Path) {
+    let shown = Lease::open(path).unwrap();
+    let started = Instant::now();
+    while shown.show().unwrap().is_some_and(|info| info.expires_in.is_some()) {
+        assert!(started.elapsed() < FAR_TOO_LONG, "it never expires");
+        std::thread::yield_now();
+    }
+}
+
+/// A turn is spread over many hook processes, each of which ends at once. The lease is still there
+/// for the next one; the token makes a second acquire the same lease.
+#[test]
+fn race_44_a_lease_outlives_its_process_and_acquiring_it_again_keeps_the_fence() {
+    let scratch = Scratch::new();
+    let path = scratch.target();
+    let mut hook = Puppet::spawn();
+    let got = hook.say(&format!("lease {} turn-1 60000 no", path.display()));
+    let [_, token, fence] = got.split(' ').collect::<Vec<_>>()[..] else { panic!("{got}") };
+    hook.kill();
+    assert_eq!(kind(lock_for(&path, Wait::No)), Some(ErrorKind::Busy));
+    let leases = Lease::open(&path).unwrap();
+    let again = AcquireOptions { token: Some(token.into()), ..terms("turn-1", LONG, Wait::No) };
+    let again = leases.acquire(&again).unwrap();
+    assert_eq!((again.fence.to_string().as_str(), again.ttl), (fence, LONG));
+    assert!(again.expires_in <= LONG);
+    write(&path, Some(again.fence)).unwrap();
+    let LeaseInfo { holder, ttl, expires_in } = leases.show().unwrap().unwrap();
+    assert_eq!((holder.owner.as_str(), holder.pid, ttl), ("turn-1", hook.pid(), LONG));
+    assert!(expires_in.unwrap() > LONG / 2);
+    leases.release(token).unwrap();
+    assert_eq!(leases.show().unwrap(), None);
+    let other = leases.acquire(&terms("turn-2", LONG, Wait::No)).unwrap();
+    assert!(other.fence > again.fence);
+}
+
+/// Whoever wants in while a lease runs is told whose it is: locks, readers, other leases and writes
+/// without proof alike.
+#[test]
+fn race_49_g9_everybody_is_busy_and_told_the_owner_of_a_lease() {
+    let scratch = Scratch::new();
+    let path = scratch.target();
+    let held = lease(&path, "turn-1");
+    let other = Lease::open(&path).unwrap().acquire(&terms("turn-2", LONG, Wait::No));
+    let refused = [
+        lock_for(&path, Wait::No).map(drop).unwrap_err(),
+        share_for(&path, Wait::No).map(drop).unwrap_err(),
+        write(&path, None).map(drop).unwrap_err(),
+        other.map(drop).unwrap_err(),
+    ];
+    for error in refused {
+        let holder = error.holder().unwrap();
+        assert_eq!((error.kind(), holder.owner.as_str()), (ErrorKind::Busy, "turn-1"), "{error}");
+        assert_eq!(holder.fence, held.fence);
+    }
+    write(&path, Some(held.fence)).unwrap();
+}
+
+/// The holder of a lease is gone for good. Whoever waits is woken by the expiry, not before, and not
+/// long after.
+#[test]
+fn race_05_g3_a_waiter_gets_the_lease_when_it_expires_and_not_before() {
+    let scratch = Scratch::new();
+    for (round, verb) in ["lock PATH forever", "lease PATH bob 60000 forever", "add PATH forever 0"]
+        .into_iter()
+        .enumerate()
+    {
+        let path = scratch.path(&format!("target-{round}"));
+        let mut bob = Puppet::spawn();
+        let started = Instant::now();
+        Lease::open(&path).unwrap().acquire(&terms("gone", SHORT, Wait::No)).unwrap();
+        bob.tell(&verb.replace("PATH", &path.display().to_string()));
+        assert!(bob.hear().starts_with("ok"), "{verb}");
+        let took = started.elapsed();
+        assert!(took >= SHORT, "{verb}: {took:?} is before the expiry");
+        assert!(took < SHORT + Duration::from_millis(700), "{verb}: {took:?} is long after it");
+    }
+}
+
+/// An expired lease is nobody's, but as long as nobody used the target its token may have it back:
+/// a laptop that slept is not punished for it.
+#[test]
+fn race_48_an_expired_lease_is_refused_and_can_be_renewed_while_nobody_came() {
+    let scratch = Scratch::new();
+    let path = scratch.target();
+    let leases = Lease::open(&path).unwrap();
+    let held = leases.acquire(&terms("sleeper", SHORT, Wait::No)).unwrap();
+    expired(&path);
+    assert_eq!(kind(write(&path, Some(held.fence))), Some(ErrorKind::LeaseLost));
+    let renewed = leases.renew(&held.token, Some(LONG)).unwrap();
+    assert_eq!(renewed.fence, held.fence);
+    write(&path, Some(held.fence)).unwrap();
+    assert_eq!(kind(lock_for(&path, Wait::No)), Some(ErrorKind::Busy));
+}
+
+/// Who comes, and what they do.
+type Comer = (&'static str, fn(&Path));
+
+/// Somebody came after the expiry: a writer, a lock, a reader who is still reading, another lease.
+/// The token is worth nothing any more, and the fence neither.
+#[test]
+fn race_48_g3_an_expired_lease_is_lost_once_somebody_else_came() {
+    let comers: [Comer; 4] = [
+        ("a writer", |path| drop(write(path, None).unwrap())),
+        ("a lock", |path| lock_for(path, Wait::No).unwrap().release().unwrap()),
+        ("a lease", |path| {
+            let held = lease(path, "other");
+            Lease::open(path).unwrap().release(&held.token).unwrap();
+        }),
+        ("a take-over", |path| {
+            let leases = Lease::open(path).unwrap();
+            let held = leases.take_over(&terms("other", LONG, Wait::No), "late").unwrap();
+            leases.release(&held.token).unwrap();
+        }),
+    ];
+    for (who, comes) in comers {
+        let scratch = Scratch::new();
+        let path = scratch.target();
+        let leases = Lease::open(&path).unwrap();
+        let ttl = Duration::from_millis(30);
+        let held = leases.acquire(&terms("sleeper", ttl, Wait::No)).unwrap();
+        expired(&path);
+        comes(&path);
+        assert_eq!(kind(leases.renew(&held.token, None)), Some(ErrorKind::LeaseLost), "{who}");
+        assert_eq!(kind(leases.release(&held.token)), Some(ErrorKind::LeaseLost), "{who}");
+        let refused = kind(write(&path, Some(held.fence)));
+        assert_eq!(refused, Some(ErrorKind::Fenced), "{who}");
+        let token = Some(held.token);
+        let again = AcquireOptions { token, ..terms("sleeper", LONG, Wait::No) };
+        assert!(leases.acquire(&again).unwrap().fence > held.fence, "{who}");
+    }
+}
+
+/// A reader came in after the expiry and relies on nobody writing. The renewal must not make a writer
+/// beside it.
+#[test]
+fn g1_an_expired_lease_is_not_renewed_beside_a_reader() {
+    let scratch = Scratch::new();
+    let path = scratch.target();
+    let leases = Lease::open(&path).unwrap();
+    let held = leases.acquire(&terms("sleeper", Duration::from_millis(30), Wait::No)).unwrap();
+    expired(&path);
+    let reader = share_for(&path, Wait::No).unwrap();
+    assert_eq!(kind(leases.renew(&held.token, Some(LONG))), Some(ErrorKind::LeaseLost));
+    assert!(write(&path, Some(held.fence)).is_err());
+    reader.release().unwrap();
+    lock_for(&path, Wait::No).unwrap().release().unwrap();
+}
+
+/// The holder of a lock died; its fence is still known to a process that it had started. A reader
+/// relies on nobody writing, so that fence is worth nothing from then on.
+#[test]
+fn g1_the_fence_of_a_dead_holder_does_not_write_beside_a_reader() {
+    let scratch = Scratch::new();
+    let path = scratch.target();
+    let mut alice = Puppet::spawn();
+    let got = alice.say(&format!("lock {} no", path.display()));
+    let fence = got.split(' ').nth(1).unwrap().parse().unwrap();
+    alice.kill();
+    let reader = share_for(&path, Wait::For(FAR_TOO_LONG)).unwrap();
+    assert_eq!(kind(write(&path, Some(fence))), Some(ErrorKind::Fenced));
+    reader.release().unwrap();
+    let next = lock_for(&path, Wait::No).unwrap();
+    let died = next.recovered_from().map(|holder| holder.pid);
+    assert_eq!(died, Some(alice.pid()), "the next holder is told nevertheless");
+}
+
+/// A lease ends once. Releasing it late, or twice, or with a token of the past, ends nobody else's.
+#[test]
+fn race_04_g11_releasing_a_lease_twice_does_not_touch_the_next_one() {
+    let scratch = Scratch::new();
+    let path = scratch.target();
+    let leases = Lease::open(&path).unwrap();
+    let one = lease(&path, "one");
+    leases.release(&one.token).unwrap();
+    assert_eq!(kind(leases.release(&one.token)), Some(ErrorKind::LeaseLost));
+    let two = lease(&path, "two");
+    assert_eq!(kind(leases.release(&one.token)), Some(ErrorKind::LeaseLost));
+    assert_eq!(kind(leases.renew(&one.token, None)), Some(ErrorKind::LeaseLost));
+    write(&path, Some(two.fence)).unwrap();
+    leases.release(&two.token).unwrap();
+    let guard = lock_for(&path, Wait::No).unwrap();
+    assert_eq!(kind(leases.release(&two.token)), Some(ErrorKind::LeaseLost));
+    guard.verify().unwrap();
+    assert_eq!(kind(lock_for(&path, Wait::No)), Some(ErrorKind::Busy));
+}
+
+/// A take-over ends a lease and nothing else: a lock has a living holder, and nothing takes it away.
+#[test]
+fn race_06_g3_a_take_over_needs_a_reason_and_never_takes_a_lock() {
+    let scratch = Scratch::new();
+    let path = scratch.target();
+    let leases = Lease::open(&path).unwrap();
+    let terms = |wait| terms("ops", LONG, wait);
+    let mut alice = Puppet::spawn();
+    assert!(alice.say(&format!("lock {} no", path.display())).starts_with("ok "));
+    let refused = leases.take_over(&terms(Wait::For(Duration::from_millis(50))), "stuck");
+    let refused = refused.unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::Busy);
+    assert_eq!(refused.holder().map(|holder| holder.pid), Some(alice.pid()));
+    assert_eq!(alice.say(&format!("verify {}", path.display())), "ok");
+    assert_eq!(alice.say(&format!("release {}", path.display())), "ok");
+    let held = lease(&path, "agent-7");
+    assert_eq!(kind(leases.take_over(&terms(Wait::No), "  ")), Some(ErrorKind::Invalid));
+    let taken = leases.take_over(&terms(Wait::No), "agent 7 hangs").unwrap();
+    assert!(taken.fence > held.fence && taken.token != held.token);
+    let event = leases.events().into_iter().find(|event| event["event"] == "take_over").unwrap();
+    assert_eq!(event["detail"]["reason"], "agent 7 hangs");
+    assert_eq!(event["detail"]["from"]["owner"], "agent-7");
+    assert_eq!(kind(leases.renew(&held.token, None)), Some(ErrorKind::LeaseLost));
+    assert_eq!(kind(write(&path, Some(held.fence))), Some(ErrorKind::Fenced));
+    write(&path, Some(taken.fence)).unwrap();
+}
+
+/// A lease for no time is none, and one for ever is a stale lock by another name.
+#[test]
+fn a_lease_needs_a_sensible_time_to_live_and_token() {
+    let scratch = Scratch::new();
+    let leases = Lease::open(scratch.target()).unwrap();
+    for ttl in [Duration::ZERO, Duration::from_secs(400 * 24 * 3600), Duration::MAX] {
+        let terms = terms("me", ttl, Wait::No);
+        assert_eq!(kind(leases.acquire(&terms)), Some(ErrorKind::Invalid), "{ttl:?}");
+        assert_eq!(kind(leases.take_over(&terms, "x")), Some(ErrorKind::Invalid), "{ttl:?}");
+    }
+    assert!(!scratch.path(".tenure").exists(), "a wrong call creates nothing");
+    for token in ["", "short", &"x".repeat(257)] {
+        let token = Some(token.to_owned());
+        let options = AcquireOptions { token, ..terms("me", LONG, Wait::No) };
+        assert_eq!(kind(leases.acquire(&options)), Some(ErrorKind::Invalid));
+    }
+    let held = lease(&scratch.target(), "me");
+    assert_eq!(kind(leases.renew(&held.token, Some(Duration::ZERO))), Some(ErrorKind::Invalid));
+    assert_eq!(kind(leases.renew("short", None)), Some(ErrorKind::Invalid));
+}
+
+/// The machine was rebooted. Its leases have expired, whatever their clock said; a token may have its
+/// lease back as long as nobody came, under the same fence.
+#[test]
+fn race_48_a_lease_of_another_boot_has_expired_but_can_be_renewed() {
+    let scratch = Scratch::new();
+    let path = scratch.target();
+    let (before, _) = Altered::boot(1).mounted();
+    let (after, _) = Altered::boot(2).mounted();
+    let (old, new) =
+        (Lease::open_on(&before, &path).unwrap(), Lease::open_on(&after, &path).unwrap());
+    let held = old.acquire(&terms("sleeper", LONG, Wait::No)).unwrap();
+    assert_eq!(new.show().unwrap().unwrap().expires_in, None);
+    let renewed = new.renew(&held.token, None).unwrap();
+    assert_eq!(renewed.fence, held.fence);
+    assert!(new.show().unwrap().unwrap().expires_in.is_some());
+    let (later, _) = Altered::boot(3).mounted();
+    let later = Lease::open_on(&later, &path).unwrap();
+    let other = later.acquire(&terms("other", LONG, Wait::No)).unwrap();
+    assert!(other.fence > held.fence);
+    assert_eq!(kind(later.renew(&held.token, None)), Some(ErrorKind::LeaseLost));
+}

@@ -1,0 +1,281 @@
+//! One holder: among processes, threads and handles of one process, and never the same thread twice.
+
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use serde_json::json;
+use tenure::{Document, ErrorKind, HoldKind, Lock, LockOptions, Mode, Wait, WriteOptions};
+
+use crate::puppet::Puppet;
+use crate::scratch::{
+    A_MOMENT, LONG, Scratch, add_one, at_once, count, kind, lock_for, share_for, terms, write,
+};
+
+/// OpenClaw's lock stayed behind when its process was killed, and two contenders then both judged it
+/// stale: two holders in 16 of 40 rounds. Here the kernel releases it and picks one.
+#[test]
+fn race_01_g2_a_killed_holder_frees_the_lock_at_once() {
+    let scratch = Scratch::new();
+    let order = format!("lock {} forever", scratch.target().display());
+    let (mut alice, mut bob, mut carol) = (Puppet::spawn(), Puppet::spawn(), Puppet::spawn());
+    assert!(alice.say(&order).starts_with("ok "));
+    bob.tell(&order);
+    carol.tell(&order);
+    bob.is_silent();
+    carol.is_silent();
+    let killed = Instant::now();
+    alice.shoot();
+    let (first, second) = loop {
+        if let Some(answer) = bob.hear_within(Duration::from_millis(5)) {
+            break (answer, carol);
+        }
+        if let Some(answer) = carol.hear_within(Duration::from_millis(5)) {
+            break (answer, bob);
+        }
+        assert!(killed.elapsed() < Duration::from_secs(5), "nobody got the dead holder's lock");
+    };
+    assert!(killed.elapsed() < Duration::from_millis(500), "it took {:?}", killed.elapsed());
+    let recovered = format!(" {}", alice.pid());
+    assert!(first.starts_with("ok ") && first.ends_with(&recovered), "{first}");
+    second.is_silent();
+}
+
+/// codegraph stole after 30 seconds, pi-subagents after two: from holders that were alive and slow.
+/// A stopped process is the slowest there is, and it keeps its lock.
+#[test]
+fn race_05_g1_a_stopped_holder_keeps_the_lock() {
+    let scratch = Scratch::new();
+    let path = scratch.target().display().to_string();
+    let (mut alice, mut bob) = (Puppet::spawn(), Puppet::spawn());
+    assert!(alice.say(&format!("lock {path} no")).starts_with("ok "));
+    alice.stop();
+    bob.tell(&format!("lock {path} forever"));
+    bob.is_silent();
+    let busy = lock_for(&scratch.target(), Wait::No).unwrap_err();
+    assert_eq!(busy.holder().map(|holder| holder.pid), Some(alice.pid()));
+    alice.resume();
+    assert_eq!(alice.say(&format!("verify {path}")), "ok");
+    bob.is_silent();
+    assert_eq!(alice.say(&format!("release {path}")), "ok");
+    let got = bob.hear();
+    assert!(got.ends_with(" 0"), "a proper release leaves nothing to recover: {got}");
+}
+
+/// Errors named "another process" when it was the caller itself, or nobody at all. Ours names who,
+/// since when and what for.
+#[test]
+fn race_49_g9_busy_names_the_holder_and_its_purpose() {
+    let scratch = Scratch::new();
+    let lock = Lock::open(scratch.target()).unwrap();
+    let options = LockOptions { label: "nightly".into(), owner: "ops".into(), ..free_of_wait() };
+    let guard = lock.acquire(&options).unwrap();
+    let error = std::thread::spawn(move || lock_for(lock.path(), Wait::No).unwrap_err());
+    let error = error.join().unwrap();
+    assert_eq!(error.kind(), ErrorKind::Busy);
+    let holder = error.holder().unwrap();
+    assert_eq!((holder.pid, holder.fence), (std::process::id(), guard.fence()));
+    assert_eq!((holder.label.as_str(), holder.owner.as_str()), ("nightly", "ops"));
+    assert_eq!(holder.hold, HoldKind::Lock);
+    assert!(holder.since_us > 0);
+}
+
+fn free_of_wait() -> LockOptions {
+    LockOptions { wait: Wait::No, ..LockOptions::default() }
+}
+
+/// In-process exclusion is another class of bugs: POSIX locks let every thread of a process in. Two
+/// handles are two contenders, whatever thread they are used on.
+#[test]
+fn race_16_g1_two_handles_of_one_process_exclude_each_other() {
+    let scratch = Scratch::new();
+    let first = lock_for(&scratch.target(), Wait::No).unwrap();
+    assert_eq!(kind(lock_for(&scratch.target(), Wait::No)), Some(ErrorKind::Busy));
+    let path = scratch.target();
+    let waiting = std::thread::spawn(move || lock_for(&path, Wait::Forever).unwrap().fence());
+    let fence = first.fence();
+    first.release().unwrap();
+    assert!(waiting.join().unwrap() > fence);
+}
+
+/// Eight threads with handles of their own, as bundled copies of one library have them.
+#[test]
+fn race_16_g1_threads_are_never_inside_together() {
+    let scratch = Scratch::new();
+    let inside = AtomicUsize::new(0);
+    std::thread::scope(|scope| {
+        for _ in 0..8 {
+            scope.spawn(|| {
+                for _ in 0..100 {
+                    let guard = lock_for(&scratch.target(), Wait::Forever).unwrap();
+                    assert_eq!(inside.fetch_add(1, Ordering::SeqCst), 0, "two holders");
+                    assert_eq!(inside.fetch_sub(1, Ordering::SeqCst), 1);
+                    guard.release().unwrap();
+                }
+            });
+        }
+    });
+}
+
+/// Two spellings of one file are one lock: relative, through a symlink, with `..` in between.
+#[test]
+fn g1_every_spelling_of_a_path_is_the_same_lock() {
+    let scratch = Scratch::new();
+    std::fs::create_dir(scratch.path("sub")).unwrap();
+    std::fs::write(scratch.target(), "{}").unwrap();
+    std::os::unix::fs::symlink(scratch.target(), scratch.path("sub/link")).unwrap();
+    let _guard = lock_for(&scratch.target(), Wait::No).unwrap();
+    for spelling in ["sub/link", "sub/../state.json", "./state.json"] {
+        assert_eq!(kind(lock_for(&scratch.path(spelling), Wait::No)), Some(ErrorKind::Busy));
+    }
+    assert_eq!(scratch.names("sub"), ["link"], "no second set of sidecars");
+}
+
+/// A sync caller waited for an async holder of its own process until the deadline. The same thread
+/// can never give way to itself, so it is told at once, whatever it asks for.
+#[test]
+fn race_18_a_thread_that_waits_for_itself_is_told_at_once() {
+    let scratch = Scratch::new();
+    let path = scratch.target();
+    let guard = lock_for(&path, Wait::No).unwrap();
+    let started = Instant::now();
+    let forever = WriteOptions { wait: Wait::Forever, ..WriteOptions::default() };
+    let leased = tenure::Lease::open(&path).unwrap().acquire(&terms("me", LONG, Wait::Forever));
+    assert_eq!(kind(lock_for(&path, Wait::Forever)), Some(ErrorKind::Deadlock));
+    assert_eq!(kind(share_for(&path, Wait::Forever)), Some(ErrorKind::Deadlock));
+    assert_eq!(kind(leased), Some(ErrorKind::Deadlock));
+    assert_eq!(kind(add_one(&path, &forever)), Some(ErrorKind::Deadlock));
+    assert!(started.elapsed() < Duration::from_millis(500), "{:?}", started.elapsed());
+    guard.verify().unwrap();
+    write(&path, Some(guard.fence())).unwrap();
+    guard.release().unwrap();
+    assert_eq!(count(&path), 1);
+}
+
+/// An update inside the function of an update of the same document waits for itself as well; the
+/// outer one is not harmed by the refusal of the inner one.
+#[test]
+fn race_53_an_update_inside_an_update_is_told_at_once() {
+    let scratch = Scratch::new();
+    let path = scratch.target();
+    let document = Document::open(&path).unwrap();
+    let forever = WriteOptions { wait: Wait::Forever, ..at_once(None) };
+    let mut inner = None;
+    document
+        .update(&forever, |_| {
+            inner = kind(add_one(&path, &forever));
+            Ok(Some(json!({ "n": 7 })))
+        })
+        .unwrap();
+    assert_eq!((inner, count(&path)), (Some(ErrorKind::Deadlock), 7));
+}
+
+/// A command below `run` updates the target of `run`. It proves the hold by its fence, and so it does
+/// not wait for its own parent.
+#[test]
+fn race_53_a_proven_hold_is_not_waited_for() {
+    let scratch = Scratch::new();
+    let path = scratch.target();
+    let guard = lock_for(&path, Wait::No).unwrap();
+    let mut child = Puppet::spawn();
+    assert!(child.say(&format!("add {} no 0", path.display())).starts_with("err busy"));
+    assert_eq!(child.say(&format!("add {} no {}", path.display(), guard.fence())), "ok");
+    let nested = LockOptions { fence: Some(guard.fence()), ..free_of_wait() };
+    let nested = Lock::open(&path).unwrap().acquire(&nested).unwrap();
+    assert_eq!(nested.fence(), guard.fence());
+    nested.release().unwrap();
+    guard.verify().unwrap();
+    assert_eq!(kind(lock_for(&path, Wait::No)), Some(ErrorKind::Busy), "nested releases nothing");
+    let fence = guard.fence();
+    guard.release().unwrap();
+    let late = child.say(&format!("add {} no {fence}", path.display()));
+    assert!(late.starts_with("err fenced"), "{late}");
+    assert_eq!(count(&path), 1);
+}
+
+/// Re-entrancy by process let unrelated tasks in. It is keyed by an owner that the caller names, and
+/// it is off unless asked for.
+#[test]
+fn race_17_only_the_named_owner_may_come_in_again() {
+    let scratch = Scratch::new();
+    let lock = Lock::open(scratch.target()).unwrap();
+    let as_owner = |owner: &str, reentrant| {
+        let owner = owner.to_owned();
+        lock.acquire(&LockOptions { owner, reentrant, ..free_of_wait() })
+    };
+    let first = as_owner("task-1", true).unwrap();
+    let second = as_owner("task-1", true).unwrap();
+    assert_eq!(first.fence(), second.fence());
+    assert_eq!(kind(as_owner("task-2", true)), Some(ErrorKind::Busy));
+    assert_eq!(kind(as_owner("task-1", false)), Some(ErrorKind::Busy));
+    assert_eq!(kind(as_owner("", true)), Some(ErrorKind::Invalid));
+    first.release().unwrap();
+    assert_eq!(kind(as_owner("task-2", true)), Some(ErrorKind::Busy), "the inner one is still in");
+    second.release().unwrap();
+    as_owner("task-2", true).unwrap().release().unwrap();
+}
+
+/// An owner that reads together with others asks to write. It holds the lock, but not in the way it
+/// asks for: letting it in would make two writers of two readers.
+#[test]
+fn race_17_g1_a_shared_hold_does_not_reenter_as_an_exclusive_one() {
+    let scratch = Scratch::new();
+    let lock = Lock::open(scratch.target()).unwrap();
+    let options = |owner: &str, mode| LockOptions {
+        owner: owner.into(),
+        reentrant: true,
+        mode,
+        ..free_of_wait()
+    };
+    let one = lock.acquire(&options("one", Mode::Shared)).unwrap();
+    let two = lock.acquire(&options("two", Mode::Shared)).unwrap();
+    assert_eq!(kind(lock.acquire(&options("one", Mode::Exclusive))), Some(ErrorKind::Busy));
+    assert_eq!(kind(lock.acquire(&options("two", Mode::Exclusive))), Some(ErrorKind::Busy));
+    lock.acquire(&options("two", Mode::Shared)).unwrap().release().unwrap();
+    drop((one, two));
+    let writer = lock.acquire(&options("one", Mode::Exclusive)).unwrap();
+    assert!(lock.acquire(&options("one", Mode::Shared)).unwrap().fence() == writer.fence());
+}
+
+/// `try_` in a hook must not cost anything: whoever holds it, in whatever way, the answer is there.
+#[test]
+fn g9_trying_never_waits() {
+    let scratch = Scratch::new();
+    let path = scratch.target();
+    let mut alice = Puppet::spawn();
+    for verb in ["lock", "share"] {
+        assert!(alice.say(&format!("{verb} {} no", path.display())).starts_with("ok "));
+        let started = Instant::now();
+        for _ in 0..100 {
+            assert_eq!(kind(tenure::try_lock(&path)), Some(ErrorKind::Busy));
+            assert_eq!(kind(write(&path, None)), Some(ErrorKind::Busy));
+        }
+        assert!(started.elapsed() < Duration::from_secs(2), "{:?}", started.elapsed());
+        assert_eq!(alice.say(&format!("release {}", path.display())), "ok");
+    }
+    tenure::try_lock(&path).unwrap().release().unwrap();
+}
+
+/// OpenClaw's release deleted whatever lock file was there, also that of the next holder. Ours acts
+/// on its own handle: late, twice and by `drop` it touches nobody else.
+#[test]
+fn race_04_g11_a_late_release_does_not_touch_the_next_holder() {
+    let scratch = Scratch::new();
+    let path = scratch.target();
+    let order = path.display().to_string();
+    let mut alice = Puppet::spawn();
+    assert!(alice.say(&format!("lock {order} no")).starts_with("ok "));
+    // An outsider cleans up, so that Bob gets in while Alice still holds her guard.
+    std::fs::remove_file(scratch.sidecar("hold")).unwrap();
+    let bob = lock_for(&path, Wait::For(Duration::from_secs(5))).unwrap();
+    let late = alice.say(&format!("release {order}"));
+    assert!(late.starts_with("err compromised"), "{late}");
+    bob.verify().unwrap();
+    write(&path, Some(bob.fence())).unwrap();
+    assert!(alice.say(&format!("lock {order} no")).starts_with("err busy"));
+    let path: PathBuf = scratch.target();
+    let waiter = std::thread::spawn(move || kind(lock_for(&path, Wait::For(A_MOMENT))));
+    assert_eq!(waiter.join().unwrap(), Some(ErrorKind::Busy));
+    bob.release().unwrap();
+    assert!(alice.say(&format!("lock {order} no")).starts_with("ok "));
+}

@@ -1,0 +1,38 @@
+//! What other processes and threads see of locks, documents and leases: one binary, one module per
+//! concept. Tests are named after the guarantee (`g1`) and the known failure mode (`race_01`) they
+//! cover. Nothing sleeps to synchronise: a reply over a pipe is the synchronisation.
+
+#![cfg(unix)]
+#![expect(clippy::unwrap_used, reason = "a panic is how a test fails")]
+#![expect(clippy::disallowed_methods, reason = "tests play the outsider who does as they like")]
+
+mod altered;
+mod compromised;
+mod document;
+mod document_bad_input;
+mod document_crash;
+mod document_faults;
+mod document_files;
+mod document_foreign;
+mod document_readers;
+mod document_scratch;
+mod faulty_fs;
+mod fence;
+mod fork;
+mod identity;
+mod journal;
+mod journal_crash;
+mod lease;
+mod lease_writes;
+mod lock;
+mod permissions;
+mod puppet;
+mod roles;
+mod scratch;
+mod shared;
+mod sidecars;
+mod together;
+mod torture;
+mod verbs;
+mod versions;
+mod waiting;

@@ -1,0 +1,188 @@
+//! Anything at all in place of a sidecar: an error or a recovery, never a hang, a panic, a second
+//! lock or a write through a link.
+
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use serde_json::json;
+use tenure::{Document, ErrorKind, Lease, Wait, WriteOptions};
+
+use crate::scratch::{LONG, Scratch, count, kind, lock_for, terms, write};
+
+/// The sidecars that a lock, a document or a lease opens.
+const SUFFIXES: [&str; 6] = ["hold", "commit", "sync0", "sync1", "good", "events"];
+
+/// A thing, in words, and how it comes to be at a path.
+type Intruder = (&'static str, fn(&Path));
+
+/// What somebody left there instead.
+const INTRUDERS: [Intruder; 8] = [
+    ("nothing", |path| std::fs::write(path, "").unwrap()),
+    ("a text", |path| std::fs::write(path, "pid 4711").unwrap()),
+    ("random bytes", |path| {
+        let mut dice = 88_172_645_463_325_252_u64;
+        let noise = std::iter::repeat_with(|| {
+            dice ^= dice << 13;
+            dice ^= dice >> 7;
+            dice ^= dice << 17;
+            dice.to_le_bytes()[3]
+        });
+        std::fs::write(path, noise.take(20_000).collect::<Vec<_>>()).unwrap();
+    }),
+    ("ones", |path| std::fs::write(path, vec![0xff; 20_000]).unwrap()),
+    ("a huge hole", |path| {
+        std::fs::File::create(path).unwrap().set_len(1 << 40).unwrap();
+    }),
+    ("a FIFO", |path| {
+        let mode = rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR;
+        rustix::fs::mknodat(rustix::fs::CWD, path, rustix::fs::FileType::Fifo, mode, 0).unwrap();
+    }),
+    ("a directory", |path| std::fs::create_dir(path).unwrap()),
+    ("a symlink", |path| {
+        let precious = path.parent().unwrap().parent().unwrap().join("precious");
+        std::fs::write(&precious, "precious").unwrap();
+        std::os::unix::fs::symlink(precious, path).unwrap();
+    }),
+];
+
+/// Everything that uses sidecars, once; the results.
+fn use_everything(path: &Path) -> Vec<Option<ErrorKind>> {
+    let leases = Lease::open(path).unwrap();
+    let durable =
+        WriteOptions { wait: Wait::For(Duration::from_secs(1)), ..WriteOptions::default() };
+    vec![
+        kind(lock_for(path, Wait::No)),
+        kind(crate::scratch::add_one(path, &durable)),
+        kind(write(path, None)),
+        kind(leases.acquire(&terms("me", Duration::from_micros(1), Wait::No))),
+        kind(leases.take_over(&terms("me", Duration::from_micros(1), Wait::No), "x")),
+        kind(leases.show()),
+        kind(Document::open(path).unwrap().read()),
+    ]
+}
+
+/// A malformed lock file was stolen at once (codegraph), blocked for 30 minutes (OpenClaw) or for ever
+/// (ECC). What is in a lock file means nothing to us, and a thing that is no file is an error that
+/// nothing follows, opens for long or replaces.
+#[test]
+fn race_11_g10_g13_garbage_in_place_of_a_sidecar_is_harmless_or_an_error() {
+    for (what, intrude) in INTRUDERS {
+        for suffix in SUFFIXES {
+            let scratch = Scratch::new();
+            let path = scratch.target();
+            std::fs::write(&path, "{\"n\":5}").unwrap();
+            lock_for(&path, Wait::No).unwrap().release().unwrap();
+            let _ = std::fs::remove_file(scratch.sidecar(suffix));
+            intrude(&scratch.sidecar(suffix));
+            let started = Instant::now();
+            let results = use_everything(&path);
+            assert!(started.elapsed() < Duration::from_secs(8), "{what} as {suffix} hangs");
+            let harmless = [None; 7];
+            let is_file = std::fs::metadata(scratch.sidecar(suffix)).is_ok_and(|it| it.is_file());
+            if is_file && what != "a symlink" {
+                assert_eq!(results, harmless, "{what} as {suffix}");
+            }
+            let allowed = |kind: &Option<ErrorKind>| {
+                matches!(
+                    kind,
+                    None | Some(ErrorKind::Invalid | ErrorKind::Io | ErrorKind::NotDurable)
+                )
+            };
+            assert!(results.iter().all(allowed), "{what} as {suffix}: {results:?}");
+            assert!((5..=7).contains(&count_plainly(&path)), "{what} as {suffix}");
+            if what == "a symlink" {
+                let precious = std::fs::read(scratch.path("precious")).unwrap();
+                assert_eq!(precious, b"precious", "written through the link {suffix}");
+            }
+        }
+    }
+}
+
+fn count_plainly(path: &Path) -> u64 {
+    let bytes = std::fs::read(path).unwrap();
+    let value: serde_json::Value = serde_json::from_slice(&bytes).unwrap();
+    value["n"].as_u64().unwrap()
+}
+
+/// A link to a directory of somebody else's, a file, a FIFO in place of `.tenure` itself: nothing is
+/// created anywhere, and the document is still readable.
+#[test]
+fn race_11_g13_something_else_in_place_of_our_directory_is_refused() {
+    let elsewhere = Scratch::new();
+    let link = |path: &Path| std::os::unix::fs::symlink(elsewhere.path("."), path).unwrap();
+    let file: fn(&Path) = |path| std::fs::write(path, "").unwrap();
+    let intruders: [&dyn Fn(&Path); 3] = [&link, &file, &INTRUDERS[5].1];
+    for intrude in intruders {
+        let scratch = Scratch::new();
+        std::fs::write(scratch.target(), "{\"n\":5}").unwrap();
+        intrude(&scratch.path(".tenure"));
+        let refused = use_everything(&scratch.target());
+        let changes = &refused[..5];
+        assert_eq!(changes, [Some(ErrorKind::Invalid); 5]);
+        assert_eq!(count_plainly(&scratch.target()), 5);
+        assert_eq!(elsewhere.names("."), [""; 0], "created through the link");
+    }
+}
+
+/// A lock file that is there and empty was "pid 0, dead" to codegraph, and was stolen from its living
+/// owner. Whatever is written into ours during a hold, the hold is the kernel's.
+#[test]
+fn race_03_g1_nothing_written_into_a_lock_file_ends_a_hold() {
+    let scratch = Scratch::new();
+    let guard = lock_for(&scratch.target(), Wait::No).unwrap();
+    for content in [&b""[..], b"0", &[0xff; 9000]] {
+        std::fs::write(scratch.sidecar("hold"), content).unwrap();
+        std::fs::write(scratch.sidecar("commit"), content).unwrap();
+        let path: PathBuf = scratch.target();
+        let other = std::thread::spawn(move || kind(lock_for(&path, Wait::No)));
+        assert_eq!(other.join().unwrap(), Some(ErrorKind::Busy));
+        guard.verify().unwrap();
+    }
+    guard.release().unwrap();
+    lock_for(&scratch.target(), Wait::No).unwrap().release().unwrap();
+}
+
+/// A newer tenure was here. Its record is not ours to read and least of all to rewrite.
+#[test]
+fn a_record_of_a_newer_version_is_refused_and_left_alone() {
+    let scratch = Scratch::new();
+    let path = scratch.target();
+    std::fs::write(&path, "{\"n\":5}").unwrap();
+    drop(lock_for(&path, Wait::No).unwrap());
+    let mut record = std::fs::read(scratch.sidecar("commit")).unwrap();
+    for slot in [4096, 8192] {
+        record[slot..slot + 6].copy_from_slice(b"tenure");
+        record[slot + 6..slot + 8].copy_from_slice(&2_u16.to_le_bytes());
+        let sum = xxhash_rust::xxh3::xxh3_64(&record[slot..slot + 1016]);
+        record[slot + 1016..slot + 1024].copy_from_slice(&sum.to_le_bytes());
+    }
+    std::fs::write(scratch.sidecar("commit"), &record).unwrap();
+    let results = use_everything(&path);
+    assert_eq!(results[..6], [Some(ErrorKind::NewerFormat); 6]);
+    assert_eq!(std::fs::read(scratch.sidecar("commit")).unwrap(), record);
+    assert_eq!(count_plainly(&path), 5);
+}
+
+/// Reading creates nothing: not where there is no `.tenure/`, and not where its record is garbage.
+#[test]
+fn reading_leaves_no_trace() {
+    let scratch = Scratch::new();
+    let path = scratch.target();
+    std::fs::write(&path, "{\"n\":5}").unwrap();
+    let look = || {
+        assert_eq!(count(&path), 5);
+        Lease::open(&path).unwrap().show().unwrap();
+    };
+    look();
+    assert_eq!(scratch.names("."), ["state.json"]);
+    drop(lock_for(&path, Wait::No).unwrap());
+    std::fs::write(scratch.sidecar("commit"), [0xff; 9000]).unwrap();
+    let before = scratch.names(".tenure");
+    look();
+    assert_eq!(scratch.names(".tenure"), before);
+    let document = Document::open(&path).unwrap();
+    document.set(&json!({ "n": 6 }), &WriteOptions::default()).unwrap();
+    let events = Lease::open(&path).unwrap().events();
+    assert!(events.iter().any(|event| event["event"] == "record_unreadable"), "{events:?}");
+    assert!(Lease::open(&path).unwrap().acquire(&terms("me", LONG, Wait::No)).is_ok());
+}

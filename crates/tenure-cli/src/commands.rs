@@ -22,7 +22,7 @@ use crate::output::Output;
 pub(crate) fn run(cli: Cli, out: &mut Output) -> Result<ExitCode> {
     refuse_store(cli.store.as_deref())?;
     match cli.command {
-        Command::Run(args) => Ok(run::run(&args, out)),
+        Command::Run(args) => run::run(&args, out),
         Command::Doc(command) => doc::run(&command, out),
         Command::Journal(command) => journal::run(&command, out),
         Command::Lease(command) => lease::run(&command, out),

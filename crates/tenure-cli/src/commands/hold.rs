@@ -19,8 +19,12 @@ use crate::waiting::Notice;
 /// Renewals per time to live: two may fail before the lease is lost.
 const RENEWALS: u32 = 3;
 
-pub(super) fn run(args: &HoldArgs, out: &Output) -> ExitCode {
-    under_lease(args, out).unwrap_or_else(|failure| not_run(&failure, args.busy_code, out))
+#[expect(clippy::unnecessary_wraps, reason = "every command has this shape")]
+pub(super) fn run(args: &HoldArgs, out: &Output) -> Result<ExitCode> {
+    match under_lease(args, out) {
+        Ok(exit) => Ok(exit),
+        Err(failure) => Ok(not_run(&failure, args.busy_code, out)),
+    }
 }
 
 fn under_lease(args: &HoldArgs, out: &Output) -> Result<ExitCode> {

@@ -21,7 +21,7 @@ pub(super) fn run(command: &LeaseCommand, out: &mut Output) -> Result<ExitCode> 
         LeaseCommand::Release(args) => release(args, out)?,
         LeaseCommand::Show(args) => show(args, out)?,
         LeaseCommand::TakeOver(args) => take_over(args, out)?,
-        LeaseCommand::Hold(args) => return Ok(hold::run(args, out)),
+        LeaseCommand::Hold(args) => return hold::run(args, out),
     }
     Ok(ExitCode::Done)
 }

@@ -18,8 +18,12 @@ use crate::waiting::Notice;
 /// How often the hold is looked at while the command runs.
 const LOOK_INTERVAL: Duration = Duration::from_secs(1);
 
-pub(super) fn run(args: &RunArgs, out: &Output) -> ExitCode {
-    under_lock(args, out).unwrap_or_else(|failure| not_run(&failure, args.busy_code, out))
+#[expect(clippy::unnecessary_wraps, reason = "every command has this shape")]
+pub(super) fn run(args: &RunArgs, out: &Output) -> Result<ExitCode> {
+    match under_lock(args, out) {
+        Ok(exit) => Ok(exit),
+        Err(failure) => Ok(not_run(&failure, args.busy_code, out)),
+    }
 }
 
 /// Says why the command did not run (or was not waited for), and with which exit code.

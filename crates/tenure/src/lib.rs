@@ -34,7 +34,7 @@ pub use self::holder::{HoldKind, Holder};
 pub use self::journal::{
     AppendOptions, Appended, Compacted, Damage, Entries, Entry, Follow, Journal, Report, Rotated,
 };
-pub use self::json::Rules;
+pub use self::json::{Rules, parse_json};
 pub use self::lease::{AcquireOptions, Lease, LeaseInfo, Leased};
 pub use self::lock::{Lock, LockGuard, LockOptions, lock, try_lock};
 pub use self::max_hold::MaxHold;

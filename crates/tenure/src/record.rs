@@ -79,6 +79,8 @@ pub(crate) struct Record {
     pub(crate) state: State,
     /// The holder ended its part properly and left the lock to its children.
     pub(crate) left: bool,
+    /// There is a journal, whose log may hold batches on their way to it.
+    pub(crate) journal: bool,
     pub(crate) since_us: u64,
     pub(crate) boot: [u8; 16],
     /// The commit file that this was written into; a copy elsewhere does not match.
@@ -184,7 +186,15 @@ impl Record {
         put(16, &self.fence.to_le_bytes());
         put(24, &self.ceiling.to_le_bytes());
         put(32, &self.confirmed.to_le_bytes());
-        put(40, &[state, u8::from(self.published.synced) | u8::from(self.left) << 1]);
+        put(
+            40,
+            &[
+                state,
+                u8::from(self.published.synced)
+                    | u8::from(self.left) << 1
+                    | u8::from(self.journal) << 2,
+            ],
+        );
         put(42, &text_len.to_le_bytes());
         put(48, &self.since_us.to_le_bytes());
         put(56, &self.boot);
@@ -229,6 +239,7 @@ impl Record {
             confirmed: number(32),
             state,
             left: slot[41] & 2 == 2,
+            journal: slot[41] & 4 == 4,
             since_us: number(48),
             boot: array(slot, 56),
             file: FileId { dev: number(72), ino: number(80) },
@@ -270,6 +281,7 @@ mod tests {
             confirmed: 1035,
             state: State::Leased,
             left: true,
+            journal: true,
             since_us: 1_700_000_000_000_000,
             boot: [3; 16],
             file: FileId { dev: 5, ino: 9 },

@@ -23,6 +23,7 @@ mod fork;
 mod identity;
 mod journal;
 mod journal_crash;
+mod journal_hold;
 mod lease;
 mod lease_writes;
 mod lock;

@@ -9,7 +9,7 @@ use std::sync::{Arc, OnceLock};
 use rustix::fs::{self as rfs, AtFlags, FlockOperation, Mode as Bits, OFlags};
 use rustix::io::Errno;
 
-use crate::fs::{Access, FileId, Fs, Handle, Kind, Mode, Stat, Trust};
+use crate::fs::{Access, FileId, Fs, Handle, Kind, Mode, Stat, Times, Trust};
 
 pub(crate) type RawHandle = std::os::fd::RawFd;
 
@@ -181,6 +181,10 @@ impl Handle for Descriptor {
         super::attributes::copy(&self.fd, model)
     }
 
+    fn times(&self) -> Times {
+        times_of(&self.fd)
+    }
+
     fn raw(&self) -> Option<RawHandle> {
         Some(self.fd.as_raw_fd())
     }
@@ -226,6 +230,29 @@ fn sync_data(fd: &OwnedFd) -> rustix::io::Result<()> {
 #[cfg(not(target_vendor = "apple"))]
 fn sync_data(fd: &OwnedFd) -> rustix::io::Result<()> {
     rfs::fdatasync(fd)
+}
+
+#[cfg(any(target_os = "linux", target_os = "android"))]
+fn times_of(fd: &OwnedFd) -> Times {
+    use rustix::fs::{StatxFlags, StatxTimestamp};
+    let asked = StatxFlags::BTIME | StatxFlags::CTIME;
+    let Ok(found) = rfs::statx(fd, "", AtFlags::EMPTY_PATH, asked) else {
+        return Times::default(); // Before Linux 4.11, and under old seccomp filters.
+    };
+    let has = |flag: StatxFlags| found.stx_mask & flag.bits() != 0;
+    let us = |time: StatxTimestamp| {
+        let seconds = u64::try_from(time.tv_sec).unwrap_or(0);
+        seconds * 1_000_000 + u64::from(time.tv_nsec) / 1_000
+    };
+    Times {
+        born_us: if has(StatxFlags::BTIME) { us(found.stx_btime) } else { 0 },
+        changed_us: if has(StatxFlags::CTIME) { us(found.stx_ctime) } else { 0 },
+    }
+}
+
+#[cfg(not(any(target_os = "linux", target_os = "android")))]
+fn times_of(_: &OwnedFd) -> Times {
+    Times::default()
 }
 
 #[cfg(any(target_os = "linux", target_os = "android"))]

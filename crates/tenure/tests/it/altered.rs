@@ -1,14 +1,15 @@
 //! The real disk with single answers altered: another boot, no trust, a lock for everybody, counted
 //! and failing syncs. The code under test cannot tell the difference.
 
+use std::collections::HashMap;
 use std::ffi::OsString;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 
 use tenure::Mode;
-use tenure::fs::{Access, Fs, Handle, RawHandle, Stat, Trust, disk};
+use tenure::fs::{Access, Fs, Handle, RawHandle, Stat, Times, Trust, disk};
 
 /// What is different from the real disk.
 #[derive(Debug, Default)]
@@ -20,6 +21,8 @@ pub(crate) struct Altered {
     pub(crate) locks_for_everybody: bool,
     /// Syncs of files and directories so far.
     pub(crate) syncs: AtomicUsize,
+    /// What each file was when it was last synced: all that a power failure need leave of it.
+    pub(crate) synced: Mutex<HashMap<PathBuf, Vec<u8>>>,
     /// While set, syncs fail.
     pub(crate) sync_fails: AtomicBool,
 }
@@ -52,7 +55,7 @@ struct View(Arc<Altered>);
 impl Fs for View {
     fn open(&self, path: &Path, access: Access) -> io::Result<Arc<dyn Handle>> {
         let file = disk().open(path, access)?;
-        Ok(Arc::new(File { file, altered: self.0.clone() }))
+        Ok(Arc::new(File { file, path: path.into(), altered: self.0.clone() }))
     }
 
     fn stat(&self, path: &Path) -> io::Result<Stat> {
@@ -108,6 +111,7 @@ impl Fs for View {
 #[derive(Debug)]
 struct File {
     file: Arc<dyn Handle>,
+    path: PathBuf,
     altered: Arc<Altered>,
 }
 
@@ -130,6 +134,8 @@ impl Handle for File {
 
     fn sync(&self) -> io::Result<()> {
         self.altered.count_sync()?;
+        let content = self.file.read_range(0, self.file.stat()?.size)?;
+        self.altered.synced.lock().unwrap().insert(self.path.clone(), content);
         self.file.sync()
     }
 
@@ -155,6 +161,10 @@ impl Handle for File {
 
     fn copy_attributes(&self, model: &dyn Handle) -> io::Result<()> {
         self.file.copy_attributes(model)
+    }
+
+    fn times(&self) -> Times {
+        self.file.times()
     }
 
     fn raw(&self) -> Option<RawHandle> {

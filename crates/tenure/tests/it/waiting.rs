@@ -100,11 +100,22 @@ fn race_45_g9_two_hundred_waiters_that_gave_up_leave_at_most_one_thread() {
     assert!(threads <= threads_before + 1, "{said}");
     assert!(files <= files_before + 1, "{said}");
     assert_eq!(alice.say(&format!("release {path}")), "ok");
-    // Bob's parked thread may be granted the lock that nobody waits for; it gives it back at once.
-    let got = alice.say(&format!("lock {path} 5000"));
+    // Bob's parked thread is granted the lock that nobody waits for, gives it back and ends.
+    let started = Instant::now();
+    while has_thread(bob.pid(), "tenure-wait") {
+        assert!(started.elapsed() < FAR_TOO_LONG, "it waits for ever");
+        std::thread::yield_now();
+    }
+    let got = alice.say(&format!("lock {path} no"));
     assert!(got.starts_with("ok "), "{got}");
     assert_eq!(alice.say(&format!("release {path}")), "ok");
     assert!(bob.say(&format!("lock {path} 5000")).starts_with("ok "));
+}
+
+fn has_thread(pid: u32, name: &str) -> bool {
+    let tasks = std::fs::read_dir(format!("/proc/{pid}/task")).unwrap().flatten();
+    let mut names = tasks.map(|task| std::fs::read_to_string(task.path().join("comm")));
+    names.any(|found| found.is_ok_and(|found| found.trim() == name))
 }
 
 /// A server that locks a thousand sessions one after the other ends as it began.

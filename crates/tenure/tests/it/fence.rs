@@ -1,5 +1,6 @@
 //! Fences grow: over locks, leases and take-overs, over lost, old and copied records, over reboots.
 
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -103,6 +104,30 @@ fn race_51_g4_a_restored_older_record_does_not_take_a_fence_back() {
         std::fs::remove_dir_all(scratch.path(".tenure")).unwrap();
         copy_dir(&scratch.path("backup"), &scratch.path(".tenure"));
     }
+    assert_grow(&fences);
+}
+
+/// A restored file often gets the very number that the removed one had. It is another file all the
+/// same: it was born later.
+#[test]
+fn race_51_g4_a_restored_record_with_the_old_inode_number_is_noticed() {
+    let scratch = Scratch::new();
+    let (path, commit) = (scratch.target(), scratch.sidecar("commit"));
+    let number = || std::fs::metadata(scratch.sidecar("commit")).unwrap().ino();
+    let mut fences = vec![draw(&path)];
+    let (backup, original) = (std::fs::read(&commit).unwrap(), number());
+    fences.extend((0..20).map(|_| draw(&path)));
+    for attempt in 0..50 {
+        std::fs::remove_file(&commit).unwrap();
+        std::fs::write(&commit, &backup).unwrap();
+        if number() == original {
+            break;
+        }
+        // Some file systems never give a number out twice; on others the next free one is close.
+        let filler = scratch.path(&format!("filler-{attempt}"));
+        std::fs::hard_link(&commit, filler).unwrap();
+    }
+    fences.extend((0..20).map(|_| draw(&path)));
     assert_grow(&fences);
 }
 

@@ -142,6 +142,12 @@ fn race_20_g6_writers_of_one_lease_take_turns() {
         assert!((0..100).all(|_| hook.hear() == "ok"));
     }
     assert_eq!(count(&path), 400);
+    let (one, two) = hooks.split_at_mut(1);
+    assert_eq!(one[0].say(&format!("slow-add {} {}", path.display(), held.fence)), "inside");
+    two[0].tell(&format!("add {} forever {}", path.display(), held.fence));
+    two[0].is_silent();
+    assert_eq!((one[0].say("go on"), two[0].hear()), ("ok".into(), "ok".into()));
+    assert_eq!(count(&path), 402);
 }
 
 /// Two processes write two documents, each guarded by the lease of the other: in the order of their

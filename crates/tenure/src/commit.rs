@@ -10,10 +10,9 @@
 //!    for a hold, so no cycle can form.
 
 use std::path::PathBuf;
-use std::sync::Arc;
 
 use crate::error::Result;
-use crate::fs::{Handle, Mode};
+use crate::fs::Mode;
 use crate::gate::{self, Turn};
 use crate::hold::{Hold, Request, Seen, check_named, name_holder, wait_for_lease};
 use crate::options::{Fence, WriteOptions};
@@ -37,67 +36,93 @@ pub(crate) struct Commit {
 impl Commit {
     /// Enters the critical section of a write to `target`.
     pub(crate) fn begin(target: &Target, options: &WriteOptions) -> Result<Self> {
-        let deadline = Deadline::after(options.wait);
-        let request = Request { deadline, cancel: options.cancel.as_ref() };
-        let target = target.with(options.lock_file.as_deref(), options.allow_network)?;
-        let mut own_fence = options.fence;
+        let mut commits = Self::begin_all(&[(target, options.fence)], options)?;
+        Ok(commits.remove(0))
+    }
+
+    /// Enters the critical sections of several writes at once, each with the fence of its own target
+    /// if there is one. The guards stand in the first.
+    pub(crate) fn begin_all(
+        targets: &[(&Target, Option<Fence>)],
+        options: &WriteOptions,
+    ) -> Result<Vec<Self>> {
+        let request =
+            Request { deadline: Deadline::after(options.wait), cancel: options.cancel.as_ref() };
+        let mut writes = Vec::with_capacity(targets.len());
+        for (target, fence) in targets {
+            let target = target.with(options.lock_file.as_deref(), options.allow_network)?;
+            writes.push((target, *fence));
+        }
         let mut guards: Vec<(Target, Fence)> = Vec::new();
         for guard in &options.guards {
-            let other = Target::resolve(&target.fs, &guard.target)?;
-            if other.path() == target.path() {
-                own_fence = own_fence.or(Some(guard.fence));
-            } else {
-                guards.push((other, guard.fence));
+            let other = Target::resolve(&writes[0].0.fs, &guard.target)?;
+            match writes.iter_mut().find(|(target, _)| target.path() == other.path()) {
+                Some((_, fence)) => *fence = fence.or(Some(guard.fence)),
+                None => guards.push((other, guard.fence)),
             }
         }
-        guards.sort_by(|one, other| one.0.path().cmp(other.0.path()));
         loop {
-            let hold = match own_fence {
-                Some(_) => {
-                    target.prepare()?;
-                    None
+            let mut commits = Self::lock_in_order(&writes, &guards, request)?;
+            let mut renewed = None;
+            for (commit, (target, fence)) in commits.iter_mut().zip(&writes) {
+                if let Some(fence) = fence {
+                    commit.seen.check_fence(target, *fence)?;
+                } else if let Some(lease) = commit.seen.running_lease() {
+                    renewed = Some((target.clone(), lease));
+                } else {
+                    commit.end_abandoned_hold()?;
                 }
-                None => Some(Hold::take(&target, Mode::Exclusive, request)?.0),
-            };
-            let mut commit = Self::lock_in_order(&target, &guards, hold, request)?;
-            if let Some(fence) = own_fence {
-                commit.seen.check_fence(&commit.target, fence)?;
-                return Ok(commit);
             }
-            let Some((holder, left)) = commit.seen.running_lease() else {
-                commit.end_abandoned_hold()?;
-                return Ok(commit);
-            };
+            let Some((target, (holder, left))) = renewed else { return Ok(commits) };
             // An expired lease was renewed between our hold and our commit lock.
-            drop(commit);
+            drop(commits);
             wait_for_lease(&target, holder, left, request)?;
         }
     }
 
+    /// Takes the holds of the writes without proof, then every commit lock, each by resolved path.
     fn lock_in_order(
-        target: &Target,
-        others: &[(Target, Fence)],
-        hold: Option<Hold>,
+        writes: &[(Target, Option<Fence>)],
+        guards: &[(Target, Fence)],
         request: Request<'_>,
-    ) -> Result<Self> {
-        let own_path = target.sidecar("commit");
-        let mut own = None;
-        let mut guards = Vec::new();
-        for (other, fence) in others {
-            if own.is_none() && other.path() > target.path() {
-                own = Some(take_commit(target, Mode::Exclusive, request)?);
+    ) -> Result<Vec<Self>> {
+        let mut order: Vec<usize> = (0..writes.len()).collect();
+        order.sort_by(|one, other| writes[*one].0.path().cmp(writes[*other].0.path()));
+        let mut holds: Vec<Option<Hold>> = writes.iter().map(|_| None).collect();
+        for index in &order {
+            match &writes[*index] {
+                (target, Some(_)) => target.prepare()?,
+                (target, None) => {
+                    holds[*index] = Some(Hold::take(target, Mode::Exclusive, request)?.0);
+                }
             }
-            other.prepare()?;
-            let turn = take_commit(other, Mode::Shared, request)?;
-            Seen::read(other, turn.handle().as_ref())?.check_fence(other, *fence)?;
-            guards.push((other.clone(), other.sidecar("commit"), turn));
         }
-        let own = match own {
-            Some(own) => own,
-            None => take_commit(target, Mode::Exclusive, request)?,
-        };
-        let seen = Seen::read(target, own.handle().as_ref())?;
-        Ok(Self { target: target.clone(), seen, own, own_path, guards, hold })
+        let mut locks: Vec<(&Target, Mode, Option<Fence>)> = Vec::new();
+        locks.extend(writes.iter().map(|(target, _)| (target, Mode::Exclusive, None)));
+        locks.extend(guards.iter().map(|(target, fence)| (target, Mode::Shared, Some(*fence))));
+        locks.sort_by(|one, other| one.0.path().cmp(other.0.path()));
+        let mut own: Vec<Option<Turn>> = writes.iter().map(|_| None).collect();
+        let mut guarding = Vec::new();
+        for (target, mode, fence) in locks {
+            let Some(fence) = fence else {
+                let turn = take_commit(target, mode, request)?;
+                let index = writes.iter().position(|(write, _)| write.path() == target.path());
+                own[index.unwrap_or_default()] = Some(turn);
+                continue;
+            };
+            target.prepare()?;
+            let turn = take_commit(target, mode, request)?;
+            Seen::read(target, turn.handle().as_ref())?.check_fence(target, fence)?;
+            guarding.push((target.clone(), target.sidecar("commit"), turn));
+        }
+        let mut commits = Vec::with_capacity(writes.len());
+        for (((target, _), own), hold) in writes.iter().zip(own).zip(holds) {
+            let Some(own) = own else { continue };
+            let seen = Seen::read(target, own.handle().as_ref())?;
+            let (own_path, guards) = (target.sidecar("commit"), std::mem::take(&mut guarding));
+            commits.push(Self { target: target.clone(), seen, own, own_path, guards, hold });
+        }
+        Ok(commits)
     }
 
     /// We have the hold, so a record that still says otherwise is of a hold that died or a lease that
@@ -108,11 +133,6 @@ impl Commit {
             self.seen.write(&self.target, self.own.handle().as_ref())?;
         }
         Ok(())
-    }
-
-    /// The file with the record; the commit lock is on it.
-    pub(crate) fn file(&self) -> &Arc<dyn Handle> {
-        self.own.handle()
     }
 
     /// Writes the record back.

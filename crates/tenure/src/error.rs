@@ -213,8 +213,15 @@ impl fmt::Display for Error {
         let inner = &self.inner;
         write!(f, "failed to {}", inner.action)?;
         if let Some(path) = &inner.path {
-            // Control characters in a name must not reach a terminal or split the one line.
-            write!(f, " `{}`", path.display().to_string().escape_debug())?;
+            write!(f, " `")?;
+            for letter in path.display().to_string().chars() {
+                // Control characters in a name must not reach a terminal or split the one line.
+                match letter {
+                    control if control.is_control() => write!(f, "{}", control.escape_debug())?,
+                    letter => write!(f, "{letter}")?,
+                }
+            }
+            write!(f, "`")?;
         }
         if !inner.detail.is_empty() {
             write!(f, ": {}", inner.detail)?;

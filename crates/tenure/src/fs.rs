@@ -58,7 +58,7 @@ pub enum Kind {
 }
 
 /// Which file system object it is: the same identity is the same object.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct FileId {
     /// The device.
     pub dev: u64,
@@ -128,7 +128,8 @@ pub trait Fs: Send + Sync + Debug {
     /// Whether locks on this directory's file system can be trusted (G12); the reason if not.
     fn trust(&self, dir: &Path) -> io::Result<Trust>;
 
-    /// This boot of the machine: a different value means that everything unsynced may be gone.
+    /// This boot of the machine: a different value means that everything unsynced may be gone. Zeros
+    /// if it cannot be told.
     fn boot_id(&self) -> [u8; 16];
 }
 
@@ -162,6 +163,11 @@ pub trait Handle: Send + Sync + Debug {
 
     /// Describes the open object.
     fn stat(&self) -> io::Result<Stat>;
+
+    /// Which object it is; that never changes while it is open.
+    fn id(&self) -> io::Result<FileId> {
+        Ok(self.stat()?.id)
+    }
 
     /// Takes the lock if it is free; `false` if somebody has it.
     fn try_lock(&self, mode: Mode) -> io::Result<bool>;

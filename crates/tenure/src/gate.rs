@@ -33,8 +33,6 @@ pub(crate) struct Turn {
     handle: Arc<dyn Handle>,
     gate: Arc<Gate>,
     ticket: u64,
-    id: FileId,
-    pid: u32,
     /// Cleared when a child process keeps the lock and our copy is only closed.
     unlocks: bool,
 }
@@ -45,12 +43,12 @@ impl Turn {
     }
 
     pub(crate) fn id(&self) -> FileId {
-        self.id
+        self.gate.id
     }
 
     /// False in a forked child, which must not act on its parent's lock.
     pub(crate) fn is_ours(&self) -> bool {
-        self.pid == std::process::id()
+        self.gate.pid == std::process::id()
     }
 
     /// Closes our copy without unlocking: the lock lives on in the processes that inherited it.
@@ -70,7 +68,7 @@ impl Drop for Turn {
         }
         let mut state = self.gate.lock();
         state.holders.retain(|holder| holder.ticket != self.ticket);
-        self.gate.retire(state, self.id);
+        self.gate.retire(state);
     }
 }
 
@@ -82,10 +80,11 @@ pub(crate) fn take(
     deadline: Deadline,
     cancel: Option<&Cancel>,
 ) -> Result<Turn> {
+    let pid = std::process::id();
     loop {
         let handle = target.open_sidecar(path)?;
-        let id = handle.stat().map_err(Target::failed("look at lock file", path))?.id;
-        let turn = Gate::of(id).enter(handle, id, target.path(), mode, deadline, cancel)?;
+        let id = handle.id().map_err(Target::failed("look at lock file", path))?;
+        let turn = Gate::of(id, pid).enter(&handle, target.path(), mode, deadline, cancel)?;
         // The path may have been given to another file while we waited (invariant 1). Whoever
         // removes it for good reason (a pruned key) does so under this very lock.
         match target.fs.stat(path) {
@@ -101,8 +100,10 @@ pub(crate) fn take(
 }
 
 /// The queue of one lock in this process.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Gate {
+    id: FileId,
+    pid: u32,
     state: Mutex<Queue>,
     changed: Condvar,
 }
@@ -137,14 +138,15 @@ enum Kernel {
 /// The gates of this process, by the identity of the lock file.
 static GATES: ProcessLocal<Mutex<HashMap<FileId, Arc<Gate>>>> = ProcessLocal::new();
 
-fn gates() -> MutexGuard<'static, HashMap<FileId, Arc<Gate>>> {
-    GATES.here().lock().unwrap_or_else(PoisonError::into_inner)
+fn gates(pid: u32) -> MutexGuard<'static, HashMap<FileId, Arc<Gate>>> {
+    GATES.of(pid).lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Gate {
-    fn of(id: FileId) -> Arc<Self> {
-        let mut gates = gates();
-        let gate = gates.entry(id).or_default().clone();
+    fn of(id: FileId, pid: u32) -> Arc<Self> {
+        let mut gates = gates(pid);
+        let new = || Arc::new(Self { id, pid, state: Mutex::default(), changed: Condvar::new() });
+        let gate = gates.entry(id).or_insert_with(new).clone();
         gate.lock().arriving += 1;
         gate
     }
@@ -154,7 +156,7 @@ impl Gate {
     }
 
     /// Wakes whoever is next, and forgets the gate when nobody uses it any more.
-    fn retire(&self, state: MutexGuard<'_, Queue>, id: FileId) {
+    fn retire(&self, state: MutexGuard<'_, Queue>) {
         let (unused, awaited) = (state.is_unused(), !state.waiting.is_empty());
         drop(state);
         if awaited {
@@ -162,17 +164,16 @@ impl Gate {
         }
         if unused {
             // Lock order is registry, then gate; so look again now that both are held.
-            let mut gates = gates();
-            if gates.get(&id).is_some_and(|gate| gate.lock().is_unused()) {
-                gates.remove(&id);
+            let mut gates = gates(self.pid);
+            if gates.get(&self.id).is_some_and(|gate| gate.lock().is_unused()) {
+                gates.remove(&self.id);
             }
         }
     }
 
     fn enter(
         self: Arc<Self>,
-        handle: Arc<dyn Handle>,
-        id: FileId,
+        handle: &Arc<dyn Handle>,
         path: &Path,
         mode: Mode,
         deadline: Deadline,
@@ -186,15 +187,14 @@ impl Gate {
         state.next_ticket += 1;
         state.arriving -= 1;
         if deadline.may_wait() && state.would_wait_for_itself(place) {
-            self.retire(state, id);
+            self.retire(state);
             return Err(waits_for_itself(path));
         }
         state.waiting.push_back(place);
         loop {
-            match state.grant(&self, place, &handle, id, deadline) {
+            match state.grant(&self, place, handle, deadline) {
                 Ok(None) => {}
                 Ok(Some(handle)) => {
-                    let pid = std::process::id();
                     state.leave_queue(place.ticket);
                     state.holders.push(place);
                     let awaited = !state.waiting.is_empty();
@@ -202,25 +202,18 @@ impl Gate {
                     if awaited {
                         self.changed.notify_all(); // The next one may share.
                     }
-                    return Ok(Turn {
-                        handle,
-                        gate: self,
-                        ticket: place.ticket,
-                        id,
-                        pid,
-                        unlocks: true,
-                    });
+                    return Ok(Turn { handle, gate: self, ticket: place.ticket, unlocks: true });
                 }
                 Err(err) => {
                     state.leave_queue(place.ticket);
-                    self.retire(state, id);
+                    self.retire(state);
                     return Err(Error::io("lock", path, err));
                 }
             }
             let cancelled = cancel.is_some_and(Cancel::is_cancelled);
             if cancelled || deadline.has_passed() {
                 state.leave_queue(place.ticket);
-                self.retire(state, id);
+                self.retire(state);
                 return Err(if cancelled {
                     Error::new(ErrorKind::Cancelled, "wait for", "the wait was cancelled").at(path)
                 } else {
@@ -238,7 +231,7 @@ impl Gate {
     }
 
     /// Blocks in the kernel on behalf of the queue.
-    fn park(self: Arc<Self>, handle: Arc<dyn Handle>, mode: Mode, id: FileId) -> io::Result<()> {
+    fn park(self: Arc<Self>, handle: Arc<dyn Handle>, mode: Mode) -> io::Result<()> {
         let parked = move || {
             let granted = handle.lock(mode);
             let mut state = self.lock();
@@ -251,7 +244,7 @@ impl Gate {
                 Ok(()) => Kernel::Granted(handle, mode),
                 Err(err) => Kernel::Failed(err),
             };
-            self.retire(state, id);
+            self.retire(state);
         };
         let thread = std::thread::Builder::new().name("tenure-wait".into());
         thread.stack_size(PARKED_STACK_BYTES).spawn(parked).map(drop)
@@ -300,7 +293,6 @@ impl Queue {
         gate: &Arc<Gate>,
         place: Place,
         handle: &Arc<dyn Handle>,
-        id: FileId,
         deadline: Deadline,
     ) -> io::Result<Option<Arc<dyn Handle>>> {
         let head = self.waiting.front().is_some_and(|head| head.ticket == place.ticket);
@@ -328,9 +320,9 @@ impl Queue {
                 // It was for a caller of the other mode, who left. A reader must not keep it: it
                 // would shut out the other readers.
                 granted.unlock()?;
-                self.try_or_park(gate, place, handle, id, deadline)
+                self.try_or_park(gate, place, handle, deadline)
             }
-            Kernel::Idle => self.try_or_park(gate, place, handle, id, deadline),
+            Kernel::Idle => self.try_or_park(gate, place, handle, deadline),
         }
     }
 
@@ -339,14 +331,13 @@ impl Queue {
         gate: &Arc<Gate>,
         place: Place,
         handle: &Arc<dyn Handle>,
-        id: FileId,
         deadline: Deadline,
     ) -> io::Result<Option<Arc<dyn Handle>>> {
         if handle.try_lock(place.mode)? {
             return Ok(Some(handle.clone()));
         }
         if deadline.may_wait() && !deadline.has_passed() {
-            gate.clone().park(handle.clone(), place.mode, id)?;
+            gate.clone().park(handle.clone(), place.mode)?;
             self.kernel = Kernel::Parked;
         }
         Ok(None)

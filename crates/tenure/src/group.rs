@@ -38,13 +38,14 @@ struct Note {
 }
 
 /// Waits until write number `mine` is durable. `newest` tells the number of the newest complete
-/// write; `sync` makes all complete writes durable. Numbers grow over the life of the target.
+/// write; `sync` makes all complete writes durable. Numbers grow over the life of the target. Returns
+/// how far the sync reached.
 pub(crate) fn sync(
     target: &Target,
     mine: u64,
     mut newest: impl FnMut() -> Result<u64>,
     mut sync: impl FnMut() -> std::io::Result<()>,
-) -> Result<()> {
+) -> Result<u64> {
     let lock_files = [target.sidecar("sync0"), target.sidecar("sync1")];
     let file = target.open_sidecar(&lock_files[0])?;
     let deadline = Deadline::after(Wait::For(FOLLOW_PATIENCE));
@@ -54,7 +55,10 @@ pub(crate) fn sync(
             return answer;
         }
         if deadline.has_passed() {
-            return sync().map_err(|err| not_durable(target).caused_by(err));
+            return match sync() {
+                Ok(()) => Ok(mine),
+                Err(err) => Err(not_durable(target).caused_by(err)),
+            };
         }
         let lock_file = &lock_files[usize::from(note.generation % 2 == 1)];
         let now = Deadline::after(Wait::No);
@@ -68,12 +72,19 @@ pub(crate) fn sync(
                 let done = sync();
                 let mut next = Note { generation: current.generation.wrapping_add(1), ..current };
                 next.boot = target.fs.boot_id();
-                match done {
-                    Ok(()) => next.synced = reach,
-                    Err(_) => (next.failed_from, next.failed_to) = (current.synced + 1, reach),
+                if done.is_ok() {
+                    next.synced = reach;
+                } else {
+                    next.add_failed(current.synced + 1, reach);
                 }
-                write(target, file.as_ref(), next)?;
-                return done.map_err(|err| not_durable(target).caused_by(err));
+                let noted = write(target, file.as_ref(), next);
+                if done.is_err() {
+                    noted?; // Those who relied on it must not be left to believe in a later sync.
+                }
+                return match done {
+                    Ok(()) => Ok(reach),
+                    Err(err) => Err(not_durable(target).caused_by(err)),
+                };
             }
             Err(error) if error.kind() == ErrorKind::Busy => {
                 // Granted when the leader is done or dead; either way the note is read again.
@@ -88,11 +99,17 @@ pub(crate) fn sync(
 }
 
 impl Note {
-    fn answers(&self, target: &Target, mine: u64) -> Option<Result<()>> {
+    /// One range holds all failures: it may cover writes in between that are fine, never miss one.
+    fn add_failed(&mut self, from: u64, to: u64) {
+        self.failed_from = if self.failed_from == 0 { from } else { self.failed_from.min(from) };
+        self.failed_to = self.failed_to.max(to);
+    }
+
+    fn answers(&self, target: &Target, mine: u64) -> Option<Result<u64>> {
         if (self.failed_from..=self.failed_to).contains(&mine) && self.failed_from > 0 {
             return Some(Err(not_durable(target)));
         }
-        (self.synced >= mine).then_some(Ok(()))
+        (self.synced >= mine).then_some(Ok(self.synced))
     }
 }
 

@@ -24,7 +24,7 @@ use crate::options::Fence;
 use crate::record::{Loaded, MAJOR, Record, State};
 use crate::sys::{self, Watcher};
 use crate::target::Target;
-use crate::wait::{Cancel, Deadline};
+use crate::wait::{Cancel, Deadline, Wait};
 
 /// How many fences one sync reserves.
 const FENCES_PER_SYNC: u64 = 1024;
@@ -43,7 +43,7 @@ pub(crate) struct Seen {
     /// False after a reboot, a restore or a copy: no lock or lease in it is running, and the next
     /// fence is raised above everything known.
     pub(crate) bound: bool,
-    /// There was something else than a record; told when the new record is written.
+    /// No slot could be read. Whoever writes the record next notes it; a reader creates nothing.
     unreadable: bool,
 }
 
@@ -64,7 +64,7 @@ impl Seen {
                     .hint("upgrade tenure; nothing was changed"));
             }
         };
-        let id = file.stat().map_err(|err| Error::io("look at record", &path(), err))?.id;
+        let id = file.id().map_err(|err| Error::io("look at record", &path(), err))?;
         let times = file.times();
         let bound = (record.boot, record.file, record.file_born_us)
             == (target.fs.boot_id(), id, times.born_us);
@@ -83,7 +83,7 @@ impl Seen {
     pub(crate) fn write(&mut self, target: &Target, file: &dyn Handle) -> Result<()> {
         let path = target.sidecar("commit");
         self.record.boot = target.fs.boot_id();
-        self.record.file = file.stat().map_err(Target::failed("look at record", &path))?.id;
+        self.record.file = file.id().map_err(Target::failed("look at record", &path))?;
         self.record.file_born_us = file.times().born_us;
         self.record.written_us = sys::wall_time_us();
         self.bound = true;
@@ -229,36 +229,53 @@ impl Hold {
         check_named(&self.target, &self.path, &self.turn)
     }
 
+    /// Closes our copy of a lock that child processes inherited. The record says so first: whoever
+    /// gets the lock next inherits it from a hold that ended well.
+    pub(crate) fn leave_to_children(self, fence: Fence) -> Result<()> {
+        let verified = self.verify();
+        if verified.is_ok() && fence > 0 {
+            self.change_record(fence, |record| record.left = true)?;
+        }
+        self.turn.leave_to_children();
+        verified
+    }
+
     /// Ends a hold that drew `fence`: the record first, the lock last. The error is of the record or
     /// of the check; the lock is released in any case.
     pub(crate) fn release(self, fence: Fence) -> Result<()> {
         let verified = self.verify();
-        let path = self.target.sidecar("commit");
-        let deadline = Deadline::after(crate::wait::Wait::For(RELEASE_PATIENCE));
         if verified.is_ok() {
-            // Writes that proved this hold end first; then they are refused. If one of them hangs,
-            // the record stays `Held`, and the next holder waits for it instead (invariant 3).
-            if let Ok(commit) = gate::take(&self.target, &path, Mode::Exclusive, deadline, None) {
-                free(&self.target, commit.handle().as_ref(), fence)?;
-            }
+            self.change_record(fence, |record| record.state = State::Free)?;
         }
         verified
     }
-}
 
-/// Marks the hold `fence` as ended, if it is the current one.
-fn free(target: &Target, file: &dyn Handle, fence: Fence) -> Result<()> {
-    let mut seen = Seen::read(target, file)?;
-    if seen.record.fence == fence && seen.record.state == State::Held {
-        seen.record.state = State::Free;
-        seen.write(target, file)?;
+    /// Changes the record of the hold `fence`, if it is the current one. Writes that proved it end
+    /// first; if one of them hangs, the record stays as it is, and the next holder waits for that
+    /// write instead (invariant 3).
+    fn change_record(&self, fence: Fence, change: impl FnOnce(&mut Record)) -> Result<()> {
+        let path = self.target.sidecar("commit");
+        let deadline = Deadline::after(Wait::For(RELEASE_PATIENCE));
+        let Ok(commit) = gate::take(&self.target, &path, Mode::Exclusive, deadline, None) else {
+            return Ok(());
+        };
+        let file = commit.handle().as_ref();
+        let mut seen = Seen::read(&self.target, file)?;
+        if seen.record.fence == fence && seen.record.state == State::Held {
+            change(&mut seen.record);
+            seen.write(&self.target, file)?;
+        }
+        Ok(())
     }
-    Ok(())
 }
 
 /// Compares a lock that is held with the name it was opened by.
 pub(crate) fn check_named(target: &Target, path: &Path, turn: &Turn) -> Result<()> {
-    let named = target.fs.stat(path).ok().filter(|found| found.links > 0).map(|found| found.id);
+    let named = match target.fs.stat(path) {
+        Ok(found) => (found.links > 0).then_some(found.id),
+        Err(err) if err.kind() == std::io::ErrorKind::NotFound => None,
+        Err(err) => return Err(Error::io("look at lock file", path, err)),
+    };
     if named == Some(turn.id()) && turn.is_ours() {
         return Ok(());
     }

@@ -5,13 +5,15 @@
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 
 use crate::commit::take_commit;
 use crate::error::{Error, ErrorKind, Result};
 use crate::fs::{Fs, Mode, RawHandle, disk};
 use crate::hold::{Hold, Request, Seen, wait_for_lease};
 use crate::holder::Holder;
+use crate::max_hold::{MaxHold, Watch};
 use crate::options::Fence;
 use crate::process_local::ProcessLocal;
 use crate::record::State;
@@ -40,6 +42,8 @@ pub struct LockOptions {
     pub lock_file: Option<PathBuf>,
     /// Work on a network file system although its locks cannot be trusted.
     pub allow_network: bool,
+    /// Report, or end, a hold of ours that lasts too long.
+    pub max_hold: Option<MaxHold>,
 }
 
 impl Default for LockOptions {
@@ -54,6 +58,7 @@ impl Default for LockOptions {
             fence: None,
             lock_file: None,
             allow_network: false,
+            max_hold: None,
         }
     }
 }
@@ -112,12 +117,15 @@ impl Lock {
         let held = Arc::new(match options.mode {
             Mode::Shared => {
                 let hold = take_shared(&target, request)?;
-                Held { target, hold: Mutex::new(Some(hold)), fence: 0, recovered_from: None }
+                Held::new(target, Some(hold), 0, None)
             }
             Mode::Exclusive => take_exclusive(target, options, request)?,
         });
         if options.reentrant {
             remember(&held, &options.owner);
+        }
+        if let Some(limit) = &options.max_hold {
+            held.watch(limit)?;
         }
         Ok(LockGuard { held })
     }
@@ -170,14 +178,16 @@ fn take_exclusive(target: Target, options: &LockOptions, request: Request<'_>) -
         drop((commit, hold));
         wait_for_lease(&target, holder, left, request)?;
     };
-    let recovered_from = (seen.record.state == State::Held).then(|| seen.record.holder());
+    let died = seen.record.state == State::Held && !seen.record.left;
+    let recovered_from = died.then(|| seen.record.holder());
     let file = commit.as_ref().map_or(&file, |turn| turn.handle());
     let fence = seen.draw(&target, file.as_ref())?;
     seen.record.state = State::Held;
+    seen.record.left = false;
     seen.record.since_us = sys::wall_time_us();
     seen.record.holder = Holder::this_process(&options.label, &options.owner);
     seen.write(&target, file.as_ref())?;
-    Ok(Held { target, hold: Mutex::new(Some(hold)), fence, recovered_from })
+    Ok(Held::new(target, Some(hold), fence, recovered_from))
 }
 
 /// A hold that somebody above us has: checked, not taken.
@@ -187,7 +197,7 @@ fn nested(target: &Target, fence: Fence, options: &LockOptions) -> Result<LockGu
         Request { deadline: Deadline::after(options.wait), cancel: options.cancel.as_ref() };
     let turn = take_commit(target, Mode::Shared, request)?;
     Seen::read(target, turn.handle().as_ref())?.check_fence(target, fence)?;
-    let held = Held { target: target.clone(), hold: Mutex::new(None), fence, recovered_from: None };
+    let held = Held::new(target.clone(), None, fence, None);
     Ok(LockGuard { held: Arc::new(held) })
 }
 
@@ -206,6 +216,9 @@ struct Held {
     hold: Mutex<Option<Hold>>,
     fence: Fence,
     recovered_from: Option<Holder>,
+    /// Set when a [`MaxHold`] ended it.
+    ended: AtomicBool,
+    watch: OnceLock<Watch>,
 }
 
 impl LockGuard {
@@ -226,12 +239,14 @@ impl LockGuard {
 
     /// Checks that nobody removed or replaced the lock file under the hold.
     pub fn verify(&self) -> Result<()> {
+        self.held.check_not_ended()?;
         self.held.with_hold(|hold| hold.as_ref().map_or(Ok(()), Hold::verify))
     }
 
     /// Releases the lock, once the last guard of a re-entrant owner is released. An error means that
     /// the hold was compromised, or that the record could not be written; it is released all the same.
     pub fn release(self) -> Result<()> {
+        self.held.check_not_ended()?;
         Arc::into_inner(self.held).map_or(Ok(()), |held| held.end())
     }
 
@@ -245,9 +260,7 @@ impl LockGuard {
     pub fn leave_to_children(self) -> Result<()> {
         let Some(held) = Arc::into_inner(self.held) else { return Ok(()) };
         let Some(hold) = held.with_hold(Option::take) else { return Ok(()) };
-        let verified = hold.verify();
-        hold.turn.leave_to_children();
-        verified?;
+        hold.leave_to_children(held.fence)?;
         let request = Request { deadline: Deadline::after(Wait::No), cancel: None };
         match Hold::take(&held.target, Mode::Exclusive, request) {
             Ok((hold, ..)) if held.fence > 0 => hold.release(held.fence),
@@ -257,6 +270,42 @@ impl LockGuard {
 }
 
 impl Held {
+    fn new(
+        target: Target,
+        hold: Option<Hold>,
+        fence: Fence,
+        recovered_from: Option<Holder>,
+    ) -> Self {
+        let hold = Mutex::new(hold);
+        let (ended, watch) = (AtomicBool::new(false), OnceLock::new());
+        Self { target, hold, fence, recovered_from, ended, watch }
+    }
+
+    /// Has an overlong hold reported, or ended, by a thread that knows it only weakly.
+    fn watch(self: &Arc<Self>, limit: &MaxHold) -> Result<()> {
+        let (held, limit_now) = (Arc::downgrade(self), limit.clone());
+        let act = move || {
+            let Some(held) = held.upgrade() else { return };
+            if limit_now.end {
+                held.ended.store(true, Ordering::SeqCst);
+                let _ = held.end();
+            }
+            (limit_now.report)(held.target.path());
+        };
+        let watch = Watch::start(limit.after, act)
+            .map_err(|err| Error::io("watch the hold of", self.target.path(), err))?;
+        let _ = self.watch.set(watch);
+        Ok(())
+    }
+
+    fn check_not_ended(&self) -> Result<()> {
+        if self.ended.load(Ordering::SeqCst) {
+            let detail = "it lasted longer than its max_hold and was ended";
+            return Err(Error::new(ErrorKind::Fenced, "hold", detail).at(self.target.path()));
+        }
+        Ok(())
+    }
+
     fn with_hold<T>(&self, act: impl FnOnce(&mut Option<Hold>) -> T) -> T {
         act(&mut self.hold.lock().unwrap_or_else(PoisonError::into_inner))
     }
@@ -277,8 +326,11 @@ impl Drop for Held {
     }
 }
 
+/// Re-entrant holds by target and owner.
+type Owned = HashMap<(PathBuf, String), Weak<Held>>;
+
 /// The re-entrant holds of this process.
-static OWNED: ProcessLocal<Mutex<HashMap<(PathBuf, String), Weak<Held>>>> = ProcessLocal::new();
+static OWNED: ProcessLocal<Mutex<Owned>> = ProcessLocal::new();
 
 fn owned_by(target: &Target, owner: &str) -> Option<Arc<Held>> {
     let owned = OWNED.here().lock().unwrap_or_else(PoisonError::into_inner);

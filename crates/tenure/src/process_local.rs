@@ -25,7 +25,11 @@ impl<T: Default + 'static> ProcessLocal<T> {
 
     /// The value of this process.
     pub(crate) fn here(&'static self) -> &'static T {
-        let pid = std::process::id();
+        self.of(std::process::id())
+    }
+
+    /// The value of the process with this id, which is this one.
+    pub(crate) fn of(&'static self, pid: u32) -> &'static T {
         let new = || Node { pid, value: T::default(), next: OnceLock::new() };
         let mut node = self.first.get_or_init(new);
         while node.pid != pid {

@@ -24,7 +24,7 @@ use crate::holder::{HoldKind, Holder};
 const SLOT_OFFSET: u64 = 4096;
 const SLOT_STRIDE: usize = 4096;
 const SLOT_BYTES: usize = 1024;
-const HOLDER_OFFSET: usize = 256;
+const HOLDER_OFFSET: usize = 264;
 const CHECKSUM_OFFSET: usize = SLOT_BYTES - 8;
 const MAGIC: &[u8; 6] = b"tenure";
 /// The major version of every format below `.tenure/`.
@@ -62,6 +62,8 @@ pub(crate) struct Published {
     pub(crate) checksum: [u8; 16],
     /// Whether the content was synced before it was published.
     pub(crate) synced: bool,
+    /// The boot it was published in. The record's own boot is no help: any lock renews that.
+    pub(crate) boot: [u8; 16],
 }
 
 /// One record.
@@ -75,6 +77,8 @@ pub(crate) struct Record {
     /// The part of `ceiling` that is known to be durable.
     pub(crate) confirmed: u64,
     pub(crate) state: State,
+    /// The holder ended its part properly and left the lock to its children.
+    pub(crate) left: bool,
     pub(crate) since_us: u64,
     pub(crate) boot: [u8; 16],
     /// The commit file that this was written into; a copy elsewhere does not match.
@@ -91,12 +95,6 @@ pub(crate) struct Record {
     /// An operation that is about to publish content with this checksum: done if it is there.
     pub(crate) pending: (u64, [u8; 16]),
     pub(crate) holder: Holder,
-}
-
-impl Default for FileId {
-    fn default() -> Self {
-        Self { dev: 0, ino: 0 }
-    }
 }
 
 /// What reading the slots gave.
@@ -191,7 +189,7 @@ impl Record {
         put(16, &self.fence.to_le_bytes());
         put(24, &self.ceiling.to_le_bytes());
         put(32, &self.confirmed.to_le_bytes());
-        put(40, &[state, u8::from(self.published.synced)]);
+        put(40, &[state, u8::from(self.published.synced) | u8::from(self.left) << 1]);
         put(42, &text_len.to_le_bytes());
         put(48, &self.since_us.to_le_bytes());
         put(56, &self.boot);
@@ -207,8 +205,9 @@ impl Record {
         }
         put(208, &self.pending.0.to_le_bytes());
         put(216, &self.pending.1);
-        put(232, &self.file_born_us.to_le_bytes());
-        put(240, &self.written_us.to_le_bytes());
+        put(232, &self.published.boot);
+        put(248, &self.file_born_us.to_le_bytes());
+        put(256, &self.written_us.to_le_bytes());
         put(HOLDER_OFFSET, text);
         let sum = checksum::of(&slot[..CHECKSUM_OFFSET]);
         slot[CHECKSUM_OFFSET..].copy_from_slice(&sum.to_le_bytes());
@@ -236,11 +235,12 @@ impl Record {
             ceiling: number(24),
             confirmed: number(32),
             state,
+            left: slot[41] & 2 == 2,
             since_us: number(48),
             boot: array(slot, 56),
             file: FileId { dev: number(72), ino: number(80) },
-            file_born_us: number(232),
-            written_us: number(240),
+            file_born_us: number(248),
+            written_us: number(256),
             lease: LeaseTerms {
                 token: array(slot, 88),
                 ttl_us: number(104),
@@ -250,6 +250,7 @@ impl Record {
                 generation: number(120),
                 checksum: array(slot, 128),
                 synced: slot[41] & 1 == 1,
+                boot: array(slot, 232),
             },
             operations: std::array::from_fn(|index| number(144 + index * 8)),
             pending: (number(208), array(slot, 216)),
@@ -277,13 +278,14 @@ mod tests {
             ceiling: 1035,
             confirmed: 1035,
             state: State::Leased,
+            left: true,
             since_us: 1_700_000_000_000_000,
             boot: [3; 16],
             file: FileId { dev: 5, ino: 9 },
             file_born_us: 12,
             written_us: 13,
             lease: LeaseTerms { token: [8; 16], ttl_us: 60_000_000, expires_us: 99 },
-            published: Published { generation: 4, checksum: [6; 16], synced: true },
+            published: Published { generation: 4, checksum: [6; 16], synced: true, boot: [1; 16] },
             operations: [1, 2, 3, 4, 5, 6, 7, 8],
             pending: (9, [2; 16]),
             holder: Holder {

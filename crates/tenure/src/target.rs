@@ -12,6 +12,7 @@ use std::ffi::OsStr;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::checksum;
 use crate::error::{Error, ErrorKind, Result};
@@ -35,6 +36,8 @@ pub(crate) struct Target {
     /// `--lock-file`: exactly this file is the hold lock.
     lock_file: Option<PathBuf>,
     allow_network: bool,
+    /// The directories were there and fit to lock in when we last looked.
+    prepared: Arc<AtomicBool>,
 }
 
 impl Target {
@@ -57,13 +60,17 @@ impl Target {
             path: resolved,
             lock_file: None,
             allow_network: false,
+            prepared: Arc::default(),
         })
     }
 
     /// The same target, with the options of a call that change where and whether it may lock.
     pub(crate) fn with(&self, lock_file: Option<&Path>, allow_network: bool) -> Result<Self> {
         let mut target = self.clone();
-        target.allow_network = allow_network;
+        if allow_network != self.allow_network {
+            target.allow_network = allow_network;
+            target.prepared = Arc::default();
+        }
         if let Some(file) = lock_file {
             target.lock_file = Some(resolve_path(self.fs.as_ref(), file)?);
         }
@@ -99,11 +106,12 @@ impl Target {
         Ok(self.sidecar(&format!("tmp.{:016x}", crate::random::number()?)))
     }
 
-    /// The temporary file of change number `seq`. Only one change with that number is ever under way
-    /// (the commit lock), so a file of this name is left over from one that died.
-    pub(crate) fn temp_of(&self, seq: u64) -> PathBuf {
-        let name = checksum::of(&[seq.to_le_bytes(), (!seq).to_le_bytes()].concat());
-        self.sidecar(&format!("tmp.{name:016x}"))
+    /// The temporary file of every change of a document. Only one change is ever under way (the
+    /// commit lock), so a file of this name is left over from one that died. And since every change
+    /// passes through this one name, a power loss leaves all names as they were after some step of
+    /// some change, never a mixture.
+    pub(crate) fn document_temp(&self) -> PathBuf {
+        self.sidecar(&format!("tmp.{:016x}", 0))
     }
 
     /// Whether a name in the sidecar directory is a temporary file of this target.
@@ -115,6 +123,38 @@ impl Target {
         hex.is_some_and(|hex| hex.len() == 16 && hex.bytes().all(|b| b.is_ascii_hexdigit()))
     }
 
+    /// Whether a name in the sidecar directory is a sidecar of this target, and of no other.
+    pub(crate) fn owns(&self, name: &OsStr) -> bool {
+        const SUFFIXES: &[&str] = &[
+            "hold",
+            "commit",
+            "sync0",
+            "sync1",
+            "good",
+            "spare",
+            "damaged",
+            "events",
+            "wal",
+            "index",
+            "torn",
+            "displaced",
+        ];
+        let rest = name.to_str().and_then(|name| name.strip_prefix(self.stem.as_str()));
+        let suffix = rest.and_then(|rest| rest.strip_prefix('.'));
+        let known = |suffix: &str| {
+            let archive = suffix.strip_prefix("index.");
+            SUFFIXES.contains(&suffix) || archive.is_some_and(is_number)
+        };
+        suffix.is_some_and(known) || self.is_temp(name)
+    }
+
+    /// Whether a name in the target's own directory is an archive that a rotation made of it.
+    pub(crate) fn is_archive(&self, name: &OsStr) -> bool {
+        let own = self.path.file_name().and_then(OsStr::to_str);
+        let rest = own.and_then(|own| name.to_str()?.strip_prefix(own)?.strip_prefix('.'));
+        rest.is_some_and(is_number)
+    }
+
     /// An I/O error of a step on one of this target's files.
     pub(crate) fn failed(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Error {
         move |err| Error::io(action, path, err)
@@ -122,6 +162,9 @@ impl Target {
 
     /// Makes sure that the directories are there, and that a lock in them means something (G12).
     pub(crate) fn prepare(&self) -> Result<()> {
+        if self.prepared.load(Ordering::Relaxed) {
+            return Ok(());
+        }
         match self.fs.stat(&self.side) {
             Ok(found) if found.kind == Kind::Directory => {}
             Ok(_) => return Err(self.side_is_no_directory()),
@@ -138,7 +181,9 @@ impl Target {
             }
             _ => {}
         }
-        self.require_trust()
+        self.require_trust()?;
+        self.prepared.store(true, Ordering::Relaxed);
+        Ok(())
     }
 
     fn side_is_no_directory(&self) -> Error {
@@ -193,6 +238,12 @@ impl Target {
     }
 
     fn require_trust(&self) -> Result<()> {
+        if self.fs.boot_id() == [0; 16] {
+            let detail = "this boot of the machine cannot be told from the last one";
+            return Err(Error::new(ErrorKind::Unsupported, "use", detail)
+                .at(&self.path)
+                .hint("make the boot id readable (mount /proc)"));
+        }
         if self.allow_network {
             return Ok(());
         }
@@ -236,6 +287,11 @@ impl Target {
                 Err(err) if err.kind() == io::ErrorKind::NotFound => {
                     match self.fs.open(path, Access::CreateNew(0o600)) {
                         Err(err) if err.kind() == io::ErrorKind::AlreadyExists => continue,
+                        Err(err) if err.kind() == io::ErrorKind::NotFound && self.forget() => {
+                            // Somebody removed the directory since we looked.
+                            self.prepare()?;
+                            continue;
+                        }
                         Err(err) => Err(err),
                         Ok(made) => {
                             self.share(made.as_ref()).map_err(Self::failed("set mode of", path))?;
@@ -257,6 +313,11 @@ impl Target {
         }
     }
 
+    /// Looks at the directories anew; `false` if that was due anyway.
+    fn forget(&self) -> bool {
+        self.prepared.swap(false, Ordering::Relaxed)
+    }
+
     fn refused(&self, path: &Path, err: io::Error) -> Error {
         if err.kind() == io::ErrorKind::PermissionDenied {
             return Error::io("open sidecar", path, err).hint(format!(
@@ -271,7 +332,10 @@ impl Target {
     pub(crate) fn share(&self, made: &dyn Handle) -> io::Result<()> {
         match self.fs.open(&self.path, Access::Read) {
             Ok(model) if model.stat().is_ok_and(|found| found.kind == Kind::File) => {
-                made.copy_attributes(model.as_ref())
+                made.copy_attributes(model.as_ref())?;
+                let mode = model.stat()?.mode & 0o777;
+                // The owner of a read-only document may replace it, so he may lock it, too.
+                if mode & 0o600 == 0o600 { Ok(()) } else { made.set_mode(mode | 0o600) }
             }
             _ => {
                 let mode = self.fs.stat(&self.dir).map_or(0o600, |found| found.mode);
@@ -279,6 +343,11 @@ impl Target {
             }
         }
     }
+}
+
+/// Digits only, as in the name of an archive.
+fn is_number(text: &str) -> bool {
+    !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit())
 }
 
 /// Resolves symlinks; what does not exist yet is resolved as far as it does.

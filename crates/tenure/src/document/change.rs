@@ -84,8 +84,9 @@ impl Document {
         let deadline = Deadline::after(options.wait);
         loop {
             let remaining = WriteOptions { wait: deadline.as_wait(), ..options.clone() };
-            if let Some(written) = self.attempt(&remaining, &mut compute)? {
-                return Ok(written);
+            let commit = Commit::begin(&self.target, &remaining)?;
+            if let Some((commit, written)) = self.attempt(commit, &remaining, &mut compute)? {
+                return self.finish(commit, &remaining, written);
             }
             if deadline.may_wait() && deadline.has_passed() {
                 let detail = "somebody who does not use tenure keeps replacing it";
@@ -137,36 +138,29 @@ impl Document {
     /// kept aside. A document that is fine is left alone.
     pub fn restore(&self, options: &WriteOptions) -> Result<Written> {
         let mut commit = Commit::begin(&self.target, options)?;
-        let written = restore::restore(&mut commit, options)?;
+        let restored = restore::restore(&mut commit, options);
+        let written = restored.map_err(|error| match error.is_committed() {
+            Some(true) => self.visible(options, error),
+            _ => error,
+        })?;
         self.finish(commit, options, written)
     }
 
-    /// One attempt; `None` if a foreign replacement came in between.
-    fn attempt(
+    /// One attempt in a critical section that goes on; `None` if a foreign replacement came in between.
+    pub(crate) fn attempt(
         &self,
+        mut commit: Commit,
         options: &WriteOptions,
         compute: &mut impl FnMut(Option<&Value>) -> Result<Option<Value>>,
-    ) -> Result<Option<Written>> {
-        let mut commit = Commit::begin(&self.target, options)?;
+    ) -> Result<Option<(Commit, Written)>> {
         let base = self.current(&mut commit, options)?;
         let content = base.as_ref().map(|(content, _)| content);
         let operation = operation_of(options);
-        let done = |commit: &Commit, changed, replayed| {
-            let published = commit.seen.record.published;
-            let version = match content {
-                Some(content) => content.version(published),
-                None => Version(format!("{:x}-0", published.generation)),
-            };
-            Written { version, changed, replayed }
-        };
-        if operation != 0 && self.was_done(&mut commit, content, operation)? {
-            let written = done(&commit, false, true);
-            return self.finish(commit, options, written).map(Some);
+        if operation != 0 && Self::was_done(&mut commit, content, operation)? {
+            return Ok(Some(unchanged(commit, content, true)));
         }
         self.check_version(&commit, content, options)?;
-        let Some(value) = compute(base.as_ref().map(|(_, value)| value))? else {
-            return Ok(Some(done(&commit, false, false)));
-        };
+        let value = compute(base.as_ref().map(|(_, value)| value))?;
         let style = content.map_or_else(Style::default, |content| Style::detect(&content.bytes));
         let render = |value: &Value| {
             style.render(value).map_err(|why| {
@@ -174,54 +168,78 @@ impl Document {
                     .at(self.path())
             })
         };
-        let bytes = render(&value)?;
-        if let Some((content, old)) = &base {
+        let bytes = value.as_ref().map(render).transpose()?;
+        let same = match (&base, &bytes) {
+            (_, None) => true,
             // The same value in another layout is no change either.
-            if bytes == content.bytes || (*old == value && render(old)? == bytes) {
-                let written = done(&commit, false, false);
-                return self.finish(commit, options, written).map(Some);
+            (Some((content, old)), Some(bytes)) => {
+                *bytes == content.bytes || (value.as_ref() == Some(old) && render(old)? == *bytes)
             }
-        }
+            (None, Some(_)) => false,
+        };
+        let Some(bytes) = bytes.filter(|_| !same) else {
+            if operation != 0 {
+                // Done is done: if it is repeated after somebody else's change, it must not undo that.
+                commit.seen.record.remember(operation);
+                commit.write_record()?;
+            }
+            return Ok(Some(unchanged(commit, content, false)));
+        };
         if operation != 0 {
             // If we die after publishing, whoever repeats the operation finds that it is done.
             commit.seen.record.pending = (operation, checksum::wide(&bytes));
             commit.write_record()?;
         }
-        if publish(&commit, content, &bytes, Displaced::ToGood, options)? == Outcome::Replaced {
+        let content = base.map(|(content, _)| content);
+        let synced = publish::syncs(options, content.is_some(), &bytes);
+        let visible = |error: Error| match error.is_committed() {
+            Some(true) => self.visible(options, error),
+            _ => error,
+        };
+        let outcome = publish(&commit, content, &bytes, Displaced::ToGood, options);
+        if outcome.map_err(visible)? == Outcome::Replaced {
             return Ok(None);
         }
-        let synced = options.durability == Durability::Durable;
-        let generation = publish::record(&mut commit, &bytes, operation, synced)?;
+        let recorded = publish::record(&mut commit, &bytes, operation, synced);
+        let generation = recorded.map_err(visible)?;
         let sum = u128::from_be_bytes(checksum::wide(&bytes));
         let version = Version(format!("{generation:x}-{sum:032x}"));
-        let written = Written { version, changed: true, replayed: false };
-        self.finish(commit, options, written).map(Some)
+        Ok(Some((commit, Written { version, changed: true, replayed: false })))
     }
 
     /// What is on the disk, under the lock. After a power loss the last synced version is put back
-    /// first; left-overs of that time are removed.
+    /// first.
     fn current(
         &self,
         commit: &mut Commit,
         options: &WriteOptions,
     ) -> Result<Option<(Content, Value)>> {
-        let found = match read_parsed(&self.target) {
+        let found = read_parsed(&self.target);
+        let published = commit.seen.record.published;
+        let described =
+            matches!(&found, Ok(Some((content, _))) if content.checksum == published.checksum);
+        if !described && published.boot != self.target.fs.boot_id() {
+            // A power loss may have taken back what the record remembers as done (race 51).
+            commit.seen.record.operations = Default::default();
+        }
+        let found = match found {
             Err(error) if error.kind() == ErrorKind::Damaged => {
                 let repaired = last_synced(&self.target, error)
                     .inspect_err(|_| restore::set_aside(&self.target))?;
                 if repaired.is_some() {
-                    restore::restore(commit, options)?;
+                    // Whatever happens to the repair, the change itself has not begun.
+                    restore::restore(commit, options).map_err(|error| error.committed(false))?;
                 }
                 read_parsed(&self.target)?
             }
             found => found?,
         };
-        if commit.seen.record.seq > 0 && !commit.seen.bound {
-            publish::sweep(&self.target);
-        }
         if let Some((content, _)) = &found {
-            if content.stat.links > 1 && !options.break_link {
-                let detail = format!("it has {} hard links", content.stat.links);
+            let links = content.stat.links;
+            let foreign =
+                links > 1 && links - publish::our_links(&self.target, content.stat.id) > 1;
+            if foreign && !options.break_link {
+                let detail = format!("it has {links} hard links");
                 return Err(Error::new(ErrorKind::Unsupported, "write document", detail)
                     .at(self.path())
                     .hint("two names are two locks: remove the others, or use --break-link"));
@@ -230,12 +248,7 @@ impl Document {
         Ok(found)
     }
 
-    fn was_done(
-        &self,
-        commit: &mut Commit,
-        content: Option<&Content>,
-        operation: u64,
-    ) -> Result<bool> {
+    fn was_done(commit: &mut Commit, content: Option<&Content>, operation: u64) -> Result<bool> {
         let record = &commit.seen.record;
         if record.has_done(operation) {
             return Ok(true);
@@ -273,24 +286,48 @@ impl Document {
     }
 
     /// Leaves the critical section; a durable call returns when its version is durable.
-    fn finish(&self, mut commit: Commit, options: &WriteOptions, done: Written) -> Result<Written> {
-        if options.durability == Durability::NoSync {
-            return Ok(done);
+    pub(crate) fn finish(
+        &self,
+        commit: Commit,
+        options: &WriteOptions,
+        done: Written,
+    ) -> Result<Written> {
+        if options.durability == Durability::Durable {
+            let durable = self.make_durable(commit);
+            durable.map_err(|err| if done.changed { self.visible(options, err) } else { err })?;
         }
+        Ok(done)
+    }
+
+    fn make_durable(&self, mut commit: Commit) -> Result<()> {
         let target = &self.target;
         if !commit.seen.record.published.synced {
             // Unchanged, but published without a sync (or by somebody else): sync what is there.
-            let Some(content) = Content::read(target, target.path())? else { return Ok(done) };
-            content.handle.sync().map_err(|err| group::not_durable(target).caused_by(err))?;
+            let Some(content) = Content::read(target, target.path())? else { return Ok(()) };
+            // The shared sync knows only of our own changes.
+            let synced = content.handle.sync().and_then(|()| target.fs.sync_dir(target.dir()));
+            synced.map_err(|err| group::not_durable(target).caused_by(err))?;
             if commit.seen.record.published.checksum == content.checksum {
                 commit.seen.record.published.synced = true;
                 commit.write_record()?;
             }
+            return Ok(());
         }
         let generation = commit.seen.record.published.generation;
         drop(commit);
-        group::sync(target, generation, || self.newest(), || target.fs.sync_dir(target.dir()))?;
-        Ok(done)
+        let sync = || target.fs.sync_dir(target.dir());
+        group::sync(target, generation, || self.newest(), sync).map(drop)
+    }
+
+    /// An error that came after readers could see the change: whether the change survives a power loss
+    /// is not known then, and a durable call must say that (G8).
+    fn visible(&self, options: &WriteOptions, error: Error) -> Error {
+        match options.durability {
+            Durability::Durable if error.kind() != ErrorKind::NotDurable => {
+                group::not_durable(&self.target).caused_by(error.into())
+            }
+            _ => error.committed(true),
+        }
     }
 
     fn newest(&self) -> Result<u64> {
@@ -300,9 +337,21 @@ impl Document {
         Ok(Seen::read(&self.target, file.as_ref())?.record.published.generation)
     }
 
-    pub(super) fn target(&self) -> &Target {
+    pub(crate) fn target(&self) -> &Target {
         &self.target
     }
+}
+
+/// A call that left the document as it was.
+fn unchanged(mut commit: Commit, content: Option<&Content>, replayed: bool) -> (Commit, Written) {
+    let published = &mut commit.seen.record.published;
+    let version = match content {
+        Some(content) => content.version(*published),
+        None => Version(format!("{:x}-0", published.generation)),
+    };
+    // What somebody else wrote was not synced by us, whatever we synced before.
+    published.synced &= content.is_some_and(|found| found.checksum == published.checksum);
+    (commit, Written { version, changed: false, replayed })
 }
 
 fn operation_of(options: &WriteOptions) -> u64 {

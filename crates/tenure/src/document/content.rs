@@ -1,6 +1,7 @@
 //! Reading a document: without a lock, and never half of it.
 
 use std::io;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -124,46 +125,55 @@ fn peek(target: &Target) -> Result<Published> {
     match target.fs.open(&path, Access::Read) {
         Ok(file) => Ok(Seen::read(target, file.as_ref())?.record.published),
         // A reader who may not see the sidecars still reads the document.
-        Err(err) if is_absent(&err) => Ok(Published::default()),
+        Err(err) if is_absent(target, &err) => Ok(Published::default()),
         Err(err) => Err(Error::io("open record", &path, err)),
     }
 }
 
-fn is_absent(err: &io::Error) -> bool {
+fn is_absent(target: &Target, err: &io::Error) -> bool {
     use io::ErrorKind::{NotADirectory, NotFound, PermissionDenied};
     matches!(err.kind(), NotFound | PermissionDenied | NotADirectory)
+        || target.fs.stat(target.side()).is_ok_and(|found| found.kind != Kind::Directory)
 }
 
 /// After a power loss a file that was published without a sync may be empty; the last synced version
-/// stands in for it (G5). Within one boot a damaged file is what it is: the error.
+/// stands in for it (G5). A file that was published in this boot was not cut by a power loss: it is
+/// what it is, the error. The power loss may have taken the record, too, or taken it back to an
+/// older one; neither names this boot.
 pub(super) fn last_synced(target: &Target, error: Error) -> Result<Option<(Content, Value, bool)>> {
-    let record = target.sidecar("commit");
-    let Ok(file) = target.fs.open(&record, Access::Read) else { return Err(error) };
-    let seen = Seen::read(target, file.as_ref())?;
-    if seen.record.seq == 0 || seen.record.boot == target.fs.boot_id() {
+    if peek(target)?.boot == target.fs.boot_id() {
         return Err(error);
     }
     match good(target)? {
-        Some((content, value)) => Ok(Some((content, value, true))),
+        Some(good) => Ok(Some((good.content, good.value, true))),
         None => Err(error),
     }
 }
 
-/// The last-good copy, if it is one.
-pub(super) fn good(target: &Target) -> Result<Option<(Content, Value)>> {
-    let mut candidates = vec![target.sidecar("good")];
-    // A crash between the exchange and the renaming to `.good` left it under its temporary name.
-    let names = target.fs.list(target.side()).unwrap_or_default();
-    let temps = names.iter().filter(|name| target.is_temp(name));
-    candidates.extend(temps.map(|name| target.side().join(name)));
-    for path in candidates {
-        if let Some(content) = Content::read(target, &path)? {
-            if let Ok(value) = content.parse(target) {
-                return Ok(Some((content, value)));
+/// A good copy, and where it is.
+pub(super) struct Good {
+    pub(super) path: PathBuf,
+    pub(super) content: Content,
+    pub(super) value: Value,
+}
+
+/// The newest good copy. A crash between the exchange and the renaming to `.good` leaves it under the
+/// temporary name; whatever is there is newer than `.good`, since every version passes through it.
+pub(super) fn good(target: &Target) -> Result<Option<Good>> {
+    let mut unreadable = None;
+    for path in [target.document_temp(), target.sidecar("good")] {
+        match Content::read(target, &path) {
+            Ok(Some(content)) => {
+                if let Ok(value) = content.parse(target) {
+                    return Ok(Some(Good { path, content, value }));
+                }
             }
+            Ok(None) => {}
+            Err(error) => unreadable = unreadable.or(Some(error)),
         }
     }
-    Ok(None)
+    // That there is none cannot be said if one could not be read.
+    unreadable.map_or(Ok(None), Err)
 }
 
 pub(super) fn damaged(target: &Target, why: &str) -> Error {

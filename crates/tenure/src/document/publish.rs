@@ -10,6 +10,9 @@
 //! 4. displaced version renamed to `.good` if it was synced, else removed.
 //! 5. record written: the version. Until then the new content counts as a foreign edit of the old.
 //! 6. locks released; the directory synced together with everybody else who waits (durable mode).
+//!
+//! All changes use one temporary name, so the steps on names happen in one order: what a power loss
+//! leaves is the state after one of them, and what is under the temporary name is newer than `.good`.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -19,7 +22,7 @@ use super::content::Content;
 use crate::checksum;
 use crate::commit::Commit;
 use crate::error::{Error, ErrorKind, Result};
-use crate::fs::{Access, Fs, Handle, Stat};
+use crate::fs::{Access, FileId, Fs, Handle, Stat};
 use crate::options::{Durability, WriteOptions};
 use crate::target::Target;
 
@@ -36,11 +39,14 @@ pub(super) enum Outcome {
 struct Temp {
     fs: Arc<dyn Fs>,
     path: PathBuf,
+    used: bool,
 }
 
 impl Drop for Temp {
     fn drop(&mut self) {
-        let _ = self.fs.remove(&self.path);
+        if !self.used {
+            let _ = self.fs.remove(&self.path);
+        }
     }
 }
 
@@ -53,10 +59,11 @@ pub(super) enum Displaced {
     ToDamaged,
 }
 
-/// Steps 1 to 4. `base` is the content that `bytes` was made from.
+/// Steps 1 to 4. `base` is the content that `bytes` was made from; its handle is closed before the
+/// file is replaced, because not every system replaces a file that is open.
 pub(super) fn publish(
     commit: &Commit,
-    base: Option<&Content>,
+    base: Option<Content>,
     bytes: &[u8],
     displaced: Displaced,
     options: &WriteOptions,
@@ -64,42 +71,89 @@ pub(super) fn publish(
     let target = &commit.target;
     let path = target.path();
     // A sidecar directory that was moved away is not a missing file: the locks went with it.
-    let (temp, handle) = write_temp(commit, base, bytes, options)
+    let (mut temp, handle) = write_temp(commit, base.as_ref(), bytes, options)
         .map_err(|error| commit.verify().err().unwrap_or(error))?;
-    if options.durability == Durability::Durable {
+    if syncs(options, base.is_some(), bytes) {
         let synced = handle.sync();
         synced.map_err(|err| Error::io("sync new version of", path, err).committed(false))?;
     }
+    let ours = handle.id().map_err(Target::failed("look at temporary file", &temp.path))?;
+    drop(handle);
     commit.verify()?;
     let failed = |err| Error::io("publish", path, err).committed(false);
     let Some(base) = base else {
+        // Of a document that is gone, and of a change that died.
+        let _ = target.fs.remove(&target.sidecar("spare"));
         return match target.fs.rename_new(&temp.path, path) {
-            Ok(()) => Ok(Outcome::Published),
+            Ok(()) => {
+                temp.used = true;
+                Ok(Outcome::Published)
+            }
             Err(err) if err.kind() == io::ErrorKind::AlreadyExists => Ok(Outcome::Replaced),
             Err(err) => Err(failed(err)),
         };
     };
-    if !same_file(target, path, &base.stat) {
+    let keep = keep_as(commit, &base, displaced, options);
+    let Content { handle, stat, .. } = base;
+    drop(handle);
+    if !same_file(target, path, &stat).map_err(failed)? {
         return Ok(Outcome::Replaced);
     }
     match target.fs.exchange(&temp.path, path) {
         Ok(()) => {}
         Err(err) if err.kind() == io::ErrorKind::Unsupported => {
-            return publish_by_rename(commit, base, &temp, displaced).map_err(failed);
+            publish_by_rename(target, &temp, keep.as_deref(), options).map_err(failed)?;
+            temp.used = true;
+            return Ok(Outcome::Published);
         }
         Err(err) if err.kind() == io::ErrorKind::NotFound => return Ok(Outcome::Replaced),
         Err(err) => return Err(failed(err)),
     }
-    if !same_file(target, &temp.path, &base.stat) {
-        // The exchange displaced a version that nobody has read: give it back and start again.
-        target.fs.exchange(&temp.path, path).map_err(failed)?;
+    if give_back(target, &mut temp, &stat, ours)? {
         return Ok(Outcome::Replaced);
     }
-    if let Some(keep) = keep_as(commit, base, displaced) {
+    if let Some(keep) = keep {
         // Failing here loses a spare copy, not the document.
-        let _ = target.fs.rename(&temp.path, &keep);
+        temp.used = target.fs.rename(&temp.path, &keep).is_ok();
     }
     Ok(Outcome::Published)
+}
+
+/// Whether a change syncs its content before it is published. Without a version before it there is
+/// nothing that a power loss could fall back to, so the first one is always synced. So is a bare
+/// number, the only document that still is one when it was cut.
+pub(super) fn syncs(options: &WriteOptions, has_base: bool, bytes: &[u8]) -> bool {
+    let number = bytes.first().is_some_and(|byte| byte.is_ascii_digit() || *byte == b'-');
+    options.durability == Durability::Durable || !has_base || number
+}
+
+/// Looks at what the exchange displaced. A version that nobody has read goes back, and the change
+/// starts again: `true`. Another one may come while we do that; the newest stays, whatever happens.
+fn give_back(target: &Target, temp: &mut Temp, base: &Stat, ours: FileId) -> Result<bool> {
+    let looked = same_file(target, &temp.path, base);
+    if let Ok(true) = looked {
+        return Ok(false);
+    }
+    let mut displaced = target.fs.stat(&temp.path).ok().map(|found| found.id);
+    let mut placed = Some(ours);
+    loop {
+        if let Err(err) = target.fs.exchange(&temp.path, target.path()) {
+            // Ours stays visible. What it displaced was read by nobody: it must not be removed.
+            temp.used = true;
+            let aside = target.sidecar("damaged");
+            let _ = target.fs.rename(&temp.path, &aside);
+            return Err(Error::io("give back what was replaced at", target.path(), err)
+                .committed(true)
+                .hint(format!("the version that it displaced is kept as {}", aside.display())));
+        }
+        // Now `displaced` is in place again, and what was in its place is here.
+        let found = target.fs.stat(&temp.path).ok().map(|found| found.id);
+        if found == placed || found.is_none() {
+            let undone = |err| Error::io("publish", target.path(), err).committed(false);
+            return looked.map(|_| true).map_err(undone);
+        }
+        (placed, displaced) = (displaced, found);
+    }
 }
 
 /// Creates the temporary file with all of `bytes`, and the mode and owner it shall have.
@@ -110,18 +164,17 @@ fn write_temp(
     options: &WriteOptions,
 ) -> Result<(Temp, Arc<dyn Handle>)> {
     let target = &commit.target;
-    let path = target.temp_of(commit.seen.record.seq);
+    let path = target.document_temp();
     let create = || target.fs.open(&path, Access::CreateNew(0o600));
     let handle = match create() {
         Err(err) if err.kind() == io::ErrorKind::AlreadyExists => {
-            // Left over from a change that died; we hold the commit lock, so nobody uses it.
-            target.fs.remove(&path).map_err(Target::failed("remove left-over", &path))?;
+            clear_left_over(commit, &path).map_err(Target::failed("remove left-over", &path))?;
             create()
         }
         made => made,
     }
     .map_err(Target::failed("create temporary file", &path))?;
-    let temp = Temp { fs: target.fs.clone(), path };
+    let temp = Temp { fs: target.fs.clone(), path, used: false };
     let failed = |action| Target::failed(action, &temp.path);
     handle.write_all_at(bytes, 0).map_err(failed("write temporary file"))?;
     match base {
@@ -137,41 +190,86 @@ fn write_temp(
     Ok((temp, handle))
 }
 
-/// Where a file system cannot exchange: a second name keeps the old version, then a plain rename.
+/// A temporary file of a change that died; we hold the commit lock, so nobody uses it. If that change
+/// had got as far as the exchange, it is the last synced version, and `.good` is older.
+fn clear_left_over(commit: &Commit, path: &Path) -> io::Result<()> {
+    let (target, published) = (&commit.target, commit.seen.record.published);
+    let found = Content::read(target, path).ok().flatten();
+    if published.synced && found.is_some_and(|found| found.checksum == published.checksum) {
+        return target.fs.rename(path, &target.sidecar("good"));
+    }
+    target.fs.remove(path)
+}
+
+/// Where a file system cannot exchange: a second name keeps the old version, then a plain rename. A
+/// crash in between leaves the document with two names, of which [`our_links`] knows the other.
 fn publish_by_rename(
+    target: &Target,
+    temp: &Temp,
+    keep: Option<&Path>,
+    options: &WriteOptions,
+) -> io::Result<()> {
+    let spare = target.sidecar("spare");
+    let _ = target.fs.remove(&spare); // Left over from a change that died.
+    if let Some(keep) = keep {
+        let linked = target.fs.link(target.path(), &spare).is_ok();
+        if linked {
+            target.fs.rename(&spare, keep)?;
+            let _ = target.fs.remove(&spare); // Still there if both were names of one file already.
+        }
+        if options.durability == Durability::NoSync {
+            // The old version must be safe before the new one, which is not, takes its name.
+            if linked {
+                target.fs.sync_dir(target.side())?;
+            } else {
+                target.fs.open(&temp.path, Access::ReadWrite)?.sync()?;
+            }
+        }
+    }
+    target.fs.rename(&temp.path, target.path())
+}
+
+/// How many of a document's names are ours.
+pub(super) fn our_links(target: &Target, document: FileId) -> u64 {
+    let names = ["spare", "good", "damaged"].map(|suffix| target.sidecar(suffix));
+    let is_ours = |path: &PathBuf| target.fs.stat(path).is_ok_and(|found| found.id == document);
+    names.iter().filter(|path| is_ours(path)).count() as u64
+}
+
+/// Only a version that was itself synced counts as last-good. A change without a sync needs one to
+/// fall back to, so it syncs a version that somebody else wrote, or that is from before a reboot.
+fn keep_as(
     commit: &Commit,
     base: &Content,
-    temp: &Temp,
     displaced: Displaced,
-) -> io::Result<Outcome> {
+    options: &WriteOptions,
+) -> Option<PathBuf> {
     let target = &commit.target;
-    if let Some(keep) = keep_as(commit, base, displaced) {
-        let spare = temp.path.with_extension("spare");
-        let _ = target.fs.remove(&spare);
-        if target.fs.link(target.path(), &spare).is_ok() {
-            target.fs.rename(&spare, &keep)?;
-        }
+    if displaced == Displaced::ToDamaged {
+        return Some(target.sidecar("damaged"));
     }
-    target.fs.rename(&temp.path, target.path())?;
-    Ok(Outcome::Published)
-}
-
-/// Only a version that was itself synced counts as last-good.
-fn keep_as(commit: &Commit, base: &Content, displaced: Displaced) -> Option<PathBuf> {
     let published = commit.seen.record.published;
-    match displaced {
-        Displaced::ToDamaged => Some(commit.target.sidecar("damaged")),
-        Displaced::ToGood if published.synced && published.checksum == base.checksum => {
-            Some(commit.target.sidecar("good"))
-        }
-        Displaced::ToGood => None,
-    }
+    let known = published.checksum == base.checksum;
+    let keep = if known && published.synced {
+        true
+    } else if options.durability == Durability::Durable
+        || (known && published.boot == target.fs.boot_id())
+    {
+        false
+    } else {
+        base.handle.sync().is_ok()
+    };
+    keep.then(|| target.sidecar("good"))
 }
 
-fn same_file(target: &Target, path: &Path, known: &Stat) -> bool {
-    target.fs.stat(path).is_ok_and(|now| {
-        (now.id, now.size, now.modified_ns) == (known.id, known.size, known.modified_ns)
-    })
+fn same_file(target: &Target, path: &Path, known: &Stat) -> io::Result<bool> {
+    match target.fs.stat(path) {
+        Ok(now) => {
+            Ok((now.id, now.size, now.modified_ns) == (known.id, known.size, known.modified_ns))
+        }
+        Err(err) if err.kind() == io::ErrorKind::NotFound => Ok(false),
+        Err(err) => Err(err),
+    }
 }
 
 /// Step 5: the record of what is published now.
@@ -181,13 +279,16 @@ pub(super) fn record(
     operation: u64,
     synced: bool,
 ) -> Result<u64> {
+    let boot = commit.target.fs.boot_id();
     let record = &mut commit.seen.record;
     let published = &mut record.published;
-    published.generation = match published.generation {
-        // A new record starts at the clock, so that versions of a lost one do not come again.
-        0 => crate::sys::wall_time_us(),
-        generation => generation + 1,
-    };
+    published.generation += 1;
+    if published.boot != boot {
+        // A new record starts at the clock, and so does one that a power loss may have taken back: the
+        // versions that are lost do not come again.
+        published.generation = published.generation.max(crate::sys::wall_time_us());
+    }
+    published.boot = boot;
     published.checksum = checksum::wide(bytes);
     published.synced = synced;
     let generation = published.generation;
@@ -197,14 +298,4 @@ pub(super) fn record(
     record.pending = (0, [0; 16]);
     commit.write_record().map_err(|error| error.committed(true))?;
     Ok(generation)
-}
-
-/// After a reboot nobody uses the temporary files of before. The last-good version may be one of
-/// them only while the document itself cannot be read, and then this is not called.
-pub(super) fn sweep(target: &Target) {
-    for name in target.fs.list(target.side()).unwrap_or_default() {
-        if target.is_temp(&name) {
-            let _ = target.fs.remove(&target.side().join(name));
-        }
-    }
 }

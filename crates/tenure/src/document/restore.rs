@@ -22,17 +22,23 @@ pub(super) fn restore(commit: &mut Commit, options: &WriteOptions) -> Result<Wri
         let version = base.version(commit.seen.record.published);
         return Ok(Written { version, changed: false, replayed: false });
     }
-    let Some((kept, _)) = good(&target)? else { return Err(cannot_restore(&target)) };
-    if publish(commit, base.as_ref(), &kept.bytes, Displaced::ToDamaged, options)?
-        == Outcome::Replaced
-    {
+    let Some(kept) = good(&target)? else { return Err(cannot_restore(&target)) };
+    let name = target.sidecar("good");
+    if kept.path != name {
+        // Out of the way of our own temporary file. A crash before it leaves it there, after it here.
+        let moved = target.fs.rename(&kept.path, &name);
+        moved.map_err(Target::failed("keep last good version", &kept.path))?;
+    }
+    let kept = kept.content;
+    let damaged_bytes = base.as_ref().map_or(0, |base| base.bytes.len());
+    if publish(commit, base, &kept.bytes, Displaced::ToDamaged, options)? == Outcome::Replaced {
         let detail = "somebody replaced it during the restore";
         return Err(Error::new(ErrorKind::Busy, "restore", detail).at(target.path()));
     }
     let synced = options.durability == Durability::Durable;
     publish::record(commit, &kept.bytes, 0, synced)?;
-    let damaged_bytes = base.map_or(0, |base| base.bytes.len());
-    events::record(&target, "restored", &json!({ "damaged_bytes": damaged_bytes }))?;
+    // For people; the restored document is there without it.
+    let _ = events::record(&target, "restored", &json!({ "damaged_bytes": damaged_bytes }));
     let version = kept.version(commit.seen.record.published);
     Ok(Written { version, changed: true, replayed: false })
 }

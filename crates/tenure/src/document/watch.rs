@@ -13,17 +13,15 @@ use crate::wait::{Deadline, Wait};
 pub struct Watch {
     document: Document,
     watcher: Watcher,
-    seen: Option<Version>,
+    /// The content part of the version: the other part follows a moment after a change is visible.
+    seen: Option<String>,
 }
 
 impl Watch {
     pub(super) fn new(document: Document) -> Result<Self> {
-        let target = document.target();
-        // The directory, since the file is replaced; and before the first read, since a change in
-        // between must wake us.
-        let watcher =
-            Watcher::new(&[target.dir()]).map_err(Target::failed("watch", target.dir()))?;
-        let seen = document.version()?;
+        // Before the first read, since a change in between must wake us.
+        let watcher = watcher_of(document.target())?;
+        let seen = document.version()?.as_ref().map(content_of);
         Ok(Self { document, watcher, seen })
     }
 
@@ -33,8 +31,8 @@ impl Watch {
         let deadline = Deadline::after(wait);
         loop {
             match self.document.read() {
-                Ok(Some(snapshot)) if self.seen.as_ref() != Some(&snapshot.version) => {
-                    self.seen = Some(snapshot.version.clone());
+                Ok(Some(snapshot)) if self.seen != Some(content_of(&snapshot.version)) => {
+                    self.seen = Some(content_of(&snapshot.version));
                     return Ok(Some(snapshot));
                 }
                 Err(error) if error.kind() != ErrorKind::Damaged => return Err(error),
@@ -43,8 +41,23 @@ impl Watch {
             if deadline.has_passed() {
                 return Ok(None);
             }
-            let dir = self.document.target().dir();
-            self.watcher.wait(deadline.remaining()).map_err(Target::failed("watch", dir))?;
+            let target = self.document.target();
+            let woken = self.watcher.wait(deadline.remaining());
+            if woken.map_err(Target::failed("watch", target.dir()))? {
+                // The directory may have been replaced, and nothing would wake us any more.
+                self.watcher = watcher_of(target)?;
+            }
         }
     }
+}
+
+/// Watches the directory, since the file is replaced. A directory that is not there cannot wake us.
+fn watcher_of(target: &Target) -> Result<Watcher> {
+    let dir = target.dir();
+    target.fs.stat(dir).map_err(Target::failed("watch", dir))?;
+    Watcher::new(&[dir]).map_err(Target::failed("watch", dir))
+}
+
+fn content_of(version: &Version) -> String {
+    version.0.rsplit('-').next().unwrap_or_default().to_owned()
 }

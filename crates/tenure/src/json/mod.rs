@@ -20,5 +20,5 @@ mod tests;
 pub use self::merge::Rules;
 pub(crate) use self::merge::merge;
 pub(crate) use self::patch::{PatchError, patch};
-pub(crate) use self::style::{Indent, Style};
+pub(crate) use self::style::Style;
 pub(crate) use self::text::parse;

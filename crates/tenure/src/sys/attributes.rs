@@ -1,14 +1,17 @@
-//! Owner, group, mode, ACL and extended attributes of a file that replaces another one (G13).
+//! Owner, group, mode, ACL and extended attributes of a file that replaces another one (G13), and its times.
 
 use std::io;
 use std::os::fd::{BorrowedFd, OwnedFd};
 
-use rustix::fs::{self as rfs, Mode as Bits, XattrFlags};
-use rustix::io::Errno;
+use rustix::fs as rfs;
 
-use crate::fs::Handle;
+use crate::fs::{Handle, Times};
+
+#[cfg(target_vendor = "apple")]
+use super::apple::copy_xattrs;
 
 /// The longest list of names, and the longest value, that Linux allows.
+#[cfg(not(target_vendor = "apple"))]
 const XATTR_BYTES_MAX: usize = 64 * 1024;
 
 /// Takes over what `model` has. Owner and attributes are taken where permitted; the mode must be, and
@@ -24,9 +27,12 @@ pub(super) fn copy(fd: &OwnedFd, model: &dyn Handle) -> io::Result<()> {
         }
     }
     if let Some(raw) = model.raw() {
-        copy_xattrs(fd, raw);
+        #[expect(unsafe_code, reason = "the model handle outlives this call")]
+        // SAFETY: `raw()` was taken from a live handle that the caller borrows for the whole call.
+        let model = unsafe { BorrowedFd::borrow_raw(raw) };
+        copy_xattrs(fd, model);
     }
-    Ok(rfs::fchmod(fd, Bits::from_raw_mode(mode as _))?)
+    Ok(rfs::fchmod(fd, super::platform::bits(mode))?)
 }
 
 fn stat(fd: &OwnedFd) -> io::Result<(u32, u32)> {
@@ -36,12 +42,12 @@ fn stat(fd: &OwnedFd) -> io::Result<(u32, u32)> {
 
 /// ACLs are extended attributes too. Each that may be read and set is kept; the rest (security labels
 /// set by the system, trusted ones without the capability) stays as the system made it.
-fn copy_xattrs(fd: &OwnedFd, model: std::os::fd::RawFd) {
-    #[expect(unsafe_code, reason = "the model handle outlives this call")]
-    // SAFETY: `raw()` was taken from a live handle that the caller borrows for the whole call.
-    let model = unsafe { BorrowedFd::borrow_raw(model) };
-    let mut sizes = [0u8; 0];
-    if let Ok(0) | Err(Errno::NOTSUP) = rfs::flistxattr(model, &mut sizes[..]) {
+#[cfg(not(target_vendor = "apple"))]
+fn copy_xattrs(fd: &OwnedFd, model: BorrowedFd<'_>) {
+    use rustix::fs::XattrFlags;
+    use rustix::io::Errno;
+    // Most files have none; that is asked without a buffer.
+    if let Ok(0) | Err(Errno::NOTSUP) = rfs::flistxattr_query(model) {
         return;
     }
     let mut names = vec![0u8; XATTR_BYTES_MAX];
@@ -52,4 +58,28 @@ fn copy_xattrs(fd: &OwnedFd, model: std::os::fd::RawFd) {
             let _ = rfs::fsetxattr(fd, name, &value[..len], XattrFlags::empty());
         }
     }
+}
+
+/// Birth and last change, where the system tells them.
+#[cfg(any(target_os = "linux", target_os = "android"))]
+pub(super) fn times(fd: &OwnedFd) -> Times {
+    use rustix::fs::{AtFlags, StatxFlags, StatxTimestamp};
+    let asked = StatxFlags::BTIME | StatxFlags::CTIME;
+    let Ok(found) = rfs::statx(fd, "", AtFlags::EMPTY_PATH, asked) else {
+        return Times::default(); // Before Linux 4.11, and under old seccomp filters.
+    };
+    let has = |flag: StatxFlags| found.stx_mask & flag.bits() != 0;
+    let us = |time: StatxTimestamp| {
+        let seconds = u64::try_from(time.tv_sec).unwrap_or(0);
+        seconds * 1_000_000 + u64::from(time.tv_nsec) / 1_000
+    };
+    Times {
+        born_us: if has(StatxFlags::BTIME) { us(found.stx_btime) } else { 0 },
+        changed_us: if has(StatxFlags::CTIME) { us(found.stx_ctime) } else { 0 },
+    }
+}
+
+#[cfg(not(any(target_os = "linux", target_os = "android")))]
+pub(super) fn times(_: &OwnedFd) -> Times {
+    Times::default()
 }

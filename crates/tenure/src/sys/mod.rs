@@ -4,25 +4,30 @@
 //! identity of this process, and a watcher for changes. Types, retries and policy live above.
 
 #[cfg_attr(unix, path = "unix.rs")]
-#[cfg_attr(windows, path = "windows.rs")]
+#[cfg_attr(windows, path = "windows/mod.rs")]
 mod platform;
 
+#[cfg(target_vendor = "apple")]
+mod apple;
 #[cfg(unix)]
 mod attributes;
 #[cfg(any(target_os = "linux", target_os = "android"))]
 mod inotify;
+mod locks;
 #[cfg(not(any(target_os = "linux", target_os = "android")))]
 mod polling;
 #[cfg(unix)]
 mod trust;
 
-#[cfg(not(any(unix, windows)))]
-compile_error!("tenure needs a Unix-like system or Windows");
+// On another system nothing here knows one boot from the next, and a lock would look safe that is not.
+#[cfg(not(any(target_os = "linux", target_os = "android", target_vendor = "apple", windows)))]
+compile_error!("tenure runs on Linux, macOS and Windows");
 
 #[cfg(any(target_os = "linux", target_os = "android"))]
 pub(crate) use self::inotify::Watcher;
+pub(crate) use self::locks::{Locks, command_of};
 pub(crate) use self::platform::{
-    RawHandle, boot_id, boot_time_us, disk, host_name, pid_namespace, process_start, wall_time_us,
+    RawHandle, boot_time_us, disk, host_name, pid_namespace, process_start, wall_time_us,
 };
 #[cfg(not(any(target_os = "linux", target_os = "android")))]
 pub(crate) use self::polling::Watcher;

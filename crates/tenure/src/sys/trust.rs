@@ -36,7 +36,7 @@ const REMOTE: &[(u64, &str)] = &[
 
 #[cfg(any(target_os = "linux", target_os = "android"))]
 pub(super) fn of(dir: &Path) -> io::Result<Trust> {
-    #[expect(clippy::cast_sign_loss, clippy::cast_lossless, reason = "a magic number is 32 bits")]
+    #[expect(clippy::cast_sign_loss, reason = "a magic number is 32 bits")]
     let magic = rustix::fs::statfs(dir)?.f_type as u64 & 0xFFFF_FFFF;
     if LOCAL.contains(&magic) {
         return Ok(Trust::Yes);
@@ -48,13 +48,10 @@ pub(super) fn of(dir: &Path) -> io::Result<Trust> {
 #[cfg(not(any(target_os = "linux", target_os = "android")))]
 pub(super) fn of(dir: &Path) -> io::Result<Trust> {
     // macOS names the file system instead of numbering it.
-    let found = rustix::fs::statfs(dir)?;
-    let name: String = found
-        .f_fstypename
-        .iter()
-        .take_while(|byte| **byte != 0)
-        .map(|byte| char::from(byte.cast_unsigned()))
-        .collect();
+    let found = rustix::fs::statfs(dir)?.f_fstypename;
+    let bytes = found.iter().take_while(|byte| **byte != 0);
+    #[expect(clippy::cast_sign_loss, reason = "the bytes of a C string")]
+    let name: String = bytes.map(|byte| char::from(*byte as u8)).collect();
     Ok(match name.as_str() {
         "apfs" | "hfs" => Trust::Yes,
         "nfs" | "smbfs" | "afpfs" | "webdav" => Trust::No(name),

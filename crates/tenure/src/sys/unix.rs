@@ -7,9 +7,14 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
 use rustix::fs::{self as rfs, AtFlags, FlockOperation, Mode as Bits, OFlags};
+#[cfg(not(target_vendor = "apple"))]
+use rustix::fs::{fdatasync as sync_data, fsync as sync_names};
 use rustix::io::Errno;
 
 use crate::fs::{Access, FileId, Fs, Handle, Kind, Mode, Stat, Times, Trust};
+
+#[cfg(target_vendor = "apple")]
+use super::apple::{boot_name, full_sync as sync_data, full_sync as sync_names};
 
 pub(crate) type RawHandle = std::os::fd::RawFd;
 
@@ -27,6 +32,8 @@ pub(crate) fn disk() -> Arc<dyn Fs> {
 #[derive(Debug)]
 pub(super) struct Descriptor {
     fd: OwnedFd,
+    /// Asked once: the lock path needs it several times.
+    id: OnceLock<FileId>,
 }
 
 impl Fs for Disk {
@@ -48,7 +55,7 @@ impl Fs for Disk {
                 opened => return opened.map(describe).map_err(io::Error::from),
             }
         }
-        let fd = open_no_symlinks(path, common | flags, Bits::from_raw_mode(mode as _))?;
+        let fd = open_no_symlinks(path, common | flags, bits(mode))?;
         Ok(describe(fd))
     }
 
@@ -95,15 +102,15 @@ impl Fs for Disk {
     }
 
     fn create_dir(&self, path: &Path, mode: u32) -> io::Result<()> {
-        rfs::mkdir(path, Bits::from_raw_mode(mode as _))?;
+        rfs::mkdir(path, bits(mode))?;
         // The umask may have taken bits away that a second user of the group needs.
-        Ok(rfs::chmod(path, Bits::from_raw_mode(mode as _))?)
+        Ok(rfs::chmod(path, bits(mode))?)
     }
 
     fn sync_dir(&self, path: &Path) -> io::Result<()> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let fd = rfs::open(path, flags, Bits::empty())?;
-        match rfs::fsync(&fd) {
+        match sync_names(&fd) {
             // Some FUSE file systems cannot sync a directory and keep names on their own.
             Err(Errno::INVAL) => Ok(()),
             done => Ok(done?),
@@ -145,7 +152,13 @@ impl Handle for Descriptor {
     }
 
     fn stat(&self) -> io::Result<Stat> {
-        Ok(stat_from(&rfs::fstat(&self.fd)?, false))
+        let stat = stat_from(&rfs::fstat(&self.fd)?, false);
+        let _ = self.id.set(stat.id);
+        Ok(stat)
+    }
+
+    fn id(&self) -> io::Result<FileId> {
+        self.id.get().map_or_else(|| Ok(self.stat()?.id), |id| Ok(*id))
     }
 
     fn try_lock(&self, mode: Mode) -> io::Result<bool> {
@@ -174,7 +187,7 @@ impl Handle for Descriptor {
     }
 
     fn set_mode(&self, mode: u32) -> io::Result<()> {
-        Ok(rfs::fchmod(&self.fd, Bits::from_raw_mode(mode as _))?)
+        Ok(rfs::fchmod(&self.fd, bits(mode))?)
     }
 
     fn copy_attributes(&self, model: &dyn Handle) -> io::Result<()> {
@@ -182,7 +195,7 @@ impl Handle for Descriptor {
     }
 
     fn times(&self) -> Times {
-        times_of(&self.fd)
+        super::attributes::times(&self.fd)
     }
 
     fn raw(&self) -> Option<RawHandle> {
@@ -191,7 +204,7 @@ impl Handle for Descriptor {
 }
 
 fn describe(fd: OwnedFd) -> Arc<dyn Handle> {
-    Arc::new(Descriptor { fd })
+    Arc::new(Descriptor { fd, id: OnceLock::new() })
 }
 
 #[cfg(any(target_os = "linux", target_os = "android"))]
@@ -214,45 +227,11 @@ fn open_no_symlinks(path: &Path, flags: OFlags, mode: Bits) -> rustix::io::Resul
 fn open_checked(path: &Path, flags: OFlags, mode: Bits) -> rustix::io::Result<OwnedFd> {
     if let Some(dir) = path.parent().filter(|dir| !dir.as_os_str().is_empty()) {
         let stat = rfs::lstat(dir)?;
-        if rfs::FileType::from_raw_mode(stat.st_mode as _) == rfs::FileType::Symlink {
+        if rfs::FileType::from_raw_mode(stat.st_mode) == rfs::FileType::Symlink {
             return Err(Errno::LOOP);
         }
     }
     rfs::open(path, flags, mode)
-}
-
-#[cfg(target_vendor = "apple")]
-fn sync_data(fd: &OwnedFd) -> rustix::io::Result<()> {
-    // fsync(2) on macOS does not flush the drive; F_FULLFSYNC does.
-    rfs::fcntl_fullfsync(fd)
-}
-
-#[cfg(not(target_vendor = "apple"))]
-fn sync_data(fd: &OwnedFd) -> rustix::io::Result<()> {
-    rfs::fdatasync(fd)
-}
-
-#[cfg(any(target_os = "linux", target_os = "android"))]
-fn times_of(fd: &OwnedFd) -> Times {
-    use rustix::fs::{StatxFlags, StatxTimestamp};
-    let asked = StatxFlags::BTIME | StatxFlags::CTIME;
-    let Ok(found) = rfs::statx(fd, "", AtFlags::EMPTY_PATH, asked) else {
-        return Times::default(); // Before Linux 4.11, and under old seccomp filters.
-    };
-    let has = |flag: StatxFlags| found.stx_mask & flag.bits() != 0;
-    let us = |time: StatxTimestamp| {
-        let seconds = u64::try_from(time.tv_sec).unwrap_or(0);
-        seconds * 1_000_000 + u64::from(time.tv_nsec) / 1_000
-    };
-    Times {
-        born_us: if has(StatxFlags::BTIME) { us(found.stx_btime) } else { 0 },
-        changed_us: if has(StatxFlags::CTIME) { us(found.stx_ctime) } else { 0 },
-    }
-}
-
-#[cfg(not(any(target_os = "linux", target_os = "android")))]
-fn times_of(_: &OwnedFd) -> Times {
-    Times::default()
 }
 
 #[cfg(any(target_os = "linux", target_os = "android"))]
@@ -292,6 +271,10 @@ fn stat_path(path: &Path) -> io::Result<Stat> {
     clippy::cast_lossless,
     reason = "field types differ by platform"
 )]
+#[cfg_attr(
+    target_vendor = "apple",
+    expect(clippy::cast_sign_loss, reason = "the number of a device has no sign")
+)]
 fn stat_from(found: &rfs::Stat, mount_root: bool) -> Stat {
     Stat {
         id: FileId { dev: found.st_dev as u64, ino: found.st_ino as u64 },
@@ -306,8 +289,22 @@ fn stat_from(found: &rfs::Stat, mount_root: bool) -> Stat {
     }
 }
 
+/// The mode in the type of the platform, which has 16 bits on macOS.
+#[cfg_attr(
+    target_vendor = "apple",
+    expect(clippy::cast_possible_truncation, reason = "no bit of a mode is above them")
+)]
+fn raw_mode(mode: u32) -> rfs::RawMode {
+    mode as _
+}
+
+/// Permission bits.
+pub(super) fn bits(mode: u32) -> Bits {
+    Bits::from_raw_mode(raw_mode(mode))
+}
+
 fn kind_of(mode: u32) -> Kind {
-    match rfs::FileType::from_raw_mode(mode as _) {
+    match rfs::FileType::from_raw_mode(raw_mode(mode)) {
         rfs::FileType::RegularFile => Kind::File,
         rfs::FileType::Directory => Kind::Directory,
         rfs::FileType::Symlink => Kind::Symlink,
@@ -325,9 +322,8 @@ pub(crate) fn wall_time_us() -> u64 {
 pub(crate) fn boot_time_us() -> u64 {
     #[cfg(any(target_os = "linux", target_os = "android"))]
     let clock = rustix::time::ClockId::Boottime;
+    // The manual of macOS: this clock goes on "while the system is asleep".
     #[cfg(target_vendor = "apple")]
-    let clock = rustix::time::ClockId::Monotonic; // Counts sleep on macOS (mach_continuous_time).
-    #[cfg(not(any(target_os = "linux", target_os = "android", target_vendor = "apple")))]
     let clock = rustix::time::ClockId::Monotonic;
     let now = microseconds(rustix::time::clock_gettime(clock)).unwrap_or(0);
     now.saturating_add_signed(-time_namespace_offset_us())
@@ -354,23 +350,17 @@ fn time_namespace_offset_us() -> i64 {
 }
 
 /// This boot of the machine; the same in every container of it.
-pub(crate) fn boot_id() -> [u8; 16] {
+fn boot_id() -> [u8; 16] {
     static ID: OnceLock<[u8; 16]> = OnceLock::new();
-    *ID.get_or_init(|| crate::checksum::wide(boot_name().trim().as_bytes()))
+    *ID.get_or_init(|| match boot_name().trim() {
+        "" => [0; 16], // Not known; nothing may be built on that.
+        name => crate::checksum::wide(name.as_bytes()),
+    })
 }
 
 #[cfg(not(target_vendor = "apple"))]
 fn boot_name() -> String {
     std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default()
-}
-
-#[cfg(target_vendor = "apple")]
-fn boot_name() -> String {
-    // `kern.bootsessionuuid` changes with every boot. Asked once per process.
-    let asked = std::process::Command::new("/usr/sbin/sysctl")
-        .args(["-n", "kern.bootsessionuuid"])
-        .output();
-    asked.map(|out| String::from_utf8_lossy(&out.stdout).into_owned()).unwrap_or_default()
 }
 
 /// The name of this machine, for people.

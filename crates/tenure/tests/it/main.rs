@@ -7,17 +7,33 @@
 #![expect(clippy::disallowed_methods, reason = "tests play the outsider who does as they like")]
 
 mod altered;
+mod collection;
 mod compromised;
+mod document;
+mod document_bad_input;
+mod document_crash;
+mod document_faults;
+mod document_files;
+mod document_foreign;
+mod document_readers;
+mod document_scratch;
+mod faulty_fs;
 mod fence;
 mod fork;
 mod identity;
+mod journal;
+mod journal_crash;
 mod lease;
 mod lease_writes;
 mod lock;
+mod permissions;
 mod puppet;
+mod roles;
 mod scratch;
 mod shared;
 mod sidecars;
+mod together;
 mod torture;
 mod verbs;
+mod versions;
 mod waiting;

@@ -4,7 +4,8 @@ use serde_json::Value;
 
 use super::random::Random;
 use super::{text, value};
-use crate::json::{Indent, Style, parse};
+use crate::json::style::Indent;
+use crate::json::{Style, parse};
 
 fn refusal(bytes: &[u8]) -> String {
     let reason = parse(bytes).expect_err("must be refused");

@@ -2,7 +2,8 @@
 
 use super::random::Random;
 use super::value;
-use crate::json::{Indent, Style, parse};
+use crate::json::style::Indent;
+use crate::json::{Style, parse};
 
 #[test]
 fn known_layouts_are_recognised() {

@@ -1,0 +1,193 @@
+//! `tenure doc`.
+
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand};
+
+pub(crate) use super::flags::DocWriteFlags;
+use super::flags::WaitFlag;
+
+pub(super) const EXAMPLES: &str = "\
+Examples:
+  tenure doc get state.json '.checked | length'
+  tenure doc update state.json '.checked += [$k]' --arg k a.ts --init '{\"checked\":[]}'
+  tenure doc merge state.json '{\"checked\":[\"b.ts\"]}' --union /checked";
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum DocCommand {
+    /// Print the document, or what a jq filter makes of it
+    Get(GetArgs),
+    /// Replace the whole document
+    Set(SetArgs),
+    /// Change the document with a jq filter; no update is lost
+    Update(UpdateArgs),
+    /// Merge a patch (RFC 7396), with rules for single fields
+    Merge(MergeArgs),
+    /// Apply a JSON Patch (RFC 6902), whole or not at all
+    Patch(PatchArgs),
+    /// Print the version, for --if-version
+    Version(VersionArgs),
+    /// Print the document each time it changes
+    Watch(WatchArgs),
+    /// Bring back the last good version of a damaged document
+    Restore(RestoreArgs),
+}
+
+/// Named values for a filter.
+#[derive(Debug, Args, Default)]
+pub(crate) struct FilterFlags {
+    /// Make the string V known to the filter as $N; may be repeated
+    #[arg(long = "arg", num_args = 2, value_names = ["N", "V"], allow_hyphen_values = true)]
+    pub(crate) strings: Vec<String>,
+    /// Make the JSON value J known to the filter as $N; may be repeated
+    #[arg(long = "argjson", num_args = 2, value_names = ["N", "J"], allow_hyphen_values = true)]
+    pub(crate) values: Vec<String>,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  tenure doc get state.json
+  tenure doc get state.json -r .name
+  tenure doc get state.json -e '.checked | index($k)' --arg k a.ts && echo known")]
+pub(crate) struct GetArgs {
+    /// The document
+    pub(crate) file: PathBuf,
+    /// A jq filter, or - to read it from standard input
+    pub(crate) filter: Option<String>,
+    #[command(flatten)]
+    pub(crate) named: FilterFlags,
+    /// Print strings as they are, without quotes
+    #[arg(short, long)]
+    pub(crate) raw: bool,
+    /// One line per value
+    #[arg(short, long)]
+    pub(crate) compact: bool,
+    /// Exit 3 if the last value is false or null, or if there is none
+    #[arg(short, long)]
+    pub(crate) exit_status: bool,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  tenure doc set state.json '{\"checked\":[]}'
+  generate | tenure doc set state.json -
+  tenure doc set state.json '{}' --if-version \"$v\"")]
+pub(crate) struct SetArgs {
+    /// The document
+    pub(crate) file: PathBuf,
+    /// The new content, or - to read it from standard input
+    #[arg(value_name = "JSON", allow_negative_numbers = true)]
+    pub(crate) content: String,
+    #[command(flatten)]
+    pub(crate) write: DocWriteFlags,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  tenure doc update counter.json '.n += 1' --init '{\"n\":0}'
+  tenure doc update state.json '.seen[$k] = now' --arg k a.ts --init '{\"seen\":{}}'
+  tenure doc update state.json 'del(.draft)' --fence \"$TENURE_FENCE\"")]
+pub(crate) struct UpdateArgs {
+    /// The document
+    pub(crate) file: PathBuf,
+    /// A jq filter with exactly one result, or - to read it from standard input
+    pub(crate) filter: String,
+    #[command(flatten)]
+    pub(crate) named: FilterFlags,
+    /// What the filter gets if there is no document yet
+    #[arg(long, value_name = "JSON", allow_negative_numbers = true)]
+    pub(crate) init: Option<String>,
+    #[command(flatten)]
+    pub(crate) write: DocWriteFlags,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  tenure doc merge state.json '{\"draft\":null}'                     null removes a field
+  tenure doc merge state.json '{\"checked\":[\"a\"],\"last\":7}' --union /checked --max /last")]
+pub(crate) struct MergeArgs {
+    /// The document; a missing one counts as {}
+    pub(crate) file: PathBuf,
+    /// The patch, or - to read it from standard input
+    #[arg(value_name = "JSON")]
+    pub(crate) patch: String,
+    /// The array at this JSON Pointer is a set; may be repeated, like the next ones
+    #[arg(long, value_name = "PTR")]
+    pub(crate) union: Vec<String>,
+    /// The larger number stays
+    #[arg(long, value_name = "PTR")]
+    pub(crate) max: Vec<String>,
+    /// The smaller number stays
+    #[arg(long, value_name = "PTR")]
+    pub(crate) min: Vec<String>,
+    /// Numbers are added
+    #[arg(long, value_name = "PTR")]
+    pub(crate) sum: Vec<String>,
+    /// The value of the patch replaces the old one whole
+    #[arg(long, value_name = "PTR")]
+    pub(crate) last: Vec<String>,
+    #[command(flatten)]
+    pub(crate) write: DocWriteFlags,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  tenure doc patch state.json '[{\"op\":\"test\",\"path\":\"/n\",\"value\":1},
+                                {\"op\":\"replace\",\"path\":\"/n\",\"value\":2}]'")]
+pub(crate) struct PatchArgs {
+    /// The document
+    pub(crate) file: PathBuf,
+    /// The operations, or - to read them from standard input
+    #[arg(value_name = "JSON")]
+    pub(crate) operations: String,
+    #[command(flatten)]
+    pub(crate) write: DocWriteFlags,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  v=$(tenure doc version state.json)
+  tenure doc set state.json \"$new\" --if-version \"$v\"")]
+pub(crate) struct VersionArgs {
+    /// The document
+    pub(crate) file: PathBuf,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  tenure doc watch state.json .status
+  tenure doc watch state.json --count 1 --wait 30s     the next change, or exit 75")]
+pub(crate) struct WatchArgs {
+    /// The document
+    pub(crate) file: PathBuf,
+    /// A jq filter
+    pub(crate) filter: Option<String>,
+    #[command(flatten)]
+    pub(crate) named: FilterFlags,
+    /// Print strings as they are, without quotes
+    #[arg(short, long)]
+    pub(crate) raw: bool,
+    /// End after so many changes
+    #[arg(short = 'n', long, value_name = "N")]
+    pub(crate) count: Option<u64>,
+    #[command(flatten)]
+    pub(crate) wait: WaitFlag,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  tenure doc restore state.json")]
+pub(crate) struct RestoreArgs {
+    /// The document
+    pub(crate) file: PathBuf,
+    #[command(flatten)]
+    pub(crate) write: DocWriteFlags,
+}

@@ -1,0 +1,122 @@
+//! Flags that several commands share, and what they mean to the core.
+
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use tenure::{Durability, Guard, Version, Wait, WriteOptions};
+
+use super::values;
+use crate::environment;
+use crate::failure::{Failure, Result};
+
+/// How long to wait.
+#[derive(Debug, Args)]
+pub(crate) struct WaitFlag {
+    /// How long to wait: 500ms, 10s, 2m, 0 or forever [default: TENURE_WAIT or 10s]
+    #[arg(long = "wait", value_name = "D", value_parser = values::wait)]
+    given: Option<Wait>,
+}
+
+impl WaitFlag {
+    /// The flag, else the environment, else the default of the core.
+    pub(crate) fn get(&self) -> Result<Wait> {
+        if let Some(wait) = self.given {
+            return Ok(wait);
+        }
+        match std::env::var("TENURE_WAIT") {
+            Ok(text) if !text.is_empty() => {
+                values::wait(&text).map_err(|why| Failure::usage("read TENURE_WAIT", why))
+            }
+            _ => Ok(Wait::default()),
+        }
+    }
+
+    /// Only the flag: commands that watch wait for ever unless told otherwise.
+    pub(crate) fn given(&self) -> Option<Wait> {
+        self.given
+    }
+}
+
+/// How a document or journal is written.
+#[derive(Debug, Args)]
+pub(crate) struct WriteFlags {
+    #[command(flatten)]
+    pub(crate) wait: WaitFlag,
+    /// Prove a hold on the file itself
+    #[arg(long, value_name = "N")]
+    fence: Option<u64>,
+    /// Prove a hold on another target, checked in the same step; may be repeated
+    #[arg(long = "guard", value_name = "TARGET=N", value_parser = values::guard)]
+    guards: Vec<Guard>,
+    /// Return without waiting for the disk: survives any process crash, not a power loss
+    #[arg(long)]
+    no_sync: bool,
+    /// Name the operation: done once, however often it is repeated
+    #[arg(long, value_name = "ID")]
+    op_id: Option<String>,
+    /// What it is for, shown to those who wait
+    #[arg(long, value_name = "TEXT", default_value = "")]
+    label: String,
+    /// Use exactly this file as the lock, to exclude others that lock it
+    #[arg(long, value_name = "PATH")]
+    lock_file: Option<PathBuf>,
+    /// Work on a network file system although its locks cannot be trusted
+    #[arg(long)]
+    allow_network: bool,
+}
+
+impl WriteFlags {
+    /// The options for a write to `path` (resolved), with the fence of the environment if this
+    /// command runs below the holder of that very target.
+    pub(crate) fn options(&self, path: &Path) -> Result<WriteOptions> {
+        let fence = match self.fence {
+            Some(fence) => Some(fence),
+            None => environment::fence_of(path)?,
+        };
+        let durability = if self.no_sync { Durability::NoSync } else { Durability::Durable };
+        Ok(WriteOptions {
+            wait: self.wait.get()?,
+            fence,
+            guards: self.guards.clone(),
+            durability,
+            operation: self.op_id.clone(),
+            label: self.label.clone(),
+            allow_network: self.allow_network,
+            lock_file: self.lock_file.clone(),
+            ..WriteOptions::default()
+        })
+    }
+}
+
+/// What only documents have.
+#[derive(Debug, Args)]
+pub(crate) struct DocWriteFlags {
+    #[command(flatten)]
+    pub(crate) write: WriteFlags,
+    /// Change it only if it still has this version
+    #[arg(long, value_name = "V")]
+    if_version: Option<Version>,
+    /// Write a document that has several hard links; the other names keep the old content
+    #[arg(long)]
+    break_link: bool,
+}
+
+impl DocWriteFlags {
+    /// The options for a write to the document at `path` (resolved).
+    pub(crate) fn options(&self, path: &Path) -> Result<WriteOptions> {
+        let options = self.write.options(path)?;
+        let if_version = self.if_version.clone();
+        Ok(WriteOptions { if_version, break_link: self.break_link, ..options })
+    }
+}
+
+/// Which lease is meant.
+#[derive(Debug, Args)]
+pub(crate) struct TokenFlags {
+    /// The token of the lease [default: TENURE_TOKEN]. Other users can see arguments; prefer the others
+    #[arg(long, value_name = "TOKEN", conflicts_with = "token_file")]
+    pub(crate) token: Option<String>,
+    /// A file with the token, closed to others (0600)
+    #[arg(long, value_name = "PATH")]
+    pub(crate) token_file: Option<PathBuf>,
+}

@@ -1,0 +1,137 @@
+//! `tenure lease`.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{Args, Subcommand};
+
+use super::flags::{TokenFlags, WaitFlag};
+use super::values;
+
+pub(super) const EXAMPLES: &str = "\
+Examples:
+  eval \"$(tenure lease acquire session --ttl 60s --owner me)\"
+  export TENURE_TOKEN TENURE_FENCE
+  tenure doc update state.json '.turn += 1' --guard session=\"$TENURE_FENCE\"
+  tenure lease release session";
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum LeaseCommand {
+    /// Acquire a lease; prints its token and fence
+    Acquire(AcquireArgs),
+    /// Extend a lease from now
+    Renew(RenewArgs),
+    /// End a lease
+    Release(ReleaseArgs),
+    /// Show who has the lease
+    Show(ShowArgs),
+    /// Take the lease from whoever has it, for a reason that is written down
+    TakeOver(TakeOverArgs),
+    /// Run a command under a lease that is renewed while it runs
+    Hold(HoldArgs),
+}
+
+/// Who wants a lease, and for how long.
+#[derive(Debug, Args)]
+pub(crate) struct GrantFlags {
+    /// How long it lasts without a renewal: 500ms, 60s, 10m
+    #[arg(long, value_name = "D", value_parser = values::ttl)]
+    pub(crate) ttl: Duration,
+    /// Who it is for: a label, not a credential [default: the user's name]
+    #[arg(long, value_name = "NAME")]
+    pub(crate) owner: Option<String>,
+    /// What it is for, shown to those who wait
+    #[arg(long, value_name = "TEXT", default_value = "")]
+    pub(crate) label: String,
+    #[command(flatten)]
+    pub(crate) wait: WaitFlag,
+    /// Work on a network file system although its locks cannot be trusted
+    #[arg(long)]
+    pub(crate) allow_network: bool,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  eval \"$(tenure lease acquire session --ttl 60s)\"
+  tenure lease acquire session --ttl 10m --token-file ~/.session-token   again: renews, same fence
+  tenure lease acquire session --ttl 60s --json | jq -r .fence")]
+pub(crate) struct AcquireArgs {
+    /// What is leased: any path, whether or not there is a file
+    pub(crate) target: PathBuf,
+    #[command(flatten)]
+    pub(crate) grant: GrantFlags,
+    #[command(flatten)]
+    pub(crate) token: TokenFlags,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  tenure lease renew session --token-file ~/.session-token
+  TENURE_TOKEN=... tenure lease renew session --ttl 5m")]
+pub(crate) struct RenewArgs {
+    /// What is leased
+    pub(crate) target: PathBuf,
+    /// A new time to live [default: the old one]
+    #[arg(long, value_name = "D", value_parser = values::ttl)]
+    pub(crate) ttl: Option<Duration>,
+    #[command(flatten)]
+    pub(crate) token: TokenFlags,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  tenure lease release session --token \"$TENURE_TOKEN\"")]
+pub(crate) struct ReleaseArgs {
+    /// What is leased
+    pub(crate) target: PathBuf,
+    #[command(flatten)]
+    pub(crate) token: TokenFlags,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  tenure lease show session --json | jq .expires_in_ms")]
+pub(crate) struct ShowArgs {
+    /// What is leased
+    pub(crate) target: PathBuf,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  tenure lease take-over session --ttl 60s --reason 'the agent hangs'")]
+pub(crate) struct TakeOverArgs {
+    /// What is leased
+    pub(crate) target: PathBuf,
+    /// Why; `tenure who --events` shows it
+    #[arg(long, value_name = "TEXT")]
+    pub(crate) reason: String,
+    #[command(flatten)]
+    pub(crate) grant: GrantFlags,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  tenure lease hold session --ttl 30s -- ./agent
+  tenure lease hold session --ttl 30s --grace 10s -- ./agent   time to end after the lease is lost")]
+pub(crate) struct HoldArgs {
+    /// What is leased
+    pub(crate) target: PathBuf,
+    #[command(flatten)]
+    pub(crate) grant: GrantFlags,
+    /// Exit code if the deadline passes before the command starts
+    #[arg(long, value_name = "N", default_value_t = 75)]
+    pub(crate) busy_code: u8,
+    /// If the lease is lost, the command is terminated, and killed after this time
+    #[arg(long, value_name = "D", default_value = "5s", value_parser = values::duration)]
+    pub(crate) grace: Duration,
+    /// The command and its arguments
+    #[arg(last = true, required = true, value_name = "CMD")]
+    pub(crate) command: Vec<OsString>,
+}

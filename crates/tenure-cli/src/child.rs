@@ -1,0 +1,73 @@
+//! A command that runs under a hold: started, signalled, waited for.
+//!
+//! # Invariants
+//!
+//! 1. A signal that would end tenure goes to the command instead, from before it starts until it has
+//!    ended; never to another process that got its number later.
+//! 2. Only this command inherits the lock; tenure's own copy stays close-on-exec.
+
+#[cfg_attr(unix, path = "child/unix.rs")]
+#[cfg_attr(not(unix), path = "child/other.rs")]
+mod platform;
+
+use std::ffi::OsString;
+use std::io;
+use std::path::Path;
+use std::process::Command;
+
+use crate::exit_code::ExitCode;
+use crate::failure::{Failure, Result};
+
+pub(crate) use self::platform::{Inherited, Running};
+
+/// How a command ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Ended {
+    /// By itself, with this code.
+    Exited(i32),
+    /// By this signal.
+    Signaled(i32),
+}
+
+impl Ended {
+    /// What tenure exits with: the command's own code, or 128 and the signal's number.
+    pub(crate) fn exit(self) -> ExitCode {
+        let code = match self {
+            Self::Exited(code) => code,
+            Self::Signaled(signal) => 128 + signal,
+        };
+        ExitCode::Other(u8::try_from(code & 0xFF).unwrap_or(u8::MAX))
+    }
+}
+
+/// Variables for a command: set, or taken away.
+pub(crate) type Variables = Vec<(&'static str, Option<OsString>)>;
+
+/// Starts a command, which may inherit a lock.
+pub(crate) fn start(
+    words: &[OsString],
+    variables: Variables,
+    inherited: Option<Inherited>,
+) -> Result<Running> {
+    let (program, arguments) = words
+        .split_first()
+        .ok_or_else(|| Failure::usage("start the command", "there is none; write it after `--`"))?;
+    let mut command = Command::new(program);
+    command.args(arguments);
+    for (name, value) in variables {
+        match value {
+            Some(value) => command.env(name, value),
+            None => command.env_remove(name),
+        };
+    }
+    Running::start(&mut command, inherited).map_err(|err| not_started(program.as_ref(), &err))
+}
+
+fn not_started(program: &Path, err: &io::Error) -> Failure {
+    let (exit, code) = match err.kind() {
+        io::ErrorKind::NotFound => (ExitCode::CommandNotFound, "command_not_found"),
+        io::ErrorKind::OutOfMemory | io::ErrorKind::WouldBlock => (ExitCode::Failed, "io"),
+        _ => (ExitCode::NotExecutable, "not_executable"),
+    };
+    Failure::new(exit, code, "start", err.to_string()).at(program)
+}

@@ -1,0 +1,140 @@
+//! Linux and macOS: descriptors that survive `exec`, and signals passed on.
+
+use std::io;
+use std::os::fd::{BorrowedFd, OwnedFd};
+use std::os::unix::process::ExitStatusExt;
+use std::process::{Child, Command};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
+
+use rustix::process::{Pid, Signal, WaitId, WaitIdOptions};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2};
+use signal_hook::iterator::{Handle, Signals};
+use tenure::LockGuard;
+
+use super::Ended;
+
+/// Signals that are meant for the command.
+const FORWARDED: [i32; 6] = [SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2];
+
+/// A copy of the lock's descriptor that the next command inherits.
+#[derive(Debug)]
+pub(crate) struct Inherited {
+    /// Closed when the command has started.
+    _descriptor: OwnedFd,
+}
+
+impl Inherited {
+    /// The lock of `guard`; `None` if it is not ours to give (a nested hold).
+    pub(crate) fn of(guard: &LockGuard) -> io::Result<Option<Self>> {
+        let Some(raw) = guard.raw() else { return Ok(None) };
+        #[expect(unsafe_code, reason = "the core hands out a raw descriptor")]
+        // SAFETY: the guard owns the descriptor and outlives this borrow.
+        let borrowed = unsafe { BorrowedFd::borrow_raw(raw) };
+        // A duplicate shares the lock and, unlike the original, is not closed by `exec`. No other
+        // thread starts processes meanwhile.
+        Ok(Some(Self { _descriptor: rustix::io::dup(borrowed)? }))
+    }
+}
+
+/// A command that was started.
+#[derive(Debug)]
+pub(crate) struct Running {
+    child: Child,
+    receiver: Arc<Receiver>,
+    signals: Handle,
+    forwarder: Option<JoinHandle<()>>,
+}
+
+/// Whom signals go to, as long as the process is there.
+#[derive(Debug)]
+struct Receiver {
+    /// `None` once it is about to be reaped: its number may be given to another process then.
+    pid: Mutex<Option<Pid>>,
+}
+
+impl Receiver {
+    fn send(&self, signal: Signal) {
+        let pid = self.pid.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(pid) = *pid {
+            let _ = rustix::process::kill_process(pid, signal); // It may have ended just now.
+        }
+    }
+
+    /// The terminal sends its signals to the whole foreground group; the command has got it already.
+    fn was_told_by_terminal(&self, signal: i32) -> bool {
+        if !matches!(signal, SIGINT | SIGQUIT) {
+            return false;
+        }
+        let Ok(terminal) = std::fs::File::open("/dev/tty") else { return false };
+        let pid = self.pid.lock().unwrap_or_else(PoisonError::into_inner);
+        let own = rustix::process::getpgrp();
+        rustix::termios::tcgetpgrp(&terminal) == Ok(own)
+            && rustix::process::getpgid(*pid) == Ok(own)
+    }
+}
+
+impl Running {
+    pub(super) fn start(command: &mut Command, inherited: Option<Inherited>) -> io::Result<Self> {
+        // Before the command starts, so that none is lost; what comes meanwhile waits in the pipe.
+        let ignored = ignored_signals();
+        let wanted = FORWARDED.into_iter().filter(|signal| ignored & (1 << (signal - 1)) == 0);
+        let mut signals = Signals::new(wanted)?;
+        let handle = signals.handle();
+        let child = command.spawn()?;
+        drop(inherited);
+        let receiver = Arc::new(Receiver { pid: Mutex::new(Some(Pid::from_child(&child))) });
+        let to = receiver.clone();
+        let forward = move || {
+            for number in signals.forever() {
+                if let Some(signal) = Signal::from_named_raw(number)
+                    && !to.was_told_by_terminal(number)
+                {
+                    to.send(signal);
+                }
+            }
+        };
+        let forwarder = std::thread::Builder::new().name("signals".into()).spawn(forward).ok();
+        Ok(Self { child, receiver, signals: handle, forwarder })
+    }
+
+    /// Asks the command to end.
+    pub(crate) fn terminate(&self) {
+        self.receiver.send(Signal::TERM);
+    }
+
+    /// Ends the command.
+    pub(crate) fn kill(&self) {
+        self.receiver.send(Signal::KILL);
+    }
+
+    /// Blocks until the command has ended; it can still be named afterwards.
+    pub(crate) fn wait(&self) -> io::Result<()> {
+        let pid = Pid::from_child(&self.child);
+        let options = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
+        rustix::io::retry_on_intr(|| rustix::process::waitid(WaitId::Pid(pid), options))?;
+        Ok(())
+    }
+
+    /// How it ended. Signals end tenure again afterwards.
+    pub(crate) fn reap(mut self) -> io::Result<Ended> {
+        self.wait()?;
+        *self.receiver.pid.lock().unwrap_or_else(PoisonError::into_inner) = None;
+        let status = self.child.wait()?;
+        self.signals.close();
+        if let Some(forwarder) = self.forwarder.take() {
+            let _ = forwarder.join();
+        }
+        Ok(match (status.code(), status.signal()) {
+            (Some(code), _) => Ended::Exited(code),
+            (None, signal) => Ended::Signaled(signal.unwrap_or(0)),
+        })
+    }
+}
+
+/// What `nohup` and the like made tenure ignore, the command ignores as well.
+fn ignored_signals() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let line = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    line.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0)
+}

@@ -1,0 +1,87 @@
+//! `tenure collection`.
+
+use serde_json::json;
+use tenure::{Collection, CollectionKind, Prune};
+
+use crate::args::{CollectionCommand, KindArg, ListArgs, PruneArgs, SplitArgs};
+use crate::exit_code::ExitCode;
+use crate::failure::{Failure, Result};
+use crate::output::Output;
+
+pub(super) fn run(command: &CollectionCommand, out: &mut Output) -> Result<ExitCode> {
+    match command {
+        CollectionCommand::List(args) => list(args, out),
+        CollectionCommand::Prune(args) => prune(args, out),
+        CollectionCommand::Split(args) => split(args, out),
+    }
+}
+
+impl From<KindArg> for CollectionKind {
+    fn from(kind: KindArg) -> Self {
+        match kind {
+            KindArg::Documents => Self::Documents,
+            KindArg::Journals => Self::Journals,
+        }
+    }
+}
+
+fn list(args: &ListArgs, out: &mut Output) -> Result<ExitCode> {
+    let mut keys = Collection::open(&args.dir, args.kind.into())?.keys()?;
+    keys.sort();
+    out.result(|| json!({ "keys": keys }), || lines(&keys))?;
+    Ok(ExitCode::Done)
+}
+
+fn prune(args: &PruneArgs, out: &mut Output) -> Result<ExitCode> {
+    if args.max_age.is_none() && args.max_count.is_none() {
+        let detail = "nothing says what to remove";
+        return Err(Failure::usage("prune", detail).hint("use --max-age, --max-count or both"));
+    }
+    let collection = Collection::open(&args.dir, args.kind.into())?;
+    let prune = Prune {
+        max_age: args.max_age,
+        max_count: args.max_count,
+        keep: args.keep.clone(),
+        dry_run: args.dry_run,
+    };
+    let pruned = collection.prune(&prune, &args.write.options(collection.path())?)?;
+    let object = || {
+        json!({
+            "removed": pruned.removed,
+            "skipped": pruned.skipped,
+            "remaining": pruned.remaining,
+            "dry_run": args.dry_run,
+        })
+    };
+    out.result(object, || lines(&pruned.removed))?;
+    Ok(ExitCode::Done)
+}
+
+/// Members that are there already with other content were left alone: exit 3, so that nobody removes
+/// the index believing that everything is in the collection.
+fn split(args: &SplitArgs, out: &mut Output) -> Result<ExitCode> {
+    let index = tenure::Lock::open(&args.index)?;
+    let options = args.write.options(index.path())?;
+    let split = Collection::split(&args.index, &args.dir, &options)?;
+    let object = || {
+        json!({
+            "created": split.created,
+            "present": split.present,
+            "differing": split.differing,
+        })
+    };
+    out.result(object, || lines(&split.created))?;
+    if split.differing.is_empty() {
+        return Ok(ExitCode::Done);
+    }
+    let (count, first) = (split.differing.len(), split.differing[0].escape_debug().to_string());
+    let detail = format!("{count} keys are there with other content, `{first}` among them");
+    Err(Failure::new(ExitCode::NotMet, "conflict", "split", detail)
+        .at(&args.index)
+        .hint("they were left as they are; compare and decide"))
+}
+
+fn lines(keys: &[String]) -> String {
+    let keys: Vec<_> = keys.iter().map(|key| key.escape_debug().to_string()).collect();
+    keys.join("\n")
+}

@@ -1,0 +1,118 @@
+//! `tenure lease hold`: a command under a lease that is renewed while it runs.
+
+use std::path::Path;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::time::{Duration, Instant};
+
+use serde_json::json;
+use tenure::{ErrorKind, Lease, Leased};
+
+use super::run::{ended, not_run, reap};
+use crate::args::HoldArgs;
+use crate::child::{self, Running};
+use crate::environment;
+use crate::exit_code::ExitCode;
+use crate::failure::Result;
+use crate::output::{self, Output};
+use crate::waiting::Notice;
+
+/// Renewals per time to live: two may fail before the lease is lost.
+const RENEWALS: u32 = 3;
+
+#[expect(clippy::unnecessary_wraps, reason = "every command has this shape")]
+pub(super) fn run(args: &HoldArgs, out: &Output) -> Result<ExitCode> {
+    match under_lease(args, out) {
+        Ok(exit) => Ok(exit),
+        Err(failure) => Ok(not_run(&failure, args.busy_code, out)),
+    }
+}
+
+fn under_lease(args: &HoldArgs, out: &Output) -> Result<ExitCode> {
+    let lease = Lease::open(&args.target)?;
+    // Below another hold of the same lease: that one ends it.
+    let nested = match environment::fence_of(lease.path())? {
+        Some(_) => environment::token_for(lease.path()),
+        None => None,
+    };
+    let options = super::lease::options(&args.grant, nested.clone())?;
+    let leased = {
+        let _notice = Notice::start(lease.path(), options.wait, out.is_json());
+        lease.acquire(&options)?
+    };
+    let result = with_command(args, &lease, &leased, out);
+    let released = if nested.is_none() { lease.release(&leased.token) } else { Ok(()) };
+    let (exit, lost) = result?;
+    if let Err(error) = released {
+        if !lost {
+            out.warn(&error.to_string());
+        }
+        if error.kind() == ErrorKind::LeaseLost {
+            return Ok(ExitCode::Lost);
+        }
+    }
+    Ok(exit)
+}
+
+/// Runs the command; also tells whether the lease was lost meanwhile.
+fn with_command(
+    args: &HoldArgs,
+    lease: &Lease,
+    leased: &Leased,
+    out: &Output,
+) -> Result<(ExitCode, bool)> {
+    let path: &Path = lease.path();
+    let variables = environment::below_hold(path, leased.fence, Some(&leased.token))?;
+    let running = child::start(&args.command, variables, None)?;
+    let lost = std::thread::scope(|scope| {
+        let (done, until_done) = channel();
+        let (command, json) = (&running, out.is_json());
+        let renew = move || keep(lease, leased, command, args.grace, &until_done, json);
+        let renewer = std::thread::Builder::new().name("renew".into()).spawn_scoped(scope, renew);
+        if renewer.is_err() {
+            running.terminate(); // Without renewals it would outlive its lease.
+        }
+        let _ = running.wait();
+        drop(done);
+        renewer.map_or(true, |renewer| renewer.join().unwrap_or(true))
+    });
+    let how = reap(running)?;
+    if lost {
+        if out.is_json() {
+            let exit = ExitCode::Lost.number();
+            output::tell(&json!({ "outcome": "lease_lost", "code": "lease_lost", "exit": exit }));
+        }
+        return Ok((ExitCode::Lost, true));
+    }
+    ended(how, path, leased.fence, out);
+    Ok((how.exit(), false))
+}
+
+/// Renews until the command is done. True if the lease was lost; the command has been ended then.
+fn keep(
+    lease: &Lease,
+    leased: &Leased,
+    command: &Running,
+    grace: Duration,
+    until_done: &Receiver<()>,
+    json: bool,
+) -> bool {
+    let mut renewed = Instant::now();
+    while until_done.recv_timeout(leased.ttl / RENEWALS) == Err(RecvTimeoutError::Timeout) {
+        let asked = Instant::now();
+        match lease.renew(&leased.token, Some(leased.ttl)) {
+            Ok(_) => renewed = asked,
+            Err(error)
+                if error.kind() == ErrorKind::LeaseLost || renewed.elapsed() >= leased.ttl =>
+            {
+                output::warn(json, &format!("{error}; the command is being ended"));
+                command.terminate();
+                if until_done.recv_timeout(grace) == Err(RecvTimeoutError::Timeout) {
+                    command.kill();
+                }
+                return true;
+            }
+            Err(_) => {} // There is time for another try.
+        }
+    }
+    false
+}

@@ -1,0 +1,70 @@
+//! Where the token of a lease comes from, and where it is kept.
+
+use std::io::{ErrorKind, Read, Write};
+use std::path::Path;
+
+use crate::args::TokenFlags;
+use crate::environment;
+use crate::failure::{Failure, Result};
+
+/// The token that was given for the lease on `path`, by option, file or environment.
+pub(super) fn given(flags: &TokenFlags, path: &Path) -> Result<Option<String>> {
+    if let Some(token) = &flags.token {
+        return Ok(Some(token.clone()));
+    }
+    match &flags.token_file {
+        Some(file) => read(file),
+        None => Ok(environment::token_for(path)),
+    }
+}
+
+/// The same, where there has to be one.
+pub(super) fn required(flags: &TokenFlags, path: &Path) -> Result<String> {
+    given(flags, path)?.ok_or_else(|| {
+        Failure::usage("name the lease", "there is no token for it")
+            .at(path)
+            .hint("use --token-file, --token or TENURE_TOKEN")
+    })
+}
+
+/// Keeps a token in a new file that nobody else can read.
+pub(super) fn keep(file: &Path, token: &str) -> Result<()> {
+    let mut options = std::fs::OpenOptions::new();
+    options.write(true).create_new(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    let written = options.open(file).and_then(|mut file| writeln!(file, "{token}"));
+    written.map_err(|err| Failure::io("write token file", file, err))
+}
+
+fn read(file: &Path) -> Result<Option<String>> {
+    let mut opened = match std::fs::File::open(file) {
+        Err(err) if err.kind() == ErrorKind::NotFound => return Ok(None),
+        opened => opened.map_err(|err| Failure::io("open token file", file, err))?,
+    };
+    refuse_readable_by_others(&opened, file)?;
+    let mut text = String::new();
+    opened.read_to_string(&mut text).map_err(|err| Failure::io("read token file", file, err))?;
+    let token = text.trim();
+    if token.is_empty() {
+        return Err(Failure::usage("read token file", "it is empty").at(file));
+    }
+    Ok(Some(token.to_owned()))
+}
+
+#[cfg(unix)]
+fn refuse_readable_by_others(opened: &std::fs::File, file: &Path) -> Result<()> {
+    use std::os::unix::fs::PermissionsExt;
+    let found = opened.metadata().map_err(|err| Failure::io("look at token file", file, err))?;
+    if found.permissions().mode() & 0o077 != 0 {
+        return Err(Failure::usage("read token file", "others may read or write it")
+            .at(file)
+            .hint("chmod 600 it, and acquire a new lease if the token may be known"));
+    }
+    Ok(())
+}
+
+#[cfg(not(unix))]
+fn refuse_readable_by_others(_opened: &std::fs::File, _file: &Path) -> Result<()> {
+    Ok(())
+}

@@ -1,0 +1,137 @@
+//! Why a command ends without success.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use serde_json::{Value, json};
+use tenure::Holder;
+
+use crate::exit_code::ExitCode;
+
+/// The result of a command.
+pub(crate) type Result<T, E = Failure> = std::result::Result<T, E>;
+
+/// What is reported on stderr, and how the process ends.
+#[derive(Debug)]
+pub(crate) enum Failure {
+    /// The core refused or failed.
+    Core(tenure::Error),
+    /// The command line itself refused or failed.
+    Own(Box<Own>),
+    /// Nobody reads our output any more; that is no failure of ours.
+    BrokenPipe,
+}
+
+/// A failure that is not the core's.
+#[derive(Debug)]
+pub(crate) struct Own {
+    exit: ExitCode,
+    code: &'static str,
+    action: &'static str,
+    path: Option<PathBuf>,
+    detail: String,
+    hint: Option<String>,
+}
+
+impl Failure {
+    /// A failure while doing `action`.
+    pub(crate) fn new(
+        exit: ExitCode,
+        code: &'static str,
+        action: &'static str,
+        detail: impl Into<String>,
+    ) -> Self {
+        let detail = detail.into();
+        Self::Own(Box::new(Own { exit, code, action, path: None, detail, hint: None }))
+    }
+
+    /// The command line is wrong: exit 2.
+    pub(crate) fn usage(action: &'static str, detail: impl Into<String>) -> Self {
+        Self::new(ExitCode::Usage, "usage", action, detail)
+    }
+
+    /// The operating system refused.
+    pub(crate) fn io(action: &'static str, path: &Path, source: io::Error) -> Self {
+        Self::Core(tenure::Error::io(action, path, source))
+    }
+
+    /// Names the path.
+    #[must_use]
+    pub(crate) fn at(mut self, path: &Path) -> Self {
+        if let Self::Own(own) = &mut self {
+            own.path = Some(path.to_path_buf());
+        }
+        self
+    }
+
+    /// Says what to do.
+    #[must_use]
+    pub(crate) fn hint(mut self, hint: impl Into<String>) -> Self {
+        if let Self::Own(own) = &mut self {
+            own.hint = Some(hint.into());
+        }
+        self
+    }
+
+    /// How the process ends.
+    pub(crate) fn exit(&self) -> ExitCode {
+        match self {
+            Self::Core(error) => error.kind().into(),
+            Self::Own(own) => own.exit,
+            Self::BrokenPipe => ExitCode::Done,
+        }
+    }
+
+    /// The line for people, without the program's name; `None` if there is nothing to say.
+    pub(crate) fn message(&self) -> Option<String> {
+        match self {
+            Self::Core(error) => Some(error.to_string()),
+            Self::Own(own) => Some(own.message()),
+            Self::BrokenPipe => None,
+        }
+    }
+
+    /// The object for programs. Readers ignore fields they do not know.
+    pub(crate) fn to_json(&self, exit: ExitCode) -> Value {
+        let path = |path: Option<&Path>| path.map(|path| path.to_string_lossy().into_owned());
+        match self {
+            Self::Core(error) => json!({
+                "code": error.kind().code(),
+                "message": error.to_string(),
+                "action": error.action(),
+                "path": path(error.path()),
+                "holder": error.holder().filter(|holder| holder.pid != 0).map(Holder::to_json),
+                "hint": error.next_step(),
+                "committed": error.is_committed(),
+                "exit": exit.number(),
+            }),
+            Self::Own(own) => json!({
+                "code": own.code,
+                "message": own.message(),
+                "action": own.action,
+                "path": path(own.path.as_deref()),
+                "holder": null,
+                "hint": own.hint,
+                "committed": null,
+                "exit": exit.number(),
+            }),
+            Self::BrokenPipe => json!({ "exit": exit.number() }),
+        }
+    }
+}
+
+impl Own {
+    fn message(&self) -> String {
+        let path = self.path.as_ref().map_or_else(String::new, |path| {
+            format!(" `{}`", path.display().to_string().escape_debug())
+        });
+        let hint = self.hint.as_ref().map_or_else(String::new, |hint| format!("; {hint}"));
+        format!("failed to {}{path}: {}{hint}", self.action, self.detail)
+    }
+}
+
+impl From<tenure::Error> for Failure {
+    fn from(error: tenure::Error) -> Self {
+        Self::Core(error)
+    }
+}

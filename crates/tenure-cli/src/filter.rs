@@ -1,0 +1,236 @@
+//! jq filters: compiled once, run on JSON values.
+//!
+//! # Invariants
+//!
+//! 1. What a filter does not touch comes back as it was: key order, and the digits of every number.
+//! 2. A filter cannot end the process, read input or write output; it only computes.
+//! 3. Whatever it returns is a JSON document that tenure can read back; else it is an error.
+
+mod convert;
+
+use jaq_core::data::JustLut;
+use jaq_core::load::{self, Arena, File, Loader};
+use jaq_core::{Compiler, Ctx, Vars};
+use jaq_json::Val;
+use serde_json::{Map, Value};
+
+use crate::exit_code::ExitCode;
+use crate::failure::{Failure, Result};
+
+/// A filter may recurse deeply; its values may nest deeply before they are refused.
+const STACK_BYTES: usize = 1 << 28;
+
+/// A compiled filter and its named values.
+pub(crate) struct Filter {
+    compiled: jaq_core::Filter<JustLut<Val>>,
+    variables: Vec<Val>,
+}
+
+impl Filter {
+    /// Compiles `code`, which may use `$NAME` for each of `named`, `$ENV` and `$ARGS`.
+    pub(crate) fn compile(code: &str, named: &[(String, Value)]) -> Result<Self> {
+        let known: Map<_, _> = named.iter().cloned().collect();
+        let environment: Map<_, _> = std::env::vars_os()
+            .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
+            .map(|(name, value)| (name, Value::String(value)))
+            .collect();
+        let mut names = vec!["$ENV".to_owned(), "$ARGS".to_owned()];
+        let arguments = serde_json::json!({ "positional": [], "named": known });
+        let mut variables = vec![Value::Object(environment), arguments];
+        for (name, value) in named {
+            names.push(format!("${name}"));
+            variables.push(value.clone());
+        }
+        let definitions = jaq_core::defs().chain(jaq_std::defs()).chain(jaq_json::defs());
+        let functions = jaq_core::funs().chain(jaq_std::funs()).chain(jaq_json::funs());
+        let arena = Arena::default();
+        let modules = Loader::new(definitions)
+            .load(&arena, File { code, path: () })
+            .map_err(|errors| wrong(&why_not_loaded(code, &errors)))?;
+        let compiled = Compiler::default()
+            .with_funs(functions)
+            .with_global_vars(names.iter().map(String::as_str))
+            .compile(modules)
+            .map_err(|errors| wrong(&why_not_compiled(&errors)))?;
+        Ok(Self { compiled, variables: variables.iter().map(convert::to_val).collect() })
+    }
+
+    /// Gives the last of the named values another value.
+    pub(crate) fn set_last(&mut self, value: &Value) {
+        if let Some(last) = self.variables.last_mut() {
+            *last = convert::to_val(value);
+        }
+    }
+
+    /// All results of the filter on `input`. An error loses nothing but the results.
+    pub(crate) fn run(&self, input: &Value) -> Result<Vec<Value>> {
+        let variables = Vars::new(self.variables.iter().cloned());
+        let context = Ctx::<JustLut<Val>>::new(&self.compiled.lut, variables);
+        let mut results = Vec::new();
+        for result in self.compiled.id.run((context, convert::to_val(input))) {
+            let value = match result.map_err(jaq_core::Exn::get_err) {
+                Ok(value) => value,
+                Err(Ok(error)) => return Err(failed(&shorten(&error.to_string()))),
+                Err(Err(_)) => return Err(failed("a filter cannot halt tenure")),
+            };
+            results.push(convert::from_val(&value).map_err(|why| failed(&why))?);
+        }
+        Ok(results)
+    }
+
+    /// The one result of the filter on `input`.
+    pub(crate) fn run_once(&self, input: &Value) -> Result<Value> {
+        let mut results = self.run(input)?;
+        match results.len() {
+            1 => Ok(results.remove(0)),
+            0 => Err(failed("it has no result; a new document needs exactly one")),
+            many => {
+                Err(failed(&format!("it has {many} results; a new document needs exactly one")))
+            }
+        }
+    }
+}
+
+/// Runs `act` on a stack that a deeply recursive filter does not exhaust. Memory is used as needed.
+pub(crate) fn with_room<T: Send>(act: impl FnOnce() -> Result<T> + Send) -> Result<T> {
+    std::thread::scope(|scope| {
+        let thread = std::thread::Builder::new().name("filter".into()).stack_size(STACK_BYTES);
+        match thread.spawn_scoped(scope, act) {
+            Ok(thread) => thread.join().unwrap_or_else(|_| Err(failed("it crashed"))),
+            Err(err) => Err(failed(&format!("no thread for it: {err}"))),
+        }
+    })
+}
+
+/// Whether jq counts a value as true.
+pub(crate) fn is_true(value: &Value) -> bool {
+    !matches!(value, Value::Null | Value::Bool(false))
+}
+
+fn wrong(why: &str) -> Failure {
+    Failure::usage("compile the filter", why).hint("filters are jq; quote them for the shell")
+}
+
+fn failed(why: &str) -> Failure {
+    Failure::new(ExitCode::Failed, "filter", "run the filter", why).hint("nothing was changed")
+}
+
+/// An error message may quote the whole document, newlines and all.
+fn shorten(text: &str) -> String {
+    const LETTERS_MAX: usize = 300;
+    let mut letters = text.chars().map(|letter| if letter.is_control() { ' ' } else { letter });
+    let mut short: String = letters.by_ref().take(LETTERS_MAX).collect();
+    if letters.next().is_some() {
+        short.push_str("...");
+    }
+    short
+}
+
+fn why_not_loaded(code: &str, errors: &load::Errors<&str, ()>) -> String {
+    let at = |part: &str| {
+        let found = if part.is_empty() { "the end" } else { part };
+        let found: String = found.chars().take(20).collect();
+        format!("at character {} (`{found}`)", load::span(code, part).start + 1)
+    };
+    match errors.first().map(|(_, error)| error) {
+        Some(load::Error::Lex(errors)) if !errors.is_empty() => {
+            format!("expected {} {}", errors[0].0.as_str(), at(errors[0].1))
+        }
+        Some(load::Error::Parse(errors)) if !errors.is_empty() => {
+            format!("expected {} {}", errors[0].0.as_str(), at(errors[0].1))
+        }
+        Some(load::Error::Io(_)) => "modules cannot be imported".to_owned(),
+        _ => "it cannot be read".to_owned(),
+    }
+}
+
+fn why_not_compiled(errors: &jaq_core::compile::Errors<&str, ()>) -> String {
+    let first = errors.first().and_then(|(_, errors)| errors.first());
+    first.map_or_else(
+        || "it cannot be compiled".to_owned(),
+        |(name, kind)| format!("undefined {}: {name}", kind.as_str()),
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(text: &str) -> Value {
+        serde_json::from_str(text).unwrap()
+    }
+
+    fn run(code: &str, input: &str) -> Vec<String> {
+        let filter = Filter::compile(code, &[]).unwrap();
+        let results = filter.run(&parse(input)).unwrap();
+        results.iter().map(ToString::to_string).collect()
+    }
+
+    #[test]
+    fn what_is_not_touched_keeps_its_order_and_its_digits() {
+        let text = r#"{"z":1.10,"a":123456789012345678901234567890,"m":-0,"e":1e400,"k":-0.0,"big":18446744073709551616,"f":0.1000000000000000055511151231257827,"s":"\u0000\ud83d\ude00"}"#;
+        let kept = parse(text).to_string();
+        for same in [".", ".new = 1 | del(.new)"] {
+            assert_eq!(run(same, text).concat(), kept);
+        }
+    }
+
+    #[test]
+    fn computed_numbers_look_like_those_of_jq() {
+        assert_eq!(
+            run("6 / 2, 1 / 4, 1e3, 10000000000000000000 + 1", "null"),
+            ["3", "0.25", "1e3", "10000000000000000001"]
+        );
+    }
+
+    #[test]
+    fn what_json_cannot_hold_is_refused() {
+        for code in ["nan", "infinite", "[nan]", "\"a\" | tobytes", "{(\"a\"|tobytes): 1}"] {
+            let filter = Filter::compile(code, &[]).unwrap();
+            assert!(filter.run(&Value::Null).is_err(), "{code}");
+        }
+    }
+
+    #[test]
+    fn deep_results_are_refused_without_a_crash() {
+        let nest = |levels| format!("reduce range({levels}) as $i (0; [.])");
+        assert_eq!(run(&nest(127), "null").len(), 1);
+        with_room(|| {
+            for levels in [128, 100_000] {
+                let filter = Filter::compile(&nest(levels), &[])?;
+                assert!(filter.run(&Value::Null).is_err(), "{levels}");
+            }
+            Ok(())
+        })
+        .unwrap();
+    }
+
+    #[test]
+    fn named_values_and_the_environment_are_known() {
+        let named = [("k".to_owned(), parse("[1]"))];
+        let filter = Filter::compile("$k, $ARGS.named.k, ($ENV | type)", &named).unwrap();
+        let results = filter.run(&Value::Null).unwrap();
+        assert_eq!(results, [parse("[1]"), parse("[1]"), parse("\"object\"")]);
+    }
+
+    #[test]
+    fn errors_say_where() {
+        for (code, part) in [
+            (".a |", "expected term at character 5"),
+            (".a + )", "at character 6"),
+            ("nonsense", "undefined filter: nonsense"),
+            ("$x", "undefined variable: $x"),
+            ("input", "undefined filter: input"),
+        ] {
+            let Err(failure) = Filter::compile(code, &[]) else { panic!("{code} compiled") };
+            assert_eq!(failure.exit(), ExitCode::Usage);
+            let message = failure.message().unwrap();
+            assert!(message.contains(part), "{message}");
+        }
+        for code in [".a.b", "error(\"no\")", "halt", "halt_error"] {
+            let filter = Filter::compile(code, &[]).unwrap();
+            let failure = filter.run(&parse("{\"a\":1}")).unwrap_err();
+            assert_eq!(failure.exit(), ExitCode::Failed);
+        }
+    }
+}

@@ -1,0 +1,156 @@
+//! The only place that prints: results on stdout, everything else on stderr.
+
+use std::io::{self, BufWriter, IsTerminal, Stderr, Stdout, Write};
+
+use serde_json::{Value, json};
+
+use crate::exit_code::ExitCode;
+use crate::failure::{Failure, Result};
+
+/// How a JSON value is laid out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Layout {
+    /// Two spaces per level, as jq does.
+    Pretty,
+    /// One line.
+    Compact,
+}
+
+/// Where results and messages go, and in which form.
+#[derive(Debug)]
+pub(crate) struct Output {
+    json: bool,
+    out: BufWriter<Stdout>,
+}
+
+impl Output {
+    /// Text for people, or JSON for programs.
+    pub(crate) fn new(json: bool) -> Self {
+        Self { json, out: BufWriter::new(io::stdout()) }
+    }
+
+    /// Whether `--json` was given.
+    pub(crate) fn is_json(&self) -> bool {
+        self.json
+    }
+
+    /// Bytes as they are.
+    pub(crate) fn raw(&mut self, bytes: &[u8]) -> Result<()> {
+        self.out.write_all(bytes).map_err(refused)
+    }
+
+    /// One line of text.
+    pub(crate) fn line(&mut self, text: &str) -> Result<()> {
+        self.raw(text.as_bytes())?;
+        self.raw(b"\n")
+    }
+
+    /// One JSON value and a newline.
+    pub(crate) fn value(&mut self, value: &Value, layout: Layout) -> Result<()> {
+        let text = match layout {
+            Layout::Pretty => serde_json::to_vec_pretty(value),
+            Layout::Compact => serde_json::to_vec(value),
+        };
+        self.raw(&text.map_err(|err| refused(err.into()))?)?;
+        self.raw(b"\n")
+    }
+
+    /// The result in the form that was asked for: an object, or text (nothing if that is empty).
+    pub(crate) fn result(
+        &mut self,
+        object: impl FnOnce() -> Value,
+        text: impl FnOnce() -> String,
+    ) -> Result<()> {
+        if self.json {
+            return self.value(&object(), Layout::Compact);
+        }
+        match text() {
+            text if text.is_empty() => Ok(()),
+            text => self.line(&text),
+        }
+    }
+
+    /// Hands everything to the reader now.
+    pub(crate) fn flush(&mut self) -> Result<()> {
+        self.out.flush().map_err(refused)
+    }
+
+    /// One line that is no error.
+    pub(crate) fn warn(&self, text: &str) {
+        warn(self.json, text);
+    }
+
+    /// Says why a command failed; returns how the process ends.
+    pub(crate) fn report(&mut self, failure: &Failure) -> ExitCode {
+        let _ = self.out.flush();
+        report(self.json, failure, failure.exit())
+    }
+}
+
+/// Says why, in one line or one object.
+pub(crate) fn report(json: bool, failure: &Failure, exit: ExitCode) -> ExitCode {
+    if let Some(message) = failure.message() {
+        if json {
+            say(&failure.to_json(exit).to_string());
+        } else {
+            say(&format!("tenure: {message}"));
+        }
+    }
+    exit
+}
+
+/// A usage error of the argument parser, or the help and version it was asked for.
+pub(crate) fn report_usage(error: &clap::Error) -> ExitCode {
+    if !error.use_stderr() {
+        let _ = write!(io::stdout(), "{error}");
+        return ExitCode::Done;
+    }
+    let asked_json = std::env::args_os().take_while(|arg| arg != "--").any(|arg| arg == "--json");
+    let text = error.to_string();
+    let first = text.split("\n\n").next().unwrap_or_default();
+    let detail: Vec<_> = first.split_whitespace().collect();
+    let detail = detail.join(" ");
+    let detail = detail.trim_start_matches("error: ").to_owned();
+    let usage = text.lines().find_map(|line| line.strip_prefix("Usage: "));
+    let hint =
+        usage.map_or_else(|| "see tenure --help".to_owned(), |usage| format!("usage: {usage}"));
+    let failure = Failure::usage("read the command line", detail).hint(hint);
+    report(asked_json, &failure, failure.exit())
+}
+
+/// One line on stderr that is no error.
+pub(crate) fn warn(json: bool, text: &str) {
+    if json {
+        say(&json!({ "warning": text }).to_string());
+    } else {
+        say(&format!("tenure: warning: {text}"));
+    }
+}
+
+/// One JSON object on stderr (`run --json` tells how it went).
+pub(crate) fn tell(object: &Value) {
+    say(&object.to_string());
+}
+
+/// Whether a person looks at the results.
+pub(crate) fn stdout_is_terminal() -> bool {
+    io::stdout().is_terminal()
+}
+
+/// Whether a person reads the messages.
+pub(crate) fn stderr_is_terminal() -> bool {
+    io::stderr().is_terminal()
+}
+
+/// One whole line in one write, so that lines of many processes do not mix.
+pub(crate) fn say(line: &str) {
+    let mut stderr: Stderr = io::stderr();
+    let _ = stderr.write_all(format!("{line}\n").as_bytes());
+}
+
+fn refused(err: io::Error) -> Failure {
+    if err.kind() == io::ErrorKind::BrokenPipe {
+        return Failure::BrokenPipe;
+    }
+    Failure::Core(tenure::Error::io("write to", std::path::Path::new("standard output"), err))
+}

@@ -1,0 +1,92 @@
+//! Help, version, completions and manual pages.
+
+use crate::bench::Bench;
+
+const COMMANDS: &[&str] = &[
+    "run",
+    "doc get",
+    "doc set",
+    "doc update",
+    "doc merge",
+    "doc patch",
+    "doc version",
+    "doc watch",
+    "doc restore",
+    "journal append",
+    "journal read",
+    "journal follow",
+    "journal verify",
+    "journal repair",
+    "journal rotate",
+    "journal compact",
+    "lease acquire",
+    "lease renew",
+    "lease release",
+    "lease show",
+    "lease take-over",
+    "lease hold",
+    "collection list",
+    "collection prune",
+    "collection split",
+    "who",
+    "doctor",
+    "demo",
+    "completions",
+    "man",
+    "doc",
+    "journal",
+    "lease",
+    "collection",
+];
+
+#[test]
+fn every_command_teaches_with_an_example() {
+    let bench = Bench::new();
+    for command in COMMANDS {
+        let mut args: Vec<_> = command.split(' ').collect();
+        args.push("--help");
+        let help = bench.tenure(&args).ok().stdout;
+        let example = help.split("Examples:").nth(1).unwrap_or_default();
+        assert!(example.contains("tenure "), "{command}: {help}");
+        assert!(help.contains(&format!("Usage: tenure {command}")), "{command}: {help}");
+    }
+    let help = bench.tenure(&["--help"]).ok().stdout;
+    for part in ["Exit codes:", "TENURE_WAIT", "TENURE_OUTER", "75 busy"] {
+        assert!(help.contains(part), "{part}");
+    }
+    let listed = help.split("Commands:").nth(1).unwrap().split("Options:").next().unwrap();
+    let listed = listed.lines().filter_map(|line| line.split_whitespace().next());
+    for command in listed.filter(|command| *command != "help") {
+        assert!(COMMANDS.contains(&command), "{command} is not tested here");
+    }
+    assert!(bench.tenure(&["help", "run"]).ok().stdout.contains("Usage: tenure run"));
+}
+
+#[test]
+fn the_version_is_that_of_the_package() {
+    let bench = Bench::new();
+    let expected = format!("tenure {}", env!("CARGO_PKG_VERSION"));
+    bench.tenure(&["--version"]).ok().says(&expected);
+}
+
+#[test]
+fn nothing_or_nonsense_is_2_and_one_line() {
+    let bench = Bench::new();
+    bench.tenure::<&str>(&[]).exits(2).complains("subcommand");
+    bench.tenure(&["nonsense"]).exits(2).complains("nonsense");
+    bench.tenure(&["doc", "nonsense"]).exits(2).complains("nonsense");
+    bench.tenure(&["who", "--nonsense"]).exits(2).complains("--nonsense");
+}
+
+#[test]
+fn completions_and_manual_pages_are_made() {
+    let bench = Bench::new();
+    for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
+        let script = bench.tenure(&["completions", shell]).ok().stdout;
+        assert!(script.contains("take-over"), "{shell}");
+    }
+    bench.tenure(&["completions", "cmd"]).exits(2);
+    bench.tenure(&["man", "."]).ok();
+    assert!(bench.read("tenure-lease-acquire.1").contains("TENURE_TOKEN"));
+    bench.tenure(&["man", "no-such-directory"]).exits(1);
+}

@@ -1,0 +1,15 @@
+//! The command line end to end: real processes, exit codes, and output as a caller sees them.
+#![cfg(unix)]
+#![expect(clippy::unwrap_used, reason = "a panic is how a test fails")]
+
+mod bench;
+mod collection;
+mod doc;
+mod doctor;
+mod help;
+mod hold;
+mod journal;
+mod lease;
+mod run;
+mod terminal;
+mod who;

@@ -1,0 +1,67 @@
+//! What a person at a terminal sees, and a program does not.
+
+use std::fs::File;
+use std::io::{BufRead, BufReader};
+
+use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
+
+use crate::bench::{Bench, must_block};
+
+/// The two ends of a pseudo-terminal: what is read, and what a command writes to.
+fn terminal() -> (BufReader<File>, File) {
+    let master = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
+    grantpt(&master).unwrap();
+    unlockpt(&master).unwrap();
+    let name = ptsname(&master, Vec::new()).unwrap().into_string().unwrap();
+    let slave = File::options().read(true).write(true).open(name).unwrap();
+    (BufReader::new(File::from(master)), slave)
+}
+
+#[test]
+fn a_long_wait_is_explained_once() {
+    let bench = Bench::new();
+    let holder = bench.holder(&["--label", "slow build"], "x");
+    let (mut screen, slave) = terminal();
+    let args = ["run", "--wait", "forever", "x", "--", "sh", "-c", "echo done >&2"];
+    let mut waiter = bench.command(&args).with_stderr(slave).spawn();
+    let mut line = String::new();
+    screen.read_line(&mut line).unwrap();
+    for part in ["tenure: waiting for", "slow build", &format!("pid {}", holder.pid())] {
+        assert!(line.contains(part), "no {part} in {line}");
+    }
+    holder.end().ok();
+    let mut line = String::new();
+    screen.read_line(&mut line).unwrap();
+    assert_eq!(line.trim_end(), "done");
+    assert!(waiter.wait().unwrap().success());
+}
+
+#[test]
+fn a_program_is_not_told() {
+    let bench = Bench::new();
+    let holder = bench.holder(&[], "x");
+    let waiter = bench.command(&["doc", "set", "x", "1", "--wait", "1s"]).start();
+    must_block(&bench.path("x"), waiter.pid());
+    let ran = waiter.wait().exits(75);
+    assert_eq!(ran.stderr.lines().count(), 1, "{ran:?}");
+    holder.end().ok();
+}
+
+#[test]
+fn who_is_a_table() {
+    let bench = Bench::new();
+    let holder = bench.holder(&["--label", "why"], "x");
+    let (mut screen, slave) = terminal();
+    let mut who = bench.command(&["who"]).with_stdout(slave).spawn();
+    let (mut headings, mut row) = (String::new(), String::new());
+    screen.read_line(&mut headings).unwrap();
+    screen.read_line(&mut row).unwrap();
+    assert!(who.wait().unwrap().success());
+    for heading in ["TARGET", "KIND", "PID", "FENCE", "SINCE", "WAIT"] {
+        assert!(headings.contains(heading), "{headings}");
+    }
+    let column = headings.find("KIND").unwrap();
+    assert_eq!(&row[column..column + 4], "lock");
+    assert!(row.contains("why"), "{row}");
+    holder.end().ok();
+}

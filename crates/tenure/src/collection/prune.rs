@@ -1,0 +1,206 @@
+//! Removing keys: by age, by count, and nothing that anybody holds.
+//!
+//! A crash at any point leaves either the key as it was, or left-over sidecars of a key without a
+//! file, which the next prune removes the same way.
+
+use std::collections::{BTreeSet, HashSet};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use super::{Collection, CollectionKind, key};
+use crate::commit::Commit;
+use crate::error::{Error, ErrorKind, Result};
+use crate::fs::{Kind, Mode, Stat};
+use crate::gate;
+use crate::options::{Durability, WriteOptions};
+use crate::record::{Loaded, Record};
+use crate::sys;
+use crate::target::Target;
+use crate::wait::{Deadline, Wait};
+
+/// The floor is raised this far ahead, so that one sync covers the prunes of an hour.
+const FLOOR_AHEAD_US: u64 = 3600 * 1_000_000;
+
+/// What to remove. The default removes nothing but left-overs.
+#[derive(Debug, Clone, Default)]
+pub struct Prune {
+    /// Remove keys whose file was last changed longer ago than this.
+    pub max_age: Option<Duration>,
+    /// Keep at most this many, the most recently changed ones.
+    pub max_count: Option<usize>,
+    /// Never remove these.
+    pub keep: Vec<String>,
+    /// Only tell what would be removed.
+    pub dry_run: bool,
+}
+
+/// What was removed.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Pruned {
+    /// Keys that are gone (or would be).
+    pub removed: Vec<String>,
+    /// Keys that were due but are held, leased, or were changed just now.
+    pub skipped: Vec<String>,
+    /// How many keys remain.
+    pub remaining: usize,
+}
+
+impl Collection {
+    /// Removes what is due, each key under its own lock; a key that somebody holds is skipped.
+    pub fn prune(&self, prune: &Prune, options: &WriteOptions) -> Result<Pruned> {
+        let mut known = Vec::new();
+        for key in self.keys()? {
+            // A file that went away meanwhile is nobody's problem any more.
+            if let Ok(stat) = self.fs.stat(&self.path_of(&key)?) {
+                known.push((stat.modified_ns, key, stat));
+            }
+        }
+        known.sort_by(|one, other| (other.0, &other.1).cmp(&(one.0, &one.1)));
+        let total = known.len();
+        let oldest_ns = prune.max_age.map(|age| {
+            let now_ns = i128::from(sys::wall_time_us()) * 1000;
+            now_ns - i128::try_from(age.as_nanos()).unwrap_or(i128::MAX)
+        });
+        let kept: HashSet<&str> = prune.keep.iter().map(String::as_str).collect();
+        let mut pruned = Pruned::default();
+        for (rank, (modified_ns, key, stat)) in known.into_iter().enumerate() {
+            let too_old = oldest_ns.is_some_and(|oldest| modified_ns < oldest);
+            let too_many = prune.max_count.is_some_and(|count| rank >= count);
+            if !(too_old || too_many) || kept.contains(key.as_str()) {
+                continue;
+            }
+            if prune.dry_run || self.remove_if(&key, Some(&stat), options)? {
+                pruned.removed.push(key);
+            } else {
+                pruned.skipped.push(key);
+            }
+        }
+        pruned.remaining = total - pruned.removed.len();
+        if !prune.dry_run {
+            self.remove_left_overs(options)?;
+            self.sync(options)?;
+        }
+        Ok(pruned)
+    }
+
+    /// Removes one key with everything that belongs to it, waiting for its holder. `false` if there
+    /// was none.
+    pub fn remove(&self, key: &str, options: &WriteOptions) -> Result<bool> {
+        if self.fs.stat(&self.path_of(key)?).is_err() {
+            return Ok(false);
+        }
+        let target = Target::resolve(&self.fs, &self.path_of(key)?)?;
+        let commit = Commit::begin(&target, options)?;
+        self.remove_held(&target, &commit)?;
+        drop(commit);
+        self.sync(options)?;
+        Ok(true)
+    }
+
+    /// Removes a key unless it is held, or has changed since `stat` was taken.
+    fn remove_if(&self, key: &str, stat: Option<&Stat>, options: &WriteOptions) -> Result<bool> {
+        let path = self.path_of(key)?;
+        let target = Target::resolve(&self.fs, &path)?;
+        let at_once = WriteOptions { wait: Wait::No, ..options.clone() };
+        let commit = match Commit::begin(&target, &at_once) {
+            Err(error) if error.kind() == ErrorKind::Busy => return Ok(false),
+            begun => begun?,
+        };
+        let now = self.fs.stat(&path).ok();
+        let same = |now: &Stat, then: &Stat| {
+            (now.id, now.size, now.modified_ns) == (then.id, then.size, then.modified_ns)
+        };
+        let unchanged = match (&now, stat) {
+            (Some(now), Some(then)) => same(now, then) && now.kind == Kind::File,
+            (None, None) => true,
+            _ => false,
+        };
+        if unchanged {
+            self.remove_held(&target, &commit)?;
+        }
+        Ok(unchanged)
+    }
+
+    /// Removes data first and lock files last, all while both locks are held.
+    fn remove_held(&self, target: &Target, commit: &Commit) -> Result<()> {
+        let record = &commit.seen.record;
+        self.raise_floor(target, record.fence.max(record.ceiling))?;
+        commit.verify()?;
+        if self.kind == CollectionKind::Journals {
+            for name in self.fs.list(&self.dir).unwrap_or_default() {
+                if target.is_archive(&name) {
+                    self.unlink(&self.dir.join(name))?;
+                }
+            }
+        }
+        self.unlink(target.path())?;
+        let mut sidecars: Vec<PathBuf> = Vec::new();
+        for name in self.fs.list(target.side()).unwrap_or_default() {
+            if target.owns(&name) {
+                sidecars.push(target.side().join(name));
+            }
+        }
+        let locks = [target.sidecar("commit"), target.hold_file()];
+        sidecars.retain(|path| !locks.contains(path));
+        sidecars.into_iter().chain(locks).try_for_each(|path| self.unlink(&path))
+    }
+
+    fn unlink(&self, path: &Path) -> Result<()> {
+        match self.fs.remove(path) {
+            Err(err) if err.kind() == io::ErrorKind::NotFound => Ok(()),
+            removed => removed.map_err(|err| Error::io("remove", path, err)),
+        }
+    }
+
+    /// Sidecars of keys without a file: of a prune that died, or of keys that were only locked.
+    fn remove_left_overs(&self, options: &WriteOptions) -> Result<()> {
+        let side = self.dir.join(crate::target::SIDE_DIR);
+        let mut orphans = BTreeSet::new();
+        for name in self.fs.list(&side).unwrap_or_default() {
+            let Some(name) = name.to_str() else { continue };
+            let Some(end) = name.rfind(self.kind.suffix()) else { continue };
+            let suffix_end = end + self.kind.suffix().len();
+            if !name[suffix_end..].starts_with('.') {
+                continue;
+            }
+            if let Some(key) = key::from_name(&name[..end]) {
+                if self.fs.stat(&self.dir.join(&name[..suffix_end])).is_err() {
+                    orphans.insert(key);
+                }
+            }
+        }
+        orphans.iter().try_for_each(|key| self.remove_if(key, None, options).map(drop))
+    }
+
+    /// Makes sure that no later record in this directory starts at or below `fence` (G4). Durable
+    /// before it returns: a crash right after may lose the record that knew the fence.
+    fn raise_floor(&self, target: &Target, fence: u64) -> Result<()> {
+        let path = target.side().join("floor");
+        let failed = Target::failed;
+        let turn =
+            gate::take(target, &path, Mode::Exclusive, Deadline::after(Wait::default()), None)?;
+        let file = turn.handle().as_ref();
+        let mut floor = match Record::load(file).map_err(failed("read fence floor", &path))? {
+            Loaded::Record(record) => *record,
+            _ => Record::default(),
+        };
+        // `confirmed` is what was synced; what is only written may be of somebody who died.
+        if floor.confirmed < fence {
+            floor.ceiling = fence.max(sys::wall_time_us()) + FLOOR_AHEAD_US;
+            floor.store(file).map_err(failed("write fence floor", &path))?;
+            file.sync().map_err(failed("sync fence floor", &path))?;
+            self.fs.sync_dir(target.side()).map_err(failed("sync directory", target.side()))?;
+            floor.confirmed = floor.ceiling;
+            floor.store(file).map_err(failed("write fence floor", &path))?;
+        }
+        Ok(())
+    }
+
+    fn sync(&self, options: &WriteOptions) -> Result<()> {
+        if options.durability == Durability::NoSync || self.fs.stat(&self.dir).is_err() {
+            return Ok(());
+        }
+        self.fs.sync_dir(&self.dir).map_err(|err| Error::io("sync collection", &self.dir, err))
+    }
+}

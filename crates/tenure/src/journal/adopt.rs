@@ -1,0 +1,153 @@
+//! A journal that is not the one its sidecars describe: restored, replaced, cut, or new to tenure.
+//!
+//! # Invariants
+//!
+//! 1. (J8) The data wins: nothing in it is cut, replaced or replayed. All of it is numbered anew,
+//!    above every number that is still known, and the index starts over in a new generation.
+//! 2. Batches that live processes of this very log still wait for are appended behind it.
+
+use serde_json::json;
+
+use crate::error::Result;
+use crate::events;
+use crate::fs::{Access, FileId};
+use crate::random;
+use crate::sys;
+
+use super::checkpoint::Span;
+use super::entry::Logged;
+use super::head::{ENTRIES_AT, Head, Operation};
+use super::index::{Index, Title};
+use super::lines;
+use super::session::Session;
+use super::wal::Reach;
+
+impl Session {
+    /// Takes the journal as it is. `live`: the log is of this boot and its own, so that what is
+    /// pending in it belongs to somebody who waits for it.
+    pub(super) fn adopt(&mut self, live: bool, journal: FileId, file: FileId) -> Result<()> {
+        let pending = if live { self.pending(Reach::Counted)? } else { Vec::new() };
+        let old = Index::open(&self.target, &self.target.sidecar("index"), Access::ReadWrite)?;
+        let next_seq = self.next_seq_known(old.as_ref())?;
+        let generation = random::number()?;
+        let first_number = self.head.next_number() + pending.len() as u64;
+        self.head = Head {
+            turn: self.head.turn,
+            anchors: self.head.anchors,
+            epoch: self.head.epoch,
+            generation,
+            file,
+            journal,
+            next_seq,
+            first_number: first_number.max(sys::wall_time_us()),
+            archive: self.head.archive,
+            operations: self.head.operations,
+            end: ENTRIES_AT,
+            room: self.wal_stat()?.size.max(ENTRIES_AT),
+            ..Head::default()
+        };
+        let mut spans = self.append_pending(&pending)?;
+        let header_len = self.header_len(old.as_ref());
+        self.measure_between(header_len, &mut spans)?;
+        let found = self.number_foreign(&mut spans);
+        self.news.adopted += found;
+        let detail = json!({ "lines": found, "bytes": self.size });
+        let _ = events::record(&self.target, "journal_adopted", &detail);
+        self.head.journal_end = self.size;
+        let open = lines::is_open_at(self.journal.as_ref(), self.size);
+        self.head.open_tail = open.map_err(|err| self.journal_failed("read", err))?;
+        self.sync_journal()?;
+        if self.size > 0 {
+            self.rebuild_index(header_len, &mut spans)?;
+        }
+        self.begin_epoch(self.size)
+    }
+
+    /// The largest number that is still known, plus one.
+    fn next_seq_known(&self, index: Option<&Index>) -> Result<u64> {
+        let mut next = self.head.next_seq.max(1);
+        if let Some(index) = index {
+            let last = index.capacity().map_err(|err| self.index_failed(err))?;
+            for at in (last.saturating_sub(2)..last).rev() {
+                let record = index.record(at).map_err(|err| self.index_failed(err))?;
+                next = next.max(record.map_or(0, |record| record.segment.next_seq()));
+            }
+        }
+        Ok(next)
+    }
+
+    /// The header line that the last index knew, if the journal still has a line of that length.
+    fn header_len(&self, index: Option<&Index>) -> u64 {
+        let len = index.map_or(0, |index| index.title.header_len);
+        if len == 0 || len > self.size {
+            return 0;
+        }
+        let line = self.journal.read_range(0, len).unwrap_or_default();
+        let ends = memchr::memchr(b'\n', &line).map(|newline| newline as u64 + 1);
+        if ends == Some(len) { len } else { 0 }
+    }
+
+    /// Appends batches that somebody waits for. They keep their numbers.
+    fn append_pending(&mut self, pending: &[Logged]) -> Result<Vec<Span>> {
+        let mut spans = Vec::new();
+        for logged in pending.iter().filter(|logged| !logged.entry.is_foreign()) {
+            let open = lines::is_open_at(self.journal.as_ref(), self.size);
+            if open.map_err(|err| self.journal_failed("read", err))? {
+                self.push(b"\n")?;
+                self.news.closed_tail = true;
+            }
+            let start = self.size;
+            let alone = self.push(&logged.payload)?;
+            let region = self.journal.read_range(start, self.size);
+            let region = region.map_err(|err| self.journal_failed("read", err))?;
+            let at = if alone { Some(0) } else { memchr::memmem::find(&region, &logged.payload) };
+            if let Some(at) = at {
+                spans.push(self.span_of(logged, start + at as u64)?);
+            }
+            self.head.next_seq = self.head.next_seq.max(logged.entry.next_seq());
+            self.head.remember(Operation {
+                id: logged.entry.operation,
+                first: logged.entry.seq,
+                lines: logged.entry.lines.into(),
+            });
+        }
+        Ok(spans)
+    }
+
+    /// Everything that is not in `spans` is of others.
+    fn measure_between(&self, header_len: u64, spans: &mut Vec<Span>) -> Result<()> {
+        let ours = spans.clone();
+        let mut start = header_len;
+        for span in &ours {
+            self.measure(start, span.start, spans)?;
+            start = span.end;
+        }
+        self.measure(start, self.size, spans)
+    }
+
+    /// Writes a whole new index and puts it in place of the old one. A crash before the rename leaves
+    /// the old one, after it one of a generation that no head knows yet: the journal is adopted again.
+    fn rebuild_index(&mut self, header_len: u64, spans: &mut [Span]) -> Result<()> {
+        spans.sort_by_key(|span| span.seq);
+        let first_seq = spans.first().and_then(|span| span.seq).unwrap_or(self.head.next_seq);
+        let title = Title {
+            generation: self.head.generation,
+            journal: self.head.journal,
+            first_seq,
+            header_len,
+            archive: self.head.archive,
+        };
+        let mut records: Vec<_> = spans.iter().map(|span| span.record(self.head.epoch)).collect();
+        if let Some(last) = records.last_mut() {
+            (last.reach, last.number) = (self.size, self.head.next_number() - 1);
+        }
+        let (temp, index) = self.new_index_file(title)?;
+        index.append(0, &records).map_err(|err| self.index_failed(err))?;
+        let path = self.target.sidecar("index");
+        self.target.fs.rename(&temp, &path).map_err(|err| self.index_failed(err))?;
+        let side = self.target.side();
+        self.target.fs.sync_dir(side).map_err(|err| self.index_failed(err))?;
+        self.head.index_len = records.len() as u64;
+        Ok(())
+    }
+}

@@ -1,0 +1,408 @@
+//! Appending a batch: logged under the lock, synced outside of it, then written to the journal.
+
+use crate::checksum;
+use crate::commit::{Commit, take_commit};
+use crate::error::{Error, ErrorKind, Result};
+use crate::fs::Mode;
+use crate::group;
+use crate::hold::Request;
+use crate::options::Durability;
+use crate::target::Target;
+use crate::wait::{Deadline, Wait};
+
+use super::Journal;
+use super::entry::{ENTRY_BYTES, Entry, Kind};
+use super::head::{Head, Loaded, Operation};
+use super::lines::{self, Count};
+use super::options::{AppendOptions, Appended};
+use super::session::{Section, Session};
+use super::wal::{Reach, Wal};
+
+/// A batch is in memory, and has to fit the log.
+const BATCH_BYTES_MAX: usize = 1 << 30;
+/// Lines of others up to this much are noted in the log; more of them go to the index at once.
+const FOREIGN_BYTES_LOGGED_MAX: u64 = super::checkpoint::SEGMENT_BYTES;
+/// How often others may get in between before the call gives up.
+const ATTEMPTS: usize = 64;
+/// Finishing a logged batch waits at least this long: it is only ever waited for short sections.
+const FINISH_PATIENCE: std::time::Duration = std::time::Duration::from_secs(10);
+
+/// A batch that was checked and can be logged.
+#[derive(Debug)]
+pub(crate) struct Batch {
+    /// [`ENTRY_BYTES`] free bytes, one for a newline, then the lines.
+    bytes: Vec<u8>,
+    lines: u32,
+    pub(super) operation: u64,
+}
+
+impl Batch {
+    pub(crate) fn check(
+        journal: &Journal,
+        batch: &[impl AsRef<[u8]>],
+        options: &AppendOptions,
+    ) -> Result<Self> {
+        let invalid = |at: usize, why: &str| {
+            let detail = format!("line {} of the batch {why}", at + 1);
+            Error::new(ErrorKind::Invalid, "append", detail).at(journal.path()).committed(false)
+        };
+        if batch.is_empty() || options.write.if_version.is_some() {
+            let detail = if batch.is_empty() {
+                "the batch is empty"
+            } else {
+                "a journal has no version; use the fence or a guard"
+            };
+            return Err(Error::new(ErrorKind::Invalid, "append", detail).at(journal.path()));
+        }
+        let total: usize = batch.iter().map(|line| line.as_ref().len() + 1).sum();
+        if total > BATCH_BYTES_MAX {
+            return Err(invalid(0, "and those after it are larger than 1 GiB together"));
+        }
+        let mut bytes = Vec::with_capacity(ENTRY_BYTES + 1 + total);
+        bytes.resize(ENTRY_BYTES + 1, 0);
+        for (at, line) in batch.iter().enumerate() {
+            let line = line.as_ref();
+            if memchr::memchr(b'\n', line).is_some() {
+                return Err(invalid(at, "contains a newline"));
+            }
+            if lines::is_blank(line) {
+                return Err(invalid(at, "is blank"));
+            }
+            if options.json {
+                if let Err(err) = serde_json::from_slice::<serde::de::IgnoredAny>(line) {
+                    return Err(invalid(at, &format!("is not JSON: {err}")));
+                }
+            }
+            bytes.extend_from_slice(line);
+            bytes.push(b'\n');
+        }
+        let lines = u32::try_from(batch.len()).map_err(|_| invalid(0, "has too many after it"))?;
+        let operation = options.write.operation.as_deref().map_or(0, operation_id);
+        Ok(Self { bytes, lines, operation })
+    }
+
+    /// The lines as they are going to be in the file.
+    pub(super) fn text(&self) -> &[u8] {
+        &self.bytes[ENTRY_BYTES + 1..]
+    }
+
+    pub(super) fn lines(&self) -> u64 {
+        self.lines.into()
+    }
+
+    /// The entry's bytes: room for its header, and the payload, which closes a foreign line first.
+    fn entry_bytes(&mut self, close: bool) -> &mut [u8] {
+        if close {
+            self.bytes[ENTRY_BYTES] = b'\n';
+            return &mut self.bytes;
+        }
+        &mut self.bytes[1..]
+    }
+}
+
+/// The checksum of an operation's name; never 0.
+fn operation_id(name: &str) -> u64 {
+    checksum::of(name.as_bytes()).max(1)
+}
+
+impl Journal {
+    pub(super) fn append_batch(
+        &self,
+        batch: &[impl AsRef<[u8]>],
+        options: &AppendOptions,
+    ) -> Result<Appended> {
+        let mut batch = Batch::check(self, batch, options)?;
+        let commit = Commit::begin(&self.target, &options.write)?;
+        let (appended, pending) = self.append_in(commit, &mut batch, options)?;
+        self.finish(pending, options)?;
+        Ok(appended)
+    }
+
+    /// Appends in a critical section, and ends it. What comes back with the result is the number that
+    /// has to be synced by [`Self::finish`].
+    pub(crate) fn append_in(
+        &self,
+        commit: Commit,
+        batch: &mut Batch,
+        options: &AppendOptions,
+    ) -> Result<(Appended, Option<u64>)> {
+        let durable = options.write.durability == Durability::Durable;
+        let section = Section::Write(Box::new(commit));
+        let mut session = Session::enter(&self.files, section, options.write.new_mode)?;
+        let mut appended = if let Some(done) = session.head.finished(batch.operation) {
+            Appended::replay(done)
+        } else if let Some(appended) = session.stamp(batch, options)? {
+            return Ok((appended, None));
+        } else {
+            session.log(batch, durable)?
+        };
+        appended.tell(&session.news);
+        let mine = session.head.next_number() - 1;
+        Ok((appended, durable.then_some(mine)))
+    }
+
+    /// Makes what was appended durable, and lets it into the journal.
+    pub(crate) fn finish(&self, pending: Option<u64>, options: &AppendOptions) -> Result<()> {
+        let Some(mine) = pending else { return Ok(()) };
+        let write = &options.write;
+        let target = self.target.with(write.lock_file.as_deref(), write.allow_network)?;
+        self.make_durable(&target, mine, options)
+    }
+
+    /// Syncs the log together with everybody else who waits for that, then finishes what is synced.
+    fn make_durable(&self, target: &Target, mine: u64, options: &AppendOptions) -> Result<()> {
+        let wal = Wal { file: target.open_sidecar(&target.sidecar("wal"))? };
+        let newest = || newest_number(target, &wal);
+        let synced = group::sync(target, mine, newest, || {
+            let synced = wal.file.sync();
+            if synced.is_err() {
+                write_again(target);
+            }
+            synced
+        });
+        let reach = match &synced {
+            Ok(reach) => *reach,
+            Err(error) if error.kind() == ErrorKind::NotDurable => mine,
+            Err(_) => return synced.map(drop),
+        };
+        let wait = match options.write.wait {
+            Wait::For(time) => Wait::For(time.max(FINISH_PATIENCE)),
+            Wait::No => Wait::For(FINISH_PATIENCE),
+            Wait::Forever => Wait::Forever,
+        };
+        let request = Request { deadline: Deadline::after(wait), cancel: None };
+        let turn = take_commit(target, Mode::Exclusive, request).map_err(logged_already)?;
+        let section = Section::Finish(target.clone(), turn);
+        let mut session =
+            Session::enter(&self.files, section, options.write.new_mode).map_err(logged_already)?;
+        session.apply(reach.max(mine)).map_err(logged_already)?;
+        synced.map(drop)
+    }
+}
+
+/// A failed sync may leave pages that the kernel believes to be clean. Writing them again makes the
+/// next sync mean what it says. The caller leads the sync; nobody else begins one before.
+fn write_again(target: &Target) {
+    let deadline = Deadline::after(Wait::For(FINISH_PATIENCE));
+    let request = Request { deadline, cancel: None };
+    let Ok(_turn) = take_commit(target, Mode::Exclusive, request) else { return };
+    let Ok(file) = target.open_sidecar(&target.sidecar("wal")) else { return };
+    let wal = Wal { file };
+    if let Ok(Loaded::Head(head)) = Head::load(wal.file.as_ref(), target.fs.boot_id()) {
+        let _ = wal.rewrite(&head);
+    }
+}
+
+/// The batch is in the log: it will be in the journal, whatever this error says.
+fn logged_already(error: Error) -> Error {
+    error.hint("the batch is logged durably; the next write makes it visible, so do not repeat it")
+}
+
+/// The number of the newest entry that is completely in the log.
+fn newest_number(target: &Target, wal: &Wal) -> Result<u64> {
+    let head = super::session::load_head(target, wal)?.unwrap_or_default();
+    Ok(head.next_number().saturating_sub(1))
+}
+
+impl Session {
+    /// Logs the batch. Without a sync to wait for, it goes to the journal at once.
+    pub(super) fn log(&mut self, batch: &mut Batch, durable: bool) -> Result<Appended> {
+        self.make_room()?;
+        for _ in 0..ATTEMPTS {
+            self.adopt_tail()?;
+            if !durable {
+                self.apply_pending()?;
+            }
+            let close = self.head.open_tail;
+            debug_assert!(!close || !self.head.has_pending(), "what waits has closed the line");
+            let bytes = batch.entry_bytes(close);
+            let payload_len = bytes.len() - ENTRY_BYTES;
+            let kind = if durable { Kind::Durable } else { Kind::Direct };
+            let mut entry = self.next_entry(batch.lines(), payload_len, kind);
+            entry.operation = batch.operation;
+            self.write_entry(&entry, batch.entry_bytes(close))?;
+            if self.has_grown()? {
+                continue;
+            }
+            self.section.verify()?;
+            self.news.closed_tail |= close;
+            if durable {
+                // From here on the batch is going to be in the journal, whatever happens to us.
+                self.count_entry(&entry);
+                self.store()?;
+            } else {
+                self.push_entry(&entry, &batch.entry_bytes(close)[ENTRY_BYTES..])?;
+            }
+            return Ok(Appended::new(entry.seq, batch.lines()));
+        }
+        let detail = "others append to it faster than it can be numbered";
+        Err(Error::new(ErrorKind::Busy, "append", detail).at(self.target.path()).committed(false))
+    }
+
+    /// The entry that comes next in the log.
+    fn next_entry(&self, lines: u64, payload_len: usize, kind: Kind) -> Entry {
+        Entry {
+            epoch: self.head.epoch,
+            number: self.head.next_number(),
+            seq: self.head.next_seq,
+            lines: u32::try_from(lines).unwrap_or(u32::MAX),
+            payload_len: u32::try_from(payload_len).unwrap_or(u32::MAX),
+            operation: 0,
+            kind,
+        }
+    }
+
+    /// Whether somebody else appended since we looked. Then a reader may have numbered their lines
+    /// before it could see the entry just logged, which must take a later number: it is withdrawn. A
+    /// line that comes after this look is numbered behind the entry, by readers too, since they look
+    /// at the length first and at the log second.
+    fn has_grown(&mut self) -> Result<bool> {
+        let size = self.journal_size()?;
+        if size == self.size {
+            return Ok(false);
+        }
+        self.size = size;
+        let withdrawn = self.wal.file.write_all_at(&[0; ENTRY_BYTES], self.head.end);
+        withdrawn.map_err(|err| self.wal_failed("write", err))?;
+        self.recover_crash()?;
+        Ok(true)
+    }
+
+    fn write_entry(&mut self, entry: &Entry, bytes: &mut [u8]) -> Result<()> {
+        let written = self.wal.write(&mut self.head, entry, bytes);
+        written.map_err(|err| self.wal_failed("write", err))
+    }
+
+    fn count_entry(&mut self, entry: &Entry) {
+        let head = &mut self.head;
+        head.entries += 1;
+        head.end += entry.log_len();
+        head.next_seq = entry.next_seq();
+        head.open_tail = false;
+        let lines = entry.lines.into();
+        head.remember(Operation { id: entry.operation, first: entry.seq, lines });
+        if let (Kind::Late(until), Some(displaced)) = (entry.kind, &mut head.displaced) {
+            displaced.end = until;
+        }
+    }
+
+    /// Writes a direct entry to the journal; it is in the log, not yet counted. A crash before the
+    /// write leaves the journal as it was; in the middle or after it, the next section finds the entry
+    /// behind the counted ones and finishes it.
+    fn push_entry(&mut self, entry: &Entry, payload: &[u8]) -> Result<()> {
+        let alone = self.push(payload)?;
+        self.count_entry(entry);
+        if !alone {
+            self.head.begun = true;
+            let pending = self.pending(Reach::Counted)?;
+            return self.settle(pending, None, false);
+        }
+        let head = &mut self.head;
+        (head.applied, head.applied_end) = (head.entries, head.end);
+        head.journal_end += payload.len() as u64;
+        self.store()
+    }
+
+    /// Logs `payload` and writes it to the journal at once.
+    pub(super) fn log_direct(&mut self, payload: &[u8], kind: Kind) -> Result<()> {
+        let mut bytes = vec![0; ENTRY_BYTES];
+        bytes.extend_from_slice(payload);
+        let entry = self.next_entry(Count::of(payload).entries(), payload.len(), kind);
+        self.write_entry(&entry, &mut bytes)?;
+        self.section.verify()?;
+        self.push_entry(&entry, payload)
+    }
+
+    /// Empties a log that has become long.
+    fn make_room(&mut self) -> Result<()> {
+        if self.head.end - super::head::ENTRIES_AT <= super::checkpoint::SEGMENT_BYTES {
+            return Ok(());
+        }
+        self.apply_pending()?;
+        self.adopt_late()?;
+        self.checkpoint(false)
+    }
+
+    /// Numbers lines that others have appended.
+    pub(super) fn adopt_tail(&mut self) -> Result<()> {
+        let (start, end) = (self.head.journal_end, self.size);
+        if self.head.has_pending() || end <= start {
+            return Ok(());
+        }
+        if end - start > FOREIGN_BYTES_LOGGED_MAX {
+            self.head.begun = true; // Only so that the plan is made; nothing is pending.
+            let mut spans = self.settled_spans(None)?;
+            self.measure(start, end, &mut spans)?;
+            self.news.adopted += self.number_foreign(&mut spans);
+            self.head.journal_end = end;
+            let open = lines::is_open_at(self.journal.as_ref(), end);
+            self.head.open_tail = open.map_err(|err| self.journal_failed("read", err))?;
+            return self.commit_spans(spans);
+        }
+        let bytes = self.journal.read_range(start, end);
+        let bytes = bytes.map_err(|err| self.journal_failed("read", err))?;
+        let count = Count::of(&bytes);
+        let mut log = vec![0; ENTRY_BYTES];
+        log.extend_from_slice(&checksum::of(&bytes).to_le_bytes());
+        let entry = self.next_entry(count.entries(), 8, Kind::Foreign(end - start));
+        self.write_entry(&entry, &mut log)?;
+        self.count_entry(&entry);
+        let head = &mut self.head;
+        (head.applied, head.applied_end, head.journal_end) = (head.entries, head.end, end);
+        head.open_tail = count.is_open();
+        self.news.adopted += count.entries();
+        self.store()
+    }
+
+    /// Writes everything that is logged to the journal, synced first.
+    pub(super) fn apply_pending(&mut self) -> Result<()> {
+        if !self.head.has_pending() {
+            return Ok(());
+        }
+        self.sync_wal()?;
+        self.apply(u64::MAX)
+    }
+
+    /// Writes the entries up to number `reach`, which are durable in the log, to the journal: for
+    /// everybody at once.
+    pub(super) fn apply(&mut self, reach: u64) -> Result<()> {
+        if !self.head.has_pending() || self.head.first_number + self.head.applied > reach {
+            return Ok(());
+        }
+        let pending = self.pending(Reach::Counted)?;
+        let ready = pending.iter().take_while(|logged| logged.entry.number <= reach);
+        let (mut bytes, mut count, mut log_len) = (Vec::new(), 0, 0);
+        for logged in ready {
+            bytes.extend_from_slice(&logged.payload);
+            count += 1;
+            log_len += logged.entry.log_len();
+        }
+        self.sync_names()?;
+        self.begin_applying()?;
+        self.section.verify()?;
+        if !self.push(&bytes)? {
+            return self.settle(pending, None, false);
+        }
+        let head = &mut self.head;
+        head.applied += count;
+        head.applied_end += log_len;
+        head.journal_end += bytes.len() as u64;
+        head.begun = false;
+        self.store()
+    }
+
+    /// Makes the names of journal and log durable, once: that they exist proves nothing, since their
+    /// maker may have died before it synced them. Before this a power loss could keep a part of a
+    /// batch in the journal and lose the log that completes it.
+    pub(super) fn sync_names(&mut self) -> Result<()> {
+        if self.head.names_synced {
+            return Ok(());
+        }
+        for dir in [self.target.side(), self.target.dir()] {
+            let synced = self.target.fs.sync_dir(dir);
+            synced.map_err(Target::failed("sync directory", dir))?;
+        }
+        self.head.names_synced = true;
+        self.store()
+    }
+}

@@ -1,0 +1,238 @@
+//! The checkpoint: what the log holds becomes durable in the journal and the index, and the log
+//! starts over.
+//!
+//! Order, and what a crash leaves in between: sync the journal (the log still has everything) -> write
+//! and sync a group of index records (the log still has everything; what the group covers is skipped)
+//! -> write and sync an anchor with a new epoch (from here on the old entries are stale).
+
+use std::sync::Arc;
+
+use crate::checksum;
+use crate::error::Result;
+use crate::fs::{Access, Handle};
+use crate::random;
+
+use super::entry::Logged;
+use super::head::ENTRIES_AT;
+use super::index::{Group, Index, Record, Segment, Title};
+use super::session::Session;
+use super::wal::Reach;
+
+/// The log is emptied when its entries exceed this; a segment of the index is about as long.
+pub(super) const SEGMENT_BYTES: u64 = 1024 * 1024;
+/// A log that one large batch made longer is cut back to this.
+const LOG_BYTES_KEPT: u64 = 4 * SEGMENT_BYTES;
+
+/// A range of the journal on its way into the index.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Span {
+    pub(super) start: u64,
+    pub(super) end: u64,
+    /// `None`: lines of others that have no number yet.
+    pub(super) seq: Option<u64>,
+    pub(super) lines: u64,
+    pub(super) foreign: u64,
+    pub(super) sum: u64,
+}
+
+impl Session {
+    /// Empties the log if it is long enough, or if `force` asks for it. Nothing may be pending.
+    pub(super) fn checkpoint(&mut self, force: bool) -> Result<()> {
+        debug_assert!(!self.head.has_pending(), "only what is in the journal can be indexed");
+        let long = self.head.end - ENTRIES_AT > SEGMENT_BYTES;
+        if self.head.entries == 0 || !(long || force) {
+            return Ok(());
+        }
+        let index = self.matching_index()?;
+        let newer = self.group_behind(index.as_ref())?;
+        let spans = self.settled_spans(newer)?;
+        self.commit_spans(spans)
+    }
+
+    /// What the log's entries stand for, as far as they are in the journal and not in the index.
+    pub(super) fn settled_spans(&self, newer: Option<Group>) -> Result<Vec<Span>> {
+        let chain = self.wal.chain(&self.head, ENTRIES_AT, self.head.first_number, Reach::Counted);
+        let chain = chain.map_err(|err| self.wal_failed("read", err))?;
+        let mut builder = Merging::default();
+        let mut pos = self.head.base;
+        for logged in &chain {
+            let covered = newer.is_some_and(|group| logged.entry.number <= group.number);
+            if logged.entry.number >= self.head.first_number + self.head.applied {
+                break;
+            }
+            if !covered {
+                self.merge(&mut builder, logged, pos)?;
+            }
+            pos += logged.entry.span();
+        }
+        Ok(builder.finish())
+    }
+
+    pub(super) fn span_of(&self, logged: &Logged, start: u64) -> Result<Span> {
+        let mut builder = Merging::default();
+        self.merge(&mut builder, logged, start)?;
+        let empty = Span { start, end: start, seq: None, lines: 0, foreign: 0, sum: 0 };
+        Ok(builder.current.unwrap_or(empty))
+    }
+
+    fn merge(&self, builder: &mut Merging, logged: &Logged, start: u64) -> Result<()> {
+        if logged.entry.is_foreign() {
+            let bytes = self.journal.read_range(start, start + logged.entry.span());
+            let bytes = bytes.map_err(|err| self.journal_failed("read", err))?;
+            builder.add(logged, start, &bytes);
+        } else {
+            builder.add(logged, start, &logged.payload);
+        }
+        Ok(())
+    }
+
+    /// Makes `spans` and everything before them durable, and starts a new epoch behind them. The head
+    /// already says where the journal ends.
+    pub(super) fn commit_spans(&mut self, mut spans: Vec<Span>) -> Result<()> {
+        self.sync_journal()?;
+        let reach = self.head.journal_end;
+        let number = self.head.next_number() - 1;
+        spans.sort_by_key(|span| span.seq);
+        if spans.is_empty() {
+            // A group needs a last record to say how far it reaches.
+            let sum = checksum::of(b"");
+            let seq = Some(self.head.next_seq);
+            spans.push(Span { start: reach, end: reach, seq, lines: 0, foreign: 0, sum });
+        }
+        let epoch = self.head.epoch;
+        let mut records: Vec<Record> = spans.iter().map(|span| span.record(epoch)).collect();
+        if let Some(last) = records.last_mut() {
+            (last.reach, last.number) = (reach, number);
+        }
+        let (index, len) = match self.matching_index()? {
+            Some(index) => {
+                let newer = self.group_behind(Some(&index))?;
+                (index, newer.map_or(self.head.index_len, |group| group.len))
+            }
+            None => (self.create_index()?, 0),
+        };
+        if let Err(err) = index.append(len, &records) {
+            return Err(self.index_failed(err));
+        }
+        self.head.index_len = len + records.len() as u64;
+        self.begin_epoch(reach)
+    }
+
+    /// Starts a new epoch: everything up to `base` is durable in journal and index.
+    pub(super) fn begin_epoch(&mut self, base: u64) -> Result<()> {
+        let tail_sum = self.tail_sum(base)?;
+        let salt = random::number()?;
+        let head = &mut self.head;
+        head.first_number = head.next_number();
+        head.epoch += 1;
+        head.salt = salt;
+        head.boot = self.target.fs.boot_id();
+        (head.base, head.base_seq, head.tail_sum) = (base, head.next_seq, tail_sum);
+        (head.entries, head.end) = (0, ENTRIES_AT);
+        (head.applied, head.applied_end, head.journal_end) = (0, ENTRIES_AT, base);
+        (head.begun, head.partial) = (false, 0);
+        let anchored = head.anchor(self.wal.file.as_ref());
+        anchored.map_err(|err| self.wal_failed("write", err))?;
+        // Before this sync an entry of the new epoch must not overwrite one of the old.
+        self.sync_wal()?;
+        if self.head.room > LOG_BYTES_KEPT && self.wal.file.set_len(LOG_BYTES_KEPT).is_ok() {
+            self.head.room = LOG_BYTES_KEPT;
+        }
+        Ok(())
+    }
+
+    /// After a failed sync the pages behind the indexed part are written again, so that a later sync
+    /// cannot succeed without them.
+    pub(super) fn sync_journal(&self) -> Result<()> {
+        let synced = self.journal.sync();
+        if synced.is_err() {
+            let bytes = self.journal.read_range(self.head.base, self.size);
+            let file = self.target.fs.open(self.target.path(), Access::ReadWrite);
+            if let (Ok(bytes), Ok(file)) = (bytes, file) {
+                let _ = file.write_all_at(&bytes, self.head.base);
+            }
+        }
+        synced.map_err(|err| self.journal_failed("sync", err))
+    }
+
+    /// The first index of a generation.
+    fn create_index(&self) -> Result<Index> {
+        let title = Title {
+            generation: self.head.generation,
+            journal: self.head.journal,
+            first_seq: self.head.base_seq,
+            header_len: 0,
+            archive: self.head.archive,
+        };
+        let path = self.target.sidecar("index");
+        let (temp, file) = self.new_index_file(title)?;
+        // A crash before the rename leaves a temporary file, after it an index without records.
+        file.file.sync().map_err(|err| self.index_failed(err))?;
+        self.target.fs.rename(&temp, &path).map_err(|err| self.index_failed(err))?;
+        if let Err(err) = self.target.fs.sync_dir(self.target.side()) {
+            // A later sync may succeed without this name, so the next try makes a new one.
+            let _ = self.target.fs.remove(&path);
+            return Err(self.index_failed(err));
+        }
+        Ok(file)
+    }
+
+    pub(super) fn new_index_file(&self, title: Title) -> Result<(std::path::PathBuf, Index)> {
+        let temp = self.target.temp()?;
+        let file: Arc<dyn Handle> = self.target.open_sidecar(&temp)?;
+        let index = Index::begin(file, title).map_err(|err| self.index_failed(err))?;
+        Ok((temp, index))
+    }
+}
+
+impl Span {
+    pub(super) fn record(&self, epoch: u64) -> Record {
+        let narrow = |count: u64| u32::try_from(count).unwrap_or(u32::MAX);
+        let segment = Segment {
+            start: self.start,
+            end: self.end,
+            seq: self.seq.unwrap_or(0),
+            lines: narrow(self.lines),
+            foreign: narrow(self.foreign),
+            sum: self.sum,
+        };
+        Record { segment, epoch, reach: 0, number: 0 }
+    }
+}
+
+/// Joins entries that follow each other, in the file and in their numbers, into one span.
+#[derive(Default)]
+struct Merging {
+    done: Vec<Span>,
+    current: Option<Span>,
+    sum: checksum::Running,
+}
+
+impl Merging {
+    fn add(&mut self, logged: &Logged, start: u64, bytes: &[u8]) {
+        let entry = &logged.entry;
+        let lines = u64::from(entry.lines);
+        let foreign = if entry.is_foreign() { lines } else { 0 };
+        let follows = self.current.filter(|span| {
+            span.end == start
+                && span.seq.map(|seq| seq + span.lines) == Some(entry.seq)
+                && span.end - span.start < SEGMENT_BYTES
+        });
+        let mut span = follows.unwrap_or_else(|| {
+            self.done.extend(self.current.take());
+            self.sum = checksum::Running::default();
+            Span { start, end: start, seq: Some(entry.seq), lines: 0, foreign: 0, sum: 0 }
+        });
+        self.sum.update(bytes);
+        span.end += entry.span();
+        span.lines += lines;
+        span.foreign += foreign;
+        span.sum = self.sum.finish();
+        self.current = Some(span);
+    }
+
+    fn finish(mut self) -> Vec<Span> {
+        self.done.extend(self.current.take());
+        self.done
+    }
+}

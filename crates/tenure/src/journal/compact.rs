@@ -1,0 +1,83 @@
+//! Compaction: the entries that are wanted, in a new file, with the numbers they have.
+
+use crate::checksum;
+use crate::error::Result;
+
+use super::checkpoint::{SEGMENT_BYTES, Span};
+use super::options::Compacted;
+use super::publish::Publication;
+use super::read::{Entries, Entry};
+use super::session::Session;
+use super::view::View;
+
+impl Session {
+    /// Compacts a settled journal.
+    pub(super) fn compact(mut self, mut keep: impl FnMut(&Entry) -> bool) -> Result<Compacted> {
+        self.adopt_late()?;
+        self.checkpoint(true)?;
+        let header = self.header()?;
+        let mut new = self.new_journal()?;
+        new.write(&header).map_err(|err| self.journal_failed("write", err))?;
+        let mut done = Compacted { bytes_before: self.head.journal_end, ..Compacted::default() };
+        let mut runs = Runs::default();
+        let first_seq = self.matching_index()?.map_or(1, |index| index.title.first_seq);
+        for entry in Entries::new(&View::of(&self.target)?, first_seq, None)? {
+            let entry = entry?;
+            if entry.seq >= self.head.next_seq {
+                break; // Appended by somebody else just now: a late line of the old file.
+            }
+            if !keep(&entry) {
+                done.dropped += 1;
+                continue;
+            }
+            done.kept += 1;
+            runs.add(&entry, new.end);
+            new.write(&entry.line).map_err(|err| self.journal_failed("write", err))?;
+            new.write(b"\n").map_err(|err| self.journal_failed("write", err))?;
+        }
+        done.bytes_after = new.end;
+        let epoch = self.head.epoch;
+        let what = Publication {
+            records: runs.finish().iter().map(|span| span.record(epoch)).collect(),
+            header_len: header.len() as u64,
+            first_seq,
+            next_seq: self.head.next_seq,
+            ..Publication::default()
+        };
+        self.publish(new, &what)?;
+        Ok(done)
+    }
+}
+
+/// One span per run of consecutive numbers.
+#[derive(Default)]
+struct Runs {
+    done: Vec<Span>,
+    current: Option<Span>,
+    sum: checksum::Running,
+}
+
+impl Runs {
+    fn add(&mut self, entry: &Entry, start: u64) {
+        let follows = self.current.filter(|span| {
+            span.seq.map(|seq| seq + span.lines) == Some(entry.seq)
+                && span.end - span.start < SEGMENT_BYTES
+        });
+        let mut span = follows.unwrap_or_else(|| {
+            self.done.extend(self.current.take());
+            self.sum = checksum::Running::default();
+            Span { start, end: start, seq: Some(entry.seq), lines: 0, foreign: 0, sum: 0 }
+        });
+        self.sum.update(&entry.line);
+        self.sum.update(b"\n");
+        span.end += entry.line.len() as u64 + 1;
+        span.lines += 1;
+        span.sum = self.sum.finish();
+        self.current = Some(span);
+    }
+
+    fn finish(mut self) -> Vec<Span> {
+        self.done.extend(self.current.take());
+        self.done
+    }
+}

@@ -1,0 +1,382 @@
+//! The head of the log W: where the log stands, and which journal it belongs to.
+//!
+//! It is kept twice, for two kinds of crash. *Anchors* survive a power loss: one is written and synced
+//! when an epoch or an intent begins. *Hints* follow every write and are never synced on purpose:
+//! they are right as long as the machine runs, whatever processes die.
+//!
+//! # Invariants
+//!
+//! 1. (J1) A slot is valid if and only if its magic and major version are ours and its checksum fits.
+//!    There are two anchors and two hints; a write goes to the older of its kind, so a crash at any
+//!    byte of it leaves the other. An anchor is synced before the next one is written.
+//! 2. It is written only under the commit lock.
+//! 3. If the slot with the largest `turn` is of this boot, it counts. Otherwise the newest anchor
+//!    does, and of it only what was true when it was written: the entries are read again.
+
+use std::io;
+
+use crate::checksum;
+use crate::fs::{FileId, Handle};
+use crate::record::MAJOR;
+
+use super::layout::{Fill, Take};
+
+/// Entries start here, behind the slots.
+pub(super) const ENTRIES_AT: u64 = 12288;
+/// Anchors are on pages of their own: a page that is torn takes one of them at most.
+const ANCHOR_STRIDE: u64 = 4096;
+const HINTS_AT: u64 = 8192;
+const SLOT_BYTES: usize = 1024;
+const CHECKSUM_AT: usize = SLOT_BYTES - 8;
+const MAGIC: &[u8; 6] = b"tenwal";
+/// How many finished operations are remembered.
+pub(super) const OPERATIONS: usize = 8;
+
+/// A finished operation and the entries that it made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) struct Operation {
+    pub(super) id: u64,
+    pub(super) first: u64,
+    pub(super) lines: u64,
+}
+
+/// A file that was the journal before: a rotated or compacted one. Whoever still has it open may
+/// append to it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) struct Displaced {
+    pub(super) file: FileId,
+    /// What lies before this offset is in the journal already.
+    pub(super) end: u64,
+    /// The number of the archive; 0 for the one that a compaction displaced.
+    pub(super) archive: u64,
+}
+
+/// A new file is about to become the journal. Written down and synced before the first rename, so
+/// that the next critical section can finish what a crash interrupted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) struct Intent {
+    pub(super) old: FileId,
+    pub(super) new: FileId,
+    /// The temporary names of the new journal and of its index.
+    pub(super) journal_temp: u64,
+    pub(super) index_temp: u64,
+    /// Where the old file goes; 0: it is set aside as `displaced`.
+    pub(super) archive: u64,
+    /// The old file's length as far as it is in the new one, or indexed.
+    pub(super) old_end: u64,
+    pub(super) new_end: u64,
+    pub(super) generation: u64,
+    pub(super) index_len: u64,
+    pub(super) next_seq: u64,
+    /// An operation that is done when the new file is published.
+    pub(super) operation: Operation,
+}
+
+/// The head.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(super) struct Head {
+    pub(super) turn: u64,
+    /// How many anchors there were.
+    pub(super) anchors: u64,
+    pub(super) epoch: u64,
+    /// Seeds the checksums of this epoch's entries.
+    pub(super) salt: u64,
+    /// The index that belongs to it has the same.
+    pub(super) generation: u64,
+    /// The log itself; a copy elsewhere does not match.
+    pub(super) file: FileId,
+    pub(super) journal: FileId,
+    pub(super) boot: [u8; 16],
+    /// Where the epoch's first entry is in the journal, its sequence number, its number.
+    pub(super) base: u64,
+    pub(super) base_seq: u64,
+    pub(super) first_number: u64,
+    /// Entries in the log, and where the next one goes.
+    pub(super) entries: u64,
+    pub(super) end: u64,
+    /// Entries that are in the journal, and where the next one is in the log.
+    pub(super) applied: u64,
+    pub(super) applied_end: u64,
+    /// The journal's length when `applied` entries are in it.
+    pub(super) journal_end: u64,
+    pub(super) next_seq: u64,
+    /// Bytes of the next entry that are known to be in the journal (a full disk).
+    pub(super) partial: u64,
+    /// The log is filled with zeros up to here.
+    pub(super) room: u64,
+    /// Records of the index that are complete.
+    pub(super) index_len: u64,
+    /// The bytes right before `base`, to recognise another journal.
+    pub(super) tail_sum: u64,
+    /// The newest archive; 0 is none.
+    pub(super) archive: u64,
+    /// Writing the next entries to the journal may have begun.
+    pub(super) begun: bool,
+    /// The names of journal and log are durable.
+    pub(super) names_synced: bool,
+    /// The journal ends in an unterminated line of somebody else; the next batch closes it.
+    pub(super) open_tail: bool,
+    pub(super) displaced: Option<Displaced>,
+    pub(super) intent: Option<Intent>,
+    pub(super) operations: [Operation; OPERATIONS],
+}
+
+/// What reading the slots gave.
+#[derive(Debug)]
+pub(super) enum Loaded {
+    Head(Box<Head>),
+    /// Nothing was written yet.
+    Empty,
+    /// Something is there, but no slot is valid.
+    Garbage,
+    /// A newer major version wrote it.
+    Newer(u16),
+}
+
+impl Head {
+    pub(super) fn load(file: &dyn Handle, boot: [u8; 16]) -> io::Result<Loaded> {
+        let mut bytes = [0; 8192 + 2 * SLOT_BYTES];
+        file.read_full_at(&mut bytes, 0)?;
+        let slot = |at: usize| &bytes[at..at + SLOT_BYTES];
+        let slots = [slot(0), slot(4096), slot(8192), slot(8192 + SLOT_BYTES)];
+        if slots.iter().all(|slot| slot.iter().all(|byte| *byte == 0)) {
+            return Ok(Loaded::Empty);
+        }
+        for slot in slots {
+            let major = u16::from_le_bytes([slot[6], slot[7]]);
+            if slot.starts_with(MAGIC) && major > MAJOR && checksum_fits(slot) {
+                return Ok(Loaded::Newer(major));
+            }
+        }
+        let turn_of = |slot: &&[u8]| Take::new(&slot[8..]).u64();
+        let newest = |slots: &[&[u8]]| {
+            slots.iter().copied().filter(|slot| is_valid(slot)).max_by_key(turn_of).map(decode)
+        };
+        match newest(&slots) {
+            Some(head) if head.boot == boot => Ok(Loaded::Head(Box::new(head))),
+            Some(newer) => Ok(newest(&slots[..2]).map_or(Loaded::Garbage, |mut head| {
+                // No number that a reader may have seen is given out again, if that can be told.
+                if newer.generation == head.generation {
+                    head.next_seq = head.next_seq.max(newer.next_seq);
+                }
+                head.turn = newer.turn;
+                Loaded::Head(Box::new(head))
+            })),
+            None => Ok(Loaded::Garbage),
+        }
+    }
+
+    /// Writes the head as a hint. A crash of the process before it leaves the hint before.
+    pub(super) fn store(&mut self, file: &dyn Handle) -> io::Result<()> {
+        self.turn += 1;
+        file.write_all_at(&self.encode(), HINTS_AT + (self.turn % 2) * SLOT_BYTES as u64)
+    }
+
+    /// Writes the head as an anchor; the caller syncs it before anything relies on it. A crash before
+    /// that leaves the anchor before, or this one.
+    pub(super) fn anchor(&mut self, file: &dyn Handle) -> io::Result<()> {
+        self.turn += 1;
+        self.anchors += 1;
+        file.write_all_at(&self.encode(), (self.anchors % 2) * ANCHOR_STRIDE)
+    }
+
+    /// The number of the next entry.
+    pub(super) fn next_number(&self) -> u64 {
+        self.first_number + self.entries
+    }
+
+    pub(super) fn has_pending(&self) -> bool {
+        self.applied < self.entries
+    }
+
+    pub(super) fn finished(&self, id: u64) -> Option<Operation> {
+        self.operations.iter().copied().find(|operation| id != 0 && operation.id == id)
+    }
+
+    pub(super) fn remember(&mut self, operation: Operation) {
+        if operation.id != 0 && self.finished(operation.id).is_none() {
+            self.operations.rotate_left(1);
+            self.operations[OPERATIONS - 1] = operation;
+        }
+    }
+
+    fn encode(&self) -> [u8; SLOT_BYTES] {
+        let mut slot = [0; SLOT_BYTES];
+        let mut fill = Fill::new(&mut slot);
+        fill.raw(MAGIC);
+        fill.u16(MAJOR);
+        fill.u64(self.turn);
+        fill.u64(self.anchors);
+        fill.u64(self.epoch);
+        fill.u64(self.salt);
+        fill.u64(self.generation);
+        put_id(&mut fill, self.file);
+        put_id(&mut fill, self.journal);
+        fill.raw(&self.boot);
+        for number in [
+            self.base,
+            self.base_seq,
+            self.first_number,
+            self.entries,
+            self.end,
+            self.applied,
+            self.applied_end,
+            self.journal_end,
+            self.next_seq,
+            self.partial,
+            self.room,
+            self.index_len,
+            self.tail_sum,
+            self.archive,
+        ] {
+            fill.u64(number);
+        }
+        let flags = [
+            self.begun,
+            self.names_synced,
+            self.displaced.is_some(),
+            self.intent.is_some(),
+            self.open_tail,
+        ];
+        fill.u64(flags.iter().rev().fold(0, |bits, flag| bits << 1 | u64::from(*flag)));
+        let displaced = self.displaced.unwrap_or_default();
+        put_id(&mut fill, displaced.file);
+        fill.u64(displaced.end);
+        fill.u64(displaced.archive);
+        put_intent(&mut fill, &self.intent.unwrap_or_default());
+        for operation in self.operations {
+            put_operation(&mut fill, operation);
+        }
+        let sum = checksum::of(&slot[..CHECKSUM_AT]);
+        slot[CHECKSUM_AT..].copy_from_slice(&sum.to_le_bytes());
+        debug_assert_eq!(&decode(&slot), self, "what is written can be read back");
+        slot
+    }
+}
+
+fn put_id(fill: &mut Fill<'_>, id: FileId) {
+    fill.u64(id.dev);
+    fill.u64(id.ino);
+}
+
+fn put_operation(fill: &mut Fill<'_>, operation: Operation) {
+    fill.u64(operation.id);
+    fill.u64(operation.first);
+    fill.u64(operation.lines);
+}
+
+fn put_intent(fill: &mut Fill<'_>, intent: &Intent) {
+    put_id(fill, intent.old);
+    put_id(fill, intent.new);
+    for number in [
+        intent.journal_temp,
+        intent.index_temp,
+        intent.archive,
+        intent.old_end,
+        intent.new_end,
+        intent.generation,
+        intent.index_len,
+        intent.next_seq,
+    ] {
+        fill.u64(number);
+    }
+    put_operation(fill, intent.operation);
+}
+
+fn take_id(take: &mut Take<'_>) -> FileId {
+    FileId { dev: take.u64(), ino: take.u64() }
+}
+
+fn take_operation(take: &mut Take<'_>) -> Operation {
+    Operation { id: take.u64(), first: take.u64(), lines: take.u64() }
+}
+
+fn take_intent(take: &mut Take<'_>) -> Intent {
+    Intent {
+        old: take_id(take),
+        new: take_id(take),
+        journal_temp: take.u64(),
+        index_temp: take.u64(),
+        archive: take.u64(),
+        old_end: take.u64(),
+        new_end: take.u64(),
+        generation: take.u64(),
+        index_len: take.u64(),
+        next_seq: take.u64(),
+        operation: take_operation(take),
+    }
+}
+
+fn decode(slot: &[u8]) -> Head {
+    let mut take = Take::new(&slot[8..]);
+    let mut head = Head {
+        turn: take.u64(),
+        anchors: take.u64(),
+        epoch: take.u64(),
+        salt: take.u64(),
+        generation: take.u64(),
+        file: take_id(&mut take),
+        journal: take_id(&mut take),
+        boot: take.raw(),
+        base: take.u64(),
+        base_seq: take.u64(),
+        first_number: take.u64(),
+        entries: take.u64(),
+        end: take.u64(),
+        applied: take.u64(),
+        applied_end: take.u64(),
+        journal_end: take.u64(),
+        next_seq: take.u64(),
+        partial: take.u64(),
+        room: take.u64(),
+        index_len: take.u64(),
+        tail_sum: take.u64(),
+        archive: take.u64(),
+        ..Head::default()
+    };
+    let flags = take.u64();
+    let has = |bit: u32| flags >> bit & 1 == 1;
+    (head.begun, head.names_synced, head.open_tail) = (has(0), has(1), has(4));
+    let displaced = Displaced { file: take_id(&mut take), end: take.u64(), archive: take.u64() };
+    head.displaced = has(2).then_some(displaced);
+    let intent = take_intent(&mut take);
+    head.intent = has(3).then_some(intent);
+    head.operations = std::array::from_fn(|_| take_operation(&mut take));
+    head
+}
+
+fn is_valid(slot: &[u8]) -> bool {
+    let major = u16::from_le_bytes([slot[6], slot[7]]);
+    slot.starts_with(MAGIC) && major == MAJOR && checksum_fits(slot)
+}
+
+fn checksum_fits(slot: &[u8]) -> bool {
+    slot[CHECKSUM_AT..] == checksum::of(&slot[..CHECKSUM_AT]).to_le_bytes()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn j1_a_head_reads_back_and_any_flipped_bit_makes_it_invalid() {
+        let mut head = Head {
+            turn: 4,
+            epoch: 2,
+            salt: 99,
+            base: 10,
+            names_synced: true,
+            displaced: Some(Displaced { end: 5, ..Displaced::default() }),
+            ..Head::default()
+        };
+        head.remember(Operation { id: 1, first: 2, lines: 3 });
+        let slot = head.encode();
+        assert!(is_valid(&slot));
+        assert_eq!(decode(&slot), head);
+        for bit in 0..slot.len() * 8 {
+            let mut flipped = slot;
+            flipped[bit / 8] ^= 1 << (bit % 8);
+            assert!(!is_valid(&flipped), "bit {bit}");
+        }
+    }
+}

@@ -1,0 +1,62 @@
+//! Fixed-size records on disk: fields one after the other, little endian.
+
+/// Fills a record from its first byte on.
+#[derive(Debug)]
+pub(super) struct Fill<'a> {
+    bytes: &'a mut [u8],
+    at: usize,
+}
+
+impl<'a> Fill<'a> {
+    pub(super) fn new(bytes: &'a mut [u8]) -> Self {
+        Self { bytes, at: 0 }
+    }
+
+    pub(super) fn raw(&mut self, value: &[u8]) {
+        self.bytes[self.at..self.at + value.len()].copy_from_slice(value);
+        self.at += value.len();
+    }
+
+    pub(super) fn u64(&mut self, value: u64) {
+        self.raw(&value.to_le_bytes());
+    }
+
+    pub(super) fn u32(&mut self, value: u32) {
+        self.raw(&value.to_le_bytes());
+    }
+
+    pub(super) fn u16(&mut self, value: u16) {
+        self.raw(&value.to_le_bytes());
+    }
+}
+
+/// Reads a record from its first byte on. The caller has checked its length.
+#[derive(Debug)]
+pub(super) struct Take<'a> {
+    bytes: &'a [u8],
+    at: usize,
+}
+
+impl<'a> Take<'a> {
+    pub(super) fn new(bytes: &'a [u8]) -> Self {
+        Self { bytes, at: 0 }
+    }
+
+    pub(super) fn raw<const N: usize>(&mut self) -> [u8; N] {
+        let start = self.at;
+        self.at += N;
+        std::array::from_fn(|index| self.bytes[start + index])
+    }
+
+    pub(super) fn u64(&mut self) -> u64 {
+        u64::from_le_bytes(self.raw())
+    }
+
+    pub(super) fn u32(&mut self) -> u32 {
+        u32::from_le_bytes(self.raw())
+    }
+
+    pub(super) fn u16(&mut self) -> u16 {
+        u16::from_le_bytes(self.raw())
+    }
+}

@@ -1,0 +1,126 @@
+//! The journal: lines in a plain file, appended in batches that are whole or absent, and numbered.
+//!
+//! A batch is first written to a log beside the journal, synced there together with the batches of
+//! other processes, and then copied to the journal. A crash is always rolled forward from the log:
+//! nothing that was acknowledged can be cut off, and no batch is ever half there. The journal itself
+//! stays a file of lines that any tool can read, and append to.
+//!
+//! The byte formats and what each crash leaves are in docs/FORMAT.md; its invariants J1.. are cited in
+//! the files here and in the tests.
+//!
+//! - `entry`, `head`, `index`: the three formats. `wal`: the log. `lines`: what an entry is.
+//! - `session`: the critical section. `plan`, `settle`: log against journal. `adopt`: foreign journals.
+//! - `append`, `checkpoint`: writing. `publish`: replacing the file (`rotate`, `compact`, `stamp`).
+//! - `view`, `read`, `follow`, `verify`: reading, without locks.
+
+mod adopt;
+mod append;
+mod checkpoint;
+mod compact;
+mod entry;
+mod follow;
+mod head;
+mod index;
+mod layout;
+mod lines;
+mod options;
+mod plan;
+mod publish;
+mod read;
+mod rotate;
+mod session;
+mod settle;
+mod stamp;
+mod verify;
+mod view;
+mod wal;
+
+use std::path::Path;
+use std::sync::Arc;
+
+use crate::error::Result;
+use crate::fs::{Fs, disk};
+use crate::options::WriteOptions;
+use crate::target::Target;
+
+pub use self::follow::Follow;
+pub use self::options::{AppendOptions, Appended, Compacted, Rotated};
+pub use self::read::{Entries, Entry};
+pub use self::verify::{Damage, Report};
+
+pub(crate) use self::append::Batch;
+use self::session::OpenFiles;
+use self::view::View;
+
+/// A file of lines that many processes append to. Opening it touches nothing.
+#[derive(Debug, Clone)]
+pub struct Journal {
+    target: Target,
+    files: Arc<OpenFiles>,
+}
+
+impl Journal {
+    /// The journal at `path`, whether or not there is a file.
+    pub fn open(path: impl AsRef<Path>) -> Result<Self> {
+        Self::open_on(&disk(), path.as_ref())
+    }
+
+    /// The same, on another file system.
+    pub fn open_on(fs: &Arc<dyn Fs>, path: &Path) -> Result<Self> {
+        Ok(Self { target: Target::resolve(fs, path)?, files: Arc::default() })
+    }
+
+    pub(crate) fn target(&self) -> &Target {
+        &self.target
+    }
+
+    /// The resolved path.
+    pub fn path(&self) -> &Path {
+        self.target.path()
+    }
+
+    /// Appends lines as one batch: readers see all of them or none, in this order and with nothing in
+    /// between. A line has no newline of its own and is not blank.
+    pub fn append(&self, batch: &[impl AsRef<[u8]>], options: &AppendOptions) -> Result<Appended> {
+        self.append_batch(batch, options)
+    }
+
+    /// The entries with number `from` and above, at most `limit` of them. Takes no lock.
+    pub fn read(&self, from: u64, limit: Option<u64>) -> Result<Entries> {
+        Entries::new(&View::of(&self.target)?, from, limit)
+    }
+
+    /// Entries as they appear, from number `from` on.
+    pub fn follow(&self, from: u64) -> Result<Follow> {
+        Ok(Follow::new(self.clone(), from))
+    }
+
+    /// Checks every byte that is there against what was written. Takes no lock.
+    pub fn verify(&self) -> Result<Report> {
+        verify::verify(&self.target)
+    }
+
+    /// Finishes what crashes have left, numbers and closes lines of others, and verifies.
+    pub fn repair(&self, options: &WriteOptions) -> Result<Report> {
+        let mut session = self.settled(options)?;
+        session.adopt_late()?;
+        session.checkpoint(true)?;
+        let rolled_forward = session.news.rolled_forward;
+        drop(session);
+        Ok(Report { rolled_forward, ..verify::verify(&self.target)? })
+    }
+
+    /// Moves the entries so far to a file of their own and starts an empty one.
+    pub fn rotate(&self, options: &WriteOptions) -> Result<Rotated> {
+        self.settled(options)?.rotate()
+    }
+
+    /// Writes the journal anew with the entries that `keep` wants. They keep their numbers.
+    pub fn compact(
+        &self,
+        options: &WriteOptions,
+        keep: impl FnMut(&Entry) -> bool,
+    ) -> Result<Compacted> {
+        self.settled(options)?.compact(keep)
+    }
+}

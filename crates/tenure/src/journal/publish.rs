@@ -1,0 +1,329 @@
+//! Replacing the journal by a new file, in steps that a crash cannot leave half done.
+//!
+//! Order, and what a crash leaves in between: new journal and new index are written under temporary
+//! names and synced (leftovers, swept later) -> the intent is written to the log's head and synced
+//! (from here on every critical section first finishes it) -> the two journals swap their names in one
+//! step -> the old one moves to its new name -> the directories are synced -> the index follows and its
+//! directory is synced -> a head without the intent is written and synced.
+//!
+//! # Invariants
+//!
+//! 1. (J10) Every step looks at the files' identities first, so it can be done again.
+//! 2. A file that somebody else put in the journal's place is never replaced: it is adopted.
+
+use std::io;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use crate::commit::Commit;
+use crate::error::Result;
+use crate::fs::{Access, FileId, Handle};
+use crate::options::WriteOptions;
+use crate::random;
+use crate::target::Target;
+
+use super::Journal;
+use super::entry::Kind;
+use super::head::{Displaced, ENTRIES_AT, Head, Intent, Operation};
+use super::index::{Index, Record, Title};
+use super::lines;
+use super::session::{Section, Session};
+use super::wal::Wal;
+
+/// Late lines are taken over in pieces of this size.
+const LATE_BYTES_MAX: u64 = 16 * 1024 * 1024;
+
+/// The name of archive `number`.
+pub(super) fn archive_path(target: &Target, number: u64) -> PathBuf {
+    let mut name = target.path().as_os_str().to_owned();
+    name.push(format!(".{number}"));
+    name.into()
+}
+
+/// The temporary file with this number.
+pub(super) fn temp_path(target: &Target, number: u64) -> PathBuf {
+    target.sidecar(&format!("tmp.{number:016x}"))
+}
+
+/// A file that is going to be the journal.
+#[derive(Debug)]
+pub(super) struct NewJournal {
+    pub(super) file: Arc<dyn Handle>,
+    temp: u64,
+    pub(super) end: u64,
+    buf: Vec<u8>,
+}
+
+/// Collected writes of this size.
+const WRITE_BYTES: usize = 256 * 1024;
+
+impl NewJournal {
+    pub(super) fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.buf.extend_from_slice(bytes);
+        self.end += bytes.len() as u64;
+        if self.buf.len() >= WRITE_BYTES { self.flush() } else { Ok(()) }
+    }
+
+    pub(super) fn flush(&mut self) -> io::Result<()> {
+        let at = self.end - self.buf.len() as u64;
+        self.file.write_all_at(&self.buf, at)?;
+        self.buf.clear();
+        Ok(())
+    }
+}
+
+/// What a new file is, besides its bytes.
+#[derive(Debug, Default)]
+pub(super) struct Publication {
+    pub(super) records: Vec<Record>,
+    pub(super) header_len: u64,
+    /// 0: the old file is set aside.
+    pub(super) archive: u64,
+    /// The first number that can be in the new file.
+    pub(super) first_seq: u64,
+    pub(super) next_seq: u64,
+    pub(super) operation: Operation,
+}
+
+impl Journal {
+    /// A critical section with everything settled, numbered, closed and nothing pending.
+    pub(super) fn settled(&self, options: &WriteOptions) -> Result<Session> {
+        let section = Section::Write(Box::new(Commit::begin(&self.target, options)?));
+        let mut session = Session::enter(&self.files, section, options.new_mode)?;
+        session.apply_pending()?;
+        session.adopt_tail()?;
+        session.close_tail()?;
+        Ok(session)
+    }
+}
+
+impl Session {
+    /// Closes an unterminated line of somebody else.
+    pub(super) fn close_tail(&mut self) -> Result<()> {
+        if self.head.open_tail {
+            self.log_direct(b"\n", Kind::Direct)?;
+            self.news.closed_tail = true;
+        }
+        Ok(())
+    }
+
+    /// An empty file with the attributes of the journal, under a temporary name.
+    pub(super) fn new_journal(&self) -> Result<NewJournal> {
+        let temp = random::number()?;
+        let path = temp_path(&self.target, temp);
+        let failed = Target::failed;
+        let file = self.target.fs.open(&path, Access::CreateNew(0o600));
+        let file = file.map_err(failed("create", &path))?;
+        file.copy_attributes(self.journal.as_ref()).map_err(failed("set attributes of", &path))?;
+        Ok(NewJournal { file, temp, end: 0, buf: Vec::new() })
+    }
+
+    /// Makes `new` the journal. The log is empty and everything in the old file is indexed.
+    pub(super) fn publish(&mut self, mut new: NewJournal, what: &Publication) -> Result<()> {
+        let path = temp_path(&self.target, new.temp);
+        let failed = Target::failed;
+        new.flush().map_err(failed("write", &path))?;
+        new.file.sync().map_err(failed("sync", &path))?;
+        let id = new.file.stat().map_err(failed("look at", &path))?.id;
+        let generation = random::number()?;
+        let index_temp = self.write_new_index(what, id, generation)?;
+        let side = self.target.side();
+        self.target.fs.sync_dir(side).map_err(failed("sync directory", side))?;
+        self.section.verify()?;
+        self.head.intent = Some(Intent {
+            old: self.head.journal,
+            new: id,
+            journal_temp: new.temp,
+            index_temp,
+            archive: what.archive,
+            old_end: self.head.journal_end,
+            new_end: new.end,
+            generation,
+            index_len: what.records.len() as u64,
+            next_seq: what.next_seq,
+            operation: what.operation,
+        });
+        // A crash before the end of this sync leaves the old journal, or finishes the new one.
+        let anchored = self.head.anchor(self.wal.file.as_ref());
+        anchored.map_err(|err| self.wal_failed("write", err))?;
+        self.sync_wal()?;
+        finish(&self.target, &self.wal, &mut self.head)?;
+        let path = self.target.path();
+        self.journal = self.target.fs.open(path, Access::Append).map_err(failed("open", path))?;
+        self.size = self.journal_size()?;
+        self.adopt_tail()?;
+        self.adopt_late()
+    }
+
+    fn write_new_index(&self, what: &Publication, journal: FileId, generation: u64) -> Result<u64> {
+        let temp = random::number()?;
+        let path = temp_path(&self.target, temp);
+        let file = self.target.open_sidecar(&path)?;
+        let archive = if what.archive > 0 { what.archive } else { self.head.archive };
+        let (first_seq, header_len) = (what.first_seq, what.header_len);
+        let title = Title { generation, journal, first_seq, header_len, archive };
+        let index = Index::begin(file, title).map_err(|err| self.index_failed(err))?;
+        index.append(0, &what.records).map_err(|err| self.index_failed(err))?;
+        Ok(temp)
+    }
+
+    /// Takes over complete lines that somebody has appended to a file after it was displaced.
+    pub(super) fn adopt_late(&mut self) -> Result<()> {
+        while let Some(displaced) = self.head.displaced {
+            let path = displaced_path(&self.target, displaced.archive);
+            let Ok(file) = self.target.fs.open(&path, Access::Read) else { return Ok(()) };
+            let failed = Target::failed;
+            let found = file.stat().map_err(failed("look at", &path))?;
+            if found.id.ino != displaced.file.ino || found.size <= displaced.end {
+                return Ok(());
+            }
+            let until = found.size.min(displaced.end + LATE_BYTES_MAX);
+            let end = lines::last_line_end(file.as_ref(), displaced.end, until);
+            let end = end.map_err(failed("read", &path))?;
+            if end == displaced.end {
+                return Ok(()); // The line is not finished; neither are we with it.
+            }
+            let bytes = file.read_range(displaced.end, end).map_err(failed("read", &path))?;
+            self.adopt_tail()?;
+            self.close_tail()?;
+            self.news.adopted += lines::Count::of(&bytes).entries();
+            self.log_direct(&bytes, Kind::Late(end))?;
+        }
+        Ok(())
+    }
+}
+
+/// Where a displaced file is.
+pub(super) fn displaced_path(target: &Target, archive: u64) -> PathBuf {
+    if archive > 0 { archive_path(target, archive) } else { target.sidecar("displaced") }
+}
+
+/// Finishes the replacement that the head intends.
+pub(super) fn finish(target: &Target, wal: &Wal, head: &mut Head) -> Result<()> {
+    let Some(intent) = head.intent else { return Ok(()) };
+    let failed = Target::failed;
+    let path = target.path();
+    if swap(target, &intent).map_err(failed("replace", path))? {
+        for dir in [target.side(), target.dir()] {
+            // The index follows only a journal that stays: an old one without its index is adopted.
+            target.fs.sync_dir(dir).map_err(failed("sync directory", dir))?;
+        }
+        move_index(target, &intent)?;
+        // Before the head forgets the intent, the names must stay whatever happens.
+        target.fs.sync_dir(target.side()).map_err(failed("sync directory", target.side()))?;
+        begin_with(target, head, &intent)?;
+    }
+    head.intent = None;
+    let wal_path = target.sidecar("wal");
+    // A crash before the end of this sync finds everything in place and comes here again.
+    head.anchor(wal.file.as_ref()).map_err(failed("write", &wal_path))?;
+    wal.file.sync().map_err(failed("sync", &wal_path))
+}
+
+/// Gives the new file the journal's name and the old one its own. `false` if the new file is gone, so
+/// that the old one stays.
+fn swap(target: &Target, intent: &Intent) -> io::Result<bool> {
+    let (path, temp) = (target.path(), temp_path(target, intent.journal_temp));
+    let home = displaced_path(target, intent.archive);
+    let same = |one: FileId, other: FileId| one == other || one.ino == other.ino;
+    let is = |path: &std::path::Path, id| match target.fs.stat(path) {
+        Ok(found) => Ok(same(found.id, id)),
+        Err(err) if err.kind() == io::ErrorKind::NotFound => Ok(false),
+        Err(err) => Err(err),
+    };
+    if is(path, intent.old)? {
+        if !is(&temp, intent.new)? {
+            return Ok(false);
+        }
+        match target.fs.exchange(&temp, path) {
+            Err(err) if err.kind() == io::ErrorKind::Unsupported && intent.archive > 0 => {
+                // A crash after the first rename leaves no journal; the next section goes on here.
+                target.fs.rename_new(path, &home)?;
+            }
+            Err(err) if err.kind() == io::ErrorKind::Unsupported => {
+                remove_if_there(target, &home)?;
+                target.fs.link(path, &home)?;
+                target.fs.rename(&temp, path)?;
+            }
+            swapped => swapped?,
+        }
+    }
+    if is(&temp, intent.new)? {
+        // The journal's name is free, or somebody else took it in between: theirs is adopted then.
+        match target.fs.rename_new(&temp, path) {
+            Err(err) if err.kind() == io::ErrorKind::AlreadyExists => target.fs.remove(&temp)?,
+            moved => moved?,
+        }
+    }
+    if is(&temp, intent.old)? {
+        if intent.archive > 0 {
+            target.fs.rename_new(&temp, &home)?;
+        } else {
+            target.fs.rename(&temp, &home)?;
+        }
+    }
+    Ok(true)
+}
+
+fn remove_if_there(target: &Target, path: &std::path::Path) -> io::Result<()> {
+    match target.fs.remove(path) {
+        Err(err) if err.kind() == io::ErrorKind::NotFound => Ok(()),
+        removed => removed,
+    }
+}
+
+/// The old index stays with an archive; the new one takes its name.
+fn move_index(target: &Target, intent: &Intent) -> Result<()> {
+    let (path, temp) = (target.sidecar("index"), temp_path(target, intent.index_temp));
+    let failed = Target::failed;
+    let current = Index::open(target, &path, Access::Read)?;
+    let Some(current) = current else {
+        return rename_if_there(target, &temp, &path).map_err(failed("move index", &path));
+    };
+    if current.title.generation == intent.generation {
+        return Ok(());
+    }
+    if intent.archive > 0 {
+        let kept = target.sidecar(&format!("index.{}", intent.archive));
+        rename_if_there(target, &path, &kept).map_err(failed("move index", &path))?;
+    }
+    rename_if_there(target, &temp, &path).map_err(failed("move index", &path))
+}
+
+fn rename_if_there(
+    target: &Target,
+    from: &std::path::Path,
+    to: &std::path::Path,
+) -> io::Result<()> {
+    match target.fs.rename(from, to) {
+        Err(err) if err.kind() == io::ErrorKind::NotFound => Ok(()),
+        renamed => renamed,
+    }
+}
+
+/// The head of the new file: an epoch behind what is in it.
+fn begin_with(target: &Target, head: &mut Head, intent: &Intent) -> Result<()> {
+    let path = target.path();
+    let failed = Target::failed;
+    let file = target.fs.open(path, Access::Read).map_err(failed("open", path))?;
+    let tail_sum = super::session::tail_sum(file.as_ref(), intent.new_end);
+    head.first_number = head.next_number();
+    head.epoch += 1;
+    head.salt = random::number()?;
+    head.generation = intent.generation;
+    head.journal = intent.new;
+    head.boot = target.fs.boot_id();
+    head.next_seq = head.next_seq.max(intent.next_seq);
+    (head.base, head.base_seq) = (intent.new_end, head.next_seq);
+    (head.entries, head.end) = (0, ENTRIES_AT);
+    (head.applied, head.applied_end, head.journal_end) = (0, ENTRIES_AT, intent.new_end);
+    (head.begun, head.partial, head.open_tail, head.names_synced) = (false, 0, false, true);
+    (head.index_len, head.tail_sum) = (intent.index_len, tail_sum.map_err(failed("read", path))?);
+    head.remember(intent.operation);
+    let (file, end, archive) = (intent.old, intent.old_end, intent.archive);
+    head.displaced = Some(Displaced { file, end, archive });
+    if archive > 0 {
+        head.archive = archive;
+    }
+    Ok(())
+}

@@ -1,0 +1,338 @@
+//! The critical section of a journal: the commit lock, the open files, and the head as it is now.
+//!
+//! # Invariants
+//!
+//! 1. Entering leaves a journal that agrees with its log: either nothing was wrong (the usual case,
+//!    decided by one read of the head and one look at the file), or it was settled or adopted.
+//! 2. Entries that wait for their sync stay pending; nothing of a durable batch reaches the journal
+//!    before the batch is durable in the log.
+
+use std::io;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use crate::commit::Commit;
+use crate::error::{Error, ErrorKind, Result};
+use crate::fs::{Access, FileId, Handle, Kind, Stat};
+use crate::gate::Turn;
+use crate::random;
+use crate::record::MAJOR;
+use crate::sys;
+use crate::target::Target;
+
+use super::entry::Logged;
+use super::head::{ENTRIES_AT, Head, Loaded};
+use super::index::{Group, Index};
+use super::wal::{Reach, Wal};
+
+/// The bytes before an epoch that are compared to recognise another journal.
+const TAIL_BYTES: u64 = 256;
+
+/// What keeps others out.
+#[derive(Debug)]
+pub(super) enum Section {
+    /// A write: fence and guards were checked.
+    Write(Box<Commit>),
+    /// Finishing what earlier writes have logged needs no proof of its own.
+    Finish(Target, Turn),
+}
+
+impl Section {
+    fn target(&self) -> Target {
+        match self {
+            Self::Write(commit) => commit.target.clone(),
+            Self::Finish(target, _) => target.clone(),
+        }
+    }
+
+    /// The last check before a change becomes visible.
+    pub(super) fn verify(&self) -> Result<()> {
+        match self {
+            Self::Write(commit) => commit.verify(),
+            Self::Finish(target, turn) => {
+                crate::hold::check_named(target, &target.sidecar("commit"), turn)
+            }
+        }
+    }
+}
+
+/// Files that stay open between calls; each use compares them with their names.
+#[derive(Debug, Default)]
+pub(super) struct OpenFiles {
+    wal: Mutex<Option<(FileId, Arc<dyn Handle>)>>,
+    journal: Mutex<Option<(FileId, Arc<dyn Handle>)>>,
+}
+
+/// What happened on the way, for the caller to know.
+#[derive(Debug, Default, Clone, Copy)]
+pub(super) struct News {
+    /// Lines of others that were found and numbered.
+    pub(super) adopted: u64,
+    /// An unterminated line of somebody else was closed.
+    pub(super) closed_tail: bool,
+    /// Batches that a crash had left out of the journal.
+    pub(super) rolled_forward: u64,
+}
+
+/// A journal in the hands of its one writer.
+#[derive(Debug)]
+pub(super) struct Session {
+    pub(super) section: Section,
+    pub(super) target: Target,
+    pub(super) wal: Wal,
+    pub(super) journal: Arc<dyn Handle>,
+    pub(super) head: Head,
+    /// The journal's length as it was seen last.
+    pub(super) size: u64,
+    pub(super) news: News,
+}
+
+impl Session {
+    pub(super) fn enter(files: &OpenFiles, section: Section, new_mode: u32) -> Result<Self> {
+        let target = section.target();
+        let wal = Wal { file: files.open_wal(&target)? };
+        let loaded = load_head(&target, &wal)?;
+        let known = loaded.is_some();
+        if !known {
+            clear_slots(&target, &wal)?;
+        }
+        let mut head = loaded.unwrap_or_default();
+        if head.intent.is_some() {
+            super::publish::finish(&target, &wal, &mut head)?;
+        }
+        let (journal, found) = files.open_journal(&target, new_mode)?;
+        let (size, news) = (found.size, News::default());
+        let mut session = Self { section, target, wal, journal, head, size, news };
+        session.orient(known, found)?;
+        Ok(session)
+    }
+
+    /// Decides what state the journal is in, and brings it in order.
+    fn orient(&mut self, known: bool, found: Stat) -> Result<()> {
+        let wal_id = self.wal_stat()?.id;
+        if !known && found.size == 0 {
+            return self.start_fresh(found.id, wal_id);
+        }
+        let same_boot = self.head.boot == self.target.fs.boot_id();
+        // A device may get another number at the next boot; an inode does not.
+        let same =
+            |one: FileId, other: FileId| one == other || (!same_boot && one.ino == other.ino);
+        let own_log = known && same(self.head.file, wal_id);
+        if !own_log || !same(self.head.journal, found.id) {
+            return self.adopt(own_log && same_boot, found.id, wal_id);
+        }
+        if !same_boot {
+            (self.head.file, self.head.journal) = (wal_id, found.id);
+            return self.recover_power_loss();
+        }
+        if found.size == self.head.journal_end && !self.head.begun {
+            return Ok(());
+        }
+        if found.size < self.head.journal_end {
+            return self.adopt(true, found.id, wal_id);
+        }
+        self.recover_crash()
+    }
+
+    fn start_fresh(&mut self, journal: FileId, file: FileId) -> Result<()> {
+        self.head = Head {
+            epoch: 1,
+            salt: random::number()?,
+            generation: random::number()?,
+            file,
+            journal,
+            boot: self.target.fs.boot_id(),
+            base_seq: 1,
+            next_seq: 1,
+            // Numbers of a log that was deleted must not come again while its sync notes live.
+            first_number: sys::wall_time_us().max(1),
+            end: ENTRIES_AT,
+            applied_end: ENTRIES_AT,
+            room: ENTRIES_AT,
+            tail_sum: crate::checksum::of(b""),
+            ..Head::default()
+        };
+        // Not synced: the first durable entry syncs it too, and before that there is nothing to lose.
+        self.head.anchor(self.wal.file.as_ref()).map_err(|err| self.wal_failed("write", err))
+    }
+
+    /// The machine restarted: the anchor and the entries are what was synced, the rest is looked for.
+    fn recover_power_loss(&mut self) -> Result<()> {
+        let index = self.matching_index()?;
+        if self.head.index_len > 0 && index.is_none() {
+            return self.adopt(false, self.head.journal, self.head.file);
+        }
+        let newer = self.group_behind(index.as_ref())?;
+        let settled = newer.map_or(self.head.base, |group| group.reach);
+        if self.size < settled || self.tail_sum(self.head.base)? != self.head.tail_sum {
+            return self.adopt(false, self.head.journal, self.head.file);
+        }
+        let room = self.wal_stat()?.size.max(ENTRIES_AT);
+        let head = &mut self.head;
+        head.boot = self.target.fs.boot_id();
+        (head.entries, head.end, head.applied) = (0, ENTRIES_AT, 0);
+        (head.applied_end, head.journal_end) = (ENTRIES_AT, head.base);
+        (head.begun, head.partial, head.open_tail) = (true, 0, false);
+        head.names_synced = false; // The journal may have been made again since.
+        head.room = room;
+        let pending = self.pending(Reach::All)?;
+        self.settle(pending, newer, true)
+    }
+
+    /// A process died in the middle, or somebody else has appended.
+    pub(super) fn recover_crash(&mut self) -> Result<()> {
+        let index = self.matching_index()?;
+        if self.head.index_len > 0 && index.is_none() {
+            return self.adopt(true, self.head.journal, self.head.file);
+        }
+        let newer = self.group_behind(index.as_ref())?;
+        let pending = self.pending(Reach::Counted)?;
+        if (pending.len() as u64) < self.head.entries - self.head.applied {
+            // The log itself is damaged. What it had promised durably is in the journal already.
+            return self.adopt(false, self.head.journal, self.head.file);
+        }
+        self.settle(pending, newer, false)
+    }
+
+    /// The entries that are not in the journal yet, as far as the head knows.
+    pub(super) fn pending(&self, reach: Reach) -> Result<Vec<Logged>> {
+        let number = self.head.first_number + self.head.applied;
+        let chain = self.wal.chain(&self.head, self.head.applied_end, number, reach);
+        chain.map_err(|err| self.wal_failed("read", err))
+    }
+
+    pub(super) fn group_behind(&self, index: Option<&Index>) -> Result<Option<Group>> {
+        let Some(index) = index else { return Ok(None) };
+        index
+            .group_behind(self.head.index_len, self.head.epoch)
+            .map_err(|err| self.index_failed(err))
+    }
+
+    /// The index that belongs to the head.
+    pub(super) fn matching_index(&self) -> Result<Option<Index>> {
+        let index = Index::open(&self.target, &self.target.sidecar("index"), Access::ReadWrite)?;
+        Ok(index.filter(|index| index.title.generation == self.head.generation))
+    }
+
+    /// The checksum of the bytes right before `base`.
+    pub(super) fn tail_sum(&self, base: u64) -> Result<u64> {
+        tail_sum(self.journal.as_ref(), base).map_err(|err| self.journal_failed("read", err))
+    }
+
+    pub(super) fn store(&mut self) -> Result<()> {
+        let stored = self.head.store(self.wal.file.as_ref());
+        stored.map_err(|err| self.wal_failed("write", err))
+    }
+
+    pub(super) fn wal_stat(&self) -> Result<Stat> {
+        self.wal.file.stat().map_err(|err| self.wal_failed("look at", err))
+    }
+
+    /// Makes the log durable. After a failure its pages are written again, so that the next sync
+    /// cannot succeed without them.
+    pub(super) fn sync_wal(&self) -> Result<()> {
+        let synced = self.wal.file.sync();
+        if synced.is_err() {
+            let _ = self.wal.rewrite(&self.head);
+        }
+        synced.map_err(|err| self.wal_failed("sync", err))
+    }
+
+    pub(super) fn wal_failed(&self, action: &'static str, err: io::Error) -> Error {
+        Error::io(action, &self.target.sidecar("wal"), err).committed(false)
+    }
+
+    pub(super) fn index_failed(&self, err: io::Error) -> Error {
+        Error::io("use index", &self.target.sidecar("index"), err).committed(false)
+    }
+
+    pub(super) fn journal_failed(&self, action: &'static str, err: io::Error) -> Error {
+        Error::io(action, self.target.path(), err).committed(false)
+    }
+}
+
+/// The checksum of the bytes right before `base`.
+pub(super) fn tail_sum(journal: &dyn Handle, base: u64) -> io::Result<u64> {
+    let bytes = journal.read_range(base.saturating_sub(TAIL_BYTES), base)?;
+    Ok(crate::checksum::of(&bytes))
+}
+
+/// Reads the head of `wal`; `None` if there is nothing that can be read as one.
+pub(super) fn load_head(target: &Target, wal: &Wal) -> Result<Option<Head>> {
+    let path = target.sidecar("wal");
+    let loaded = Head::load(wal.file.as_ref(), target.fs.boot_id());
+    match loaded.map_err(Target::failed("read", &path))? {
+        Loaded::Head(head) => Ok(Some(*head)),
+        Loaded::Empty | Loaded::Garbage => Ok(None),
+        Loaded::Newer(major) => {
+            let detail = format!("format version {major}, this tenure knows {MAJOR}");
+            Err(Error::new(ErrorKind::NewerFormat, "use", detail)
+                .at(&path)
+                .hint("upgrade tenure; nothing was changed"))
+        }
+    }
+}
+
+/// Slots of which none counts must not count later, when new ones have smaller turns.
+fn clear_slots(target: &Target, wal: &Wal) -> Result<()> {
+    let path = target.sidecar("wal");
+    if wal.file.stat().map_err(Target::failed("look at", &path))?.size == 0 {
+        return Ok(());
+    }
+    let zeros = vec![0; usize::try_from(ENTRIES_AT).unwrap_or(0)];
+    wal.file.write_all_at(&zeros, 0).map_err(Target::failed("write", &path))
+}
+
+/// A journal is a regular file.
+pub(super) fn require_file(target: &Target, found: &Stat) -> Result<()> {
+    if found.kind == Kind::File {
+        return Ok(());
+    }
+    let detail = "it is not a regular file";
+    Err(Error::new(ErrorKind::Invalid, "use as a journal", detail).at(target.path()))
+}
+
+impl OpenFiles {
+    fn open_wal(&self, target: &Target) -> Result<Arc<dyn Handle>> {
+        let path = target.sidecar("wal");
+        let mut kept = self.wal.lock().unwrap_or_else(PoisonError::into_inner);
+        let named = target.fs.stat(&path).ok().map(|found| found.id);
+        if let Some((id, handle)) = kept.as_ref() {
+            if named == Some(*id) {
+                return Ok(handle.clone());
+            }
+        }
+        let handle = target.open_sidecar(&path)?;
+        let id = handle.stat().map_err(Target::failed("look at", &path))?.id;
+        *kept = Some((id, handle.clone()));
+        Ok(handle)
+    }
+
+    /// The journal, created if it is missing.
+    fn open_journal(&self, target: &Target, new_mode: u32) -> Result<(Arc<dyn Handle>, Stat)> {
+        let path = target.path();
+        let mut kept = self.journal.lock().unwrap_or_else(PoisonError::into_inner);
+        let found = match target.fs.stat(path) {
+            Err(err) if err.kind() == io::ErrorKind::NotFound => {
+                // A crash after this leaves an empty journal, which is what its absence means too.
+                match target.fs.open(path, Access::CreateNew(new_mode)) {
+                    Err(err) if err.kind() == io::ErrorKind::AlreadyExists => {}
+                    made => drop(made.map_err(Target::failed("create", path))?),
+                }
+                target.fs.stat(path)
+            }
+            found => found,
+        };
+        let found = found.map_err(Target::failed("look at", path))?;
+        require_file(target, &found)?;
+        if let Some((id, handle)) = kept.as_ref() {
+            if *id == found.id {
+                return Ok((handle.clone(), found));
+            }
+        }
+        let handle = target.fs.open(path, Access::Append).map_err(Target::failed("open", path))?;
+        let found = handle.stat().map_err(Target::failed("look at", path))?;
+        require_file(target, &found)?;
+        *kept = Some((found.id, handle.clone()));
+        Ok((handle, found))
+    }
+}

@@ -1,0 +1,302 @@
+//! What a reader sees: put together without a lock, creating nothing.
+//!
+//! # Invariants
+//!
+//! 1. (J9) The journal's length is read before the log's entries, so every byte of ours below it is in
+//!    the log or settled. A batch that is not completely there is left out; after a power loss, and
+//!    where bytes of others overtook it, it is served from the log, as the next writer will write it.
+//! 2. If a checkpoint or a replacement happens meanwhile, the view is made again.
+
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::error::{Error, ErrorKind, Result};
+use crate::fs::{Access, FileId, Handle};
+use crate::target::Target;
+
+use super::entry::Logged;
+use super::head::{ENTRIES_AT, Head, Intent};
+use super::index::{Group, Index};
+use super::lines::{self, Count};
+use super::plan::{self, Circumstances, Plan, Step};
+use super::publish::displaced_path;
+use super::session;
+use super::wal::{Reach, Wal};
+
+/// How often a view is made again before the reader gives up.
+const ATTEMPTS: usize = 200;
+/// How often a view that may only show a writer at work is made again, and after how long.
+const DOUBTS_MAX: usize = 10;
+const DOUBT: Duration = Duration::from_millis(1);
+
+/// A stretch of entries with consecutive numbers.
+#[derive(Debug, Clone)]
+pub(super) enum Piece {
+    /// In the journal.
+    Range { start: u64, end: u64, seq: u64 },
+    /// Only in the log so far.
+    Logged { bytes: Arc<[u8]>, seq: u64 },
+}
+
+impl Piece {
+    pub(super) fn seq(&self) -> u64 {
+        match self {
+            Self::Range { seq, .. } | Self::Logged { seq, .. } => *seq,
+        }
+    }
+}
+
+/// The journal at one moment.
+#[derive(Debug)]
+pub(super) struct View {
+    pub(super) target: Target,
+    /// `None`: there is no file, which is an empty journal.
+    pub(super) journal: Option<Arc<dyn Handle>>,
+    pub(super) size: u64,
+    /// The index and how many of its records count.
+    pub(super) index: Option<(Index, u64)>,
+    /// What is not in the index, in the order of the numbers.
+    pub(super) pieces: Vec<Piece>,
+    /// Log and head, if they belong to this journal.
+    pub(super) log: Option<(Wal, Head)>,
+    /// Logged batches that the index and the settled part do not contain, and where they begin.
+    pub(super) pending: Vec<Logged>,
+    pub(super) plan: Plan,
+    /// A replacement that is not finished: files may still have their names from before.
+    pub(super) intent: Option<Intent>,
+}
+
+/// How a view came out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Verdict {
+    Sure,
+    /// The sidecars do not fit the data; lines of others stand before a batch that is just being
+    /// logged. Either is over in a moment if a writer is at work, and true if nobody is.
+    Unsure,
+}
+
+impl View {
+    pub(super) fn of(target: &Target) -> Result<Self> {
+        let mut doubts = 0;
+        for _ in 0..ATTEMPTS {
+            let wal = open_if_there(target, &target.sidecar("wal"))?.map(|file| Wal { file });
+            let load = || wal.as_ref().map_or(Ok(None), |wal| session::load_head(target, wal));
+            let head = load()?;
+            let last = doubts == DOUBTS_MAX;
+            let (view, verdict) = Self::assemble(target, wal.as_ref(), head.as_ref(), last)?;
+            let mark = |head: Option<Head>| {
+                head.map(|head| (head.epoch, head.generation, head.intent.is_some()))
+            };
+            if mark(head) != mark(load()?) {
+                continue;
+            }
+            if verdict == Verdict::Sure || last {
+                return Ok(view);
+            }
+            doubts += 1;
+            wait_for_a_writer();
+        }
+        let detail = "it is being rewritten all the time";
+        Err(Error::new(ErrorKind::Busy, "read", detail).at(target.path()))
+    }
+
+    /// `last`: nobody is at work, so entries that do not count are those of a writer that died.
+    fn assemble(
+        target: &Target,
+        wal: Option<&Wal>,
+        head: Option<&Head>,
+        last: bool,
+    ) -> Result<(Self, Verdict)> {
+        let intent = head.and_then(|head| head.intent);
+        let mut journal = open_if_there(target, target.path())?;
+        if let (None, Some(intent)) = (&journal, &intent) {
+            // Between two renames, where names cannot be swapped: the old file has its new name.
+            journal = open_if_there(target, &displaced_path(target, intent.archive))?;
+        }
+        let mut view = Self {
+            target: target.clone(),
+            journal: journal.clone(),
+            size: 0,
+            index: None,
+            pieces: Vec::new(),
+            log: None,
+            pending: Vec::new(),
+            plan: Plan::default(),
+            intent,
+        };
+        let Some(journal) = journal else { return Ok((view, Verdict::Sure)) };
+        // Head, index, length, log, in this order: each is at least as new as the one before.
+        let index = match head {
+            Some(head) => find_index(target, head.generation, 0)?,
+            None => None,
+        };
+        let newer = match (&index, head) {
+            (Some(index), Some(head)) => index.group_behind(head.index_len, head.epoch),
+            _ => Ok(None),
+        };
+        let newer = newer.map_err(Target::failed("read index of", target.path()))?;
+        let found = journal.stat().map_err(Target::failed("look at", target.path()))?;
+        session::require_file(target, &found)?;
+        view.size = found.size;
+        let (Some(wal), Some(head)) = (wal, head) else {
+            view.add_tail(journal.as_ref(), 0, 1)?;
+            return Ok((view, Verdict::Sure));
+        };
+        if let Some(intent) = intent.filter(|intent| intent.new == found.id) {
+            view.index = find_index(target, intent.generation, intent.index_temp)?
+                .map(|index| (index, intent.index_len));
+            view.add_tail(journal.as_ref(), intent.new_end, intent.next_seq)?;
+            return Ok((view, Verdict::Sure));
+        }
+        let wal_id = wal.file.stat().map_err(Target::failed("look at", target.path()))?.id;
+        if view.belongs(head, found.id, wal_id) {
+            if let Some(verdict) = view.add_settled(wal, head, index, newer, last)? {
+                return Ok((view, verdict));
+            }
+        }
+        view.add_tail(journal.as_ref(), 0, head.next_seq.max(1))?;
+        Ok((view, Verdict::Unsure))
+    }
+
+    /// Whether head and journal describe each other.
+    fn belongs(&self, head: &Head, journal: FileId, wal: FileId) -> bool {
+        let same_boot = head.boot == self.target.fs.boot_id();
+        let same =
+            |one: FileId, other: FileId| one == other || (!same_boot && one.ino == other.ino);
+        same(head.journal, journal) && same(head.file, wal)
+    }
+
+    /// Adds index, settled part and pending entries. `None` if the sidecars do not fit the data.
+    fn add_settled(
+        &mut self,
+        wal: &Wal,
+        head: &Head,
+        index: Option<Index>,
+        newer: Option<Group>,
+        last: bool,
+    ) -> Result<Option<Verdict>> {
+        let failed = Target::failed;
+        let path = self.target.path().to_path_buf();
+        let Some(journal) = self.journal.clone() else { return Ok(None) };
+        if head.index_len > 0 && index.is_none() {
+            return Ok(None);
+        }
+        let power_loss = head.boot != self.target.fs.boot_id();
+        let (start, seq) = newer.map_or((head.base, head.base_seq), |g| (g.reach, g.next_seq));
+        let (offset, number, settled) = if power_loss {
+            (ENTRIES_AT, head.first_number, start)
+        } else {
+            (head.applied_end, head.first_number + head.applied, head.journal_end.max(start))
+        };
+        if self.size < settled {
+            return Ok(None);
+        }
+        let tail_sum = session::tail_sum(journal.as_ref(), head.base);
+        if power_loss && tail_sum.map_err(failed("read", &path))? != head.tail_sum {
+            return Ok(None);
+        }
+        let len = newer.map_or(head.index_len, |group| group.len);
+        self.index = index.map(|index| (index, len));
+        if start < settled {
+            self.pieces.push(Piece::Range { start, end: settled, seq });
+        }
+        let chain = wal.chain(head, offset, number, Reach::All);
+        let mut pending = chain.map_err(failed("read log of", &path))?;
+        if let Some(group) = newer {
+            pending.retain(|logged| logged.entry.number > group.number);
+        }
+        let counts = |logged: &Logged| power_loss || logged.entry.number < head.next_number();
+        if last {
+            pending.retain(|logged| counts(logged) || logged.entry.is_direct());
+        }
+        let known = Circumstances { power_loss, begun: true, partial: head.partial };
+        self.plan = plan::plan(journal.as_ref(), self.size, settled, &pending, known)
+            .map_err(failed("read", &path))?;
+        self.pending = pending;
+        self.log = Some((wal.clone(), head.clone()));
+        let next = newer.map_or(0, |group| group.next_seq).max(head.next_seq);
+        let sure = self.plan.in_order || self.pending.iter().all(counts);
+        self.add_planned(journal.as_ref(), power_loss, next)?;
+        Ok(Some(if sure { Verdict::Sure } else { Verdict::Unsure }))
+    }
+
+    fn add_planned(&mut self, journal: &dyn Handle, power_loss: bool, next: u64) -> Result<()> {
+        let hides_missing = self.plan.in_order && !power_loss;
+        let mut next = self.pending.iter().map(|e| e.entry.next_seq()).max().unwrap_or(0).max(next);
+        for step in self.plan.steps.clone() {
+            match step {
+                Step::Kept { index, start } => {
+                    let entry = &self.pending[index].entry;
+                    let (end, seq) = (start + entry.span(), entry.seq);
+                    self.pieces.push(Piece::Range { start, end, seq });
+                }
+                // It is being written right now, or will be by the next writer.
+                Step::Missing { .. } if hides_missing => return Ok(()),
+                Step::Missing { index, .. } => {
+                    let logged = &self.pending[index];
+                    let bytes = logged.payload.as_slice().into();
+                    self.pieces.push(Piece::Logged { bytes, seq: logged.entry.seq });
+                }
+                Step::Foreign { start, end } => {
+                    self.pieces.push(Piece::Range { start, end, seq: next });
+                    next += count(&self.target, journal, start, end)?;
+                }
+                Step::Torn { .. } => {}
+            }
+        }
+        if let Some((start, _)) = self.plan.tail {
+            self.add_tail(journal, start, next)?;
+        }
+        self.pieces.sort_by_key(Piece::seq);
+        Ok(())
+    }
+
+    /// Adds lines of others at the end: complete ones only.
+    fn add_tail(&mut self, journal: &dyn Handle, start: u64, seq: u64) -> Result<()> {
+        let end = lines::last_line_end(journal, start, self.size)
+            .map_err(Target::failed("read", self.target.path()))?;
+        if start < end {
+            self.pieces.push(Piece::Range { start, end, seq });
+        }
+        Ok(())
+    }
+}
+
+fn count(target: &Target, journal: &dyn Handle, start: u64, end: u64) -> Result<u64> {
+    let mut count = Count::default();
+    let mut at = start;
+    while at < end {
+        let bytes = journal.read_range(at, end.min(at + lines::CHUNK_BYTES as u64));
+        let bytes = bytes.map_err(Target::failed("read", target.path()))?;
+        if bytes.is_empty() {
+            break;
+        }
+        count.feed(&bytes);
+        at += bytes.len() as u64;
+    }
+    Ok(count.entries())
+}
+
+#[expect(clippy::disallowed_methods, reason = "there may be nobody whose event would come")]
+fn wait_for_a_writer() {
+    std::thread::sleep(DOUBT);
+}
+
+/// The index of this generation, under its own name or still under the temporary one.
+fn find_index(target: &Target, generation: u64, temp: u64) -> Result<Option<Index>> {
+    for path in [target.sidecar("index"), super::publish::temp_path(target, temp)] {
+        let index = Index::open(target, &path, Access::Read)?;
+        if let Some(index) = index.filter(|index| index.title.generation == generation) {
+            return Ok(Some(index));
+        }
+    }
+    Ok(None)
+}
+
+fn open_if_there(target: &Target, path: &std::path::Path) -> Result<Option<Arc<dyn Handle>>> {
+    match target.fs.open(path, Access::Read) {
+        Err(err) if err.kind() == io::ErrorKind::NotFound => Ok(None),
+        opened => opened.map(Some).map_err(Target::failed("open", path)),
+    }
+}

@@ -1,0 +1,70 @@
+//! A limit on how long a lock is held, kept by the holder itself.
+//!
+//! Nobody else ever takes a lock from a live process (G3). A holder that knows how long it should take
+//! can have itself reported, or ended: then the lock is released and its fence is refused.
+
+use std::fmt;
+use std::io;
+use std::path::Path;
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::time::Duration;
+
+/// The watch only waits and calls back.
+const STACK_BYTES: usize = 128 * 1024;
+
+/// What happens to a hold that lasts too long.
+#[derive(Clone)]
+pub struct MaxHold {
+    /// How long is too long.
+    pub after: Duration,
+    /// Release the lock as well. Writes under its fence are refused from then on, and
+    /// [`crate::LockGuard::verify`] and `release` say so.
+    pub end: bool,
+    /// Called once, on a thread of its own, with the target.
+    pub report: Arc<dyn Fn(&Path) + Send + Sync>,
+}
+
+impl fmt::Debug for MaxHold {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("MaxHold")
+            .field("after", &self.after)
+            .field("end", &self.end)
+            .finish_non_exhaustive()
+    }
+}
+
+/// A watch on one hold; dropping it calls the watch off.
+#[derive(Debug)]
+pub(crate) struct Watch {
+    over: Arc<(Mutex<bool>, Condvar)>,
+}
+
+impl Watch {
+    /// Calls `act` after that time, unless the watch is dropped before.
+    pub(crate) fn start(after: Duration, act: impl FnOnce() + Send + 'static) -> io::Result<Self> {
+        let over = Arc::new((Mutex::new(false), Condvar::new()));
+        let shared = over.clone();
+        let watch = move || {
+            let (over, changed) = &*shared;
+            let guard = over.lock().unwrap_or_else(PoisonError::into_inner);
+            let waited = changed.wait_timeout_while(guard, after, |over| !*over);
+            let (guard, time) = waited.unwrap_or_else(PoisonError::into_inner);
+            let late = time.timed_out() && !*guard;
+            drop(guard);
+            if late {
+                act();
+            }
+        };
+        let thread = std::thread::Builder::new().name("tenure-max-hold".into());
+        thread.stack_size(STACK_BYTES).spawn(watch)?;
+        Ok(Self { over })
+    }
+}
+
+impl Drop for Watch {
+    fn drop(&mut self) {
+        let (over, changed) = &*self.over;
+        *over.lock().unwrap_or_else(PoisonError::into_inner) = true;
+        changed.notify_all();
+    }
+}

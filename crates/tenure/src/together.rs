@@ -1,0 +1,67 @@
+//! A document and a journal changed in one call: every check before the first write.
+//!
+//! # Invariants
+//!
+//! 1. Fences, guards and the version are checked with all locks held, and nothing is written if one of
+//!    them fails.
+//! 2. The document comes first. On local files a crash between the two leaves the document changed and
+//!    the entry missing; repeating the call with the same operation id completes it, and does neither
+//!    part twice. A remote store commits both in one transaction.
+
+use serde_json::Value;
+
+use crate::commit::Commit;
+use crate::document::{Document, Written};
+use crate::error::{Error, ErrorKind, Result};
+use crate::journal::{AppendOptions, Appended, Batch, Journal};
+use crate::options::WriteOptions;
+use crate::wait::Deadline;
+
+/// Changes a document and appends a batch to a journal, both or (checks failing) neither.
+///
+/// `options.write` holds for both: its fence is the document's, its version the document's, its
+/// guards are checked once; a guard that names the journal proves a hold on it. With an operation id
+/// the call can be repeated until it is known to be done.
+pub fn update_and_append(
+    document: &Document,
+    journal: &Journal,
+    batch: &[impl AsRef<[u8]>],
+    options: &AppendOptions,
+    mut compute: impl FnMut(Option<&Value>) -> Result<Option<Value>>,
+) -> Result<(Written, Appended)> {
+    if document.path() == journal.path() {
+        let detail = "the document and the journal are one file";
+        return Err(Error::new(ErrorKind::Invalid, "update and append", detail).at(document.path()));
+    }
+    let of_journal = WriteOptions { if_version: None, fence: None, ..options.write.clone() };
+    let of_journal = AppendOptions { write: of_journal, ..options.clone() };
+    let mut batch = Batch::check(journal, batch, &of_journal)?;
+    let deadline = Deadline::after(options.write.wait);
+    let (document_commit, written, journal_commit) = loop {
+        let write = WriteOptions { wait: deadline.as_wait(), ..options.write.clone() };
+        let targets = [(document.target(), write.fence), (journal.target(), None)];
+        let mut commits = Commit::begin_all(&targets, &write)?;
+        let (journal_commit, document_commit) = (commits.pop(), commits.pop());
+        let (Some(journal_commit), Some(document_commit)) = (journal_commit, document_commit)
+        else {
+            continue;
+        };
+        if let Some((commit, written)) = document.attempt(document_commit, &write, &mut compute)? {
+            break (commit, written, journal_commit);
+        }
+        if deadline.may_wait() && deadline.has_passed() {
+            let detail = "somebody who does not use tenure keeps replacing it";
+            return Err(Error::new(ErrorKind::Busy, "update", detail).at(document.path()));
+        }
+    };
+    let half_done = |error: Error| {
+        let hint =
+            "the document is changed, the journal is not; repeat it with the same operation id";
+        if written.changed { error.committed(true).hint(hint) } else { error }
+    };
+    let appended = journal.append_in(journal_commit, &mut batch, &of_journal);
+    let (appended, pending) = appended.map_err(half_done)?;
+    let written = document.finish(document_commit, &options.write, written)?;
+    journal.finish(pending, &of_journal)?;
+    Ok((written, appended))
+}

@@ -1,0 +1,263 @@
+//! Bad input: each case is a clear error that names the path, leaves the old data, and leaks no
+//! lock.
+
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+use serde_json::{Value, json};
+use tenure::{Document, ErrorKind};
+
+use crate::document_scratch::{
+    Scratch, at_once, bytes_of, count_in, durably, foreign_replace, foreign_write, increment,
+};
+
+/// Every verb refuses a document with these bytes as damaged, and nothing happens to it.
+fn assert_refused(name: &str, bytes: &[u8], why: &str) {
+    let scratch = Scratch::new();
+    let path = scratch.path("state.json");
+    foreign_write(&path, bytes);
+    let document = scratch.document("state.json");
+    let read = document.read().map(drop);
+    let updated = document.update(&at_once(), increment).map(drop);
+    let set = document.set(&json!({}), &at_once()).map(drop);
+    let patched = document.patch(&json!([]), &at_once()).map(drop);
+    for outcome in [read, updated, set, patched] {
+        let error = outcome.expect_err(name);
+        assert_eq!(error.kind(), ErrorKind::Damaged, "{name}: {error}");
+        assert_eq!(error.path(), Some(path.as_path()), "{name}: {error}");
+        assert!(error.to_string().contains(why), "{name}: {error}");
+        assert!(error.next_step().is_some(), "{name}: {error}");
+    }
+    let error = document.restore(&at_once()).expect_err("there is no good copy");
+    assert_eq!(error.kind(), ErrorKind::Damaged, "{name}: {error}");
+    assert_eq!(bytes_of(&path), bytes, "{name}: never reset");
+    assert!(scratch.temps().is_empty());
+
+    foreign_replace(&path, "{\"n\": 1}");
+    document.update(&at_once(), increment).expect("works at once when it is mended");
+    if !bytes.is_empty() {
+        assert_eq!(bytes_of(scratch.path(".tenure/state.json.damaged")), bytes, "{name}: kept");
+    }
+}
+
+#[test]
+fn race_27_what_is_not_a_json_document_is_damaged_and_never_reset() {
+    let deep = [vec![b'['; 100_000], vec![b']'; 100_000]].concat();
+    for (name, bytes, why) in [
+        ("empty", &b""[..], "empty"),
+        ("only blanks", b" \n", "whitespace"),
+        ("no JSON", b"hello", "syntax"),
+        ("cut", b"{\"a\": [1, 2", "ends too early"),
+        ("filled with zeros", &[0; 4096], "zero bytes"),
+        ("zeros at the end", b"{\"a\":1}\0\0\0", "after its end"),
+        ("two documents", b"{}{}", "after its end"),
+        ("no UTF-8", b"{\"a\": \"\xff\xfe\"}", "UTF-8"),
+        ("UTF-16", b"\xff\xfe{\0}\0", "UTF-8"),
+        ("a byte order mark", b"\xef\xbb\xbf{}", "byte order mark"),
+        ("a key twice", b"{\"a\": 1, \"a\": 2}", "repeats the key"),
+        ("a comment", b"{} // x", "after its end"),
+        ("NaN", b"{\"a\": NaN}", "syntax"),
+        ("too deep", &deep, "nests deeper"),
+    ] {
+        assert_refused(name, bytes, why);
+    }
+}
+
+#[test]
+fn race_27_g5_a_damaged_document_is_restored_on_request_and_its_bytes_are_kept() {
+    let scratch = Scratch::new();
+    let path = scratch.path("state.json");
+    let document = scratch.document("state.json");
+    document.set(&json!({ "n": 1 }), &durably()).unwrap();
+    document.update(&durably(), increment).unwrap();
+    foreign_write(&path, "{\"n\": 3");
+    let error = document.update(&at_once(), increment).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Damaged, "{error}");
+
+    let restored = document.restore(&durably()).unwrap();
+    assert!(restored.changed);
+    assert_eq!(count_in(&document), 1, "the version before the damaged one");
+    assert_eq!(document.version().unwrap(), Some(restored.version));
+    assert_eq!(bytes_of(scratch.path(".tenure/state.json.damaged")), b"{\"n\": 3");
+    assert!(!document.restore(&durably()).unwrap().changed, "a good one is left alone");
+    document.update(&at_once(), increment).unwrap();
+    assert!(scratch.temps().is_empty());
+}
+
+#[test]
+fn a_deleted_document_can_be_restored_too() {
+    let scratch = Scratch::new();
+    let document = scratch.document("state.json");
+    document.set(&json!({ "n": 1 }), &durably()).unwrap();
+    document.update(&durably(), increment).unwrap();
+    std::fs::remove_file(document.path()).unwrap();
+    assert!(document.restore(&durably()).unwrap().changed);
+    assert_eq!(count_in(&document), 1);
+    std::fs::remove_file(document.path()).unwrap();
+    std::fs::remove_file(scratch.path(".tenure/state.json.good")).unwrap();
+    let error = document.restore(&durably()).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Damaged, "{error}");
+}
+
+#[test]
+fn race_33_a_document_of_32_megabytes_is_only_slow() {
+    let scratch = Scratch::in_memory();
+    let document = scratch.document("state.json");
+    let rows: Vec<Value> = (0..32).map(|_| json!("x".repeat(1 << 20))).collect();
+    document.set(&json!({ "n": 1, "rows": rows }), &at_once()).unwrap();
+    document.update(&at_once(), increment).unwrap();
+    assert_eq!(count_in(&document), 2);
+    assert!(std::fs::metadata(document.path()).unwrap().len() > 32 << 20);
+}
+
+#[test]
+fn race_33_a_document_of_100_megabytes_can_be_read_and_changed() {
+    let scratch = Scratch::in_memory();
+    let path = scratch.path("state.json");
+    let mut text = b"{\"n\":1,\"pad\":\"".to_vec();
+    text.resize(100 << 20, b'x');
+    text.extend_from_slice(b"\"}");
+    foreign_write(&path, &text);
+    let document = scratch.document("state.json");
+    document.update(&at_once(), increment).unwrap();
+    let found = bytes_of(&path);
+    assert!(found.len() == text.len() && found.starts_with(b"{\"n\":2,\"pad\":\"xxx"));
+}
+
+fn assert_not_a_file(path: &Path) {
+    let document = Document::open(path).unwrap();
+    let outcomes = [
+        document.read().map(drop),
+        document.update(&at_once(), increment).map(drop),
+        document.restore(&at_once()).map(drop),
+    ];
+    for outcome in outcomes {
+        let error = outcome.expect_err("not a regular file");
+        assert_eq!(error.kind(), ErrorKind::Invalid, "{error}");
+        assert_eq!(error.path(), Some(path), "{error}");
+        assert!(error.to_string().contains("not a regular file"), "{error}");
+    }
+}
+
+#[test]
+fn a_directory_or_fifo_is_refused_without_blocking() {
+    let scratch = Scratch::new();
+    std::fs::create_dir(scratch.path("dir")).unwrap();
+    assert_not_a_file(&scratch.path("dir"));
+    assert!(scratch.path("dir").is_dir());
+    let fifo = scratch.path("fifo");
+    rustix::fs::mknodat(
+        rustix::fs::CWD,
+        &fifo,
+        rustix::fs::FileType::Fifo,
+        rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR,
+        0,
+    )
+    .unwrap();
+    assert_not_a_file(&fifo);
+    assert!(scratch.temps().is_empty());
+}
+
+#[test]
+fn a_device_is_refused_and_stays_a_device() {
+    let document = Document::open("/dev/null").unwrap();
+    let error = document.read().unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Invalid, "{error}");
+    assert_eq!(error.path(), Some(Path::new("/dev/null")));
+}
+
+#[test]
+fn a_path_that_is_no_name_is_invalid() {
+    let scratch = Scratch::new();
+    for path in
+        [Path::new(""), Path::new("/"), &scratch.path(".tenure/x"), &scratch.path(".tenure")]
+    {
+        let error = Document::open(path).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Invalid, "{path:?}: {error}");
+    }
+    foreign_write(scratch.path("file"), "{}");
+    let below = scratch.path("file/state.json");
+    let error = Document::open(&below).and_then(|found| found.set(&json!(1), &at_once()));
+    let error = error.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Io, "{error}");
+    assert!(error.path().is_some());
+    let with_nul = PathBuf::from(std::ffi::OsStr::from_bytes(b"/tmp/a\0b"));
+    let outcome = Document::open(&with_nul).and_then(|found| found.set(&json!(1), &at_once()));
+    assert!(matches!(outcome.unwrap_err().kind(), ErrorKind::Io | ErrorKind::Invalid));
+}
+
+/// Puts something at the place of the sidecar directory; the second path is elsewhere.
+type Plant = fn(&Path, &Path);
+
+#[test]
+fn the_sidecar_directory_is_never_followed_or_replaced() {
+    let elsewhere = Scratch::new();
+    let cases: [(&str, Plant); 3] = [
+        ("a file", |side, _| foreign_write(side, "mine")),
+        ("a symlink", |side, there| std::os::unix::fs::symlink(there, side).unwrap()),
+        ("a dangling symlink", |side, there| {
+            std::os::unix::fs::symlink(there.join("nothing"), side).unwrap();
+        }),
+    ];
+    for (name, plant) in cases {
+        let scratch = Scratch::new();
+        foreign_write(scratch.path("state.json"), "{\"n\": 7}");
+        let side = scratch.path(".tenure");
+        plant(&side, elsewhere.dir());
+        let document = scratch.document("state.json");
+        let error = document.update(&at_once(), increment).expect_err(name);
+        assert_eq!(error.kind(), ErrorKind::Invalid, "{name}: {error}");
+        assert_eq!(error.path(), Some(side.as_path()), "{name}: {error}");
+        assert_eq!(count_in(&document), 7, "{name}: reading still works");
+        assert!(elsewhere.listing().is_empty(), "{name}: nothing was written elsewhere");
+        std::fs::remove_file(&side).unwrap();
+        document.update(&at_once(), increment).expect(name);
+    }
+}
+
+#[test]
+fn race_11_garbage_in_the_sidecars_costs_nothing_but_the_bookkeeping() {
+    let scratch = Scratch::new();
+    let document = scratch.document("state.json");
+    for round in 0..12_u8 {
+        document.update(&durably(), increment).unwrap();
+        for name in ["hold", "commit", "sync0", "sync1", "good"] {
+            let size = usize::from(round) * 800;
+            let garbage: Vec<u8> =
+                (0..size).map(|at| round ^ u8::try_from(at % 251).unwrap()).collect();
+            foreign_write(scratch.path(&format!(".tenure/state.json.{name}")), garbage);
+        }
+        assert_eq!(count_in(&document), u64::from(round) + 1);
+    }
+}
+
+#[test]
+fn a_fifo_symlink_or_directory_in_place_of_a_sidecar_is_a_clear_error_and_no_hang() {
+    let elsewhere = Scratch::new();
+    let secret = elsewhere.path("secret");
+    foreign_write(&secret, "untouched");
+    for name in ["hold", "commit"] {
+        for kind in ["fifo", "symlink", "directory"] {
+            let scratch = Scratch::new();
+            let document = scratch.document("state.json");
+            document.set(&json!({ "n": 7 }), &at_once()).unwrap();
+            let sidecar = scratch.path(&format!(".tenure/state.json.{name}"));
+            std::fs::remove_file(&sidecar).unwrap();
+            match kind {
+                "fifo" => {
+                    let (file, mode) = (rustix::fs::FileType::Fifo, rustix::fs::Mode::RWXU);
+                    rustix::fs::mknodat(rustix::fs::CWD, &sidecar, file, mode, 0).unwrap();
+                }
+                "symlink" => std::os::unix::fs::symlink(&secret, &sidecar).unwrap(),
+                _ => std::fs::create_dir(&sidecar).unwrap(),
+            }
+            let error = document.update(&at_once(), increment).expect_err(kind);
+            assert_eq!(error.path(), Some(sidecar.as_path()), "{name} is a {kind}: {error}");
+            assert_eq!(bytes_of(document.path()), b"{\n  \"n\": 7\n}\n");
+            assert_eq!(bytes_of(&secret), b"untouched", "{name}: not written through a {kind}");
+            let _ = std::fs::remove_file(&sidecar);
+            let _ = std::fs::remove_dir(&sidecar);
+            document.update(&at_once(), increment).expect("works when it is gone");
+        }
+    }
+}

@@ -1,0 +1,216 @@
+//! People who do not use tenure replace the file while we change it (G6).
+
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use tenure::{Document, ErrorKind, Wait, WriteOptions};
+
+use crate::document_scratch::{Scratch, at_once, bytes_of, count_in, foreign_replace, increment};
+use crate::faulty_fs::{FaultyFs, Op, Verdict};
+
+/// A document on a disk where `act` runs before each exchange, with the number of the exchange.
+fn acting_before_exchange(
+    scratch: &Scratch,
+    act: impl Fn(u64) -> io::Result<()> + Send + Sync + 'static,
+) -> Document {
+    let exchanges = AtomicU64::new(0);
+    let fs = FaultyFs::new(move |op, _| match op {
+        Op::Exchange => match act(exchanges.fetch_add(1, Ordering::Relaxed)) {
+            Ok(()) => Verdict::Go,
+            Err(error) => Verdict::Fail(error),
+        },
+        _ => Verdict::Go,
+    });
+    Document::open_on(&fs.shared(), &scratch.path("state.json")).unwrap()
+}
+
+/// Notes that we were there.
+#[expect(clippy::unnecessary_wraps, reason = "the signature that an update takes")]
+fn sign(current: Option<&Value>) -> tenure::Result<Option<Value>> {
+    let mut next = current.cloned().unwrap_or_else(|| json!({}));
+    next["ours"] = json!(true);
+    Ok(Some(next))
+}
+
+#[test]
+fn race_20_g6_a_replacement_between_read_and_publish_is_noticed_and_built_upon() {
+    let scratch = Scratch::new();
+    let path = scratch.path("state.json");
+    let document = scratch.document("state.json");
+    document.set(&json!({ "n": 1 }), &at_once()).unwrap();
+    let mut calls = 0;
+    let compute = |current: Option<&Value>| {
+        calls += 1;
+        if calls == 1 {
+            foreign_replace(&path, "{\"n\": 41}");
+        }
+        increment(current)
+    };
+    document.update(&at_once(), compute).unwrap();
+    assert_eq!(calls, 2);
+    assert_eq!(count_in(&document), 42);
+    assert!(scratch.temps().is_empty());
+}
+
+#[test]
+fn race_20_g6_a_creation_or_deletion_between_read_and_publish_is_noticed() {
+    let scratch = Scratch::new();
+    let path = scratch.path("state.json");
+    let document = scratch.document("state.json");
+    let mut calls = 0;
+    let compute = |current: Option<&Value>| {
+        calls += 1;
+        match calls {
+            1 => foreign_replace(&path, "{\"n\": 41}"),
+            2 => std::fs::remove_file(&path).unwrap(),
+            _ => assert!(current.is_none(), "the deletion was seen"),
+        }
+        increment(current)
+    };
+    document.update(&at_once(), compute).unwrap();
+    assert_eq!((calls, count_in(&document)), (3, 1));
+    assert!(scratch.temps().is_empty());
+}
+
+#[test]
+fn race_20_g6_a_replacement_exactly_between_check_and_exchange_is_given_back() {
+    let scratch = Scratch::new();
+    let path = scratch.path("state.json");
+    let document = acting_before_exchange(&scratch, move |nth| {
+        if nth == 0 {
+            foreign_replace(&path, "{\"theirs\": 1}");
+        }
+        Ok(())
+    });
+    document.set(&json!({ "n": 1 }), &at_once()).unwrap();
+    document.update(&at_once(), sign).unwrap();
+    let value = document.read().unwrap().unwrap().value;
+    assert_eq!(value, json!({ "theirs": 1, "ours": true }));
+    assert!(scratch.temps().is_empty());
+}
+
+#[test]
+fn race_20_g6_a_replacement_before_each_of_many_exchanges_never_loses_the_newest() {
+    // The second one lands while the first is being given back: it must not end as a left-over.
+    for last in 1..6 {
+        let scratch = Scratch::new();
+        let path = scratch.path("state.json");
+        let document = acting_before_exchange(&scratch, move |nth| {
+            if nth < last {
+                foreign_replace(&path, format!("{{\"theirs\": {nth}}}"));
+            }
+            Ok(())
+        });
+        document.set(&json!({ "n": 1 }), &at_once()).unwrap();
+        document.update(&at_once(), sign).unwrap();
+        let value = document.read().unwrap().unwrap().value;
+        assert_eq!(value, json!({ "theirs": last - 1, "ours": true }));
+        assert!(scratch.temps().is_empty());
+    }
+}
+
+#[test]
+fn g10_a_foreign_version_that_cannot_be_given_back_is_still_there_somewhere() {
+    // The exchange displaced a version nobody has read, and the disk fails right then.
+    let scratch = Scratch::new();
+    let path = scratch.path("state.json");
+    let document = acting_before_exchange(&scratch, move |nth| match nth {
+        0 => {
+            foreign_replace(&path, "{\"theirs\": 1}");
+            Ok(())
+        }
+        _ => Err(io::Error::from_raw_os_error(5)),
+    });
+    document.set(&json!({ "n": 1 }), &at_once()).unwrap();
+    let error = document.update(&at_once(), sign).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Io, "{error}");
+    assert_eq!(error.is_committed(), Some(true), "ours is what readers see: {error}");
+    assert_eq!(document.read().unwrap().unwrap().value, json!({ "n": 1, "ours": true }));
+    let kept = scratch.listing().into_iter().map(|name| scratch.dir().join(name));
+    let theirs = b"{\"theirs\": 1}";
+    assert!(kept.filter(|path| path.is_file()).any(|path| bytes_of(path) == theirs), "{error}");
+}
+
+#[test]
+fn g9_somebody_who_never_stops_replacing_it_is_a_busy_error_at_the_deadline() {
+    let scratch = Scratch::new();
+    let path = scratch.path("state.json");
+    let document = scratch.document("state.json");
+    let count = Arc::new(AtomicU64::new(0));
+    let compute = |current: Option<&Value>| {
+        let nth = count.fetch_add(1, Ordering::Relaxed);
+        foreign_replace(&path, format!("{{\"n\": {nth}}}"));
+        increment(current)
+    };
+    let wait = Wait::For(Duration::from_millis(20));
+    let error = document.update(&WriteOptions { wait, ..at_once() }, compute).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Busy, "{error}");
+    assert!(error.to_string().contains("replacing"), "{error}");
+    document.update(&at_once(), increment).unwrap();
+    assert!(scratch.temps().is_empty());
+}
+
+#[test]
+fn race_50_g1_a_removed_sidecar_directory_during_the_change_is_compromised_and_changes_nothing() {
+    let scratch = Scratch::new();
+    let document = scratch.document("state.json");
+    document.set(&json!({ "n": 1 }), &at_once()).unwrap();
+    let compute = |current: Option<&Value>| {
+        std::fs::remove_dir_all(scratch.path(".tenure")).unwrap();
+        increment(current)
+    };
+    let error = document.update(&at_once(), compute).unwrap_err();
+    assert!(matches!(error.kind(), ErrorKind::Compromised | ErrorKind::NotFound), "{error}");
+    assert_ne!(error.is_committed(), Some(true));
+    assert_eq!(count_in(&document), 1);
+    document.update(&at_once(), increment).unwrap();
+    assert_eq!(count_in(&document), 2);
+}
+
+#[test]
+fn race_50_g1_replaced_lock_files_during_the_change_are_compromised_and_change_nothing() {
+    for name in ["state.json.commit", "state.json.hold"] {
+        let scratch = Scratch::new();
+        let document = scratch.document("state.json");
+        document.set(&json!({ "n": 1 }), &at_once()).unwrap();
+        let sidecar = scratch.path(".tenure").join(name);
+        let compute = |current: Option<&Value>| {
+            let bytes = bytes_of(&sidecar);
+            foreign_replace(&sidecar, bytes);
+            increment(current)
+        };
+        let error = document.update(&at_once(), compute).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Compromised, "{name}: {error}");
+        assert_eq!(count_in(&document), 1);
+        document.update(&at_once(), increment).unwrap();
+        assert!(scratch.temps().is_empty());
+    }
+}
+
+#[test]
+fn g6_without_an_exchange_the_rename_keeps_the_rules_it_can() {
+    // vfat, old kernels, network file systems: no RENAME_EXCHANGE.
+    let scratch = Scratch::new();
+    let document = acting_before_exchange(&scratch, |_| Err(io::ErrorKind::Unsupported.into()));
+    let durable = WriteOptions::default();
+    for expected in 1..=4 {
+        document.update(&durable, increment).unwrap();
+        assert_eq!(count_in(&document), expected);
+    }
+    let good = bytes_of(scratch.path(".tenure/state.json.good"));
+    assert_eq!(good, b"{\n  \"n\": 3\n}\n", "the version before");
+    let mut calls = 0;
+    let compute = |current: Option<&Value>| {
+        calls += 1;
+        if calls == 1 {
+            foreign_replace(document.path(), "{\"n\": 41}");
+        }
+        increment(current)
+    };
+    document.update(&durable, compute).unwrap();
+    assert_eq!(count_in(&document), 42, "a replacement since the read is noticed");
+    assert!(scratch.temps().is_empty());
+}

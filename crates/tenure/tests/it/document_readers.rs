@@ -1,0 +1,195 @@
+//! Readers: never in the way, never half a document, and nothing left behind (G5).
+
+use std::io;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use serde_json::{Value, json};
+use tenure::{Document, Durability, ErrorKind, WriteOptions};
+
+use crate::document_scratch::{
+    Scratch, at_once, bytes_of, count_in, durably, foreign_write, increment,
+};
+use crate::faulty_fs::{FaultyFs, Verdict};
+use crate::roles::{may_mount, play};
+
+/// A version whose every byte depends on its number, and of very different lengths.
+fn checked(number: u64) -> Value {
+    let length = usize::try_from(number * 7919 % 20_000).unwrap();
+    let letter = char::from(b'a' + u8::try_from(number % 26).unwrap());
+    json!({ "n": number, "pad": letter.to_string().repeat(length), "end": number })
+}
+
+fn number_of(value: &Value) -> u64 {
+    let number = value["n"].as_u64().expect("a number");
+    assert_eq!(*value, checked(number), "half of one version and half of another");
+    number
+}
+
+#[test]
+fn race_26_27_32_g5_readers_see_whole_versions_in_order_while_writers_write() {
+    // The seed's plain readers found 23 527 of 23 615 reads invalid.
+    let scratch = Scratch::in_memory();
+    let document = scratch.document("state.json");
+    document.set(&checked(0), &at_once()).unwrap();
+    let done = AtomicBool::new(false);
+    let generation = |text: &str| u64::from_str_radix(text.split('-').next().unwrap(), 16).unwrap();
+    std::thread::scope(|scope| {
+        for reader in 0..3 {
+            let (document, done, path) = (scratch.document("state.json"), &done, document.path());
+            scope.spawn(move || {
+                let (mut last, mut last_generation, mut reads) = (0, 0, 0_u64);
+                while !done.load(Ordering::Relaxed) || reads == 0 {
+                    let number = if reader == 0 {
+                        // A plain reader that knows nothing of tenure.
+                        let text = std::fs::read(path).expect("the file is always there");
+                        number_of(&serde_json::from_slice(&text).expect("and always whole"))
+                    } else {
+                        let found = document.read().unwrap().unwrap();
+                        let version = generation(&found.version.to_string());
+                        assert!(version >= last_generation, "versions never go back");
+                        last_generation = version;
+                        number_of(&found.value)
+                    };
+                    assert!(number >= last, "{number} came after {last}");
+                    last = number;
+                    reads += 1;
+                }
+            });
+        }
+        for writer in 0..2 {
+            let document = scratch.document("state.json");
+            let durability = [Durability::Durable, Durability::NoSync][writer];
+            let options = WriteOptions { durability, ..WriteOptions::default() };
+            let done = &done;
+            scope.spawn(move || {
+                for _ in 0..400 {
+                    let next = |old: Option<&Value>| Ok(old.map(|old| checked(number_of(old) + 1)));
+                    document.update(&options, next).unwrap();
+                }
+                done.store(true, Ordering::Relaxed);
+            });
+        }
+    });
+    assert_eq!(number_of(&document.read().unwrap().unwrap().value), 800);
+}
+
+#[test]
+fn race_27_a_reader_gives_a_foreign_writer_in_place_a_moment_to_finish() {
+    // It finds half a document, looks again, and the foreign writer is done: no false alarm. The
+    // writer here finishes exactly after the reader's first look.
+    let scratch = Scratch::new();
+    let path = scratch.path("state.json");
+    foreign_write(&path, "{\"n\": ");
+    let looks = std::sync::atomic::AtomicU64::new(0);
+    let watched = path.clone();
+    let fs = FaultyFs::new(move |op, touched| {
+        let opened = matches!(op, crate::faulty_fs::Op::Open(_)) && touched == watched;
+        if opened && looks.fetch_add(1, Ordering::Relaxed) == 1 {
+            foreign_write(&watched, "{\"n\": 5}");
+        }
+        Verdict::Go
+    });
+    let document = Document::open_on(&fs.shared(), &path).unwrap();
+    assert_eq!(count_in(&document), 5);
+}
+
+#[test]
+fn reading_creates_nothing_and_touches_nothing() {
+    let scratch = Scratch::new();
+    let path = scratch.path("state.json");
+    foreign_write(&path, "{\"n\": 7}");
+    let document = scratch.document("state.json");
+    let before = scratch.listing();
+    assert_eq!(count_in(&document), 7);
+    assert!(document.version().unwrap().is_some());
+    drop(document.watch().unwrap());
+    assert_eq!(scratch.listing(), before);
+
+    document.update(&durably(), increment).unwrap();
+    for garbage in [vec![0xA5; 9000], vec![0; 9000], b"short".to_vec()] {
+        foreign_write(scratch.path(".tenure/state.json.commit"), &garbage);
+        let before = scratch.listing();
+        assert_eq!(count_in(&document), 8);
+        assert_eq!(scratch.listing(), before, "a damaged record is not the reader's to report");
+    }
+}
+
+#[test]
+fn a_reader_works_where_every_change_is_refused() {
+    let scratch = Scratch::new();
+    let document = scratch.document("state.json");
+    document.set(&json!({ "n": 7 }), &durably()).unwrap();
+    let read_only = FaultyFs::new(|op, _| {
+        if op.changes() {
+            Verdict::Fail(io::ErrorKind::ReadOnlyFilesystem.into())
+        } else {
+            Verdict::Go
+        }
+    });
+    let reader = Document::open_on(&read_only.shared(), document.path()).unwrap();
+    assert_eq!(count_in(&reader), 7);
+    assert_eq!(reader.version().unwrap(), document.version().unwrap());
+    let error = reader.update(&at_once(), increment).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Io, "{error}");
+    document.update(&at_once(), increment).unwrap();
+}
+
+#[test]
+fn a_reader_works_on_a_read_only_mount() {
+    let scratch = Scratch::new();
+    let document = scratch.document("state.json");
+    document.set(&json!({ "n": 7 }), &durably()).unwrap();
+    let before = scratch.listing();
+    if may_mount() {
+        let launcher = "exec unshare -m sh -c 'd=$(dirname \"$TENURE_TEST_PATH\") && mount --bind \
+                        \"$d\" \"$d\" && mount -o remount,bind,ro \"$d\" && exec \"$@\"' sh \"$@\"";
+        play("read only", document.path(), launcher);
+    }
+    assert_eq!(scratch.listing(), before);
+}
+
+#[test]
+fn a_reader_that_may_not_see_the_sidecars_still_reads_the_document() {
+    let scratch = Scratch::new();
+    let document = scratch.document("state.json");
+    document.set(&json!({ "n": 7 }), &durably()).unwrap();
+    let denied = FaultyFs::new(|_, path| {
+        if path.components().any(|part| part.as_os_str() == ".tenure") {
+            Verdict::Fail(io::ErrorKind::PermissionDenied.into())
+        } else {
+            Verdict::Go
+        }
+    });
+    let reader = Document::open_on(&denied.shared(), document.path()).unwrap();
+    assert_eq!(count_in(&reader), 7);
+    let error = reader.update(&at_once(), increment).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Io, "{error}");
+    assert_eq!(error.io_error().map(io::Error::kind), Some(io::ErrorKind::PermissionDenied));
+}
+
+#[test]
+fn g5_a_reader_that_cannot_repair_returns_the_last_synced_version_from_memory() {
+    // Published without a sync, then a power loss left an empty file; the mount is read-only now.
+    let scratch = Scratch::new();
+    let fs = FaultyFs::new(|_, _| Verdict::Go);
+    let path = scratch.path("state.json");
+    let document = Document::open_on(&fs.shared(), &path).unwrap();
+    document.set(&json!({ "n": 1 }), &durably()).unwrap();
+    document.update(&at_once(), increment).unwrap();
+    foreign_write(&path, "");
+    let error = document.read().unwrap_err();
+    assert_eq!(
+        error.kind(),
+        ErrorKind::Damaged,
+        "in the same boot it is not a power loss: {error}"
+    );
+    fs.reboot();
+    let before = scratch.listing();
+    let found = document.read().unwrap().unwrap();
+    assert!(found.repaired);
+    assert_eq!(found.value, json!({ "n": 1 }));
+    assert_eq!(scratch.listing(), before);
+    assert_eq!(bytes_of(&path), b"", "the reader repairs nothing on the disk");
+    document.update(&at_once(), increment).unwrap();
+    assert_eq!(bytes_of(&path), b"{\n  \"n\": 2\n}\n", "the next write does");
+}

@@ -1,0 +1,183 @@
+//! Closed to others (G13): modes, owners, attributes, and planted symlinks.
+
+use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
+use std::path::Path;
+
+use rustix::fs::XattrFlags;
+use serde_json::json;
+use tenure::WriteOptions;
+
+use crate::document_scratch::{Scratch, at_once, bytes_of, durably, foreign_write, increment};
+use crate::roles::play;
+
+fn mode(path: impl AsRef<Path>) -> u32 {
+    std::fs::metadata(path).unwrap().permissions().mode() & 0o7777
+}
+
+fn set_mode(path: impl AsRef<Path>, mode: u32) {
+    std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).unwrap();
+}
+
+#[test]
+fn g13_a_new_document_is_closed_to_others_whatever_the_umask() {
+    for umask in ["000", "077", "027"] {
+        let scratch = Scratch::new();
+        set_mode(scratch.dir(), 0o755);
+        let path = scratch.path("state.json");
+        play("set once", &path, &format!("umask {umask}; exec \"$@\""));
+        assert_eq!(mode(&path), 0o600, "umask {umask}");
+        for name in ["hold", "commit", "sync0"] {
+            let sidecar = scratch.path(&format!(".tenure/state.json.{name}"));
+            assert_eq!(mode(&sidecar) & 0o022, 0, "{name}, umask {umask}");
+        }
+        assert_eq!(mode(scratch.path(".tenure")) & 0o777, 0o755, "as the directory, umask {umask}");
+    }
+}
+
+#[test]
+fn g13_a_new_document_can_be_opened_to_others_on_request() {
+    for umask in ["000", "077"] {
+        let scratch = Scratch::new();
+        let options = WriteOptions { new_mode: 0o664, ..at_once() };
+        let document = scratch.document("state.json");
+        document.set(&json!(1), &options).unwrap();
+        assert_eq!(mode(document.path()), 0o664, "umask {umask}");
+        document.set(&json!(2), &at_once()).unwrap();
+        assert_eq!(mode(document.path()), 0o664, "new_mode is for new files only");
+    }
+}
+
+#[test]
+fn g13_a_replaced_document_keeps_mode_owner_and_attributes() {
+    let scratch = Scratch::new();
+    let path = scratch.path("state.json");
+    foreign_write(&path, "{\"n\": 1}");
+    set_mode(&path, 0o640);
+    let owned = std::os::unix::fs::chown(&path, Some(1234), Some(2345)).is_ok();
+    let value = b"kept";
+    let marked = rustix::fs::setxattr(&path, "user.tenure", value, XattrFlags::empty()).is_ok();
+    let before = std::fs::metadata(&path).unwrap();
+    let document = scratch.document("state.json");
+    for options in [at_once(), durably()] {
+        document.update(&options, increment).unwrap();
+        let after = std::fs::metadata(&path).unwrap();
+        assert_ne!(after.ino(), before.ino(), "it was replaced");
+        assert_eq!(after.mode(), before.mode());
+        assert_eq!((after.uid(), after.gid()), (before.uid(), before.gid()));
+        if owned {
+            assert_eq!((after.uid(), after.gid()), (1234, 2345));
+        }
+        if marked {
+            let mut found = [0; 16];
+            let len = rustix::fs::getxattr(&path, "user.tenure", &mut found[..]).unwrap();
+            assert_eq!(&found[..len], value);
+        }
+    }
+    document.restore(&durably()).unwrap();
+    foreign_write(&path, "{");
+    document.restore(&durably()).unwrap();
+    assert_eq!(std::fs::metadata(&path).unwrap().mode(), before.mode(), "a restored one as well");
+}
+
+#[test]
+fn g13_sidecars_follow_the_target_so_that_its_writers_can_lock_it() {
+    for (target, umask) in [(0o600, "000"), (0o660, "077"), (0o666, "077"), (0o640, "000")] {
+        let scratch = Scratch::new();
+        let path = scratch.path("state.json");
+        foreign_write(&path, "{\"n\": 1}");
+        set_mode(&path, target);
+        let owned = std::os::unix::fs::chown(&path, None, Some(2345)).is_ok();
+        play("set once", &path, &format!("umask {umask}; exec \"$@\""));
+        assert_eq!(mode(&path), target);
+        for name in ["hold", "commit", "sync0"] {
+            let sidecar = scratch.path(&format!(".tenure/state.json.{name}"));
+            assert_eq!(mode(&sidecar), target, "{name} of a {target:o} target");
+            if owned {
+                assert_eq!(std::fs::metadata(&sidecar).unwrap().gid(), 2345, "{name}");
+            }
+        }
+        let good = scratch.path(".tenure/state.json.good");
+        assert!(!good.exists() || mode(&good) == target, "the last good copy is as closed");
+    }
+}
+
+#[test]
+fn g13_a_symlink_planted_at_a_temporary_or_sidecar_name_is_not_followed() {
+    // In a shared directory somebody else could choose where our bytes go.
+    let scratch = Scratch::new();
+    let elsewhere = Scratch::new();
+    let secret = elsewhere.path("secret");
+    foreign_write(&secret, "untouched");
+    let document = scratch.document("state.json");
+    document.set(&json!({ "n": 1 }), &durably()).unwrap();
+    let caught = std::cell::Cell::new(None);
+    let fs = {
+        // Learn the temporary name of the next change from the change itself.
+        let (sender, receiver) = std::sync::mpsc::channel();
+        let sender = std::sync::Mutex::new(sender);
+        let fs = crate::faulty_fs::FaultyFs::new(move |op, path| {
+            let temp = path.to_string_lossy().contains(".tmp.");
+            if temp && matches!(op, crate::faulty_fs::Op::Open(_)) {
+                sender.lock().unwrap().send(path.to_path_buf()).unwrap();
+                return crate::faulty_fs::Verdict::Fail(std::io::Error::from_raw_os_error(5));
+            }
+            crate::faulty_fs::Verdict::Go
+        });
+        let blocked = tenure::Document::open_on(&fs.shared(), document.path()).unwrap();
+        blocked.update(&at_once(), increment).unwrap_err();
+        caught.set(receiver.try_recv().ok());
+        fs
+    };
+    drop(fs);
+    let temp = caught.take().expect("the temporary name");
+    for name in [temp, scratch.path(".tenure/state.json.good")] {
+        let _ = std::fs::remove_file(&name);
+        symlink(&secret, &name).unwrap();
+        document.update(&durably(), increment).unwrap();
+        assert_eq!(bytes_of(&secret), b"untouched", "{}", name.display());
+        assert!(!document.path().is_symlink());
+    }
+    symlink(&secret, scratch.path(".tenure/state.json.damaged")).unwrap();
+    foreign_write(document.path(), "{");
+    document.update(&at_once(), increment).unwrap_err();
+    assert_eq!(bytes_of(&secret), b"untouched", "a damaged document is not copied through a link");
+}
+
+#[test]
+fn g13_a_second_user_with_the_same_group_can_change_a_shared_document() {
+    // Needs root to become somebody else.
+    if !rustix::process::geteuid().is_root() {
+        return;
+    }
+    let scratch = Scratch::new();
+    set_mode(scratch.dir(), 0o2770);
+    std::os::unix::fs::chown(scratch.dir(), Some(1111), Some(2345)).unwrap();
+    let path = scratch.path("state.json");
+    foreign_write(&path, "{\"n\": 0}");
+    set_mode(&path, 0o660);
+    std::os::unix::fs::chown(&path, Some(1111), Some(2345)).unwrap();
+    let as_user =
+        |user: u32| format!("exec setpriv --reuid={user} --regid=2345 --clear-groups \"$@\"");
+    for user in [1111, 2222, 1111, 3333] {
+        play("increment 50 times", &path, &as_user(user));
+    }
+    assert_eq!(crate::document_scratch::count_in(&scratch.document("state.json")), 200);
+}
+
+#[test]
+fn g13_the_owner_of_a_read_only_document_can_change_it_again_and_again() {
+    // Its sidecars were made as read-only as it is: the first change worked, the second did not.
+    if !rustix::process::geteuid().is_root() {
+        return;
+    }
+    let scratch = Scratch::new();
+    std::os::unix::fs::chown(scratch.dir(), Some(1111), Some(2345)).unwrap();
+    let path = scratch.path("state.json");
+    foreign_write(&path, "{\"n\": 0}");
+    set_mode(&path, 0o444);
+    std::os::unix::fs::chown(&path, Some(1111), Some(2345)).unwrap();
+    let owner = "exec setpriv --reuid=1111 --regid=2345 --clear-groups \"$@\"";
+    play("increment 50 times", &path, owner);
+    assert_eq!(mode(&path), 0o444);
+    assert_eq!(mode(scratch.path(".tenure/state.json.hold")), 0o644);
+}

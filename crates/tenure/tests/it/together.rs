@@ -1,0 +1,91 @@
+//! A document and a journal in one call: checked together, never half done without saying so.
+
+use serde_json::{Value, json};
+use tenure::{
+    AppendOptions, Document, ErrorKind, Guard, Journal, Version, Wait, WriteOptions,
+    update_and_append,
+};
+
+use crate::scratch::{Scratch, lease};
+
+fn entries(journal: &Journal) -> usize {
+    journal.read(1, None).unwrap().count()
+}
+
+/// Both parts appear; a version that differs, or a guard that is stale, keeps both out.
+#[test]
+fn g6_g7_a_failed_check_keeps_both_parts_out() {
+    let scratch = Scratch::new();
+    let document = Document::open(scratch.target()).unwrap();
+    let journal = Journal::open(scratch.path("log.jsonl")).unwrap();
+    let append = |options: &AppendOptions| {
+        update_and_append(&document, &journal, &[r#"{"n":1}"#], options, |current| {
+            let n = current.and_then(|value| value["n"].as_u64()).unwrap_or(0);
+            Ok(Some(json!({ "n": n + 1 })))
+        })
+    };
+    append(&AppendOptions::default()).unwrap();
+    let n = || document.read().unwrap().unwrap().value["n"].clone();
+    assert_eq!((n(), entries(&journal)), (json!(1), 1));
+
+    let stale: Version = "1-0".parse().unwrap();
+    let write = WriteOptions { if_version: Some(stale), ..WriteOptions::default() };
+    let error = append(&AppendOptions { write, ..AppendOptions::default() }).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Conflict);
+
+    let session = lease(&scratch.path("session"), "me");
+    let guard = Guard { target: scratch.path("session"), fence: session.fence - 1 };
+    let write = WriteOptions { guards: vec![guard], ..WriteOptions::default() };
+    let error = append(&AppendOptions { write, ..AppendOptions::default() }).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Fenced);
+    assert_eq!((n(), entries(&journal)), (json!(1), 1), "nothing was written by a refused call");
+}
+
+/// A repeated call with the same operation id does neither part twice.
+#[test]
+fn a_repeated_operation_does_neither_part_twice() {
+    let scratch = Scratch::new();
+    let document = Document::open(scratch.target()).unwrap();
+    let journal = Journal::open(scratch.path("log.jsonl")).unwrap();
+    let write = WriteOptions { operation: Some("turn-7".into()), ..WriteOptions::default() };
+    let options = AppendOptions { write, ..AppendOptions::default() };
+    for round in 0..3 {
+        let (written, appended) =
+            update_and_append(&document, &journal, &["line"], &options, |current| {
+                let n = current.and_then(|value| value["n"].as_u64()).unwrap_or(0);
+                Ok(Some(json!({ "n": n + 1 })))
+            })
+            .unwrap();
+        assert_eq!((written.replayed, appended.replayed), (round > 0, round > 0));
+    }
+    assert_eq!(document.read().unwrap().unwrap().value, json!({ "n": 1 }));
+    assert_eq!(entries(&journal), 1);
+}
+
+/// Whether the document or the journal comes first by name, callers take the locks in one order.
+#[test]
+fn race_53_many_callers_in_any_order_do_not_deadlock() {
+    let scratch = Scratch::new();
+    let paths = [scratch.path("a"), scratch.path("c"), scratch.path("b")];
+    std::thread::scope(|scope| {
+        for turn in 0..6 {
+            let (document, journal) = (&paths[turn % 2], &paths[2]);
+            let (document, journal) = (document.clone(), journal.clone());
+            scope.spawn(move || {
+                let document = Document::open(document).unwrap();
+                let journal = Journal::open(journal).unwrap();
+                let write = WriteOptions { wait: Wait::Forever, ..WriteOptions::default() };
+                let options = AppendOptions { write, ..AppendOptions::default() };
+                for _ in 0..5 {
+                    update_and_append(&document, &journal, &["x"], &options, |current| {
+                        Ok(Some(json!(current.and_then(Value::as_u64).unwrap_or(0) + 1)))
+                    })
+                    .unwrap();
+                }
+            });
+        }
+    });
+    let n = |path| Document::open(path).unwrap().read().unwrap().unwrap().value;
+    assert_eq!((n(&paths[0]), n(&paths[1])), (json!(15), json!(15)));
+    assert_eq!(entries(&Journal::open(&paths[2]).unwrap()), 30);
+}

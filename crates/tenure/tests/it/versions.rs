@@ -1,0 +1,133 @@
+//! Versions: what `compare_and_set` and `if_version` rely on.
+
+use std::path::Path;
+
+use serde_json::json;
+use tenure::{Document, ErrorKind, Version, WriteOptions};
+use tenure_testkit::{SimFs, Survival};
+
+use crate::document_scratch::{Scratch, at_once, foreign_replace, foreign_write, increment};
+
+#[test]
+fn compare_and_set_replaces_only_the_version_that_was_read() {
+    let scratch = Scratch::new();
+    let document = scratch.document("state.json");
+    let first = document.set(&json!({ "n": 1 }), &at_once()).unwrap().version;
+    let second = document.compare_and_set(&first, &json!({ "n": 2 }), &at_once()).unwrap().version;
+    let error = document.compare_and_set(&first, &json!({ "n": 3 }), &at_once()).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Conflict, "{error}");
+    assert_eq!(error.path(), Some(document.path()));
+    let snapshot = document.read().unwrap().unwrap();
+    assert_eq!((snapshot.value, snapshot.version), (json!({ "n": 2 }), second));
+}
+
+#[test]
+fn a_conflict_keeps_the_closure_from_running() {
+    let scratch = Scratch::new();
+    let document = scratch.document("state.json");
+    let version = document.set(&json!({ "n": 1 }), &at_once()).unwrap().version;
+    document.update(&at_once(), increment).unwrap();
+    let options = WriteOptions { if_version: Some(version), ..at_once() };
+    let error = document.update(&options, |_| panic!("it must not run")).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Conflict, "{error}");
+}
+
+#[test]
+fn a_version_of_a_document_that_is_gone_is_a_conflict() {
+    let scratch = Scratch::new();
+    let document = scratch.document("state.json");
+    let version = document.set(&json!(1), &at_once()).unwrap().version;
+    std::fs::remove_file(document.path()).unwrap();
+    let error = document.compare_and_set(&version, &json!(2), &at_once()).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Conflict, "{error}");
+    assert!(document.read().unwrap().is_none());
+}
+
+#[test]
+fn race_35_g6_a_version_changes_with_every_foreign_edit_and_with_nothing_else() {
+    // mtime, size and inode all cheat: the content decides.
+    let scratch = Scratch::new();
+    let path = scratch.path("state.json");
+    let document = scratch.document("state.json");
+    let mut versions = vec![document.set(&json!({ "n": 1 }), &at_once()).unwrap().version];
+    foreign_write(&path, "{\n  \"n\": 7\n}\n");
+    versions.push(document.version().unwrap().unwrap());
+    foreign_replace(&path, "{\n  \"n\": 8\n}\n");
+    versions.push(document.version().unwrap().unwrap());
+    versions.push(document.update(&at_once(), increment).unwrap().version);
+    for (index, version) in versions.iter().enumerate() {
+        assert!(!versions[..index].contains(version), "{versions:?}");
+    }
+
+    let settled = document.version().unwrap();
+    let bytes = std::fs::read(&path).unwrap();
+    foreign_replace(&path, &bytes);
+    assert_eq!(document.version().unwrap(), settled, "the same content in another inode");
+    document.set(&json!({ "n": 9 }), &at_once()).unwrap();
+    assert_eq!(document.version().unwrap(), settled, "and after a write that changed nothing");
+    drop(tenure::lock(&path).unwrap());
+    assert_eq!(document.version().unwrap(), settled, "and after a lock");
+}
+
+#[test]
+fn the_same_content_again_is_another_version() {
+    // A, B, A: whoever decided on the first A has not seen B.
+    let scratch = Scratch::new();
+    let document = scratch.document("state.json");
+    let first = document.set(&json!("A"), &at_once()).unwrap().version;
+    document.set(&json!("B"), &at_once()).unwrap();
+    let again = document.set(&json!("A"), &at_once()).unwrap().version;
+    assert_ne!(first, again);
+    let error = document.compare_and_set(&first, &json!("C"), &at_once()).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Conflict);
+}
+
+#[test]
+fn race_51_versions_do_not_come_again_after_the_bookkeeping_was_deleted() {
+    let scratch = Scratch::new();
+    let document = scratch.document("state.json");
+    let mut versions = Vec::new();
+    for round in 0..20 {
+        let value = if round % 2 == 0 { json!("A") } else { json!("B") };
+        let version = document.set(&value, &at_once()).unwrap().version;
+        assert!(!versions.contains(&version), "round {round}: {version} in {versions:?}");
+        versions.push(version);
+        std::fs::remove_dir_all(scratch.path(".tenure")).unwrap();
+    }
+}
+
+#[test]
+fn race_51_versions_do_not_come_again_after_a_power_loss_took_the_record_back() {
+    // The documents are durable, the numbers beside them are not: A, B, power loss, A again.
+    for seed in 0..200 {
+        let fs = SimFs::new(seed);
+        let _told = fs.tell_on_panic();
+        fs.set_device(91_000);
+        fs.add_dir("/d");
+        let open = || Document::open_on(&fs.shared(), Path::new("/d/s.json")).unwrap();
+        let durable = WriteOptions::default();
+        let mut versions = Vec::new();
+        for text in ["A", "B", "A", "B"] {
+            versions.push(open().set(&json!(text), &durable).unwrap().version);
+        }
+        fs.crash_with(if seed % 2 == 0 { Survival::Random } else { Survival::Nothing });
+        for text in ["A", "B"] {
+            let version = open().set(&json!(text), &durable).unwrap();
+            let known = versions.contains(&version.version);
+            assert!(!known || !version.changed, "{} in {versions:?}", version.version);
+        }
+    }
+}
+
+#[test]
+fn a_version_survives_being_written_down() {
+    let scratch = Scratch::new();
+    let document = scratch.document("state.json");
+    let version = document.set(&json!(1), &at_once()).unwrap().version;
+    let text = version.to_string();
+    assert_eq!(text.parse::<Version>().unwrap(), version);
+    for wrong in ["", " ", "1 2", "a/b", "caf\u{e9}", &"x".repeat(129)] {
+        let error = wrong.parse::<Version>().unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Invalid, "{wrong:?}");
+    }
+}

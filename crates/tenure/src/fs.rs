@@ -184,8 +184,23 @@ pub trait Handle: Send + Sync + Debug {
     /// Takes over owner, group, mode, ACL and extended attributes of `model`, each where permitted.
     fn copy_attributes(&self, model: &dyn Handle) -> io::Result<()>;
 
+    /// When the open object was born and last changed. Inode numbers are given out again, so this is
+    /// what tells a file from its restored copy.
+    fn times(&self) -> Times {
+        Times::default()
+    }
+
     /// The descriptor for a child process to inherit.
     fn raw(&self) -> Option<RawHandle>;
+}
+
+/// Times that nobody can set; 0 where they are not known.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Times {
+    /// Birth, microseconds of the wall clock.
+    pub born_us: u64,
+    /// Last change of content or attributes, microseconds of the wall clock.
+    pub changed_us: u64,
 }
 
 /// What a child process inherits.

@@ -28,6 +28,9 @@ use crate::wait::{Cancel, Deadline, Wait};
 
 /// How many fences one sync reserves.
 const FENCES_PER_SYNC: u64 = 1024;
+/// A record whose file changed this long after the record was written was put back by somebody. Being
+/// wrong (a slow write, a changed mode) costs one sync.
+const PUT_BACK_AFTER_US: u64 = 500_000;
 /// Between the checks of a sleeper whose wait can be cancelled but not woken.
 const CANCEL_CHECK: Duration = Duration::from_millis(20);
 /// How long a release waits for writes in flight before it leaves the record as it is.
@@ -62,7 +65,12 @@ impl Seen {
             }
         };
         let id = file.id().map_err(|err| Error::io("look at record", &path(), err))?;
-        let bound = record.boot == target.fs.boot_id() && record.file == id;
+        let times = file.times();
+        let bound = (record.boot, record.file, record.file_born_us)
+            == (target.fs.boot_id(), id, times.born_us);
+        if times.changed_us > record.written_us.saturating_add(PUT_BACK_AFTER_US) {
+            record.confirmed = 0; // Fences above it may have been given out: start above the clock.
+        }
         if !bound {
             record.confirmed = 0;
             // It was on another clock; writing it back under ours must not make it run again.
@@ -76,6 +84,8 @@ impl Seen {
         let path = target.sidecar("commit");
         self.record.boot = target.fs.boot_id();
         self.record.file = file.id().map_err(Target::failed("look at record", &path))?;
+        self.record.file_born_us = file.times().born_us;
+        self.record.written_us = sys::wall_time_us();
         self.bound = true;
         if std::mem::take(&mut self.unreadable) {
             let _ = events::record(target, "record_unreadable", &json!({}));

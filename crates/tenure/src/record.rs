@@ -24,7 +24,7 @@ use crate::holder::{HoldKind, Holder};
 const SLOT_OFFSET: u64 = 4096;
 const SLOT_STRIDE: usize = 4096;
 const SLOT_BYTES: usize = 1024;
-const HOLDER_OFFSET: usize = 256;
+const HOLDER_OFFSET: usize = 264;
 const CHECKSUM_OFFSET: usize = SLOT_BYTES - 8;
 const MAGIC: &[u8; 6] = b"tenure";
 /// The major version of every format below `.tenure/`.
@@ -85,6 +85,11 @@ pub(crate) struct Record {
     pub(crate) boot: [u8; 16],
     /// The commit file that this was written into; a copy elsewhere does not match.
     pub(crate) file: FileId,
+    /// When that file was born: its number may have been given out again.
+    pub(crate) file_born_us: u64,
+    /// When this was written, on the wall clock. A file that changed later was written by somebody
+    /// else: an older record was put back in place.
+    pub(crate) written_us: u64,
     pub(crate) lease: LeaseTerms,
     pub(crate) published: Published,
     /// Checksums of the newest operation ids, oldest first; 0 is none.
@@ -211,6 +216,8 @@ impl Record {
         put(208, &self.pending.0.to_le_bytes());
         put(216, &self.pending.1);
         put(232, &self.published.boot);
+        put(248, &self.file_born_us.to_le_bytes());
+        put(256, &self.written_us.to_le_bytes());
         put(HOLDER_OFFSET, text);
         let sum = checksum::of(&slot[..CHECKSUM_OFFSET]);
         slot[CHECKSUM_OFFSET..].copy_from_slice(&sum.to_le_bytes());
@@ -243,6 +250,8 @@ impl Record {
             since_us: number(48),
             boot: array(slot, 56),
             file: FileId { dev: number(72), ino: number(80) },
+            file_born_us: number(248),
+            written_us: number(256),
             lease: LeaseTerms {
                 token: array(slot, 88),
                 ttl_us: number(104),
@@ -285,6 +294,8 @@ mod tests {
             since_us: 1_700_000_000_000_000,
             boot: [3; 16],
             file: FileId { dev: 5, ino: 9 },
+            file_born_us: 12,
+            written_us: 13,
             lease: LeaseTerms { token: [8; 16], ttl_us: 60_000_000, expires_us: 99 },
             published: Published { generation: 4, checksum: [6; 16], synced: true, boot: [1; 16] },
             operations: [1, 2, 3, 4, 5, 6, 7, 8],

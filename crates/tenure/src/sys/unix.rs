@@ -11,7 +11,7 @@ use rustix::fs::{self as rfs, AtFlags, FlockOperation, Mode as Bits, OFlags};
 use rustix::fs::{fdatasync as sync_data, fsync as sync_names};
 use rustix::io::Errno;
 
-use crate::fs::{Access, FileId, Fs, Handle, Kind, Mode, Stat, Trust};
+use crate::fs::{Access, FileId, Fs, Handle, Kind, Mode, Stat, Times, Trust};
 
 #[cfg(target_vendor = "apple")]
 use super::apple::{boot_name, full_sync as sync_data, full_sync as sync_names};
@@ -192,6 +192,10 @@ impl Handle for Descriptor {
 
     fn copy_attributes(&self, model: &dyn Handle) -> io::Result<()> {
         super::attributes::copy(&self.fd, model)
+    }
+
+    fn times(&self) -> Times {
+        super::attributes::times(&self.fd)
     }
 
     fn raw(&self) -> Option<RawHandle> {

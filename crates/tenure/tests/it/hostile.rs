@@ -1,0 +1,69 @@
+//! What a hostile reviewer tried: interleavings, faults and inputs that once broke a guarantee.
+
+use std::fs::File;
+use std::io;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::mpsc::channel;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use rustix::fs::{FlockOperation, flock};
+use tenure::{
+    Collection, CollectionKind, Document, ErrorKind, Lock, LockOptions, MaxHold, Wait, WriteOptions,
+};
+
+use crate::document_scratch::increment;
+use crate::faulty_fs::{FaultyFs, Op, Verdict};
+use crate::scratch::{A_MOMENT, FAR_TOO_LONG, Scratch, at_once, count, kind, lock_for};
+
+/// Somebody who does not use tenure tries to lock a file.
+fn outsider_gets(file: &File) -> bool {
+    flock(file, FlockOperation::NonBlockingLockExclusive).is_ok()
+}
+
+fn open(path: &Path) -> File {
+    File::options().read(true).write(true).open(path).unwrap()
+}
+
+#[test]
+fn g1_a_caller_never_takes_the_lock_by_the_handle_that_its_waiter_is_parked_on() {
+    // The head of the queue was woken by another caller's departure, found the lock free and took it
+    // by the very handle on which its parked thread waited. That thread was granted it again, saw an
+    // empty queue, and unlocked.
+    let scratch = Scratch::new();
+    drop(lock_for(&scratch.target(), Wait::No).unwrap());
+    let outsider = open(&scratch.sidecar("hold"));
+    assert!(outsider_gets(&outsider));
+    let ((parks, parked), (wakes, woken)) = (channel(), channel::<()>());
+    let (parks, woken) = (Mutex::new(parks), Mutex::new(woken));
+    let fs = FaultyFs::new(move |op, path| {
+        let waiter = std::thread::current().name() == Some("tenure-wait");
+        if op == Op::Lock && waiter && path.extension().is_some_and(|end| end == "hold") {
+            parks.lock().unwrap().send(()).unwrap();
+            let _ = woken.lock().unwrap().recv_timeout(FAR_TOO_LONG);
+        }
+        Verdict::Go
+    });
+    let lock = Lock::open_on(&fs.shared(), &scratch.target()).unwrap();
+    let waits = |wait| LockOptions { wait, ..LockOptions::default() };
+    std::thread::scope(|scope| {
+        let first = scope.spawn(|| lock.acquire(&waits(Wait::For(FAR_TOO_LONG))).unwrap());
+        parked.recv_timeout(FAR_TOO_LONG).unwrap();
+        flock(&outsider, FlockOperation::Unlock).unwrap();
+        let second = scope.spawn(|| lock.acquire(&waits(Wait::For(Duration::from_millis(20)))));
+        assert_eq!(kind(second.join().unwrap()), Some(ErrorKind::Busy));
+        let moment = Instant::now();
+        while !first.is_finished() && moment.elapsed() < A_MOMENT {
+            std::thread::yield_now();
+        }
+        wakes.send(()).unwrap();
+        let guard = first.join().unwrap();
+        let moment = Instant::now();
+        while moment.elapsed() < A_MOMENT {
+            assert!(!outsider_gets(&outsider), "two holders");
+        }
+        guard.release().unwrap();
+        assert!(outsider_gets(&outsider));
+    });
+}

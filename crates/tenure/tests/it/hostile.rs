@@ -67,3 +67,32 @@ fn g1_a_caller_never_takes_the_lock_by_the_handle_that_its_waiter_is_parked_on()
         assert!(outsider_gets(&outsider));
     });
 }
+
+#[test]
+fn g1_children_keep_the_lock_even_if_the_record_cannot_be_written() {
+    let scratch = Scratch::new();
+    let fails = Arc::new(AtomicBool::new(false));
+    let failing = fails.clone();
+    let fs = FaultyFs::new(move |op, path| {
+        let record = path.extension().is_some_and(|end| end == "commit");
+        if op == Op::Write && record && failing.load(Ordering::SeqCst) {
+            return Verdict::Fail(io::Error::from_raw_os_error(libc::EIO));
+        }
+        Verdict::Go
+    });
+    let lock = Lock::open_on(&fs.shared(), &scratch.target()).unwrap();
+    let guard = lock.acquire(&LockOptions::default()).unwrap();
+    #[expect(unsafe_code, reason = "a copy of the descriptor stands for a child")]
+    // SAFETY: the descriptor is open; `dup` makes one of our own.
+    let child = unsafe { libc::dup(guard.raw().unwrap()) };
+    fails.store(true, Ordering::SeqCst);
+    assert_eq!(kind(guard.leave_to_children()), Some(ErrorKind::Io));
+    let outsider = open(&scratch.sidecar("hold"));
+    assert!(!outsider_gets(&outsider), "the child still has it");
+    #[expect(unsafe_code, reason = "the child ends")]
+    // SAFETY: our own descriptor, closed once.
+    unsafe {
+        libc::close(child);
+    }
+    assert!(outsider_gets(&outsider));
+}

@@ -96,3 +96,42 @@ fn g1_children_keep_the_lock_even_if_the_record_cannot_be_written() {
     }
     assert!(outsider_gets(&outsider));
 }
+
+#[test]
+fn g1_race_17_an_owner_whose_hold_was_ended_locks_anew() {
+    let scratch = Scratch::new();
+    let (ends, ended) = channel();
+    let ends = Mutex::new(ends);
+    let report = Arc::new(move |_: &Path| ends.lock().unwrap().send(()).unwrap());
+    let max_hold = MaxHold { after: Duration::from_millis(1), end: true, report };
+    let again = LockOptions {
+        owner: "me".into(),
+        reentrant: true,
+        wait: Wait::No,
+        ..LockOptions::default()
+    };
+    let lock = Lock::open(scratch.target()).unwrap();
+    let first =
+        lock.acquire(&LockOptions { max_hold: Some(max_hold), ..again.clone() }).unwrap();
+    ended.recv_timeout(FAR_TOO_LONG).unwrap();
+    let second = lock.acquire(&again).unwrap();
+    assert!(!outsider_gets(&open(&scratch.sidecar("hold"))), "a guard without a lock");
+    assert!(second.fence() > first.fence());
+    drop(first);
+    second.release().unwrap();
+}
+
+#[test]
+fn g1_race_17_another_lock_file_is_another_lock_for_the_same_owner() {
+    let scratch = Scratch::new();
+    let of = |name: &str| LockOptions {
+        owner: "me".into(),
+        reentrant: true,
+        lock_file: Some(scratch.path(name)),
+        ..LockOptions::default()
+    };
+    let lock = Lock::open(scratch.target()).unwrap();
+    let _first = lock.acquire(&of("one.lock")).unwrap();
+    let _second = lock.acquire(&of("two.lock")).unwrap();
+    assert!(!outsider_gets(&open(&scratch.path("two.lock"))));
+}

@@ -214,6 +214,11 @@ impl Hold {
         }
     }
 
+    /// Whether it is the lock on this file.
+    pub(crate) fn is_on(&self, path: &Path) -> bool {
+        self.path == path
+    }
+
     /// Detects that the lock file was removed or replaced under the hold (G1).
     pub(crate) fn verify(&self) -> Result<()> {
         check_named(&self.target, &self.path, &self.turn)

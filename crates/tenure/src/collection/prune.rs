@@ -143,7 +143,12 @@ impl Collection {
         }
         let locks = [target.sidecar("commit"), target.hold_file()];
         sidecars.retain(|path| !locks.contains(path));
-        sidecars.into_iter().chain(locks).try_for_each(|path| self.unlink(&path))
+        sidecars.iter().try_for_each(|path| self.unlink(path))?;
+        if !commit.holds(&locks[1]) {
+            // The hold is only proven: somebody else has that lock and goes on having it.
+            return Ok(());
+        }
+        locks.iter().try_for_each(|path| self.unlink(path))
     }
 
     fn unlink(&self, path: &Path) -> Result<()> {

@@ -135,3 +135,19 @@ fn g1_race_17_another_lock_file_is_another_lock_for_the_same_owner() {
     let _second = lock.acquire(&of("two.lock")).unwrap();
     assert!(!outsider_gets(&open(&scratch.path("two.lock"))));
 }
+
+#[test]
+fn g1_c2_removing_a_key_under_a_proven_hold_leaves_that_hold_alone() {
+    let scratch = Scratch::new();
+    let keys = Collection::open(scratch.path("keys"), CollectionKind::Documents).unwrap();
+    keys.document("k").unwrap().set(&serde_json::json!(1), &at_once(None)).unwrap();
+    let path = keys.path_of("k").unwrap();
+    let guard = lock_for(&path, Wait::No).unwrap();
+    assert!(keys.remove("k", &at_once(Some(guard.fence()))).unwrap());
+    assert!(!path.exists());
+    assert_eq!(kind(lock_for(&path, Wait::No)), Some(ErrorKind::Busy), "two holders");
+    guard.verify().unwrap();
+    guard.release().unwrap();
+    keys.prune(&tenure::Prune::default(), &at_once(None)).unwrap();
+    assert_eq!(scratch.names("keys/.tenure"), [".gitignore", "floor"]);
+}

@@ -87,8 +87,15 @@ impl Collection {
     /// Removes one key with everything that belongs to it, waiting for its holder. `false` if there
     /// was none.
     pub fn remove(&self, key: &str, options: &WriteOptions) -> Result<bool> {
-        if self.fs.stat(&self.path_of(key)?).is_err() {
-            return Ok(false);
+        match self.fs.stat(&self.path_of(key)?).map(|found| found.kind) {
+            Err(_) => return Ok(false),
+            Ok(Kind::File) => {}
+            // A key does not lead out of its directory (G13).
+            Ok(_) => {
+                let detail = "it is not a regular file";
+                let error = Error::new(ErrorKind::Invalid, "remove key", detail);
+                return Err(error.at(&self.path_of(key)?).hint("remove it by hand"));
+            }
         }
         let target = Target::resolve(&self.fs, &self.path_of(key)?)?;
         let commit = Commit::begin(&target, options)?;

@@ -151,3 +151,14 @@ fn g1_c2_removing_a_key_under_a_proven_hold_leaves_that_hold_alone() {
     keys.prune(&tenure::Prune::default(), &at_once(None)).unwrap();
     assert_eq!(scratch.names("keys/.tenure"), [".gitignore", "floor"]);
 }
+
+#[test]
+fn g13_removing_a_key_never_follows_a_link_out_of_the_collection() {
+    let scratch = Scratch::new();
+    std::fs::write(scratch.path("precious.json"), "{}").unwrap();
+    std::fs::create_dir(scratch.path("keys")).unwrap();
+    std::os::unix::fs::symlink("../precious.json", scratch.path("keys/k.json")).unwrap();
+    let keys = Collection::open(scratch.path("keys"), CollectionKind::Documents).unwrap();
+    assert_eq!(kind(keys.remove("k", &at_once(None))), Some(ErrorKind::Invalid));
+    assert!(scratch.path("precious.json").exists());
+}

@@ -9,7 +9,7 @@
 //! 3. Order: own hold, then commit locks by resolved path. Whoever holds a commit lock never waits
 //!    for a hold, so no cycle can form.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use crate::error::Result;
 use crate::fs::Mode;
@@ -133,6 +133,11 @@ impl Commit {
             self.seen.write(&self.target, self.own.handle().as_ref())?;
         }
         Ok(())
+    }
+
+    /// Whether this critical section itself holds the lock on `path`, not only a proof of it.
+    pub(crate) fn holds(&self, path: &Path) -> bool {
+        self.hold.as_ref().is_some_and(|hold| hold.is_on(path))
     }
 
     /// Writes the record back.

@@ -8,6 +8,7 @@
 //! 2. Callers of one process are served in the order they came; a caller that gives up leaves the
 //!    queue and nothing else behind. At most one thread per lock stays parked in the kernel, however
 //!    many give up; a lock it is granted after everybody left is released at once.
+//!    The handle it is parked on is locked by nobody else meanwhile.
 //! 3. Release acts on its own handle. The queue learns of it after the kernel does.
 //! 4. A child of `fork` has a registry of its own and never unlocks what its parent holds: the lock
 //!    belongs to the open file description that both share.
@@ -130,7 +131,8 @@ struct Place {
 enum Kernel {
     #[default]
     Idle,
-    Parked,
+    /// Blocked on this handle.
+    Parked(Arc<dyn Handle>),
     Granted(Arc<dyn Handle>, Mode),
     Failed(io::Error),
 }
@@ -309,10 +311,13 @@ impl Queue {
             return Ok(None);
         }
         match std::mem::take(&mut self.kernel) {
-            Kernel::Parked => {
-                self.kernel = Kernel::Parked;
+            Kernel::Parked(parked) => {
+                // By the handle that it is parked on, the kernel would grant the lock twice, and the
+                // waiter would give back what we hold.
+                let own = Arc::ptr_eq(&parked, handle);
+                self.kernel = Kernel::Parked(parked);
                 // It may be there for a writer that gave up, while readers can have the lock.
-                Ok(handle.try_lock(place.mode)?.then(|| handle.clone()))
+                Ok((!own && handle.try_lock(place.mode)?).then(|| handle.clone()))
             }
             Kernel::Failed(err) => Err(err),
             Kernel::Granted(granted, mode) if mode == place.mode => Ok(Some(granted)),
@@ -338,7 +343,7 @@ impl Queue {
         }
         if deadline.may_wait() && !deadline.has_passed() {
             gate.clone().park(handle.clone(), place.mode)?;
-            self.kernel = Kernel::Parked;
+            self.kernel = Kernel::Parked(handle.clone());
         }
         Ok(None)
     }

@@ -224,6 +224,11 @@ impl Hold {
         }
     }
 
+    /// Whether it is the lock on this file.
+    pub(crate) fn is_on(&self, path: &Path) -> bool {
+        self.path == path
+    }
+
     /// Detects that the lock file was removed or replaced under the hold (G1).
     pub(crate) fn verify(&self) -> Result<()> {
         check_named(&self.target, &self.path, &self.turn)
@@ -232,12 +237,13 @@ impl Hold {
     /// Closes our copy of a lock that child processes inherited. The record says so first: whoever
     /// gets the lock next inherits it from a hold that ended well.
     pub(crate) fn leave_to_children(self, fence: Fence) -> Result<()> {
-        let verified = self.verify();
-        if verified.is_ok() && fence > 0 {
-            self.change_record(fence, |record| record.left = true)?;
+        let mut ended = self.verify();
+        if ended.is_ok() && fence > 0 {
+            ended = self.change_record(fence, |record| record.left = true);
         }
+        // Whatever happened: unlocking would take it from the children.
         self.turn.leave_to_children();
-        verified
+        ended
     }
 
     /// Ends a hold that drew `fence`: the record first, the lock last. The error is of the record or

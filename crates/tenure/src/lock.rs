@@ -329,21 +329,25 @@ impl Drop for Held {
     }
 }
 
-/// Re-entrant holds by target and owner.
-type Owned = HashMap<(PathBuf, String), Weak<Held>>;
+/// Re-entrant holds by target, lock file and owner.
+type Owned = HashMap<(PathBuf, PathBuf, String), Weak<Held>>;
 
 /// The re-entrant holds of this process.
 static OWNED: ProcessLocal<Mutex<Owned>> = ProcessLocal::new();
 
 fn owned_by(target: &Target, owner: &str) -> Option<Arc<Held>> {
     let owned = OWNED.here().lock().unwrap_or_else(PoisonError::into_inner);
-    let key = (target.path().to_path_buf(), owner.to_owned());
-    owned.get(&key).and_then(Weak::upgrade)
+    // One that its max_hold ended is held by nobody, however long its guard lives.
+    let runs = |held: &Arc<Held>| !held.ended.load(Ordering::SeqCst);
+    owned.get(&key_of(target, owner)).and_then(Weak::upgrade).filter(runs)
 }
 
 fn remember(held: &Arc<Held>, owner: &str) {
     let mut owned = OWNED.here().lock().unwrap_or_else(PoisonError::into_inner);
     owned.retain(|_, held| held.strong_count() > 0);
-    let key = (held.target.path().to_path_buf(), owner.to_owned());
-    owned.insert(key, Arc::downgrade(held));
+    owned.insert(key_of(&held.target, owner), Arc::downgrade(held));
+}
+
+fn key_of(target: &Target, owner: &str) -> (PathBuf, PathBuf, String) {
+    (target.path().to_path_buf(), target.hold_file(), owner.to_owned())
 }

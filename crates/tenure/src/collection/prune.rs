@@ -87,8 +87,15 @@ impl Collection {
     /// Removes one key with everything that belongs to it, waiting for its holder. `false` if there
     /// was none.
     pub fn remove(&self, key: &str, options: &WriteOptions) -> Result<bool> {
-        if self.fs.stat(&self.path_of(key)?).is_err() {
-            return Ok(false);
+        match self.fs.stat(&self.path_of(key)?).map(|found| found.kind) {
+            Err(_) => return Ok(false),
+            Ok(Kind::File) => {}
+            // A key does not lead out of its directory (G13).
+            Ok(_) => {
+                let detail = "it is not a regular file";
+                let error = Error::new(ErrorKind::Invalid, "remove key", detail);
+                return Err(error.at(&self.path_of(key)?).hint("remove it by hand"));
+            }
         }
         let target = Target::resolve(&self.fs, &self.path_of(key)?)?;
         let commit = Commit::begin(&target, options)?;
@@ -143,7 +150,12 @@ impl Collection {
         }
         let locks = [target.sidecar("commit"), target.hold_file()];
         sidecars.retain(|path| !locks.contains(path));
-        sidecars.into_iter().chain(locks).try_for_each(|path| self.unlink(&path))
+        sidecars.iter().try_for_each(|path| self.unlink(path))?;
+        if !commit.holds(&locks[1]) {
+            // The hold is only proven: somebody else has that lock and goes on having it.
+            return Ok(());
+        }
+        locks.iter().try_for_each(|path| self.unlink(path))
     }
 
     fn unlink(&self, path: &Path) -> Result<()> {

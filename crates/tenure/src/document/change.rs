@@ -156,7 +156,8 @@ impl Document {
         let base = self.current(&mut commit, options)?;
         let content = base.as_ref().map(|(content, _)| content);
         let operation = operation_of(options);
-        if operation != 0 && Self::was_done(&mut commit, content, operation)? {
+        Self::settle_pending(&mut commit, content, operation)?;
+        if operation != 0 && commit.seen.record.has_done(operation) {
             return Ok(Some(unchanged(commit, content, true)));
         }
         self.check_version(&commit, content, options)?;
@@ -248,21 +249,20 @@ impl Document {
         Ok(found)
     }
 
-    fn was_done(commit: &mut Commit, content: Option<&Content>, operation: u64) -> Result<bool> {
-        let record = &commit.seen.record;
-        if record.has_done(operation) {
-            return Ok(true);
+    /// An operation that was published by somebody who died before writing that down. Whoever comes
+    /// next writes it down, since after the next change nobody can tell any more.
+    fn settle_pending(
+        commit: &mut Commit,
+        content: Option<&Content>,
+        operation: u64,
+    ) -> Result<()> {
+        let (pending, sum) = commit.seen.record.pending;
+        match content.filter(|content| pending != 0 && content.checksum == sum) {
+            None => Ok(()),
+            Some(content) => publish::record(commit, &content.bytes, pending, false)
+                .map(drop)
+                .map_err(|error| error.committed(pending == operation)),
         }
-        let (pending, sum) = record.pending;
-        let Some(content) = content.filter(|content| content.checksum == sum) else {
-            return Ok(false);
-        };
-        if pending != operation {
-            return Ok(false);
-        }
-        // It was published by somebody who died before writing that down.
-        publish::record(commit, &content.bytes, operation, false)?;
-        Ok(true)
     }
 
     fn check_version(

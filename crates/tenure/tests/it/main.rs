@@ -20,6 +20,7 @@ mod document_scratch;
 mod faulty_fs;
 mod fence;
 mod fork;
+mod hostile;
 mod identity;
 mod journal;
 mod journal_crash;

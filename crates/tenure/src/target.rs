@@ -141,7 +141,18 @@ impl Target {
         ];
         let rest = name.to_str().and_then(|name| name.strip_prefix(self.stem.as_str()));
         let suffix = rest.and_then(|rest| rest.strip_prefix('.'));
-        suffix.is_some_and(|suffix| SUFFIXES.contains(&suffix)) || self.is_temp(name)
+        let known = |suffix: &str| {
+            let archive = suffix.strip_prefix("index.");
+            SUFFIXES.contains(&suffix) || archive.is_some_and(is_number)
+        };
+        suffix.is_some_and(known) || self.is_temp(name)
+    }
+
+    /// Whether a name in the target's own directory is an archive that a rotation made of it.
+    pub(crate) fn is_archive(&self, name: &OsStr) -> bool {
+        let own = self.path.file_name().and_then(OsStr::to_str);
+        let rest = own.and_then(|own| name.to_str()?.strip_prefix(own)?.strip_prefix('.'));
+        rest.is_some_and(is_number)
     }
 
     /// An I/O error of a step on one of this target's files.
@@ -332,6 +343,11 @@ impl Target {
             }
         }
     }
+}
+
+/// Digits only, as in the name of an archive.
+fn is_number(text: &str) -> bool {
+    !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit())
 }
 
 /// Resolves symlinks; what does not exist yet is resolved as far as it does.

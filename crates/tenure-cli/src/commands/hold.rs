@@ -19,6 +19,7 @@ use crate::waiting::Notice;
 /// Renewals per time to live: two may fail before the lease is lost.
 const RENEWALS: u32 = 3;
 
+#[expect(clippy::unnecessary_wraps, reason = "every command has this shape")]
 pub(super) fn run(args: &HoldArgs, out: &Output) -> Result<ExitCode> {
     match under_lease(args, out) {
         Ok(exit) => Ok(exit),

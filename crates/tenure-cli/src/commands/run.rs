@@ -18,6 +18,7 @@ use crate::waiting::Notice;
 /// How often the hold is looked at while the command runs.
 const LOOK_INTERVAL: Duration = Duration::from_secs(1);
 
+#[expect(clippy::unnecessary_wraps, reason = "every command has this shape")]
 pub(super) fn run(args: &RunArgs, out: &Output) -> Result<ExitCode> {
     match under_lock(args, out) {
         Ok(exit) => Ok(exit),

@@ -8,7 +8,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use super::{Collection, key};
+use super::{Collection, CollectionKind, key};
 use crate::commit::Commit;
 use crate::error::{Error, ErrorKind, Result};
 use crate::fs::{Kind, Mode, Stat};
@@ -127,6 +127,13 @@ impl Collection {
         let record = &commit.seen.record;
         self.raise_floor(target, record.fence.max(record.ceiling))?;
         commit.verify()?;
+        if self.kind == CollectionKind::Journals {
+            for name in self.fs.list(&self.dir).unwrap_or_default() {
+                if target.is_archive(&name) {
+                    self.unlink(&self.dir.join(name))?;
+                }
+            }
+        }
         self.unlink(target.path())?;
         let mut sidecars: Vec<PathBuf> = Vec::new();
         for name in self.fs.list(target.side()).unwrap_or_default() {

@@ -7,9 +7,11 @@ use crate::fs::Mode;
 use crate::group;
 use crate::hold::Request;
 use crate::options::Durability;
+use crate::target::Target;
 use crate::wait::{Deadline, Wait};
 
 use super::Journal;
+use super::batch::Batch;
 use super::entry::{ENTRY_BYTES, Entry, Kind};
 use super::head::{Head, Loaded, Operation};
 use super::lines::{self, Count};
@@ -17,92 +19,12 @@ use super::options::{AppendOptions, Appended};
 use super::session::{Section, Session};
 use super::wal::{Reach, Wal};
 
-/// A batch is in memory, and has to fit the log.
-const BATCH_BYTES_MAX: usize = 1 << 30;
 /// Lines of others up to this much are noted in the log; more of them go to the index at once.
 const FOREIGN_BYTES_LOGGED_MAX: u64 = super::checkpoint::SEGMENT_BYTES;
 /// How often others may get in between before the call gives up.
 const ATTEMPTS: usize = 64;
 /// Finishing a logged batch waits at least this long: it is only ever waited for short sections.
 const FINISH_PATIENCE: std::time::Duration = std::time::Duration::from_secs(10);
-
-/// A batch that was checked and can be logged.
-#[derive(Debug)]
-pub(crate) struct Batch {
-    /// [`ENTRY_BYTES`] free bytes, one for a newline, then the lines.
-    bytes: Vec<u8>,
-    lines: u32,
-    pub(super) operation: u64,
-}
-
-impl Batch {
-    pub(crate) fn check(
-        journal: &Journal,
-        batch: &[impl AsRef<[u8]>],
-        options: &AppendOptions,
-    ) -> Result<Self> {
-        let invalid = |at: usize, why: &str| {
-            let detail = format!("line {} of the batch {why}", at + 1);
-            Error::new(ErrorKind::Invalid, "append", detail).at(journal.path()).committed(false)
-        };
-        if batch.is_empty() || options.write.if_version.is_some() {
-            let detail = if batch.is_empty() {
-                "the batch is empty"
-            } else {
-                "a journal has no version; use the fence or a guard"
-            };
-            return Err(Error::new(ErrorKind::Invalid, "append", detail).at(journal.path()));
-        }
-        let total: usize = batch.iter().map(|line| line.as_ref().len() + 1).sum();
-        if total > BATCH_BYTES_MAX {
-            return Err(invalid(0, "and those after it are larger than 1 GiB together"));
-        }
-        let mut bytes = Vec::with_capacity(ENTRY_BYTES + 1 + total);
-        bytes.resize(ENTRY_BYTES + 1, 0);
-        for (at, line) in batch.iter().enumerate() {
-            let line = line.as_ref();
-            if memchr::memchr(b'\n', line).is_some() {
-                return Err(invalid(at, "contains a newline"));
-            }
-            if lines::is_blank(line) {
-                return Err(invalid(at, "is blank"));
-            }
-            if options.json {
-                if let Err(err) = serde_json::from_slice::<serde::de::IgnoredAny>(line) {
-                    return Err(invalid(at, &format!("is not JSON: {err}")));
-                }
-            }
-            bytes.extend_from_slice(line);
-            bytes.push(b'\n');
-        }
-        let lines = u32::try_from(batch.len()).map_err(|_| invalid(0, "has too many after it"))?;
-        let operation = options.write.operation.as_deref().map_or(0, operation_id);
-        Ok(Self { bytes, lines, operation })
-    }
-
-    /// The lines as they are going to be in the file.
-    pub(super) fn text(&self) -> &[u8] {
-        &self.bytes[ENTRY_BYTES + 1..]
-    }
-
-    pub(super) fn lines(&self) -> u64 {
-        self.lines.into()
-    }
-
-    /// The entry's bytes: room for its header, and the payload, which closes a foreign line first.
-    fn entry_bytes(&mut self, close: bool) -> &mut [u8] {
-        if close {
-            self.bytes[ENTRY_BYTES] = b'\n';
-            return &mut self.bytes;
-        }
-        &mut self.bytes[1..]
-    }
-}
-
-/// The checksum of an operation's name; never 0.
-fn operation_id(name: &str) -> u64 {
-    checksum::of(name.as_bytes()).max(1)
-}
 
 impl Journal {
     pub(super) fn append_batch(
@@ -126,7 +48,7 @@ impl Journal {
         options: &AppendOptions,
     ) -> Result<(Appended, Option<u64>)> {
         let durable = options.write.durability == Durability::Durable;
-        let section = Section::Write(commit);
+        let section = Section::Write(Box::new(commit));
         let mut session = Session::enter(&self.files, section, options.write.new_mode)?;
         let mut appended = if let Some(done) = session.head.finished(batch.operation) {
             Appended::replay(done)
@@ -149,18 +71,13 @@ impl Journal {
     }
 
     /// Syncs the log together with everybody else who waits for that, then finishes what is synced.
-    fn make_durable(
-        &self,
-        target: &crate::target::Target,
-        mine: u64,
-        options: &AppendOptions,
-    ) -> Result<()> {
+    fn make_durable(&self, target: &Target, mine: u64, options: &AppendOptions) -> Result<()> {
         let wal = Wal { file: target.open_sidecar(&target.sidecar("wal"))? };
         let newest = || newest_number(target, &wal);
         let synced = group::sync(target, mine, newest, || {
             let synced = wal.file.sync();
             if synced.is_err() {
-                self.write_again(target);
+                write_again(target);
             }
             synced
         });
@@ -182,18 +99,18 @@ impl Journal {
         session.apply(reach.max(mine)).map_err(logged_already)?;
         synced.map(drop)
     }
+}
 
-    /// A failed sync may leave pages that the kernel believes to be clean. Writing them again makes
-    /// the next sync mean what it says. The caller leads the sync; nobody else begins one before.
-    fn write_again(&self, target: &crate::target::Target) {
-        let deadline = Deadline::after(Wait::For(FINISH_PATIENCE));
-        let request = Request { deadline, cancel: None };
-        let Ok(_turn) = take_commit(target, Mode::Exclusive, request) else { return };
-        let Ok(file) = target.open_sidecar(&target.sidecar("wal")) else { return };
-        let wal = Wal { file };
-        if let Ok(Loaded::Head(head)) = Head::load(wal.file.as_ref(), target.fs.boot_id()) {
-            let _ = wal.rewrite(&head);
-        }
+/// A failed sync may leave pages that the kernel believes to be clean. Writing them again makes the
+/// next sync mean what it says. The caller leads the sync; nobody else begins one before.
+fn write_again(target: &Target) {
+    let deadline = Deadline::after(Wait::For(FINISH_PATIENCE));
+    let request = Request { deadline, cancel: None };
+    let Ok(_turn) = take_commit(target, Mode::Exclusive, request) else { return };
+    let Ok(file) = target.open_sidecar(&target.sidecar("wal")) else { return };
+    let wal = Wal { file };
+    if let Ok(Loaded::Head(head)) = Head::load(wal.file.as_ref(), target.fs.boot_id()) {
+        let _ = wal.rewrite(&head);
     }
 }
 
@@ -203,7 +120,7 @@ fn logged_already(error: Error) -> Error {
 }
 
 /// The number of the newest entry that is completely in the log.
-fn newest_number(target: &crate::target::Target, wal: &Wal) -> Result<u64> {
+fn newest_number(target: &Target, wal: &Wal) -> Result<u64> {
     let head = super::session::load_head(target, wal)?.unwrap_or_default();
     Ok(head.next_number().saturating_sub(1))
 }
@@ -404,7 +321,7 @@ impl Session {
         }
         for dir in [self.target.side(), self.target.dir()] {
             let synced = self.target.fs.sync_dir(dir);
-            synced.map_err(crate::target::Target::failed("sync directory", dir))?;
+            synced.map_err(Target::failed("sync directory", dir))?;
         }
         self.head.names_synced = true;
         self.store()

@@ -13,7 +13,7 @@ use crate::fs::{Access, Handle};
 use crate::random;
 
 use super::entry::Logged;
-use super::head::ENTRIES_AT;
+use super::head::{ENTRIES_AT, Shift};
 use super::index::{Group, Index, Record, Segment, Title};
 use super::session::Session;
 use super::wal::Reach;
@@ -111,9 +111,15 @@ impl Session {
             }
             None => (self.create_index()?, 0),
         };
-        if let Err(err) = index.append(len, &records) {
-            return Err(self.index_failed(err));
+        if self.head.index_len == 0 {
+            // That the index exists proves nothing: its maker may have died before this sync.
+            if let Err(err) = self.target.fs.sync_dir(self.target.side()) {
+                // A later sync may succeed without the name, so the next try makes a new one.
+                let _ = self.target.fs.remove(&self.target.sidecar("index"));
+                return Err(self.index_failed(err));
+            }
         }
+        index.append(len, &records).map_err(|err| self.index_failed(err))?;
         self.head.index_len = len + records.len() as u64;
         self.begin_epoch(reach)
     }
@@ -130,7 +136,7 @@ impl Session {
         (head.base, head.base_seq, head.tail_sum) = (base, head.next_seq, tail_sum);
         (head.entries, head.end) = (0, ENTRIES_AT);
         (head.applied, head.applied_end, head.journal_end) = (0, ENTRIES_AT, base);
-        (head.begun, head.partial) = (false, 0);
+        (head.begun, head.partial, head.shift) = (false, 0, Shift::default());
         let anchored = head.anchor(self.wal.file.as_ref());
         anchored.map_err(|err| self.wal_failed("write", err))?;
         // Before this sync an entry of the new epoch must not overwrite one of the old.
@@ -169,8 +175,6 @@ impl Session {
         // A crash before the rename leaves a temporary file, after it an index without records.
         file.file.sync().map_err(|err| self.index_failed(err))?;
         self.target.fs.rename(&temp, &path).map_err(|err| self.index_failed(err))?;
-        let side = self.target.side();
-        self.target.fs.sync_dir(side).map_err(|err| self.index_failed(err))?;
         Ok(file)
     }
 

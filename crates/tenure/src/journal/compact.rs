@@ -44,7 +44,7 @@ impl Session {
             next_seq: self.head.next_seq,
             ..Publication::default()
         };
-        self.publish(new, what)?;
+        self.publish(new, &what)?;
         Ok(done)
     }
 }

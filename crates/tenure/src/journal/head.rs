@@ -72,6 +72,13 @@ pub(super) struct Intent {
     pub(super) operation: Operation,
 }
 
+/// Where entries are that bytes of others have overtaken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) struct Shift {
+    pub(super) number: u64,
+    pub(super) at: u64,
+}
+
 /// The head.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(super) struct Head {
@@ -110,6 +117,9 @@ pub(super) struct Head {
     pub(super) tail_sum: u64,
     /// The newest archive; 0 is none.
     pub(super) archive: u64,
+    /// Bytes of others came first: from this entry on (0 is none), the log continues at that offset
+    /// of the journal.
+    pub(super) shift: Shift,
     /// Writing the next entries to the journal may have begun.
     pub(super) begun: bool,
     /// The names of journal and log are durable.
@@ -228,6 +238,8 @@ impl Head {
             self.index_len,
             self.tail_sum,
             self.archive,
+            self.shift.number,
+            self.shift.at,
         ] {
             fill.u64(number);
         }
@@ -332,6 +344,7 @@ fn decode(slot: &[u8]) -> Head {
         index_len: take.u64(),
         tail_sum: take.u64(),
         archive: take.u64(),
+        shift: Shift { number: take.u64(), at: take.u64() },
         ..Head::default()
     };
     let flags = take.u64();

@@ -162,7 +162,7 @@ impl Index {
         while low < high {
             let middle = low + (high - low) / 2;
             let record = self.record(middle).map_err(|err| self.unreadable(err))?;
-            let Some(record) = record else { return Err(self.damaged(middle)) };
+            let Some(record) = record else { return Err(Self::damaged(middle)) };
             if record.segment.next_seq() <= seq {
                 low = middle + 1;
             } else {
@@ -212,7 +212,7 @@ impl Index {
             .caused_by(err)
     }
 
-    pub(super) fn damaged(&self, at: u64) -> Error {
+    pub(super) fn damaged(at: u64) -> Error {
         Error::new(ErrorKind::Damaged, "read index", format!("record {at} is damaged"))
             .hint("verify the journal, then repair it")
     }

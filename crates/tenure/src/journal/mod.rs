@@ -10,11 +10,12 @@
 //!
 //! - `entry`, `head`, `index`: the three formats. `wal`: the log. `lines`: what an entry is.
 //! - `session`: the critical section. `plan`, `settle`: log against journal. `adopt`: foreign journals.
-//! - `append`, `checkpoint`: writing. `publish`: replacing the file (`rotate`, `compact`, `stamp`).
+//! - `batch`, `append`, `checkpoint`: writing. `publish`: a new file (`rotate`, `compact`, `stamp`).
 //! - `view`, `read`, `follow`, `verify`: reading, without locks.
 
 mod adopt;
 mod append;
+mod batch;
 mod checkpoint;
 mod compact;
 mod entry;
@@ -48,7 +49,7 @@ pub use self::options::{AppendOptions, Appended, Compacted, Rotated};
 pub use self::read::{Entries, Entry};
 pub use self::verify::{Damage, Report};
 
-pub(crate) use self::append::Batch;
+pub(crate) use self::batch::Batch;
 use self::session::OpenFiles;
 use self::view::View;
 

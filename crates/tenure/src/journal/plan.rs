@@ -14,6 +14,7 @@ use crate::checksum;
 use crate::fs::Handle;
 
 use super::entry::Logged;
+use super::head::Shift;
 
 /// A killed write stops at a page of the file (SEMANTICS D9).
 const PAGE_BYTES: u64 = 4096;
@@ -57,6 +58,8 @@ pub(super) struct Circumstances {
     pub(super) begun: bool,
     /// This many bytes of the first pending entry are known to be there.
     pub(super) partial: u64,
+    /// Where entries are that bytes of others have overtaken.
+    pub(super) shift: Shift,
 }
 
 /// Finds `pending` in `journal` from `pos` on; `size` is its length.
@@ -68,8 +71,9 @@ pub(super) fn plan(
     known: Circumstances,
 ) -> io::Result<Plan> {
     let plan = Plan { in_order: true, ..Plan::default() };
-    let mut planner = Planner { journal, size, pos, lost: None, known, plan };
+    let mut planner = Planner { journal, size, pos, lost: None, shifted: false, known, plan };
     for (index, logged) in pending.iter().enumerate() {
+        planner.follow_shift(logged.entry.number);
         if logged.entry.is_foreign() {
             planner.place_foreign(index, logged)?;
         } else {
@@ -91,12 +95,32 @@ struct Planner<'a> {
     /// Logged bytes of others that should begin here are not what they were: a power loss took some
     /// of them, and what follows may be anywhere from here on.
     lost: Option<u64>,
+    /// The entries are shifted from here on: one after the other, without the bytes of others that
+    /// were logged between them and had been lost already.
+    shifted: bool,
     known: Circumstances,
     plan: Plan,
 }
 
 impl Planner<'_> {
+    /// Goes on where the shifted entries are; what stands before them is of others.
+    fn follow_shift(&mut self, number: u64) {
+        let Shift { number: first, at } = self.known.shift;
+        let from = self.lost.unwrap_or(self.pos);
+        if number == first && from <= at && at <= self.size {
+            (self.lost, self.shifted) = (None, true);
+            self.pos = at;
+            self.plan.in_order = false;
+            if from < at {
+                self.plan.steps.push(Step::Foreign { start: from, end: at });
+            }
+        }
+    }
+
     fn place_foreign(&mut self, index: usize, logged: &Logged) -> io::Result<()> {
+        if self.shifted {
+            return Ok(());
+        }
         let (start, end) = (self.pos, self.pos + logged.entry.span());
         self.pos = end;
         if end <= self.size {
@@ -149,6 +173,10 @@ impl Planner<'_> {
             self.plan.steps.push(Step::Missing { index, start, done, mend: done });
             self.plan.in_order = false;
         } else {
+            let region = self.journal.read_range(start, self.size)?;
+            if self.torn_len(start, &region, logged) > 0 {
+                self.leave_lost(start); // Its beginning is where it should be.
+            }
             let from = self.lost.unwrap_or(start);
             return self.place_behind_others(from, index, logged);
         }
@@ -192,7 +220,10 @@ impl Planner<'_> {
     /// so the rest of what is equal is theirs. A power loss cuts anywhere: there, whole lines that are
     /// equal are the batch's, and the line in which it was cut stays with what was glued to it.
     fn torn_len(&self, from: u64, region: &[u8], logged: &Logged) -> u64 {
-        let equal = region.iter().zip(&logged.payload).take_while(|(have, wanted)| have == wanted);
+        // NULs may be left of the batch, and spaces of an earlier blanking that a power loss tore.
+        let left = |have: u8| self.known.power_loss && (have == 0 || have == b' ');
+        let pairs = region.iter().zip(&logged.payload);
+        let equal = pairs.take_while(|(have, wanted)| have == wanted || left(**have));
         let common = equal.count() as u64;
         let page = (from + common) / PAGE_BYTES * PAGE_BYTES;
         let partial = if self.plan.steps.is_empty() { self.known.partial } else { 0 };

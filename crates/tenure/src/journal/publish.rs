@@ -24,7 +24,7 @@ use crate::target::Target;
 
 use super::Journal;
 use super::entry::Kind;
-use super::head::{Displaced, ENTRIES_AT, Head, Intent, Operation};
+use super::head::{Displaced, ENTRIES_AT, Head, Intent, Operation, Shift};
 use super::index::{Index, Record, Title};
 use super::lines;
 use super::session::{Section, Session};
@@ -88,7 +88,7 @@ pub(super) struct Publication {
 impl Journal {
     /// A critical section with everything settled, numbered, closed and nothing pending.
     pub(super) fn settled(&self, options: &WriteOptions) -> Result<Session> {
-        let section = Section::Write(Commit::begin(&self.target, options)?);
+        let section = Section::Write(Box::new(Commit::begin(&self.target, options)?));
         let mut session = Session::enter(&self.files, section, options.new_mode)?;
         session.apply_pending()?;
         session.adopt_tail()?;
@@ -119,14 +119,14 @@ impl Session {
     }
 
     /// Makes `new` the journal. The log is empty and everything in the old file is indexed.
-    pub(super) fn publish(&mut self, mut new: NewJournal, what: Publication) -> Result<()> {
+    pub(super) fn publish(&mut self, mut new: NewJournal, what: &Publication) -> Result<()> {
         let path = temp_path(&self.target, new.temp);
         let failed = Target::failed;
         new.flush().map_err(failed("write", &path))?;
         new.file.sync().map_err(failed("sync", &path))?;
         let id = new.file.stat().map_err(failed("look at", &path))?.id;
         let generation = random::number()?;
-        let index_temp = self.write_new_index(&what, id, generation)?;
+        let index_temp = self.write_new_index(what, id, generation)?;
         let side = self.target.side();
         self.target.fs.sync_dir(side).map_err(failed("sync directory", side))?;
         self.section.verify()?;
@@ -318,6 +318,7 @@ fn begin_with(target: &Target, head: &mut Head, intent: &Intent) -> Result<()> {
     (head.entries, head.end) = (0, ENTRIES_AT);
     (head.applied, head.applied_end, head.journal_end) = (0, ENTRIES_AT, intent.new_end);
     (head.begun, head.partial, head.open_tail, head.names_synced) = (false, 0, false, true);
+    head.shift = Shift::default();
     (head.index_len, head.tail_sum) = (intent.index_len, tail_sum.map_err(failed("read", path))?);
     head.remember(intent.operation);
     let (file, end, archive) = (intent.old, intent.old_end, intent.archive);

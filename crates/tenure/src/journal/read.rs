@@ -75,7 +75,7 @@ impl Entries {
                 let record = index.record(at);
                 let record = record.map_err(Target::failed("read index of", self.target.path()))?;
                 let Some(record) = record else {
-                    return Err(index.damaged(at).at(self.target.path()));
+                    return Err(Index::damaged(at).at(self.target.path()));
                 };
                 let Segment { start, end, seq, .. } = record.segment;
                 let mut scan = Scan::of_file(journal.clone(), start, end, seq);

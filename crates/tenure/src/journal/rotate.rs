@@ -30,7 +30,7 @@ impl Session {
             next_seq,
             ..Publication::default()
         };
-        self.publish(new, what)?;
+        self.publish(new, &what)?;
         let archive = Some(publish::archive_path(&self.target, archive));
         Ok(Rotated { archive, next: self.head.next_seq })
     }

@@ -31,7 +31,7 @@ const TAIL_BYTES: u64 = 256;
 #[derive(Debug)]
 pub(super) enum Section {
     /// A write: fence and guards were checked.
-    Write(Commit),
+    Write(Box<Commit>),
     /// Finishing what earlier writes have logged needs no proof of its own.
     Finish(Target, Turn),
 }

@@ -15,7 +15,7 @@ use crate::fs::Access;
 
 use super::checkpoint::Span;
 use super::entry::{Kind, Logged};
-use super::head::Operation;
+use super::head::{Operation, Shift};
 use super::index::Group;
 use super::lines;
 use super::plan::{self, Circumstances, Plan, Step};
@@ -46,8 +46,8 @@ impl Session {
             self.head.next_seq = self.head.next_seq.max(group.next_seq);
         }
         let mut synced = false;
-        let mut known =
-            Circumstances { power_loss, begun: self.head.begun, partial: self.head.partial };
+        let (begun, partial) = (self.head.begun, self.head.partial);
+        let mut known = Circumstances { power_loss, begun, partial, shift: self.head.shift };
         for _ in 0..ATTEMPTS {
             self.size = self.journal_size()?;
             let plan = plan::plan(self.journal.as_ref(), self.size, pos, &pending, known)
@@ -62,6 +62,7 @@ impl Session {
                 self.begin_applying()?;
                 known.begun = true;
                 self.work(&plan, &pending)?;
+                known.shift = self.head.shift;
             } else if plan.in_order && newer.is_none() {
                 return self.finish_in_order(pos, &pending, power_loss);
             } else {
@@ -122,20 +123,40 @@ impl Session {
                 Step::Kept { .. } | Step::Foreign { .. } => {}
             }
         }
-        let continues = plan.steps.iter().any(|step| match *step {
-            Step::Missing { index, done, .. } => done > 0 && done < pending[index].entry.span(),
-            _ => false,
-        });
         if bytes.is_empty() {
             return Ok(());
         }
-        let open = lines::is_open_at(self.journal.as_ref(), self.size);
-        if !continues && open.map_err(|err| self.journal_failed("read", err))? {
-            bytes.insert(0, b'\n');
-            self.news.closed_tail = true;
+        let missing = plan.steps.iter().find_map(|step| match *step {
+            Step::Missing { index, start, done, .. } => {
+                (done < pending[index].entry.span()).then_some((index, start, done))
+            }
+            _ => None,
+        });
+        let Some((index, mut start, done)) = missing else { return Ok(()) };
+        if done == 0 {
+            let open = lines::is_open_at(self.journal.as_ref(), self.size);
+            if open.map_err(|err| self.journal_failed("read", err))? {
+                self.push(b"\n")?;
+                self.news.closed_tail = true;
+            }
+            start = self.size;
+        }
+        if !plan.in_order {
+            self.shift(pending[index].entry.number, start)?;
         }
         self.push(&bytes)?;
         Ok(())
+    }
+
+    /// Writes down where a batch goes that bytes of others have overtaken, before its first byte is
+    /// there: a power loss may leave any part of it, and the log alone says where that would be. What
+    /// stands before it is synced, so that the offset means something.
+    fn shift(&mut self, number: u64, at: u64) -> Result<()> {
+        self.sync_journal()?;
+        self.head.shift = Shift { number, at };
+        let anchored = self.head.anchor(self.wal.file.as_ref());
+        anchored.map_err(|err| self.wal_failed("write", err))?;
+        self.sync_wal()
     }
 
     /// Everything is where the log says: the head follows.

@@ -3,10 +3,10 @@
 use crate::checksum;
 use crate::error::{Error, ErrorKind, Result};
 
-use super::append::Batch;
+use super::batch::Batch;
 use super::checkpoint::Span;
 use super::head::Operation;
-use super::index::Record;
+use super::index::{Index, Record};
 use super::lines::{self, CHUNK_BYTES};
 use super::options::{AppendOptions, Appended};
 use super::publish::Publication;
@@ -56,7 +56,7 @@ impl Session {
         let operation = Operation { id: batch.operation, first: seq, lines: batch.lines() };
         let next_seq = seq + batch.lines();
         let what = Publication { records, header_len, archive: 0, first_seq, next_seq, operation };
-        self.publish(new, what)?;
+        self.publish(new, &what)?;
         let mut appended = Appended::new(seq, batch.lines());
         appended.tell(&self.news);
         Ok(Some(appended))
@@ -85,11 +85,11 @@ impl Session {
             let batch = index.records(at, self.head.index_len - at);
             let batch = batch.map_err(|err| self.index_failed(err))?;
             if batch.is_empty() {
-                return Err(index.damaged(at).at(self.target.path()));
+                return Err(Index::damaged(at).at(self.target.path()));
             }
             for record in batch {
                 let Some(mut record) = record else {
-                    return Err(index.damaged(at).at(self.target.path()));
+                    return Err(Index::damaged(at).at(self.target.path()));
                 };
                 for edge in [&mut record.segment.start, &mut record.segment.end] {
                     *edge = *edge - old_header + new_header;

@@ -9,6 +9,7 @@
 
 use std::io;
 use std::sync::Arc;
+use std::time::Duration;
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::fs::{Access, FileId, Handle};
@@ -16,7 +17,7 @@ use crate::target::Target;
 
 use super::entry::Logged;
 use super::head::{ENTRIES_AT, Head, Intent};
-use super::index::Index;
+use super::index::{Group, Index};
 use super::lines::{self, Count};
 use super::plan::{self, Circumstances, Plan, Step};
 use super::publish::displaced_path;
@@ -24,7 +25,10 @@ use super::session;
 use super::wal::{Reach, Wal};
 
 /// How often a view is made again before the reader gives up.
-const ATTEMPTS: usize = 100;
+const ATTEMPTS: usize = 200;
+/// How often a view that may only show a writer at work is made again, and after how long.
+const DOUBTS_MAX: usize = 10;
+const DOUBT: Duration = Duration::from_millis(1);
 
 /// A stretch of entries with consecutive numbers.
 #[derive(Debug, Clone)]
@@ -63,31 +67,47 @@ pub(super) struct View {
     pub(super) intent: Option<Intent>,
 }
 
+/// How a view came out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Verdict {
+    Sure,
+    /// The sidecars do not fit the data; lines of others stand before a batch that is just being
+    /// logged. Either is over in a moment if a writer is at work, and true if nobody is.
+    Unsure,
+}
+
 impl View {
     pub(super) fn of(target: &Target) -> Result<Self> {
+        let mut doubts = 0;
         for _ in 0..ATTEMPTS {
             let wal = open_if_there(target, &target.sidecar("wal"))?.map(|file| Wal { file });
-            let head = match &wal {
-                Some(wal) => session::load_head(target, wal)?,
-                None => None,
-            };
-            let view = Self::assemble(target, wal.as_ref(), head.as_ref())?;
-            let later = match &wal {
-                Some(wal) => session::load_head(target, wal)?,
-                None => None,
-            };
+            let load = || wal.as_ref().map_or(Ok(None), |wal| session::load_head(target, wal));
+            let head = load()?;
+            let last = doubts == DOUBTS_MAX;
+            let (view, verdict) = Self::assemble(target, wal.as_ref(), head.as_ref(), last)?;
             let mark = |head: Option<Head>| {
                 head.map(|head| (head.epoch, head.generation, head.intent.is_some()))
             };
-            if mark(head) == mark(later) {
+            if mark(head) != mark(load()?) {
+                continue;
+            }
+            if verdict == Verdict::Sure || last {
                 return Ok(view);
             }
+            doubts += 1;
+            wait_for_a_writer();
         }
         let detail = "it is being rewritten all the time";
         Err(Error::new(ErrorKind::Busy, "read", detail).at(target.path()))
     }
 
-    fn assemble(target: &Target, wal: Option<&Wal>, head: Option<&Head>) -> Result<Self> {
+    /// `last`: nobody is at work, so entries that do not count are those of a writer that died.
+    fn assemble(
+        target: &Target,
+        wal: Option<&Wal>,
+        head: Option<&Head>,
+        last: bool,
+    ) -> Result<(Self, Verdict)> {
         let intent = head.and_then(|head| head.intent);
         let mut journal = open_if_there(target, target.path())?;
         if let (None, Some(intent)) = (&journal, &intent) {
@@ -105,27 +125,38 @@ impl View {
             plan: Plan::default(),
             intent,
         };
-        let Some(journal) = journal else { return Ok(view) };
+        let Some(journal) = journal else { return Ok((view, Verdict::Sure)) };
+        // Head, index, length, log, in this order: each is at least as new as the one before.
+        let index = match head {
+            Some(head) => find_index(target, head.generation, 0)?,
+            None => None,
+        };
+        let newer = match (&index, head) {
+            (Some(index), Some(head)) => index.group_behind(head.index_len, head.epoch),
+            _ => Ok(None),
+        };
+        let newer = newer.map_err(Target::failed("read index of", target.path()))?;
         let found = journal.stat().map_err(Target::failed("look at", target.path()))?;
         session::require_file(target, &found)?;
         view.size = found.size;
         let (Some(wal), Some(head)) = (wal, head) else {
             view.add_tail(journal.as_ref(), 0, 1)?;
-            return Ok(view);
+            return Ok((view, Verdict::Sure));
         };
-        if let Some(intent) = head.intent.filter(|intent| intent.new == found.id) {
+        if let Some(intent) = intent.filter(|intent| intent.new == found.id) {
             view.index = find_index(target, intent.generation, intent.index_temp)?
                 .map(|index| (index, intent.index_len));
             view.add_tail(journal.as_ref(), intent.new_end, intent.next_seq)?;
-            return Ok(view);
+            return Ok((view, Verdict::Sure));
         }
         let wal_id = wal.file.stat().map_err(Target::failed("look at", target.path()))?.id;
-        if !view.belongs(head, found.id, wal_id) || !view.add_settled(wal, head)? {
-            view.index = None;
-            view.pieces.clear();
-            view.add_tail(journal.as_ref(), 0, head.next_seq.max(1))?;
+        if view.belongs(head, found.id, wal_id) {
+            if let Some(verdict) = view.add_settled(wal, head, index, newer, last)? {
+                return Ok((view, verdict));
+            }
         }
-        Ok(view)
+        view.add_tail(journal.as_ref(), 0, head.next_seq.max(1))?;
+        Ok((view, Verdict::Unsure))
     }
 
     /// Whether head and journal describe each other.
@@ -136,20 +167,21 @@ impl View {
         same(head.journal, journal) && same(head.file, wal)
     }
 
-    /// Adds index, settled part and pending entries. `false` if the sidecars do not fit the data.
-    fn add_settled(&mut self, wal: &Wal, head: &Head) -> Result<bool> {
+    /// Adds index, settled part and pending entries. `None` if the sidecars do not fit the data.
+    fn add_settled(
+        &mut self,
+        wal: &Wal,
+        head: &Head,
+        index: Option<Index>,
+        newer: Option<Group>,
+        last: bool,
+    ) -> Result<Option<Verdict>> {
         let failed = Target::failed;
         let path = self.target.path().to_path_buf();
-        let Some(journal) = self.journal.clone() else { return Ok(false) };
-        let index = find_index(&self.target, head.generation, 0)?;
+        let Some(journal) = self.journal.clone() else { return Ok(None) };
         if head.index_len > 0 && index.is_none() {
-            return Ok(false);
+            return Ok(None);
         }
-        let newer = match &index {
-            Some(index) => index.group_behind(head.index_len, head.epoch),
-            None => Ok(None),
-        };
-        let newer = newer.map_err(failed("read index of", &path))?;
         let power_loss = head.boot != self.target.fs.boot_id();
         let (start, seq) = newer.map_or((head.base, head.base_seq), |g| (g.reach, g.next_seq));
         let (offset, number, settled) = if power_loss {
@@ -158,11 +190,11 @@ impl View {
             (head.applied_end, head.first_number + head.applied, head.journal_end.max(start))
         };
         if self.size < settled {
-            return Ok(false);
+            return Ok(None);
         }
         let tail_sum = session::tail_sum(journal.as_ref(), head.base);
         if power_loss && tail_sum.map_err(failed("read", &path))? != head.tail_sum {
-            return Ok(false);
+            return Ok(None);
         }
         let len = newer.map_or(head.index_len, |group| group.len);
         self.index = index.map(|index| (index, len));
@@ -174,14 +206,20 @@ impl View {
         if let Some(group) = newer {
             pending.retain(|logged| logged.entry.number > group.number);
         }
-        let known = Circumstances { power_loss, begun: true, partial: head.partial };
+        let counts = |logged: &Logged| power_loss || logged.entry.number < head.next_number();
+        if last {
+            pending.retain(|logged| counts(logged) || logged.entry.is_direct());
+        }
+        let (partial, shift) = (head.partial, head.shift);
+        let known = Circumstances { power_loss, begun: true, partial, shift };
         self.plan = plan::plan(journal.as_ref(), self.size, settled, &pending, known)
             .map_err(failed("read", &path))?;
         self.pending = pending;
         self.log = Some((wal.clone(), head.clone()));
         let next = newer.map_or(0, |group| group.next_seq).max(head.next_seq);
+        let sure = self.plan.in_order || self.pending.iter().all(counts);
         self.add_planned(journal.as_ref(), power_loss, next)?;
-        Ok(true)
+        Ok(Some(if sure { Verdict::Sure } else { Verdict::Unsure }))
     }
 
     fn add_planned(&mut self, journal: &dyn Handle, power_loss: bool, next: u64) -> Result<()> {
@@ -239,6 +277,11 @@ fn count(target: &Target, journal: &dyn Handle, start: u64, end: u64) -> Result<
         at += bytes.len() as u64;
     }
     Ok(count.entries())
+}
+
+#[expect(clippy::disallowed_methods, reason = "there may be nobody whose event would come")]
+fn wait_for_a_writer() {
+    std::thread::sleep(DOUBT);
 }
 
 /// The index of this generation, under its own name or still under the temporary one.

@@ -38,6 +38,12 @@ fn durable() -> AppendOptions {
     AppendOptions::default()
 }
 
+/// Overwrites the file in place, as an editor or a bad disk does.
+fn overwrite(path: &Path, bytes: &[u8]) {
+    let mut file = fs::OpenOptions::new().write(true).truncate(true).open(path).unwrap();
+    file.write_all(bytes).unwrap();
+}
+
 fn foreign(path: &Path, text: &str) {
     let mut file = fs::OpenOptions::new().append(true).create(true).open(path).unwrap();
     file.write_all(text.as_bytes()).unwrap();
@@ -136,10 +142,10 @@ fn j4_any_flipped_bit_is_found() {
         for bit in 0..good.len() * 8 {
             let mut bad = good.clone();
             bad[bit / 8] ^= 1 << (bit % 8);
-            fs::write(dir.log(), &bad).unwrap();
+            overwrite(&dir.log(), &bad);
             assert!(!journal.verify().unwrap().is_sound(), "bit {bit}");
         }
-        fs::write(dir.log(), &good).unwrap();
+        overwrite(&dir.log(), &good);
         assert!(journal.verify().unwrap().is_sound());
     }
 }
@@ -154,7 +160,7 @@ fn race_51_a_restored_or_replaced_journal_wins_over_its_sidecars() {
     let done = journal.append(&["new"], &durable()).unwrap();
     assert!(done.first > 4 && done.adopted == 1, "{done:?}");
     assert_eq!(fs::read_to_string(dir.log()).unwrap(), "older\nnew\n");
-    fs::write(dir.log(), "").unwrap();
+    overwrite(&dir.log(), b"");
     let later = journal.append(&["again"], &durable()).unwrap();
     assert!(later.first > done.last);
     assert_eq!(fs::read_to_string(dir.log()).unwrap(), "again\n");

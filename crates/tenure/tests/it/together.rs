@@ -1,6 +1,6 @@
 //! A document and a journal in one call: checked together, never half done without saying so.
 
-use serde_json::json;
+use serde_json::{Value, json};
 use tenure::{
     AppendOptions, Document, ErrorKind, Guard, Journal, Version, Wait, WriteOptions,
     update_and_append,
@@ -78,7 +78,7 @@ fn race_53_many_callers_in_any_order_do_not_deadlock() {
                 let options = AppendOptions { write, ..AppendOptions::default() };
                 for _ in 0..5 {
                     update_and_append(&document, &journal, &["x"], &options, |current| {
-                        Ok(Some(json!(current.and_then(|n| n.as_u64()).unwrap_or(0) + 1)))
+                        Ok(Some(json!(current.and_then(Value::as_u64).unwrap_or(0) + 1)))
                     })
                     .unwrap();
                 }

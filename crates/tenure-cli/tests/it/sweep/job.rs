@@ -63,6 +63,17 @@ impl Job {
         tenure(dir, self.args)
     }
 
+    /// Changes what the command works on in another way.
+    pub(super) fn change(&self, dir: &Path) {
+        let args: &[&str] = match self.subject {
+            Subject::Document => &["doc", "set", "d.json", "\"changed\""],
+            Subject::Journal | Subject::Replaced => &["journal", "append", "j.jsonl", "changed"],
+            Subject::Lease | Subject::Run => return,
+        };
+        let ended = tenure(dir, args);
+        assert_eq!(ended.code, Some(0), "{ended:?}");
+    }
+
     /// What can be seen now.
     pub(super) fn view(&self, dir: &Path) -> View {
         let read = |name: &str| std::fs::read_to_string(dir.join(name)).unwrap_or_default();
@@ -74,6 +85,7 @@ impl Job {
             Subject::Lease | Subject::Run => (String::new(), &["lease", "show", "t", "--json"]),
         };
         let seen = tenure(dir, args);
+        let missing = plain.is_empty() && self.subject != Subject::Document;
         let told = match self.subject {
             Subject::Lease | Subject::Run => {
                 let lease: Value = serde_json::from_str(&seen.stdout).unwrap();
@@ -82,7 +94,9 @@ impl Job {
             }
             _ => seen.stdout,
         };
-        View { plain, ours: format!("exit {}: {told}", seen.code.unwrap()) }
+        // No journal and an empty one have the same entries.
+        let code = seen.code.filter(|code| *code != 1 || !missing).unwrap_or(0);
+        View { plain, ours: format!("exit {code}: {told}") }
     }
 
     /// Whether `now` is what a command that was cut short may leave to a plain reader.

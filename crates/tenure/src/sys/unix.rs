@@ -110,7 +110,8 @@ impl Fs for Disk {
     fn sync_dir(&self, path: &Path) -> io::Result<()> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let fd = rfs::open(path, flags, Bits::empty())?;
-        match sync_names(&fd) {
+        // A signal is no failed sync: nothing was reported as lost, so it may be repeated.
+        match rustix::io::retry_on_intr(|| sync_names(&fd)) {
             // Some FUSE file systems cannot sync a directory and keep names on their own.
             Err(Errno::INVAL) => Ok(()),
             done => Ok(done?),

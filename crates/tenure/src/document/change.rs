@@ -259,9 +259,14 @@ impl Document {
         let (pending, sum) = commit.seen.record.pending;
         match content.filter(|content| pending != 0 && content.checksum == sum) {
             None => Ok(()),
-            Some(content) => publish::record(commit, &content.bytes, pending, false)
-                .map(drop)
-                .map_err(|error| error.committed(pending == operation)),
+            Some(content) => {
+                // It may be the newest version that survived a power loss; a change without a sync
+                // has to know that it can fall back to it.
+                let synced = content.handle.sync().is_ok();
+                publish::record(commit, &content.bytes, pending, synced)
+                    .map(drop)
+                    .map_err(|error| error.committed(pending == operation))
+            }
         }
     }
 

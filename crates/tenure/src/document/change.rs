@@ -201,7 +201,7 @@ impl Document {
         if outcome.map_err(visible)? == Outcome::Replaced {
             return Ok(None);
         }
-        let recorded = publish::record(&mut commit, &bytes, operation, synced);
+        let recorded = publish::record(&mut commit, &bytes, operation, Some(synced));
         let generation = recorded.map_err(visible)?;
         let sum = u128::from_be_bytes(checksum::wide(&bytes));
         let version = Version(format!("{generation:x}-{sum:032x}"));
@@ -259,7 +259,7 @@ impl Document {
         let (pending, sum) = commit.seen.record.pending;
         match content.filter(|content| pending != 0 && content.checksum == sum) {
             None => Ok(()),
-            Some(content) => publish::record(commit, &content.bytes, pending, false)
+            Some(content) => publish::record(commit, &content.bytes, pending, None)
                 .map(drop)
                 .map_err(|error| error.committed(pending == operation)),
         }

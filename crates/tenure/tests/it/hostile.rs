@@ -111,8 +111,7 @@ fn g1_race_17_an_owner_whose_hold_was_ended_locks_anew() {
         ..LockOptions::default()
     };
     let lock = Lock::open(scratch.target()).unwrap();
-    let first =
-        lock.acquire(&LockOptions { max_hold: Some(max_hold), ..again.clone() }).unwrap();
+    let first = lock.acquire(&LockOptions { max_hold: Some(max_hold), ..again.clone() }).unwrap();
     ended.recv_timeout(FAR_TOO_LONG).unwrap();
     let second = lock.acquire(&again).unwrap();
     assert!(!outsider_gets(&open(&scratch.sidecar("hold"))), "a guard without a lock");

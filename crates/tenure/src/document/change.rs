@@ -201,7 +201,7 @@ impl Document {
         if outcome.map_err(visible)? == Outcome::Replaced {
             return Ok(None);
         }
-        let recorded = publish::record(&mut commit, &bytes, operation, synced);
+        let recorded = publish::record(&mut commit, &bytes, operation, Some(synced));
         let generation = recorded.map_err(visible)?;
         let sum = u128::from_be_bytes(checksum::wide(&bytes));
         let version = Version(format!("{generation:x}-{sum:032x}"));
@@ -259,14 +259,9 @@ impl Document {
         let (pending, sum) = commit.seen.record.pending;
         match content.filter(|content| pending != 0 && content.checksum == sum) {
             None => Ok(()),
-            Some(content) => {
-                // It may be the newest version that survived a power loss; a change without a sync
-                // has to know that it can fall back to it.
-                let synced = content.handle.sync().is_ok();
-                publish::record(commit, &content.bytes, pending, synced)
-                    .map(drop)
-                    .map_err(|error| error.committed(pending == operation))
-            }
+            Some(content) => publish::record(commit, &content.bytes, pending, None)
+                .map(drop)
+                .map_err(|error| error.committed(pending == operation)),
         }
     }
 

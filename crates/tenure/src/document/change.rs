@@ -156,7 +156,8 @@ impl Document {
         let base = self.current(&mut commit, options)?;
         let content = base.as_ref().map(|(content, _)| content);
         let operation = operation_of(options);
-        if operation != 0 && Self::was_done(&mut commit, content, operation)? {
+        Self::settle_pending(&mut commit, content, operation)?;
+        if operation != 0 && commit.seen.record.has_done(operation) {
             return Ok(Some(unchanged(commit, content, true)));
         }
         self.check_version(&commit, content, options)?;
@@ -248,21 +249,23 @@ impl Document {
         Ok(found)
     }
 
-    fn was_done(commit: &mut Commit, content: Option<&Content>, operation: u64) -> Result<bool> {
-        let record = &commit.seen.record;
-        if record.has_done(operation) {
-            return Ok(true);
-        }
-        let (pending, sum) = record.pending;
-        let Some(content) = content.filter(|content| content.checksum == sum) else {
-            return Ok(false);
+    /// An operation that was published by somebody who died before writing that down. Whoever comes
+    /// next writes it down, since after the next change nobody can tell any more.
+    fn settle_pending(
+        commit: &mut Commit,
+        content: Option<&Content>,
+        operation: u64,
+    ) -> Result<()> {
+        let (pending, sum) = commit.seen.record.pending;
+        let Some(content) = content.filter(|found| pending != 0 && found.checksum == sum) else {
+            return Ok(());
         };
-        if pending != operation {
-            return Ok(false);
-        }
-        // It was published by somebody who died before writing that down.
-        publish::record(commit, &content.bytes, operation, false)?;
-        Ok(true)
+        // Published in this boot without a sync it would not be kept as the last good version, but it
+        // may be the only synced one.
+        let path = commit.target.path();
+        let synced = content.handle.sync().map_err(Target::failed("sync", path));
+        let settled = synced.and_then(|()| publish::record(commit, &content.bytes, pending, true));
+        settled.map(drop).map_err(|error| error.committed(pending == operation))
     }
 
     fn check_version(

@@ -162,3 +162,33 @@ fn g13_removing_a_key_never_follows_a_link_out_of_the_collection() {
     assert_eq!(kind(keys.remove("k", &at_once(None))), Some(ErrorKind::Invalid));
     assert!(scratch.path("precious.json").exists());
 }
+
+#[test]
+fn g6_an_operation_that_died_after_publishing_is_done_once_even_if_others_came_between() {
+    let scratch = Scratch::new();
+    let armed = Arc::new(AtomicBool::new(false));
+    let dies = armed.clone();
+    let fs = FaultyFs::new(move |op, path| {
+        let record = path.extension().is_some_and(|end| end == "commit");
+        match op {
+            Op::Exchange => dies.store(true, Ordering::SeqCst),
+            Op::Write if record && dies.load(Ordering::SeqCst) => {
+                return Verdict::Fail(io::Error::from_raw_os_error(libc::EIO));
+            }
+            _ => {}
+        }
+        Verdict::Go
+    });
+    let named = |id: &str| WriteOptions { operation: Some(id.into()), ..at_once(None) };
+    let target = scratch.target();
+    Document::open(&target).unwrap().update(&at_once(None), increment).unwrap();
+    let dying = Document::open_on(&fs.shared(), &target).unwrap();
+    let error = dying.update(&named("first"), increment).unwrap_err();
+    assert_eq!(error.is_committed(), Some(true), "{error}");
+    assert_eq!(count(&target), 2);
+    let document = Document::open(&target).unwrap();
+    document.update(&named("second"), increment).unwrap();
+    let again = document.update(&named("first"), increment).unwrap();
+    assert!(again.replayed);
+    assert_eq!(count(&target), 3, "the first operation counts once");
+}

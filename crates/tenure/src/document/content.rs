@@ -14,6 +14,7 @@ use crate::hold::Seen;
 use crate::json;
 use crate::options::Version;
 use crate::record::Published;
+use crate::sys;
 use crate::target::Target;
 use crate::wait;
 
@@ -138,16 +139,24 @@ fn is_absent(target: &Target, err: &io::Error) -> bool {
 
 /// After a power loss a file that was published without a sync may be empty; the last synced version
 /// stands in for it (G5). A file that was published in this boot was not cut by a power loss: it is
-/// what it is, the error. The power loss may have taken the record, too, or taken it back to an
-/// older one; neither names this boot.
+/// what it is, the error; and so is one that somebody else has written since. The power loss may have
+/// taken the record, too, or taken it back to an older one; neither names this boot.
 pub(super) fn last_synced(target: &Target, error: Error) -> Result<Option<(Content, Value, bool)>> {
-    if peek(target)?.boot == target.fs.boot_id() {
+    if peek(target)?.boot == target.fs.boot_id() || written_since_boot(target) {
         return Err(error);
     }
     match good(target)? {
         Some(good) => Ok(Some((good.content, good.value, true))),
         None => Err(error),
     }
+}
+
+/// Somebody's typo must not be mistaken for the work of a power loss and replaced (race 27). A wrong
+/// clock can only keep a repair from happening by itself; `restore` does it then.
+fn written_since_boot(target: &Target) -> bool {
+    let booted_us = sys::wall_time_us().saturating_sub(sys::boot_time_us());
+    let found = target.fs.stat(target.path());
+    found.is_ok_and(|found| found.modified_ns > i128::from(booted_us) * 1000)
 }
 
 /// A good copy, and where it is.

@@ -184,6 +184,8 @@ fn g5_a_reader_that_cannot_repair_returns_the_last_synced_version_from_memory() 
         "in the same boot it is not a power loss: {error}"
     );
     fs.reboot();
+    let file = std::fs::File::options().write(true).open(&path).unwrap();
+    file.set_modified(std::time::UNIX_EPOCH).unwrap(); // Before this boot.
     let before = scratch.listing();
     let found = document.read().unwrap().unwrap();
     assert!(found.repaired);

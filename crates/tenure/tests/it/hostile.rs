@@ -192,3 +192,20 @@ fn g6_an_operation_that_died_after_publishing_is_done_once_even_if_others_came_b
     assert!(again.replayed);
     assert_eq!(count(&target), 3, "the first operation counts once");
 }
+
+#[test]
+fn race_27_a_typo_after_a_reboot_is_damage_and_never_reset() {
+    // It was taken for a file that the power loss had cut, and an older version replaced it.
+    let scratch = Scratch::new();
+    let fs = FaultyFs::new(|_, _| Verdict::Go);
+    let document = Document::open_on(&fs.shared(), &scratch.target()).unwrap();
+    for _ in 0..3 {
+        document.update(&WriteOptions::default(), increment).unwrap();
+    }
+    fs.reboot();
+    std::fs::write(scratch.target(), "{ \"n\": 3, \"mine\": tru }").unwrap();
+    assert_eq!(kind(document.read()), Some(ErrorKind::Damaged));
+    assert_eq!(kind(document.update(&at_once(None), increment)), Some(ErrorKind::Damaged));
+    let bytes = std::fs::read_to_string(scratch.target()).unwrap();
+    assert_eq!(bytes, "{ \"n\": 3, \"mine\": tru }");
+}

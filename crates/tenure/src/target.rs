@@ -22,6 +22,21 @@ use crate::fs::{Access, Fs, Handle, Kind, Trust};
 pub(crate) const SIDE_DIR: &str = ".tenure";
 /// The longest name that is used as a stem unchanged: with every suffix it stays below 255 bytes.
 const PLAIN_STEM_BYTES_MAX: usize = 180;
+/// The sidecars that a target can have, besides temporary files and the indexes of archives.
+const SUFFIXES: &[&str] = &[
+    "hold",
+    "commit",
+    "sync0",
+    "sync1",
+    "good",
+    "spare",
+    "damaged",
+    "events",
+    "wal",
+    "index",
+    "torn",
+    "displaced",
+];
 /// New parent directories are closed to others, like new documents.
 const NEW_DIR_MODE: u32 = 0o700;
 
@@ -96,6 +111,16 @@ impl Target {
         self.side.join(format!("{}.{suffix}", self.stem))
     }
 
+    /// What the names of its sidecars start with.
+    pub(crate) fn stem(&self) -> &str {
+        &self.stem
+    }
+
+    /// Every sidecar that has a fixed name, whether or not it is there.
+    pub(crate) fn sidecars(&self) -> impl Iterator<Item = PathBuf> + '_ {
+        SUFFIXES.iter().map(|suffix| self.sidecar(suffix))
+    }
+
     /// The file whose lock is the hold.
     pub(crate) fn hold_file(&self) -> PathBuf {
         self.lock_file.clone().unwrap_or_else(|| self.sidecar("hold"))
@@ -125,20 +150,6 @@ impl Target {
 
     /// Whether a name in the sidecar directory is a sidecar of this target, and of no other.
     pub(crate) fn owns(&self, name: &OsStr) -> bool {
-        const SUFFIXES: &[&str] = &[
-            "hold",
-            "commit",
-            "sync0",
-            "sync1",
-            "good",
-            "spare",
-            "damaged",
-            "events",
-            "wal",
-            "index",
-            "torn",
-            "displaced",
-        ];
         let rest = name.to_str().and_then(|name| name.strip_prefix(self.stem.as_str()));
         let suffix = rest.and_then(|rest| rest.strip_prefix('.'));
         let known = |suffix: &str| {

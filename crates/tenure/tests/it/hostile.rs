@@ -209,3 +209,26 @@ fn race_27_a_typo_after_a_reboot_is_damage_and_never_reset() {
     let bytes = std::fs::read_to_string(scratch.target()).unwrap();
     assert_eq!(bytes, "{ \"n\": 3, \"mine\": tru }");
 }
+
+#[test]
+fn race_33_a_prune_lists_the_sidecars_once_and_not_once_per_key() {
+    let scratch = Scratch::new();
+    let lists = Arc::new(AtomicU32::new(0));
+    let counted = lists.clone();
+    let fs = FaultyFs::new(move |op, _| {
+        counted.fetch_add(u32::from(op == Op::List), Ordering::SeqCst);
+        Verdict::Go
+    });
+    let dir = scratch.path("keys");
+    let keys = Collection::open_on(&fs.shared(), &dir, CollectionKind::Documents).unwrap();
+    for key in 0..40 {
+        let document = keys.document(&format!("k{key}")).unwrap();
+        document.update(&at_once(None), increment).unwrap();
+    }
+    std::fs::write(dir.join(".tenure/k1.json.tmp.0123456789abcdef"), "left over").unwrap();
+    lists.store(0, Ordering::SeqCst);
+    let all = tenure::Prune { max_count: Some(0), ..tenure::Prune::default() };
+    assert_eq!(keys.prune(&all, &at_once(None)).unwrap().removed.len(), 40);
+    assert!(lists.load(Ordering::SeqCst) <= 3, "{lists:?} listings");
+    assert_eq!(scratch.names("keys/.tenure"), [".gitignore", "floor"]);
+}

@@ -169,6 +169,12 @@ pub trait Handle: Send + Sync + Debug {
         Ok(self.stat()?.id)
     }
 
+    /// When the object was made, microseconds of the wall clock; 0 if the file system does not say.
+    /// Tells it from a later one that got the same inode number.
+    fn born_us(&self) -> io::Result<u64> {
+        Ok(0)
+    }
+
     /// Takes the lock if it is free; `false` if somebody has it.
     fn try_lock(&self, mode: Mode) -> io::Result<bool>;
 

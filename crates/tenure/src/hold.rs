@@ -62,7 +62,9 @@ impl Seen {
             }
         };
         let id = file.id().map_err(|err| Error::io("look at record", &path(), err))?;
-        let bound = record.boot == target.fs.boot_id() && record.file == id;
+        let born_us = file.born_us().map_err(|err| Error::io("look at record", &path(), err))?;
+        let same_birth = record.born_us == born_us || record.born_us == 0 || born_us == 0;
+        let bound = record.boot == target.fs.boot_id() && record.file == id && same_birth;
         if !bound {
             record.confirmed = 0;
             // It was on another clock; writing it back under ours must not make it run again.
@@ -76,6 +78,7 @@ impl Seen {
         let path = target.sidecar("commit");
         self.record.boot = target.fs.boot_id();
         self.record.file = file.id().map_err(Target::failed("look at record", &path))?;
+        self.record.born_us = file.born_us().map_err(Target::failed("look at record", &path))?;
         self.bound = true;
         if std::mem::take(&mut self.unreadable) {
             let _ = events::record(target, "record_unreadable", &json!({}));

@@ -83,6 +83,8 @@ pub(crate) struct Record {
     pub(crate) boot: [u8; 16],
     /// The commit file that this was written into; a copy elsewhere does not match.
     pub(crate) file: FileId,
+    /// When that file was made; inode numbers come again. 0 if not known.
+    pub(crate) born_us: u64,
     pub(crate) lease: LeaseTerms,
     pub(crate) published: Published,
     /// Checksums of the newest operation ids, oldest first; 0 is none.
@@ -201,6 +203,7 @@ impl Record {
         put(208, &self.pending.0.to_le_bytes());
         put(216, &self.pending.1);
         put(232, &self.published.boot);
+        put(248, &self.born_us.to_le_bytes());
         put(HOLDER_OFFSET, text);
         let sum = checksum::of(&slot[..CHECKSUM_OFFSET]);
         slot[CHECKSUM_OFFSET..].copy_from_slice(&sum.to_le_bytes());
@@ -245,6 +248,7 @@ impl Record {
             },
             operations: std::array::from_fn(|index| number(144 + index * 8)),
             pending: (number(208), array(slot, 216)),
+            born_us: number(248),
             holder: Holder::from_record(text),
         })
     }
@@ -273,6 +277,7 @@ mod tests {
             since_us: 1_700_000_000_000_000,
             boot: [3; 16],
             file: FileId { dev: 5, ino: 9 },
+            born_us: 77,
             lease: LeaseTerms { token: [8; 16], ttl_us: 60_000_000, expires_us: 99 },
             published: Published { generation: 4, checksum: [6; 16], synced: true, boot: [1; 16] },
             operations: [1, 2, 3, 4, 5, 6, 7, 8],

@@ -161,6 +161,20 @@ impl Handle for Descriptor {
         self.id.get().map_or_else(|| Ok(self.stat()?.id), |id| Ok(*id))
     }
 
+    #[cfg(any(target_os = "linux", target_os = "android"))]
+    fn born_us(&self) -> io::Result<u64> {
+        use rustix::fs::StatxFlags;
+        let (at, wanted) = (AtFlags::EMPTY_PATH, StatxFlags::BTIME);
+        match rfs::statx(&self.fd, c"", at, wanted) {
+            Ok(found) if found.stx_mask & wanted.bits() != 0 => {
+                let seconds = u64::try_from(found.stx_btime.tv_sec).unwrap_or(0);
+                Ok(seconds * 1_000_000 + u64::from(found.stx_btime.tv_nsec) / 1_000)
+            }
+            Ok(_) | Err(Errno::NOSYS | Errno::PERM) => Ok(0),
+            Err(err) => Err(err.into()),
+        }
+    }
+
     fn try_lock(&self, mode: Mode) -> io::Result<bool> {
         let operation = match mode {
             Mode::Shared => FlockOperation::NonBlockingLockShared,

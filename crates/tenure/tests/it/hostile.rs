@@ -232,3 +232,22 @@ fn race_33_a_prune_lists_the_sidecars_once_and_not_once_per_key() {
     assert!(lists.load(Ordering::SeqCst) <= 3, "{lists:?} listings");
     assert_eq!(scratch.names("keys/.tenure"), [".gitignore", "floor"]);
 }
+
+#[test]
+fn race_51_g4_a_restored_record_in_a_recycled_inode_does_not_repeat_fences() {
+    let scratch = Scratch::new();
+    drop(lock_for(&scratch.target(), Wait::No).unwrap());
+    let shell = |script: &str| {
+        let mut command = std::process::Command::new("sh");
+        command.args(["-c", script, "sh"]).arg(scratch.path(""));
+        assert!(command.status().unwrap().success());
+    };
+    for round in 0..8 {
+        shell("cp -a $1/.tenure $1/backup");
+        let newest = (0..5).map(|_| lock_for(&scratch.target(), Wait::No).unwrap().fence());
+        let newest = newest.max().unwrap();
+        shell("rm -rf $1/.tenure && cp -a $1/backup $1/.tenure && rm -rf $1/backup");
+        let next = lock_for(&scratch.target(), Wait::No).unwrap().fence();
+        assert!(next > newest, "round {round}: {next} after {newest}");
+    }
+}

@@ -110,20 +110,40 @@ pub(crate) enum Loaded {
 impl Record {
     /// Reads the newest valid slot.
     pub(crate) fn load(file: &dyn Handle) -> io::Result<Loaded> {
-        let mut bytes = [0; SLOT_STRIDE + SLOT_BYTES];
-        let read = file.read_full_at(&mut bytes, SLOT_OFFSET)?;
-        if bytes[..read].iter().all(|byte| *byte == 0) {
-            return Ok(Loaded::Empty);
+        let read = || -> io::Result<_> {
+            let mut bytes = [0; SLOT_STRIDE + SLOT_BYTES];
+            let length = file.read_full_at(&mut bytes, SLOT_OFFSET)?;
+            bytes[length..].fill(0);
+            Ok(bytes)
+        };
+        let mut bytes = read()?;
+        loop {
+            let loaded = Self::choose(&bytes);
+            if !matches!(loaded, Loaded::Garbage) {
+                return Ok(loaded);
+            }
+            // Two writes during one read can tear both slots. What is there twice is there.
+            let again = read()?;
+            if again == bytes {
+                return Ok(loaded);
+            }
+            bytes = again;
+        }
+    }
+
+    fn choose(bytes: &[u8; SLOT_STRIDE + SLOT_BYTES]) -> Loaded {
+        if bytes.iter().all(|byte| *byte == 0) {
+            return Loaded::Empty;
         }
         let slots = [&bytes[..SLOT_BYTES], &bytes[SLOT_STRIDE..]];
         for slot in slots {
             let major = u16::from_le_bytes([slot[6], slot[7]]);
             if slot.starts_with(MAGIC) && major > MAJOR && checksum_fits(slot) {
-                return Ok(Loaded::Newer(major));
+                return Loaded::Newer(major);
             }
         }
         let newest = slots.into_iter().filter_map(Self::decode).max_by_key(|record| record.seq);
-        Ok(newest.map_or(Loaded::Garbage, |record| Loaded::Record(Box::new(record))))
+        newest.map_or(Loaded::Garbage, |record| Loaded::Record(Box::new(record)))
     }
 
     /// Writes the record into the slot that does not count now. A crash before or during it leaves

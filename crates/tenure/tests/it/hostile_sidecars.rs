@@ -1,0 +1,64 @@
+//! Hostile sidecars: planted numbers, torn reads, foreign owners, files without end.
+
+use std::fs::File;
+use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt};
+use std::path::Path;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::mpsc::channel;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use serde_json::json;
+use tenure::fs::Trust;
+use tenure::{
+    Collection, CollectionKind, Document, ErrorKind, Guard, Journal, Lease, Lock, LockOptions,
+    MaxHold, Wait, WriteOptions,
+};
+use xxhash_rust::xxh3::xxh3_64;
+
+use crate::altered::Altered;
+use crate::faulty_fs::{FaultyFs, Op, Verdict};
+use crate::roles::play;
+use crate::scratch::{FAR_TOO_LONG, LONG, Scratch, at_once, kind, lease, lock_for, terms};
+
+/// Changes the newer slot of a record and makes its checksum fit again.
+fn forge(path: &Path, change: impl Fn(&mut [u8])) {
+    let file = File::options().read(true).write(true).open(path).unwrap();
+    for offset in [4096, 8192] {
+        let mut slot = [0; 1024];
+        if file.read_exact_at(&mut slot, offset).is_err() || !slot.starts_with(b"tenure") {
+            continue;
+        }
+        change(&mut slot);
+        let sum = xxh3_64(&slot[..1016]);
+        slot[1016..].copy_from_slice(&sum.to_le_bytes());
+        file.write_all_at(&slot, offset).unwrap();
+    }
+}
+
+#[test]
+fn g3_r1_a_record_that_was_read_while_it_was_written_does_not_look_like_none() {
+    // Two writes during one read can tear both slots. The lease was taken for absent then.
+    let scratch = Scratch::new();
+    let held = lease(&scratch.target(), "holder");
+    let record = scratch.sidecar("commit");
+    let whole = std::fs::read(&record).unwrap();
+    let reads = AtomicU32::new(0);
+    let fs = FaultyFs::new(move |op, path| {
+        if op == Op::Read && path.extension().is_some_and(|end| end == "commit") {
+            let mut now = whole.clone();
+            if reads.fetch_add(1, Ordering::SeqCst) == 0 {
+                now[4096 + 300] ^= 1;
+                now[8192 + 300] ^= 1;
+            }
+            let file = File::options().write(true).open(path).unwrap();
+            file.write_all_at(&now[4096..], 4096).unwrap();
+        }
+        Verdict::Go
+    });
+    let lock = Lock::open_on(&fs.shared(), &scratch.target()).unwrap();
+    let options = LockOptions { wait: Wait::No, ..LockOptions::default() };
+    assert_eq!(kind(lock.acquire(&options)), Some(ErrorKind::Busy), "the lease runs");
+    let lease = Lease::open(scratch.target()).unwrap();
+    assert_eq!(lease.renew(&held.token, None).unwrap().fence, held.fence);
+}

@@ -29,6 +29,8 @@ const CHECKSUM_OFFSET: usize = SLOT_BYTES - 8;
 const MAGIC: &[u8; 6] = b"tenure";
 /// The major version of every format below `.tenure/`.
 pub(crate) const MAJOR: u16 = 1;
+/// Larger numbers were not written by us; a thousand years of microseconds are far below.
+const NUMBER_MAX: u64 = u64::MAX / 2;
 /// How many finished operations are remembered, so that a repeated one is recognised.
 pub(crate) const OPERATIONS: usize = 8;
 
@@ -243,6 +245,10 @@ impl Record {
             2 => State::Leased,
             _ => return None,
         };
+        // Seq, fence, ceiling, confirmed, generation: nobody counts this far, and they must not wrap.
+        if [8, 16, 24, 32, 120].iter().any(|offset| number(*offset) > NUMBER_MAX) {
+            return None;
+        }
         let text_len = usize::from(u16::from_le_bytes(array(slot, 42)));
         let text = slot.get(HOLDER_OFFSET..HOLDER_OFFSET + text_len)?;
         Some(Self {

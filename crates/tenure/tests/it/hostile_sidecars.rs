@@ -62,3 +62,20 @@ fn g3_r1_a_record_that_was_read_while_it_was_written_does_not_look_like_none() {
     let lease = Lease::open(scratch.target()).unwrap();
     assert_eq!(lease.renew(&held.token, None).unwrap().fence, held.fence);
 }
+
+#[test]
+fn g4_numbers_at_the_end_of_their_range_neither_panic_nor_start_again_at_zero() {
+    // seq, fence, ceiling, confirmed, generation
+    for field in [8, 16, 24, 32, 120] {
+        let scratch = Scratch::new();
+        let document = Document::open(scratch.target()).unwrap();
+        document.set(&json!(1), &at_once(None)).unwrap();
+        drop(lock_for(&scratch.target(), Wait::No).unwrap());
+        forge(&scratch.sidecar("commit"), |slot| slot[field..field + 8].fill(0xFF));
+        let first = lock_for(&scratch.target(), Wait::No).unwrap().fence();
+        let second = lock_for(&scratch.target(), Wait::No).unwrap().fence();
+        assert!(second > first && first > 0, "field {field}: {first}, {second}");
+        document.set(&json!(2), &at_once(None)).unwrap();
+        document.set(&json!(3), &WriteOptions::default()).unwrap();
+    }
+}

@@ -54,12 +54,7 @@ impl Seen {
             Loaded::Record(record) => *record,
             // Nothing of garbage is needed: the fence starts above the clock, the data is adopted.
             Loaded::Empty | Loaded::Garbage => Record::default(),
-            Loaded::Newer(major) => {
-                let detail = format!("format version {major}, this tenure knows {MAJOR}");
-                return Err(Error::new(ErrorKind::NewerFormat, "use", detail)
-                    .at(&path())
-                    .hint("upgrade tenure; nothing was changed"));
-            }
+            Loaded::Newer(major) => return Err(newer_format(&path(), major)),
         };
         let id = file.id().map_err(|err| Error::io("look at record", &path(), err))?;
         let born_us = file.born_us().map_err(|err| Error::io("look at record", &path(), err))?;
@@ -177,7 +172,19 @@ pub(crate) fn read_floor(target: &Target) -> Result<u64> {
         opened => opened.map_err(Target::failed("open fence floor", &path))?,
     };
     let loaded = Record::load(file.as_ref()).map_err(Target::failed("read fence floor", &path))?;
-    Ok(if let Loaded::Record(record) = loaded { record.ceiling } else { 0 })
+    match loaded {
+        Loaded::Record(record) => Ok(record.ceiling),
+        Loaded::Empty | Loaded::Garbage => Ok(0),
+        Loaded::Newer(major) => Err(newer_format(&path, major)),
+    }
+}
+
+/// The refusal of R3.
+pub(crate) fn newer_format(path: &Path, major: u16) -> Error {
+    let detail = format!("format version {major}, this tenure knows {MAJOR}");
+    Error::new(ErrorKind::NewerFormat, "use", detail)
+        .at(path)
+        .hint("upgrade tenure; nothing was changed")
 }
 
 /// What somebody who wants the hold says.

@@ -14,6 +14,7 @@ use crate::commit::Commit;
 use crate::error::{Error, ErrorKind, Result};
 use crate::fs::{Kind, Mode, Stat};
 use crate::gate;
+use crate::hold::newer_format;
 use crate::options::{Durability, WriteOptions};
 use crate::record::{Loaded, Record};
 use crate::sys;
@@ -225,7 +226,8 @@ impl Collection {
         let file = turn.handle().as_ref();
         let mut floor = match Record::load(file).map_err(failed("read fence floor", &path))? {
             Loaded::Record(record) => *record,
-            _ => Record::default(),
+            Loaded::Empty | Loaded::Garbage => Record::default(),
+            Loaded::Newer(major) => return Err(newer_format(&path, major)),
         };
         // `confirmed` is what was synced; what is only written may be of somebody who died.
         if floor.confirmed < fence {

@@ -79,3 +79,23 @@ fn g4_numbers_at_the_end_of_their_range_neither_panic_nor_start_again_at_zero() 
         document.set(&json!(3), &WriteOptions::default()).unwrap();
     }
 }
+
+#[test]
+fn r3_a_fence_floor_of_a_newer_version_is_neither_ignored_nor_rewritten() {
+    let scratch = Scratch::new();
+    let keys = Collection::open(scratch.path("keys"), CollectionKind::Documents).unwrap();
+    let add = |key: &str| keys.document(key).unwrap().set(&json!(1), &at_once(None)).map(drop);
+    for key in ["a", "b"] {
+        add(key).unwrap();
+        drop(lock_for(&keys.path_of(key).unwrap(), Wait::No).unwrap());
+    }
+    keys.remove("a", &at_once(None)).unwrap();
+    let floor = scratch.path("keys/.tenure/floor");
+    forge(&floor, |slot| slot[6] = 2);
+    let before = std::fs::read(&floor).unwrap();
+    assert_eq!(kind(keys.remove("b", &at_once(None))), Some(ErrorKind::NewerFormat));
+    assert!(keys.path_of("b").unwrap().exists());
+    let fresh = lock_for(&scratch.path("keys/c.json"), Wait::No);
+    assert_eq!(kind(fresh), Some(ErrorKind::NewerFormat));
+    assert_eq!(std::fs::read(&floor).unwrap(), before);
+}

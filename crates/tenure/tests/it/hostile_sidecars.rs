@@ -99,3 +99,22 @@ fn r3_a_fence_floor_of_a_newer_version_is_neither_ignored_nor_rewritten() {
     assert_eq!(kind(fresh), Some(ErrorKind::NewerFormat));
     assert_eq!(std::fs::read(&floor).unwrap(), before);
 }
+
+#[test]
+fn g11_a_release_does_not_wait_for_the_report_of_an_overlong_hold() {
+    let scratch = Scratch::new();
+    let ((reports, reported), (lets, let_go)) = (channel(), channel::<()>());
+    let (reports, let_go) = (Mutex::new(reports), Mutex::new(let_go));
+    let report = Arc::new(move |_: &Path| {
+        reports.lock().unwrap().send(()).unwrap();
+        let _ = let_go.lock().unwrap().recv_timeout(FAR_TOO_LONG);
+    });
+    let max_hold = Some(MaxHold { after: Duration::from_millis(1), end: false, report });
+    let lock = Lock::open(scratch.target()).unwrap();
+    let guard = lock.acquire(&LockOptions { max_hold, ..LockOptions::default() }).unwrap();
+    reported.recv_timeout(FAR_TOO_LONG).unwrap();
+    guard.release().unwrap();
+    let next = lock_for(&scratch.target(), Wait::No);
+    lets.send(()).unwrap();
+    next.unwrap();
+}

@@ -118,3 +118,18 @@ fn g11_a_release_does_not_wait_for_the_report_of_an_overlong_hold() {
     lets.send(()).unwrap();
     next.unwrap();
 }
+
+#[test]
+fn g10_a_document_larger_than_memory_is_an_error_and_not_the_end_of_the_process() {
+    let overcommits = std::fs::read_to_string("/proc/sys/vm/overcommit_memory");
+    if overcommits.is_ok_and(|mode| mode.trim() == "1") {
+        return; // The kernel promises memory that nobody has.
+    }
+    let scratch = Scratch::new();
+    let document = Document::open(scratch.target()).unwrap();
+    if File::create(scratch.target()).unwrap().set_len(15 << 40).is_err() {
+        return; // This file system has smaller files.
+    }
+    assert_eq!(kind(document.read()), Some(ErrorKind::Io));
+    assert_eq!(kind(document.set(&json!(1), &at_once(None))), Some(ErrorKind::Io));
+}

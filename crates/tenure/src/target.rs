@@ -274,12 +274,8 @@ impl Target {
     /// An unknown file system must at least refuse a second lock.
     fn probe(&self) -> Result<()> {
         let path = self.side.join("probe");
-        let open = || self.fs.open(&path, Access::Create(0o600));
         let failed = Self::failed;
-        let (one, two) = (
-            open().map_err(failed("open lock self-test", &path))?,
-            open().map_err(failed("open lock self-test", &path))?,
-        );
+        let (one, two) = (self.open_sidecar(&path)?, self.open_sidecar(&path)?);
         let mode = crate::fs::Mode::Exclusive;
         if !one.try_lock(mode).map_err(failed("self-test the lock of", &path))? {
             return Ok(()); // Somebody else tests right now, and excludes us: that is the answer.

@@ -133,3 +133,13 @@ fn g10_a_document_larger_than_memory_is_an_error_and_not_the_end_of_the_process(
     assert_eq!(kind(document.read()), Some(ErrorKind::Io));
     assert_eq!(kind(document.set(&json!(1), &at_once(None))), Some(ErrorKind::Io));
 }
+
+#[test]
+fn g12_g13_the_self_test_of_an_unknown_file_system_is_open_to_the_next_user() {
+    let scratch = Scratch::new();
+    std::fs::set_permissions(scratch.path(""), PermissionsExt::from_mode(0o777)).unwrap();
+    let (fs, _) = Altered { trust: Some(Trust::Probe), ..Altered::default() }.mounted();
+    drop(Lock::open_on(&fs, &scratch.target()).unwrap().acquire(&LockOptions::default()).unwrap());
+    let mode = std::fs::metadata(scratch.path(".tenure/probe")).unwrap().permissions().mode();
+    assert_eq!(mode & 0o777, 0o666);
+}

@@ -92,6 +92,12 @@ impl Commit {
         for index in &order {
             match &writes[*index] {
                 (target, Some(_)) => target.prepare()?,
+                // One lock file can be the hold of all of them.
+                (target, None)
+                    if holds.iter().flatten().any(|hold| hold.is_on(&target.hold_file())) =>
+                {
+                    target.prepare()?;
+                }
                 (target, None) => {
                     holds[*index] = Some(Hold::take(target, Mode::Exclusive, request)?.0);
                 }

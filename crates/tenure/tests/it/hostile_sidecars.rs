@@ -143,3 +143,17 @@ fn g12_g13_the_self_test_of_an_unknown_file_system_is_open_to_the_next_user() {
     let mode = std::fs::metadata(scratch.path(".tenure/probe")).unwrap().permissions().mode();
     assert_eq!(mode & 0o777, 0o666);
 }
+
+#[test]
+fn one_lock_file_serves_all_parts_of_one_call() {
+    let scratch = Scratch::new();
+    let lock_file = Some(scratch.path("all.lock"));
+    let write = WriteOptions { lock_file, ..at_once(None) };
+    let document = Document::open(scratch.target()).unwrap();
+    let journal = Journal::open(scratch.path("log.jsonl")).unwrap();
+    let options = tenure::AppendOptions { write: write.clone(), ..Default::default() };
+    let value = json!({ "a": 1, "b": 2 });
+    let compute = |_: Option<&serde_json::Value>| Ok(Some(value.clone()));
+    tenure::update_and_append(&document, &journal, &["{}"], &options, compute).unwrap();
+    Collection::split(scratch.target(), scratch.path("keys"), &write).unwrap();
+}

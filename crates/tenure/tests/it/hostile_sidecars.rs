@@ -157,3 +157,17 @@ fn one_lock_file_serves_all_parts_of_one_call() {
     tenure::update_and_append(&document, &journal, &["{}"], &options, compute).unwrap();
     Collection::split(scratch.target(), scratch.path("keys"), &write).unwrap();
 }
+
+#[test]
+fn g3_a_stale_guard_is_refused_even_beside_a_good_fence_of_the_same_target() {
+    let scratch = Scratch::new();
+    let old = lease(&scratch.target(), "old");
+    let taken = terms("new", LONG, Wait::No);
+    let new = Lease::open(scratch.target()).unwrap().take_over(&taken, "test").unwrap();
+    for (fence, guard) in [(new.fence, old.fence), (new.fence, new.fence + 1)] {
+        let guards = vec![Guard { target: scratch.target(), fence: guard }];
+        let options = WriteOptions { guards, ..at_once(Some(fence)) };
+        let document = Document::open(scratch.target()).unwrap();
+        assert_eq!(kind(document.set(&json!(1), &options)), Some(ErrorKind::Fenced));
+    }
+}

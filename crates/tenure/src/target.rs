@@ -224,6 +224,7 @@ impl Target {
         let mode = self.fs.stat(&self.dir).map_or(NEW_DIR_MODE, |found| found.mode);
         // Whoever may write beside the target may also lock it; the set-group bit hands the group on.
         self.create_dir(&self.side, (mode & 0o1777) | 0o2000)?;
+        self.follow_dir(&self.side, mode & 0o1777 | 0o2000).map_err(Self::failed("set owner of", &self.side))?;
         self.fs.sync_dir(&self.dir).map_err(Self::failed("sync directory", &self.dir))?;
         let ignore = self.side.join(".gitignore");
         match self.fs.open(&ignore, Access::CreateNew(0o644)) {
@@ -234,6 +235,18 @@ impl Target {
             Err(err) if err.kind() == io::ErrorKind::AlreadyExists => Ok(()),
             Err(err) => Err(Error::io("create", &ignore, err)),
         }
+    }
+
+    /// Gives a sidecar directory that we made the owner and group of the target's directory, where
+    /// permitted: whoever may write there may lock, also after root was the first to come.
+    fn follow_dir(&self, made: &Path, mode: u32) -> io::Result<()> {
+        let (Ok(made), Ok(dir)) =
+            (self.fs.open(made, Access::Read), self.fs.open(&self.dir, Access::Read))
+        else {
+            return Ok(()); // Not every system opens directories.
+        };
+        made.copy_attributes(dir.as_ref())?;
+        made.set_mode(made.stat()?.mode & mode & 0o777 | mode & 0o7000)
     }
 
     fn create_dir(&self, dir: &Path, mode: u32) -> Result<()> {
@@ -345,7 +358,13 @@ impl Target {
                 if mode & 0o600 == 0o600 { Ok(()) } else { made.set_mode(mode | 0o600) }
             }
             _ => {
-                let mode = self.fs.stat(&self.dir).map_or(0o600, |found| found.mode);
+                let mode = match self.fs.open(&self.dir, Access::Read) {
+                    Ok(dir) => {
+                        made.copy_attributes(dir.as_ref())?;
+                        made.stat()?.mode
+                    }
+                    Err(_) => self.fs.stat(&self.dir).map_or(0o600, |found| found.mode),
+                };
                 made.set_mode((mode & 0o666) | 0o600)
             }
         }

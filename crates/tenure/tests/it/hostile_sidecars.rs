@@ -171,3 +171,27 @@ fn g3_a_stale_guard_is_refused_even_beside_a_good_fence_of_the_same_target() {
         assert_eq!(kind(document.set(&json!(1), &options)), Some(ErrorKind::Fenced));
     }
 }
+
+#[test]
+fn g13_the_sidecar_directory_belongs_to_whom_the_directory_belongs() {
+    if !rustix::process::geteuid().is_root() {
+        return; // Needs root to become somebody else.
+    }
+    let as_user = |user: u32, groups: &str| {
+        format!("exec setpriv --reuid={user} --regid={user} --groups={groups} \"$@\"")
+    };
+    // A directory of a group, without the set-group bit.
+    let scratch = Scratch::new();
+    std::fs::set_permissions(scratch.path(""), PermissionsExt::from_mode(0o770)).unwrap();
+    std::os::unix::fs::chown(scratch.path(""), Some(1111), Some(2345)).unwrap();
+    play("lock once", &scratch.target(), &as_user(1111, "2345"));
+    assert_eq!(std::fs::metadata(scratch.path(".tenure")).unwrap().gid(), 2345);
+    play("lock once", &scratch.target(), &as_user(2222, "2345"));
+    // The first to come was root.
+    let scratch = Scratch::new();
+    std::fs::set_permissions(scratch.path(""), PermissionsExt::from_mode(0o755)).unwrap();
+    std::os::unix::fs::chown(scratch.path(""), Some(1111), Some(1111)).unwrap();
+    play("lock once", &scratch.target(), "exec \"$@\"");
+    play("lock once", &scratch.target(), &as_user(1111, "1111"));
+    assert_eq!(std::fs::metadata(scratch.path(".tenure")).unwrap().mode() & 0o777, 0o755);
+}

@@ -45,6 +45,7 @@ fn a_child_process_plays_its_role() {
     match role.as_str() {
         "increment 50 times" => increments(&path, 50),
         "set once" => set_once(&path),
+        "lock once" => drop(tenure::lock(&path).expect("a lock")),
         "read only" => read_only(&path),
         "refused as a mount point" => refused_as_mount_point(&path),
         "fill the disk" => fill_the_disk(&path),

@@ -60,7 +60,9 @@ impl Commit {
                 Some((target, Some(fence))) if *fence != guard.fence => {
                     let detail = format!("fences {fence} and {} are not both current", guard.fence);
                     let error = Error::new(ErrorKind::Fenced, "write", detail);
-                    return Err(error.at(target.path()).hint("pass the fence of the hold you have"));
+                    return Err(error
+                        .at(target.path())
+                        .hint("pass the fence of the hold you have"));
                 }
                 Some((_, fence)) => *fence = Some(guard.fence),
                 None => guards.push((other, guard.fence)),

@@ -224,7 +224,8 @@ impl Target {
         let mode = self.fs.stat(&self.dir).map_or(NEW_DIR_MODE, |found| found.mode);
         // Whoever may write beside the target may also lock it; the set-group bit hands the group on.
         self.create_dir(&self.side, (mode & 0o1777) | 0o2000)?;
-        self.follow_dir(&self.side, mode & 0o1777 | 0o2000).map_err(Self::failed("set owner of", &self.side))?;
+        // Somebody else may have been faster, and it is theirs to open then.
+        let _ = self.follow_dir(&self.side, (mode & 0o1777) | 0o2000);
         self.fs.sync_dir(&self.dir).map_err(Self::failed("sync directory", &self.dir))?;
         let ignore = self.side.join(".gitignore");
         match self.fs.open(&ignore, Access::CreateNew(0o644)) {
@@ -246,7 +247,7 @@ impl Target {
             return Ok(()); // Not every system opens directories.
         };
         made.copy_attributes(dir.as_ref())?;
-        made.set_mode(made.stat()?.mode & mode & 0o777 | mode & 0o7000)
+        made.set_mode((made.stat()?.mode & mode & 0o777) | (mode & 0o7000))
     }
 
     fn create_dir(&self, dir: &Path, mode: u32) -> Result<()> {

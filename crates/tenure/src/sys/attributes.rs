@@ -26,7 +26,7 @@ pub(super) fn copy(fd: &OwnedFd, model: &dyn Handle) -> io::Result<()> {
             // Members of the old group are others now, and strangers may be in the new one: both get
             // what both classes had.
             let both = (mode >> 3) & mode & 0o007;
-            mode = mode & 0o700 | both << 3 | both;
+            mode = (mode & 0o700) | (both << 3) | both;
         }
     }
     if let Some(raw) = model.raw() {

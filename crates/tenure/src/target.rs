@@ -16,7 +16,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::checksum;
 use crate::error::{Error, ErrorKind, Result};
-use crate::fs::{Access, Fs, Handle, Kind, Trust};
+use crate::fs::{Access, Fs, Handle, Kind, Stat, Trust};
 
 /// The one directory of ours.
 pub(crate) const SIDE_DIR: &str = ".tenure";
@@ -177,7 +177,7 @@ impl Target {
             return Ok(());
         }
         match self.fs.stat(&self.side) {
-            Ok(found) if found.kind == Kind::Directory => {}
+            Ok(found) if found.kind == Kind::Directory => self.refuse_planted(&found)?,
             Ok(_) => return Err(self.side_is_no_directory()),
             Err(err) if err.kind() == io::ErrorKind::NotFound => self.create_directories()?,
             Err(err) => return Err(Error::io("look at sidecar directory", &self.side, err)),
@@ -195,6 +195,20 @@ impl Target {
         self.require_trust()?;
         self.prepared.store(true, Ordering::Relaxed);
         Ok(())
+    }
+
+    /// In a directory like `/tmp` nobody can replace another user's file. But whoever owns `.tenure/`
+    /// can replace what is in it, temporary files of documents included (G13).
+    fn refuse_planted(&self, side: &Stat) -> Result<()> {
+        let Ok(dir) = self.fs.stat(&self.dir) else { return Ok(()) };
+        let trusted = [0, dir.uid, crate::sys::effective_user()].contains(&side.uid);
+        if dir.mode & 0o1000 == 0 || trusted {
+            return Ok(());
+        }
+        let detail = format!("it belongs to user {}, who could replace what is in it", side.uid);
+        Err(Error::new(ErrorKind::Unsupported, "use sidecar directory", detail)
+            .at(&self.side)
+            .hint("use a directory of your own inside the shared one"))
     }
 
     fn side_is_no_directory(&self) -> Error {

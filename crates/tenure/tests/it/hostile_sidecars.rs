@@ -195,3 +195,17 @@ fn g13_the_sidecar_directory_belongs_to_whom_the_directory_belongs() {
     play("lock once", &scratch.target(), &as_user(1111, "1111"));
     assert_eq!(std::fs::metadata(scratch.path(".tenure")).unwrap().mode() & 0o777, 0o755);
 }
+
+#[test]
+fn g13_a_sidecar_directory_planted_in_a_sticky_directory_is_refused() {
+    if !rustix::process::geteuid().is_root() {
+        return; // Needs root to become somebody else.
+    }
+    let scratch = Scratch::new();
+    std::fs::set_permissions(scratch.path(""), PermissionsExt::from_mode(0o1777)).unwrap();
+    std::fs::create_dir(scratch.path(".tenure")).unwrap();
+    std::fs::set_permissions(scratch.path(".tenure"), PermissionsExt::from_mode(0o777)).unwrap();
+    std::os::unix::fs::chown(scratch.path(".tenure"), Some(1111), None).unwrap();
+    play("refused", &scratch.target(), "exec setpriv --reuid=2222 --clear-groups \"$@\"");
+    play("lock once", &scratch.target(), "exec setpriv --reuid=1111 --clear-groups \"$@\"");
+}

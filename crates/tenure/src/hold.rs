@@ -24,12 +24,14 @@ use crate::options::Fence;
 use crate::record::{Loaded, MAJOR, Record, State};
 use crate::sys::{self, Watcher};
 use crate::target::Target;
-use crate::wait::{Cancel, Deadline, Wait};
+use crate::wait::{Cancel, Deadline, Wait, pause};
 
 /// How many fences one sync reserves.
 const FENCES_PER_SYNC: u64 = 1024;
 /// Between the checks of a sleeper whose wait can be cancelled but not woken.
 const CANCEL_CHECK: Duration = Duration::from_millis(20);
+/// Between the checks of a sleeper that the system cannot wake.
+const UNWATCHED_CHECK: Duration = Duration::from_millis(50);
 /// How long a release waits for writes in flight before it leaves the record as it is.
 const RELEASE_PATIENCE: Duration = Duration::from_secs(2);
 
@@ -331,7 +333,8 @@ pub(crate) fn wait_for_lease(
     request: Request<'_>,
 ) -> Result<()> {
     let path = target.sidecar("commit");
-    let watcher = Watcher::new(&[&path]).map_err(Target::failed("watch", &path))?;
+    // There may be more waiters than watches; those without one look now and then.
+    let watcher = Watcher::new(&[&path]).ok();
     // A change between the read and the watch would be slept through, so look once more.
     let file = target.open_sidecar(&path)?;
     if Seen::read(target, file.as_ref())?.running_lease().is_none() {
@@ -356,8 +359,16 @@ pub(crate) fn wait_for_lease(
         if request.cancel.is_some() {
             sleep = sleep.min(CANCEL_CHECK);
         }
-        if watcher.wait(Some(sleep)).map_err(Target::failed("watch", &path))? {
-            return Ok(());
+        if let Some(watcher) = &watcher {
+            if watcher.wait(Some(sleep)).map_err(Target::failed("watch", &path))? {
+                return Ok(());
+            }
+        } else {
+            pause(sleep.min(UNWATCHED_CHECK));
+            let file = target.open_sidecar(&path)?;
+            if Seen::read(target, file.as_ref())?.running_lease().is_none() {
+                return Ok(());
+            }
         }
     }
 }

@@ -14,14 +14,12 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use crate::checksum;
 use crate::error::{Error, ErrorKind, Result};
 use crate::fs::{Access, Fs, Handle, Kind, Stat, Trust};
+use crate::resolve::{resolve_path, stem_of};
 
 /// The one directory of ours.
 pub(crate) const SIDE_DIR: &str = ".tenure";
-/// The longest name that is used as a stem unchanged: with every suffix it stays below 255 bytes.
-const PLAIN_STEM_BYTES_MAX: usize = 180;
 /// The sidecars that a target can have, besides temporary files and the indexes of archives.
 const SUFFIXES: &[&str] = &[
     "hold",
@@ -389,43 +387,4 @@ impl Target {
 /// Digits only, as in the name of an archive.
 fn is_number(text: &str) -> bool {
     !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit())
-}
-
-/// Resolves symlinks; what does not exist yet is resolved as far as it does.
-fn resolve_path(fs: &dyn Fs, path: &Path) -> Result<PathBuf> {
-    let failed = |err| Error::io("resolve", path, err);
-    if path.as_os_str().is_empty() {
-        return Err(Error::new(ErrorKind::Invalid, "resolve", "the path is empty"));
-    }
-    let absolute = std::path::absolute(path).map_err(failed)?;
-    match fs.resolve(&absolute) {
-        Err(err) if err.kind() == io::ErrorKind::NotFound => {}
-        found => return found.map_err(failed),
-    }
-    if fs.stat(&absolute).is_ok_and(|found| found.kind == Kind::Symlink) {
-        return Err(Error::new(ErrorKind::NotFound, "resolve", "it is a symlink to nothing")
-            .at(path)
-            .hint("create what it points to, or remove the link"));
-    }
-    let (Some(parent), Some(name)) = (absolute.parent(), absolute.file_name()) else {
-        let detail = "it does not name a file";
-        return Err(Error::new(ErrorKind::Invalid, "resolve", detail).at(path));
-    };
-    Ok(resolve_path(fs, parent)?.join(name))
-}
-
-/// The name itself where that is safe, else its checksum; `~` keeps the two apart.
-fn stem_of(name: &OsStr) -> String {
-    let plain = name.to_str().filter(|name| {
-        name.len() <= PLAIN_STEM_BYTES_MAX
-            && !name.starts_with('~')
-            && !name.chars().any(char::is_control)
-    });
-    plain.map_or_else(
-        || {
-            let sum = checksum::wide(name.as_encoded_bytes());
-            format!("~{:032x}", u128::from_be_bytes(sum))
-        },
-        str::to_owned,
-    )
 }

@@ -32,6 +32,8 @@ const FENCES_PER_SYNC: u64 = 1024;
 const CANCEL_CHECK: Duration = Duration::from_millis(20);
 /// Between the checks of a sleeper that the system cannot wake.
 const UNWATCHED_CHECK: Duration = Duration::from_millis(50);
+/// How late a sleeper may notice that a lease ran out while the machine was asleep.
+const ASLEEP_CHECK: Duration = Duration::from_secs(5);
 /// How long a release waits for writes in flight before it leaves the record as it is.
 const RELEASE_PATIENCE: Duration = Duration::from_secs(2);
 
@@ -340,7 +342,7 @@ pub(crate) fn wait_for_lease(
     if Seen::read(target, file.as_ref())?.running_lease().is_none() {
         return Ok(());
     }
-    let started = std::time::Instant::now();
+    let ends_us = sys::boot_time_us().saturating_add(u64::try_from(left.as_micros()).unwrap_or(u64::MAX));
     loop {
         if request.cancel.is_some_and(Cancel::is_cancelled) {
             let detail = "the wait was cancelled";
@@ -349,10 +351,12 @@ pub(crate) fn wait_for_lease(
         if request.deadline.has_passed() {
             return Err(busy(target, Some(holder)));
         }
-        let mut sleep = left.saturating_sub(started.elapsed());
-        if sleep.is_zero() {
+        let left_us = ends_us.saturating_sub(sys::boot_time_us());
+        if left_us == 0 {
             return Ok(());
         }
+        // A timer stands still while the machine is asleep; the lease does not.
+        let mut sleep = Duration::from_micros(left_us).min(ASLEEP_CHECK);
         if let Some(remaining) = request.deadline.remaining() {
             sleep = sleep.min(remaining);
         }

@@ -250,3 +250,28 @@ fn race_51_g4_a_restored_record_in_a_recycled_inode_does_not_repeat_fences() {
         assert!(next > newest, "round {round}: {next} after {newest}");
     }
 }
+
+#[test]
+fn race_31_g6_a_foreign_version_that_a_dying_change_displaced_is_kept() {
+    // Replaced in the last moment, exchanged unread, and the change died before it gave it back.
+    let scratch = Scratch::new();
+    let target = scratch.target();
+    let document = Document::open(&target).unwrap();
+    document.update(&WriteOptions::default(), increment).unwrap();
+    let (exchanged, theirs) = (AtomicBool::new(false), target.clone());
+    let fs = FaultyFs::new(move |op, _| {
+        if exchanged.load(Ordering::SeqCst) {
+            return Verdict::Fail(io::Error::from_raw_os_error(libc::EIO));
+        }
+        if op == Op::Exchange {
+            crate::document_scratch::foreign_replace(&theirs, "{\"theirs\": true}");
+            exchanged.store(true, Ordering::SeqCst);
+        }
+        Verdict::Go
+    });
+    let dying = Document::open_on(&fs.shared(), &target).unwrap();
+    dying.update(&at_once(None), increment).unwrap_err();
+    document.update(&at_once(None), increment).unwrap();
+    let kept = std::fs::read_to_string(scratch.sidecar("damaged")).unwrap();
+    assert_eq!(kept, "{\"theirs\": true}");
+}

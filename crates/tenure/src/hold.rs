@@ -342,7 +342,8 @@ pub(crate) fn wait_for_lease(
     if Seen::read(target, file.as_ref())?.running_lease().is_none() {
         return Ok(());
     }
-    let ends_us = sys::boot_time_us().saturating_add(u64::try_from(left.as_micros()).unwrap_or(u64::MAX));
+    let ends_us =
+        sys::boot_time_us().saturating_add(u64::try_from(left.as_micros()).unwrap_or(u64::MAX));
     loop {
         if request.cancel.is_some_and(Cancel::is_cancelled) {
             let detail = "the wait was cancelled";

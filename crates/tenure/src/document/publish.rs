@@ -168,7 +168,8 @@ fn write_temp(
     let create = || target.fs.open(&path, Access::CreateNew(0o600));
     let handle = match create() {
         Err(err) if err.kind() == io::ErrorKind::AlreadyExists => {
-            clear_left_over(commit, base, &path).map_err(Target::failed("remove left-over", &path))?;
+            clear_left_over(commit, base, &path)
+                .map_err(Target::failed("remove left-over", &path))?;
             create()
         }
         made => made,

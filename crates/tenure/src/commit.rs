@@ -11,7 +11,7 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::error::Result;
+use crate::error::{Error, ErrorKind, Result};
 use crate::fs::Mode;
 use crate::gate::{self, Turn};
 use crate::hold::{Hold, Request, Seen, check_named, name_holder, wait_for_lease};
@@ -57,7 +57,14 @@ impl Commit {
         for guard in &options.guards {
             let other = Target::resolve(&writes[0].0.fs, &guard.target)?;
             match writes.iter_mut().find(|(target, _)| target.path() == other.path()) {
-                Some((_, fence)) => *fence = fence.or(Some(guard.fence)),
+                Some((target, Some(fence))) if *fence != guard.fence => {
+                    let detail = format!("fences {fence} and {} are not both current", guard.fence);
+                    let error = Error::new(ErrorKind::Fenced, "write", detail);
+                    return Err(error
+                        .at(target.path())
+                        .hint("pass the fence of the hold you have"));
+                }
+                Some((_, fence)) => *fence = Some(guard.fence),
                 None => guards.push((other, guard.fence)),
             }
         }
@@ -92,6 +99,12 @@ impl Commit {
         for index in &order {
             match &writes[*index] {
                 (target, Some(_)) => target.prepare()?,
+                // One lock file can be the hold of all of them.
+                (target, None)
+                    if holds.iter().flatten().any(|hold| hold.is_on(&target.hold_file())) =>
+                {
+                    target.prepare()?;
+                }
                 (target, None) => {
                     holds[*index] = Some(Hold::take(target, Mode::Exclusive, request)?.0);
                 }

@@ -233,7 +233,10 @@ impl dyn Handle + '_ {
     /// Reads `[start, end)`, or less if the file ends before.
     pub fn read_range(&self, start: u64, end: u64) -> io::Result<Vec<u8>> {
         let len = usize::try_from(end.saturating_sub(start)).map_err(io::Error::other)?;
-        let mut buf = vec![0; len];
+        let mut buf = Vec::new();
+        // A sparse file can claim more than there is memory; that is an error, not the end of us.
+        buf.try_reserve_exact(len).map_err(|_| io::ErrorKind::OutOfMemory)?;
+        buf.resize(len, 0);
         let read = self.read_full_at(&mut buf, start)?;
         buf.truncate(read);
         Ok(buf)

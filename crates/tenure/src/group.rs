@@ -75,7 +75,7 @@ pub(crate) fn sync(
                 if done.is_ok() {
                     next.synced = reach;
                 } else {
-                    next.add_failed(current.synced + 1, reach);
+                    next.add_failed(current.synced.saturating_add(1), reach);
                 }
                 let noted = write(target, file.as_ref(), next);
                 if done.is_err() {

@@ -24,7 +24,7 @@ use crate::options::Fence;
 use crate::record::{Loaded, MAJOR, Record, State};
 use crate::sys::{self, Watcher};
 use crate::target::Target;
-use crate::wait::{Cancel, Deadline, Wait};
+use crate::wait::{Cancel, Deadline, Wait, pause};
 
 /// How many fences one sync reserves.
 const FENCES_PER_SYNC: u64 = 1024;
@@ -33,6 +33,10 @@ const FENCES_PER_SYNC: u64 = 1024;
 const PUT_BACK_AFTER_US: u64 = 500_000;
 /// Between the checks of a sleeper whose wait can be cancelled but not woken.
 const CANCEL_CHECK: Duration = Duration::from_millis(20);
+/// Between the checks of a sleeper that the system cannot wake.
+const UNWATCHED_CHECK: Duration = Duration::from_millis(50);
+/// How late a sleeper may notice that a lease ran out while the machine was asleep.
+const ASLEEP_CHECK: Duration = Duration::from_secs(5);
 /// How long a release waits for writes in flight before it leaves the record as it is.
 const RELEASE_PATIENCE: Duration = Duration::from_secs(2);
 
@@ -57,17 +61,14 @@ impl Seen {
             Loaded::Record(record) => *record,
             // Nothing of garbage is needed: the fence starts above the clock, the data is adopted.
             Loaded::Empty | Loaded::Garbage => Record::default(),
-            Loaded::Newer(major) => {
-                let detail = format!("format version {major}, this tenure knows {MAJOR}");
-                return Err(Error::new(ErrorKind::NewerFormat, "use", detail)
-                    .at(&path())
-                    .hint("upgrade tenure; nothing was changed"));
-            }
+            Loaded::Newer(major) => return Err(newer_format(&path(), major)),
         };
         let id = file.id().map_err(|err| Error::io("look at record", &path(), err))?;
         let times = file.times();
-        let bound = (record.boot, record.file, record.file_born_us)
-            == (target.fs.boot_id(), id, times.born_us);
+        // Where the birth is not known, the inode number has to do.
+        let same_birth =
+            record.file_born_us == times.born_us || record.file_born_us == 0 || times.born_us == 0;
+        let bound = (record.boot, record.file) == (target.fs.boot_id(), id) && same_birth;
         if times.changed_us > record.written_us.saturating_add(PUT_BACK_AFTER_US) {
             record.confirmed = 0; // Fences above it may have been given out: start above the clock.
         }
@@ -184,7 +185,19 @@ pub(crate) fn read_floor(target: &Target) -> Result<u64> {
         opened => opened.map_err(Target::failed("open fence floor", &path))?,
     };
     let loaded = Record::load(file.as_ref()).map_err(Target::failed("read fence floor", &path))?;
-    Ok(if let Loaded::Record(record) = loaded { record.ceiling } else { 0 })
+    match loaded {
+        Loaded::Record(record) => Ok(record.ceiling),
+        Loaded::Empty | Loaded::Garbage => Ok(0),
+        Loaded::Newer(major) => Err(newer_format(&path, major)),
+    }
+}
+
+/// The refusal of R3.
+pub(crate) fn newer_format(path: &Path, major: u16) -> Error {
+    let detail = format!("format version {major}, this tenure knows {MAJOR}");
+    Error::new(ErrorKind::NewerFormat, "use", detail)
+        .at(path)
+        .hint("upgrade tenure; nothing was changed")
 }
 
 /// What somebody who wants the hold says.
@@ -331,13 +344,15 @@ pub(crate) fn wait_for_lease(
     request: Request<'_>,
 ) -> Result<()> {
     let path = target.sidecar("commit");
-    let watcher = Watcher::new(&[&path]).map_err(Target::failed("watch", &path))?;
+    // There may be more waiters than watches; those without one look now and then.
+    let watcher = Watcher::new(&[&path]).ok();
     // A change between the read and the watch would be slept through, so look once more.
     let file = target.open_sidecar(&path)?;
     if Seen::read(target, file.as_ref())?.running_lease().is_none() {
         return Ok(());
     }
-    let started = std::time::Instant::now();
+    let ends_us =
+        sys::boot_time_us().saturating_add(u64::try_from(left.as_micros()).unwrap_or(u64::MAX));
     loop {
         if request.cancel.is_some_and(Cancel::is_cancelled) {
             let detail = "the wait was cancelled";
@@ -346,18 +361,28 @@ pub(crate) fn wait_for_lease(
         if request.deadline.has_passed() {
             return Err(busy(target, Some(holder)));
         }
-        let mut sleep = left.saturating_sub(started.elapsed());
-        if sleep.is_zero() {
+        let left_us = ends_us.saturating_sub(sys::boot_time_us());
+        if left_us == 0 {
             return Ok(());
         }
+        // A timer stands still while the machine is asleep; the lease does not.
+        let mut sleep = Duration::from_micros(left_us).min(ASLEEP_CHECK);
         if let Some(remaining) = request.deadline.remaining() {
             sleep = sleep.min(remaining);
         }
         if request.cancel.is_some() {
             sleep = sleep.min(CANCEL_CHECK);
         }
-        if watcher.wait(Some(sleep)).map_err(Target::failed("watch", &path))? {
-            return Ok(());
+        if let Some(watcher) = &watcher {
+            if watcher.wait(Some(sleep)).map_err(Target::failed("watch", &path))? {
+                return Ok(());
+            }
+        } else {
+            pause(sleep.min(UNWATCHED_CHECK));
+            let file = target.open_sidecar(&path)?;
+            if Seen::read(target, file.as_ref())?.running_lease().is_none() {
+                return Ok(());
+            }
         }
     }
 }

@@ -142,7 +142,8 @@ impl Holder {
 }
 
 fn string(map: &Map<String, Value>, key: &str) -> String {
-    map.get(key).and_then(Value::as_str).unwrap_or_default().to_owned()
+    // Whoever may write the record may have written anything into it.
+    shorten(map.get(key).and_then(Value::as_str).unwrap_or_default(), LABEL_BYTES_MAX)
 }
 
 /// Cuts to `max` bytes of the record, at a character, and drops control characters: the text ends up
@@ -190,5 +191,17 @@ impl fmt::Display for Holder {
             write!(f, ", fence {}", self.fence)?;
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_record_says_reaches_no_terminal_as_control_characters() {
+        let holder = Holder::from_record(br#"{"p":1,"h":"\u001b[2J","l":"a\nb","c":"\u009b"}"#);
+        let text = format!("{}{}{}", holder.host, holder.label, holder.command);
+        assert!(!text.chars().any(char::is_control), "{text:?}");
     }
 }

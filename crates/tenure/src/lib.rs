@@ -75,6 +75,7 @@ mod options;
 mod process_local;
 mod random;
 mod record;
+mod resolve;
 mod status;
 mod sys;
 mod target;

@@ -293,7 +293,10 @@ impl Held {
                 held.ended.store(true, Ordering::SeqCst);
                 let _ = held.end();
             }
-            (limit_now.report)(held.target.path());
+            let path = held.target.path().to_path_buf();
+            // The report may take its time; a release meanwhile must release.
+            drop(held);
+            (limit_now.report)(&path);
         };
         let watch = Watch::start(limit.after, act)
             .map_err(|err| Error::io("watch the hold of", self.target.path(), err))?;

@@ -29,6 +29,8 @@ const CHECKSUM_OFFSET: usize = SLOT_BYTES - 8;
 const MAGIC: &[u8; 6] = b"tenure";
 /// The major version of every format below `.tenure/`.
 pub(crate) const MAJOR: u16 = 1;
+/// Larger numbers were not written by us; a thousand years of microseconds are far below.
+const NUMBER_MAX: u64 = u64::MAX / 2;
 /// How many finished operations are remembered, so that a repeated one is recognised.
 pub(crate) const OPERATIONS: usize = 8;
 
@@ -115,20 +117,40 @@ pub(crate) enum Loaded {
 impl Record {
     /// Reads the newest valid slot.
     pub(crate) fn load(file: &dyn Handle) -> io::Result<Loaded> {
-        let mut bytes = [0; SLOT_STRIDE + SLOT_BYTES];
-        let read = file.read_full_at(&mut bytes, SLOT_OFFSET)?;
-        if bytes[..read].iter().all(|byte| *byte == 0) {
-            return Ok(Loaded::Empty);
+        let read = || -> io::Result<_> {
+            let mut bytes = [0; SLOT_STRIDE + SLOT_BYTES];
+            let length = file.read_full_at(&mut bytes, SLOT_OFFSET)?;
+            bytes[length..].fill(0);
+            Ok(bytes)
+        };
+        let mut bytes = read()?;
+        loop {
+            let loaded = Self::choose(&bytes);
+            if !matches!(loaded, Loaded::Garbage) {
+                return Ok(loaded);
+            }
+            // Two writes during one read can tear both slots. What is there twice is there.
+            let again = read()?;
+            if again == bytes {
+                return Ok(loaded);
+            }
+            bytes = again;
+        }
+    }
+
+    fn choose(bytes: &[u8; SLOT_STRIDE + SLOT_BYTES]) -> Loaded {
+        if bytes.iter().all(|byte| *byte == 0) {
+            return Loaded::Empty;
         }
         let slots = [&bytes[..SLOT_BYTES], &bytes[SLOT_STRIDE..]];
         for slot in slots {
             let major = u16::from_le_bytes([slot[6], slot[7]]);
             if slot.starts_with(MAGIC) && major > MAJOR && checksum_fits(slot) {
-                return Ok(Loaded::Newer(major));
+                return Loaded::Newer(major);
             }
         }
         let newest = slots.into_iter().filter_map(Self::decode).max_by_key(|record| record.seq);
-        Ok(newest.map_or(Loaded::Garbage, |record| Loaded::Record(Box::new(record))))
+        newest.map_or(Loaded::Garbage, |record| Loaded::Record(Box::new(record)))
     }
 
     /// Writes the record into the slot that does not count now. A crash before or during it leaves
@@ -237,6 +259,10 @@ impl Record {
             2 => State::Leased,
             _ => return None,
         };
+        // Seq, fence, ceiling, confirmed, generation: nobody counts this far, and they must not wrap.
+        if [8, 16, 24, 32, 120].iter().any(|offset| number(*offset) > NUMBER_MAX) {
+            return None;
+        }
         let text_len = usize::from(u16::from_le_bytes(array(slot, 42)));
         let text = slot.get(HOLDER_OFFSET..HOLDER_OFFSET + text_len)?;
         Some(Self {

@@ -14,14 +14,27 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use crate::checksum;
 use crate::error::{Error, ErrorKind, Result};
-use crate::fs::{Access, Fs, Handle, Kind, Trust};
+use crate::fs::{Access, Fs, Handle, Kind, Stat, Trust};
+use crate::resolve::{resolve_path, stem_of};
 
 /// The one directory of ours.
 pub(crate) const SIDE_DIR: &str = ".tenure";
-/// The longest name that is used as a stem unchanged: with every suffix it stays below 255 bytes.
-const PLAIN_STEM_BYTES_MAX: usize = 180;
+/// The sidecars that a target can have, besides temporary files and the indexes of archives.
+const SUFFIXES: &[&str] = &[
+    "hold",
+    "commit",
+    "sync0",
+    "sync1",
+    "good",
+    "spare",
+    "damaged",
+    "events",
+    "wal",
+    "index",
+    "torn",
+    "displaced",
+];
 /// New parent directories are closed to others, like new documents.
 const NEW_DIR_MODE: u32 = 0o700;
 
@@ -96,6 +109,16 @@ impl Target {
         self.side.join(format!("{}.{suffix}", self.stem))
     }
 
+    /// What the names of its sidecars start with.
+    pub(crate) fn stem(&self) -> &str {
+        &self.stem
+    }
+
+    /// Every sidecar that has a fixed name, whether or not it is there.
+    pub(crate) fn sidecars(&self) -> impl Iterator<Item = PathBuf> + '_ {
+        SUFFIXES.iter().map(|suffix| self.sidecar(suffix))
+    }
+
     /// The file whose lock is the hold.
     pub(crate) fn hold_file(&self) -> PathBuf {
         self.lock_file.clone().unwrap_or_else(|| self.sidecar("hold"))
@@ -125,20 +148,6 @@ impl Target {
 
     /// Whether a name in the sidecar directory is a sidecar of this target, and of no other.
     pub(crate) fn owns(&self, name: &OsStr) -> bool {
-        const SUFFIXES: &[&str] = &[
-            "hold",
-            "commit",
-            "sync0",
-            "sync1",
-            "good",
-            "spare",
-            "damaged",
-            "events",
-            "wal",
-            "index",
-            "torn",
-            "displaced",
-        ];
         let rest = name.to_str().and_then(|name| name.strip_prefix(self.stem.as_str()));
         let suffix = rest.and_then(|rest| rest.strip_prefix('.'));
         let known = |suffix: &str| {
@@ -166,7 +175,7 @@ impl Target {
             return Ok(());
         }
         match self.fs.stat(&self.side) {
-            Ok(found) if found.kind == Kind::Directory => {}
+            Ok(found) if found.kind == Kind::Directory => self.refuse_planted(&found)?,
             Ok(_) => return Err(self.side_is_no_directory()),
             Err(err) if err.kind() == io::ErrorKind::NotFound => self.create_directories()?,
             Err(err) => return Err(Error::io("look at sidecar directory", &self.side, err)),
@@ -184,6 +193,20 @@ impl Target {
         self.require_trust()?;
         self.prepared.store(true, Ordering::Relaxed);
         Ok(())
+    }
+
+    /// In a directory like `/tmp` nobody can replace another user's file. But whoever owns `.tenure/`
+    /// can replace what is in it, temporary files of documents included (G13).
+    fn refuse_planted(&self, side: &Stat) -> Result<()> {
+        let Ok(dir) = self.fs.stat(&self.dir) else { return Ok(()) };
+        let trusted = [0, dir.uid, crate::sys::effective_user()].contains(&side.uid);
+        if dir.mode & 0o1000 == 0 || trusted {
+            return Ok(());
+        }
+        let detail = format!("it belongs to user {}, who could replace what is in it", side.uid);
+        Err(Error::new(ErrorKind::Unsupported, "use sidecar directory", detail)
+            .at(&self.side)
+            .hint("use a directory of your own inside the shared one"))
     }
 
     fn side_is_no_directory(&self) -> Error {
@@ -213,6 +236,8 @@ impl Target {
         let mode = self.fs.stat(&self.dir).map_or(NEW_DIR_MODE, |found| found.mode);
         // Whoever may write beside the target may also lock it; the set-group bit hands the group on.
         self.create_dir(&self.side, (mode & 0o1777) | 0o2000)?;
+        // Somebody else may have been faster, and it is theirs to open then.
+        let _ = self.follow_dir(&self.side, (mode & 0o1777) | 0o2000);
         self.fs.sync_dir(&self.dir).map_err(Self::failed("sync directory", &self.dir))?;
         let ignore = self.side.join(".gitignore");
         match self.fs.open(&ignore, Access::CreateNew(0o644)) {
@@ -223,6 +248,18 @@ impl Target {
             Err(err) if err.kind() == io::ErrorKind::AlreadyExists => Ok(()),
             Err(err) => Err(Error::io("create", &ignore, err)),
         }
+    }
+
+    /// Gives a sidecar directory that we made the owner and group of the target's directory, where
+    /// permitted: whoever may write there may lock, also after root was the first to come.
+    fn follow_dir(&self, made: &Path, mode: u32) -> io::Result<()> {
+        let (Ok(made), Ok(dir)) =
+            (self.fs.open(made, Access::Read), self.fs.open(&self.dir, Access::Read))
+        else {
+            return Ok(()); // Not every system opens directories.
+        };
+        made.copy_attributes(dir.as_ref())?;
+        made.set_mode((made.stat()?.mode & mode & 0o777) | (mode & 0o7000))
     }
 
     fn create_dir(&self, dir: &Path, mode: u32) -> Result<()> {
@@ -263,12 +300,8 @@ impl Target {
     /// An unknown file system must at least refuse a second lock.
     fn probe(&self) -> Result<()> {
         let path = self.side.join("probe");
-        let open = || self.fs.open(&path, Access::Create(0o600));
         let failed = Self::failed;
-        let (one, two) = (
-            open().map_err(failed("open lock self-test", &path))?,
-            open().map_err(failed("open lock self-test", &path))?,
-        );
+        let (one, two) = (self.open_sidecar(&path)?, self.open_sidecar(&path)?);
         let mode = crate::fs::Mode::Exclusive;
         if !one.try_lock(mode).map_err(failed("self-test the lock of", &path))? {
             return Ok(()); // Somebody else tests right now, and excludes us: that is the answer.
@@ -338,7 +371,13 @@ impl Target {
                 if mode & 0o600 == 0o600 { Ok(()) } else { made.set_mode(mode | 0o600) }
             }
             _ => {
-                let mode = self.fs.stat(&self.dir).map_or(0o600, |found| found.mode);
+                let mode = match self.fs.open(&self.dir, Access::Read) {
+                    Ok(dir) => {
+                        made.copy_attributes(dir.as_ref())?;
+                        made.stat()?.mode
+                    }
+                    Err(_) => self.fs.stat(&self.dir).map_or(0o600, |found| found.mode),
+                };
                 made.set_mode((mode & 0o666) | 0o600)
             }
         }
@@ -348,43 +387,4 @@ impl Target {
 /// Digits only, as in the name of an archive.
 fn is_number(text: &str) -> bool {
     !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit())
-}
-
-/// Resolves symlinks; what does not exist yet is resolved as far as it does.
-fn resolve_path(fs: &dyn Fs, path: &Path) -> Result<PathBuf> {
-    let failed = |err| Error::io("resolve", path, err);
-    if path.as_os_str().is_empty() {
-        return Err(Error::new(ErrorKind::Invalid, "resolve", "the path is empty"));
-    }
-    let absolute = std::path::absolute(path).map_err(failed)?;
-    match fs.resolve(&absolute) {
-        Err(err) if err.kind() == io::ErrorKind::NotFound => {}
-        found => return found.map_err(failed),
-    }
-    if fs.stat(&absolute).is_ok_and(|found| found.kind == Kind::Symlink) {
-        return Err(Error::new(ErrorKind::NotFound, "resolve", "it is a symlink to nothing")
-            .at(path)
-            .hint("create what it points to, or remove the link"));
-    }
-    let (Some(parent), Some(name)) = (absolute.parent(), absolute.file_name()) else {
-        let detail = "it does not name a file";
-        return Err(Error::new(ErrorKind::Invalid, "resolve", detail).at(path));
-    };
-    Ok(resolve_path(fs, parent)?.join(name))
-}
-
-/// The name itself where that is safe, else its checksum; `~` keeps the two apart.
-fn stem_of(name: &OsStr) -> String {
-    let plain = name.to_str().filter(|name| {
-        name.len() <= PLAIN_STEM_BYTES_MAX
-            && !name.starts_with('~')
-            && !name.chars().any(char::is_control)
-    });
-    plain.map_or_else(
-        || {
-            let sum = checksum::wide(name.as_encoded_bytes());
-            format!("~{:032x}", u128::from_be_bytes(sum))
-        },
-        str::to_owned,
-    )
 }

@@ -68,7 +68,11 @@ impl Cancel {
         let sleeper: Arc<dyn Wake> = sleeper.clone();
         let mut list = self.shared.sleepers.lock().unwrap_or_else(PoisonError::into_inner);
         list.retain(|known| known.strong_count() > 0);
-        list.push(Arc::downgrade(&sleeper));
+        // A token of a whole process waits at the same gates again and again.
+        let new = Arc::downgrade(&sleeper);
+        if !list.iter().any(|known| known.ptr_eq(&new)) {
+            list.push(new);
+        }
     }
 }
 
@@ -119,4 +123,25 @@ impl Deadline {
 #[expect(clippy::disallowed_methods, reason = "the one home of a bounded pause")]
 pub(crate) fn pause(time: Duration) {
     std::thread::sleep(time);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[derive(Debug)]
+    struct Sleeper;
+
+    impl Wake for Sleeper {
+        fn wake(&self) {}
+    }
+
+    #[test]
+    fn a_token_remembers_a_sleeper_once_however_often_it_waits() {
+        let (cancel, sleeper) = (Cancel::new(), Arc::new(Sleeper));
+        for _ in 0..1000 {
+            cancel.wakes(&sleeper);
+        }
+        assert_eq!(cancel.shared.sleepers.lock().unwrap_or_else(PoisonError::into_inner).len(), 1);
+    }
 }

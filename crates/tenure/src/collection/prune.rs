@@ -4,6 +4,7 @@
 //! file, which the next prune removes the same way.
 
 use std::collections::{BTreeSet, HashSet};
+use std::ffi::{OsStr, OsString};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -13,6 +14,7 @@ use crate::commit::Commit;
 use crate::error::{Error, ErrorKind, Result};
 use crate::fs::{Kind, Mode, Stat};
 use crate::gate;
+use crate::hold::newer_format;
 use crate::options::{Durability, WriteOptions};
 use crate::record::{Loaded, Record};
 use crate::sys;
@@ -46,6 +48,23 @@ pub struct Pruned {
     pub remaining: usize,
 }
 
+/// The names in a collection's two directories, sorted: listed once for all keys, since a listing
+/// per key would take hours for a hundred thousand of them.
+#[derive(Debug, Default)]
+struct Names {
+    data: Vec<OsString>,
+    side: Vec<OsString>,
+}
+
+fn starting_with<'a>(
+    names: &'a [OsString],
+    prefix: &'a OsStr,
+) -> impl Iterator<Item = &'a OsString> {
+    let from = names.partition_point(|name| name.as_os_str() < prefix);
+    let fits = |name: &&OsString| name.as_encoded_bytes().starts_with(prefix.as_encoded_bytes());
+    names[from..].iter().take_while(fits)
+}
+
 impl Collection {
     /// Removes what is due, each key under its own lock; a key that somebody holds is skipped.
     pub fn prune(&self, prune: &Prune, options: &WriteOptions) -> Result<Pruned> {
@@ -62,6 +81,8 @@ impl Collection {
             let now_ns = i128::from(sys::wall_time_us()) * 1000;
             now_ns - i128::try_from(age.as_nanos()).unwrap_or(i128::MAX)
         });
+        // Listed after the files were looked at: what is added to a key later changes its file.
+        let names = if prune.dry_run { Names::default() } else { self.names() };
         let kept: HashSet<&str> = prune.keep.iter().map(String::as_str).collect();
         let mut pruned = Pruned::default();
         for (rank, (modified_ns, key, stat)) in known.into_iter().enumerate() {
@@ -70,7 +91,7 @@ impl Collection {
             if !(too_old || too_many) || kept.contains(key.as_str()) {
                 continue;
             }
-            if prune.dry_run || self.remove_if(&key, Some(&stat), options)? {
+            if prune.dry_run || self.remove_if(&key, Some(&stat), &names, options)? {
                 pruned.removed.push(key);
             } else {
                 pruned.skipped.push(key);
@@ -99,14 +120,20 @@ impl Collection {
         }
         let target = Target::resolve(&self.fs, &self.path_of(key)?)?;
         let commit = Commit::begin(&target, options)?;
-        self.remove_held(&target, &commit)?;
+        self.remove_held(&target, &commit, &self.names())?;
         drop(commit);
         self.sync(options)?;
         Ok(true)
     }
 
     /// Removes a key unless it is held, or has changed since `stat` was taken.
-    fn remove_if(&self, key: &str, stat: Option<&Stat>, options: &WriteOptions) -> Result<bool> {
+    fn remove_if(
+        &self,
+        key: &str,
+        stat: Option<&Stat>,
+        names: &Names,
+        options: &WriteOptions,
+    ) -> Result<bool> {
         let path = self.path_of(key)?;
         let target = Target::resolve(&self.fs, &path)?;
         let at_once = WriteOptions { wait: Wait::No, ..options.clone() };
@@ -124,31 +151,27 @@ impl Collection {
             _ => false,
         };
         if unchanged {
-            self.remove_held(&target, &commit)?;
+            self.remove_held(&target, &commit, names)?;
         }
         Ok(unchanged)
     }
 
     /// Removes data first and lock files last, all while both locks are held.
-    fn remove_held(&self, target: &Target, commit: &Commit) -> Result<()> {
+    fn remove_held(&self, target: &Target, commit: &Commit, names: &Names) -> Result<()> {
         let record = &commit.seen.record;
         self.raise_floor(target, record.fence.max(record.ceiling))?;
         commit.verify()?;
         if self.kind == CollectionKind::Journals {
-            for name in self.fs.list(&self.dir).unwrap_or_default() {
-                if target.is_archive(&name) {
-                    self.unlink(&self.dir.join(name))?;
-                }
+            let own = target.path().file_name().unwrap_or_default();
+            for name in starting_with(&names.data, own).filter(|name| target.is_archive(name)) {
+                self.unlink(&self.dir.join(name))?;
             }
         }
         self.unlink(target.path())?;
-        let mut sidecars: Vec<PathBuf> = Vec::new();
-        for name in self.fs.list(target.side()).unwrap_or_default() {
-            if target.owns(&name) {
-                sidecars.push(target.side().join(name));
-            }
-        }
         let locks = [target.sidecar("commit"), target.hold_file()];
+        let listed = starting_with(&names.side, OsStr::new(target.stem()));
+        let listed = listed.filter(|name| target.owns(name)).map(|name| target.side().join(name));
+        let mut sidecars: Vec<PathBuf> = target.sidecars().chain(listed).collect();
         sidecars.retain(|path| !locks.contains(path));
         sidecars.iter().try_for_each(|path| self.unlink(path))?;
         if !commit.holds(&locks[1]) {
@@ -156,6 +179,15 @@ impl Collection {
             return Ok(());
         }
         locks.iter().try_for_each(|path| self.unlink(path))
+    }
+
+    fn names(&self) -> Names {
+        let sorted = |dir: &Path| {
+            let mut names = self.fs.list(dir).unwrap_or_default();
+            names.sort();
+            names
+        };
+        Names { data: sorted(&self.dir), side: sorted(&self.dir.join(crate::target::SIDE_DIR)) }
     }
 
     fn unlink(&self, path: &Path) -> Result<()> {
@@ -167,10 +199,9 @@ impl Collection {
 
     /// Sidecars of keys without a file: of a prune that died, or of keys that were only locked.
     fn remove_left_overs(&self, options: &WriteOptions) -> Result<()> {
-        let side = self.dir.join(crate::target::SIDE_DIR);
         let mut orphans = BTreeSet::new();
-        for name in self.fs.list(&side).unwrap_or_default() {
-            let Some(name) = name.to_str() else { continue };
+        let names = self.names();
+        for name in names.side.iter().filter_map(|name| name.to_str()) {
             let Some(end) = name.rfind(self.kind.suffix()) else { continue };
             let suffix_end = end + self.kind.suffix().len();
             if !name[suffix_end..].starts_with('.') {
@@ -182,7 +213,7 @@ impl Collection {
                 }
             }
         }
-        orphans.iter().try_for_each(|key| self.remove_if(key, None, options).map(drop))
+        orphans.iter().try_for_each(|key| self.remove_if(key, None, &names, options).map(drop))
     }
 
     /// Makes sure that no later record in this directory starts at or below `fence` (G4). Durable
@@ -195,7 +226,8 @@ impl Collection {
         let file = turn.handle().as_ref();
         let mut floor = match Record::load(file).map_err(failed("read fence floor", &path))? {
             Loaded::Record(record) => *record,
-            _ => Record::default(),
+            Loaded::Empty | Loaded::Garbage => Record::default(),
+            Loaded::Newer(major) => return Err(newer_format(&path, major)),
         };
         // `confirmed` is what was synced; what is only written may be of somebody who died.
         if floor.confirmed < fence {

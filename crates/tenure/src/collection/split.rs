@@ -53,6 +53,7 @@ impl Collection {
             fence: None,
             if_version: None,
             operation: None,
+            lock_file: None, // It is the index's, and we have it.
             ..options.clone()
         };
         for (key, value) in &members {

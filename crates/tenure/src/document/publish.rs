@@ -168,7 +168,8 @@ fn write_temp(
     let create = || target.fs.open(&path, Access::CreateNew(0o600));
     let handle = match create() {
         Err(err) if err.kind() == io::ErrorKind::AlreadyExists => {
-            clear_left_over(commit, &path).map_err(Target::failed("remove left-over", &path))?;
+            clear_left_over(commit, base, &path)
+                .map_err(Target::failed("remove left-over", &path))?;
             create()
         }
         made => made,
@@ -191,12 +192,19 @@ fn write_temp(
 }
 
 /// A temporary file of a change that died; we hold the commit lock, so nobody uses it. If that change
-/// had got as far as the exchange, it is the last synced version, and `.good` is older.
-fn clear_left_over(commit: &Commit, path: &Path) -> io::Result<()> {
+/// had got as far as the exchange, it is the last synced version, and `.good` is older; or it is a
+/// foreign version that nobody has read, if the change died before it gave that back.
+fn clear_left_over(commit: &Commit, base: Option<&Content>, path: &Path) -> io::Result<()> {
     let (target, published) = (&commit.target, commit.seen.record.published);
     let found = Content::read(target, path).ok().flatten();
-    if published.synced && found.is_some_and(|found| found.checksum == published.checksum) {
+    let is_known = |found: &Content| found.checksum == published.checksum;
+    if published.synced && found.as_ref().is_some_and(is_known) {
         return target.fs.rename(path, &target.sidecar("good"));
+    }
+    let exchanged = base.is_some_and(|base| !is_known(base));
+    let unread = |found: &Content| !is_known(found) && found.parse(target).is_ok();
+    if exchanged && found.as_ref().is_some_and(unread) {
+        return target.fs.rename(path, &target.sidecar("damaged"));
     }
     target.fs.remove(path)
 }

@@ -15,7 +15,7 @@ use super::apple::copy_xattrs;
 const XATTR_BYTES_MAX: usize = 64 * 1024;
 
 /// Takes over what `model` has. Owner and attributes are taken where permitted; the mode must be, and
-/// never gets wider: where the group cannot be kept, its bits go.
+/// never gets wider: where the group cannot be kept, only the bits stay that everybody had.
 pub(super) fn copy(fd: &OwnedFd, model: &dyn Handle) -> io::Result<()> {
     let (wanted, have) = (model.stat()?, stat(fd)?);
     let mut mode = wanted.mode & 0o777;
@@ -23,7 +23,10 @@ pub(super) fn copy(fd: &OwnedFd, model: &dyn Handle) -> io::Result<()> {
         let (uid, gid) = (rfs::Uid::from_raw(wanted.uid), rfs::Gid::from_raw(wanted.gid));
         let both = rfs::fchown(fd, Some(uid), Some(gid));
         if both.is_err() && rfs::fchown(fd, None, Some(gid)).is_err() && wanted.gid != have.1 {
-            mode &= !0o070;
+            // Members of the old group are others now, and strangers may be in the new one: both get
+            // what both classes had.
+            let both = (mode >> 3) & mode & 0o007;
+            mode = (mode & 0o700) | (both << 3) | both;
         }
     }
     if let Some(raw) = model.raw() {

@@ -27,7 +27,8 @@ compile_error!("tenure runs on Linux, macOS and Windows");
 pub(crate) use self::inotify::Watcher;
 pub(crate) use self::locks::{Locks, command_of};
 pub(crate) use self::platform::{
-    RawHandle, boot_time_us, disk, host_name, pid_namespace, process_start, wall_time_us,
+    RawHandle, boot_time_us, disk, effective_user, host_name, pid_namespace, process_start,
+    wall_time_us,
 };
 #[cfg(not(any(target_os = "linux", target_os = "android")))]
 pub(crate) use self::polling::Watcher;

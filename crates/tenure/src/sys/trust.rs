@@ -32,6 +32,12 @@ const REMOTE: &[(u64, &str)] = &[
     (0x5346_414F, "afs"),
     (0x786F_4256, "vboxsf"),
     (0x7375_7245, "coda"),
+    (0x7461_636F, "ocfs2"),
+    (0x0116_1970, "gfs2"),
+    (0x1983_0326, "beegfs"),
+    (0x2003_0528, "orangefs"),
+    (0xBACB_ACBC, "vmhgfs"),
+    (0x7C7C_6673, "prl_fs"),
 ];
 
 #[cfg(any(target_os = "linux", target_os = "android"))]

@@ -103,8 +103,11 @@ impl Fs for Disk {
 
     fn create_dir(&self, path: &Path, mode: u32) -> io::Result<()> {
         rfs::mkdir(path, bits(mode))?;
-        // The umask may have taken bits away that a second user of the group needs.
-        Ok(rfs::chmod(path, bits(mode))?)
+        // The umask may have taken bits away that a second user of the group needs. By descriptor: who
+        // may write beside it could have put a symlink to something else of ours in its place.
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC | OFlags::NOFOLLOW;
+        let made = open_no_symlinks(path, flags, Bits::empty())?;
+        Ok(rfs::fchmod(&made, bits(mode))?)
     }
 
     fn sync_dir(&self, path: &Path) -> io::Result<()> {
@@ -362,6 +365,11 @@ fn boot_id() -> [u8; 16] {
 #[cfg(not(target_vendor = "apple"))]
 fn boot_name() -> String {
     std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default()
+}
+
+/// Whose rights this process has.
+pub(crate) fn effective_user() -> u32 {
+    rustix::process::geteuid().as_raw()
 }
 
 /// The name of this machine, for people.

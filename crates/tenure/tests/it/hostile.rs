@@ -3,7 +3,7 @@
 use std::fs::File;
 use std::io;
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::mpsc::channel;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -207,4 +207,71 @@ fn race_27_a_typo_after_a_reboot_is_damage_and_never_reset() {
     assert_eq!(kind(document.update(&at_once(None), increment)), Some(ErrorKind::Damaged));
     let bytes = std::fs::read_to_string(scratch.target()).unwrap();
     assert_eq!(bytes, "{ \"n\": 3, \"mine\": tru }");
+}
+
+#[test]
+fn race_33_a_prune_lists_the_sidecars_once_and_not_once_per_key() {
+    let scratch = Scratch::new();
+    let lists = Arc::new(AtomicU32::new(0));
+    let counted = lists.clone();
+    let fs = FaultyFs::new(move |op, _| {
+        counted.fetch_add(u32::from(op == Op::List), Ordering::SeqCst);
+        Verdict::Go
+    });
+    let dir = scratch.path("keys");
+    let keys = Collection::open_on(&fs.shared(), &dir, CollectionKind::Documents).unwrap();
+    for key in 0..40 {
+        let document = keys.document(&format!("k{key}")).unwrap();
+        document.update(&at_once(None), increment).unwrap();
+    }
+    std::fs::write(dir.join(".tenure/k1.json.tmp.0123456789abcdef"), "left over").unwrap();
+    lists.store(0, Ordering::SeqCst);
+    let all = tenure::Prune { max_count: Some(0), ..tenure::Prune::default() };
+    assert_eq!(keys.prune(&all, &at_once(None)).unwrap().removed.len(), 40);
+    assert!(lists.load(Ordering::SeqCst) <= 6, "{lists:?} listings");
+    assert_eq!(scratch.names("keys/.tenure"), [".gitignore", "floor"]);
+}
+
+#[test]
+fn race_51_g4_a_restored_record_in_a_recycled_inode_does_not_repeat_fences() {
+    let scratch = Scratch::new();
+    drop(lock_for(&scratch.target(), Wait::No).unwrap());
+    let shell = |script: &str| {
+        let mut command = std::process::Command::new("sh");
+        command.args(["-c", script, "sh"]).arg(scratch.path(""));
+        assert!(command.status().unwrap().success());
+    };
+    for round in 0..8 {
+        shell("cp -a $1/.tenure $1/backup");
+        let newest = (0..5).map(|_| lock_for(&scratch.target(), Wait::No).unwrap().fence());
+        let newest = newest.max().unwrap();
+        shell("rm -rf $1/.tenure && cp -a $1/backup $1/.tenure && rm -rf $1/backup");
+        let next = lock_for(&scratch.target(), Wait::No).unwrap().fence();
+        assert!(next > newest, "round {round}: {next} after {newest}");
+    }
+}
+
+#[test]
+fn race_31_g6_a_foreign_version_that_a_dying_change_displaced_is_kept() {
+    // Replaced in the last moment, exchanged unread, and the change died before it gave it back.
+    let scratch = Scratch::new();
+    let target = scratch.target();
+    let document = Document::open(&target).unwrap();
+    document.update(&WriteOptions::default(), increment).unwrap();
+    let (exchanged, theirs) = (AtomicBool::new(false), target.clone());
+    let fs = FaultyFs::new(move |op, _| {
+        if exchanged.load(Ordering::SeqCst) {
+            return Verdict::Fail(io::Error::from_raw_os_error(libc::EIO));
+        }
+        if op == Op::Exchange {
+            crate::document_scratch::foreign_replace(&theirs, "{\"theirs\": true}");
+            exchanged.store(true, Ordering::SeqCst);
+        }
+        Verdict::Go
+    });
+    let dying = Document::open_on(&fs.shared(), &target).unwrap();
+    dying.update(&at_once(None), increment).unwrap_err();
+    document.update(&at_once(None), increment).unwrap();
+    let kept = std::fs::read_to_string(scratch.sidecar("damaged")).unwrap();
+    assert_eq!(kept, "{\"theirs\": true}");
 }

@@ -21,6 +21,7 @@ mod faulty_fs;
 mod fence;
 mod fork;
 mod hostile;
+mod hostile_sidecars;
 mod identity;
 mod journal;
 mod journal_crash;

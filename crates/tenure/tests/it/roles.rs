@@ -45,6 +45,10 @@ fn a_child_process_plays_its_role() {
     match role.as_str() {
         "increment 50 times" => increments(&path, 50),
         "set once" => set_once(&path),
+        "refused" => {
+            assert_eq!(tenure::lock(&path).expect_err("a refusal").kind(), ErrorKind::Unsupported);
+        }
+        "lock once" => drop(tenure::lock(&path).expect("a lock")),
         "read only" => read_only(&path),
         "refused as a mount point" => refused_as_mount_point(&path),
         "fill the disk" => fill_the_disk(&path),

@@ -57,7 +57,7 @@ pub(crate) struct Cli {
     /// Results as JSON on stdout, errors as one JSON object on stderr
     #[arg(long, global = true)]
     pub(crate) json: bool,
-    /// Keep everything on this engine instead of local files
+    /// Keep everything on this engine instead of local files (this build has none yet)
     #[arg(long, global = true, value_name = "URL")]
     pub(crate) store: Option<String>,
     #[command(subcommand)]

@@ -99,13 +99,13 @@ impl Commit {
         for index in &order {
             match &writes[*index] {
                 (target, Some(_)) => target.prepare()?,
-                // One lock file can be the hold of all of them.
-                (target, None)
-                    if holds.iter().flatten().any(|hold| hold.is_on(&target.hold_file())) =>
-                {
-                    target.prepare()?;
-                }
                 (target, None) => {
+                    // One lock file serves all of them.
+                    let has_it = |path| holds.iter().flatten().any(|hold| hold.is_on(path));
+                    let target = match target.lock_file() {
+                        Some(path) if has_it(path) => &target.without_lock_file(),
+                        _ => target,
+                    };
                     holds[*index] = Some(Hold::take(target, Mode::Exclusive, request)?.0);
                 }
             }

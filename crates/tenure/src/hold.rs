@@ -9,7 +9,7 @@
 //!    `Free` only if its last hold ended under the commit lock, and otherwise the new holder takes
 //!    the commit lock before it changes the record.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -17,7 +17,7 @@ use serde_json::json;
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::events;
-use crate::fs::{Access, Handle, Mode};
+use crate::fs::{Access, Handle, Mode, RawHandle};
 use crate::gate::{self, Turn};
 use crate::holder::{HoldKind, Holder};
 use crate::options::Fence;
@@ -211,8 +211,11 @@ pub(crate) struct Request<'a> {
 #[derive(Debug)]
 pub(crate) struct Hold {
     pub(crate) target: Target,
-    pub(crate) turn: Turn,
-    path: std::path::PathBuf,
+    turn: Turn,
+    path: PathBuf,
+    /// The lock file that others lock (`--lock-file`), held as well: those who know of it and those
+    /// who do not are both kept out.
+    also: Option<(PathBuf, Turn)>,
 }
 
 impl Hold {
@@ -230,21 +233,34 @@ impl Hold {
             let file = target.open_sidecar(&target.sidecar("commit"))?;
             let seen = Seen::read(target, file.as_ref())?;
             let Some((holder, left)) = seen.running_lease() else {
-                return Ok((Self { target: target.clone(), turn, path }, file, seen));
+                let also = take_lock_file(target, mode, request)?;
+                return Ok((Self { target: target.clone(), turn, path, also }, file, seen));
             };
             drop(turn);
             wait_for_lease(target, holder, left, request)?;
         }
     }
 
-    /// Whether it is the lock on this file.
+    /// Whether it holds the lock on this file.
     pub(crate) fn is_on(&self, path: &Path) -> bool {
-        self.path == path
+        self.path == path || self.also.as_ref().is_some_and(|(also, _)| also == path)
+    }
+
+    /// False in a forked child.
+    pub(crate) fn is_ours(&self) -> bool {
+        self.turn.is_ours()
+    }
+
+    /// The descriptors that carry the hold.
+    pub(crate) fn raw(&self) -> Vec<RawHandle> {
+        let also = self.also.as_ref().and_then(|(_, turn)| turn.handle().raw());
+        self.turn.handle().raw().into_iter().chain(also).collect()
     }
 
     /// Detects that the lock file was removed or replaced under the hold (G1).
     pub(crate) fn verify(&self) -> Result<()> {
-        check_named(&self.target, &self.path, &self.turn)
+        check_named(&self.target, &self.path, &self.turn)?;
+        self.also.as_ref().map_or(Ok(()), |(path, turn)| check_named(&self.target, path, turn))
     }
 
     /// Closes our copy of a lock that child processes inherited. The record says so first: whoever
@@ -256,6 +272,9 @@ impl Hold {
         }
         // Whatever happened: unlocking would take it from the children.
         self.turn.leave_to_children();
+        if let Some((_, turn)) = self.also {
+            turn.leave_to_children();
+        }
         ended
     }
 
@@ -286,6 +305,18 @@ impl Hold {
         }
         Ok(())
     }
+}
+
+/// Takes the lock file that was asked for, after the hold.
+fn take_lock_file(
+    target: &Target,
+    mode: Mode,
+    request: Request<'_>,
+) -> Result<Option<(PathBuf, Turn)>> {
+    let Some(path) = target.lock_file() else { return Ok(None) };
+    let turn = gate::take(target, path, mode, request.deadline, request.cancel)
+        .map_err(|error| name_holder(target, error))?;
+    Ok(Some((path.to_path_buf(), turn)))
 }
 
 /// Compares a lock that is held with the name it was opened by.

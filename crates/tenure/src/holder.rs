@@ -72,10 +72,7 @@ impl Holder {
         static ME: OnceLock<(u32, Holder)> = OnceLock::new();
         let pid = std::process::id();
         let make = || {
-            let command = std::env::args_os()
-                .map(|arg| arg.to_string_lossy().into_owned())
-                .collect::<Vec<_>>()
-                .join(" ");
+            let command = without_secrets(std::env::args_os());
             Self {
                 pid,
                 start: sys::process_start(pid).unwrap_or(0),
@@ -146,6 +143,23 @@ fn string(map: &Map<String, Value>, key: &str) -> String {
     shorten(map.get(key).and_then(Value::as_str).unwrap_or_default(), LABEL_BYTES_MAX)
 }
 
+/// The command line for the eyes of others: a record outlives the process, and a token in it would
+/// renew the lease of somebody else.
+fn without_secrets(words: impl Iterator<Item = std::ffi::OsString>) -> String {
+    let mut shown: Vec<String> = Vec::new();
+    for word in words {
+        let word = word.to_string_lossy();
+        if shown.last().is_some_and(|last| last == "--token") {
+            shown.push("***".to_owned());
+        } else if word.starts_with("--token=") {
+            shown.push("--token=***".to_owned());
+        } else {
+            shown.push(word.into_owned());
+        }
+    }
+    shown.join(" ")
+}
+
 /// Cuts to `max` bytes of the record, at a character, and drops control characters: the text ends up
 /// on terminals of other people.
 fn shorten(text: &str, max: usize) -> String {
@@ -203,5 +217,12 @@ mod tests {
         let holder = Holder::from_record(br#"{"p":1,"h":"\u001b[2J","l":"a\nb","c":"\u009b"}"#);
         let text = format!("{}{}{}", holder.host, holder.label, holder.command);
         assert!(!text.chars().any(char::is_control), "{text:?}");
+    }
+
+    #[test]
+    fn a_token_on_the_command_line_does_not_reach_the_record() {
+        let words = ["tenure", "lease", "renew", "t", "--token", "secret", "--token=secret"];
+        let shown = without_secrets(words.into_iter().map(Into::into));
+        assert_eq!(shown, "tenure lease renew t --token *** --token=***");
     }
 }

@@ -39,7 +39,7 @@ pub struct LockOptions {
     pub cancel: Option<Cancel>,
     /// Proof of a hold that the caller is part of (a command below `tenure run`): nothing is locked.
     pub fence: Option<Fence>,
-    /// Use exactly this file as the lock, to exclude others that lock it.
+    /// Lock exactly this file as well, to exclude others that lock it.
     pub lock_file: Option<PathBuf>,
     /// Work on a network file system although its locks cannot be trusted.
     pub allow_network: bool,
@@ -253,9 +253,9 @@ impl LockGuard {
         Arc::into_inner(self.held).map_or(Ok(()), |held| held.end())
     }
 
-    /// The descriptor that carries the lock, for a child process to inherit.
-    pub fn raw(&self) -> Option<RawHandle> {
-        self.held.with_hold(|hold| hold.as_ref().and_then(|hold| hold.turn.handle().raw()))
+    /// The descriptors that carry the lock, for a child process to inherit. None for a nested hold.
+    pub fn raw(&self) -> Vec<RawHandle> {
+        self.held.with_hold(|hold| hold.as_ref().map(Hold::raw).unwrap_or_default())
     }
 
     /// Ends our part of a hold that child processes inherited. If none of them kept it, the record is
@@ -318,7 +318,7 @@ impl Held {
 
     fn end(&self) -> Result<()> {
         match self.with_hold(Option::take) {
-            Some(hold) if !hold.turn.is_ours() => Ok(()), // A forked child only closes its copy.
+            Some(hold) if !hold.is_ours() => Ok(()), // A forked child only closes its copy.
             Some(hold) if self.fence > 0 => hold.release(self.fence),
             Some(hold) => hold.verify(), // Shared: the drop releases it.
             None => Ok(()),
@@ -333,7 +333,7 @@ impl Drop for Held {
 }
 
 /// Re-entrant holds by target, lock file and owner.
-type Owned = HashMap<(PathBuf, PathBuf, String), Weak<Held>>;
+type Owned = HashMap<(PathBuf, Option<PathBuf>, String), Weak<Held>>;
 
 /// The re-entrant holds of this process.
 static OWNED: ProcessLocal<Mutex<Owned>> = ProcessLocal::new();
@@ -351,6 +351,6 @@ fn remember(held: &Arc<Held>, owner: &str) {
     owned.insert(key_of(&held.target, owner), Arc::downgrade(held));
 }
 
-fn key_of(target: &Target, owner: &str) -> (PathBuf, PathBuf, String) {
-    (target.path().to_path_buf(), target.hold_file(), owner.to_owned())
+fn key_of(target: &Target, owner: &str) -> (PathBuf, Option<PathBuf>, String) {
+    (target.path().to_path_buf(), target.lock_file().map(Path::to_path_buf), owner.to_owned())
 }

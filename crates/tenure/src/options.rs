@@ -77,7 +77,7 @@ pub struct WriteOptions {
     pub break_link: bool,
     /// Work on a network file system although its locks cannot be trusted.
     pub allow_network: bool,
-    /// Use exactly this file as the hold lock.
+    /// Lock exactly this file as well, to exclude others that lock it.
     pub lock_file: Option<PathBuf>,
 }
 

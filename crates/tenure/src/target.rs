@@ -46,7 +46,7 @@ pub(crate) struct Target {
     dir: PathBuf,
     side: PathBuf,
     stem: String,
-    /// `--lock-file`: exactly this file is the hold lock.
+    /// `--lock-file`: exactly this file is locked as well, since others lock it.
     lock_file: Option<PathBuf>,
     allow_network: bool,
     /// The directories were there and fit to lock in when we last looked.
@@ -121,7 +121,17 @@ impl Target {
 
     /// The file whose lock is the hold.
     pub(crate) fn hold_file(&self) -> PathBuf {
-        self.lock_file.clone().unwrap_or_else(|| self.sidecar("hold"))
+        self.sidecar("hold")
+    }
+
+    /// The file of others that is locked together with the hold.
+    pub(crate) fn lock_file(&self) -> Option<&Path> {
+        self.lock_file.as_deref()
+    }
+
+    /// The same target, for a call that has the lock file already.
+    pub(crate) fn without_lock_file(&self) -> Self {
+        Self { lock_file: None, ..self.clone() }
     }
 
     /// The temporary file of every change of a document. Only one change is ever under way (the
@@ -322,7 +332,8 @@ impl Target {
                         }
                         Err(err) => Err(err),
                         Ok(made) => {
-                            self.share(made.as_ref()).map_err(Self::failed("set mode of", path))?;
+                            self.share(made.as_ref(), self.is_lock(path))
+                                .map_err(Self::failed("set mode of", path))?;
                             Ok(made)
                         }
                     }
@@ -356,8 +367,17 @@ impl Target {
         Error::io("open sidecar", path, err)
     }
 
+    /// Whether a sidecar is a lock, and nothing of the target's content.
+    fn is_lock(&self, path: &Path) -> bool {
+        let locks = ["hold", "commit", "sync0", "sync1"];
+        let theirs = self.lock_file.as_deref() == Some(path);
+        theirs
+            || locks.iter().any(|suffix| self.sidecar(suffix) == path)
+            || path.file_name() == Some(OsStr::new("floor"))
+    }
+
     /// Gives a new sidecar the mode and group of the target, else of its directory (G13).
-    pub(crate) fn share(&self, made: &dyn Handle) -> io::Result<()> {
+    fn share(&self, made: &dyn Handle, lock: bool) -> io::Result<()> {
         match self.fs.open(&self.path, Access::Read) {
             Ok(model) if model.stat().is_ok_and(|found| found.kind == Kind::File) => {
                 made.copy_attributes(model.as_ref())?;
@@ -373,7 +393,16 @@ impl Target {
                     }
                     Err(_) => self.fs.stat(&self.dir).map_or(0o600, |found| found.mode),
                 };
-                made.set_mode((mode & 0o666) | 0o600)
+                // Who cannot make the target has no business with its locks: a lock that can be read
+                // can be taken. And what has content is for its maker, until the target tells more.
+                let (group, others) = (mode & 0o020 != 0, mode & 0o002 != 0);
+                let lock = lock && made.stat()?.kind == Kind::File;
+                made.set_mode(match (lock && group, lock && others) {
+                    (false, false) => 0o600,
+                    (true, false) => 0o660,
+                    (false, true) => 0o606,
+                    (true, true) => 0o666,
+                })
             }
         }
     }

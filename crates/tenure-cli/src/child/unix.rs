@@ -17,23 +17,26 @@ use super::Ended;
 /// Signals that are meant for the command.
 const FORWARDED: [i32; 6] = [SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2];
 
-/// A copy of the lock's descriptor that the next command inherits.
+/// Copies of the lock's descriptors that the next command inherits.
 #[derive(Debug)]
 pub(crate) struct Inherited {
     /// Closed when the command has started.
-    _descriptor: OwnedFd,
+    _descriptors: Vec<OwnedFd>,
 }
 
 impl Inherited {
     /// The lock of `guard`; `None` if it is not ours to give (a nested hold).
     pub(crate) fn of(guard: &LockGuard) -> io::Result<Option<Self>> {
-        let Some(raw) = guard.raw() else { return Ok(None) };
-        #[expect(unsafe_code, reason = "the core hands out a raw descriptor")]
-        // SAFETY: the guard owns the descriptor and outlives this borrow.
-        let borrowed = unsafe { BorrowedFd::borrow_raw(raw) };
-        // A duplicate shares the lock and, unlike the original, is not closed by `exec`. No other
-        // thread starts processes meanwhile.
-        Ok(Some(Self { _descriptor: rustix::io::dup(borrowed)? }))
+        let mut copies = Vec::new();
+        for raw in guard.raw() {
+            #[expect(unsafe_code, reason = "the core hands out a raw descriptor")]
+            // SAFETY: the guard owns the descriptor and outlives this borrow.
+            let borrowed = unsafe { BorrowedFd::borrow_raw(raw) };
+            // A duplicate shares the lock and, unlike the original, is not closed by `exec`. No
+            // other thread starts processes meanwhile.
+            copies.push(rustix::io::dup(borrowed)?);
+        }
+        Ok((!copies.is_empty()).then_some(Self { _descriptors: copies }))
     }
 }
 

@@ -128,7 +128,20 @@ fn patch(args: &PatchArgs, out: &mut Output) -> Result<ExitCode> {
 }
 
 fn restore(args: &RestoreArgs, out: &mut Output) -> Result<ExitCode> {
-    write(&args.file, &args.write, out, |document, options| Ok(document.restore(options)?))
+    let mut told = String::new();
+    let done = write(&args.file, &args.write, out, |document, options| {
+        let written = document.restore(options)?;
+        told = if written.changed {
+            format!("restored version {}; the damaged file is kept aside", written.version)
+        } else {
+            "it is not damaged; nothing was changed".to_owned()
+        };
+        Ok(written)
+    })?;
+    if !out.is_json() {
+        out.result(|| Value::Null, || told)?;
+    }
+    Ok(done)
 }
 
 fn version(args: &VersionArgs, out: &mut Output) -> Result<ExitCode> {

@@ -54,7 +54,7 @@ fn acquire(args: &AcquireArgs, out: &mut Output) -> Result<()> {
         let _ = lease.release(&leased.token); // Nobody could ever renew or end it.
         return Err(failure);
     }
-    print(&leased, out)
+    print(&lease, &leased, out)
 }
 
 fn renew(args: &RenewArgs, out: &mut Output) -> Result<()> {
@@ -103,14 +103,15 @@ fn take_over(args: &TakeOverArgs, out: &mut Output) -> Result<()> {
         let _notice = Notice::start(lease.path(), options.wait, out.is_json());
         lease.take_over(&options, &args.reason)?
     };
-    print(&leased, out)
+    print(&lease, &leased, out)
 }
 
-/// For `eval`: both are plain words, and exported for the commands that follow.
-fn print(leased: &Leased, out: &mut Output) -> Result<()> {
+/// For `eval`: the commands that follow find the lease, and writes to its target pass.
+fn print(lease: &Lease, leased: &Leased, out: &mut Output) -> Result<()> {
     let text = || {
         let (token, fence) = (quoted(&leased.token), leased.fence);
-        format!("export TENURE_TOKEN={token}\nexport TENURE_FENCE={fence}")
+        let target = quoted(&lease.path().to_string_lossy());
+        format!("export TENURE_TARGET={target} TENURE_TOKEN={token} TENURE_FENCE={fence}")
     };
     out.result(|| fields(leased), text)
 }

@@ -361,5 +361,5 @@ fn operation_of(options: &WriteOptions) -> u64 {
 
 /// The error for bytes that are no document; kept here for the restore.
 pub(super) fn cannot_restore(target: &Target) -> Error {
-    damaged(target, "cannot be parsed, and there is no good copy to restore")
+    damaged(target, "cannot be parsed")
 }

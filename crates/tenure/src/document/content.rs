@@ -192,9 +192,15 @@ pub(super) fn good(target: &Target) -> Result<Option<Good>> {
 }
 
 pub(super) fn damaged(target: &Target, why: &str) -> Error {
+    let restorable = target.fs.stat(&target.sidecar("good")).is_ok();
+    let hint = if restorable {
+        "it was left as it is; `tenure doc restore` brings back the last good version"
+    } else {
+        "it was left as it is, and there is no good copy: mend it, or move it away to start anew"
+    };
     Error::new(ErrorKind::Damaged, "read document", format!("it {why}"))
         .at(target.path())
-        .hint("nothing was changed; `tenure doc restore` brings back the last good version")
+        .hint(hint)
 }
 
 fn not_a_file(path: &std::path::Path) -> Error {

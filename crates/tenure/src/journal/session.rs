@@ -325,6 +325,10 @@ impl OpenFiles {
                     Err(err) if err.kind() == io::ErrorKind::AlreadyExists => {}
                     made => drop(made.map_err(Target::failed("create", path))?),
                 }
+                // The log was made before there was a journal whose mode it could follow.
+                let log = target.open_sidecar(&target.sidecar("wal"))?;
+                let mode = (new_mode & 0o666) | 0o600;
+                log.set_mode(mode).map_err(Target::failed("set mode of log of", path))?;
                 target.fs.stat(path)
             }
             found => found,

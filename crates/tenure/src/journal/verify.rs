@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::checksum;
 use crate::error::Result;
-use crate::fs::Handle;
+use crate::fs::{Access, Handle};
 use crate::target::Target;
 
 use super::entry::Logged;
@@ -13,7 +13,7 @@ use super::index::Index;
 use super::lines::{CHUNK_BYTES, Count};
 use super::plan::Step;
 use super::view::{Piece, View};
-use super::wal::Reach;
+use super::wal::{Reach, Wal};
 
 /// A range of the journal that is not what it was.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -64,6 +64,20 @@ impl Report {
     }
 }
 
+/// A log that does not fit: of another file, or this one was cut, and lines that were written are
+/// gone.
+fn check_unbound(report: &mut Report, target: &Target, journal: &dyn Handle) -> Result<()> {
+    let Ok(file) = target.fs.open(&target.sidecar("wal"), Access::Read) else { return Ok(()) };
+    report.unbound = true;
+    let Some(head) = super::session::load_head(target, &Wal { file })? else { return Ok(()) };
+    let written = if head.boot == target.fs.boot_id() { head.journal_end } else { head.base };
+    let id = journal.id().map_err(Target::failed("look at", target.path()))?;
+    if head.journal == id && written > report.bytes {
+        report.damage(report.bytes, written, "lines that were written here are missing");
+    }
+    Ok(())
+}
+
 pub(super) fn verify(target: &Target) -> Result<Report> {
     let view = View::of(target)?;
     let mut report = Report { bytes: view.size, ..Report::default() };
@@ -74,7 +88,7 @@ pub(super) fn verify(target: &Target) -> Result<Report> {
     }
     match &view.log {
         Some((_, head)) => report.next = head.next_seq,
-        None => report.unbound = view.target.fs.stat(&target.sidecar("wal")).is_ok(),
+        None => check_unbound(&mut report, target, journal.as_ref())?,
     }
     check_log(&mut report, &view, &journal)?;
     for piece in &view.pieces {

@@ -29,6 +29,7 @@ mod journal_hold;
 mod lease;
 mod lease_writes;
 mod lock;
+mod newcomer;
 mod permissions;
 mod puppet;
 mod roles;

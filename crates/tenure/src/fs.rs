@@ -169,12 +169,6 @@ pub trait Handle: Send + Sync + Debug {
         Ok(self.stat()?.id)
     }
 
-    /// When the object was made, microseconds of the wall clock; 0 if the file system does not say.
-    /// Tells it from a later one that got the same inode number.
-    fn born_us(&self) -> io::Result<u64> {
-        Ok(0)
-    }
-
     /// Takes the lock if it is free; `false` if somebody has it.
     fn try_lock(&self, mode: Mode) -> io::Result<bool>;
 
@@ -190,8 +184,23 @@ pub trait Handle: Send + Sync + Debug {
     /// Takes over owner, group, mode, ACL and extended attributes of `model`, each where permitted.
     fn copy_attributes(&self, model: &dyn Handle) -> io::Result<()>;
 
+    /// When the open object was born and last changed. Inode numbers are given out again, so this is
+    /// what tells a file from its restored copy.
+    fn times(&self) -> Times {
+        Times::default()
+    }
+
     /// The descriptor for a child process to inherit.
     fn raw(&self) -> Option<RawHandle>;
+}
+
+/// Times that nobody can set; 0 where they are not known.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Times {
+    /// Birth, microseconds of the wall clock.
+    pub born_us: u64,
+    /// Last change of content or attributes, microseconds of the wall clock.
+    pub changed_us: u64,
 }
 
 /// What a child process inherits.

@@ -28,6 +28,9 @@ use crate::wait::{Cancel, Deadline, Wait, pause};
 
 /// How many fences one sync reserves.
 const FENCES_PER_SYNC: u64 = 1024;
+/// A record whose file changed this long after the record was written was put back by somebody. Being
+/// wrong (a slow write, a changed mode) costs one sync.
+const PUT_BACK_AFTER_US: u64 = 500_000;
 /// Between the checks of a sleeper whose wait can be cancelled but not woken.
 const CANCEL_CHECK: Duration = Duration::from_millis(20);
 /// Between the checks of a sleeper that the system cannot wake.
@@ -61,9 +64,14 @@ impl Seen {
             Loaded::Newer(major) => return Err(newer_format(&path(), major)),
         };
         let id = file.id().map_err(|err| Error::io("look at record", &path(), err))?;
-        let born_us = file.born_us().map_err(|err| Error::io("look at record", &path(), err))?;
-        let same_birth = record.born_us == born_us || record.born_us == 0 || born_us == 0;
+        let times = file.times();
+        // Not known here (a sandbox without the call) or not known there is no difference.
+        let births = [record.file_born_us, times.born_us];
+        let same_birth = births[0] == births[1] || births.contains(&0);
         let bound = record.boot == target.fs.boot_id() && record.file == id && same_birth;
+        if times.changed_us > record.written_us.saturating_add(PUT_BACK_AFTER_US) {
+            record.confirmed = 0; // Fences above it may have been given out: start above the clock.
+        }
         if !bound {
             record.confirmed = 0;
             // It was on another clock; writing it back under ours must not make it run again.
@@ -77,7 +85,8 @@ impl Seen {
         let path = target.sidecar("commit");
         self.record.boot = target.fs.boot_id();
         self.record.file = file.id().map_err(Target::failed("look at record", &path))?;
-        self.record.born_us = file.born_us().map_err(Target::failed("look at record", &path))?;
+        self.record.file_born_us = file.times().born_us;
+        self.record.written_us = sys::wall_time_us();
         self.bound = true;
         if std::mem::take(&mut self.unreadable) {
             let _ = events::record(target, "record_unreadable", &json!({}));

@@ -25,6 +25,7 @@ use crate::fs::{Access, Fs, Mode, disk};
 use crate::gate::Turn;
 use crate::hold::{Hold, Request, Seen, wait_for_lease};
 use crate::holder::Holder;
+use crate::journal::settle_for_hold;
 use crate::options::Fence;
 use crate::random;
 use crate::record::{LeaseTerms, State};
@@ -117,7 +118,8 @@ impl Lease {
         let request =
             Request { deadline: Deadline::after(options.wait), cancel: options.cancel.as_ref() };
         loop {
-            let (hold, ..) = Hold::take(&target, Mode::Exclusive, request)?;
+            let (hold, _, seen) = Hold::take(&target, Mode::Exclusive, request)?;
+            settle_for_hold(&target, &seen, request)?;
             let commit = take_commit(&target, Mode::Exclusive, request)?;
             let seen = Seen::read(&target, commit.handle().as_ref())?;
             let Some((holder, left)) = seen.running_lease() else {

@@ -1,4 +1,59 @@
 //! Locks, documents, journals and leases on plain files that many processes can share.
+//!
+//! # Start here
+//!
+//! A JSON file that several processes change, without losing an update:
+//!
+//! ```
+//! # let dir = std::env::temp_dir().join(format!("tenure-doc-{}", std::process::id()));
+//! # let path = dir.join("state.json");
+//! use serde_json::json;
+//! use tenure::{Document, WriteOptions};
+//!
+//! let state = Document::open(&path)?;
+//! state.update(&WriteOptions::default(), |current| {
+//!     let count = current.and_then(|value| value["count"].as_u64()).unwrap_or(0);
+//!     Ok(Some(json!({ "count": count + 1 })))
+//! })?;
+//! assert_eq!(state.read()?.unwrap().value["count"], 1);
+//! # std::fs::remove_dir_all(dir).ok();
+//! # Ok::<(), tenure::Error>(())
+//! ```
+//!
+//! A lock that nobody can steal and that the death of its holder releases; its fence proves it to
+//! writes of the same target:
+//!
+//! ```
+//! # let dir = std::env::temp_dir().join(format!("tenure-lock-{}", std::process::id()));
+//! # let path = dir.join("state.json");
+//! use serde_json::json;
+//! use tenure::{Document, WriteOptions};
+//!
+//! let guard = tenure::lock(&path)?;
+//! if let Some(holder) = guard.recovered_from() {
+//!     eprintln!("{holder} died while it held this");
+//! }
+//! let proven = WriteOptions { fence: Some(guard.fence()), ..WriteOptions::default() };
+//! Document::open(&path)?.set(&json!({ "turn": 1 }), &proven)?;
+//! guard.release()?;
+//! # std::fs::remove_dir_all(dir).ok();
+//! # Ok::<(), tenure::Error>(())
+//! ```
+//!
+//! # The four things
+//!
+//! | | |
+//! |---|---|
+//! | [`Lock`] | one holder among all threads and processes of this machine |
+//! | [`Lease`] | a hold that outlives its process, until a time; writes under an old fence are refused |
+//! | [`Document`] | a JSON file, replaced as a whole, changed under the lock |
+//! | [`Journal`] | a file of lines, appended in whole batches, numbered and verified |
+//!
+//! A [`Collection`] is a directory of documents or journals by key; [`update_and_append`] changes one of
+//! each in a single call. Everything that can fail fails with an [`Error`], whose [`ErrorKind`] says
+//! what to do.
+//!
+//! What is guaranteed, and where not, is in the README and in `docs/` of the repository.
 
 mod checksum;
 mod collection;
@@ -35,7 +90,7 @@ pub use self::holder::{HoldKind, Holder};
 pub use self::journal::{
     AppendOptions, Appended, Compacted, Damage, Entries, Entry, Follow, Journal, Report, Rotated,
 };
-pub use self::json::Rules;
+pub use self::json::{Rules, parse_json};
 pub use self::lease::{AcquireOptions, Lease, LeaseInfo, Leased};
 pub use self::lock::{Lock, LockGuard, LockOptions, lock, try_lock};
 pub use self::max_hold::MaxHold;

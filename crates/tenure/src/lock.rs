@@ -13,6 +13,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::fs::{Fs, Mode, RawHandle, disk};
 use crate::hold::{Hold, Request, Seen, wait_for_lease};
 use crate::holder::Holder;
+use crate::journal::settle_for_hold;
 use crate::max_hold::{MaxHold, Watch};
 use crate::options::Fence;
 use crate::process_local::ProcessLocal;
@@ -136,6 +137,7 @@ impl Lock {
 fn take_shared(target: &Target, request: Request<'_>) -> Result<Hold> {
     loop {
         let (hold, _, seen) = Hold::take(target, Mode::Shared, request)?;
+        settle_for_hold(target, &seen, request)?;
         if seen.record.state == State::Free {
             return Ok(hold);
         }
@@ -165,6 +167,7 @@ fn take_shared(target: &Target, request: Request<'_>) -> Result<Hold> {
 fn take_exclusive(target: Target, options: &LockOptions, request: Request<'_>) -> Result<Held> {
     let (hold, file, mut seen, commit) = loop {
         let (hold, file, seen) = Hold::take(&target, Mode::Exclusive, request)?;
+        settle_for_hold(&target, &seen, request)?;
         if seen.record.state == State::Free {
             break (hold, file, seen, None);
         }

@@ -24,7 +24,7 @@ use crate::holder::{HoldKind, Holder};
 const SLOT_OFFSET: u64 = 4096;
 const SLOT_STRIDE: usize = 4096;
 const SLOT_BYTES: usize = 1024;
-const HOLDER_OFFSET: usize = 256;
+const HOLDER_OFFSET: usize = 264;
 const CHECKSUM_OFFSET: usize = SLOT_BYTES - 8;
 const MAGIC: &[u8; 6] = b"tenure";
 /// The major version of every format below `.tenure/`.
@@ -81,12 +81,17 @@ pub(crate) struct Record {
     pub(crate) state: State,
     /// The holder ended its part properly and left the lock to its children.
     pub(crate) left: bool,
+    /// There is a journal, whose log may hold batches on their way to it.
+    pub(crate) journal: bool,
     pub(crate) since_us: u64,
     pub(crate) boot: [u8; 16],
     /// The commit file that this was written into; a copy elsewhere does not match.
     pub(crate) file: FileId,
-    /// When that file was made; inode numbers come again. 0 if not known.
-    pub(crate) born_us: u64,
+    /// When that file was born: its number may have been given out again.
+    pub(crate) file_born_us: u64,
+    /// When this was written, on the wall clock. A file that changed later was written by somebody
+    /// else: an older record was put back in place.
+    pub(crate) written_us: u64,
     pub(crate) lease: LeaseTerms,
     pub(crate) published: Published,
     /// Checksums of the newest operation ids, oldest first; 0 is none.
@@ -208,7 +213,15 @@ impl Record {
         put(16, &self.fence.to_le_bytes());
         put(24, &self.ceiling.to_le_bytes());
         put(32, &self.confirmed.to_le_bytes());
-        put(40, &[state, u8::from(self.published.synced) | u8::from(self.left) << 1]);
+        put(
+            40,
+            &[
+                state,
+                u8::from(self.published.synced)
+                    | u8::from(self.left) << 1
+                    | u8::from(self.journal) << 2,
+            ],
+        );
         put(42, &text_len.to_le_bytes());
         put(48, &self.since_us.to_le_bytes());
         put(56, &self.boot);
@@ -225,7 +238,8 @@ impl Record {
         put(208, &self.pending.0.to_le_bytes());
         put(216, &self.pending.1);
         put(232, &self.published.boot);
-        put(248, &self.born_us.to_le_bytes());
+        put(248, &self.file_born_us.to_le_bytes());
+        put(256, &self.written_us.to_le_bytes());
         put(HOLDER_OFFSET, text);
         let sum = checksum::of(&slot[..CHECKSUM_OFFSET]);
         slot[CHECKSUM_OFFSET..].copy_from_slice(&sum.to_le_bytes());
@@ -258,9 +272,12 @@ impl Record {
             confirmed: number(32),
             state,
             left: slot[41] & 2 == 2,
+            journal: slot[41] & 4 == 4,
             since_us: number(48),
             boot: array(slot, 56),
             file: FileId { dev: number(72), ino: number(80) },
+            file_born_us: number(248),
+            written_us: number(256),
             lease: LeaseTerms {
                 token: array(slot, 88),
                 ttl_us: number(104),
@@ -274,7 +291,6 @@ impl Record {
             },
             operations: std::array::from_fn(|index| number(144 + index * 8)),
             pending: (number(208), array(slot, 216)),
-            born_us: number(248),
             holder: Holder::from_record(text),
         })
     }
@@ -300,10 +316,12 @@ mod tests {
             confirmed: 1035,
             state: State::Leased,
             left: true,
+            journal: true,
             since_us: 1_700_000_000_000_000,
             boot: [3; 16],
             file: FileId { dev: 5, ino: 9 },
-            born_us: 77,
+            file_born_us: 12,
+            written_us: 13,
             lease: LeaseTerms { token: [8; 16], ttl_us: 60_000_000, expires_us: 99 },
             published: Published { generation: 4, checksum: [6; 16], synced: true, boot: [1; 16] },
             operations: [1, 2, 3, 4, 5, 6, 7, 8],

@@ -32,9 +32,8 @@ pub(super) fn json(argument: &str) -> Result<Value> {
 }
 
 fn parse(text: &str) -> Result<Value> {
-    serde_json::from_str(text).map_err(|err| {
-        Failure::usage("read JSON", err.to_string()).hint("quote it for the shell, strings twice")
-    })
+    tenure::parse_json(text.as_bytes())
+        .map_err(|error| Failure::from(error).hint("quote it for the shell, strings twice"))
 }
 
 /// A filter with its named values; `-` reads it from standard input.

@@ -106,9 +106,12 @@ fn take_over(args: &TakeOverArgs, out: &mut Output) -> Result<()> {
     print(&leased, out)
 }
 
-/// For `eval`: both are plain words.
+/// For `eval`: both are plain words, and exported for the commands that follow.
 fn print(leased: &Leased, out: &mut Output) -> Result<()> {
-    let text = || format!("TENURE_TOKEN={}\nTENURE_FENCE={}", quoted(&leased.token), leased.fence);
+    let text = || {
+        let (token, fence) = (quoted(&leased.token), leased.fence);
+        format!("export TENURE_TOKEN={token}\nexport TENURE_FENCE={fence}")
+    };
     out.result(|| fields(leased), text)
 }
 

@@ -11,5 +11,6 @@ mod hold;
 mod journal;
 mod lease;
 mod run;
+mod sweep;
 mod terminal;
 mod who;

@@ -201,7 +201,7 @@ impl Document {
         if outcome.map_err(visible)? == Outcome::Replaced {
             return Ok(None);
         }
-        let recorded = publish::record(&mut commit, &bytes, operation, synced);
+        let recorded = publish::record(&mut commit, &bytes, operation, Some(synced));
         let generation = recorded.map_err(visible)?;
         let sum = u128::from_be_bytes(checksum::wide(&bytes));
         let version = Version(format!("{generation:x}-{sum:032x}"));
@@ -257,15 +257,12 @@ impl Document {
         operation: u64,
     ) -> Result<()> {
         let (pending, sum) = commit.seen.record.pending;
-        let Some(content) = content.filter(|found| pending != 0 && found.checksum == sum) else {
-            return Ok(());
-        };
-        // Published in this boot without a sync it would not be kept as the last good version, but it
-        // may be the only synced one.
-        let path = commit.target.path();
-        let synced = content.handle.sync().map_err(Target::failed("sync", path));
-        let settled = synced.and_then(|()| publish::record(commit, &content.bytes, pending, true));
-        settled.map(drop).map_err(|error| error.committed(pending == operation))
+        match content.filter(|content| pending != 0 && content.checksum == sum) {
+            None => Ok(()),
+            Some(content) => publish::record(commit, &content.bytes, pending, None)
+                .map(drop)
+                .map_err(|error| error.committed(pending == operation)),
+        }
     }
 
     fn check_version(

@@ -108,12 +108,18 @@ pub(super) fn snapshot(target: &Target) -> Result<Option<Snapshot>> {
             found => found?.map(|(content, value)| (content, value, false)),
         };
         let after = peek(target)?;
-        if before != after && tries_left > 0 {
-            before = after; // It was published while we read: the version may be of the other one.
-            continue;
-        }
+        let published = match &found {
+            Some((content, ..)) if content.checksum == after.checksum => after,
+            Some((content, ..)) if content.checksum == before.checksum => before,
+            // It was published while we read: the record may be of the other one.
+            _ if before != after && tries_left > 0 => {
+                before = after;
+                continue;
+            }
+            _ => after,
+        };
         return Ok(found.map(|(content, value, repaired)| {
-            let version = content.version(after);
+            let version = content.version(published);
             Snapshot { value, bytes: content.bytes, version, repaired }
         }));
     }

@@ -280,12 +280,13 @@ fn same_file(target: &Target, path: &Path, known: &Stat) -> io::Result<bool> {
     }
 }
 
-/// Step 5: the record of what is published now.
+/// Step 5: the record of what is published now. `synced` is `None` if somebody else published it, in
+/// this boot or an earlier one, and died: then nobody knows.
 pub(super) fn record(
     commit: &mut Commit,
     bytes: &[u8],
     operation: u64,
-    synced: bool,
+    synced: Option<bool>,
 ) -> Result<u64> {
     let boot = commit.target.fs.boot_id();
     let record = &mut commit.seen.record;
@@ -296,9 +297,9 @@ pub(super) fn record(
         // versions that are lost do not come again.
         published.generation = published.generation.max(crate::sys::wall_time_us());
     }
-    published.boot = boot;
+    published.boot = synced.map_or_else(Default::default, |_| boot);
     published.checksum = checksum::wide(bytes);
-    published.synced = synced;
+    published.synced = synced.unwrap_or(false);
     let generation = published.generation;
     if operation != 0 {
         record.remember(operation);

@@ -36,7 +36,7 @@ pub(super) fn restore(commit: &mut Commit, options: &WriteOptions) -> Result<Wri
         return Err(Error::new(ErrorKind::Busy, "restore", detail).at(target.path()));
     }
     let synced = options.durability == Durability::Durable;
-    publish::record(commit, &kept.bytes, 0, synced)?;
+    publish::record(commit, &kept.bytes, 0, Some(synced))?;
     // For people; the restored document is there without it.
     let _ = events::record(&target, "restored", &json!({ "damaged_bytes": damaged_bytes }));
     let version = kept.version(commit.seen.record.published);

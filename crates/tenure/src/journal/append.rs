@@ -48,6 +48,11 @@ impl Journal {
         options: &AppendOptions,
     ) -> Result<(Appended, Option<u64>)> {
         let durable = options.write.durability == Durability::Durable;
+        let mut commit = commit;
+        if !commit.seen.record.journal {
+            commit.seen.record.journal = true;
+            commit.write_record()?;
+        }
         let section = Section::Write(Box::new(commit));
         let mut session = Session::enter(&self.files, section, options.write.new_mode)?;
         let mut appended = if let Some(done) = session.head.finished(batch.operation) {

@@ -39,8 +39,10 @@ mod wal;
 use std::path::Path;
 use std::sync::Arc;
 
+use crate::commit::take_commit;
 use crate::error::Result;
-use crate::fs::{Fs, disk};
+use crate::fs::{Fs, Mode, disk};
+use crate::hold::{Request, Seen};
 use crate::options::WriteOptions;
 use crate::target::Target;
 
@@ -50,8 +52,11 @@ pub use self::read::{Entries, Entry};
 pub use self::verify::{Damage, Report};
 
 pub(crate) use self::batch::Batch;
-use self::session::OpenFiles;
+use self::session::{OpenFiles, Section, Session};
 use self::view::View;
+
+/// The mode of a journal that a crash left without its file.
+const NEW_MODE: u32 = 0o600;
 
 /// A file of lines that many processes append to. Opening it touches nothing.
 #[derive(Debug, Clone)]
@@ -124,4 +129,18 @@ impl Journal {
     ) -> Result<Compacted> {
         self.settled(options)?.compact(keep)
     }
+}
+
+/// Lets batches that are on their way into the journal before a hold is granted, so that nothing
+/// written earlier appears during it. The caller has the hold; `seen` is the record it found.
+pub(crate) fn settle_for_hold(target: &Target, seen: &Seen, request: Request<'_>) -> Result<()> {
+    if !seen.record.journal {
+        return Ok(());
+    }
+    let turn = take_commit(target, Mode::Exclusive, request)?;
+    let section = Section::Finish(target.clone(), turn);
+    if !section.has_journal() {
+        return Ok(());
+    }
+    Session::enter(&OpenFiles::default(), section, NEW_MODE)?.apply_pending()
 }

@@ -37,6 +37,13 @@ pub(super) enum Section {
 }
 
 impl Section {
+    /// Whether both the journal and its log are there; a hold must not create them.
+    pub(super) fn has_journal(&self) -> bool {
+        let target = self.target();
+        let there = |path: &std::path::Path| target.fs.stat(path).is_ok();
+        there(target.path()) && there(&target.sidecar("wal"))
+    }
+
     fn target(&self) -> Target {
         match self {
             Self::Write(commit) => commit.target.clone(),

@@ -17,8 +17,18 @@ mod text;
 #[cfg(test)]
 mod tests;
 
+use serde_json::Value;
+
+use crate::error::{Error, ErrorKind, Result};
+
 pub use self::merge::Rules;
 pub(crate) use self::merge::merge;
 pub(crate) use self::patch::{PatchError, patch};
 pub(crate) use self::style::Style;
 pub(crate) use self::text::parse;
+
+/// Reads JSON as strictly as documents are read: no duplicate keys, no byte order mark, every number
+/// digit for digit.
+pub fn parse_json(text: &[u8]) -> Result<Value> {
+    parse(text).map_err(|why| Error::new(ErrorKind::Invalid, "read JSON", format!("it {why}")))
+}

@@ -1,11 +1,11 @@
-//! Owner, group, mode, ACL and extended attributes of a file that replaces another one (G13).
+//! Owner, group, mode, ACL and extended attributes of a file that replaces another one (G13), and its times.
 
 use std::io;
 use std::os::fd::{BorrowedFd, OwnedFd};
 
 use rustix::fs as rfs;
 
-use crate::fs::Handle;
+use crate::fs::{Handle, Times};
 
 #[cfg(target_vendor = "apple")]
 use super::apple::copy_xattrs;
@@ -61,4 +61,28 @@ fn copy_xattrs(fd: &OwnedFd, model: BorrowedFd<'_>) {
             let _ = rfs::fsetxattr(fd, name, &value[..len], XattrFlags::empty());
         }
     }
+}
+
+/// Birth and last change, where the system tells them.
+#[cfg(any(target_os = "linux", target_os = "android"))]
+pub(super) fn times(fd: &OwnedFd) -> Times {
+    use rustix::fs::{AtFlags, StatxFlags, StatxTimestamp};
+    let asked = StatxFlags::BTIME | StatxFlags::CTIME;
+    let Ok(found) = rfs::statx(fd, "", AtFlags::EMPTY_PATH, asked) else {
+        return Times::default(); // Before Linux 4.11, and under old seccomp filters.
+    };
+    let has = |flag: StatxFlags| found.stx_mask & flag.bits() != 0;
+    let us = |time: StatxTimestamp| {
+        let seconds = u64::try_from(time.tv_sec).unwrap_or(0);
+        seconds * 1_000_000 + u64::from(time.tv_nsec) / 1_000
+    };
+    Times {
+        born_us: if has(StatxFlags::BTIME) { us(found.stx_btime) } else { 0 },
+        changed_us: if has(StatxFlags::CTIME) { us(found.stx_ctime) } else { 0 },
+    }
+}
+
+#[cfg(not(any(target_os = "linux", target_os = "android")))]
+pub(super) fn times(_: &OwnedFd) -> Times {
+    Times::default()
 }

@@ -11,7 +11,7 @@ use rustix::fs::{self as rfs, AtFlags, FlockOperation, Mode as Bits, OFlags};
 use rustix::fs::{fdatasync as sync_data, fsync as sync_names};
 use rustix::io::Errno;
 
-use crate::fs::{Access, FileId, Fs, Handle, Kind, Mode, Stat, Trust};
+use crate::fs::{Access, FileId, Fs, Handle, Kind, Mode, Stat, Times, Trust};
 
 #[cfg(target_vendor = "apple")]
 use super::apple::{boot_name, full_sync as sync_data, full_sync as sync_names};
@@ -113,7 +113,8 @@ impl Fs for Disk {
     fn sync_dir(&self, path: &Path) -> io::Result<()> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let fd = rfs::open(path, flags, Bits::empty())?;
-        match sync_names(&fd) {
+        // A signal is no failed sync: nothing was reported as lost, so it may be repeated.
+        match rustix::io::retry_on_intr(|| sync_names(&fd)) {
             // Some FUSE file systems cannot sync a directory and keep names on their own.
             Err(Errno::INVAL) => Ok(()),
             done => Ok(done?),
@@ -164,20 +165,6 @@ impl Handle for Descriptor {
         self.id.get().map_or_else(|| Ok(self.stat()?.id), |id| Ok(*id))
     }
 
-    #[cfg(any(target_os = "linux", target_os = "android"))]
-    fn born_us(&self) -> io::Result<u64> {
-        use rustix::fs::StatxFlags;
-        let (at, wanted) = (AtFlags::EMPTY_PATH, StatxFlags::BTIME);
-        match rfs::statx(&self.fd, c"", at, wanted) {
-            Ok(found) if found.stx_mask & wanted.bits() != 0 => {
-                let seconds = u64::try_from(found.stx_btime.tv_sec).unwrap_or(0);
-                Ok(seconds * 1_000_000 + u64::from(found.stx_btime.tv_nsec) / 1_000)
-            }
-            Ok(_) | Err(Errno::NOSYS | Errno::PERM) => Ok(0),
-            Err(err) => Err(err.into()),
-        }
-    }
-
     fn try_lock(&self, mode: Mode) -> io::Result<bool> {
         let operation = match mode {
             Mode::Shared => FlockOperation::NonBlockingLockShared,
@@ -209,6 +196,10 @@ impl Handle for Descriptor {
 
     fn copy_attributes(&self, model: &dyn Handle) -> io::Result<()> {
         super::attributes::copy(&self.fd, model)
+    }
+
+    fn times(&self) -> Times {
+        super::attributes::times(&self.fd)
     }
 
     fn raw(&self) -> Option<RawHandle> {

@@ -1,14 +1,15 @@
 //! The real disk with single answers altered: another boot, no trust, a lock for everybody, counted
 //! and failing syncs. The code under test cannot tell the difference.
 
+use std::collections::HashMap;
 use std::ffi::OsString;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 
 use tenure::Mode;
-use tenure::fs::{Access, Fs, Handle, RawHandle, Stat, Trust, disk};
+use tenure::fs::{Access, Fs, Handle, RawHandle, Stat, Times, Trust, disk};
 
 /// What is different from the real disk.
 #[derive(Debug, Default)]
@@ -20,6 +21,8 @@ pub(crate) struct Altered {
     pub(crate) locks_for_everybody: bool,
     /// Syncs of files and directories so far.
     pub(crate) syncs: AtomicUsize,
+    /// What each file was when it was last synced: all that a power failure need leave of it.
+    pub(crate) synced: Mutex<HashMap<PathBuf, Vec<u8>>>,
     /// While set, syncs fail.
     pub(crate) sync_fails: AtomicBool,
 }
@@ -51,8 +54,8 @@ struct View(Arc<Altered>);
 
 impl Fs for View {
     fn open(&self, path: &Path, access: Access) -> io::Result<Arc<dyn Handle>> {
-        let file = disk().open(path, access)?;
-        Ok(Arc::new(File { file, altered: self.0.clone() }))
+        let inner = disk().open(path, access)?;
+        Ok(Arc::new(File { inner, path: path.into(), altered: self.0.clone() }))
     }
 
     fn stat(&self, path: &Path) -> io::Result<Stat> {
@@ -107,57 +110,64 @@ impl Fs for View {
 
 #[derive(Debug)]
 struct File {
-    file: Arc<dyn Handle>,
+    inner: Arc<dyn Handle>,
+    path: PathBuf,
     altered: Arc<Altered>,
 }
 
 impl Handle for File {
     fn read_at(&self, buf: &mut [u8], offset: u64) -> io::Result<usize> {
-        self.file.read_at(buf, offset)
+        self.inner.read_at(buf, offset)
     }
 
     fn write_at(&self, buf: &[u8], offset: u64) -> io::Result<usize> {
-        self.file.write_at(buf, offset)
+        self.inner.write_at(buf, offset)
     }
 
     fn append(&self, buf: &[u8]) -> io::Result<usize> {
-        self.file.append(buf)
+        self.inner.append(buf)
     }
 
     fn set_len(&self, len: u64) -> io::Result<()> {
-        self.file.set_len(len)
+        self.inner.set_len(len)
     }
 
     fn sync(&self) -> io::Result<()> {
         self.altered.count_sync()?;
-        self.file.sync()
+        let content = self.inner.read_range(0, self.inner.stat()?.size)?;
+        self.altered.synced.lock().unwrap().insert(self.path.clone(), content);
+        self.inner.sync()
     }
 
     fn stat(&self) -> io::Result<Stat> {
-        self.file.stat()
+        self.inner.stat()
     }
 
     fn try_lock(&self, mode: Mode) -> io::Result<bool> {
-        Ok(self.altered.locks_for_everybody || self.file.try_lock(mode)?)
+        Ok(self.altered.locks_for_everybody || self.inner.try_lock(mode)?)
     }
 
     fn lock(&self, mode: Mode) -> io::Result<()> {
-        self.file.lock(mode)
+        self.inner.lock(mode)
     }
 
     fn unlock(&self) -> io::Result<()> {
-        self.file.unlock()
+        self.inner.unlock()
     }
 
     fn set_mode(&self, mode: u32) -> io::Result<()> {
-        self.file.set_mode(mode)
+        self.inner.set_mode(mode)
     }
 
     fn copy_attributes(&self, model: &dyn Handle) -> io::Result<()> {
-        self.file.copy_attributes(model)
+        self.inner.copy_attributes(model)
+    }
+
+    fn times(&self) -> Times {
+        self.inner.times()
     }
 
     fn raw(&self) -> Option<RawHandle> {
-        self.file.raw()
+        self.inner.raw()
     }
 }

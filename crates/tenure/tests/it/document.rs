@@ -340,6 +340,6 @@ fn a_watch_survives_a_replaced_directory_and_refuses_a_missing_one() {
     document.set(&json!({ "n": 3 }), &at_once()).unwrap();
     assert_eq!(watch.next(Wait::default()).unwrap().unwrap().value, json!({ "n": 3 }));
     std::fs::remove_dir_all(scratch.path("dir")).unwrap();
-    let error = watch.next(Wait::Forever).unwrap_err();
+    let error = watch.next(Wait::default()).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::NotFound, "{error}");
 }

@@ -74,6 +74,32 @@ fn race_26_27_32_g5_readers_see_whole_versions_in_order_while_writers_write() {
 }
 
 #[test]
+fn race_35_a_reader_never_pairs_one_version_with_the_content_of_another() {
+    // A change lands between the reader's look at the content and its look at the record.
+    let scratch = Scratch::in_memory();
+    let document = scratch.document("state.json");
+    let mut pairs = vec![(1, document.set(&json!({ "n": 1 }), &at_once()).unwrap().version)];
+    let (writer, path) = (document.clone(), document.path().to_path_buf());
+    let (sender, receiver) = std::sync::mpsc::channel();
+    let state = std::sync::Mutex::new((false, sender));
+    let fs = FaultyFs::new(move |op, touched| {
+        let mut state = state.lock().unwrap();
+        let opened = matches!(op, crate::faulty_fs::Op::Open(_));
+        let record = touched.file_name().is_some_and(|name| name == "state.json.commit");
+        if opened && record && std::mem::take(&mut state.0) {
+            state.1.send(writer.update(&at_once(), increment).unwrap().version).unwrap();
+        }
+        state.0 |= opened && touched == path;
+        Verdict::Go
+    });
+    let reader = Document::open_on(&fs.shared(), document.path()).unwrap();
+    let found = reader.read().unwrap().unwrap();
+    pairs.extend((2..).zip(receiver.try_iter()));
+    let pair = (found.value["n"].as_u64().unwrap(), found.version);
+    assert!(pairs.len() > 1 && pairs.contains(&pair), "{pair:?} in {pairs:?}");
+}
+
+#[test]
 fn race_27_a_reader_gives_a_foreign_writer_in_place_a_moment_to_finish() {
     // It finds half a document, looks again, and the foreign writer is done: no false alarm. The
     // writer here finishes exactly after the reader's first look.

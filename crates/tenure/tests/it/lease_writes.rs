@@ -125,6 +125,31 @@ fn one_lease_guards_other_targets() {
     assert_eq!((count(&a), count(&m), count(&z)), (3, 1, 2));
 }
 
+/// The hook processes of one lease all have its fence, and so none of them waits for the hold. They
+/// still take turns: the commit lock is for each of them alone.
+#[test]
+fn race_20_g6_writers_of_one_lease_take_turns() {
+    let scratch = Scratch::new();
+    let path = scratch.target();
+    let held = lease(&path, "turn-1");
+    let mut hooks: Vec<_> = (0..4).map(|_| Puppet::spawn()).collect();
+    for hook in &mut hooks {
+        for _ in 0..100 {
+            hook.tell(&format!("add {} forever {}", path.display(), held.fence));
+        }
+    }
+    for hook in &hooks {
+        assert!((0..100).all(|_| hook.hear() == "ok"));
+    }
+    assert_eq!(count(&path), 400);
+    let (one, two) = hooks.split_at_mut(1);
+    assert_eq!(one[0].say(&format!("slow-add {} {}", path.display(), held.fence)), "inside");
+    two[0].tell(&format!("add {} forever {}", path.display(), held.fence));
+    two[0].is_silent();
+    assert_eq!((one[0].say("go on"), two[0].hear()), ("ok".into(), "ok".into()));
+    assert_eq!(count(&path), 402);
+}
+
 /// Two processes write two documents, each guarded by the lease of the other: in the order of their
 /// names nobody waits for somebody who waits for them.
 #[test]

@@ -25,6 +25,7 @@ mod hostile_sidecars;
 mod identity;
 mod journal;
 mod journal_crash;
+mod journal_hold;
 mod lease;
 mod lease_writes;
 mod lock;

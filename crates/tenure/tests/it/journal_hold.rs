@@ -1,0 +1,35 @@
+//! Journals under a hold: what was logged before it does not appear during it.
+
+use std::sync::{Arc, Mutex};
+
+use tenure::{AppendOptions, Journal, LockGuard, Wait};
+
+use crate::faulty_fs::{FaultyFs, Op, Verdict};
+use crate::scratch::{Scratch, lock_for};
+
+/// A batch waits for its sync without any lock. Somebody who takes the hold meanwhile finds it in the
+/// file already, and sees no change while the hold lasts.
+#[test]
+fn g1_a_batch_on_its_way_is_there_before_a_hold_is_granted() {
+    let scratch = Scratch::new();
+    let path = scratch.path("log.jsonl");
+    let plain = path.clone();
+    Journal::open(&path).unwrap().append(&["first"], &AppendOptions::default()).unwrap();
+    let found: Arc<Mutex<Option<(LockGuard, String)>>> = Arc::default();
+    let seen = found.clone();
+    let fs = FaultyFs::new(move |op, file| {
+        let mut seen = seen.lock().unwrap();
+        let log = file.extension().is_some_and(|suffix| suffix == "wal");
+        if op == Op::Sync && log && seen.is_none() {
+            let guard = lock_for(&plain, Wait::No).unwrap();
+            *seen = Some((guard, std::fs::read_to_string(&plain).unwrap()));
+        }
+        Verdict::Go
+    });
+    let journal = Journal::open_on(&fs.shared(), &path).unwrap();
+    journal.append(&["second"], &AppendOptions::default()).unwrap();
+    let (guard, during) = found.lock().unwrap().take().expect("the log was synced");
+    assert_eq!(during, "first\nsecond\n", "when the hold was granted");
+    assert_eq!(std::fs::read_to_string(&path).unwrap(), during, "while the hold lasts");
+    guard.release().unwrap();
+}

@@ -5,8 +5,8 @@
 //! 1. Every error names the action that failed and, where there is one, the path.
 //! 2. [`ErrorKind::code`] is API: the command line's `code`, the JavaScript `err.code` and the Python
 //!    class are derived from it. Messages are not API.
-//! 3. `committed` tells whether the change is visible, whenever that is in doubt: `Some(true)` only
-//!    for a change that readers can already see.
+//! 3. `committed` tells whether the change was made, whenever that is in doubt: `Some(true)` only for
+//!    a change that readers can already see, or that the next write makes visible.
 
 use std::fmt;
 use std::io;

@@ -65,10 +65,10 @@ impl Seen {
         };
         let id = file.id().map_err(|err| Error::io("look at record", &path(), err))?;
         let times = file.times();
-        // Not known here (a sandbox without the call) or not known there is no difference.
-        let births = [record.file_born_us, times.born_us];
-        let same_birth = births[0] == births[1] || births.contains(&0);
-        let bound = record.boot == target.fs.boot_id() && record.file == id && same_birth;
+        // Where the birth is not known, the inode number has to do.
+        let same_birth =
+            record.file_born_us == times.born_us || record.file_born_us == 0 || times.born_us == 0;
+        let bound = (record.boot, record.file) == (target.fs.boot_id(), id) && same_birth;
         if times.changed_us > record.written_us.saturating_add(PUT_BACK_AFTER_US) {
             record.confirmed = 0; // Fences above it may have been given out: start above the clock.
         }

@@ -124,11 +124,6 @@ impl Target {
         self.lock_file.clone().unwrap_or_else(|| self.sidecar("hold"))
     }
 
-    /// A fresh name for a temporary file, in the sidecar directory.
-    pub(crate) fn temp(&self) -> Result<PathBuf> {
-        Ok(self.sidecar(&format!("tmp.{:016x}", crate::random::number()?)))
-    }
-
     /// The temporary file of every change of a document. Only one change is ever under way (the
     /// commit lock), so a file of this name is left over from one that died. And since every change
     /// passes through this one name, a power loss leaves all names as they were after some step of

@@ -13,4 +13,5 @@ mod lease;
 mod run;
 mod sweep;
 mod terminal;
+mod torture;
 mod who;

@@ -15,15 +15,19 @@ mod strace;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 
+use serde_json::Value;
+
 use job::{Job, Subject, View};
 use strace::{Case, Ended, Fault};
 
 /// How many calls of one kind the quick form takes for one fault.
-const SAMPLE: usize = 4;
+const SAMPLE: usize = 3;
 /// How many of them for a kill before a call that changes something.
-const SAMPLE_OF_KILLS: usize = 10;
+const SAMPLE_OF_KILLS: usize = 8;
 /// What a command says when its change is visible and the sync failed.
 const NOT_DURABLE: &str = "visible but may not survive a power loss";
+/// What it says when its batch is logged, but not in the journal yet.
+const LATER: &str = "the next write makes it visible";
 /// Calls that change nothing: a death before one of them is a death before the next that does.
 const LOOKS: [&str; 8] =
     ["fstat", "statx", "statfs", "readlink", "pread64", "read", "getdents64", "flistxattr"];
@@ -91,38 +95,54 @@ impl Sweep {
         job.set_up(dir);
         let ended = strace::with_fault(dir, job, case, &self.files);
         let about = format!("{case:?} in {:?}: {ended:?}", job.args);
-        let message = self.judge_end(case, &ended, &about);
+        let Said { message, committed } = self.judge_end(case, &ended, &about);
         let seen = job.view(dir);
         let whole = job.plain_is_whole(&seen.plain, &self.old.plain, &self.new.plain);
         assert!(whole, "a plain reader sees {:?} after {about}", seen.plain);
         let (is_old, is_new) = (seen.ours == self.old.ours, seen.ours == self.new.ours);
         assert!(is_old || is_new, "tenure sees {:?} after {about}", seen.ours);
         assert!(is_new || ended.code != Some(0), "acknowledged, but not there after {about}");
+        if self.old.ours != self.new.ours {
+            let right = match committed {
+                Some(true) => is_new || message.contains(LATER),
+                Some(false) => is_old,
+                None => true,
+            };
+            assert!(right, "it says committed: {committed:?}, but done: {is_new} after {about}");
+        }
         let outcome = Outcome { done: is_new && self.old != self.new, message, about };
         self.judge_next(&outcome);
         self.judge_rest(&outcome);
     }
 
     /// How it ended, and the line in which it said why.
-    fn judge_end(&self, case: &Case, ended: &Ended, about: &str) -> String {
+    fn judge_end(&self, case: &Case, ended: &Ended, about: &str) -> Said {
         assert!(!ended.stderr.contains("panicked"), "a panic: {about}");
         let Some(code) = ended.code else {
             assert_eq!((case.fault, ended.signal), (Fault::Kill, Some(9)), "{about}");
-            return String::new();
+            return Said::default();
         };
         assert!(self.job.is_documented(code), "undocumented exit code: {about}");
         let repeated = case.fault != Fault::Interrupted || code == 0;
         assert!(repeated, "an interrupted call was not repeated: {about}");
         let mut lines: Vec<_> = ended.stderr.lines().collect();
         // 137 is the killed command of `run`; there is nothing to add to that.
-        let message = if code == 0 || code == 137 { None } else { lines.pop() };
-        let warnings = lines.iter().all(|line| line.starts_with("tenure: warning: "));
-        let told = message.is_none_or(|line| line.starts_with("tenure: failed to "));
-        assert!(
-            warnings && told && (code == 0 || code == 137 || message.is_some()),
-            "not one line: {about}"
-        );
-        message.unwrap_or_default().to_owned()
+        let failed = code != 0 && code != 137;
+        let line = if failed { lines.pop().unwrap_or_default() } else { "" };
+        let warning = if case.is_json(&self.job) { "{\"warning\":" } else { "tenure: warning: " };
+        assert!(lines.iter().all(|line| line.starts_with(warning)), "not one line: {about}");
+        let mut said = Said::default();
+        if failed && case.is_json(&self.job) {
+            let object: Value = serde_json::from_str(line).unwrap_or_else(|_| panic!("{about}"));
+            assert_eq!(object["exit"], code, "{about}");
+            said.message = format!("tenure: {}", object["message"].as_str().unwrap());
+            said.committed = object["committed"].as_bool();
+        } else {
+            line.clone_into(&mut said.message);
+        }
+        let told = !failed || said.message.starts_with("tenure: failed to ");
+        assert!(told, "it does not say why: {about}");
+        said
     }
 
     /// No lock is left, and the data is whole: the next command works at once.
@@ -138,7 +158,7 @@ impl Sweep {
         }
         let (code, view) = if *done { (self.again, &self.newer) } else { (Some(0), &self.new) };
         // A batch that is logged but not visible yet comes first, whole, with the next write.
-        let logged = message.contains("the next write makes it visible");
+        let logged = message.contains(LATER);
         let may_be_logged = job.subject == Subject::Journal && message.is_empty();
         let late = !done && now == self.newer && (logged || may_be_logged);
         assert!(late || next.code == code, "the next command fails: {next:?} after {about}");
@@ -150,13 +170,22 @@ impl Sweep {
 
     /// No temporary file is left when the next change is through.
     fn judge_rest(&self, outcome: &Outcome) {
-        if self.new == self.newer {
-            self.job.change(&self.dir);
+        let alone = self.new != self.newer && self.job.subject == Subject::Document;
+        if !alone {
+            self.job.change(&self.dir); // Not every command makes every kind of temporary file.
         }
         let names = names(&self.dir.join(".tenure"));
         let left: Vec<_> = names.iter().filter(|name| is_temp(name)).collect();
         assert!(left.is_empty(), "left over: {left:?} after {}", outcome.about);
     }
+}
+
+/// What the command said about its failure.
+#[derive(Default)]
+struct Said {
+    message: String,
+    /// Whether its change was made, as far as it says so.
+    committed: Option<bool>,
 }
 
 /// What the faulty command left.

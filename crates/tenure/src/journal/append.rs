@@ -71,13 +71,14 @@ impl Journal {
     pub(crate) fn finish(&self, pending: Option<u64>, options: &AppendOptions) -> Result<()> {
         let Some(mine) = pending else { return Ok(()) };
         let write = &options.write;
-        let target = self.target.with(write.lock_file.as_deref(), write.allow_network)?;
-        self.make_durable(&target, mine, options)
+        let target = self.target.with(write.lock_file.as_deref(), write.allow_network);
+        self.make_durable(&target.map_err(logged_already)?, mine, options)
     }
 
     /// Syncs the log together with everybody else who waits for that, then finishes what is synced.
     fn make_durable(&self, target: &Target, mine: u64, options: &AppendOptions) -> Result<()> {
-        let wal = Wal { file: target.open_sidecar(&target.sidecar("wal"))? };
+        let file = target.open_sidecar(&target.sidecar("wal")).map_err(logged_already)?;
+        let wal = Wal { file };
         let newest = || newest_number(target, &wal);
         let synced = group::sync(target, mine, newest, || {
             let synced = wal.file.sync();
@@ -89,7 +90,7 @@ impl Journal {
         let reach = match &synced {
             Ok(reach) => *reach,
             Err(error) if error.kind() == ErrorKind::NotDurable => mine,
-            Err(_) => return synced.map(drop),
+            Err(_) => return synced.map(drop).map_err(logged_already),
         };
         let wait = match options.write.wait {
             Wait::For(time) => Wait::For(time.max(FINISH_PATIENCE)),
@@ -119,9 +120,11 @@ fn write_again(target: &Target) {
     }
 }
 
-/// The batch is in the log: it will be in the journal, whatever this error says.
+/// The batch is in the log: it will be in the journal, whatever this error says. To a caller who asks
+/// whether to repeat it, that is the same as being there.
 fn logged_already(error: Error) -> Error {
-    error.hint("the batch is logged durably; the next write makes it visible, so do not repeat it")
+    let hint = "the batch is logged; the next write makes it visible, so do not repeat it";
+    error.committed(true).hint(hint)
 }
 
 /// The number of the newest entry that is completely in the log.
@@ -220,13 +223,15 @@ impl Session {
         self.count_entry(entry);
         if !alone {
             self.head.begun = true;
-            let pending = self.pending(Reach::Counted)?;
-            return self.settle(pending, None, false);
+            let pending = self.pending(Reach::Counted);
+            let settled = pending.and_then(|pending| self.settle(pending, None, false));
+            return settled.map_err(|error| error.committed(true));
         }
         let head = &mut self.head;
         (head.applied, head.applied_end) = (head.entries, head.end);
         head.journal_end += payload.len() as u64;
-        self.store()
+        // Readers see it, and the next section finds it in the log, whatever becomes of this hint.
+        self.store().map_err(|error| error.committed(true))
     }
 
     /// Logs `payload` and writes it to the journal at once.

@@ -15,6 +15,7 @@ use crate::random;
 use super::entry::Logged;
 use super::head::{ENTRIES_AT, Shift};
 use super::index::{Group, Index, Record, Segment, Title};
+use super::publish;
 use super::session::Session;
 use super::wal::Reach;
 
@@ -179,7 +180,7 @@ impl Session {
     }
 
     pub(super) fn new_index_file(&self, title: Title) -> Result<(std::path::PathBuf, Index)> {
-        let temp = self.target.temp()?;
+        let temp = publish::fresh_temp(&self.target, publish::INDEX_ALONE_TEMP)?;
         let file: Arc<dyn Handle> = self.target.open_sidecar(&temp)?;
         let index = Index::begin(file, title).map_err(|err| self.index_failed(err))?;
         Ok((temp, index))

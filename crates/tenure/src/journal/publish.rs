@@ -1,7 +1,7 @@
 //! Replacing the journal by a new file, in steps that a crash cannot leave half done.
 //!
 //! Order, and what a crash leaves in between: new journal and new index are written under temporary
-//! names and synced (leftovers, swept later) -> the intent is written to the log's head and synced
+//! names and synced (leftovers, removed by the next) -> the intent is written to the log's head and synced
 //! (from here on every critical section first finishes it) -> the two journals swap their names in one
 //! step -> the old one moves to its new name -> the directories are synced -> the index follows and its
 //! directory is synced -> a head without the intent is written and synced.
@@ -40,9 +40,28 @@ pub(super) fn archive_path(target: &Target, number: u64) -> PathBuf {
     name.into()
 }
 
+/// The temporary names: of an index alone, and of a journal with its index. Only one change is ever
+/// under way (the commit lock), so they can be the same each time, and a crash leaves no more than
+/// these. An intent still says which it means.
+pub(super) const INDEX_ALONE_TEMP: u64 = 1;
+const JOURNAL_TEMP: u64 = 2;
+const INDEX_TEMP: u64 = 3;
+
 /// The temporary file with this number.
 pub(super) fn temp_path(target: &Target, number: u64) -> PathBuf {
     target.sidecar(&format!("tmp.{number:016x}"))
+}
+
+/// The temporary name, after what a crash or an error left under it was removed. No intent means that
+/// file any more: every critical section begins with finishing the intent.
+pub(super) fn fresh_temp(target: &Target, number: u64) -> Result<PathBuf> {
+    let path = temp_path(target, number);
+    match target.fs.remove(&path) {
+        Err(err) if err.kind() != io::ErrorKind::NotFound => {
+            Err(Target::failed("remove", &path)(err).committed(false))
+        }
+        _ => Ok(path),
+    }
 }
 
 /// A file that is going to be the journal.
@@ -109,8 +128,8 @@ impl Session {
 
     /// An empty file with the attributes of the journal, under a temporary name.
     pub(super) fn new_journal(&self) -> Result<NewJournal> {
-        let temp = random::number()?;
-        let path = temp_path(&self.target, temp);
+        let temp = JOURNAL_TEMP;
+        let path = fresh_temp(&self.target, temp)?;
         let failed = Target::failed;
         let file = self.target.fs.open(&path, Access::CreateNew(0o600));
         let file = file.map_err(failed("create", &path))?;
@@ -156,15 +175,14 @@ impl Session {
     }
 
     fn write_new_index(&self, what: &Publication, journal: FileId, generation: u64) -> Result<u64> {
-        let temp = random::number()?;
-        let path = temp_path(&self.target, temp);
+        let path = fresh_temp(&self.target, INDEX_TEMP)?;
         let file = self.target.open_sidecar(&path)?;
         let archive = if what.archive > 0 { what.archive } else { self.head.archive };
         let (first_seq, header_len) = (what.first_seq, what.header_len);
         let title = Title { generation, journal, first_seq, header_len, archive };
         let index = Index::begin(file, title).map_err(|err| self.index_failed(err))?;
         index.append(0, &what.records).map_err(|err| self.index_failed(err))?;
-        Ok(temp)
+        Ok(INDEX_TEMP)
     }
 
     /// Takes over complete lines that somebody has appended to a file after it was displaced.
@@ -262,6 +280,9 @@ fn swap(target: &Target, intent: &Intent) -> io::Result<bool> {
             target.fs.rename(&temp, &home)?;
         }
     }
+    // Neither the old file nor the new one, so this directory is a copy, made in the middle. What the
+    // temporary name held there cannot be told: it is kept, before the name is used again.
+    rename_if_there(target, &temp, &target.sidecar("displaced"))?;
     Ok(true)
 }
 

@@ -29,6 +29,8 @@ pub(super) enum Subject {
     Journal,
     /// `j.jsonl`, whose file is replaced whole.
     Replaced,
+    /// `j.jsonl`, which becomes `j.jsonl.1`; between two renames it has a temporary name.
+    Rotated,
     /// `t`
     Lease,
     /// `t`, and a command that has exit codes of its own.
@@ -67,7 +69,10 @@ impl Job {
     pub(super) fn change(&self, dir: &Path) {
         let args: &[&str] = match self.subject {
             Subject::Document => &["doc", "set", "d.json", "\"changed\""],
-            Subject::Journal | Subject::Replaced => &["journal", "append", "j.jsonl", "changed"],
+            // This needs every kind of temporary file.
+            Subject::Journal | Subject::Replaced | Subject::Rotated => {
+                &["journal", "append", "j.jsonl", "changed", "--header", "changed"]
+            }
             Subject::Lease | Subject::Run => return,
         };
         let ended = tenure(dir, args);
@@ -79,8 +84,11 @@ impl Job {
         let read = |name: &str| std::fs::read_to_string(dir.join(name)).unwrap_or_default();
         let (plain, args): (_, &[&str]) = match self.subject {
             Subject::Document => (read("d.json"), &["doc", "get", "--compact", "d.json"]),
-            Subject::Journal | Subject::Replaced => {
-                (read("j.jsonl.1") + &read("j.jsonl"), &["journal", "read", "j.jsonl", "--json"])
+            Subject::Journal | Subject::Replaced | Subject::Rotated => {
+                let rotated = ["j.jsonl.1", ".tenure/j.jsonl.tmp.0000000000000002"].map(read);
+                let kept =
+                    if self.subject == Subject::Rotated { rotated.concat() } else { String::new() };
+                (kept + &read("j.jsonl"), &["journal", "read", "j.jsonl", "--json"])
             }
             Subject::Lease | Subject::Run => (String::new(), &["lease", "show", "t", "--json"]),
         };
@@ -92,7 +100,8 @@ impl Job {
                 // Fences, clocks and process numbers differ from run to run.
                 format!("leased: {}, for: {}", lease["leased"], lease["ttl_ms"])
             }
-            _ => seen.stdout,
+            Subject::Journal | Subject::Replaced | Subject::Rotated => lines(&seen.stdout),
+            Subject::Document => seen.stdout,
         };
         // No journal and an empty one have the same entries.
         let code = seen.code.filter(|code| *code != 1 || !missing).unwrap_or(0);
@@ -111,4 +120,19 @@ impl Job {
         let command = self.subject == Subject::Run && [126, 127, 137].contains(&code);
         command || [0, 1, 2, 3, 4, 5, 6, 75].contains(&code)
     }
+}
+
+/// The lines of a journal. Their numbers grow; a journal from elsewhere gets larger ones.
+fn lines(entries: &str) -> String {
+    let mut last = 0;
+    let mut lines = String::new();
+    for entry in entries.lines() {
+        let entry: Value = serde_json::from_str(entry).unwrap();
+        let number = entry["seq"].as_u64().unwrap();
+        assert!(number > last, "entry {number} after {last}");
+        last = number;
+        lines += entry["line"].as_str().unwrap();
+        lines.push('\n');
+    }
+    lines
 }

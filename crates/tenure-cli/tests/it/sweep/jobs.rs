@@ -133,7 +133,7 @@ fn g10_journal_append_to_a_copied_directory() {
 #[test]
 fn g10_journal_rotate() {
     let args = &["journal", "rotate", "j.jsonl"];
-    sweep(Job { subject: Subject::Replaced, ..journal(&[LINES, LINES], args) });
+    sweep(Job { subject: Subject::Rotated, ..journal(&[LINES, LINES], args) });
 }
 
 #[test]

@@ -12,7 +12,7 @@ use std::process::{Command, Stdio};
 use std::sync::mpsc::channel;
 use std::time::Duration;
 
-use super::job::Job;
+use super::job::{Job, Subject};
 use crate::bench::TENURE;
 
 /// Much longer than any command here; whoever needs it hangs.
@@ -48,6 +48,11 @@ pub(super) struct Case {
 }
 
 impl Case {
+    /// Whether the command is asked to say why in JSON. Every other one is; `run` always would.
+    pub(super) fn is_json(&self, job: &Job) -> bool {
+        self.number.is_multiple_of(2) && job.subject != Subject::Run
+    }
+
     /// The argument of `strace -e`.
     fn inject(&self) -> String {
         let Self { call, number, .. } = self;
@@ -95,7 +100,7 @@ pub(super) fn tenure(dir: &Path, args: &[&str]) -> Ended {
 /// How often each kind of call is made by the command, and the files that it names.
 pub(super) fn count(dir: &Path, log: &Path, job: &Job) -> BTreeMap<String, usize> {
     let kinds = format!("trace={OURS}");
-    let ended = strace(log, job, |command| _ = command.args(["-e", &kinds]), dir);
+    let ended = strace(log, job, None, |command| _ = command.args(["-e", &kinds]), dir);
     assert_eq!(ended.code, Some(0), "{ended:?}");
     calls(&std::fs::read_to_string(log).unwrap())
 }
@@ -112,7 +117,7 @@ pub(super) fn count_shared(
         command.args(["-e", &kinds]);
         command.args(files.iter().flat_map(|file| ["-P", file]));
     };
-    let ended = strace(log, job, narrow, dir);
+    let ended = strace(log, job, None, narrow, dir);
     assert_eq!(ended.code, Some(0), "{ended:?}");
     calls(&std::fs::read_to_string(log).unwrap())
 }
@@ -127,17 +132,23 @@ pub(super) fn with_fault(dir: &Path, job: &Job, case: &Case, files: &[String]) -
             command.args(files.iter().flat_map(|file| ["-P", file]));
         }
     };
-    strace(Path::new("/dev/null"), job, narrow, dir)
+    strace(Path::new("/dev/null"), job, case.is_json(job).then_some("--json"), narrow, dir)
 }
 
-fn strace(log: &Path, job: &Job, narrow: impl Fn(&mut Command), dir: &Path) -> Ended {
+fn strace(
+    log: &Path,
+    job: &Job,
+    form: Option<&str>,
+    narrow: impl Fn(&mut Command),
+    dir: &Path,
+) -> Ended {
     let mut command = Command::new("strace");
     command.args(["-f", "-qq", "-o"]).arg(log);
     if let Some(lacks) = job.lacks {
         command.args(["-e", &format!("inject={lacks}")]);
     }
     narrow(&mut command);
-    command.arg("--").arg(TENURE).args(job.args);
+    command.arg("--").arg(TENURE).args(form).args(job.args);
     run(command, dir)
 }
 

@@ -14,9 +14,10 @@ use std::path::{Path, PathBuf};
 use crate::error::{Error, ErrorKind, Result};
 use crate::fs::Mode;
 use crate::gate::{self, Turn};
-use crate::hold::{Hold, Request, Seen, check_named, name_holder, wait_for_lease};
+use crate::hold::{Hold, Request, check_named, name_holder, wait_for_lease};
 use crate::options::{Fence, WriteOptions};
 use crate::record::State;
+use crate::seen::Seen;
 use crate::target::Target;
 use crate::wait::Deadline;
 

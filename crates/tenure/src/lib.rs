@@ -76,6 +76,7 @@ mod process_local;
 mod random;
 mod record;
 mod resolve;
+mod seen;
 mod status;
 mod sys;
 mod target;

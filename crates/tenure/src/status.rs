@@ -12,10 +12,10 @@ use serde_json::{Value, json};
 use crate::error::{Error, Result};
 use crate::events;
 use crate::fs::{Access, Kind, disk};
-use crate::hold::Seen;
 use crate::holder::{HoldKind, Holder};
 use crate::options::Fence;
 use crate::record::State;
+use crate::seen::Seen;
 use crate::sys::{self, Locks};
 use crate::target::{SIDE_DIR, Target};
 

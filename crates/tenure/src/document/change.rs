@@ -14,9 +14,9 @@ use crate::commit::Commit;
 use crate::error::{Error, ErrorKind, Result};
 use crate::fs::{Access, Fs, disk};
 use crate::group;
-use crate::hold::Seen;
 use crate::json::{self, PatchError, Rules, Style};
 use crate::options::{Durability, Version, WriteOptions};
+use crate::seen::Seen;
 use crate::target::Target;
 use crate::wait::Deadline;
 

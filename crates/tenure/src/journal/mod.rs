@@ -42,8 +42,9 @@ use std::sync::Arc;
 use crate::commit::take_commit;
 use crate::error::Result;
 use crate::fs::{Fs, Mode, disk};
-use crate::hold::{Request, Seen};
+use crate::hold::Request;
 use crate::options::WriteOptions;
+use crate::seen::Seen;
 use crate::target::Target;
 
 pub use self::follow::Follow;

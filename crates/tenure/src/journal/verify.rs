@@ -70,10 +70,11 @@ fn check_unbound(report: &mut Report, target: &Target, journal: &dyn Handle) -> 
     let Ok(file) = target.fs.open(&target.sidecar("wal"), Access::Read) else { return Ok(()) };
     report.unbound = true;
     let Some(head) = super::session::load_head(target, &Wal { file })? else { return Ok(()) };
-    let written = if head.boot == target.fs.boot_id() { head.journal_end } else { head.base };
+    // After a power loss lines that were not synced may be missing rightly.
+    let same_boot = head.boot == target.fs.boot_id();
     let id = journal.id().map_err(Target::failed("look at", target.path()))?;
-    if head.journal == id && written > report.bytes {
-        report.damage(report.bytes, written, "lines that were written here are missing");
+    if same_boot && head.journal == id && head.journal_end > report.bytes {
+        report.damage(report.bytes, head.journal_end, "lines that were written here are missing");
     }
     Ok(())
 }

@@ -168,7 +168,7 @@ fn write_temp(
     let create = || target.fs.open(&path, Access::CreateNew(0o600));
     let handle = match create() {
         Err(err) if err.kind() == io::ErrorKind::AlreadyExists => {
-            clear_left_over(commit, &path).map_err(Target::failed("remove left-over", &path))?;
+            clear_left_over(commit)?;
             create()
         }
         made => made,
@@ -192,13 +192,23 @@ fn write_temp(
 
 /// A temporary file of a change that died; we hold the commit lock, so nobody uses it. If that change
 /// had got as far as the exchange, it is the last synced version, and `.good` is older.
-fn clear_left_over(commit: &Commit, path: &Path) -> io::Result<()> {
+pub(super) fn clear_left_over(commit: &Commit) -> Result<()> {
     let (target, published) = (&commit.target, commit.seen.record.published);
-    let found = Content::read(target, path).ok().flatten();
-    if published.synced && found.is_some_and(|found| found.checksum == published.checksum) {
-        return target.fs.rename(path, &target.sidecar("good"));
+    let path = target.document_temp();
+    let failed = |err| Error::io("remove left-over", &path, err);
+    let found = Content::read(target, &path).ok().flatten();
+    let last = found.filter(|found| published.synced && found.checksum == published.checksum);
+    if let Some(last) = last {
+        // It may also be a copy that nobody has synced, made by a restore that died.
+        last.handle.sync().map_err(failed)?;
+        drop(last);
+        target.fs.rename(&path, &target.sidecar("good")).map_err(failed)?;
     }
-    target.fs.remove(path)
+    // After a rename it is still there if both were names of one file already.
+    match target.fs.remove(&path) {
+        Err(err) if err.kind() == io::ErrorKind::NotFound => Ok(()),
+        removed => removed.map_err(failed),
+    }
 }
 
 /// Where a file system cannot exchange: a second name keeps the old version, then a plain rename. A

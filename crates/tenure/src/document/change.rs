@@ -259,7 +259,8 @@ impl Document {
         let (pending, sum) = commit.seen.record.pending;
         match content.filter(|content| pending != 0 && content.checksum == sum) {
             None => Ok(()),
-            Some(content) => publish::record(commit, &content.bytes, pending, None)
+            Some(content) => publish::clear_left_over(commit, Some(content)) // While the record tells what it is.
+                .and_then(|()| publish::record(commit, &content.bytes, pending, None))
                 .map(drop)
                 .map_err(|error| error.committed(pending == operation)),
         }

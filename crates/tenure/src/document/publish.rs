@@ -168,8 +168,7 @@ fn write_temp(
     let create = || target.fs.open(&path, Access::CreateNew(0o600));
     let handle = match create() {
         Err(err) if err.kind() == io::ErrorKind::AlreadyExists => {
-            clear_left_over(commit, base, &path)
-                .map_err(Target::failed("remove left-over", &path))?;
+            clear_left_over(commit, base)?;
             create()
         }
         made => made,
@@ -194,19 +193,33 @@ fn write_temp(
 /// A temporary file of a change that died; we hold the commit lock, so nobody uses it. If that change
 /// had got as far as the exchange, it is the last synced version, and `.good` is older; or it is a
 /// foreign version that nobody has read, if the change died before it gave that back.
-fn clear_left_over(commit: &Commit, base: Option<&Content>, path: &Path) -> io::Result<()> {
+pub(super) fn clear_left_over(commit: &Commit, base: Option<&Content>) -> Result<()> {
     let (target, published) = (&commit.target, commit.seen.record.published);
-    let found = Content::read(target, path).ok().flatten();
+    let path = target.document_temp();
+    let failed = |err| Error::io("remove left-over", &path, err);
+    let found = Content::read(target, &path).ok().flatten();
     let is_known = |found: &Content| found.checksum == published.checksum;
-    if published.synced && found.as_ref().is_some_and(is_known) {
-        return target.fs.rename(path, &target.sidecar("good"));
-    }
     let exchanged = base.is_some_and(|base| !is_known(base));
-    let unread = |found: &Content| !is_known(found) && found.parse(target).is_ok();
-    if exchanged && found.as_ref().is_some_and(unread) {
-        return target.fs.rename(path, &target.sidecar("damaged"));
+    let keep = match &found {
+        Some(found) if published.synced && is_known(found) => {
+            // It may also be a copy that nobody has synced, made by a restore that died.
+            found.handle.sync().map_err(failed)?;
+            Some("good")
+        }
+        Some(found) if exchanged && !is_known(found) && found.parse(target).is_ok() => {
+            Some("damaged")
+        }
+        _ => None,
+    };
+    drop(found);
+    if let Some(suffix) = keep {
+        target.fs.rename(&path, &target.sidecar(suffix)).map_err(failed)?;
     }
-    target.fs.remove(path)
+    // After a rename it is still there if both were names of one file already.
+    match target.fs.remove(&path) {
+        Err(err) if err.kind() == io::ErrorKind::NotFound => Ok(()),
+        removed => removed.map_err(failed),
+    }
 }
 
 /// Where a file system cannot exchange: a second name keeps the old version, then a plain rename. A

@@ -26,7 +26,9 @@ pub(super) fn restore(commit: &mut Commit, options: &WriteOptions) -> Result<Wri
     let name = target.sidecar("good");
     if kept.path != name {
         // Out of the way of our own temporary file. A crash before it leaves it there, after it here.
-        let moved = target.fs.rename(&kept.path, &name);
+        // It may be a copy that nobody has synced, made by a restore that died.
+        let synced = kept.content.handle.sync();
+        let moved = synced.and_then(|()| target.fs.rename(&kept.path, &name));
         moved.map_err(Target::failed("keep last good version", &kept.path))?;
     }
     let kept = kept.content;

@@ -1,0 +1,103 @@
+//! Opening sidecars: regular files only, never through a symlink, as open to others as the target is
+//! and not more (G13).
+
+use std::ffi::OsStr;
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use super::Target;
+use crate::error::{Error, ErrorKind, Result};
+use crate::fs::{Access, Handle, Kind};
+
+impl Target {
+    /// Opens a sidecar, creating it closed to others first and then as open as the target is.
+    pub(crate) fn open_sidecar(&self, path: &Path) -> Result<Arc<dyn Handle>> {
+        loop {
+            let opened = match self.fs.open(path, Access::ReadWrite) {
+                Err(err) if err.kind() == io::ErrorKind::NotFound => {
+                    match self.fs.open(path, Access::CreateNew(0o600)) {
+                        Err(err) if err.kind() == io::ErrorKind::AlreadyExists => continue,
+                        Err(err) if err.kind() == io::ErrorKind::NotFound && self.forget() => {
+                            // Somebody removed the directory since we looked.
+                            self.prepare()?;
+                            continue;
+                        }
+                        Err(err) => Err(err),
+                        Ok(made) => {
+                            self.share(made.as_ref(), self.is_lock(path))
+                                .map_err(Self::failed("set mode of", path))?;
+                            Ok(made)
+                        }
+                    }
+                }
+                other => other,
+            };
+            let handle = opened.map_err(|err| self.refused(path, err))?;
+            let found = handle.stat().map_err(Self::failed("look at", path))?;
+            if found.kind != Kind::File {
+                let detail = "a sidecar must be a regular file";
+                return Err(Error::new(ErrorKind::Invalid, "use sidecar", detail)
+                    .at(path)
+                    .hint("move it away; tenure never replaces it"));
+            }
+            return Ok(handle);
+        }
+    }
+
+    /// Looks at the directories anew; `false` if that was due anyway.
+    fn forget(&self) -> bool {
+        self.prepared.swap(false, Ordering::Relaxed)
+    }
+
+    fn refused(&self, path: &Path, err: io::Error) -> Error {
+        if err.kind() == io::ErrorKind::PermissionDenied {
+            return Error::io("open sidecar", path, err).hint(format!(
+                "whoever may write {} needs read and write access here too",
+                self.path.display()
+            ));
+        }
+        Error::io("open sidecar", path, err)
+    }
+
+    /// Whether a sidecar is a lock, and nothing of the target's content.
+    fn is_lock(&self, path: &Path) -> bool {
+        let locks = ["hold", "commit", "sync0", "sync1"];
+        let theirs = self.lock_file.as_deref() == Some(path);
+        theirs
+            || locks.iter().any(|suffix| self.sidecar(suffix) == path)
+            || ["floor", "probe"].iter().any(|name| path.file_name() == Some(OsStr::new(name)))
+    }
+
+    /// Gives a new sidecar the mode and group of the target, else of its directory (G13).
+    fn share(&self, made: &dyn Handle, lock: bool) -> io::Result<()> {
+        match self.fs.open(&self.path, Access::Read) {
+            Ok(model) if model.stat().is_ok_and(|found| found.kind == Kind::File) => {
+                made.copy_attributes(model.as_ref())?;
+                let mode = model.stat()?.mode & 0o777;
+                // The owner of a read-only document may replace it, so he may lock it, too.
+                if mode & 0o600 == 0o600 { Ok(()) } else { made.set_mode(mode | 0o600) }
+            }
+            _ => {
+                let mode = match self.fs.open(&self.dir, Access::Read) {
+                    Ok(dir) => {
+                        made.copy_attributes(dir.as_ref())?;
+                        made.stat()?.mode
+                    }
+                    Err(_) => self.fs.stat(&self.dir).map_or(0o600, |found| found.mode),
+                };
+                // Who cannot make the target has no business with its locks: a lock that can be read
+                // can be taken. And what has content is for its maker, until the target tells more.
+                let (group, others) = (mode & 0o020 != 0, mode & 0o002 != 0);
+                let lock = lock && made.stat()?.kind == Kind::File;
+                made.set_mode(match (lock && group, lock && others) {
+                    (false, false) => 0o600,
+                    (true, false) => 0o660,
+                    (false, true) => 0o606,
+                    (true, true) => 0o666,
+                })
+            }
+        }
+    }
+}

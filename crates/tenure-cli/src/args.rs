@@ -122,7 +122,7 @@ pub(crate) struct RunArgs {
     /// Prove a hold that this command is part of, instead of taking the lock
     #[arg(long, value_name = "N")]
     pub(crate) fence: Option<u64>,
-    /// Use exactly this file as the lock
+    /// Lock exactly this file as well, to exclude others that lock it
     #[arg(long, value_name = "PATH")]
     pub(crate) lock_file: Option<PathBuf>,
     /// Work on a network file system although its locks cannot be trusted

@@ -57,7 +57,7 @@ pub(crate) struct WriteFlags {
     /// What it is for, shown to those who wait
     #[arg(long, value_name = "TEXT", default_value = "")]
     label: String,
-    /// Use exactly this file as the lock, to exclude others that lock it
+    /// Lock exactly this file as well, to exclude others that lock it
     #[arg(long, value_name = "PATH")]
     lock_file: Option<PathBuf>,
     /// Work on a network file system although its locks cannot be trusted

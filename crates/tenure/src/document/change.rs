@@ -197,7 +197,7 @@ impl Document {
             Some(true) => self.visible(options, error),
             _ => error,
         };
-        let outcome = publish(&commit, content, &bytes, Displaced::ToGood, options);
+        let outcome = publish(&mut commit, content, &bytes, Displaced::ToGood, options);
         if outcome.map_err(visible)? == Outcome::Replaced {
             return Ok(None);
         }

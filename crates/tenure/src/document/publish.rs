@@ -62,14 +62,14 @@ pub(super) enum Displaced {
 /// Steps 1 to 4. `base` is the content that `bytes` was made from; its handle is closed before the
 /// file is replaced, because not every system replaces a file that is open.
 pub(super) fn publish(
-    commit: &Commit,
+    commit: &mut Commit,
     base: Option<Content>,
     bytes: &[u8],
     displaced: Displaced,
     options: &WriteOptions,
 ) -> Result<Outcome> {
-    let target = &commit.target;
-    let path = target.path();
+    let target = commit.target.clone();
+    let (target, path) = (&target, target.path());
     // A sidecar directory that was moved away is not a missing file: the locks went with it.
     let (mut temp, handle) = write_temp(commit, base.as_ref(), bytes, options)
         .map_err(|error| commit.verify().err().unwrap_or(error))?;
@@ -93,7 +93,7 @@ pub(super) fn publish(
             Err(err) => Err(failed(err)),
         };
     };
-    let keep = keep_as(commit, &base, displaced, options);
+    let keep = keep_as(commit, &base, displaced, options)?;
     let Content { handle, stat, .. } = base;
     drop(handle);
     if !same_file(target, path, &stat).map_err(failed)? {
@@ -260,27 +260,32 @@ pub(super) fn our_links(target: &Target, document: FileId) -> u64 {
 /// Only a version that was itself synced counts as last-good. A change without a sync needs one to
 /// fall back to, so it syncs a version that somebody else wrote, or that is from before a reboot.
 fn keep_as(
-    commit: &Commit,
+    commit: &mut Commit,
     base: &Content,
     displaced: Displaced,
     options: &WriteOptions,
-) -> Option<PathBuf> {
+) -> Result<Option<PathBuf>> {
     let target = &commit.target;
     if displaced == Displaced::ToDamaged {
-        return Some(target.sidecar("damaged"));
+        return Ok(Some(target.sidecar("damaged")));
     }
+    let good = target.sidecar("good");
     let published = commit.seen.record.published;
     let known = published.checksum == base.checksum;
-    let keep = if known && published.synced {
-        true
-    } else if options.durability == Durability::Durable
-        || (known && published.boot == target.fs.boot_id())
-    {
-        false
-    } else {
-        base.handle.sync().is_ok()
-    };
-    keep.then(|| target.sidecar("good"))
+    if known && published.synced {
+        return Ok(Some(good));
+    }
+    let ours_unsynced = known && published.boot == target.fs.boot_id();
+    let dispensable = options.durability == Durability::Durable || ours_unsynced;
+    if dispensable || base.handle.sync().is_err() {
+        return Ok(None);
+    }
+    // Written down first: if we die between the exchange and the renaming, the next change must know
+    // what the left-over is.
+    commit.seen.record.published.checksum = base.checksum;
+    commit.seen.record.published.synced = true;
+    commit.write_record()?;
+    Ok(Some(good))
 }
 
 fn same_file(target: &Target, path: &Path, known: &Stat) -> io::Result<bool> {

@@ -38,6 +38,8 @@ pub(super) fn restore(commit: &mut Commit, options: &WriteOptions) -> Result<Wri
         return Err(Error::new(ErrorKind::Busy, "restore", detail).at(target.path()));
     }
     let synced = options.durability == Durability::Durable;
+    // An older version is back: what came after it is not done any more.
+    commit.seen.record.operations = Default::default();
     publish::record(commit, &kept.bytes, 0, Some(synced))?;
     // For people; the restored document is there without it.
     let _ = events::record(&target, "restored", &json!({ "damaged_bytes": damaged_bytes }));

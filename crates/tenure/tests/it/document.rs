@@ -217,6 +217,21 @@ fn an_operation_that_found_nothing_to_change_is_done_too() {
 }
 
 #[test]
+fn an_operation_that_a_restore_took_back_can_be_done_again() {
+    // "Done already" about something that is not there would be a lost update.
+    let scratch = Scratch::new();
+    let document = scratch.document("state.json");
+    document.set(&json!({ "n": 1 }), &durably()).unwrap();
+    let options = WriteOptions { operation: Some("add".to_owned()), ..durably() };
+    document.update(&options, increment).unwrap();
+    foreign_write(document.path(), "{");
+    document.restore(&durably()).unwrap();
+    assert_eq!(count_in(&document), 1);
+    assert!(document.update(&options, increment).unwrap().changed);
+    assert_eq!(count_in(&document), 2);
+}
+
+#[test]
 fn an_operation_counts_once_wherever_its_process_died() {
     // The process dies at each operation of an update in turn, and the caller repeats it.
     for durability in [Durability::Durable, Durability::NoSync] {

@@ -138,10 +138,8 @@ impl Session {
         (head.entries, head.end) = (0, ENTRIES_AT);
         (head.applied, head.applied_end, head.journal_end) = (0, ENTRIES_AT, base);
         (head.begun, head.partial, head.shift) = (false, 0, Shift::default());
-        let anchored = head.anchor(self.wal.file.as_ref());
-        anchored.map_err(|err| self.wal_failed("write", err))?;
-        // Before this sync an entry of the new epoch must not overwrite one of the old.
-        self.sync_wal()?;
+        // Before its sync an entry of the new epoch must not overwrite one of the old.
+        self.anchor()?;
         if self.head.room > LOG_BYTES_KEPT && self.wal.file.set_len(LOG_BYTES_KEPT).is_ok() {
             self.head.room = LOG_BYTES_KEPT;
         }

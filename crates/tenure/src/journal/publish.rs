@@ -163,9 +163,7 @@ impl Session {
             operation: what.operation,
         });
         // A crash before the end of this sync leaves the old journal, or finishes the new one.
-        let anchored = self.head.anchor(self.wal.file.as_ref());
-        anchored.map_err(|err| self.wal_failed("write", err))?;
-        self.sync_wal()?;
+        self.anchor()?;
         finish(&self.target, &self.wal, &mut self.head)?;
         let path = self.target.path();
         self.journal = self.target.fs.open(path, Access::Append).map_err(failed("open", path))?;
@@ -232,10 +230,8 @@ pub(super) fn finish(target: &Target, wal: &Wal, head: &mut Head) -> Result<()> 
         begin_with(target, head, &intent)?;
     }
     head.intent = None;
-    let wal_path = target.sidecar("wal");
     // A crash before the end of this sync finds everything in place and comes here again.
-    head.anchor(wal.file.as_ref()).map_err(failed("write", &wal_path))?;
-    wal.file.sync().map_err(failed("sync", &wal_path))
+    wal.anchor(head).map_err(failed("anchor", &target.sidecar("wal")))
 }
 
 /// Gives the new file the journal's name and the old one its own. `false` if the new file is gone, so

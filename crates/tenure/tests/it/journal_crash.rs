@@ -199,6 +199,16 @@ fn j7_power_loss_and_killed_processes_mix() {
     sweep(300..312, [CrashKind::Power, CrashKind::Process], Broken::default());
 }
 
+/// What long runs have found once: log entries that outlived the one before them joined the chain of
+/// the next boot; an anchor counted whose writer had died before it was synced.
+#[test]
+fn j3_j1_seeds_that_found_something_once() {
+    for seed in [138, 2775, 2868, 2944, 3312] {
+        sweep(seed..seed + 1, [CrashKind::Power, CrashKind::Power], Broken::default());
+    }
+    sweep(299..300, [CrashKind::Process, CrashKind::Power], Broken::default());
+}
+
 /// One fault at `nth`, after which the load goes on; then the power goes. Returns whether it struck.
 fn faulty(seed: u64, nth: u64, fault: Fault) -> bool {
     let fs = machine(seed);

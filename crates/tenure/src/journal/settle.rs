@@ -174,7 +174,11 @@ impl Session {
         if power_loss {
             // An entry behind the chain may have survived the one before it, and numbers may have been
             // given out that are gone. What is logged from now on must not join them (J3).
-            return if self.head.entries > 0 { self.checkpoint(true) } else { self.begin_epoch(pos) };
+            return if self.head.entries > 0 {
+                self.checkpoint(true)
+            } else {
+                self.begin_epoch(pos)
+            };
         }
         self.store()
     }

@@ -281,8 +281,8 @@ impl Session {
         Ok(alone)
     }
 
-    /// Writes bytes of a logged batch again where a power loss left NULs.
-    fn rewrite(&self, bytes: &[u8], start: u64) -> Result<()> {
+    /// Writes bytes of a logged batch again where a power loss left NULs, or a repair found damage.
+    pub(super) fn rewrite(&self, bytes: &[u8], start: u64) -> Result<()> {
         let file = self.open_for_mending()?;
         file.write_all_at(bytes, start).map_err(|err| self.journal_failed("mend", err))
     }

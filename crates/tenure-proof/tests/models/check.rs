@@ -29,7 +29,7 @@ where
     M::Action: Clone + Debug + PartialEq + Send + Sync,
 {
     let wanted = HasDiscoveries::AllOf(BTreeSet::from([rule]));
-    let checker = model.checker().threads(2).finish_when(wanted).spawn_bfs().join();
+    let checker = model.checker().finish_when(wanted).spawn_bfs().join();
     let states = checker.unique_state_count() as u64;
     let Some(path) = checker.discovery(rule) else {
         panic!("{fault}: `{rule}` was never broken in {states} states");

@@ -45,7 +45,11 @@ enum Action {
     /// Somebody who knows nothing of tenure replaces the file by an edited copy.
     Foreign,
     /// After which change of names, whether unsynced content is cut, and whether the record survives.
-    PowerLoss { names: usize, cut: bool, record: bool },
+    PowerLoss {
+        names: usize,
+        cut: bool,
+        record: bool,
+    },
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -112,9 +116,12 @@ impl Model for Publishing {
 
     fn properties(&self) -> Vec<Property<Self>> {
         vec![
-            Property::always("a durable document is always whole", |model: &Self, state: &State| {
-                model.durable.contains(&false) || state.is_whole(state.names.document)
-            }),
+            Property::always(
+                "a durable document is always whole",
+                |model: &Self, state: &State| {
+                    model.durable.contains(&false) || state.is_whole(state.names.document)
+                },
+            ),
             Property::always("what was acknowledged is there", |_, state: &State| {
                 state.view() & state.acked == state.acked
             }),
@@ -125,10 +132,13 @@ impl Model for Publishing {
             Property::always("the good copy is whole", |_, state: &State| {
                 state.is_whole(state.names.good)
             }),
-            Property::sometimes("a foreign version is given back", |model: &Self, state: &State| {
-                model.foreign == 0
-                    || state.processes.iter().any(|process| process.at == At::GiveBack)
-            }),
+            Property::sometimes(
+                "a foreign version is given back",
+                |model: &Self, state: &State| {
+                    model.foreign == 0
+                        || state.processes.iter().any(|process| process.at == At::GiveBack)
+                },
+            ),
             Property::sometimes("a reader falls back", |model: &Self, state: &State| {
                 model.power_losses == 0
                     || !model.durable.contains(&false)
@@ -160,7 +170,8 @@ fn documents_stay_whole_and_complete() {
     check::holds(&mut tally, "durable and not", Publishing { changes: more, ..MIXED });
     let edits = Publishing { foreign: 2, changes: more, ..FOREIGN_EDITS };
     check::holds(&mut tally, "foreign edits", edits);
-    let twice = Publishing { changes: 2, kills: 0, power_losses: Form::asked().pick(1, 2), ..MIXED };
+    let twice =
+        Publishing { changes: 2, kills: 0, power_losses: Form::asked().pick(1, 2), ..MIXED };
     check::holds(&mut tally, "durable and not, twice", twice);
 }
 

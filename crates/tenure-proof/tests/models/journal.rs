@@ -93,9 +93,9 @@ impl Model for Appending {
         if state.power_losses > 0 {
             let lines = state.lines;
             let kept = state.log_can_keep();
-            actions.extend(kept.flat_map(|log| {
-                (0..=lines).map(move |lines| Action::PowerLoss(log, lines))
-            }));
+            actions.extend(
+                kept.flat_map(|log| (0..=lines).map(move |lines| Action::PowerLoss(log, lines))),
+            );
         }
     }
 
@@ -131,9 +131,14 @@ impl Model for Appending {
                 !busy || (0..state.processes.len()).any(|index| state.can_step(index))
             }),
             Property::sometimes("one sync serves two", |_, state: &State| state.served),
-            Property::sometimes("a batch of a dead writer is in the journal", |_, state: &State| {
-                state.lines == 2 * state.counted() && state.acked.count_ones() < 2 && state.lines == 4
-            }),
+            Property::sometimes(
+                "a batch of a dead writer is in the journal",
+                |_, state: &State| {
+                    state.lines == 2 * state.counted()
+                        && state.acked.count_ones() < 2
+                        && state.lines == 4
+                },
+            ),
             Property::sometimes("a log survives that nobody acknowledged", |_, state: &State| {
                 state.rolled_forward
             }),
@@ -159,7 +164,11 @@ fn acknowledged_batches_survive_whole() {
     let again = Appending { batches: 2, kills: 1, sync_errors: 1, ..QUICK };
     check::holds(&mut tally, "two writers, twice", again);
     if Form::asked() == Form::Long {
-        check::holds(&mut tally, "three writers, a failed sync", Appending { processes: 3, ..QUICK });
+        check::holds(
+            &mut tally,
+            "three writers, a failed sync",
+            Appending { processes: 3, ..QUICK },
+        );
         let more = Appending { kills: 2, sync_errors: 2, power_losses: 2, ..again };
         check::holds(&mut tally, "two writers, many faults", more);
     }

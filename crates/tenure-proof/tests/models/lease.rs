@@ -154,8 +154,15 @@ impl Model for Leasing {
     }
 }
 
-const QUICK: Leasing =
-    Leasing { processes: 2, calls: 4, ticks: 3, jumps: 0, kills: 1, reboots: 1, fault: Fault::None };
+const QUICK: Leasing = Leasing {
+    processes: 2,
+    calls: 4,
+    ticks: 3,
+    jumps: 0,
+    kills: 1,
+    reboots: 1,
+    fault: Fault::None,
+};
 
 #[test]
 fn one_valid_fence_at_a_time() {

@@ -131,9 +131,7 @@ impl Model for Locking {
 
     fn properties(&self) -> Vec<Property<Self>> {
         vec![
-            Property::always("one holder", |_, state: &State| {
-                state.count(Process::has_hold) <= 1
-            }),
+            Property::always("one holder", |_, state: &State| state.count(Process::has_hold) <= 1),
             Property::always("one write at a time", |_, state: &State| {
                 state.count(|process| process.at == At::Publish) <= 1
             }),
@@ -195,7 +193,11 @@ fn broken_locks_are_found_out() {
         ("fences reserved without a sync", Fault::FencesNotSynced, "fences grow"),
         ("fences confirmed before the sync", Fault::ConfirmedBeforeSync, "fences grow"),
         ("a removed key leaves no floor", Fault::NoFloor, "fences grow"),
-        ("fence checked before the commit lock", Fault::CheckedBeforeCommitLock, "no old fence writes"),
+        (
+            "fence checked before the commit lock",
+            Fault::CheckedBeforeCommitLock,
+            "no old fence writes",
+        ),
         ("no commit lock after a death", Fault::NoCommitLockAfterDeath, "no old fence writes"),
         ("commit lock before the hold", Fault::CommitLockBeforeHold, "somebody can go on"),
         ("release by name", Fault::ReleaseByName, "one holder"),

@@ -11,4 +11,4 @@ mod journal;
 mod lease;
 mod lock;
 mod old_locks;
-// mod queue;
+mod queue;

@@ -289,8 +289,7 @@ impl State {
             At::NoteFailure => {
                 let from = self.note.synced + 1;
                 let first = self.note.failed_from == 0;
-                self.note.failed_from =
-                    if first { from } else { self.note.failed_from.min(from) };
+                self.note.failed_from = if first { from } else { self.note.failed_from.min(from) };
                 self.note.failed_to = self.note.failed_to.max(process.reach);
                 self.note.generation += 1;
                 next.leads = false;

@@ -292,8 +292,7 @@ impl State {
         self.revived |= !self.truly_runs();
         let expires = self.clock(fault) + TTL;
         // By name, the caller takes its own fence for the current one.
-        let fence =
-            if fault == Fault::RenewByName { process.fence } else { self.record.fence };
+        let fence = if fault == Fault::RenewByName { process.fence } else { self.record.fence };
         self.write(Record { fence, expires, ..self.record });
         self.truth = Some(Truth { fence, ends: self.now + TTL });
     }

@@ -348,8 +348,11 @@ impl State {
     /// `Seen::draw`: up to `confirmed` without a sync, beyond it a block is reserved first.
     fn draw(&mut self, fault: Fault, index: usize) {
         let mut seen = self.processes[index].seen;
-        let newest =
-            if seen.confirmed == 0 { seen.fence.max(seen.ceiling).max(self.floor) } else { seen.fence };
+        let newest = if seen.confirmed == 0 {
+            seen.fence.max(seen.ceiling).max(self.floor)
+        } else {
+            seen.fence
+        };
         let fence = newest + 1;
         self.processes[index].fence = fence;
         if fence <= seen.confirmed {

@@ -6,7 +6,7 @@
 #![expect(clippy::disallowed_methods, reason = "it is not here to keep anything whole")]
 
 use std::io::Read;
-use std::os::unix::fs::symlink;
+use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -55,11 +55,21 @@ fn main() {
     println!("{swaps}");
 }
 
+/// Whether names in the directory of `path` belong to their owners.
+fn is_sticky(path: &Path) -> bool {
+    let dir = path.parent().and_then(|dir| std::fs::metadata(dir).ok());
+    dir.is_some_and(|dir| dir.permissions().mode() & 0o1000 != 0)
+}
+
 /// Puts something else in the place of `name` for a moment, and sometimes leaves it there.
 fn swap(name: &Path, victim: &Path, random: &mut Random) -> bool {
     let (aside, planted) = (name.with_extension("aside"), name.with_extension("planted"));
     let _ = std::fs::remove_file(&planted);
-    let made = match random.below(6) {
+    // A target is what its name leads to; only in a sticky directory is a link of others refused.
+    let data =
+        name.extension().is_some() && !name.parent().is_some_and(|dir| dir.ends_with(".tenure"));
+    let first = if data && !is_sticky(name) { 3 } else { 0 };
+    let made = match first + random.below(6 - first) {
         0 | 1 => symlink(victim.join("secret"), &planted),
         2 => symlink(victim, &planted),
         3 => std::fs::hard_link(victim.join("mine"), &planted),

@@ -31,11 +31,12 @@ impl Place {
         set_mode(&place.path("vault/secret"), 0o600);
         std::fs::write(place.path("vault/mine"), "of the attacker").unwrap();
         chown(place.path("vault/mine"), Some(MALLORY), Some(MALLORY)).unwrap();
-        // The build directory may be closed to other users.
-        let programs = [tenure_proof::tenure(), Path::new(env!("CARGO_BIN_EXE_attacker"))];
-        for program in programs.into_iter().chain([Path::new(env!("CARGO_BIN_EXE_subject"))]) {
-            std::fs::copy(program, place.path("").join(program.file_name().unwrap())).unwrap();
-        }
+        // The build directory may be closed to other users. Not copied by this process: a child that
+        // another test starts meanwhile would have the copy open for writing, and nobody could run it.
+        let subjects = [env!("CARGO_BIN_EXE_attacker"), env!("CARGO_BIN_EXE_subject")];
+        let mut copy = Command::new("cp");
+        copy.arg(tenure_proof::tenure()).args(subjects).arg(place.path(""));
+        assert!(copy.status().unwrap().success(), "{copy:?}");
         place
     }
 

@@ -6,8 +6,9 @@ use std::os::unix::net::UnixListener;
 use std::path::Path;
 
 use rustix::fs::{CWD, FileType, Mode, makedev, mknodat};
-use tenure_proof::Tally;
 use tenure_proof::machine::allows_root;
+use tenure_proof::{Form, Tally, seed};
+use tenure_testkit::Random;
 
 use crate::RING;
 use crate::place::{ALICE, MALLORY, Place, set_mode};
@@ -36,7 +37,7 @@ const NAMES: [&str; 17] = [
 /// What is planted, and how.
 type Plant = fn(&Path, &Path);
 const PLANTS: [(&str, Plant); 11] = [
-    ("a file of a terabyte", |at, _| File::create(at).unwrap().set_len(1 << 40).unwrap()),
+    (LARGE, |at, _| File::create(at).unwrap().set_len(1 << 40).unwrap()),
     ("a pipe", |at, _| node(at, FileType::Fifo, 0)),
     ("a directory", |at, _| std::fs::create_dir(at).unwrap()),
     ("a device without end", |at, _| node(at, FileType::CharacterDevice, makedev(1, 5))),
@@ -53,6 +54,7 @@ const PLANTS: [(&str, Plant); 11] = [
     ("noise", |at, _| std::fs::write(at, "tenure\u{1}\u{0} and what follows".repeat(900)).unwrap()),
 ];
 
+const LARGE: &str = "a file of a terabyte";
 const WORK: [&[&str]; 6] = [
     &["doc", "update", "state.json", ".n += 1"],
     &["doc", "get", "state.json"],
@@ -80,11 +82,22 @@ fn g12_g13_hostile_files_neither_hang_nor_lead_anybody_outside() {
     if !allows_root() {
         return;
     }
-    let mut tally = Tally::new(RING, "g12_g13_hostile_files_neither_hang_nor_lead_anybody_outside");
+    let test = "g12_g13_hostile_files_neither_hang_nor_lead_anybody_outside";
+    let mut tally = Tally::new(RING, test);
+    let mut random = Random::new(seed(RING, test));
     let place = Place::new(0o777);
     let (shared, vault) = (place.shared(), place.path("vault"));
     for (number, name) in NAMES.into_iter().enumerate() {
         for (what, plant) in PLANTS {
+            // A target is what its name leads to. And a journal of a terabyte is read whole by those
+            // who ask for that, which takes its time.
+            let data = !name.starts_with(".tenure");
+            if data && (what.starts_with("a link") || what == LARGE) {
+                continue;
+            }
+            if Form::asked() == Form::Quick && random.below(4) > 0 {
+                continue;
+            }
             for data in [".tenure", "state.json", "log.jsonl"] {
                 clear(&shared.join(data));
             }
@@ -117,7 +130,7 @@ fn g12_a_sidecar_that_cannot_be_opened_is_an_error_and_never_a_second_lock() {
     let test = "g12_a_sidecar_that_cannot_be_opened_is_an_error_and_never_a_second_lock";
     let mut tally = Tally::new(RING, test);
     let place = Place::new(0o777);
-    assert!(place.tenure(0, &["doc", "set", "state.json", "1"]).is_done());
+    assert!(place.tenure(ALICE, &["doc", "set", "state.json", "1"]).is_done());
     for name in ["state.json.hold", "state.json.commit"] {
         let sidecar = place.shared().join(".tenure").join(name);
         set_mode(&sidecar, 0o000);

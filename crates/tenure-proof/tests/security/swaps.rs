@@ -31,7 +31,7 @@ fn attack(test: &str, mode: u32) {
     let (dir, victim) = (place.shared(), place.path("vault"));
     let [dir, victim] = [&dir, &victim].map(|path| path.to_str().unwrap().to_owned());
     let start = Instant::now();
-    let long = Form::asked().pick(Duration::from_secs(8), Duration::from_secs(120));
+    let long = Form::asked().pick(Duration::from_secs(5), Duration::from_secs(120));
     let (mut runs, mut done) = (0_u64, 0_u64);
     // The first to come makes the directory; in a sticky one it stays root's.
     assert_eq!(place.tenure(0, WORK[0]).code, Some(0));

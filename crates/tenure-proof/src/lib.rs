@@ -9,6 +9,9 @@ mod command;
 mod form;
 mod tally;
 
+pub mod puppet;
+pub mod timeline;
+
 pub use self::command::tenure;
 pub use self::form::{Form, seed};
 pub use self::tally::Tally;

@@ -16,6 +16,9 @@ pub mod machine;
 pub mod strace;
 mod tally;
 
+pub mod puppet;
+pub mod timeline;
+
 pub use self::command::tenure;
 pub use self::form::{Form, seed};
 pub use self::tally::Tally;

@@ -10,20 +10,26 @@ use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
-use super::super::{os, state};
+use crate::{Meanwhile, os, state};
 
 /// The buffer of a text file in Python, whose `json.dump` the shipped code calls.
 const PYTHON_BUFFER: usize = 8192;
 
 /// The saved session of one project.
 #[derive(Debug)]
-pub(super) struct Session {
+pub struct Session {
     path: PathBuf,
+    /// After the load, before the lock.
+    pub loaded: Meanwhile,
+    /// After the truncation, before the first byte.
+    pub truncated: Meanwhile,
 }
 
 impl Session {
-    pub(super) fn open(directory: &Path) -> Self {
-        Self { path: state::path(directory) }
+    /// The session in `directory`.
+    pub fn open(directory: &Path) -> Self {
+        let (loaded, truncated) = (Meanwhile::default(), Meanwhile::default());
+        Self { path: state::path(directory), loaded, truncated }
     }
 
     fn open_for_save(&self) -> io::Result<File> {
@@ -38,22 +44,24 @@ impl Session {
         }
     }
 
-    fn locked_save(&self, data: &Value) -> io::Result<()> {
+    fn locked_save(&mut self, data: &Value) -> io::Result<()> {
         let mut file = self.open_for_save()?;
         // The shipped code goes on without the lock if there is none. Closing the file frees it.
         let _ = os::flock(&file);
         file.rewind()?;
         file.set_len(0)?;
+        self.truncated.now();
         let mut writer = BufWriter::with_capacity(PYTHON_BUFFER, &file);
         serde_json::to_writer_pretty(&mut writer, data)?;
         writer.flush()
     }
 }
 
-impl super::Document for Session {
+impl crate::Document for Session {
     fn add(&mut self, key: &str) -> io::Result<()> {
         // A session that cannot be parsed fails the command; it is not overwritten.
         let loaded = state::read(&self.path)?;
+        self.loaded.now();
         self.locked_save(&state::with_key(Some(&loaded), key))
     }
 }

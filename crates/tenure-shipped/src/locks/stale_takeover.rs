@@ -11,11 +11,11 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::thread;
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use super::super::{os, state};
+use crate::{Meanwhile, os};
 
 /// Shipped: 10 s. Nobody in the race holds the lock for longer than a few milliseconds.
 const ACQUIRE_TIMEOUT: Duration = Duration::from_secs(1);
@@ -31,18 +31,20 @@ const BACKOFF_LONGEST: Duration = Duration::from_millis(10);
 
 /// The lock file beside the session.
 #[derive(Debug)]
-pub(super) struct SessionLock {
+pub struct SessionLock {
     path: PathBuf,
     presence: os::Presence,
     held: Option<File>,
+    /// After the verdict "stale", before the removal that acts on it.
+    pub meanwhile: Meanwhile,
 }
 
 impl SessionLock {
-    pub(super) fn open(directory: &Path) -> io::Result<Self> {
-        let mut path = state::path(directory).into_os_string();
-        path.push(".lock");
+    /// The lock of the state in `directory`.
+    pub fn open(directory: &Path) -> io::Result<Self> {
+        let path = super::lock_file(directory);
         let presence = os::Presence::announce(directory)?;
-        Ok(Self { path: path.into(), presence, held: None })
+        Ok(Self { path, presence, held: None, meanwhile: Meanwhile::default() })
     }
 
     /// Creates and stamps the lock file; `None` if there is one already.
@@ -62,12 +64,12 @@ impl SessionLock {
         let pid = owner.as_ref().and_then(|owner| owner.get("pid")).and_then(Value::as_i64);
         match pid {
             Some(pid) => !i32::try_from(pid).is_ok_and(|pid| self.presence.is_alive(pid)),
-            None => age(&self.path).is_some_and(|age| age > UNREADABLE_STALE),
+            None => super::age(&self.path).is_some_and(|age| age > UNREADABLE_STALE),
         }
     }
 }
 
-impl super::Lock for SessionLock {
+impl crate::Lock for SessionLock {
     fn enter(&mut self) -> io::Result<()> {
         let started = Instant::now();
         let mut attempt = 0;
@@ -82,6 +84,7 @@ impl super::Lock for SessionLock {
             // removal that acts on it.
             thread::yield_now();
             if stale {
+                self.meanwhile.now();
                 let _ = fs::remove_file(&self.path);
                 continue;
             }
@@ -97,9 +100,4 @@ impl super::Lock for SessionLock {
             _ => Ok(()),
         }
     }
-}
-
-/// How long ago the file was written, by its own time.
-pub(super) fn age(path: &Path) -> Option<Duration> {
-    SystemTime::now().duration_since(fs::metadata(path).ok()?.modified().ok()?).ok()
 }

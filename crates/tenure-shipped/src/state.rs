@@ -14,13 +14,13 @@ use serde_json::{Map, Value, json};
 const KEYS: &str = "checked";
 
 /// The document's file in a race directory.
-pub(super) fn path(directory: &Path) -> PathBuf {
+pub fn path(directory: &Path) -> PathBuf {
     directory.join("state.json")
 }
 
 /// How much there is in the document besides the keys.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Content {
+pub enum Content {
     /// Nothing: a hook's state, a lock's journal.
     KeysOnly,
     /// A project of some 30 KB, so that one save takes several writes.
@@ -29,7 +29,7 @@ pub(super) enum Content {
 
 impl Content {
     /// Writes the document that the race starts with.
-    pub(super) fn create(self, directory: &Path) -> io::Result<()> {
+    pub fn create(self, directory: &Path) -> io::Result<()> {
         let layers: Vec<Value> = match self {
             Self::KeysOnly => Vec::new(),
             Self::Project => (0..250).map(layer).collect(),
@@ -50,12 +50,12 @@ fn layer(number: u32) -> Value {
 }
 
 /// The document with one key more.
-pub(super) fn with_key(old: Option<&Value>, key: &str) -> Value {
+pub fn with_key(old: Option<&Value>, key: &str) -> Value {
     with_keys(old.cloned().unwrap_or(Value::Null), [key.to_owned()])
 }
 
 /// The document with these keys added in order, each once.
-pub(super) fn with_keys(document: Value, more: impl IntoIterator<Item = String>) -> Value {
+pub fn with_keys(document: Value, more: impl IntoIterator<Item = String>) -> Value {
     let mut fields = match document {
         Value::Object(fields) => fields,
         _ => Map::new(),
@@ -70,12 +70,12 @@ pub(super) fn with_keys(document: Value, more: impl IntoIterator<Item = String>)
 }
 
 /// The keys of a parsed document, in order.
-pub(super) fn keys(document: &Value) -> impl Iterator<Item = &str> {
+pub fn keys(document: &Value) -> impl Iterator<Item = &str> {
     document.get(KEYS).and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str)
 }
 
 /// Reads and parses the document, as any plain reader would.
-pub(super) fn read(path: &Path) -> io::Result<Value> {
+pub fn read(path: &Path) -> io::Result<Value> {
     Ok(serde_json::from_slice(&fs::read(path)?)?)
 }
 

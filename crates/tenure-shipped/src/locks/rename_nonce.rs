@@ -3,6 +3,10 @@
 //! The rename was the mend for "unlink, then create", and it has the same hole. A renames, reads its own
 //! nonce and enters. B judged the dead owner a moment earlier; it renames over A's live lock, reads its
 //! own nonce, and enters as well. The nonce proves who came last, not who is alone.
+//!
+//! As shipped ([`Unstamped::IsDead`]) no death is needed. The lock file is created first and stamped with
+//! the owner's number second. A waiter that looks in between reads an empty file: `Number("")` is 0,
+//! process 0 is "dead", and the waiter steals the lock of a process that is about to enter.
 
 use std::fs::{self, OpenOptions};
 use std::io::{self, Write};
@@ -10,9 +14,7 @@ use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use super::super::dice::Dice;
-use super::super::{os, state};
-use super::stale_takeover::age;
+use crate::{Dice, Meanwhile, os};
 
 /// Shipped: 5 s. Nobody in the race holds the lock for longer than a few milliseconds.
 const TIMEOUT: Duration = Duration::from_secs(1);
@@ -27,7 +29,7 @@ const UNSTAMPED_STALE: Duration = Duration::from_millis(50);
 
 /// What an empty lock file means.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Unstamped {
+pub enum Unstamped {
     /// Its owner is about to stamp it: wait. Kinder than what was shipped, so that only the steal
     /// itself is on trial.
     Waits,
@@ -37,21 +39,26 @@ pub(super) enum Unstamped {
 
 /// The lock file beside the journal: two lines, process number and nonce.
 #[derive(Debug)]
-pub(super) struct JournalLock {
+pub struct JournalLock {
     path: PathBuf,
     presence: os::Presence,
     dice: Dice,
     unstamped: Unstamped,
     nonce: String,
+    /// After the lock file was created, before it is stamped.
+    pub created: Meanwhile,
+    /// After the verdict "dead", before the rename that acts on it.
+    pub judged: Meanwhile,
 }
 
 impl JournalLock {
-    pub(super) fn open(directory: &Path, seed: u64, unstamped: Unstamped) -> io::Result<Self> {
-        let mut path = state::path(directory).into_os_string();
-        path.push(".lock");
+    /// The lock of the state in `directory`.
+    pub fn open(directory: &Path, seed: u64, unstamped: Unstamped) -> io::Result<Self> {
+        let path = super::lock_file(directory);
         let presence = os::Presence::announce(directory)?;
-        let dice = Dice::new(seed);
-        Ok(Self { path: path.into(), presence, dice, unstamped, nonce: String::new() })
+        let (dice, nonce) = (Dice::new(seed), String::new());
+        let (created, judged) = (Meanwhile::default(), Meanwhile::default());
+        Ok(Self { path, presence, dice, unstamped, nonce, created, judged })
     }
 
     fn draw_nonce(&mut self) -> String {
@@ -66,7 +73,10 @@ impl JournalLock {
     fn create(&mut self) -> io::Result<bool> {
         let stamp = self.draw_nonce();
         match OpenOptions::new().write(true).create_new(true).open(&self.path) {
-            Ok(mut file) => file.write_all(stamp.as_bytes()).map(|()| true),
+            Ok(mut file) => {
+                self.created.now();
+                file.write_all(stamp.as_bytes()).map(|()| true)
+            }
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(false),
             Err(error) => Err(error),
         }
@@ -76,13 +86,14 @@ impl JournalLock {
         let Ok(content) = fs::read_to_string(&self.path) else { return false };
         let first = content.lines().next().unwrap_or("").trim();
         if first.is_empty() && self.unstamped == Unstamped::Waits {
-            return age(&self.path).is_some_and(|age| age > UNSTAMPED_STALE);
+            return super::age(&self.path).is_some_and(|age| age > UNSTAMPED_STALE);
         }
         // An empty line is the number 0 in the shipped language, and 0 is nobody alive.
         !self.presence.is_alive(first.parse().unwrap_or(0))
     }
 
     fn steal(&mut self) -> io::Result<bool> {
+        self.judged.now();
         let stamp = self.draw_nonce();
         let temporary = format!("{}.{}.tmp", self.path.display(), self.nonce);
         fs::write(&temporary, stamp)?;
@@ -94,7 +105,7 @@ impl JournalLock {
     }
 }
 
-impl super::Lock for JournalLock {
+impl crate::Lock for JournalLock {
     fn enter(&mut self) -> io::Result<()> {
         let started = Instant::now();
         while started.elapsed() < TIMEOUT {

@@ -7,23 +7,23 @@ use std::hash::{BuildHasher, RandomState};
 
 /// A small generator (splitmix64); good enough to pick victims, not for secrets.
 #[derive(Debug)]
-pub(super) struct Dice {
+pub(crate) struct Dice {
     state: u64,
 }
 
 impl Dice {
     /// The dice of `seed`.
-    pub(super) fn new(seed: u64) -> Self {
+    pub(crate) fn new(seed: u64) -> Self {
         Self { state: seed }
     }
 
     /// A short seed that people can type again.
-    pub(super) fn fresh_seed() -> u64 {
+    pub(crate) fn fresh_seed() -> u64 {
         RandomState::new().hash_one("tenure demo") & 0xffff_ffff
     }
 
     /// The next number.
-    pub(super) fn roll(&mut self) -> u64 {
+    pub(crate) fn roll(&mut self) -> u64 {
         self.state = self.state.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mixed = (self.state ^ (self.state >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
         let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
@@ -31,7 +31,7 @@ impl Dice {
     }
 
     /// A number of `low..high`; `low` if the range is empty.
-    pub(super) fn between(&mut self, low: u64, high: u64) -> u64 {
+    pub(crate) fn between(&mut self, low: u64, high: u64) -> u64 {
         low + self.roll() % high.saturating_sub(low).max(1)
     }
 }

@@ -28,12 +28,14 @@ use std::io::{self, IsTerminal, Write};
 use std::time::{Duration, Instant};
 
 use self::contest::{CONTESTS, Contest};
-use self::dice::Dice;
-use self::progress::Progress;
 use self::protocol::Protocol;
 use self::race::{Limit, Load};
 use self::scratch::Scratch;
 use self::table::{Outcome, Report};
+
+pub(crate) use self::dice::Dice;
+pub(crate) use self::progress::Progress;
+pub(crate) use self::table::thousands;
 
 /// What the command line asks for.
 #[derive(Debug, Clone, Copy, Default)]

@@ -7,8 +7,10 @@
 
 mod command;
 mod form;
+mod history;
 mod tally;
 
 pub use self::command::tenure;
 pub use self::form::{Form, seed};
+pub use self::history::{History, Judgement, Object, Operation};
 pub use self::tally::Tally;

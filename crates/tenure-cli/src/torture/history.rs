@@ -145,7 +145,7 @@ pub(super) fn run(
     };
     let first = setup.subject().update(&scratch.join(REGISTER), false, &mut |_| json!({ "n": 0 }));
     first.map_err(|refused| io::Error::other(format!("{refused:?}")))?;
-    while !limit.is_over(scribe.operations) && scribe.findings.is_empty() {
+    while !limit.is_over(scribe.operations) && scribe.findings.len() < setup.enough() {
         scribe.round()?;
         let done = format!("{} operations", thousands(scribe.operations));
         progress.show(limit.part(scribe.operations), &done);

@@ -70,6 +70,11 @@ impl Setup {
         }
     }
 
+    /// So many findings end a run. The first one does, unless the judges themselves are tried.
+    fn enough(&self) -> usize {
+        if self.naive { 400 } else { 1 }
+    }
+
     fn subject(&self) -> &'static dyn Subject {
         if self.naive { &Naive } else { &Tenure }
     }

@@ -79,7 +79,8 @@ impl<'a> Storm<'a> {
         }
         let mut next_blow = Instant::now();
         let mut last_word = Instant::now();
-        while !limit.is_over(self.ledger.total()) && self.ledger.findings.is_empty() {
+        let enough = self.setup.enough();
+        while !limit.is_over(self.ledger.total()) && self.ledger.findings.len() < enough {
             let now = Instant::now();
             if now >= next_blow {
                 next_blow = now + Duration::from_millis(self.dice.between(4, 90));

@@ -32,13 +32,13 @@ pub(super) fn run(worker: &mut Worker<'_>) -> io::Result<Answer<()>> {
     let long = worker.one_in(50);
     let most = if long { 2000 } else { 40 };
     dwell(Duration::from_micros(worker.dice.between(0, most)));
-    if worker.one_in(150) {
+    if worker.one_in(400) {
         // One that must not keep the lock alive.
         worker.start_child(None)?;
     }
     let fence = hold.fence;
     if let Some(guard) = hold.guard {
-        let bequest = worker.one_in(60) && !shared;
+        let bequest = worker.one_in(200) && !shared;
         if bequest {
             if let Some(inherited) = Inherited::of(&guard)? {
                 worker.start_child(Some(inherited))?;

@@ -8,6 +8,7 @@
 pub mod bounded;
 mod command;
 mod form;
+mod history;
 #[cfg(target_os = "linux")]
 pub mod live;
 #[cfg(target_os = "linux")]
@@ -21,4 +22,5 @@ pub mod timeline;
 
 pub use self::command::tenure;
 pub use self::form::{Form, seed};
+pub use self::history::{History, Judgement, Object, Operation};
 pub use self::tally::Tally;

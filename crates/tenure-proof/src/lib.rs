@@ -5,9 +5,13 @@
 //! command that repeats it; [`Tally`] records what was tried. `cargo xtask prove` runs every ring in
 //! its long form and writes the table in `docs/RELIABILITY.md` from those records.
 
+pub mod block_log;
 mod command;
+pub mod crash_states;
 mod form;
+pub mod mount;
 mod tally;
+pub mod victim;
 
 pub use self::command::tenure;
 pub use self::form::{Form, seed};

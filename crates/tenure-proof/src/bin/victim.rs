@@ -45,7 +45,8 @@ fn order(mut words: impl Iterator<Item = String>) -> Result<Order, String> {
             "--boot" => order.boot = parse(&value()?)?,
             "--broken" => order.broken = Some(value()?.parse()?),
             "--tasks" => {
-                let tasks: Result<Vec<Task>, String> = value()?.split(',').map(Task::from_str).collect();
+                let tasks: Result<Vec<Task>, String> =
+                    value()?.split(',').map(Task::from_str).collect();
                 order.work.tasks = tasks?;
             }
             _ => return Err(format!("{word}: unknown")),

@@ -12,6 +12,8 @@ use fuser::{
     ReplyEmpty, ReplyEntry, ReplyOpen, ReplyWrite, Request, TimeOrNow, WriteFlags,
 };
 
+use rustix::mount::UnmountFlags;
+
 use super::cut::Image;
 
 /// Something that happened to the device.
@@ -41,13 +43,21 @@ struct Device {
     log: Vec<Step>,
 }
 
-/// The mounted recorder. Whoever uses its disk must let go of it before this is dropped.
+/// The mounted recorder. Whoever uses its disk should let go of it before this is dropped.
 #[derive(Debug)]
 pub struct BlockLog {
     device: Arc<Mutex<Device>>,
-    // Unmounted before its mount point is removed.
+    // Ended before its mount point is removed.
     _session: BackgroundSession,
     at: tempfile::TempDir,
+}
+
+impl Drop for BlockLog {
+    fn drop(&mut self) {
+        // Also while a loop device still has the disk open, as after a panic: it goes with the last
+        // user then.
+        let _ = rustix::mount::unmount(self.at.path(), UnmountFlags::DETACH);
+    }
 }
 
 impl BlockLog {

@@ -30,11 +30,8 @@ pub const EXT4: Format = Format {
 };
 
 /// Blocks smaller than a page.
-pub const EXT4_SMALL_BLOCKS: Format = Format {
-    name: "ext4, 1 KiB blocks",
-    make: &["mkfs.ext4", "-q", "-F", "-b", "1024"],
-    ..EXT4
-};
+pub const EXT4_SMALL_BLOCKS: Format =
+    Format { name: "ext4, 1 KiB blocks", make: &["mkfs.ext4", "-q", "-F", "-b", "1024"], ..EXT4 };
 
 /// Data is not written before the metadata that speaks of it.
 pub const EXT4_WRITEBACK: Format =
@@ -45,8 +42,13 @@ pub const XFS: Format =
     Format { name: "xfs", kind: "xfs", make: &["mkfs.xfs", "-q", "-f"], options: "", mib: 300 };
 
 /// Copy on write.
-pub const BTRFS: Format =
-    Format { name: "btrfs", kind: "btrfs", make: &["mkfs.btrfs", "-q", "-f"], options: "", mib: 128 };
+pub const BTRFS: Format = Format {
+    name: "btrfs",
+    kind: "btrfs",
+    make: &["mkfs.btrfs", "-q", "-f"],
+    options: "",
+    mib: 128,
+};
 
 impl Format {
     /// Makes an image in `dir`.

@@ -26,12 +26,8 @@ pub fn check(fs: &Arc<dyn Fs>, dir: &Path, acks: &[Ack]) -> Result<(), String> {
     promised.check_as_reader(fs, dir).map_err(|why| format!("a reader: {why}"))?;
     let mut acks = acks.to_vec();
     let newest = Promised::of(&acks);
-    let next = Work {
-        dir: dir.to_path_buf(),
-        writer: NEXT_WRITER,
-        tasks: Task::ALL.to_vec(),
-        rounds: 2,
-    };
+    let next =
+        Work { dir: dir.to_path_buf(), writer: NEXT_WRITER, tasks: Task::ALL.to_vec(), rounds: 2 };
     let done = work(fs, &next, &mut |ack| acks.push(ack));
     done.map_err(|error| format!("the next writer: {error}"))?;
     // A replacement clears away what one before it has left.

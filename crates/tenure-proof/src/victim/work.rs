@@ -174,16 +174,15 @@ fn hold_lease(lease: &Lease, writer: u64) -> Result<u64> {
     let options = AcquireOptions {
         owner: format!("victim {writer}"),
         ttl: Duration::from_secs(3600),
-        wait: Wait::No,
         ..AcquireOptions::default()
     };
-    let held = match lease.acquire(&options) {
+    let at_once = AcquireOptions { wait: Wait::No, ..options.clone() };
+    let held = match lease.acquire(&at_once) {
         Err(error) if error.kind() == ErrorKind::Busy => lease.take_over(&options, "next turn")?,
         held => held?,
     };
     // Another victim may have taken it over already, and then it is right to refuse these.
-    let lost =
-        |error: &Error| matches!(error.kind(), ErrorKind::LeaseLost | ErrorKind::Fenced);
+    let lost = |error: &Error| matches!(error.kind(), ErrorKind::LeaseLost | ErrorKind::Fenced);
     match lease.renew(&held.token, None).and_then(|_| lease.release(&held.token)) {
         Err(error) if !lost(&error) => Err(error),
         _ => Ok(held.fence),

@@ -1,15 +1,13 @@
 //! The block device under ext4, xfs and btrfs, cut between any two of its writes and flushes.
 
 use tenure_proof::block_log::{BlockLog, Cut, Image, Step};
-use tenure_proof::mount::{
-    BTRFS, EXT4, Format, Loop, Mounted, Turn, XFS, may_mount, memory,
-};
+use tenure_proof::mount::{BTRFS, EXT4, Format, Loop, Mounted, Turn, XFS, may_mount, memory};
 use tenure_proof::victim::Broken;
 use tenure_proof::{Form, Tally, seed};
 use tenure_testkit::Random;
 
 use crate::RING;
-use crate::victims::{check, start, tell_to};
+use crate::victims::{Victim, check, tell_to};
 
 /// A recorded run of victims.
 struct Run {
@@ -27,16 +25,13 @@ fn record(format: &Format, rounds: u64, broken: Option<Broken>) -> Run {
     mounted.unmount();
     let base = Image::read(&image).expect("the image can be read");
     let log = BlockLog::over(base.clone()).expect("the recording device can be mounted");
-    // Declared in this order: unmounted first, then detached, then the device goes.
+    // Dropped in the opposite order: victims killed, unmounted, detached; then the device goes.
     let device = Loop::over(&log.disk());
     let mounted = Mounted::new(device.path(), format.kind, format.options);
     let dir = mounted.path().join(DIR);
-    let victims = (1..=3).map(|writer| start(&dir, writer, broken, Some(rounds), tell_to(&log.ack())));
-    let victims: Vec<_> = victims.collect();
-    for mut victim in victims {
-        let status = victim.wait().expect("a victim ends");
-        assert!(status.success(), "a victim on {}: {status}", format.name);
-    }
+    let start = |writer| Victim::start(&dir, writer, broken, Some(rounds), tell_to(&log.ack()));
+    let victims: Vec<Victim> = (1..=3).map(start).collect();
+    victims.into_iter().for_each(Victim::finish);
     let steps = log.steps();
     mounted.unmount();
     drop(device);

@@ -212,22 +212,27 @@ fn g8_a_second_power_loss_during_recovery_loses_nothing() {
     }
 }
 
+/// The power takes all that was not synced, and nothing else.
+const HARSHEST: Effort = Effort { newest: 0, older: 0, torn: 0 };
+
+/// What is found out about a broken victim; for one kind it takes a death and a successor.
+fn found_out(broken: Broken, random: &mut Random) -> Option<String> {
+    if broken != Broken::TrustsNames {
+        return search(&record(1, Task::ALL, 3, |fs| broken.over(fs)), effort(), random).1;
+    }
+    (0..100).find_map(|operations| {
+        let recorded = record_successor(operations, Some(broken));
+        search(&recorded.expect("it dies before it is done"), HARSHEST, random).1
+    })
+}
+
 #[test]
 fn every_broken_victim_is_found_out() {
     let test = "broken_victims";
     let mut tally = Tally::new(RING, test);
     let mut random = Random::new(seed(RING, test));
     for broken in Broken::ALL {
-        let mut found = None;
-        let mut runs = 0..if *broken == Broken::TrustsNames { 120 } else { 1 };
-        while let (None, Some(run)) = (&found, runs.next()) {
-            let recorded = if *broken == Broken::TrustsNames {
-                record_successor(run, Some(*broken)).expect("it dies long before it is done")
-            } else {
-                record(1, Task::ALL, 3, |fs| broken.over(fs))
-            };
-            found = search(&recorded, effort(), &mut random).1;
-        }
+        let found = found_out(*broken, &mut random);
         let found = found.unwrap_or_else(|| panic!("{} is not found out", broken.name()));
         println!("{}: {}", broken.name(), found.lines().next().unwrap_or_default());
         tally.caught(broken.name());

@@ -10,10 +10,10 @@ use std::time::Duration;
 use tenure_proof::victim::{Ack, Broken};
 
 /// The power goes in this boot, and the checker looks in the next one.
-pub(crate) const BEFORE: &str = "1";
+const BEFORE: &str = "1";
 const AFTER: &str = "2";
 /// Longer than any of this takes, however busy the machine is.
-pub(crate) const LONG: Duration = Duration::from_secs(120);
+const LONG: Duration = Duration::from_secs(120);
 
 fn victim(dir: &Path) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_victim"));
@@ -21,72 +21,83 @@ fn victim(dir: &Path) -> Command {
     command
 }
 
-/// A victim that works in `dir` and tells `out`.
-pub(crate) fn start(
-    dir: &Path,
-    writer: u64,
-    broken: Option<Broken>,
-    rounds: Option<u64>,
-    out: impl Into<Stdio>,
-) -> Child {
-    let mut command = victim(dir);
-    command.args(["--boot", BEFORE, "--writer", &writer.to_string()]);
-    if let Some(broken) = broken {
-        command.args(["--broken", broken.name()]);
+/// A running victim; it is killed when the test ends before it does.
+pub(crate) struct Victim(Child);
+
+impl Victim {
+    /// A victim that works in `dir` and tells `out`.
+    pub(crate) fn start(
+        dir: &Path,
+        writer: u64,
+        broken: Option<Broken>,
+        rounds: Option<u64>,
+        out: impl Into<Stdio>,
+    ) -> Self {
+        let mut command = victim(dir);
+        command.args(["--boot", BEFORE, "--writer", &writer.to_string()]);
+        if let Some(broken) = broken {
+            command.args(["--broken", broken.name()]);
+        }
+        if let Some(rounds) = rounds {
+            command.args(["--rounds", &rounds.to_string()]);
+        } else {
+            // It works until its file system goes away, and nobody needs to read what it says then.
+            command.stderr(Stdio::null());
+        }
+        command.stdin(Stdio::null()).stdout(out);
+        Self(command.spawn().expect("the victim can be started"))
     }
-    if let Some(rounds) = rounds {
-        command.args(["--rounds", &rounds.to_string()]);
+
+    /// Waits until it has done its work.
+    pub(crate) fn finish(mut self) {
+        let status = self.0.wait().expect("a victim ends");
+        assert!(status.success(), "a victim: {status}");
     }
-    // When its file system goes away it says so; nobody needs to read that.
-    command.stdin(Stdio::null()).stdout(out).stderr(Stdio::null());
-    command.spawn().expect("the victim can be started")
+
+    /// Passes on its acknowledgements as they come.
+    fn listen(&mut self, tell: Sender<Ack>) {
+        let out = BufReader::new(self.0.stdout.take().expect("its output is a pipe"));
+        std::thread::spawn(move || {
+            for ack in out.lines().map_while(Result::ok).filter_map(|line| line.parse().ok()) {
+                if tell.send(ack).is_err() {
+                    return;
+                }
+            }
+        });
+    }
+}
+
+impl Drop for Victim {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
 }
 
 /// Victims whose acknowledgements are read as they come.
 pub(crate) struct Crowd {
-    children: Vec<Child>,
+    _victims: Vec<Victim>,
     told: Receiver<Ack>,
 }
 
 impl Crowd {
     pub(crate) fn start(dir: &Path, victims: u64, broken: Option<Broken>) -> Self {
         let (tell, told) = channel();
-        let children = (1..=victims).map(|writer| {
-            let mut child = start(dir, writer, broken, None, Stdio::piped());
-            listen(&mut child, tell.clone());
-            child
-        });
-        Self { children: children.collect(), told }
+        let start = |writer| {
+            let mut victim = Victim::start(dir, writer, broken, None, Stdio::piped());
+            victim.listen(tell.clone());
+            victim
+        };
+        Self { _victims: (1..=victims).map(start).collect(), told }
     }
 
     /// Waits for so many acknowledgements; returns all that have come by then.
     pub(crate) fn wait_for(&self, acks: usize) -> Vec<Ack> {
-        let mut got: Vec<Ack> = (0..acks)
-            .map(|_| self.told.recv_timeout(LONG).expect("the victims work"))
-            .collect();
+        let next = |_| self.told.recv_timeout(LONG).expect("the victims work");
+        let mut got: Vec<Ack> = (0..acks).map(next).collect();
         got.extend(self.told.try_iter());
         got
     }
-}
-
-impl Drop for Crowd {
-    fn drop(&mut self) {
-        for child in &mut self.children {
-            let _ = child.kill();
-            let _ = child.wait();
-        }
-    }
-}
-
-fn listen(child: &mut Child, tell: Sender<Ack>) {
-    let out = BufReader::new(child.stdout.take().expect("its output is a pipe"));
-    std::thread::spawn(move || {
-        for ack in out.lines().map_while(Result::ok).filter_map(|line| line.parse().ok()) {
-            if tell.send(ack).is_err() {
-                return;
-            }
-        }
-    });
 }
 
 /// Looks at `dir` as the machine that starts again would; what is wrong with it, if anything is.

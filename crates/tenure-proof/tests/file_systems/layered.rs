@@ -79,7 +79,9 @@ fn overlayfs_over_used_files() {
         assert_eq!(lines.collect::<Vec<_>>(), [b"below", b"above"]);
         assert!(journal.verify().unwrap().is_sound());
         let document = Document::open(&state).unwrap();
-        document.update(&write, |old| Ok(Some(json!({ "n": old.unwrap()["n"] , "more": 1 })))).unwrap();
+        document
+            .update(&write, |old| Ok(Some(json!({ "n": old.unwrap()["n"] , "more": 1 }))))
+            .unwrap();
         assert_eq!(document.read().unwrap().unwrap().value, json!({ "n": 1, "more": 1 }));
     }
     assert_eq!(

@@ -31,7 +31,9 @@ fn is_readable_only(dir: &Path) {
     let refused = [
         document.set(&json!({ "a": 2 }), &WriteOptions::default()).map(drop),
         journal.append(&["more"], &AppendOptions::default()).map(drop),
-        Lock::open(dir.join("turn")).and_then(|lock| lock.acquire(&LockOptions::default())).map(drop),
+        Lock::open(dir.join("turn"))
+            .and_then(|lock| lock.acquire(&LockOptions::default()))
+            .map(drop),
     ];
     for outcome in refused {
         let error = outcome.expect_err("a read-only file system takes no write");

@@ -17,14 +17,14 @@ pub enum Ack {
         /// The sequence number of its first line.
         first: u64,
     },
-    /// `both.json` has this number, and `both.jsonl` the line of this writer and round.
+    /// `both.json` has this number, and `both.jsonl` the line of this writer's step.
     Both {
         /// The document's number.
         number: u64,
         /// Who wrote it.
         writer: u64,
-        /// In which of its rounds.
-        round: u64,
+        /// In which of its steps.
+        step: u64,
     },
     /// A lock on `turn` drew this fence.
     Lock(u64),
@@ -39,8 +39,8 @@ impl fmt::Display for Ack {
             Self::Batch { writer, batch, first } => {
                 write!(f, "ACK batch {writer} {batch} {first}")
             }
-            Self::Both { number, writer, round } => {
-                write!(f, "ACK both {number} {writer} {round}")
+            Self::Both { number, writer, step } => {
+                write!(f, "ACK both {number} {writer} {step}")
             }
             Self::Lock(fence) => write!(f, "ACK lock {fence}"),
             Self::Lease(fence) => write!(f, "ACK lease {fence}"),
@@ -61,11 +61,9 @@ impl FromStr for Ack {
                 batch: number(batch)?,
                 first: number(first)?,
             }),
-            ["ACK", "both", n, writer, round] => Ok(Self::Both {
-                number: number(n)?,
-                writer: number(writer)?,
-                round: number(round)?,
-            }),
+            ["ACK", "both", n, writer, step] => {
+                Ok(Self::Both { number: number(n)?, writer: number(writer)?, step: number(step)? })
+            }
             ["ACK", "lock", fence] => Ok(Self::Lock(number(fence)?)),
             ["ACK", "lease", fence] => Ok(Self::Lease(number(fence)?)),
             _ => Err(format!("`{line}` is no acknowledgement")),
@@ -88,7 +86,7 @@ mod tests {
         let all = [
             Ack::Document(1),
             Ack::Batch { writer: 2, batch: 3, first: 4 },
-            Ack::Both { number: 5, writer: 2, round: 3 },
+            Ack::Both { number: 5, writer: 2, step: 3 },
             Ack::Lock(6),
             Ack::Lease(7),
         ];

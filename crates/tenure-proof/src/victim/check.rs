@@ -62,9 +62,9 @@ impl Promised {
         for ack in acks {
             match *ack {
                 Ack::Document(number) => promised.document = promised.document.max(number),
-                Ack::Both { number, writer, round } => {
+                Ack::Both { number, writer, step } => {
                     promised.both = promised.both.max(number);
-                    promised.both_lines.insert(both_line(writer, round));
+                    promised.both_lines.insert(both_line(writer, step));
                 }
                 Ack::Lock(fence) => promised.lock = promised.lock.max(fence),
                 Ack::Lease(fence) => promised.lease = promised.lease.max(fence),

@@ -104,9 +104,11 @@ impl Things {
 /// Does the work; `acknowledge` is called after each durable call that returned.
 pub fn work(fs: &Arc<dyn Fs>, work: &Work, acknowledge: &mut dyn FnMut(Ack)) -> Result<()> {
     let things = Things::open(fs, &work.dir)?;
+    // A number for each step: no two batches of a writer have the same.
+    let tasks = work.tasks.len() as u64;
     for round in 0..work.rounds {
-        for task in &work.tasks {
-            if let Some(ack) = perform(&things, *task, work.writer, round)? {
+        for (step, task) in (round * tasks..).zip(&work.tasks) {
+            if let Some(ack) = perform(&things, *task, work.writer, step)? {
                 acknowledge(ack);
             }
         }
@@ -114,7 +116,7 @@ pub fn work(fs: &Arc<dyn Fs>, work: &Work, acknowledge: &mut dyn FnMut(Ack)) -> 
     Ok(())
 }
 
-fn perform(things: &Things, task: Task, writer: u64, round: u64) -> Result<Option<Ack>> {
+fn perform(things: &Things, task: Task, writer: u64, step: u64) -> Result<Option<Ack>> {
     let durable = WriteOptions::default();
     Ok(Some(match task {
         Task::Document => {
@@ -127,12 +129,12 @@ fn perform(things: &Things, task: Task, writer: u64, round: u64) -> Result<Optio
         }
         Task::Journal => {
             let appended =
-                things.journal.append(&batch(writer, round), &AppendOptions::default())?;
-            Ack::Batch { writer, batch: round, first: appended.first }
+                things.journal.append(&batch(writer, step), &AppendOptions::default())?;
+            Ack::Batch { writer, batch: step, first: appended.first }
         }
         Task::Both => {
-            let number = count_both(&things.both, writer, round)?;
-            Ack::Both { number, writer, round }
+            let number = count_both(&things.both, writer, step)?;
+            Ack::Both { number, writer, step }
         }
         Task::Lock => {
             let guard = things.lock.acquire(&LockOptions::default())?;
@@ -152,12 +154,12 @@ fn perform(things: &Things, task: Task, writer: u64, round: u64) -> Result<Optio
     }))
 }
 
-fn count_both(both: &(Document, Journal), writer: u64, round: u64) -> Result<u64> {
-    let operation = Some(format!("{writer}-{round}"));
+fn count_both(both: &(Document, Journal), writer: u64, step: u64) -> Result<u64> {
+    let operation = Some(format!("{writer}-{step}"));
     let write = WriteOptions { operation, ..WriteOptions::default() };
     let options = AppendOptions { write, json: true, ..AppendOptions::default() };
     let mut number = 0;
-    update_and_append(&both.0, &both.1, &[both_line(writer, round)], &options, |current| {
+    update_and_append(&both.0, &both.1, &[both_line(writer, step)], &options, |current| {
         number = next_number(current)?;
         Ok(Some(document(number)))
     })?;
@@ -165,8 +167,8 @@ fn count_both(both: &(Document, Journal), writer: u64, round: u64) -> Result<u64
 }
 
 /// What a change of `both.json` adds to `both.jsonl`.
-pub(super) fn both_line(writer: u64, round: u64) -> String {
-    json!({ "writer": writer, "round": round }).to_string()
+pub(super) fn both_line(writer: u64, step: u64) -> String {
+    json!({ "writer": writer, "step": step }).to_string()
 }
 
 /// A victim that died may have left its lease, and nobody waits an hour for it.

@@ -6,7 +6,7 @@ use std::thread::ThreadId;
 use napi::bindgen_prelude::{Either, PromiseRaw, ToNapiValue};
 use napi::{Env, JsValue};
 use napi_derive::napi;
-use tenure::{Cancel, Error, Result};
+use tenure::{AcquireOptions, Cancel, Error, LockOptions, Result, WriteOptions};
 
 use crate::crew::Worker;
 use crate::environment::Environment;
@@ -22,7 +22,6 @@ pub struct Call {
 #[napi]
 impl Call {
     /// A call that nobody has cancelled yet.
-    #[expect(clippy::new_without_default, reason = "JavaScript has no defaults")]
     #[napi(constructor, catch_unwind)]
     pub fn new() -> Self {
         Self { cancel: Cancel::new() }
@@ -44,15 +43,32 @@ pub(crate) struct Caller {
     pub(crate) thread: Option<ThreadId>,
 }
 
+impl Caller {
+    pub(crate) fn lock(self, options: LockOptions) -> LockOptions {
+        LockOptions { cancel: self.cancel, thread: self.thread, ..options }
+    }
+
+    pub(crate) fn write(self, options: WriteOptions) -> WriteOptions {
+        WriteOptions { cancel: self.cancel, thread: self.thread, ..options }
+    }
+
+    /// Nobody waits for a lease of his own by mistake: it has a deadline by nature.
+    pub(crate) fn lease(self, options: AcquireOptions) -> AcquireOptions {
+        AcquireOptions { cancel: self.cancel, ..options }
+    }
+}
+
 /// A value, or the promise of one.
-pub(crate) type Answer<'env, T> = napi::Result<Either<T, PromiseRaw<'env, T>>>;
+///
+/// Spell out the `Result` around it: the napi macro goes by that word.
+pub(crate) type Answer<'env, T> = Either<T, PromiseRaw<'env, T>>;
 
 /// Does the work: now without a call, later with one.
 pub(crate) fn answer<'env, T>(
     env: &'env Env,
     call: Option<&Call>,
     work: impl FnOnce(Caller) -> Result<T> + Send + 'static,
-) -> Answer<'env, T>
+) -> napi::Result<Answer<'env, T>>
 where
     T: ToNapiValue + Send + 'static,
 {
@@ -71,7 +87,7 @@ pub(crate) fn later<'env, T>(
 where
     T: ToNapiValue + Send + 'static,
 {
-    let waiting = Environment::here(env)?.waits(&call.cancel);
+    let waiting = Environment::here(*env)?.waits(&call.cancel);
     let thread = std::thread::current().id();
     let caller = Caller { cancel: Some(call.cancel.clone()), thread: Some(thread) };
     let (deferred, promise) = env.create_deferred()?;

@@ -1,5 +1,7 @@
 //! Collections.
 
+#![expect(clippy::needless_pass_by_value, reason = "napi hands text over")]
+
 use napi::Env;
 use napi_derive::napi;
 use tenure::CollectionKind;
@@ -11,6 +13,7 @@ use crate::journal::Journal;
 use crate::options::{Name, WriteOptions, duration, path};
 
 /// What to remove.
+#[derive(Debug)]
 #[napi(object, object_to_js = false)]
 pub struct Prune {
     /// Remove what did not change for so long.
@@ -38,7 +41,7 @@ pub struct Pruned {
 /// What a split did.
 #[derive(Debug)]
 #[napi(object, object_from_js = false)]
-pub struct Split {
+pub(crate) struct Split {
     /// Keys that were written.
     pub created: Vec<String>,
     /// Keys that were there with the same content.
@@ -91,7 +94,11 @@ impl Collection {
 
     /// The keys that have a file.
     #[napi(catch_unwind)]
-    pub fn keys<'env>(&self, env: &'env Env, call: Option<&Call>) -> Answer<'env, Vec<String>> {
+    pub fn keys<'env>(
+        &self,
+        env: &'env Env,
+        call: Option<&Call>,
+    ) -> napi::Result<Answer<'env, Vec<String>>> {
         let collection = self.inner.clone();
         answer(env, call, move |_| {
             let mut keys = collection.keys()?;
@@ -108,8 +115,8 @@ impl Collection {
         call: Option<&Call>,
         prune: Prune,
         options: WriteOptions,
-    ) -> Answer<'env, Pruned> {
-        let collection = self.inner.clone();
+    ) -> napi::Result<Answer<'env, Pruned>> {
+        let (collection, options) = (self.inner.clone(), options.read()?);
         answer(env, call, move |caller| {
             let prune = tenure::Prune {
                 max_age: prune.max_age_ms.map(duration).transpose()?,
@@ -117,7 +124,7 @@ impl Collection {
                 keep: prune.keep,
                 dry_run: prune.dry_run,
             };
-            let done = collection.prune(&prune, &options.for_caller(caller)?)?;
+            let done = collection.prune(&prune, &caller.write(options))?;
             let remaining = u32::try_from(done.remaining).unwrap_or(u32::MAX);
             Ok(Pruned { removed: done.removed, skipped: done.skipped, remaining })
         })
@@ -126,17 +133,17 @@ impl Collection {
 
 /// Writes every member of the JSON object in an index file as a document of its own.
 #[napi(catch_unwind)]
-pub fn split<'env>(
+pub(crate) fn split<'env>(
     env: &'env Env,
     call: Option<&Call>,
     index: Name,
     dir: Name,
     options: WriteOptions,
-) -> Answer<'env, Split> {
+) -> napi::Result<Answer<'env, Split>> {
     let names = path(index).and_then(|index| Ok((index, path(dir)?)));
-    let (index, dir) = names.map_err(to_js)?;
+    let ((index, dir), options) = (names.map_err(to_js)?, options.read()?);
     answer(env, call, move |caller| {
-        let done = tenure::Collection::split(index, dir, &options.for_caller(caller)?)?;
+        let done = tenure::Collection::split(index, dir, &caller.write(options))?;
         let tenure::Split { created, present, differing } = done;
         Ok(Split { created, present, differing })
     })

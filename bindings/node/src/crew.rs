@@ -20,6 +20,7 @@ pub(crate) type Job = Box<dyn FnOnce() + Send>;
 static RESTING: Mutex<Vec<Worker>> = Mutex::new(Vec::new());
 
 /// A thread that waits for its next job.
+#[derive(Debug)]
 pub(crate) struct Worker {
     id: std::thread::ThreadId,
     jobs: Sender<Job>,

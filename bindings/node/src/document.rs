@@ -66,6 +66,7 @@ impl From<tenure::Written> for Written {
 }
 
 /// Rules of a merge: JSON Pointers.
+#[derive(Debug)]
 #[napi(object, object_to_js = false)]
 pub struct MergeRules {
     /// Every element once.
@@ -128,7 +129,7 @@ impl Document {
         &self,
         env: &'env Env,
         call: Option<&Call>,
-    ) -> Answer<'env, Option<Snapshot>> {
+    ) -> napi::Result<Answer<'env, Option<Snapshot>>> {
         let document = self.inner.clone();
         answer(env, call, move |_| document.read()?.map(Snapshot::new).transpose())
     }
@@ -139,7 +140,7 @@ impl Document {
         &self,
         env: &'env Env,
         call: Option<&Call>,
-    ) -> Answer<'env, Option<String>> {
+    ) -> napi::Result<Answer<'env, Option<String>>> {
         let document = self.inner.clone();
         answer(env, call, move |_| Ok(document.version()?.map(|version| version.to_string())))
     }
@@ -152,7 +153,7 @@ impl Document {
         call: Option<&Call>,
         text: String,
         options: WriteOptions,
-    ) -> Answer<'env, Written> {
+    ) -> napi::Result<Answer<'env, Written>> {
         self.write(env, call, options, move |document, options| {
             document.set(&parse_json(text.as_bytes())?, options)
         })
@@ -167,7 +168,7 @@ impl Document {
         text: String,
         rules: MergeRules,
         options: WriteOptions,
-    ) -> Answer<'env, Written> {
+    ) -> napi::Result<Answer<'env, Written>> {
         self.write(env, call, options, move |document, options| {
             document.merge(&parse_json(text.as_bytes())?, &rules.declare()?, options)
         })
@@ -181,7 +182,7 @@ impl Document {
         call: Option<&Call>,
         text: String,
         options: WriteOptions,
-    ) -> Answer<'env, Written> {
+    ) -> napi::Result<Answer<'env, Written>> {
         self.write(env, call, options, move |document, options| {
             document.patch(&parse_json(text.as_bytes())?, options)
         })
@@ -194,17 +195,19 @@ impl Document {
         env: &'env Env,
         call: Option<&Call>,
         options: WriteOptions,
-    ) -> Answer<'env, Written> {
+    ) -> napi::Result<Answer<'env, Written>> {
         self.write(env, call, options, tenure::Document::restore)
     }
 
     /// Changes that come after now.
     #[napi(catch_unwind)]
-    pub fn watch<'env>(&self, env: &'env Env, call: Option<&Call>) -> Answer<'env, Watch> {
+    pub fn watch<'env>(
+        &self,
+        env: &'env Env,
+        call: Option<&Call>,
+    ) -> napi::Result<Answer<'env, Watch>> {
         let document = self.inner.clone();
-        answer(env, call, move |_| {
-            Ok(Watch { inner: Arc::new(Mutex::new(document.watch()?)) })
-        })
+        answer(env, call, move |_| Ok(Watch { inner: Arc::new(Mutex::new(document.watch()?)) }))
     }
 
     fn write<'env>(
@@ -215,11 +218,9 @@ impl Document {
         write: impl FnOnce(&tenure::Document, &tenure::WriteOptions) -> Result<tenure::Written>
         + Send
         + 'static,
-    ) -> Answer<'env, Written> {
-        let document = self.inner.clone();
-        answer(env, call, move |caller| {
-            write(&document, &options.for_caller(caller)?).map(Written::from)
-        })
+    ) -> napi::Result<Answer<'env, Written>> {
+        let (document, options) = (self.inner.clone(), options.read()?);
+        answer(env, call, move |caller| write(&document, &caller.write(options)).map(Written::from))
     }
 }
 
@@ -239,7 +240,7 @@ impl Watch {
         env: &'env Env,
         call: Option<&Call>,
         wait_ms: f64,
-    ) -> Answer<'env, Option<Snapshot>> {
+    ) -> napi::Result<Answer<'env, Option<Snapshot>>> {
         let watch = self.inner.clone();
         answer(env, call, move |caller| {
             let mut watch = watch.lock().unwrap_or_else(PoisonError::into_inner);

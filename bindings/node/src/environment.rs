@@ -34,7 +34,7 @@ struct State {
 
 impl Environment {
     /// That of the calling thread.
-    pub(crate) fn here(env: &Env) -> napi::Result<Arc<Self>> {
+    pub(crate) fn here(env: Env) -> napi::Result<Arc<Self>> {
         if let Some(here) = HERE.with_borrow(Clone::clone) {
             return Ok(here);
         }
@@ -86,8 +86,7 @@ impl Environment {
     fn end(&self) {
         let mut state = self.state();
         state.ended = true;
-        let (waits, holds) =
-            (std::mem::take(&mut state.waits), std::mem::take(&mut state.holds));
+        let (waits, holds) = (std::mem::take(&mut state.waits), std::mem::take(&mut state.holds));
         drop(state);
         waits.values().for_each(Cancel::cancel);
         drop(holds);

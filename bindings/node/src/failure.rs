@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 use tenure::{Error, ErrorKind, Holder};
 
 /// An error that `lib/errors.cjs` makes a `TenureError` of.
+#[expect(clippy::needless_pass_by_value, reason = "made for `map_err`")]
 pub(crate) fn to_js(error: Error) -> napi::Error {
     let path = error.path().map(|path| path.to_string_lossy().into_owned());
     let holder = error.holder().filter(|holder| holder.pid != 0).map(Holder::to_json);

@@ -18,6 +18,7 @@ const PORTION_BYTES: usize = 1 << 20;
 const PORTION_ENTRIES: usize = 4096;
 
 /// One line of a journal.
+#[expect(missing_debug_implementations, reason = "a buffer of JavaScript has none")]
 #[napi(object, object_from_js = false)]
 pub struct Entry {
     /// Its number.
@@ -179,7 +180,7 @@ impl Journal {
         json: bool,
         header: Option<Either<String, Uint8Array>>,
         options: WriteOptions,
-    ) -> Answer<'env, Appended> {
+    ) -> napi::Result<Answer<'env, Appended>> {
         let journal = self.inner.clone();
         let bytes = |line: Either<String, Uint8Array>| match line {
             Either::A(text) => text.into_bytes(),
@@ -187,8 +188,9 @@ impl Journal {
         };
         let lines: Vec<Vec<u8>> = lines.into_iter().map(bytes).collect();
         let header = header.map(bytes);
+        let options = options.read()?;
         answer(env, call, move |caller| {
-            let write = options.for_caller(caller)?;
+            let write = caller.write(options);
             let done = journal.append(&lines, &tenure::AppendOptions { write, json, header })?;
             Ok(Appended {
                 first: number(done.first)?,
@@ -209,7 +211,7 @@ impl Journal {
         call: Option<&Call>,
         from: f64,
         limit: Option<f64>,
-    ) -> Answer<'env, Entries> {
+    ) -> napi::Result<Answer<'env, Entries>> {
         let journal = self.inner.clone();
         answer(env, call, move |_| {
             let entries = journal.read(whole(from)?, limit.map(whole).transpose()?)?;
@@ -226,7 +228,11 @@ impl Journal {
 
     /// Checks every byte against what was written.
     #[napi(catch_unwind)]
-    pub fn verify<'env>(&self, env: &'env Env, call: Option<&Call>) -> Answer<'env, Report> {
+    pub fn verify<'env>(
+        &self,
+        env: &'env Env,
+        call: Option<&Call>,
+    ) -> napi::Result<Answer<'env, Report>> {
         let journal = self.inner.clone();
         answer(env, call, move |_| Report::new(&journal.verify()?))
     }
@@ -238,11 +244,9 @@ impl Journal {
         env: &'env Env,
         call: Option<&Call>,
         options: WriteOptions,
-    ) -> Answer<'env, Report> {
-        let journal = self.inner.clone();
-        answer(env, call, move |caller| {
-            Report::new(&journal.repair(&options.for_caller(caller)?)?)
-        })
+    ) -> napi::Result<Answer<'env, Report>> {
+        let (journal, options) = (self.inner.clone(), options.read()?);
+        answer(env, call, move |caller| Report::new(&journal.repair(&caller.write(options))?))
     }
 
     /// Moves the entries so far to a file of their own.
@@ -252,10 +256,10 @@ impl Journal {
         env: &'env Env,
         call: Option<&Call>,
         options: WriteOptions,
-    ) -> Answer<'env, Rotated> {
-        let journal = self.inner.clone();
+    ) -> napi::Result<Answer<'env, Rotated>> {
+        let (journal, options) = (self.inner.clone(), options.read()?);
         answer(env, call, move |caller| {
-            let done = journal.rotate(&options.for_caller(caller)?)?;
+            let done = journal.rotate(&caller.write(options))?;
             let archive = done.archive.map(|path| path.to_string_lossy().into_owned());
             Ok(Rotated { archive, next: number(done.next)? })
         })
@@ -270,12 +274,12 @@ impl Journal {
         from: f64,
         dropped: Vec<f64>,
         options: WriteOptions,
-    ) -> Answer<'env, Compacted> {
-        let journal = self.inner.clone();
+    ) -> napi::Result<Answer<'env, Compacted>> {
+        let (journal, options) = (self.inner.clone(), options.read()?);
         answer(env, call, move |caller| {
             let from = whole(from)?;
             let dropped = dropped.into_iter().map(whole).collect::<Result<HashSet<_>>>()?;
-            let options = options.for_caller(caller)?;
+            let options = caller.write(options);
             let keep = |entry: &tenure::Entry| entry.seq >= from && !dropped.contains(&entry.seq);
             let done = journal.compact(&options, keep)?;
             Ok(Compacted {
@@ -304,7 +308,7 @@ impl Entries {
         env: &'env Env,
         call: Option<&Call>,
         bytes: bool,
-    ) -> Answer<'env, Vec<Entry>> {
+    ) -> napi::Result<Answer<'env, Vec<Entry>>> {
         let entries = self.inner.clone();
         answer(env, call, move |_| {
             let mut entries = entries.lock().unwrap_or_else(PoisonError::into_inner);
@@ -330,7 +334,7 @@ impl Follow {
         call: Option<&Call>,
         wait_ms: f64,
         bytes: bool,
-    ) -> Answer<'env, Vec<Entry>> {
+    ) -> napi::Result<Answer<'env, Vec<Entry>>> {
         let follow = self.inner.clone();
         answer(env, call, move |caller| {
             let mut follow = follow.lock().unwrap_or_else(PoisonError::into_inner);

@@ -96,11 +96,9 @@ impl Lease {
         env: &'env Env,
         call: Option<&Call>,
         options: AcquireOptions,
-    ) -> Answer<'env, Leased> {
-        let lease = self.inner.clone();
-        answer(env, call, move |caller| {
-            Leased::new(lease.acquire(&options.for_caller(caller)?)?)
-        })
+    ) -> napi::Result<Answer<'env, Leased>> {
+        let (lease, options) = (self.inner.clone(), options.read()?);
+        answer(env, call, move |caller| Leased::new(lease.acquire(&caller.lease(options))?))
     }
 
     /// Takes it from whoever has it.
@@ -111,10 +109,10 @@ impl Lease {
         call: Option<&Call>,
         options: AcquireOptions,
         reason: String,
-    ) -> Answer<'env, Leased> {
-        let lease = self.inner.clone();
+    ) -> napi::Result<Answer<'env, Leased>> {
+        let (lease, options) = (self.inner.clone(), options.read()?);
         answer(env, call, move |caller| {
-            Leased::new(lease.take_over(&options.for_caller(caller)?, &reason)?)
+            Leased::new(lease.take_over(&caller.lease(options), &reason)?)
         })
     }
 
@@ -126,7 +124,7 @@ impl Lease {
         call: Option<&Call>,
         token: String,
         ttl_ms: Option<f64>,
-    ) -> Answer<'env, Leased> {
+    ) -> napi::Result<Answer<'env, Leased>> {
         let lease = self.inner.clone();
         answer(env, call, move |_| {
             Leased::new(lease.renew(&token, ttl_ms.map(duration).transpose()?)?)
@@ -140,7 +138,7 @@ impl Lease {
         env: &'env Env,
         call: Option<&Call>,
         token: String,
-    ) -> Answer<'env, ()> {
+    ) -> napi::Result<Answer<'env, ()>> {
         let lease = self.inner.clone();
         answer(env, call, move |_| lease.release(&token))
     }
@@ -151,7 +149,7 @@ impl Lease {
         &self,
         env: &'env Env,
         call: Option<&Call>,
-    ) -> Answer<'env, Option<LeaseInfo>> {
+    ) -> napi::Result<Answer<'env, Option<LeaseInfo>>> {
         let lease = self.inner.clone();
         answer(env, call, move |_| lease.show()?.as_ref().map(LeaseInfo::new).transpose())
     }

@@ -11,22 +11,14 @@
 //! 2. What a thread of JavaScript holds or waits for ends with it (see [`environment`]).
 //! 3. No panic reaches node: every function has `catch_unwind`, and so has every thread.
 
-#[expect(unsafe_code, reason = "the napi macros generate it; no file here writes any")]
 mod call;
-#[expect(unsafe_code, reason = "as above")]
 mod collection;
 mod crew;
-#[expect(unsafe_code, reason = "as above")]
 mod document;
 mod environment;
 mod failure;
-#[expect(unsafe_code, reason = "as above")]
 mod journal;
-#[expect(unsafe_code, reason = "as above")]
 mod lease;
-#[expect(unsafe_code, reason = "as above")]
 mod lock;
-#[expect(unsafe_code, reason = "as above")]
 mod options;
-#[expect(unsafe_code, reason = "as above")]
 mod update;

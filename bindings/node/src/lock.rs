@@ -14,8 +14,9 @@ use crate::failure::{invalid, to_js};
 use crate::options::{LockOptions, Name, duration, number, path};
 
 /// A hold that its holder wants to be told about, or ended.
+#[derive(Debug)]
 #[napi(object, object_to_js = false)]
-pub struct MaxHoldOption {
+pub(crate) struct MaxHoldOption {
     /// How long is too long.
     pub after_ms: f64,
     /// Release the lock as well.
@@ -24,16 +25,16 @@ pub struct MaxHoldOption {
 
 /// Takes the lock on a path.
 #[napi(catch_unwind)]
-pub fn acquire<'env>(
+pub(crate) fn acquire<'env>(
     env: &'env Env,
     call: Option<&Call>,
     name: Name,
     options: LockOptions,
     max_hold: Option<MaxHoldOption>,
     report: Option<Function<'_, (), ()>>,
-) -> Answer<'env, Guard> {
-    let environment = Environment::here(env)?;
-    let path = path(name).map_err(to_js)?;
+) -> napi::Result<Answer<'env, Guard>> {
+    let environment = Environment::here(*env)?;
+    let (path, options) = (path(name).map_err(to_js)?, options.read()?);
     // Weak: a hold does not keep the process alive.
     let report = report.map(|report| {
         let told = report.build_threadsafe_function::<()>().callee_handled::<false>();
@@ -41,7 +42,7 @@ pub fn acquire<'env>(
     });
     let report = report.transpose()?;
     answer(env, call, move |caller| {
-        let mut options = options.for_caller(caller)?;
+        let mut options = caller.lock(options);
         if let Some(limit) = max_hold {
             let tell = move |_: &std::path::Path| {
                 if let Some(report) = &report {
@@ -71,7 +72,9 @@ impl Guard {
         Ok(Self {
             fence: number(guard.fence())?,
             path: guard.path().to_path_buf(),
-            recovered_from: guard.recovered_from().map(|holder| Holder::to_json(holder).to_string()),
+            recovered_from: guard
+                .recovered_from()
+                .map(|holder| Holder::to_json(holder).to_string()),
             id: environment.keep(guard),
             environment,
         })
@@ -106,7 +109,11 @@ impl Guard {
 
     /// Checks that nobody removed or replaced the lock file under the hold.
     #[napi(catch_unwind)]
-    pub fn verify<'env>(&self, env: &'env Env, call: Option<&Call>) -> Answer<'env, ()> {
+    pub fn verify<'env>(
+        &self,
+        env: &'env Env,
+        call: Option<&Call>,
+    ) -> napi::Result<Answer<'env, ()>> {
         let (environment, id, path) = (self.environment.clone(), self.id, self.path.clone());
         answer(env, call, move |_| {
             let released = || Err(invalid("verify the lock on", "it was released").at(&path));
@@ -116,7 +123,11 @@ impl Guard {
 
     /// Releases the lock. The second time does nothing.
     #[napi(catch_unwind)]
-    pub fn release<'env>(&self, env: &'env Env, call: Option<&Call>) -> Answer<'env, ()> {
+    pub fn release<'env>(
+        &self,
+        env: &'env Env,
+        call: Option<&Call>,
+    ) -> napi::Result<Answer<'env, ()>> {
         let guard = self.environment.take(self.id);
         answer(env, call, move |_| guard.map_or(Ok(()), LockGuard::release))
     }

@@ -7,8 +7,7 @@ use napi::bindgen_prelude::{Either, Uint8Array};
 use napi_derive::napi;
 use tenure::{Durability, Error, ErrorKind, Fence, Guard, Mode, Result, Wait};
 
-use crate::call::Caller;
-use crate::failure::invalid;
+use crate::failure::{invalid, to_js};
 
 /// The largest integer that a JavaScript number keeps exactly.
 const EXACT_MAX: u64 = (1 << 53) - 1;
@@ -17,6 +16,7 @@ const EXACT_MAX: u64 = (1 << 53) - 1;
 pub(crate) type Name = Either<String, Uint8Array>;
 
 /// How a document or journal is written.
+#[expect(missing_debug_implementations, reason = "a buffer of JavaScript has none")]
 #[napi(object, object_to_js = false)]
 pub struct WriteOptions {
     /// Infinity is for ever.
@@ -44,6 +44,7 @@ pub struct WriteOptions {
 }
 
 /// Proof of a hold on another target.
+#[expect(missing_debug_implementations, reason = "a buffer of JavaScript has none")]
 #[napi(object, object_to_js = false)]
 pub struct GuardOption {
     /// The target that is held.
@@ -53,7 +54,12 @@ pub struct GuardOption {
 }
 
 impl WriteOptions {
-    pub(crate) fn for_caller(self, caller: Caller) -> Result<tenure::WriteOptions> {
+    /// What the core wants to know. Buffers must be read on their own thread.
+    pub(crate) fn read(self) -> napi::Result<tenure::WriteOptions> {
+        self.convert().map_err(to_js)
+    }
+
+    fn convert(self) -> Result<tenure::WriteOptions> {
         let guard = |guard: GuardOption| {
             let fence = whole(guard.fence)?;
             Ok(Guard { target: path(guard.target)?, fence })
@@ -61,7 +67,6 @@ impl WriteOptions {
         let durability = if self.durable { Durability::Durable } else { Durability::NoSync };
         Ok(tenure::WriteOptions {
             wait: wait(self.wait_ms)?,
-            cancel: caller.cancel,
             fence: self.fence.map(whole).transpose()?,
             guards: self.guards.into_iter().map(guard).collect::<Result<_>>()?,
             if_version: self.if_version.map(|version| version.parse()).transpose()?,
@@ -72,14 +77,14 @@ impl WriteOptions {
             break_link: self.break_link,
             allow_network: self.allow_network,
             lock_file: self.lock_file.map(path).transpose()?,
-            thread: caller.thread,
+            ..tenure::WriteOptions::default()
         })
     }
 }
 
 /// How a lock is taken.
 #[napi(object, object_to_js = false)]
-pub struct LockOptions {
+pub(crate) struct LockOptions {
     /// With other readers.
     pub shared: bool,
     /// Infinity is for ever.
@@ -99,24 +104,28 @@ pub struct LockOptions {
 }
 
 impl LockOptions {
-    pub(crate) fn for_caller(self, caller: Caller) -> Result<tenure::LockOptions> {
+    /// What the core wants to know.
+    pub(crate) fn read(self) -> napi::Result<tenure::LockOptions> {
+        self.convert().map_err(to_js)
+    }
+
+    fn convert(self) -> Result<tenure::LockOptions> {
         Ok(tenure::LockOptions {
             mode: if self.shared { Mode::Shared } else { Mode::Exclusive },
             wait: wait(self.wait_ms)?,
             label: self.label,
             owner: self.owner,
             reentrant: self.reentrant,
-            cancel: caller.cancel,
             fence: self.fence.map(whole).transpose()?,
             lock_file: self.lock_file.map(path).transpose()?,
             allow_network: self.allow_network,
-            max_hold: None,
-            thread: caller.thread,
+            ..tenure::LockOptions::default()
         })
     }
 }
 
 /// How a lease is acquired.
+#[derive(Debug)]
 #[napi(object, object_to_js = false)]
 pub struct AcquireOptions {
     /// How long it lasts without a renewal.
@@ -134,37 +143,35 @@ pub struct AcquireOptions {
 }
 
 impl AcquireOptions {
-    pub(crate) fn for_caller(self, caller: Caller) -> Result<tenure::AcquireOptions> {
+    /// What the core wants to know.
+    pub(crate) fn read(self) -> napi::Result<tenure::AcquireOptions> {
+        self.convert().map_err(to_js)
+    }
+
+    fn convert(self) -> Result<tenure::AcquireOptions> {
         Ok(tenure::AcquireOptions {
             owner: self.owner,
             ttl: duration(self.ttl_ms)?,
             wait: wait(self.wait_ms)?,
-            cancel: caller.cancel,
             token: self.token,
             label: self.label,
             allow_network: self.allow_network,
+            ..tenure::AcquireOptions::default()
         })
     }
 }
 
 /// A path as the system knows it.
 pub(crate) fn path(name: Name) -> Result<PathBuf> {
-    match name {
-        Either::A(text) => Ok(text.into()),
-        Either::B(bytes) => path_of_bytes(&bytes),
-    }
-}
-
-#[cfg(unix)]
-fn path_of_bytes(bytes: &[u8]) -> Result<PathBuf> {
-    use std::os::unix::ffi::OsStrExt;
-    Ok(std::ffi::OsStr::from_bytes(bytes).into())
-}
-
-#[cfg(not(unix))]
-fn path_of_bytes(bytes: &[u8]) -> Result<PathBuf> {
-    let text = std::str::from_utf8(bytes);
-    Ok(text.map_err(|_| invalid("read path", "it is not UTF-8"))?.into())
+    let bytes = match name {
+        Either::A(text) => return Ok(text.into()),
+        Either::B(bytes) => bytes,
+    };
+    #[cfg(unix)]
+    let path = Some(<std::ffi::OsStr as std::os::unix::ffi::OsStrExt>::from_bytes(&bytes));
+    #[cfg(not(unix))]
+    let path = std::str::from_utf8(&bytes).ok();
+    path.map(PathBuf::from).ok_or_else(|| invalid("read path", "it is not UTF-8"))
 }
 
 /// Milliseconds; Infinity is for ever.

@@ -2,17 +2,19 @@
 //!
 //! The function never throws here: `lib/document.cjs` keeps what was thrown, and asks for the refusal.
 
+#![expect(clippy::needless_pass_by_value, reason = "napi hands functions over")]
+
 use std::sync::Mutex;
 use std::sync::mpsc::{self, RecvTimeoutError, Sender};
 
 use napi::Env;
-use napi::bindgen_prelude::{Either3, FnArgs, Function, Null, PromiseRaw, Undefined};
+use napi::bindgen_prelude::{FnArgs, Function, PromiseRaw};
 use napi::threadsafe_function::ThreadsafeFunctionCallMode::NonBlocking;
 use napi_derive::napi;
 use serde_json::Value;
 use tenure::{Error, ErrorKind, Result, parse_json};
 
-use crate::call::{Call, Caller, later};
+use crate::call::{Call, later};
 use crate::document::{Document, Written, check_length};
 use crate::failure::to_js;
 use crate::options::{WriteOptions, duration};
@@ -22,21 +24,51 @@ use crate::options::{WriteOptions, duration};
 enum Computed {
     /// The new document.
     Text(String),
-    /// It stays as it is.
-    Same,
     /// The function failed; JavaScript knows why.
     Refused,
 }
 
 impl Computed {
-    fn into_value(self) -> Result<Option<Value>> {
+    /// The new document, with the keys in the order they had.
+    fn into_value(self, current: Option<&Value>) -> Result<Option<Value>> {
         match self {
-            Self::Text(text) => parse_json(text.as_bytes()).map(Some),
-            Self::Same => Ok(None),
+            Self::Text(text) => {
+                let mut value = parse_json(text.as_bytes())?;
+                if let Some(current) = current {
+                    restore_order(current, &mut value);
+                }
+                Ok(Some(value))
+            }
             Self::Refused => {
-                Err(Error::new(ErrorKind::Cancelled, "update", "the function failed").committed(false))
+                Err(Error::new(ErrorKind::Cancelled, "update", "the function failed")
+                    .committed(false))
             }
         }
+    }
+}
+
+/// JavaScript moves keys that look like whole numbers to the front of their object. Where there are
+/// such keys, those that were there before get their places back, and new ones come last.
+fn restore_order(before: &Value, after: &mut Value) {
+    match (before, after) {
+        (Value::Array(before), Value::Array(after)) => {
+            before.iter().zip(after).for_each(|(before, after)| restore_order(before, after));
+        }
+        (Value::Object(before), Value::Object(after)) => {
+            for (key, value) in after.iter_mut() {
+                if let Some(before) = before.get(key) {
+                    restore_order(before, value);
+                }
+            }
+            if after.keys().any(|key| key.bytes().all(|byte| byte.is_ascii_digit())) {
+                let mut found = std::mem::take(after);
+                for key in before.keys() {
+                    after.extend(found.shift_remove_entry(key));
+                }
+                after.append(&mut found);
+            }
+        }
+        _ => {}
     }
 }
 
@@ -55,12 +87,6 @@ impl Reply {
         self.send(Computed::Text(text));
     }
 
-    /// Leave it as it is.
-    #[napi(catch_unwind)]
-    pub fn keep(&self) {
-        self.send(Computed::Same);
-    }
-
     /// Give up.
     #[napi(catch_unwind)]
     pub fn refuse(&self) {
@@ -76,6 +102,7 @@ impl Reply {
 }
 
 /// The document as the function finds it, and where its answer goes.
+#[derive(Debug)]
 struct Question {
     text: Option<String>,
     reply: Sender<Computed>,
@@ -89,31 +116,25 @@ fn text_of(current: Option<&Value>) -> Result<Option<String>> {
 
 #[napi]
 impl Document {
-    /// Updates it on this thread: a string is written, undefined keeps it, null gives up.
+    /// Updates it on this thread: a string is written, null gives up.
     #[napi(catch_unwind)]
     pub fn update_sync(
         &self,
         options: WriteOptions,
-        compute: Function<'_, FnArgs<(Option<String>,)>, Either3<String, Null, Undefined>>,
+        compute: Function<'_, FnArgs<(Option<String>,)>, Option<String>>,
     ) -> napi::Result<Written> {
-        let mut thrown = None;
-        let update = || {
-            let options = options.for_caller(Caller::default())?;
-            self.inner.update(&options, |current| {
-                let answer = compute.call(FnArgs::from((text_of(current)?,)));
-                match answer {
-                    Ok(Either3::A(text)) => Computed::Text(text),
-                    Ok(Either3::B(Null)) => Computed::Refused,
-                    Ok(Either3::C(())) => Computed::Same,
-                    Err(error) => {
-                        thrown = Some(error);
-                        Computed::Refused
-                    }
+        let (mut thrown, options) = (None, options.read()?);
+        let written = self.inner.update(&options, |current| {
+            match compute.call(FnArgs::from((text_of(current)?,))) {
+                Ok(Some(text)) => Computed::Text(text),
+                Ok(None) => Computed::Refused,
+                Err(error) => {
+                    thrown = Some(error);
+                    Computed::Refused
                 }
-                .into_value()
-            })
-        };
-        let written = update();
+            }
+            .into_value(current)
+        });
         match thrown {
             Some(error) => Err(error),
             None => written.map(Written::from).map_err(to_js),
@@ -131,7 +152,7 @@ impl Document {
         max_hold_ms: f64,
         compute: Function<'_, FnArgs<(Option<String>, Reply)>, ()>,
     ) -> napi::Result<PromiseRaw<'env, Written>> {
-        let document = self.inner.clone();
+        let (document, options) = (self.inner.clone(), options.read()?);
         let ask = compute.build_threadsafe_function::<Question>().callee_handled::<false>();
         let ask = ask.build_callback(|context| {
             let Question { text, reply } = context.value;
@@ -144,15 +165,15 @@ impl Document {
                 let error = Error::new(ErrorKind::Cancelled, "update", detail);
                 error.at(document.path()).committed(false).hint("allow more with maxHoldMs")
             };
-            let options = options.for_caller(caller)?;
+            let options = caller.write(options);
             let written = document.update(&options, |current| {
                 let (reply, replied) = mpsc::channel();
                 ask.call(Question { text: text_of(current)?, reply }, NonBlocking);
                 match replied.recv_timeout(limit) {
-                    Ok(computed) => computed.into_value(),
+                    Ok(computed) => computed.into_value(current),
                     Err(RecvTimeoutError::Timeout) => Err(late()),
                     // The thread of JavaScript has ended.
-                    Err(RecvTimeoutError::Disconnected) => Computed::Refused.into_value(),
+                    Err(RecvTimeoutError::Disconnected) => Computed::Refused.into_value(current),
                 }
             });
             written.map(Written::from)

@@ -1,3 +1,5 @@
+/// <reference types="node" />
+
 /** A file name: text, the bytes of a name that is not text, or a `file:` URL. */
 export type PathLike = string | Uint8Array | URL;
 

@@ -127,6 +127,18 @@ test('a file that an outsider replaces under the update makes its function run a
   assert.deepEqual(document.readSync().value, { n: 11 });
 });
 
+test('a change by text keeps the layout and the digits of its caller', async (t) => {
+  const document = open(t);
+  await document.updateText((text) => `${text}\n\n`, { init: '{"x":12345678901234567890}' });
+  assert.equal(readFileSync(document.path, 'utf8'), '{"x":12345678901234567890}\n\n');
+  document.updateTextSync((text) => text.trim());
+  assert.equal(readFileSync(document.path, 'utf8'), '{"x":12345678901234567890}');
+  await assert.rejects(document.updateText(() => '{"x":'), code('invalid'));
+  await assert.rejects(document.updateText(() => 5), code('invalid'));
+  assert.throws(() => document.updateTextSync(() => { throw new RangeError('mine'); }), RangeError);
+  assert.equal((await document.updateText(() => {})).changed, false);
+});
+
 test('merge follows RFC 7396 and the declared rules', async (t) => {
   const document = open(t);
   await document.set({ checked: ['a'], runs: 1, gone: 1 });

@@ -23,7 +23,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::events;
 use crate::fs::{Access, Fs, Mode, disk};
 use crate::gate::Turn;
-use crate::hold::{Hold, Request, wait_for_lease};
+use crate::hold::{Hold, wait_for_lease};
 use crate::holder::Holder;
 use crate::journal::settle_for_hold;
 use crate::options::Fence;
@@ -32,7 +32,7 @@ use crate::record::{LeaseTerms, State};
 use crate::seen::Seen;
 use crate::sys;
 use crate::target::Target;
-use crate::wait::{Cancel, Deadline, Wait};
+use crate::wait::{Cancel, Deadline, Request, Wait};
 
 /// Longer than any task; a lease for ever is a stale lock by another name.
 const TTL_MAX: Duration = Duration::from_secs(366 * 24 * 3600);
@@ -116,8 +116,7 @@ impl Lease {
                 renewed => return renewed,
             }
         }
-        let request =
-            Request { deadline: Deadline::after(options.wait), cancel: options.cancel.as_ref() };
+        let request = Request::new(options.wait, options.cancel.as_ref(), None);
         loop {
             let (hold, _, seen) = Hold::take(&target, Mode::Exclusive, request)?;
             settle_for_hold(&target, &seen, request)?;
@@ -179,12 +178,10 @@ impl Lease {
         }
         let target = self.target.with(None, options.allow_network)?;
         target.prepare()?;
-        let request =
-            Request { deadline: Deadline::after(options.wait), cancel: options.cancel.as_ref() };
+        let request = Request::new(options.wait, options.cancel.as_ref(), None);
         // The plain kernel lock, not a hold: the point is not to wait for the lease.
         let path = target.hold_file();
-        let turn =
-            crate::gate::take(&target, &path, Mode::Exclusive, request.deadline, request.cancel);
+        let turn = crate::gate::take(&target, &path, Mode::Exclusive, request);
         let _turn = turn.map_err(|error| crate::hold::name_holder(&target, error))?;
         let commit = take_commit(&target, Mode::Exclusive, request)?;
         let seen = Seen::read(&target, commit.handle().as_ref())?;
@@ -226,7 +223,7 @@ fn renew(target: &Target, token: &str, ttl: Option<Duration>, wait: Wait) -> Res
 /// The record of the lease with this token, under the commit lock.
 fn find(target: &Target, token: &str, wait: Wait) -> Result<(Turn, Seen)> {
     target.prepare()?;
-    let request = Request { deadline: Deadline::after(wait), cancel: None };
+    let request = Request::until(Deadline::after(wait));
     let commit = take_commit(target, Mode::Exclusive, request)?;
     let seen = Seen::read(target, commit.handle().as_ref())?;
     let known = seen.record.lease.token == checksum::wide(token.as_bytes());

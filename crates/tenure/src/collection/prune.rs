@@ -19,7 +19,7 @@ use crate::record::{Loaded, Record};
 use crate::seen::newer_format;
 use crate::sys;
 use crate::target::Target;
-use crate::wait::{Deadline, Wait};
+use crate::wait::{Deadline, Request, Wait};
 
 /// The floor is raised this far ahead, so that one sync covers the prunes of an hour.
 const FLOOR_AHEAD_US: u64 = 3600 * 1_000_000;
@@ -221,8 +221,12 @@ impl Collection {
     fn raise_floor(&self, target: &Target, fence: u64) -> Result<()> {
         let path = target.side().join("floor");
         let failed = Target::failed;
-        let turn =
-            gate::take(target, &path, Mode::Exclusive, Deadline::after(Wait::default()), None)?;
+        let turn = gate::take(
+            target,
+            &path,
+            Mode::Exclusive,
+            Request::until(Deadline::after(Wait::default())),
+        )?;
         let file = turn.handle().as_ref();
         let mut floor = match Record::load(file).map_err(failed("read fence floor", &path))? {
             Loaded::Record(record) => *record,

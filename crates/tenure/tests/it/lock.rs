@@ -131,6 +131,30 @@ fn g1_every_spelling_of_a_path_is_the_same_lock() {
     assert_eq!(scratch.names("sub"), ["link"], "no second set of sidecars");
 }
 
+/// An event loop waits on threads of its own. What they get is its, and while they wait it can let go.
+#[test]
+fn race_18_a_wait_for_another_thread_neither_blocks_it_nor_hides_whose_the_lock_is() {
+    let scratch = Scratch::new();
+    let path = scratch.target();
+    let options = LockOptions {
+        wait: Wait::Forever,
+        thread: Some(std::thread::current().id()),
+        ..LockOptions::default()
+    };
+    let mine = lock_for(&path, Wait::No).unwrap();
+    let waiter = {
+        let (path, options) = (path.clone(), options.clone());
+        std::thread::spawn(move || Lock::open(path)?.acquire(&options))
+    };
+    mine.release().unwrap();
+    let theirs = waiter.join().unwrap().unwrap();
+    assert_eq!(kind(lock_for(&path, Wait::Forever)), Some(ErrorKind::Deadlock));
+    let once = LockOptions { wait: Wait::For(A_MOMENT), ..options };
+    assert_eq!(kind(Lock::open(&path).unwrap().acquire(&once)), Some(ErrorKind::Busy));
+    theirs.release().unwrap();
+    drop(lock_for(&path, Wait::No).unwrap());
+}
+
 /// A sync caller waited for an async holder of its own process until the deadline. The same thread
 /// can never give way to itself, so it is told at once, whatever it asks for.
 #[test]

@@ -23,7 +23,7 @@ pub(crate) struct Keywords<'py> {
 
 impl<'py> Keywords<'py> {
     pub(crate) fn new(py: Python<'py>, given: Option<&Bound<'py, PyDict>>) -> PyResult<Self> {
-        Ok(Self { py, rest: given.map(|given| given.copy()).transpose()? })
+        Ok(Self { py, rest: given.map(PyDictMethods::copy).transpose()? })
     }
 
     /// The value of one keyword; `None` if it was not given, or given as `None`.
@@ -95,11 +95,12 @@ impl<'py> Keywords<'py> {
             None => environment::fence_of(path).map_err(|error| raise(self.py, &error))?,
         };
         let no_sync = self.flag("no_sync")?;
-        let (cancel, _thread) = self.cancel()?;
+        let (cancel, thread) = self.cancel()?;
         let defaults = WriteOptions::default();
         Ok(WriteOptions {
             wait: self.wait()?,
             cancel,
+            thread,
             fence,
             guards: self.guards()?,
             if_version: self.version("if_version")?,
@@ -163,8 +164,8 @@ fn wait_of(given: &Bound<'_, PyAny>) -> PyResult<Wait> {
         return Ok(Wait::Forever);
     }
     if let Ok(text) = given.cast::<PyString>() {
-        let text = text.to_str()?;
-        return environment::parse_wait(text).ok_or_else(|| {
+        let text = text.to_cow()?;
+        return environment::parse_wait(&text).ok_or_else(|| {
             let detail = format!("`{text}` is no wait; write 500ms, 10s, 2m, 0 or forever");
             invalid(given.py(), "wait", detail, None)
         });

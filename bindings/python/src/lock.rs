@@ -62,7 +62,7 @@ fn acquire(
         Some(fence) => Some(fence),
         None => environment::fence_of(lock.path()).map_err(|error| raise(py, &error))?,
     };
-    let (cancel, _thread) = keywords.cancel()?;
+    let (cancel, thread) = keywords.cancel()?;
     let options = LockOptions {
         mode: if keywords.flag("shared")? { Mode::Shared } else { Mode::Exclusive },
         wait,
@@ -70,6 +70,7 @@ fn acquire(
         owner: keywords.text("owner")?,
         reentrant: keywords.flag("reentrant")?,
         cancel,
+        thread,
         fence,
         lock_file: keywords.take::<PathArgument>("lock_file")?.map(|path| path.0),
         allow_network: keywords.flag("allow_network")?,
@@ -124,7 +125,7 @@ fn status_below(py: Python<'_>, dir: PathArgument) -> PyResult<Vec<Bound<'_, PyA
 #[derive(Debug)]
 pub(crate) struct Guard {
     /// `None` once it was released.
-    guard: Mutex<Option<LockGuard>>,
+    hold: Mutex<Option<Arc<LockGuard>>>,
     path: PathBuf,
     fence: Fence,
     recovered_from: Option<tenure::Holder>,
@@ -139,12 +140,12 @@ impl Guard {
             fence: guard.fence(),
             recovered_from: guard.recovered_from().cloned(),
             pid: std::process::id(),
-            guard: Mutex::new(Some(guard)),
+            hold: Mutex::new(Some(Arc::new(guard))),
         }
     }
 
-    fn with_guard<T>(&self, act: impl FnOnce(&mut Option<LockGuard>) -> T) -> T {
-        act(&mut self.guard.lock().unwrap_or_else(PoisonError::into_inner))
+    fn with_hold<T>(&self, act: impl FnOnce(&mut Option<Arc<LockGuard>>) -> T) -> T {
+        act(&mut self.hold.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
     fn is_ours(&self) -> bool {
@@ -176,30 +177,22 @@ impl Guard {
     /// Whether this process holds it and has not released it.
     #[getter]
     fn held(&self) -> bool {
-        self.is_ours() && self.with_guard(|guard| guard.is_some())
+        self.is_ours() && self.with_hold(|guard| guard.is_some())
     }
 
     /// Checks that nobody removed or replaced the lock file under the hold.
     fn verify(&self, py: Python<'_>) -> PyResult<()> {
-        // Taken out meanwhile: the mutex must not be held without the interpreter lock.
-        let Some(guard) = self.with_guard(Option::take) else {
+        let Some(guard) = self.with_hold(|guard| guard.clone()) else {
             return Err(invalid(py, "verify the hold of", "it was released", Some(&self.path)));
         };
-        let (verified, guard) = py.detach(|| (guard.verify(), guard));
-        self.with_guard(|place| *place = Some(guard));
-        verified.map_err(|error| raise(py, &error))
+        without_lock(py, move || guard.verify())
     }
 
     /// Releases the lock. Releasing it again does nothing, and so does a forked child's release.
     fn release(&self, py: Python<'_>) -> PyResult<()> {
-        match self.with_guard(Option::take) {
-            Some(guard) if self.is_ours() => without_lock(py, || guard.release()),
-            Some(guard) => {
-                py.detach(|| drop(guard));
-                Ok(())
-            }
-            None => Ok(()),
-        }
+        let Some(guard) = self.with_hold(Option::take) else { return Ok(()) };
+        // While another thread verifies it, that thread is the last to let go.
+        without_lock(py, || Arc::into_inner(guard).map_or(Ok(()), LockGuard::release))
     }
 
     fn __enter__(slf: Bound<'_, Self>) -> PyResult<Bound<'_, Self>> {
@@ -223,7 +216,7 @@ impl Guard {
 
 impl Drop for Guard {
     fn drop(&mut self) {
-        if let Some(guard) = self.with_guard(Option::take) {
+        if let Some(guard) = self.with_hold(Option::take) {
             let mut guard = Some(guard);
             // A release writes, and may wait for a write of another thread that needs the interpreter.
             Python::try_attach(|py| {

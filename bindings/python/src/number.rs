@@ -68,7 +68,7 @@ pub(crate) fn from_int(int: &Bound<'_, PyInt>) -> PyResult<Number> {
     let py = int.py();
     // `Decimal` has no limit on digits, and no notion of subclasses that print otherwise.
     let text = decimal(py)?.call1((py.get_type::<PyInt>().call1((int,))?,))?.str()?;
-    Ok(Number::from_string_unchecked(text.to_str()?.to_owned()))
+    Ok(Number::from_string_unchecked(text.to_cow()?.into_owned()))
 }
 
 /// A `decimal.Decimal`; `None` if it is not finite.
@@ -77,7 +77,7 @@ pub(crate) fn from_decimal(object: &Bound<'_, PyAny>) -> PyResult<Option<Number>
         return Ok(None);
     }
     let text = object.str()?;
-    Ok(Some(Number::from_string_unchecked(text.to_str()?.to_owned())))
+    Ok(Some(Number::from_string_unchecked(text.to_cow()?.into_owned())))
 }
 
 /// Whether the object is a `decimal.Decimal`. Who never imported it has none.

@@ -7,7 +7,7 @@ macro_rules! record {
         $name:ident { $($(#[$field_about:meta])* $field:ident: $type:ty),+ $(,)? }
     ) => {
         $(#[$about])*
-        #[pyo3::pyclass(frozen, eq, get_all, module = "tenure")]
+        #[pyo3::pyclass(frozen, eq, get_all, from_py_object, module = "tenure")]
         #[derive(Debug, Clone, PartialEq)]
         pub(crate) struct $name { $($(#[$field_about])* pub(crate) $field: $type),+ }
 

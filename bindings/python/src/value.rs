@@ -105,8 +105,8 @@ impl Place<'_> {
     }
 
     fn text(&self, text: &Bound<'_, PyString>) -> PyResult<String> {
-        match text.to_str() {
-            Ok(text) => Ok(text.to_owned()),
+        match text.to_cow() {
+            Ok(text) => Ok(text.into_owned()),
             Err(_) => Err(self.refuse(text.as_any(), "it has surrogates, which are no text")),
         }
     }
@@ -161,10 +161,10 @@ impl Place<'_> {
 /// changes one field of a document does not rewrite the digits of another.
 pub(crate) fn keep_digits(old: &Value, new: &mut Value, numbers: Numbers) {
     match (old, new) {
-        (Value::Number(old), Value::Number(new)) => {
-            if number::says_the_same(old.as_str(), new.as_str(), numbers) {
-                *new = old.clone();
-            }
+        (Value::Number(old), Value::Number(new))
+            if number::says_the_same(old.as_str(), new.as_str(), numbers) =>
+        {
+            *new = old.clone();
         }
         (Value::Array(old), Value::Array(new)) => {
             old.iter().zip(new).for_each(|(old, new)| keep_digits(old, new, numbers));

@@ -29,11 +29,13 @@ macro_rules! record {
             }
 
             /// For `pickle` and `copy`.
-            fn __getnewargs__(
+            fn __getnewargs__<'py>(
                 &self,
-                py: pyo3::Python<'_>,
-            ) -> pyo3::PyResult<Vec<pyo3::Py<pyo3::PyAny>>> {
-                Ok(vec![$(pyo3::IntoPyObjectExt::into_py_any(self.$field.clone(), py)?),+])
+                py: pyo3::Python<'py>,
+            ) -> pyo3::PyResult<pyo3::Bound<'py, pyo3::types::PyTuple>> {
+                let fields: Vec<pyo3::Py<pyo3::PyAny>> =
+                    vec![$(pyo3::IntoPyObjectExt::into_py_any(self.$field.clone(), py)?),+];
+                pyo3::types::PyTuple::new(py, fields)
             }
         }
     };

@@ -1,0 +1,68 @@
+// Scratch directories and real child processes for the tests. Every wait is for an event: a line, an
+// end; the deadline is that of the test.
+
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { createInterface } from 'node:readline';
+import { fileURLToPath } from 'node:url';
+
+export const PACKAGE = fileURLToPath(new URL('..', import.meta.url));
+
+/** A directory that goes away with the test. */
+export function scratch(t) {
+  const dir = mkdtempSync(join(tmpdir(), 'tenure-node-'));
+  t.after(() => rmSync(dir, { recursive: true, force: true }));
+  return dir;
+}
+
+/** A child that speaks in lines. It is killed with the test, if it still runs. */
+export class Child {
+  constructor(t, args, options = {}) {
+    this.process = spawn(process.execPath, args, { stdio: ['pipe', 'pipe', 'inherit'], ...options });
+    this.ended = once(this.process, 'exit').then(([code, signal]) => ({ code, signal }));
+    this.lines = createInterface({ input: this.process.stdout })[Symbol.asyncIterator]();
+    t.after(async () => {
+      this.process.kill('SIGKILL');
+      await this.ended;
+    });
+  }
+
+  /** The next line, as JSON; undefined at the end. */
+  async says() {
+    const { value, done } = await this.lines.next();
+    return done ? undefined : JSON.parse(value);
+  }
+
+  /** Gives a puppet an order and returns its answer. */
+  async ask(order) {
+    this.process.stdin.write(`${JSON.stringify(order)}\n`);
+    return this.says();
+  }
+
+  async kill(signal) {
+    this.process.kill(signal);
+    return this.ended;
+  }
+}
+
+/** A puppet that is ready. */
+export async function puppet(t, ...args) {
+  const child = new Child(t, [join(PACKAGE, 'test/puppet.mjs'), ...args]);
+  const { ready } = await child.says();
+  child.pid = ready.pid;
+  return child;
+}
+
+/** A child that runs this program, with `tenure` and `say` at hand. */
+export function script(t, code, ...args) {
+  const entry = JSON.stringify(new URL('../index.mjs', import.meta.url).href);
+  const program = `import * as tenure from ${entry};
+    import { writeSync } from 'node:fs';
+    const say = (value) => writeSync(1, JSON.stringify(value) + '\\n');
+    const [${args.map((_, index) => `$${index + 1}`).join(', ')}] = process.argv.slice(1);
+    ${code}`;
+  return new Child(t, ['--input-type=module', '-e', program, ...args]);
+}

@@ -13,6 +13,10 @@ const STALE_MS = 10_000;
 const STALE_MIN_MS = 2000;
 const UPDATE_MIN_MS = 1000;
 const POLL_MS = 50;
+/** File times come from a clock that is a tick or two behind. */
+const CLOCK_LAG_MS = 20;
+/** Of our holds; the next holder knows by it what we left. */
+const LABEL = 'proper-lockfile';
 
 /** Held by this process, by the path of the lock directory. */
 const held = new Map();
@@ -55,8 +59,14 @@ function namesOf(file, { realpath, lockfilePath }) {
 
 const isFresh = (found, stale) => found.mtimeMs >= Date.now() - stale;
 
-/** Makes the lock directory under the kernel's lock. False while another program's is in the way. */
-function makeDirectory(directory, stale) {
+/**
+ * Makes the lock directory under the kernel's lock. False while another program's is in the way.
+ *
+ * If the holder before us was killed, a directory that was made during its hold is its own, since it
+ * never kept the lock while another program's was there.
+ */
+function makeDirectory({ directory }, guard, stale) {
+  const died = guard.recoveredFrom?.label === LABEL ? guard.recoveredFrom.sinceUs / 1000 - CLOCK_LAG_MS : Infinity;
   for (;;) {
     try {
       fs.mkdirSync(directory);
@@ -65,8 +75,8 @@ function makeDirectory(directory, stale) {
       if (error.code !== 'EEXIST') throw error;
     }
     const found = fs.statSync(directory, { throwIfNoEntry: false });
-    if (found && isFresh(found, stale)) return false;
-    // Nobody who uses tenure has it. Nobody else has refreshed it for long.
+    if (found && isFresh(found, stale) && found.birthtimeMs < died) return false;
+    // Nobody who uses tenure has it, and nobody else has refreshed it for long.
     if (found) removeDirectory(directory);
   }
 }
@@ -127,25 +137,38 @@ const elocked = (file, cause) => failure('ELOCKED', 'Lock file is already being 
 const notAcquired = (file) => failure('ENOTACQUIRED', 'Lock is not acquired/owned by you', file);
 const alreadyReleased = (file) => failure('ERELEASED', 'Lock is already released', file);
 
+/** The kernel's lock together with the directory; null while another program's is in the way. */
+function both(names, guard, { stale }) {
+  try {
+    if (makeDirectory(names, guard, stale)) return guard;
+  } catch (error) {
+    guard.releaseSync();
+    throw error;
+  }
+  guard.releaseSync();
+  return null;
+}
+
+async function acquire(names, options) {
+  const deadline = performance.now() + options.waitMs;
+  for (;;) {
+    const waitMs = Math.max(0, deadline - performance.now());
+    let guard;
+    try {
+      guard = await tenure.lock(names.target, { waitMs, label: LABEL });
+    } catch (error) {
+      throw error.code === 'busy' ? elocked(names.file, error) : error;
+    }
+    if (both(names, guard, options)) return guard;
+    if (performance.now() >= deadline) throw elocked(names.file);
+    await new Promise((resolve) => setTimeout(resolve, POLL_MS));
+  }
+}
+
 async function lock(file, given) {
   const options = optionsOf(given);
   const names = namesOf(file, options);
-  const deadline = performance.now() + options.waitMs;
-  let guard;
-  try {
-    guard = await tenure.lock(names.target, { waitMs: options.waitMs, label: 'proper-lockfile' });
-  } catch (error) {
-    throw error.code === 'busy' ? elocked(names.file, error) : error;
-  }
-  try {
-    while (!makeDirectory(names.directory, options.stale)) {
-      if (performance.now() >= deadline) throw elocked(names.file);
-      await new Promise((resolve) => setTimeout(resolve, POLL_MS));
-    }
-  } catch (error) {
-    await guard.release();
-    throw error;
-  }
+  const guard = await acquire(names, options);
   const entry = keep(names, guard, options);
   const release = async () => {
     if (entry.released) throw alreadyReleased(names.file);
@@ -160,14 +183,8 @@ function lockSync(file, given) {
   if (given?.retries && patience(given.retries) > 0) throw failure('ESYNC', 'Cannot use retries with the sync api', file);
   const options = optionsOf(given);
   const names = namesOf(file, options);
-  const guard = tenure.tryLockSync(names.target, { label: 'proper-lockfile' });
-  if (!guard) throw elocked(names.file);
-  try {
-    if (!makeDirectory(names.directory, options.stale)) throw elocked(names.file);
-  } catch (error) {
-    guard.releaseSync();
-    throw error;
-  }
+  const guard = tenure.tryLockSync(names.target, { label: LABEL });
+  if (!guard || !both(names, guard, options)) throw elocked(names.file);
   const entry = keep(names, guard, options);
   const release = () => {
     if (entry.released) throw alreadyReleased(names.file);

@@ -23,12 +23,14 @@ function bytesOf(data, encoding) {
   return Buffer.from(String(data), encoding);
 }
 
-/** The file itself, if the name is a symlink; a name that leads nowhere is taken as it is. */
+/** The file itself, if the name is a symlink. There may be no file yet, but there must be a directory. */
 function realName(filename) {
   try {
     return fs.realpathSync(filename);
-  } catch {
-    return path.resolve(filename);
+  } catch (error) {
+    if (error.code !== 'ENOENT') throw error;
+    const file = path.resolve(filename);
+    return path.join(fs.realpathSync(path.dirname(file)), path.basename(file));
   }
 }
 

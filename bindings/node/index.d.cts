@@ -238,6 +238,15 @@ export class Document<T = any> {
   ): Promise<Written>;
   updateSync(compute: (current: T) => T | void, options: UpdateOptions & { init: T }): Written;
   updateSync(compute: (current: T | undefined) => T | void, options?: UpdateOptions): Written;
+  /** The same from text to text, which is stored as it is, to the byte, if it is JSON. */
+  updateText(
+    compute: (current: string | undefined) => string | void | PromiseLike<string | void>,
+    options?: DocumentWriteOptions & Signal & { init?: string | undefined; maxHoldMs?: number | undefined },
+  ): Promise<Written>;
+  updateTextSync(
+    compute: (current: string | undefined) => string | void,
+    options?: DocumentWriteOptions & { init?: string | undefined },
+  ): Written;
   /** Merges a patch (RFC 7396), with rules for single fields. */
   merge(patch: unknown, options?: MergeOptions & Signal): Promise<Written>;
   mergeSync(patch: unknown, options?: MergeOptions): Written;

@@ -13,6 +13,8 @@ const READ = { numbers };
 const RULES = { last: options.texts, max: options.texts, min: options.texts, sum: options.texts, union: options.texts };
 const MERGE = { ...options.DOCUMENT, rules: (given) => options.read(given, RULES) };
 const UPDATE = { ...options.DOCUMENT, init: (value) => json.stringify(value), numbers };
+const UPDATE_TEXT = { ...options.DOCUMENT, init: options.text };
+const ASYNC = { maxHoldMs: options.finiteTime, signal };
 const WATCH = { numbers, waitMs: options.time };
 const NO_RULES = { last: [], max: [], min: [], sum: [], union: [] };
 
@@ -22,20 +24,25 @@ function snapshot(found, wanted) {
   return { value: json.parse(text, wanted), version, repaired, text };
 }
 
+/** Values for the function of `update`. A function that returns nothing has changed what it was given. */
+const BY_VALUE = { raw: false, parse: json.parse, render: json.stringify };
+/** The text itself, for a caller with a layout of its own. */
+const BY_TEXT = { raw: true, parse: (text) => text, render: (text) => options.text(text, 'the new text') };
+
 /** What the function is given: the document, or the value to start with. */
-function before(text, { init, numbers: wanted }) {
+function before(kind, text, { init, numbers: wanted }) {
   const found = text ?? init;
-  return found === undefined ? undefined : json.parse(found, wanted);
+  return found === undefined ? undefined : kind.parse(found, wanted);
 }
 
-/** The text to write. A function that returns nothing has changed what it was given. */
-function after(current, result, path) {
+/** The text to write. */
+function after(kind, current, result, path) {
   const value = result === undefined ? current : result;
   if (value === undefined) {
     const message = `failed to update \`${path}\`: there is no document, and the function returned none`;
     throw new TenureError({ code: 'not_found', message, action: 'update', path, committed: false });
   }
-  return json.stringify(value);
+  return kind.render(value);
 }
 
 /** A JSON document in a file. Opening it touches nothing. */
@@ -115,56 +122,20 @@ class Document {
 
   /** Runs `compute` on the fresh document while the lock is held. What it throws changes nothing. */
   async update(compute, given) {
-    options.callback(compute, 'the function');
-    const readers = { ...UPDATE, maxHoldMs: options.finiteTime, signal };
-    const { init, numbers: wanted, maxHoldMs = MAX_HOLD_MS, signal: aborts, ...write } = options.read(given, readers);
-    let failure;
-    let waiting;
-    // It must not reject: nobody would hear it.
-    const ask = async (text, reply) => {
-      failure = undefined;
-      waiting = reply;
-      try {
-        const current = before(text, { init, numbers: wanted });
-        reply.write(after(current, await compute(current), this.path));
-      } catch (thrown) {
-        failure = { thrown };
-        reply.refuse();
-      }
-    };
-    const start = (call) => this.#native.update(call, options.forWrite(write), maxHoldMs, ask);
-    try {
-      return await later(aborts, start, () => waiting?.refuse());
-    } catch (error) {
-      if (failure && error?.code === 'cancelled') throw failure.thrown;
-      throw error;
-    }
+    return this.#change(BY_VALUE, compute, options.read(given, { ...UPDATE, ...ASYNC }));
   }
 
   updateSync(compute, given) {
-    options.callback(compute, 'the function');
-    const { init, numbers: wanted, ...write } = options.read(given, UPDATE);
-    let failure;
-    const ask = (text) => {
-      try {
-        const current = before(text, { init, numbers: wanted });
-        const result = compute(current);
-        if (typeof result?.then === 'function') {
-          result.then(undefined, () => {}); // It is refused here; nobody else will look at it.
-          throw invalid('update', 'the function returned a promise; use update');
-        }
-        return after(current, result, this.path);
-      } catch (thrown) {
-        failure = { thrown };
-        return null;
-      }
-    };
-    try {
-      return now(() => this.#native.updateSync(options.forWrite(write), ask));
-    } catch (error) {
-      if (failure) throw failure.thrown;
-      throw error;
-    }
+    return this.#changeSync(BY_VALUE, compute, options.read(given, UPDATE));
+  }
+
+  /** The same from text to text, which is stored as it is if it is JSON. */
+  async updateText(compute, given) {
+    return this.#change(BY_TEXT, compute, options.read(given, { ...UPDATE_TEXT, ...ASYNC }));
+  }
+
+  updateTextSync(compute, given) {
+    return this.#changeSync(BY_TEXT, compute, options.read(given, UPDATE_TEXT));
   }
 
   /** The document after each change from now on; quick ones may be passed over. */
@@ -193,6 +164,57 @@ class Document {
         yield snapshot(found, wanted);
       }
     })();
+  }
+
+  async #change(kind, compute, found) {
+    options.callback(compute, 'the function');
+    const { init, numbers: wanted, maxHoldMs = MAX_HOLD_MS, signal: aborts, ...write } = found;
+    let failure;
+    let waiting;
+    // It must not reject: nobody would hear it.
+    const ask = async (text, reply) => {
+      failure = undefined;
+      waiting = reply;
+      try {
+        const current = before(kind, text, { init, numbers: wanted });
+        reply.write(after(kind, current, await compute(current), this.path));
+      } catch (thrown) {
+        failure = { thrown };
+        reply.refuse();
+      }
+    };
+    const start = (call) => this.#native.update(call, options.forWrite(write), kind.raw, maxHoldMs, ask);
+    try {
+      return await later(aborts, start, () => waiting?.refuse());
+    } catch (error) {
+      if (failure && error?.code === 'cancelled') throw failure.thrown;
+      throw error;
+    }
+  }
+
+  #changeSync(kind, compute, { init, numbers: wanted, ...write }) {
+    options.callback(compute, 'the function');
+    let failure;
+    const ask = (text) => {
+      try {
+        const current = before(kind, text, { init, numbers: wanted });
+        const result = compute(current);
+        if (typeof result?.then === 'function') {
+          result.then(undefined, () => {}); // It is refused here; nobody else will look at it.
+          throw invalid('update', 'the function returned a promise; use update');
+        }
+        return after(kind, current, result, this.path);
+      } catch (thrown) {
+        failure = { thrown };
+        return null;
+      }
+    };
+    try {
+      return now(() => this.#native.updateSync(options.forWrite(write), kind.raw, ask));
+    } catch (error) {
+      if (failure) throw failure.thrown;
+      throw error;
+    }
   }
 
   #write(given, start, readers = options.DOCUMENT) {

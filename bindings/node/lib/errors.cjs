@@ -24,13 +24,15 @@ function holder(fields) {
   return { ...rest, sinceUs, pidNamespace };
 }
 
+/** The codes that napi gives to errors of its own. */
+const OF_NAPI = { InvalidArg: 'invalid', StringExpected: 'invalid', GenericFailure: 'internal' };
+
 /** What the native half threw. Its own errors carry their fields in the message. */
 function translate(thrown) {
-  if (!(thrown instanceof Error) || thrown instanceof TenureError) return thrown;
+  if (!(thrown instanceof Error) || !Object.hasOwn(OF_NAPI, thrown.code)) return thrown;
   if (thrown.message.startsWith('{')) return new TenureError(JSON.parse(thrown.message));
   // A panic, or an argument that passed the checks here and not those of the native half.
-  const code = thrown.code === 'InvalidArg' ? 'invalid' : 'internal';
-  return new TenureError({ code, message: thrown.message }, { cause: thrown });
+  return new TenureError({ code: OF_NAPI[thrown.code], message: thrown.message }, { cause: thrown });
 }
 
 /** The input is wrong; nothing was changed. */

@@ -13,7 +13,10 @@ const isObject = (value) => typeof value === 'object' && value !== null;
 
 /** A path as the native half takes it: text, or the bytes of a name that is not text. */
 function path(value, what = 'path') {
-  if (value instanceof URL) value = fileURLToPath(value);
+  if (value instanceof URL) {
+    if (value.protocol !== 'file:') throw invalid(`read ${what}`, 'a URL must be of a file');
+    value = fileURLToPath(value);
+  }
   if (typeof value === 'string') {
     if (value === '' || value.includes('\0') || !value.isWellFormed()) {
       throw invalid(`read ${what}`, 'it is empty, contains NUL or half a character');

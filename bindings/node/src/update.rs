@@ -29,22 +29,41 @@ enum Computed {
 }
 
 impl Computed {
-    /// The new document, with the keys in the order they had.
-    fn into_value(self, current: Option<&Value>) -> Result<Option<Value>> {
+    fn into_text(self) -> Result<String> {
         match self {
-            Self::Text(text) => {
-                let mut value = parse_json(text.as_bytes())?;
-                if let Some(current) = current {
-                    restore_order(current, &mut value);
-                }
-                Ok(Some(value))
-            }
+            Self::Text(text) => Ok(text),
             Self::Refused => {
-                Err(Error::new(ErrorKind::Cancelled, "update", "the function failed")
-                    .committed(false))
+                let error = Error::new(ErrorKind::Cancelled, "update", "the function failed");
+                Err(error.committed(false))
             }
         }
     }
+}
+
+/// Changes the document by value or (`raw`) by its text; `ask` computes text from text.
+fn change(
+    document: &tenure::Document,
+    options: &tenure::WriteOptions,
+    raw: bool,
+    mut ask: impl FnMut(Option<String>) -> Result<String>,
+) -> Result<Written> {
+    let mut ask = |text: Option<String>| {
+        text.as_deref().map_or(Ok(()), check_length)?;
+        ask(text)
+    };
+    let written = if raw {
+        document.update_text(options, |current| ask(current.map(str::to_owned)).map(Some))
+    } else {
+        document.update(options, |current| {
+            let text = ask(current.map(ToString::to_string))?;
+            let mut value = parse_json(text.as_bytes())?;
+            if let Some(current) = current {
+                restore_order(current, &mut value);
+            }
+            Ok(Some(value))
+        })
+    };
+    written.map(Written::from)
 }
 
 /// JavaScript moves keys that look like whole numbers to the front of their object. Where there are
@@ -108,12 +127,6 @@ struct Question {
     reply: Sender<Computed>,
 }
 
-fn text_of(current: Option<&Value>) -> Result<Option<String>> {
-    let text = current.map(ToString::to_string);
-    text.as_deref().map_or(Ok(()), check_length)?;
-    Ok(text)
-}
-
 #[napi]
 impl Document {
     /// Updates it on this thread: a string is written, null gives up.
@@ -121,23 +134,23 @@ impl Document {
     pub fn update_sync(
         &self,
         options: WriteOptions,
+        raw: bool,
         compute: Function<'_, FnArgs<(Option<String>,)>, Option<String>>,
     ) -> napi::Result<Written> {
         let (mut thrown, options) = (None, options.read()?);
-        let written = self.inner.update(&options, |current| {
-            match compute.call(FnArgs::from((text_of(current)?,))) {
-                Ok(Some(text)) => Computed::Text(text),
-                Ok(None) => Computed::Refused,
+        let written = change(&self.inner, &options, raw, |text| {
+            match compute.call(FnArgs::from((text,))) {
+                Ok(computed) => computed.map_or(Computed::Refused, Computed::Text),
                 Err(error) => {
                     thrown = Some(error);
                     Computed::Refused
                 }
             }
-            .into_value(current)
+            .into_text()
         });
         match thrown {
             Some(error) => Err(error),
-            None => written.map(Written::from).map_err(to_js),
+            None => written.map_err(to_js),
         }
     }
 
@@ -149,6 +162,7 @@ impl Document {
         env: &'env Env,
         call: &Call,
         options: WriteOptions,
+        raw: bool,
         max_hold_ms: f64,
         compute: Function<'_, FnArgs<(Option<String>, Reply)>, ()>,
     ) -> napi::Result<PromiseRaw<'env, Written>> {
@@ -165,18 +179,16 @@ impl Document {
                 let error = Error::new(ErrorKind::Cancelled, "update", detail);
                 error.at(document.path()).committed(false).hint("allow more with maxHoldMs")
             };
-            let options = caller.write(options);
-            let written = document.update(&options, |current| {
+            change(&document, &caller.write(options), raw, |text| {
                 let (reply, replied) = mpsc::channel();
-                ask.call(Question { text: text_of(current)?, reply }, NonBlocking);
+                ask.call(Question { text, reply }, NonBlocking);
                 match replied.recv_timeout(limit) {
-                    Ok(computed) => computed.into_value(current),
+                    Ok(computed) => computed.into_text(),
                     Err(RecvTimeoutError::Timeout) => Err(late()),
                     // The thread of JavaScript has ended.
-                    Err(RecvTimeoutError::Disconnected) => Computed::Refused.into_value(current),
+                    Err(RecvTimeoutError::Disconnected) => Computed::Refused.into_text(),
                 }
-            });
-            written.map(Written::from)
+            })
         })
     }
 }

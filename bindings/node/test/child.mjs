@@ -12,10 +12,24 @@ import { tryLockSync } from '../index.mjs';
 
 export const PACKAGE = fileURLToPath(new URL('..', import.meta.url));
 
+/** What is to be done after each test, the last thing first: children end before their directory goes. */
+const afterwards = new WeakMap();
+
+function after(t, act) {
+  if (!afterwards.has(t)) {
+    const acts = [];
+    afterwards.set(t, acts);
+    t.after(async () => {
+      while (acts.length > 0) await acts.pop()();
+    });
+  }
+  afterwards.get(t).push(act);
+}
+
 /** A directory that goes away with the test. */
 export function scratch(t) {
   const dir = mkdtempSync(join(tmpdir(), 'tenure-node-'));
-  t.after(() => rmSync(dir, { recursive: true, force: true }));
+  after(t, () => rmSync(dir, { recursive: true, force: true }));
   return dir;
 }
 
@@ -25,7 +39,7 @@ export class Child {
     this.process = spawn(program, args, { stdio: ['pipe', 'pipe', 'inherit'], ...options });
     this.ended = once(this.process, 'exit').then(([code, signal]) => ({ code, signal }));
     this.lines = createInterface({ input: this.process.stdout })[Symbol.asyncIterator]();
-    t.after(async () => {
+    after(t, async () => {
       this.process.kill('SIGKILL');
       await this.ended;
     });
@@ -66,11 +80,20 @@ export async function puppet(t, ...args) {
 
 /** A child that runs this program, with `tenure` and `say` at hand. */
 export function script(t, code, ...args) {
+  return new Child(t, programOf(code, args));
+}
+
+/** The same for a program whose last words are expected. */
+export function quietScript(t, code, ...args) {
+  return new Child(t, programOf(code, args), { stdio: ['pipe', 'pipe', 'ignore'] });
+}
+
+function programOf(code, args) {
   const entry = JSON.stringify(new URL('../index.mjs', import.meta.url).href);
   const program = `import * as tenure from ${entry};
     import { writeSync } from 'node:fs';
     const say = (value) => writeSync(1, JSON.stringify(value) + '\\n');
     const [${args.map((_, index) => `$${index + 1}`).join(', ')}] = process.argv.slice(1);
     ${code}`;
-  return new Child(t, ['--input-type=module', '-e', program, ...args]);
+  return ['--input-type=module', '-e', program, ...args];
 }

@@ -5,9 +5,19 @@
 //! command that repeats it; [`Tally`] records what was tried. `cargo xtask prove` runs every ring in
 //! its long form and writes the table in `docs/RELIABILITY.md` from those records.
 
+pub mod bounded;
 mod command;
 mod form;
+#[cfg(target_os = "linux")]
+pub mod live;
+#[cfg(target_os = "linux")]
+pub mod machine;
+#[cfg(target_os = "linux")]
+pub mod strace;
 mod tally;
+
+pub mod puppet;
+pub mod timeline;
 
 pub use self::command::tenure;
 pub use self::form::{Form, seed};

@@ -2,19 +2,17 @@
 
 import assert from 'node:assert/strict';
 import { execFileSync, spawnSync } from 'node:child_process';
-import { cpSync, existsSync, readdirSync, writeFileSync } from 'node:fs';
-import { join } from 'node:path';
-import { performance } from 'node:perf_hooks';
-import test, { before } from 'node:test';
-import { mkdtempSync, rmSync } from 'node:fs';
+import { cpSync, existsSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import test, { before } from 'node:test';
 import { PACKAGE } from './child.mjs';
 
 const RUNS = 15;
 /** What loading, one update and the end may cost over an empty program. */
 const GOAL_MS = 8;
 /** This machine may be busy with other things. */
-const LIMIT_MS = 5 * GOAL_MS;
+const LIMIT_MS = 3 * GOAL_MS;
 const TYPESCRIPT = join(PACKAGE, 'node_modules/typescript/bin/tsc');
 
 let dir;
@@ -65,17 +63,19 @@ test('its types are right, also where they refuse', () => {
 });
 
 test('loading it and one update are cheap', (t) => {
-  const program = `const { Document } = require('tenure'); new Document('cold.json').updateSync((s) => { s.n++; }, { init: { n: 0 }, noSync: true });`;
+  const update = "new Document('cold.json').updateSync((s) => { s.n++; }, { init: { n: 0 }, noSync: true });";
+  const programs = { empty: '', load: "require('tenure');", update: `const { Document } = require('tenure'); ${update}` };
+  // CPU time, since the machine may have other things to do. The fastest run, since it varies upwards.
+  const tell = "process.on('exit', () => { const { user, system } = process.cpuUsage(); console.log(user + system); });";
   const fastest = { empty: Infinity, load: Infinity, update: Infinity };
-  const programs = { empty: '0', load: "require('tenure')", update: program };
   for (let n = 0; n < RUNS; n++) {
     for (const [name, code] of Object.entries(programs)) {
-      const start = performance.now();
-      run(process.execPath, ['-e', code]);
-      fastest[name] = Math.min(fastest[name], performance.now() - start);
+      const cpu = Number(run(process.execPath, ['-e', tell + code])) / 1000;
+      fastest[name] = Math.min(fastest[name], cpu);
     }
   }
-  const [load, update] = [fastest.load - fastest.empty, fastest.update - fastest.empty];
-  t.diagnostic(`node -e 0: ${fastest.empty.toFixed(1)} ms; + require: ${load.toFixed(1)} ms; + one update: ${update.toFixed(1)} ms (goal ${GOAL_MS} ms)`);
-  assert.ok(update < LIMIT_MS, `${update} ms`);
+  const [load, whole] = [fastest.load - fastest.empty, fastest.update - fastest.empty];
+  const told = (ms) => `${ms.toFixed(1)} ms`;
+  t.diagnostic(`node alone ${told(fastest.empty)}; require ${told(load)} more; with one update ${told(whole)} more (goal ${GOAL_MS} ms)`);
+  assert.ok(whole < LIMIT_MS, told(whole));
 });

@@ -74,6 +74,17 @@ test('a worker that ends in the middle of an update frees the lock', async (t) =
   document.setSync({ n: 2 }, { waitMs: 1000 });
 });
 
+test('a worker that ends before its function was called frees the lock', async (t) => {
+  const document = new tenure.Document(join(scratch(t), 'state.json'));
+  document.setSync({ n: 1 });
+  // Its event loop never gets to the function; the update waits for it under the lock.
+  const busy = worker(t, document.path, 'new tenure.Document(path).update(() => {}, { maxHoldMs: 1e6 }); say("asked"); for (;;);');
+  assert.equal(await says(busy), 'asked');
+  for (let guard; (guard = await tenure.tryLock(document.path)); ) await guard.release();
+  await busy.terminate();
+  document.setSync({ n: 2 }, { waitMs: 2000 });
+});
+
 test('a process full of terminated workers ends well', async (t) => {
   const path = join(scratch(t), 'state.json');
   const program = `

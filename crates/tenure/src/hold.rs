@@ -175,10 +175,18 @@ pub(crate) fn name_holder(target: &Target, error: Error) -> Error {
         .open(&target.sidecar("commit"), Access::Read)
         .ok()
         .and_then(|file| Seen::read(target, file.as_ref()).ok());
-    let holder = seen
+    let recorded = seen
         .filter(|seen| seen.bound && seen.record.state != State::Free)
         .map(|seen| seen.record.holder());
-    busy(target, holder)
+    busy(target, recorded.or_else(|| kernel_holder(target)))
+}
+
+/// A write in progress, or a tool that is not ours, leaves no record.
+fn kernel_holder(target: &Target) -> Option<Holder> {
+    let files = [target.hold_file(), target.sidecar("commit")];
+    let files = files.iter().map(PathBuf::as_path).chain(target.lock_file());
+    let ids: Vec<_> = files.filter_map(|path| Some(target.fs.stat(path).ok()?.id)).collect();
+    sys::lock_holder(&ids).map(Holder::process)
 }
 
 /// The `busy` error of a target.

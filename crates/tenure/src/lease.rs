@@ -8,7 +8,8 @@
 //!    lease of another boot has expired.
 //! 3. Whatever ends a lease changes the record under the commit lock, taken exclusively. So when that
 //!    call returns, no write under the old fence is in flight, and none passes afterwards.
-//! 4. The token renews as long as the record still names it: while nobody acquired or wrote since.
+//! 4. The token renews as long as the record of this boot still names it: while nobody acquired or
+//!    wrote since.
 //!    The token itself is never stored.
 
 use std::path::Path;
@@ -109,14 +110,14 @@ impl Lease {
     pub fn acquire(&self, options: &AcquireOptions) -> Result<Leased> {
         check_ttl(&self.target, options.ttl)?;
         let target = self.target.with(None, options.allow_network)?;
+        let request = Request::new(options.wait, options.cancel.as_ref(), None);
         if let Some(token) = &options.token {
             check_token(&target, token)?;
-            match renew(&target, token, Some(options.ttl), options.wait) {
+            match renew(&target, token, Some(options.ttl), request) {
                 Err(error) if error.kind() == ErrorKind::LeaseLost => {}
                 renewed => return renewed,
             }
         }
-        let request = Request::new(options.wait, options.cancel.as_ref(), None);
         loop {
             let (hold, _, seen) = Hold::take(&target, Mode::Exclusive, request)?;
             settle_for_hold(&target, &seen, request)?;
@@ -137,13 +138,13 @@ impl Lease {
             check_ttl(&self.target, ttl)?;
         }
         check_token(&self.target, token)?;
-        renew(&self.target, token, ttl, Wait::default())
+        renew(&self.target, token, ttl, in_time())
     }
 
     /// Ends the lease. Ending one that is over already is `lease_lost`, and changes nothing.
     pub fn release(&self, token: &str) -> Result<()> {
         check_token(&self.target, token)?;
-        let (commit, mut seen) = find(&self.target, token, Wait::default())?;
+        let (commit, mut seen) = find(&self.target, token, in_time())?;
         seen.record.state = State::Free;
         seen.write(&self.target, commit.handle().as_ref())
     }
@@ -211,8 +212,18 @@ fn grant(
     Ok(Leased { token, fence, owner, ttl, expires_in: ttl })
 }
 
-fn renew(target: &Target, token: &str, ttl: Option<Duration>, wait: Wait) -> Result<Leased> {
-    let (commit, mut seen) = find(target, token, wait)?;
+/// For calls that have no wait of their own: they only wait for writes in flight.
+fn in_time() -> Request<'static> {
+    Request::until(Deadline::after(Wait::default()))
+}
+
+fn renew(
+    target: &Target,
+    token: &str,
+    ttl: Option<Duration>,
+    request: Request<'_>,
+) -> Result<Leased> {
+    let (commit, mut seen) = find(target, token, request)?;
     let ttl = ttl.unwrap_or(Duration::from_micros(seen.record.lease.ttl_us));
     seen.record.lease = terms(token, ttl);
     seen.write(target, commit.handle().as_ref())?;
@@ -221,13 +232,14 @@ fn renew(target: &Target, token: &str, ttl: Option<Duration>, wait: Wait) -> Res
 }
 
 /// The record of the lease with this token, under the commit lock.
-fn find(target: &Target, token: &str, wait: Wait) -> Result<(Turn, Seen)> {
+fn find(target: &Target, token: &str, request: Request<'_>) -> Result<(Turn, Seen)> {
     target.prepare()?;
-    let request = Request::until(Deadline::after(wait));
     let commit = take_commit(target, Mode::Exclusive, request)?;
     let seen = Seen::read(target, commit.handle().as_ref())?;
     let known = seen.record.lease.token == checksum::wide(token.as_bytes());
-    if seen.record.state == State::Leased && known {
+    // A record of another boot or a restored copy may be older than the last grant: its fence must
+    // not become the current one again.
+    if seen.record.state == State::Leased && known && seen.bound {
         return Ok((commit, seen));
     }
     let holder = (seen.record.state != State::Free && seen.bound).then(|| seen.record.holder());

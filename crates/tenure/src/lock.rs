@@ -203,10 +203,14 @@ fn take_exclusive(target: Target, options: &LockOptions, request: Request<'_>) -
 fn nested(target: &Target, fence: Fence, options: &LockOptions) -> Result<LockGuard> {
     target.prepare()?;
     let request = Request::new(options.wait, options.cancel.as_ref(), options.thread);
-    let turn = take_commit(target, Mode::Shared, request)?;
-    Seen::read(target, turn.handle().as_ref())?.check_fence(target, fence)?;
+    check_current(target, fence, request)?;
     let held = Held::new(target.clone(), None, fence, None);
     Ok(LockGuard { held: Arc::new(held) })
+}
+
+fn check_current(target: &Target, fence: Fence, request: Request<'_>) -> Result<()> {
+    let turn = take_commit(target, Mode::Shared, request)?;
+    Seen::read(target, turn.handle().as_ref())?.check_fence(target, fence)
 }
 
 /// Proof that the lock is held. Dropping it releases the lock; [`Self::release`] also says whether
@@ -245,10 +249,15 @@ impl LockGuard {
         self.held.target.path()
     }
 
-    /// Checks that nobody removed or replaced the lock file under the hold.
+    /// Checks that nobody removed or replaced the lock file under the hold; of a nested hold, that its
+    /// fence is still the current one.
     pub fn verify(&self) -> Result<()> {
         self.held.check_not_ended()?;
-        self.held.with_hold(|hold| hold.as_ref().map_or(Ok(()), Hold::verify))
+        let own = self.held.with_hold(|hold| hold.as_ref().map(Hold::verify));
+        own.unwrap_or_else(|| {
+            let request = Request::until(Deadline::after(Wait::default()));
+            check_current(&self.held.target, self.held.fence, request)
+        })
     }
 
     /// Releases the lock, once the last guard of a re-entrant owner is released. An error means that

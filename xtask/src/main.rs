@@ -9,6 +9,7 @@ mod licences;
 mod pipeline;
 mod platform_table;
 mod prove;
+mod python;
 mod reliability;
 mod stream;
 mod tally;

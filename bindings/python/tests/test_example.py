@@ -10,7 +10,7 @@ HARNESS = ROOT / "examples" / "cli-anything" / "harness.py"
 
 def start(project, *words):
     command = [sys.executable, str(HARNESS), "--project", str(project), *words]
-    return subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
 
 def run(project, *words):
@@ -32,4 +32,5 @@ def test_many_commands_at_once_all_count(tmp_path):
     run(project, "clear")
     assert run(project, "list") == []
     project.write_text("{")
-    assert start(project, "add", "x").wait(60) == 1
+    failing = start(project, "add", "x")
+    assert failing.communicate(timeout=60) and failing.returncode == 1

@@ -10,6 +10,7 @@ mod node;
 mod pipeline;
 mod platform_table;
 mod prove;
+mod python;
 mod reliability;
 mod stream;
 mod tally;

@@ -43,9 +43,8 @@ use crate::commit::take_commit;
 use crate::error::{Error, ErrorKind, Result};
 use crate::fs::{Handle, Mode};
 use crate::gate;
-use crate::hold::Request;
 use crate::target::Target;
-use crate::wait::{Deadline, Wait};
+use crate::wait::{Deadline, Request, Wait};
 
 /// A follower syncs on its own after this long; a paused leader costs time, never an answer.
 const FOLLOW_PATIENCE: Duration = Duration::from_secs(2);
@@ -112,7 +111,7 @@ pub(crate) fn sync(target: &Target, mine: u64, shared: &impl Shared) -> Result<u
         };
         let lock_file = &lock_files[usize::from(note.generation % 2 == 1)];
         let now = Deadline::after(Wait::No);
-        match gate::take(target, lock_file, Mode::Exclusive, now, None) {
+        match gate::take(target, lock_file, Mode::Exclusive, Request::until(now)) {
             Ok(_leading) => match read(target, file, NOTE_OFFSET)? {
                 Found::Note(current) if current.generation == note.generation => {
                     return lead(target, file, current, mine, shared);
@@ -121,7 +120,7 @@ pub(crate) fn sync(target: &Target, mine: u64, shared: &impl Shared) -> Result<u
             },
             Err(error) if error.kind() == ErrorKind::Busy => {
                 // Granted when the leader is done or dead; either way the note is read again.
-                match gate::take(target, lock_file, Mode::Shared, deadline, None) {
+                match gate::take(target, lock_file, Mode::Shared, Request::until(deadline)) {
                     Err(error) if error.kind() != ErrorKind::Busy => return Err(error),
                     _ => {}
                 }
@@ -177,7 +176,7 @@ fn sync_alone(target: &Target, file: &dyn Handle, mine: u64, shared: &impl Share
     }
     let late = || {
         let deadline = Deadline::after(Wait::For(NOTE_PATIENCE));
-        let _turn = take_commit(target, Mode::Exclusive, Request { deadline, cancel: None })?;
+        let _turn = take_commit(target, Mode::Exclusive, Request::until(deadline))?;
         let mut late = match read(target, file, LATE_OFFSET)? {
             Found::Note(late) => late,
             Found::Unreadable { .. } => Note::default(),
@@ -208,7 +207,8 @@ fn write_anew(
 ) -> Result<()> {
     let mut locks = Vec::new();
     for suffix in ["sync0", "sync1"] {
-        match gate::take(target, &target.sidecar(suffix), Mode::Exclusive, deadline, None) {
+        match gate::take(target, &target.sidecar(suffix), Mode::Exclusive, Request::until(deadline))
+        {
             Err(error) if error.kind() == ErrorKind::Busy => return Ok(()),
             taken => locks.push(taken?),
         }

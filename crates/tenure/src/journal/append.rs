@@ -7,10 +7,9 @@ use crate::commit::{Commit, take_commit};
 use crate::error::{Error, ErrorKind, Result};
 use crate::fs::Mode;
 use crate::group;
-use crate::hold::Request;
 use crate::options::Durability;
 use crate::target::Target;
-use crate::wait::{Deadline, Wait};
+use crate::wait::{Deadline, Request, Wait};
 
 use super::Journal;
 use super::batch::Batch;
@@ -91,7 +90,7 @@ impl Journal {
             Wait::No => Wait::For(FINISH_PATIENCE),
             Wait::Forever => Wait::Forever,
         };
-        let request = Request { deadline: Deadline::after(wait), cancel: None };
+        let request = Request::until(Deadline::after(wait));
         let turn = take_commit(target, Mode::Exclusive, request).map_err(logged_already)?;
         let section = Section::Finish(target.clone(), turn);
         let mut session =
@@ -132,7 +131,7 @@ impl LogSync<'_> {
     /// the next sync mean what it says.
     fn write_again(&self) -> Result<()> {
         let deadline = Deadline::after(Wait::For(FINISH_PATIENCE));
-        let request = Request { deadline, cancel: None };
+        let request = Request::until(deadline);
         let _turn = take_commit(self.target, Mode::Exclusive, request)?;
         let Some(head) = load_head(self.target, &self.wal)? else { return Ok(()) };
         let path = self.target.sidecar("wal");

@@ -44,10 +44,10 @@ use std::sync::Arc;
 use crate::commit::take_commit;
 use crate::error::Result;
 use crate::fs::{Fs, Mode, disk};
-use crate::hold::Request;
 use crate::options::WriteOptions;
 use crate::seen::Seen;
 use crate::target::Target;
+use crate::wait::Request;
 
 pub use self::follow::Follow;
 pub use self::options::{AppendOptions, Appended, Compacted, Rotated};

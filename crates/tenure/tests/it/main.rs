@@ -27,6 +27,7 @@ mod journal;
 mod journal_crash;
 mod journal_hold;
 mod journal_repair;
+mod journal_sync;
 mod lease;
 mod lease_writes;
 mod lock;

@@ -18,7 +18,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use rustix::process::{Pid, Signal, kill_process_group};
+use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 use serde_json::{Value, json};
 
 use self::arguments::arguments;
@@ -77,6 +77,8 @@ impl Puppet for CommandLine {
 
     fn kill(&mut self) {
         self.orders = None;
+        // The leaders first: a `tenure run` whose command dies before it would release the lock properly.
+        self.groups.signal_leaders(Signal::KILL);
         self.groups.signal(Signal::KILL);
         // The thread reaps them and ends. What a process had done before it died is not an answer.
         while self.hear_within(FAR_TOO_LONG) != Heard::End {}
@@ -122,6 +124,13 @@ impl Groups {
         let status = child.wait().expect("it is ours");
         self.running().retain(|pid| *pid != child.id());
         status.code()
+    }
+
+    fn signal_leaders(&self, signal: Signal) {
+        for pid in self.running().iter() {
+            let pid = i32::try_from(*pid).ok().and_then(Pid::from_raw).expect("a process number");
+            let _ = kill_process(pid, signal);
+        }
     }
 
     fn signal(&self, signal: Signal) {
@@ -298,7 +307,7 @@ impl Hand {
         let mut cancelled = 0;
         for mut child in waiting {
             let pid = Pid::from_child(&child);
-            let _ = rustix::process::kill_process(pid, Signal::TERM);
+            let _ = kill_process(pid, Signal::TERM);
             drop(child.stdin.take());
             if self.groups.end(&mut child) != Some(0) {
                 cancelled += 1;

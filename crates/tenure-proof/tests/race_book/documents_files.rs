@@ -168,7 +168,9 @@ fn race_30_temporary_files_collide() {
     let path = scene.state();
     let mut writers = [Child::rust(), Child::rust(), Child::rust()];
     let order = json!({ "op": "add", "path": path, "times": 100, "wait": "forever" });
-    writers.iter_mut().for_each(|writer| writer.tell(&order));
+    for writer in &mut writers {
+        writer.tell(&order);
+    }
     let directory = path.parent().unwrap().to_path_buf();
     for writer in &mut writers {
         while writer.hear_within(Duration::from_millis(1)) == Heard::Silence {

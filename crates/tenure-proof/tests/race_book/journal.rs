@@ -51,7 +51,9 @@ fn race_38_two_writes_make_one_line_of_two_records() {
             let order = json!({ "op": "append", "path": path, "lines": batch, "wait": "forever" });
             writer.tell(&order);
         }
-        writers.iter_mut().for_each(|writer| assert!(writer.hear()["ok"].is_object()));
+        for writer in &mut writers {
+            assert!(writer.hear()["ok"].is_object());
+        }
     }
     let all = entries(&path);
     assert_eq!(all.len(), rounds * 9);

@@ -10,6 +10,10 @@
 //! | 43 | O_APPEND over a network needs two machines. Here: short writes and a limit on the file's length. |
 //! | 48 | A laptop cannot be put to sleep by a test. Here: a holder that is stopped while its lease runs. |
 
+#![cfg(target_os = "linux")]
+#![expect(clippy::unwrap_used, reason = "a panic is how a test fails")]
+#![expect(clippy::disallowed_methods, reason = "tests play the outsider who does as they like")]
+
 mod documents_files;
 mod documents_state;
 mod documents_updates;

@@ -19,7 +19,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::fs::{Handle, Mode};
 use crate::gate;
 use crate::target::Target;
-use crate::wait::{Deadline, Wait};
+use crate::wait::{Deadline, Request, Wait};
 
 /// A follower syncs on its own after this long; a paused leader costs time, never an answer.
 const FOLLOW_PATIENCE: Duration = Duration::from_secs(2);
@@ -62,7 +62,7 @@ pub(crate) fn sync(
         }
         let lock_file = &lock_files[usize::from(note.generation % 2 == 1)];
         let now = Deadline::after(Wait::No);
-        match gate::take(target, lock_file, Mode::Exclusive, now, None) {
+        match gate::take(target, lock_file, Mode::Exclusive, Request::until(now)) {
             Ok(_leading) => {
                 let current = read(target, file.as_ref())?;
                 if current.generation != note.generation {
@@ -88,7 +88,7 @@ pub(crate) fn sync(
             }
             Err(error) if error.kind() == ErrorKind::Busy => {
                 // Granted when the leader is done or dead; either way the note is read again.
-                match gate::take(target, lock_file, Mode::Shared, deadline, None) {
+                match gate::take(target, lock_file, Mode::Shared, Request::until(deadline)) {
                     Err(error) if error.kind() != ErrorKind::Busy => return Err(error),
                     _ => {}
                 }

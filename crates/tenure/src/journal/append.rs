@@ -5,10 +5,9 @@ use crate::commit::{Commit, take_commit};
 use crate::error::{Error, ErrorKind, Result};
 use crate::fs::Mode;
 use crate::group;
-use crate::hold::Request;
 use crate::options::Durability;
 use crate::target::Target;
-use crate::wait::{Deadline, Wait};
+use crate::wait::{Deadline, Request, Wait};
 
 use super::Journal;
 use super::batch::Batch;
@@ -97,7 +96,7 @@ impl Journal {
             Wait::No => Wait::For(FINISH_PATIENCE),
             Wait::Forever => Wait::Forever,
         };
-        let request = Request { deadline: Deadline::after(wait), cancel: None };
+        let request = Request::until(Deadline::after(wait));
         let turn = take_commit(target, Mode::Exclusive, request).map_err(logged_already)?;
         let section = Section::Finish(target.clone(), turn);
         let mut session =
@@ -111,7 +110,7 @@ impl Journal {
 /// next sync mean what it says. The caller leads the sync; nobody else begins one before.
 fn write_again(target: &Target) {
     let deadline = Deadline::after(Wait::For(FINISH_PATIENCE));
-    let request = Request { deadline, cancel: None };
+    let request = Request::until(deadline);
     let Ok(_turn) = take_commit(target, Mode::Exclusive, request) else { return };
     let Ok(file) = target.open_sidecar(&target.sidecar("wal")) else { return };
     let wal = Wal { file };

@@ -31,6 +31,7 @@ const COMMANDS: &[&str] = &[
     "who",
     "doctor",
     "demo",
+    "torture",
     "completions",
     "man",
     "doc",

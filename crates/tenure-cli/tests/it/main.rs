@@ -14,4 +14,5 @@ mod run;
 mod sweep;
 mod terminal;
 mod torture;
+mod torture_command;
 mod who;

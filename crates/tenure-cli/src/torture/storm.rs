@@ -83,7 +83,7 @@ impl<'a> Storm<'a> {
         while !limit.is_over(self.ledger.total()) && self.ledger.findings.len() < enough {
             let now = Instant::now();
             if now >= next_blow {
-                next_blow = now + Duration::from_millis(self.dice.between(4, 90));
+                next_blow = now + Duration::from_millis(self.dice.between(4, 140));
                 self.strike(now)?;
                 progress(&self.ledger, self.blows);
             }

@@ -6,7 +6,6 @@
 //! with a failure.
 #![cfg(target_os = "linux")]
 
-use std::collections::BTreeMap;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -14,10 +13,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::channel;
 use std::time::{Duration, Instant};
 
-use rustix::process::{Pid, Signal, kill_process, kill_process_group};
-use serde_json::Value;
-
 use crate::bench::{Bench, TENURE};
+use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 
 /// How many callers at a time.
 const CROWD: u64 = 8;

@@ -7,6 +7,7 @@
 
 mod licences;
 mod pipeline;
+mod platform_table;
 mod prove;
 mod reliability;
 mod stream;

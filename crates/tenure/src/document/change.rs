@@ -239,7 +239,13 @@ impl Document {
             found => found?,
         };
         if let Some((content, _)) = &found {
-            let links = content.stat.links;
+            let mut links = content.stat.links;
+            if links > 1 {
+                // By its path, which is never answered from a cache: a FUSE server that cannot refuse
+                // to replace a name has just given it a second one for a moment.
+                let found = self.target.fs.stat(self.path());
+                links = found.map_err(Target::failed("look at document", self.path()))?.links;
+            }
             let foreign =
                 links > 1 && links - publish::our_links(&self.target, content.stat.id) > 1;
             if foreign && !options.break_link {

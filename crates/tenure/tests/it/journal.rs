@@ -8,17 +8,17 @@ use std::time::Duration;
 use tenure::{AppendOptions, Durability, ErrorKind, Journal, Wait, WriteOptions};
 
 /// A directory of its own, removed at the end.
-struct Dir(PathBuf);
+pub(crate) struct Dir(PathBuf);
 
 impl Dir {
-    fn new(name: &str) -> Self {
+    pub(crate) fn new(name: &str) -> Self {
         let path = std::env::temp_dir().join(format!("tenure-{name}-{}", std::process::id()));
         let _ = fs::remove_dir_all(&path);
         fs::create_dir_all(&path).unwrap();
         Self(path)
     }
 
-    fn log(&self) -> PathBuf {
+    pub(crate) fn log(&self) -> PathBuf {
         self.0.join("log.jsonl")
     }
 }
@@ -29,32 +29,32 @@ impl Drop for Dir {
     }
 }
 
-fn no_sync() -> AppendOptions {
+pub(crate) fn no_sync() -> AppendOptions {
     let write = WriteOptions { durability: Durability::NoSync, ..WriteOptions::default() };
     AppendOptions { write, ..AppendOptions::default() }
 }
 
-fn durable() -> AppendOptions {
+pub(crate) fn durable() -> AppendOptions {
     AppendOptions::default()
 }
 
 /// Overwrites the file in place, as an editor or a bad disk does.
-fn overwrite(path: &Path, bytes: &[u8]) {
+pub(crate) fn overwrite(path: &Path, bytes: &[u8]) {
     let mut file = fs::OpenOptions::new().write(true).truncate(true).open(path).unwrap();
     file.write_all(bytes).unwrap();
 }
 
-fn foreign(path: &Path, text: &str) {
+pub(crate) fn foreign(path: &Path, text: &str) {
     let mut file = fs::OpenOptions::new().append(true).create(true).open(path).unwrap();
     file.write_all(text.as_bytes()).unwrap();
 }
 
-fn all(journal: &Journal) -> Vec<(u64, String)> {
+pub(crate) fn all(journal: &Journal) -> Vec<(u64, String)> {
     let entries = journal.read(0, None).unwrap().map(Result::unwrap);
     entries.map(|entry| (entry.seq, String::from_utf8(entry.line).unwrap())).collect()
 }
 
-fn numbered(lines: &[&str]) -> Vec<(u64, String)> {
+pub(crate) fn numbered(lines: &[&str]) -> Vec<(u64, String)> {
     lines.iter().zip(1..).map(|(line, seq)| (seq, (*line).to_owned())).collect()
 }
 

@@ -38,7 +38,6 @@ mod scratch;
 mod shared;
 mod sidecars;
 mod together;
-mod torture;
 mod verbs;
 mod versions;
 mod waiting;

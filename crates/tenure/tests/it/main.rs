@@ -39,7 +39,6 @@ mod scratch;
 mod shared;
 mod sidecars;
 mod together;
-mod torture;
 mod verbs;
 mod versions;
 mod waiting;

@@ -100,9 +100,7 @@ fn perform(action: &Action, options: &Options, tally: &mut Tally) -> Result<(), 
         Cargo(arguments) => stream::run(&mut cargo(arguments), tally),
         Tests(arguments) => {
             let mut command = cargo(arguments);
-            if tools::without_strace() {
-                command.env(tools::WITHOUT_STRACE, "1");
-            }
+            tools::tell(&mut command);
             let before = tally.passed + tally.failed;
             stream::run(&mut command, tally)?;
             if tally.passed + tally.failed == before {

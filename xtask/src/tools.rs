@@ -1,7 +1,8 @@
 //! The tools that the tests need beyond the Rust toolchain, and how they get here.
 //!
-//! There is one: `strace`, with which the tests kill a process at, and fail, each of its system
-//! calls. What is installed is said before it is installed.
+//! There are two: `strace`, with which the tests kill a process at, and fail, each of its system
+//! calls; and the tools of util-linux, with which root makes namespaces, mounts and other users for
+//! them. What is installed is said before it is installed.
 
 use std::io::ErrorKind;
 use std::process::{Command, Stdio};
@@ -10,11 +11,29 @@ use crate::pipeline::Options;
 use crate::stream;
 use crate::tally::Tally;
 
-/// Set, to any value, for tests that are to run without `strace`.
-pub(crate) const WITHOUT_STRACE: &str = "TENURE_WITHOUT_STRACE";
+/// Set, to 1, for tests that are to run without `strace`.
+const WITHOUT_STRACE: &str = "TENURE_WITHOUT_STRACE";
 
-/// Makes `strace` available, or says what is not run.
+/// Set, to 1, for tests that are to run without mounts, namespaces and other users.
+const WITHOUT_ROOT: &str = "TENURE_WITHOUT_ROOT";
+
+/// Makes the tools available, or says what is not run.
 pub(crate) fn ensure(options: &Options) -> Result<(), String> {
+    ensure_strace(options)?;
+    ensure_root(options)
+}
+
+/// Tells the tests what they must do without.
+pub(crate) fn tell(command: &mut Command) {
+    if !matches!(strace(), Strace::Works) {
+        command.env(WITHOUT_STRACE, "1");
+    }
+    if root_works().is_err() {
+        command.env(WITHOUT_ROOT, "1");
+    }
+}
+
+fn ensure_strace(options: &Options) -> Result<(), String> {
     let problem = match strace() {
         Strace::Works => {
             println!("strace is here and may trace; nothing to install");
@@ -38,9 +57,38 @@ pub(crate) fn ensure(options: &Options) -> Result<(), String> {
     Err(format!("{message}; install strace, or pass --allow-missing to go on without"))
 }
 
-/// Whether the tests must do without `strace`.
-pub(crate) fn without_strace() -> bool {
-    !matches!(strace(), Strace::Works)
+fn ensure_root(options: &Options) -> Result<(), String> {
+    if !cfg!(target_os = "linux") {
+        println!("the rings of identity and security are not run: they need Linux");
+        return Ok(());
+    }
+    if root_works().is_err() && has_apt() && is_root() {
+        println!("a tool of util-linux is missing: installing the Debian package `util-linux`");
+        apt(&["update"])?;
+        apt(&["install", "-y", "--no-install-recommends", "util-linux"])?;
+    }
+    let Err(problem) = root_works() else {
+        println!("root may make mounts, namespaces and other users; nothing to install");
+        return Ok(());
+    };
+    let message = format!("full disks, namespaces and other users are not tested: {problem}");
+    if options.allow_missing {
+        println!("{message}");
+        return Ok(());
+    }
+    Err(format!("{message}; run this as root, or pass --allow-missing to go on without"))
+}
+
+/// Tries what the rings do as root: a process with its own mounts, numbers and host name, which becomes
+/// somebody else with a limit.
+fn root_works() -> Result<(), String> {
+    let words = ["--mount", "--pid", "--fork", "--uts", "setpriv", "--reuid=65534", "prlimit"];
+    let tried = Command::new("unshare").args(words).args(["--nofile=99", "true"]).output();
+    match tried {
+        Ok(output) if output.status.success() => Ok(()),
+        Ok(output) => Err(String::from_utf8_lossy(&output.stderr).trim().into()),
+        Err(err) => Err(format!("unshare: {err}")),
+    }
 }
 
 /// What can be said of `strace` on this machine.

@@ -5,6 +5,7 @@
 //! command that repeats it; [`Tally`] records what was tried. `cargo xtask prove` runs every ring in
 //! its long form and writes the table in `docs/RELIABILITY.md` from those records.
 
+#[cfg(unix)]
 pub mod bounded;
 mod command;
 mod form;

@@ -6,6 +6,7 @@
 //! its long form and writes the table in `docs/RELIABILITY.md` from those records.
 
 pub mod block_log;
+#[cfg(unix)]
 pub mod bounded;
 mod command;
 pub mod crash_states;

@@ -5,6 +5,7 @@ mod doc;
 mod flags;
 mod journal;
 mod lease;
+mod torture;
 mod values;
 
 use std::ffi::OsString;
@@ -26,6 +27,7 @@ pub(crate) use self::journal::{
 pub(crate) use self::lease::{
     AcquireArgs, GrantFlags, HoldArgs, LeaseCommand, ReleaseArgs, RenewArgs, ShowArgs, TakeOverArgs,
 };
+pub(crate) use self::torture::{ThingArg, TortureArgs, TortureWorkerArgs};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -89,6 +91,11 @@ pub(crate) enum Command {
     /// What `demo` starts
     #[command(hide = true)]
     DemoWorker(DemoWorkerArgs),
+    /// Torture the guarantees on this file system, or a save program of your own
+    Torture(TortureArgs),
+    /// What `torture` starts
+    #[command(hide = true)]
+    TortureWorker(TortureWorkerArgs),
     /// Print shell completions
     Completions(CompletionsArgs),
     /// Write manual pages into a directory

@@ -11,6 +11,7 @@ mod journal;
 mod lease;
 mod run;
 mod token;
+mod torture;
 mod who;
 
 use crate::args::{Cli, Command};
@@ -31,6 +32,8 @@ pub(crate) fn run(cli: Cli, out: &mut Output) -> Result<ExitCode> {
         Command::Doctor(args) => doctor::run(&args, out),
         Command::Demo(args) => demo::run(&args, out),
         Command::DemoWorker(args) => demo::worker(args),
+        Command::Torture(args) => torture::run(&args, out),
+        Command::TortureWorker(args) => torture::worker(&args),
         Command::Completions(args) => generate::completions(&args, out),
         Command::Man(args) => generate::man(&args),
     }

@@ -9,6 +9,8 @@ mod exit_code;
 mod failure;
 mod filter;
 mod output;
+#[cfg(unix)]
+mod torture;
 mod waiting;
 
 use clap::Parser;

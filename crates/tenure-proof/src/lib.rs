@@ -6,13 +6,25 @@
 //! its long form and writes the table in `docs/RELIABILITY.md` from those records.
 
 pub mod block_log;
+pub mod bounded;
 mod command;
 pub mod crash_states;
 mod form;
+mod history;
+#[cfg(target_os = "linux")]
+pub mod live;
+#[cfg(target_os = "linux")]
+pub mod machine;
 pub mod mount;
+#[cfg(target_os = "linux")]
+pub mod strace;
 mod tally;
 pub mod victim;
 
+pub mod puppet;
+pub mod timeline;
+
 pub use self::command::tenure;
 pub use self::form::{Form, seed};
+pub use self::history::{History, Judgement, Object, Operation};
 pub use self::tally::Tally;

@@ -11,7 +11,6 @@ mod hold;
 mod journal;
 mod lease;
 mod run;
-mod sweep;
 mod terminal;
 mod torture;
 mod who;

@@ -58,6 +58,8 @@ impl Journal {
             Appended::replay(done)
         } else if let Some(appended) = session.stamp(batch, options)? {
             return Ok((appended, None));
+        } else if batch.lines() == 0 {
+            return Ok((Appended::new(session.head.next_seq, 0), None)); // The header is there already.
         } else {
             session.log(batch, durable)?
         };

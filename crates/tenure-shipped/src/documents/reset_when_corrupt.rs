@@ -1,0 +1,35 @@
+//! claude-code's settings: a file that cannot be parsed is put aside, and an empty one is written.
+//!
+//! Most files that could not be parsed were fine a moment later: the reader had met a writer in the middle
+//! of its work. The reset then replaced good data by nothing.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use serde_json::{Value, json};
+
+use crate::state;
+
+/// A reader that mends.
+#[derive(Debug)]
+pub struct ResetWhenCorrupt {
+    path: PathBuf,
+}
+
+impl ResetWhenCorrupt {
+    /// The state in `directory`.
+    pub fn open(directory: &Path) -> Self {
+        Self { path: state::path(directory) }
+    }
+
+    /// The state, or a fresh one if it cannot be parsed.
+    pub fn load(&self) -> io::Result<Value> {
+        if let Ok(state) = state::read(&self.path) {
+            return Ok(state);
+        }
+        fs::copy(&self.path, self.path.with_extension("json.corrupted"))?;
+        fs::write(&self.path, "{}")?;
+        Ok(json!({}))
+    }
+}

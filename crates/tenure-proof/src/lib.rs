@@ -7,6 +7,7 @@
 
 mod command;
 mod form;
+pub mod inputs;
 mod tally;
 
 pub use self::command::tenure;

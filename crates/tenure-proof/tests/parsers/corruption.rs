@@ -12,8 +12,8 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use tenure::fs::Fs;
 use tenure::{
-    AppendOptions, Collection, CollectionKind, Document, Durability, ErrorKind, Journal, Lock,
-    LockOptions, Prune, Wait, WriteOptions,
+    AcquireOptions, AppendOptions, Collection, CollectionKind, Document, Durability, ErrorKind,
+    Journal, Lease, Lock, LockOptions, Prune, Wait, WriteOptions,
 };
 use tenure_proof::{Form, Tally, seed};
 use tenure_testkit::{Random, SimFs};
@@ -80,6 +80,10 @@ fn build() -> (SimFs, Known) {
         .expect("set");
     let all = Prune { max_count: Some(0), ..Prune::default() };
     keys.prune(&all, &options(Durability::Durable)).expect("a removal");
+    let lease = Lease::open_on(&fs, Path::new(DOCUMENT)).expect("a path");
+    let terms = AcquireOptions { ttl: Duration::from_secs(60), ..AcquireOptions::default() };
+    let leased = lease.take_over(&terms, "to have an event").expect("a lease");
+    lease.release(&leased.token).expect("a release");
     let fences = [DOCUMENT, JOURNAL].map(|path| fence(&fs, path).expect("a fence"));
     (sim, Known { fences, value, lines })
 }
@@ -195,6 +199,7 @@ fn live(sim: &SimFs, known: &Known, damaged: &Path, changed: bool) {
             let _ = document.restore(&options(Durability::Durable));
         }
     }
+    let _ = Lease::open_on(&fs, Path::new(DOCUMENT)).expect("a path").events();
     let _ = fence(&fs, "/d/keys/gone.json"); // Its floor may be lost; the clock stands in for it.
     for (path, before) in [DOCUMENT, JOURNAL].iter().zip(known.fences) {
         match fence(&fs, path) {

@@ -12,6 +12,7 @@ mod command;
 pub mod crash_states;
 mod form;
 mod history;
+pub mod inputs;
 #[cfg(target_os = "linux")]
 pub mod live;
 #[cfg(target_os = "linux")]

@@ -8,7 +8,8 @@
 //!    lease of another boot has expired.
 //! 3. Whatever ends a lease changes the record under the commit lock, taken exclusively. So when that
 //!    call returns, no write under the old fence is in flight, and none passes afterwards.
-//! 4. The token renews as long as the record still names it: while nobody acquired or wrote since.
+//! 4. The token renews as long as the record of this boot still names it: while nobody acquired or
+//!    wrote since.
 //!    The token itself is never stored.
 
 use std::path::Path;
@@ -236,7 +237,9 @@ fn find(target: &Target, token: &str, request: Request<'_>) -> Result<(Turn, See
     let commit = take_commit(target, Mode::Exclusive, request)?;
     let seen = Seen::read(target, commit.handle().as_ref())?;
     let known = seen.record.lease.token == checksum::wide(token.as_bytes());
-    if seen.record.state == State::Leased && known {
+    // A record of another boot or a restored copy may be older than the last grant: its fence must
+    // not become the current one again.
+    if seen.record.state == State::Leased && known && seen.bound {
         return Ok((commit, seen));
     }
     let holder = (seen.record.state != State::Free && seen.bound).then(|| seen.record.holder());

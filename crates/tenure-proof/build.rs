@@ -1,0 +1,73 @@
+//! Copies of tenure's queue for ring 6, which runs the real source under a scheduler that it controls.
+//!
+//! `gate.rs` and `wait.rs` are taken as they are, with the standard library's threads, mutexes and
+//! condition variables replaced by shuttle's. The core needs no seam for that and ships none. Broken
+//! copies differ in one place; a place that is not found any more is an error of the ring, not of the
+//! build.
+
+#![expect(
+    clippy::disallowed_methods,
+    reason = "what is written is read by nobody but the compiler"
+)]
+
+use std::path::Path;
+
+/// The broken copies: name, what is replaced, by what.
+const BROKEN: &[(&str, &str, &str)] = &[
+    ("notify_one", "notify_all()", "notify_one()"),
+    ("forgotten_wake", "        if awaited {\n", "        if awaited && self.pid == 0 {\n"),
+    (
+        "kept_grant",
+        "        if self.waiting.is_empty() {\n            if let Kernel::Granted",
+        "        if self.next_ticket == 0 {\n            if let Kernel::Granted",
+    ),
+    (
+        "kept_late_grant",
+        "                _ if state.waiting.is_empty() => {",
+        "                _ if state.next_ticket == 0 => {",
+    ),
+    (
+        "double_handle",
+        "let own = Arc::ptr_eq(&parked, handle);",
+        "let own = Arc::ptr_eq(&parked, handle) && place.ticket == u64::MAX;",
+    ),
+    ("unseen_cancel", "cancel.wakes(&self);", "let _ = cancel;"),
+];
+
+fn main() {
+    let core = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tenure/src");
+    let out = std::env::var_os("OUT_DIR").expect("cargo sets it");
+    let out = Path::new(&out);
+    println!("cargo::rerun-if-changed=build.rs");
+    let staged = |name: &str| {
+        let path = core.join(name);
+        println!("cargo::rerun-if-changed={}", path.display());
+        std::fs::read_to_string(&path)
+            .map_or_else(|err| format!("compile_error!(\"{name}: {err}\");"), |text| stage(&text))
+    };
+    let write = |name: &str, text: &str| {
+        std::fs::write(out.join(name), text).expect("the build directory can be written");
+    };
+    write("wait.rs", &staged("wait.rs"));
+    let gate = staged("gate.rs");
+    write("gate.rs", &gate);
+    for (name, from, to) in BROKEN {
+        let text = if gate.contains(from) {
+            gate.replace(from, to)
+        } else {
+            format!("compile_error!(\"{name}: its place in gate.rs is gone; find the new one\");")
+        };
+        write(&format!("gate_{name}.rs"), &text);
+    }
+}
+
+/// The source for the stage in `tests/models/queue.rs`, without inner documentation and tests, which
+/// cannot be included.
+fn stage(text: &str) -> String {
+    let text = text.split("#[cfg(test)]").next().unwrap_or_default();
+    let lines = text.lines().filter(|line| !line.starts_with("//!"));
+    let text: String = lines.flat_map(|line| [line, "\n"]).collect();
+    text.replace("std::sync", "shuttle::sync")
+        .replace("std::thread", "shuttle::thread")
+        .replace("crate::", "crate::queue::stage::")
+}

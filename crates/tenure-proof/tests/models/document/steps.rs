@@ -1,0 +1,391 @@
+//! The steps of a change, the names it changes, and what a power loss leaves of them.
+
+use super::{Fault, Publishing};
+
+/// The bit that foreign edits add.
+pub(super) const FOREIGN: u8 = 0b1000_0000;
+
+/// A file. The set of changes in it is its content.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(super) struct File {
+    id: u8,
+    content: u8,
+    synced: bool,
+    /// A power loss, or a death in the middle of writing in place, left a part of it.
+    cut: bool,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub(super) struct Names {
+    pub(super) document: Option<File>,
+    temp: Option<File>,
+    pub(super) good: Option<File>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(super) enum At {
+    Idle,
+    Wait,
+    Read,
+    Rescue,
+    Temp,
+    Sync,
+    Compare,
+    Exchange,
+    Look,
+    GiveBack,
+    Keep,
+    Record,
+    SyncNames,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(super) struct Process {
+    pub(super) at: At,
+    pub(super) changes: u8,
+    durable: bool,
+    bit: u8,
+    in_commit: bool,
+    base: Option<File>,
+    /// What we put in the document's place last.
+    placed: Option<File>,
+    /// What is computed from: the base, or its last synced version.
+    content: u8,
+}
+
+/// What the record says of the published version.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+struct Published {
+    content: u8,
+    synced: bool,
+    this_boot: bool,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) struct State {
+    pub(super) processes: Vec<Process>,
+    pub(super) names: Names,
+    /// The names as they were since the last sync of the directory, that one first, now last.
+    pub(super) history: Vec<Names>,
+    record: Published,
+    next_id: u8,
+    pub(super) kills: u8,
+    pub(super) foreign: u8,
+    pub(super) power_losses: u8,
+    pub(super) acked: u8,
+    pub(super) published: u8,
+    /// What `.damaged` keeps: versions that nobody has read.
+    aside: u8,
+}
+
+impl State {
+    pub(super) fn new(model: &Publishing) -> Self {
+        let process = |index: usize, durable: bool| Process {
+            at: At::Idle,
+            changes: model.changes,
+            durable,
+            bit: 1 << index,
+            in_commit: false,
+            base: None,
+            placed: None,
+            content: 0,
+        };
+        let first = File { id: 1, content: 0, synced: true, cut: false };
+        let names = Names { document: Some(first), ..Names::default() };
+        Self {
+            processes: vec![process(0, model.durable[0]), process(1, model.durable[1])],
+            names,
+            history: vec![names],
+            record: Published { content: 0, synced: true, this_boot: true },
+            next_id: 2,
+            kills: model.kills,
+            foreign: model.foreign,
+            power_losses: model.power_losses,
+            acked: 0,
+            published: 0,
+            aside: 0,
+        }
+    }
+
+    pub(super) fn is_whole(&self, file: Option<File>) -> bool {
+        file.is_none_or(|file| !file.cut)
+    }
+
+    /// What a reader gets: the document, or its last synced version if a power loss cut it.
+    pub(super) fn view(&self) -> u8 {
+        let candidates = [self.names.document, self.names.temp, self.names.good];
+        candidates.into_iter().flatten().find(|file| !file.cut).map_or(0, |file| file.content)
+    }
+
+    /// Everything that is not lost: of a foreign version it is enough that it lies where people find it.
+    pub(super) fn kept(&self) -> u8 {
+        let temp = self.names.temp.map_or(0, |file| file.content);
+        self.view() | ((temp | self.aside) & FOREIGN)
+    }
+
+    pub(super) fn can_step(&self, index: usize) -> bool {
+        match self.processes[index].at {
+            At::Idle => false,
+            At::Wait => !self.processes.iter().any(|process| process.in_commit),
+            _ => true,
+        }
+    }
+
+    pub(super) fn begin(&mut self, index: usize, fault: Fault) {
+        self.processes[index].changes -= 1;
+        self.processes[index].at = At::Wait;
+        if fault == Fault::ReadOutsideLock {
+            self.processes[index].base = self.names.document;
+            self.processes[index].content = self.view();
+        }
+    }
+
+    pub(super) fn end(&mut self, index: usize) {
+        let process = &mut self.processes[index];
+        (process.at, process.in_commit) = (At::Idle, false);
+        (process.base, process.placed, process.content) = (None, None, 0);
+    }
+
+    /// A second change of a process adds a bit of its own.
+    fn bit(process: &Process) -> u8 {
+        process.bit << (2 * process.changes)
+    }
+
+    fn rename(&mut self, change: impl FnOnce(&mut Names)) {
+        change(&mut self.names);
+        self.history.push(self.names);
+    }
+
+    /// Content is of the file, whatever its names: a sync shows under all of them, now and in the past.
+    fn change_file(&mut self, id: u8, change: impl Fn(&mut File)) {
+        let all = self.history.iter_mut().chain([&mut self.names]);
+        for names in all {
+            let files = [&mut names.document, &mut names.temp, &mut names.good];
+            files.into_iter().flatten().filter(|file| file.id == id).for_each(&change);
+        }
+        for process in &mut self.processes {
+            let files = [&mut process.base, &mut process.placed];
+            files.into_iter().flatten().filter(|file| file.id == id).for_each(&change);
+        }
+    }
+
+    /// Files are told apart, but their numbers mean nothing: count them anew, so that equal states are
+    /// equal.
+    pub(super) fn tidy(&mut self) {
+        let mut known = Vec::new();
+        let mut number = |file: &mut File| {
+            let index = known.iter().position(|id| *id == file.id).unwrap_or_else(|| {
+                known.push(file.id);
+                known.len() - 1
+            });
+            file.id = u8::try_from(index + 1).expect("few files");
+        };
+        for names in [&mut self.names].into_iter().chain(&mut self.history) {
+            [&mut names.document, &mut names.temp, &mut names.good]
+                .into_iter()
+                .flatten()
+                .for_each(&mut number);
+        }
+        for process in &mut self.processes {
+            [&mut process.base, &mut process.placed].into_iter().flatten().for_each(&mut number);
+        }
+        self.next_id = 100;
+        self.history.dedup();
+        if self.power_losses == 0 {
+            self.history = vec![self.names]; // Nobody will ask for the past any more.
+        }
+    }
+
+    /// An editor's save: a new file with what was there and one bit more, renamed over.
+    pub(super) fn edit(&mut self) {
+        self.foreign -= 1;
+        let content = self.view() | FOREIGN;
+        let edited = File { id: self.next_id, content, synced: false, cut: false };
+        self.rename(|names| names.document = Some(edited));
+        self.published |= FOREIGN;
+    }
+
+    pub(super) fn lose_power(&mut self, names: usize, cut: bool, record: bool) {
+        self.power_losses -= 1;
+        self.names = self.history[names];
+        let files = [&mut self.names.document, &mut self.names.temp, &mut self.names.good];
+        for file in files.into_iter().flatten() {
+            file.cut |= cut && !file.synced;
+            file.synced = true;
+        }
+        self.history = vec![self.names];
+        self.record = if record { self.record } else { Published::default() };
+        self.record.this_boot = false;
+        for index in 0..self.processes.len() {
+            self.end(index);
+        }
+    }
+
+    pub(super) fn step(&mut self, index: usize, fault: Fault) {
+        let process = self.processes[index];
+        let mut next = process;
+        next.at = match process.at {
+            At::Idle => At::Idle,
+            At::Wait => {
+                next.in_commit = true;
+                if fault == Fault::ReadOutsideLock { At::Temp } else { At::Read }
+            }
+            At::Read => {
+                (next.base, next.content) = (self.names.document, self.view());
+                let rescue = !self.is_whole(self.names.document) && self.names.temp.is_some();
+                match fault {
+                    Fault::InPlace => return self.write_in_place(index),
+                    Fault::LeftOverRemoved => At::Temp,
+                    _ if rescue => At::Rescue,
+                    _ => At::Temp,
+                }
+            }
+            At::Rescue => {
+                if let Some(kept) = self.names.temp.filter(|kept| !kept.cut) {
+                    self.change_file(kept.id, |file| file.synced = true);
+                    self.rename(|names| names.good = names.temp.take());
+                }
+                At::Temp
+            }
+            At::Temp => {
+                self.clear_left_over(process.base, fault);
+                let content = process.content | Self::bit(&process);
+                let new = File { id: self.next_id, content, synced: false, cut: false };
+                self.rename(|names| names.temp = Some(new));
+                At::Sync
+            }
+            At::Sync => {
+                if process.durable && fault != Fault::ContentNotSynced {
+                    let id = self.names.temp.expect("our temporary file").id;
+                    self.change_file(id, |file| file.synced = true);
+                }
+                let unchecked = matches!(fault, Fault::PlainRename | Fault::ReadOutsideLock);
+                if unchecked { At::Exchange } else { At::Compare }
+            }
+            At::Compare if self.same(self.names.document, process.base) => At::Exchange,
+            At::Compare => {
+                self.rename(|names| names.temp = None);
+                At::Read
+            }
+            At::Exchange if fault == Fault::PlainRename => {
+                self.rename(|names| names.document = names.temp.take());
+                self.published |= Self::bit(&process);
+                At::Record
+            }
+            At::Exchange => {
+                // Known before: whether the displaced version may become the good one.
+                self.sync_what_is_displaced(&process);
+                next.placed = self.names.temp;
+                self.rename(|names| std::mem::swap(&mut names.document, &mut names.temp));
+                match fault {
+                    Fault::DisplacedNotChecked | Fault::ReadOutsideLock => At::Keep,
+                    _ => At::Look,
+                }
+            }
+            At::Look if self.same(self.names.temp, process.base) => At::Keep,
+            At::Look => At::GiveBack,
+            At::GiveBack => {
+                let displaced = self.names.temp;
+                self.rename(|names| std::mem::swap(&mut names.document, &mut names.temp));
+                if self.same(self.names.temp, process.placed) {
+                    self.rename(|names| names.temp = None);
+                    At::Read
+                } else {
+                    // Somebody was faster again: the newest one goes back.
+                    next.placed = displaced;
+                    At::GiveBack
+                }
+            }
+            At::Keep => {
+                let displaced = self.names.temp;
+                let good = displaced.is_some_and(|file| {
+                    fault == Fault::KeepsUnsynced || (self.is_good(file) && !file.cut)
+                });
+                self.published |= Self::bit(&process);
+                self.rename(|names| {
+                    let displaced = names.temp.take();
+                    if good {
+                        names.good = displaced;
+                    }
+                });
+                At::Record
+            }
+            At::Record => {
+                let content = process.content | Self::bit(&process);
+                let synced = process.durable && fault != Fault::ContentNotSynced;
+                self.record = Published { content, synced, this_boot: true };
+                next.in_commit = false;
+                match fault {
+                    Fault::AckBeforeNames => {
+                        self.acked |= Self::bit(&process);
+                        At::SyncNames
+                    }
+                    _ if process.durable => At::SyncNames,
+                    _ => return self.end(index),
+                }
+            }
+            At::SyncNames => {
+                self.history = vec![self.names];
+                self.acked |= Self::bit(&process);
+                return self.end(index);
+            }
+        };
+        self.processes[index] = next;
+    }
+
+    fn same(&self, one: Option<File>, other: Option<File>) -> bool {
+        one.map(|file| file.id) == other.map(|file| file.id)
+    }
+
+    /// `keep_as`: only what the record knows to be synced becomes the good copy.
+    fn is_good(&self, file: File) -> bool {
+        self.record.synced && self.record.content == file.content
+    }
+
+    /// A change without a sync needs something to fall back to: a version whose state is not known is
+    /// synced, and written down as such, before it is displaced.
+    fn sync_what_is_displaced(&mut self, process: &Process) {
+        let Some(base) = process.base.filter(|base| !base.cut) else { return };
+        let known = self.record.content == base.content;
+        let ours_unsynced = known && self.record.this_boot && !self.record.synced;
+        if process.durable || ours_unsynced || (known && self.record.synced) {
+            return;
+        }
+        self.change_file(base.id, |file| file.synced = true);
+        (self.record.content, self.record.synced) = (base.content, true);
+    }
+
+    /// `clear_left_over`: of a change that died.
+    fn clear_left_over(&mut self, base: Option<File>, fault: Fault) {
+        let Some(left) = self.names.temp else { return };
+        if self.is_good(left) && !left.cut && fault != Fault::LeftOverRemoved {
+            self.change_file(left.id, |file| file.synced = true);
+            self.rename(|names| names.good = names.temp.take());
+        } else {
+            let exchanged = base.is_some_and(|base| base.content != self.record.content);
+            if exchanged && !left.cut {
+                self.aside |= left.content;
+            }
+            self.rename(|names| names.temp = None);
+        }
+    }
+
+    /// The known-bad way: truncate, then write, in two steps that are one file.
+    fn write_in_place(&mut self, index: usize) {
+        let process = self.processes[index];
+        let id = self.names.document.map_or(0, |file| file.id);
+        if self.names.document.is_some_and(|file| !file.cut) {
+            // The first visit cuts it, the second writes; the content is remembered in between.
+            let content = self.view() | Self::bit(&process);
+            self.processes[index].content = content;
+            self.processes[index].at = At::Read;
+            self.change_file(id, |file| file.cut = true);
+            return;
+        }
+        let content = process.content;
+        self.change_file(id, |file| {
+            (file.content, file.cut, file.synced) = (content, false, false);
+        });
+        self.processes[index].at = At::SyncNames;
+    }
+}

@@ -1,0 +1,371 @@
+//! The steps of an append, and what a failed sync, a death and a power loss leave.
+
+use std::ops::RangeInclusive;
+
+use super::{Appending, Fault};
+
+/// A log entry in the page cache, and what the disk has of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Page {
+    Dirty,
+    Durable,
+    /// A sync failed: the kernel believes it to be clean, the disk does not have it.
+    Lost,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(super) enum At {
+    Idle,
+    WaitLog,
+    Recover,
+    Log,
+    Count,
+    ReadNote,
+    TryLead,
+    ReadAgain,
+    Newest,
+    SyncBegin,
+    SyncEnd,
+    WaitMend,
+    Mend,
+    NoteFailure,
+    NoteSuccess,
+    Follow,
+    WaitApply,
+    BeginApply,
+    Apply,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(super) struct Process {
+    pub(super) at: At,
+    pub(super) batches: u8,
+    in_commit: bool,
+    /// The number of our batch, from 1.
+    mine: usize,
+    /// The generation that we lead, or wait for.
+    generation: u8,
+    leads: bool,
+    /// We sync for ourselves, out of patience.
+    pub(super) alone: bool,
+    reach: usize,
+    /// How many entries were written when the sync began.
+    covered: usize,
+    /// Failed syncs that our open file has reported, or that came before it was opened.
+    reported: u8,
+    failed: bool,
+}
+
+const IDLE: Process = Process {
+    at: At::Idle,
+    batches: 0,
+    in_commit: false,
+    mine: 0,
+    generation: 0,
+    leads: false,
+    alone: false,
+    reach: 0,
+    covered: 0,
+    reported: 0,
+    failed: false,
+};
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+struct Note {
+    generation: u8,
+    synced: usize,
+    failed_from: usize,
+    failed_to: usize,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) struct State {
+    pub(super) processes: Vec<Process>,
+    log: Vec<Page>,
+    counted: usize,
+    /// Lines of the journal, in the page cache only.
+    pub(super) lines: usize,
+    begun: bool,
+    note: Note,
+    failures: u8,
+    pub(super) kills: u8,
+    pub(super) sync_errors: u8,
+    pub(super) power_losses: u8,
+    /// One bit per acknowledged batch.
+    pub(super) acked: u8,
+    pub(super) lost: bool,
+    pub(super) torn: bool,
+    pub(super) served: bool,
+    pub(super) rolled_forward: bool,
+}
+
+impl State {
+    pub(super) fn new(model: &Appending) -> Self {
+        Self {
+            processes: vec![Process { batches: model.batches, ..IDLE }; model.processes],
+            log: Vec::new(),
+            counted: 0,
+            lines: 0,
+            begun: false,
+            note: Note::default(),
+            failures: 0,
+            kills: model.kills,
+            sync_errors: model.sync_errors,
+            power_losses: model.power_losses,
+            acked: 0,
+            lost: false,
+            torn: false,
+            served: false,
+            rolled_forward: false,
+        }
+    }
+
+    pub(super) fn counted(&self) -> usize {
+        self.counted
+    }
+
+    pub(super) fn can_step(&self, index: usize) -> bool {
+        let process = &self.processes[index];
+        match process.at {
+            At::Idle => false,
+            At::WaitLog | At::WaitMend | At::WaitApply => {
+                !self.processes.iter().any(|other| other.in_commit)
+            }
+            At::Follow => !self.is_led(process.generation),
+            _ => true,
+        }
+    }
+
+    /// Whether somebody holds the lock of this generation: two files alternate.
+    fn is_led(&self, generation: u8) -> bool {
+        let same = |other: &Process| other.leads && other.generation % 2 == generation % 2;
+        self.processes.iter().any(same)
+    }
+
+    pub(super) fn end(&mut self, index: usize) {
+        let batches = self.processes[index].batches;
+        self.processes[index] = Process { batches, ..IDLE };
+    }
+
+    /// How many entries of the log a power loss can leave: the chain ends at the first hole.
+    pub(super) fn log_can_keep(&self) -> RangeInclusive<usize> {
+        let run = |pages: &[Page]| {
+            self.log.iter().position(|page| !pages.contains(page)).unwrap_or(self.log.len())
+        };
+        run(&[Page::Durable])..=run(&[Page::Durable, Page::Dirty])
+    }
+
+    /// The machine restarts and recovers: the log is rolled forward, the rest is what is in the journal.
+    pub(super) fn lose_power(&mut self, log: usize, lines: usize) {
+        self.power_losses -= 1;
+        let survives = |batch: usize| batch < log || lines >= 2 * (batch + 1);
+        self.lost |= (0..8).any(|batch| self.acked >> batch & 1 == 1 && !survives(batch));
+        self.torn |= lines % 2 == 1 && lines / 2 >= log;
+        let batches = log.max(lines / 2);
+        self.rolled_forward |= (0..log).any(|batch| self.acked >> batch & 1 == 0);
+        for index in 0..self.processes.len() {
+            self.end(index);
+        }
+        self.log = vec![Page::Durable; batches];
+        (self.counted, self.lines, self.begun) = (batches, 2 * batches, false);
+        (self.note, self.failures) = (Note::default(), 0);
+    }
+
+    pub(super) fn fail_sync(&mut self, index: usize, fault: Fault) {
+        self.sync_errors -= 1;
+        self.failures += 1;
+        let covered = self.processes[index].covered;
+        for page in &mut self.log[..covered] {
+            if *page == Page::Dirty {
+                *page = Page::Lost;
+            }
+        }
+        self.report_failure(index, fault);
+    }
+
+    /// `write_again`: the pages are dirty once more, so the next sync means what it says.
+    fn mend(&mut self, index: usize, fault: Fault) {
+        self.log.iter_mut().filter(|page| **page == Page::Lost).for_each(|page| {
+            *page = Page::Dirty;
+        });
+        let process = &mut self.processes[index];
+        process.in_commit = false;
+        process.at = At::NoteFailure;
+        if process.alone {
+            let next = *process;
+            self.answer_failure(index, next, fault);
+        }
+    }
+
+    /// The pages are written again, then the note; the batch is answered `not_durable`.
+    fn report_failure(&mut self, index: usize, fault: Fault) {
+        let process = &mut self.processes[index];
+        process.reported = self.failures;
+        process.failed = true;
+        match fault {
+            Fault::FailureForgotten => self.end(index),
+            Fault::MendedLater => process.at = At::WaitMend,
+            _ => self.mend(index, fault),
+        }
+    }
+
+    pub(super) fn step(&mut self, index: usize, fault: Fault) {
+        let process = self.processes[index];
+        let mut next = process;
+        next.at = match process.at {
+            At::Idle => At::Idle,
+            At::WaitLog => {
+                next.in_commit = true;
+                if self.begun { At::Recover } else { At::Log }
+            }
+            At::Recover => {
+                // A process died while it wrote to the journal: the log is synced, then the rest follows.
+                self.log.iter_mut().filter(|page| **page == Page::Dirty).for_each(|page| {
+                    *page = Page::Durable;
+                });
+                (self.lines, self.begun) = (2 * self.counted, false);
+                At::Log
+            }
+            At::Log => {
+                self.log.truncate(self.counted);
+                self.log.push(Page::Dirty);
+                At::Count
+            }
+            At::Count => {
+                self.counted += 1;
+                (next.mine, next.in_commit, next.reported) = (self.counted, false, self.failures);
+                match fault {
+                    Fault::AckBeforeSync => {
+                        self.acked |= 1 << (next.mine - 1);
+                        At::ReadNote
+                    }
+                    Fault::JournalFirst => {
+                        next.reach = next.mine;
+                        At::WaitApply
+                    }
+                    _ => At::ReadNote,
+                }
+            }
+            At::ReadNote => return self.read_note(index, fault),
+            At::TryLead if self.is_led(process.generation) => At::Follow,
+            At::TryLead => {
+                next.leads = true;
+                At::ReadAgain
+            }
+            At::ReadAgain if self.note.generation != process.generation => {
+                next.leads = false;
+                At::ReadNote
+            }
+            At::ReadAgain => At::Newest,
+            At::Newest => {
+                next.reach = self.counted.max(process.mine);
+                At::SyncBegin
+            }
+            At::SyncBegin => {
+                next.covered = self.log.len();
+                At::SyncEnd
+            }
+            At::SyncEnd if process.reported < self.failures => {
+                return self.report_failure(index, fault);
+            }
+            At::SyncEnd => {
+                for page in &mut self.log[..process.covered] {
+                    if *page == Page::Dirty {
+                        *page = Page::Durable;
+                    }
+                }
+                if process.alone {
+                    (next.reach, next.at) = (process.mine, At::WaitApply);
+                    At::WaitApply
+                } else {
+                    At::NoteSuccess
+                }
+            }
+            At::WaitMend => {
+                next.in_commit = true;
+                At::Mend
+            }
+            At::Mend => return self.mend(index, fault),
+            At::NoteFailure => {
+                let from = self.note.synced + 1;
+                let first = self.note.failed_from == 0;
+                self.note.failed_from = if first { from } else { self.note.failed_from.min(from) };
+                self.note.failed_to = self.note.failed_to.max(process.reach);
+                self.note.generation += 1;
+                next.leads = false;
+                return self.answer_failure(index, next, fault);
+            }
+            At::NoteSuccess => {
+                let late = fault == Fault::ReachReadAfterSync;
+                let reach = if late { self.counted } else { process.reach };
+                self.note.synced = reach;
+                self.note.generation += 1;
+                (next.leads, next.reach) = (false, reach);
+                At::WaitApply
+            }
+            At::Follow if fault == Fault::BelievesLeader => {
+                next.reach = process.mine;
+                At::WaitApply
+            }
+            At::Follow => At::ReadNote,
+            At::WaitApply => {
+                next.in_commit = true;
+                if self.begun { At::Apply } else { At::BeginApply }
+            }
+            At::BeginApply if self.lines >= 2 * process.reach => return self.finish(index, fault),
+            At::BeginApply => {
+                self.begun = true;
+                At::Apply
+            }
+            At::Apply if self.lines >= 2 * process.reach => {
+                self.begun = false;
+                return self.finish(index, fault);
+            }
+            At::Apply => {
+                self.lines += 1;
+                At::Apply
+            }
+        };
+        self.processes[index] = next;
+    }
+
+    /// `Note::answers`.
+    fn read_note(&mut self, index: usize, fault: Fault) {
+        let (note, mut next) = (self.note, self.processes[index]);
+        if note.failed_from > 0 && (note.failed_from..=note.failed_to).contains(&next.mine) {
+            next.failed = true;
+            return self.answer_failure(index, next, fault);
+        }
+        if note.synced >= next.mine {
+            self.served = true;
+            (next.reach, next.at) = (note.synced, At::WaitApply);
+        } else {
+            (next.generation, next.at) = (note.generation, At::TryLead);
+        }
+        self.processes[index] = next;
+    }
+
+    /// `not_durable`: the batch is in the log, and nobody was promised anything.
+    fn answer_failure(&mut self, index: usize, next: Process, fault: Fault) {
+        self.processes[index] = next;
+        if fault == Fault::AppliedUnsynced {
+            (self.processes[index].reach, self.processes[index].at) = (next.mine, At::WaitApply);
+        } else {
+            self.end(index);
+        }
+    }
+
+    fn finish(&mut self, index: usize, fault: Fault) {
+        let process = self.processes[index];
+        if fault == Fault::JournalFirst && process.generation == 0 && process.covered == 0 {
+            // Now the sync, after the journal.
+            self.processes[index].in_commit = false;
+            self.processes[index].at = At::ReadNote;
+            return;
+        }
+        if !process.failed {
+            self.acked |= 1 << (process.mine - 1);
+        }
+        self.end(index);
+    }
+}

@@ -1,0 +1,84 @@
+//! The real queue of waiters (`gate.rs`, `wait.rs`) under shuttle, which decides who runs next.
+//!
+//! The build script copies the source and puts shuttle's threads, mutexes and condition variables in
+//! the place of the standard ones. Around it stands a stage: a kernel with locks that belong to open
+//! files, and targets whose lock file can be replaced. Whatever hangs is a deadlock that shuttle reports
+//! with the schedule that leads to it. Timeouts do not exist there; callers leave by cancellation.
+//!
+//! The registry is per process in production (`process_local.rs`) and per run here.
+
+mod scenes;
+pub(crate) mod stage;
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use tenure_proof::{Form, Tally, seed};
+
+use self::scenes::Scene;
+
+/// One copy of the queue, as it is or broken, and the scenes played with it.
+macro_rules! copies {
+    ($($name:ident: $file:literal),* $(,)?) => {
+        $(
+            mod $name {
+                #[expect(dead_code, reason = "the core uses what the scenes do not")]
+                mod gate {
+                    include!(concat!(env!("OUT_DIR"), "/", $file));
+                }
+
+                pub(super) fn play(scene: super::Scene) {
+                    super::scenes::play(scene, &|target, path, mode, deadline, cancel| {
+                        gate::take(target, path, mode, deadline, cancel)
+                            .map(|turn| Box::new(turn) as Box<dyn std::any::Any>)
+                    });
+                }
+            }
+        )*
+    };
+}
+
+copies! {
+    real: "gate.rs",
+    notify_one: "gate_notify_one.rs",
+    forgotten_wake: "gate_forgotten_wake.rs",
+    kept_grant: "gate_kept_grant.rs",
+    kept_late_grant: "gate_kept_late_grant.rs",
+    double_handle: "gate_double_handle.rs",
+    unseen_cancel: "gate_unseen_cancel.rs",
+}
+
+fn schedules(play: fn(Scene), scene: Scene, count: usize, seed: u64) {
+    shuttle::check_random_with_seed(move || play(scene), seed, count);
+    shuttle::check_pct(move || play(scene), count / 4, 3);
+}
+
+#[test]
+fn everybody_gets_the_lock_and_nobody_keeps_it() {
+    let mut tally = Tally::new("models", "everybody_gets_the_lock_and_nobody_keeps_it");
+    let seed = seed("models", "everybody_gets_the_lock_and_nobody_keeps_it");
+    let count = Form::asked().pick(2_000, 100_000);
+    for scene in Scene::ALL {
+        schedules(real::play, scene, count, seed);
+        tally.tried((count + count / 4) as u64, "schedules of the real queue");
+    }
+}
+
+#[test]
+fn broken_queues_are_found_out() {
+    let mut tally = Tally::new("models", "broken_queues_are_found_out");
+    let seed = seed("models", "broken_queues_are_found_out");
+    let broken: [(&str, fn(Scene), Scene); 6] = [
+        ("one woken instead of all", notify_one::play, Scene::Crowd),
+        ("the next one is not woken", forgotten_wake::play, Scene::Crowd),
+        ("the grant of a departed waiter is kept", kept_grant::play, Scene::Departed),
+        ("a late grant for nobody is kept", kept_late_grant::play, Scene::AllGone),
+        ("the parked handle is locked by a caller", double_handle::play, Scene::Cancelled),
+        ("a cancellation wakes nobody", unseen_cancel::play, Scene::Waiting),
+    ];
+    for (fault, play, scene) in broken {
+        let played = catch_unwind(AssertUnwindSafe(|| schedules(play, scene, 50_000, seed)));
+        assert!(played.is_err(), "{fault}: not found in the scene {scene:?}");
+        println!("{fault}: found in the scene {scene:?}");
+        tally.caught(fault);
+    }
+}

@@ -6,6 +6,7 @@ const { Document } = require('./lib/document.cjs');
 const { Journal } = require('./lib/journal.cjs');
 const { HeldLease, Lease, lease, leaseSync } = require('./lib/lease.cjs');
 const { Collection } = require('./lib/collection.cjs');
+const { status, statusSync } = require('./lib/status.cjs');
 
 module.exports = {
   Collection,
@@ -19,6 +20,8 @@ module.exports = {
   leaseSync,
   lock,
   lockSync,
+  status,
+  statusSync,
   tryLock,
   tryLockSync,
   withLock,

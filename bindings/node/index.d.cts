@@ -507,3 +507,26 @@ export class Collection {
   static split(index: PathLike, dir: PathLike, options?: WriteOptions & Signal): Promise<Split>;
   static splitSync(index: PathLike, dir: PathLike, options?: WriteOptions): Split;
 }
+
+/** What a target is doing, and who has it. */
+export interface Status {
+  /** The resolved path. */
+  path: string;
+  kind: 'free' | 'lock' | 'shared' | 'lease' | 'expired' | 'abandoned';
+  /** Whether somebody has to wait for it. */
+  held: boolean;
+  holder: Holder | null;
+  /** The newest fence that was given out; 0 for none. */
+  fence: number;
+  expiresInMs: number | null;
+  ttlMs: number | null;
+  /** Those who keep the lock: the holder, and children that inherited it. */
+  processes: { pid: number; command: string }[];
+  waiters: { pid: number; command: string }[];
+  /** Somebody holds a lock file that is not there any more. */
+  compromised: boolean;
+}
+
+/** Who holds a target, and who waits for it. For people: the answer may be old when it arrives. */
+export function status(path: PathLike): Promise<Status>;
+export function statusSync(path: PathLike): Status;

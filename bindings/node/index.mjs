@@ -13,6 +13,8 @@ export const {
   leaseSync,
   lock,
   lockSync,
+  status,
+  statusSync,
   tryLock,
   tryLockSync,
   withLock,

@@ -8,7 +8,9 @@
 mod licences;
 mod node;
 mod pipeline;
+mod platform_table;
 mod prove;
+mod python;
 mod reliability;
 mod stream;
 mod tally;

@@ -86,10 +86,12 @@ fn install(package: &Path, tally: &mut Tally) -> Result<(), String> {
 fn tests(package: &Path) -> Result<Vec<PathBuf>, String> {
     let cannot = |err: std::io::Error| format!("failed to list the tests: {err}");
     let mut files = Vec::new();
-    for entry in std::fs::read_dir(package.join("test")).map_err(cannot)? {
-        let path = entry.map_err(cannot)?.path();
-        if path.to_string_lossy().ends_with(".test.mjs") {
-            files.push(path);
+    for dir in ["test", "test/compat"] {
+        for entry in std::fs::read_dir(package.join(dir)).map_err(cannot)? {
+            let path = entry.map_err(cannot)?.path();
+            if path.to_string_lossy().ends_with(".test.mjs") {
+                files.push(path);
+            }
         }
     }
     files.sort();

@@ -12,7 +12,7 @@ use std::process::Command;
 use std::time::Instant;
 
 use crate::tally::Tally;
-use crate::{licences, node, root, stream, tools};
+use crate::{licences, node, python, root, stream, tools};
 
 /// What the caller asked for.
 #[derive(Debug)]
@@ -55,6 +55,7 @@ pub(crate) const STEPS: &[Step] = &[
     Step { name: "licences", action: Check(licences::check) },
     Step { name: "tests", action: Tests(&["test", "--workspace", "--no-fail-fast"]) },
     Step { name: "node", action: Suite(node::test) },
+    Step { name: "python", action: Suite(python::test) },
     Step { name: "release build", action: Cargo(&["build", "--release"]) },
 ];
 
@@ -104,9 +105,7 @@ fn perform(action: &Action, options: &Options, tally: &mut Tally) -> Result<(), 
         Cargo(arguments) => stream::run(&mut cargo(arguments), tally),
         Tests(arguments) => {
             let mut command = cargo(arguments);
-            if tools::without_strace() {
-                command.env(tools::WITHOUT_STRACE, "1");
-            }
+            command.envs(tools::limits().map(|limit| (limit, "1")));
             let before = tally.passed + tally.failed;
             stream::run(&mut command, tally)?;
             if tally.passed + tally.failed == before {

@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use crate::pipeline::{Options, cargo};
 use crate::reliability::{self, RINGS};
 use crate::tally::Tally;
-use crate::{root, stream, tools};
+use crate::{platform_table, root, stream, tools};
 
 /// Where a run writes its records until all of its tests have passed.
 const FRESH: &str = "target/proof";
@@ -37,6 +37,7 @@ pub(crate) fn run(names: &[&str], options: &Options) -> Result<(), String> {
         }
     }
     reliability::rewrite()?;
+    platform_table::rewrite()?;
     if failed.is_empty() { Ok(()) } else { Err(format!("failed: {}", failed.join(", "))) }
 }
 
@@ -53,6 +54,7 @@ fn attack(ring: &str) -> Result<(), String> {
     }
     let mut command = cargo(&["test", "--package", "tenure-proof", "--test", ring]);
     command.env("TENURE_PROOF", "long").env("TENURE_PROOF_RECORD", &fresh);
+    command.envs(tools::limits().map(|limit| (limit, "1")));
     stream::run(&mut command, &mut Tally::default())?;
     let record = record_of(ring);
     std::fs::create_dir_all(record.parent().unwrap_or(root())).map_err(failed("make", &record))?;

@@ -21,4 +21,5 @@ mod journal;
 mod lease;
 mod lock;
 mod options;
+mod status;
 mod update;

@@ -8,6 +8,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
+import { tryLockSync } from '../index.mjs';
 
 export const PACKAGE = fileURLToPath(new URL('..', import.meta.url));
 
@@ -34,8 +35,8 @@ export function scratch(t) {
 
 /** A child that speaks in lines. It is killed with the test, if it still runs. */
 export class Child {
-  constructor(t, args, options = {}) {
-    this.process = spawn(process.execPath, args, { stdio: ['pipe', 'pipe', 'inherit'], ...options });
+  constructor(t, args, { program = process.execPath, ...options } = {}) {
+    this.process = spawn(program, args, { stdio: ['pipe', 'pipe', 'inherit'], ...options });
     this.ended = once(this.process, 'exit').then(([code, signal]) => ({ code, signal }));
     this.lines = createInterface({ input: this.process.stdout })[Symbol.asyncIterator]();
     after(t, async () => {
@@ -60,6 +61,13 @@ export class Child {
     this.process.kill(signal);
     return this.ended;
   }
+}
+
+/** Whether nobody holds a target. */
+export function isFree(path) {
+  const guard = tryLockSync(path);
+  guard?.releaseSync();
+  return guard !== null;
 }
 
 /** A puppet that is ready. */

@@ -32,7 +32,7 @@ before(() => {
 test('it holds what is needed and nothing else', () => {
   const names = readdirSync(join(dir, 'node_modules/tenure')).sort();
   const addon = names.find((name) => name.endsWith('.node'));
-  assert.deepEqual(names, ['README.md', 'index.cjs', 'index.d.cts', 'index.d.mts', 'index.mjs', 'lib', 'package.json', addon].sort());
+  assert.deepEqual(names, ['README.md', 'compat', 'index.cjs', 'index.d.cts', 'index.d.mts', 'index.mjs', 'lib', 'package.json', addon].sort());
 });
 
 const USE = `
@@ -49,6 +49,19 @@ test('it is imported and required, as one instance', () => {
   assert.equal(run(process.execPath, ['use.cjs']), '2\n');
 });
 
+test('its drop-ins are imported and required', () => {
+  writeFileSync(join(dir, 'drop-ins.mjs'), `
+    import lockfile, { lock } from 'tenure/compat/proper-lockfile';
+    import writeFileAtomic from 'tenure/compat/write-file-atomic';
+    import { acquireSessionWriteLock } from 'tenure/compat/session-write-lock';
+    import { readJournal } from 'tenure/compat/changes-journal';
+    import { markChecked } from 'tenure/compat/gateguard-state';
+    console.log([lockfile, lock, writeFileAtomic, acquireSessionWriteLock, readJournal, markChecked].map((each) => typeof each).join());`);
+  assert.equal(run(process.execPath, ['drop-ins.mjs']), `${Array(6).fill('function').join()}\n`);
+  const names = ['proper-lockfile', 'write-file-atomic', 'session-write-lock', 'changes-journal', 'gateguard-state'];
+  for (const name of names) run(process.execPath, ['-e', `require('tenure/compat/${name}')`]);
+});
+
 test('its types are right, also where they refuse', () => {
   assert.ok(existsSync(TYPESCRIPT), 'typescript is missing: run npm install in bindings/node');
   cpSync(join(PACKAGE, 'test/types'), join(dir, 'types'), { recursive: true });
@@ -56,7 +69,7 @@ test('its types are right, also where they refuse', () => {
   const library = ['--lib', 'es2023,esnext.disposable', '--types', 'node', '--typeRoots', join(PACKAGE, 'node_modules/@types')];
   const compile = (...files) =>
     spawnSync(process.execPath, [TYPESCRIPT, ...strict, ...library, ...files], { cwd: dir, encoding: 'utf8' });
-  const { stdout, status } = compile('types/usage.mts', 'types/usage.cts');
+  const { stdout, status } = compile('types/usage.mts', 'types/usage.cts', 'types/compat.mts');
   assert.equal(status, 0, stdout);
   writeFileSync(join(dir, 'types/wrong.mts'), "import { lock } from 'tenure'; const guard: string = await lock('x'); void guard;");
   assert.notEqual(compile('types/wrong.mts').status, 0, 'the compiler sees no types');

@@ -25,12 +25,14 @@ use std::io::{self, IsTerminal, Write};
 use std::time::{Duration, Instant};
 
 use self::contest::{CONTESTS, Contest};
-use self::progress::Progress;
 use self::protocol::Protocol;
 use self::race::{Limit, Load};
 use self::scratch::Scratch;
 use self::table::{Outcome, Report};
-use tenure_shipped::Dice;
+
+pub(crate) use self::progress::Progress;
+pub(crate) use self::table::thousands;
+pub(crate) use tenure_shipped::Dice;
 
 /// What the command line asks for.
 #[derive(Debug, Clone, Copy, Default)]

@@ -165,7 +165,6 @@ impl Sweep {
         let cases = cases(&self.counts(), sample, random);
         let troubles: Vec<_> = cases.into_iter().map(Trouble::Call).collect();
         let kills = troubles.iter().filter(|trouble| trouble.kills()).count();
-        println!("{} faults, {kills} of them kills{state}: {:?}", troubles.len(), self.job.args);
         tally.tried(kills as u64, &format!("kills at a call{state}"));
         tally.tried((troubles.len() - kills) as u64, &format!("errors of a call{state}"));
         self.findings(&troubles)

@@ -62,7 +62,9 @@ impl Trouble {
             let mut command = Command::new(job.program.path());
             command.args(&args).current_dir(dir);
             let ended = bounded::run(command);
-            fillers.iter().for_each(|filler| std::fs::remove_file(filler).unwrap());
+            for filler in fillers {
+                std::fs::remove_file(filler).unwrap();
+            }
             ended
         };
         match self {

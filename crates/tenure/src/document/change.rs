@@ -239,7 +239,13 @@ impl Document {
             found => found?,
         };
         if let Some((content, _)) = &found {
-            let links = content.stat.links;
+            let mut links = content.stat.links;
+            if links > 1 {
+                // By its path, which is never answered from a cache: a FUSE server that cannot refuse
+                // to replace a name has just given it a second one for a moment.
+                let found = self.target.fs.stat(self.path());
+                links = found.map_err(Target::failed("look at document", self.path()))?.links;
+            }
             let foreign =
                 links > 1 && links - publish::our_links(&self.target, content.stat.id) > 1;
             if foreign && !options.break_link {
@@ -319,8 +325,7 @@ impl Document {
         }
         let generation = commit.seen.record.published.generation;
         drop(commit);
-        let sync = || target.fs.sync_dir(target.dir());
-        group::sync(target, generation, || self.newest(), sync).map(drop)
+        group::sync(target, generation, self).map(drop)
     }
 
     /// An error that came after readers could see the change: whether the change survives a power loss
@@ -334,6 +339,12 @@ impl Document {
         }
     }
 
+    pub(crate) fn target(&self) -> &Target {
+        &self.target
+    }
+}
+
+impl group::Shared for Document {
     fn newest(&self) -> Result<u64> {
         let path = self.target.sidecar("commit");
         let file = self.target.fs.open(&path, Access::Read);
@@ -341,8 +352,9 @@ impl Document {
         Ok(Seen::read(&self.target, file.as_ref())?.record.published.generation)
     }
 
-    pub(crate) fn target(&self) -> &Target {
-        &self.target
+    fn sync(&self, _doubt: bool) -> std::io::Result<()> {
+        // Names cannot be written again; a file system that failed to sync them fails from then on.
+        self.target.fs.sync_dir(self.target.dir())
     }
 }
 

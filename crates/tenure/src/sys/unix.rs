@@ -248,7 +248,9 @@ fn open_checked(path: &Path, flags: OFlags, mode: Bits) -> rustix::io::Result<Ow
 #[cfg(any(target_os = "linux", target_os = "android"))]
 fn stat_path(path: &Path) -> io::Result<Stat> {
     use rustix::fs::{StatxAttributes, StatxFlags};
-    let at = AtFlags::SYMLINK_NOFOLLOW;
+    // Whether a lock file is still the same, and how many names a document has, is asked of the file
+    // system itself: FUSE and network file systems answer from a cache otherwise.
+    let at = AtFlags::SYMLINK_NOFOLLOW | AtFlags::STATX_FORCE_SYNC;
     let found = match rfs::statx(rfs::CWD, path, at, StatxFlags::BASIC_STATS) {
         Ok(found) => found,
         Err(Errno::NOSYS | Errno::PERM) => return Ok(stat_from(&rfs::lstat(path)?, false)),

@@ -306,7 +306,12 @@ impl Watch {
         let (cancel, _) = keywords.cancel()?;
         keywords.finish()?;
         let Some(mut watch) = self.with_watch(Option::take) else {
-            return Err(invalid(py, "watch", "it is closed, or another thread waits with it", None));
+            return Err(invalid(
+                py,
+                "watch",
+                "it is closed, or another thread waits with it",
+                None,
+            ));
         };
         let found = next_of(py, wait, cancel.as_ref(), |wait| watch.next(wait));
         self.with_watch(|place| *place = Some(watch));

@@ -131,11 +131,7 @@ impl Follow {
 
     /// The next entry, or `None` when the wait is over.
     #[pyo3(signature = (**options))]
-    fn next(
-        &self,
-        py: Python<'_>,
-        options: Option<&Bound<'_, PyDict>>,
-    ) -> PyResult<Option<Entry>> {
+    fn next(&self, py: Python<'_>, options: Option<&Bound<'_, PyDict>>) -> PyResult<Option<Entry>> {
         let mut keywords = Keywords::new(py, options)?;
         let wait = keywords.wait_for_news()?;
         let (cancel, _) = keywords.cancel()?;

@@ -51,7 +51,9 @@ fn bytes_of(line: &Bound<'_, PyAny>) -> PyResult<Vec<u8>> {
     if let Ok(text) = line.cast::<PyString>() {
         return match text.to_cow() {
             Ok(text) => Ok(text.as_bytes().to_vec()),
-            Err(_) => Err(invalid(line.py(), "append", "a line has surrogates, which are no text", None)),
+            Err(_) => {
+                Err(invalid(line.py(), "append", "a line has surrogates, which are no text", None))
+            }
         };
     }
     if let Ok(bytes) = line.cast::<PyBytes>() {

@@ -223,6 +223,9 @@ impl Leased {
     /// Without the token, which is a secret.
     fn __repr__(&self) -> String {
         let (owner, fence) = (&self.leased.owner, self.leased.fence);
-        format!("<tenure.Leased path={:?} owner={owner:?} fence={fence}>", self.lease.path().display())
+        format!(
+            "<tenure.Leased path={:?} owner={owner:?} fence={fence}>",
+            self.lease.path().display()
+        )
     }
 }

@@ -51,12 +51,7 @@ fn try_lock(
     acquire(py, &path.0, Keywords::new(py, options)?, Wait::No)
 }
 
-fn acquire(
-    py: Python<'_>,
-    path: &Path,
-    mut keywords: Keywords<'_>,
-    wait: Wait,
-) -> PyResult<Guard> {
+fn acquire(py: Python<'_>, path: &Path, mut keywords: Keywords<'_>, wait: Wait) -> PyResult<Guard> {
     let lock = without_lock(py, || Lock::open(path))?;
     let fence = match keywords.take("fence")? {
         Some(fence) => Some(fence),

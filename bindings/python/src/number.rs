@@ -49,7 +49,11 @@ pub(crate) fn to_python<'py>(
     let text = number.as_str();
     if is_integer(text) {
         let digits = PyString::new(py, text);
-        let whole = if text.len() > DIGITS_MAX { decimal(py)?.call1((digits,))? } else { digits.into_any() };
+        let whole = if text.len() > DIGITS_MAX {
+            decimal(py)?.call1((digits,))?
+        } else {
+            digits.into_any()
+        };
         return Ok(Some(py.get_type::<PyInt>().call1((whole,))?));
     }
     if numbers == Numbers::Decimal {

@@ -98,7 +98,8 @@ impl From<tenure::Appended> for Appended {
 impl From<tenure::Report> for Report {
     fn from(report: tenure::Report) -> Self {
         let sound = report.is_sound();
-        let damage = |found: tenure::Damage| Damage { start: found.start, end: found.end, why: found.why };
+        let damage =
+            |found: tenure::Damage| Damage { start: found.start, end: found.end, why: found.why };
         Self {
             sound,
             entries: report.entries,

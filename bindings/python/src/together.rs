@@ -35,18 +35,13 @@ fn update_and_append(
     keywords.finish()?;
     let batch = batch(lines)?;
     let options = AppendOptions { write, json, header };
-    let mut callback =
-        Callback::new(&function, init.as_ref(), document.numbers, document.path());
+    let mut callback = Callback::new(&function, init.as_ref(), document.numbers, document.path());
     let done = waiting(py, options.write.wait, |wait| {
         let write = WriteOptions { wait, ..options.write.clone() };
         let options = AppendOptions { write, ..options.clone() };
-        tenure::update_and_append(
-            &document.document,
-            journal.core(),
-            &batch,
-            &options,
-            |current| callback.compute(current),
-        )
+        tenure::update_and_append(&document.document, journal.core(), &batch, &options, |current| {
+            callback.compute(current)
+        })
     });
     let (written, appended) = callback.outcome(done)?;
     Ok((written.into(), appended.into()))

@@ -81,9 +81,8 @@ pub(crate) fn waiting<T: Send>(
     wait: Wait,
     mut act: impl FnMut(Wait) -> Result<T> + Send,
 ) -> PyResult<T> {
-    let still_busy = |error: &Error| {
-        error.kind() == ErrorKind::Busy && error.is_committed() != Some(true)
-    };
+    let still_busy =
+        |error: &Error| error.kind() == ErrorKind::Busy && error.is_committed() != Some(true);
     in_pieces(py, wait, |piece| match act(piece) {
         Err(error) if piece != wait && still_busy(&error) => Ok(Err(error)),
         done => done.map(Ok),

@@ -6,9 +6,11 @@
 #![expect(clippy::print_stdout, reason = "this program reports to people")]
 
 mod licences;
+mod node;
 mod pipeline;
 mod platform_table;
 mod prove;
+mod python;
 mod reliability;
 mod stream;
 mod tally;

@@ -211,6 +211,9 @@ class BaseFileLock(contextlib.ContextDecorator, metaclass=_Singletons):
 
     def _create(self) -> None:
         """A new lock file gets the mode that filelock would give it, not tenure's 0600."""
+        parent = os.path.dirname(self._lock_file)
+        if parent:
+            os.makedirs(parent, exist_ok=True)
         flags = os.O_RDWR | os.O_CREAT | os.O_EXCL
         try:
             handle = os.open(self._lock_file, flags, 0o666 if self._mode == -1 else self._mode)

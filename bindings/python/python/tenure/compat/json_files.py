@@ -10,10 +10,10 @@ from __future__ import annotations
 
 import contextlib
 import copy
+import hashlib
 import json
 import os
 import stat
-import tempfile
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Optional, Union
 
@@ -70,9 +70,6 @@ def _load(target: str, default: Any) -> Any:
             text = file.read()
     except FileNotFoundError:
         return copy.deepcopy(default)
-    if not text:
-        # Saving in place leaves an empty file for a moment, and for good where it was killed then.
-        return copy.deepcopy(default)
     try:
         return json.loads(text)
     except ValueError as error:
@@ -90,11 +87,14 @@ def _make_parent(target: str) -> None:
 def _replace(target: str, text: str) -> None:
     """Puts a whole new file in the place of the old one; the caller has the lock."""
     real = os.path.realpath(target)  # A symlink stays one.
-    parent = os.path.dirname(real)
-    handle, temporary = tempfile.mkstemp(prefix=".", suffix=".tmp", dir=parent)
+    parent, name = os.path.split(real)
+    # Under the lock there is one writer: what a killed one left has this name, and is overwritten.
+    temporary = os.path.join(parent, ".tenure", f"{_short(name)}.tmp.{'f' * 16}")
+    mode = _mode_of(real)
+    flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | getattr(os, "O_NOFOLLOW", 0)
     try:
-        with open(handle, "w", encoding="utf-8") as file:
-            os.fchmod(file.fileno(), _mode_of(real))
+        with open(os.open(temporary, flags, mode), "w", encoding="utf-8") as file:
+            os.chmod(temporary, mode)
             file.write(text)
             file.flush()
             # Before the rename: else a power loss can leave the new name without its content.
@@ -104,11 +104,18 @@ def _replace(target: str, text: str) -> None:
         with contextlib.suppress(OSError):
             os.unlink(temporary)
         raise
-    directory = os.open(parent, os.O_RDONLY)
-    try:
-        os.fsync(directory)  # The new name itself.
-    finally:
-        os.close(directory)
+    if os.name == "posix":
+        directory = os.open(parent, os.O_RDONLY)
+        try:
+            os.fsync(directory)  # The new name itself.
+        finally:
+            os.close(directory)
+
+
+def _short(name: str) -> str:
+    """A name that leaves room for the suffix of a temporary file."""
+    data = os.fsencode(name)
+    return name if len(data) < 200 else hashlib.blake2b(data, digest_size=16).hexdigest()
 
 
 def _mode_of(path: str) -> int:

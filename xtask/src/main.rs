@@ -6,7 +6,12 @@
 #![expect(clippy::print_stdout, reason = "this program reports to people")]
 
 mod licences;
+mod node;
 mod pipeline;
+mod platform_table;
+mod prove;
+mod python;
+mod reliability;
 mod stream;
 mod tally;
 #[cfg(test)]
@@ -16,28 +21,38 @@ mod tools;
 use std::path::Path;
 use std::process::ExitCode;
 
+use crate::pipeline::Options;
+
 const USAGE: &str = "\
 usage: cargo xtask test [--allow-missing]
+       cargo xtask prove [RING... | --table]
 
   test             format, lints, licences, every test, release build; installs what is missing
-  --allow-missing  go on without a tool that cannot be installed, and say what was not run";
+  --allow-missing  go on without a tool that cannot be installed, and say what was not run
+  prove            the test rings (or only these) in their long form, which takes hours; writes what
+                   was tried to docs/RELIABILITY.md (--table: only writes it again)";
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
-    let allow_missing = match words[..] {
-        ["test"] => false,
-        ["test", "--allow-missing"] => true,
+    let good = match &words[..] {
+        ["test"] => pipeline::run(pipeline::STEPS, &Options { allow_missing: false }),
+        ["test", "--allow-missing"] => {
+            pipeline::run(pipeline::STEPS, &Options { allow_missing: true })
+        }
+        ["prove", "--table"] => told(reliability::rewrite()),
+        ["prove", rings @ ..] => told(prove::run(rings, &Options { allow_missing: false })),
         _ => {
             println!("{USAGE}");
             return ExitCode::from(2);
         }
     };
-    if pipeline::run(pipeline::STEPS, &pipeline::Options { allow_missing }) {
-        ExitCode::SUCCESS
-    } else {
-        ExitCode::FAILURE
-    }
+    if good { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+/// Tells the problem, if there is one, and whether there is none.
+fn told(outcome: Result<(), String>) -> bool {
+    outcome.map_err(|problem| println!("{problem}")).is_ok()
 }
 
 /// The top directory of the repository.

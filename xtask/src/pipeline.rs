@@ -12,7 +12,7 @@ use std::process::Command;
 use std::time::Instant;
 
 use crate::tally::Tally;
-use crate::{licences, root, stream, tools};
+use crate::{licences, node, python, root, stream, tools};
 
 /// What the caller asked for.
 #[derive(Debug)]
@@ -33,13 +33,15 @@ pub(crate) struct Step {
 enum Action {
     /// A function of this program.
     Check(fn(&Options) -> Result<(), String>),
+    /// A function of this program that runs tests.
+    Suite(fn(&Options, &mut Tally) -> Result<(), String>),
     /// Cargo with these arguments.
     Cargo(&'static [&'static str]),
     /// Cargo with these arguments; it must run at least one test.
     Tests(&'static [&'static str]),
 }
 
-use self::Action::{Cargo, Check, Tests};
+use self::Action::{Cargo, Check, Suite, Tests};
 
 /// Everything that is checked. A new step is a new line. The house rules (tidy) are tests of this
 /// crate and run with the others.
@@ -52,6 +54,8 @@ pub(crate) const STEPS: &[Step] = &[
     },
     Step { name: "licences", action: Check(licences::check) },
     Step { name: "tests", action: Tests(&["test", "--workspace", "--no-fail-fast"]) },
+    Step { name: "node", action: Suite(node::test) },
+    Step { name: "python", action: Suite(python::test) },
     Step { name: "release build", action: Cargo(&["build", "--release"]) },
 ];
 
@@ -74,7 +78,7 @@ pub(crate) fn run(steps: &[Step], options: &Options) -> bool {
 fn announce(step: &Step, options: &Options, tally: &mut Tally) -> Result<(), &'static str> {
     let name = step.name;
     match &step.action {
-        Check(_) => println!("\n== {name}"),
+        Check(_) | Suite(_) => println!("\n== {name}"),
         Cargo(arguments) | Tests(arguments) => {
             println!("\n== {name}: cargo {}", arguments.join(" "));
         }
@@ -97,12 +101,11 @@ fn announce(step: &Step, options: &Options, tally: &mut Tally) -> Result<(), &'s
 fn perform(action: &Action, options: &Options, tally: &mut Tally) -> Result<(), String> {
     match action {
         Check(check) => check(options),
+        Suite(suite) => suite(options, tally),
         Cargo(arguments) => stream::run(&mut cargo(arguments), tally),
         Tests(arguments) => {
             let mut command = cargo(arguments);
-            if tools::without_strace() {
-                command.env(tools::WITHOUT_STRACE, "1");
-            }
+            command.envs(tools::limits().map(|limit| (limit, "1")));
             let before = tally.passed + tally.failed;
             stream::run(&mut command, tally)?;
             if tally.passed + tally.failed == before {

@@ -1,87 +1,161 @@
-//! The tools that the tests need beyond the Rust toolchain, and how they get here.
+//! What the tests need beyond the Rust toolchain, and how it gets here.
 //!
-//! There is one: `strace`, with which the tests kill a process at, and fail, each of its system
-//! calls. What is installed is said before it is installed.
+//! # Invariants
+//!
+//! 1. What is installed is said before it is installed.
+//! 2. Tests that cannot run on a machine are named, and the run fails unless `--allow-missing` was
+//!    given. The tests themselves are told by a variable of the environment, and say it again.
 
-use std::io::ErrorKind;
+use std::path::Path;
 use std::process::{Command, Stdio};
 
 use crate::pipeline::Options;
 use crate::stream;
 use crate::tally::Tally;
 
-/// Set, to any value, for tests that are to run without `strace`.
-pub(crate) const WITHOUT_STRACE: &str = "TENURE_WITHOUT_STRACE";
+/// What some tests need.
+#[derive(Debug)]
+struct Need {
+    /// Which tests.
+    tests: &'static str,
+    /// Set to `1` for them where it is missing.
+    without: &'static str,
+    /// Programs, and the Debian packages that bring them.
+    programs: &'static [(&'static str, &'static str)],
+    /// Whether this machine lets them do what they are for; why not, if not.
+    allowed: fn() -> Result<(), String>,
+}
 
-/// Makes `strace` available, or says what is not run.
+/// Everything that is needed. A new need is a new entry.
+const NEEDS: &[Need] = &[
+    Need {
+        tests: "the system-call ring",
+        without: "TENURE_WITHOUT_STRACE",
+        programs: &[("strace", "strace")],
+        allowed: may_trace,
+    },
+    Need {
+        tests: "the rings of identity and security, and full disks",
+        without: "TENURE_WITHOUT_ROOT",
+        programs: &[
+            ("unshare", "util-linux"),
+            ("setpriv", "util-linux"),
+            ("prlimit", "util-linux"),
+        ],
+        allowed: may_be_others,
+    },
+    Need {
+        tests: "the rings of power loss and file systems, as far as they mount real ones",
+        without: "TENURE_WITHOUT_MOUNTS",
+        programs: &[
+            ("mkfs.ext4", "e2fsprogs"),
+            ("mkfs.xfs", "xfsprogs"),
+            ("mkfs.btrfs", "btrfs-progs"),
+            ("mksquashfs", "squashfs-tools"),
+            ("mkfs.erofs", "erofs-utils"),
+            ("bindfs", "bindfs"),
+            ("fusermount3", "fuse3"),
+        ],
+        allowed: may_mount,
+    },
+];
+
+/// Makes what is needed available, or says what is not run.
 pub(crate) fn ensure(options: &Options) -> Result<(), String> {
-    let problem = match strace() {
-        Strace::Works => {
-            println!("strace is here and may trace; nothing to install");
-            return Ok(());
+    let mut missing = Vec::new();
+    for need in NEEDS {
+        let tests = need.tests;
+        if !cfg!(target_os = "linux") {
+            println!("not run: {tests}: it takes Linux");
+            continue;
         }
-        Strace::OtherSystem => {
-            println!("the system-call ring is not run: it needs Linux");
-            return Ok(());
+        let packages = need.missing_packages();
+        let installed = if packages.is_empty() { Ok(()) } else { install(&packages) };
+        match installed.and_then(|()| (need.allowed)()) {
+            Ok(()) => println!("{tests}: everything is here"),
+            Err(problem) => {
+                println!("not run: {tests}: {problem}");
+                missing.push(tests);
+            }
         }
-        Strace::Forbidden(words) => format!("strace may not trace here ({words})"),
-        Strace::Missing => match install_strace() {
-            Ok(()) => return Ok(()),
-            Err(problem) => problem,
-        },
-    };
-    let message = format!("the system-call ring is not run: {problem}");
-    if options.allow_missing {
-        println!("{message}");
+    }
+    if missing.is_empty() || options.allow_missing {
         return Ok(());
     }
-    Err(format!("{message}; install strace, or pass --allow-missing to go on without"))
+    let missing = missing.join("; ");
+    Err(format!("not run: {missing}; mend that, or pass --allow-missing to go on without"))
 }
 
-/// Whether the tests must do without `strace`.
-pub(crate) fn without_strace() -> bool {
-    !matches!(strace(), Strace::Works)
+/// The variables that tell tests what they must do without.
+pub(crate) fn limits() -> impl Iterator<Item = &'static str> {
+    NEEDS.iter().filter(|need| !need.is_met()).map(|need| need.without)
 }
 
-/// What can be said of `strace` on this machine.
-enum Strace {
-    Works,
-    Missing,
-    Forbidden(String),
-    OtherSystem,
-}
-
-fn strace() -> Strace {
-    if !cfg!(target_os = "linux") {
-        return Strace::OtherSystem;
+impl Need {
+    fn is_met(&self) -> bool {
+        let here = self.missing_packages().is_empty();
+        cfg!(target_os = "linux") && here && (self.allowed)().is_ok()
     }
-    // A real trace: a container may have the program and still forbid what it does.
-    let tried = Command::new("strace").args(["-o", "/dev/null", "true"]).output();
-    match tried {
-        Ok(output) if output.status.success() => Strace::Works,
-        Ok(output) => Strace::Forbidden(String::from_utf8_lossy(&output.stderr).trim().into()),
-        Err(err) if err.kind() == ErrorKind::NotFound => Strace::Missing,
-        Err(err) => Strace::Forbidden(err.to_string()),
+
+    fn missing_packages(&self) -> Vec<&'static str> {
+        let missing = self.programs.iter().filter(|(program, _)| !is_here(program));
+        missing.map(|(_, package)| *package).collect()
     }
 }
 
-fn install_strace() -> Result<(), String> {
-    if !has_apt() {
-        return Err("strace is missing and there is no apt-get to install it with".into());
-    }
-    if !is_root() {
-        return Err("strace is missing and only root may install it".into());
-    }
-    println!("strace is missing: installing the Debian package `strace`");
-    apt(&["update"])?;
-    apt(&["install", "-y", "--no-install-recommends", "strace"])?;
-    match strace() {
-        Strace::Works => Ok(()),
-        Strace::Forbidden(words) => Err(format!("strace may not trace here ({words})")),
-        Strace::Missing | Strace::OtherSystem => {
-            Err("the package is installed, but there is no `strace` in PATH".into())
+/// Whether a program can be found; those for administrators are not in everybody's path.
+fn is_here(program: &str) -> bool {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let mut dirs: Vec<_> = std::env::split_paths(&path).collect();
+    dirs.extend(["/usr/sbin".into(), "/sbin".into()]);
+    dirs.iter().any(|dir| dir.join(program).is_file())
+}
+
+/// A real trace: a container may have the program and still forbid what it does.
+fn may_trace() -> Result<(), String> {
+    succeeds(&["strace", "-o", "/dev/null", "true"])
+}
+
+/// A process with its own mounts, numbers and host name, which becomes somebody else with a limit.
+fn may_be_others() -> Result<(), String> {
+    let alone = ["unshare", "--mount", "--pid", "--fork", "--uts"];
+    let other = ["setpriv", "--reuid=65534", "prlimit", "--nofile=99", "true"];
+    succeeds(&[alone, other].concat())
+}
+
+/// A real mount, in a namespace of its own that takes it along when it ends.
+fn may_mount() -> Result<(), String> {
+    for device in ["/dev/loop-control", "/dev/fuse"] {
+        if !Path::new(device).exists() {
+            return Err(format!("there is no {device}"));
         }
     }
+    if !is_root() {
+        return Err("only root may mount".into());
+    }
+    succeeds(&["unshare", "--mount", "mount", "-t", "tmpfs", "none", "/mnt"])
+}
+
+fn succeeds(words: &[&str]) -> Result<(), String> {
+    let tried = Command::new(words[0]).args(&words[1..]).output();
+    let output = tried.map_err(|err| format!("{}: {err}", words[0]))?;
+    if output.status.success() {
+        return Ok(());
+    }
+    Err(String::from_utf8_lossy(&output.stderr).trim().into())
+}
+
+fn install(packages: &[&str]) -> Result<(), String> {
+    let names = packages.join(", ");
+    if !has_apt() {
+        return Err(format!("{names}: missing, and there is no apt-get to install it with"));
+    }
+    if !is_root() {
+        return Err(format!("{names}: missing, and only root may install it"));
+    }
+    println!("missing: installing the Debian packages {names}");
+    apt(&["update"])?;
+    apt(&[&["install", "-y", "--no-install-recommends"], packages].concat())
 }
 
 fn apt(arguments: &[&str]) -> Result<(), String> {
@@ -98,4 +172,26 @@ fn has_apt() -> bool {
 
 fn is_root() -> bool {
     Command::new("id").arg("-u").output().is_ok_and(|id| id.stdout.trim_ascii() == b"0")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{NEEDS, Need, is_here};
+
+    #[test]
+    fn a_program_that_nobody_has_is_missing() {
+        assert!(is_here("sh"));
+        let programs = &[("sh", "dash"), ("no-such-program", "no-such-package")];
+        let need = Need { programs, allowed: || Ok(()), ..NEEDS[0] };
+        assert_eq!(need.missing_packages(), ["no-such-package"]);
+        assert!(!need.is_met());
+    }
+
+    #[test]
+    fn every_need_has_a_variable_of_its_own() {
+        let mut names: Vec<_> = NEEDS.iter().map(|need| need.without).collect();
+        names.sort_unstable();
+        names.dedup();
+        assert_eq!(names.len(), NEEDS.len());
+    }
 }

@@ -5,11 +5,28 @@
 //! command that repeats it; [`Tally`] records what was tried. `cargo xtask prove` runs every ring in
 //! its long form and writes the table in `docs/RELIABILITY.md` from those records.
 
+pub mod block_log;
+#[cfg(unix)]
+pub mod bounded;
 mod command;
+pub mod crash_states;
 mod form;
+mod history;
 pub mod inputs;
+#[cfg(target_os = "linux")]
+pub mod live;
+#[cfg(target_os = "linux")]
+pub mod machine;
+pub mod mount;
+#[cfg(target_os = "linux")]
+pub mod strace;
 mod tally;
+pub mod victim;
+
+pub mod puppet;
+pub mod timeline;
 
 pub use self::command::tenure;
 pub use self::form::{Form, seed};
+pub use self::history::{History, Judgement, Object, Operation};
 pub use self::tally::Tally;

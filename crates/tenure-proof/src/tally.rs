@@ -37,6 +37,11 @@ impl Tally {
         }
     }
 
+    /// How many cases were tried so far.
+    pub fn cases(&self) -> u64 {
+        self.tried.iter().map(|(cases, _)| cases).sum()
+    }
+
     /// This deliberate fault, or this known-bad protocol, was found out.
     pub fn caught(&mut self, fault: &str) {
         if !self.caught.iter().any(|known| known == fault) {

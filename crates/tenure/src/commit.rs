@@ -14,12 +14,12 @@ use std::path::{Path, PathBuf};
 use crate::error::{Error, ErrorKind, Result};
 use crate::fs::Mode;
 use crate::gate::{self, Turn};
-use crate::hold::{Hold, Request, check_named, name_holder, wait_for_lease};
+use crate::hold::{Hold, check_named, name_holder, wait_for_lease};
 use crate::options::{Fence, WriteOptions};
 use crate::record::State;
 use crate::seen::Seen;
 use crate::target::Target;
-use crate::wait::Deadline;
+use crate::wait::Request;
 
 /// The critical section; dropping it ends it, commit lock first, hold last.
 #[derive(Debug)]
@@ -47,8 +47,7 @@ impl Commit {
         targets: &[(&Target, Option<Fence>)],
         options: &WriteOptions,
     ) -> Result<Vec<Self>> {
-        let request =
-            Request { deadline: Deadline::after(options.wait), cancel: options.cancel.as_ref() };
+        let request = Request::new(options.wait, options.cancel.as_ref(), options.thread);
         let mut writes = Vec::with_capacity(targets.len());
         for (target, fence) in targets {
             let target = target.with(options.lock_file.as_deref(), options.allow_network)?;
@@ -173,6 +172,5 @@ impl Commit {
 /// Takes a target's commit lock.
 pub(crate) fn take_commit(target: &Target, mode: Mode, request: Request<'_>) -> Result<Turn> {
     let path = target.sidecar("commit");
-    gate::take(target, &path, mode, request.deadline, request.cancel)
-        .map_err(|error| name_holder(target, error))
+    gate::take(target, &path, mode, request).map_err(|error| name_holder(target, error))
 }

@@ -23,7 +23,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::fs::{FileId, Handle, Mode};
 use crate::process_local::ProcessLocal;
 use crate::target::Target;
-use crate::wait::{Cancel, Deadline, Wake};
+use crate::wait::{Cancel, Deadline, Request, Wake};
 
 /// The parked thread only makes one system call.
 const PARKED_STACK_BYTES: usize = 64 * 1024;
@@ -74,18 +74,12 @@ impl Drop for Turn {
 }
 
 /// Takes the lock on `path`, waiting in the kernel until the deadline.
-pub(crate) fn take(
-    target: &Target,
-    path: &Path,
-    mode: Mode,
-    deadline: Deadline,
-    cancel: Option<&Cancel>,
-) -> Result<Turn> {
+pub(crate) fn take(target: &Target, path: &Path, mode: Mode, request: Request<'_>) -> Result<Turn> {
     let pid = std::process::id();
     loop {
         let handle = target.open_sidecar(path)?;
         let id = handle.id().map_err(Target::failed("look at lock file", path))?;
-        let turn = Gate::of(id, pid).enter(&handle, target.path(), mode, deadline, cancel)?;
+        let turn = Gate::of(id, pid).enter(&handle, target.path(), mode, request)?;
         // The path may have been given to another file while we waited (invariant 1). Whoever
         // removes it for good reason (a pruned key) does so under this very lock.
         match target.fs.stat(path) {
@@ -94,7 +88,7 @@ pub(crate) fn take(
             Err(err) if err.kind() == io::ErrorKind::NotFound => {}
             Err(err) => return Err(Error::io("look at lock file", path, err)),
         }
-        if deadline.may_wait() && deadline.has_passed() {
+        if request.deadline.may_wait() && request.deadline.has_passed() {
             return Err(busy(target.path(), "the lock file is being replaced all the time"));
         }
     }
@@ -123,6 +117,7 @@ struct Queue {
 struct Place {
     ticket: u64,
     mode: Mode,
+    /// The thread that can release it.
     thread: ThreadId,
 }
 
@@ -178,17 +173,20 @@ impl Gate {
         handle: &Arc<dyn Handle>,
         path: &Path,
         mode: Mode,
-        deadline: Deadline,
-        cancel: Option<&Cancel>,
+        request: Request<'_>,
     ) -> Result<Turn> {
+        let Request { deadline, cancel, thread } = request;
         if let Some(cancel) = cancel {
             cancel.wakes(&self);
         }
         let mut state = self.lock();
-        let place = Place { ticket: state.next_ticket, mode, thread: std::thread::current().id() };
+        // Whoever waits on behalf of another thread does not keep that one from releasing.
+        let blocks = thread.is_none() && deadline.may_wait();
+        let thread = thread.unwrap_or_else(|| std::thread::current().id());
+        let place = Place { ticket: state.next_ticket, mode, thread };
         state.next_ticket += 1;
         state.arriving -= 1;
-        if deadline.may_wait() && state.would_wait_for_itself(place) {
+        if blocks && state.would_wait_for_itself(place) {
             self.retire(state);
             return Err(waits_for_itself(path));
         }

@@ -22,7 +22,7 @@ use crate::record::{Record, State};
 use crate::seen::Seen;
 use crate::sys::{self, Watcher};
 use crate::target::Target;
-use crate::wait::{Cancel, Deadline, Wait, pause};
+use crate::wait::{Cancel, Deadline, Request, Wait, pause};
 
 /// Between the checks of a sleeper whose wait can be cancelled but not woken.
 const CANCEL_CHECK: Duration = Duration::from_millis(20);
@@ -32,13 +32,6 @@ const UNWATCHED_CHECK: Duration = Duration::from_millis(50);
 const ASLEEP_CHECK: Duration = Duration::from_secs(5);
 /// How long a release waits for writes in flight before it leaves the record as it is.
 const RELEASE_PATIENCE: Duration = Duration::from_secs(2);
-
-/// What somebody who wants the hold says.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Request<'a> {
-    pub(crate) deadline: Deadline,
-    pub(crate) cancel: Option<&'a Cancel>,
-}
 
 /// An exclusive or shared kernel lock on the hold file, with no lease running.
 #[derive(Debug)]
@@ -61,7 +54,7 @@ impl Hold {
         target.prepare()?;
         let path = target.hold_file();
         loop {
-            let turn = gate::take(target, &path, mode, request.deadline, request.cancel)
+            let turn = gate::take(target, &path, mode, request)
                 .map_err(|error| name_holder(target, error))?;
             let file = target.open_sidecar(&target.sidecar("commit"))?;
             let seen = Seen::read(target, file.as_ref())?;
@@ -126,8 +119,8 @@ impl Hold {
     /// write instead (invariant 3).
     fn change_record(&self, fence: Fence, change: impl FnOnce(&mut Record)) -> Result<()> {
         let path = self.target.sidecar("commit");
-        let deadline = Deadline::after(Wait::For(RELEASE_PATIENCE));
-        let Ok(commit) = gate::take(&self.target, &path, Mode::Exclusive, deadline, None) else {
+        let request = Request::until(Deadline::after(Wait::For(RELEASE_PATIENCE)));
+        let Ok(commit) = gate::take(&self.target, &path, Mode::Exclusive, request) else {
             return Ok(());
         };
         let file = commit.handle().as_ref();
@@ -147,8 +140,8 @@ fn take_lock_file(
     request: Request<'_>,
 ) -> Result<Option<(PathBuf, Turn)>> {
     let Some(path) = target.lock_file() else { return Ok(None) };
-    let turn = gate::take(target, path, mode, request.deadline, request.cancel)
-        .map_err(|error| name_holder(target, error))?;
+    let turn =
+        gate::take(target, path, mode, request).map_err(|error| name_holder(target, error))?;
     Ok(Some((path.to_path_buf(), turn)))
 }
 
@@ -182,10 +175,18 @@ pub(crate) fn name_holder(target: &Target, error: Error) -> Error {
         .open(&target.sidecar("commit"), Access::Read)
         .ok()
         .and_then(|file| Seen::read(target, file.as_ref()).ok());
-    let holder = seen
+    let recorded = seen
         .filter(|seen| seen.bound && seen.record.state != State::Free)
         .map(|seen| seen.record.holder());
-    busy(target, holder)
+    busy(target, recorded.or_else(|| kernel_holder(target)))
+}
+
+/// A write in progress, or a tool that is not ours, leaves no record.
+fn kernel_holder(target: &Target) -> Option<Holder> {
+    let files = [target.hold_file(), target.sidecar("commit")];
+    let files = files.iter().map(PathBuf::as_path).chain(target.lock_file());
+    let ids: Vec<_> = files.filter_map(|path| Some(target.fs.stat(path).ok()?.id)).collect();
+    sys::lock_holder(&ids).map(Holder::process)
 }
 
 /// The `busy` error of a target.

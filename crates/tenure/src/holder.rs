@@ -89,6 +89,19 @@ impl Holder {
         me
     }
 
+    /// Another process of this machine, as the kernel names it.
+    pub(crate) fn process(pid: u32) -> Self {
+        Self {
+            pid,
+            start: sys::process_start(pid).unwrap_or(0),
+            pid_namespace: sys::pid_namespace(),
+            host: sys::host_name(),
+            command: shorten(&sys::command_of(pid), COMMAND_BYTES_MAX),
+            hold: HoldKind::Lock,
+            ..Self::default()
+        }
+    }
+
     /// Whether the process that wrote this seems to run still; `None` if it cannot be told from here
     /// (another host or PID namespace). For display only.
     pub fn seems_alive(&self) -> Option<bool> {

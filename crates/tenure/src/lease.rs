@@ -24,7 +24,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::events;
 use crate::fs::{Access, Fs, Mode, disk};
 use crate::gate::Turn;
-use crate::hold::{Hold, Request, wait_for_lease};
+use crate::hold::{Hold, wait_for_lease};
 use crate::holder::Holder;
 use crate::journal::settle_for_hold;
 use crate::options::Fence;
@@ -33,7 +33,7 @@ use crate::record::{LeaseTerms, State};
 use crate::seen::Seen;
 use crate::sys;
 use crate::target::Target;
-use crate::wait::{Cancel, Deadline, Wait};
+use crate::wait::{Cancel, Deadline, Request, Wait};
 
 /// Longer than any task; a lease for ever is a stale lock by another name.
 const TTL_MAX: Duration = Duration::from_secs(366 * 24 * 3600);
@@ -110,15 +110,14 @@ impl Lease {
     pub fn acquire(&self, options: &AcquireOptions) -> Result<Leased> {
         check_ttl(&self.target, options.ttl)?;
         let target = self.target.with(None, options.allow_network)?;
+        let request = Request::new(options.wait, options.cancel.as_ref(), None);
         if let Some(token) = &options.token {
             check_token(&target, token)?;
-            match renew(&target, token, Some(options.ttl), options.wait) {
+            match renew(&target, token, Some(options.ttl), request) {
                 Err(error) if error.kind() == ErrorKind::LeaseLost => {}
                 renewed => return renewed,
             }
         }
-        let request =
-            Request { deadline: Deadline::after(options.wait), cancel: options.cancel.as_ref() };
         loop {
             let (hold, _, seen) = Hold::take(&target, Mode::Exclusive, request)?;
             settle_for_hold(&target, &seen, request)?;
@@ -139,13 +138,13 @@ impl Lease {
             check_ttl(&self.target, ttl)?;
         }
         check_token(&self.target, token)?;
-        renew(&self.target, token, ttl, Wait::default())
+        renew(&self.target, token, ttl, in_time())
     }
 
     /// Ends the lease. Ending one that is over already is `lease_lost`, and changes nothing.
     pub fn release(&self, token: &str) -> Result<()> {
         check_token(&self.target, token)?;
-        let (commit, mut seen) = find(&self.target, token, Wait::default())?;
+        let (commit, mut seen) = find(&self.target, token, in_time())?;
         seen.record.state = State::Free;
         seen.write(&self.target, commit.handle().as_ref())
     }
@@ -180,12 +179,10 @@ impl Lease {
         }
         let target = self.target.with(None, options.allow_network)?;
         target.prepare()?;
-        let request =
-            Request { deadline: Deadline::after(options.wait), cancel: options.cancel.as_ref() };
+        let request = Request::new(options.wait, options.cancel.as_ref(), None);
         // The plain kernel lock, not a hold: the point is not to wait for the lease.
         let path = target.hold_file();
-        let turn =
-            crate::gate::take(&target, &path, Mode::Exclusive, request.deadline, request.cancel);
+        let turn = crate::gate::take(&target, &path, Mode::Exclusive, request);
         let _turn = turn.map_err(|error| crate::hold::name_holder(&target, error))?;
         let commit = take_commit(&target, Mode::Exclusive, request)?;
         let seen = Seen::read(&target, commit.handle().as_ref())?;
@@ -215,8 +212,18 @@ fn grant(
     Ok(Leased { token, fence, owner, ttl, expires_in: ttl })
 }
 
-fn renew(target: &Target, token: &str, ttl: Option<Duration>, wait: Wait) -> Result<Leased> {
-    let (commit, mut seen) = find(target, token, wait)?;
+/// For calls that have no wait of their own: they only wait for writes in flight.
+fn in_time() -> Request<'static> {
+    Request::until(Deadline::after(Wait::default()))
+}
+
+fn renew(
+    target: &Target,
+    token: &str,
+    ttl: Option<Duration>,
+    request: Request<'_>,
+) -> Result<Leased> {
+    let (commit, mut seen) = find(target, token, request)?;
     let ttl = ttl.unwrap_or(Duration::from_micros(seen.record.lease.ttl_us));
     seen.record.lease = terms(token, ttl);
     seen.write(target, commit.handle().as_ref())?;
@@ -225,9 +232,8 @@ fn renew(target: &Target, token: &str, ttl: Option<Duration>, wait: Wait) -> Res
 }
 
 /// The record of the lease with this token, under the commit lock.
-fn find(target: &Target, token: &str, wait: Wait) -> Result<(Turn, Seen)> {
+fn find(target: &Target, token: &str, request: Request<'_>) -> Result<(Turn, Seen)> {
     target.prepare()?;
-    let request = Request { deadline: Deadline::after(wait), cancel: None };
     let commit = take_commit(target, Mode::Exclusive, request)?;
     let seen = Seen::read(target, commit.handle().as_ref())?;
     let known = seen.record.lease.token == checksum::wide(token.as_bytes());

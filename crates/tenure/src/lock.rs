@@ -7,11 +7,12 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
+use std::thread::ThreadId;
 
 use crate::commit::take_commit;
 use crate::error::{Error, ErrorKind, Result};
 use crate::fs::{Fs, Mode, RawHandle, disk};
-use crate::hold::{Hold, Request, wait_for_lease};
+use crate::hold::{Hold, wait_for_lease};
 use crate::holder::Holder;
 use crate::journal::settle_for_hold;
 use crate::max_hold::{MaxHold, Watch};
@@ -21,7 +22,7 @@ use crate::record::State;
 use crate::seen::Seen;
 use crate::sys;
 use crate::target::Target;
-use crate::wait::{Cancel, Deadline, Wait};
+use crate::wait::{Cancel, Deadline, Request, Wait};
 
 /// How a lock is taken. The default is exclusive and waits ten seconds.
 #[derive(Debug, Clone)]
@@ -46,6 +47,10 @@ pub struct LockOptions {
     pub allow_network: bool,
     /// Report, or end, a hold of ours that lasts too long.
     pub max_hold: Option<MaxHold>,
+    /// The thread that this is done for, if it is not the calling one. A call that would wait for a
+    /// lock of its own thread fails with `deadlock`; an event loop, which waits on other threads, says
+    /// here whose lock it will be, and that this wait does not block it.
+    pub thread: Option<ThreadId>,
 }
 
 impl Default for LockOptions {
@@ -61,6 +66,7 @@ impl Default for LockOptions {
             lock_file: None,
             allow_network: false,
             max_hold: None,
+            thread: None,
         }
     }
 }
@@ -114,8 +120,7 @@ impl Lock {
                 return Ok(LockGuard { held });
             }
         }
-        let request =
-            Request { deadline: Deadline::after(options.wait), cancel: options.cancel.as_ref() };
+        let request = Request::new(options.wait, options.cancel.as_ref(), options.thread);
         let held = Arc::new(match options.mode {
             Mode::Shared => {
                 let hold = take_shared(&target, request)?;
@@ -197,12 +202,15 @@ fn take_exclusive(target: Target, options: &LockOptions, request: Request<'_>) -
 /// A hold that somebody above us has: checked, not taken.
 fn nested(target: &Target, fence: Fence, options: &LockOptions) -> Result<LockGuard> {
     target.prepare()?;
-    let request =
-        Request { deadline: Deadline::after(options.wait), cancel: options.cancel.as_ref() };
-    let turn = take_commit(target, Mode::Shared, request)?;
-    Seen::read(target, turn.handle().as_ref())?.check_fence(target, fence)?;
+    let request = Request::new(options.wait, options.cancel.as_ref(), options.thread);
+    check_current(target, fence, request)?;
     let held = Held::new(target.clone(), None, fence, None);
     Ok(LockGuard { held: Arc::new(held) })
+}
+
+fn check_current(target: &Target, fence: Fence, request: Request<'_>) -> Result<()> {
+    let turn = take_commit(target, Mode::Shared, request)?;
+    Seen::read(target, turn.handle().as_ref())?.check_fence(target, fence)
 }
 
 /// Proof that the lock is held. Dropping it releases the lock; [`Self::release`] also says whether
@@ -241,10 +249,15 @@ impl LockGuard {
         self.held.target.path()
     }
 
-    /// Checks that nobody removed or replaced the lock file under the hold.
+    /// Checks that nobody removed or replaced the lock file under the hold; of a nested hold, that its
+    /// fence is still the current one.
     pub fn verify(&self) -> Result<()> {
         self.held.check_not_ended()?;
-        self.held.with_hold(|hold| hold.as_ref().map_or(Ok(()), Hold::verify))
+        let own = self.held.with_hold(|hold| hold.as_ref().map(Hold::verify));
+        own.unwrap_or_else(|| {
+            let request = Request::until(Deadline::after(Wait::default()));
+            check_current(&self.held.target, self.held.fence, request)
+        })
     }
 
     /// Releases the lock, once the last guard of a re-entrant owner is released. An error means that
@@ -265,7 +278,7 @@ impl LockGuard {
         let Some(held) = Arc::into_inner(self.held) else { return Ok(()) };
         let Some(hold) = held.with_hold(Option::take) else { return Ok(()) };
         hold.leave_to_children(held.fence)?;
-        let request = Request { deadline: Deadline::after(Wait::No), cancel: None };
+        let request = Request::until(Deadline::after(Wait::No));
         match Hold::take(&held.target, Mode::Exclusive, request) {
             Ok((hold, ..)) if held.fence > 0 => hold.release(held.fence),
             _ => Ok(()), // A grandchild keeps it, or the next holder was faster: theirs now.

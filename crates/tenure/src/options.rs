@@ -3,6 +3,7 @@
 use std::fmt;
 use std::path::PathBuf;
 use std::str::FromStr;
+use std::thread::ThreadId;
 
 use crate::error::{Error, ErrorKind};
 use crate::wait::{Cancel, Wait};
@@ -79,6 +80,10 @@ pub struct WriteOptions {
     pub allow_network: bool,
     /// Lock exactly this file as well, to exclude others that lock it.
     pub lock_file: Option<PathBuf>,
+    /// The thread that this is done for, if it is not the calling one: see [`LockOptions::thread`].
+    ///
+    /// [`LockOptions::thread`]: crate::LockOptions::thread
+    pub thread: Option<ThreadId>,
 }
 
 impl Default for WriteOptions {
@@ -96,6 +101,7 @@ impl Default for WriteOptions {
             break_link: false,
             allow_network: false,
             lock_file: None,
+            thread: None,
         }
     }
 }

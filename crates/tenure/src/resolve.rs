@@ -13,6 +13,9 @@ use crate::fs::{Fs, Kind};
 /// The longest name that is used as a stem unchanged: with every suffix it stays below 255 bytes.
 const PLAIN_STEM_BYTES_MAX: usize = 180;
 
+/// Everybody may create names, and remove only their own.
+const STICKY_FOR_ALL: u32 = 0o1002;
+
 /// Resolves symlinks; what does not exist yet is resolved as far as it does.
 pub(crate) fn resolve_path(fs: &dyn Fs, path: &Path) -> Result<PathBuf> {
     let failed = |err| Error::io("resolve", path, err);
@@ -22,7 +25,12 @@ pub(crate) fn resolve_path(fs: &dyn Fs, path: &Path) -> Result<PathBuf> {
     let absolute = std::path::absolute(path).map_err(failed)?;
     match fs.resolve(&absolute) {
         Err(err) if err.kind() == io::ErrorKind::NotFound => {}
-        found => return found.map_err(failed),
+        Ok(found) if found == absolute => return Ok(found),
+        found => {
+            let found = found.map_err(failed)?;
+            check_link(fs, &absolute, &found)?;
+            return Ok(found);
+        }
     }
     if fs.stat(&absolute).is_ok_and(|found| found.kind == Kind::Symlink) {
         return Err(Error::new(ErrorKind::NotFound, "resolve", "it is a symlink to nothing")
@@ -34,6 +42,28 @@ pub(crate) fn resolve_path(fs: &dyn Fs, path: &Path) -> Result<PathBuf> {
         return Err(Error::new(ErrorKind::Invalid, "resolve", detail).at(path));
     };
     Ok(resolve_path(fs, parent)?.join(name))
+}
+
+/// Refuses a link that somebody else put into a sticky directory (`/tmp`), since it chooses where we
+/// write. The kernel refuses it too (`protected_symlinks`), but not to those who resolve links on their
+/// own. The link is looked at after it was followed to `found`: nobody else can have put a link of
+/// somebody we trust in its place.
+fn check_link(fs: &dyn Fs, path: &Path, found: &Path) -> Result<()> {
+    let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else { return Ok(()) };
+    let failed = |err| Error::io("resolve", path, err);
+    let parent = fs.resolve(parent).map_err(failed)?;
+    let dir = fs.stat(&parent).map_err(failed)?;
+    let followed = parent.join(name);
+    if found == followed || dir.mode & STICKY_FOR_ALL != STICKY_FOR_ALL {
+        return Ok(());
+    }
+    let link = fs.stat(&followed).map_err(failed)?;
+    let trusted = [0, dir.uid, crate::sys::effective_user()].contains(&link.uid);
+    if link.kind == Kind::Symlink && trusted {
+        return Ok(());
+    }
+    let detail = "it is a link of another user in a directory that everybody may write";
+    Err(Error::new(ErrorKind::Unsupported, "resolve", detail).at(path).hint("name the file itself"))
 }
 
 /// The name itself where that is safe, else its checksum; `~` keeps the two apart.

@@ -11,7 +11,7 @@
 use serde_json::Value;
 
 use crate::commit::Commit;
-use crate::document::{Document, Written};
+use crate::document::{Document, Written, by_value};
 use crate::error::{Error, ErrorKind, Result};
 use crate::journal::{AppendOptions, Appended, Batch, Journal};
 use crate::options::WriteOptions;
@@ -27,7 +27,7 @@ pub fn update_and_append(
     journal: &Journal,
     batch: &[impl AsRef<[u8]>],
     options: &AppendOptions,
-    mut compute: impl FnMut(Option<&Value>) -> Result<Option<Value>>,
+    compute: impl FnMut(Option<&Value>) -> Result<Option<Value>>,
 ) -> Result<(Written, Appended)> {
     if document.path() == journal.path() {
         let detail = "the document and the journal are one file";
@@ -36,6 +36,7 @@ pub fn update_and_append(
     let of_journal = WriteOptions { if_version: None, fence: None, ..options.write.clone() };
     let of_journal = AppendOptions { write: of_journal, ..options.clone() };
     let mut batch = Batch::check(journal, batch, &of_journal)?;
+    let mut compute = by_value(document.path(), compute);
     let deadline = Deadline::after(options.write.wait);
     let (document_commit, written, journal_commit) = loop {
         let write = WriteOptions { wait: deadline.as_wait(), ..options.write.clone() };

@@ -2,6 +2,7 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::thread::ThreadId;
 use std::time::{Duration, Instant};
 
 /// How long a call may wait for somebody else.
@@ -73,6 +74,27 @@ impl Cancel {
         if !list.iter().any(|known| known.ptr_eq(&new)) {
             list.push(new);
         }
+    }
+}
+
+/// How somebody waits for a lock.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Request<'a> {
+    pub(crate) deadline: Deadline,
+    pub(crate) cancel: Option<&'a Cancel>,
+    /// Whose lock it will be, if another thread waits for it than will release it.
+    pub(crate) thread: Option<ThreadId>,
+}
+
+impl<'a> Request<'a> {
+    /// On behalf of the calling thread.
+    pub(crate) fn until(deadline: Deadline) -> Self {
+        Self { deadline, cancel: None, thread: None }
+    }
+
+    /// As a caller's options say.
+    pub(crate) fn new(wait: Wait, cancel: Option<&'a Cancel>, thread: Option<ThreadId>) -> Self {
+        Self { deadline: Deadline::after(wait), cancel, thread }
     }
 }
 

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::path::Path;
 
 use serde_json::{Value, json};
-use tenure::{AppendOptions, Entry, Error, ErrorKind, Journal, Report, Wait, WriteOptions};
+use tenure::{AppendOptions, Damage, Entry, Error, ErrorKind, Journal, Report, WriteOptions};
 
 use super::input;
 use crate::args::{
@@ -32,6 +32,9 @@ pub(super) fn run(command: &JournalCommand, out: &mut Output) -> Result<ExitCode
 fn append(args: &AppendArgs, out: &mut Output) -> Result<ExitCode> {
     let from_stdin = args.lines.is_empty() || args.lines == ["-"];
     let input = if from_stdin { input::stdin()? } else { Vec::new() };
+    if from_stdin && input.is_empty() {
+        return Err(Failure::usage("append", "there is nothing on standard input"));
+    }
     let batch: Vec<&[u8]> = if from_stdin {
         let text = input.strip_suffix(b"\n").unwrap_or(&input);
         text.split(|byte| *byte == b'\n').collect()
@@ -77,7 +80,7 @@ fn read(args: &ReadArgs, out: &mut Output) -> Result<ExitCode> {
 }
 
 fn follow(args: &FollowArgs, out: &mut Output) -> Result<ExitCode> {
-    let wait = args.wait.given().unwrap_or(Wait::Forever);
+    let wait = args.wait.get();
     let mut follow = Journal::open(&args.file)?.follow(args.from)?;
     let mut left = args.count;
     while left != Some(0) {
@@ -121,11 +124,10 @@ fn repair(args: &RepairArgs, out: &mut Output) -> Result<ExitCode> {
 
 /// Prints a report; damage is an error as well.
 fn told(report: &Report, journal: &Journal, out: &mut Output) -> Result<ExitCode> {
-    let damaged: Value = report
-        .damaged
-        .iter()
-        .map(|damage| json!({ "start": damage.start, "end": damage.end, "why": damage.why }))
-        .collect();
+    let ranges = |damaged: &[Damage]| -> Value {
+        let range = |one: &Damage| json!({ "start": one.start, "end": one.end, "why": one.why });
+        damaged.iter().map(range).collect()
+    };
     let object = || {
         json!({
             "sound": report.is_sound(),
@@ -134,7 +136,9 @@ fn told(report: &Report, journal: &Journal, out: &mut Output) -> Result<ExitCode
             "segments": report.segments,
             "bytes": report.bytes,
             "next": report.next,
-            "damaged": damaged,
+            "damaged": ranges(&report.damaged),
+            "set_aside": ranges(&report.set_aside),
+            "quarantine": report.quarantine.as_ref().map(|path| path.to_string_lossy()),
             "torn_tail": report.torn_tail,
             "pending": report.pending,
             "rolled_forward": report.rolled_forward,
@@ -150,7 +154,7 @@ fn told(report: &Report, journal: &Journal, out: &mut Output) -> Result<ExitCode
     let detail = format!("bytes {}..{}: {}{more}", first.start, first.end, first.why);
     Err(Failure::new(ExitCode::Damaged, "damaged", "verify journal", detail)
         .at(journal.path())
-        .hint("compare with a backup; nothing was changed there"))
+        .hint("compare with a backup; `tenure journal repair` sets it aside and keeps the rest"))
 }
 
 fn summary(report: &Report) -> String {
@@ -161,12 +165,21 @@ fn summary(report: &Report) -> String {
         (report.rolled_forward > 0, format!("{} batches finished", report.rolled_forward)),
         (report.torn_tail, "an unterminated last line".to_owned()),
         (report.unbound, "its sidecars belong to another file".to_owned()),
+        (!report.set_aside.is_empty(), set_aside(report)),
         (!report.is_sound(), format!("{} DAMAGED ranges", report.damaged.len())),
     ];
     for (_, note) in notes.into_iter().filter(|(applies, _)| *applies) {
         text = format!("{text}, {note}");
     }
     text
+}
+
+fn set_aside(report: &Report) -> String {
+    let count = report.set_aside.len();
+    match &report.quarantine {
+        Some(path) => format!("{count} damaged ranges set aside in {}", path.display()),
+        None => report.set_aside.iter().map(|damage| damage.why.as_str()).collect(),
+    }
 }
 
 fn rotate(args: &RotateArgs, out: &mut Output) -> Result<ExitCode> {

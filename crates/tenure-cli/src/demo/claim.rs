@@ -14,7 +14,7 @@ use std::fs::{self, File};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-use super::os;
+use tenure_shipped::open_alone;
 
 /// The claim of a process that was told it is alone, until it is dropped.
 #[derive(Debug)]
@@ -28,7 +28,7 @@ impl Claim {
     /// Claims to be alone in `directory`.
     pub(super) fn stake(directory: &Path) -> io::Result<Self> {
         let path = path(directory);
-        let Some(mut file) = os::open_alone(&path)? else {
+        let Some(mut file) = open_alone(&path)? else {
             // No number: that one came or went at this very moment. In doubt nobody is accused.
             let other = fs::read_to_string(&path).ok().and_then(|pid| pid.trim().parse().ok());
             return Ok(Self { file: None, other });

@@ -1,7 +1,7 @@
 //! The five contests: what each system protects, how, and which load shows what becomes of it.
 
 use super::protocol::Protocol;
-use super::state::Content;
+use tenure_shipped::state::Content;
 
 /// One system's protocol against tenure, under one load.
 #[derive(Debug)]

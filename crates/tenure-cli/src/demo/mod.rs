@@ -4,7 +4,7 @@
 //! document, the same plan of kills. The judge is independent of both. Every number of the table is
 //! counted in the run that prints it.
 //!
-//! - `contest` names the systems, `protocol` holds what they do, one file each;
+//! - `contest` names the systems, `protocol` leads to what they do (the crate `tenure-shipped`);
 //! - `race` is the parent, `crew` its children, `worker` what a child does;
 //! - `oracle` counts violations, `table` prints them.
 
@@ -13,14 +13,11 @@
 mod claim;
 mod contest;
 mod crew;
-mod dice;
 mod oracle;
-mod os;
 mod progress;
 mod protocol;
 mod race;
 mod scratch;
-mod state;
 mod table;
 pub(crate) mod worker;
 
@@ -28,12 +25,14 @@ use std::io::{self, IsTerminal, Write};
 use std::time::{Duration, Instant};
 
 use self::contest::{CONTESTS, Contest};
-use self::dice::Dice;
-use self::progress::Progress;
 use self::protocol::Protocol;
 use self::race::{Limit, Load};
 use self::scratch::Scratch;
 use self::table::{Outcome, Report};
+
+pub(crate) use self::progress::Progress;
+pub(crate) use self::table::thousands;
+pub(crate) use tenure_shipped::Dice;
 
 /// What the command line asks for.
 #[derive(Debug, Clone, Copy, Default)]

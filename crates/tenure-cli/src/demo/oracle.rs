@@ -20,7 +20,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use super::state;
+use tenure_shipped::state;
 
 /// Between two looks of the reader. It shares two cores with those it watches.
 const PAUSE: Duration = Duration::from_micros(100);

@@ -6,17 +6,17 @@ const WIDTH: usize = 30;
 
 /// The bar. It is wiped away when it is dropped.
 #[derive(Debug)]
-pub(super) struct Progress {
+pub(crate) struct Progress {
     shown: bool,
 }
 
 impl Progress {
-    pub(super) fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self { shown: io::stderr().is_terminal() }
     }
 
     /// Draws the bar at `part` of 1, with a word about what runs.
-    pub(super) fn show(&self, part: f64, what: &str) {
+    pub(crate) fn show(&self, part: f64, what: &str) {
         if self.shown {
             #[expect(
                 clippy::cast_possible_truncation,

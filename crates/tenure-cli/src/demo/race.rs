@@ -10,12 +10,12 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use super::crew::{Crew, Heard, Word};
-use super::dice::Dice;
 use super::oracle::{Reader, Tally};
 use super::protocol::Protocol;
 use super::scratch::Scratch;
-use super::state::{self, Content};
 use super::worker::Task;
+use tenure_shipped::Dice;
+use tenure_shipped::state::{self, Content};
 
 /// How many processes share the document.
 pub(super) const PROCESSES: usize = 8;

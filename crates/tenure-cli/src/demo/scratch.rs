@@ -4,7 +4,7 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use super::dice::Dice;
+use tenure_shipped::Dice;
 
 /// The directory that all races of one run live in.
 #[derive(Debug)]

@@ -160,7 +160,7 @@ fn counts(tally: &Tally, locks: bool) -> Value {
 }
 
 /// `1234567` as `1,234,567`.
-fn thousands(number: u64) -> String {
+pub(crate) fn thousands(number: u64) -> String {
     let digits = number.to_string();
     let mut grouped = String::new();
     for (index, digit) in digits.chars().enumerate() {

@@ -13,8 +13,8 @@ use std::thread;
 use std::time::Duration;
 
 use super::claim::Claim;
-use super::protocol::{Lock, Opened, Protocol};
-use super::state;
+use super::protocol::{Opened, Protocol};
+use tenure_shipped::{Lock, state};
 
 /// How long a refused worker waits before it tries again, as a user would.
 const RETRY: Duration = Duration::from_millis(5);

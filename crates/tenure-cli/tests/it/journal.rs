@@ -82,6 +82,25 @@ fn verify_finds_a_flipped_bit_and_exits_5() {
 }
 
 #[test]
+fn repair_sets_damage_aside_names_it_and_lets_life_go_on() {
+    let bench = Bench::new();
+    bench.tenure(&["journal", "append", "j", "[1]", "[2]"]).ok();
+    bench.tenure(&["journal", "repair", "j"]).ok();
+    bench.tenure(&["journal", "append", "j", "[3]"]).ok();
+    let bytes = bench.read("j").replace("[2]", "[2#");
+    let mut file = std::fs::OpenOptions::new().write(true).open(bench.path("j")).unwrap();
+    file.write_all(bytes.as_bytes()).unwrap();
+    bench.tenure(&["journal", "verify", "j"]).exits(5).complains("repair");
+    let report = bench.tenure(&["journal", "repair", "--json", "j"]).ok().json();
+    assert_eq!(report["set_aside"][0]["start"], 0);
+    let kept = std::fs::read_to_string(report["quarantine"].as_str().unwrap()).unwrap();
+    assert_eq!(kept, "[1]\n[2#\n");
+    bench.tenure(&["journal", "verify", "j"]).ok();
+    bench.tenure(&["journal", "append", "j", "[4]"]).ok();
+    bench.tenure(&["journal", "read", "j"]).ok().says("[1]\n[3]\n[4]");
+}
+
+#[test]
 fn repair_closes_what_others_left_open() {
     let bench = Bench::new();
     bench.file("j", "theirs\ntorn");
@@ -187,4 +206,12 @@ fn batches_of_many_processes_do_not_mix() {
         assert_eq!(batch, ["a", "b", "c"].map(|end| format!("{writer}{end}")));
     }
     bench.tenure(&["journal", "verify", "j"]).ok();
+}
+
+#[test]
+fn an_empty_standard_input_is_no_line() {
+    let bench = Bench::new();
+    let ran = bench.command(&["journal", "append", "j", "-"]).stdin("").run();
+    ran.exits(2).complains("nothing on standard input");
+    assert!(!bench.path("j").exists());
 }

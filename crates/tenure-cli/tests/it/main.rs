@@ -11,7 +11,7 @@ mod hold;
 mod journal;
 mod lease;
 mod run;
-mod sweep;
 mod terminal;
 mod torture;
+mod torture_command;
 mod who;

@@ -19,7 +19,7 @@ use crate::record::{Loaded, Record};
 use crate::seen::newer_format;
 use crate::sys;
 use crate::target::Target;
-use crate::wait::{Deadline, Wait};
+use crate::wait::{Deadline, Request, Wait};
 
 /// The floor is raised this far ahead, so that one sync covers the prunes of an hour.
 const FLOOR_AHEAD_US: u64 = 3600 * 1_000_000;
@@ -71,7 +71,7 @@ impl Collection {
         let mut known = Vec::new();
         for key in self.keys()? {
             // A file that went away meanwhile is nobody's problem any more.
-            if let Ok(stat) = self.fs.stat(&self.path_of(&key)?) {
+            if let Some(stat) = self.look(&key)? {
                 known.push((stat.modified_ns, key, stat));
             }
         }
@@ -108,11 +108,11 @@ impl Collection {
     /// Removes one key with everything that belongs to it, waiting for its holder. `false` if there
     /// was none.
     pub fn remove(&self, key: &str, options: &WriteOptions) -> Result<bool> {
-        match self.fs.stat(&self.path_of(key)?).map(|found| found.kind) {
-            Err(_) => return Ok(false),
-            Ok(Kind::File) => {}
+        match self.look(key)?.map(|found| found.kind) {
+            None => return Ok(false),
+            Some(Kind::File) => {}
             // A key does not lead out of its directory (G13).
-            Ok(_) => {
+            Some(_) => {
                 let detail = "it is not a regular file";
                 let error = Error::new(ErrorKind::Invalid, "remove key", detail);
                 return Err(error.at(&self.path_of(key)?).hint("remove it by hand"));
@@ -124,6 +124,16 @@ impl Collection {
         drop(commit);
         self.sync(options)?;
         Ok(true)
+    }
+
+    /// The file of a key; `None` if there is none. One that cannot be looked at is not one that is gone.
+    fn look(&self, key: &str) -> Result<Option<Stat>> {
+        let path = self.path_of(key)?;
+        match self.fs.stat(&path) {
+            Ok(stat) => Ok(Some(stat)),
+            Err(err) if err.kind() == std::io::ErrorKind::NotFound => Ok(None),
+            Err(err) => Err(Error::io("look at key", &path, err)),
+        }
     }
 
     /// Removes a key unless it is held, or has changed since `stat` was taken.
@@ -141,7 +151,7 @@ impl Collection {
             Err(error) if error.kind() == ErrorKind::Busy => return Ok(false),
             begun => begun?,
         };
-        let now = self.fs.stat(&path).ok();
+        let now = self.look(key)?;
         let same = |now: &Stat, then: &Stat| {
             (now.id, now.size, now.modified_ns) == (then.id, then.size, then.modified_ns)
         };
@@ -208,7 +218,8 @@ impl Collection {
                 continue;
             }
             if let Some(key) = key::from_name(&name[..end]) {
-                if self.fs.stat(&self.dir.join(&name[..suffix_end])).is_err() {
+                // Only what is known to be gone is removed: the data of a key goes with it.
+                if self.look(&key)?.is_none() {
                     orphans.insert(key);
                 }
             }
@@ -221,8 +232,12 @@ impl Collection {
     fn raise_floor(&self, target: &Target, fence: u64) -> Result<()> {
         let path = target.side().join("floor");
         let failed = Target::failed;
-        let turn =
-            gate::take(target, &path, Mode::Exclusive, Deadline::after(Wait::default()), None)?;
+        let turn = gate::take(
+            target,
+            &path,
+            Mode::Exclusive,
+            Request::until(Deadline::after(Wait::default())),
+        )?;
         let file = turn.handle().as_ref();
         let mut floor = match Record::load(file).map_err(failed("read fence floor", &path))? {
             Loaded::Record(record) => *record,

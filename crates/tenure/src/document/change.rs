@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
+use super::compute::{Current, by_text, by_value};
 use super::content::{Content, Snapshot, damaged, last_synced, read_parsed, snapshot};
 use super::publish::{self, Displaced, Outcome, publish};
 use super::restore;
@@ -14,7 +15,7 @@ use crate::commit::Commit;
 use crate::error::{Error, ErrorKind, Result};
 use crate::fs::{Access, Fs, disk};
 use crate::group;
-use crate::json::{self, PatchError, Rules, Style};
+use crate::json::{self, PatchError, Rules};
 use crate::options::{Durability, Version, WriteOptions};
 use crate::seen::Seen;
 use crate::target::Target;
@@ -79,7 +80,25 @@ impl Document {
     pub fn update(
         &self,
         options: &WriteOptions,
-        mut compute: impl FnMut(Option<&Value>) -> Result<Option<Value>>,
+        compute: impl FnMut(Option<&Value>) -> Result<Option<Value>>,
+    ) -> Result<Written> {
+        self.change(options, by_value(self.path(), compute))
+    }
+
+    /// Like [`Self::update`], from text to text, for a caller with a layout of its own: it is stored
+    /// as given, to the byte, if it is JSON.
+    pub fn update_text(
+        &self,
+        options: &WriteOptions,
+        compute: impl FnMut(Option<&str>) -> Result<Option<String>>,
+    ) -> Result<Written> {
+        self.change(options, by_text(self.path(), compute))
+    }
+
+    fn change(
+        &self,
+        options: &WriteOptions,
+        mut compute: impl FnMut(Current<'_>) -> Result<Option<Vec<u8>>>,
     ) -> Result<Written> {
         let deadline = Deadline::after(options.wait);
         loop {
@@ -151,7 +170,7 @@ impl Document {
         &self,
         mut commit: Commit,
         options: &WriteOptions,
-        compute: &mut impl FnMut(Option<&Value>) -> Result<Option<Value>>,
+        compute: &mut impl FnMut(Current<'_>) -> Result<Option<Vec<u8>>>,
     ) -> Result<Option<(Commit, Written)>> {
         let base = self.current(&mut commit, options)?;
         let content = base.as_ref().map(|(content, _)| content);
@@ -161,24 +180,8 @@ impl Document {
             return Ok(Some(unchanged(commit, content, true)));
         }
         self.check_version(&commit, content, options)?;
-        let value = compute(base.as_ref().map(|(_, value)| value))?;
-        let style = content.map_or_else(Style::default, |content| Style::detect(&content.bytes));
-        let render = |value: &Value| {
-            style.render(value).map_err(|why| {
-                Error::new(ErrorKind::Invalid, "write document", format!("the new value {why}"))
-                    .at(self.path())
-            })
-        };
-        let bytes = value.as_ref().map(render).transpose()?;
-        let same = match (&base, &bytes) {
-            (_, None) => true,
-            // The same value in another layout is no change either.
-            (Some((content, old)), Some(bytes)) => {
-                *bytes == content.bytes || (value.as_ref() == Some(old) && render(old)? == *bytes)
-            }
-            (None, Some(_)) => false,
-        };
-        let Some(bytes) = bytes.filter(|_| !same) else {
+        let current = base.as_ref().map(|(content, value)| (content.bytes.as_slice(), value));
+        let Some(bytes) = compute(current)? else {
             if operation != 0 {
                 // Done is done: if it is repeated after somebody else's change, it must not undo that.
                 commit.seen.record.remember(operation);
@@ -236,7 +239,13 @@ impl Document {
             found => found?,
         };
         if let Some((content, _)) = &found {
-            let links = content.stat.links;
+            let mut links = content.stat.links;
+            if links > 1 {
+                // By its path, which is never answered from a cache: a FUSE server that cannot refuse
+                // to replace a name has just given it a second one for a moment.
+                let found = self.target.fs.stat(self.path());
+                links = found.map_err(Target::failed("look at document", self.path()))?.links;
+            }
             let foreign =
                 links > 1 && links - publish::our_links(&self.target, content.stat.id) > 1;
             if foreign && !options.break_link {
@@ -316,8 +325,7 @@ impl Document {
         }
         let generation = commit.seen.record.published.generation;
         drop(commit);
-        let sync = || target.fs.sync_dir(target.dir());
-        group::sync(target, generation, || self.newest(), sync).map(drop)
+        group::sync(target, generation, self).map(drop)
     }
 
     /// An error that came after readers could see the change: whether the change survives a power loss
@@ -331,6 +339,12 @@ impl Document {
         }
     }
 
+    pub(crate) fn target(&self) -> &Target {
+        &self.target
+    }
+}
+
+impl group::Shared for Document {
     fn newest(&self) -> Result<u64> {
         let path = self.target.sidecar("commit");
         let file = self.target.fs.open(&path, Access::Read);
@@ -338,8 +352,9 @@ impl Document {
         Ok(Seen::read(&self.target, file.as_ref())?.record.published.generation)
     }
 
-    pub(crate) fn target(&self) -> &Target {
-        &self.target
+    fn sync(&self, _doubt: bool) -> std::io::Result<()> {
+        // Names cannot be written again; a file system that failed to sync them fails from then on.
+        self.target.fs.sync_dir(self.target.dir())
     }
 }
 

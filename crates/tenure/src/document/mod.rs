@@ -10,11 +10,13 @@
 //!    are kept aside.
 
 mod change;
+mod compute;
 mod content;
 mod publish;
 mod restore;
 mod watch;
 
 pub use self::change::{Document, Written};
+pub(crate) use self::compute::by_value;
 pub use self::content::Snapshot;
 pub use self::watch::Watch;

@@ -58,7 +58,11 @@ impl Session {
         self.head.open_tail = open.map_err(|err| self.journal_failed("read", err))?;
         self.sync_journal()?;
         if self.size > 0 {
-            self.rebuild_index(header_len, &mut spans)?;
+            let first_seq = spans.iter().filter_map(|span| span.seq).min();
+            let first_seq = first_seq.unwrap_or(self.head.next_seq);
+            let title =
+                Title { header_len, first_seq, archive: self.head.archive, ..Title::default() };
+            self.rebuild_index(title, &mut spans)?;
         }
         self.begin_epoch(self.size)
     }
@@ -125,21 +129,16 @@ impl Session {
         self.measure(start, self.size, spans)
     }
 
-    /// Writes a whole new index and puts it in place of the old one. A crash before the rename leaves
-    /// the old one, after it one of a generation that no head knows yet: the journal is adopted again.
-    fn rebuild_index(&mut self, header_len: u64, spans: &mut [Span]) -> Result<()> {
+    /// Writes a whole new index of the head's generation and puts it in place of the old one. A crash
+    /// before the rename leaves the old one, after it one of a generation that no head knows yet: the
+    /// journal is adopted again.
+    pub(super) fn rebuild_index(&mut self, title: Title, spans: &mut [Span]) -> Result<()> {
         spans.sort_by_key(|span| span.seq);
-        let first_seq = spans.first().and_then(|span| span.seq).unwrap_or(self.head.next_seq);
-        let title = Title {
-            generation: self.head.generation,
-            journal: self.head.journal,
-            first_seq,
-            header_len,
-            archive: self.head.archive,
-        };
+        let (generation, journal) = (self.head.generation, self.head.journal);
+        let title = Title { generation, journal, ..title };
         let mut records: Vec<_> = spans.iter().map(|span| span.record(self.head.epoch)).collect();
         if let Some(last) = records.last_mut() {
-            (last.reach, last.number) = (self.size, self.head.next_number() - 1);
+            (last.reach, last.number) = (self.head.journal_end, self.head.next_number() - 1);
         }
         let (temp, index) = self.new_index_file(title)?;
         index.append(0, &records).map_err(|err| self.index_failed(err))?;

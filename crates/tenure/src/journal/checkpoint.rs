@@ -46,16 +46,18 @@ impl Session {
         }
         let index = self.matching_index()?;
         let newer = self.group_behind(index.as_ref())?;
-        let spans = self.settled_spans(newer)?;
+        let mut spans = self.settled_spans(newer)?;
+        self.number_foreign(&mut spans);
         self.commit_spans(spans)
     }
 
-    /// What the log's entries stand for, as far as they are in the journal and not in the index.
+    /// What the log's entries stand for, as far as they are in the journal and not in the index. A
+    /// damaged entry ends what the log can tell; lines behind it are counted instead.
     pub(super) fn settled_spans(&self, newer: Option<Group>) -> Result<Vec<Span>> {
         let chain = self.wal.chain(&self.head, ENTRIES_AT, self.head.first_number, Reach::Counted);
         let chain = chain.map_err(|err| self.wal_failed("read", err))?;
         let mut builder = Merging::default();
-        let mut pos = self.head.base;
+        let (mut pos, mut seq) = (self.head.base, self.head.base_seq);
         for logged in &chain {
             let covered = newer.is_some_and(|group| logged.entry.number <= group.number);
             if logged.entry.number >= self.head.first_number + self.head.applied {
@@ -64,25 +66,46 @@ impl Session {
             if !covered {
                 self.merge(&mut builder, logged, pos)?;
             }
-            pos += logged.entry.span();
+            (pos, seq) = (pos + logged.entry.span(), logged.entry.next_seq());
         }
-        Ok(builder.finish())
+        let mut spans = builder.finish();
+        if (chain.len() as u64) < self.head.applied {
+            let known = spans.len();
+            self.measure(pos, self.head.journal_end, &mut spans)?;
+            let lost = &mut spans[known..];
+            let lines: u64 = lost.iter().map(|span| span.lines).sum();
+            if !self.head.has_pending() && seq + lines == self.head.next_seq {
+                // As many as were numbered (J3), so they have these numbers.
+                for span in lost {
+                    span.seq = Some(seq);
+                    seq += span.lines;
+                }
+            }
+        }
+        Ok(spans)
     }
 
     pub(super) fn span_of(&self, logged: &Logged, start: u64) -> Result<Span> {
         let mut builder = Merging::default();
         self.merge(&mut builder, logged, start)?;
         let empty = Span { start, end: start, seq: None, lines: 0, foreign: 0, sum: 0 };
-        Ok(builder.current.unwrap_or(empty))
+        Ok(builder.finish().pop().unwrap_or(empty))
     }
 
+    /// An entry whose bytes are not what was logged stays alone, with the checksum it had: what is
+    /// damaged does not grow, and is not taken for sound.
     fn merge(&self, builder: &mut Merging, logged: &Logged, start: u64) -> Result<()> {
-        if logged.entry.is_foreign() {
-            let bytes = self.journal.read_range(start, start + logged.entry.span());
-            let bytes = bytes.map_err(|err| self.journal_failed("read", err))?;
+        let bytes = self.journal.read_range(start, start + logged.entry.span());
+        let bytes = bytes.map_err(|err| self.journal_failed("read", err))?;
+        let sum = checksum::of(&bytes);
+        let logged_sum = match logged.entry.is_foreign() {
+            true => logged.foreign_sum(),
+            false => checksum::of(&logged.payload),
+        };
+        if sum == logged_sum {
             builder.add(logged, start, &bytes);
         } else {
-            builder.add(logged, start, &logged.payload);
+            builder.add_alone(logged, start, logged_sum);
         }
         Ok(())
     }
@@ -138,10 +161,8 @@ impl Session {
         (head.entries, head.end) = (0, ENTRIES_AT);
         (head.applied, head.applied_end, head.journal_end) = (0, ENTRIES_AT, base);
         (head.begun, head.partial, head.shift) = (false, 0, Shift::default());
-        let anchored = head.anchor(self.wal.file.as_ref());
-        anchored.map_err(|err| self.wal_failed("write", err))?;
-        // Before this sync an entry of the new epoch must not overwrite one of the old.
-        self.sync_wal()?;
+        // Before its sync an entry of the new epoch must not overwrite one of the old.
+        self.anchor()?;
         if self.head.room > LOG_BYTES_KEPT && self.wal.file.set_len(LOG_BYTES_KEPT).is_ok() {
             self.head.room = LOG_BYTES_KEPT;
         }
@@ -188,6 +209,11 @@ impl Session {
 }
 
 impl Span {
+    pub(super) fn of(segment: &Segment) -> Self {
+        let Segment { start, end, seq, lines, foreign, sum } = *segment;
+        Self { start, end, seq: Some(seq), lines: lines.into(), foreign: foreign.into(), sum }
+    }
+
     pub(super) fn record(&self, epoch: u64) -> Record {
         let narrow = |count: u64| u32::try_from(count).unwrap_or(u32::MAX);
         let segment = Segment {
@@ -211,6 +237,14 @@ struct Merging {
 }
 
 impl Merging {
+    fn add_alone(&mut self, logged: &Logged, start: u64, sum: u64) {
+        self.done.extend(self.current.take());
+        let entry = &logged.entry;
+        let lines = u64::from(entry.lines);
+        let (end, foreign) = (start + entry.span(), if entry.is_foreign() { lines } else { 0 });
+        self.done.push(Span { start, end, seq: Some(entry.seq), lines, foreign, sum });
+    }
+
     fn add(&mut self, logged: &Logged, start: u64, bytes: &[u8]) {
         let entry = &logged.entry;
         let lines = u64::from(entry.lines);

@@ -1,13 +1,14 @@
 //! Compaction: the entries that are wanted, in a new file, with the numbers they have.
 
 use crate::checksum;
-use crate::error::Result;
+use crate::error::{Error, ErrorKind, Result};
 
 use super::checkpoint::{SEGMENT_BYTES, Span};
 use super::options::Compacted;
 use super::publish::Publication;
 use super::read::{Entries, Entry};
 use super::session::Session;
+use super::verify;
 use super::view::View;
 
 impl Session {
@@ -15,6 +16,7 @@ impl Session {
     pub(super) fn compact(mut self, mut keep: impl FnMut(&Entry) -> bool) -> Result<Compacted> {
         self.adopt_late()?;
         self.checkpoint(true)?;
+        self.refuse_damage()?;
         let header = self.header()?;
         let mut new = self.new_journal()?;
         new.write(&header).map_err(|err| self.journal_failed("write", err))?;
@@ -46,6 +48,19 @@ impl Session {
         };
         self.publish(new, &what)?;
         Ok(done)
+    }
+}
+
+impl Session {
+    /// A new file gets new checksums, under which damage would pass for sound.
+    fn refuse_damage(&self) -> Result<()> {
+        let report = verify::verify(&self.target)?;
+        let Some(first) = report.damaged.first() else { return Ok(()) };
+        let detail = format!("bytes {} to {}: {}", first.start, first.end, first.why);
+        Err(Error::new(ErrorKind::Damaged, "compact", detail)
+            .at(self.target.path())
+            .committed(false)
+            .hint("repair the journal first"))
     }
 }
 

@@ -8,7 +8,8 @@
 //!
 //! 1. (J1) A slot is valid if and only if its magic and major version are ours and its checksum fits.
 //!    There are two anchors and two hints; a write goes to the older of its kind, so a crash at any
-//!    byte of it leaves the other. An anchor is synced before the next one is written.
+//!    byte of it leaves the other. An anchor is synced before the next one is written, and before
+//!    anything relies on it: whoever finds one whose writer may have died before its sync, syncs it.
 //! 2. It is written only under the commit lock.
 //! 3. If the slot with the largest `turn` is of this boot, it counts. Otherwise the newest anchor
 //!    does, and of it only what was true when it was written: the entries are read again.
@@ -122,6 +123,8 @@ pub(super) struct Head {
     pub(super) shift: Shift,
     /// Writing the next entries to the journal may have begun.
     pub(super) begun: bool,
+    /// This anchor may not have been synced yet. The hint after its sync takes that back.
+    pub(super) unsynced: bool,
     /// The names of journal and log are durable.
     pub(super) names_synced: bool,
     /// The journal ends in an unterminated line of somebody else; the next batch closes it.
@@ -182,11 +185,11 @@ impl Head {
         file.write_all_at(&self.encode(), HINTS_AT + (self.turn % 2) * SLOT_BYTES as u64)
     }
 
-    /// Writes the head as an anchor; the caller syncs it before anything relies on it. A crash before
-    /// that leaves the anchor before, or this one.
+    /// Writes the head as an anchor. A crash before it is synced leaves the anchor before, or this one.
     pub(super) fn anchor(&mut self, file: &dyn Handle) -> io::Result<()> {
         self.turn += 1;
         self.anchors += 1;
+        self.unsynced = true;
         file.write_all_at(&self.encode(), (self.anchors % 2) * ANCHOR_STRIDE)
     }
 
@@ -249,6 +252,7 @@ impl Head {
             self.displaced.is_some(),
             self.intent.is_some(),
             self.open_tail,
+            self.unsynced,
         ];
         fill.u64(flags.iter().rev().fold(0, |bits, flag| bits << 1 | u64::from(*flag)));
         let displaced = self.displaced.unwrap_or_default();
@@ -350,6 +354,7 @@ fn decode(slot: &[u8]) -> Head {
     let flags = take.u64();
     let has = |bit: u32| flags >> bit & 1 == 1;
     (head.begun, head.names_synced, head.open_tail) = (has(0), has(1), has(4));
+    head.unsynced = has(5);
     let displaced = Displaced { file: take_id(&mut take), end: take.u64(), archive: take.u64() };
     head.displaced = has(2).then_some(displaced);
     let intent = take_intent(&mut take);

@@ -11,7 +11,7 @@
 //! - `entry`, `head`, `index`: the three formats. `wal`: the log. `lines`: what an entry is.
 //! - `session`: the critical section. `plan`, `settle`: log against journal. `adopt`: foreign journals.
 //! - `batch`, `append`, `checkpoint`: writing. `publish`: a new file (`rotate`, `compact`, `stamp`).
-//! - `view`, `read`, `follow`, `verify`: reading, without locks.
+//! - `view`, `read`, `follow`, `verify`: reading, without locks. `repair`, `salvage`: damage.
 
 mod adopt;
 mod append;
@@ -28,7 +28,9 @@ mod options;
 mod plan;
 mod publish;
 mod read;
+mod repair;
 mod rotate;
+mod salvage;
 mod session;
 mod settle;
 mod stamp;
@@ -42,10 +44,10 @@ use std::sync::Arc;
 use crate::commit::take_commit;
 use crate::error::Result;
 use crate::fs::{Fs, Mode, disk};
-use crate::hold::Request;
 use crate::options::WriteOptions;
 use crate::seen::Seen;
 use crate::target::Target;
+use crate::wait::Request;
 
 pub use self::follow::Follow;
 pub use self::options::{AppendOptions, Appended, Compacted, Rotated};
@@ -107,14 +109,12 @@ impl Journal {
         verify::verify(&self.target)
     }
 
-    /// Finishes what crashes have left, numbers and closes lines of others, and verifies.
+    /// Finishes what crashes have left, numbers and closes lines of others, sets damage aside, and
+    /// verifies. Damaged ranges are copied to the file that the report names, before anything is changed
+    /// in them; what the log still holds is written back, lines that cannot be read become blanks, and
+    /// every other line stays.
     pub fn repair(&self, options: &WriteOptions) -> Result<Report> {
-        let mut session = self.settled(options)?;
-        session.adopt_late()?;
-        session.checkpoint(true)?;
-        let rolled_forward = session.news.rolled_forward;
-        drop(session);
-        Ok(Report { rolled_forward, ..verify::verify(&self.target)? })
+        self.repair_all(options)
     }
 
     /// Moves the entries so far to a file of their own and starts an empty one.

@@ -9,7 +9,8 @@
 //! # Invariants
 //!
 //! 1. (J10) Every step looks at the files' identities first, so it can be done again.
-//! 2. A file that somebody else put in the journal's place is never replaced: it is adopted.
+//! 2. A file that somebody else put in the journal's place is never replaced: it is adopted. Nor is
+//!    one in the archive's place: the archive takes the next number that is free.
 
 use std::io;
 use std::path::PathBuf;
@@ -30,6 +31,8 @@ use super::lines;
 use super::session::{Section, Session};
 use super::wal::Wal;
 
+/// How often somebody may take the archive's name before the call gives up.
+const ATTEMPTS: usize = 64;
 /// Late lines are taken over in pieces of this size.
 const LATE_BYTES_MAX: u64 = 16 * 1024 * 1024;
 
@@ -163,9 +166,7 @@ impl Session {
             operation: what.operation,
         });
         // A crash before the end of this sync leaves the old journal, or finishes the new one.
-        let anchored = self.head.anchor(self.wal.file.as_ref());
-        anchored.map_err(|err| self.wal_failed("write", err))?;
-        self.sync_wal()?;
+        self.anchor()?;
         finish(&self.target, &self.wal, &mut self.head)?;
         let path = self.target.path();
         self.journal = self.target.fs.open(path, Access::Append).map_err(failed("open", path))?;
@@ -216,12 +217,34 @@ pub(super) fn displaced_path(target: &Target, archive: u64) -> PathBuf {
     if archive > 0 { archive_path(target, archive) } else { target.sidecar("displaced") }
 }
 
+/// The first archive number from `number` on whose name is free. Files of others are not touched.
+pub(super) fn free_archive(target: &Target, mut number: u64) -> u64 {
+    while target.fs.stat(&archive_path(target, number)).is_ok() {
+        number += 1;
+    }
+    number
+}
+
 /// Finishes the replacement that the head intends.
 pub(super) fn finish(target: &Target, wal: &Wal, head: &mut Head) -> Result<()> {
-    let Some(intent) = head.intent else { return Ok(()) };
+    let Some(mut intent) = head.intent else { return Ok(()) };
     let failed = Target::failed;
     let path = target.path();
-    if swap(target, &intent).map_err(failed("replace", path))? {
+    let mut swapped = swap(target, &intent);
+    for _ in 0..ATTEMPTS {
+        match &swapped {
+            Err(err) if err.kind() == io::ErrorKind::AlreadyExists && intent.archive > 0 => {}
+            _ => break,
+        }
+        // Somebody took the archive's name since it was chosen. The new number is durable before
+        // the file has it: a crash in between finds the file where the intent says.
+        intent.archive = free_archive(target, intent.archive + 1);
+        head.intent = Some(intent);
+        wal.anchor(head).map_err(failed("anchor", &target.sidecar("wal")))?;
+        swapped = swap(target, &intent);
+    }
+    if swapped.map_err(failed("replace", path))? {
+        retitle(target, &intent)?;
         for dir in [target.side(), target.dir()] {
             // The index follows only a journal that stays: an old one without its index is adopted.
             target.fs.sync_dir(dir).map_err(failed("sync directory", dir))?;
@@ -232,10 +255,8 @@ pub(super) fn finish(target: &Target, wal: &Wal, head: &mut Head) -> Result<()> 
         begin_with(target, head, &intent)?;
     }
     head.intent = None;
-    let wal_path = target.sidecar("wal");
     // A crash before the end of this sync finds everything in place and comes here again.
-    head.anchor(wal.file.as_ref()).map_err(failed("write", &wal_path))?;
-    wal.file.sync().map_err(failed("sync", &wal_path))
+    wal.anchor(head).map_err(failed("anchor", &target.sidecar("wal")))
 }
 
 /// Gives the new file the journal's name and the old one its own. `false` if the new file is gone, so
@@ -291,6 +312,21 @@ fn remove_if_there(target: &Target, path: &std::path::Path) -> io::Result<()> {
         Err(err) if err.kind() == io::ErrorKind::NotFound => Ok(()),
         removed => removed,
     }
+}
+
+/// Lets the new index of a rotation name the archive that the old file went to. It has no records
+/// yet, so it is written anew.
+fn retitle(target: &Target, intent: &Intent) -> Result<()> {
+    let path = temp_path(target, intent.index_temp);
+    let found = Index::open(target, &path, Access::Read)?;
+    let named = |index: &Index| intent.archive == 0 || index.title.archive == intent.archive;
+    let Some(index) = found.filter(|index| !named(index)) else { return Ok(()) };
+    let temp = fresh_temp(target, INDEX_ALONE_TEMP)?;
+    let title = Title { archive: intent.archive, ..index.title };
+    let failed = Target::failed;
+    let new = Index::begin(target.open_sidecar(&temp)?, title).map_err(failed("write", &temp))?;
+    new.file.sync().map_err(failed("sync", &temp))?;
+    target.fs.rename(&temp, &path).map_err(failed("move index", &path))
 }
 
 /// The old index stays with an archive; the new one takes its name.

@@ -1,6 +1,7 @@
 //! Reading entries by their sequence numbers, in memory that does not grow with the journal.
 
 use std::collections::VecDeque;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use crate::error::{Error, ErrorKind, Result};
@@ -141,7 +142,8 @@ fn add_archives(
         let archive = title.archive;
         let mut indexes = vec![target.sidecar(&format!("index.{archive}"))];
         let mut journals = vec![publish::archive_path(target, archive)];
-        if let Some(intent) = view.intent.filter(|intent| intent.archive == archive) {
+        let intent = view.intent.filter(|intent| intent.archive == archive);
+        if let Some(intent) = intent {
             // The rotation is not finished: the names from before.
             indexes.push(target.sidecar("index"));
             journals.push(publish::temp_path(target, intent.journal_temp));
@@ -151,7 +153,13 @@ fn add_archives(
             let index = Index::open(target, path, Access::Read)?;
             found = found.or(index.filter(|index| index.title.generation != title.generation));
         }
-        let journal = journals.iter().find_map(|path| target.fs.open(path, Access::Read).ok());
+        // A file of somebody else may have the archive's name until the rotation takes another.
+        let is_old = |journal: &Arc<dyn Handle>| match intent {
+            Some(intent) => journal.id().is_ok_and(|id| id.ino == intent.old.ino),
+            None => true,
+        };
+        let open = |path: &PathBuf| target.fs.open(path, Access::Read).ok().filter(is_old);
+        let journal = journals.iter().find_map(open);
         let (Some(index), Some(journal)) = (found, journal) else { return Ok(()) };
         let len = index.capacity().map_err(Target::failed("read index of", target.path()))?;
         let at = index.find(len, from)?;

@@ -15,10 +15,7 @@ impl Session {
         if self.head.journal_end == header.len() as u64 {
             return Ok(Rotated { archive: None, next: self.head.next_seq });
         }
-        let mut archive = self.head.archive + 1;
-        while self.target.fs.stat(&publish::archive_path(&self.target, archive)).is_ok() {
-            archive += 1; // Somebody else's file; it is not touched.
-        }
+        let archive = publish::free_archive(&self.target, self.head.archive + 1);
         let mut new = self.new_journal()?;
         new.write(&header).map_err(|err| self.journal_failed("write", err))?;
         let next_seq = self.head.next_seq;
@@ -31,7 +28,7 @@ impl Session {
             ..Publication::default()
         };
         self.publish(new, &what)?;
-        let archive = Some(publish::archive_path(&self.target, archive));
+        let archive = Some(publish::archive_path(&self.target, self.head.archive));
         Ok(Rotated { archive, next: self.head.next_seq })
     }
 

@@ -103,6 +103,10 @@ impl Session {
             clear_slots(&target, &wal)?;
         }
         let mut head = loaded.unwrap_or_default();
+        if head.unsynced {
+            let synced = wal.settle_anchor(&mut head);
+            synced.map_err(Target::failed("sync", &target.sidecar("wal")))?;
+        }
         if head.intent.is_some() {
             super::publish::finish(&target, &wal, &mut head)?;
         }
@@ -159,10 +163,15 @@ impl Session {
             ..Head::default()
         };
         // Not synced: the first durable entry syncs it too, and before that there is nothing to lose.
-        self.head.anchor(self.wal.file.as_ref()).map_err(|err| self.wal_failed("write", err))
+        let anchored = self.head.anchor(self.wal.file.as_ref());
+        self.head.unsynced = false;
+        anchored.map_err(|err| self.wal_failed("write", err))
     }
 
     /// The machine restarted: the anchor and the entries are what was synced, the rest is looked for.
+    ///
+    /// The head keeps its old boot until a new epoch begins: dying in here leaves a power loss to
+    /// recover from, and nothing is logged behind entries of which some may be lost.
     fn recover_power_loss(&mut self) -> Result<()> {
         let index = self.matching_index()?;
         if self.head.index_len > 0 && index.is_none() {
@@ -175,7 +184,6 @@ impl Session {
         }
         let room = self.wal_stat()?.size.max(ENTRIES_AT);
         let head = &mut self.head;
-        head.boot = self.target.fs.boot_id();
         (head.entries, head.end, head.applied) = (0, ENTRIES_AT, 0);
         (head.applied_end, head.journal_end) = (ENTRIES_AT, head.base);
         (head.begun, head.partial, head.open_tail) = (true, 0, false);
@@ -234,14 +242,13 @@ impl Session {
         self.wal.file.stat().map_err(|err| self.wal_failed("look at", err))
     }
 
-    /// Makes the log durable. After a failure its pages are written again, so that the next sync
-    /// cannot succeed without them.
     pub(super) fn sync_wal(&self) -> Result<()> {
-        let synced = self.wal.file.sync();
-        if synced.is_err() {
-            let _ = self.wal.rewrite(&self.head);
-        }
-        synced.map_err(|err| self.wal_failed("sync", err))
+        self.wal.sync(&self.head).map_err(|err| self.wal_failed("sync", err))
+    }
+
+    /// Writes the head down so that it survives a power loss.
+    pub(super) fn anchor(&mut self) -> Result<()> {
+        self.wal.anchor(&mut self.head).map_err(|err| self.wal_failed("anchor", err))
     }
 
     pub(super) fn wal_failed(&self, action: &'static str, err: io::Error) -> Error {

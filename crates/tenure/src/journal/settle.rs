@@ -154,9 +154,7 @@ impl Session {
     fn shift(&mut self, number: u64, at: u64) -> Result<()> {
         self.sync_journal()?;
         self.head.shift = Shift { number, at };
-        let anchored = self.head.anchor(self.wal.file.as_ref());
-        anchored.map_err(|err| self.wal_failed("write", err))?;
-        self.sync_wal()
+        self.anchor()
     }
 
     /// Everything is where the log says: the head follows.
@@ -173,11 +171,14 @@ impl Session {
         }
         (head.applied, head.applied_end) = (head.entries, head.end);
         (head.begun, head.partial) = (false, 0);
-        let expected = pending.last().map_or(head.next_seq, |logged| logged.entry.next_seq());
-        if power_loss && head.next_seq > expected {
-            // Numbers were given out that the power loss took back. They are not used again, so the
-            // next entry does not follow the last one: it needs an epoch of its own (J3).
-            return self.checkpoint(true);
+        if power_loss {
+            // An entry behind the chain may have survived the one before it, and numbers may have been
+            // given out that are gone. What is logged from now on must not join them (J3).
+            return if self.head.entries > 0 {
+                self.checkpoint(true)
+            } else {
+                self.begin_epoch(pos)
+            };
         }
         self.store()
     }
@@ -280,8 +281,8 @@ impl Session {
         Ok(alone)
     }
 
-    /// Writes bytes of a logged batch again where a power loss left NULs.
-    fn rewrite(&self, bytes: &[u8], start: u64) -> Result<()> {
+    /// Writes bytes of a logged batch again where a power loss left NULs, or a repair found damage.
+    pub(super) fn rewrite(&self, bytes: &[u8], start: u64) -> Result<()> {
         let file = self.open_for_mending()?;
         file.write_all_at(bytes, start).map_err(|err| self.journal_failed("mend", err))
     }

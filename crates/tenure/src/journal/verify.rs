@@ -1,5 +1,6 @@
 //! Verifying a journal: every byte that tenure wrote or numbered, against its checksum.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use crate::checksum;
@@ -51,6 +52,10 @@ pub struct Report {
     pub rolled_forward: u64,
     /// The sidecars do not belong to this file (restored, replaced); the next write adopts it.
     pub unbound: bool,
+    /// Ranges that a repair has set aside.
+    pub set_aside: Vec<Damage>,
+    /// Where their bytes are now, one range behind the other.
+    pub quarantine: Option<PathBuf>,
 }
 
 impl Report {
@@ -189,7 +194,7 @@ fn is_as_logged(journal: &dyn Handle, logged: &Logged, start: u64) -> std::io::R
 }
 
 /// The checksum of a range; `None` if the file is shorter.
-fn sum(journal: &Arc<dyn Handle>, start: u64, end: u64) -> std::io::Result<Option<u64>> {
+pub(super) fn sum(journal: &Arc<dyn Handle>, start: u64, end: u64) -> std::io::Result<Option<u64>> {
     let mut sum = checksum::Running::default();
     let mut at = start;
     while at < end {

@@ -114,6 +114,31 @@ impl Wal {
         Ok(())
     }
 
+    /// Writes an anchor and makes it durable, with everything that is in the log. A crash before the
+    /// end of the sync leaves the anchor before, or this one, which then counts only once it is synced.
+    pub(super) fn anchor(&self, head: &mut Head) -> io::Result<()> {
+        head.anchor(self.file.as_ref())?;
+        self.settle_anchor(head)
+    }
+
+    /// Syncs the anchor that the head was read from, or written to.
+    pub(super) fn settle_anchor(&self, head: &mut Head) -> io::Result<()> {
+        self.sync(head)?;
+        head.unsynced = false;
+        let _ = head.store(self.file.as_ref()); // It only saves the next one a sync.
+        Ok(())
+    }
+
+    /// Makes the log durable. After a failure its pages are written again, so that the next sync
+    /// cannot succeed without them.
+    pub(super) fn sync(&self, head: &Head) -> io::Result<()> {
+        let synced = self.file.sync();
+        if synced.is_err() {
+            let _ = self.rewrite(head);
+        }
+        synced
+    }
+
     /// Writes the entries again where they are: after a failed sync the kernel may believe that its
     /// pages are clean, and the next sync would succeed without writing them.
     pub(super) fn rewrite(&self, head: &Head) -> io::Result<()> {

@@ -51,6 +51,14 @@ impl Locks {
     }
 }
 
+/// A living process that has a lock on one of these files, as far as the kernel tells.
+pub(crate) fn lock_holder(files: &[FileId]) -> Option<u32> {
+    let mut locks = read().into_iter();
+    let held = locks.find(|lock| !lock.waiting && lock.pid > 0 && files.contains(&lock.file))?;
+    // A child may keep the lock of a process that is gone.
+    (!command_of(held.pid).is_empty()).then_some(held.pid)
+}
+
 /// The command line of a process; empty if it is gone or not ours to see.
 #[cfg(any(target_os = "linux", target_os = "android"))]
 pub(crate) fn command_of(pid: u32) -> String {

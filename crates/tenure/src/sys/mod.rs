@@ -25,7 +25,7 @@ compile_error!("tenure runs on Linux, macOS and Windows");
 
 #[cfg(any(target_os = "linux", target_os = "android"))]
 pub(crate) use self::inotify::Watcher;
-pub(crate) use self::locks::{Locks, command_of};
+pub(crate) use self::locks::{Locks, command_of, lock_holder};
 pub(crate) use self::platform::{
     RawHandle, boot_time_us, disk, effective_user, host_name, pid_namespace, process_start,
     wall_time_us,

@@ -105,9 +105,16 @@ impl Fs for Disk {
         rfs::mkdir(path, bits(mode))?;
         // The umask may have taken bits away that a second user of the group needs. By descriptor: who
         // may write beside it could have put a symlink to something else of ours in its place.
-        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC | OFlags::NOFOLLOW;
-        let made = open_no_symlinks(path, flags, Bits::empty())?;
-        Ok(rfs::fchmod(&made, bits(mode))?)
+        let flags = OFlags::DIRECTORY | OFlags::CLOEXEC | OFlags::NOFOLLOW;
+        match open_no_symlinks(path, OFlags::RDONLY | flags, Bits::empty()) {
+            // A umask like 777 takes our own rights as well; nobody could ever use the directory.
+            #[cfg(any(target_os = "linux", target_os = "android"))]
+            Err(Errno::ACCESS) => {
+                let made = open_no_symlinks(path, OFlags::PATH | flags, Bits::empty())?;
+                Ok(rfs::chmod(format!("/proc/self/fd/{}", made.as_raw_fd()), bits(mode))?)
+            }
+            made => Ok(rfs::fchmod(&made?, bits(mode))?),
+        }
     }
 
     fn sync_dir(&self, path: &Path) -> io::Result<()> {
@@ -241,7 +248,9 @@ fn open_checked(path: &Path, flags: OFlags, mode: Bits) -> rustix::io::Result<Ow
 #[cfg(any(target_os = "linux", target_os = "android"))]
 fn stat_path(path: &Path) -> io::Result<Stat> {
     use rustix::fs::{StatxAttributes, StatxFlags};
-    let at = AtFlags::SYMLINK_NOFOLLOW;
+    // Whether a lock file is still the same, and how many names a document has, is asked of the file
+    // system itself: FUSE and network file systems answer from a cache otherwise.
+    let at = AtFlags::SYMLINK_NOFOLLOW | AtFlags::STATX_FORCE_SYNC;
     let found = match rfs::statx(rfs::CWD, path, at, StatxFlags::BASIC_STATS) {
         Ok(found) => found,
         Err(Errno::NOSYS | Errno::PERM) => return Ok(stat_from(&rfs::lstat(path)?, false)),

@@ -7,6 +7,7 @@ use tenure::{
     AppendOptions, Collection, CollectionKind, Durability, ErrorKind, Prune, Wait, WriteOptions,
 };
 
+use crate::faulty_fs::{FaultyFs, Op, Verdict};
 use crate::scratch::{Scratch, lease, lock_for};
 
 fn quick() -> WriteOptions {
@@ -224,4 +225,23 @@ fn race_33_a_split_can_be_repeated_and_overwrites_nothing() {
     std::fs::write(&index, "[1]").unwrap();
     let error = Collection::split(&index, &dir, &WriteOptions::default()).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Invalid);
+}
+
+#[test]
+fn g10_a_key_that_cannot_be_looked_at_is_not_taken_for_a_removed_one() {
+    // A prune passed it over in silence, took its sidecars for left-overs, and removed its data with them.
+    let scratch = Scratch::new();
+    documents(&scratch).document("a").unwrap().set(&json!(1), &quick()).unwrap();
+    let data = documents(&scratch).path_of("a").unwrap();
+    let sick = data.clone();
+    let fs = FaultyFs::new(move |op, path| match op {
+        Op::Stat if path == sick => Verdict::Fail(std::io::Error::from_raw_os_error(libc::EIO)),
+        _ => Verdict::Go,
+    });
+    let dir = scratch.path("sessions");
+    let keys = Collection::open_on(&fs.shared(), &dir, CollectionKind::Documents).unwrap();
+    let error = keys.prune(&Prune::default(), &quick()).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Io, "{error}");
+    assert_eq!(keys.remove("a", &quick()).unwrap_err().kind(), ErrorKind::Io);
+    assert!(data.exists(), "it was removed");
 }

@@ -358,3 +358,25 @@ fn a_watch_survives_a_replaced_directory_and_refuses_a_missing_one() {
     let error = watch.next(Wait::default()).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::NotFound, "{error}");
 }
+
+#[test]
+fn a_text_is_kept_as_it_was_given() {
+    // A tool with a layout of its own (sorted keys, no final newline) finds its own bytes again.
+    let scratch = Scratch::new();
+    let document = scratch.document("state.json");
+    let text = "{ \"b\":[1,\n2] ,\"a\":1.50 }";
+    let set = |text: &str| document.update_text(&durably(), |_| Ok(Some(text.to_owned())));
+    assert!(set(text).unwrap().changed);
+    assert_eq!(std::fs::read_to_string(document.path()).unwrap(), text);
+    assert!(!set(text).unwrap().changed);
+    let seen = document.update_text(&durably(), |old| {
+        assert_eq!(old, Some(text));
+        Ok(None)
+    });
+    assert!(!seen.unwrap().changed);
+    assert!(set("{\"b\":[1,2],\"a\":1.50}").unwrap().changed, "another layout is another text");
+    for bad in ["", "{", "{\"a\":1,\"a\":2}", "NaN", "\u{feff}{}"] {
+        assert_eq!(set(bad).unwrap_err().kind(), ErrorKind::Invalid, "{bad}");
+    }
+    assert_eq!(document.read().unwrap().unwrap().bytes, b"{\"b\":[1,2],\"a\":1.50}");
+}

@@ -209,3 +209,24 @@ fn g13_a_sidecar_directory_planted_in_a_sticky_directory_is_refused() {
     play("refused", &scratch.target(), "exec setpriv --reuid=2222 --clear-groups \"$@\"");
     play("lock once", &scratch.target(), "exec setpriv --reuid=1111 --clear-groups \"$@\"");
 }
+
+#[test]
+fn g13_a_link_planted_in_a_sticky_directory_is_refused() {
+    // The kernel's own refusal does not reach those who resolve links on their own, as we do.
+    if !rustix::process::geteuid().is_root() {
+        return; // Needs root to become somebody else.
+    }
+    let scratch = Scratch::new();
+    std::fs::set_permissions(scratch.path(""), PermissionsExt::from_mode(0o1777)).unwrap();
+    let elsewhere = Scratch::new();
+    std::fs::set_permissions(elsewhere.path(""), PermissionsExt::from_mode(0o777)).unwrap();
+    std::fs::write(elsewhere.path("theirs"), "{}").unwrap();
+    let link = scratch.target();
+    std::os::unix::fs::symlink(elsewhere.path("theirs"), &link).unwrap();
+    std::os::unix::fs::lchown(&link, Some(1111), None).unwrap();
+    play("refused", &link, "exec setpriv --reuid=2222 --clear-groups \"$@\"");
+    play("refused", &link, "exec \"$@\"");
+    play("lock once", &link, "exec setpriv --reuid=1111 --clear-groups \"$@\"");
+    std::os::unix::fs::lchown(&link, Some(0), None).unwrap();
+    play("lock once", &link, "exec setpriv --reuid=1111 --clear-groups \"$@\"");
+}

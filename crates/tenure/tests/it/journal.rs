@@ -8,17 +8,17 @@ use std::time::Duration;
 use tenure::{AppendOptions, Durability, ErrorKind, Journal, Wait, WriteOptions};
 
 /// A directory of its own, removed at the end.
-struct Dir(PathBuf);
+pub(crate) struct Dir(PathBuf);
 
 impl Dir {
-    fn new(name: &str) -> Self {
+    pub(crate) fn new(name: &str) -> Self {
         let path = std::env::temp_dir().join(format!("tenure-{name}-{}", std::process::id()));
         let _ = fs::remove_dir_all(&path);
         fs::create_dir_all(&path).unwrap();
         Self(path)
     }
 
-    fn log(&self) -> PathBuf {
+    pub(crate) fn log(&self) -> PathBuf {
         self.0.join("log.jsonl")
     }
 }
@@ -29,32 +29,32 @@ impl Drop for Dir {
     }
 }
 
-fn no_sync() -> AppendOptions {
+pub(crate) fn no_sync() -> AppendOptions {
     let write = WriteOptions { durability: Durability::NoSync, ..WriteOptions::default() };
     AppendOptions { write, ..AppendOptions::default() }
 }
 
-fn durable() -> AppendOptions {
+pub(crate) fn durable() -> AppendOptions {
     AppendOptions::default()
 }
 
 /// Overwrites the file in place, as an editor or a bad disk does.
-fn overwrite(path: &Path, bytes: &[u8]) {
+pub(crate) fn overwrite(path: &Path, bytes: &[u8]) {
     let mut file = fs::OpenOptions::new().write(true).truncate(true).open(path).unwrap();
     file.write_all(bytes).unwrap();
 }
 
-fn foreign(path: &Path, text: &str) {
+pub(crate) fn foreign(path: &Path, text: &str) {
     let mut file = fs::OpenOptions::new().append(true).create(true).open(path).unwrap();
     file.write_all(text.as_bytes()).unwrap();
 }
 
-fn all(journal: &Journal) -> Vec<(u64, String)> {
+pub(crate) fn all(journal: &Journal) -> Vec<(u64, String)> {
     let entries = journal.read(0, None).unwrap().map(Result::unwrap);
     entries.map(|entry| (entry.seq, String::from_utf8(entry.line).unwrap())).collect()
 }
 
-fn numbered(lines: &[&str]) -> Vec<(u64, String)> {
+pub(crate) fn numbered(lines: &[&str]) -> Vec<(u64, String)> {
     lines.iter().zip(1..).map(|(line, seq)| (seq, (*line).to_owned())).collect()
 }
 
@@ -246,6 +246,26 @@ fn race_41_a_header_is_stamped_in_one_step_with_a_batch() {
     assert!(journal.verify().unwrap().is_sound());
     journal.rotate(&WriteOptions::default()).unwrap();
     assert_eq!(fs::read_to_string(dir.log()).unwrap(), "#version 2\n");
+}
+
+#[test]
+fn a_header_is_set_without_an_entry() {
+    let dir = Dir::new("header-alone");
+    let journal = Journal::open(dir.log()).unwrap();
+    let set = |text: &str| {
+        let options = AppendOptions { header: Some(text.into()), ..durable() };
+        journal.append(&[] as &[&str], &options).unwrap()
+    };
+    let text = || std::fs::read_to_string(journal.path()).unwrap();
+    for header in ["#v1", "#v1", "#version 2"] {
+        assert_eq!((set(header).first, set(header).last), (1, 0));
+        assert_eq!(text(), format!("{header}\n"));
+    }
+    assert_eq!(journal.append(&["one"], &durable()).unwrap().first, 1);
+    assert_eq!((set("#v3").first, text()), (2, "#v3\none\n".to_owned()));
+    assert!(journal.verify().unwrap().is_sound());
+    let nothing = journal.append(&[] as &[&str], &durable()).unwrap_err();
+    assert_eq!(nothing.kind(), tenure::ErrorKind::Invalid);
 }
 
 #[test]

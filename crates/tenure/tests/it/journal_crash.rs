@@ -199,6 +199,16 @@ fn j7_power_loss_and_killed_processes_mix() {
     sweep(300..312, [CrashKind::Power, CrashKind::Process], Broken::default());
 }
 
+/// What long runs have found once: log entries that outlived the one before them joined the chain of
+/// the next boot; an anchor counted whose writer had died before it was synced.
+#[test]
+fn j3_j1_seeds_that_found_something_once() {
+    for seed in [138, 2775, 2868, 2944, 3312] {
+        sweep(seed..seed + 1, [CrashKind::Power, CrashKind::Power], Broken::default());
+    }
+    sweep(299..300, [CrashKind::Process, CrashKind::Power], Broken::default());
+}
+
 /// One fault at `nth`, after which the load goes on; then the power goes. Returns whether it struck.
 fn faulty(seed: u64, nth: u64, fault: Fault) -> bool {
     let fs = machine(seed);
@@ -288,6 +298,45 @@ fn j10_rotation_compaction_and_header_survive_a_crash_at_every_step() {
                     replacement(seed, nth, kind, way);
                 }
             }
+        }
+    }
+}
+
+/// Cuts a rotation at `nth`, takes the archive's name, and goes on. Returns whether it was cut.
+fn rotation_without_its_name(nth: u64, kind: CrashKind, exchange: bool) -> bool {
+    let (fs, theirs) = (machine(nth), "/d/log.jsonl.1");
+    let _tell = fs.tell_on_panic();
+    if !exchange {
+        fs.inject(1, Fault::NoExchange, Times::Forever);
+    }
+    let (mut random, mut model) = (Random::new(nth), Model::default());
+    assert!(model.append(&open(&fs), &mut random, true));
+    assert!(model.append(&open(&fs), &mut random, true));
+    fs.fail_after(nth, kind);
+    let cut = open(&fs).rotate(&WriteOptions::default()).is_err();
+    match kind {
+        CrashKind::Power => fs.crash(),
+        CrashKind::Process => fs.process_crash(),
+    }
+    let free = fs.peek(theirs).is_none();
+    if free {
+        fs.add_file(theirs, "theirs");
+    }
+    model.check(&open(&fs), "before recovery");
+    assert!(model.append(&open(&fs), &mut random, true), "it can be written again");
+    model.check(&open(&fs), "after recovery");
+    assert!(open(&fs).rotate(&WriteOptions::default()).is_ok());
+    model.check(&open(&fs), "after the next rotation");
+    assert!(!free || fs.peek(theirs).is_some_and(|bytes| bytes == b"theirs"));
+    cut
+}
+
+#[test]
+fn race_40_j10_a_rotation_whose_archive_name_was_taken_takes_another_number() {
+    for kind in [CrashKind::Power, CrashKind::Process] {
+        for exchange in [true, false] {
+            let cut = (1..).take_while(|nth| rotation_without_its_name(*nth, kind, exchange));
+            assert!(cut.count() > 20, "every step was cut");
         }
     }
 }

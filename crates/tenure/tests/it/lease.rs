@@ -262,10 +262,8 @@ fn race_48_a_lease_of_another_boot_has_expired_and_gets_a_new_fence() {
     assert_eq!(new.show().unwrap().unwrap().expires_in, None);
     assert_eq!(kind(new.renew(&held.token, None)), Some(ErrorKind::LeaseLost));
     assert_eq!(kind(new.release(&held.token)), Some(ErrorKind::LeaseLost));
-    let again = AcquireOptions {
-        token: Some(held.token.clone()),
-        ..terms("sleeper", LONG, Wait::No)
-    };
+    let again =
+        AcquireOptions { token: Some(held.token.clone()), ..terms("sleeper", LONG, Wait::No) };
     let again = new.acquire(&again).unwrap();
     assert!(again.fence > held.fence && again.token == held.token);
     assert!(new.show().unwrap().unwrap().expires_in.is_some());

@@ -131,6 +131,30 @@ fn g1_every_spelling_of_a_path_is_the_same_lock() {
     assert_eq!(scratch.names("sub"), ["link"], "no second set of sidecars");
 }
 
+/// An event loop waits on threads of its own. What they get is its, and while they wait it can let go.
+#[test]
+fn race_18_a_wait_for_another_thread_neither_blocks_it_nor_hides_whose_the_lock_is() {
+    let scratch = Scratch::new();
+    let path = scratch.target();
+    let options = LockOptions {
+        wait: Wait::Forever,
+        thread: Some(std::thread::current().id()),
+        ..LockOptions::default()
+    };
+    let mine = lock_for(&path, Wait::No).unwrap();
+    let waiter = {
+        let (path, options) = (path.clone(), options.clone());
+        std::thread::spawn(move || Lock::open(path)?.acquire(&options))
+    };
+    mine.release().unwrap();
+    let theirs = waiter.join().unwrap().unwrap();
+    assert_eq!(kind(lock_for(&path, Wait::Forever)), Some(ErrorKind::Deadlock));
+    let once = LockOptions { wait: Wait::For(A_MOMENT), ..options };
+    assert_eq!(kind(Lock::open(&path).unwrap().acquire(&once)), Some(ErrorKind::Busy));
+    theirs.release().unwrap();
+    drop(lock_for(&path, Wait::No).unwrap());
+}
+
 /// A sync caller waited for an async holder of its own process until the deadline. The same thread
 /// can never give way to itself, so it is told at once, whatever it asks for.
 #[test]
@@ -183,11 +207,15 @@ fn race_53_a_proven_hold_is_not_waited_for() {
     let nested = LockOptions { fence: Some(guard.fence()), ..free_of_wait() };
     let nested = Lock::open(&path).unwrap().acquire(&nested).unwrap();
     assert_eq!(nested.fence(), guard.fence());
+    nested.verify().unwrap();
     nested.release().unwrap();
     guard.verify().unwrap();
     assert_eq!(kind(lock_for(&path, Wait::No)), Some(ErrorKind::Busy), "nested releases nothing");
     let fence = guard.fence();
+    let nested = LockOptions { fence: Some(fence), ..free_of_wait() };
+    let nested = Lock::open(&path).unwrap().acquire(&nested).unwrap();
     guard.release().unwrap();
+    assert_eq!(kind(nested.verify()), Some(ErrorKind::Fenced), "it ended with the outer one");
     let late = child.say(&format!("add {} no {fence}", path.display()));
     assert!(late.starts_with("err fenced"), "{late}");
     assert_eq!(count(&path), 1);
@@ -278,4 +306,22 @@ fn race_04_g11_a_late_release_does_not_touch_the_next_holder() {
     assert_eq!(waiter.join().unwrap(), Some(ErrorKind::Busy));
     bob.release().unwrap();
     assert!(alice.say(&format!("lock {order} no")).starts_with("ok "));
+}
+
+/// A write in progress leaves no record of who it is. Whoever is refused is told by the kernel.
+#[test]
+fn race_49_g9_a_write_in_progress_is_named() {
+    let scratch = Scratch::new();
+    let path = scratch.target();
+    let document = Document::open(&path).unwrap();
+    let mut refused = None;
+    document
+        .update(&at_once(None), |_| {
+            refused = lock_for(&path, Wait::No).err();
+            Ok(Some(json!({})))
+        })
+        .unwrap();
+    let refused = refused.unwrap();
+    assert_eq!(refused.kind(), ErrorKind::Busy);
+    assert_eq!(refused.holder().unwrap().pid, std::process::id(), "{refused}");
 }

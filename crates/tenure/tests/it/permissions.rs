@@ -35,6 +35,22 @@ fn g13_a_new_document_is_closed_to_others_whatever_the_umask() {
 }
 
 #[test]
+fn g13_a_umask_that_takes_everything_locks_nobody_out() {
+    // The sidecar directory was made without any rights, and stayed so.
+    if !rustix::process::geteuid().is_root() {
+        return; // Root, who may open everything, must become somebody else.
+    }
+    let scratch = Scratch::new();
+    std::os::unix::fs::chown(scratch.dir(), Some(1111), Some(1111)).unwrap();
+    let path = scratch.path("state.json");
+    let user = "exec setpriv --reuid=1111 --regid=1111 --clear-groups \"$@\"";
+    for umask in ["777", "022"] {
+        play("set once", &path, &format!("umask {umask}; {user}"));
+        assert_eq!(mode(&path), 0o600, "umask {umask}");
+    }
+}
+
+#[test]
 fn g13_a_new_document_can_be_opened_to_others_on_request() {
     for umask in ["000", "077"] {
         let scratch = Scratch::new();

@@ -1,39 +1,16 @@
-//! The protocols that race: five that were shipped, written again from their described behaviour, and
-//! tenure.
+//! The protocols that race: five that were shipped (the crate `tenure-shipped` has them), and tenure.
 //!
-//! # Invariants
-//!
-//! 1. A protocol does what its system does, in that order. Where a time had to be scaled for a race of
-//!    seconds, the constant says from what and why.
-//! 2. When in doubt the protocol gets the benefit: a rule that is not the point of its row is left out
-//!    or made safe, never made worse.
-//! 3. Returning `Ok` from [`Document::add`], or from [`Lock::leave`] after the work, is the promise that
-//!    the race holds it to.
+//! Returning `Ok` from [`Document::add`], or from [`Lock::leave`] after the work, is the promise that the
+//! race holds a protocol to.
 
-mod merge_on_save;
-mod rename_nonce;
-mod stale_takeover;
 mod tenure;
-mod truncate_in_place;
-mod unstamped;
 
 use std::io;
 use std::path::Path;
 
-/// A way to add a key to a document that others change too.
-pub(super) trait Document {
-    /// Adds `key`. `Ok` promises that the key is in the document and stays there.
-    fn add(&mut self, key: &str) -> io::Result<()>;
-}
-
-/// A way to be alone.
-pub(super) trait Lock {
-    /// Waits for the turn. `Ok` promises that nobody else is inside.
-    fn enter(&mut self) -> io::Result<()>;
-
-    /// Ends the turn.
-    fn leave(&mut self) -> io::Result<()>;
-}
+use tenure_shipped::documents::{Session, State};
+use tenure_shipped::locks::{JournalLock, SessionLock, Unstamped};
+use tenure_shipped::{Document, Lock};
 
 /// A protocol, ready to use in one process.
 pub(super) enum Opened {
@@ -102,18 +79,13 @@ impl Protocol {
     /// Gets it ready in this process, for the document in `directory`.
     pub(super) fn open(self, directory: &Path, seed: u64) -> io::Result<Opened> {
         use Opened::{Document, Lock};
+        let journal = |unstamped| JournalLock::open(directory, seed, unstamped);
         Ok(match self {
-            Self::MergeOnSave => Document(Box::new(merge_on_save::State::open(directory, seed))),
-            Self::TruncateInPlace => {
-                Document(Box::new(truncate_in_place::Session::open(directory)))
-            }
-            Self::StaleTakeover => Lock(Box::new(stale_takeover::SessionLock::open(directory)?)),
-            Self::RenameNonce => Lock(Box::new(rename_nonce::JournalLock::open(
-                directory,
-                seed,
-                rename_nonce::Unstamped::Waits,
-            )?)),
-            Self::Unstamped => Lock(Box::new(unstamped::as_shipped(directory, seed)?)),
+            Self::MergeOnSave => Document(Box::new(State::open(directory, seed))),
+            Self::TruncateInPlace => Document(Box::new(Session::open(directory))),
+            Self::StaleTakeover => Lock(Box::new(SessionLock::open(directory)?)),
+            Self::RenameNonce => Lock(Box::new(journal(Unstamped::Waits)?)),
+            Self::Unstamped => Lock(Box::new(journal(Unstamped::IsDead)?)),
             Self::TenureDocument => Document(Box::new(tenure::Shared::open(directory)?)),
             Self::TenureLock => Lock(Box::new(tenure::Exclusive::open(directory)?)),
         })
@@ -123,7 +95,8 @@ impl Protocol {
 #[cfg(test)]
 mod tests {
     use super::super::scratch::Scratch;
-    use super::super::state::{self, Content};
+    use tenure_shipped::state::{self, Content};
+
     use super::{Opened, Protocol};
 
     #[test]

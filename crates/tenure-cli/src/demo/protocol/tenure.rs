@@ -8,7 +8,7 @@ use std::path::Path;
 
 use tenure::{Document, Durability, Lock, LockGuard, LockOptions, WriteOptions};
 
-use super::super::state;
+use tenure_shipped::state;
 
 /// The document, shared by all.
 pub(super) struct Shared {
@@ -23,7 +23,7 @@ impl Shared {
     }
 }
 
-impl super::Document for Shared {
+impl tenure_shipped::Document for Shared {
     fn add(&mut self, key: &str) -> io::Result<()> {
         self.document.update(&self.options, |old| Ok(Some(state::with_key(old, key))))?;
         Ok(())
@@ -44,7 +44,7 @@ impl Exclusive {
     }
 }
 
-impl super::Lock for Exclusive {
+impl tenure_shipped::Lock for Exclusive {
     fn enter(&mut self) -> io::Result<()> {
         self.held = Some(self.lock.acquire(&self.options)?);
         Ok(())

@@ -1,0 +1,234 @@
+'use strict';
+
+// proper-lockfile: the same calls, options and error codes. The truth is the kernel's lock, which the
+// death of its holder frees at once; the directory `<file>.lock` is made, refreshed and removed for
+// programs that know only that, and theirs is respected.
+
+const fs = require('node:fs');
+const path = require('node:path');
+const tenure = require('../index.cjs');
+const { atExit } = require('./at-exit.cjs');
+
+const STALE_MS = 10_000;
+const STALE_MIN_MS = 2000;
+const UPDATE_MIN_MS = 1000;
+const POLL_MS = 50;
+/** File times come from a clock that is a tick or two behind. */
+const CLOCK_LAG_MS = 20;
+/** Of our holds; the next holder knows by it what we left. */
+const LABEL = 'proper-lockfile';
+
+/** Held by this process, by the path of the lock directory. */
+const held = new Map();
+let listening = false;
+
+const failure = (code, message, file, cause) =>
+  Object.assign(new Error(message, cause && { cause }), { code, file });
+
+function optionsOf(given = {}) {
+  const { realpath = true, retries = 0, onCompromised = throwIt, lockfilePath } = given;
+  const stale = Math.max(given.stale || STALE_MS, STALE_MIN_MS);
+  const wanted = given.update === undefined || given.update === null ? stale / 2 : given.update || 0;
+  const update = Math.max(Math.min(wanted, stale / 2), UPDATE_MIN_MS);
+  return { realpath, onCompromised, lockfilePath, stale, update, waitMs: patience(retries) };
+}
+
+function throwIt(error) {
+  throw error;
+}
+
+/** All the pauses between the attempts of a retry policy: so long is waited, in the kernel. */
+function patience(given) {
+  const policy = typeof given === 'number' ? { retries: given } : (given ?? {});
+  const { retries = 10, factor = 2, minTimeout = 1000, maxTimeout = Infinity, forever = false } = policy;
+  if (forever) return Infinity;
+  let sum = 0;
+  for (let attempt = 0; attempt < retries && Number.isFinite(sum); attempt += 1) {
+    sum += Math.min(minTimeout * factor ** attempt, maxTimeout);
+  }
+  return sum;
+}
+
+/** The file, and the path of its lock directory. */
+function namesOf(file, { realpath, lockfilePath }) {
+  const real = realpath ? fs.realpathSync(file) : path.resolve(file);
+  const directory = lockfilePath ? path.resolve(lockfilePath) : `${real}.lock`;
+  // A lock path of its own is a lock of its own.
+  return { file: real, directory, target: lockfilePath ? directory : real };
+}
+
+const isFresh = (found, stale) => found.mtimeMs >= Date.now() - stale;
+
+/**
+ * Makes the lock directory under the kernel's lock. False while another program's is in the way.
+ *
+ * If the holder before us was killed, a directory that was made during its hold is its own, since it
+ * never kept the lock while another program's was there.
+ */
+function makeDirectory({ directory }, guard, stale) {
+  const died = guard.recoveredFrom?.label === LABEL ? guard.recoveredFrom.sinceUs / 1000 - CLOCK_LAG_MS : Infinity;
+  for (;;) {
+    try {
+      fs.mkdirSync(directory);
+      return true;
+    } catch (error) {
+      if (error.code !== 'EEXIST') throw error;
+    }
+    const found = fs.statSync(directory, { throwIfNoEntry: false });
+    if (found && isFresh(found, stale) && found.birthtimeMs < died) return false;
+    // Nobody who uses tenure has it, and nobody else has refreshed it for long.
+    if (found) removeDirectory(directory);
+  }
+}
+
+function removeDirectory(directory) {
+  try {
+    fs.rmdirSync(directory);
+  } catch (error) {
+    if (error.code !== 'ENOENT') throw error;
+  }
+}
+
+function keep(names, guard, options) {
+  const entry = { ...names, guard, released: false, timer: null };
+  held.set(names.directory, entry);
+  if (!listening) {
+    listening = true;
+    atExit(() => [...held.values()].forEach(leaveAtExit));
+  }
+  entry.timer = setInterval(() => refresh(entry, options), options.update);
+  entry.timer.unref();
+  return entry;
+}
+
+function leaveAtExit(entry) {
+  try {
+    removeDirectory(entry.directory);
+  } catch {
+    // It becomes stale by itself.
+  }
+}
+
+/** Tells other programs that we live. What they do to the directory does not end our hold; only the loss
+ * of the kernel's lock file does. */
+function refresh(entry, { onCompromised }) {
+  try {
+    entry.guard.verifySync();
+  } catch (error) {
+    drop(entry);
+    onCompromised(failure('ECOMPROMISED', error.message, entry.file, error));
+    return;
+  }
+  try {
+    const now = new Date();
+    fs.utimesSync(entry.directory, now, now);
+  } catch (error) {
+    if (error.code === 'ENOENT') fs.mkdir(entry.directory, () => {});
+  }
+}
+
+function drop(entry) {
+  clearInterval(entry.timer);
+  entry.released = true;
+  held.delete(entry.directory);
+}
+
+const elocked = (file, cause) => failure('ELOCKED', 'Lock file is already being held', file, cause);
+const notAcquired = (file) => failure('ENOTACQUIRED', 'Lock is not acquired/owned by you', file);
+const alreadyReleased = (file) => failure('ERELEASED', 'Lock is already released', file);
+
+/** The kernel's lock together with the directory; null while another program's is in the way. */
+function both(names, guard, { stale }) {
+  try {
+    if (makeDirectory(names, guard, stale)) return guard;
+  } catch (error) {
+    guard.releaseSync();
+    throw error;
+  }
+  guard.releaseSync();
+  return null;
+}
+
+async function acquire(names, options) {
+  const deadline = performance.now() + options.waitMs;
+  for (;;) {
+    const waitMs = Math.max(0, deadline - performance.now());
+    let guard;
+    try {
+      guard = await tenure.lock(names.target, { waitMs, label: LABEL });
+    } catch (error) {
+      throw error.code === 'busy' ? elocked(names.file, error) : error;
+    }
+    if (both(names, guard, options)) return guard;
+    if (performance.now() >= deadline) throw elocked(names.file);
+    await new Promise((resolve) => setTimeout(resolve, POLL_MS));
+  }
+}
+
+async function lock(file, given) {
+  const options = optionsOf(given);
+  const names = namesOf(file, options);
+  const guard = await acquire(names, options);
+  const entry = keep(names, guard, options);
+  const release = async () => {
+    if (entry.released) throw alreadyReleased(names.file);
+    drop(entry);
+    removeDirectory(entry.directory);
+    await guard.release();
+  };
+  return Object.assign(release, { fence: guard.fence });
+}
+
+function lockSync(file, given) {
+  if (given?.retries && patience(given.retries) > 0) throw failure('ESYNC', 'Cannot use retries with the sync api', file);
+  const options = optionsOf(given);
+  const names = namesOf(file, options);
+  const guard = tenure.tryLockSync(names.target, { label: LABEL });
+  if (!guard || !both(names, guard, options)) throw elocked(names.file);
+  const entry = keep(names, guard, options);
+  const release = () => {
+    if (entry.released) throw alreadyReleased(names.file);
+    drop(entry);
+    removeDirectory(entry.directory);
+    guard.releaseSync();
+  };
+  return Object.assign(release, { fence: guard.fence });
+}
+
+function entryOf(file, given) {
+  const names = namesOf(file, optionsOf(given));
+  const entry = held.get(names.directory);
+  if (!entry) throw notAcquired(names.file);
+  drop(entry);
+  removeDirectory(entry.directory);
+  return entry;
+}
+
+async function unlock(file, given) {
+  await entryOf(file, given).guard.release();
+}
+
+function unlockSync(file, given) {
+  entryOf(file, given).guard.releaseSync();
+}
+
+/** Whether anybody has the lock, by the kernel or by a fresh directory. */
+function checkSync(file, given) {
+  const options = optionsOf(given);
+  const names = namesOf(file, options);
+  if (tenure.statusSync(names.target).held) return true;
+  const found = fs.statSync(names.directory, { throwIfNoEntry: false });
+  return found !== undefined && isFresh(found, options.stale);
+}
+
+async function check(file, given) {
+  return checkSync(file, given);
+}
+
+module.exports = lock;
+module.exports.check = check;
+module.exports.checkSync = checkSync;
+module.exports.lock = lock;
+module.exports.lockSync = lockSync;
+module.exports.unlock = unlock;
+module.exports.unlockSync = unlockSync;

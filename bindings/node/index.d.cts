@@ -1,0 +1,532 @@
+/// <reference types="node" />
+
+/** A file name: text, the bytes of a name that is not text, or a `file:` URL. */
+export type PathLike = string | Uint8Array | URL;
+
+/** The stable names of errors, the same in every language and on the command line. */
+export type ErrorCode =
+  | 'busy'
+  | 'deadlock'
+  | 'cancelled'
+  | 'conflict'
+  | 'fenced'
+  | 'lease_lost'
+  | 'compromised'
+  | 'damaged'
+  | 'unsupported'
+  | 'newer_format'
+  | 'not_durable'
+  | 'invalid'
+  | 'not_found'
+  | 'io'
+  | 'internal';
+
+/** Who holds (or last held) a target, as they wrote it down themselves. It decides nothing. */
+export interface Holder {
+  pid: number;
+  host: string;
+  command: string;
+  label: string;
+  owner: string;
+  /** 0 for a shared hold. */
+  fence: number;
+  /** Microseconds of the wall clock. */
+  sinceUs: number;
+  kind: 'lock' | 'shared' | 'lease' | 'unknown';
+  pidNamespace: number;
+  start: number;
+}
+
+/** What failed, where, why, and what to do about it. */
+export class TenureError extends Error {
+  private constructor();
+  readonly name: 'TenureError';
+  readonly code: ErrorCode;
+  /** What was being done. */
+  readonly action: string | null;
+  readonly path: string | null;
+  /** Who is in the way, if it is known. */
+  readonly holder: Holder | null;
+  /** What to do next. */
+  readonly hint: string | null;
+  /** Whether the change is visible, where that could be in doubt. */
+  readonly committed: boolean | null;
+}
+
+export interface Signal {
+  /** Ends the wait; the call then rejects with the signal's reason. */
+  signal?: AbortSignal | undefined;
+}
+
+export interface WaitOptions {
+  /** How long to wait for others, in milliseconds: 0 is not at all, Infinity for ever. Default 10 s. */
+  waitMs?: number | undefined;
+}
+
+export interface MaxHold {
+  /** How long is too long, in milliseconds. */
+  afterMs: number;
+  /** Release the lock as well; its fence is refused from then on. */
+  end?: boolean | undefined;
+  /** Called once, when it is too long. */
+  report?: (() => void) | undefined;
+}
+
+export interface LockOptions extends WaitOptions {
+  /** Together with other readers; draws no fence. */
+  shared?: boolean | undefined;
+  /** What it is for, shown to those who wait. */
+  label?: string | undefined;
+  /** Who it is for. */
+  owner?: string | undefined;
+  /** Let the same `owner` in again while it holds the lock in this process. */
+  reentrant?: boolean | undefined;
+  /** Proof of a hold that the caller is part of: nothing is locked. */
+  fence?: number | bigint | undefined;
+  /** Lock exactly this file as well, to exclude others that lock it. */
+  lockFile?: PathLike | undefined;
+  /** Work on a network file system although its locks cannot be trusted. */
+  allowNetwork?: boolean | undefined;
+  /** Report, or end, a hold of ours that lasts too long. */
+  maxHold?: MaxHold | undefined;
+}
+
+/** A lock that is held until it is released, or until its thread of JavaScript ends. */
+export class Guard implements Disposable, AsyncDisposable {
+  private constructor();
+  /** The fence of this hold; 0 for a shared one. Pass it to writes of the same target. */
+  readonly fence: number;
+  readonly path: string;
+  /** False once it was released. */
+  readonly held: boolean;
+  /** Who held it before and died without releasing: what it protects may be half done. */
+  readonly recoveredFrom: Holder | null;
+  /** Checks that nobody removed or replaced the lock file under the hold. */
+  verify(): Promise<void>;
+  verifySync(): void;
+  /** Releases the lock. The second time does nothing. */
+  release(): Promise<void>;
+  releaseSync(): void;
+  [Symbol.dispose](): void;
+  [Symbol.asyncDispose](): Promise<void>;
+}
+
+/** Takes the lock on a path; waits without blocking the event loop. */
+export function lock(path: PathLike, options?: LockOptions & Signal): Promise<Guard>;
+/** The same, asleep in the kernel. A lock that this thread holds already is `deadlock`. */
+export function lockSync(path: PathLike, options?: LockOptions): Guard;
+/** Takes the lock if nobody has it; null if somebody does. */
+export function tryLock(path: PathLike, options?: Omit<LockOptions, 'waitMs'>): Promise<Guard | null>;
+export function tryLockSync(path: PathLike, options?: Omit<LockOptions, 'waitMs'>): Guard | null;
+/** Runs a function under the lock and releases it, whatever happens. */
+export function withLock<T>(path: PathLike, act: (guard: Guard) => T | PromiseLike<T>): Promise<T>;
+export function withLock<T>(
+  path: PathLike,
+  options: (LockOptions & Signal) | undefined,
+  act: (guard: Guard) => T | PromiseLike<T>,
+): Promise<T>;
+export function withLockSync<T>(path: PathLike, act: (guard: Guard) => T): T;
+export function withLockSync<T>(path: PathLike, options: LockOptions | undefined, act: (guard: Guard) => T): T;
+
+/** Proof of a hold on another target. */
+export interface GuardProof {
+  target: PathLike;
+  fence: number | bigint;
+}
+
+export interface WriteOptions extends WaitOptions {
+  /** Proof of a hold on the target itself: the write then skips the wait for the hold. */
+  fence?: number | bigint | undefined;
+  /** Proof of holds on other targets, checked in the same step. */
+  guards?: readonly GuardProof[] | undefined;
+  /** Return without waiting for the disk: survives any process crash, not a power loss. */
+  noSync?: boolean | undefined;
+  /** Names the operation: done once, however often it is repeated. */
+  operation?: string | undefined;
+  /** What it is for, shown to those who wait. */
+  label?: string | undefined;
+  /** Lock exactly this file as well. */
+  lockFile?: PathLike | undefined;
+  /** Work on a network file system although its locks cannot be trusted. */
+  allowNetwork?: boolean | undefined;
+}
+
+export interface DocumentWriteOptions extends WriteOptions {
+  /** The version the document must have, else `conflict`. */
+  ifVersion?: string | undefined;
+  /** The mode of a file that does not exist yet. Default 0o600. */
+  newMode?: number | undefined;
+  /** Write a document that has several hard links, leaving the other names behind. */
+  breakLink?: boolean | undefined;
+}
+
+export interface NumberOptions {
+  /**
+   * What becomes of numbers that a JavaScript number does not keep. `exact` (the default) refuses
+   * such a document with `invalid`; `bigint` gives whole ones as BigInt; `lossy` rounds them.
+   */
+  numbers?: 'exact' | 'bigint' | 'lossy' | undefined;
+}
+
+export interface UpdateOptions extends DocumentWriteOptions, NumberOptions {
+  /** What the function is given when there is no document. */
+  init?: unknown;
+}
+
+export interface MergeRules {
+  /** JSON Pointers of arrays that are sets. Unsafe for anything that can be revoked. */
+  union?: readonly string[] | undefined;
+  max?: readonly string[] | undefined;
+  min?: readonly string[] | undefined;
+  sum?: readonly string[] | undefined;
+  last?: readonly string[] | undefined;
+}
+
+export interface MergeOptions extends DocumentWriteOptions {
+  rules?: MergeRules | undefined;
+}
+
+/** A document as it was at one moment. */
+export interface Snapshot<T = unknown> {
+  value: T;
+  /** Opaque: compare it, store it, and give it back. */
+  version: string;
+  /** The file was cut by a power loss; this is its last synced version. */
+  repaired: boolean;
+  /** The text of the file. */
+  text: string;
+}
+
+/** What a change did. */
+export interface Written {
+  version: string;
+  /** False if the content was that already; then nothing was rewritten. */
+  changed: boolean;
+  /** The operation had been done before. */
+  replayed: boolean;
+}
+
+/** A JSON document in a file. Opening it touches nothing. */
+export class Document<T = any> {
+  constructor(path: PathLike);
+  /** The resolved path. */
+  readonly path: string;
+  /** The document, or undefined if there is none. Takes no lock. */
+  read(options?: NumberOptions & Signal): Promise<Snapshot<T> | undefined>;
+  readSync(options?: NumberOptions): Snapshot<T> | undefined;
+  version(): Promise<string | undefined>;
+  versionSync(): string | undefined;
+  /** Replaces the whole document. */
+  set(value: T, options?: DocumentWriteOptions & Signal): Promise<Written>;
+  setSync(value: T, options?: DocumentWriteOptions): Written;
+  /**
+   * Runs a function on the fresh document while the lock is held, and writes what it returns; if it
+   * returns nothing, what it made of its argument. What it throws changes nothing. It runs again if
+   * somebody who does not use tenure replaced the file meanwhile.
+   */
+  update(
+    compute: (current: T) => T | void | PromiseLike<T | void>,
+    options: UpdateOptions & Signal & { init: T; maxHoldMs?: number | undefined },
+  ): Promise<Written>;
+  update(
+    compute: (current: T | undefined) => T | void | PromiseLike<T | void>,
+    options?: UpdateOptions &
+      Signal & {
+        /** How long the function may take, in milliseconds. Default 10 s. */
+        maxHoldMs?: number | undefined;
+      },
+  ): Promise<Written>;
+  updateSync(compute: (current: T) => T | void, options: UpdateOptions & { init: T }): Written;
+  updateSync(compute: (current: T | undefined) => T | void, options?: UpdateOptions): Written;
+  /** The same from text to text, which is stored as it is, to the byte, if it is JSON. */
+  updateText(
+    compute: (current: string | undefined) => string | void | PromiseLike<string | void>,
+    options?: DocumentWriteOptions & Signal & { init?: string | undefined; maxHoldMs?: number | undefined },
+  ): Promise<Written>;
+  updateTextSync(
+    compute: (current: string | undefined) => string | void,
+    options?: DocumentWriteOptions & { init?: string | undefined },
+  ): Written;
+  /** Merges a patch (RFC 7396), with rules for single fields. */
+  merge(patch: unknown, options?: MergeOptions & Signal): Promise<Written>;
+  mergeSync(patch: unknown, options?: MergeOptions): Written;
+  /** Applies a JSON Patch (RFC 6902), whole or not at all. A failed `test` is `conflict`. */
+  patch(operations: readonly object[], options?: DocumentWriteOptions & Signal): Promise<Written>;
+  patchSync(operations: readonly object[], options?: DocumentWriteOptions): Written;
+  /** Replaces the document if it still has this version, else `conflict`. */
+  compareAndSet(version: string, value: T, options?: DocumentWriteOptions & Signal): Promise<Written>;
+  compareAndSetSync(version: string, value: T, options?: DocumentWriteOptions): Written;
+  /** Brings back the last good version of a document that cannot be parsed. */
+  restore(options?: DocumentWriteOptions & Signal): Promise<Written>;
+  restoreSync(options?: DocumentWriteOptions): Written;
+  /** The document after each change from now on; quick ones may be passed over. */
+  watch(options?: NumberOptions & WaitOptions & Signal): AsyncGenerator<Snapshot<T>, void, undefined>;
+  watchSync(options?: NumberOptions & WaitOptions): Generator<Snapshot<T>, void, undefined>;
+}
+
+/** A line: text and bytes as they are, any other value as JSON. */
+export type Line = string | Uint8Array | object | number | boolean | null;
+
+export interface AppendOptions extends WriteOptions {
+  /** Refuse lines that are not JSON. */
+  json?: boolean | undefined;
+  /** Make this the first line of the file, in the same step. It is not an entry. */
+  header?: Line | undefined;
+  /** The mode of a file that does not exist yet. Default 0o600. */
+  newMode?: number | undefined;
+}
+
+export interface Appended {
+  /** The number of the batch's first entry. */
+  first: number;
+  last: number;
+  /** Lines that others had appended, found and numbered on the way. */
+  adopted: number;
+  /** An unterminated line of somebody else was closed with a newline. */
+  closedTail: boolean;
+  /** Batches that a crash had left unfinished, finished on the way. */
+  rolledForward: number;
+  /** The operation was done before; these are its entries. */
+  replayed: boolean;
+}
+
+export interface Entry<L = string> {
+  /** Its number: grows over the life of the journal, rotated files included. */
+  seq: number;
+  /** Without the newline. */
+  line: L;
+}
+
+export interface EntriesOptions extends Signal {
+  /** The first number. Default 1. */
+  from?: number | bigint | undefined;
+  limit?: number | undefined;
+  /** `buffer` for journals with lines that are not UTF-8. Default `utf8`. */
+  encoding?: 'utf8' | 'buffer' | undefined;
+}
+
+export interface FollowOptions extends WaitOptions, Signal {
+  from?: number | bigint | undefined;
+  encoding?: 'utf8' | 'buffer' | undefined;
+}
+
+export interface Report {
+  /** Nothing is damaged. */
+  sound: boolean;
+  entries: number;
+  foreignEntries: number;
+  segments: number;
+  bytes: number;
+  /** The number that the next entry gets; 0 if tenure has not written to it yet. */
+  next: number;
+  damaged: { start: number; end: number; why: string }[];
+  tornTail: boolean;
+  nulBytes: number;
+  pending: number;
+  rolledForward: number;
+  unbound: boolean;
+}
+
+export interface Rotated {
+  /** Where the entries so far are now; null if there were none. */
+  archive: string | null;
+  next: number;
+}
+
+export interface CompactOptions extends WriteOptions {
+  /** Keep entries from this number on. */
+  from?: number | bigint | undefined;
+}
+
+export interface Compacted {
+  kept: number;
+  dropped: number;
+  bytesBefore: number;
+  bytesAfter: number;
+}
+
+/** A file of lines that many processes append to. Opening it touches nothing. */
+export class Journal {
+  constructor(path: PathLike);
+  /** The resolved path. */
+  readonly path: string;
+  /** Appends a line, or an array of lines, as one batch: readers see all of it or none. */
+  append(lines: Line | readonly Line[], options?: AppendOptions & Signal): Promise<Appended>;
+  appendSync(lines: Line | readonly Line[], options?: AppendOptions): Appended;
+  read(options: EntriesOptions & { encoding: 'buffer' }): Promise<Entry<Buffer>[]>;
+  read(options?: EntriesOptions): Promise<Entry[]>;
+  readSync(options: Omit<EntriesOptions, 'signal'> & { encoding: 'buffer' }): Entry<Buffer>[];
+  readSync(options?: Omit<EntriesOptions, 'signal'>): Entry[];
+  /** The entries as they are when the first one is asked for, in memory that does not grow. */
+  entries(options: EntriesOptions & { encoding: 'buffer' }): AsyncGenerator<Entry<Buffer>, void, undefined>;
+  entries(options?: EntriesOptions): AsyncGenerator<Entry, void, undefined>;
+  entriesSync(
+    options: Omit<EntriesOptions, 'signal'> & { encoding: 'buffer' },
+  ): Generator<Entry<Buffer>, void, undefined>;
+  entriesSync(options?: Omit<EntriesOptions, 'signal'>): Generator<Entry, void, undefined>;
+  /** Entries as they appear, across rotations. Ends when none comes for `waitMs` (default: never). */
+  follow(options: FollowOptions & { encoding: 'buffer' }): AsyncGenerator<Entry<Buffer>, void, undefined>;
+  follow(options?: FollowOptions): AsyncGenerator<Entry, void, undefined>;
+  followSync(
+    options: Omit<FollowOptions, 'signal'> & { encoding: 'buffer' },
+  ): Generator<Entry<Buffer>, void, undefined>;
+  followSync(options?: Omit<FollowOptions, 'signal'>): Generator<Entry, void, undefined>;
+  /** Checks every byte that is there against what was written. Takes no lock. */
+  verify(): Promise<Report>;
+  verifySync(): Report;
+  /** Finishes what crashes have left, and verifies. */
+  repair(options?: WriteOptions & Signal): Promise<Report>;
+  repairSync(options?: WriteOptions): Report;
+  /** Moves the entries so far to a file of their own. */
+  rotate(options?: WriteOptions & Signal): Promise<Rotated>;
+  rotateSync(options?: WriteOptions): Rotated;
+  /** Writes the journal anew with the entries that are wanted. They keep their numbers. */
+  compact(
+    options: CompactOptions & Signal & { keep?: ((entry: Entry) => unknown) | undefined },
+  ): Promise<Compacted>;
+  compactSync(options: CompactOptions & { keep?: ((entry: Entry) => unknown) | undefined }): Compacted;
+}
+
+export interface AcquireOptions extends WaitOptions {
+  /** How long it lasts without a renewal, in milliseconds. */
+  ttlMs: number;
+  /** Who it is for: a label, not a credential. Default: the user's name. */
+  owner?: string | undefined;
+  /** What it is for, shown to those who wait. */
+  label?: string | undefined;
+  /** The token of an earlier acquire: renews that lease and keeps its fence, if it still can. */
+  token?: string | undefined;
+  allowNetwork?: boolean | undefined;
+}
+
+export interface Leased {
+  /** Names the lease to `renew` and `release`. Keep it secret. */
+  token: string;
+  /** Proves the lease to writes. */
+  fence: number;
+  owner: string;
+  ttlMs: number;
+  expiresInMs: number;
+}
+
+export interface LeaseInfo {
+  expired: boolean;
+  owner: string;
+  fence: number;
+  ttlMs: number;
+  expiresInMs: number;
+  holder: Holder;
+}
+
+export interface TakeOverOptions extends Omit<AcquireOptions, 'token'> {
+  /** Why; it is written down. */
+  reason: string;
+}
+
+/** A target that can be leased. Opening it touches nothing. */
+export class Lease {
+  constructor(path: PathLike);
+  readonly path: string;
+  acquire(options: AcquireOptions & Signal): Promise<Leased>;
+  acquireSync(options: AcquireOptions): Leased;
+  /** Takes the lease from whoever has it, for a reason that is written down. */
+  takeOver(options: TakeOverOptions & Signal): Promise<Leased>;
+  takeOverSync(options: TakeOverOptions): Leased;
+  /** Extends the lease from now. The fence stays. */
+  renew(token: string, options?: { ttlMs?: number | undefined }): Promise<Leased>;
+  renewSync(token: string, options?: { ttlMs?: number | undefined }): Leased;
+  release(token: string): Promise<void>;
+  releaseSync(token: string): void;
+  /** Who has the lease, running or expired; null if nobody does. */
+  show(): Promise<LeaseInfo | null>;
+  showSync(): LeaseInfo | null;
+}
+
+/** A lease that we have. It outlives this process unless it is released. */
+export class HeldLease implements Leased, Disposable, AsyncDisposable {
+  private constructor();
+  readonly path: string;
+  readonly token: string;
+  readonly fence: number;
+  readonly owner: string;
+  readonly ttlMs: number;
+  /** As it was when it was acquired or renewed. */
+  readonly expiresInMs: number;
+  renew(options?: { ttlMs?: number | undefined }): Promise<void>;
+  renewSync(options?: { ttlMs?: number | undefined }): void;
+  release(): Promise<void>;
+  releaseSync(): void;
+  [Symbol.dispose](): void;
+  [Symbol.asyncDispose](): Promise<void>;
+}
+
+/** Acquires the lease of a path. */
+export function lease(path: PathLike, options: AcquireOptions & Signal): Promise<HeldLease>;
+export function leaseSync(path: PathLike, options: AcquireOptions): HeldLease;
+
+export interface PruneOptions extends WriteOptions {
+  /** Remove entries that did not change for so long. */
+  maxAgeMs?: number | undefined;
+  /** Keep only so many, the newest. */
+  maxCount?: number | undefined;
+  /** Never remove these keys. */
+  keep?: readonly string[] | undefined;
+  /** Only tell what would be removed. */
+  dryRun?: boolean | undefined;
+}
+
+export interface Pruned {
+  removed: string[];
+  /** Keys that were due but are held, leased, or were changed just now. */
+  skipped: string[];
+  remaining: number;
+}
+
+export interface Split {
+  created: string[];
+  present: string[];
+  /** Keys that were there with other content; they were left as they are. */
+  differing: string[];
+}
+
+/** A directory of documents or journals by key. Opening it touches nothing. */
+export class Collection {
+  constructor(dir: PathLike, options?: { kind?: 'documents' | 'journals' | undefined });
+  readonly path: string;
+  /** The file of a key. */
+  pathOf(key: string): string;
+  document<T = any>(key: string): Document<T>;
+  journal(key: string): Journal;
+  /** The keys that have a file, sorted. */
+  keys(): Promise<string[]>;
+  keysSync(): string[];
+  /** Removes what is due; entries that somebody holds stay. */
+  prune(options: PruneOptions & Signal): Promise<Pruned>;
+  pruneSync(options: PruneOptions): Pruned;
+  /** Writes every member of the JSON object in `index` as a document of its own into `dir`. */
+  static split(index: PathLike, dir: PathLike, options?: WriteOptions & Signal): Promise<Split>;
+  static splitSync(index: PathLike, dir: PathLike, options?: WriteOptions): Split;
+}
+
+/** What a target is doing, and who has it. */
+export interface Status {
+  /** The resolved path. */
+  path: string;
+  kind: 'free' | 'lock' | 'shared' | 'lease' | 'expired' | 'abandoned';
+  /** Whether somebody has to wait for it. */
+  held: boolean;
+  holder: Holder | null;
+  /** The newest fence that was given out; 0 for none. */
+  fence: number;
+  expiresInMs: number | null;
+  ttlMs: number | null;
+  /** Those who keep the lock: the holder, and children that inherited it. */
+  processes: { pid: number; command: string }[];
+  waiters: { pid: number; command: string }[];
+  /** Somebody holds a lock file that is not there any more. */
+  compromised: boolean;
+}
+
+/** Who holds a target, and who waits for it. For people: the answer may be old when it arrives. */
+export function status(path: PathLike): Promise<Status>;
+export function statusSync(path: PathLike): Status;

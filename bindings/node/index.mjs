@@ -1,0 +1,23 @@
+// The same instance as `require('tenure')`: there is one registry of holds per process.
+import tenure from './index.cjs';
+
+export const {
+  Collection,
+  Document,
+  Guard,
+  HeldLease,
+  Journal,
+  Lease,
+  TenureError,
+  lease,
+  leaseSync,
+  lock,
+  lockSync,
+  status,
+  statusSync,
+  tryLock,
+  tryLockSync,
+  withLock,
+  withLockSync,
+} = tenure;
+export default tenure;

@@ -1,0 +1,231 @@
+'use strict';
+
+const { later, laterAtOnce, now } = require('./call.cjs');
+const { TenureError, invalid } = require('./errors.cjs');
+const json = require('./json.cjs');
+const native = require('./native.cjs');
+const options = require('./options.cjs');
+
+const MAX_HOLD_MS = 10_000;
+const numbers = options.oneOf('exact', 'bigint', 'lossy');
+const { signal } = options;
+const READ = { numbers };
+const RULES = { last: options.texts, max: options.texts, min: options.texts, sum: options.texts, union: options.texts };
+const MERGE = { ...options.DOCUMENT, rules: (given) => options.read(given, RULES) };
+const UPDATE = { ...options.DOCUMENT, init: (value) => json.stringify(value), numbers };
+const UPDATE_TEXT = { ...options.DOCUMENT, init: options.text };
+const ASYNC = { maxHoldMs: options.finiteTime, signal };
+const WATCH = { numbers, waitMs: options.time };
+const NO_RULES = { last: [], max: [], min: [], sum: [], union: [] };
+
+function snapshot(found, wanted) {
+  if (found === null) return undefined;
+  const { text, version, repaired } = found;
+  return { value: json.parse(text, wanted), version, repaired, text };
+}
+
+/** Values for the function of `update`. A function that returns nothing has changed what it was given. */
+const BY_VALUE = { raw: false, parse: json.parse, render: json.stringify };
+/** The text itself, for a caller with a layout of its own. */
+const BY_TEXT = { raw: true, parse: (text) => text, render: (text) => options.text(text, 'the new text') };
+
+/** What the function is given: the document, or the value to start with. */
+function before(kind, text, { init, numbers: wanted }) {
+  const found = text ?? init;
+  return found === undefined ? undefined : kind.parse(found, wanted);
+}
+
+/** The text to write. */
+function after(kind, current, result, path) {
+  const value = result === undefined ? current : result;
+  if (value === undefined) {
+    const message = `failed to update \`${path}\`: there is no document, and the function returned none`;
+    throw new TenureError({ code: 'not_found', message, action: 'update', path, committed: false });
+  }
+  return kind.render(value);
+}
+
+/** A JSON document in a file. Opening it touches nothing. */
+class Document {
+  #native;
+
+  constructor(path) {
+    this.#native = path instanceof native.Document ? path : now(() => new native.Document(options.path(path)));
+  }
+
+  /** The resolved path. */
+  get path() {
+    return this.#native.path;
+  }
+
+  async read(given) {
+    const found = options.read(given, { ...READ, signal });
+    return snapshot(await later(found.signal, (call) => this.#native.read(call)), found.numbers);
+  }
+
+  readSync(given) {
+    const found = options.read(given, READ);
+    return snapshot(now(() => this.#native.read()), found.numbers);
+  }
+
+  async version() {
+    return (await later(undefined, (call) => this.#native.version(call))) ?? undefined;
+  }
+
+  versionSync() {
+    return now(() => this.#native.version()) ?? undefined;
+  }
+
+  async set(value, given) {
+    return this.#write(given, (call, write) => this.#native.set(call, json.stringify(value), write));
+  }
+
+  setSync(value, given) {
+    return this.#writeSync(given, (call, write) => this.#native.set(call, json.stringify(value), write));
+  }
+
+  async compareAndSet(version, value, given) {
+    return this.set(value, options.plus(given, { ifVersion: options.text(version, 'version') }));
+  }
+
+  compareAndSetSync(version, value, given) {
+    return this.setSync(value, options.plus(given, { ifVersion: options.text(version, 'version') }));
+  }
+
+  async merge(patch, given) {
+    const start = (call, { rules, ...write }) =>
+      this.#native.merge(call, json.stringify(patch), { ...NO_RULES, ...rules }, write);
+    return this.#write(given, start, MERGE);
+  }
+
+  mergeSync(patch, given) {
+    const start = (call, { rules, ...write }) =>
+      this.#native.merge(call, json.stringify(patch), { ...NO_RULES, ...rules }, write);
+    return this.#writeSync(given, start, MERGE);
+  }
+
+  async patch(operations, given) {
+    return this.#write(given, (call, write) => this.#native.patch(call, json.stringify(operations), write));
+  }
+
+  patchSync(operations, given) {
+    return this.#writeSync(given, (call, write) => this.#native.patch(call, json.stringify(operations), write));
+  }
+
+  async restore(given) {
+    return this.#write(given, (call, write) => this.#native.restore(call, write));
+  }
+
+  restoreSync(given) {
+    return this.#writeSync(given, (call, write) => this.#native.restore(call, write));
+  }
+
+  /** Runs `compute` on the fresh document while the lock is held. What it throws changes nothing. */
+  async update(compute, given) {
+    return this.#change(BY_VALUE, compute, options.read(given, { ...UPDATE, ...ASYNC }));
+  }
+
+  updateSync(compute, given) {
+    return this.#changeSync(BY_VALUE, compute, options.read(given, UPDATE));
+  }
+
+  /** The same from text to text, which is stored as it is if it is JSON. */
+  async updateText(compute, given) {
+    return this.#change(BY_TEXT, compute, options.read(given, { ...UPDATE_TEXT, ...ASYNC }));
+  }
+
+  updateTextSync(compute, given) {
+    return this.#changeSync(BY_TEXT, compute, options.read(given, UPDATE_TEXT));
+  }
+
+  /** The document after each change from now on; quick ones may be passed over. */
+  watch(given) {
+    const { numbers: wanted, waitMs = Infinity, signal: aborts } = options.read(given, { ...WATCH, signal });
+    // Now, not when the first value is asked for: a change in between must be seen.
+    const opened = later(aborts, (call) => this.#native.watch(call));
+    opened.catch(() => {}); // Whoever iterates is told.
+    return (async function* changes() {
+      const watch = await opened;
+      for (;;) {
+        const found = await laterAtOnce(aborts, (call) => watch.next(call, waitMs));
+        if (found === null) return;
+        yield snapshot(found, wanted);
+      }
+    })();
+  }
+
+  watchSync(given) {
+    const { numbers: wanted, waitMs = Infinity } = options.read(given, WATCH);
+    const watch = now(() => this.#native.watch());
+    return (function* changes() {
+      for (;;) {
+        const found = now(() => watch.next(undefined, waitMs));
+        if (found === null) return;
+        yield snapshot(found, wanted);
+      }
+    })();
+  }
+
+  async #change(kind, compute, found) {
+    options.callback(compute, 'the function');
+    const { init, numbers: wanted, maxHoldMs = MAX_HOLD_MS, signal: aborts, ...write } = found;
+    let failure;
+    let waiting;
+    // It must not reject: nobody would hear it.
+    const ask = async (text, reply) => {
+      failure = undefined;
+      waiting = reply;
+      try {
+        const current = before(kind, text, { init, numbers: wanted });
+        reply.write(after(kind, current, await compute(current), this.path));
+      } catch (thrown) {
+        failure = { thrown };
+        reply.refuse();
+      }
+    };
+    const start = (call) => this.#native.update(call, options.forWrite(write), kind.raw, maxHoldMs, ask);
+    try {
+      return await later(aborts, start, () => waiting?.refuse());
+    } catch (error) {
+      if (failure && error?.code === 'cancelled') throw failure.thrown;
+      throw error;
+    }
+  }
+
+  #changeSync(kind, compute, { init, numbers: wanted, ...write }) {
+    options.callback(compute, 'the function');
+    let failure;
+    const ask = (text) => {
+      try {
+        const current = before(kind, text, { init, numbers: wanted });
+        const result = compute(current);
+        if (typeof result?.then === 'function') {
+          result.then(undefined, () => {}); // It is refused here; nobody else will look at it.
+          throw invalid('update', 'the function returned a promise; use update');
+        }
+        return after(kind, current, result, this.path);
+      } catch (thrown) {
+        failure = { thrown };
+        return null;
+      }
+    };
+    try {
+      return now(() => this.#native.updateSync(options.forWrite(write), kind.raw, ask));
+    } catch (error) {
+      if (failure) throw failure.thrown;
+      throw error;
+    }
+  }
+
+  #write(given, start, readers = options.DOCUMENT) {
+    const { signal: aborts, ...write } = options.read(given, { ...readers, signal });
+    return later(aborts, (call) => start(call, options.forWrite(write)));
+  }
+
+  #writeSync(given, start, readers = options.DOCUMENT) {
+    const write = options.read(given, readers);
+    return now(() => start(undefined, options.forWrite(write)));
+  }
+}
+
+module.exports = { Document };

@@ -1,0 +1,44 @@
+'use strict';
+
+/** What failed, where, why, and what to do about it: the fields of the command line's `--json`. */
+class TenureError extends Error {
+  constructor(fields, options) {
+    super(fields.message, options);
+    this.code = fields.code;
+    this.action = fields.action ?? null;
+    this.path = fields.path ?? null;
+    this.holder = fields.holder ? holder(fields.holder) : null;
+    this.hint = fields.hint ?? null;
+    this.committed = fields.committed ?? null;
+  }
+}
+Object.defineProperty(TenureError.prototype, 'name', {
+  value: 'TenureError',
+  configurable: true,
+  writable: true,
+});
+
+/** A holder as the native half writes it, with the names of JavaScript. */
+function holder(fields) {
+  const { since_us: sinceUs, pid_namespace: pidNamespace, ...rest } = fields;
+  return { ...rest, sinceUs, pidNamespace };
+}
+
+/** The codes that napi gives to errors of its own. */
+const OF_NAPI = { InvalidArg: 'invalid', StringExpected: 'invalid', GenericFailure: 'internal' };
+
+/** What the native half threw. Its own errors carry their fields in the message. */
+function translate(thrown) {
+  if (!(thrown instanceof Error) || !Object.hasOwn(OF_NAPI, thrown.code)) return thrown;
+  if (thrown.message.startsWith('{')) return new TenureError(JSON.parse(thrown.message));
+  // A panic, or an argument that passed the checks here and not those of the native half.
+  return new TenureError({ code: OF_NAPI[thrown.code], message: thrown.message }, { cause: thrown });
+}
+
+/** The input is wrong; nothing was changed. */
+function invalid(action, detail, cause) {
+  const message = `failed to ${action}: ${detail}`;
+  return new TenureError({ code: 'invalid', message, action }, cause && { cause });
+}
+
+module.exports = { TenureError, holder, invalid, translate };

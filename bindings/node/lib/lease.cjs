@@ -1,0 +1,141 @@
+'use strict';
+
+const { later, now } = require('./call.cjs');
+const { holder, invalid } = require('./errors.cjs');
+const native = require('./native.cjs');
+const options = require('./options.cjs');
+
+const { signal } = options;
+const ACQUIRE = {
+  allowNetwork: options.flag,
+  label: options.text,
+  owner: options.text,
+  token: options.text,
+  ttlMs: options.finiteTime,
+  waitMs: options.time,
+};
+const { token: _, ...TAKE_OVER } = { ...ACQUIRE, reason: options.text };
+const RENEW = { ttlMs: options.finiteTime };
+
+function acquiring({ owner = user(), ...found }) {
+  if (found.ttlMs === undefined) throw invalid('lease', 'it needs ttlMs: how long it lasts without a renewal');
+  return { waitMs: options.WAIT_MS, label: '', allowNetwork: false, owner, ...found };
+}
+
+/** As the command line does. */
+function user() {
+  const { LOGNAME, USER, USERNAME } = process.env;
+  return LOGNAME ?? USER ?? USERNAME ?? 'unknown';
+}
+
+function reasonFor(reason) {
+  if (reason === undefined) throw invalid('take over', 'it needs a reason');
+  return reason;
+}
+
+const shown = (info) => (info === null ? null : { ...info, holder: holder(JSON.parse(info.holder)) });
+
+/** A target that can be leased. Opening it touches nothing. */
+class Lease {
+  #native;
+
+  constructor(path) {
+    this.#native = now(() => new native.Lease(options.path(path)));
+  }
+
+  /** The resolved path. */
+  get path() {
+    return this.#native.path;
+  }
+
+  async acquire(given) {
+    const { signal: aborts, ...found } = options.read(given, { ...ACQUIRE, signal });
+    return later(aborts, (call) => this.#native.acquire(call, acquiring(found)));
+  }
+
+  acquireSync(given) {
+    const found = options.read(given, ACQUIRE);
+    return now(() => this.#native.acquire(undefined, acquiring(found)));
+  }
+
+  async takeOver(given) {
+    const { signal: aborts, reason, ...found } = options.read(given, { ...TAKE_OVER, signal });
+    return later(aborts, (call) => this.#native.takeOver(call, acquiring(found), reasonFor(reason)));
+  }
+
+  takeOverSync(given) {
+    const { reason, ...found } = options.read(given, TAKE_OVER);
+    return now(() => this.#native.takeOver(undefined, acquiring(found), reasonFor(reason)));
+  }
+
+  async renew(token, given) {
+    const { ttlMs } = options.read(given, RENEW);
+    return later(undefined, (call) => this.#native.renew(call, options.text(token, 'token'), ttlMs));
+  }
+
+  renewSync(token, given) {
+    const { ttlMs } = options.read(given, RENEW);
+    return now(() => this.#native.renew(undefined, options.text(token, 'token'), ttlMs));
+  }
+
+  async release(token) {
+    return later(undefined, (call) => this.#native.release(call, options.text(token, 'token')));
+  }
+
+  releaseSync(token) {
+    now(() => this.#native.release(undefined, options.text(token, 'token')));
+  }
+
+  async show() {
+    return shown(await later(undefined, (call) => this.#native.show(call)));
+  }
+
+  showSync() {
+    return shown(now(() => this.#native.show()));
+  }
+}
+
+/** A lease that we have. It outlives this process unless it is released. */
+class HeldLease {
+  #lease;
+
+  constructor(lease, leased) {
+    this.#lease = lease;
+    this.path = lease.path;
+    this.#take(leased);
+  }
+
+  async renew(given) {
+    this.#take(await this.#lease.renew(this.token, given));
+  }
+
+  renewSync(given) {
+    this.#take(this.#lease.renewSync(this.token, given));
+  }
+
+  async release() {
+    await this.#lease.release(this.token);
+  }
+
+  releaseSync() {
+    this.#lease.releaseSync(this.token);
+  }
+
+  #take({ token, fence, owner, ttlMs, expiresInMs }) {
+    Object.assign(this, { token, fence, owner, ttlMs, expiresInMs });
+  }
+}
+if (Symbol.dispose) HeldLease.prototype[Symbol.dispose] = HeldLease.prototype.releaseSync;
+if (Symbol.asyncDispose) HeldLease.prototype[Symbol.asyncDispose] = HeldLease.prototype.release;
+
+async function lease(path, given) {
+  const target = new Lease(path);
+  return new HeldLease(target, await target.acquire(given));
+}
+
+function leaseSync(path, given) {
+  const target = new Lease(path);
+  return new HeldLease(target, target.acquireSync(given));
+}
+
+module.exports = { HeldLease, Lease, lease, leaseSync };

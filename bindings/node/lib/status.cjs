@@ -1,0 +1,36 @@
+'use strict';
+
+const { later, now } = require('./call.cjs');
+const { holder } = require('./errors.cjs');
+const native = require('./native.cjs');
+const options = require('./options.cjs');
+
+const HELD = new Set(['lock', 'shared', 'lease']);
+
+/** The fields of `tenure who --json`, with the names of JavaScript. */
+function shown(text) {
+  const { target, kind, fence, processes, waiters, compromised, ...found } = JSON.parse(text);
+  return {
+    path: target,
+    kind,
+    held: HELD.has(kind),
+    holder: found.holder && holder(found.holder),
+    fence,
+    expiresInMs: found.expires_in_ms,
+    ttlMs: found.ttl_ms,
+    processes,
+    waiters,
+    compromised,
+  };
+}
+
+/** Who holds a target, and who waits for it. For people: the answer may be old when it arrives. */
+async function status(path) {
+  return shown(await later(undefined, (call) => native.status(call, options.path(path))));
+}
+
+function statusSync(path) {
+  return shown(now(() => native.status(undefined, options.path(path))));
+}
+
+module.exports = { status, statusSync };

@@ -1,0 +1,368 @@
+//! Journals.
+
+use std::collections::HashSet;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use napi::Env;
+use napi::bindgen_prelude::{Buffer, Either, Uint8Array};
+use napi_derive::napi;
+use tenure::{Result, Wait};
+
+use crate::call::{Answer, Call, answer};
+use crate::document::in_slices;
+use crate::failure::{invalid, to_js};
+use crate::options::{Name, WriteOptions, number, path, wait, whole};
+
+/// Entries cross in portions of about this much.
+const PORTION_BYTES: usize = 1 << 20;
+const PORTION_ENTRIES: usize = 4096;
+
+/// One line of a journal.
+#[expect(missing_debug_implementations, reason = "a buffer of JavaScript has none")]
+#[napi(object, object_from_js = false)]
+pub struct Entry {
+    /// Its number.
+    pub seq: f64,
+    /// Its text, or its bytes if those were asked for.
+    pub line: Either<String, Buffer>,
+}
+
+impl Entry {
+    fn new(entry: tenure::Entry, bytes: bool) -> Result<Self> {
+        let seq = number(entry.seq)?;
+        if bytes {
+            return Ok(Self { seq, line: Either::B(entry.line.into()) });
+        }
+        let line = String::from_utf8(entry.line).map_err(|_| {
+            invalid("read journal", format!("entry {seq} is not UTF-8"))
+                .hint("read it with encoding: 'buffer'")
+        })?;
+        Ok(Self { seq, line: Either::A(line) })
+    }
+}
+
+/// What an append did.
+#[derive(Debug)]
+#[napi(object, object_from_js = false)]
+pub struct Appended {
+    /// The number of the first entry.
+    pub first: f64,
+    /// The number of the last entry.
+    pub last: f64,
+    /// Lines that others had appended.
+    pub adopted: f64,
+    /// An unterminated line of somebody else was closed.
+    pub closed_tail: bool,
+    /// Batches that a crash had left unfinished.
+    pub rolled_forward: f64,
+    /// The operation was done before.
+    pub replayed: bool,
+}
+
+/// A range that is not what it was.
+#[derive(Debug)]
+#[napi(object, object_from_js = false)]
+pub struct Damage {
+    /// First byte.
+    pub start: f64,
+    /// Behind the last byte.
+    pub end: f64,
+    /// What is wrong.
+    pub why: String,
+}
+
+/// What a verification found.
+#[derive(Debug)]
+#[napi(object, object_from_js = false)]
+pub struct Report {
+    /// Nothing is damaged.
+    pub sound: bool,
+    /// Entries in the file now.
+    pub entries: f64,
+    /// How many of them others have written.
+    pub foreign_entries: f64,
+    /// Ranges that have a checksum in the index.
+    pub segments: f64,
+    /// The file's length.
+    pub bytes: f64,
+    /// The number that the next entry gets.
+    pub next: f64,
+    /// What is not as it was.
+    pub damaged: Vec<Damage>,
+    /// The file ends in an unterminated line of somebody else.
+    pub torn_tail: bool,
+    /// NULs that a power loss left in lines of others.
+    pub nul_bytes: f64,
+    /// Logged batches that are not in the file yet.
+    pub pending: f64,
+    /// Batches that a repair has finished.
+    pub rolled_forward: f64,
+    /// The sidecars do not belong to this file.
+    pub unbound: bool,
+}
+
+impl Report {
+    fn new(report: &tenure::Report) -> Result<Self> {
+        let damage = |damage: &tenure::Damage| {
+            let (start, end) = (number(damage.start)?, number(damage.end)?);
+            Ok(Damage { start, end, why: damage.why.clone() })
+        };
+        Ok(Self {
+            sound: report.is_sound(),
+            entries: number(report.entries)?,
+            foreign_entries: number(report.foreign_entries)?,
+            segments: number(report.segments)?,
+            bytes: number(report.bytes)?,
+            next: number(report.next)?,
+            damaged: report.damaged.iter().map(damage).collect::<Result<_>>()?,
+            torn_tail: report.torn_tail,
+            nul_bytes: number(report.nul_bytes)?,
+            pending: number(report.pending)?,
+            rolled_forward: number(report.rolled_forward)?,
+            unbound: report.unbound,
+        })
+    }
+}
+
+/// What a rotation did.
+#[derive(Debug)]
+#[napi(object, object_from_js = false)]
+pub struct Rotated {
+    /// Where the entries so far are now.
+    pub archive: Option<String>,
+    /// The number that the next entry gets.
+    pub next: f64,
+}
+
+/// What a compaction did.
+#[derive(Debug)]
+#[napi(object, object_from_js = false)]
+pub struct Compacted {
+    /// Entries that stayed.
+    pub kept: f64,
+    /// Entries that went.
+    pub dropped: f64,
+    /// The file's length before.
+    pub bytes_before: f64,
+    /// The file's length now.
+    pub bytes_after: f64,
+}
+
+/// A file of lines that many processes append to.
+#[derive(Debug)]
+#[napi]
+pub struct Journal {
+    pub(crate) inner: tenure::Journal,
+}
+
+#[napi]
+impl Journal {
+    /// The journal at a path, whether or not there is a file.
+    #[napi(constructor, catch_unwind)]
+    pub fn new(name: Name) -> napi::Result<Self> {
+        let open = |name| tenure::Journal::open(path(name)?);
+        Ok(Self { inner: open(name).map_err(to_js)? })
+    }
+
+    /// The resolved path.
+    #[napi(getter, catch_unwind)]
+    pub fn path(&self) -> String {
+        self.inner.path().to_string_lossy().into_owned()
+    }
+
+    /// Appends lines as one batch.
+    #[napi(catch_unwind)]
+    pub fn append<'env>(
+        &self,
+        env: &'env Env,
+        call: Option<&Call>,
+        lines: Vec<Either<String, Uint8Array>>,
+        json: bool,
+        header: Option<Either<String, Uint8Array>>,
+        options: WriteOptions,
+    ) -> napi::Result<Answer<'env, Appended>> {
+        let journal = self.inner.clone();
+        let bytes = |line: Either<String, Uint8Array>| match line {
+            Either::A(text) => text.into_bytes(),
+            Either::B(bytes) => bytes.to_vec(), // JavaScript may change it meanwhile.
+        };
+        let lines: Vec<Vec<u8>> = lines.into_iter().map(bytes).collect();
+        let header = header.map(bytes);
+        let options = options.read()?;
+        answer(env, call, move |caller| {
+            let write = caller.write(options);
+            let done = journal.append(&lines, &tenure::AppendOptions { write, json, header })?;
+            Ok(Appended {
+                first: number(done.first)?,
+                last: number(done.last)?,
+                adopted: number(done.adopted)?,
+                closed_tail: done.closed_tail,
+                rolled_forward: number(done.rolled_forward)?,
+                replayed: done.replayed,
+            })
+        })
+    }
+
+    /// The entries from a number on, as they are now.
+    #[napi(catch_unwind)]
+    pub fn entries<'env>(
+        &self,
+        env: &'env Env,
+        call: Option<&Call>,
+        from: f64,
+        limit: Option<f64>,
+    ) -> napi::Result<Answer<'env, Entries>> {
+        let journal = self.inner.clone();
+        answer(env, call, move |_| {
+            let entries = journal.read(whole(from)?, limit.map(whole).transpose()?)?;
+            Ok(Entries { inner: Arc::new(Mutex::new(entries)) })
+        })
+    }
+
+    /// Entries as they appear.
+    #[napi(catch_unwind)]
+    pub fn follow(&self, from: f64) -> napi::Result<Follow> {
+        let follow = whole(from).and_then(|from| self.inner.follow(from)).map_err(to_js)?;
+        Ok(Follow { inner: Arc::new(Mutex::new(follow)) })
+    }
+
+    /// Checks every byte against what was written.
+    #[napi(catch_unwind)]
+    pub fn verify<'env>(
+        &self,
+        env: &'env Env,
+        call: Option<&Call>,
+    ) -> napi::Result<Answer<'env, Report>> {
+        let journal = self.inner.clone();
+        answer(env, call, move |_| Report::new(&journal.verify()?))
+    }
+
+    /// Finishes what crashes have left, and verifies.
+    #[napi(catch_unwind)]
+    pub fn repair<'env>(
+        &self,
+        env: &'env Env,
+        call: Option<&Call>,
+        options: WriteOptions,
+    ) -> napi::Result<Answer<'env, Report>> {
+        let (journal, options) = (self.inner.clone(), options.read()?);
+        answer(env, call, move |caller| Report::new(&journal.repair(&caller.write(options))?))
+    }
+
+    /// Moves the entries so far to a file of their own.
+    #[napi(catch_unwind)]
+    pub fn rotate<'env>(
+        &self,
+        env: &'env Env,
+        call: Option<&Call>,
+        options: WriteOptions,
+    ) -> napi::Result<Answer<'env, Rotated>> {
+        let (journal, options) = (self.inner.clone(), options.read()?);
+        answer(env, call, move |caller| {
+            let done = journal.rotate(&caller.write(options))?;
+            let archive = done.archive.map(|path| path.to_string_lossy().into_owned());
+            Ok(Rotated { archive, next: number(done.next)? })
+        })
+    }
+
+    /// Writes the journal anew without the entries below `from` and those that are named.
+    #[napi(catch_unwind)]
+    pub fn compact<'env>(
+        &self,
+        env: &'env Env,
+        call: Option<&Call>,
+        from: f64,
+        dropped: Vec<f64>,
+        options: WriteOptions,
+    ) -> napi::Result<Answer<'env, Compacted>> {
+        let (journal, options) = (self.inner.clone(), options.read()?);
+        answer(env, call, move |caller| {
+            let from = whole(from)?;
+            let dropped = dropped.into_iter().map(whole).collect::<Result<HashSet<_>>>()?;
+            let options = caller.write(options);
+            let keep = |entry: &tenure::Entry| entry.seq >= from && !dropped.contains(&entry.seq);
+            let done = journal.compact(&options, keep)?;
+            Ok(Compacted {
+                kept: number(done.kept)?,
+                dropped: number(done.dropped)?,
+                bytes_before: number(done.bytes_before)?,
+                bytes_after: number(done.bytes_after)?,
+            })
+        })
+    }
+}
+
+/// Entries on their way.
+#[derive(Debug)]
+#[napi]
+pub struct Entries {
+    inner: Arc<Mutex<tenure::Entries>>,
+}
+
+#[napi]
+impl Entries {
+    /// The next portion; empty at the end.
+    #[napi(catch_unwind)]
+    pub fn next<'env>(
+        &self,
+        env: &'env Env,
+        call: Option<&Call>,
+        bytes: bool,
+    ) -> napi::Result<Answer<'env, Vec<Entry>>> {
+        let entries = self.inner.clone();
+        answer(env, call, move |_| {
+            let mut entries = entries.lock().unwrap_or_else(PoisonError::into_inner);
+            portion(None, bytes, || entries.next().transpose())
+        })
+    }
+}
+
+/// A journal that is being followed.
+#[derive(Debug)]
+#[napi]
+pub struct Follow {
+    inner: Arc<Mutex<tenure::Follow>>,
+}
+
+#[napi]
+impl Follow {
+    /// The next entries; none when the wait is over.
+    #[napi(catch_unwind)]
+    pub fn next<'env>(
+        &self,
+        env: &'env Env,
+        call: Option<&Call>,
+        wait_ms: f64,
+        bytes: bool,
+    ) -> napi::Result<Answer<'env, Vec<Entry>>> {
+        let follow = self.inner.clone();
+        answer(env, call, move |caller| {
+            let mut follow = follow.lock().unwrap_or_else(PoisonError::into_inner);
+            let first = in_slices(wait(wait_ms)?, &caller, |wait| follow.next(wait))?;
+            match first {
+                None => Ok(Vec::new()),
+                first => portion(first, bytes, || follow.next(Wait::No)),
+            }
+        })
+    }
+}
+
+/// As many entries as cross at once.
+fn portion(
+    first: Option<tenure::Entry>,
+    bytes: bool,
+    mut next: impl FnMut() -> Result<Option<tenure::Entry>>,
+) -> Result<Vec<Entry>> {
+    let (mut portion, mut size) = (Vec::new(), 0);
+    let mut add = |entry: tenure::Entry, portion: &mut Vec<Entry>| {
+        size += entry.line.len();
+        portion.push(Entry::new(entry, bytes)?);
+        Ok(size < PORTION_BYTES && portion.len() < PORTION_ENTRIES)
+    };
+    let mut more = first.map_or(Ok(true), |entry| add(entry, &mut portion))?;
+    while more {
+        let Some(entry) = next()? else { break };
+        more = add(entry, &mut portion)?;
+    }
+    Ok(portion)
+}

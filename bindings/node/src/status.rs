@@ -1,0 +1,19 @@
+//! Who holds a target, for people: it decides nothing.
+
+use napi::Env;
+use napi_derive::napi;
+
+use crate::call::{Answer, Call, answer};
+use crate::failure::to_js;
+use crate::options::{Name, path};
+
+/// What a target is doing, as the JSON of `tenure who`.
+#[napi(catch_unwind)]
+pub(crate) fn status<'env>(
+    env: &'env Env,
+    call: Option<&Call>,
+    name: Name,
+) -> napi::Result<Answer<'env, String>> {
+    let path = path(name).map_err(to_js)?;
+    answer(env, call, move |_| Ok(tenure::status(path)?.to_json().to_string()))
+}

@@ -1,0 +1,66 @@
+import assert from 'node:assert/strict';
+import { join } from 'node:path';
+import test from 'node:test';
+import { Document, Lease, lease, leaseSync, lock } from '../index.mjs';
+import { puppet, scratch } from './child.mjs';
+
+const code = (expected) => (error) => error.name === 'TenureError' && error.code === expected;
+
+test('a lease keeps others out until it is released', async (t) => {
+  const path = join(scratch(t), 'session');
+  const held = await lease(path, { ttlMs: 60_000, owner: 'me', label: 'a turn' });
+  assert.ok(held.token.length >= 16 && held.fence > 0 && held.ttlMs === 60_000);
+  await assert.rejects(lock(path, { waitMs: 0 }), (error) => error.holder.owner === 'me' && code('busy')(error));
+  await assert.rejects(lease(path, { ttlMs: 1000, waitMs: 0 }), code('busy'));
+  const { fence } = held;
+  await held.renew({ ttlMs: 30_000 });
+  assert.deepEqual([held.fence, held.ttlMs], [fence, 30_000]);
+  const info = await new Lease(path).show();
+  assert.deepEqual([info.owner, info.fence, info.expired, info.holder.pid], ['me', fence, false, process.pid]);
+  await held.release();
+  assert.equal(new Lease(path).showSync(), null);
+  await assert.rejects(held.release(), code('lease_lost'));
+});
+
+test('a lease protects documents by its fence, until somebody takes over', async (t) => {
+  const dir = scratch(t);
+  const [path, document] = [join(dir, 'session'), new Document(join(dir, 'state.json'))];
+  const held = leaseSync(path, { ttlMs: 60_000 });
+  const proof = { guards: [{ target: path, fence: held.fence }] };
+  await document.set(1, proof);
+  const target = new Lease(path);
+  await assert.rejects(target.takeOver({ ttlMs: 1000 }), code('invalid'));
+  const taken = await target.takeOver({ ttlMs: 60_000, reason: 'it hangs' });
+  assert.ok(taken.fence > held.fence);
+  await assert.rejects(document.set(2, proof), code('fenced'));
+  await assert.rejects(held.renew(), code('lease_lost'));
+  target.releaseSync(taken.token);
+});
+
+test('a lease outlives its process, and its token renews it from another', async (t) => {
+  const path = join(scratch(t), 'session');
+  const other = await puppet(t);
+  const { ok } = await other.ask({ op: 'acquire', path, ttl: 60_000, owner: 'other' });
+  await other.kill('SIGKILL');
+  assert.equal((await new Lease(path).show()).owner, 'other');
+  const again = await lease(path, { ttlMs: 60_000, token: ok.token });
+  assert.equal(again.fence, ok.fence);
+  await again[Symbol.asyncDispose]();
+});
+
+test('an async wait ends when the lease expires, and by its signal', async (t) => {
+  const path = join(scratch(t), 'session');
+  await lease(path, { ttlMs: 50 });
+  const next = await lease(path, { ttlMs: 60_000, waitMs: Infinity });
+  await assert.rejects(lease(path, { ttlMs: 1, signal: AbortSignal.timeout(5) }), { name: 'TimeoutError' });
+  next[Symbol.dispose]();
+});
+
+test('a lease needs a time to live', async (t) => {
+  const path = join(scratch(t), 'session');
+  for (const ttlMs of [undefined, 0, -1, NaN, Infinity, '5s', 1e15]) {
+    await assert.rejects(lease(path, { ttlMs }), code('invalid'));
+  }
+  await assert.rejects(new Lease(path).renew('short'), code('invalid'));
+  await assert.rejects(new Lease(path).renew('a token that nobody has'), code('lease_lost'));
+});

@@ -1,0 +1,94 @@
+// The package as people get it: packed, installed in a clean directory, used from there.
+
+import assert from 'node:assert/strict';
+import { execFileSync, spawnSync } from 'node:child_process';
+import { cpSync, existsSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import test, { before } from 'node:test';
+import { PACKAGE } from './child.mjs';
+
+const RUNS = 15;
+/** What loading, one update and the end may cost over an empty program. */
+const GOAL_MS = 8;
+/** This machine may be busy with other things. */
+const LIMIT_MS = 3 * GOAL_MS;
+const TYPESCRIPT = join(PACKAGE, 'node_modules/typescript/bin/tsc');
+
+let dir;
+
+const run = (command, args, options) => execFileSync(command, args, { cwd: dir, encoding: 'utf8', ...options });
+
+before(() => {
+  dir = mkdtempSync(join(tmpdir(), 'tenure-package-'));
+  process.on('exit', () => rmSync(dir, { recursive: true, force: true }));
+  const quiet = { stdio: ['ignore', 'pipe', 'ignore'] };
+  run('npm', ['pack', PACKAGE, '--silent'], quiet);
+  const [tarball] = readdirSync(dir).filter((name) => name.endsWith('.tgz'));
+  writeFileSync(join(dir, 'package.json'), '{"private": true}');
+  run('npm', ['install', '--silent', '--no-audit', '--no-fund', '--offline', `./${tarball}`], quiet);
+});
+
+test('it holds what is needed and nothing else', () => {
+  const names = readdirSync(join(dir, 'node_modules/tenure')).sort();
+  const addon = names.find((name) => name.endsWith('.node'));
+  assert.deepEqual(names, ['README.md', 'compat', 'index.cjs', 'index.d.cts', 'index.d.mts', 'index.mjs', 'lib', 'package.json', addon].sort());
+});
+
+const USE = `
+  const guard = tenure.lockSync('state.json');
+  new tenure.Document('state.json').updateSync((state) => { state.n++; }, { init: { n: 0 }, fence: guard.fence });
+  console.log(new tenure.Document('state.json').readSync().value.n);`;
+
+test('it is imported and required, as one instance', () => {
+  writeFileSync(join(dir, 'use.mjs'), `import * as tenure from 'tenure'; ${USE}
+    import { createRequire } from 'node:module';
+    console.log(createRequire(import.meta.url)('tenure').lock === tenure.lock);`);
+  assert.equal(run(process.execPath, ['use.mjs']), '1\ntrue\n');
+  writeFileSync(join(dir, 'use.cjs'), `const tenure = require('tenure'); ${USE}`);
+  assert.equal(run(process.execPath, ['use.cjs']), '2\n');
+});
+
+test('its drop-ins are imported and required', () => {
+  writeFileSync(join(dir, 'drop-ins.mjs'), `
+    import lockfile, { lock } from 'tenure/compat/proper-lockfile';
+    import writeFileAtomic from 'tenure/compat/write-file-atomic';
+    import { acquireSessionWriteLock } from 'tenure/compat/session-write-lock';
+    import { readJournal } from 'tenure/compat/changes-journal';
+    import { markChecked } from 'tenure/compat/gateguard-state';
+    console.log([lockfile, lock, writeFileAtomic, acquireSessionWriteLock, readJournal, markChecked].map((each) => typeof each).join());`);
+  assert.equal(run(process.execPath, ['drop-ins.mjs']), `${Array(6).fill('function').join()}\n`);
+  const names = ['proper-lockfile', 'write-file-atomic', 'session-write-lock', 'changes-journal', 'gateguard-state'];
+  for (const name of names) run(process.execPath, ['-e', `require('tenure/compat/${name}')`]);
+});
+
+test('its types are right, also where they refuse', () => {
+  assert.ok(existsSync(TYPESCRIPT), 'typescript is missing: run npm install in bindings/node');
+  cpSync(join(PACKAGE, 'test/types'), join(dir, 'types'), { recursive: true });
+  const strict = ['--noEmit', '--strict', '--exactOptionalPropertyTypes', '--module', 'nodenext', '--target', 'es2022'];
+  const library = ['--lib', 'es2023,esnext.disposable', '--types', 'node', '--typeRoots', join(PACKAGE, 'node_modules/@types')];
+  const compile = (...files) =>
+    spawnSync(process.execPath, [TYPESCRIPT, ...strict, ...library, ...files], { cwd: dir, encoding: 'utf8' });
+  const { stdout, status } = compile('types/usage.mts', 'types/usage.cts', 'types/compat.mts');
+  assert.equal(status, 0, stdout);
+  writeFileSync(join(dir, 'types/wrong.mts'), "import { lock } from 'tenure'; const guard: string = await lock('x'); void guard;");
+  assert.notEqual(compile('types/wrong.mts').status, 0, 'the compiler sees no types');
+});
+
+test('loading it and one update are cheap', (t) => {
+  const update = "new Document('cold.json').updateSync((s) => { s.n++; }, { init: { n: 0 }, noSync: true });";
+  const programs = { empty: '', load: "require('tenure');", update: `const { Document } = require('tenure'); ${update}` };
+  // CPU time, since the machine may have other things to do. The fastest run, since it varies upwards.
+  const tell = "process.on('exit', () => { const { user, system } = process.cpuUsage(); console.log(user + system); });";
+  const fastest = { empty: Infinity, load: Infinity, update: Infinity };
+  for (let n = 0; n < RUNS; n++) {
+    for (const [name, code] of Object.entries(programs)) {
+      const cpu = Number(run(process.execPath, ['-e', tell + code])) / 1000;
+      fastest[name] = Math.min(fastest[name], cpu);
+    }
+  }
+  const [load, whole] = [fastest.load - fastest.empty, fastest.update - fastest.empty];
+  const told = (ms) => `${ms.toFixed(1)} ms`;
+  t.diagnostic(`node alone ${told(fastest.empty)}; require ${told(load)} more; with one update ${told(whole)} more (goal ${GOAL_MS} ms)`);
+  assert.ok(whole < LIMIT_MS, told(whole));
+});

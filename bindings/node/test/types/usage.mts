@@ -1,0 +1,53 @@
+// Compiled by the tests, never run: the types say what the package does.
+
+import tenure, { Collection, Document, Journal, Lease, TenureError, lease, lock, lockSync, tryLock, withLock } from 'tenure';
+import type { Appended, Entry, ErrorCode, Guard, Snapshot, Written } from 'tenure';
+
+interface State {
+  n: number;
+}
+
+const guard: Guard = await lock('state.json', { waitMs: Infinity, label: 'x', signal: AbortSignal.timeout(5) });
+const fence: number = guard.fence;
+await guard.release();
+const maybe: Guard | null = await tryLock(new URL('file:///x'));
+const five: number = await withLock('x', async () => 5);
+lockSync(Buffer.from('x'), { shared: true }).releaseSync();
+{
+  using held = lockSync('x');
+  await using leased = await lease('x', { ttlMs: 1000 });
+  void [held.fence, leased.token];
+}
+
+const document = new Document<State>('state.json');
+const found: Snapshot<State> | undefined = await document.read({ numbers: 'bigint' });
+const written: Written = await document.update((state) => void state.n++, { init: { n: 0 }, fence });
+await document.update(async (state) => ({ n: (state?.n ?? 0) + 1 }));
+document.updateSync((state) => ({ n: state.n + 1 }), { init: { n: 0 }, guards: [{ target: 'x', fence: 5n }] });
+await document.merge({ n: 1 }, { rules: { sum: ['/n'] } });
+for await (const { value } of document.watch()) void value.n;
+
+const journal = new Journal('log.jsonl');
+const appended: Appended = await journal.append(['line', { n: 1 }, new Uint8Array(1)], { noSync: true });
+const entries: Entry<Buffer>[] = await journal.read({ encoding: 'buffer' });
+for await (const { line } of journal.follow({ from: appended.last })) line.toUpperCase();
+
+const keys: string[] = await new Collection('sessions').keys();
+const info = await new Lease('x').show();
+const owner: string | undefined = info?.holder.owner;
+const code = (error: unknown): ErrorCode | undefined => (error instanceof TenureError ? error.code : undefined);
+
+void [maybe, five, found, written, entries, keys, owner, code, tenure.lock];
+
+// @ts-expect-error: a misspelt option
+await lock('x', { wait: 5 });
+// @ts-expect-error: a sync call cannot be aborted
+lockSync('x', { signal: AbortSignal.abort() });
+// @ts-expect-error: not the document's type
+await document.set({ m: 1 });
+// @ts-expect-error: a lease needs a time to live
+await lease('x', {});
+// @ts-expect-error: the function of a sync update is sync
+document.updateSync(async (state) => ({ n: state.n }), { init: { n: 0 } });
+// @ts-expect-error: without init there may be no document
+await document.update((state) => ({ n: state.n }));

@@ -1,0 +1,124 @@
+"""Locks, documents, journals and leases on plain files that many processes can share.
+
+    import tenure
+
+    with tenure.lock("state.json"):
+        ...
+
+    tenure.Document("state.json").update(lambda state: state["seen"].append(1), init={"seen": []})
+
+``tenure.aio`` has the same verbs for asyncio; ``tenure.compat`` has drop-ins for other packages. Both are
+imported when they are first used.
+"""
+
+from ._errors import (
+    AccessError,
+    BusyError,
+    CancelledError,
+    CompromisedError,
+    ConflictError,
+    DamagedError,
+    DeadlockError,
+    FencedError,
+    InvalidError,
+    IoError,
+    LeaseLostError,
+    NewerFormatError,
+    NotDurableError,
+    NotFoundError,
+    TenureError,
+    UnsupportedError,
+)
+from ._tenure import (
+    Appended,
+    Cancel,
+    Collection,
+    Compacted,
+    Damage,
+    Document,
+    Entries,
+    Entry,
+    Follow,
+    Guard,
+    Journal,
+    Lease,
+    Leased,
+    LeaseInfo,
+    Pruned,
+    Report,
+    Rotated,
+    Snapshot,
+    Split,
+    Watch,
+    Written,
+    __version__,
+    lock,
+    status,
+    status_below,
+    try_lock,
+    update_and_append,
+)
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from . import aio as aio
+    from . import compat as compat
+
+__all__ = [
+    "AccessError",
+    "Appended",
+    "BusyError",
+    "Cancel",
+    "CancelledError",
+    "Collection",
+    "Compacted",
+    "CompromisedError",
+    "ConflictError",
+    "Damage",
+    "DamagedError",
+    "DeadlockError",
+    "Document",
+    "Entries",
+    "Entry",
+    "FencedError",
+    "Follow",
+    "Guard",
+    "InvalidError",
+    "IoError",
+    "Journal",
+    "Lease",
+    "LeaseInfo",
+    "LeaseLostError",
+    "Leased",
+    "NewerFormatError",
+    "NotDurableError",
+    "NotFoundError",
+    "Pruned",
+    "Report",
+    "Rotated",
+    "Snapshot",
+    "Split",
+    "TenureError",
+    "UnsupportedError",
+    "Watch",
+    "Written",
+    "__version__",
+    "lock",
+    "status",
+    "status_below",
+    "try_lock",
+    "update_and_append",
+]
+
+
+def __getattr__(name: str) -> object:
+    # asyncio alone takes longer to import than all of tenure; a hook that needs none pays for none.
+    if name in ("aio", "compat"):
+        import importlib
+
+        return importlib.import_module(f"{__name__}.{name}")
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list:  # type: ignore[type-arg]
+    return [*__all__, "aio", "compat"]

@@ -1,0 +1,403 @@
+"""The same nouns and verbs for asyncio: nothing here blocks the event loop.
+
+A call that may wait or touch the disk runs on a thread of its own. A task that is cancelled ends its wait
+at once, and a lock that it got all the same is released before the task ends.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Generator, Iterable, Mapping
+from typing import TYPE_CHECKING, Any, Optional, TypeVar, Union
+
+from . import _tenure
+from ._errors import BusyError
+from ._waiting import in_thread
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from . import types
+
+_T = TypeVar("_T")
+
+__all__ = [
+    "Collection",
+    "Document",
+    "Follow",
+    "Guard",
+    "Journal",
+    "Lease",
+    "Leased",
+    "Watch",
+    "lock",
+    "try_lock",
+    "update_and_append",
+]
+
+
+def lock(path: types.Path, **options: Unpack[types.LockOptions]) -> _Acquire:
+    """Takes the lock: ``async with lock(path) as guard`` or ``guard = await lock(path)``."""
+    return _Acquire(path, options)
+
+
+async def try_lock(path: types.Path, **options: Unpack[types.TryLockOptions]) -> Guard:
+    """Takes the lock if nobody has it; ``BusyError`` otherwise."""
+    return Guard(_tenure.try_lock(path, **options))
+
+
+class _Acquire:
+    """A lock that is about to be taken."""
+
+    def __init__(self, path: types.Path, options: Mapping[str, Any]) -> None:
+        _refuse_cancel(options)
+        self._path = path
+        self._options = dict(options)
+        self._guard: Optional[Guard] = None
+
+    def __await__(self) -> Generator[Any, None, Guard]:
+        return self._take().__await__()
+
+    async def __aenter__(self) -> Guard:
+        self._guard = await self._take()
+        return self._guard
+
+    async def __aexit__(self, *raised: object) -> None:
+        guard, self._guard = self._guard, None
+        if guard is not None:
+            await guard.release()
+
+    async def _take(self) -> Guard:
+        try:
+            # Nobody has it, most of the time: then no thread is needed.
+            return Guard(_tenure.lock(self._path, **{**self._options, "wait": 0}))
+        except BusyError:
+            if self._options.get("wait", 1) in (0, "0"):
+                raise
+
+        def wait(cancel: _tenure.Cancel) -> _tenure.Guard:
+            return _tenure.lock(self._path, **{**self._options, "cancel": cancel})
+
+        # The lock will be this thread's, which goes on meanwhile and can release what it holds.
+        token = _tenure.Cancel._on_behalf()
+        return Guard(await in_thread(wait, undo=_tenure.Guard.release, cancel=token))
+
+
+class Guard:
+    """A lock that is held. Leaving its ``async with`` block releases it."""
+
+    def __init__(self, guard: _tenure.Guard) -> None:
+        self._guard = guard
+
+    @property
+    def fence(self) -> int:
+        """The fence of this hold; 0 for a shared one. Pass it to writes of the same target."""
+        return self._guard.fence
+
+    @property
+    def path(self) -> str:
+        """The resolved path of the target."""
+        return self._guard.path
+
+    @property
+    def recovered_from(self) -> Optional[types.Holder]:
+        """Who held it before and died without releasing."""
+        return self._guard.recovered_from
+
+    @property
+    def held(self) -> bool:
+        """Whether this process holds it and has not released it."""
+        return self._guard.held
+
+    async def verify(self) -> None:
+        """Checks that nobody removed or replaced the lock file under the hold."""
+        await in_thread(lambda _: self._guard.verify())
+
+    async def release(self) -> None:
+        """Releases the lock. Releasing it again does nothing."""
+        if self._guard.held:
+            await in_thread(lambda _: self._guard.release())
+
+    async def __aenter__(self) -> Guard:
+        return self
+
+    async def __aexit__(self, *raised: object) -> None:
+        await self.release()
+
+
+class Document:
+    """A JSON document in a file. Opening it touches nothing."""
+
+    def __init__(self, path: types.Path, *, numbers: _tenure._Numbers = "exact") -> None:
+        self.sync = _tenure.Document(path, numbers=numbers)
+
+    @property
+    def path(self) -> str:
+        """The resolved path."""
+        return self.sync.path
+
+    async def read(self) -> Optional[_tenure.Snapshot]:
+        """The document as it is, or ``None`` if there is none."""
+        return await in_thread(lambda _: self.sync.read())
+
+    async def version(self) -> Optional[str]:
+        """The version of the document, or ``None`` if there is none."""
+        return await in_thread(lambda _: self.sync.version())
+
+    async def set(
+        self, value: types.JSON, **options: Unpack[types.WriteOptions]
+    ) -> _tenure.Written:
+        """Replaces the whole document."""
+        return await _call(self.sync.set, value, **options)
+
+    async def update(
+        self, function: Callable[[Any], types.JSON], **options: Unpack[types.UpdateOptions]
+    ) -> _tenure.Written:
+        """Changes the document by a plain function, which runs on another thread, under the lock."""
+        return await _call(self.sync.update, function, **options)
+
+    async def merge(
+        self, patch: types.JSON, **options: Unpack[types.MergeOptions]
+    ) -> _tenure.Written:
+        """Merges a patch (RFC 7396)."""
+        return await _call(self.sync.merge, patch, **options)
+
+    async def patch(
+        self, operations: types.JSON, **options: Unpack[types.WriteOptions]
+    ) -> _tenure.Written:
+        """Applies a JSON Patch (RFC 6902), whole or not at all."""
+        return await _call(self.sync.patch, operations, **options)
+
+    async def compare_and_set(
+        self, version_is: str, value: types.JSON, **options: Unpack[types.WriteOptions]
+    ) -> _tenure.Written:
+        """Replaces the document if it still has this version; ``ConflictError`` otherwise."""
+        return await _call(self.sync.compare_and_set, version_is, value, **options)
+
+    async def restore(self, **options: Unpack[types.WriteOptions]) -> _tenure.Written:
+        """Brings back the last good version of a document that cannot be parsed."""
+        return await _call(self.sync.restore, **options)
+
+    def watch(self) -> Watch:
+        """Changes that come after now: ``async for snapshot in document.watch()``."""
+        return Watch(self.sync.watch())
+
+
+class Watch:
+    """The changes of a document."""
+
+    def __init__(self, watch: _tenure.Watch) -> None:
+        self._watch = watch
+
+    async def next(self, wait: types.Wait = None) -> Optional[_tenure.Snapshot]:
+        """The document after its next change, or ``None`` when the wait is over."""
+        return await _call(self._watch.next, wait=wait)
+
+    def close(self) -> None:
+        """Ends the watch."""
+        self._watch.close()
+
+    async def __aiter__(self) -> AsyncIterator[_tenure.Snapshot]:
+        while True:
+            snapshot = await self.next()
+            if snapshot is not None:
+                yield snapshot
+
+
+class Journal:
+    """A file of lines that many processes append to. Opening it touches nothing."""
+
+    def __init__(self, path: types.Path) -> None:
+        self.sync = _tenure.Journal(path)
+
+    @property
+    def path(self) -> str:
+        """The resolved path."""
+        return self.sync.path
+
+    async def append(
+        self, lines: Iterable[Union[str, bytes]], **options: Unpack[types.AppendOptions]
+    ) -> _tenure.Appended:
+        """Appends lines as one batch."""
+        return await _call(self.sync.append, lines, **options)
+
+    async def append_json(
+        self, values: Iterable[types.JSON], **options: Unpack[types.AppendJsonOptions]
+    ) -> _tenure.Appended:
+        """Appends values, each as one line of JSON."""
+        return await _call(self.sync.append_json, values, **options)
+
+    async def read(self, from_: int = 1, limit: Optional[int] = None) -> list[_tenure.Entry]:
+        """The entries with number ``from_`` and above, at most ``limit`` of them."""
+        return await in_thread(lambda _: list(self.sync.read(from_, limit)))
+
+    def follow(self, from_: int = 1) -> Follow:
+        """Entries as they appear: ``async for entry in journal.follow()``."""
+        return Follow(self.sync.follow(from_))
+
+    async def verify(self) -> _tenure.Report:
+        """Checks every byte that is there against what was written."""
+        return await in_thread(lambda _: self.sync.verify())
+
+    async def repair(self, **options: Unpack[types.WriteOptions]) -> _tenure.Report:
+        """Finishes what crashes have left, and verifies."""
+        return await _call(self.sync.repair, **options)
+
+    async def rotate(self, **options: Unpack[types.WriteOptions]) -> _tenure.Rotated:
+        """Moves the entries so far to a file of their own and starts an empty one."""
+        return await _call(self.sync.rotate, **options)
+
+    async def compact(
+        self, keep: Callable[[_tenure.Entry], object], **options: Unpack[types.WriteOptions]
+    ) -> _tenure.Compacted:
+        """Writes the journal anew with the entries that ``keep`` wants."""
+        return await _call(self.sync.compact, keep, **options)
+
+
+class Follow:
+    """The entries of a journal as they appear."""
+
+    def __init__(self, follow: _tenure.Follow) -> None:
+        self._follow = follow
+
+    @property
+    def position(self) -> int:
+        """The number to resume from later."""
+        return self._follow.position
+
+    async def next(self, wait: types.Wait = None) -> Optional[_tenure.Entry]:
+        """The next entry, or ``None`` when the wait is over."""
+        return await _call(self._follow.next, wait=wait)
+
+    def close(self) -> None:
+        """Ends it."""
+        self._follow.close()
+
+    async def __aiter__(self) -> AsyncIterator[_tenure.Entry]:
+        while True:
+            entry = await self.next()
+            if entry is not None:
+                yield entry
+
+
+class Lease:
+    """A target that can be leased. Opening it touches nothing."""
+
+    def __init__(self, path: types.Path) -> None:
+        self.sync = _tenure.Lease(path)
+
+    @property
+    def path(self) -> str:
+        """The resolved path."""
+        return self.sync.path
+
+    async def acquire(self, *, ttl: float, **options: Unpack[types.LeaseOptions]) -> Leased:
+        """Acquires the lease for ``ttl`` seconds."""
+        # With a token it may be a renewal, and then the lease is not ours to end.
+        undo = None if options.get("token") else _tenure.Leased.release
+        return Leased(await _call(self.sync.acquire, ttl=ttl, _undo=undo, **options))
+
+    async def take_over(
+        self, *, ttl: float, reason: str, **options: Unpack[types.LeaseOptions]
+    ) -> Leased:
+        """Takes the lease from whoever has it, for a reason that is written down first."""
+        undo = _tenure.Leased.release
+        leased = _call(self.sync.take_over, ttl=ttl, reason=reason, _undo=undo, **options)
+        return Leased(await leased)
+
+    async def renew(self, token: str, *, ttl: Optional[float] = None) -> Leased:
+        """Extends the lease by its time to live, or by a new one, from now."""
+        return Leased(await in_thread(lambda _: self.sync.renew(token, ttl=ttl)))
+
+    async def release(self, token: str) -> None:
+        """Ends the lease."""
+        await in_thread(lambda _: self.sync.release(token))
+
+    async def show(self) -> Optional[_tenure.LeaseInfo]:
+        """Who has the lease, running or expired; ``None`` if nobody does."""
+        return await in_thread(lambda _: self.sync.show())
+
+
+class Leased:
+    """A lease that we have. Leaving its ``async with`` block releases it."""
+
+    def __init__(self, leased: _tenure.Leased) -> None:
+        self.sync = leased
+
+    @property
+    def token(self) -> str:
+        """Names the lease to ``renew`` and ``release``. Keep it secret."""
+        return self.sync.token
+
+    @property
+    def fence(self) -> int:
+        """Proves the lease to writes."""
+        return self.sync.fence
+
+    async def renew(self, *, ttl: Optional[float] = None) -> Leased:
+        """Extends it from now on. The fence and the token stay."""
+        return Leased(await in_thread(lambda _: self.sync.renew(ttl=ttl)))
+
+    async def release(self) -> None:
+        """Ends it."""
+        await in_thread(lambda _: self.sync.release())
+
+    async def __aenter__(self) -> Leased:
+        return self
+
+    async def __aexit__(self, *raised: object) -> None:
+        await self.release()
+
+
+class Collection:
+    """A directory with one document or journal per key. Opening it touches nothing."""
+
+    def __init__(self, dir: types.Path, kind: Any = "documents") -> None:
+        self.sync = _tenure.Collection(dir, kind)
+
+    def document(self, key: str) -> Document:
+        """The document of a key."""
+        return Document(self.sync.path_of(key))
+
+    def journal(self, key: str) -> Journal:
+        """The journal of a key."""
+        return Journal(self.sync.path_of(key))
+
+    async def keys(self) -> list[str]:
+        """The keys that have a file, in no order."""
+        return await in_thread(lambda _: self.sync.keys())
+
+    async def prune(self, **options: Unpack[types.PruneOptions]) -> _tenure.Pruned:
+        """Removes what is due."""
+        return await _call(self.sync.prune, **options)
+
+    async def remove(self, key: str, **options: Unpack[types.WriteOptions]) -> bool:
+        """Removes one key with everything that belongs to it."""
+        return await _call(self.sync.remove, key, **options)
+
+
+async def update_and_append(
+    document: Document,
+    function: Callable[[Any], types.JSON],
+    journal: Journal,
+    lines: Iterable[Union[str, bytes]],
+    **options: Unpack[types.TogetherOptions],
+) -> tuple[_tenure.Written, _tenure.Appended]:
+    """Changes a document and appends a batch to a journal, both or (checks failing) neither."""
+    verb = _tenure.update_and_append
+    return await _call(verb, document.sync, function, journal.sync, lines, **options)
+
+
+async def _call(
+    verb: Callable[..., _T],
+    *arguments: Any,
+    _undo: Optional[Callable[[_T], object]] = None,
+    **options: Any,
+) -> _T:
+    """Calls a verb on another thread, with a token that the task's cancellation cancels."""
+    _refuse_cancel(options)
+    return await in_thread(lambda cancel: verb(*arguments, **options, cancel=cancel), undo=_undo)
+
+
+def _refuse_cancel(options: Mapping[str, Any]) -> None:
+    if "cancel" in options:
+        raise TypeError("cancel the task instead of passing a Cancel")

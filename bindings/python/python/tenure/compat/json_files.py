@@ -1,0 +1,185 @@
+"""JSON files as command-line harnesses save them, without the holes of lock, truncate and write in place.
+
+1. The file is replaced as a whole: a reader, with or without tenure, sees the old text or the new one, and
+   a process killed in between leaves the old one.
+2. The lock is tenure's lock of that path: documents, the command line and other languages wait for it too.
+3. The text is what ``json.dumps`` makes of the given options, byte for byte.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import hashlib
+import json
+import os
+import stat
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Optional, Union
+
+from .. import _tenure
+from .._errors import DamagedError, InvalidError
+
+if TYPE_CHECKING:
+    from ..types import Wait
+
+__all__ = ["Session", "locked_save_json", "update_json"]
+
+_Path = Union[str, "os.PathLike[str]"]
+
+
+def locked_save_json(path: _Path, data: Any, **dump_kwargs: Any) -> None:
+    """Saves ``data`` as JSON, under the lock. Parent directories are created.
+
+    Two programs that load, change and save still overwrite each other: use :func:`update_json` for that.
+    """
+    target = os.fspath(path)
+    text = json.dumps(data, **dump_kwargs)
+    _make_parent(target)
+    with _tenure.lock(target, wait=None, label="save"):
+        _replace(target, text)
+
+
+def update_json(
+    path: _Path,
+    function: Callable[[Any], Any],
+    *,
+    default: Any = None,
+    wait: Wait = None,
+    **dump_kwargs: Any,
+) -> Any:
+    """Loads, changes and saves under one lock, so that no update is lost. Returns what was saved.
+
+    ``function`` gets what the file says, or ``default`` (its own copy) where there is no file. It returns
+    the new data, or ``None`` if it changed its argument in place. If it raises, the file stays as it is.
+    """
+    target = os.fspath(path)
+    _make_parent(target)
+    with _tenure.lock(target, wait=wait, label="update"):
+        data = _load(target, default)
+        new = function(data)
+        if new is None:
+            new = data
+        _replace(target, json.dumps(new, **dump_kwargs))
+    return new
+
+
+def _load(target: str, default: Any) -> Any:
+    try:
+        with open(target, encoding="utf-8") as file:
+            text = file.read()
+    except FileNotFoundError:
+        return copy.deepcopy(default)
+    try:
+        return json.loads(text)
+    except ValueError as error:
+        message = f"failed to update `{target}`: it is not JSON: {error}"
+        hint = "mend it or move it away; nothing was changed"
+        raise DamagedError(f"{message}; {hint}", action="update", path=target, hint=hint) from error
+
+
+def _make_parent(target: str) -> None:
+    parent = os.path.dirname(target)
+    if parent:
+        os.makedirs(parent, exist_ok=True)
+
+
+def _replace(target: str, text: str) -> None:
+    """Puts a whole new file in the place of the old one; the caller has the lock."""
+    real = os.path.realpath(target)  # A symlink stays one.
+    parent, name = os.path.split(real)
+    # Under the lock there is one writer: what a killed one left has this name, and is overwritten.
+    temporary = os.path.join(parent, ".tenure", f"{_short(name)}.tmp.{'f' * 16}")
+    mode = _mode_of(real)
+    flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | getattr(os, "O_NOFOLLOW", 0)
+    try:
+        with open(os.open(temporary, flags, mode), "w", encoding="utf-8") as file:
+            os.chmod(temporary, mode)
+            file.write(text)
+            file.flush()
+            # Before the rename: else a power loss can leave the new name without its content.
+            os.fsync(file.fileno())
+        os.replace(temporary, real)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            os.unlink(temporary)
+        raise
+    if os.name == "posix":
+        directory = os.open(parent, os.O_RDONLY)
+        try:
+            os.fsync(directory)  # The new name itself.
+        finally:
+            os.close(directory)
+
+
+def _short(name: str) -> str:
+    """A name that leaves room for the suffix of a temporary file."""
+    data = os.fsencode(name)
+    return name if len(data) < 200 else hashlib.blake2b(data, digest_size=16).hexdigest()
+
+
+def _mode_of(path: str) -> int:
+    """The mode of the file that is replaced; that of ``open`` for a new one."""
+    try:
+        return stat.S_IMODE(os.stat(path).st_mode)
+    except FileNotFoundError:
+        umask = os.umask(0)
+        os.umask(umask)
+        return 0o666 & ~umask
+
+
+class Session:
+    """A project with undo and redo in memory, saved under the lock."""
+
+    MAX_UNDO = 50
+
+    def __init__(self, project: Any = None, path: Optional[_Path] = None) -> None:
+        self.project = {} if project is None else project
+        self.path = path
+        self._undo: list[tuple[str, Any]] = []
+        self._redo: list[tuple[str, Any]] = []
+
+    def snapshot(self, description: str = "") -> None:
+        """Remembers the project as it is now, before a change."""
+        self._undo.append((description, copy.deepcopy(self.project)))
+        del self._undo[: -self.MAX_UNDO]
+        self._redo.clear()
+
+    def undo(self) -> Optional[str]:
+        """Goes back one snapshot and returns its description; ``None`` if there is none."""
+        return self._step(self._undo, self._redo)
+
+    def redo(self) -> Optional[str]:
+        """Takes an undo back; ``None`` if there was none."""
+        return self._step(self._redo, self._undo)
+
+    def _step(self, source: list[tuple[str, Any]], other: list[tuple[str, Any]]) -> Optional[str]:
+        if not source:
+            return None
+        description, project = source.pop()
+        other.append((description, self.project))
+        self.project = project
+        return description
+
+    def list_history(self) -> list[str]:
+        """Descriptions of what can be undone, oldest first."""
+        return [description for description, _ in self._undo]
+
+    def status(self) -> dict[str, Any]:
+        """How many steps there are either way, and where the project is saved."""
+        path = None if self.path is None else os.fspath(self.path)
+        return {"path": path, "undo": len(self._undo), "redo": len(self._redo)}
+
+    def save_session(self, path: Optional[_Path] = None) -> str:
+        """Saves the project and returns the path; stamps ``metadata.modified``."""
+        target = path if path is not None else self.path
+        if target is None:
+            raise InvalidError("failed to save session: it has no path; pass one", action="save")
+        if isinstance(self.project, dict):
+            from datetime import datetime, timezone
+
+            metadata = self.project.setdefault("metadata", {})
+            metadata["modified"] = datetime.now(timezone.utc).isoformat()
+        locked_save_json(target, self.project, indent=2, sort_keys=True, default=str)
+        self.path = target
+        return os.fspath(target)

@@ -1,0 +1,63 @@
+//! A Python function that computes the new document, called under the core's lock.
+
+use std::path::Path;
+
+use pyo3::prelude::*;
+use serde_json::Value;
+use tenure::{Error, ErrorKind, Result};
+
+use crate::number::Numbers;
+use crate::value::{from_python, keep_digits, to_python};
+
+/// What is called, and what it raised.
+pub(crate) struct Callback<'a> {
+    function: &'a Py<PyAny>,
+    /// What it is given where there is no document yet.
+    init: Option<&'a Value>,
+    numbers: Numbers,
+    path: &'a Path,
+    raised: Option<PyErr>,
+}
+
+impl<'a> Callback<'a> {
+    pub(crate) fn new(
+        function: &'a Py<PyAny>,
+        init: Option<&'a Value>,
+        numbers: Numbers,
+        path: &'a Path,
+    ) -> Self {
+        Self { function, init, numbers, path, raised: None }
+    }
+
+    /// The new document, or `None` to leave it as it is.
+    pub(crate) fn compute(&mut self, current: Option<&Value>) -> Result<Option<Value>> {
+        self.raised = None;
+        Python::attach(|py| self.call(py, current)).map_err(|error| {
+            self.raised = Some(error);
+            Error::new(ErrorKind::Invalid, "update", "the function failed").at(self.path)
+        })
+    }
+
+    fn call(&self, py: Python<'_>, current: Option<&Value>) -> PyResult<Option<Value>> {
+        let value = current.or(self.init);
+        let given = value.map(|value| to_python(py, value, self.numbers)).transpose()?;
+        let returned = self.function.bind(py).call1((&given,))?;
+        // A function that returns nothing has changed what it was given.
+        let result = if returned.is_none() { given } else { Some(returned) };
+        let Some(result) = result else { return Ok(None) };
+        let mut new = from_python(&result)?;
+        if let Some(old) = current {
+            keep_digits(old, &mut new, self.numbers);
+        }
+        Ok(Some(new))
+    }
+
+    /// The outcome of the call around it: what the function raised comes before what the core says
+    /// about that.
+    pub(crate) fn outcome<T>(self, done: PyResult<T>) -> PyResult<T> {
+        match self.raised {
+            Some(raised) if done.is_err() => Err(raised),
+            _ => done,
+        }
+    }
+}

@@ -1,0 +1,342 @@
+//! The document: a JSON file, read without locks and changed under one.
+
+use std::ffi::OsString;
+use std::path::Path;
+use std::sync::{Mutex, PoisonError};
+
+use pyo3::prelude::*;
+use pyo3::types::{PyBytes, PyDict};
+use serde_json::Value;
+use tenure::{Rules, WriteOptions};
+
+use crate::callback::Callback;
+use crate::error::{invalid, raise};
+use crate::keywords::{Keywords, version};
+use crate::number::Numbers;
+use crate::path::PathArgument;
+use crate::record::{record, show};
+use crate::value::{from_python, to_python};
+use crate::waiting::{next_of, waiting, without_lock};
+
+pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add_class::<Document>()?;
+    module.add_class::<Snapshot>()?;
+    module.add_class::<Written>()?;
+    module.add_class::<Watch>()
+}
+
+/// A JSON document in a file. Opening it touches nothing.
+#[pyclass(frozen, module = "tenure")]
+#[derive(Debug)]
+pub(crate) struct Document {
+    pub(crate) document: tenure::Document,
+    pub(crate) numbers: Numbers,
+}
+
+record! {
+    /// What a change did.
+    Written {
+        /// The version that is there now.
+        version: String,
+        /// False if the content was that already.
+        changed: bool,
+        /// The operation id was known: it had been done before.
+        replayed: bool,
+    }
+}
+
+impl From<tenure::Written> for Written {
+    fn from(written: tenure::Written) -> Self {
+        let tenure::Written { version, changed, replayed } = written;
+        Self { version: version.to_string(), changed, replayed }
+    }
+}
+
+/// A document as it was at one moment.
+#[pyclass(frozen, get_all, module = "tenure")]
+#[derive(Debug)]
+struct Snapshot {
+    value: Py<PyAny>,
+    bytes: Py<PyBytes>,
+    version: String,
+    repaired: bool,
+}
+
+#[pymethods]
+impl Snapshot {
+    #[new]
+    fn new(value: Py<PyAny>, bytes: Py<PyBytes>, version: String, repaired: bool) -> Self {
+        Self { value, bytes, version, repaired }
+    }
+
+    fn __repr__(&self, py: Python<'_>) -> PyResult<String> {
+        let version = self.version.as_str().into_pyobject(py)?.into_any().unbind();
+        show(py, "Snapshot", &[("version", version), ("value", self.value.clone_ref(py))])
+    }
+
+    /// For `pickle` and `copy`.
+    fn __getnewargs__(&self, py: Python<'_>) -> (Py<PyAny>, Py<PyBytes>, String, bool) {
+        let (value, bytes) = (self.value.clone_ref(py), self.bytes.clone_ref(py));
+        (value, bytes, self.version.clone(), self.repaired)
+    }
+}
+
+impl Snapshot {
+    fn of(py: Python<'_>, snapshot: &tenure::Snapshot, numbers: Numbers) -> PyResult<Self> {
+        Ok(Self {
+            value: to_python(py, &snapshot.value, numbers)?.unbind(),
+            bytes: PyBytes::new(py, &snapshot.bytes).unbind(),
+            version: snapshot.version.to_string(),
+            repaired: snapshot.repaired,
+        })
+    }
+}
+
+impl Document {
+    pub(crate) fn new(document: tenure::Document, numbers: Numbers) -> Self {
+        Self { document, numbers }
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        self.document.path()
+    }
+
+    /// The options of a write that has no others.
+    fn options(
+        &self,
+        py: Python<'_>,
+        options: Option<&Bound<'_, PyDict>>,
+    ) -> PyResult<WriteOptions> {
+        let mut keywords = Keywords::new(py, options)?;
+        let write = keywords.write(self.path())?;
+        keywords.finish()?;
+        Ok(write)
+    }
+
+    fn write(
+        &self,
+        py: Python<'_>,
+        options: &WriteOptions,
+        mut act: impl FnMut(&tenure::Document, &WriteOptions) -> tenure::Result<tenure::Written> + Send,
+    ) -> PyResult<Written> {
+        let document = &self.document;
+        let written = waiting(py, options.wait, |wait| {
+            act(document, &WriteOptions { wait, ..options.clone() })
+        })?;
+        Ok(written.into())
+    }
+}
+
+#[pymethods]
+impl Document {
+    #[new]
+    #[pyo3(signature = (path, *, numbers = Numbers::Exact))]
+    #[expect(clippy::needless_pass_by_value, reason = "arguments of Python functions are owned")]
+    fn open(py: Python<'_>, path: PathArgument, numbers: Numbers) -> PyResult<Self> {
+        let document = without_lock(py, || tenure::Document::open(&path.0))?;
+        Ok(Self::new(document, numbers))
+    }
+
+    /// The resolved path.
+    #[getter(path)]
+    fn path_text(&self) -> OsString {
+        self.path().as_os_str().to_owned()
+    }
+
+    /// The document as it is, or `None` if there is none. Takes no lock and creates nothing.
+    fn read(&self, py: Python<'_>) -> PyResult<Option<Snapshot>> {
+        let found = without_lock(py, || self.document.read())?;
+        found.map(|snapshot| Snapshot::of(py, &snapshot, self.numbers)).transpose()
+    }
+
+    /// The version of the document, or `None` if there is none.
+    fn version(&self, py: Python<'_>) -> PyResult<Option<String>> {
+        let found = without_lock(py, || self.document.version())?;
+        Ok(found.map(|version| version.to_string()))
+    }
+
+    /// Replaces the whole document.
+    #[pyo3(signature = (value, **options))]
+    fn set(
+        &self,
+        value: &Bound<'_, PyAny>,
+        options: Option<&Bound<'_, PyDict>>,
+    ) -> PyResult<Written> {
+        let options = self.options(value.py(), options)?;
+        let value_of = from_python(value)?;
+        self.write(value.py(), &options, |document, options| document.set(&value_of, options))
+    }
+
+    /// Calls `function` with the fresh document, under the lock, and writes what it returns, or what
+    /// it made of its argument if it returns `None`. If it raises, nothing changes. It may be called
+    /// again if somebody who does not use tenure replaced the file meanwhile.
+    #[pyo3(signature = (function, **options))]
+    #[expect(clippy::needless_pass_by_value, reason = "arguments of Python functions are owned")]
+    fn update(
+        &self,
+        py: Python<'_>,
+        function: Py<PyAny>,
+        options: Option<&Bound<'_, PyDict>>,
+    ) -> PyResult<Written> {
+        let mut keywords = Keywords::new(py, options)?;
+        let init = init(&mut keywords)?;
+        let options = keywords.write(self.path())?;
+        keywords.finish()?;
+        let mut callback = Callback::new(&function, init.as_ref(), self.numbers, self.path());
+        let done = self.write(py, &options, |document, options| {
+            document.update(options, |current| callback.compute(current))
+        });
+        callback.outcome(done)
+    }
+
+    /// Merges a patch (RFC 7396). `union`, `max`, `min`, `sum` and `last` are lists of JSON Pointers.
+    #[pyo3(signature = (patch, **options))]
+    fn merge(
+        &self,
+        patch: &Bound<'_, PyAny>,
+        options: Option<&Bound<'_, PyDict>>,
+    ) -> PyResult<Written> {
+        let py = patch.py();
+        let mut keywords = Keywords::new(py, options)?;
+        let rules = rules(py, &mut keywords)?;
+        let options = keywords.write(self.path())?;
+        keywords.finish()?;
+        let value = from_python(patch)?;
+        self.write(py, &options, |document, options| document.merge(&value, &rules, options))
+    }
+
+    /// Applies a JSON Patch (RFC 6902), whole or not at all.
+    #[pyo3(signature = (operations, **options))]
+    fn patch(
+        &self,
+        operations: &Bound<'_, PyAny>,
+        options: Option<&Bound<'_, PyDict>>,
+    ) -> PyResult<Written> {
+        let options = self.options(operations.py(), options)?;
+        let value = from_python(operations)?;
+        self.write(operations.py(), &options, |document, options| document.patch(&value, options))
+    }
+
+    /// Replaces the document if it still has this version; `ConflictError` otherwise.
+    #[pyo3(signature = (version_is, value, **options))]
+    fn compare_and_set(
+        &self,
+        version_is: &str,
+        value: &Bound<'_, PyAny>,
+        options: Option<&Bound<'_, PyDict>>,
+    ) -> PyResult<Written> {
+        let py = value.py();
+        let wanted = version(py, version_is)?;
+        let options = self.options(py, options)?;
+        let value = from_python(value)?;
+        self.write(py, &options, |document, options| {
+            document.compare_and_set(&wanted, &value, options)
+        })
+    }
+
+    /// Brings back the last good version of a document that cannot be parsed.
+    #[pyo3(signature = (**options))]
+    fn restore(&self, py: Python<'_>, options: Option<&Bound<'_, PyDict>>) -> PyResult<Written> {
+        let options = self.options(py, options)?;
+        self.write(py, &options, tenure::Document::restore)
+    }
+
+    /// Changes that come after now, one snapshot each; quick ones may be passed over.
+    fn watch(&self, py: Python<'_>) -> PyResult<Watch> {
+        let watch = without_lock(py, || self.document.watch())?;
+        Ok(Watch { watch: Mutex::new(Some(watch)), numbers: self.numbers })
+    }
+
+    fn __repr__(&self) -> String {
+        format!("<tenure.Document path={:?}>", self.path().display())
+    }
+}
+
+/// `init`: the document to start from where there is none.
+pub(crate) fn init(keywords: &mut Keywords<'_>) -> PyResult<Option<Value>> {
+    let given = keywords.take::<Py<PyAny>>("init")?;
+    given.map(|given| Python::attach(|py| from_python(given.bind(py)))).transpose()
+}
+
+type AddRule = fn(Rules, &str) -> tenure::Result<Rules>;
+
+fn rules(py: Python<'_>, keywords: &mut Keywords<'_>) -> PyResult<Rules> {
+    let kinds: [(&str, AddRule); 5] = [
+        ("union", Rules::union),
+        ("max", Rules::max),
+        ("min", Rules::min),
+        ("sum", Rules::sum),
+        ("last", Rules::last),
+    ];
+    let mut rules = Rules::new();
+    for (name, add) in kinds {
+        for pointer in keywords.take::<Vec<String>>(name)?.unwrap_or_default() {
+            rules = add(rules, &pointer).map_err(|error| raise(py, &error))?;
+        }
+    }
+    Ok(rules)
+}
+
+/// The changes of a document. Iterating waits for ever; `next(wait=...)` does not.
+#[pyclass(frozen, module = "tenure")]
+#[derive(Debug)]
+struct Watch {
+    /// `None` while a thread waits with it, and once it was closed.
+    watch: Mutex<Option<tenure::Watch>>,
+    numbers: Numbers,
+}
+
+impl Watch {
+    fn with_watch<T>(&self, act: impl FnOnce(&mut Option<tenure::Watch>) -> T) -> T {
+        act(&mut self.watch.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+#[pymethods]
+impl Watch {
+    /// The document after its next change, or `None` when the wait is over.
+    #[pyo3(signature = (**options))]
+    fn next(
+        &self,
+        py: Python<'_>,
+        options: Option<&Bound<'_, PyDict>>,
+    ) -> PyResult<Option<Snapshot>> {
+        let mut keywords = Keywords::new(py, options)?;
+        let wait = keywords.wait_for_news()?;
+        let (cancel, _) = keywords.cancel()?;
+        keywords.finish()?;
+        let Some(mut watch) = self.with_watch(Option::take) else {
+            return Err(invalid(
+                py,
+                "watch",
+                "it is closed, or another thread waits with it",
+                None,
+            ));
+        };
+        let found = next_of(py, wait, cancel.as_ref(), |wait| watch.next(wait));
+        self.with_watch(|place| *place = Some(watch));
+        found?.map(|snapshot| Snapshot::of(py, &snapshot, self.numbers)).transpose()
+    }
+
+    /// Ends the watch.
+    fn close(&self) {
+        drop(self.with_watch(Option::take));
+    }
+
+    fn __iter__(slf: Bound<'_, Self>) -> Bound<'_, Self> {
+        slf
+    }
+
+    fn __next__(&self, py: Python<'_>) -> PyResult<Option<Snapshot>> {
+        self.next(py, None)
+    }
+
+    fn __enter__(slf: Bound<'_, Self>) -> Bound<'_, Self> {
+        slf
+    }
+
+    #[pyo3(signature = (*_raised))]
+    fn __exit__(&self, _raised: &Bound<'_, PyAny>) {
+        self.close();
+    }
+}

@@ -1,0 +1,166 @@
+//! The entries of a journal: read as they are, or followed as they come.
+
+use std::sync::{Mutex, PoisonError};
+
+use pyo3::prelude::*;
+use pyo3::types::{PyBytes, PyDict};
+
+use crate::error::{invalid, raise};
+use crate::keywords::Keywords;
+use crate::number::Numbers;
+use crate::value::to_python;
+use crate::waiting::{next_of, without_lock};
+
+/// One line of a journal.
+#[pyclass(frozen, eq, hash, module = "tenure")]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(crate) struct Entry {
+    seq: u64,
+    line: Vec<u8>,
+}
+
+impl From<tenure::Entry> for Entry {
+    fn from(entry: tenure::Entry) -> Self {
+        Self { seq: entry.seq, line: entry.line }
+    }
+}
+
+#[pymethods]
+impl Entry {
+    #[new]
+    fn new(seq: u64, line: Vec<u8>) -> Self {
+        Self { seq, line }
+    }
+
+    /// Its number: grows over the life of the journal.
+    #[getter]
+    fn seq(&self) -> u64 {
+        self.seq
+    }
+
+    /// Its bytes, without the newline.
+    #[getter]
+    fn line<'py>(&self, py: Python<'py>) -> Bound<'py, PyBytes> {
+        PyBytes::new(py, &self.line)
+    }
+
+    /// Its text. Bytes that are not UTF-8 are replaced.
+    #[getter]
+    fn text(&self) -> String {
+        String::from_utf8_lossy(&self.line).into_owned()
+    }
+
+    /// Its value, read as JSON.
+    #[pyo3(signature = (*, numbers = Numbers::Exact))]
+    fn json<'py>(&self, py: Python<'py>, numbers: Numbers) -> PyResult<Bound<'py, PyAny>> {
+        let value = tenure::parse_json(&self.line).map_err(|error| raise(py, &error))?;
+        to_python(py, &value, numbers)
+    }
+
+    fn __repr__(&self, py: Python<'_>) -> PyResult<String> {
+        Ok(format!("Entry(seq={}, line={})", self.seq, self.line(py).repr()?))
+    }
+
+    /// For `pickle` and `copy`.
+    fn __getnewargs__<'py>(&self, py: Python<'py>) -> (u64, Bound<'py, PyBytes>) {
+        (self.seq, self.line(py))
+    }
+}
+
+/// The entries of a journal, oldest first; later appends are not part of it.
+#[pyclass(frozen, module = "tenure")]
+#[derive(Debug)]
+pub(crate) struct Entries {
+    /// `None` while another thread reads.
+    entries: Mutex<Option<tenure::Entries>>,
+}
+
+impl Entries {
+    pub(crate) fn new(entries: tenure::Entries) -> Self {
+        Self { entries: Mutex::new(Some(entries)) }
+    }
+}
+
+#[pymethods]
+impl Entries {
+    fn __iter__(slf: Bound<'_, Self>) -> Bound<'_, Self> {
+        slf
+    }
+
+    fn __next__(&self, py: Python<'_>) -> PyResult<Option<Entry>> {
+        let place = || self.entries.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(mut entries) = place().take() else {
+            return Err(invalid(py, "read entries", "another thread reads them", None));
+        };
+        let next = without_lock(py, || entries.next().transpose());
+        *place() = Some(entries);
+        Ok(next?.map(Into::into))
+    }
+}
+
+/// The entries of a journal as they appear. Iterating waits for ever; `next(wait=...)` does not.
+#[pyclass(frozen, module = "tenure")]
+#[derive(Debug)]
+pub(crate) struct Follow {
+    /// `None` while a thread waits with it, and once it was closed.
+    follow: Mutex<Option<tenure::Follow>>,
+}
+
+impl Follow {
+    pub(crate) fn new(follow: tenure::Follow) -> Self {
+        Self { follow: Mutex::new(Some(follow)) }
+    }
+
+    fn with_follow<T>(&self, act: impl FnOnce(&mut Option<tenure::Follow>) -> T) -> T {
+        act(&mut self.follow.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+fn closed(py: Python<'_>) -> PyErr {
+    invalid(py, "follow", "it is closed, or another thread waits with it", None)
+}
+
+#[pymethods]
+impl Follow {
+    /// The number to resume from later.
+    #[getter]
+    fn position(&self, py: Python<'_>) -> PyResult<u64> {
+        self.with_follow(|follow| follow.as_ref().map(tenure::Follow::position))
+            .ok_or_else(|| closed(py))
+    }
+
+    /// The next entry, or `None` when the wait is over.
+    #[pyo3(signature = (**options))]
+    fn next(&self, py: Python<'_>, options: Option<&Bound<'_, PyDict>>) -> PyResult<Option<Entry>> {
+        let mut keywords = Keywords::new(py, options)?;
+        let wait = keywords.wait_for_news()?;
+        let (cancel, _) = keywords.cancel()?;
+        keywords.finish()?;
+        let mut follow = self.with_follow(Option::take).ok_or_else(|| closed(py))?;
+        let found = next_of(py, wait, cancel.as_ref(), |wait| follow.next(wait));
+        self.with_follow(|place| *place = Some(follow));
+        Ok(found?.map(Into::into))
+    }
+
+    /// Ends it.
+    fn close(&self) {
+        drop(self.with_follow(Option::take));
+    }
+
+    fn __iter__(slf: Bound<'_, Self>) -> Bound<'_, Self> {
+        slf
+    }
+
+    fn __next__(&self, py: Python<'_>) -> PyResult<Option<Entry>> {
+        self.next(py, None)
+    }
+
+    fn __enter__(slf: Bound<'_, Self>) -> Bound<'_, Self> {
+        slf
+    }
+
+    #[pyo3(signature = (*_raised))]
+    fn __exit__(&self, _raised: &Bound<'_, PyAny>) {
+        self.close();
+    }
+}

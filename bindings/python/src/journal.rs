@@ -1,0 +1,238 @@
+//! The journal: lines appended in whole batches, numbered, read without locks.
+
+use std::ffi::OsString;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::path::Path;
+
+use pyo3::exceptions::PyTypeError;
+use pyo3::prelude::*;
+use pyo3::types::{PyByteArray, PyBytes, PyDict, PyString};
+use tenure::{AppendOptions, WriteOptions};
+
+use crate::entries::{Entries, Entry, Follow};
+use crate::error::invalid;
+use crate::keywords::Keywords;
+use crate::path::PathArgument;
+use crate::report::{Appended, Compacted, Damage, Report, Rotated};
+use crate::value::from_python;
+use crate::waiting::{waiting, without_lock};
+
+pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add_class::<Journal>()?;
+    module.add_class::<Entry>()?;
+    module.add_class::<Entries>()?;
+    module.add_class::<Follow>()?;
+    module.add_class::<Appended>()?;
+    module.add_class::<Rotated>()?;
+    module.add_class::<Compacted>()?;
+    module.add_class::<Damage>()?;
+    module.add_class::<Report>()
+}
+
+/// A file of lines that many processes append to. Opening it touches nothing.
+#[pyclass(frozen, module = "tenure")]
+#[derive(Debug)]
+pub(crate) struct Journal {
+    journal: tenure::Journal,
+}
+
+/// Lines as Python gives them: `str` or `bytes` each. One text alone would be taken for its letters.
+pub(crate) fn batch(lines: &Bound<'_, PyAny>) -> PyResult<Vec<Vec<u8>>> {
+    let single = lines.is_instance_of::<PyString>()
+        || lines.is_instance_of::<PyBytes>()
+        || lines.is_instance_of::<PyByteArray>();
+    if single {
+        return Err(PyTypeError::new_err("a batch is a list of lines, not one line"));
+    }
+    lines.try_iter()?.map(|line| bytes_of(&line?)).collect()
+}
+
+fn bytes_of(line: &Bound<'_, PyAny>) -> PyResult<Vec<u8>> {
+    if let Ok(text) = line.cast::<PyString>() {
+        return match text.to_cow() {
+            Ok(text) => Ok(text.as_bytes().to_vec()),
+            Err(_) => {
+                Err(invalid(line.py(), "append", "a line has surrogates, which are no text", None))
+            }
+        };
+    }
+    if let Ok(bytes) = line.cast::<PyBytes>() {
+        return Ok(bytes.as_bytes().to_vec());
+    }
+    let kind = line.get_type().name()?;
+    Err(PyTypeError::new_err(format!("a line is a str or bytes, not {kind}")))
+}
+
+/// `header`: the first line of the file.
+pub(crate) fn header(keywords: &mut Keywords<'_>) -> PyResult<Option<Vec<u8>>> {
+    let given = keywords.take::<Py<PyAny>>("header")?;
+    given.map(|given| Python::attach(|py| bytes_of(given.bind(py)))).transpose()
+}
+
+impl Journal {
+    pub(crate) fn new(journal: tenure::Journal) -> Self {
+        Self { journal }
+    }
+
+    pub(crate) fn core(&self) -> &tenure::Journal {
+        &self.journal
+    }
+
+    fn path(&self) -> &Path {
+        self.journal.path()
+    }
+
+    fn options(
+        &self,
+        py: Python<'_>,
+        options: Option<&Bound<'_, PyDict>>,
+    ) -> PyResult<WriteOptions> {
+        let mut keywords = Keywords::new(py, options)?;
+        let write = keywords.write(self.path())?;
+        keywords.finish()?;
+        Ok(write)
+    }
+
+    fn append_batch(
+        &self,
+        py: Python<'_>,
+        lines: &[Vec<u8>],
+        json: bool,
+        mut keywords: Keywords<'_>,
+    ) -> PyResult<Appended> {
+        let header = header(&mut keywords)?;
+        let write = keywords.write(self.path())?;
+        keywords.finish()?;
+        let options = AppendOptions { write, json, header };
+        let appended = waiting(py, options.write.wait, |wait| {
+            let write = WriteOptions { wait, ..options.write.clone() };
+            self.journal.append(lines, &AppendOptions { write, ..options.clone() })
+        })?;
+        Ok(appended.into())
+    }
+
+    fn write<T: Send>(
+        &self,
+        py: Python<'_>,
+        options: &WriteOptions,
+        act: impl Fn(&tenure::Journal, &WriteOptions) -> tenure::Result<T> + Send + Sync,
+    ) -> PyResult<T> {
+        let journal = &self.journal;
+        waiting(py, options.wait, |wait| act(journal, &WriteOptions { wait, ..options.clone() }))
+    }
+}
+
+#[pymethods]
+impl Journal {
+    #[new]
+    #[expect(clippy::needless_pass_by_value, reason = "arguments of Python functions are owned")]
+    fn open(py: Python<'_>, path: PathArgument) -> PyResult<Self> {
+        Ok(Self::new(without_lock(py, || tenure::Journal::open(&path.0))?))
+    }
+
+    /// The resolved path.
+    #[getter(path)]
+    fn path_text(&self) -> OsString {
+        self.path().as_os_str().to_owned()
+    }
+
+    /// Appends lines as one batch: readers see all of them or none, with nothing in between.
+    #[pyo3(signature = (lines, **options))]
+    fn append(
+        &self,
+        lines: &Bound<'_, PyAny>,
+        options: Option<&Bound<'_, PyDict>>,
+    ) -> PyResult<Appended> {
+        let mut keywords = Keywords::new(lines.py(), options)?;
+        let json = keywords.flag("json")?;
+        self.append_batch(lines.py(), &batch(lines)?, json, keywords)
+    }
+
+    /// Appends values, each as one line of JSON.
+    #[pyo3(signature = (values, **options))]
+    fn append_json(
+        &self,
+        values: &Bound<'_, PyAny>,
+        options: Option<&Bound<'_, PyDict>>,
+    ) -> PyResult<Appended> {
+        let py = values.py();
+        if values.is_instance_of::<PyDict>() || values.is_instance_of::<PyString>() {
+            return Err(PyTypeError::new_err("a batch is a list of values, not one value"));
+        }
+        let line = |value: PyResult<Bound<'_, PyAny>>| {
+            Ok::<_, PyErr>(from_python(&value?)?.to_string().into_bytes())
+        };
+        let lines: Vec<_> = values.try_iter()?.map(line).collect::<PyResult<_>>()?;
+        self.append_batch(py, &lines, true, Keywords::new(py, options)?)
+    }
+
+    /// The entries with number `from_` and above, at most `limit` of them. Takes no lock.
+    #[pyo3(signature = (from_ = 1, limit = None))]
+    fn read(&self, py: Python<'_>, from_: u64, limit: Option<u64>) -> PyResult<Entries> {
+        let entries = without_lock(py, || self.journal.read(from_, limit))?;
+        Ok(Entries::new(entries))
+    }
+
+    /// Entries as they appear, from number `from_` on.
+    #[pyo3(signature = (from_ = 1))]
+    fn follow(&self, py: Python<'_>, from_: u64) -> PyResult<Follow> {
+        let follow = without_lock(py, || self.journal.follow(from_))?;
+        Ok(Follow::new(follow))
+    }
+
+    /// Checks every byte that is there against what was written. Takes no lock.
+    fn verify(&self, py: Python<'_>) -> PyResult<Report> {
+        Ok(without_lock(py, || self.journal.verify())?.into())
+    }
+
+    /// Finishes what crashes have left, numbers and closes lines of others, and verifies.
+    #[pyo3(signature = (**options))]
+    fn repair(&self, py: Python<'_>, options: Option<&Bound<'_, PyDict>>) -> PyResult<Report> {
+        let options = self.options(py, options)?;
+        Ok(self.write(py, &options, tenure::Journal::repair)?.into())
+    }
+
+    /// Moves the entries so far to a file of their own and starts an empty one.
+    #[pyo3(signature = (**options))]
+    fn rotate(&self, py: Python<'_>, options: Option<&Bound<'_, PyDict>>) -> PyResult<Rotated> {
+        let options = self.options(py, options)?;
+        let rotated = self.write(py, &options, tenure::Journal::rotate)?;
+        Ok(Rotated { archive: rotated.archive.map(Into::into), next: rotated.next })
+    }
+
+    /// Writes the journal anew with the entries that `keep` wants. They keep their numbers. If it
+    /// raises, nothing changes.
+    #[pyo3(signature = (keep, **options))]
+    #[expect(clippy::needless_pass_by_value, reason = "arguments of Python functions are owned")]
+    fn compact(
+        &self,
+        py: Python<'_>,
+        keep: Py<PyAny>,
+        options: Option<&Bound<'_, PyDict>>,
+    ) -> PyResult<Compacted> {
+        let options = self.options(py, options)?;
+        let wanted = |entry: &tenure::Entry| {
+            let entry = Entry::from(entry.clone());
+            let answer = Python::attach(|py| keep.bind(py).call1((entry,))?.is_truthy());
+            // The core has no way to stop here but the one of a crash, for which it is made.
+            answer.unwrap_or_else(|raised| resume_unwind(Box::new(raised)))
+        };
+        let done = waiting(py, options.wait, |wait| {
+            let options = WriteOptions { wait, ..options.clone() };
+            let compact = AssertUnwindSafe(|| self.journal.compact(&options, wanted));
+            match catch_unwind(compact) {
+                Ok(done) => done.map(Ok),
+                Err(stopped) => match stopped.downcast::<PyErr>() {
+                    Ok(raised) => Ok(Err(*raised)),
+                    Err(panic) => resume_unwind(panic),
+                },
+            }
+        })??;
+        let tenure::Compacted { kept, dropped, bytes_before, bytes_after } = done;
+        Ok(Compacted { kept, dropped, bytes_before, bytes_after })
+    }
+
+    fn __repr__(&self) -> String {
+        format!("<tenure.Journal path={:?}>", self.path().display())
+    }
+}

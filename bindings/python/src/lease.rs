@@ -1,0 +1,231 @@
+//! The lease: a hold that outlives its process.
+
+use std::ffi::OsString;
+
+use pyo3::prelude::*;
+use pyo3::types::PyDict;
+use tenure::AcquireOptions;
+
+use crate::environment;
+use crate::keywords::{Keywords, duration};
+use crate::number::Numbers;
+use crate::path::PathArgument;
+use crate::value::to_python;
+use crate::waiting::{waiting, without_lock};
+
+pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add_class::<Lease>()?;
+    module.add_class::<Leased>()?;
+    module.add_class::<LeaseInfo>()
+}
+
+/// A target that can be leased. Opening it touches nothing.
+#[pyclass(frozen, module = "tenure")]
+#[derive(Debug)]
+struct Lease {
+    lease: tenure::Lease,
+}
+
+/// A lease that we have. As a context manager it is released at the end of the block.
+#[pyclass(frozen, module = "tenure")]
+#[derive(Debug)]
+struct Leased {
+    lease: tenure::Lease,
+    leased: tenure::Leased,
+}
+
+/// What anybody may know about a lease.
+#[pyclass(frozen, get_all, module = "tenure")]
+#[derive(Debug)]
+struct LeaseInfo {
+    holder: Py<PyAny>,
+    ttl: f64,
+    expires_in: Option<f64>,
+}
+
+#[pymethods]
+impl LeaseInfo {
+    /// The label of its owner.
+    #[getter]
+    fn owner<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        self.holder.bind(py).get_item("owner")
+    }
+
+    fn __repr__(&self, py: Python<'_>) -> PyResult<String> {
+        let owner = self.owner(py)?.repr()?;
+        Ok(format!("LeaseInfo(owner={owner}, ttl={}, expires_in={:?})", self.ttl, self.expires_in))
+    }
+}
+
+impl Lease {
+    fn options(&self, keywords: &mut Keywords<'_>, ttl: f64) -> PyResult<AcquireOptions> {
+        let (cancel, _) = keywords.cancel()?;
+        let token = keywords.take("token")?;
+        Ok(AcquireOptions {
+            owner: keywords.text("owner")?,
+            ttl: duration("ttl", ttl)?,
+            wait: keywords.wait()?,
+            cancel,
+            token: token.or_else(|| environment::token_for(self.lease.path())),
+            label: keywords.text("label")?,
+            allow_network: keywords.flag("allow_network")?,
+        })
+    }
+
+    fn leased(&self, leased: tenure::Leased) -> Leased {
+        Leased { lease: self.lease.clone(), leased }
+    }
+}
+
+#[pymethods]
+impl Lease {
+    #[new]
+    #[expect(clippy::needless_pass_by_value, reason = "arguments of Python functions are owned")]
+    fn open(py: Python<'_>, path: PathArgument) -> PyResult<Self> {
+        Ok(Self { lease: without_lock(py, || tenure::Lease::open(&path.0))? })
+    }
+
+    /// The resolved path.
+    #[getter]
+    fn path(&self) -> OsString {
+        self.lease.path().as_os_str().to_owned()
+    }
+
+    /// Acquires the lease for `ttl` seconds. With the token of a lease that can still be renewed it
+    /// is a renewal: the fence stays.
+    #[pyo3(signature = (*, ttl, **options))]
+    fn acquire(
+        &self,
+        py: Python<'_>,
+        ttl: f64,
+        options: Option<&Bound<'_, PyDict>>,
+    ) -> PyResult<Leased> {
+        let mut keywords = Keywords::new(py, options)?;
+        let options = self.options(&mut keywords, ttl)?;
+        keywords.finish()?;
+        let leased = waiting(py, options.wait, |wait| {
+            self.lease.acquire(&AcquireOptions { wait, ..options.clone() })
+        })?;
+        Ok(self.leased(leased))
+    }
+
+    /// Takes the lease from whoever has it, for a reason that is written down first.
+    #[pyo3(signature = (*, ttl, reason, **options))]
+    fn take_over(
+        &self,
+        py: Python<'_>,
+        ttl: f64,
+        reason: &str,
+        options: Option<&Bound<'_, PyDict>>,
+    ) -> PyResult<Leased> {
+        let mut keywords = Keywords::new(py, options)?;
+        let options = self.options(&mut keywords, ttl)?;
+        keywords.finish()?;
+        let leased = waiting(py, options.wait, |wait| {
+            self.lease.take_over(&AcquireOptions { wait, ..options.clone() }, reason)
+        })?;
+        Ok(self.leased(leased))
+    }
+
+    /// Extends the lease by its time to live, or by a new one, from now. The fence stays.
+    #[pyo3(signature = (token, *, ttl = None))]
+    fn renew(&self, py: Python<'_>, token: &str, ttl: Option<f64>) -> PyResult<Leased> {
+        let ttl = ttl.map(|ttl| duration("ttl", ttl)).transpose()?;
+        Ok(self.leased(without_lock(py, || self.lease.renew(token, ttl))?))
+    }
+
+    /// Ends the lease.
+    fn release(&self, py: Python<'_>, token: &str) -> PyResult<()> {
+        without_lock(py, || self.lease.release(token))
+    }
+
+    /// Who has the lease, running or expired; `None` if nobody does.
+    fn show(&self, py: Python<'_>) -> PyResult<Option<LeaseInfo>> {
+        let Some(info) = without_lock(py, || self.lease.show())? else { return Ok(None) };
+        Ok(Some(LeaseInfo {
+            holder: to_python(py, &info.holder.to_json(), Numbers::Exact)?.unbind(),
+            ttl: info.ttl.as_secs_f64(),
+            expires_in: info.expires_in.map(|left| left.as_secs_f64()),
+        }))
+    }
+
+    /// The recorded events of this target, oldest first: take-overs among them.
+    fn events<'py>(&self, py: Python<'py>) -> PyResult<Vec<Bound<'py, PyAny>>> {
+        let events = without_lock(py, || Ok(self.lease.events()))?;
+        events.iter().map(|event| to_python(py, event, Numbers::Float)).collect()
+    }
+
+    fn __repr__(&self) -> String {
+        format!("<tenure.Lease path={:?}>", self.lease.path().display())
+    }
+}
+
+#[pymethods]
+impl Leased {
+    /// Names the lease to `renew` and `release`. Keep it secret.
+    #[getter]
+    fn token(&self) -> &str {
+        &self.leased.token
+    }
+
+    /// Proves the lease to writes.
+    #[getter]
+    fn fence(&self) -> u64 {
+        self.leased.fence
+    }
+
+    /// Who it is for.
+    #[getter]
+    fn owner(&self) -> &str {
+        &self.leased.owner
+    }
+
+    /// How long it lasts without a renewal, in seconds.
+    #[getter]
+    fn ttl(&self) -> f64 {
+        self.leased.ttl.as_secs_f64()
+    }
+
+    /// What was left of it when the call returned, in seconds.
+    #[getter]
+    fn expires_in(&self) -> f64 {
+        self.leased.expires_in.as_secs_f64()
+    }
+
+    /// The resolved path.
+    #[getter]
+    fn path(&self) -> OsString {
+        self.lease.path().as_os_str().to_owned()
+    }
+
+    /// Extends it from now on. The fence and the token stay.
+    #[pyo3(signature = (*, ttl = None))]
+    fn renew(&self, py: Python<'_>, ttl: Option<f64>) -> PyResult<Self> {
+        let ttl = ttl.map(|ttl| duration("ttl", ttl)).transpose()?;
+        let leased = without_lock(py, || self.lease.renew(&self.leased.token, ttl))?;
+        Ok(Self { lease: self.lease.clone(), leased })
+    }
+
+    /// Ends it. Ending one that is over already is `LeaseLostError`.
+    fn release(&self, py: Python<'_>) -> PyResult<()> {
+        without_lock(py, || self.lease.release(&self.leased.token))
+    }
+
+    fn __enter__(slf: Bound<'_, Self>) -> Bound<'_, Self> {
+        slf
+    }
+
+    #[pyo3(signature = (*_raised))]
+    fn __exit__(&self, py: Python<'_>, _raised: &Bound<'_, PyAny>) -> PyResult<()> {
+        self.release(py)
+    }
+
+    /// Without the token, which is a secret.
+    fn __repr__(&self) -> String {
+        let (owner, fence) = (&self.leased.owner, self.leased.fence);
+        format!(
+            "<tenure.Leased path={:?} owner={owner:?} fence={fence}>",
+            self.lease.path().display()
+        )
+    }
+}

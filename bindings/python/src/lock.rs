@@ -1,0 +1,223 @@
+//! The lock, its guard, and who holds what.
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use pyo3::exceptions::PyTypeError;
+use pyo3::prelude::*;
+use pyo3::types::PyDict;
+use tenure::{Fence, Lock, LockGuard, LockOptions, MaxHold, Mode, Wait};
+
+use crate::environment;
+use crate::error::{invalid, raise};
+use crate::keywords::Keywords;
+use crate::number::Numbers;
+use crate::path::PathArgument;
+use crate::value::to_python;
+use crate::waiting::{waiting, without_lock};
+
+pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add_class::<Guard>()?;
+    module.add_function(wrap_pyfunction!(lock, module)?)?;
+    module.add_function(wrap_pyfunction!(try_lock, module)?)?;
+    module.add_function(wrap_pyfunction!(status, module)?)?;
+    module.add_function(wrap_pyfunction!(status_below, module)?)
+}
+
+/// Takes the lock on `path`, exclusively unless `shared=True`.
+#[pyfunction]
+#[pyo3(signature = (path, **options))]
+#[expect(clippy::needless_pass_by_value, reason = "arguments of Python functions are owned")]
+fn lock(
+    py: Python<'_>,
+    path: PathArgument,
+    options: Option<&Bound<'_, PyDict>>,
+) -> PyResult<Guard> {
+    let mut keywords = Keywords::new(py, options)?;
+    let wait = keywords.wait()?;
+    acquire(py, &path.0, keywords, wait)
+}
+
+/// Takes the lock on `path` if nobody has it; `BusyError` otherwise.
+#[pyfunction]
+#[pyo3(signature = (path, **options))]
+#[expect(clippy::needless_pass_by_value, reason = "arguments of Python functions are owned")]
+fn try_lock(
+    py: Python<'_>,
+    path: PathArgument,
+    options: Option<&Bound<'_, PyDict>>,
+) -> PyResult<Guard> {
+    acquire(py, &path.0, Keywords::new(py, options)?, Wait::No)
+}
+
+fn acquire(py: Python<'_>, path: &Path, mut keywords: Keywords<'_>, wait: Wait) -> PyResult<Guard> {
+    let lock = without_lock(py, || Lock::open(path))?;
+    let fence = match keywords.take("fence")? {
+        Some(fence) => Some(fence),
+        None => environment::fence_of(lock.path()).map_err(|error| raise(py, &error))?,
+    };
+    let (cancel, thread) = keywords.cancel()?;
+    let options = LockOptions {
+        mode: if keywords.flag("shared")? { Mode::Shared } else { Mode::Exclusive },
+        wait,
+        label: keywords.text("label")?,
+        owner: keywords.text("owner")?,
+        reentrant: keywords.flag("reentrant")?,
+        cancel,
+        thread,
+        fence,
+        lock_file: keywords.take::<PathArgument>("lock_file")?.map(|path| path.0),
+        allow_network: keywords.flag("allow_network")?,
+        max_hold: max_hold(&mut keywords)?,
+    };
+    keywords.finish()?;
+    let guard = waiting(py, wait, |wait| lock.acquire(&LockOptions { wait, ..options.clone() }))?;
+    Ok(Guard::new(guard))
+}
+
+/// `max_hold` seconds, `on_max_hold` to be told, `end_on_max_hold` to end the hold.
+fn max_hold(keywords: &mut Keywords<'_>) -> PyResult<Option<MaxHold>> {
+    let after = keywords.seconds("max_hold")?;
+    let report = keywords.take::<Py<PyAny>>("on_max_hold")?;
+    let end = keywords.flag("end_on_max_hold")?;
+    let Some(after) = after else {
+        if report.is_some() || end {
+            return Err(PyTypeError::new_err("on_max_hold and end_on_max_hold need max_hold"));
+        }
+        return Ok(None);
+    };
+    let tell = move |path: &Path| {
+        let Some(report) = &report else { return };
+        // An interpreter that is ending has nobody to tell.
+        Python::try_attach(|py| {
+            if let Err(error) = report.call1(py, (path.as_os_str(),)) {
+                error.write_unraisable(py, Some(report.bind(py)));
+            }
+        });
+    };
+    Ok(Some(MaxHold { after, end, report: Arc::new(tell) }))
+}
+
+/// What the target `path` is doing, as a dict with the fields of `tenure who --json`.
+#[pyfunction]
+#[expect(clippy::needless_pass_by_value, reason = "arguments of Python functions are owned")]
+fn status(py: Python<'_>, path: PathArgument) -> PyResult<Bound<'_, PyAny>> {
+    let status = without_lock(py, || tenure::status(&path.0))?;
+    to_python(py, &status.to_json(), Numbers::Exact)
+}
+
+/// What every target below a directory is doing.
+#[pyfunction]
+#[expect(clippy::needless_pass_by_value, reason = "arguments of Python functions are owned")]
+fn status_below(py: Python<'_>, dir: PathArgument) -> PyResult<Vec<Bound<'_, PyAny>>> {
+    let all = without_lock(py, || tenure::status_below(&dir.0))?;
+    all.iter().map(|status| to_python(py, &status.to_json(), Numbers::Exact)).collect()
+}
+
+/// A lock that is held. Leaving its `with` block releases it; so does losing the last reference.
+#[pyclass(frozen, module = "tenure")]
+#[derive(Debug)]
+pub(crate) struct Guard {
+    /// `None` once it was released.
+    hold: Mutex<Option<Arc<LockGuard>>>,
+    path: PathBuf,
+    fence: Fence,
+    recovered_from: Option<tenure::Holder>,
+    /// The process that took it. A forked child has a copy of the guard and not the lock.
+    pid: u32,
+}
+
+impl Guard {
+    fn new(guard: LockGuard) -> Self {
+        Self {
+            path: guard.path().to_path_buf(),
+            fence: guard.fence(),
+            recovered_from: guard.recovered_from().cloned(),
+            pid: std::process::id(),
+            hold: Mutex::new(Some(Arc::new(guard))),
+        }
+    }
+
+    fn with_hold<T>(&self, act: impl FnOnce(&mut Option<Arc<LockGuard>>) -> T) -> T {
+        act(&mut self.hold.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    fn is_ours(&self) -> bool {
+        self.pid == std::process::id()
+    }
+}
+
+#[pymethods]
+impl Guard {
+    /// The fence of this hold; 0 for a shared one. Pass it to writes of the same target.
+    #[getter]
+    fn fence(&self) -> Fence {
+        self.fence
+    }
+
+    /// The resolved path of the target.
+    #[getter]
+    fn path(&self) -> OsString {
+        self.path.clone().into_os_string()
+    }
+
+    /// Who held it before and died without releasing: what it protects may be half done.
+    #[getter]
+    fn recovered_from<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
+        let holder = self.recovered_from.as_ref();
+        holder.map(|holder| to_python(py, &holder.to_json(), Numbers::Exact)).transpose()
+    }
+
+    /// Whether this process holds it and has not released it.
+    #[getter]
+    fn held(&self) -> bool {
+        self.is_ours() && self.with_hold(|guard| guard.is_some())
+    }
+
+    /// Checks that nobody removed or replaced the lock file under the hold.
+    fn verify(&self, py: Python<'_>) -> PyResult<()> {
+        let Some(guard) = self.with_hold(|guard| guard.clone()) else {
+            return Err(invalid(py, "verify the hold of", "it was released", Some(&self.path)));
+        };
+        without_lock(py, move || guard.verify())
+    }
+
+    /// Releases the lock. Releasing it again does nothing, and so does a forked child's release.
+    fn release(&self, py: Python<'_>) -> PyResult<()> {
+        let Some(guard) = self.with_hold(Option::take) else { return Ok(()) };
+        // While another thread verifies it, that thread is the last to let go.
+        without_lock(py, || Arc::into_inner(guard).map_or(Ok(()), LockGuard::release))
+    }
+
+    fn __enter__(slf: Bound<'_, Self>) -> PyResult<Bound<'_, Self>> {
+        if !slf.get().held() {
+            let path = &slf.get().path;
+            return Err(invalid(slf.py(), "enter the hold of", "it was released", Some(path)));
+        }
+        Ok(slf)
+    }
+
+    #[pyo3(signature = (*_raised))]
+    fn __exit__(&self, py: Python<'_>, _raised: &Bound<'_, PyAny>) -> PyResult<()> {
+        self.release(py)
+    }
+
+    fn __repr__(&self) -> String {
+        let state = if self.held() { "held" } else { "released" };
+        format!("<tenure.Guard {state} path={:?} fence={}>", self.path.display(), self.fence)
+    }
+}
+
+impl Drop for Guard {
+    fn drop(&mut self) {
+        if let Some(guard) = self.with_hold(Option::take) {
+            let mut guard = Some(guard);
+            // A release writes, and may wait for a write of another thread that needs the interpreter.
+            Python::try_attach(|py| {
+                let guard = guard.take();
+                py.detach(|| drop(guard));
+            });
+        }
+    }
+}

@@ -1,0 +1,48 @@
+//! A document and a journal changed in one call.
+
+use pyo3::prelude::*;
+use pyo3::types::PyDict;
+use tenure::{AppendOptions, WriteOptions};
+
+use crate::callback::Callback;
+use crate::document::{Document, Written, init};
+use crate::journal::{Journal, batch, header};
+use crate::keywords::Keywords;
+use crate::report::Appended;
+use crate::waiting::waiting;
+
+pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add_function(wrap_pyfunction!(update_and_append, module)?)
+}
+
+/// Changes a document and appends a batch to a journal, both or (checks failing) neither.
+#[pyfunction]
+#[pyo3(signature = (document, function, journal, lines, **options))]
+#[expect(clippy::needless_pass_by_value, reason = "arguments of Python functions are owned")]
+fn update_and_append(
+    py: Python<'_>,
+    document: &Document,
+    function: Py<PyAny>,
+    journal: &Journal,
+    lines: &Bound<'_, PyAny>,
+    options: Option<&Bound<'_, PyDict>>,
+) -> PyResult<(Written, Appended)> {
+    let mut keywords = Keywords::new(py, options)?;
+    let init = init(&mut keywords)?;
+    let json = keywords.flag("json")?;
+    let header = header(&mut keywords)?;
+    let write = keywords.write(document.path())?;
+    keywords.finish()?;
+    let batch = batch(lines)?;
+    let options = AppendOptions { write, json, header };
+    let mut callback = Callback::new(&function, init.as_ref(), document.numbers, document.path());
+    let done = waiting(py, options.write.wait, |wait| {
+        let write = WriteOptions { wait, ..options.write.clone() };
+        let options = AppendOptions { write, ..options.clone() };
+        tenure::update_and_append(&document.document, journal.core(), &batch, &options, |current| {
+            callback.compute(current)
+        })
+    });
+    let (written, appended) = callback.outcome(done)?;
+    Ok((written.into(), appended.into()))
+}

@@ -1,0 +1,229 @@
+"""The asyncio twins: no blocked loop, cancelled waits, no lock left behind."""
+
+import asyncio
+import contextvars
+import subprocess
+import sys
+import threading
+import time
+
+import pytest
+import tenure
+from conftest import HOLDER
+from tenure import aio
+
+
+def run(main):
+    return asyncio.run(asyncio.wait_for(main, 60))
+
+
+def test_a_lock_waits_without_blocking_the_loop(tmp_path, child):
+    holder = child(HOLDER, tmp_path / "t")
+    holder.line()
+
+    async def main():
+        ticks = 0
+
+        async def tick():
+            nonlocal ticks
+            while True:
+                ticks += 1
+                await asyncio.sleep(0.005)
+
+        ticking = asyncio.create_task(tick())
+        with pytest.raises(tenure.BusyError) as caught:
+            async with aio.lock(tmp_path / "t", wait=0.3):
+                pass
+        assert caught.value.holder["pid"] == holder.pid and ticks > 20
+        waiting = asyncio.ensure_future(aio.lock(tmp_path / "t", wait=None))
+        await asyncio.sleep(0)
+        holder.tell()
+        guard = await waiting
+        assert guard.held and guard.fence > 0
+        await guard.verify()
+        await guard.release()
+        await guard.release()
+        assert not guard.held
+        ticking.cancel()
+
+    run(main())
+
+
+def test_tasks_exclude_each_other_in_turn(tmp_path):
+    async def main():
+        inside, most = 0, 0
+
+        async def work():
+            nonlocal inside, most
+            async with aio.lock(tmp_path / "t", wait=None):
+                inside += 1
+                most = max(most, inside)
+                await asyncio.sleep(0)
+                inside -= 1
+
+        await asyncio.gather(*(work() for _ in range(40)))
+        assert most == 1
+
+    run(main())
+
+
+def test_a_blocking_call_on_the_loop_that_a_task_of_it_keeps_out_is_told(tmp_path):
+    """Race 18: a synchronous caller in the loop's thread would wait for a task that cannot run."""
+
+    async def main():
+        async with aio.lock(tmp_path / "t"):
+            with pytest.raises(tenure.DeadlockError):
+                tenure.lock(tmp_path / "t", wait=None)
+            with pytest.raises(tenure.DeadlockError):
+                tenure.Document(tmp_path / "t").set([1])
+        # The same for a lock that was won on another thread.
+        first = await aio.lock(tmp_path / "t")
+        second = asyncio.ensure_future(aio.lock(tmp_path / "t", wait=None))
+        await asyncio.sleep(0)
+        await first.release()
+        guard = await second
+        with pytest.raises(tenure.DeadlockError):
+            tenure.lock(tmp_path / "t", wait=None)
+        await guard.release()
+
+    run(main())
+
+
+def test_a_storm_of_cancelled_waits_leaves_nothing_behind(tmp_path):
+    async def main():
+        guard = await aio.lock(tmp_path / "t")
+        for round in range(4):
+            waits = [asyncio.ensure_future(aio.lock(tmp_path / "t", wait=None)) for _ in range(50)]
+            for _ in range(round * 10):
+                await asyncio.sleep(0)
+            if round == 3:
+                await guard.release()  # Some of them win while they are being cancelled.
+            for wait in waits:
+                wait.cancel()
+            done = await asyncio.gather(*waits, return_exceptions=True)
+            for won in done:
+                if isinstance(won, aio.Guard):
+                    await won.release()
+                else:
+                    assert isinstance(won, asyncio.CancelledError), won
+        assert threading.active_count() < 10
+        async with aio.lock(tmp_path / "t", wait=5):
+            pass
+
+    run(main())
+    tenure.try_lock(tmp_path / "t").release()
+
+
+def test_a_timeout_of_the_loop_cancels_the_wait(tmp_path, child):
+    holder = child(HOLDER, tmp_path / "t")
+    holder.line()
+
+    async def main():
+        start = time.monotonic()
+        with pytest.raises(asyncio.TimeoutError):
+            await asyncio.wait_for(aio.lock(tmp_path / "t", wait=None)._take(), 0.1)
+        with pytest.raises(asyncio.TimeoutError):
+            await asyncio.wait_for(aio.Document(tmp_path / "t").set([1], wait=None), 0.1)
+        assert time.monotonic() - start < 5
+
+    run(main())
+    assert tenure.Document(tmp_path / "t").read() is None
+
+
+@pytest.mark.filterwarnings("ignore:coroutine 'sleep' was never awaited")
+def test_documents_journals_and_leases(tmp_path):
+    name = contextvars.ContextVar("name", default="nobody")
+
+    async def main():
+        name.set("me")
+        document = aio.Document(tmp_path / "d.json")
+
+        def add(state):
+            state["n"] += 1
+            state["by"] = name.get()
+
+        await asyncio.gather(*(document.update(add, init={"n": 0}, no_sync=True) for _ in range(20)))
+        snapshot = await document.read()
+        assert snapshot.value == {"n": 20, "by": "me"}
+        await document.compare_and_set(snapshot.version, {"n": 0})
+        await document.merge({"m": 1})
+        await document.patch([{"op": "remove", "path": "/m"}])
+        assert await document.version() and not (await document.restore()).changed
+        with pytest.raises(ZeroDivisionError):
+            await document.update(lambda state: 1 / 0)
+        with pytest.raises(tenure.DeadlockError):
+            await document.update(lambda state: document.sync.set([]))
+        with pytest.raises(tenure.InvalidError):
+            await document.update(asyncio.sleep)
+        watch = document.watch()
+        await document.set([1])
+        async for change in watch:
+            assert change.value == [1]
+            break
+        assert await watch.next(wait=0) is None
+
+        journal = aio.Journal(tmp_path / "j.jsonl")
+        await journal.append(["1"])
+        await journal.append_json([2])
+        assert [entry.text for entry in await journal.read()] == ["1", "2"]
+        follow = journal.follow(2)
+        async for entry in follow:
+            assert entry.seq == 2
+            break
+        reading = asyncio.ensure_future(follow.next())
+        await asyncio.sleep(0)
+        reading.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await reading
+        assert follow.position == 3
+        assert (await journal.verify()).sound and (await journal.repair()).sound
+        assert (await journal.compact(lambda entry: entry.seq > 1)).dropped == 1
+        assert (await journal.rotate()).next == 3
+
+        lease = aio.Lease(tmp_path / "s")
+        async with await lease.acquire(ttl=60, owner="me") as leased:
+            assert (await lease.show()).owner == "me"
+            waiting = asyncio.ensure_future(lease.acquire(ttl=60, wait=None))
+            await asyncio.sleep(0)
+            waiting.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await waiting
+            await leased.renew(ttl=30)
+        assert await lease.show() is None
+
+        sessions = aio.Collection(tmp_path / "c")
+        await sessions.document("k").set([1])
+        assert await sessions.keys() == ["k"] and await sessions.remove("k")
+        written, appended = await aio.update_and_append(document, lambda _: [2], journal, ["x"])
+        assert written.changed and appended.last == 3
+
+    run(main())
+
+
+def test_a_token_belongs_to_the_task(tmp_path):
+    with pytest.raises(TypeError):
+        aio.lock(tmp_path / "t", cancel=tenure.Cancel())
+
+
+@pytest.mark.parametrize("end", ["", "raise SystemExit(0)", "1 / 0", "os.kill(os.getpid(), signal.SIGINT)"])
+def test_a_program_ends_with_waits_pending(tmp_path, end):
+    code = f"""
+import asyncio, os, signal, sys, tenure
+from tenure import aio
+async def main():
+    guard = await aio.lock(sys.argv[1])
+    waits = [asyncio.ensure_future(aio.lock(sys.argv[1], wait=None)) for _ in range(20)]
+    await asyncio.sleep(0)
+    {end}
+asyncio.run(main())
+"""
+    command = [sys.executable, "-c", code, str(tmp_path / "t")]
+    ended = subprocess.run(command, timeout=30, stderr=subprocess.PIPE, text=True)
+    assert ended.returncode in (0, 1, -2, 130), ended.stderr
+    assert "Fatal" not in ended.stderr and "panicked" not in ended.stderr
+    tenure.try_lock(tmp_path / "t").release()
+
+
+def test_asyncio_is_not_imported_without_need():
+    code = "import sys, tenure; sys.exit(any(m in sys.modules for m in ('asyncio', 'typing', 'json')))"
+    assert subprocess.run([sys.executable, "-S", "-c", code], timeout=30).returncode == 0

@@ -1,0 +1,117 @@
+"""The journal: whole batches, numbered, followed, compacted."""
+
+import pickle
+
+import pytest
+import tenure
+
+APPEND = """
+import sys, tenure
+journal = tenure.Journal(sys.argv[1])
+print("ready", flush=True)
+sys.stdin.readline()
+for number in range(int(sys.argv[3])):
+    journal.append([f"{sys.argv[2]} {number} {part}" for part in range(3)], no_sync=True, wait=None)
+print("done", flush=True)
+"""
+
+
+@pytest.fixture
+def journal(tmp_path):
+    return tenure.Journal(tmp_path / "log.jsonl")
+
+
+def test_batches_have_numbers_and_are_read_from_any(journal):
+    assert list(journal.read()) == []
+    appended = journal.append(["one", b"two \xff"])
+    assert (appended.first, appended.last) == (1, 2)
+    journal.append_json([{"a": [1, None]}, "x"])
+    entries = list(journal.read(2, 2))
+    assert [entry.seq for entry in entries] == [2, 3]
+    assert entries[0].line == b"two \xff" and entries[0].text == "two \ufffd"
+    assert entries[1].json() == {"a": [1, None]}
+    assert journal.verify().sound and journal.verify().entries == 4
+    assert pickle.loads(pickle.dumps(entries)) == entries
+    assert pickle.loads(pickle.dumps(journal.verify())) == journal.verify()
+
+
+def test_batches_of_processes_are_whole(journal, child):
+    children = [child(APPEND, journal.path, name, 50) for name in "abcd"]
+    victim = child(APPEND, journal.path, "v", 100000)
+    for one in [*children, victim]:
+        one.line()
+    for one in [*children, victim]:
+        one.tell()
+    follow = journal.follow()
+    assert follow.next(wait=30)
+    victim.kill()
+    for one in children:
+        assert one.line() == "done"
+    journal.append(["end 0 0", "end 0 1", "end 0 2"])
+    lines = [entry.text.split() for entry in journal.read()]
+    for at in range(0, len(lines), 3):
+        name, number, _ = lines[at]
+        assert lines[at : at + 3] == [[name, number, part] for part in "012"]
+    for name in "abcd":
+        assert sum(line[0] == name for line in lines) == 150
+    assert journal.verify().sound
+
+
+def test_follow_resumes_by_number_across_a_rotation(journal, child):
+    journal.append(["1", "2"])
+    with journal.follow(2) as follow:
+        assert follow.next(wait=1).text == "2"
+        assert follow.position == 3 and follow.next(wait=0) is None
+        rotated = journal.rotate()
+        assert rotated.next == 3 and rotated.archive
+        writer = child(APPEND, journal.path, "w", 1)
+        writer.line()
+        writer.tell()
+        assert next(follow).seq == 3
+    with pytest.raises(tenure.InvalidError):
+        follow.next(wait=0)
+
+
+def test_compact_keeps_what_is_wanted_and_a_raise_changes_nothing(journal):
+    journal.append([str(number) for number in range(10)])
+    before = open(journal.path, "rb").read()
+
+    def fail(entry):
+        if entry.seq > 5:
+            raise KeyError("stop")
+        return False
+
+    with pytest.raises(KeyError):
+        journal.compact(fail)
+    assert open(journal.path, "rb").read() == before and journal.verify().sound
+    done = journal.compact(lambda entry: entry.seq % 2)
+    assert (done.kept, done.dropped) == (5, 5)
+    assert [entry.seq for entry in journal.read()] == [1, 3, 5, 7, 9]
+    assert journal.append(["next"]).first == 11 and journal.verify().sound
+
+
+def test_headers_operations_and_json_lines(journal):
+    journal.append(["a"], header="# v1", op_id="x")
+    assert journal.append(["a"], op_id="x").replayed
+    assert open(journal.path).read() == "# v1\na\n"
+    with pytest.raises(tenure.InvalidError):
+        journal.append(["no json"], json=True)
+    for wrong in (["a\nb"], [""], []):
+        with pytest.raises(tenure.InvalidError):
+            journal.append(wrong)
+    for wrong in ("text", b"bytes", 5, [5], [None]):
+        with pytest.raises(TypeError):
+            journal.append(wrong)
+    for wrong in ({"a": 1}, "text"):
+        with pytest.raises(TypeError):
+            journal.append_json(wrong)
+
+
+def test_lines_of_others_are_adopted_and_a_torn_tail_is_closed(journal):
+    journal.append(["ours"])
+    with open(journal.path, "a") as file:
+        file.write("theirs\ntorn")
+    appended = journal.append(["again"])
+    assert appended.adopted == 2 and appended.closed_tail
+    assert [entry.text for entry in journal.read()] == ["ours", "theirs", "torn", "again"]
+    assert journal.repair().sound

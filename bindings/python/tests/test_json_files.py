@@ -1,0 +1,159 @@
+"""`locked_save_json`, `update_json` and `Session`: every behaviour of the function they replace, kept."""
+
+import json
+import os
+import threading
+from pathlib import Path
+
+import pytest
+import tenure
+from tenure.compat import Session, locked_save_json, update_json
+
+
+@pytest.fixture
+def path(tmp_path):
+    return tmp_path / "deep" / "er" / "project.json"
+
+
+OPTIONS = [
+    {},
+    {"indent": 2},
+    {"indent": 4, "sort_keys": True},
+    {"indent": "\t"},
+    {"separators": (",", ":")},
+    {"ensure_ascii": False},
+    {"indent": 2, "sort_keys": True, "default": str},
+]
+DATA = {"b": [1, 2.5, None], "a": "caf\u00e9", "c": {"z": True, "y": "\U0001f600"}}
+
+
+@pytest.mark.parametrize("options", OPTIONS, ids=str)
+@pytest.mark.parametrize("kind", [str, Path])
+def test_the_text_is_that_of_json_dumps(path, options, kind):
+    assert locked_save_json(kind(path), DATA, **options) is None
+    assert path.read_text(encoding="utf-8") == json.dumps(DATA, **options)
+    locked_save_json(kind(path), [1], **options)
+    assert path.read_text() == json.dumps([1], **options)
+
+
+def test_default_and_cls_are_honoured(path, tmp_path):
+    locked_save_json(path, {"p": tmp_path}, default=str)
+    assert json.loads(path.read_text()) == {"p": str(tmp_path)}
+
+    class Encoder(json.JSONEncoder):
+        def default(self, value):
+            return "encoded"
+
+    locked_save_json(path, {"p": tmp_path}, cls=Encoder)
+    assert json.loads(path.read_text()) == {"p": "encoded"}
+
+
+def test_a_relative_path_and_a_longer_old_text(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    locked_save_json("p.json", ["x" * 1000])
+    locked_save_json("p.json", [1])
+    assert json.loads((tmp_path / "p.json").read_text()) == [1]
+
+
+def test_data_that_cannot_be_saved_leaves_the_file_as_it_was(path):
+    locked_save_json(path, {"n": 1})
+    with pytest.raises(TypeError):
+        locked_save_json(path, {"n": object()})
+    with pytest.raises(TypeError):
+        update_json(path, lambda data: {"n": object()})
+    with pytest.raises(ZeroDivisionError):
+        update_json(path, lambda data: 1 / 0)
+    assert json.loads(path.read_text()) == {"n": 1}
+
+
+def test_mode_and_symlink_are_kept(path, tmp_path):
+    before = os.umask(0o022)
+    try:
+        locked_save_json(path, 1)
+        assert os.stat(path).st_mode & 0o777 == 0o644
+    finally:
+        os.umask(before)
+    os.chmod(path, 0o640)
+    link = tmp_path / "link.json"
+    link.symlink_to(path)
+    locked_save_json(link, 2)
+    assert link.is_symlink() and path.read_text() == "2"
+    assert os.stat(path).st_mode & 0o777 == 0o640
+    assert os.listdir(path.parent) == [".tenure", "project.json"] or sorted(os.listdir(path.parent)) == [
+        ".tenure",
+        "project.json",
+    ]
+    assert not [name for name in os.listdir(path.parent / ".tenure") if ".tmp." in name]
+
+
+def test_four_threads_of_fifty_writes_leave_valid_json(path):
+    def work(name):
+        for number in range(50):
+            locked_save_json(path, {"by": name, "number": number, "pad": "x" * number * 20}, indent=2)
+
+    threads = [threading.Thread(target=work, args=(name,)) for name in "abcd"]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(120)
+    assert json.loads(path.read_text())["number"] == 49
+
+
+def test_update_closes_the_hole(path):
+    assert update_json(path, lambda data: data.append(1), default=[], indent=2) == [1]
+    assert update_json(path, lambda data: [*data, 2], default=[]) == [1, 2]
+    default: list = []
+    update_json(path.with_name("other.json"), lambda data: data.append(1), default=default)
+    assert default == []
+
+
+def test_damaged_files_are_told_and_left(path):
+    locked_save_json(path, {})
+    for damaged in ("", "{", "\0\0"):
+        path.write_text(damaged)
+        with pytest.raises(tenure.DamagedError):
+            update_json(path, lambda data: data)
+        assert path.read_text() == damaged
+    locked_save_json(path, {"new": 1})
+    assert json.loads(path.read_text()) == {"new": 1}
+
+
+def test_documents_and_leases_are_kept_out_and_read_it(path, child):
+    locked_save_json(path, {"n": 1}, indent=2)
+    document = tenure.Document(path)
+    document.update(lambda data: data.update(n=2))
+    assert update_json(path, lambda data: data.update(n=data["n"] + 1), indent=2) == {"n": 3}
+    assert document.read().value == {"n": 3}
+    with tenure.lock(path):
+        with pytest.raises(tenure.DeadlockError):
+            locked_save_json(path, {})
+    with tenure.Lease(path).acquire(owner="agent", ttl=60):
+        with pytest.raises(tenure.BusyError):
+            update_json(path, lambda data: data, wait=0.05)
+    document.set({"n": 4})
+    assert json.loads(path.read_text()) == {"n": 4}
+
+
+def test_a_very_long_name(tmp_path):
+    path = tmp_path / ("x" * 240 + ".json")
+    locked_save_json(path, [1])
+    assert update_json(path, lambda data: [2]) == [2]
+
+
+def test_a_session_has_undo_redo_and_save(path):
+    session = Session({"layers": []})
+    with pytest.raises(tenure.InvalidError):
+        session.save_session()
+    for number in range(60):
+        session.snapshot(f"add {number}")
+        session.project["layers"].append(number)
+    assert len(session.list_history()) == Session.MAX_UNDO == session.status()["undo"]
+    assert session.undo() == "add 59" and session.project["layers"][-1] == 58
+    assert session.redo() == "add 59" and session.redo() is None
+    assert session.save_session(path) == str(path) and session.path == path
+    saved = json.loads(path.read_text())
+    assert saved["layers"][-1] == 59 and "modified" in saved["metadata"]
+    assert path.read_text() == json.dumps(saved, indent=2, sort_keys=True)
+    session.undo()
+    session.snapshot("new branch")
+    assert session.redo() is None and session.status()["path"] == str(path)

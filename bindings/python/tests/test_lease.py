@@ -1,0 +1,91 @@
+"""The lease and the collection."""
+
+import os
+
+import pytest
+import tenure
+from conftest import HOLDER
+
+
+def test_a_lease_outlives_its_process_and_fences(tmp_path, child):
+    code = """
+import sys, tenure
+leased = tenure.Lease(sys.argv[1]).acquire(owner="first", ttl=300)
+print(leased.token, leased.fence, flush=True)
+"""
+    token, fence = child(code, tmp_path / "s").line().split()
+    lease = tenure.Lease(tmp_path / "s")
+    info = lease.show()
+    assert info.owner == "first" and info.ttl == 300 and 0 < info.expires_in <= 300
+    with pytest.raises(tenure.BusyError) as caught:
+        lease.acquire(owner="second", ttl=10, wait=0.05)
+    assert caught.value.holder["owner"] == "first" and caught.value.holder["kind"] == "lease"
+    renewed = lease.renew(token, ttl=200)
+    assert renewed.fence == int(fence) and renewed.token == token and token not in repr(renewed)
+    with lease.take_over(owner="second", ttl=10, reason="test") as taken:
+        assert taken.fence > int(fence)
+        with pytest.raises(tenure.LeaseLostError):
+            lease.renew(token)
+        with pytest.raises(tenure.FencedError):
+            tenure.Document(tmp_path / "s").set([1], fence=int(fence))
+    assert lease.show() is None and any("take" in str(event) for event in lease.events())
+    with pytest.raises(tenure.LeaseLostError):
+        taken.release()
+    with pytest.raises(tenure.InvalidError):
+        lease.take_over(ttl=1, reason=" ")
+
+
+def test_a_waiter_gets_an_expired_lease(tmp_path):
+    lease = tenure.Lease(tmp_path / "s")
+    first = lease.acquire(owner="a", ttl=0.2)
+    second = lease.acquire(owner="b", ttl=60, wait=30)
+    assert second.fence > first.fence and second.owner == "b"
+    assert lease.acquire(owner="b", ttl=60, token=second.token).fence == second.fence
+    second.release()
+
+
+@pytest.mark.parametrize("ttl", [0, -1, float("nan"), float("inf"), 1e9])
+def test_a_lease_has_a_sane_time_to_live(tmp_path, ttl):
+    with pytest.raises(ValueError):
+        tenure.Lease(tmp_path / "s").acquire(ttl=ttl)
+
+
+def test_programs_below_a_hold_use_its_fence(tmp_path, cli, child):
+    import subprocess
+    import sys
+
+    code = "import sys, tenure; tenure.Document(sys.argv[1]).set([1], wait=0)"
+    target = tmp_path / "t"
+    command = [cli, "run", target, "--", sys.executable, "-c", code, target]
+    subprocess.run(command, check=True, timeout=60)
+    assert tenure.Document(target).read().value == [1]
+
+
+def test_a_collection_has_one_file_per_key(tmp_path):
+    sessions = tenure.Collection(tmp_path / "s")
+    for key in ("a", "B/../c", "d"):
+        sessions.document(key).set({"key": key}, no_sync=True)
+    assert sorted(sessions.keys()) == ["B/../c", "a", "d"]
+    assert os.path.dirname(sessions.path_of("B/../c")) == str(tmp_path / "s")
+    pruned = sessions.prune(max_count=1, keep=["a"], dry_run=True)
+    assert "a" not in pruned.removed and len(sessions.keys()) == 3
+    with tenure.lock(sessions.path_of("d")):
+        assert sessions.prune(max_age=0, keep=["a"]).removed == ["B/../c"]
+    assert sessions.remove("d") and not sessions.remove("d")
+    assert sessions.keys() == ["a"]
+    with pytest.raises(tenure.InvalidError):
+        sessions.document("")
+    logs = tenure.Collection(tmp_path / "l", "journals")
+    logs.journal("x").append(["1"])
+    assert logs.keys() == ["x"]
+    tenure.Document(tmp_path / "index.json").set({"k": [1], "l": [2]})
+    assert sorted(tenure.Collection.split(tmp_path / "index.json", tmp_path / "new").created) == ["k", "l"]
+
+
+def test_a_held_lock_keeps_a_lease_out(tmp_path, child):
+    holder = child(HOLDER, tmp_path / "t")
+    holder.line()
+    with pytest.raises(tenure.BusyError):
+        tenure.Lease(tmp_path / "t").acquire(ttl=1, wait=0)
+    with pytest.raises(tenure.BusyError):
+        tenure.Lease(tmp_path / "t").take_over(ttl=1, reason="no", wait=0)

@@ -1,0 +1,198 @@
+"""The lock: one holder, freed by death, with a fence, in threads and processes."""
+
+import os
+import pickle
+import threading
+import time
+
+import pytest
+import tenure
+from conftest import HOLDER
+
+
+def test_a_lock_is_held_for_the_block_and_has_a_growing_fence(tmp_path):
+    target = tmp_path / "state.json"
+    with tenure.lock(target) as first:
+        assert first.held and first.fence > 0 and first.path == str(target)
+        assert tenure.status(target)["kind"] == "lock"
+    assert not first.held
+    with tenure.lock(target) as second:
+        assert second.fence > first.fence
+    assert tenure.status(target)["kind"] == "free"
+    assert [status["target"] for status in tenure.status_below(tmp_path)] == [str(target)]
+
+
+def test_busy_names_the_holder_and_is_a_timeout(tmp_path, child):
+    holder = child(HOLDER, tmp_path / "t")
+    fence = int(holder.line())
+    for take in (tenure.try_lock, lambda path: tenure.lock(path, wait=0.05)):
+        with pytest.raises(TimeoutError) as caught:
+            take(tmp_path / "t")
+        error = caught.value
+        assert isinstance(error, tenure.BusyError) and error.code == "busy"
+        assert error.holder["pid"] == holder.pid and error.holder["fence"] == fence
+        assert error.holder["label"] == "holder" and error.path == str(tmp_path / "t")
+        again = pickle.loads(pickle.dumps(error))
+        assert (type(again), str(again), again.holder) == (type(error), str(error), error.holder)
+
+
+def test_the_death_of_a_holder_frees_at_once_and_is_told(tmp_path, child):
+    holder = child(HOLDER, tmp_path / "t")
+    holder.line()
+    waiter = child(HOLDER, tmp_path / "t", "dict(wait=None)")
+    holder.kill()
+    waiter.line()
+    waiter.kill()
+    with tenure.lock(tmp_path / "t") as guard:
+        assert guard.recovered_from["pid"] == waiter.pid
+
+
+def test_a_thread_that_waits_for_itself_is_told_and_another_thread_waits(tmp_path):
+    target = tmp_path / "t"
+    guard = tenure.lock(target)
+    with pytest.raises(tenure.DeadlockError):
+        tenure.lock(target, wait=None)
+    order, started = [], threading.Event()
+
+    def wait():
+        started.set()
+        with tenure.lock(target):
+            order.append("second")
+
+    thread = threading.Thread(target=wait)
+    thread.start()
+    assert started.wait(30)
+    order.append("first")
+    guard.release()
+    thread.join(30)
+    assert order == ["first", "second"]
+
+
+def test_the_interpreter_runs_on_while_a_thread_waits(tmp_path):
+    target, ticks = tmp_path / "t", 0
+    guard = tenure.lock(target)
+    got = threading.Event()
+
+    def wait():
+        tenure.lock(target, wait=None).release()
+        got.set()
+
+    threading.Thread(target=wait, daemon=True).start()
+    end = time.monotonic() + 0.3
+    while time.monotonic() < end:
+        ticks += 1
+    guard.release()
+    assert ticks > 10_000 and got.wait(30)
+
+
+def test_release_twice_late_or_by_another_thread_touches_only_its_own(tmp_path):
+    target = tmp_path / "t"
+    first = tenure.lock(target)
+    thread = threading.Thread(target=first.release)
+    thread.start()
+    thread.join(30)
+    second = tenure.lock(target)
+    first.release()
+    assert second.held and not first.held
+    second.verify()
+    with pytest.raises(tenure.BusyError):
+        tenure.try_lock(target)
+    for use in (first.verify, first.__enter__):
+        with pytest.raises(tenure.InvalidError):
+            use()
+
+
+def test_a_lost_reference_releases(tmp_path):
+    guard = tenure.lock(tmp_path / "t")
+    del guard
+    tenure.try_lock(tmp_path / "t").release()
+
+
+def test_shared_holders_are_together_and_reentrancy_is_by_owner(tmp_path, child):
+    reader = child(HOLDER, tmp_path / "t", "dict(shared=True)")
+    assert reader.line() == "0"
+    with tenure.lock(tmp_path / "t", shared=True) as guard:
+        assert guard.fence == 0
+    with pytest.raises(tenure.BusyError):
+        tenure.try_lock(tmp_path / "t")
+    with tenure.lock(tmp_path / "u", owner="me", reentrant=True) as outer:
+        with tenure.lock(tmp_path / "u", owner="me", reentrant=True) as inner:
+            assert inner.fence == outer.fence
+        with pytest.raises(tenure.BusyError):
+            tenure.try_lock(tmp_path / "u")
+    with pytest.raises(tenure.InvalidError):
+        tenure.lock(tmp_path / "u", reentrant=True)
+
+
+def test_a_removed_lock_file_is_noticed(tmp_path):
+    guard = tenure.lock(tmp_path / "t")
+    for name in os.listdir(tmp_path / ".tenure"):
+        if name.endswith(".hold"):
+            os.unlink(tmp_path / ".tenure" / name)
+    with pytest.raises(tenure.CompromisedError):
+        guard.verify()
+    with pytest.raises(tenure.CompromisedError):
+        guard.release()
+
+
+def test_max_hold_reports_and_ends(tmp_path):
+    told = threading.Event()
+    paths = []
+    guard = tenure.lock(
+        tmp_path / "t",
+        max_hold=0.05,
+        end_on_max_hold=True,
+        on_max_hold=lambda path: (paths.append(path), told.set()),
+    )
+    assert told.wait(30) and paths == [str(tmp_path / "t")]
+    tenure.try_lock(tmp_path / "t").release()
+    with pytest.raises(tenure.FencedError):
+        guard.release()
+    with pytest.raises(TypeError):
+        tenure.lock(tmp_path / "t", on_max_hold=print)
+
+
+def test_a_cancel_ends_a_wait_of_another_thread(tmp_path):
+    guard = tenure.lock(tmp_path / "t")
+    cancel, codes = tenure.Cancel(), []
+
+    def wait():
+        try:
+            tenure.lock(tmp_path / "t", wait=None, cancel=cancel)
+        except tenure.TenureError as error:
+            codes.append(error.code)
+
+    threads = [threading.Thread(target=wait) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    cancel.cancel()
+    for thread in threads:
+        thread.join(30)
+    assert codes == ["cancelled"] * 8 and cancel.cancelled
+    guard.release()
+
+
+def test_a_fence_proves_a_hold_to_writes_and_nested_locks(tmp_path):
+    document = tenure.Document(tmp_path / "t")
+    with tenure.lock(tmp_path / "t") as guard:
+        document.set({"a": 1}, fence=guard.fence)
+        with pytest.raises(tenure.DeadlockError):
+            document.set({"a": 2})
+        with tenure.lock(tmp_path / "t", fence=guard.fence) as nested:
+            assert nested.fence == guard.fence
+    with pytest.raises(tenure.FencedError):
+        document.set({"a": 3}, fence=guard.fence)
+    assert document.read().value == {"a": 1}
+
+
+def test_names_that_are_not_text_are_kept(tmp_path):
+    name = b"caf\xe9\xff.json"
+    as_bytes = os.path.join(os.fsencode(tmp_path), name)
+    as_text = os.fsdecode(as_bytes)
+    with tenure.lock(as_bytes) as guard:
+        assert guard.path == as_text
+        with pytest.raises(tenure.BusyError) as caught:
+            tenure.try_lock(as_text)
+        assert caught.value.path == as_text
+    tenure.Document(as_bytes).set([1])
+    assert name in os.listdir(os.fsencode(tmp_path))

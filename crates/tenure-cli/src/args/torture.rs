@@ -1,0 +1,104 @@
+//! `tenure torture` as people type it.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{Args, ValueEnum};
+
+const EXAMPLES: &str = "\
+Examples:
+  tenure torture                             one minute, all five things, in this directory
+  tenure torture /mnt/data --minutes 30 --processes 32
+  tenure torture --ops lock,lease --seed 7   the same plan of kills again
+  tenure torture --command './save.sh {} {key}'
+  tenure torture --command 'jq \".[\\\"{key}\\\"]=1\" {} >{}.new && mv {}.new {}'
+  tenure torture --command 'tenure doc update {} \".[\\$k]=1\" --arg k {key}'
+  tenure torture --command 'echo {key} >>{}' --file log.jsonl --check './check.sh {}'
+
+Your own program (--command): {} stands for the file and {key} for the key that this run has to add
+to it; both are also in TENURE_TORTURE_FILE and TENURE_TORTURE_KEY. Exit code 0 is a promise: the key
+is in the file and stays there. For a JSON file the key may be any object key or string; for one that
+ends in .jsonl, .log or .txt it is looked for in the lines. Runs are started side by side, paused and
+killed with everything below them, while others read the file.
+
+Exit codes: 0 nothing found, 5 something found (the directory is kept), 1 it could not be run";
+
+/// Many processes work on one directory while they are killed, paused and restarted at random, and
+/// judges that share no code with tenure watch: two holders, fences that do not grow, lost updates,
+/// torn reads, damaged files, files left over. Ctrl-C ends it with the verdict so far.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct TortureArgs {
+    /// Where: a directory of its own is made here, and removed unless something was found
+    #[arg(default_value = ".")]
+    pub(crate) dir: PathBuf,
+    /// For how long; parts of a minute are fine
+    #[arg(long, value_name = "N", default_value = "1", value_parser = minutes)]
+    pub(crate) minutes: Duration,
+    /// Stop after so many operations, if that comes first
+    #[arg(long, value_name = "N")]
+    pub(crate) operations: Option<u64>,
+    /// What is worked on [default: all of it]
+    #[arg(long, value_name = "LIST", value_delimiter = ',')]
+    pub(crate) ops: Vec<ThingArg>,
+    /// The plan of kills and of work [default: a new one]
+    #[arg(long, value_name = "N")]
+    pub(crate) seed: Option<u64>,
+    /// How many processes at a time
+    #[arg(long, value_name = "N", default_value_t = 16,
+          value_parser = clap::value_parser!(u16).range(2..=64))]
+    pub(crate) processes: u16,
+    /// Test this shell command instead of tenure: it saves {key} in the file {}
+    #[arg(long, value_name = "CMD", conflicts_with_all = ["ops", "history"])]
+    pub(crate) command: Option<String>,
+    /// The name of the file for --command
+    #[arg(long, value_name = "NAME", default_value = "state.json", requires = "command")]
+    pub(crate) file: PathBuf,
+    /// What is in the file at first [default: {} for JSON, nothing for lines]
+    #[arg(long, value_name = "TEXT", requires = "command")]
+    pub(crate) init: Option<String>,
+    /// A shell command that judges the file {} whenever all is quiet; not 0 is damage
+    #[arg(long, value_name = "CMD", requires = "command")]
+    pub(crate) check: Option<String>,
+    /// Write down who called what when and was told what: of a counter, a register with compare-and-set
+    /// and a queue, a JSON object per line, for a checker of linearizability
+    #[arg(long, value_name = "FILE", conflicts_with = "ops")]
+    pub(crate) history: Option<PathBuf>,
+    /// Work without tenure, naively: the judges must find something
+    #[arg(long, hide = true)]
+    pub(crate) naive: bool,
+}
+
+/// Something that can be worked on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum ThingArg {
+    Lock,
+    #[value(name = "doc", alias = "document")]
+    Document,
+    Journal,
+    Lease,
+    Collection,
+}
+
+fn minutes(text: &str) -> Result<Duration, String> {
+    let wrong = || "write a number of minutes above 0, like 0.5 or 30".to_owned();
+    let minutes: f64 = text.parse().map_err(|_| wrong())?;
+    let time = Duration::try_from_secs_f64(minutes * 60.0).map_err(|_| wrong())?;
+    // Longer than anybody waits, and short enough to be added to a clock.
+    let longest = Duration::from_secs(366 * 24 * 3600);
+    if time.is_zero() || time > longest { Err(wrong()) } else { Ok(time) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::minutes;
+
+    #[test]
+    fn minutes_may_have_parts() {
+        assert_eq!(minutes("0.5").map(|time| time.as_secs()), Ok(30));
+        assert_eq!(minutes("2").map(|time| time.as_secs()), Ok(120));
+        for wrong in ["", "0", "-1", "x", "nan", "1e99"] {
+            assert!(minutes(wrong).is_err(), "{wrong}");
+        }
+    }
+}

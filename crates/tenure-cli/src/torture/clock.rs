@@ -1,0 +1,16 @@
+//! One clock for all processes of a run, so that what they say can be put in order.
+
+use rustix::time::{ClockId, clock_gettime};
+
+/// The clock that leases end by: it goes on while the machine sleeps.
+#[cfg(target_os = "linux")]
+const CLOCK: ClockId = ClockId::Boottime;
+#[cfg(not(target_os = "linux"))]
+const CLOCK: ClockId = ClockId::Monotonic;
+
+/// Nanoseconds since some moment before all processes of a run started.
+pub(super) fn now() -> u64 {
+    let time = clock_gettime(CLOCK);
+    let (seconds, nanoseconds) = (time.tv_sec.unsigned_abs(), time.tv_nsec.unsigned_abs());
+    seconds * 1_000_000_000 + nanoseconds
+}

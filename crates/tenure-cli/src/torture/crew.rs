@@ -1,0 +1,206 @@
+//! The workers as their parent sees them: started, heard, paused, killed, and always reaped.
+//!
+//! # Invariants
+//!
+//! 1. The moment of a kill is noted before the signal is sent: who was seen at work before it was alive.
+//! 2. Every worker has a process group of its own, with its children. Dropping the crew kills all of
+//!    them and reaps the workers, whatever went wrong before.
+//! 3. What a worker said before it died is heard.
+
+use std::collections::HashMap;
+use std::fs::OpenOptions;
+use std::io::{self, BufRead, BufReader, Write};
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdin, ChildStdout, Command, ExitStatus, Stdio};
+use std::sync::mpsc::{self, Receiver, SyncSender};
+use std::time::Duration;
+
+use rustix::process::{Pid, Signal, kill_process, kill_process_group};
+
+use super::clock;
+use super::presence::{Incarnation, Overlap};
+use super::word::Word;
+use super::worker::{Task, VERB};
+
+/// Words that may wait to be heard; then the workers wait.
+const BACKLOG: usize = 4096;
+
+/// What a worker said, or its end (`None`).
+#[derive(Debug)]
+pub(super) struct Heard {
+    pub(super) slot: usize,
+    pub(super) generation: u64,
+    pub(super) word: Option<Word>,
+}
+
+/// How an incarnation was killed.
+#[derive(Debug, Clone, Copy)]
+struct Death {
+    at: u64,
+    /// With its children.
+    family: bool,
+}
+
+/// The workers of a run.
+#[derive(Debug)]
+pub(super) struct Crew {
+    executable: PathBuf,
+    errors: PathBuf,
+    workers: Vec<Option<Worker>>,
+    deaths: HashMap<u64, Death>,
+    sender: Option<SyncSender<Heard>>,
+    receiver: Receiver<Heard>,
+}
+
+#[derive(Debug)]
+struct Worker {
+    child: Child,
+    generation: u64,
+    input: Option<ChildStdin>,
+    /// Its number may be another's by now, so nothing more is sent to it.
+    reaped: bool,
+}
+
+impl Worker {
+    fn pid(&self) -> Pid {
+        Pid::from_child(&self.child)
+    }
+
+    fn shoot(&self, family: bool) {
+        // It may have ended just now; it is not reaped yet, so the number is still its own.
+        let shoot = if family { kill_process_group } else { kill_process };
+        let _ = shoot(self.pid(), Signal::KILL);
+    }
+
+    fn reap(&mut self) -> io::Result<ExitStatus> {
+        let status = self.child.wait();
+        self.reaped = true;
+        status
+    }
+}
+
+impl Drop for Worker {
+    fn drop(&mut self) {
+        if !self.reaped {
+            self.shoot(true);
+            let _ = self.child.wait();
+        }
+    }
+}
+
+impl Crew {
+    /// Places for `size` workers; what they complain about goes to a file in `scratch`.
+    pub(super) fn new(size: usize, scratch: &Path) -> io::Result<Self> {
+        let (sender, receiver) = mpsc::sync_channel(BACKLOG);
+        let workers = (0..size).map(|_| None).collect();
+        let (executable, errors) = (std::env::current_exe()?, scratch.join("errors.txt"));
+        let deaths = HashMap::new();
+        Ok(Self { executable, errors, workers, deaths, sender: Some(sender), receiver })
+    }
+
+    /// Starts a worker in its place.
+    pub(super) fn start(&mut self, task: &Task) -> io::Result<()> {
+        let Some(sender) = self.sender.clone() else { return Ok(()) };
+        let errors = OpenOptions::new().create(true).append(true).open(&self.errors)?;
+        let mut command = Command::new(&self.executable);
+        command.arg(VERB).args(task.words()).process_group(0);
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(errors);
+        for (name, _) in std::env::vars_os() {
+            if name.as_encoded_bytes().starts_with(b"TENURE_") {
+                command.env_remove(name); // A wait or a hold of ours is not theirs.
+            }
+        }
+        let mut child = command.spawn()?;
+        let (input, output) = (child.stdin.take(), child.stdout.take());
+        let (slot, generation) = (task.slot, task.generation);
+        self.workers[slot] = Some(Worker { child, generation, input, reaped: false });
+        let listen = move || listen(output, slot, generation, &sender);
+        std::thread::Builder::new().name(format!("worker {slot}")).spawn(listen)?;
+        Ok(())
+    }
+
+    /// Kills the worker in `slot`, with its children or without, and reaps it.
+    pub(super) fn kill(&mut self, slot: usize, family: bool) {
+        let Some(mut worker) = self.workers[slot].take() else { return };
+        self.deaths.insert(worker.generation, Death { at: clock::now(), family });
+        worker.shoot(family);
+        let _ = worker.reap();
+    }
+
+    /// Kills everybody in one moment. Nobody is left to tidy up.
+    pub(super) fn kill_all(&mut self) {
+        let at = clock::now();
+        for worker in self.workers.iter().flatten() {
+            self.deaths.insert(worker.generation, Death { at, family: true });
+            worker.shoot(true);
+        }
+        self.workers.iter_mut().for_each(|worker| *worker = None);
+    }
+
+    /// Stops a worker where it stands, or lets it go on.
+    pub(super) fn pause(&self, slot: usize, stop: bool) {
+        if let Some(worker) = &self.workers[slot] {
+            let signal = if stop { Signal::STOP } else { Signal::CONT };
+            let _ = kill_process(worker.pid(), signal);
+        }
+    }
+
+    /// Lets a worker finish what it does, and end.
+    pub(super) fn quit(&mut self, slot: usize) {
+        if let Some(input) = self.workers[slot].as_mut().and_then(|worker| worker.input.as_mut()) {
+            let _ = input.write_all(b"quit\n");
+        }
+    }
+
+    /// How the worker in `slot` ended by itself, if it was this one and has ended.
+    pub(super) fn reap(&mut self, slot: usize, generation: u64) -> Option<ExitStatus> {
+        let mut worker = self.workers[slot].take_if(|worker| worker.generation == generation)?;
+        worker.reap().ok()
+    }
+
+    /// The next word, or `None` if nobody speaks for that long or nobody is left.
+    pub(super) fn hear(&self, patience: Duration) -> Option<Heard> {
+        self.receiver.recv_timeout(patience).ok()
+    }
+
+    /// Kills everybody and tells everything that they had still said.
+    pub(super) fn last_words(&mut self) -> Vec<Heard> {
+        self.sender = None;
+        // They may be stuck in a full pipe to us: killed first, heard then.
+        self.kill_all();
+        std::iter::from_fn(|| self.receiver.recv().ok()).collect()
+    }
+
+    /// Whether the other one in an overlap was alive when it was seen.
+    pub(super) fn was_alive(&self, overlap: Overlap) -> bool {
+        let other = Incarnation::of_flag(overlap.flag);
+        match self.deaths.get(&other.generation) {
+            Some(death) if death.family || !other.child => overlap.at < death.at,
+            // Only its parent was killed; the child went on.
+            _ => true,
+        }
+    }
+
+    /// The end of what the workers complained about.
+    pub(super) fn complaints(&self) -> String {
+        let text = std::fs::read_to_string(&self.errors).unwrap_or_default();
+        let lines: Vec<_> = text.lines().rev().take(3).collect();
+        lines.into_iter().rev().collect::<Vec<_>>().join("; ")
+    }
+}
+
+fn listen(output: Option<ChildStdout>, slot: usize, generation: u64, sender: &SyncSender<Heard>) {
+    if let Some(output) = output {
+        let mut output = BufReader::new(output);
+        let mut line = String::new();
+        while matches!(output.read_line(&mut line), Ok(1..)) {
+            if let Some(word) = Word::parse(&line) {
+                // Nobody listens any more when the run has failed.
+                let _ = sender.send(Heard { slot, generation, word: Some(word) });
+            }
+            line.clear();
+        }
+    }
+    let _ = sender.send(Heard { slot, generation, word: None });
+}

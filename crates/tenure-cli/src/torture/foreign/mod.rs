@@ -1,0 +1,184 @@
+//! Somebody's own save program, under the same storm: many at a time, paused and killed, read by others.
+//!
+//! # Invariants
+//!
+//! 1. Exit code 0 is a promise: the key is in the file from then on. Nothing else is one.
+//! 2. Every round has a directory of its own and ends with nobody alive, then one run that nobody
+//!    disturbs. Only what is wrong after that counts as lost, corrupt or left over.
+
+mod program;
+mod reader;
+mod runs;
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use super::finding::{Fault, Finding, Thing};
+use super::storm::Blows;
+use super::verdict::Verdict;
+use super::{Limit, Setup, blank};
+use crate::demo::{Dice, Progress, thousands};
+use crate::exit_code::ExitCode;
+use crate::failure::{Failure, Result};
+
+pub(super) use self::program::{Program, quoted};
+use self::runs::{Fate, Runs};
+
+/// How long a round is; the file is new in each.
+const ROUND: Duration = Duration::from_secs(4);
+
+/// Tortures `program` until the limit, or until a round has found something.
+pub(super) fn run(
+    program: &Program,
+    setup: &Setup,
+    limit: &Limit,
+    scratch: &Path,
+) -> Result<Verdict> {
+    let failed = |err| Failure::io("torture in", scratch, err);
+    let progress = Progress::new();
+    let mut dice = Dice::new(setup.seed);
+    let mut verdict = blank(setup, limit, Blows::default());
+    let mut finished = 0;
+    let mut round = 0;
+    let usual = rehearse(program, &scratch.join("rehearsal"))?;
+    while (round == 0 || !limit.is_over(finished)) && verdict.is_clean() {
+        let dir = scratch.join(format!("round-{round}"));
+        let play = Round::new(program, dir, &usual).map_err(failed)?;
+        let time = limit.time.saturating_sub(limit.start.elapsed()).min(ROUND);
+        let runs = Runs::new(program, &play.file, setup.processes, usual.time);
+        let mut show = |done: u64, kills: u64| {
+            let (done, kills) = (finished + done, verdict.blows.kills + kills);
+            let text = format!("{} runs, {} kills", thousands(done), thousands(kills));
+            progress.show(limit.part(done), &text);
+            limit.is_over(done)
+        };
+        let done = runs.play(Instant::now() + time, dice.roll(), &mut show).map_err(failed)?;
+        finished += done.promised.len() as u64;
+        verdict.reads += done.seen.reads;
+        verdict.refused += done.refused;
+        verdict.blows.kills += done.kills;
+        verdict.blows.pauses += done.pauses;
+        verdict.findings.extend(done.seen.findings);
+        play.judge(&done.promised, &mut verdict.findings).map_err(failed)?;
+        round += 1;
+    }
+    drop(progress);
+    verdict.operations.insert(Thing::Command, finished);
+    verdict.took = limit.start.elapsed();
+    verdict.interrupted = limit.is_interrupted();
+    if finished == 0 && verdict.is_clean() {
+        let detail = format!("no run of {} succeeded", verdict.refused);
+        return Err(Failure::new(ExitCode::Failed, "failed", "torture the command", detail)
+            .hint("try with fewer --processes"));
+    }
+    Ok(verdict)
+}
+
+/// What undisturbed runs are like.
+#[derive(Debug)]
+struct Usual {
+    time: Duration,
+    /// The files that they leave: their own, a lock file, whatever they use.
+    names: BTreeSet<PathBuf>,
+}
+
+/// Two runs that nobody disturbs: does it work at all, and what does it leave?
+fn rehearse(program: &Program, dir: &Path) -> Result<Usual> {
+    let failed = |err| Failure::io("rehearse in", dir, err);
+    let refused = |detail: String| {
+        Failure::new(ExitCode::Failed, "failed", "run the command undisturbed", detail)
+            .hint("exit code 0 promises that {key} is in the file {}")
+    };
+    let file = program.prepare(dir).map_err(failed)?;
+    let start = Instant::now();
+    for key in ["k99x000001", "k99x000002"] {
+        match runs::run_once(program, &file, key).map_err(failed)? {
+            Fate::Done => {}
+            Fate::Refused(why) => return Err(refused(why)),
+            Fate::Stuck => return Err(refused("it does not end".to_owned())),
+        }
+        let found = program.keys(&fs::read(&file).map_err(failed)?).map_err(refused)?;
+        if !found.contains(key) {
+            return Err(refused(format!("it exited with 0 but `{key}` is not in the file")));
+        }
+    }
+    if let Some(why) = program.check(&file).map_err(failed)? {
+        return Err(refused(format!("the check failed: {why}")));
+    }
+    Ok(Usual { time: start.elapsed() / 2, names: names(dir).map_err(failed)? })
+}
+
+/// All files below a directory. What tenure keeps for itself counts only if it is temporary.
+fn names(dir: &Path) -> std::io::Result<BTreeSet<PathBuf>> {
+    let mut found = BTreeSet::new();
+    let mut dirs = vec![dir.to_path_buf()];
+    while let Some(next) = dirs.pop() {
+        for entry in fs::read_dir(&next)? {
+            let entry = entry?;
+            let path = entry.path();
+            let ours = next.file_name().is_some_and(|name| name == ".tenure");
+            let temporary = entry.file_name().to_string_lossy().contains(".tmp.");
+            if entry.file_type()?.is_dir() {
+                dirs.push(path);
+            } else if !ours || temporary {
+                found.extend(path.strip_prefix(dir).map(Path::to_path_buf));
+            }
+        }
+    }
+    Ok(found)
+}
+
+struct Round<'a> {
+    program: &'a Program,
+    dir: PathBuf,
+    file: PathBuf,
+    usual: &'a Usual,
+}
+
+impl<'a> Round<'a> {
+    fn new(program: &'a Program, dir: PathBuf, usual: &'a Usual) -> std::io::Result<Self> {
+        let file = program.prepare(&dir)?;
+        Ok(Self { program, dir, file, usual })
+    }
+
+    /// The last look, when nobody is alive any more.
+    fn judge(&self, promised: &[String], findings: &mut Vec<Finding>) -> std::io::Result<()> {
+        let mut found = |fault, detail: String| {
+            findings.push(Finding::new(Thing::Command, fault, detail));
+        };
+        let bytes = fs::read(&self.file).unwrap_or_default();
+        match self.program.keys(&bytes) {
+            Err(why) => {
+                found(Fault::Corrupt, why);
+                return Ok(());
+            }
+            Ok(keys) => {
+                for key in promised.iter().filter(|key| !keys.contains(key.as_str())) {
+                    found(Fault::Lost, format!("{key}: exit code 0, and not in the file"));
+                }
+            }
+        }
+        // What the dead left may be tidied up by whoever comes next.
+        match runs::run_once(self.program, &self.file, "k99x999999")? {
+            Fate::Done => {}
+            Fate::Refused(why) => found(Fault::Failed, format!("alone after the storm: {why}")),
+            Fate::Stuck => found(Fault::Stuck, "alone after the storm: it does not end".to_owned()),
+        }
+        if let Some(why) = self.program.check(&self.file)? {
+            found(Fault::Corrupt, format!("the check failed: {why}"));
+        }
+        let left: Vec<_> = names(&self.dir)?.difference(&self.usual.names).cloned().collect();
+        for name in left {
+            found(Fault::LeftOver, name.display().to_string());
+        }
+        Ok(())
+    }
+}
+
+/// Bytes into a new file.
+fn write_new(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
+    fs::OpenOptions::new().write(true).create_new(true).open(path)?.write_all(bytes)
+}

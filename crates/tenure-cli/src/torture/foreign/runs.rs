@@ -1,0 +1,264 @@
+//! Runs of the program: side by side, each with a fate that the dice have chosen.
+//!
+//! # Invariants
+//!
+//! 1. A run is a process group. It is hit only while it is on the list, and taken off the list before
+//!    it is reaped, so no signal reaches a process that got its number later.
+//! 2. When a play is over, none of its runs is alive.
+
+use std::fs::OpenOptions;
+use std::io;
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::{Child, ExitStatus};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group};
+
+use super::program::Program;
+use super::reader::{self, Seen};
+use crate::demo::Dice;
+
+/// How often the one who kills looks.
+const TICK: Duration = Duration::from_micros(500);
+/// A run that nobody disturbs is over long before.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// How many read the file all the time.
+const READERS: usize = 2;
+
+/// How a run that nobody disturbed ended.
+#[derive(Debug)]
+pub(super) enum Fate {
+    Done,
+    Refused(String),
+    /// It did not end.
+    Stuck,
+}
+
+/// What came of all runs.
+#[derive(Debug, Default)]
+pub(super) struct Done {
+    /// The keys of runs with exit code 0.
+    pub(super) promised: Vec<String>,
+    pub(super) refused: u64,
+    pub(super) kills: u64,
+    pub(super) pauses: u64,
+    pub(super) seen: Seen,
+}
+
+/// What happens to a run, and when.
+#[derive(Debug, Clone, Copy)]
+enum Blow {
+    Kill,
+    Pause(Duration),
+    Continue,
+}
+
+#[derive(Debug)]
+struct Running {
+    group: Pid,
+    next: Option<(Instant, Blow)>,
+}
+
+/// Many runs at a time on one file.
+#[derive(Debug)]
+pub(super) struct Runs<'a> {
+    program: &'a Program,
+    file: &'a Path,
+    places: Vec<Mutex<Option<Running>>>,
+    /// How long a run takes, in microseconds; moves with what is seen.
+    usual: AtomicU64,
+    over: AtomicBool,
+    promised: Mutex<Vec<String>>,
+    refused: AtomicU64,
+}
+
+impl<'a> Runs<'a> {
+    /// Nothing runs yet.
+    pub(super) fn new(program: &'a Program, file: &'a Path, size: usize, usual: Duration) -> Self {
+        Self {
+            program,
+            file,
+            places: (0..size).map(|_| Mutex::new(None)).collect(),
+            usual: AtomicU64::new(u64::try_from(usual.as_micros()).unwrap_or(0)),
+            over: AtomicBool::new(false),
+            promised: Mutex::new(Vec::new()),
+            refused: AtomicU64::new(0),
+        }
+    }
+
+    /// Lets runs come and go until then, or until `show`, told how many were done and killed, is over.
+    pub(super) fn play(
+        self,
+        until: Instant,
+        seed: u64,
+        show: &mut dyn FnMut(u64, u64) -> bool,
+    ) -> io::Result<Done> {
+        let mut dice = Dice::new(seed);
+        let (mut kills, mut pauses) = (0, 0);
+        let (seen, failed) = std::thread::scope(|scope| {
+            let runs = &self;
+            let workers: Vec<_> = (0..self.places.len())
+                .map(|slot| (slot, dice.roll()))
+                .map(|(slot, seed)| scope.spawn(move || runs.work(slot, seed)))
+                .collect();
+            let read = || reader::read_until(&runs.over, runs.program, runs.file);
+            let readers: Vec<_> = (0..READERS).map(|_| scope.spawn(read)).collect();
+            let (_never, tick) = channel::<()>();
+            let mut over = false;
+            while !over && workers.iter().any(|worker| !worker.is_finished()) {
+                let _ = tick.recv_timeout(TICK);
+                self.strike(Instant::now(), &mut kills, &mut pauses);
+                over = Instant::now() >= until || show(lock(&self.promised).len() as u64, kills);
+            }
+            self.over.store(true, Ordering::Relaxed);
+            // Nobody is left to tidy up: the end of a container, or of the power of patience.
+            kills += self.places.iter().filter(|place| hit(place, Signal::KILL)).count() as u64;
+            let failed = workers.into_iter().find_map(|worker| worker.join().ok()?.err());
+            let seen = readers.into_iter().filter_map(|reader| reader.join().ok());
+            let seen = seen.fold(Seen::default(), |mut all, one| {
+                all.reads += one.reads;
+                all.findings.extend(one.findings);
+                all
+            });
+            (seen, failed)
+        });
+        if let Some(err) = failed {
+            return Err(err);
+        }
+        let promised = self.promised.into_inner().unwrap_or_else(PoisonError::into_inner);
+        Ok(Done { promised, refused: self.refused.into_inner(), kills, pauses, seen })
+    }
+
+    fn strike(&self, now: Instant, kills: &mut u64, pauses: &mut u64) {
+        for place in &self.places {
+            let mut running = lock(place);
+            let Some(Running { group, next }) = running.as_mut() else { continue };
+            let Some((_, blow)) = next.take_if(|(at, _)| *at <= now) else { continue };
+            let signal = match blow {
+                Blow::Kill => {
+                    *kills += 1;
+                    Signal::KILL
+                }
+                Blow::Pause(time) => {
+                    *pauses += 1;
+                    *next = Some((now + time, Blow::Continue));
+                    Signal::STOP
+                }
+                Blow::Continue => Signal::CONT,
+            };
+            let _ = kill_process_group(*group, signal);
+        }
+    }
+
+    /// One run after another in one place.
+    fn work(&self, slot: usize, seed: u64) -> io::Result<()> {
+        let mut dice = Dice::new(seed);
+        for number in 0_u64.. {
+            if self.over.load(Ordering::Relaxed) {
+                break;
+            }
+            let key = format!("k{slot:02}x{number:06}");
+            let start = Instant::now();
+            let next = self.fate(&mut dice, start);
+            let disturbed = next.is_some();
+            let status = self.run(slot, &key, next)?;
+            if status.success() {
+                lock(&self.promised).push(key);
+                if !disturbed {
+                    let took = u64::try_from(start.elapsed().as_micros()).unwrap_or(u64::MAX);
+                    let usual = self.usual.load(Ordering::Relaxed);
+                    self.usual.store(usual - usual / 8 + took / 8, Ordering::Relaxed);
+                }
+            } else if status.code().is_some() {
+                self.refused.fetch_add(1, Ordering::Relaxed);
+            }
+        }
+        Ok(())
+    }
+
+    fn fate(&self, dice: &mut Dice, start: Instant) -> Option<(Instant, Blow)> {
+        let usual = self.usual.load(Ordering::Relaxed);
+        let at = start + Duration::from_micros(dice.between(0, usual * 5 / 4 + 1));
+        let pause = Duration::from_millis(dice.between(1, 60));
+        match dice.between(0, 12) {
+            0..4 => Some((at, Blow::Kill)),
+            4 => Some((at, Blow::Pause(pause))),
+            _ => None,
+        }
+    }
+
+    fn run(&self, slot: usize, key: &str, next: Option<(Instant, Blow)>) -> io::Result<ExitStatus> {
+        let mut child = start(self.program, self.file, key)?;
+        let group = Pid::from_child(&child);
+        *lock(&self.places[slot]) = Some(Running { group, next });
+        // It was started while the end came: nobody else will kill it.
+        if self.over.load(Ordering::Relaxed) {
+            hit(&self.places[slot], Signal::KILL);
+        }
+        wait(group)?;
+        *lock(&self.places[slot]) = None;
+        // Children that outlive the shell belong to the run; they end with it.
+        let _ = kill_process_group(group, Signal::KILL);
+        child.wait()
+    }
+}
+
+/// Runs the program once. Nobody disturbs it, but it is ended if it takes far too long.
+pub(super) fn run_once(program: &Program, file: &Path, key: &str) -> io::Result<Fate> {
+    let mut child = start(program, file, key)?;
+    let group = Pid::from_child(&child);
+    let (done, ended) = channel::<()>();
+    let stuck = std::thread::scope(|scope| {
+        let watch = scope.spawn(move || {
+            let stuck = ended.recv_timeout(PATIENCE) == Err(RecvTimeoutError::Timeout);
+            if stuck {
+                let _ = kill_process_group(group, Signal::KILL);
+            }
+            stuck
+        });
+        let waited = wait(group);
+        drop(done);
+        waited.map(|()| watch.join().unwrap_or(false))
+    })?;
+    let status = child.wait()?;
+    if stuck {
+        return Ok(Fate::Stuck);
+    }
+    if status.success() {
+        return Ok(Fate::Done);
+    }
+    let errors = std::fs::read_to_string(errors(file)).unwrap_or_default();
+    let why = errors.lines().last().unwrap_or_default();
+    Ok(Fate::Refused(format!("{status}: {why}")))
+}
+
+/// Complaints are kept beside the directory of the file, which holds only what the program makes.
+fn errors(file: &Path) -> std::path::PathBuf {
+    let dir = file.parent().unwrap_or(file);
+    dir.with_extension("errors.txt")
+}
+
+fn start(program: &Program, file: &Path, key: &str) -> io::Result<Child> {
+    let errors = OpenOptions::new().create(true).append(true).open(errors(file))?;
+    program.save(file, key).process_group(0).stderr(errors).spawn()
+}
+
+/// Blocks until the leader of a group has ended. It is not reaped, so the number stays its own.
+fn wait(group: Pid) -> io::Result<()> {
+    let options = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
+    rustix::io::retry_on_intr(|| rustix::process::waitid(WaitId::Pid(group), options))?;
+    Ok(())
+}
+
+/// Sends a signal to whoever runs in this place.
+fn hit(place: &Mutex<Option<Running>>, signal: Signal) -> bool {
+    lock(place).as_ref().is_some_and(|running| kill_process_group(running.group, signal).is_ok())
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,286 @@
+//! A history: who called what when, and was told what when, for a checker of linearizability.
+//!
+//! # Invariants
+//!
+//! 1. A call is told before it is made and its return after it has returned, by one clock for all
+//!    processes. So the times of an operation lie around the moment at which it took effect.
+//! 2. Rounds are apart: all workers of a round are dead before the parent looks at the state and the
+//!    next round starts. A call without a return took effect in its round, or never.
+//! 3. Every value is written once, so a version and a value mean the same.
+
+use std::collections::HashMap;
+use std::fs::File;
+use std::io::{self, BufWriter, Write};
+use std::path::Path;
+use std::sync::atomic::Ordering::SeqCst;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use super::crew::{Crew, Heard};
+use super::finding::{Fault, Finding, Thing};
+use super::jobs::attempt;
+use super::memory::Memory;
+use super::storm::Blows;
+use super::subject::{Answer, Refused, Subject};
+use super::verdict::Verdict;
+use super::word::Word;
+use super::worker::{Task, Worker, memory_file};
+use super::{Limit, Setup, blank, clock, words};
+use crate::demo::{Dice, Progress, thousands};
+
+/// Operations of each worker in a round.
+const ROUND: u64 = 30;
+/// A worker that says nothing for so long stands still.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+const COUNTER: &str = "counter.json";
+const REGISTER: &str = "register.json";
+const QUEUE: &str = "queue.jsonl";
+
+/// One operation of a worker, told before and after.
+pub(super) fn operation(worker: &mut Worker<'_>) -> io::Result<Answer<()>> {
+    match worker.dice.between(0, 10) {
+        0..3 => call(worker, "counter", "add", &[1], |subject, scratch| {
+            let mut sum = 0;
+            let path = scratch.join(COUNTER);
+            subject.update(&path, false, &mut |current| {
+                sum = number(current) + 1;
+                json!({ "n": sum })
+            })?;
+            Ok(vec![sum])
+        }),
+        3 => call(worker, "counter", "read", &[], |subject, scratch| counter(subject, scratch)),
+        4..7 => compare_and_set(worker),
+        7..9 => {
+            let value = worker.number();
+            let known = worker.memory.word(words::JOURNAL);
+            call(worker, "queue", "append", &[value], |subject, scratch| {
+                let line = value.to_string();
+                let number = subject.append(&scratch.join(QUEUE), &[line], false, None)?;
+                known.fetch_max(number, SeqCst);
+                Ok(vec![number])
+            })
+        }
+        _ => {
+            let known = worker.memory.word(words::JOURNAL).load(SeqCst);
+            call(worker, "queue", "tail", &[], |subject, scratch| tail(subject, scratch, known))
+        }
+    }
+}
+
+fn compare_and_set(worker: &mut Worker<'_>) -> io::Result<Answer<()>> {
+    let mut seen = None;
+    attempt!(call(worker, "register", "read", &[], |subject, scratch| {
+        let read = subject.read(&scratch.join(REGISTER))?;
+        let read = read.ok_or_else(|| Refused::Failed("the register is gone".to_owned()))?;
+        let value = number(Some(&read.value));
+        seen = Some((value, read.version));
+        Ok(vec![value])
+    })?);
+    let Some((old, version)) = seen else { return Ok(Ok(())) };
+    let new = worker.number();
+    call(worker, "register", "cas", &[old, new], |subject, scratch| {
+        let value = json!({ "n": new });
+        let set = subject.compare_and_set(&scratch.join(REGISTER), &version, &value)?;
+        Ok(vec![u64::from(set)])
+    })
+}
+
+fn call(
+    worker: &Worker<'_>,
+    object: &str,
+    action: &str,
+    arguments: &[u64],
+    operate: impl FnOnce(&dyn Subject, &Path) -> Answer<Vec<u64>>,
+) -> io::Result<Answer<()>> {
+    let (object, action, arguments) = (object.to_owned(), action.to_owned(), arguments.to_vec());
+    worker.say(&Word::Call { object, action, arguments, at: clock::now() })?;
+    let answer = attempt!(operate(worker.subject, &worker.task.scratch));
+    worker.say(&Word::Return { answer, at: clock::now() })?;
+    Ok(Ok(()))
+}
+
+fn number(value: Option<&Value>) -> u64 {
+    value.and_then(|value| value["n"].as_u64()).unwrap_or(0)
+}
+
+fn counter(subject: &dyn Subject, scratch: &Path) -> Answer<Vec<u64>> {
+    let read = subject.read(&scratch.join(COUNTER))?;
+    Ok(vec![number(read.as_ref().map(|read| &read.value))])
+}
+
+/// The number of the last entry and its value; zeros if there is none. One that is known is there, so
+/// what came before it need not be read.
+fn tail(subject: &dyn Subject, scratch: &Path, known: u64) -> Answer<Vec<u64>> {
+    let entries = subject.entries(&scratch.join(QUEUE), known.max(1))?;
+    let Some((number, line)) = entries.last() else { return Ok(vec![0, 0]) };
+    let value = String::from_utf8_lossy(line).parse();
+    value.map_or_else(
+        |_| Err(Refused::Failed(format!("entry {number} is torn"))),
+        |value| Ok(vec![*number, value]),
+    )
+}
+
+/// Runs rounds until the limit and writes the history to `file`.
+pub(super) fn run(
+    setup: &Setup,
+    limit: &Limit,
+    scratch: &Path,
+    file: &Path,
+) -> io::Result<Verdict> {
+    let memory = Memory::create(&memory_file(scratch))?;
+    let progress = Progress::new();
+    let mut scribe = Scribe {
+        setup,
+        scratch,
+        memory,
+        file: BufWriter::new(File::create(file)?),
+        dice: Dice::new(setup.seed),
+        generation: 0,
+        round: 0,
+        operations: 0,
+        blows: Blows::default(),
+        findings: Vec::new(),
+    };
+    let first = setup.subject().update(&scratch.join(REGISTER), false, &mut |_| json!({ "n": 0 }));
+    first.map_err(|refused| io::Error::other(format!("{refused:?}")))?;
+    while !limit.is_over(scribe.operations) && scribe.findings.len() < setup.enough() {
+        scribe.round()?;
+        let done = format!("{} operations", thousands(scribe.operations));
+        progress.show(limit.part(scribe.operations), &done);
+    }
+    scribe.file.flush()?;
+    let mut verdict = blank(setup, limit, scribe.blows);
+    verdict.operations.insert(Thing::History, scribe.operations);
+    verdict.findings = scribe.findings;
+    Ok(verdict)
+}
+
+struct Scribe<'a> {
+    setup: &'a Setup,
+    scratch: &'a Path,
+    memory: Memory,
+    file: BufWriter<File>,
+    dice: Dice,
+    generation: u64,
+    round: u64,
+    operations: u64,
+    blows: Blows,
+    findings: Vec<Finding>,
+}
+
+/// What a worker has called and not returned from.
+#[derive(Debug)]
+struct Open {
+    object: String,
+    action: String,
+    arguments: Vec<u64>,
+    at: u64,
+}
+
+impl Scribe<'_> {
+    fn round(&mut self) -> io::Result<()> {
+        self.round += 1;
+        self.look("start")?;
+        let mut crew = Crew::new(self.setup.processes, self.scratch)?;
+        for slot in 0..self.setup.processes {
+            self.generation += 1;
+            crew.start(&Task {
+                scratch: self.scratch.to_path_buf(),
+                slot,
+                generation: self.generation,
+                seed: self.dice.roll(),
+                count: ROUND,
+                naive: self.setup.naive,
+                things: vec![Thing::History],
+            })?;
+        }
+        self.listen(&mut crew)?;
+        self.look("end")
+    }
+
+    /// Hears everybody to the end, and kills a few on the way.
+    fn listen(&mut self, crew: &mut Crew) -> io::Result<()> {
+        let mut open: HashMap<usize, Open> = HashMap::new();
+        let mut left = self.setup.processes;
+        let mut fuse = self.dice.between(20, 200);
+        while left > 0 {
+            let Some(Heard { slot, generation, word }) = crew.hear(PATIENCE) else {
+                let detail = format!("nothing was done for {} s", PATIENCE.as_secs());
+                self.findings.push(Finding::new(Thing::History, Fault::Stuck, detail));
+                return Ok(());
+            };
+            match word {
+                None => {
+                    left -= 1;
+                    crew.reap(slot, generation);
+                    if let Some(call) = open.remove(&slot) {
+                        self.write(Some(slot), &call, None)?;
+                    }
+                }
+                Some(Word::Call { object, action, arguments, at }) => {
+                    // One that failed openly is open for ever: it may have happened.
+                    if let Some(call) = open.insert(slot, Open { object, action, arguments, at }) {
+                        self.write(Some(slot), &call, None)?;
+                    }
+                }
+                Some(Word::Return { answer, at }) => {
+                    self.operations += 1;
+                    if let Some(call) = open.remove(&slot) {
+                        self.write(Some(slot), &call, Some((&answer, at)))?;
+                    }
+                }
+                Some(Word::Bad(finding)) => self.findings.push(finding),
+                Some(_) => {}
+            }
+            fuse -= 1;
+            if fuse == 0 {
+                fuse = self.dice.between(100, 600);
+                let slot = self.dice.between(0, self.setup.processes as u64);
+                crew.kill(usize::try_from(slot).unwrap_or(0), true);
+                self.blows.kills += 1;
+            }
+        }
+        Ok(())
+    }
+
+    /// What is there while all is quiet.
+    fn look(&mut self, action: &str) -> io::Result<()> {
+        let (subject, scratch) = (self.setup.subject(), self.scratch);
+        let register = subject.read(&scratch.join(REGISTER));
+        let register = register.map(|read| vec![number(read.as_ref().map(|read| &read.value))]);
+        let known = self.memory.word(words::JOURNAL).load(SeqCst);
+        let looks = [
+            ("counter", counter(subject, scratch)),
+            ("register", register),
+            ("queue", tail(subject, scratch, known)),
+        ];
+        for (object, found) in looks {
+            let found = found.map_err(|refused| io::Error::other(format!("{refused:?}")))?;
+            let (object, action, at) = (object.to_owned(), action.to_owned(), clock::now());
+            let look = Open { object, action, arguments: Vec::new(), at };
+            self.write(None, &look, Some((&found, clock::now())))?;
+        }
+        Ok(())
+    }
+
+    fn write(
+        &mut self,
+        worker: Option<usize>,
+        call: &Open,
+        returned: Option<(&[u64], u64)>,
+    ) -> io::Result<()> {
+        let line = json!({
+            "round": self.round,
+            "object": call.object,
+            "worker": worker,
+            "action": call.action,
+            "arguments": call.arguments,
+            "call": call.at,
+            "answer": returned.map(|(answer, _)| answer),
+            "return": returned.map(|(_, at)| at),
+        });
+        writeln!(self.file, "{line}")
+    }
+}

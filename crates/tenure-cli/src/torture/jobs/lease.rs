@@ -1,0 +1,57 @@
+//! Acquires a lease, writes under its fence, renews it, and ends it or lets it run out.
+
+use std::io;
+use std::time::Duration;
+
+use super::attempt;
+use super::document::DURABLE;
+use crate::torture::clock;
+use crate::torture::content;
+use crate::torture::subject::{Answer, Grant, Refused};
+use crate::torture::word::Word;
+use crate::torture::worker::Worker;
+
+/// What is leased, and the journal that is written under its fence.
+pub(in crate::torture) const FILE: &str = "leased.jsonl";
+
+pub(super) fn run(worker: &mut Worker<'_>) -> io::Result<Answer<()>> {
+    let path = worker.path(FILE);
+    let ttl = Duration::from_millis(worker.dice.between(15, 120));
+    let called = clock::now();
+    let grant = attempt!(worker.subject.acquire(&path, ttl));
+    tell(worker, &grant, called, ttl)?;
+    let worked = work(worker, &grant, ttl)?;
+    if worked.is_ok() && worker.one_in(20) {
+        return Ok(Ok(())); // It runs out by itself.
+    }
+    // Told before it ends: from here on another may have it.
+    worker.say(&Word::Ending { fence: grant.fence, at: clock::now() })?;
+    attempt!(worked);
+    Ok(worker.subject.release(&path, &grant))
+}
+
+/// It was granted after the call began, so it lasts at least from now until that moment and its time.
+fn tell(worker: &Worker<'_>, grant: &Grant, called: u64, ttl: Duration) -> io::Result<()> {
+    let until = called + u64::try_from(ttl.as_nanos()).unwrap_or(0);
+    worker.say(&Word::Leased { fence: grant.fence, from: clock::now(), until })
+}
+
+fn work(worker: &mut Worker<'_>, grant: &Grant, ttl: Duration) -> io::Result<Answer<()>> {
+    let path = worker.path(FILE);
+    for _ in 0..worker.dice.between(1, 8) {
+        if worker.one_in(6) {
+            let called = clock::now();
+            attempt!(worker.subject.renew(&path, grant, ttl));
+            tell(worker, grant, called, ttl)?;
+        }
+        let batch = worker.number();
+        let lines = content::batch(worker.task.slot, batch, 1, grant.fence);
+        let durable = worker.one_in(DURABLE);
+        match worker.subject.append(&path, &lines, durable, Some(grant.fence)) {
+            Ok(_) => worker.say(&Word::Wrote { fence: grant.fence, batch })?,
+            Err(Refused::Lost) => return Ok(Err(Refused::Lost)),
+            Err(refused) => return Ok(Err(refused)),
+        }
+    }
+    Ok(Ok(()))
+}

@@ -1,0 +1,209 @@
+//! What the workers were promised, kept by the parent; [`Ledger::judge`] holds the files to it.
+//!
+//! # Invariants
+//!
+//! 1. Only what was said over a pipe is a promise. Every incarnation may have done one operation more
+//!    than it said, and no more.
+//! 2. Nothing is asked of tenure here except what the files say through it.
+
+use std::collections::{BTreeMap, HashMap};
+
+use super::content::Counts;
+use super::finding::{Fault, Finding, Thing};
+use super::word::{Own, Word};
+use super::words;
+
+/// A stretch of time in which a lease was surely held.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Span {
+    pub(super) fence: u64,
+    pub(super) from: u64,
+    pub(super) until: u64,
+}
+
+/// What was promised about one document that counts.
+#[derive(Debug, Default)]
+pub(super) struct Promised {
+    by: Vec<u64>,
+    /// One bit for each total that somebody was told.
+    told: Vec<u64>,
+}
+
+/// Everything that was promised.
+#[derive(Debug)]
+pub(super) struct Ledger {
+    /// Acknowledged operations.
+    pub(super) operations: BTreeMap<Thing, u64>,
+    /// How many of them were reads.
+    pub(super) reads: u64,
+    pub(super) children: u64,
+    pub(super) findings: Vec<Finding>,
+    /// How often each place was filled.
+    pub(super) incarnations: Vec<u64>,
+    pub(super) document: Promised,
+    pub(super) keys: Vec<Promised>,
+    pub(super) own: HashMap<(usize, u64), Own>,
+    /// The number of the first line of each batch.
+    pub(super) batches: HashMap<(usize, u64), u64>,
+    pub(super) spans: Vec<Span>,
+    pub(super) endings: HashMap<u64, u64>,
+    /// The fence that each batch was written under.
+    pub(super) wrote: HashMap<(usize, u64), u64>,
+    /// Who was given a fence: a slot and a generation.
+    fences: HashMap<u64, (usize, u64)>,
+}
+
+impl Ledger {
+    /// Nothing was promised to anybody in `slots` places yet.
+    pub(super) fn new(slots: usize) -> Self {
+        Self {
+            operations: BTreeMap::new(),
+            reads: 0,
+            children: 0,
+            findings: Vec::new(),
+            incarnations: vec![0; slots],
+            document: Promised::default(),
+            keys: (0..words::KEYS).map(|_| Promised::default()).collect(),
+            own: HashMap::new(),
+            batches: HashMap::new(),
+            spans: Vec::new(),
+            endings: HashMap::new(),
+            wrote: HashMap::new(),
+            fences: HashMap::new(),
+        }
+    }
+
+    /// All acknowledged operations.
+    pub(super) fn total(&self) -> u64 {
+        self.operations.values().sum()
+    }
+
+    /// Something was found.
+    pub(super) fn found(&mut self, thing: Thing, fault: Fault, detail: impl Into<String>) {
+        self.findings.push(Finding::new(thing, fault, detail));
+    }
+
+    fn done(&mut self, thing: Thing) {
+        *self.operations.entry(thing).or_default() += 1;
+    }
+
+    /// Writes down what the worker in `slot` said. Overlaps are for the one who knows the deaths.
+    pub(super) fn write(&mut self, slot: usize, generation: u64, word: Word) {
+        match word {
+            Word::Held { .. } => self.done(Thing::Lock),
+            Word::Counted { total } => {
+                self.done(Thing::Document);
+                self.count(Thing::Document, slot, None, total);
+            }
+            Word::KeyCounted { key, total } => {
+                self.done(Thing::Collection);
+                self.count(Thing::Collection, slot, Some(key), total);
+            }
+            Word::Own { number, state } => {
+                if state != Own::Removing {
+                    self.done(Thing::Collection);
+                }
+                self.own.insert((slot, number), state);
+            }
+            Word::Appended { batch, first } => {
+                self.done(Thing::Journal);
+                self.batches.insert((slot, batch), first);
+            }
+            Word::Leased { fence, from, until } => self.lease(slot, generation, fence, from, until),
+            Word::Ending { fence, at } => {
+                self.endings.insert(fence, at);
+            }
+            Word::Wrote { fence, batch } => {
+                self.done(Thing::Lease);
+                self.wrote.insert((slot, batch), fence);
+            }
+            Word::Read { thing } => {
+                self.done(thing);
+                self.reads += 1;
+            }
+            Word::Child => self.children += 1,
+            Word::Bad(finding) => self.findings.push(finding),
+            Word::Two(_) | Word::Call { .. } | Word::Return { .. } => {}
+        }
+    }
+
+    fn count(&mut self, thing: Thing, slot: usize, key: Option<usize>, total: u64) {
+        let promised = match key {
+            None => Some(&mut self.document),
+            Some(key) => self.keys.get_mut(key),
+        };
+        if promised.is_some_and(|promised| !promised.count(slot, total)) {
+            self.found(thing, Fault::Lost, format!("two updates were told the total {total}"));
+        }
+    }
+
+    fn lease(&mut self, slot: usize, generation: u64, fence: u64, from: u64, until: u64) {
+        self.done(Thing::Lease);
+        let owner = *self.fences.entry(fence).or_insert((slot, generation));
+        if owner != (slot, generation) {
+            self.found(Thing::Lease, Fault::Fence, format!("fence {fence} was granted twice"));
+        }
+        if from < until {
+            self.spans.push(Span { fence, from, until });
+        }
+    }
+}
+
+impl Promised {
+    /// Writes down an update; `false` if another one was told the same total.
+    fn count(&mut self, slot: usize, total: u64) -> bool {
+        if self.by.len() <= slot {
+            self.by.resize(slot + 1, 0);
+        }
+        self.by[slot] += 1;
+        let (place, bit) = (usize::try_from(total / 64).unwrap_or(0), 1 << (total % 64));
+        if self.told.len() <= place {
+            self.told.resize(place + 1, 0);
+        }
+        let is_new = self.told[place] & bit == 0;
+        self.told[place] |= bit;
+        is_new
+    }
+
+    /// Holds a document to it. Each of a place's incarnations may have done one more.
+    pub(super) fn judge(&self, counts: &Counts, incarnations: &[u64]) -> Vec<(Fault, String)> {
+        let mut faults = Vec::new();
+        for (slot, incarnations) in incarnations.iter().enumerate() {
+            let acknowledged = self.by.get(slot).copied().unwrap_or(0);
+            let counted = counts.by.get(slot).copied().unwrap_or(0);
+            if counted < acknowledged {
+                let lost = acknowledged - counted;
+                let detail = format!("worker {slot}: {lost} of {acknowledged} updates are gone");
+                faults.push((Fault::Lost, detail));
+            }
+            if counted > acknowledged + incarnations {
+                let detail = format!(
+                    "worker {slot}: {counted} updates counted, {acknowledged} acknowledged, {incarnations} cut short"
+                );
+                faults.push((Fault::Twice, detail));
+            }
+        }
+        faults
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Counts, Fault, Promised};
+
+    #[test]
+    fn a_missing_update_is_lost_and_one_too_many_was_done_twice() {
+        let mut promised = Promised::default();
+        assert!(promised.count(0, 1) && promised.count(0, 2) && promised.count(1, 3));
+        assert!(!promised.count(1, 3), "the same total again");
+        let faults = |by: [u64; 2]| {
+            let counts = Counts { total: by.iter().sum(), by: by.to_vec() };
+            let faults = promised.judge(&counts, &[1, 1]);
+            faults.into_iter().map(|(fault, _)| fault).collect::<Vec<_>>()
+        };
+        assert_eq!(faults([2, 2]), []);
+        assert_eq!(faults([3, 3]), [], "one each may be done and not told");
+        assert_eq!(faults([1, 2]), [Fault::Lost]);
+        assert_eq!(faults([4, 2]), [Fault::Twice]);
+    }
+}

@@ -1,0 +1,213 @@
+//! `tenure torture`: many processes, killed, paused and restarted at random, and judges that watch.
+//!
+//! - `storm` is the parent, `crew` its workers, `worker` and `jobs` what they do;
+//! - `subject` is what they do it through: tenure, or nothing, to try the judges;
+//! - `presence` (in shared memory), `content` (data that checks itself), `ledger` (what was promised)
+//!   and `judge` (the last look) find things out; none of them uses code of tenure to decide;
+//! - `foreign` does the same to somebody's own program, `history` writes down who was told what when;
+//! - `verdict` is the result.
+
+mod clock;
+mod content;
+mod crew;
+mod finding;
+mod foreign;
+mod history;
+mod jobs;
+mod judge;
+mod ledger;
+mod memory;
+mod presence;
+mod scratch;
+mod storm;
+mod subject;
+mod verdict;
+mod word;
+mod words;
+mod worker;
+
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use signal_hook::consts::{SIGINT, SIGTERM};
+
+use self::finding::Thing;
+use self::foreign::Program;
+use self::scratch::Scratch;
+use self::storm::{Blows, Storm};
+use self::subject::{Naive, Subject, Tenure};
+use self::verdict::Verdict;
+use crate::args::TortureArgs;
+use crate::demo::{Dice, Progress, thousands};
+use crate::exit_code::ExitCode;
+use crate::failure::{Failure, Result};
+use crate::output::{self, Layout, Output};
+
+pub(crate) use self::worker::run as work;
+
+/// Who works how.
+#[derive(Debug)]
+struct Setup {
+    seed: u64,
+    processes: usize,
+    things: Vec<Thing>,
+    naive: bool,
+}
+
+impl Setup {
+    fn new(args: &TortureArgs) -> Self {
+        let mut things: Vec<Thing> = args.ops.iter().map(|thing| (*thing).into()).collect();
+        if things.is_empty() {
+            things.extend(Thing::ALL);
+        }
+        Self {
+            seed: args.seed.unwrap_or_else(Dice::fresh_seed),
+            processes: usize::from(args.processes),
+            things,
+            naive: args.naive,
+        }
+    }
+
+    /// So many findings end a run. The first one does, unless the judges themselves are tried.
+    fn enough(&self) -> usize {
+        if self.naive { 400 } else { 1 }
+    }
+
+    fn subject(&self) -> &'static dyn Subject {
+        if self.naive { &Naive } else { &Tenure }
+    }
+}
+
+/// When a run is over.
+#[derive(Debug)]
+struct Limit {
+    start: Instant,
+    time: Duration,
+    operations: u64,
+    interrupted: Arc<AtomicBool>,
+}
+
+impl Limit {
+    fn new(args: &TortureArgs) -> io::Result<Self> {
+        let interrupted = Arc::new(AtomicBool::new(false));
+        for signal in [SIGINT, SIGTERM] {
+            // The second one ends it at once; the workers end with their input.
+            signal_hook::flag::register_conditional_shutdown(signal, 130, interrupted.clone())?;
+            signal_hook::flag::register(signal, interrupted.clone())?;
+        }
+        let operations = args.operations.unwrap_or(u64::MAX);
+        Ok(Self { start: Instant::now(), time: args.minutes, operations, interrupted })
+    }
+
+    fn is_over(&self, operations: u64) -> bool {
+        self.is_interrupted() || self.start.elapsed() >= self.time || operations >= self.operations
+    }
+
+    fn is_interrupted(&self) -> bool {
+        self.interrupted.load(Ordering::Relaxed)
+    }
+
+    /// How far it is, from 0 to 1.
+    fn part(&self, operations: u64) -> f64 {
+        let time = self.start.elapsed().as_secs_f64() / self.time.as_secs_f64();
+        #[expect(clippy::cast_precision_loss, reason = "a part of a narrow bar")]
+        let work = operations as f64 / self.operations as f64;
+        time.max(work)
+    }
+}
+
+/// Runs what was asked for and prints the verdict.
+pub(crate) fn run(args: &TortureArgs, out: &mut Output) -> Result<ExitCode> {
+    let failed = |err| Failure::io("torture in", &args.dir, err);
+    let setup = Setup::new(args);
+    let mut scratch = Scratch::new(&args.dir).map_err(failed)?;
+    let limit = Limit::new(args).map_err(failed)?;
+    let mut verdict = match (&args.command, &args.history) {
+        (Some(command), _) => {
+            let program = Program::new(command, args)?;
+            foreign::run(&program, &setup, &limit, scratch.path())?
+        }
+        (None, Some(file)) => {
+            let failed = |err| Failure::io("write the history to", file, err);
+            history::run(&setup, &limit, scratch.path(), file).map_err(failed)?
+        }
+        (None, None) => storm(&setup, &limit, scratch.path()).map_err(failed)?,
+    };
+    verdict.repeat = repeat(args, setup.seed);
+    if !verdict.is_clean() {
+        scratch.keep();
+        verdict.kept = Some(scratch.path().to_path_buf());
+    }
+    if out.is_json() {
+        out.value(&verdict.json(), Layout::Compact)?;
+    } else {
+        let colour = output::stdout_is_terminal()
+            && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
+        out.raw(verdict.text(colour).as_bytes())?;
+    }
+    Ok(if verdict.is_clean() { ExitCode::Done } else { ExitCode::Damaged })
+}
+
+fn storm(setup: &Setup, limit: &Limit, scratch: &std::path::Path) -> io::Result<Verdict> {
+    let progress = Progress::new();
+    let mut storm = Storm::new(setup, scratch)?;
+    storm.run(limit, |ledger, blows| {
+        let total = ledger.total();
+        let (done, kills) = (thousands(total), thousands(blows.kills));
+        progress.show(limit.part(total), &format!("{done} operations, {kills} kills"));
+    })?;
+    drop(progress);
+    let Storm { mut ledger, blows, .. } = storm;
+    if !ledger.findings.iter().any(|finding| finding.fault == finding::Fault::Stuck) {
+        judge::judge(&mut ledger, setup.subject(), scratch, &setup.things);
+    }
+    let mut verdict = blank(setup, limit, blows);
+    verdict.operations = ledger.operations;
+    (verdict.reads, verdict.children) = (ledger.reads, ledger.children);
+    verdict.findings = ledger.findings;
+    Ok(verdict)
+}
+
+/// A verdict of nothing yet.
+fn blank(setup: &Setup, limit: &Limit, blows: Blows) -> Verdict {
+    Verdict {
+        repeat: String::new(),
+        seed: setup.seed,
+        processes: setup.processes,
+        took: limit.start.elapsed(),
+        interrupted: limit.is_interrupted(),
+        operations: std::collections::BTreeMap::new(),
+        reads: 0,
+        children: 0,
+        refused: 0,
+        blows,
+        findings: Vec::new(),
+        kept: None,
+    }
+}
+
+/// The command that does the same again.
+fn repeat(args: &TortureArgs, seed: u64) -> String {
+    let mut words = vec!["tenure".to_owned(), "torture".to_owned()];
+    words.push(foreign::quoted(&args.dir.to_string_lossy()));
+    let minutes = format!("{:.4}", args.minutes.as_secs_f64() / 60.0);
+    words.push(format!("--minutes {}", minutes.trim_end_matches('0').trim_end_matches('.')));
+    words.push(format!("--processes {} --seed {seed}", args.processes));
+    let things: Vec<_> = args.ops.iter().map(|thing| Thing::from(*thing).name()).collect();
+    if !things.is_empty() {
+        words.push(format!("--ops {}", things.join(",")));
+    }
+    let text = |flag: &str, text: &str| format!("--{flag} {}", foreign::quoted(text));
+    if let Some(command) = &args.command {
+        words.push(text("command", command));
+        words.push(text("file", &args.file.to_string_lossy()));
+        words.extend(args.init.as_ref().map(|init| text("init", init)));
+        words.extend(args.check.as_ref().map(|check| text("check", check)));
+    }
+    words.extend(args.history.as_ref().map(|file| text("history", &file.to_string_lossy())));
+    words.extend(args.operations.map(|number| format!("--operations {number}")));
+    words.extend(args.naive.then(|| "--naive".to_owned()));
+    words.join(" ")
+}

@@ -1,0 +1,213 @@
+//! The storm: workers at work, and what is done to them, until the time is over or something is found.
+//!
+//! The dice decide who is hit, how, and about when; the same seed gives the same plan. The kernel
+//! decides how the processes interleave, so a second run meets the same plan, not the same moments.
+
+use std::io;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use super::crew::{Crew, Heard};
+use super::finding::{Fault, Thing};
+use super::ledger::Ledger;
+use super::memory::Memory;
+use super::presence::{self, Incarnation};
+use super::word::Word;
+use super::worker::{Task, memory_file};
+use super::{Limit, Setup};
+use crate::demo::Dice;
+
+/// Nobody was promised anything for that long, and nobody was paused: they stand still.
+const STANDSTILL: Duration = Duration::from_secs(30);
+
+/// Of so many places one works on leases only, if there is something else to work on: the lease of a
+/// dead worker lasts, and the others should not all wait for it.
+const LESSEES: usize = 5;
+
+/// What was done to the workers.
+#[derive(Debug, Default, Clone, Copy)]
+pub(super) struct Blows {
+    pub(super) kills: u64,
+    pub(super) pauses: u64,
+    pub(super) restarts: u64,
+}
+
+/// One place among the workers.
+#[derive(Debug, Clone, Copy, Default)]
+struct Place {
+    /// Paused until then, and killed then or let go on.
+    paused: Option<(Instant, bool)>,
+}
+
+/// Lets everybody work until the limit, and tells `progress` about it.
+pub(super) struct Storm<'a> {
+    setup: &'a Setup,
+    scratch: &'a Path,
+    memory: Memory,
+    dice: Dice,
+    crew: Crew,
+    places: Vec<Place>,
+    generation: u64,
+    pub(super) ledger: Ledger,
+    pub(super) blows: Blows,
+}
+
+impl<'a> Storm<'a> {
+    /// Everything is prepared, nobody works yet.
+    pub(super) fn new(setup: &'a Setup, scratch: &'a Path) -> io::Result<Self> {
+        Ok(Self {
+            setup,
+            scratch,
+            memory: Memory::create(&memory_file(scratch))?,
+            dice: Dice::new(setup.seed),
+            crew: Crew::new(setup.processes, scratch)?,
+            places: vec![Place::default(); setup.processes],
+            generation: 0,
+            ledger: Ledger::new(setup.processes),
+            blows: Blows::default(),
+        })
+    }
+
+    /// Runs it to its end. Everybody is dead then, and was heard.
+    pub(super) fn run(
+        &mut self,
+        limit: &Limit,
+        mut progress: impl FnMut(&Ledger, Blows),
+    ) -> io::Result<()> {
+        for slot in 0..self.setup.processes {
+            self.start(slot)?;
+        }
+        let mut next_blow = Instant::now();
+        let mut last_word = Instant::now();
+        let enough = self.setup.enough();
+        while !limit.is_over(self.ledger.total()) && self.ledger.findings.len() < enough {
+            let now = Instant::now();
+            if now >= next_blow {
+                next_blow = now + Duration::from_millis(self.dice.between(4, 140));
+                self.strike(now)?;
+                progress(&self.ledger, self.blows);
+            }
+            self.end_pauses(now)?;
+            match self.crew.hear(next_blow.saturating_duration_since(now)) {
+                Some(heard) => {
+                    last_word = now;
+                    self.hear(heard)?;
+                }
+                None if last_word.elapsed() > STANDSTILL => {
+                    let detail = format!("nothing was done for {} s", STANDSTILL.as_secs());
+                    self.ledger.found(Thing::Lock, Fault::Stuck, detail);
+                }
+                None => {}
+            }
+        }
+        for Heard { slot, generation, word } in self.crew.last_words() {
+            if let Some(word) = word {
+                self.note(slot, generation, word);
+            }
+        }
+        progress(&self.ledger, self.blows);
+        Ok(())
+    }
+
+    fn start(&mut self, slot: usize) -> io::Result<()> {
+        self.generation += 1;
+        self.ledger.incarnations[slot] += 1;
+        self.places[slot] = Place::default();
+        self.crew.start(&Task {
+            scratch: self.scratch.to_path_buf(),
+            slot,
+            generation: self.generation,
+            seed: self.dice.roll(),
+            count: 0,
+            naive: self.setup.naive,
+            things: self.things(slot),
+        })
+    }
+
+    /// What the worker in `slot` works on.
+    fn things(&self, slot: usize) -> Vec<Thing> {
+        let (lease, others): (Vec<_>, Vec<_>) =
+            self.setup.things.iter().partition(|thing| **thing == Thing::Lease);
+        let lessee = slot % LESSEES == LESSEES - 1 || slot == 1;
+        if others.is_empty() || (lessee && !lease.is_empty()) { lease } else { others }
+    }
+
+    /// Does something bad to somebody.
+    fn strike(&mut self, now: Instant) -> io::Result<()> {
+        let slot = usize::try_from(self.dice.between(0, self.setup.processes as u64)).unwrap_or(0);
+        let (lot, ms) = (self.dice.between(0, 100), self.dice.between(1, 40));
+        match lot {
+            0..40 => self.replace(slot, false),
+            40..52 => self.replace(slot, true),
+            52..80 if self.places[slot].paused.is_none() => {
+                // Some are paused for longer than any lease lasts, and some die while they are.
+                let ms = if lot < 56 { ms * 8 } else { ms };
+                self.crew.pause(slot, true);
+                self.blows.pauses += 1;
+                self.places[slot].paused = Some((now + Duration::from_millis(ms), lot < 62));
+                Ok(())
+            }
+            80..90 => {
+                self.crew.quit(slot);
+                self.blows.restarts += 1;
+                Ok(())
+            }
+            98..100 => {
+                self.crew.kill_all();
+                self.blows.kills += self.setup.processes as u64;
+                (0..self.setup.processes).try_for_each(|slot| self.start(slot))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn replace(&mut self, slot: usize, family: bool) -> io::Result<()> {
+        self.crew.kill(slot, family);
+        self.blows.kills += 1;
+        self.start(slot)
+    }
+
+    fn end_pauses(&mut self, now: Instant) -> io::Result<()> {
+        for slot in 0..self.places.len() {
+            let Some((_, dies)) = self.places[slot].paused.take_if(|(end, _)| *end <= now) else {
+                continue;
+            };
+            if dies {
+                self.replace(slot, false)?;
+            } else {
+                self.crew.pause(slot, false);
+            }
+        }
+        Ok(())
+    }
+
+    fn hear(&mut self, heard: Heard) -> io::Result<()> {
+        let Heard { slot, generation, word } = heard;
+        if let Some(word) = word {
+            self.note(slot, generation, word);
+            return Ok(());
+        }
+        // One that was killed has been reaped and replaced already.
+        let Some(status) = self.crew.reap(slot, generation) else { return Ok(()) };
+        if !status.success() {
+            let why = self.crew.complaints();
+            let detail = format!("worker {slot} ended by itself: {status}; {why}");
+            self.ledger.found(Thing::Lock, Fault::Failed, detail);
+        }
+        self.start(slot)
+    }
+
+    fn note(&mut self, slot: usize, generation: u64, word: Word) {
+        if let Word::Two(overlap) = word {
+            if self.crew.was_alive(overlap) {
+                let other = Incarnation::of_flag(overlap.flag);
+                let detail = format!("worker {slot} ({generation}) was inside with {other:?}");
+                self.ledger.found(Thing::Lock, Fault::TwoHolders, detail);
+            } else {
+                presence::take_down(self.memory, overlap);
+            }
+            return;
+        }
+        self.ledger.write(slot, generation, word);
+    }
+}

@@ -1,0 +1,84 @@
+//! What is tortured: tenure, or, to try the judges, code that protects nothing.
+
+mod naive;
+mod through_tenure;
+
+use std::path::Path;
+use std::time::Duration;
+
+use serde_json::Value;
+use tenure::LockGuard;
+
+pub(super) use self::naive::Naive;
+pub(super) use self::through_tenure::Tenure;
+
+/// Why an operation was not done.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Refused {
+    /// The lease is over. That happens to whoever is paused for too long.
+    Lost,
+    /// Something that must not happen here.
+    Failed(String),
+}
+
+/// The answer of an operation.
+pub(super) type Answer<T> = Result<T, Refused>;
+
+/// A lock that is held until it is dropped.
+#[derive(Debug)]
+pub(super) struct Hold {
+    /// 0 for a shared one.
+    pub(super) fence: u64,
+    /// `None` for code that has none.
+    pub(super) guard: Option<LockGuard>,
+}
+
+/// A lease that was granted.
+#[derive(Debug, Clone)]
+pub(super) struct Grant {
+    pub(super) token: String,
+    pub(super) fence: u64,
+}
+
+/// A document as somebody read it.
+#[derive(Debug, Clone)]
+pub(super) struct Read {
+    pub(super) value: Value,
+    pub(super) version: String,
+}
+
+/// How a document is changed.
+pub(super) type Change<'a> = &'a mut dyn FnMut(Option<&Value>) -> Value;
+
+/// Everything that a worker does. Every call waits for as long as it takes.
+pub(super) trait Subject {
+    fn lock(&self, path: &Path, shared: bool) -> Answer<Hold>;
+    fn acquire(&self, path: &Path, ttl: Duration) -> Answer<Grant>;
+    fn renew(&self, path: &Path, grant: &Grant, ttl: Duration) -> Answer<()>;
+    fn release(&self, path: &Path, grant: &Grant) -> Answer<()>;
+    fn update(&self, path: &Path, durable: bool, change: Change<'_>) -> Answer<()>;
+    fn read(&self, path: &Path) -> Answer<Option<Read>>;
+    /// `false` if the version is another one by now.
+    fn compare_and_set(&self, path: &Path, version: &str, value: &Value) -> Answer<bool>;
+    /// Appends whole lines, under `fence` if there is one; returns the number of the first.
+    fn append(
+        &self,
+        path: &Path,
+        lines: &[String],
+        durable: bool,
+        fence: Option<u64>,
+    ) -> Answer<u64>;
+    /// The entries from number `from` on.
+    fn entries(&self, path: &Path, from: u64) -> Answer<Vec<(u64, Vec<u8>)>>;
+    /// Moves the entries so far into a file of their own.
+    fn rotate(&self, path: &Path) -> Answer<()>;
+    /// Removes a document from a collection.
+    fn remove(&self, dir: &Path, key: &str) -> Answer<()>;
+    /// Removes what dead operations left in a collection.
+    fn prune(&self, dir: &Path) -> Answer<()>;
+}
+
+/// The file of a key; keys here need no escaping.
+pub(super) fn path_of(dir: &Path, key: &str) -> std::path::PathBuf {
+    dir.join(format!("{key}.json"))
+}

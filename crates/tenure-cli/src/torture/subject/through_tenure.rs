@@ -1,0 +1,116 @@
+//! Through tenure, as its users do.
+
+use std::path::Path;
+use std::time::Duration;
+
+use serde_json::Value;
+use tenure::{
+    AcquireOptions, AppendOptions, Collection, CollectionKind, Document, Durability, ErrorKind,
+    Journal, Lease, Lock, LockOptions, Mode, Prune, Wait, WriteOptions,
+};
+
+use super::{Answer, Change, Grant, Hold, Read, Refused, Subject};
+
+/// The real thing.
+#[derive(Debug)]
+pub(in super::super) struct Tenure;
+
+impl From<tenure::Error> for Refused {
+    fn from(error: tenure::Error) -> Self {
+        match error.kind() {
+            ErrorKind::Fenced | ErrorKind::LeaseLost => Self::Lost,
+            _ => Self::Failed(error.to_string()),
+        }
+    }
+}
+
+fn options(durable: bool) -> WriteOptions {
+    let durability = if durable { Durability::Durable } else { Durability::NoSync };
+    WriteOptions { wait: Wait::Forever, durability, ..WriteOptions::default() }
+}
+
+impl Subject for Tenure {
+    fn lock(&self, path: &Path, shared: bool) -> Answer<Hold> {
+        let mode = if shared { Mode::Shared } else { Mode::Exclusive };
+        let options = LockOptions { mode, wait: Wait::Forever, ..LockOptions::default() };
+        let guard = Lock::open(path)?.acquire(&options)?;
+        Ok(Hold { fence: guard.fence(), guard: Some(guard) })
+    }
+
+    fn acquire(&self, path: &Path, ttl: Duration) -> Answer<Grant> {
+        let options = AcquireOptions { ttl, wait: Wait::Forever, ..AcquireOptions::default() };
+        let leased = Lease::open(path)?.acquire(&options)?;
+        Ok(Grant { token: leased.token, fence: leased.fence })
+    }
+
+    fn renew(&self, path: &Path, grant: &Grant, ttl: Duration) -> Answer<()> {
+        let renewed = Lease::open(path)?.renew(&grant.token, Some(ttl))?;
+        if renewed.fence == grant.fence {
+            return Ok(());
+        }
+        let detail = format!("a renewal changed the fence {} to {}", grant.fence, renewed.fence);
+        Err(Refused::Failed(detail))
+    }
+
+    fn release(&self, path: &Path, grant: &Grant) -> Answer<()> {
+        Ok(Lease::open(path)?.release(&grant.token)?)
+    }
+
+    fn update(&self, path: &Path, durable: bool, change: Change<'_>) -> Answer<()> {
+        let document = Document::open(path)?;
+        document.update(&options(durable), |current| Ok(Some(change(current))))?;
+        Ok(())
+    }
+
+    fn read(&self, path: &Path) -> Answer<Option<Read>> {
+        let found = Document::open(path)?.read()?;
+        Ok(found.map(|found| Read { value: found.value, version: found.version.to_string() }))
+    }
+
+    fn compare_and_set(&self, path: &Path, version: &str, value: &Value) -> Answer<bool> {
+        let version = version.parse().map_err(|err: tenure::Error| Refused::from(err))?;
+        match Document::open(path)?.compare_and_set(&version, value, &options(false)) {
+            Err(error) if error.kind() == ErrorKind::Conflict => Ok(false),
+            set => Ok(set.map(|_| true)?),
+        }
+    }
+
+    fn append(
+        &self,
+        path: &Path,
+        lines: &[String],
+        durable: bool,
+        fence: Option<u64>,
+    ) -> Answer<u64> {
+        let write = WriteOptions { fence, ..options(durable) };
+        let options = AppendOptions { write, ..AppendOptions::default() };
+        Ok(Journal::open(path)?.append(lines, &options)?.first)
+    }
+
+    fn entries(&self, path: &Path, from: u64) -> Answer<Vec<(u64, Vec<u8>)>> {
+        let entries = match Journal::open(path)?.read(from, None) {
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
+            entries => entries?,
+        };
+        entries
+            .map(|entry| entry.map(|entry| (entry.seq, entry.line)).map_err(Into::into))
+            .collect()
+    }
+
+    fn rotate(&self, path: &Path) -> Answer<()> {
+        Journal::open(path)?.rotate(&options(false))?;
+        Ok(())
+    }
+
+    fn remove(&self, dir: &Path, key: &str) -> Answer<()> {
+        let collection = Collection::open(dir, CollectionKind::Documents)?;
+        collection.remove(key, &options(false))?;
+        Ok(())
+    }
+
+    fn prune(&self, dir: &Path) -> Answer<()> {
+        let collection = Collection::open(dir, CollectionKind::Documents)?;
+        collection.prune(&Prune::default(), &options(false))?;
+        Ok(())
+    }
+}

@@ -1,0 +1,171 @@
+//! The result, for people and for programs.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use super::finding::{Fault, Finding, Thing};
+use super::storm::Blows;
+use crate::demo::thousands;
+
+/// So many findings are shown one by one; the rest is counted.
+const SHOWN: usize = 8;
+
+const RED: &str = "\x1b[31m";
+const GREEN: &str = "\x1b[32m";
+const BOLD: &str = "\x1b[1m";
+const PLAIN: &str = "\x1b[0m";
+
+/// What came of a run.
+#[derive(Debug)]
+pub(super) struct Verdict {
+    /// The arguments that repeat it, without the program's name.
+    pub(super) repeat: String,
+    pub(super) seed: u64,
+    pub(super) processes: usize,
+    pub(super) took: Duration,
+    pub(super) interrupted: bool,
+    /// Acknowledged operations.
+    pub(super) operations: BTreeMap<Thing, u64>,
+    pub(super) reads: u64,
+    pub(super) children: u64,
+    /// Operations that failed openly: no promise, so no fault.
+    pub(super) refused: u64,
+    pub(super) blows: Blows,
+    pub(super) findings: Vec<Finding>,
+    /// The kept directory.
+    pub(super) kept: Option<PathBuf>,
+}
+
+impl Verdict {
+    /// Whether anything was found.
+    pub(super) fn is_clean(&self) -> bool {
+        self.findings.is_empty()
+    }
+
+    fn total(&self) -> u64 {
+        self.operations.values().sum()
+    }
+
+    fn faults(&self, thing: Thing) -> BTreeMap<Fault, u64> {
+        let mut faults = BTreeMap::new();
+        for finding in self.findings.iter().filter(|finding| finding.thing == thing) {
+            *faults.entry(finding.fault).or_default() += 1;
+        }
+        faults
+    }
+
+    /// Everything that was worked on, or in which something was found.
+    fn things(&self) -> Vec<Thing> {
+        let mut things: Vec<_> = self.operations.keys().copied().collect();
+        things.extend(self.findings.iter().map(|finding| finding.thing));
+        things.sort_unstable();
+        things.dedup();
+        things
+    }
+
+    /// The table. `colour` is for terminals.
+    pub(super) fn text(&self, colour: bool) -> String {
+        let paint = |code: &'static str| if colour { code } else { "" };
+        let Blows { kills, pauses, restarts } = self.blows;
+        let mut text = format!(
+            "{} processes, {:.0} s: {} killed, {} paused, {} restarted, {} children, {} reads\n\n",
+            self.processes,
+            self.took.as_secs_f64(),
+            thousands(kills),
+            thousands(pauses),
+            thousands(restarts),
+            thousands(self.children),
+            thousands(self.reads),
+        );
+        let _ = writeln!(text, "{:<12}{:>12}  FOUND", "THING", "OPERATIONS");
+        for thing in self.things() {
+            let faults = self.faults(thing);
+            let found: Vec<_> =
+                faults.iter().map(|(fault, count)| plural(*fault, *count)).collect();
+            let (colour, found) = if found.is_empty() {
+                (GREEN, "nothing".to_owned())
+            } else {
+                (RED, found.join(", "))
+            };
+            let operations = thousands(self.operations.get(&thing).copied().unwrap_or(0));
+            let (colour, end) = (paint(colour), paint(PLAIN));
+            let _ = writeln!(text, "{:<12}{operations:>12}  {colour}{found}{end}", thing.name());
+        }
+        text.push('\n');
+        for Finding { thing, fault, detail } in self.findings.iter().take(SHOWN) {
+            let _ = writeln!(text, "{}: {}: {detail}", thing.name(), fault.name());
+        }
+        if let Some(more) = self.findings.len().checked_sub(SHOWN).filter(|more| *more > 0) {
+            let _ = writeln!(text, "... and {} more", thousands(more as u64));
+        }
+        if self.refused > 0 {
+            let _ = writeln!(text, "{} runs failed and said so", thousands(self.refused));
+        }
+        let early = if self.interrupted { ", ended early" } else { "" };
+        let (bold, end) = (paint(BOLD), paint(PLAIN));
+        let outcome = if self.is_clean() { "nothing found" } else { "DAMAGE FOUND" };
+        let total = thousands(self.total());
+        let _ = writeln!(text, "{bold}verdict: {outcome}{end} in {total} operations{early}");
+        if let Some(kept) = &self.kept {
+            let _ = writeln!(text, "kept: {}", kept.display());
+        }
+        let _ = writeln!(text, "repeat: {}", self.repeat);
+        text
+    }
+
+    /// The same for programs.
+    pub(super) fn json(&self) -> Value {
+        let things: Vec<Value> =
+            self.things().into_iter().map(|thing| self.thing_json(thing)).collect();
+        let findings: Vec<Value> = self
+            .findings
+            .iter()
+            .take(1000)
+            .map(|Finding { thing, fault, detail }| {
+                json!({ "thing": thing.name(), "fault": fault.code(), "detail": detail })
+            })
+            .collect();
+        json!({
+            "verdict": if self.is_clean() { "nothing_found" } else { "damage_found" },
+            "interrupted": self.interrupted,
+            "seed": self.seed,
+            "processes": self.processes,
+            "took_ms": u64::try_from(self.took.as_millis()).unwrap_or(u64::MAX),
+            "operations": self.total(),
+            "reads": self.reads,
+            "refused": self.refused,
+            "children": self.children,
+            "kills": self.blows.kills,
+            "pauses": self.blows.pauses,
+            "restarts": self.blows.restarts,
+            "things": things,
+            "found": self.findings.len(),
+            "findings": findings,
+            "kept": self.kept.as_ref().map(|kept| kept.to_string_lossy()),
+            "repeat": self.repeat,
+        })
+    }
+
+    fn thing_json(&self, thing: Thing) -> Value {
+        let faults = self.faults(thing).into_iter();
+        let found: serde_json::Map<_, _> =
+            faults.map(|(fault, count)| (fault.code().to_owned(), json!(count))).collect();
+        let operations = self.operations.get(&thing).copied().unwrap_or(0);
+        json!({ "thing": thing.name(), "operations": operations, "found": found })
+    }
+}
+
+fn plural(fault: Fault, count: u64) -> String {
+    match (count, fault) {
+        (1, fault) => format!("1 {}", fault.name()),
+        (count, Fault::TwoHolders) => format!("{} times {}", thousands(count), fault.name()),
+        (count, Fault::Fence) => format!("{} fences that did not grow", thousands(count)),
+        (count, Fault::Twice) => format!("{} operations done twice", thousands(count)),
+        (count, Fault::LeftOver) => format!("{} files left over", thousands(count)),
+        (count, fault) => format!("{} {}s", thousands(count), fault.name()),
+    }
+}

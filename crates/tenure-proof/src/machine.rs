@@ -1,0 +1,50 @@
+//! What a machine must allow for a test: said loudly where it does not, never skipped in silence.
+
+use std::path::Path;
+
+use rustix::mount::{MountFlags, MountPropagationFlags, mount, mount_change};
+use rustix::thread::UnshareFlags;
+
+/// Set to 1 to go on without what only root may do: mounts, namespaces, other users.
+const WITHOUT_ROOT: &str = "TENURE_WITHOUT_ROOT";
+
+/// Whether a test can run: `works` tells. If not, the test fails, unless `variable` is set to 1; then
+/// what is missing is printed.
+#[expect(clippy::print_stderr, reason = "a test that did not run must be seen")]
+pub fn allows(works: bool, what: &str, variable: &str) -> bool {
+    if works {
+        return true;
+    }
+    let without = std::env::var_os(variable).is_some_and(|value| value == "1");
+    assert!(without, "this test needs {what}: provide it, or set {variable}=1 to go on without");
+    eprintln!("NOT RUN: this test needs {what}");
+    false
+}
+
+/// Whether mounts, namespaces and other users can be had.
+pub fn allows_root() -> bool {
+    let tried = std::process::Command::new("unshare")
+        .args(["--mount", "--pid", "--fork", "--uts", "setpriv", "--reuid=65534", "true"])
+        .output();
+    let works = tried.is_ok_and(|output| output.status.success());
+    allows(works, "root: mounts, namespaces and other users", WITHOUT_ROOT)
+}
+
+/// Gives the calling thread a view of mounts of its own: what it mounts is seen by it and by the
+/// processes that it starts, and is gone when they are, however they end.
+pub fn own_mounts() {
+    let flags = UnshareFlags::NEWNS;
+    #[expect(unsafe_code, reason = "there is no safe form of this call")]
+    // SAFETY: only the view of mounts is unshared; the descriptor table, which is why the call is
+    // unsafe, stays shared.
+    unsafe { rustix::thread::unshare_unsafe(flags) }.expect("root has a view of mounts of its own");
+    let private = MountPropagationFlags::PRIVATE | MountPropagationFlags::REC;
+    mount_change("/", private).expect("mounts can be made private");
+}
+
+/// Mounts a file system in memory, with these options (`size=64k,nr_inodes=20`).
+pub fn mount_memory(at: &Path, options: &str) {
+    let options = std::ffi::CString::new(options).expect("no NUL in options");
+    mount("none", at, "tmpfs", MountFlags::empty(), &*options)
+        .unwrap_or_else(|err| panic!("cannot mount memory at {}: {err}", at.display()));
+}

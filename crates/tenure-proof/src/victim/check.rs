@@ -1,0 +1,211 @@
+//! What must be true after a crash, whoever looks.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+use std::sync::Arc;
+
+use serde_json::Value;
+use tenure::fs::Fs;
+use tenure::{Document, Entry, Journal, WriteOptions};
+
+use super::ack::Ack;
+use super::work::{
+    BOTH_DOCUMENT, BOTH_JOURNAL, DOCUMENT, JOURNAL, Task, Work, batch, both_line, number_of, work,
+};
+
+/// Looks at `dir` after a crash, before which `acks` were given; the first problem as words.
+///
+/// `fs` must be of another boot than the victims' if power was lost. Then the writer with the number
+/// `next`, which no victim has had, works in the directory, and everything is looked at once more.
+/// Returns what that writer acknowledged.
+pub fn check(fs: &Arc<dyn Fs>, dir: &Path, acks: &[Ack], next: u64) -> Result<Vec<Ack>, String> {
+    let promised = Promised::of(acks);
+    promised.check_as_plain_reader(dir).map_err(|why| format!("a plain reader: {why}"))?;
+    promised.check_as_reader(fs, dir).map_err(|why| format!("a reader: {why}"))?;
+    let more = Work { dir: dir.to_path_buf(), writer: next, tasks: Task::ALL.to_vec(), rounds: 2 };
+    let mut new = Vec::new();
+    let done = work(fs, &more, &mut |ack| new.push(ack));
+    done.map_err(|error| format!("the next writer: {error}"))?;
+    new.iter().try_for_each(|ack| promised.check_growth(*ack))?;
+    // A replacement clears away what one before it has left.
+    let journal = Journal::open_on(fs, &dir.join(JOURNAL));
+    let compacted = journal.and_then(|found| found.compact(&WriteOptions::default(), |_| true));
+    compacted.map_err(|error| format!("the next compaction: {error}"))?;
+    let after = Promised::of(&[acks, &new].concat());
+    after.check_as_plain_reader(dir).map_err(|why| format!("a plain reader, later: {why}"))?;
+    after.check_as_reader(fs, dir).map_err(|why| format!("a reader, later: {why}"))?;
+    no_temporary_file(dir)?;
+    Ok(new)
+}
+
+/// What the acknowledgements promise.
+#[derive(Debug, Default)]
+struct Promised {
+    document: u64,
+    both: u64,
+    /// The lines of `both.jsonl`.
+    both_lines: BTreeSet<String>,
+    lock: u64,
+    lease: u64,
+    /// The first entry's number, by writer and batch.
+    batches: BTreeMap<(u64, u64), u64>,
+}
+
+impl Promised {
+    fn of(acks: &[Ack]) -> Self {
+        let mut promised = Self::default();
+        for ack in acks {
+            match *ack {
+                Ack::Document(number) => promised.document = promised.document.max(number),
+                Ack::Both { number, writer, step } => {
+                    promised.both = promised.both.max(number);
+                    promised.both_lines.insert(both_line(writer, step));
+                }
+                Ack::Lock(fence) => promised.lock = promised.lock.max(fence),
+                Ack::Lease(fence) => promised.lease = promised.lease.max(fence),
+                Ack::Batch { writer, batch, first } => {
+                    promised.batches.insert((writer, batch), first);
+                }
+            }
+        }
+        promised
+    }
+
+    /// What comes after the crash is above everything from before it (G4, G6).
+    fn check_growth(&self, ack: Ack) -> Result<(), String> {
+        let (new, old) = match ack {
+            Ack::Document(number) => (number, self.document),
+            Ack::Both { number, .. } => (number, self.both),
+            Ack::Lock(fence) => (fence, self.lock),
+            Ack::Lease(fence) => (fence, self.lease),
+            Ack::Batch { first, .. } => (first, self.batches.values().copied().max().unwrap_or(0)),
+        };
+        if new > old { Ok(()) } else { Err(format!("`{ack}` is not above {old}")) }
+    }
+
+    /// Documents are whole without tenure, too (G5). Of the lines of a journal each is whole, or it
+    /// waits for its repair: NULs, or the end of the file without a newline (G7).
+    fn check_as_plain_reader(&self, dir: &Path) -> Result<(), String> {
+        for (name, promised) in [(DOCUMENT, self.document), (BOTH_DOCUMENT, self.both)] {
+            let value = match std::fs::read(dir.join(name)) {
+                Err(err) if err.kind() == std::io::ErrorKind::NotFound => None,
+                Err(err) => return Err(format!("{name}: {err}")),
+                Ok(bytes) => {
+                    let parsed = serde_json::from_slice::<Value>(&bytes);
+                    Some(parsed.map_err(|err| format!("{name}: {} bytes: {err}", bytes.len()))?)
+                }
+            };
+            at_least(name, value.as_ref(), promised)?;
+        }
+        let bytes = std::fs::read(dir.join(JOURNAL)).unwrap_or_default();
+        let whole = bytes.iter().rposition(|byte| *byte == b'\n').map_or(0, |end| end + 1);
+        for line in bytes[..whole].split(|byte| *byte == b'\n') {
+            if !line.contains(&0) && !line.is_empty() {
+                line_of(line)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn check_as_reader(&self, fs: &Arc<dyn Fs>, dir: &Path) -> Result<(), String> {
+        for (name, promised) in [(DOCUMENT, self.document), (BOTH_DOCUMENT, self.both)] {
+            let document = Document::open_on(fs, &dir.join(name));
+            let read = document.and_then(|document| document.read());
+            let read = read.map_err(|error| format!("{name}: {error}"))?;
+            at_least(name, read.as_ref().map(|read| &read.value), promised)?;
+        }
+        self.check_batches(&entries(fs, dir, JOURNAL)?)?;
+        // The document comes first: a crash may leave it changed without its line, never the reverse.
+        let found = entries(fs, dir, BOTH_JOURNAL)?;
+        let found: BTreeSet<&[u8]> = found.iter().map(|entry| entry.line.as_slice()).collect();
+        match self.both_lines.iter().find(|line| !found.contains(line.as_bytes())) {
+            None => Ok(()),
+            Some(line) => Err(format!("{BOTH_JOURNAL}: acknowledged {line} is gone")),
+        }
+    }
+
+    /// Every batch is whole, in order and there once; acknowledged ones are where they were said to
+    /// be (G7, G8).
+    fn check_batches(&self, entries: &[Entry]) -> Result<(), String> {
+        let mut missing: BTreeSet<(u64, u64)> = self.batches.keys().copied().collect();
+        let mut seen = BTreeSet::new();
+        let mut rest = entries;
+        while let Some(entry) = rest.first() {
+            let (writer, number) = line_of(&entry.line)?;
+            let lines = batch(writer, number);
+            let found = rest.iter().take(lines.len()).map(|entry| entry.line.as_slice());
+            if !found.eq(lines.iter().map(String::as_bytes)) {
+                return Err(format!("{JOURNAL}: batch {writer} {number} is not whole"));
+            }
+            if !seen.insert((writer, number)) {
+                return Err(format!("{JOURNAL}: batch {writer} {number} is there twice"));
+            }
+            missing.remove(&(writer, number));
+            let promised = self.batches.get(&(writer, number));
+            if promised.is_some_and(|first| *first != entry.seq) {
+                let found = entry.seq;
+                return Err(format!("{JOURNAL}: batch {writer} {number} is at {found} now"));
+            }
+            rest = &rest[lines.len()..];
+        }
+        match missing.first() {
+            None => Ok(()),
+            Some((writer, number)) => {
+                Err(format!("{JOURNAL}: acknowledged batch {writer} {number} is gone"))
+            }
+        }
+    }
+}
+
+fn at_least(name: &str, value: Option<&Value>, promised: u64) -> Result<(), String> {
+    let Some(value) = value else {
+        return if promised == 0 { Ok(()) } else { Err(format!("{name}: {promised} is gone")) };
+    };
+    match number_of(value) {
+        None => Err(format!("{name}: it is a mixture of versions")),
+        Some(number) if number < promised => {
+            Err(format!("{name}: {number} is there, {promised} was acknowledged"))
+        }
+        Some(_) => Ok(()),
+    }
+}
+
+/// All entries of a journal that is sound; an absent journal has none.
+fn entries(fs: &Arc<dyn Fs>, dir: &Path, name: &str) -> Result<Vec<Entry>, String> {
+    let failed = |error: tenure::Error| format!("{name}: {error}");
+    let journal = Journal::open_on(fs, &dir.join(name)).map_err(failed)?;
+    let report = journal.verify().map_err(failed)?;
+    if !report.is_sound() {
+        return Err(format!("{name}: {report:?}"));
+    }
+    let entries: Result<Vec<Entry>, _> = journal.read(0, None).map_err(failed)?.collect();
+    let entries = entries.map_err(failed)?;
+    match entries.windows(2).find(|pair| pair[0].seq >= pair[1].seq) {
+        Some(pair) => Err(format!("{name}: {} comes after {}", pair[1].seq, pair[0].seq)),
+        None => Ok(entries),
+    }
+}
+
+/// Which batch a line is of; it must be a line of it, byte for byte.
+fn line_of(line: &[u8]) -> Result<(u64, u64), String> {
+    let value: Option<Value> = serde_json::from_slice(line).ok();
+    let number = |name: &str| value.as_ref().and_then(|value| value[name].as_u64());
+    let found = number("writer").zip(number("batch"));
+    let known = |&(writer, number): &(u64, u64)| {
+        batch(writer, number).iter().any(|known| known.as_bytes() == line)
+    };
+    found.filter(known).ok_or_else(|| {
+        let shown = String::from_utf8_lossy(&line[..line.len().min(60)]);
+        format!("{JOURNAL}: a line of nobody: {shown}")
+    })
+}
+
+/// A crash leaves none for good (G10): the writers after it have cleared them away.
+fn no_temporary_file(dir: &Path) -> Result<(), String> {
+    let names = std::fs::read_dir(dir.join(".tenure")).map_err(|err| err.to_string())?;
+    let mut names = names.flatten().map(|entry| entry.file_name());
+    match names.find(|name| name.to_str().is_some_and(|name| name.contains(".tmp."))) {
+        None => Ok(()),
+        Some(name) => Err(format!("{} is left over", name.display())),
+    }
+}

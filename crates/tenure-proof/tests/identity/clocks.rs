@@ -1,0 +1,133 @@
+//! Clocks: set back, set forward, asleep, and different in every namespace.
+//!
+//! The wall clock of one process is changed with strace: told that there is no shortcut into the
+//! kernel, the program asks by system call, and the answer is overwritten.
+
+use tenure_proof::machine::{allows, allows_root};
+use tenure_proof::{Form, Tally, strace};
+
+use crate::RING;
+use crate::bench::Bench;
+
+const TOKEN: &str = "0123456789abcdef0123456789abcdef";
+const LEASE: [&str; 7] = ["lease", "acquire", "t", "--ttl", "1h", "--token", TOKEN];
+
+/// Lets the program see these seconds since 1970, on every clock that it asks.
+fn at(seconds: i64) -> Vec<String> {
+    // The seconds and then the nanoseconds, as they lie in memory.
+    let time = format!("{:016x}{:016x}", seconds.swap_bytes(), 0);
+    let words = ["strace", "-f", "-qq", "-o", "/dev/null", "-e", "trace=prctl,open,clock_gettime"];
+    let faults = [
+        "inject=prctl:error=EINVAL".to_owned(),
+        "inject=open:error=ENOENT:when=1".to_owned(),
+        format!("inject=clock_gettime:poke_exit=@arg2={time}"),
+    ];
+    let faults = faults.into_iter().flat_map(|fault| ["-e".to_owned(), fault]);
+    words.into_iter().map(str::to_owned).chain(faults).collect()
+}
+
+fn words(launcher: &[String]) -> Vec<&str> {
+    launcher.iter().map(String::as_str).collect()
+}
+
+/// Years 2001 and 2096.
+const CLOCKS: [i64; 2] = [1_000_000_000, 4_000_000_000];
+
+#[test]
+fn g1_g4_a_wall_clock_that_jumps_decides_nothing() {
+    if !strace::available() {
+        return;
+    }
+    let mut tally = Tally::new(RING, "g1_g4_a_wall_clock_that_jumps_decides_nothing");
+    let bench = Bench::new();
+    let mut last = bench.fence(&["env"]);
+    for clock in CLOCKS.into_iter().cycle().take(Form::asked().pick(6, 60)) {
+        // Fences grow, whatever the clock says when they are drawn.
+        let jumped = at(clock);
+        for launcher in [words(&jumped), vec!["env"]] {
+            let fence = bench.fence(&launcher);
+            assert!(fence > last, "{fence} after {last} in the year of {clock}");
+            last = fence;
+        }
+        // A lock is held, whatever the clock of the other says.
+        let holder = bench.holder(&["env"]);
+        let busy = bench.tenure(&words(&jumped), &["run", "--wait", "0", "t", "--", "true"]);
+        assert_eq!(busy.code, Some(75), "in the year of {clock}: {busy:?}");
+        assert!(holder.end().is_done());
+        tally.tried(3, "commands under another wall clock");
+    }
+    // The method works: the program does see the other clock.
+    let shown = bench
+        .tenure(&words(&at(CLOCKS[1])), &["run", "fresh", "--", "sh", "-c", "echo $TENURE_FENCE"]);
+    let fence: u64 = shown.stdout.trim().parse().unwrap();
+    assert!(fence >= 4_000_000_000_000_000, "the clock was not changed: {fence}");
+}
+
+fn time_namespaces() -> bool {
+    let tried = std::process::Command::new("unshare").args(["--time", "--fork", "true"]).output();
+    let works = tried.is_ok_and(|output| output.status.success());
+    allows(works, "time namespaces", "TENURE_WITHOUT_ROOT")
+}
+
+#[test]
+fn race_48_e1_a_time_namespace_neither_ends_nor_extends_a_lease() {
+    if !allows_root() || !time_namespaces() {
+        return;
+    }
+    let test = "race_48_e1_a_time_namespace_neither_ends_nor_extends_a_lease";
+    let mut tally = Tally::new(RING, test);
+    for offset in ["1000000", "86400", "-60"] {
+        let inside = ["unshare", "--time", "--fork", "--boottime", offset, "--monotonic", offset];
+        for (makes, looks) in [(&inside[..], &["env"][..]), (&["env"], &inside)] {
+            let bench = Bench::new();
+            assert!(bench.tenure(makes, &LEASE).is_done());
+            let left = bench.lease(looks)["expires_in_ms"].as_u64().unwrap();
+            assert!((3_500_000..=3_600_000).contains(&left), "{left} ms left, offset {offset}");
+            let busy = bench.tenure(looks, &["run", "--wait", "0", "t", "--", "true"]);
+            assert_eq!(busy.code, Some(75), "offset {offset}: {busy:?}");
+            let renewed = bench.tenure(looks, &["lease", "renew", "t", "--token", TOKEN]);
+            assert!(renewed.is_done(), "offset {offset}: {renewed:?}");
+            tally.tried(1, "leases across time namespaces");
+        }
+    }
+}
+
+/// A machine that slept: the boot clock went on, the monotonic clock stood still. Made with a time
+/// namespace whose offset is hidden, so that it passes for time that went by.
+fn slept(clock: &str, seconds: &str) -> Vec<String> {
+    let hide = "mkdir /dev/shm/$$; cat /proc/sys/kernel/random/boot_id >/dev/shm/$$/id; \
+                mount -t tmpfs none /proc; mkdir -p /proc/sys/kernel/random; \
+                cp /dev/shm/$$/id /proc/sys/kernel/random/boot_id; rm -r /dev/shm/$$; exec \"$@\"";
+    let words = ["unshare", "--time", "--mount", "--fork", clock, seconds, "sh", "-c", hide, "sh"];
+    words.map(str::to_owned).to_vec()
+}
+
+#[test]
+fn race_48_e1_a_lease_counts_the_time_asleep_and_no_other_clock() {
+    if !allows_root() || !time_namespaces() {
+        return;
+    }
+    let test = "race_48_e1_a_lease_counts_the_time_asleep_and_no_other_clock";
+    let mut tally = Tally::new(RING, test);
+    for (clock, seconds, runs) in [
+        ("--boottime", "3590", true),
+        ("--boottime", "3700", false),
+        ("--monotonic", "3700", true),
+        ("--monotonic", "1000000", true),
+    ] {
+        let bench = Bench::new();
+        assert!(bench.tenure(&["env"], &LEASE).is_done());
+        let later = slept(clock, seconds);
+        let shown = bench.lease(&words(&later));
+        assert_eq!(shown["leased"], runs, "{clock} {seconds}: {shown}");
+        let comes =
+            bench.tenure(&words(&later), &["lease", "acquire", "t", "--ttl", "1s", "--wait", "0"]);
+        assert_eq!(comes.code, Some(if runs { 75 } else { 0 }), "{clock} {seconds}: {comes:?}");
+        // A lock does not end by time, however long it lasts.
+        let other = Bench::new();
+        let _holder = other.holder(&["env"]);
+        let busy = other.tenure(&words(&later), &["run", "--wait", "0", "t", "--", "true"]);
+        assert_eq!(busy.code, Some(75), "{clock} {seconds}: {busy:?}");
+        tally.tried(3, "commands after a sleep of the machine");
+    }
+}

@@ -1,0 +1,82 @@
+//! Containers on one volume: other PID, mount, host name and user namespaces, one directory.
+
+use tenure_proof::bounded::Ended;
+use tenure_proof::live::Live;
+use tenure_proof::machine::allows_root;
+use tenure_proof::{Form, Tally};
+
+use crate::RING;
+use crate::bench::Bench;
+
+const CONTAINER: [&str; 7] =
+    ["unshare", "--pid", "--fork", "--mount-proc", "--mount", "--uts", "--kill-child"];
+const USERS: [&str; 3] = ["unshare", "--user", "--map-root-user"];
+
+/// Somebody who holds `t` in a container of this name.
+fn holder(bench: &Bench, launcher: &[&str], name: &str) -> Live {
+    let script = format!(
+        "hostname {name} 2>/dev/null; exec \"$1\" run --label {name} t -- sh -c 'echo ready; exec cat'"
+    );
+    let holder = Live::start(bench.script(launcher, &script));
+    assert_eq!(holder.line().as_deref(), Some("ready"), "{name}");
+    holder
+}
+
+/// Nothing that judges whether somebody in another namespace lives.
+fn judges_nobody(ended: &Ended) -> bool {
+    let said = format!("{}{}", ended.stdout, ended.stderr).to_lowercase();
+    !["dead", "stale", "not running", "no longer", "gone", "crashed"]
+        .iter()
+        .any(|word| said.contains(word))
+}
+
+#[test]
+fn race_09_g1_containers_exclude_each_other_and_judge_nobody() {
+    if !allows_root() {
+        return;
+    }
+    let test = "race_09_g1_containers_exclude_each_other_and_judge_nobody";
+    let mut tally = Tally::new(RING, test);
+    let plain: &[&str] = &["env"];
+    for holds in [&CONTAINER[..], &USERS, plain] {
+        for comes in [&CONTAINER[..], &USERS, plain] {
+            let bench = Bench::new();
+            let holder = holder(&bench, holds, "box-a");
+            let busy = bench.tenure(comes, &["run", "--wait", "0", "t", "--", "true"]);
+            assert_eq!(busy.code, Some(75), "two holders: {busy:?}");
+            assert!(busy.stderr.contains("box-a"), "it does not name the holder: {busy:?}");
+            assert!(judges_nobody(&busy), "{busy:?}");
+            let who = bench.tenure(comes, &["who", "t"]);
+            assert!(who.stdout.contains("box-a") && judges_nobody(&who), "{who:?}");
+            holder.kill();
+            let next = bench.tenure(comes, &["run", "--wait", "10s", "t", "--", "true"]);
+            assert!(next.is_done(), "death did not free it: {next:?}");
+            tally.tried(1, "pairs of containers");
+        }
+    }
+}
+
+/// In the lock, `mkdir` is a witness of its own: it fails if somebody else is in.
+const WITNESS: &str = r#"i=0; while [ $i -lt 25 ]; do i=$((i + 1))
+    "$1" run t -- sh -c 'mkdir in || echo overlap; rmdir in'
+    "$1" doc update d.json '.n += 1' --init '{"n":0}' || echo lost
+done; echo done"#;
+
+#[test]
+fn race_09_g1_g6_containers_count_together() {
+    if !allows_root() {
+        return;
+    }
+    let mut tally = Tally::new(RING, "race_09_g1_g6_containers_count_together");
+    for _ in 0..Form::asked().pick(1, 20) {
+        let bench = Bench::new();
+        let launchers = [&CONTAINER[..], &CONTAINER, &USERS];
+        let crowd = launchers.map(|launcher| Live::start(bench.script(launcher, WITNESS)));
+        for member in crowd {
+            assert_eq!(member.line().as_deref(), Some("done"));
+        }
+        let count = bench.tenure(&["env"], &["doc", "get", "d.json", ".n"]);
+        assert_eq!(count.stdout, "75\n", "{count:?}");
+        tally.tried(150, "turns of three containers");
+    }
+}

@@ -1,0 +1,25 @@
+//! Ring 5: what is durable survives the loss of power.
+//!
+//! - `states`: every directory that a power loss could leave, enumerated from recorded runs;
+//! - `shutdown`: ext4 and xfs are shut down under victims that work, and mounted again;
+//! - `block_log`: the writes and flushes of a block device under ext4, xfs and btrfs are recorded, and
+//!   the device is cut between any two of them.
+//!
+//! Everywhere the same victim works and the same checker looks, and everywhere victims that are broken
+//! on purpose must be found out.
+
+#![cfg(target_os = "linux")]
+#![expect(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    reason = "a panic is how a test fails, and it says what it saw"
+)]
+
+mod block_log;
+mod seam;
+mod shutdown;
+mod states;
+mod victims;
+
+/// The name of this ring.
+const RING: &str = "power_loss";

@@ -1,0 +1,121 @@
+//! Ring 2: scenarios, played by puppets in every language, in mixed languages, and by several handles of
+//! one process.
+//!
+//! The scenarios are the timelines in `scenarios/`; `PUPPETS.md` has the protocol of the puppets. Nothing
+//! here knows what a scenario is about.
+
+#![expect(clippy::unwrap_used, reason = "a panic is how a test fails")]
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use tempfile::TempDir;
+use tenure_proof::Tally;
+use tenure_proof::puppet::{Language, Troupe, languages};
+use tenure_proof::timeline::{Cast, Scenario, play};
+
+mod controls;
+
+/// One test per timeline.
+macro_rules! scenarios {
+    ($($name:ident)*) => {
+        const NAMES: &[&str] = &[$(stringify!($name)),*];
+        $(
+            #[test]
+            fn $name() {
+                perform(stringify!($name));
+            }
+        )*
+    };
+}
+
+scenarios! {
+    cancel_storm
+    compare_and_set
+    exclusion
+    fence_order
+    fork_and_exec
+    kill_while_holding
+    lease_expiry
+    lost_update
+    nested_by_fence
+    operation_replay
+    paused_holder
+    paused_lease
+    rotation_while_following
+    shared_and_exclusive
+    take_over
+    torn_tail
+    writer_under_a_hold
+}
+
+fn directory() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("scenarios")
+}
+
+fn scenario(name: &str) -> Scenario {
+    let text = std::fs::read_to_string(directory().join(format!("{name}.txt"))).unwrap();
+    Scenario::parse(name, &text).unwrap()
+}
+
+#[test]
+fn every_timeline_is_played() {
+    let entries = std::fs::read_dir(directory()).unwrap();
+    let names = entries.map(|entry| entry.unwrap().path());
+    let there: BTreeSet<_> =
+        names.map(|path| path.file_stem().unwrap().to_str().unwrap().to_owned()).collect();
+    let played: BTreeSet<_> = NAMES.iter().map(ToString::to_string).collect();
+    assert_eq!(there, played);
+}
+
+/// Plays a scenario in each language, in mixtures of them, and in one process.
+fn perform(name: &str) {
+    let scenario = scenario(name);
+    let mut tally = Tally::new("puppets", name);
+    let languages = languages();
+    for (number, _) in languages.iter().enumerate() {
+        run(&scenario, &[languages[number]], &mut tally);
+        // Everybody speaks another one; each rotation gives each part to another language.
+        let mixed: Vec<_> = languages.iter().cycle().skip(number).take(languages.len()).collect();
+        if mixed.len() > 1 {
+            run(&scenario, &mixed.into_iter().copied().collect::<Vec<_>>(), &mut tally);
+        }
+    }
+    if !scenario.needs_processes() {
+        let scratch = TempDir::new().unwrap();
+        let troupe = Troupe::start(&mut rust()).unwrap();
+        let part = |actor: &str| (actor.to_owned(), Box::new(troupe.actor(actor)) as Box<_>);
+        play(&scenario, scenario.actors().into_iter().map(part).collect(), scratch.path());
+        tally.tried(1, "scenarios between handles of one process");
+    }
+}
+
+/// Plays it once; the actors speak these languages in turn.
+#[expect(clippy::print_stdout, reason = "whoever reads a failure needs the cast")]
+fn run(scenario: &Scenario, spoken: &[Language], tally: &mut Tally) {
+    let actors = scenario.actors().into_iter();
+    let mut cast = Cast::new();
+    let mut names = Vec::new();
+    for (actor, language) in actors.zip(spoken.iter().cycle()) {
+        let puppet = language.start().unwrap();
+        if let Some(op) = scenario.orders_of(actor).into_iter().find(|op| !puppet.knows(op)) {
+            println!("not for {} as {actor}: {} needs `{op}`", language.name(), scenario.name);
+            return;
+        }
+        names.push(format!("{actor} {}", language.name()));
+        cast.insert(actor.to_owned(), puppet);
+    }
+    println!("{} with {}", scenario.name, names.join(", "));
+    let scratch = TempDir::new().unwrap();
+    play(scenario, cast, scratch.path());
+    let what = match spoken {
+        [one] => format!("scenarios in {}", one.name()),
+        _ => "scenarios in mixed languages".to_owned(),
+    };
+    tally.tried(1, &what);
+}
+
+fn rust() -> Command {
+    Language::Rust.command()
+}

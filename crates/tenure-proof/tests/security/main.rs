@@ -1,0 +1,17 @@
+//! Security: whole processes against other users of the same directory. Links, pipes and directories
+//! in place of files, swapped while others work; hostile sidecars; keys that climb; odd umasks.
+//!
+//! Never through a symlink, never wider permissions, never hanging, bounded memory, and a holder whose
+//! lock was taken away is told.
+#![cfg(target_os = "linux")]
+#![expect(clippy::unwrap_used, clippy::disallowed_methods, reason = "a panic is how a test fails")]
+
+mod keys;
+mod modes;
+mod place;
+mod planted;
+mod replaced;
+mod swaps;
+
+/// The name of this ring.
+const RING: &str = "security";

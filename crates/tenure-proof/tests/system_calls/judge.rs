@@ -1,0 +1,162 @@
+//! What may be seen after a command ran into trouble, and what may not.
+
+use serde_json::Value;
+use tenure_proof::bounded::Ended;
+use tenure_proof::strace::{Case, Fault};
+
+use super::cases::must_be_survived;
+use super::job::{Subject, View};
+use super::sweep::{Sweep, names_below};
+use super::trouble::Trouble;
+
+/// What a command says when its change is visible and the sync failed.
+const NOT_DURABLE: &str = "visible but may not survive a power loss";
+/// What it says when its batch is logged, but not in the journal yet.
+const LATER: &str = "the next write makes it visible";
+
+/// Fails the surrounding function, with words for people, unless the first argument holds.
+macro_rules! ensure {
+    ($good:expr, $($told:tt)*) => {
+        if !$good {
+            return Err(format!($($told)*));
+        }
+    };
+}
+
+/// Good, or what is wrong.
+pub(crate) type Verdict = Result<(), String>;
+
+/// What the command said about its failure.
+#[derive(Default)]
+struct Said {
+    message: String,
+    /// Whether its change was made, as far as it says so.
+    committed: Option<bool>,
+}
+
+/// What the command left behind.
+struct Outcome {
+    /// Whether its change can be seen.
+    done: bool,
+    /// Why it failed, in its own words.
+    message: String,
+    /// For people.
+    about: String,
+}
+
+/// Judges what is in the directory of `sweep` after its command ran into `trouble` and `ended`.
+pub(crate) fn judge(sweep: &Sweep, trouble: &Trouble, ended: &Ended) -> Verdict {
+    let Sweep { job, dir, old, new, .. } = sweep;
+    let about = format!("{trouble:?} in {:?}{}: {ended:?}", job.args, sweep.after());
+    let Said { message, committed } = judge_end(sweep, trouble, ended, &about)?;
+    let seen = job.view(dir);
+    let plain = job.plain_is_whole(&seen.plain, &old.plain, &new.plain)
+        || seen.plain == sweep.settled.plain;
+    ensure!(plain, "a plain reader sees {:?} after {about}", seen.plain);
+    let (is_old, is_new) = (seen.ours == old.ours, seen.ours == new.ours);
+    let is_part = job.is_part(&seen.ours, &old.ours, &new.ours) || seen.ours == sweep.settled.ours;
+    ensure!(is_old || is_new || is_part, "tenure sees {:?} after {about}", seen.ours);
+    ensure!(is_new || ended.code != Some(0), "acknowledged, but not there after {about}");
+    if old.ours != new.ours {
+        let right = match committed {
+            Some(true) => is_new || is_part || message.contains(LATER),
+            Some(false) => is_old || is_part,
+            None => true,
+        };
+        ensure!(right, "it says committed: {committed:?}, but done: {is_new} after {about}");
+    }
+    let outcome = Outcome { done: is_new && old != new, message, about };
+    judge_next(sweep, &outcome)?;
+    judge_rest(sweep, &outcome)
+}
+
+/// How it ended, and the line in which it said why.
+fn judge_end(sweep: &Sweep, trouble: &Trouble, ended: &Ended, about: &str) -> Result<Said, String> {
+    let job = &sweep.job;
+    ensure!(!ended.stderr.contains("panicked"), "a panic: {about}");
+    let Some(code) = ended.code else {
+        ensure!(trouble.kills() && ended.signal == Some(9), "killed by something else: {about}");
+        return Ok(Said::default());
+    };
+    ensure!(job.is_documented(code), "undocumented exit code: {about}");
+    let repeated = !matches!(trouble, Trouble::Call(case) if must_be_survived(case)) || code == 0;
+    ensure!(repeated, "an interrupted call was not repeated: {about}");
+    let mut lines: Vec<_> = ended.stderr.lines().collect();
+    // 137 is the killed command of `run`; there is nothing to add to that.
+    let failed = code != 0 && code != 137 && !is_verdict(sweep, code) && !is_mute(trouble);
+    let line = if failed { lines.pop().unwrap_or_default() } else { "" };
+    let json = trouble.is_json(job);
+    let warning = if json { "{\"warning\":" } else { "tenure: warning: " };
+    ensure!(lines.iter().all(|line| line.starts_with(warning)), "not one line: {about}");
+    let mut said = Said::default();
+    if failed && json {
+        let object: Value = serde_json::from_str(line).map_err(|_| format!("no JSON: {about}"))?;
+        ensure!(object["exit"] == code, "two exit codes: {about}");
+        said.message = format!("tenure: {}", object["message"].as_str().unwrap_or_default());
+        said.committed = object["committed"].as_bool();
+    } else {
+        line.clone_into(&mut said.message);
+    }
+    let told = !failed || said.message.starts_with("tenure: failed to ");
+    ensure!(told, "it does not say at which step: {about}");
+    // A path is quoted. A thread has none.
+    let thread = matches!(trouble, Trouble::Call(case) if case.call == "clone3");
+    ensure!(!failed || said.message.contains('`') || thread, "it does not say where: {about}");
+    Ok(said)
+}
+
+/// Whether nothing can be said any more, standard error included.
+fn is_mute(trouble: &Trouble) -> bool {
+    let all = |case: &Case| case.call == "write" && matches!(case.fault, Fault::Always(_));
+    matches!(trouble, Trouble::Call(case) if all(case))
+}
+
+/// Whether this is what `doctor` found out, which is its result and no failure.
+fn is_verdict(sweep: &Sweep, code: i32) -> bool {
+    sweep.job.args == ["doctor"] && code == 6
+}
+
+/// No lock is left, and the data is whole: the next command works at once.
+fn judge_next(sweep: &Sweep, outcome: &Outcome) -> Verdict {
+    let Sweep { job, dir, new, newer, .. } = sweep;
+    let Outcome { done, message, about } = outcome;
+    let next = job.run(dir);
+    let now = job.view(dir);
+    // Nobody promises durability for what a failed sync covers, a repetition neither (S3).
+    if message.contains(NOT_DURABLE) && next.stderr.contains(NOT_DURABLE) {
+        let part = job.is_part(&now.ours, &sweep.old.ours, &new.ours);
+        let right = (now == *newer && new == newer) || part;
+        ensure!(right, "the next one left {now:?}: {next:?} after {about}");
+        return Ok(());
+    }
+    let (code, view): (_, &View) = if *done { (sweep.again, newer) } else { (Some(0), new) };
+    // A batch that is logged but not visible yet comes first, whole, with the next write.
+    let logged = message.contains(LATER);
+    let may_be_logged = job.subject == Subject::Journal && message.is_empty();
+    let late = !done && now == *newer && (logged || may_be_logged);
+    ensure!(late || next.code == code, "the next command fails: {next:?} after {about}");
+    let right = late || (now == *view && (*done || !logged));
+    ensure!(right, "the next one left {now:?} after {about}");
+    Ok(())
+}
+
+/// Nothing is left over when the next change is through.
+fn judge_rest(sweep: &Sweep, outcome: &Outcome) -> Verdict {
+    let alone = sweep.new != sweep.newer && sweep.job.subject == Subject::Document;
+    if !alone {
+        // Not every command makes every kind of temporary file.
+        let changed = sweep.job.change(&sweep.dir);
+        changed.map_err(|why| format!("no further change: {why} after {}", outcome.about))?;
+    }
+    let mut left = names_below(&sweep.dir);
+    left.retain(|name| !sweep.names.contains(name) && !is_kept(name));
+    ensure!(left.is_empty(), "left over: {left:?} after {}", outcome.about);
+    Ok(())
+}
+
+/// What is kept on purpose, for people: what happened, and what was set aside.
+fn is_kept(name: &str) -> bool {
+    // And where `doctor` tried something out when it was killed: it says what it may remove.
+    [".events", ".damaged", ".torn", ".displaced", ".good"].iter().any(|end| name.ends_with(end))
+        || name.starts_with(".tenure-probe-")
+}

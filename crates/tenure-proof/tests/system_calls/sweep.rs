@@ -1,0 +1,234 @@
+//! One command, its directory, and every trouble that it is put through.
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use tenure_proof::strace::{self, Case};
+use tenure_proof::{Form, Tally, seed};
+use tenure_testkit::Random;
+
+use super::cases::{Sample, cases};
+use super::job::{Job, Subject, View, names, tenure};
+use super::judge::judge;
+use super::trouble::{Trouble, traced};
+
+/// The name of this ring.
+pub(crate) const RING: &str = "system_calls";
+/// What is tried at the calls of a command.
+const PLAIN: Sample = Sample { kills: 3, others: 1, anything: true };
+/// And while recovering from a crash.
+const RECOVERING: Sample = Sample { kills: 1, others: 1, anything: false };
+
+/// From how many kinds of crashes the long form recovers.
+const CRASHES: usize = 4;
+
+/// One job, its directory, and what it looks like when nothing goes wrong.
+pub(crate) struct Sweep {
+    pub(crate) job: Job,
+    /// Where an earlier command of the same kind was killed, if one was.
+    crash: Option<Case>,
+    _root: Option<tempfile::TempDir>,
+    pub(crate) dir: PathBuf,
+    /// Before the command, after it, and after it was given again.
+    pub(crate) old: View,
+    pub(crate) new: View,
+    pub(crate) newer: View,
+    /// When only what an earlier crash, or somebody else, left half done is completed.
+    pub(crate) settled: View,
+    /// How the second command ends.
+    pub(crate) again: Option<i32>,
+    /// Every file that the command touches, but for those with random names.
+    pub(crate) files: Vec<String>,
+    /// Every name that is there in the end.
+    pub(crate) names: Vec<String>,
+    /// What kills left, one of each kind, to recover from.
+    crashes: RefCell<BTreeMap<String, Case>>,
+}
+
+impl Sweep {
+    /// In a directory of its own, in memory where there is such a place: what is tested here does not
+    /// depend on a disk.
+    pub(crate) fn new(job: Job) -> Self {
+        let memory = Path::new("/dev/shm");
+        let parent = if memory.is_dir() { memory.to_path_buf() } else { std::env::temp_dir() };
+        let root = tempfile::tempdir_in(parent).unwrap();
+        let dir = root.path().canonicalize().unwrap().join("work");
+        Self { _root: Some(root), ..Self::at(job, dir, None).unwrap() }
+    }
+
+    /// In `dir`, after a crash. `None` if there is nothing to do after it.
+    pub(crate) fn at(job: Job, dir: PathBuf, crash: Option<Case>) -> Option<Self> {
+        let nothing = || View { plain: String::new(), ours: String::new() };
+        let (old, new, newer, settled) = (nothing(), nothing(), nothing(), nothing());
+        let mut sweep = Self {
+            job,
+            crash,
+            _root: None,
+            dir,
+            old,
+            new,
+            newer,
+            settled,
+            again: None,
+            files: Vec::new(),
+            names: Vec::new(),
+            crashes: RefCell::default(),
+        };
+        sweep.look().then_some(sweep)
+    }
+
+    /// Learns what the command does when nothing goes wrong. Tells whether it works.
+    fn look(&mut self) -> bool {
+        let dir = self.dir.clone();
+        self.files = self.files();
+        self.set_up();
+        self.files = self.files();
+        self.old = self.job.view(&dir);
+        let ended = self.job.run(&dir);
+        if self.crash.is_some() && !ended.is_done() {
+            return false;
+        }
+        assert!(ended.is_done(), "{:?}: {ended:?}", self.job);
+        self.new = self.job.view(&dir);
+        self.again = self.job.run(&dir).code;
+        self.newer = self.job.view(&dir);
+        self.files = self.files();
+        self.job.change(&dir).unwrap();
+        self.names = names_below(&dir);
+        self.settled = self.old.clone();
+        if matches!(self.job.subject, Subject::Journal | Subject::Rotated) {
+            self.set_up();
+            // A journal that does not exist yet has nothing to complete.
+            let _ = tenure(&dir, &["journal", "repair", "j.jsonl"]);
+            self.settled = self.job.view(&dir);
+        }
+        true
+    }
+
+    fn set_up(&self) {
+        self.job.set_up(&self.dir);
+        if let Some(crash) = &self.crash {
+            let ended = traced(&self.job, &self.dir, self.job.args, &self.files).with_fault(crash);
+            assert_eq!(ended.signal, Some(9), "{crash:?}: {ended:?}");
+        }
+    }
+
+    /// For people.
+    pub(crate) fn after(&self) -> String {
+        self.crash.as_ref().map(|crash| format!(" after {crash:?}")).unwrap_or_default()
+    }
+
+    /// How often the command makes each kind of call.
+    fn counts(&self) -> BTreeMap<String, usize> {
+        let log = self.dir.with_extension("log");
+        let trace = || traced(&self.job, &self.dir, self.job.args, &self.files);
+        self.set_up();
+        let mut counts = trace().count(&log);
+        self.set_up();
+        counts.extend(trace().count_shared(&log));
+        counts
+    }
+
+    /// Limits for the length of a file that cut a write of the command short, or refuse it.
+    pub(crate) fn file_sizes(&self) -> Vec<u64> {
+        self.set_up();
+        let trace = traced(&self.job, &self.dir, self.job.args, &self.files);
+        let writes = trace.writes(&self.dir.with_extension("log"));
+        let whole = self.files.iter().filter_map(|file| std::fs::metadata(file).ok());
+        let whole = whole.map(|found| (found.len(), found.len()));
+        let ends = writes.into_iter().chain(whole).filter(|(_, length)| *length > 1);
+        let cuts = |(end, length): (u64, u64)| [end - 1, end - length / 2, end - length];
+        let mut sizes: Vec<_> = ends.flat_map(cuts).collect();
+        sizes.sort_unstable();
+        sizes.dedup();
+        sizes
+    }
+
+    /// Runs the command into each trouble and judges what it left. Everything that is wrong, because
+    /// one cause often shows in several places.
+    pub(crate) fn findings(&self, troubles: &[Trouble]) -> Vec<String> {
+        let put_through = |trouble: &Trouble| {
+            self.set_up();
+            let ended = trouble.strike(&self.job, &self.dir, &self.files);
+            if let (Trouble::Call(case), true) = (trouble, trouble.kills()) {
+                self.crashes.borrow_mut().entry(self.shape()).or_insert_with(|| case.clone());
+            }
+            judge(self, trouble, &ended).err()
+        };
+        troubles.iter().filter_map(put_through).collect()
+    }
+
+    /// Every call of the command with every fault, or a sample of them. Everything that is wrong.
+    pub(crate) fn all_calls(&self, random: &mut Random, tally: &mut Tally) -> Vec<String> {
+        let (sample, state) = match self.crash {
+            None => (PLAIN, ""),
+            Some(_) => (RECOVERING, " while recovering from a crash"),
+        };
+        let cases = cases(&self.counts(), sample, random);
+        let troubles: Vec<_> = cases.into_iter().map(Trouble::Call).collect();
+        let kills = troubles.iter().filter(|trouble| trouble.kills()).count();
+        tally.tried(kills as u64, &format!("kills at a call{state}"));
+        tally.tried((troubles.len() - kills) as u64, &format!("errors of a call{state}"));
+        self.findings(&troubles)
+    }
+
+    /// Names, sizes and data, without what differs from run to run.
+    fn shape(&self) -> String {
+        let mut names = names_below(&self.dir);
+        names.sort();
+        let tell = |name: &String| {
+            let size = std::fs::metadata(self.dir.join(name)).map_or(0, |found| found.len());
+            format!("{name} {size}\n")
+        };
+        let data = ["d.json", "j.jsonl"].map(|name| std::fs::read(self.dir.join(name)).ok());
+        names.iter().map(tell).chain([format!("{data:?}")]).collect()
+    }
+
+    fn files(&self) -> Vec<String> {
+        let mut files: Vec<_> = names_below(&self.dir);
+        files.push(".tenure/d.json.tmp.0000000000000000".to_owned());
+        let path = |name: &String| self.dir.join(name).into_os_string().into_string().unwrap();
+        let mut files: Vec<_> = files.iter().map(path).collect();
+        files.push("/proc/sys/kernel/random/boot_id".to_owned());
+        files
+    }
+}
+
+/// Every file below `dir`, by its path from there.
+pub(crate) fn names_below(dir: &Path) -> Vec<String> {
+    let mut found = Vec::new();
+    for name in names(dir) {
+        if dir.join(&name).is_dir() {
+            let below = names_below(&dir.join(&name));
+            found.extend(below.into_iter().map(|below| format!("{name}/{below}")));
+        } else {
+            found.push(name);
+        }
+    }
+    found
+}
+
+/// Sweeps one command: every call, and again while recovering from each kind of crash.
+pub(crate) fn sweep(test: &str, job: Job) {
+    if !strace::available() {
+        return;
+    }
+    let mut tally = Tally::new(RING, test);
+    let mut random = Random::new(seed(RING, test));
+    let sweep = Sweep::new(job);
+    let mut bad = sweep.all_calls(&mut random, &mut tally);
+    let mut crashes: Vec<_> = sweep.crashes.take().into_values().collect();
+    if sweep.old == sweep.new && job.subject == Subject::Both {
+        crashes.clear(); // A reader leaves nothing to recover from.
+    }
+    while crashes.len() > Form::asked().pick(1, CRASHES) {
+        crashes.swap_remove(random.index(crashes.len()));
+    }
+    for crash in crashes {
+        let Some(again) = Sweep::at(job, sweep.dir.clone(), Some(crash)) else { continue };
+        bad.extend(again.all_calls(&mut random, &mut tally));
+    }
+    assert!(bad.is_empty(), "{} bad:\n{}", bad.len(), bad.join("\n"));
+    assert!(tally.cases() > 20, "too little to tell: {tally:?}");
+}

@@ -1,0 +1,50 @@
+//! Save programs as people write them, through `tenure torture --command`.
+
+use tenure_proof::{Form, Tally, seed, tenure};
+
+use crate::run::torture;
+
+#[test]
+fn a_save_through_tenure_passes() {
+    let mut tally = Tally::new("torture", "a_save_through_tenure_passes");
+    let seed = seed("torture", "a_save_through_tenure_passes").to_string();
+    let minutes = Form::asked().pick("0.15", "5");
+    let tenure = tenure().display();
+    let document = format!("{tenure} doc update {{}} '.[$k]=1' --arg k {{key}} --wait forever");
+    let journal = format!("{tenure} journal append {{}} '\"{{key}}\"' --wait forever");
+    for (command, file) in [(document, "state.json"), (journal, "log.jsonl")] {
+        let words = ["--command", &command, "--file", file, "--seed", &seed, "--minutes", minutes];
+        let ran = torture(&[&words[..], &["--processes", "6"]].concat()).clean();
+        assert!(ran.number("kills") > 3, "{:#}", ran.verdict);
+        tally.tried(ran.operations("command"), "saves by commands under kills");
+        tally.tried(ran.number("reads"), "plain reads meanwhile");
+    }
+}
+
+/// The first script that comes to mind, and the second.
+#[test]
+fn scripts_that_lose_updates_are_found_out() {
+    let mut tally = Tally::new("torture", "scripts_that_lose_updates_are_found_out");
+    let seed = seed("torture", "scripts_that_lose_updates_are_found_out").to_string();
+    let run = |command: &str, fault: &str| {
+        let words = ["--command", command, "--seed", &seed, "--minutes", "1"];
+        torture(&[&words[..], &["--processes", "6"]].concat()).found("command", fault);
+    };
+    // A read, a pause for thought, and an atomic replacement: whole, and forgetful.
+    run(
+        r#"old=$(cat {}); new=$(mktemp {}.XXXXXX); printf '%s,"{key}":1}' "${old%?}" | sed 's/{,/{/' >"$new"; mv "$new" {}"#,
+        "lost_update",
+    );
+    tally.caught("a script that reads, changes and renames: lost updates");
+    // The same in place: readers see half of it.
+    run(r#"old=$(cat {}); printf '%s,"{key}":1}' "${old%?}" | sed 's/{,/{/' >{}"#, "torn_read");
+    tally.caught("a script that writes in place: torn reads");
+    // A lock that a killed holder leaves behind.
+    run(
+        r#"while ! mkdir {}.lock; do sleep 0.01; done 2>/dev/null
+           old=$(cat {}); printf '%s,"{key}":1}' "${old%?}" | sed 's/{,/{/' >{}.new && mv {}.new {}
+           rmdir {}.lock"#,
+        "stuck",
+    );
+    tally.caught("a lock directory that outlives its holder: a standstill");
+}

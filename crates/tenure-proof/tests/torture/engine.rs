@@ -1,0 +1,75 @@
+//! The lock, the lease, a document, a journal and a collection under the storm.
+
+use tenure_proof::{Form, Tally, seed};
+
+use crate::run::torture;
+
+const THINGS: [&str; 5] = ["lock", "lease", "doc", "journal", "collection"];
+
+/// The sum over all quick (10^5) or long (10^7) runs.
+#[test]
+fn nothing_is_found_while_everybody_is_killed() {
+    let mut tally = Tally::new("torture", "nothing_is_found_while_everybody_is_killed");
+    let seed = seed("torture", "nothing_is_found_while_everybody_is_killed");
+    // Several shorter runs: another plan each, and the last look at the files comes more often.
+    let (runs, operations) = Form::asked().pick((2, 50_000), (20, 500_000));
+    for run in 0..runs {
+        let processes = if run % 2 == 0 { "8" } else { "16" };
+        let (seed, operations) = ((seed + run).to_string(), operations.to_string());
+        let words = ["--minutes", "60", "--processes", processes, "--seed", &seed];
+        let ran = torture(&[&words[..], &["--operations", &operations]].concat()).clean();
+        for thing in THINGS {
+            assert!(ran.operations(thing) > 100, "{thing}: {:#}", ran.verdict);
+            tally.tried(ran.operations(thing), &format!("{thing} operations under kills"));
+        }
+        for blow in ["kills", "pauses", "restarts", "children"] {
+            assert!(ran.number(blow) > 10, "{blow}: {:#}", ran.verdict);
+            tally.tried(ran.number(blow), blow);
+        }
+    }
+}
+
+/// Each thing alone, done without tenure: every judge has something to find, and does.
+#[test]
+fn code_that_protects_nothing_is_found_out() {
+    let mut tally = Tally::new("torture", "code_that_protects_nothing_is_found_out");
+    let seed = seed("torture", "code_that_protects_nothing_is_found_out").to_string();
+    let cases: [(&str, &[(&str, &str)]); 5] = [
+        (
+            "lock",
+            &[
+                ("two_holders", "a lock file that is overrun: two holders"),
+                ("fence", "a lock file that is overrun: a fence that does not grow"),
+            ],
+        ),
+        (
+            "lease",
+            &[
+                ("two_holders", "a lease without a lock: two holders"),
+                ("fence", "a lease without fences: a late write of a former holder"),
+            ],
+        ),
+        (
+            "doc",
+            &[
+                ("lost_update", "a document rewritten in place: a lost update"),
+                ("torn_read", "a document rewritten in place: a torn read"),
+            ],
+        ),
+        ("collection", &[("lost_update", "a collection rewritten in place: a lost update")]),
+        (
+            "journal",
+            &[
+                ("torn_read", "batches appended line by line: half a batch"),
+                ("corrupt_file", "batches appended line by line: mixed batches"),
+            ],
+        ),
+    ];
+    for (thing, faults) in cases {
+        let ran = torture(&["--naive", "--ops", thing, "--minutes", "0.2", "--seed", &seed]);
+        for (fault, what) in faults {
+            ran.found(thing, fault);
+            tally.caught(what);
+        }
+    }
+}

@@ -1,0 +1,53 @@
+//! What every operation was told, and when: does one order of all of them explain it?
+
+use std::path::PathBuf;
+
+use tempfile::TempDir;
+use tenure_proof::{Form, History, Judgement, Object, Tally, seed};
+
+use crate::run::torture;
+
+fn history(words: &[&str]) -> (History, TempDir) {
+    let dir = tempfile::tempdir().expect("a directory");
+    let file: PathBuf = dir.path().join("history.jsonl");
+    let path = file.to_str().expect("a path");
+    torture(&[&["--history", path, "--minutes", "60"], words].concat()).clean();
+    (History::read(&file), dir)
+}
+
+#[test]
+fn every_history_is_linearizable() {
+    let mut tally = Tally::new("torture", "every_history_is_linearizable");
+    let seed = seed("torture", "every_history_is_linearizable").to_string();
+    let operations = Form::asked().pick("10000", "1000000");
+    let words = ["--seed", &seed, "--processes", "8", "--operations", operations];
+    let (history, _dir) = history(&words);
+    assert_eq!(history.violations(), []);
+    // A history in which everybody waits for everybody, or nobody dies, proves little.
+    let (len, concurrent, unanswered) = (history.len(), history.concurrent(), history.unanswered());
+    assert!(
+        concurrent > len / 10 && unanswered > len / 2000,
+        "{concurrent}, {unanswered} of {len}"
+    );
+    tally.tried(len, "operations in linearizable histories");
+    tally.tried(unanswered, "operations cut short by a kill");
+}
+
+#[test]
+fn histories_of_code_that_protects_nothing_are_not() {
+    let mut tally = Tally::new("torture", "histories_of_code_that_protects_nothing_are_not");
+    let seed = seed("torture", "histories_of_code_that_protects_nothing_are_not").to_string();
+    let dir = tempfile::tempdir().expect("a directory");
+    let file = dir.path().join("history.jsonl");
+    let path = file.to_str().expect("a path");
+    let words = ["--seed", &seed, "--processes", "8", "--operations", "2000", "--naive"];
+    torture(&[&["--history", path, "--minutes", "60"], &words[..]].concat());
+    let violations = History::read(&file).violations();
+    for object in [Object::Counter, Object::Register, Object::Queue] {
+        let found = violations
+            .iter()
+            .any(|(_, bad, judgement)| *bad == object && *judgement == Judgement::NotLinearizable);
+        assert!(found, "{object:?} in {violations:?}");
+        tally.caught(&format!("a {object:?} without locks: a history that is not linearizable"));
+    }
+}

@@ -1,0 +1,12 @@
+//! Ring 3, torture: many processes at work, killed, paused and restarted at random, under independent
+//! judges; and histories of what they were told, checked for linearizability.
+//!
+//! The engine is the command itself (`tenure torture`), so users run the same on their own disks. Code
+//! that protects nothing is run through it as well: a judge that does not find it out judges nothing.
+#![cfg(unix)]
+
+mod checker;
+mod command;
+mod engine;
+mod histories;
+mod run;

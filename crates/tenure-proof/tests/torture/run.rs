@@ -1,0 +1,68 @@
+//! One run of `tenure torture` in a directory of its own.
+
+use std::process::Command;
+
+use serde_json::Value;
+use tempfile::TempDir;
+
+/// What a run said, and how it ended.
+#[derive(Debug)]
+pub(crate) struct Ran {
+    pub(crate) exit: Option<i32>,
+    pub(crate) verdict: Value,
+    stderr: String,
+    /// What was kept is in here.
+    _dir: TempDir,
+}
+
+/// Runs it to its end.
+pub(crate) fn torture(words: &[&str]) -> Ran {
+    let dir = tempfile::tempdir().expect("a directory");
+    let mut command = Command::new(tenure_proof::tenure());
+    for (name, _) in std::env::vars_os() {
+        if name.to_string_lossy().starts_with("TENURE_") {
+            command.env_remove(name);
+        }
+    }
+    command.args(["torture", "--json"]).arg(dir.path()).args(words);
+    let output = command.output().expect("tenure can be started");
+    let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
+    let verdict = serde_json::from_slice(&output.stdout).unwrap_or_else(|err| {
+        panic!("{err}: {} {stderr}", String::from_utf8_lossy(&output.stdout))
+    });
+    Ran { exit: output.status.code(), verdict, stderr, _dir: dir }
+}
+
+impl Ran {
+    /// Nothing was found.
+    #[track_caller]
+    pub(crate) fn clean(self) -> Self {
+        assert_eq!((self.exit, self.stderr.as_str()), (Some(0), ""), "{:#}", self.verdict);
+        assert_eq!(self.verdict["found"], 0, "{:#}", self.verdict);
+        self
+    }
+
+    /// This was found, at least once.
+    #[track_caller]
+    pub(crate) fn found(&self, thing: &str, fault: &str) {
+        assert_eq!(self.exit, Some(5), "{:#}", self.verdict);
+        let things = self.verdict["things"].as_array().expect("things");
+        let count = things.iter().find(|one| one["thing"] == thing).map(|one| &one["found"][fault]);
+        assert!(
+            count.and_then(Value::as_u64).is_some_and(|count| count > 0),
+            "no {fault} of {thing} in {:#}",
+            self.verdict
+        );
+    }
+
+    pub(crate) fn number(&self, name: &str) -> u64 {
+        self.verdict[name].as_u64().unwrap_or_else(|| panic!("no {name} in {:#}", self.verdict))
+    }
+
+    /// The acknowledged operations of one thing.
+    pub(crate) fn operations(&self, thing: &str) -> u64 {
+        let things = self.verdict["things"].as_array().expect("things");
+        let one = things.iter().find(|one| one["thing"] == thing);
+        one.and_then(|one| one["operations"].as_u64()).unwrap_or(0)
+    }
+}

@@ -1,0 +1,46 @@
+//! OpenClaw's session store of several versions: the update is under the lock, the read is from a cache.
+//!
+//! The lock is a good one here (the kernel's). It does not help: what others wrote since the cache was
+//! filled is not read, and so it is overwritten.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use serde_json::Value;
+
+use crate::{os, state};
+
+/// A store that remembers what it read.
+#[derive(Debug)]
+pub struct CachedStore {
+    path: PathBuf,
+    lock: PathBuf,
+    cache: Option<Value>,
+}
+
+impl CachedStore {
+    /// The state in `directory`.
+    pub fn open(directory: &Path) -> Self {
+        let lock = directory.join("store.lock");
+        Self { path: state::path(directory), lock, cache: None }
+    }
+}
+
+impl crate::Document for CachedStore {
+    fn add(&mut self, key: &str) -> io::Result<()> {
+        let Some(_alone) = os::open_alone(&self.lock)? else {
+            return Err(io::ErrorKind::WouldBlock.into());
+        };
+        let current = match self.cache.take() {
+            Some(cached) => cached,
+            None => state::read(&self.path)?,
+        };
+        let changed = state::with_key(Some(&current), key);
+        let temporary = format!("{}.{}.tmp", self.path.display(), std::process::id());
+        fs::write(&temporary, serde_json::to_vec(&changed)?)?;
+        fs::rename(&temporary, &self.path)?;
+        self.cache = Some(changed);
+        Ok(())
+    }
+}

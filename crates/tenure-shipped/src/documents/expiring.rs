@@ -1,0 +1,42 @@
+//! ECC's expiry: a state that was not touched for half an hour is removed by the next one who loads it.
+//!
+//! Between the look at the time and the removal by name somebody else saves a fresh state. The removal
+//! takes that one.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use serde_json::Value;
+
+use crate::{Meanwhile, state};
+
+/// Shipped: 30 minutes.
+const EXPIRED_MS: u64 = 30 * 60 * 1000;
+
+/// A state that is removed when it is old.
+#[derive(Debug)]
+pub struct Expiring {
+    path: PathBuf,
+    /// After the verdict "expired", before the removal.
+    pub meanwhile: Meanwhile,
+}
+
+impl Expiring {
+    /// The state in `directory`.
+    pub fn open(directory: &Path) -> Self {
+        Self { path: state::path(directory), meanwhile: Meanwhile::default() }
+    }
+
+    /// The state, or none if it has expired by now.
+    pub fn load(&mut self, now_ms: u64) -> io::Result<Option<Value>> {
+        let state = state::read(&self.path)?;
+        let active = state["last_active"].as_u64().unwrap_or(0);
+        if now_ms.saturating_sub(active) < EXPIRED_MS {
+            return Ok(Some(state));
+        }
+        self.meanwhile.now();
+        fs::remove_file(&self.path)?;
+        Ok(None)
+    }
+}

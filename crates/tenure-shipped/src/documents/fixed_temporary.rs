@@ -1,0 +1,38 @@
+//! sbox and others: write beside and rename, with one temporary name for everybody.
+//!
+//! Two writers open the same temporary file. What the first one renames into place is what the second
+//! one is still writing.
+
+use std::fs::{self, File};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+use crate::{Meanwhile, state};
+
+/// A save by way of `state.json.tmp`.
+#[derive(Debug)]
+pub struct FixedTemporary {
+    path: PathBuf,
+    /// After the first half of the temporary file was written.
+    pub meanwhile: Meanwhile,
+}
+
+impl FixedTemporary {
+    /// The state in `directory`.
+    pub fn open(directory: &Path) -> Self {
+        Self { path: state::path(directory), meanwhile: Meanwhile::default() }
+    }
+}
+
+impl crate::Document for FixedTemporary {
+    fn add(&mut self, key: &str) -> io::Result<()> {
+        let content = serde_json::to_vec(&state::with_key(Some(&state::read(&self.path)?), key))?;
+        let temporary = self.path.with_extension("json.tmp");
+        let mut file = File::create(&temporary)?;
+        let (half, rest) = content.split_at(content.len() / 2);
+        file.write_all(half)?;
+        self.meanwhile.now();
+        file.write_all(rest)?;
+        fs::rename(&temporary, &self.path)
+    }
+}

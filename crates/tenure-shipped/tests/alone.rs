@@ -1,0 +1,82 @@
+//! Alone, every protocol keeps its promise: what breaks elsewhere is its answer to others, and not a slip
+//! of the re-implementation.
+
+#![expect(clippy::unwrap_used, reason = "a panic is how a test fails")]
+
+use std::path::Path;
+
+use tempfile::TempDir;
+use tenure_shipped::documents::{CachedStore, FixedTemporary, SaveWithoutLock, Session, State};
+use tenure_shipped::locks::{
+    GivesIn, GuardedLock, JournalLock, MtimeLock, SessionLock, Unstamped, lock_file,
+};
+use tenure_shipped::logs::{self, CachedNumber, PlainAppend, TwoWrites};
+use tenure_shipped::state::{self, Content};
+use tenure_shipped::{Document, Lock, Log};
+
+/// Opens a protocol in a directory.
+type Open<P> = fn(&Path) -> Box<P>;
+
+fn scratch() -> TempDir {
+    let directory = TempDir::new().unwrap();
+    Content::KeysOnly.create(directory.path()).unwrap();
+    directory
+}
+
+#[test]
+fn documents_keep_what_was_added() {
+    let open: [Open<dyn Document>; 5] = [
+        |directory| Box::new(State::open(directory, 1)),
+        |directory| Box::new(Session::open(directory)),
+        |directory| Box::new(SaveWithoutLock::open(directory)),
+        |directory| Box::new(CachedStore::open(directory)),
+        |directory| Box::new(FixedTemporary::open(directory)),
+    ];
+    for (number, open) in open.into_iter().enumerate() {
+        let directory = scratch();
+        let mut document = open(directory.path());
+        document.add("a").unwrap();
+        document.add("b").unwrap();
+        let after = state::read(&state::path(directory.path())).unwrap();
+        assert_eq!(state::keys(&after).collect::<Vec<_>>(), ["a", "b"], "document {number}");
+    }
+}
+
+#[test]
+fn locks_are_entered_and_left() {
+    let open: [Open<dyn Lock>; 6] = [
+        |directory| Box::new(SessionLock::open(directory).unwrap()),
+        |directory| Box::new(JournalLock::open(directory, 1, Unstamped::Waits).unwrap()),
+        |directory| Box::new(JournalLock::open(directory, 1, Unstamped::IsDead).unwrap()),
+        |directory| Box::new(MtimeLock::open(directory)),
+        |directory| Box::new(GuardedLock::open(directory).unwrap()),
+        |directory| Box::new(GivesIn::open(directory)),
+    ];
+    for (number, open) in open.into_iter().enumerate() {
+        let directory = scratch();
+        let mut lock = open(directory.path());
+        for _ in 0..2 {
+            lock.enter().unwrap();
+            assert!(lock_file(directory.path()).exists(), "lock {number}");
+            lock.leave().unwrap();
+            assert!(!lock_file(directory.path()).exists(), "lock {number}");
+        }
+    }
+}
+
+#[test]
+fn logs_have_every_line() {
+    let open: [Open<dyn Log>; 3] = [
+        |directory| Box::new(TwoWrites::open(directory)),
+        |directory| Box::new(PlainAppend::open(directory)),
+        |directory| Box::new(CachedNumber::open(directory)),
+    ];
+    for (number, open) in open.into_iter().enumerate() {
+        let directory = scratch();
+        let mut log = open(directory.path());
+        log.append("a").unwrap();
+        log.append("b").unwrap();
+        let content = std::fs::read_to_string(logs::path(directory.path())).unwrap();
+        assert_eq!(content.lines().count(), 2, "log {number}");
+    }
+}

@@ -1,0 +1,52 @@
+//! From what is on the disk to the bytes that replace it: by value, in the layout that the document has,
+//! or by text, in the caller's own.
+
+use std::path::Path;
+
+use serde_json::Value;
+
+use crate::error::{Error, ErrorKind, Result};
+use crate::json::{self, Style};
+
+/// A document as it is now: its bytes and what they say.
+pub(crate) type Current<'a> = Option<(&'a [u8], &'a Value)>;
+
+/// The bytes of what `compute` makes of the value; `None` if that is no change. The same value in
+/// another layout is none.
+pub(crate) fn by_value<'f>(
+    path: &'f Path,
+    mut compute: impl FnMut(Option<&Value>) -> Result<Option<Value>> + 'f,
+) -> impl FnMut(Current<'_>) -> Result<Option<Vec<u8>>> + 'f {
+    move |current| {
+        let Some(value) = compute(current.map(|(_, value)| value))? else { return Ok(None) };
+        let style = current.map_or_else(Style::default, |(bytes, _)| Style::detect(bytes));
+        let render = |value: &Value| {
+            style.render(value).map_err(|why| refused(path, format!("the new value {why}")))
+        };
+        let bytes = render(&value)?;
+        let same = match current {
+            Some((old, _)) if old == bytes => true,
+            Some((_, old)) => *old == value && render(old)? == bytes,
+            None => false,
+        };
+        Ok((!same).then_some(bytes))
+    }
+}
+
+/// The text that `compute` makes of the text, checked; `None` if it is the same to the byte.
+pub(crate) fn by_text<'f>(
+    path: &'f Path,
+    mut compute: impl FnMut(Option<&str>) -> Result<Option<String>> + 'f,
+) -> impl FnMut(Current<'_>) -> Result<Option<Vec<u8>>> + 'f {
+    move |current| {
+        let old = current.map(|(bytes, _)| std::str::from_utf8(bytes)).transpose();
+        let old = old.map_err(|_| refused(path, "the old text is not UTF-8".into()))?;
+        let Some(text) = compute(old)? else { return Ok(None) };
+        json::parse(text.as_bytes()).map_err(|why| refused(path, format!("the new text {why}")))?;
+        Ok((old != Some(text.as_str())).then(|| text.into_bytes()))
+    }
+}
+
+fn refused(path: &Path, detail: String) -> Error {
+    Error::new(ErrorKind::Invalid, "write document", detail).at(path)
+}

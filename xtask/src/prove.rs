@@ -1,0 +1,73 @@
+//! `cargo xtask prove`: the rings in their long form, and the table of what they tried.
+//!
+//! # Invariants
+//!
+//! 1. A ring's record (`crates/tenure-proof/record/RING.jsonl`) is replaced only by a long run of that
+//!    ring in which every test passed. The table in `docs/RELIABILITY.md` is made from the records
+//!    and nothing else; a test compares the two.
+//! 2. A ring that wrote no record has proved nothing, and fails.
+
+use std::path::{Path, PathBuf};
+
+use crate::pipeline::{Options, cargo};
+use crate::reliability::{self, RINGS};
+use crate::tally::Tally;
+use crate::{platform_table, root, stream, tools};
+
+/// Where a run writes its records until all of its tests have passed.
+const FRESH: &str = "target/proof";
+
+/// Runs these rings, or all, and rewrites the table. Tells whether all went well.
+pub(crate) fn run(names: &[&str], options: &Options) -> Result<(), String> {
+    if let Some(unknown) = names.iter().find(|name| RINGS.iter().all(|ring| ring.name != **name)) {
+        let known: Vec<&str> = RINGS.iter().map(|ring| ring.name).collect();
+        return Err(format!("there is no ring `{unknown}`; there are {}", known.join(", ")));
+    }
+    tools::ensure(options)?;
+    let asked = |name: &str| names.is_empty() || names.contains(&name);
+    let mut failed = Vec::new();
+    for ring in RINGS.iter().filter(|ring| asked(ring.name)) {
+        println!("\n== ring {}: {}", ring.name, ring.title);
+        match attack(ring.name) {
+            Ok(()) => println!("== ring {}: held", ring.name),
+            Err(problem) => {
+                println!("== ring {}: FAILED: {problem}", ring.name);
+                failed.push(ring.name);
+            }
+        }
+    }
+    reliability::rewrite()?;
+    platform_table::rewrite()?;
+    if failed.is_empty() { Ok(()) } else { Err(format!("failed: {}", failed.join(", "))) }
+}
+
+/// One ring in its long form.
+fn attack(ring: &str) -> Result<(), String> {
+    let fresh = root().join(FRESH);
+    let written = fresh.join(format!("{ring}.jsonl"));
+    std::fs::create_dir_all(&fresh).map_err(failed("make", &fresh))?;
+    match std::fs::remove_file(&written) {
+        Err(err) if err.kind() != std::io::ErrorKind::NotFound => {
+            return Err(failed("remove", &written)(err));
+        }
+        _ => {}
+    }
+    let mut command = cargo(&["test", "--package", "tenure-proof", "--test", ring]);
+    command.env("TENURE_PROOF", "long").env("TENURE_PROOF_RECORD", &fresh);
+    command.envs(tools::limits().map(|limit| (limit, "1")));
+    stream::run(&mut command, &mut Tally::default())?;
+    let record = record_of(ring);
+    std::fs::create_dir_all(record.parent().unwrap_or(root())).map_err(failed("make", &record))?;
+    std::fs::copy(&written, &record).map_err(failed("keep", &written))?;
+    Ok(())
+}
+
+/// The kept record of a ring.
+pub(crate) fn record_of(ring: &str) -> PathBuf {
+    root().join("crates/tenure-proof/record").join(format!("{ring}.jsonl"))
+}
+
+/// For `map_err`: what could not be done with `path`.
+pub(crate) fn failed(verb: &str, path: &Path) -> impl FnOnce(std::io::Error) -> String {
+    move |err| format!("cannot {verb} {}: {err}", path.display())
+}

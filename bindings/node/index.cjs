@@ -1,29 +1,23 @@
 'use strict';
 
-const { TenureError } = require('./lib/errors.cjs');
-const { Guard, lock, lockSync, tryLock, tryLockSync, withLock, withLockSync } = require('./lib/lock.cjs');
-const { Document } = require('./lib/document.cjs');
-const { Journal } = require('./lib/journal.cjs');
-const { HeldLease, Lease, lease, leaseSync } = require('./lib/lease.cjs');
-const { Collection } = require('./lib/collection.cjs');
-const { status, statusSync } = require('./lib/status.cjs');
+// A part is loaded when it is first used: a hook that updates one document pays for no more. ES modules
+// load all of them.
 
-module.exports = {
-  Collection,
-  Document,
-  Guard,
-  HeldLease,
-  Journal,
-  Lease,
-  TenureError,
-  lease,
-  leaseSync,
-  lock,
-  lockSync,
-  status,
-  statusSync,
-  tryLock,
-  tryLockSync,
-  withLock,
-  withLockSync,
-};
+function part(load, ...names) {
+  for (const name of names) {
+    const get = () => {
+      const value = load()[name];
+      Object.defineProperty(exports, name, { value, enumerable: true });
+      return value;
+    };
+    Object.defineProperty(exports, name, { get, enumerable: true, configurable: true });
+  }
+}
+
+part(() => require('./lib/collection.cjs'), 'Collection');
+part(() => require('./lib/document.cjs'), 'Document');
+part(() => require('./lib/errors.cjs'), 'TenureError');
+part(() => require('./lib/journal.cjs'), 'Journal');
+part(() => require('./lib/lease.cjs'), 'HeldLease', 'Lease', 'lease', 'leaseSync');
+part(() => require('./lib/lock.cjs'), 'Guard', 'lock', 'lockSync', 'tryLock', 'tryLockSync', 'withLock', 'withLockSync');
+part(() => require('./lib/status.cjs'), 'status', 'statusSync');

@@ -1,7 +1,10 @@
 //! Every package we build on has a licence we accept and comes from the default registry.
 //!
-//! Packages of all platforms and of all kinds (build, test) count. Known vulnerabilities are not
-//! looked up: that needs a database which this check, made to work offline, does not fetch.
+//! Packages of all platforms and of all kinds (build, test) count. A package that is there in two
+//! versions is reported. Known vulnerabilities are not looked up: that needs a database which this
+//! check, made to work offline, does not fetch; `deny.toml` is for those who can.
+
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
@@ -41,7 +44,12 @@ pub(crate) fn check(_: &Options) -> Result<(), String> {
     let problems = problems(&metadata);
     if problems.is_empty() && count > 0 {
         println!("{count} packages: every licence is accepted, every source is the registry");
-        println!("advisories cannot be checked here (the database cannot be fetched)");
+        let twice = duplicates(&metadata);
+        println!("{} packages in more than one version {}", twice.len(), twice.join(", "));
+        println!(
+            "advisories: NOT CHECKED (no database); run `cargo deny check advisories` where the \
+             network allows"
+        );
         return Ok(());
     }
     Err(format!("{count} packages, {} problems\n{}", problems.len(), problems.join("\n")))
@@ -70,6 +78,19 @@ fn problems(metadata: &Value) -> Vec<String> {
         }
     }
     problems
+}
+
+/// Packages that are there in more than one version: more to build, and more to keep an eye on.
+fn duplicates(metadata: &Value) -> Vec<String> {
+    let mut versions = BTreeMap::<&str, BTreeSet<&str>>::new();
+    for package in packages(metadata) {
+        versions.entry(text(&package["name"])).or_default().insert(text(&package["version"]));
+    }
+    versions.retain(|_, versions| versions.len() > 1);
+    let told = |(name, versions): (&str, BTreeSet<&str>)| {
+        format!("{name} {}", versions.into_iter().collect::<Vec<_>>().join(" and "))
+    };
+    versions.into_iter().map(told).collect()
 }
 
 fn text(value: &Value) -> &str {
@@ -132,7 +153,7 @@ fn take(words: &mut &[&str], expected: &str) -> bool {
 mod tests {
     use serde_json::json;
 
-    use super::{REGISTRY, accepted, problems};
+    use super::{ACCEPTED, REGISTRY, accepted, duplicates, problems};
 
     #[test]
     fn reads_licence_expressions() {
@@ -174,5 +195,21 @@ mod tests {
         let found = problems(&metadata);
         let names: Vec<&str> = found.iter().filter_map(|line| line.split(' ').next()).collect();
         assert_eq!(names, ["none", "gpl", "git", "path"]);
+    }
+
+    #[test]
+    fn the_list_for_cargo_deny_is_the_same() {
+        let text = std::fs::read_to_string(crate::root().join("deny.toml")).expect("deny.toml");
+        let (_, list) = text.split_once("\nallow = [").expect("a list");
+        let (list, _) = list.split_once(']').expect("its end");
+        let names: Vec<&str> = list.split('"').skip(1).step_by(2).collect();
+        assert_eq!(names, ACCEPTED);
+    }
+
+    #[test]
+    fn notices_packages_in_two_versions() {
+        let package = |name, version| json!({ "name": name, "version": version });
+        let packages = [package("one", "1.0.0"), package("two", "1.0.0"), package("two", "2.0.0")];
+        assert_eq!(duplicates(&json!({ "packages": packages })), ["two 1.0.0 and 2.0.0"]);
     }
 }

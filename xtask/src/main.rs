@@ -6,6 +6,7 @@
 #![expect(clippy::print_stdout, reason = "this program reports to people")]
 
 mod licences;
+mod node;
 mod pipeline;
 mod platform_table;
 mod prove;

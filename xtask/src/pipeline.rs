@@ -12,7 +12,7 @@ use std::process::Command;
 use std::time::Instant;
 
 use crate::tally::Tally;
-use crate::{licences, python, root, stream, tools};
+use crate::{licences, node, python, root, stream, tools};
 
 /// What the caller asked for.
 #[derive(Debug)]
@@ -54,6 +54,7 @@ pub(crate) const STEPS: &[Step] = &[
     },
     Step { name: "licences", action: Check(licences::check) },
     Step { name: "tests", action: Tests(&["test", "--workspace", "--no-fail-fast"]) },
+    Step { name: "node", action: Suite(node::test) },
     Step { name: "python", action: Suite(python::test) },
     Step { name: "release build", action: Cargo(&["build", "--release"]) },
 ];

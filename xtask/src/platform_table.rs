@@ -33,7 +33,7 @@ fn table(record: &str) -> Result<String, String> {
     let mut rows = Vec::new();
     for line in record.lines() {
         let line: Value = serde_json::from_str(line).map_err(|err| format!("{err}: {line}"))?;
-        rows.push(row(&line).ok_or_else(|| format!("not a record: {line}"))?);
+        rows.extend(row(&line).ok_or_else(|| format!("not a record: {line}"))?);
     }
     rows.sort();
     let mut table = format!("| file system | {} | verdict |\n", COLUMNS.join(" | "));
@@ -42,16 +42,20 @@ fn table(record: &str) -> Result<String, String> {
     Ok(table)
 }
 
-fn row(line: &Value) -> Option<String> {
+/// The row of a test, if it is one of a file system.
+fn row(line: &Value) -> Option<Option<String>> {
     let name = line["test"].as_str()?;
-    let tried: Vec<&str> =
-        line["tried"].as_array()?.iter().filter_map(|tried| tried["what"].as_str()).collect();
+    let tried = line["tried"].as_array()?.iter().filter_map(|tried| tried["what"].as_str());
+    let tried: Vec<&str> = tried.collect();
+    if !tried.iter().any(|what| COLUMNS.contains(what) || VERDICTS.contains(what)) {
+        return Some(None);
+    }
     let cells = COLUMNS.iter().map(|column| if tried.contains(column) { "kept" } else { "-" });
     let cells: Vec<&str> = cells.collect();
     let verdict = VERDICTS.iter().find(|verdict| tried.contains(verdict));
     // What cannot be written is only ever read, and needs no verdict.
     let verdict = verdict.unwrap_or(&"readable, every write is refused");
-    Some(format!("| {name} | {} | {verdict} |\n", cells.join(" | ")))
+    Some(Some(format!("| {name} | {} | {verdict} |\n", cells.join(" | "))))
 }
 
 /// The document with the table between its markers.
@@ -101,6 +105,8 @@ mod tests {
             r#"{"test":"xfs","tried":[{"cases":1,"what":"one holder"},{"cases":1,"what":"trusted"}]}"#,
             "\n",
             r#"{"test":"erofs","tried":[{"cases":1,"what":"read-only"}]}"#,
+            "\n",
+            r#"{"test":"others","tried":[{"cases":7,"what":"not tried"}]}"#,
         );
         let table = table(record).unwrap();
         let rows: Vec<&str> = table.lines().skip(2).collect();

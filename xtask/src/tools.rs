@@ -35,6 +35,16 @@ const NEEDS: &[Need] = &[
         allowed: may_trace,
     },
     Need {
+        tests: "the rings of identity and security, and full disks",
+        without: "TENURE_WITHOUT_ROOT",
+        programs: &[
+            ("unshare", "util-linux"),
+            ("setpriv", "util-linux"),
+            ("prlimit", "util-linux"),
+        ],
+        allowed: may_be_others,
+    },
+    Need {
         tests: "the rings of power loss and file systems, as far as they mount real ones",
         without: "TENURE_WITHOUT_MOUNTS",
         programs: &[
@@ -104,6 +114,13 @@ fn is_here(program: &str) -> bool {
 /// A real trace: a container may have the program and still forbid what it does.
 fn may_trace() -> Result<(), String> {
     succeeds(&["strace", "-o", "/dev/null", "true"])
+}
+
+/// A process with its own mounts, numbers and host name, which becomes somebody else with a limit.
+fn may_be_others() -> Result<(), String> {
+    let alone = ["unshare", "--mount", "--pid", "--fork", "--uts"];
+    let other = ["setpriv", "--reuid=65534", "prlimit", "--nofile=99", "true"];
+    succeeds(&[alone, other].concat())
 }
 
 /// A real mount, in a namespace of its own that takes it along when it ends.

@@ -85,11 +85,11 @@ class Document {
   }
 
   async compareAndSet(version, value, given) {
-    return this.set(value, { ...given, ifVersion: options.text(version, 'version') });
+    return this.set(value, options.plus(given, { ifVersion: options.text(version, 'version') }));
   }
 
   compareAndSetSync(version, value, given) {
-    return this.setSync(value, { ...given, ifVersion: options.text(version, 'version') });
+    return this.setSync(value, options.plus(given, { ifVersion: options.text(version, 'version') }));
   }
 
   async merge(patch, given) {

@@ -110,7 +110,7 @@ const isBusy = (error) => error?.code === 'busy';
 
 async function tryLock(path, given) {
   try {
-    return await lock(path, { ...given, waitMs: 0 });
+    return await lock(path, options.plus(given, { waitMs: 0 }));
   } catch (error) {
     if (isBusy(error)) return null;
     throw error;
@@ -119,7 +119,7 @@ async function tryLock(path, given) {
 
 function tryLockSync(path, given) {
   try {
-    return lockSync(path, { ...given, waitMs: 0 });
+    return lockSync(path, options.plus(given, { waitMs: 0 }));
   } catch (error) {
     if (isBusy(error)) return null;
     throw error;

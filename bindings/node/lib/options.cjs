@@ -116,6 +116,11 @@ function read(given, readers) {
   return found;
 }
 
+/** Options with one more; what are none is left for `read` to refuse. */
+function plus(given, more) {
+  return given === undefined || (isObject(given) && !Array.isArray(given)) ? { ...given, ...more } : given;
+}
+
 const WRITE = {
   allowNetwork: flag,
   fence: whole,
@@ -155,6 +160,7 @@ module.exports = {
   lockFile,
   oneOf,
   path,
+  plus,
   read,
   signal,
   text,

@@ -87,7 +87,8 @@ pub(crate) fn later<'env, T>(
 where
     T: ToNapiValue + Send + 'static,
 {
-    let waiting = Environment::here(*env)?.waits(&call.cancel);
+    let cancel = call.cancel.clone();
+    let waiting = Environment::here(*env)?.waits(move || cancel.cancel());
     let thread = std::thread::current().id();
     let caller = Caller { cancel: Some(call.cancel.clone()), thread: Some(thread) };
     let (deferred, promise) = env.create_deferred()?;

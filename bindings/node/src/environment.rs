@@ -9,10 +9,11 @@
 
 use std::cell::RefCell;
 use std::collections::HashMap;
+use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use napi::Env;
-use tenure::{Cancel, LockGuard};
+use tenure::LockGuard;
 
 thread_local! {
     static HERE: RefCell<Option<Arc<Environment>>> = const { RefCell::new(None) };
@@ -28,8 +29,17 @@ pub(crate) struct Environment {
 struct State {
     ended: bool,
     next: u64,
-    waits: HashMap<u64, Cancel>,
+    waits: HashMap<u64, End>,
     holds: HashMap<u64, LockGuard>,
+}
+
+/// Ends a wait.
+struct End(Box<dyn FnOnce() + Send>);
+
+impl fmt::Debug for End {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("End")
+    }
 }
 
 impl Environment {
@@ -47,17 +57,17 @@ impl Environment {
         Ok(here)
     }
 
-    /// Keeps a token until the wait is over.
-    pub(crate) fn waits(self: Arc<Self>, cancel: &Cancel) -> Waiting {
+    /// Keeps what is to end a wait, until the wait is over.
+    pub(crate) fn waits(self: &Arc<Self>, end: impl FnOnce() + Send + 'static) -> Waiting {
         let mut state = self.state();
         let id = state.number();
         if state.ended {
-            cancel.cancel();
+            drop(state);
+            end();
         } else {
-            state.waits.insert(id, cancel.clone());
+            state.waits.insert(id, End(Box::new(end)));
         }
-        drop(state);
-        Waiting { environment: self, id }
+        Waiting { environment: self.clone(), id }
     }
 
     /// Keeps a hold; the number takes it back.
@@ -88,7 +98,7 @@ impl Environment {
         state.ended = true;
         let (waits, holds) = (std::mem::take(&mut state.waits), std::mem::take(&mut state.holds));
         drop(state);
-        waits.values().for_each(Cancel::cancel);
+        waits.into_values().for_each(|end| end.0());
         drop(holds);
     }
 
@@ -104,7 +114,7 @@ impl State {
     }
 }
 
-/// A wait that its thread of JavaScript would cancel if it ended now.
+/// A wait that its thread of JavaScript would end, if it ended now.
 #[derive(Debug)]
 pub(crate) struct Waiting {
     environment: Arc<Environment>,

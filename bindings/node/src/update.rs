@@ -5,7 +5,7 @@
 #![expect(clippy::needless_pass_by_value, reason = "napi hands functions over")]
 
 use std::sync::Mutex;
-use std::sync::mpsc::{self, RecvTimeoutError, Sender};
+use std::sync::mpsc::{self, Sender};
 
 use napi::Env;
 use napi::bindgen_prelude::{FnArgs, Function, PromiseRaw};
@@ -16,6 +16,7 @@ use tenure::{Error, ErrorKind, Result, parse_json};
 
 use crate::call::{Call, later};
 use crate::document::{Document, Written, check_length};
+use crate::environment::Environment;
 use crate::failure::to_js;
 use crate::options::{WriteOptions, duration};
 
@@ -167,6 +168,7 @@ impl Document {
         compute: Function<'_, FnArgs<(Option<String>, Reply)>, ()>,
     ) -> napi::Result<PromiseRaw<'env, Written>> {
         let (document, options) = (self.inner.clone(), options.read()?);
+        let environment = Environment::here(*env)?;
         let ask = compute.build_threadsafe_function::<Question>().callee_handled::<false>();
         let ask = ask.build_callback(|context| {
             let Question { text, reply } = context.value;
@@ -181,13 +183,10 @@ impl Document {
             };
             change(&document, &caller.write(options), raw, |text| {
                 let (reply, replied) = mpsc::channel();
+                let end = reply.clone();
+                let _waiting = environment.waits(move || drop(end.send(Computed::Refused)));
                 ask.call(Question { text, reply }, NonBlocking);
-                match replied.recv_timeout(limit) {
-                    Ok(computed) => computed.into_text(),
-                    Err(RecvTimeoutError::Timeout) => Err(late()),
-                    // The thread of JavaScript has ended.
-                    Err(RecvTimeoutError::Disconnected) => Computed::Refused.into_text(),
-                }
+                replied.recv_timeout(limit).map_err(|_| late())?.into_text()
             })
         })
     }

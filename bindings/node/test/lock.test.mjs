@@ -125,6 +125,18 @@ test('a signal ends the wait with its reason, and nothing is left behind', async
   await (await lock(path, { waitMs: 0 })).release();
 });
 
+test('whoever gave up does not hold the lock, also if it was won meanwhile', async (t) => {
+  const path = join(scratch(t), 'state.json');
+  const reason = new RangeError('enough');
+  for (let round = 0; round < 20; round++) {
+    const controller = new AbortController();
+    const waiting = lock(path, { signal: controller.signal });
+    controller.abort(reason);
+    await assert.rejects(waiting, reason);
+    await (await lock(path, { waitMs: 0 })).release();
+  }
+});
+
 test('many waits on one signal make no warning about listeners', async (t) => {
   const path = join(scratch(t), 'state.json');
   const guard = await lock(path);

@@ -2,19 +2,17 @@
 
 import assert from 'node:assert/strict';
 import { execFileSync, spawnSync } from 'node:child_process';
-import { cpSync, existsSync, readdirSync, writeFileSync } from 'node:fs';
-import { join } from 'node:path';
-import { performance } from 'node:perf_hooks';
-import test, { before } from 'node:test';
-import { mkdtempSync, rmSync } from 'node:fs';
+import { cpSync, existsSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import test, { before } from 'node:test';
 import { PACKAGE } from './child.mjs';
 
 const RUNS = 15;
 /** What loading, one update and the end may cost over an empty program. */
 const GOAL_MS = 8;
 /** This machine may be busy with other things. */
-const LIMIT_MS = 5 * GOAL_MS;
+const LIMIT_MS = 3 * GOAL_MS;
 const TYPESCRIPT = join(PACKAGE, 'node_modules/typescript/bin/tsc');
 
 let dir;
@@ -34,7 +32,7 @@ before(() => {
 test('it holds what is needed and nothing else', () => {
   const names = readdirSync(join(dir, 'node_modules/tenure')).sort();
   const addon = names.find((name) => name.endsWith('.node'));
-  assert.deepEqual(names, ['README.md', 'index.cjs', 'index.d.cts', 'index.d.mts', 'index.mjs', 'lib', 'package.json', addon].sort());
+  assert.deepEqual(names, ['README.md', 'compat', 'index.cjs', 'index.d.cts', 'index.d.mts', 'index.mjs', 'lib', 'package.json', addon].sort());
 });
 
 const USE = `
@@ -51,6 +49,19 @@ test('it is imported and required, as one instance', () => {
   assert.equal(run(process.execPath, ['use.cjs']), '2\n');
 });
 
+test('its drop-ins are imported and required', () => {
+  writeFileSync(join(dir, 'drop-ins.mjs'), `
+    import lockfile, { lock } from 'tenure/compat/proper-lockfile';
+    import writeFileAtomic from 'tenure/compat/write-file-atomic';
+    import { acquireSessionWriteLock } from 'tenure/compat/session-write-lock';
+    import { readJournal } from 'tenure/compat/changes-journal';
+    import { markChecked } from 'tenure/compat/gateguard-state';
+    console.log([lockfile, lock, writeFileAtomic, acquireSessionWriteLock, readJournal, markChecked].map((each) => typeof each).join());`);
+  assert.equal(run(process.execPath, ['drop-ins.mjs']), `${Array(6).fill('function').join()}\n`);
+  const names = ['proper-lockfile', 'write-file-atomic', 'session-write-lock', 'changes-journal', 'gateguard-state'];
+  for (const name of names) run(process.execPath, ['-e', `require('tenure/compat/${name}')`]);
+});
+
 test('its types are right, also where they refuse', () => {
   assert.ok(existsSync(TYPESCRIPT), 'typescript is missing: run npm install in bindings/node');
   cpSync(join(PACKAGE, 'test/types'), join(dir, 'types'), { recursive: true });
@@ -58,24 +69,26 @@ test('its types are right, also where they refuse', () => {
   const library = ['--lib', 'es2023,esnext.disposable', '--types', 'node', '--typeRoots', join(PACKAGE, 'node_modules/@types')];
   const compile = (...files) =>
     spawnSync(process.execPath, [TYPESCRIPT, ...strict, ...library, ...files], { cwd: dir, encoding: 'utf8' });
-  const { stdout, status } = compile('types/usage.mts', 'types/usage.cts');
+  const { stdout, status } = compile('types/usage.mts', 'types/usage.cts', 'types/compat.mts');
   assert.equal(status, 0, stdout);
   writeFileSync(join(dir, 'types/wrong.mts'), "import { lock } from 'tenure'; const guard: string = await lock('x'); void guard;");
   assert.notEqual(compile('types/wrong.mts').status, 0, 'the compiler sees no types');
 });
 
 test('loading it and one update are cheap', (t) => {
-  const program = `const { Document } = require('tenure'); new Document('cold.json').updateSync((s) => { s.n++; }, { init: { n: 0 }, noSync: true });`;
+  const update = "new Document('cold.json').updateSync((s) => { s.n++; }, { init: { n: 0 }, noSync: true });";
+  const programs = { empty: '', load: "require('tenure');", update: `const { Document } = require('tenure'); ${update}` };
+  // CPU time, since the machine may have other things to do. The fastest run, since it varies upwards.
+  const tell = "process.on('exit', () => { const { user, system } = process.cpuUsage(); console.log(user + system); });";
   const fastest = { empty: Infinity, load: Infinity, update: Infinity };
-  const programs = { empty: '0', load: "require('tenure')", update: program };
   for (let n = 0; n < RUNS; n++) {
     for (const [name, code] of Object.entries(programs)) {
-      const start = performance.now();
-      run(process.execPath, ['-e', code]);
-      fastest[name] = Math.min(fastest[name], performance.now() - start);
+      const cpu = Number(run(process.execPath, ['-e', tell + code])) / 1000;
+      fastest[name] = Math.min(fastest[name], cpu);
     }
   }
-  const [load, update] = [fastest.load - fastest.empty, fastest.update - fastest.empty];
-  t.diagnostic(`node -e 0: ${fastest.empty.toFixed(1)} ms; + require: ${load.toFixed(1)} ms; + one update: ${update.toFixed(1)} ms (goal ${GOAL_MS} ms)`);
-  assert.ok(update < LIMIT_MS, `${update} ms`);
+  const [load, whole] = [fastest.load - fastest.empty, fastest.update - fastest.empty];
+  const told = (ms) => `${ms.toFixed(1)} ms`;
+  t.diagnostic(`node alone ${told(fastest.empty)}; require ${told(load)} more; with one update ${told(whole)} more (goal ${GOAL_MS} ms)`);
+  assert.ok(whole < LIMIT_MS, told(whole));
 });

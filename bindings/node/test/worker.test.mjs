@@ -2,10 +2,11 @@
 
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
-import { cpSync, readdirSync } from 'node:fs';
+import { cpSync, readFileSync, readdirSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { join } from 'node:path';
 import test from 'node:test';
+import { setTimeout as pause } from 'node:timers/promises';
 import { Worker } from 'node:worker_threads';
 import * as tenure from '../index.mjs';
 import { PACKAGE, scratch, script } from './child.mjs';
@@ -65,6 +66,30 @@ test('what a worker holds and waits for ends when it is terminated', async (t) =
   await (await tenure.lock(path, { waitMs: 1000 })).release();
 });
 
+test('the threads that waited for a terminated worker end', async (t) => {
+  const path = join(scratch(t), 'state.json');
+  const names = () => readdirSync('/proc/self/task').map((id) => nameOf(id));
+  const calls = () => names().filter((name) => name === 'tenure-call').length;
+  const guard = await tenure.lock(path);
+  const program = 'for (let n = 0; n < 30; n++) tenure.lock(path, { waitMs: Infinity }); say("waiting");';
+  const waiter = worker(t, path, program);
+  assert.equal(await says(waiter), 'waiting');
+  assert.ok(calls() >= 30);
+  await waiter.terminate();
+  // The lock is still held here, so nothing but their cancellation ends them; then they rest a moment.
+  while (calls() >= 30) await pause(20);
+  await guard.release();
+});
+
+/** The name of a thread of this process; it may have ended just now. */
+function nameOf(id) {
+  try {
+    return readFileSync(`/proc/self/task/${id}/comm`, 'utf8').trim();
+  } catch {
+    return '';
+  }
+}
+
 test('a worker that ends in the middle of an update frees the lock', async (t) => {
   const document = new tenure.Document(join(scratch(t), 'state.json'));
   document.setSync({ n: 1 });
@@ -72,6 +97,17 @@ test('a worker that ends in the middle of an update frees the lock', async (t) =
   assert.equal(await says(busy), 'inside');
   await busy.terminate();
   document.setSync({ n: 2 }, { waitMs: 1000 });
+});
+
+test('a worker that ends before its function was called frees the lock', async (t) => {
+  const document = new tenure.Document(join(scratch(t), 'state.json'));
+  document.setSync({ n: 1 });
+  // Its event loop never gets to the function; the update waits for it under the lock.
+  const busy = worker(t, document.path, 'new tenure.Document(path).update(() => {}, { maxHoldMs: 1e6 }); say("asked"); for (;;);');
+  assert.equal(await says(busy), 'asked');
+  for (let guard; (guard = await tenure.tryLock(document.path)); ) await guard.release();
+  await busy.terminate();
+  document.setSync({ n: 2 }, { waitMs: 2000 });
 });
 
 test('a process full of terminated workers ends well', async (t) => {

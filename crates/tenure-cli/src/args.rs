@@ -27,7 +27,7 @@ pub(crate) use self::journal::{
 pub(crate) use self::lease::{
     AcquireArgs, GrantFlags, HoldArgs, LeaseCommand, ReleaseArgs, RenewArgs, ShowArgs, TakeOverArgs,
 };
-pub(crate) use self::torture::{ThingArg, TortureArgs, TortureWorkerArgs};
+pub(crate) use self::torture::{ThingArg, TortureArgs};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -88,14 +88,8 @@ pub(crate) enum Command {
     Doctor(DoctorArgs),
     /// Race the lock and save protocols of real tools, live, against tenure, and count
     Demo(DemoArgs),
-    /// What `demo` starts
-    #[command(hide = true)]
-    DemoWorker(DemoWorkerArgs),
     /// Torture the guarantees on this file system, or a save program of your own
     Torture(TortureArgs),
-    /// What `torture` starts
-    #[command(hide = true)]
-    TortureWorker(TortureWorkerArgs),
     /// Print shell completions
     Completions(CompletionsArgs),
     /// Write manual pages into a directory
@@ -189,12 +183,6 @@ pub(crate) struct DemoArgs {
     /// The plan of kills [default: a new one]
     #[arg(long, value_name = "N")]
     pub(crate) seed: Option<u64>,
-}
-
-#[derive(Debug, Args)]
-pub(crate) struct DemoWorkerArgs {
-    #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
-    pub(crate) words: Vec<OsString>,
 }
 
 #[derive(Debug, Args)]

@@ -14,6 +14,8 @@ mod token;
 mod torture;
 mod who;
 
+use std::ffi::OsString;
+
 use crate::args::{Cli, Command};
 use crate::exit_code::ExitCode;
 use crate::failure::{Failure, Result};
@@ -31,12 +33,22 @@ pub(crate) fn run(cli: Cli, out: &mut Output) -> Result<ExitCode> {
         Command::Who(args) => who::run(&args, out),
         Command::Doctor(args) => doctor::run(&args, out),
         Command::Demo(args) => demo::run(&args, out),
-        Command::DemoWorker(args) => demo::worker(args),
         Command::Torture(args) => torture::run(&args, out),
-        Command::TortureWorker(args) => torture::worker(&args),
         Command::Completions(args) => generate::completions(&args, out),
         Command::Man(args) => generate::man(&args),
     }
+}
+
+/// Runs what `demo` and `torture` start, if that is what this process is. Their verbs are no part of
+/// the command line that people see, in help, completions or errors.
+pub(crate) fn run_worker(mut words: Vec<OsString>) -> Option<Result<ExitCode>> {
+    let verb = words.get(1)?.to_str()?;
+    let work = match verb {
+        "demo-worker" => demo::worker,
+        "torture-worker" => torture::worker,
+        _ => return None,
+    };
+    Some(work(words.split_off(2)))
 }
 
 /// Nothing may be done on local files for somebody who asked for another store.

@@ -19,6 +19,12 @@ use self::args::Cli;
 use self::output::Output;
 
 fn main() -> std::process::ExitCode {
+    if let Some(result) = commands::run_worker(std::env::args_os().collect()) {
+        return result
+            .unwrap_or_else(|failure| Output::new(false).report(&failure))
+            .number()
+            .into();
+    }
     let exit = match Cli::try_parse() {
         Ok(cli) => {
             let mut out = Output::new(cli.json);

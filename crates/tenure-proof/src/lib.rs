@@ -6,11 +6,13 @@
 //! its long form and writes the table in `docs/RELIABILITY.md` from those records.
 
 pub mod block_log;
+#[cfg(unix)]
 pub mod bounded;
 mod command;
 pub mod crash_states;
 mod form;
 mod history;
+pub mod inputs;
 #[cfg(target_os = "linux")]
 pub mod live;
 #[cfg(target_os = "linux")]

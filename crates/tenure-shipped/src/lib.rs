@@ -27,7 +27,7 @@ use std::io;
 
 pub use self::dice::Dice;
 pub use self::meanwhile::Meanwhile;
-pub use self::os::{open_alone, seems_alive_naively};
+pub use self::os::open_alone;
 
 /// A way to add a key to a document that others change too.
 pub trait Document {

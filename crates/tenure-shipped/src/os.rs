@@ -4,13 +4,13 @@
 //! business, so that the judge and the judged share no code.
 
 #[cfg(unix)]
-pub(crate) use self::unix::{Presence, flock};
+pub use self::unix::open_alone;
 #[cfg(unix)]
-pub use self::unix::{open_alone, seems_alive_naively};
+pub(crate) use self::unix::{Presence, flock};
+#[cfg(windows)]
+pub use self::windows::open_alone;
 #[cfg(windows)]
 pub(crate) use self::windows::{Presence, flock};
-#[cfg(windows)]
-pub use self::windows::{open_alone, seems_alive_naively};
 
 #[cfg(unix)]
 mod unix {
@@ -42,12 +42,6 @@ mod unix {
                 _ => false,
             }
         }
-    }
-
-    /// Whether a signal could be sent to a process: what many lock files take for "alive". The process of
-    /// another user is dead to them, since the answer is "not permitted".
-    pub fn seems_alive_naively(pid: i32) -> bool {
-        Pid::from_raw(pid).is_some_and(|pid| rustix::process::test_kill_process(pid).is_ok())
     }
 
     /// Waits for the exclusive `flock` of an open file; closing the file gives it back.
@@ -120,11 +114,6 @@ mod windows {
             let marker = Self::marker(&self.directory, i64::from(pid));
             marker.exists() && !matches!(open_alone(&marker), Ok(Some(_)))
         }
-    }
-
-    /// There is no question like that here.
-    pub fn seems_alive_naively(_pid: i32) -> bool {
-        false
     }
 
     /// There is no `flock` here, and the shipped code goes on without one.

@@ -1,6 +1,8 @@
 //! Alone, every protocol keeps its promise: what breaks elsewhere is its answer to others, and not a slip
 //! of the re-implementation.
 
+#![expect(clippy::unwrap_used, reason = "a panic is how a test fails")]
+
 use std::path::Path;
 
 use tempfile::TempDir;
@@ -12,6 +14,9 @@ use tenure_shipped::logs::{self, CachedNumber, PlainAppend, TwoWrites};
 use tenure_shipped::state::{self, Content};
 use tenure_shipped::{Document, Lock, Log};
 
+/// Opens a protocol in a directory.
+type Open<P> = fn(&Path) -> Box<P>;
+
 fn scratch() -> TempDir {
     let directory = TempDir::new().unwrap();
     Content::KeysOnly.create(directory.path()).unwrap();
@@ -20,7 +25,7 @@ fn scratch() -> TempDir {
 
 #[test]
 fn documents_keep_what_was_added() {
-    let open: [fn(&Path) -> Box<dyn Document>; 5] = [
+    let open: [Open<dyn Document>; 5] = [
         |directory| Box::new(State::open(directory, 1)),
         |directory| Box::new(Session::open(directory)),
         |directory| Box::new(SaveWithoutLock::open(directory)),
@@ -39,7 +44,7 @@ fn documents_keep_what_was_added() {
 
 #[test]
 fn locks_are_entered_and_left() {
-    let open: [fn(&Path) -> Box<dyn Lock>; 6] = [
+    let open: [Open<dyn Lock>; 6] = [
         |directory| Box::new(SessionLock::open(directory).unwrap()),
         |directory| Box::new(JournalLock::open(directory, 1, Unstamped::Waits).unwrap()),
         |directory| Box::new(JournalLock::open(directory, 1, Unstamped::IsDead).unwrap()),
@@ -61,7 +66,7 @@ fn locks_are_entered_and_left() {
 
 #[test]
 fn logs_have_every_line() {
-    let open: [fn(&Path) -> Box<dyn Log>; 3] = [
+    let open: [Open<dyn Log>; 3] = [
         |directory| Box::new(TwoWrites::open(directory)),
         |directory| Box::new(PlainAppend::open(directory)),
         |directory| Box::new(CachedNumber::open(directory)),

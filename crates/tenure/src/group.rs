@@ -7,14 +7,39 @@
 //!
 //! # Invariants
 //!
-//! 1. `synced >= n` in the note means: a sync that began after write `n` was complete has succeeded.
-//! 2. A failed sync reaches everybody who relied on it (G8, race 54): the leader notes the failed
-//!    range before it unlocks, and nobody in that range is told anything but `not_durable`.
+//! 1. `synced >= n` in the note means: a sync that began after write `n` was complete has succeeded,
+//!    and no sync before it had failed unnoticed.
+//! 2. A failed sync reaches everybody who relied on it (G8, race 54): whoever's sync failed notes the
+//!    range, and nobody in that range is told anything but `not_durable`.
 //! 3. Nobody depends on the leader's life or speed: who waits too long syncs on its own.
+//! 4. There is one leader at a time, and only a leader writes the note.
+//!
+//! # Why they hold
+//!
+//! 1 and 2, if the leader dies: after a failed sync the kernel takes the lost pages for clean, so the
+//! next sync may succeed without them. That a sync begins is therefore noted *before* it (`began`), and
+//! the same write that notes its success takes that back. A leader that finds `began` does not know how
+//! that sync ended. It tells its caller so, who writes everything again before it syncs (a log), or relies
+//! on the file system, which after a failed sync of names fails every later one, too (a directory: the
+//! journal of ext4, XFS and btrfs is aborted for good).
+//!
+//! 2, for one who syncs on its own because the leader is slow: it is not the leader, so it must not
+//! touch the note. A failure goes to a second note, which is written under the commit lock; every
+//! answer looks at both. The slow leader's own descriptor reports the same failure, too.
+//!
+//! 4: the leader of generation `g` holds lock `g % 2`, and read `g` from the note while holding it. The
+//! note goes from `g` to `g + 1` by that leader only, after its sync. A note that cannot be read
+//! names no generation, so it elects nobody: it is written anew by somebody who holds *both* locks. A
+//! failure may have stood in it: everything written so far counts as failed.
+//!
+//! A sync that cannot even begin (no descriptor left, no access) is its caller's error and says nothing
+//! about anybody's bytes: the note is left as it was.
 
+use std::io;
 use std::time::Duration;
 
 use crate::checksum;
+use crate::commit::take_commit;
 use crate::error::{Error, ErrorKind, Result};
 use crate::fs::{Handle, Mode};
 use crate::gate;
@@ -23,9 +48,14 @@ use crate::wait::{Deadline, Request, Wait};
 
 /// A follower syncs on its own after this long; a paused leader costs time, never an answer.
 const FOLLOW_PATIENCE: Duration = Duration::from_secs(2);
-/// The note stays clear of byte 0, which is the lock.
+/// Noting a failure waits this long: it is only ever waited for short sections.
+const NOTE_PATIENCE: Duration = Duration::from_secs(10);
+/// The notes stay clear of byte 0, which is the lock.
 const NOTE_OFFSET: u64 = 64;
+const LATE_OFFSET: u64 = 128;
 const NOTE_BYTES: usize = 56;
+/// `ENFILE` and `EMFILE`, the same on every Unix.
+const NO_DESCRIPTOR: [i32; 2] = [23, 24];
 
 /// What the last leader found out. Only page cache: after a reboot it means nothing.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -35,57 +65,59 @@ struct Note {
     synced: u64,
     failed_from: u64,
     failed_to: u64,
+    /// How far the sync reaches that is under way, or whose leader died in it; 0 is none.
+    began: u64,
 }
 
-/// Waits until write number `mine` is durable. `newest` tells the number of the newest complete
-/// write; `sync` makes all complete writes durable. Numbers grow over the life of the target. Returns
-/// how far the sync reached.
-pub(crate) fn sync(
-    target: &Target,
-    mine: u64,
-    mut newest: impl FnMut() -> Result<u64>,
-    mut sync: impl FnMut() -> std::io::Result<()>,
-) -> Result<u64> {
+/// What reading a note gave.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Found {
+    Note(Note),
+    /// Not a note; whether it may be one of this boot.
+    Unreadable {
+        this_boot: bool,
+    },
+}
+
+/// What is synced together.
+pub(crate) trait Shared {
+    /// The number of the newest complete write. Numbers grow over the life of the target.
+    fn newest(&self) -> Result<u64>;
+
+    /// Makes all complete writes durable. `doubt`: an earlier sync may have failed without a word, so
+    /// what is to be durable has to be written again.
+    fn sync(&self, doubt: bool) -> io::Result<()>;
+}
+
+/// Waits until write number `mine` is durable. Returns how far the sync reached.
+pub(crate) fn sync(target: &Target, mine: u64, shared: &impl Shared) -> Result<u64> {
     let lock_files = [target.sidecar("sync0"), target.sidecar("sync1")];
     let file = target.open_sidecar(&lock_files[0])?;
+    let file = file.as_ref();
     let deadline = Deadline::after(Wait::For(FOLLOW_PATIENCE));
     loop {
-        let note = read(target, file.as_ref())?;
-        if let Some(answer) = note.answers(target, mine) {
-            return answer;
+        let found = read(target, file, NOTE_OFFSET)?;
+        if let Found::Note(note) = found {
+            if let Some(answer) = answer(target, file, note, mine)? {
+                return answer;
+            }
         }
         if deadline.has_passed() {
-            return match sync() {
-                Ok(()) => Ok(mine),
-                Err(err) => Err(not_durable(target).caused_by(err)),
-            };
+            return sync_alone(target, file, mine, shared);
         }
+        let Found::Note(note) = found else {
+            write_anew(target, file, shared, deadline)?;
+            continue;
+        };
         let lock_file = &lock_files[usize::from(note.generation % 2 == 1)];
         let now = Deadline::after(Wait::No);
         match gate::take(target, lock_file, Mode::Exclusive, Request::until(now)) {
-            Ok(_leading) => {
-                let current = read(target, file.as_ref())?;
-                if current.generation != note.generation {
-                    continue; // That generation is over; look again.
+            Ok(_leading) => match read(target, file, NOTE_OFFSET)? {
+                Found::Note(current) if current.generation == note.generation => {
+                    return lead(target, file, current, mine, shared);
                 }
-                let reach = newest()?.max(mine);
-                let done = sync();
-                let mut next = Note { generation: current.generation.wrapping_add(1), ..current };
-                next.boot = target.fs.boot_id();
-                if done.is_ok() {
-                    next.synced = reach;
-                } else {
-                    next.add_failed(current.synced.saturating_add(1), reach);
-                }
-                let noted = write(target, file.as_ref(), next);
-                if done.is_err() {
-                    noted?; // Those who relied on it must not be left to believe in a later sync.
-                }
-                return match done {
-                    Ok(()) => Ok(reach),
-                    Err(err) => Err(not_durable(target).caused_by(err)),
-                };
-            }
+                _ => {} // That generation is over; look again.
+            },
             Err(error) if error.kind() == ErrorKind::Busy => {
                 // Granted when the leader is done or dead; either way the note is read again.
                 match gate::take(target, lock_file, Mode::Shared, Request::until(deadline)) {
@@ -98,6 +130,120 @@ pub(crate) fn sync(
     }
 }
 
+/// Syncs for everybody. The generation's lock is held.
+fn lead(
+    target: &Target,
+    file: &dyn Handle,
+    current: Note,
+    mine: u64,
+    shared: &impl Shared,
+) -> Result<u64> {
+    let reach = shared.newest()?.max(mine);
+    let boot = target.fs.boot_id();
+    // A crash before this write: nothing was synced. After it: the next leader is in doubt.
+    write(target, file, NOTE_OFFSET, Note { boot, began: reach.max(current.began), ..current })?;
+    let done = shared.sync(current.began > 0);
+    let mut next =
+        Note { boot, generation: current.generation.wrapping_add(1), began: 0, ..current };
+    match done {
+        Ok(()) => {
+            next.synced = reach;
+            // If this fails, the next leader is in doubt for nothing.
+            let _ = write(target, file, NOTE_OFFSET, next);
+            Ok(reach)
+        }
+        Err(err) if never_began(&err) => {
+            write(target, file, NOTE_OFFSET, current)?;
+            Err(Error::io("begin sync of", target.path(), err).committed(true))
+        }
+        Err(err) => {
+            next.add_failed(current.synced.saturating_add(1), reach);
+            next.began = reach; // The next leader cannot rely on these pages.
+            let _ = write(target, file, NOTE_OFFSET, next);
+            Err(not_durable(target).caused_by(err))
+        }
+    }
+}
+
+/// Syncs without leading: the leader is slow.
+fn sync_alone(target: &Target, file: &dyn Handle, mine: u64, shared: &impl Shared) -> Result<u64> {
+    let newest = shared.newest()?.max(mine);
+    // Nothing is known of the syncs of others, so this one relies on none of them.
+    let done = shared.sync(true);
+    let Err(err) = done else { return Ok(mine) };
+    if never_began(&err) {
+        return Err(Error::io("begin sync of", target.path(), err).committed(true));
+    }
+    let late = || {
+        let deadline = Deadline::after(Wait::For(NOTE_PATIENCE));
+        let _turn = take_commit(target, Mode::Exclusive, Request::until(deadline))?;
+        let mut late = match read(target, file, LATE_OFFSET)? {
+            Found::Note(late) => late,
+            Found::Unreadable { .. } => Note::default(),
+        };
+        let from = match read(target, file, NOTE_OFFSET)? {
+            Found::Note(note) => note.synced.saturating_add(1),
+            Found::Unreadable { .. } => 1,
+        };
+        late.boot = target.fs.boot_id();
+        late.add_failed(from.min(mine), newest);
+        write(target, file, LATE_OFFSET, late)
+    };
+    let error = not_durable(target).caused_by(err);
+    Err(match late() {
+        Ok(()) => error,
+        Err(_) => {
+            error.hint("others could not be told; every write of the last seconds is in doubt")
+        }
+    })
+}
+
+/// Replaces a note that cannot be read. Whoever holds both locks is the only one who could lead.
+fn write_anew(
+    target: &Target,
+    file: &dyn Handle,
+    shared: &impl Shared,
+    deadline: Deadline,
+) -> Result<()> {
+    let mut locks = Vec::new();
+    for suffix in ["sync0", "sync1"] {
+        match gate::take(target, &target.sidecar(suffix), Mode::Exclusive, Request::until(deadline))
+        {
+            Err(error) if error.kind() == ErrorKind::Busy => return Ok(()),
+            taken => locks.push(taken?),
+        }
+    }
+    let Found::Unreadable { this_boot } = read(target, file, NOTE_OFFSET)? else { return Ok(()) };
+    let mut note = Note { boot: target.fs.boot_id(), ..Note::default() };
+    if this_boot {
+        note.add_failed(1, shared.newest()?);
+    }
+    write(target, file, NOTE_OFFSET, note)
+}
+
+/// Whether a sync did not even begin. What syncs never answers with these; what opens does.
+fn never_began(err: &io::Error) -> bool {
+    matches!(err.kind(), io::ErrorKind::NotFound | io::ErrorKind::PermissionDenied)
+        || err.raw_os_error().is_some_and(|number| NO_DESCRIPTOR.contains(&number))
+}
+
+/// What the notes say about write `mine`.
+fn answer(
+    target: &Target,
+    file: &dyn Handle,
+    note: Note,
+    mine: u64,
+) -> Result<Option<Result<u64>>> {
+    let late = match read(target, file, LATE_OFFSET)? {
+        Found::Note(late) => late,
+        Found::Unreadable { .. } => Note::default(), // Being written; it is not about us then.
+    };
+    if note.has_failed(mine) || late.has_failed(mine) {
+        return Ok(Some(Err(not_durable(target))));
+    }
+    Ok((note.synced >= mine).then_some(Ok(note.synced)))
+}
+
 impl Note {
     /// One range holds all failures: it may cover writes in between that are fine, never miss one.
     fn add_failed(&mut self, from: u64, to: u64) {
@@ -105,11 +251,8 @@ impl Note {
         self.failed_to = self.failed_to.max(to);
     }
 
-    fn answers(&self, target: &Target, mine: u64) -> Option<Result<u64>> {
-        if (self.failed_from..=self.failed_to).contains(&mine) && self.failed_from > 0 {
-            return Some(Err(not_durable(target)));
-        }
-        (self.synced >= mine).then_some(Ok(self.synced))
+    fn has_failed(&self, number: u64) -> bool {
+        self.failed_from > 0 && (self.failed_from..=self.failed_to).contains(&number)
     }
 }
 
@@ -125,36 +268,55 @@ pub(crate) fn not_durable(target: &Target) -> Error {
     .hint("check the disk; a failed sync is not mended by repeating it")
 }
 
-fn read(target: &Target, file: &dyn Handle) -> Result<Note> {
-    let mut bytes = [0; NOTE_BYTES + 8];
-    file.read_full_at(&mut bytes, NOTE_OFFSET)
-        .map_err(Target::failed("read sync note of", target.path()))?;
+fn read(target: &Target, file: &dyn Handle, offset: u64) -> Result<Found> {
+    let read = || -> Result<[u8; NOTE_BYTES + 8]> {
+        let mut bytes = [0; NOTE_BYTES + 8];
+        let length = file
+            .read_full_at(&mut bytes, offset)
+            .map_err(Target::failed("read sync note of", target.path()))?;
+        bytes[length..].fill(0);
+        Ok(bytes)
+    };
+    let boot = target.fs.boot_id();
+    let mut bytes = read()?;
+    loop {
+        if bytes == [0; NOTE_BYTES + 8] {
+            return Ok(Found::Note(Note::default())); // Nothing was noted yet.
+        }
+        if let Some(note) = decode(&bytes) {
+            // A note of another boot says nothing but how far the generations were.
+            let old = Note { generation: note.generation, ..Note::default() };
+            return Ok(Found::Note(if note.boot == boot { note } else { old }));
+        }
+        // A note can be read while it is written. What is there twice is there.
+        let again = read()?;
+        if again == bytes {
+            return Ok(Found::Unreadable { this_boot: bytes.starts_with(&boot) });
+        }
+        bytes = again;
+    }
+}
+
+fn decode(bytes: &[u8; NOTE_BYTES + 8]) -> Option<Note> {
     let number = |at: usize| u64::from_le_bytes(std::array::from_fn(|index| bytes[at + index]));
-    let mut note = Note {
+    (number(NOTE_BYTES) == checksum::of(&bytes[..NOTE_BYTES])).then(|| Note {
         boot: std::array::from_fn(|index| bytes[index]),
         generation: number(16),
         synced: number(24),
         failed_from: number(32),
         failed_to: number(40),
-    };
-    // A note that is being written right now, or of another boot, says nothing yet.
-    if number(NOTE_BYTES) != checksum::of(&bytes[..NOTE_BYTES]) || note.boot != target.fs.boot_id()
-    {
-        note = Note { generation: note.generation, ..Note::default() };
-    }
-    Ok(note)
+        began: number(48),
+    })
 }
 
-fn write(target: &Target, file: &dyn Handle, note: Note) -> Result<()> {
+fn write(target: &Target, file: &dyn Handle, offset: u64, note: Note) -> Result<()> {
     let mut bytes = [0; NOTE_BYTES + 8];
     bytes[..16].copy_from_slice(&note.boot);
-    for (index, number) in
-        [note.generation, note.synced, note.failed_from, note.failed_to].into_iter().enumerate()
-    {
+    let numbers = [note.generation, note.synced, note.failed_from, note.failed_to, note.began];
+    for (index, number) in numbers.into_iter().enumerate() {
         bytes[16 + index * 8..24 + index * 8].copy_from_slice(&number.to_le_bytes());
     }
     let sum = checksum::of(&bytes[..NOTE_BYTES]);
     bytes[NOTE_BYTES..].copy_from_slice(&sum.to_le_bytes());
-    file.write_all_at(&bytes, NOTE_OFFSET)
-        .map_err(Target::failed("write sync note of", target.path()))
+    file.write_all_at(&bytes, offset).map_err(Target::failed("write sync note of", target.path()))
 }

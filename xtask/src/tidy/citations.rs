@@ -6,6 +6,9 @@ use super::{assert_none, assert_one, numbered};
 /// How many known failure modes there are; tests name the number they cover (`race_03_...`).
 const RACES: u32 = 54;
 
+/// Where each of them has a test of its own.
+const RACE_BOOK: &str = "crates/tenure-proof/tests/race_book/";
+
 /// The stable codes in the source of `ErrorKind`.
 fn codes(source: &str) -> Vec<&str> {
     let after = source.split("=> \"").skip(1);
@@ -84,6 +87,26 @@ fn an_undocumented_code_is_noticed() {
 #[test]
 fn cited_races_exist() {
     assert_none(&check_each(&["rs", "py", "js", "mjs", "ts"], races));
+}
+
+/// Numbers for which no test of the race book is named `race_NN_...`.
+fn untold(tests: &str) -> Vec<String> {
+    let told = |race: &u32| tests.contains(&format!("fn race_{race:02}_"));
+    let missing = (1..=RACES).filter(|race| !told(race));
+    missing.map(|race| format!("{RACE_BOOK}: no test `race_{race:02}_...`")).collect()
+}
+
+#[test]
+fn every_race_has_a_test_in_the_race_book() {
+    let book = files().iter().filter(|file| file.path.starts_with(RACE_BOOK));
+    let tests: String = book.map(|file| file.text.as_str()).collect();
+    assert_none(&untold(&tests));
+}
+
+#[test]
+fn a_race_without_a_test_is_noticed() {
+    let tests: Vec<_> = (1..RACES).map(|race| format!("fn race_{race:02}_x() {{}}")).collect();
+    assert_one(&untold(&tests.join("\n")), &format!("race_{RACES:02}_"));
 }
 
 #[test]

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::{Args, Subcommand};
 
 pub(crate) use super::flags::DocWriteFlags;
-use super::flags::WaitFlag;
+use super::flags::NewsFlag;
 
 pub(super) const EXAMPLES: &str = "\
 Examples:
@@ -178,7 +178,7 @@ pub(crate) struct WatchArgs {
     #[arg(short = 'n', long, value_name = "N")]
     pub(crate) count: Option<u64>,
     #[command(flatten)]
-    pub(crate) wait: WaitFlag,
+    pub(crate) wait: NewsFlag,
 }
 
 #[derive(Debug, Args)]

@@ -30,10 +30,20 @@ impl WaitFlag {
             _ => Ok(Wait::default()),
         }
     }
+}
 
-    /// Only the flag: commands that watch wait for ever unless told otherwise.
-    pub(crate) fn given(&self) -> Option<Wait> {
-        self.given
+/// How long to wait for news. Whoever watches waits for ever unless told otherwise.
+#[derive(Debug, Args)]
+pub(crate) struct NewsFlag {
+    /// End after so long without news: 500ms, 10s, 2m or forever [default: forever]
+    #[arg(long = "wait", value_name = "D", value_parser = values::wait)]
+    given: Option<Wait>,
+}
+
+impl NewsFlag {
+    /// The flag, else for ever.
+    pub(crate) fn get(&self) -> Wait {
+        self.given.unwrap_or(Wait::Forever)
     }
 }
 

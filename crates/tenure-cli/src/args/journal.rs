@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::{Args, Subcommand};
 
 use super::doc::FilterFlags;
-use super::flags::{WaitFlag, WriteFlags};
+use super::flags::{NewsFlag, WriteFlags};
 
 pub(super) const EXAMPLES: &str = "\
 Examples:
@@ -83,7 +83,7 @@ pub(crate) struct FollowArgs {
     #[arg(short = 'n', long, value_name = "N")]
     pub(crate) count: Option<u64>,
     #[command(flatten)]
-    pub(crate) wait: WaitFlag,
+    pub(crate) wait: NewsFlag,
 }
 
 #[derive(Debug, Args)]

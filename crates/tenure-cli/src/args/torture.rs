@@ -1,6 +1,5 @@
 //! `tenure torture` as people type it.
 
-use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -79,13 +78,6 @@ pub(crate) enum ThingArg {
     Journal,
     Lease,
     Collection,
-}
-
-/// What `torture` starts.
-#[derive(Debug, Args)]
-pub(crate) struct TortureWorkerArgs {
-    #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
-    pub(crate) words: Vec<OsString>,
 }
 
 fn minutes(text: &str) -> Result<Duration, String> {

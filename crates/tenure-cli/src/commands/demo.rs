@@ -1,8 +1,9 @@
 //! `tenure demo`.
 
+use std::ffi::OsString;
 use std::path::Path;
 
-use crate::args::{DemoArgs, DemoWorkerArgs};
+use crate::args::DemoArgs;
 use crate::demo;
 use crate::exit_code::ExitCode;
 use crate::failure::{Failure, Result};
@@ -13,8 +14,8 @@ pub(super) fn run(args: &DemoArgs, out: &Output) -> Result<ExitCode> {
     ended(demo::run(options))
 }
 
-pub(super) fn worker(args: DemoWorkerArgs) -> Result<ExitCode> {
-    ended(demo::worker::run(args.words))
+pub(super) fn worker(words: Vec<OsString>) -> Result<ExitCode> {
+    ended(demo::worker::run(words))
 }
 
 fn ended(result: std::io::Result<()>) -> Result<ExitCode> {

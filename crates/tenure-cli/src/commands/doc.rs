@@ -1,7 +1,7 @@
 //! `tenure doc`.
 
 use serde_json::{Value, json};
-use tenure::{Document, Error, ErrorKind, Rules, Snapshot, Wait, WriteOptions, Written};
+use tenure::{Document, Error, ErrorKind, Rules, Snapshot, WriteOptions, Written};
 
 use super::input;
 use crate::args::{
@@ -154,7 +154,7 @@ fn version(args: &VersionArgs, out: &mut Output) -> Result<ExitCode> {
 fn watch(args: &WatchArgs, out: &mut Output) -> Result<ExitCode> {
     let code = args.filter.as_deref();
     let filter = code.map(|code| input::filter(code, &args.named)).transpose()?;
-    let wait = args.wait.given().unwrap_or(Wait::Forever);
+    let wait = args.wait.get();
     let mut watch = Document::open(&args.file)?.watch()?;
     let mut left = args.count;
     while left != Some(0) {

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::path::Path;
 
 use serde_json::{Value, json};
-use tenure::{AppendOptions, Damage, Entry, Error, ErrorKind, Journal, Report, Wait, WriteOptions};
+use tenure::{AppendOptions, Damage, Entry, Error, ErrorKind, Journal, Report, WriteOptions};
 
 use super::input;
 use crate::args::{
@@ -32,6 +32,9 @@ pub(super) fn run(command: &JournalCommand, out: &mut Output) -> Result<ExitCode
 fn append(args: &AppendArgs, out: &mut Output) -> Result<ExitCode> {
     let from_stdin = args.lines.is_empty() || args.lines == ["-"];
     let input = if from_stdin { input::stdin()? } else { Vec::new() };
+    if from_stdin && input.is_empty() {
+        return Err(Failure::usage("append", "there is nothing on standard input"));
+    }
     let batch: Vec<&[u8]> = if from_stdin {
         let text = input.strip_suffix(b"\n").unwrap_or(&input);
         text.split(|byte| *byte == b'\n').collect()
@@ -77,7 +80,7 @@ fn read(args: &ReadArgs, out: &mut Output) -> Result<ExitCode> {
 }
 
 fn follow(args: &FollowArgs, out: &mut Output) -> Result<ExitCode> {
-    let wait = args.wait.given().unwrap_or(Wait::Forever);
+    let wait = args.wait.get();
     let mut follow = Journal::open(&args.file)?.follow(args.from)?;
     let mut left = args.count;
     while left != Some(0) {

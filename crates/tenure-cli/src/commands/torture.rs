@@ -8,9 +8,10 @@ pub(super) use self::other::{run, worker};
 
 #[cfg(unix)]
 mod unix {
+    use std::ffi::OsString;
     use std::path::Path;
 
-    use crate::args::{TortureArgs, TortureWorkerArgs};
+    use crate::args::TortureArgs;
     use crate::exit_code::ExitCode;
     use crate::failure::{Failure, Result};
     use crate::output::Output;
@@ -20,8 +21,9 @@ mod unix {
         torture::run(args, out)
     }
 
-    pub(in super::super) fn worker(args: &TortureWorkerArgs) -> Result<ExitCode> {
-        let worked = torture::work(&args.words);
+    #[expect(clippy::needless_pass_by_value, reason = "workers are all called alike")]
+    pub(in super::super) fn worker(words: Vec<OsString>) -> Result<ExitCode> {
+        let worked = torture::work(&words);
         worked.map_err(|err| Failure::io("run", Path::new("torture"), err))?;
         Ok(ExitCode::Done)
     }
@@ -29,7 +31,9 @@ mod unix {
 
 #[cfg(not(unix))]
 mod other {
-    use crate::args::{TortureArgs, TortureWorkerArgs};
+    use std::ffi::OsString;
+
+    use crate::args::TortureArgs;
     use crate::exit_code::ExitCode;
     use crate::failure::{Failure, Result};
     use crate::output::Output;
@@ -38,7 +42,7 @@ mod other {
         refuse()
     }
 
-    pub(in super::super) fn worker(_: &TortureWorkerArgs) -> Result<ExitCode> {
+    pub(in super::super) fn worker(_: Vec<OsString>) -> Result<ExitCode> {
         refuse()
     }
 

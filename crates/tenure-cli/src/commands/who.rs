@@ -47,14 +47,13 @@ pub(super) fn run(args: &WhoArgs, out: &mut Output) -> Result<ExitCode> {
 /// Aligned columns for a person, tabs for a program.
 fn table(found: &[Status], out: &mut Output) -> Result<()> {
     let rows: Vec<[String; 10]> = found.iter().map(row).collect();
-    if !output::stdout_is_terminal() {
-        for row in &rows {
-            out.line(&row.join("\t"))?;
-        }
-        return Ok(());
-    }
+    let terminal = output::stdout_is_terminal();
     if rows.is_empty() {
-        return out.line("nobody holds anything here");
+        return if terminal { out.line("nobody holds anything here") } else { Ok(()) };
+    }
+    if !terminal {
+        out.line(&HEADINGS.join("\t"))?;
+        return rows.iter().try_for_each(|row| out.line(&row.join("\t")));
     }
     let headings = HEADINGS.map(str::to_owned);
     let mut widths = headings.each_ref().map(String::len);

@@ -67,9 +67,9 @@ pub(super) struct Line {
     pub(super) slot: usize,
     /// Which batch of that place.
     pub(super) batch: u64,
-    /// Which line of the batch, from 1.
-    pub(super) line: u64,
-    /// How many lines the batch has.
+    /// Which part of the batch, from 1.
+    pub(super) part: u64,
+    /// How many parts the batch has.
     pub(super) of: u64,
     /// The fence it was written under; 0 for none.
     pub(super) fence: u64,
@@ -78,10 +78,10 @@ pub(super) struct Line {
 impl Line {
     /// The line as it is written.
     pub(super) fn to_text(self) -> String {
-        let Self { slot, batch, line, of, fence } = self;
+        let Self { slot, batch, part, of, fence } = self;
         // Lengths differ, so that one line over another shows.
         let padding = "=".repeat(usize::try_from(batch % 23).unwrap_or(0));
-        let text = format!("{slot} {batch} {line} {of} {fence} {padding}");
+        let text = format!("{slot} {batch} {part} {of} {fence} {padding}");
         format!("\"{text} {}\"", checksum(text.as_bytes()))
     }
 
@@ -97,12 +97,12 @@ fn parse_line(text: &str) -> Option<Line> {
     let mut words = text.strip_prefix('"')?.split(' ');
     let slot = words.next()?.parse().ok()?;
     let mut number = || words.next()?.parse().ok();
-    Some(Line { slot, batch: number()?, line: number()?, of: number()?, fence: number()? })
+    Some(Line { slot, batch: number()?, part: number()?, of: number()?, fence: number()? })
 }
 
 /// The lines of one batch.
 pub(super) fn batch(slot: usize, batch: u64, of: u64, fence: u64) -> Vec<String> {
-    (1..=of).map(|line| Line { slot, batch, line, of, fence }.to_text()).collect()
+    (1..=of).map(|part| Line { slot, batch, part, of, fence }.to_text()).collect()
 }
 
 /// FNV-1a: good enough to tell whole from torn, and nothing of tenure's.

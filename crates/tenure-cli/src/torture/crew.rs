@@ -13,7 +13,7 @@ use std::io::{self, BufRead, BufReader, Write};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, ExitStatus, Stdio};
-use std::sync::mpsc::{self, Receiver, RecvTimeoutError, SyncSender};
+use std::sync::mpsc::{self, Receiver, SyncSender};
 use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process, kill_process_group};
@@ -69,10 +69,8 @@ impl Worker {
 
     fn shoot(&self, family: bool) {
         // It may have ended just now; it is not reaped yet, so the number is still its own.
-        let _ = match family {
-            true => kill_process_group(self.pid(), Signal::KILL),
-            false => kill_process(self.pid(), Signal::KILL),
-        };
+        let shoot = if family { kill_process_group } else { kill_process };
+        let _ = shoot(self.pid(), Signal::KILL);
     }
 
     fn reap(&mut self) -> io::Result<ExitStatus> {
@@ -163,10 +161,7 @@ impl Crew {
 
     /// The next word, or `None` if nobody speaks for that long or nobody is left.
     pub(super) fn hear(&self, patience: Duration) -> Option<Heard> {
-        match self.receiver.recv_timeout(patience) {
-            Ok(heard) => Some(heard),
-            Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => None,
-        }
+        self.receiver.recv_timeout(patience).ok()
     }
 
     /// Kills everybody and tells everything that they had still said.

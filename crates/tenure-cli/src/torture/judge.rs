@@ -134,14 +134,14 @@ fn lines(
     let mut newest: HashMap<usize, u64> = HashMap::new();
     for (number, line) in &lines {
         let goes_on = last.is_some_and(|last| {
-            (last.slot, last.batch, last.line + 1) == (line.slot, line.batch, line.line)
+            (last.slot, last.batch, last.part + 1) == (line.slot, line.batch, line.part)
         });
-        let was_whole = last.is_none_or(|last| last.line == last.of);
-        if !(goes_on || (was_whole && line.line == 1)) {
+        let was_whole = last.is_none_or(|last| last.part == last.of);
+        if !(goes_on || (was_whole && line.part == 1)) {
             let detail = format!("entry {number}, {line:?}, comes after {last:?}");
             ledger.found(thing, Fault::Corrupt, detail);
         }
-        if line.line == 1 && newest.insert(line.slot, line.batch) >= Some(line.batch) {
+        if line.part == 1 && newest.insert(line.slot, line.batch) >= Some(line.batch) {
             let detail = format!("entry {number}, {line:?}, is there again or out of order");
             ledger.found(thing, Fault::Twice, detail);
         }
@@ -167,7 +167,7 @@ fn plain_lines(ledger: &mut Ledger, thing: Thing, path: &Path) {
 fn journal(ledger: &mut Ledger, subject: &dyn Subject, path: &Path) {
     let mut promised = std::mem::take(&mut ledger.batches);
     for (number, line) in lines(ledger, Thing::Journal, subject, path) {
-        if line.line != 1 {
+        if line.part != 1 {
             continue;
         }
         if let Some(told) = promised.remove(&(line.slot, line.batch)).filter(|told| *told != number)
@@ -216,7 +216,7 @@ fn two_at_once(spans: &[Span], endings: &HashMap<u64, u64>) -> Vec<(Span, Span)>
     for span in spans {
         match longest {
             Some(one) if one.fence != span.fence && span.from < one.until => {
-                pairs.push((one, span))
+                pairs.push((one, span));
             }
             _ => {}
         }

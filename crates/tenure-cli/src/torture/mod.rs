@@ -192,7 +192,8 @@ fn blank(setup: &Setup, limit: &Limit, blows: Blows) -> Verdict {
 fn repeat(args: &TortureArgs, seed: u64) -> String {
     let mut words = vec!["tenure".to_owned(), "torture".to_owned()];
     words.push(foreign::quoted(&args.dir.to_string_lossy()));
-    words.push(format!("--minutes {}", args.minutes.as_secs_f64() / 60.0));
+    let minutes = format!("{:.4}", args.minutes.as_secs_f64() / 60.0);
+    words.push(format!("--minutes {}", minutes.trim_end_matches('0').trim_end_matches('.')));
     words.push(format!("--processes {} --seed {seed}", args.processes));
     let things: Vec<_> = args.ops.iter().map(|thing| Thing::from(*thing).name()).collect();
     if !things.is_empty() {

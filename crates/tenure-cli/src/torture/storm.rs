@@ -83,7 +83,7 @@ impl<'a> Storm<'a> {
         while !limit.is_over(self.ledger.total()) && self.ledger.findings.len() < enough {
             let now = Instant::now();
             if now >= next_blow {
-                next_blow = now + Duration::from_millis(self.dice.between(4, 90));
+                next_blow = now + Duration::from_millis(self.dice.between(4, 140));
                 self.strike(now)?;
                 progress(&self.ledger, self.blows);
             }
@@ -183,20 +183,18 @@ impl<'a> Storm<'a> {
 
     fn hear(&mut self, heard: Heard) -> io::Result<()> {
         let Heard { slot, generation, word } = heard;
-        match word {
-            Some(word) => self.note(slot, generation, word),
-            None => {
-                // One that was killed has been reaped and replaced already.
-                let Some(status) = self.crew.reap(slot, generation) else { return Ok(()) };
-                if !status.success() {
-                    let why = self.crew.complaints();
-                    let detail = format!("worker {slot} ended by itself: {status}; {why}");
-                    self.ledger.found(Thing::Lock, Fault::Failed, detail);
-                }
-                self.start(slot)?;
-            }
+        if let Some(word) = word {
+            self.note(slot, generation, word);
+            return Ok(());
         }
-        Ok(())
+        // One that was killed has been reaped and replaced already.
+        let Some(status) = self.crew.reap(slot, generation) else { return Ok(()) };
+        if !status.success() {
+            let why = self.crew.complaints();
+            let detail = format!("worker {slot} ended by itself: {status}; {why}");
+            self.ledger.found(Thing::Lock, Fault::Failed, detail);
+        }
+        self.start(slot)
     }
 
     fn note(&mut self, slot: usize, generation: u64, word: Word) {

@@ -31,6 +31,7 @@ const COMMANDS: &[&str] = &[
     "who",
     "doctor",
     "demo",
+    "torture",
     "completions",
     "man",
     "doc",
@@ -63,6 +64,15 @@ fn every_command_teaches_with_an_example() {
 }
 
 #[test]
+fn whoever_watches_waits_for_ever() {
+    let bench = Bench::new();
+    for command in [["doc", "watch"], ["journal", "follow"]] {
+        let help = bench.tenure(&[command[0], command[1], "--help"]).ok().stdout;
+        assert!(help.contains("[default: forever]"), "{help}");
+    }
+}
+
+#[test]
 fn the_version_is_that_of_the_package() {
     let bench = Bench::new();
     let expected = format!("tenure {}", env!("CARGO_PKG_VERSION"));
@@ -72,7 +82,10 @@ fn the_version_is_that_of_the_package() {
 #[test]
 fn nothing_or_nonsense_is_2_and_one_line() {
     let bench = Bench::new();
-    bench.tenure::<&str>(&[]).exits(2).complains("subcommand");
+    let bare = bench.tenure::<&str>(&[]).exits(2).complains("subcommand");
+    assert!(!bare.stderr.contains("worker"), "{bare:?}");
+    bench.tenure(&["jurnal"]).exits(2).complains("'journal'");
+    bench.tenure(&["who", "--event"]).exits(2).complains("'--events'");
     bench.tenure(&["nonsense"]).exits(2).complains("nonsense");
     bench.tenure(&["doc", "nonsense"]).exits(2).complains("nonsense");
     bench.tenure(&["who", "--nonsense"]).exits(2).complains("--nonsense");
@@ -84,6 +97,7 @@ fn completions_and_manual_pages_are_made() {
     for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
         let script = bench.tenure(&["completions", shell]).ok().stdout;
         assert!(script.contains("take-over"), "{shell}");
+        assert!(!script.contains("worker"), "{shell}");
     }
     bench.tenure(&["completions", "cmd"]).exits(2);
     bench.tenure(&["man", "."]).ok();

@@ -207,3 +207,11 @@ fn batches_of_many_processes_do_not_mix() {
     }
     bench.tenure(&["journal", "verify", "j"]).ok();
 }
+
+#[test]
+fn an_empty_standard_input_is_no_line() {
+    let bench = Bench::new();
+    let ran = bench.command(&["journal", "append", "j", "-"]).stdin("").run();
+    ran.exits(2).complains("nothing on standard input");
+    assert!(!bench.path("j").exists());
+}

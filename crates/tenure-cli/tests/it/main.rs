@@ -13,4 +13,5 @@ mod lease;
 mod run;
 mod terminal;
 mod torture;
+mod torture_command;
 mod who;

@@ -8,7 +8,7 @@ use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use crate::bench::{Bench, must_block};
 
 /// The two ends of a pseudo-terminal: what is read, and what a command writes to.
-fn terminal() -> (BufReader<File>, File) {
+pub(crate) fn terminal() -> (BufReader<File>, File) {
     let master = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
     grantpt(&master).unwrap();
     unlockpt(&master).unwrap();

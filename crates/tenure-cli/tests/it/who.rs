@@ -82,3 +82,13 @@ fn looking_creates_nothing() {
     assert_eq!(std::fs::read_dir(bench.path("")).unwrap().count(), 0);
     bench.tenure(&["who", "no/such/dir/x"]).ok();
 }
+
+#[test]
+fn a_program_gets_headings_and_tabs() {
+    let bench = Bench::new();
+    bench.tenure(&["lease", "acquire", "x", "--ttl", "1h"]).ok();
+    let text = bench.tenure(&["who"]).ok().stdout;
+    let (headings, row) = text.split_once('\n').unwrap();
+    assert!(headings.starts_with("TARGET\tKIND\tPID\t"), "{text}");
+    assert_eq!(row.split('\t').nth(1), Some("lease"), "{text}");
+}

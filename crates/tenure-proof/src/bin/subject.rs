@@ -24,11 +24,13 @@ fn main() -> ExitCode {
 
 fn run(args: &[&str]) -> Result<(), String> {
     match *args {
-        ["lock", target] => lock(target).map_err(told),
+        ["lock", target] => lock(target).map_err(|error| error.to_string()),
         ["update-and-append", document, journal, operation] => {
-            update_and_append(document, journal, operation).map_err(told)
+            update_and_append(document, journal, operation).map_err(|error| error.to_string())
         }
-        ["collection-set", dir, key, value] => collection_set(dir, key, value).map_err(told),
+        ["collection-set", dir, key, value] => {
+            collection_set(dir, key, value).map_err(|error| error.to_string())
+        }
         ["broken-in-place", file, value] => broken_in_place(file, value),
         ["broken-unchecked", file, value] => {
             broken_unchecked(file, value);
@@ -37,10 +39,6 @@ fn run(args: &[&str]) -> Result<(), String> {
         ["broken-pid-file", file] => broken_pid_file(file),
         _ => Err(format!("failed to understand {args:?}")),
     }
-}
-
-fn told(error: tenure::Error) -> String {
-    error.to_string()
 }
 
 fn patient() -> WriteOptions {

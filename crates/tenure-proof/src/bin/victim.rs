@@ -2,8 +2,9 @@
 //!
 //! `victim DIR [--writer N] [--rounds N] [--tasks a,b] [--boot N] [--broken HOW]` works and writes
 //! `ACK ...` to standard output after each call that was acknowledged as durable.
-//! `victim DIR --check [--boot N]` reads such lines from standard input and looks at the directory;
-//! it exits with 1 and a line about the first thing that is wrong.
+//! `victim DIR --check [--writer N] [--boot N]` reads such lines from standard input, looks at the
+//! directory and works in it as writer N, and writes what that acknowledged; it exits with 1 and a
+//! line about the first thing that is wrong.
 
 #![expect(clippy::print_stderr, reason = "findings and errors go there")]
 
@@ -64,7 +65,10 @@ fn run(order: &Order) -> Result<(), String> {
     if order.check {
         let mut text = String::new();
         std::io::stdin().read_to_string(&mut text).map_err(|err| err.to_string())?;
-        return victim::check(&disk, &order.work.dir, &victim::acks_in(&text));
+        let acks = victim::acks_in(&text);
+        let new = victim::check(&disk, &order.work.dir, &acks, order.work.writer)?;
+        let told = std::io::stdout().write_all(victim::lines_of(&new).as_bytes());
+        return told.map_err(|err| err.to_string());
     }
     let fs = order.broken.map_or_else(|| disk.clone(), |broken| broken.over(&disk));
     let mut out = std::io::stdout();

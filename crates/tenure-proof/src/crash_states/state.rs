@@ -92,9 +92,8 @@ impl fmt::Debug for State {
                 Node::File(ino) => {
                     let content = self.contents.get(ino);
                     let content = content.map_or(&[][..], |content| content.as_slice());
-                    let zeros = content.iter().filter(|byte| **byte == 0).count();
-                    let len = content.len();
-                    writeln!(f, "{path}: inode {ino}, {len} bytes, {zeros} of them zeros")?;
+                    let blank = if content.iter().all(|byte| *byte == 0) { ", zeros" } else { "" };
+                    writeln!(f, "{path}: inode {ino}, {} bytes{blank}", content.len())?;
                 }
             }
         }

@@ -8,20 +8,20 @@
 //!    lives as long as the command does.
 
 mod arguments;
+mod groups;
 
 use std::collections::HashMap;
 use std::io::{BufRead, BufReader, Read};
-use std::os::unix::process::CommandExt;
 use std::process::{Child, ChildStdout, Command, Stdio};
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use rustix::process::{Pid, Signal, kill_process_group};
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 
 use self::arguments::arguments;
+use self::groups::Groups;
 use super::{FAR_TOO_LONG, Heard, Puppet, misunderstood};
 
 /// Says its fence, and ends with its input.
@@ -38,6 +38,7 @@ pub struct CommandLine {
 impl CommandLine {
     /// Starts the thread; no process yet.
     pub fn start() -> Self {
+        crate::tenure(); // Built now: the first answer must not have to wait for that.
         let (orders, taken) = channel::<Value>();
         let (given, answers) = channel();
         let groups = Arc::new(Groups::default());
@@ -68,7 +69,7 @@ impl Puppet for CommandLine {
     }
 
     fn pid(&self) -> u32 {
-        self.groups.newest.load(Ordering::SeqCst)
+        self.groups.newest()
     }
 
     fn knows(&self, op: &str) -> bool {
@@ -77,6 +78,8 @@ impl Puppet for CommandLine {
 
     fn kill(&mut self) {
         self.orders = None;
+        // The leaders first: a `tenure run` whose command dies before it would release the lock properly.
+        self.groups.signal_leaders(Signal::KILL);
         self.groups.signal(Signal::KILL);
         // The thread reaps them and ends. What a process had done before it died is not an answer.
         while self.hear_within(FAR_TOO_LONG) != Heard::End {}
@@ -94,42 +97,6 @@ impl Puppet for CommandLine {
 impl Drop for CommandLine {
     fn drop(&mut self) {
         self.groups.signal(Signal::KILL);
-    }
-}
-
-/// The process groups that run.
-#[derive(Debug, Default)]
-struct Groups {
-    running: Mutex<Vec<u32>>,
-    newest: AtomicU32,
-}
-
-impl Groups {
-    fn running(&self) -> MutexGuard<'_, Vec<u32>> {
-        self.running.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn start(&self, command: &mut Command) -> Child {
-        // Held over the start: a kill must not miss a process that is just being made.
-        let mut running = self.running();
-        let child = command.process_group(0).spawn().expect("the command can be started");
-        running.push(child.id());
-        child
-    }
-
-    /// Reaps one that ends by itself.
-    fn end(&self, child: &mut Child) -> Option<i32> {
-        let status = child.wait().expect("it is ours");
-        self.running().retain(|pid| *pid != child.id());
-        status.code()
-    }
-
-    fn signal(&self, signal: Signal) {
-        for pid in self.running().iter() {
-            let pid = i32::try_from(*pid).ok().and_then(Pid::from_raw).expect("a process number");
-            // One that ended by itself meanwhile is no error.
-            let _ = kill_process_group(pid, signal);
-        }
     }
 }
 
@@ -220,7 +187,7 @@ impl Hand {
 
     fn stay(&self, order: &Value) -> Result<Staying, String> {
         let mut child = self.groups.start(&mut Self::command(order)?);
-        let output = child.stdout.take().map(lines_of).ok_or("no pipe")?;
+        let output = lines_of(child.stdout.take().expect("it was piped"));
         Ok(Staying { child, output })
     }
 
@@ -235,7 +202,7 @@ impl Hand {
             self.groups.end(&mut staying.child);
             return json!({ "error": failure });
         };
-        self.groups.newest.store(staying.child.id(), Ordering::SeqCst);
+        self.groups.holds(&staying.child);
         self.stays.insert(name, staying);
         json!({ "ok": { "fence": fence.parse::<u64>().unwrap_or(0) } })
     }
@@ -298,7 +265,7 @@ impl Hand {
         let mut cancelled = 0;
         for mut child in waiting {
             let pid = Pid::from_child(&child);
-            let _ = rustix::process::kill_process(pid, Signal::TERM);
+            let _ = kill_process(pid, Signal::TERM);
             drop(child.stdin.take());
             if self.groups.end(&mut child) != Some(0) {
                 cancelled += 1;
@@ -331,14 +298,14 @@ fn failure(child: &mut Child) -> Value {
 
 /// What the command printed, as `PUPPETS.md` wants it.
 fn answer(order: &Value, output: &str) -> Value {
-    let objects = output.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
+    let mut objects = output.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
     match order["op"].as_str().unwrap_or_default() {
         "entries" => json!({ "ok": { "entries": objects.collect::<Vec<_>>() } }),
         "show" => {
-            let shown = objects.last().unwrap_or_default();
+            let shown = objects.next_back().unwrap_or_default();
             let running = shown["leased"] == true && shown["expired"] == false;
             json!({ "ok": { "owner": shown["owner"], "running": running } })
         }
-        _ => json!({ "ok": objects.last().unwrap_or(json!({})) }),
+        _ => json!({ "ok": objects.next_back().unwrap_or(json!({})) }),
     }
 }

@@ -170,9 +170,8 @@ fn order(op: &str, words: &[&str], expected: Option<Expected>) -> Deed {
 
 fn expected(words: &[&str]) -> Result<Expected, String> {
     let (error, fields) = match words {
-        ["ok", fields @ ..] => (None, fields),
         ["error", code, fields @ ..] => (Some((*code).to_owned()), fields),
-        fields => (None, fields),
+        ["ok", fields @ ..] | fields => (None, fields),
     };
     let field = |word: &&str| {
         let (name, value) = word.split_once('=').ok_or(format!("`{word}` is not field=value"))?;

@@ -38,15 +38,12 @@ impl Performance {
             Deed::Order { op, words, expected } => {
                 let order = self.order(op, words)?;
                 let puppet = self.puppet(&step.actor)?;
-                match expected {
-                    Some(expected) => {
-                        let answer = puppet.say(&order);
-                        self.compare(&step.actor, &answer, expected)?;
-                    }
-                    None => {
-                        puppet.tell(&order);
-                        puppet.is_silent();
-                    }
+                if let Some(expected) = expected {
+                    let answer = puppet.say(&order);
+                    self.compare(&step.actor, &answer, expected)?;
+                } else {
+                    puppet.tell(&order);
+                    puppet.is_silent();
                 }
             }
             Deed::Answers(expected) => {
@@ -113,16 +110,14 @@ impl Performance {
                 None if *optional => continue,
                 None => return Err(format!("no `{name}` in {answer}")),
             };
-            match word.strip_prefix('$').filter(|name| !self.names.contains_key(*name)) {
-                Some(new) => {
-                    self.names.insert(new.to_owned(), told.clone());
-                }
-                None => {
-                    let wanted = value(word, &self.names)?;
-                    if *told != wanted {
-                        return Err(format!("`{name}` is {told}, not {wanted}, in {answer}"));
-                    }
-                }
+            let new = word.strip_prefix('$').filter(|name| !self.names.contains_key(*name));
+            if let Some(new) = new {
+                self.names.insert(new.to_owned(), told.clone());
+                continue;
+            }
+            let wanted = value(word, &self.names)?;
+            if *told != wanted {
+                return Err(format!("`{name}` is {told}, not {wanted}, in {answer}"));
             }
         }
         Ok(())

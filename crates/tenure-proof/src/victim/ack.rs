@@ -77,9 +77,14 @@ pub fn acks_in(text: &str) -> Vec<Ack> {
     whole.lines().filter_map(|line| line.parse().ok()).collect()
 }
 
+/// The lines that say `acks`.
+pub fn lines_of(acks: &[Ack]) -> String {
+    acks.iter().flat_map(|ack| [ack.to_string(), "\n".to_owned()]).collect()
+}
+
 #[cfg(test)]
 mod tests {
-    use super::{Ack, acks_in};
+    use super::{Ack, acks_in, lines_of};
 
     #[test]
     fn a_line_says_what_it_was_made_from() {
@@ -90,8 +95,7 @@ mod tests {
             Ack::Lock(6),
             Ack::Lease(7),
         ];
-        let text: String = all.iter().map(|ack| format!("{ack}\n")).collect();
-        assert_eq!(acks_in(&text), all);
+        assert_eq!(acks_in(&lines_of(&all)), all);
         assert_eq!(acks_in("ACK lock 1\nACK lock 12"), [Ack::Lock(1)], "the last line is cut");
     }
 }

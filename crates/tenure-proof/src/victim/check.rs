@@ -13,34 +13,29 @@ use super::work::{
     BOTH_DOCUMENT, BOTH_JOURNAL, DOCUMENT, JOURNAL, Task, Work, batch, both_line, number_of, work,
 };
 
-/// The writer that works after the crash; no victim has its number.
-const NEXT_WRITER: u64 = 1_000_000;
-
 /// Looks at `dir` after a crash, before which `acks` were given; the first problem as words.
 ///
-/// `fs` must be of another boot than the victims' if power was lost. The directory is used further:
-/// the next writer works in it, and then everything is looked at once more.
-pub fn check(fs: &Arc<dyn Fs>, dir: &Path, acks: &[Ack]) -> Result<(), String> {
+/// `fs` must be of another boot than the victims' if power was lost. Then the writer with the number
+/// `next`, which no victim has had, works in the directory, and everything is looked at once more.
+/// Returns what that writer acknowledged.
+pub fn check(fs: &Arc<dyn Fs>, dir: &Path, acks: &[Ack], next: u64) -> Result<Vec<Ack>, String> {
     let promised = Promised::of(acks);
     promised.check_as_plain_reader(dir).map_err(|why| format!("a plain reader: {why}"))?;
     promised.check_as_reader(fs, dir).map_err(|why| format!("a reader: {why}"))?;
-    let mut acks = acks.to_vec();
-    let newest = Promised::of(&acks);
-    let next =
-        Work { dir: dir.to_path_buf(), writer: NEXT_WRITER, tasks: Task::ALL.to_vec(), rounds: 2 };
-    let done = work(fs, &next, &mut |ack| acks.push(ack));
+    let more = Work { dir: dir.to_path_buf(), writer: next, tasks: Task::ALL.to_vec(), rounds: 2 };
+    let mut new = Vec::new();
+    let done = work(fs, &more, &mut |ack| new.push(ack));
     done.map_err(|error| format!("the next writer: {error}"))?;
+    new.iter().try_for_each(|ack| promised.check_growth(*ack))?;
     // A replacement clears away what one before it has left.
     let journal = Journal::open_on(fs, &dir.join(JOURNAL));
     let compacted = journal.and_then(|found| found.compact(&WriteOptions::default(), |_| true));
     compacted.map_err(|error| format!("the next compaction: {error}"))?;
-    for ack in &acks[acks.len() - 2 * Task::ALL.len()..] {
-        newest.check_growth(*ack)?;
-    }
-    let after = Promised::of(&acks);
+    let after = Promised::of(&[acks, &new].concat());
     after.check_as_plain_reader(dir).map_err(|why| format!("a plain reader, later: {why}"))?;
     after.check_as_reader(fs, dir).map_err(|why| format!("a reader, later: {why}"))?;
-    no_temporary_file(dir)
+    no_temporary_file(dir)?;
+    Ok(new)
 }
 
 /// What the acknowledgements promise.

@@ -11,7 +11,7 @@ mod check;
 mod layer;
 mod work;
 
-pub use self::ack::{Ack, acks_in};
+pub use self::ack::{Ack, acks_in, lines_of};
 pub use self::boot::boot;
 pub use self::broken::Broken;
 pub use self::check::check;

@@ -3,7 +3,15 @@
 //! Each test is one file system; what it tried is one row of the table in `docs/PLATFORM.md`, which is
 //! made from the records of this ring. What a file system cannot give must be refused (G12).
 
+#![cfg(target_os = "linux")]
+#![expect(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    reason = "a panic is how a test fails, and it says what it saw"
+)]
+
 mod layered;
+mod liar;
 mod plain;
 mod processes;
 mod read_only;

@@ -49,8 +49,8 @@ pub(crate) fn run(name: &str, dir: &Path) -> Tally {
     tally
 }
 
-fn expect(wanted: i32, found: (i32, String), what: &str) -> Result<(), String> {
-    if found.0 == wanted { Ok(()) } else { Err(format!("{what}: exit {}: {}", found.0, found.1)) }
+fn expect(wanted: i32, (code, text): (i32, String), what: &str) -> Result<(), String> {
+    if code == wanted { Ok(()) } else { Err(format!("{what}: exit {code}: {text}")) }
 }
 
 /// G1: while one process holds it, another one does not get it, and then it does.
@@ -86,7 +86,8 @@ fn nothing_is_lost(dir: &Path) -> Result<(), String> {
     if !numbers.iter().copied().eq(1..=3 * rounds) {
         return Err(format!("{} changes of a counter give {numbers:?}", 3 * rounds));
     }
-    victim::check(&victim::boot(1, &tenure::fs::disk()), dir, &acks)
+    let next = 4;
+    victim::check(&victim::boot(1, &tenure::fs::disk()), dir, &acks, next).map(drop)
 }
 
 /// A lease excludes other processes although its own has ended, and ends when it is released.

@@ -1,7 +1,7 @@
 //! Identity and time: process numbers that come again, namespaces, containers, clocks that jump, other
 //! boots. None of it decides who holds a lock, and leases end when they should.
 #![cfg(target_os = "linux")]
-#![expect(clippy::unwrap_used, clippy::disallowed_methods, reason = "a panic is how a test fails")]
+#![expect(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
 mod bench;
 mod boots;

@@ -1,2 +1,12 @@
-//! x
-fn main() {}
+//! Ring 8: everything that tenure reads, as nobody would write it.
+//!
+//! Properties of JSON, merges, patches, numbers, names and lines with random input (`json`, `lines`);
+//! every file on the disk damaged in every way (`corruption`); random command lines (`command_line`);
+//! and every file of the fuzz corpus (`corpus`), which the targets in `fuzz/` go on from.
+
+mod command_line;
+mod corpus;
+mod corruption;
+mod json;
+mod lines;
+mod runs;

@@ -7,7 +7,7 @@ use tenure_proof::{Form, Tally, seed};
 use tenure_testkit::Random;
 
 use crate::RING;
-use crate::victims::{Victim, check, tell_to};
+use crate::victims::{Scene, Victim, tell_to};
 
 /// A recorded run of victims.
 struct Run {
@@ -29,7 +29,8 @@ fn record(format: &Format, rounds: u64, broken: Option<Broken>) -> Run {
     let device = Loop::over(&log.disk());
     let mounted = Mounted::new(device.path(), format.kind, format.options);
     let dir = mounted.path().join(DIR);
-    let start = |writer| Victim::start(&dir, writer, broken, Some(rounds), tell_to(&log.ack()));
+    let scene = Scene { dir: &dir, losses: 0, broken };
+    let start = |nth| Victim::start(&scene, nth, Some(rounds), tell_to(&log.ack()));
     let victims: Vec<Victim> = (1..=3).map(start).collect();
     victims.into_iter().for_each(Victim::finish);
     let steps = log.steps();
@@ -49,7 +50,8 @@ fn finding(run: &Run, format: &Format, at: usize, random: &mut Random) -> Option
         Ok(mounted) => mounted,
         Err(problem) => return Some(format!("it cannot be mounted: {problem}")),
     };
-    let found = check(&mounted.path().join(DIR), &cut.acks).err();
+    let scene = Scene { dir: &mounted.path().join(DIR), losses: 0, broken: None };
+    let found = scene.check(&cut.acks).err();
     mounted.unmount();
     found.map(|found| format!("cut after step {at} of {}: {found}", run.steps.len()))
 }

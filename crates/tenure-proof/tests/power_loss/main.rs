@@ -8,7 +8,15 @@
 //! Everywhere the same victim works and the same checker looks, and everywhere victims that are broken
 //! on purpose must be found out.
 
+#![cfg(target_os = "linux")]
+#![expect(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    reason = "a panic is how a test fails, and it says what it saw"
+)]
+
 mod block_log;
+mod seam;
 mod shutdown;
 mod states;
 mod victims;

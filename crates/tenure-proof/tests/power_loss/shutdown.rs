@@ -7,7 +7,10 @@ use tenure_proof::{Form, Tally, seed};
 use tenure_testkit::Random;
 
 use crate::RING;
-use crate::victims::{Crowd, check};
+use crate::victims::{Crowd, Scene};
+
+/// How often the power goes under one directory.
+const LOSSES: u64 = 4;
 
 /// What some cycles of work, shutdown and mount have shown.
 #[derive(Default)]
@@ -22,19 +25,31 @@ fn run(format: &Format, cycles: u64, broken: Option<Broken>, random: &mut Random
     let scratch = memory();
     let image = format.image(scratch.path());
     let mut result = Cycles::default();
+    // One directory lives through some losses of power, and everything ever acknowledged in it counts.
+    let mut kept = Vec::new();
     while result.done < cycles && result.finding.is_none() {
-        let name = format!("cycle-{}", result.done);
+        let losses = result.done % LOSSES;
+        let name = format!("directory-{}", result.done / LOSSES);
         let mounted = format.mount(&image);
-        let dir = mounted.directory(&name);
-        let crowd = Crowd::start(&dir, 3, broken);
+        if losses == 0 {
+            mounted.directory(&name);
+            kept.clear();
+        }
+        let dir = mounted.path().join(&name);
+        let crowd = Crowd::start(&Scene { dir: &dir, losses, broken }, 3);
         // Only what was read before the cut counts: a sync in flight may return although it is lost.
         let acks = crowd.wait_for(1 + random.index(60));
         shut_down(mounted.path()).expect("the file system can be shut down");
         drop(crowd);
         mounted.unmount();
-        let mounted = format.mount(&image);
-        result.finding = check(&mounted.path().join(&name), &acks).err();
         result.acks += acks.len() as u64;
+        kept.extend(acks);
+        let mounted = format.mount(&image);
+        let dir = mounted.path().join(&name);
+        match (Scene { dir: &dir, losses, broken }).check(&kept) {
+            Ok(more) => kept.extend(more),
+            Err(finding) => result.finding = Some(finding),
+        }
         result.done += 1;
         mounted.unmount();
     }

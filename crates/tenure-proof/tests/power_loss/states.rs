@@ -12,6 +12,9 @@ use tenure_testkit::Random;
 
 use crate::RING;
 
+/// The writer that works after a power loss; no victim has its number.
+const NEXT: u64 = 1_000_000;
+
 /// A recorded directory; it is kept as long as its recording is used, with its inode numbers.
 struct Recorded {
     recording: Recording,
@@ -93,7 +96,7 @@ fn without_exchange(fs: &Arc<dyn Fs>) -> Arc<dyn Fs> {
 fn finding(state: &State, acks: &[Ack], scratch: &Path, boot: u64) -> Option<String> {
     let rebuilt = Rebuilt::new(state, scratch).unwrap();
     let fs = victim::boot(boot, &rebuilt.fs);
-    let problem = victim::check(&fs, rebuilt.dir.path(), acks).err()?;
+    let problem = victim::check(&fs, rebuilt.dir.path(), acks, NEXT).err()?;
     Some(format!("{problem}\nacknowledged: {acks:?}\nthe disk:\n{state:?}"))
 }
 
@@ -215,10 +218,14 @@ fn g8_a_second_power_loss_during_recovery_loses_nothing() {
 /// The power takes all that was not synced, and nothing else.
 const HARSHEST: Effort = Effort { newest: 0, older: 0, torn: 0 };
 
+/// Enough for a careless victim.
+const SMALL: Effort = Effort { newest: 2, older: 0, torn: 1 };
+
 /// What is found out about a broken victim; for one kind it takes a death and a successor.
 fn found_out(broken: Broken, random: &mut Random) -> Option<String> {
     if broken != Broken::TrustsNames {
-        return search(&record(1, Task::ALL, 3, |fs| broken.over(fs)), effort(), random).1;
+        let tasks = [Task::Document, Task::Journal];
+        return search(&record(1, &tasks, 3, |fs| broken.over(fs)), SMALL, random).1;
     }
     (0..100).find_map(|operations| {
         let recorded = record_successor(operations, Some(broken));

@@ -7,35 +7,65 @@ use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Duration;
 
-use tenure_proof::victim::{Ack, Broken};
+use tenure_proof::victim::{Ack, Broken, acks_in, lines_of};
 
-/// The power goes in this boot, and the checker looks in the next one.
-const BEFORE: &str = "1";
-const AFTER: &str = "2";
 /// Longer than any of this takes, however busy the machine is.
 const LONG: Duration = Duration::from_secs(120);
 
-fn victim(dir: &Path) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_victim"));
-    command.arg(dir);
-    command
+/// What the victims of one directory have in common.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Scene<'d> {
+    /// Where they work.
+    pub(crate) dir: &'d Path,
+    /// How often the power has gone: each time the machine has started anew.
+    pub(crate) losses: u64,
+    /// How they are broken.
+    pub(crate) broken: Option<Broken>,
+}
+
+impl Scene<'_> {
+    /// The command of the writer that is number `nth` among those between two losses of power. None
+    /// has the number of another.
+    fn victim(&self, nth: u64, after_loss: bool) -> Command {
+        let boot = self.losses + u64::from(after_loss);
+        let writer = self.losses * 10 + nth;
+        let mut command = Command::new(env!("CARGO_BIN_EXE_victim"));
+        command.arg(self.dir).args(["--boot", &boot.to_string(), "--writer", &writer.to_string()]);
+        command
+    }
+
+    /// Looks at it as the machine that starts again would, and works in it. Returns what was
+    /// acknowledged meanwhile, or what is wrong.
+    pub(crate) fn check(&self, acks: &[Ack]) -> Result<Vec<Ack>, String> {
+        let mut command = self.victim(9, true);
+        command.arg("--check").stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command.spawn().expect("the checker can be started");
+        let mut input = child.stdin.take().expect("its input is a pipe");
+        // It reads everything before it says anything.
+        let _ = input.write_all(lines_of(acks).as_bytes());
+        drop(input);
+        let output = child.wait_with_output().expect("the checker ends");
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).trim_end().to_owned();
+        if output.status.success() {
+            return Ok(acks_in(&format!("{}\n", text(&output.stdout))));
+        }
+        Err(text(&output.stderr))
+    }
 }
 
 /// A running victim; it is killed when the test ends before it does.
 pub(crate) struct Victim(Child);
 
 impl Victim {
-    /// A victim that works in `dir` and tells `out`.
+    /// The `nth` victim of a scene, which tells `out`, and works for ever unless `rounds` are given.
     pub(crate) fn start(
-        dir: &Path,
-        writer: u64,
-        broken: Option<Broken>,
+        scene: &Scene<'_>,
+        nth: u64,
         rounds: Option<u64>,
         out: impl Into<Stdio>,
     ) -> Self {
-        let mut command = victim(dir);
-        command.args(["--boot", BEFORE, "--writer", &writer.to_string()]);
-        if let Some(broken) = broken {
+        let mut command = scene.victim(nth, false);
+        if let Some(broken) = scene.broken {
             command.args(["--broken", broken.name()]);
         }
         if let Some(rounds) = rounds {
@@ -81,10 +111,10 @@ pub(crate) struct Crowd {
 }
 
 impl Crowd {
-    pub(crate) fn start(dir: &Path, victims: u64, broken: Option<Broken>) -> Self {
+    pub(crate) fn start(scene: &Scene<'_>, victims: u64) -> Self {
         let (tell, told) = channel();
-        let start = |writer| {
-            let mut victim = Victim::start(dir, writer, broken, None, Stdio::piped());
+        let start = |nth| {
+            let mut victim = Victim::start(scene, nth, None, Stdio::piped());
             victim.listen(tell.clone());
             victim
         };
@@ -98,23 +128,6 @@ impl Crowd {
         got.extend(self.told.try_iter());
         got
     }
-}
-
-/// Looks at `dir` as the machine that starts again would; what is wrong with it, if anything is.
-pub(crate) fn check(dir: &Path, acks: &[Ack]) -> Result<(), String> {
-    let mut command = victim(dir);
-    command.args(["--check", "--boot", AFTER]).stdin(Stdio::piped()).stderr(Stdio::piped());
-    let mut child = command.spawn().expect("the checker can be started");
-    let text: String = acks.iter().map(|ack| format!("{ack}\n")).collect();
-    let mut input = child.stdin.take().expect("its input is a pipe");
-    // It may give up before it has read everything.
-    let _ = input.write_all(text.as_bytes());
-    drop(input);
-    let output = child.wait_with_output().expect("the checker ends");
-    if output.status.success() {
-        return Ok(());
-    }
-    Err(String::from_utf8_lossy(&output.stderr).trim().to_owned())
 }
 
 /// A victim's output that goes to a file, a line at a time and at its end.

@@ -4,6 +4,8 @@
 //! The scenarios are the timelines in `scenarios/`; `PUPPETS.md` has the protocol of the puppets. Nothing
 //! here knows what a scenario is about.
 
+#![expect(clippy::unwrap_used, reason = "a panic is how a test fails")]
+
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -90,6 +92,7 @@ fn perform(name: &str) {
 }
 
 /// Plays it once; the actors speak these languages in turn.
+#[expect(clippy::print_stdout, reason = "whoever reads a failure needs the cast")]
 fn run(scenario: &Scenario, spoken: &[Language], tally: &mut Tally) {
     let actors = scenario.actors().into_iter();
     let mut cast = Cast::new();

@@ -225,16 +225,15 @@ fn collection(dir: &Path) -> View {
     let mut names = names(&dir.join("c"));
     names.retain(|name| Path::new(name).extension().is_some_and(|end| end == "json"));
     names.sort();
-    let (mut plain, mut ours) = (String::new(), String::new());
-    for name in &names {
+    let line = |name: &str, text: &str| format!("{name}: {}\n", text.replace('\n', " "));
+    let read = |name: &String| {
         let text = std::fs::read_to_string(dir.join("c").join(name)).unwrap_or_default();
-        plain += &format!("{name}: {}\n", text.replace('\n', " "));
-    }
+        line(name, &text)
+    };
+    let plain = names.iter().map(read).collect();
     let listed = tenure(dir, &["collection", "list", "c"]);
-    for key in listed.stdout.lines() {
-        let seen = document(dir, &format!("c/{key}.json"));
-        ours += &format!("{key}: {}\n", seen.replace('\n', " "));
-    }
+    let get = |key| line(key, &document(dir, &format!("c/{key}.json")));
+    let ours = listed.stdout.lines().map(get).collect();
     View { plain, ours }
 }
 

@@ -62,7 +62,9 @@ impl Trouble {
             let mut command = Command::new(job.program.path());
             command.args(&args).current_dir(dir);
             let ended = bounded::run(command);
-            fillers.iter().for_each(|filler| std::fs::remove_file(filler).unwrap());
+            for filler in fillers {
+                std::fs::remove_file(filler).unwrap();
+            }
             ended
         };
         match self {
@@ -86,7 +88,7 @@ pub(crate) fn traced<'a>(
 }
 
 /// Fills the disk up to so many free pages.
-fn fill_pages(dir: &Path, left: usize) -> Vec<PathBuf> {
+pub(crate) fn fill_pages(dir: &Path, left: usize) -> Vec<PathBuf> {
     let path = dir.with_extension("filler");
     let mut file = File::create(&path).unwrap();
     let mut pages = 0;

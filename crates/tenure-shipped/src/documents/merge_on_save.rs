@@ -24,7 +24,7 @@ const LAST_ACTIVE: &str = "last_active";
 pub struct State {
     path: PathBuf,
     dice: Dice,
-    /// After the second read, before the rename.
+    /// After the second read and the write of the temporary file, before the rename.
     pub meanwhile: Meanwhile,
 }
 
@@ -54,8 +54,8 @@ impl State {
             std::process::id(),
             self.dice.between(0, 1 << 32)
         );
-        self.meanwhile.now();
         fs::write(&temporary, serde_json::to_vec_pretty(&merged)?)?;
+        self.meanwhile.now();
         fs::rename(&temporary, &self.path)
     }
 }

@@ -9,25 +9,28 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
 
-use crate::state;
+use crate::{Meanwhile, state};
 
 /// A reader that mends.
 #[derive(Debug)]
 pub struct ResetWhenCorrupt {
     path: PathBuf,
+    /// After the parse failed, before the reset.
+    pub meanwhile: Meanwhile,
 }
 
 impl ResetWhenCorrupt {
     /// The state in `directory`.
     pub fn open(directory: &Path) -> Self {
-        Self { path: state::path(directory) }
+        Self { path: state::path(directory), meanwhile: Meanwhile::default() }
     }
 
     /// The state, or a fresh one if it cannot be parsed.
-    pub fn load(&self) -> io::Result<Value> {
+    pub fn load(&mut self) -> io::Result<Value> {
         if let Ok(state) = state::read(&self.path) {
             return Ok(state);
         }
+        self.meanwhile.now();
         fs::copy(&self.path, self.path.with_extension("json.corrupted"))?;
         fs::write(&self.path, "{}")?;
         Ok(json!({}))

@@ -325,8 +325,7 @@ impl Document {
         }
         let generation = commit.seen.record.published.generation;
         drop(commit);
-        let sync = || target.fs.sync_dir(target.dir());
-        group::sync(target, generation, || self.newest(), sync).map(drop)
+        group::sync(target, generation, self).map(drop)
     }
 
     /// An error that came after readers could see the change: whether the change survives a power loss
@@ -340,6 +339,12 @@ impl Document {
         }
     }
 
+    pub(crate) fn target(&self) -> &Target {
+        &self.target
+    }
+}
+
+impl group::Shared for Document {
     fn newest(&self) -> Result<u64> {
         let path = self.target.sidecar("commit");
         let file = self.target.fs.open(&path, Access::Read);
@@ -347,8 +352,9 @@ impl Document {
         Ok(Seen::read(&self.target, file.as_ref())?.record.published.generation)
     }
 
-    pub(crate) fn target(&self) -> &Target {
-        &self.target
+    fn sync(&self, _doubt: bool) -> std::io::Result<()> {
+        // Names cannot be written again; a file system that failed to sync them fails from then on.
+        self.target.fs.sync_dir(self.target.dir())
     }
 }
 

@@ -1,5 +1,7 @@
 //! Appending a batch: logged under the lock, synced outside of it, then written to the journal.
 
+use std::io;
+
 use crate::checksum;
 use crate::commit::{Commit, take_commit};
 use crate::error::{Error, ErrorKind, Result};
@@ -12,10 +14,10 @@ use crate::wait::{Deadline, Request, Wait};
 use super::Journal;
 use super::batch::Batch;
 use super::entry::{ENTRY_BYTES, Entry, Kind};
-use super::head::{Head, Loaded, Operation};
+use super::head::Operation;
 use super::lines::{self, Count};
 use super::options::{AppendOptions, Appended};
-use super::session::{Section, Session};
+use super::session::{Section, Session, load_head};
 use super::wal::{Reach, Wal};
 
 /// Lines of others up to this much are noted in the log; more of them go to the index at once.
@@ -58,6 +60,8 @@ impl Journal {
             Appended::replay(done)
         } else if let Some(appended) = session.stamp(batch, options)? {
             return Ok((appended, None));
+        } else if batch.lines() == 0 {
+            return Ok((Appended::new(session.head.next_seq, 0), None)); // The header is there already.
         } else {
             session.log(batch, durable)?
         };
@@ -77,15 +81,7 @@ impl Journal {
     /// Syncs the log together with everybody else who waits for that, then finishes what is synced.
     fn make_durable(&self, target: &Target, mine: u64, options: &AppendOptions) -> Result<()> {
         let file = target.open_sidecar(&target.sidecar("wal")).map_err(logged_already)?;
-        let wal = Wal { file };
-        let newest = || newest_number(target, &wal);
-        let synced = group::sync(target, mine, newest, || {
-            let synced = wal.file.sync();
-            if synced.is_err() {
-                write_again(target);
-            }
-            synced
-        });
+        let synced = group::sync(target, mine, &LogSync { target, wal: Wal { file } });
         let reach = match &synced {
             Ok(reach) => *reach,
             Err(error) if error.kind() == ErrorKind::NotDurable => mine,
@@ -106,16 +102,49 @@ impl Journal {
     }
 }
 
-/// A failed sync may leave pages that the kernel believes to be clean. Writing them again makes the
-/// next sync mean what it says. The caller leads the sync; nobody else begins one before.
-fn write_again(target: &Target) {
-    let deadline = Deadline::after(Wait::For(FINISH_PATIENCE));
-    let request = Request::until(deadline);
-    let Ok(_turn) = take_commit(target, Mode::Exclusive, request) else { return };
-    let Ok(file) = target.open_sidecar(&target.sidecar("wal")) else { return };
-    let wal = Wal { file };
-    if let Ok(Loaded::Head(head)) = Head::load(wal.file.as_ref(), target.fs.boot_id()) {
-        let _ = wal.rewrite(&head);
+/// The log, synced together with everybody who waits for that.
+struct LogSync<'a> {
+    target: &'a Target,
+    wal: Wal,
+}
+
+impl group::Shared for LogSync<'_> {
+    /// The newest entry that is completely in the log.
+    fn newest(&self) -> Result<u64> {
+        let head = load_head(self.target, &self.wal)?.unwrap_or_default();
+        Ok(head.next_number().saturating_sub(1))
+    }
+
+    fn sync(&self, doubt: bool) -> io::Result<()> {
+        if doubt {
+            self.write_again().map_err(io::Error::other)?;
+        }
+        let synced = self.wal.file.sync();
+        if synced.is_err() {
+            // The next one need not be in doubt; if this fails it has to answer for itself.
+            let _ = self.write_again();
+        }
+        synced
+    }
+}
+
+impl LogSync<'_> {
+    /// A failed sync may leave pages that the kernel believes to be clean. Writing them again makes
+    /// the next sync mean what it says.
+    fn write_again(&self) -> Result<()> {
+        let deadline = Deadline::after(Wait::For(FINISH_PATIENCE));
+        let request = Request::until(deadline);
+        let _turn = take_commit(self.target, Mode::Exclusive, request)?;
+        let Some(head) = load_head(self.target, &self.wal)? else { return Ok(()) };
+        let path = self.target.sidecar("wal");
+        let failed = Target::failed;
+        let number = head.first_number + head.applied;
+        let pending = self.wal.chain(&head, head.applied_end, number, Reach::Counted);
+        if (pending.map_err(failed("read", &path))?.len() as u64) < head.entries - head.applied {
+            let detail = "a failed sync has lost a part of the log";
+            return Err(Error::new(ErrorKind::Damaged, "write again", detail).at(&path));
+        }
+        self.wal.rewrite(&head).map_err(failed("write", &path))
     }
 }
 
@@ -124,12 +153,6 @@ fn write_again(target: &Target) {
 fn logged_already(error: Error) -> Error {
     let hint = "the batch is logged; the next write makes it visible, so do not repeat it";
     error.committed(true).hint(hint)
-}
-
-/// The number of the newest entry that is completely in the log.
-fn newest_number(target: &Target, wal: &Wal) -> Result<u64> {
-    let head = super::session::load_head(target, wal)?.unwrap_or_default();
-    Ok(head.next_number().saturating_sub(1))
 }
 
 impl Session {

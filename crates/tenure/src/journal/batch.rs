@@ -30,9 +30,10 @@ impl Batch {
             let detail = format!("line {} of the batch {why}", at + 1);
             Error::new(ErrorKind::Invalid, "append", detail).at(journal.path()).committed(false)
         };
-        if batch.is_empty() || options.write.if_version.is_some() {
-            let detail = if batch.is_empty() {
-                "the batch is empty"
+        let nothing = batch.is_empty() && options.header.is_none();
+        if nothing || options.write.if_version.is_some() {
+            let detail = if nothing {
+                "the batch is empty, and there is no header to set"
             } else {
                 "a journal has no version; use the fence or a guard"
             };

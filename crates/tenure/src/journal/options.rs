@@ -13,7 +13,7 @@ pub struct AppendOptions {
     /// Refuse lines that are not JSON.
     pub json: bool,
     /// Make this the first line of the file, in the same step. It is not an entry. Where it differs
-    /// from the header that is there, the file is written anew.
+    /// from the header that is there, the file is written anew. With a header the batch may be empty.
     pub header: Option<Vec<u8>>,
 }
 
@@ -22,7 +22,7 @@ pub struct AppendOptions {
 pub struct Appended {
     /// The number of the batch's first entry.
     pub first: u64,
-    /// The number of its last entry.
+    /// The number of its last entry; one less than the first if there is none.
     pub last: u64,
     /// Lines that others had appended, found and numbered on the way.
     pub adopted: u64,

@@ -51,7 +51,9 @@ impl Session {
         };
         new.write(batch.text()).map_err(failed)?;
         let mut records = self.shifted_records(old.len() as u64, header_len)?;
-        records.push(span.record(self.head.epoch));
+        if batch.lines() > 0 {
+            records.push(span.record(self.head.epoch));
+        }
         let first_seq = self.matching_index()?.map_or(1, |index| index.title.first_seq);
         let operation = Operation { id: batch.operation, first: seq, lines: batch.lines() };
         let next_seq = seq + batch.lines();

@@ -249,6 +249,26 @@ fn race_41_a_header_is_stamped_in_one_step_with_a_batch() {
 }
 
 #[test]
+fn a_header_is_set_without_an_entry() {
+    let dir = Dir::new("header-alone");
+    let journal = Journal::open(dir.log()).unwrap();
+    let set = |text: &str| {
+        let options = AppendOptions { header: Some(text.into()), ..durable() };
+        journal.append(&[] as &[&str], &options).unwrap()
+    };
+    let text = || std::fs::read_to_string(journal.path()).unwrap();
+    for header in ["#v1", "#v1", "#version 2"] {
+        assert_eq!((set(header).first, set(header).last), (1, 0));
+        assert_eq!(text(), format!("{header}\n"));
+    }
+    assert_eq!(journal.append(&["one"], &durable()).unwrap().first, 1);
+    assert_eq!((set("#v3").first, text()), (2, "#v3\none\n".to_owned()));
+    assert!(journal.verify().unwrap().is_sound());
+    let nothing = journal.append(&[] as &[&str], &durable()).unwrap_err();
+    assert_eq!(nothing.kind(), tenure::ErrorKind::Invalid);
+}
+
+#[test]
 fn race_38_42_many_threads_append_and_nothing_is_lost_or_mixed() {
     let dir = Dir::new("threads");
     let path = dir.log();

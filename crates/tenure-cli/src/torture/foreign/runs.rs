@@ -117,7 +117,7 @@ impl<'a> Runs<'a> {
             self.over.store(true, Ordering::Relaxed);
             // Nobody is left to tidy up: the end of a container, or of the power of patience.
             kills += self.places.iter().filter(|place| hit(place, Signal::KILL)).count() as u64;
-            let failed = workers.into_iter().filter_map(|worker| worker.join().ok()?.err()).next();
+            let failed = workers.into_iter().find_map(|worker| worker.join().ok()?.err());
             let seen = readers.into_iter().filter_map(|reader| reader.join().ok());
             let seen = seen.fold(Seen::default(), |mut all, one| {
                 all.reads += one.reads;
@@ -126,13 +126,11 @@ impl<'a> Runs<'a> {
             });
             (seen, failed)
         });
-        match failed {
-            Some(err) => Err(err),
-            None => {
-                let promised = self.promised.into_inner().unwrap_or_else(PoisonError::into_inner);
-                Ok(Done { promised, refused: self.refused.into_inner(), kills, pauses, seen })
-            }
+        if let Some(err) = failed {
+            return Err(err);
         }
+        let promised = self.promised.into_inner().unwrap_or_else(PoisonError::into_inner);
+        Ok(Done { promised, refused: self.refused.into_inner(), kills, pauses, seen })
     }
 
     fn strike(&self, now: Instant, kills: &mut u64, pauses: &mut u64) {

@@ -69,7 +69,7 @@ fn read(worker: &Worker<'_>, path: &Path) -> io::Result<Answer<()>> {
             Ok(line) => end = Some(line),
         }
     }
-    if let Some(line) = end.filter(|line| line.line != line.of) {
+    if let Some(line) = end.filter(|line| line.part != line.of) {
         let detail = format!("a read ended inside a batch: {line:?}");
         worker.found(Finding::new(Thing::Journal, Fault::Torn, detail))?;
     }

@@ -1,6 +1,7 @@
 //! What a puppet can do with the library, one function per order.
 
 use std::collections::HashMap;
+use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
@@ -33,6 +34,7 @@ pub(crate) const OPS: &[&str] = &[
     "storm",
     "program",
     "fork",
+    "restart",
 ];
 
 /// The fields that an order may have: a misspelt one must not pass for the default.
@@ -131,6 +133,7 @@ impl Stage {
             },
             "program" => self.program(),
             "fork" => self.fork(name),
+            "restart" => restart(),
             "read" | "set" | "add" | "merge" => document(order),
             "append" | "entries" | "check" | "rotate" => journal(order),
             "acquire" | "renew" | "end" | "take_over" | "show" => lease(order),
@@ -195,6 +198,12 @@ impl Stage {
         self.guards.insert(name.to_owned(), guard);
         serde_json::from_str(&told).or_else(|err| misunderstood(format!("the child: {err}")))
     }
+}
+
+/// Becomes a new puppet in place: the same process, with its number and nothing else. It greets again.
+fn restart() -> Done {
+    let program = std::env::current_exe().or_else(|err| misunderstood(err.to_string()))?;
+    misunderstood(Command::new(program).exec().to_string())
 }
 
 fn document(order: &Value) -> Done {

@@ -36,6 +36,7 @@ pub(super) enum At {
     Apply,
 }
 
+#[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(super) struct Process {
     pub(super) at: At,
@@ -78,6 +79,7 @@ struct Note {
     failed_to: usize,
 }
 
+#[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct State {
     pub(super) processes: Vec<Process>,
@@ -209,6 +211,7 @@ impl State {
         }
     }
 
+    #[expect(clippy::too_many_lines, reason = "one arm per step, in the order of the protocol")]
     pub(super) fn step(&mut self, index: usize, fault: Fault) {
         let process = self.processes[index];
         let mut next = process;

@@ -1,9 +1,4 @@
-//! Somebody hostile who may write in the directory of others: swaps files for links, pipes and
-//! directories, as fast as possible, until its input ends.
-//!
-//! `attacker DIR VICTIM SEED`: links lead to `VICTIM`. Prints how many swaps were made.
-#![expect(clippy::print_stdout, reason = "it is a command")]
-#![expect(clippy::disallowed_methods, reason = "it is not here to keep anything whole")]
+//! Swaps files for links, pipes and directories, as fast as possible.
 
 use std::io::Read;
 use std::os::unix::fs::{PermissionsExt, symlink};
@@ -34,7 +29,8 @@ const NAMES: [&str; 16] = [
     ".tenure/log.jsonl.index",
 ];
 
-fn main() {
+/// See the top of `main.rs`.
+pub(crate) fn run() {
     let args: Vec<String> = std::env::args().skip(1).collect();
     let [dir, victim, seed] = args.as_slice() else {
         panic!("attacker DIR VICTIM SEED");

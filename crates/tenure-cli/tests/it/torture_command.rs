@@ -1,0 +1,165 @@
+//! `tenure torture`: what it finds, what it leaves, and how it ends. The long runs are ring 3.
+
+use std::path::{Path, PathBuf};
+
+use rustix::process::Signal;
+use serde_json::Value;
+
+use crate::bench::{Bench, Ran, TENURE, eventually};
+use crate::terminal::terminal;
+
+/// The directories that runs have left.
+fn left(bench: &Bench) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(bench.path("")).unwrap();
+    let paths = entries.map(|entry| entry.unwrap().path());
+    paths.filter(|path| path.to_string_lossy().contains("tenure-torture-")).collect()
+}
+
+fn torture(bench: &Bench, words: &str) -> Ran {
+    let words: Vec<_> = words.split(' ').collect();
+    bench.tenure(&[&["torture", "--json", "--seed", "7", "--processes", "4"], &words[..]].concat())
+}
+
+#[test]
+fn a_run_without_a_finding_leaves_nothing() {
+    let bench = Bench::new();
+    let ran = torture(&bench, "--minutes 0.05").ok();
+    let verdict = ran.json();
+    assert_eq!(verdict["verdict"], "nothing_found");
+    assert_eq!(verdict["kept"], Value::Null);
+    assert!(verdict["operations"].as_u64().unwrap() > 0, "{verdict}");
+    for thing in verdict["things"].as_array().unwrap() {
+        assert!(thing["operations"].as_u64().unwrap() > 0, "{verdict}");
+    }
+    assert_eq!(left(&bench), [""; 0].map(PathBuf::from));
+}
+
+#[test]
+fn a_finding_is_5_keeps_the_evidence_and_says_how_to_repeat_it() {
+    let bench = Bench::new();
+    let args = ["torture", "--naive", "--ops", "doc", "--minutes", "0.2", "--seed", "7"];
+    let ran = bench.tenure(&args).exits(5);
+    let kept = left(&bench);
+    assert_eq!(kept.len(), 1, "{ran:?}");
+    assert!(ran.stdout.contains(&format!("kept: {}", kept[0].display())), "{ran:?}");
+    assert!(ran.stdout.contains("DAMAGE FOUND"), "{ran:?}");
+    let last = ran.stdout.lines().last().unwrap();
+    assert!(last.starts_with("repeat: tenure torture "), "{last}");
+    assert!(last.contains("--seed 7 --ops doc"), "{last}");
+    assert!(!ran.stdout.contains('\x1b'), "colour is for terminals: {ran:?}");
+}
+
+#[test]
+fn ctrl_c_ends_it_with_the_verdict_so_far() {
+    let bench = Bench::new();
+    let run = bench.command(&["torture", "--json", "--minutes", "60", "--processes", "4"]).start();
+    eventually(|| left(&bench).iter().any(|dir| dir.join("doc.json").exists()));
+    run.signal(Signal::INT);
+    let verdict = run.wait().ok().json();
+    assert_eq!(verdict["interrupted"], true);
+    assert_eq!(verdict["verdict"], "nothing_found");
+    assert_eq!(left(&bench).len(), 0);
+}
+
+/// Processes with this path among their arguments.
+#[cfg(target_os = "linux")]
+fn workers_in(dir: &Path) -> usize {
+    let dir = dir.to_str().unwrap();
+    let processes = std::fs::read_dir("/proc").unwrap().flatten();
+    let lines = processes.filter_map(|one| std::fs::read(one.path().join("cmdline")).ok());
+    lines.filter(|line| String::from_utf8_lossy(line).contains(dir)).count()
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn no_worker_survives_its_parent() {
+    let bench = Bench::new();
+    let mut run = bench.command(&["torture", "--minutes", "60", "--processes", "4"]).start();
+    eventually(|| left(&bench).first().is_some_and(|dir| workers_in(dir) > 0));
+    run.kill();
+    eventually(|| workers_in(&left(&bench)[0]) == 0);
+}
+
+#[test]
+fn a_person_sees_how_far_it_is() {
+    use std::io::Read;
+    let bench = Bench::new();
+    let (mut screen, slave) = terminal();
+    let args = ["torture", "--minutes", "0.03", "--processes", "2", "--ops", "lock"];
+    let mut run = bench.command(&args).with_stderr(slave).spawn();
+    let mut seen = Vec::new();
+    while !String::from_utf8_lossy(&seen).contains("operations,") {
+        let mut bytes = [0; 256];
+        let count = screen.read(&mut bytes).unwrap();
+        seen.extend_from_slice(&bytes[..count]);
+    }
+    assert!(seen.starts_with(b"\r["), "a bar");
+    // Nobody has to read on: the rest fits into the terminal's buffer.
+    assert!(run.wait().unwrap().success());
+}
+
+#[test]
+fn a_script_that_forgets_is_found_out_and_tenure_is_not() {
+    let bench = Bench::new();
+    let naive = bench.file(
+        "save.sh",
+        "old=$(cat \"$1\")\nnew=$(mktemp \"$1.XXXXXX\")\n\
+        printf '%s,\"%s\":1}' \"${old%?}\" \"$2\" | sed 's/{,/{/' >\"$new\"\nmv \"$new\" \"$1\"\n",
+    );
+    let naive = format!("sh {} {{}} {{key}}", naive.display());
+    let words = ["torture", "--json", "--processes", "4", "--minutes", "1", "--command"];
+    let verdict = bench.tenure(&[&words[..], &[&naive]].concat()).exits(5).json();
+    let found = &verdict["things"][0]["found"]["lost_update"];
+    assert!(found.as_u64().unwrap() > 0, "{verdict:#}");
+
+    let ours = format!("{TENURE} doc update {{}} '.[$k]=1' --arg k {{key}} --wait forever");
+    let words = ["torture", "--json", "--processes", "4", "--minutes", "0.05", "--command"];
+    let verdict = bench.tenure(&[&words[..], &[&ours]].concat()).ok().json();
+    assert!(verdict["operations"].as_u64().unwrap() > 0, "{verdict:#}");
+}
+
+#[test]
+fn the_check_and_the_environment_are_used() {
+    let bench = Bench::new();
+    let save = "echo $TENURE_TORTURE_KEY >>$TENURE_TORTURE_FILE";
+    let with_check = |check: &str| {
+        let words = ["torture", "--json", "--processes", "2", "--minutes", "0.02"];
+        let more = ["--file", "log.txt", "--command", save, "--check", check];
+        bench.tenure(&[&words[..], &more].concat())
+    };
+    with_check("test -s {}").ok();
+    with_check("echo rotten >&2; test $(wc -l <{}) -lt 3").exits(5);
+    with_check("echo rotten >&2; false").exits(1);
+}
+
+#[test]
+fn a_command_that_cannot_be_tested_is_told_why() {
+    let bench = Bench::new();
+    let try_out = |words: &[&str]| {
+        let ran = bench.tenure(&[&["torture", "--minutes", "0.01"], words].concat());
+        assert_eq!(left(&bench).len(), 0, "{ran:?}");
+        ran
+    };
+    try_out(&["--command", "echo no >&2; false"]).exits(1).complains("no");
+    try_out(&["--command", "true"]).exits(1).complains("not in the file");
+    try_out(&["--command", "true", "--file", "a/b"]).exits(2).complains("without directories");
+    try_out(&["--check", "true"]).exits(2);
+    try_out(&["--minutes", "0"]).exits(2);
+    try_out(&["--ops", "nonsense"]).exits(2);
+    try_out(&["--processes", "65"]).exits(2);
+    bench.tenure(&["torture", "no-such-directory"]).exits(1);
+}
+
+#[test]
+fn a_history_has_calls_and_returns() {
+    let bench = Bench::new();
+    torture(&bench, "--operations 100 --history h.jsonl").ok();
+    let text = bench.read("h.jsonl");
+    let lines: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let answered = lines.iter().filter(|line| !line["return"].is_null()).count();
+    assert!(answered > 100, "{answered} of {}", lines.len());
+    for line in lines {
+        let Some(end) = line["return"].as_u64() else { continue };
+        assert!(line["call"].as_u64().unwrap() <= end && line["answer"].is_array(), "{line}");
+    }
+}

@@ -1,0 +1,254 @@
+//! Races 26 to 32: what is on the disk in between.
+
+use std::cell::RefCell;
+use std::fs::{self, File, FileTimes};
+use std::io::Read;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::rc::Rc;
+use std::time::{Duration, SystemTime};
+
+use serde_json::{Value, json};
+use tenure::{Collection, CollectionKind, Document, ErrorKind, Prune, WriteOptions};
+use tenure_proof::Form;
+use tenure_proof::puppet::{Child, Heard, Puppet};
+use tenure_shipped::Document as _;
+use tenure_shipped::documents::{Expiring, FixedTemporary, ResetWhenCorrupt, Session, State};
+use tenure_shipped::state;
+
+use crate::scene::{Scene, add, at_once, count, holder, kind, paths_in};
+
+/// CLI-Anything truncates and writes in place: readers see an empty or half a file, and a kill leaves it.
+/// Ours: a reader sees the old document or the new one (G5), a plain reader too.
+#[test]
+fn race_26_a_truncated_file_is_seen_and_stays() {
+    let mut scene = Scene::new("race_26");
+    let directory = scene.theirs();
+    let seen = Rc::new(RefCell::new(None));
+    let mut writer = Session::open(&directory);
+    let (look, at) = (seen.clone(), state::path(&directory));
+    writer.truncated.is(move || {
+        *look.borrow_mut() = Some(state::read(&at).is_ok());
+        panic!("killed");
+    });
+    catch_unwind(AssertUnwindSafe(|| writer.add("a"))).expect_err("it died");
+    assert_eq!(*seen.borrow(), Some(false), "the reader sees no document");
+    state::read(&state::path(&directory)).expect_err("and there is none, for good");
+    scene.broke("CLI-Anything: truncate, write in place");
+
+    let path = scene.state();
+    add(&path, &at_once(None)).unwrap();
+    let mut writer = Child::rust();
+    let times = Form::asked().pick(300, 5000);
+    writer.tell(&json!({ "op": "add", "path": path, "times": times }));
+    let mut reads = 0;
+    loop {
+        let plain: Value = serde_json::from_slice(&fs::read(&path).unwrap()).expect("whole");
+        assert!(plain["n"].as_u64().is_some());
+        reads += 1;
+        if writer.hear_within(Duration::ZERO) != Heard::Silence {
+            break;
+        }
+    }
+    assert_eq!(count(&path), times + 1);
+    for _ in 0..Form::asked().pick(10, 200) {
+        let mut victim = Child::rust();
+        victim.tell(&json!({ "op": "add", "path": path, "times": 100_000 }));
+        let before = count(&path);
+        while count(&path) < before + 3 {}
+        victim.kill();
+        serde_json::from_slice::<Value>(&fs::read(&path).unwrap()).expect("whole");
+        scene.tally.tried(1, "writers killed");
+    }
+    scene.tally.tried(reads, "plain reads during writes");
+}
+
+/// claude-code: a file that could not be parsed was reset to nothing; most were fine a moment later. Ours:
+/// damage is an error, the bytes stay as they are, and the last good version can be brought back (G5).
+#[test]
+fn race_27_a_file_that_seems_corrupt_is_reset() {
+    let mut scene = Scene::new("race_27");
+    let directory = scene.theirs();
+    let path = state::path(&directory);
+    fs::write(&path, "").unwrap(); // A writer is in the middle of its work ...
+    let mut reader = ResetWhenCorrupt::open(&directory);
+    let at = path.clone();
+    reader.meanwhile.is(move || fs::write(&at, "{\"checked\":[\"a\"]}").unwrap()); // ... and done.
+    reader.load().unwrap();
+    assert_eq!(fs::read(&path).unwrap(), b"{}", "good data is gone");
+    scene.broke("claude-code: reset what cannot be parsed");
+
+    let path = scene.state();
+    add(&path, &WriteOptions::default()).unwrap();
+    add(&path, &WriteOptions::default()).unwrap();
+    let document = Document::open(&path).unwrap();
+    for damage in ["", "{\"n\":", "\0\0\0", "{} {}"] {
+        fs::write(&path, damage).unwrap();
+        assert_eq!(kind(document.read()), Some(ErrorKind::Damaged), "{damage:?}");
+        assert_eq!(kind(add(&path, &at_once(None))), Some(ErrorKind::Damaged), "{damage:?}");
+        assert_eq!(fs::read(&path).unwrap(), damage.as_bytes(), "not touched");
+        scene.tally.tried(1, "damaged documents");
+    }
+    document.restore(&at_once(None)).unwrap();
+    assert_eq!(count(&path), 1, "the newest version that was not written over");
+}
+
+/// Windows refuses to rename over an open file, and the way round it (write in place, or unlink first) is
+/// what corrupts. Here: a reader with the file open keeps its version, and the name is never missing.
+#[test]
+fn race_28_a_reader_has_the_file_open() {
+    let mut scene = Scene::new("race_28");
+    let path = scene.state();
+    add(&path, &at_once(None)).unwrap();
+    let mut open = File::open(&path).unwrap();
+    let mut writer = Child::rust();
+    writer.tell(&json!({ "op": "add", "path": path, "times": 300 }));
+    while writer.hear_within(Duration::ZERO) == Heard::Silence {
+        fs::metadata(&path).expect("the name is always there");
+        scene.tally.tried(1, "looks for the name");
+    }
+    let mut old = String::new();
+    open.read_to_string(&mut old).unwrap();
+    assert_eq!(serde_json::from_str::<Value>(&old).unwrap()["n"], 1, "its version, whole");
+    assert_eq!(count(&path), 301);
+}
+
+/// ECC: an expired state is removed by name, after somebody else has saved a fresh one. Ours: pruning takes
+/// the lock of each key, and looks at it under the lock.
+#[test]
+fn race_29_an_expired_file_is_removed_after_it_was_renewed() {
+    let mut scene = Scene::new("race_29");
+    let directory = scene.theirs();
+    let mut reader = Expiring::open(&directory);
+    let path = state::path(&directory);
+    let fresh = path.clone();
+    let an_hour = 3_600_000;
+    reader.meanwhile.is(move || {
+        fs::write(&fresh, json!({ "checked": ["fresh"], "last_active": an_hour }).to_string())
+            .unwrap();
+    });
+    reader.load(an_hour).unwrap();
+    assert!(!path.exists(), "the fresh state is gone");
+    scene.broke("ECC: an expired file is removed by name");
+
+    let collection = Collection::open(scene.ours("sessions"), CollectionKind::Documents).unwrap();
+    fs::create_dir_all(collection.path()).unwrap();
+    let long_ago = FileTimes::new().set_modified(SystemTime::UNIX_EPOCH + Duration::from_secs(1));
+    for key in ["held", "idle"] {
+        let document = collection.document(key).unwrap();
+        document.set(&json!({ "n": 1 }), &at_once(None)).unwrap();
+        File::options().write(true).open(document.path()).unwrap().set_times(long_ago).unwrap();
+    }
+    let held = collection.path_of("held").unwrap();
+    let (mut alice, fence) = holder(&held);
+    let prune = Prune { max_age: Some(Duration::from_secs(60)), ..Prune::default() };
+    let pruned = collection.prune(&prune, &at_once(None)).unwrap();
+    assert_eq!((pruned.removed, pruned.skipped), (vec!["idle".into()], vec!["held".into()]));
+    alice.does(&json!({ "op": "add", "path": held, "fence": fence }));
+    alice.does(&json!({ "op": "release" }));
+    let pruned = collection.prune(&prune, &at_once(None)).unwrap();
+    assert_eq!(pruned.removed, Vec::<String>::new(), "fresh by now");
+    assert_eq!(count(&held), 2);
+    scene.tally.tried(2, "prunes beside a writer");
+}
+
+/// One temporary name for everybody: what the first renames into place is what the second still writes. And
+/// names that match the data's own pattern become phantom sessions. Ours: neither is ever in the directory.
+#[test]
+fn race_30_temporary_files_collide() {
+    let mut scene = Scene::new("race_30");
+    let directory = scene.theirs();
+    let mut alice = FixedTemporary::open(&directory);
+    let at = directory.clone();
+    let long = "bob ".repeat(20);
+    alice.meanwhile.is(move || FixedTemporary::open(&at).add(&long).unwrap());
+    alice.add("alice").expect_err("her file was renamed away");
+    state::read(&state::path(&directory)).expect_err("and his document is a mixture of both");
+    scene.broke("sbox: one temporary name for everybody");
+
+    let path = scene.state();
+    let mut writers = [Child::rust(), Child::rust(), Child::rust()];
+    let order = json!({ "op": "add", "path": path, "times": 100, "wait": "forever" });
+    for writer in &mut writers {
+        writer.tell(&order);
+    }
+    let directory = path.parent().unwrap().to_path_buf();
+    for writer in &mut writers {
+        while writer.hear_within(Duration::from_millis(1)) == Heard::Silence {
+            let names = paths_in(&directory);
+            let strange = names.iter().find(|name| !name.ends_with(".tenure") && **name != path);
+            assert_eq!(strange, None, "something else among the data");
+            scene.tally.tried(1, "looks at the directory");
+        }
+    }
+    assert_eq!(count(&path), 300);
+}
+
+/// 8,662 temporary files of killed writers, 51 GB. Ours: the next write removes what the dead have left.
+#[test]
+fn race_31_temporary_files_of_the_dead_pile_up() {
+    let mut scene = Scene::new("race_31");
+    let directory = scene.theirs();
+    for seed in 0..5 {
+        let mut writer = State::open(&directory, seed);
+        writer.meanwhile.is(|| panic!("killed"));
+        catch_unwind(AssertUnwindSafe(|| writer.add("a"))).expect_err("it died");
+    }
+    State::open(&directory, 9).add("b").unwrap();
+    assert_eq!(paths_in(&directory).len(), 6, "a temporary file for each who died");
+    scene.broke("ECC: temporary files of killed writers stay");
+
+    let path = scene.state();
+    for _ in 0..Form::asked().pick(20, 300) {
+        let mut victim = Child::rust();
+        victim.tell(&json!({ "op": "add", "path": path, "times": 100_000 }));
+        let before = count(&path);
+        while count(&path) < before + 2 {}
+        victim.kill();
+        scene.tally.tried(1, "writers killed");
+    }
+    add(&path, &at_once(None)).unwrap();
+    let quiet = scene.ours("quiet.json");
+    add(&quiet, &at_once(None)).unwrap();
+    add(&quiet, &at_once(None)).unwrap();
+    let kinds = |name: &str| {
+        let all = paths_in(&path.parent().unwrap().join(".tenure"));
+        let names = all.iter().map(|path| path.file_name().unwrap().to_str().unwrap().to_owned());
+        names.filter_map(|file| file.strip_prefix(name).map(str::to_owned)).collect::<Vec<_>>()
+    };
+    let (killed, never) = (kinds("state.json."), kinds("quiet.json."));
+    let more: Vec<_> = killed.iter().filter(|kind| !never.contains(kind)).collect();
+    assert!(more.len() <= 1, "left behind: {more:?}");
+}
+
+/// `existsSync`, then `readFileSync`: in between the file goes, and the tool crashes. Ours: one look, and no
+/// document is an answer.
+#[test]
+fn race_32_a_file_that_was_there_a_moment_ago() {
+    let mut scene = Scene::new("race_32");
+    let path = state::path(&scene.theirs());
+    assert!(path.exists());
+    fs::remove_file(&path).unwrap(); // By somebody else, just now.
+    fs::read(&path).expect_err("the crash");
+    scene.broke("exists, then read");
+
+    let path = scene.state();
+    let document = Document::open(&path).unwrap();
+    std::thread::scope(|scope| {
+        let churn = scope.spawn(|| {
+            for _ in 0..500 {
+                fs::write(&path, "{\"n\":1}").unwrap();
+                fs::remove_file(&path).unwrap();
+            }
+        });
+        while !churn.is_finished() {
+            match document.read() {
+                Ok(Some(found)) => assert_eq!(found.value["n"], 1),
+                Ok(None) => {}
+                // The plain writer was in the middle of its work for longer than a reader waits.
+                Err(error) => assert_eq!(error.kind(), ErrorKind::Damaged, "{error}"),
+            }
+            scene.tally.tried(1, "reads of a file that comes and goes");
+        }
+    });
+    assert!(document.read().unwrap().is_none());
+}

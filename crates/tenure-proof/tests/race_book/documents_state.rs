@@ -1,0 +1,151 @@
+//! Races 33 to 37: what a document is, and how one knows that it changed.
+
+use std::fs::{self, File, FileTimes};
+use std::path::Path;
+
+use serde_json::json;
+use tenure::{Collection, CollectionKind, Document, Durability, WriteOptions};
+use tenure_proof::puppet::{Child, CommandLine, Puppet};
+use tenure_shipped::documents::Fingerprint;
+use tenure_shipped::state;
+use tenure_testkit::SimFs;
+
+use crate::scene::{Scene, add, at_once, below_shell, count, holder, on, told};
+
+/// One index of all sessions: 56 MB are written for one changed key, and everybody waits for everybody.
+/// Ours: a file and a lock per key.
+#[test]
+fn race_33_one_big_index_for_everybody() {
+    let mut scene = Scene::new("race_33");
+    let collection = Collection::open(scene.ours("sessions"), CollectionKind::Documents).unwrap();
+    fs::create_dir_all(collection.path()).unwrap();
+    for number in 0..50 {
+        let document = collection.document(&format!("s{number}")).unwrap();
+        document.set(&json!({ "n": number }), &at_once(None)).unwrap();
+    }
+    let times = |key: &str| fs::metadata(collection.path_of(key).unwrap()).unwrap().modified();
+    let before = times("s1").unwrap();
+    let (_alice, _) = holder(&collection.path_of("s0").unwrap());
+    for number in 2..50 {
+        add(&collection.path_of(&format!("s{number}")).unwrap(), &at_once(None)).unwrap();
+        scene.tally.tried(1, "keys changed beside a held one");
+    }
+    assert_eq!(times("s1").unwrap(), before, "a change of one is not a change of others");
+    assert_eq!(collection.keys().unwrap().len(), 50);
+}
+
+/// fsync under the lock: holds of 15 to 66 seconds. Ours: syncing is asked for or not, by call; without it
+/// nothing waits for the disk, and a lock costs no sync of its own.
+#[test]
+fn race_34_every_write_waits_for_the_disk() {
+    let mut scene = Scene::new("race_34");
+    let fs = SimFs::new(1);
+    fs.add_dir("/d");
+    let document = Document::open_on(&fs.shared(), Path::new("/d/state.json")).unwrap();
+    let lock = tenure::Lock::open_on(&fs.shared(), Path::new("/d/state.json")).unwrap();
+    let durable = WriteOptions { durability: Durability::Durable, ..at_once(None) };
+    document.set(&json!({ "n": 0 }), &durable).unwrap();
+    document.set(&json!({ "n": 1 }), &at_once(None)).unwrap();
+    lock.acquire(&tenure::LockOptions::default()).unwrap().release().unwrap();
+    for number in 2..100 {
+        let set = || document.set(&json!({ "n": number }), &at_once(None)).map(drop);
+        assert_eq!(syncs(&fs, set), 0);
+        let hold = || lock.acquire(&tenure::LockOptions::default())?.release();
+        assert_eq!(syncs(&fs, hold), 0);
+        scene.tally.tried(2, "writes and locks without a sync");
+    }
+    let set = || document.set(&json!({ "n": 100 }), &durable).map(drop);
+    assert!(syncs(&fs, set) > 0, "the counter counts");
+}
+
+/// How often `work` waits for the disk.
+fn syncs(fs: &SimFs, work: impl FnOnce() -> tenure::Result<()>) -> usize {
+    let before = fs.operations();
+    work().unwrap();
+    let done = usize::try_from(fs.operations() - before).unwrap();
+    let history = fs.history();
+    let steps: Vec<_> =
+        history.lines().rev().filter(|step| step.contains('#')).take(done).collect();
+    assert_eq!(steps.len(), done, "the history is too short");
+    steps.iter().filter(|step| step.to_lowercase().contains("sync")).count()
+}
+
+/// "Has somebody taken over?", answered by inode, size and time: false alarms after a touch or a save of
+/// one's own, and silence after a change of the same size. Ours: the version follows the content.
+#[test]
+fn race_35_a_fingerprint_cries_wolf() {
+    let mut scene = Scene::new("race_35");
+    let directory = scene.theirs();
+    let path = state::path(&directory);
+    let seen = Fingerprint::take(&directory).unwrap();
+    let time = fs::metadata(&path).unwrap().modified().unwrap();
+    let touch = |path: &Path, time| {
+        let file = File::options().write(true).open(path).unwrap();
+        file.set_times(FileTimes::new().set_modified(time)).unwrap();
+    };
+    touch(&path, std::time::SystemTime::UNIX_EPOCH);
+    assert!(seen.has_changed().unwrap(), "a false alarm");
+    let content = fs::read_to_string(&path).unwrap();
+    fs::write(&path, content.replace("last_active", "first_activ")).unwrap();
+    touch(&path, time);
+    assert!(!seen.has_changed().unwrap(), "a change that is not seen");
+    scene.broke("OpenClaw: a fingerprint of inode, size and time");
+
+    let path = scene.state();
+    add(&path, &at_once(None)).unwrap();
+    let document = Document::open(&path).unwrap();
+    let version = document.version().unwrap();
+    let time = fs::metadata(&path).unwrap().modified().unwrap();
+    touch(&path, std::time::SystemTime::UNIX_EPOCH);
+    assert_eq!(document.version().unwrap(), version, "a touch is no change");
+    let content = fs::read_to_string(&path).unwrap();
+    fs::write(path.with_extension("copy"), &content).unwrap();
+    fs::rename(path.with_extension("copy"), &path).unwrap();
+    assert_eq!(document.version().unwrap(), version, "the same content is no change");
+    fs::write(&path, content.replace('1', "2")).unwrap();
+    touch(&path, time);
+    assert_ne!(document.version().unwrap(), version, "another content is one");
+    scene.tally.tried(3, "changes and non-changes of a file");
+}
+
+/// State that is keyed by the parent's process number: every call of a hook has another parent, so the state
+/// is never found again. Ours: a key is given, and the same in every process and language.
+#[test]
+fn race_36_a_state_that_is_never_found_again() {
+    let mut scene = Scene::new("race_36");
+    let by_parent = "sh -c 'echo $PPID' ";
+    let keys: Vec<_> = (0..2).map(|_| below_shell(by_parent, &[]).stdout).collect();
+    assert_ne!(keys[0], keys[1], "two calls, two states");
+    scene.broke("ECC: state keyed by the parent process");
+
+    let sessions = scene.ours("sessions");
+    fs::create_dir_all(&sessions).unwrap();
+    let path =
+        Collection::open(&sessions, CollectionKind::Documents).unwrap().path_of("turn-7").unwrap();
+    Child::rust().does(&on("add", &path));
+    CommandLine::start().does(&on("add", &path));
+    let output = below_shell("exec \"$0\" collection list \"$1\"", &[&sessions]);
+    assert!(String::from_utf8_lossy(&output.stdout).contains("turn-7"), "{}", told(&output));
+    assert_eq!(count(&path), 2);
+    scene.tally.tried(2, "processes with one key");
+}
+
+/// A round trip through JSON that sorts keys, rounds numbers or escapes letters: every save of one tool is a
+/// difference for the other. Ours: what a change does not touch stays as it was.
+#[test]
+fn race_37_a_round_trip_damages_what_it_does_not_know() {
+    let mut scene = Scene::new("race_37");
+    let path = scene.state();
+    let text = "{\n  \"z\": 12345678901234567890.10,\n  \"a\": \"\\u00e9 \u{e9}\",\n  \
+                \"big\": 9007199254740993,\n  \"n\": 1,\n  \"unknown\": {\"y\": [], \"x\": null}\n}\n";
+    fs::write(&path, text).unwrap();
+    let expected = |n: u32| text.replace("\"n\": 1", &format!("\"n\": {n}"));
+    Child::rust().does(&on("add", &path));
+    let plain = |text: &str| serde_json::from_str::<serde_json::Value>(text).unwrap().to_string();
+    assert_eq!(plain(&fs::read_to_string(&path).unwrap()), plain(&expected(2)));
+    CommandLine::start().does(&on("add", &path));
+    let left = fs::read_to_string(&path).unwrap();
+    assert_eq!(plain(&left), plain(&expected(3)), "key order, numbers and letters are the same");
+    assert!(left.contains("12345678901234567890.10") && left.contains("9007199254740993"));
+    scene.tally.tried(2, "changes of one field");
+}

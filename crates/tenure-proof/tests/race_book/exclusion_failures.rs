@@ -1,0 +1,196 @@
+//! Races 11 to 15: locks that break when something fails, and writers that pass them by.
+
+use std::fs;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::Path;
+
+use serde_json::json;
+use tenure::{ErrorKind, LockOptions, Wait, WriteOptions, try_lock};
+use tenure_proof::puppet::{Child, CommandLine, Puppet};
+use tenure_shipped::documents::SaveWithoutLock;
+use tenure_shipped::locks::{GivesIn, GuardedLock, JournalLock, SessionLock, Unstamped, lock_file};
+use tenure_shipped::{Document, Lock};
+use tenure_testkit::{Fault, SimFs, Times};
+
+use crate::scene::{
+    DEAD, Scene, add, at_once, await_on, below_shell, count, holder, kind, on, only_one, told,
+};
+
+/// A crash between creating and stamping leaves a lock file that says nothing: stolen at once by some, in
+/// the way for ever for others. Ours: such files are harmless and heal with the next use (G1, G10).
+#[test]
+fn race_11_a_malformed_lock_file_is_stolen_or_stays_for_ever() {
+    let mut scene = Scene::new("race_11");
+    let directory = scene.theirs();
+    fs::write(lock_file(&directory), "").unwrap();
+    GuardedLock::open(&directory).unwrap().enter().expect_err("nobody's, and never free");
+    scene.broke("fs-safe: a lock file without an owner stays for ever");
+    JournalLock::open(&directory, 1, Unstamped::IsDead).unwrap().enter().expect("stolen at once");
+    scene.broke("codegraph: a lock file without an owner is stolen");
+
+    let path = scene.state();
+    try_lock(&path).unwrap().release().unwrap();
+    let mut tried = 0;
+    for garbage in [&b""[..], b"\0", b"{\"pid\":", &[0xff; 9216], b"no record at all\n"] {
+        for sidecar in scene.sidecars() {
+            fs::write(&sidecar, garbage).unwrap();
+            add(&path, &at_once(None)).unwrap();
+            try_lock(&path).unwrap().release().unwrap();
+            tried += 1;
+            scene.tally.tried(1, "malformed lock files");
+        }
+    }
+    assert_eq!(count(&path), tried, "the data is not touched by any of it");
+}
+
+/// fs-safe guards the removal of a stale lock with a second lock file. The reclaimer dies, and then nobody
+/// can ever reclaim. Ours: there is nothing to reclaim, so whoever dies while it takes over is only the
+/// next one who died (G2).
+#[test]
+fn race_12_the_guard_of_the_guard_is_left_behind() {
+    let mut scene = Scene::new("race_12");
+    let directory = scene.theirs();
+    fs::write(lock_file(&directory), DEAD.to_string()).unwrap();
+    let mut reclaimer = GuardedLock::open(&directory).unwrap();
+    reclaimer.meanwhile.is(|| panic!("killed while it reclaims"));
+    catch_unwind(AssertUnwindSafe(|| reclaimer.enter())).expect_err("it died");
+    for _ in 0..3 {
+        GuardedLock::open(&directory).unwrap().enter().expect_err("never again");
+    }
+    scene.broke("fs-safe: an orphaned guard");
+
+    let path = scene.state();
+    let (mut dying, _) = holder(&path);
+    let mut heirs: Vec<_> = (0..5).map(|_| Child::rust()).collect();
+    for heir in &mut heirs {
+        heir.tell(&await_on("lock", &path));
+        heir.is_silent();
+    }
+    dying.kill();
+    while heirs.len() > 1 {
+        // Killed the moment it has taken over.
+        let (first, _) = only_one(&mut heirs);
+        heirs.remove(first).kill();
+        scene.tally.tried(1, "deaths during recovery");
+    }
+    heirs[0].hear();
+    heirs[0].does(&json!({ "op": "release" }));
+    try_lock(&path).unwrap().release().unwrap();
+}
+
+/// Error paths that clean up by name: EMFILE after winning, ENOSPC while stamping, then an unlink that hits
+/// the lock of somebody else. Ours: an error unlinks nothing, and the holder notices nothing (G10, G11).
+#[test]
+fn race_13_an_error_path_removes_the_lock_of_another() {
+    let mut scene = Scene::new("race_13");
+    let path = scene.state();
+    let (mut alice, fence) = holder(&path);
+    let mine = json!({ "op": "add", "path": path, "fence": fence });
+    for files in 3..20 {
+        let script = format!("ulimit -n {files}; exec \"$0\" --json run --wait 0 \"$1\" -- true");
+        let output = below_shell(&script, &[&path]);
+        assert!(!output.status.success(), "{}", told(&output));
+        alice.does(&mine);
+        alice.does(&json!({ "op": "verify" }));
+        assert_eq!(kind(try_lock(&path)), Some(ErrorKind::Busy), "{}", told(&output));
+        scene.tally.tried(1, "contenders short of descriptors");
+    }
+    alice.does(&json!({ "op": "release" }));
+    let mut done = 0;
+    for files in 3..20 {
+        let script =
+            format!("ulimit -n {files}; exec \"$0\" doc update \"$1\" '.n += 1' --no-sync");
+        done += u64::from(below_shell(&script, &[&path]).status.success());
+        try_lock(&path).expect("no lock is leaked").release().unwrap();
+    }
+    assert_eq!(count(&path), 17 + done, "counted if and only if it succeeded");
+    let full = SimFs::new(1);
+    full.add_dir("/d");
+    let lock = tenure::Lock::open_on(&full.shared(), Path::new("/d/state.json")).unwrap();
+    for nth in 1..60 {
+        full.inject(full.operations() + nth, Fault::NoSpace, Times::Once);
+        let _ = lock.acquire(&LockOptions { wait: Wait::No, ..LockOptions::default() });
+        full.clear_faults();
+        let free = LockOptions { wait: Wait::No, ..LockOptions::default() };
+        lock.acquire(&free).expect("no lock is leaked").release().unwrap();
+        scene.tally.tried(1, "full disks at a step of locking");
+    }
+}
+
+/// A tool that cannot have the lock does its work without it. Ours: no lock, no work (G12): the function is
+/// not called, the command not started, and a file system without locks is refused.
+#[test]
+fn race_14_no_lock_and_yet_it_goes_on() {
+    let mut scene = Scene::new("race_14");
+    let directory = scene.theirs();
+    GivesIn::open(&directory).enter().unwrap();
+    GivesIn::open(&directory).enter().expect("both are inside");
+    scene.broke("App-Store-Connect-CLI: work goes on without the lock");
+
+    let path = scene.state();
+    let (_alice, _) = holder(&path);
+    let document = tenure::Document::open(&path).unwrap();
+    let called = document.update(&at_once(None), |_| panic!("called without the lock"));
+    assert_eq!(kind(called), Some(ErrorKind::Busy));
+    let output = below_shell("exec \"$0\" run --wait 0 \"$1\" -- echo started", &[&path]);
+    assert_eq!(output.status.code(), Some(75), "{}", told(&output));
+    assert!(output.stdout.is_empty(), "{}", told(&output));
+
+    let fs = SimFs::new(1);
+    fs.add_dir("/d");
+    fs.inject(1, Fault::NoLocks, Times::Forever);
+    let document = tenure::Document::open_on(&fs.shared(), Path::new("/d/state.json")).unwrap();
+    let refused = document.update(&WriteOptions::default(), |_| panic!("called without a lock"));
+    assert!(refused.is_err());
+    assert_eq!(fs.peek("/d/state.json"), None);
+    scene.tally.tried(3, "calls without a lock to be had");
+}
+
+/// One writer in another language, one hook, one "quick" path that does not know of the lock. Ours: every
+/// verb of every language goes through the hold (G1); what passes it by, a plain `mv`, is built upon (G6).
+#[test]
+fn race_15_a_writer_passes_the_lock_by() {
+    let mut scene = Scene::new("race_15");
+    let directory = scene.theirs();
+    let mut lock = SessionLock::open(&directory).unwrap();
+    lock.enter().unwrap();
+    let mut careful = SaveWithoutLock::open(&directory);
+    let at = directory.clone();
+    careful.meanwhile.is(move || SaveWithoutLock::open(&at).add("by the hook").unwrap());
+    careful.add("under the lock").unwrap();
+    assert_eq!(scene.their_keys(), ["under the lock"], "the other one is lost");
+    scene.broke("OpenClaw: some writers pass the lock by");
+
+    let (path, log) = (scene.state(), scene.log());
+    fs::write(&path, "{\"n\":1}").unwrap();
+    let (_alice, fence) = holder(&path);
+    let (_bob, _) = holder(&log);
+    let (mut rust, mut shell) = (Child::rust(), CommandLine::start());
+    for puppet in [&mut rust as &mut dyn Puppet, &mut shell] {
+        for order in [
+            on("add", &path),
+            json!({ "op": "set", "path": path, "value": {} }),
+            json!({ "op": "merge", "path": path, "value": {} }),
+            json!({ "op": "append", "path": log, "lines": ["x"] }),
+            on("rotate", &log),
+            on("lock", &path),
+            json!({ "op": "acquire", "path": path, "ttl": 1000, "owner": "x" }),
+        ] {
+            assert_eq!(puppet.is_refused(&order), "busy", "{order}");
+            scene.tally.tried(1, "verbs under the hold of another");
+        }
+    }
+    let document = tenure::Document::open(&path).unwrap();
+    let mut tries = 0;
+    let foreign = path.with_extension("new");
+    let built = document.update(&at_once(Some(fence)), |value| {
+        tries += 1;
+        if tries == 1 {
+            fs::write(&foreign, "{\"n\":41}").unwrap();
+            fs::rename(&foreign, &path).unwrap();
+        }
+        Ok(Some(json!({ "n": value.unwrap()["n"].as_u64().unwrap() + 1 })))
+    });
+    built.unwrap();
+    assert_eq!(count(&path), 42, "built upon what the plain program put there");
+}

@@ -1,0 +1,140 @@
+//! Races 7 to 10: who is alive, judged by a number.
+
+use std::fs::{self, Permissions};
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::process::CommandExt;
+use std::process::Command;
+
+use serde_json::json;
+use tenure::try_lock;
+use tenure_proof::puppet::{Child, Language, Puppet, Troupe};
+use tenure_shipped::Lock;
+use tenure_shipped::locks::{SessionLock, lock_file};
+
+use crate::scene::{DEAD, Scene, await_on, holder, on};
+
+/// Nobody, for the kernel as for people.
+const NOBODY: u32 = 65_534;
+
+/// Containers, where everybody is process 1, 2 or 7: the dead owner's number belongs to somebody else now,
+/// who is alive, so the lock is held for ever. Ours: death frees, whatever number comes next (G2).
+#[test]
+fn race_07_the_number_of_a_dead_owner_is_used_again() {
+    let mut scene = Scene::new("race_07");
+    let directory = scene.theirs();
+    fs::write(lock_file(&directory), json!({ "pid": 1 }).to_string()).unwrap();
+    SessionLock::open(&directory).unwrap().enter().expect_err("the lock of nobody");
+    scene.broke("OpenClaw: a living stranger has the number of the dead owner");
+
+    // Ours: the record names a process that lives, this very one, and stops nobody.
+    let path = scene.state();
+    let guard = try_lock(&path).unwrap();
+    let records: Vec<_> =
+        scene.sidecars().iter().map(|path| (path.clone(), fs::read(path).unwrap())).collect();
+    guard.release().unwrap();
+    for (sidecar, bytes) in records {
+        fs::write(sidecar, bytes).unwrap();
+    }
+    try_lock(&path).unwrap().release().unwrap();
+    let (mut alice, _) = holder(&path);
+    alice.kill();
+    try_lock(&path).unwrap().release().unwrap();
+    scene.tally.tried(2, "records that name a living process");
+}
+
+/// OpenClaw's restart in place by SIGUSR1: the same process number, and a lock file that it left itself.
+/// Ours: the hold is a descriptor, which `exec` closes (G2).
+#[test]
+fn race_08_a_process_that_restarts_in_place_waits_for_itself() {
+    let mut scene = Scene::new("race_08");
+    let directory = scene.theirs();
+    SessionLock::open(&directory).unwrap().enter().unwrap();
+    SessionLock::open(&directory).unwrap().enter().expect_err("its own number, alive");
+    scene.broke("OpenClaw: a restart in place finds its own lock file");
+
+    let path = scene.state();
+    let (mut alice, fence) = holder(&path);
+    let pid = alice.pid();
+    let greeting = alice.say(&json!({ "op": "restart" }));
+    assert_eq!(greeting["ready"]["pid"], pid, "the same process");
+    let again = alice.does(&on("lock", &path));
+    assert!(again["fence"].as_u64().unwrap() > fence);
+    assert_eq!(again["recovered_from"], pid);
+    scene.tally.tried(1, "restarts in place");
+}
+
+/// Two containers on one volume: the owner's number means nothing in the other's namespace, so a live lock
+/// is "dead" there. Ours: the kernel knows all its namespaces, and the error does not judge (G1, G9).
+#[test]
+fn race_09_a_process_of_another_namespace_is_judged_dead() {
+    let mut scene = Scene::new("race_09");
+    let directory = scene.theirs();
+    // Alive over there, where it has this number; here nobody has it.
+    fs::write(lock_file(&directory), json!({ "pid": DEAD }).to_string()).unwrap();
+    SessionLock::open(&directory).unwrap().enter().expect("stolen from a live owner");
+    scene.broke("OpenClaw: a process of another namespace is dead");
+
+    let path = scene.state();
+    let mut command = Command::new("unshare");
+    command.args(["--user", "--map-root-user", "--pid", "--fork", "--kill-child"]);
+    command.arg(Language::Rust.command().get_program());
+    let started = Troupe::start(&mut command);
+    let mut alice = match (started, std::env::var_os("TENURE_WITHOUT_NAMESPACES")) {
+        (Ok(troupe), _) => troupe.alone(),
+        (Err(why), None) => panic!("{why}; allow it, or set TENURE_WITHOUT_NAMESPACES=1"),
+        (Err(why), Some(_)) => {
+            println!("NOT RUN: another PID namespace: {why}");
+            return;
+        }
+    };
+    alice.does(&on("lock", &path));
+    let error = try_lock(&path).unwrap_err();
+    let holder = error.holder().expect("it is known who wrote the record");
+    assert_eq!(error.kind().code(), "busy");
+    assert_eq!((holder.pid, holder.seems_alive()), (1, None), "its number says nothing here");
+    alice.does(&json!({ "op": "release" }));
+    try_lock(&path).unwrap().release().unwrap();
+    scene.tally.tried(1, "holders in another PID namespace");
+}
+
+/// `kill(pid, 0)` says "not permitted" for a process of another user, and many read that as "dead". Ours:
+/// nobody is asked; a lock of another user is busy, and the error names its holder (G1, G9).
+#[test]
+fn race_10_the_process_of_another_user_is_judged_dead() {
+    let mut scene = Scene::new("race_10");
+    let path = scene.state();
+    let root = rustix::process::geteuid().is_root();
+    let (alice, _) = holder(&path);
+    let mut probe = Command::new("sh");
+    let pid = if root { alice.pid() } else { 1 };
+    probe.args(["-c", &format!("kill -0 {pid} 2>/dev/null")]);
+    if root {
+        probe.uid(NOBODY).gid(NOBODY);
+    }
+    assert!(!probe.status().unwrap().success(), "alive, and yet `kill -0` fails");
+    scene.broke("EPERM from kill(pid, 0) is read as dead");
+
+    // Everybody may write here, so everybody may lock.
+    fs::write(&path, "{\"n\":0}").unwrap();
+    for (path, mode) in scene.sidecars().into_iter().map(|path| (path, 0o666)).chain([
+        (path.clone(), 0o666),
+        (path.parent().unwrap().join(".tenure"), 0o777),
+        (path.parent().unwrap().to_path_buf(), 0o777),
+        (path.parent().unwrap().parent().unwrap().to_path_buf(), 0o755),
+    ]) {
+        fs::set_permissions(path, Permissions::from_mode(mode)).unwrap();
+    }
+    let mut command = Language::Rust.command();
+    if root {
+        command.uid(NOBODY).gid(NOBODY);
+    }
+    let mut other = Child::start(&mut command);
+    let answer = other.say(&on("lock", &path));
+    assert_eq!(answer["error"]["code"], "busy", "{answer}");
+    assert_eq!(answer["error"]["holder"]["pid"], alice.pid());
+    other.tell(&await_on("lock", &path));
+    other.is_silent();
+    drop(alice);
+    assert!(other.hear()["ok"].is_object());
+    scene.tally.tried(1, "contenders of another user");
+}

@@ -1,0 +1,214 @@
+//! Races 1 to 6: locks that are taken from somebody.
+
+use std::cell::Cell;
+use std::fs::{self, File, FileTimes};
+use std::rc::Rc;
+use std::time::{Duration, SystemTime};
+
+use serde_json::json;
+use tenure::{ErrorKind, try_lock};
+use tenure_proof::puppet::{Child, Puppet};
+use tenure_shipped::Lock;
+use tenure_shipped::documents::SaveWithoutLock;
+use tenure_shipped::locks::{JournalLock, MtimeLock, SessionLock, Unstamped, lock_file};
+
+use crate::scene::{DEAD, Scene, add, at_once, await_on, count, holder, kind, on, only_one};
+
+/// OpenClaw and a dozen others: two contenders judge the same lock file stale; the second removes the
+/// first one's fresh lock. Ours: the kernel frees the lock of the dead, and grants it to one (G1).
+#[test]
+fn race_01_a_stale_take_over_lets_two_in() {
+    let mut scene = Scene::new("race_01");
+    let directory = scene.theirs();
+    fs::write(lock_file(&directory), json!({ "pid": DEAD }).to_string()).unwrap();
+    let mut alice = SessionLock::open(&directory).unwrap();
+    let inside = Rc::new(Cell::new(false));
+    let (bob_is_inside, at) = (inside.clone(), directory.clone());
+    alice.meanwhile.is(move || {
+        let mut bob = SessionLock::open(&at).unwrap();
+        bob.enter().unwrap();
+        bob_is_inside.set(true);
+        std::mem::forget(bob);
+    });
+    alice.enter().unwrap();
+    assert!(inside.get(), "both are inside");
+    scene.broke("OpenClaw: unlink and create over a dead owner");
+
+    let path = scene.state();
+    let (mut dying, _) = holder(&path);
+    let mut waiting = [Child::rust(), Child::rust(), Child::rust()];
+    for puppet in &mut waiting {
+        puppet.tell(&await_on("lock", &path));
+        puppet.is_silent();
+    }
+    dying.kill();
+    let (first, answer) = only_one(&mut waiting);
+    assert_eq!(answer["ok"]["recovered_from"], dying.pid());
+    waiting[first].does(&json!({ "op": "release" }));
+    scene.tally.tried(1, "kills of a holder with waiters");
+}
+
+/// codegraph's mend: rename a new lock over the dead one and read the nonce again. Whoever judged a moment
+/// earlier renames over a live lock, and reads its own nonce too. Ours: nobody judges (G1), fences grow.
+#[test]
+fn race_02_renaming_over_a_dead_lock_lets_two_in() {
+    let mut scene = Scene::new("race_02");
+    let directory = scene.theirs();
+    fs::write(lock_file(&directory), format!("{DEAD}\n{DEAD}-0123456789abcdef\n")).unwrap();
+    let mut alice = JournalLock::open(&directory, 1, Unstamped::Waits).unwrap();
+    let inside = Rc::new(Cell::new(false));
+    let (bob_is_inside, at) = (inside.clone(), directory.clone());
+    alice.judged.is(move || {
+        let mut bob = JournalLock::open(&at, 2, Unstamped::Waits).unwrap();
+        bob.enter().unwrap();
+        bob_is_inside.set(true);
+    });
+    alice.enter().unwrap();
+    assert!(inside.get(), "both are inside");
+    scene.broke("codegraph: rename over a dead owner, nonce read again");
+
+    let path = scene.state();
+    let (mut dying, mut newest) = holder(&path);
+    let mut waiting: Vec<_> = (0..4).map(|_| Child::rust()).collect();
+    for puppet in &mut waiting {
+        puppet.tell(&await_on("lock", &path));
+        puppet.is_silent();
+    }
+    dying.kill();
+    while !waiting.is_empty() {
+        let (first, answer) = only_one(&mut waiting);
+        let fence = answer["ok"]["fence"].as_u64().unwrap();
+        assert!(fence > newest, "{fence} after {newest}");
+        newest = fence;
+        waiting.remove(first).kill(); // It dies inside, too.
+        scene.tally.tried(1, "holders killed one after the other");
+    }
+}
+
+/// codegraph: a lock file that is created but not yet stamped reads as process 0, which is dead. Two are
+/// inside although nobody died. Ours: what is in a lock file decides nothing (G1).
+#[test]
+fn race_03_a_lock_file_without_a_stamp_is_stolen() {
+    let mut scene = Scene::new("race_03");
+    let directory = scene.theirs();
+    let mut alice = JournalLock::open(&directory, 1, Unstamped::IsDead).unwrap();
+    let inside = Rc::new(Cell::new(false));
+    let (bob_is_inside, at) = (inside.clone(), directory.clone());
+    alice.created.is(move || {
+        let mut bob = JournalLock::open(&at, 2, Unstamped::IsDead).unwrap();
+        bob.enter().unwrap();
+        bob_is_inside.set(true);
+    });
+    alice.enter().unwrap();
+    assert!(inside.get(), "both are inside");
+    scene.broke("codegraph: an unstamped lock file is dead");
+
+    let path = scene.state();
+    let (mut alice, fence) = holder(&path);
+    add(&path, &at_once(Some(fence))).unwrap();
+    for sidecar in scene.sidecars() {
+        // Read by nobody for a decision, so emptying it does not let anybody in.
+        File::options().write(true).open(&sidecar).unwrap().set_len(0).unwrap();
+        assert_eq!(kind(try_lock(&path)), Some(ErrorKind::Busy), "{}", sidecar.display());
+        scene.tally.tried(1, "lock files emptied during a hold");
+    }
+    alice.kill();
+    try_lock(&path).unwrap().release().unwrap();
+}
+
+/// OpenClaw: a late release removes the lock file by its name, whoever's it is by then. Ours: a release
+/// acts on what it holds, and a late end of a process on nothing (G11).
+#[test]
+fn race_04_a_late_release_removes_the_lock_of_another() {
+    let mut scene = Scene::new("race_04");
+    let directory = scene.theirs();
+    let mut alice = SessionLock::open(&directory).unwrap();
+    let mut bob = SessionLock::open(&directory).unwrap();
+    let mut carol = SessionLock::open(&directory).unwrap();
+    alice.enter().unwrap();
+    fs::remove_file(lock_file(&directory)).unwrap(); // Reclaimed as an orphan of the same process.
+    bob.enter().unwrap();
+    alice.leave().unwrap();
+    carol.enter().expect("she is inside together with Bob");
+    scene.broke("OpenClaw: release by name");
+
+    let path = scene.state();
+    let (mut alice, _) = holder(&path);
+    alice.does(&json!({ "op": "release" }));
+    let (mut bob, fence) = holder(&path);
+    alice.kill();
+    let error = try_lock(&path).unwrap_err();
+    assert_eq!(error.holder().map(|holder| holder.pid), Some(bob.pid()));
+    bob.does(&json!({ "op": "add", "path": path, "fence": fence }));
+    // The same for a lease: ending one that is over touches nobody.
+    let lease = scene.ours("lease");
+    let terms = |owner| json!({ "op": "acquire", "path": lease, "ttl": 60_000, "owner": owner });
+    let old = bob.does(&terms("bob"));
+    let end = json!({ "op": "end", "path": lease, "token": old["token"] });
+    bob.does(&end);
+    bob.does(&terms("carol"));
+    assert_eq!(bob.is_refused(&end), "lease_lost");
+    assert_eq!(bob.does(&on("show", &lease))["owner"], "carol");
+    scene.tally.tried(2, "late releases");
+}
+
+/// proper-lockfile, codegraph, OpenClaw and others: a lock that is old is taken from a holder that is only
+/// slow. Ours: no age, clock or file time is ever asked; a stopped holder keeps its lock (G3).
+#[test]
+fn race_05_a_slow_holder_is_robbed_by_age() {
+    let mut scene = Scene::new("race_05");
+    let directory = scene.theirs();
+    let (mut alice, mut bob) = (MtimeLock::open(&directory), MtimeLock::open(&directory));
+    alice.enter().unwrap();
+    bob.enter().unwrap_err();
+    alice.pause(Duration::from_secs(11)).unwrap();
+    bob.enter().expect("he is inside together with Alice");
+    scene.broke("proper-lockfile: stale by modification time");
+
+    let path = scene.state();
+    let (mut alice, fence) = holder(&path);
+    alice.stop();
+    let long_ago = FileTimes::new().set_modified(SystemTime::UNIX_EPOCH);
+    for sidecar in scene.sidecars() {
+        File::options().write(true).open(sidecar).unwrap().set_times(long_ago).unwrap();
+    }
+    assert_eq!(kind(try_lock(&path)), Some(ErrorKind::Busy));
+    alice.resume();
+    alice.does(&json!({ "op": "add", "path": path, "fence": fence }));
+    scene.tally.tried(1, "stopped holders");
+}
+
+/// Watchdogs that end an overlong hold, and do not end the writes of its holder. Ours: ending a lease
+/// raises the fence, and a commit under the old one is refused, in the same critical section (G3, G4).
+#[test]
+fn race_06_a_robbed_holder_keeps_writing() {
+    let mut scene = Scene::new("race_06");
+    let directory = scene.theirs();
+    let (mut alice, mut bob) = (MtimeLock::open(&directory), MtimeLock::open(&directory));
+    alice.enter().unwrap();
+    let mut late = SaveWithoutLock::open(&directory);
+    let at = directory.clone();
+    late.meanwhile.is(move || {
+        alice.pause(Duration::from_secs(11)).unwrap();
+        bob.enter().unwrap();
+        tenure_shipped::Document::add(&mut SaveWithoutLock::open(&at), "by bob").unwrap();
+    });
+    tenure_shipped::Document::add(&mut late, "by alice").unwrap();
+    assert_eq!(scene.their_keys(), ["by alice"], "Bob's write, under the lock, is gone");
+    scene.broke("a watchdog ends the hold, and nothing ends the writes");
+
+    let path = scene.state();
+    let mut alice = Child::rust();
+    let mut bob = Child::rust();
+    let terms =
+        |op| json!({ "op": op, "path": path, "ttl": 60_000, "owner": "o", "reason": "late" });
+    let old = alice.does(&terms("acquire"))["fence"].as_u64();
+    alice.stop();
+    let new = bob.does(&terms("take_over"))["fence"].as_u64();
+    bob.does(&json!({ "op": "add", "path": path, "fence": new }));
+    alice.resume();
+    let late = json!({ "op": "set", "path": path, "value": { "n": 9 }, "fence": old });
+    assert_eq!(alice.is_refused(&late), "fenced");
+    assert_eq!(count(&path), 1);
+    scene.tally.tried(1, "writes of a former holder");
+}

@@ -1,0 +1,189 @@
+//! Races 44 to 49: holding too long, waiting badly, and errors that mislead.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::channel;
+use std::time::Duration;
+
+use serde_json::json;
+use tenure::{ErrorKind, Lock, LockOptions, MaxHold, Wait, status_below, try_lock};
+use tenure_proof::puppet::{Child, FAR_TOO_LONG, Language, Puppet, Troupe};
+
+use crate::scene::{Scene, add, at_once, count, holder, kind, on};
+
+fn lease(path: &std::path::Path, ttl: u64, owner: &str) -> serde_json::Value {
+    json!({ "op": "acquire", "path": path, "ttl": ttl, "owner": owner })
+}
+
+/// A lock over a whole model call: holds of five minutes, waiters that time out without knowing on whom.
+/// Ours: a lease for the turn, short locks for its writes, and an error that names owner and age (G9).
+#[test]
+fn race_44_a_lock_is_held_for_a_whole_turn() {
+    let mut scene = Scene::new("race_44");
+    let (session, state) = (scene.ours("session"), scene.state());
+    let mut hook = Child::rust();
+    let got = hook.does(&lease(&session, 60_000, "turn 7"));
+    hook.kill(); // The process of a hook is short; the turn goes on in the next one.
+    let mut hook = Child::rust();
+    let guards = json!([{ "target": session, "fence": got["fence"] }]);
+    hook.does(&json!({ "op": "add", "path": state, "guards": guards }));
+    // During the turn, others read and write everything that is not its own.
+    add(&state, &at_once(None)).unwrap();
+    assert_eq!(count(&state), 2);
+    let error = try_lock(&session).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Busy);
+    let holder = error.holder().unwrap();
+    assert_eq!(holder.owner, "turn 7");
+    assert!(holder.since_us > 0 && error.next_step().is_some(), "{error}");
+    scene.tally.tried(1, "turns over several processes");
+}
+
+/// Early returns, aborts and exceptions that pass the release by. Ours: a hold ends with its scope, with its
+/// process, or, if asked, with its own limit.
+#[test]
+fn race_45_a_release_is_forgotten() {
+    let mut scene = Scene::new("race_45");
+    let path = scene.state();
+    let fails = || -> tenure::Result<()> {
+        let _guard = try_lock(&path)?;
+        add(&path, &at_once(Some(1)))?; // Refused, and so we return early.
+        Ok(())
+    };
+    assert_eq!(kind(fails()), Some(ErrorKind::Fenced));
+    try_lock(&path).expect("an early return releases").release().unwrap();
+    let panics = std::panic::catch_unwind(|| {
+        let _guard = try_lock(&path).unwrap();
+        panic!("an exception");
+    });
+    assert!(panics.is_err());
+    try_lock(&path).expect("an exception releases").release().unwrap();
+    let (mut leaking, _) = holder(&path);
+    leaking.kill();
+    try_lock(&path).expect("the end of the process releases").release().unwrap();
+
+    let (told, reported) = channel();
+    let report = Arc::new(move |path: &std::path::Path| told.send(path.to_path_buf()).unwrap());
+    let limit = MaxHold { after: Duration::from_millis(50), end: true, report };
+    let options = LockOptions { max_hold: Some(limit), ..LockOptions::default() };
+    let guard = Lock::open(&path).unwrap().acquire(&options).unwrap();
+    reported.recv_timeout(FAR_TOO_LONG).expect("an overlong hold is reported");
+    let late = add(&path, &at_once(Some(guard.fence())));
+    assert_eq!(kind(late), Some(ErrorKind::Fenced));
+    try_lock(&path).expect("and ended, if its holder asked for that").release().unwrap();
+    scene.tally.tried(4, "forgotten releases");
+}
+
+/// A watchdog that stops at the first lock it cannot read, and one that sees only its own process's. Ours:
+/// `status_below` shows every hold of every process, whatever lies beside it.
+#[test]
+fn race_46_a_watchdog_stops_at_the_first_failure() {
+    let mut scene = Scene::new("race_46");
+    let mut holders: Vec<_> = ["a", "b", "d"].map(|name| holder(&scene.ours(name)).0).into();
+    holders[0].does(&json!({ "op": "lock", "path": scene.ours("c"), "as": "c" }));
+    holders[0].does(&json!({ "op": "release", "as": "c" }));
+    let sidecars = scene.ours(".tenure");
+    std::fs::write(sidecars.join("c.commit"), "garbage").unwrap();
+    std::fs::create_dir(sidecars.join("bb.hold")).unwrap();
+    std::fs::write(sidecars.join("stranger"), "?").unwrap();
+    let all = status_below(scene.ours(".")).unwrap();
+    let held: Vec<_> = all.iter().filter(|status| status.state.is_held()).collect();
+    assert_eq!(held.len(), 3, "{held:?}");
+    for (status, holder) in held.iter().zip(&holders) {
+        assert_eq!(status.holder.as_ref().map(|holder| holder.pid), Some(holder.pid()));
+        scene.tally.tried(1, "holds of other processes seen");
+    }
+}
+
+/// A busy wait "so that callbacks keep firing": no timer fired in 1.8 seconds. Ours: a wait blocks the one
+/// thread that waits, in the kernel; all others go on.
+#[test]
+fn race_47_a_wait_freezes_everything_else() {
+    let mut scene = Scene::new("race_47");
+    let path = scene.state();
+    let (mut alice, _) = holder(&path);
+    let ticks = AtomicU64::new(0);
+    std::thread::scope(|scope| {
+        let waiting = scope.spawn(|| {
+            let options = LockOptions { wait: Wait::Forever, ..LockOptions::default() };
+            Lock::open(&path).unwrap().acquire(&options).map(drop)
+        });
+        // The loop that must not freeze: it ticks as long as the other one waits.
+        while ticks.fetch_add(1, Ordering::Relaxed) < 10_000 {
+            assert!(!waiting.is_finished());
+        }
+        alice.does(&json!({ "op": "release" }));
+        waiting.join().unwrap().unwrap();
+    });
+    let troupe = Troupe::start(&mut Language::Rust.command()).unwrap();
+    let (mut one, mut other) = (troupe.actor("one"), troupe.actor("other"));
+    let (_bob, _) = holder(&path);
+    one.tell(&json!({ "op": "lock", "path": path, "wait": "forever" }));
+    for number in 1..=100 {
+        let n = other.does(&on("add", &scene.ours("free.json")));
+        assert_eq!(n["n"], number);
+        scene.tally.tried(1, "calls beside a wait");
+    }
+    one.is_silent();
+}
+
+/// A heartbeat by a timer and the wall clock: after a sleep the lock is "compromised" although nobody came.
+/// Ours: the boot clock, and whoever comes back asks again: while nobody came, the token renews.
+#[test]
+fn race_48_a_stall_is_taken_for_a_loss() {
+    let mut scene = Scene::new("race_48");
+    let path = scene.state();
+    let mut alice = Child::rust();
+    let long = alice.does(&lease(&path, 60_000, "a"));
+    alice.stop();
+    assert_eq!(kind(try_lock(&path)), Some(ErrorKind::Busy));
+    alice.resume();
+    let renewed = alice.does(&json!({ "op": "renew", "path": path, "token": long["token"] }));
+    assert_eq!(renewed["fence"], long["fence"], "it runs, and it is the same");
+    alice.does(&json!({ "op": "end", "path": path, "token": long["token"] }));
+
+    let short = alice.does(&lease(&path, 100, "a"));
+    alice.stop(); // Longer than the lease.
+    let lease = tenure::Lease::open(&path).unwrap();
+    while lease.show().unwrap().is_some_and(|info| info.expires_in.is_some()) {
+        std::thread::yield_now();
+    }
+    alice.resume();
+    let write = json!({ "op": "add", "path": path, "fence": short["fence"] });
+    assert_eq!(alice.is_refused(&write), "lease_lost", "expired, so it must ask");
+    let again = json!({ "op": "renew", "path": path, "token": short["token"], "ttl": 60_000 });
+    assert_eq!(alice.does(&again)["fence"], short["fence"], "nobody came: it is its own still");
+    alice.does(&write);
+    scene.tally.tried(2, "stalls of a lease's holder");
+}
+
+/// "Another process has it", which was the process itself; and one message for every refusal. Ours: a code
+/// per situation, with pid, host, label, fence and what to do (G9).
+#[test]
+fn race_49_an_error_names_the_wrong_one() {
+    let mut scene = Scene::new("race_49");
+    let path = scene.state();
+    let mut alice = Child::rust();
+    let got = alice.does(&json!({ "op": "lock", "path": path, "label": "nightly build" }));
+    let error = try_lock(&path).unwrap_err();
+    let holder = error.holder().unwrap();
+    assert_eq!((holder.pid, holder.label.as_str()), (alice.pid(), "nightly build"));
+    assert_eq!(json!(holder.fence), got["fence"]);
+    assert!(!holder.host.is_empty() && holder.command.contains("puppet"), "{holder}");
+    let message = error.to_string();
+    let pid = format!("pid {}", alice.pid());
+    assert!(message.contains(&pid) && message.contains("nightly build"), "{message}");
+    assert!(!message.contains('\n'));
+    // The same thread, the wrong fence, the lost lease: each has a code of its own.
+    let mut codes = vec![error.kind().code().to_owned()];
+    let itself = json!({ "op": "lock", "path": path, "as": "x", "wait": "forever" });
+    codes.push(alice.is_refused(&itself));
+    codes.push(alice.is_refused(&json!({ "op": "add", "path": path, "fence": 1 })));
+    alice.does(&json!({ "op": "release" }));
+    let token = "0123456789abcdef";
+    codes.push(alice.is_refused(&json!({ "op": "renew", "path": path, "token": token })));
+    alice.does(&on("add", &path));
+    let stale = json!({ "op": "set", "path": path, "value": 1, "if_version": "0-0" });
+    codes.push(alice.is_refused(&stale));
+    assert_eq!(codes, ["busy", "deadlock", "fenced", "lease_lost", "conflict"]);
+    scene.tally.tried(5, "refusals told apart");
+}

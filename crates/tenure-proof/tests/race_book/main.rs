@@ -1,0 +1,27 @@
+//! Ring 1: the race book. One test for each known failure mode of files as locks, shared JSON and journals,
+//! by its number. A test opens with the story: what broke where, and which guarantee answers it.
+//!
+//! Where the protocol that broke can be shown to break here, the test shows both: theirs, re-implemented in
+//! `tenure-shipped`, fails; ours does not. The bad order of events is forced, never hoped for.
+//!
+//! | number | on Linux |
+//! |---|---|
+//! | 28 | Windows cannot rename over an open file. Here: a reader with the file open, and a name that is never missing. |
+//! | 43 | O_APPEND over a network needs two machines. Here: short writes and a limit on the file's length. |
+//! | 48 | A laptop cannot be put to sleep by a test. Here: a holder that is stopped while its lease runs. |
+
+#![cfg(target_os = "linux")]
+#![expect(clippy::unwrap_used, reason = "a panic is how a test fails")]
+#![expect(clippy::disallowed_methods, reason = "tests play the outsider who does as they like")]
+
+mod documents_files;
+mod documents_state;
+mod documents_updates;
+mod exclusion_failures;
+mod exclusion_identity;
+mod exclusion_processes;
+mod exclusion_stealing;
+mod holding_environment;
+mod holding_waits;
+mod journal;
+mod scene;

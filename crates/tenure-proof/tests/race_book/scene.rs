@@ -1,0 +1,163 @@
+//! Where a race takes place: a directory for their protocol, one for ours, and a tally.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use serde_json::{Value, json};
+use tempfile::TempDir;
+use tenure::{Document, Durability, Error, ErrorKind, Fence, Wait, WriteOptions};
+use tenure_proof::puppet::{Child, Heard, Puppet};
+use tenure_proof::{Tally, tenure};
+use tenure_shipped::state::{self, Content};
+
+/// A process number that nobody has.
+pub(crate) const DEAD: i32 = 2_147_483_646;
+
+/// One race.
+pub(crate) struct Scene {
+    scratch: TempDir,
+    pub(crate) tally: Tally,
+}
+
+impl Scene {
+    /// The race of this number.
+    pub(crate) fn new(race: &str) -> Self {
+        let scratch = TempDir::new().unwrap();
+        for name in ["theirs", "ours"] {
+            std::fs::create_dir(scratch.path().join(name)).unwrap();
+        }
+        let scene = Self { scratch, tally: Tally::new("race_book", race) };
+        Content::KeysOnly.create(&scene.theirs()).unwrap();
+        scene
+    }
+
+    /// The directory of their protocol, with a document in it.
+    pub(crate) fn theirs(&self) -> PathBuf {
+        self.scratch.path().join("theirs")
+    }
+
+    /// The keys in their document.
+    pub(crate) fn their_keys(&self) -> Vec<String> {
+        let document = state::read(&state::path(&self.theirs())).unwrap();
+        state::keys(&document).map(str::to_owned).collect()
+    }
+
+    /// A file in our directory.
+    pub(crate) fn ours(&self, name: &str) -> PathBuf {
+        self.scratch.path().join("ours").join(name)
+    }
+
+    /// Our document.
+    pub(crate) fn state(&self) -> PathBuf {
+        self.ours("state.json")
+    }
+
+    /// Our journal.
+    pub(crate) fn log(&self) -> PathBuf {
+        self.ours("log.jsonl")
+    }
+
+    /// The bookkeeping of our document.
+    pub(crate) fn sidecars(&self) -> Vec<PathBuf> {
+        paths_in(&self.ours(".tenure")).into_iter().filter(|path| is_ours(path)).collect()
+    }
+
+    /// Their protocol broke, as it should; ours is next.
+    pub(crate) fn broke(&mut self, what: &str) {
+        self.tally.caught(what);
+    }
+}
+
+fn is_ours(path: &Path) -> bool {
+    path.file_name().is_some_and(|name| name.to_string_lossy().starts_with("state.json."))
+}
+
+/// What a directory holds, sorted; nothing if there is none.
+pub(crate) fn paths_in(directory: &Path) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(directory).into_iter().flatten();
+    let mut paths: Vec<_> = entries.map(|entry| entry.unwrap().path()).collect();
+    paths.sort();
+    paths
+}
+
+/// A write that waits for nobody and syncs nothing.
+pub(crate) fn at_once(fence: Option<Fence>) -> WriteOptions {
+    let (wait, durability) = (Wait::No, Durability::NoSync);
+    WriteOptions { wait, durability, fence, ..WriteOptions::default() }
+}
+
+/// A write that waits as long as it takes.
+pub(crate) fn patiently() -> WriteOptions {
+    WriteOptions { wait: Wait::Forever, ..at_once(None) }
+}
+
+/// The counter in our document.
+pub(crate) fn count(path: &Path) -> u64 {
+    let found = Document::open(path).unwrap().read().unwrap();
+    found.map_or(0, |found| found.value["n"].as_u64().unwrap())
+}
+
+/// Adds one to the counter in our document.
+pub(crate) fn add(path: &Path, options: &WriteOptions) -> tenure::Result<()> {
+    let update = |value: Option<&Value>| {
+        let n = value.and_then(|value| value["n"].as_u64()).unwrap_or(0);
+        Ok(Some(json!({ "n": n + 1 })))
+    };
+    Document::open(path)?.update(options, update).map(drop)
+}
+
+/// What went wrong.
+pub(crate) fn kind<T>(result: tenure::Result<T>) -> Option<ErrorKind> {
+    result.err().map(|error: Error| error.kind())
+}
+
+/// An order on a path.
+pub(crate) fn on(op: &str, path: &Path) -> Value {
+    json!({ "op": op, "path": path })
+}
+
+/// An order on a path that waits as long as it takes.
+pub(crate) fn await_on(op: &str, path: &Path) -> Value {
+    json!({ "op": op, "path": path, "wait": "forever" })
+}
+
+/// A puppet that holds the lock of `path`, and the fence.
+pub(crate) fn holder(path: &Path) -> (Child, Fence) {
+    let mut puppet = Child::rust();
+    let got = puppet.does(&on("lock", path));
+    (puppet, got["fence"].as_u64().unwrap())
+}
+
+/// The one of these puppets that answers; all others are silent.
+pub(crate) fn only_one(puppets: &mut [Child]) -> (usize, Value) {
+    let started = std::time::Instant::now();
+    let (winner, answer) = loop {
+        assert!(started.elapsed() < tenure_proof::puppet::FAR_TOO_LONG, "nobody answers");
+        let mut heard = puppets.iter_mut().enumerate();
+        let moment = std::time::Duration::from_millis(5);
+        let first = heard.find_map(|(at, puppet)| match puppet.hear_within(moment) {
+            Heard::Answer(answer) => Some((at, answer)),
+            _ => None,
+        });
+        if let Some(first) = first {
+            break first;
+        }
+    };
+    for (at, puppet) in puppets.iter_mut().enumerate() {
+        if at != winner {
+            puppet.is_silent();
+        }
+    }
+    (winner, answer)
+}
+
+/// Runs `tenure` below a shell, with its path in `$0`.
+pub(crate) fn below_shell(script: &str, arguments: &[&Path]) -> Output {
+    Command::new("sh").arg("-c").arg(script).arg(tenure()).args(arguments).output().unwrap()
+}
+
+/// Standard output and error, for a failing assertion.
+pub(crate) fn told(output: &Output) -> String {
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    format!("{}: {} {}", output.status, text(&output.stdout), text(&output.stderr))
+}

@@ -1,0 +1,25 @@
+// Turns of a session in the manner of OpenClaw: every turn appends to the transcript under the session's
+// write lock. Start several at once on one file, kill some: nobody waits for a dead one, nobody gets in
+// twice, and no `.lock` file stays in the way.
+//
+// Before:  import { acquireSessionWriteLock } from './session-write-lock.js';
+// After:   import { acquireSessionWriteLock } from 'tenure/compat/session-write-lock';
+//
+//   node turns.mjs SESSION.jsonl NAME COUNT
+
+import { appendFileSync, existsSync, readFileSync } from 'node:fs';
+import { acquireSessionWriteLock } from 'tenure/compat/session-write-lock';
+
+const [, , sessionFile, name, count] = process.argv;
+
+for (let turn = 1; turn <= Number(count); turn += 1) {
+  const lock = await acquireSessionWriteLock({ sessionFile, timeoutMs: 60_000 });
+  try {
+    // Read, think, write: safe, since nobody else is here.
+    const before = existsSync(sessionFile) ? readFileSync(sessionFile, 'utf8').split('\n').length - 1 : 0;
+    lock.assertOwned();
+    appendFileSync(sessionFile, `${JSON.stringify({ number: before + 1, name, turn })}\n`);
+  } finally {
+    await lock.release();
+  }
+}

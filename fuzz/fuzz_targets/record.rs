@@ -1,0 +1,5 @@
+//! Any bytes, as `tenure_proof::inputs::record` takes them.
+
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| tenure_proof::inputs::record(bytes));

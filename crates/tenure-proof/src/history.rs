@@ -28,8 +28,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 pub enum Object {
     /// `add` returns the new sum; `read` returns the sum.
     Counter,
-    /// `read` returns the value; `cas` sets a new one if the old one is there, and tells whether. It may
-    /// refuse for nothing.
+    /// `read` returns the value; `cas` sets a new one if the old one is there, and tells whether.
     Register,
     /// `append` returns the number of the entry; `tail` returns the last number and its value.
     Queue,

@@ -288,8 +288,8 @@ fn read(target: &Target, file: &dyn Handle, offsets: [u64; 2]) -> Result<Found> 
     loop {
         if let Some(note) = notes.iter().filter_map(decode).max_by_key(|note| note.turn) {
             // A note of another boot says nothing but how far generations and turns were.
-            let Note { generation, turn, .. } = note;
-            let old = Note { generation, turn, ..Note::default() };
+            let Note { turn, generation, .. } = note;
+            let old = Note { turn, generation, ..Note::default() };
             return Ok(Found::Note(if note.boot == boot { note } else { old }));
         }
         if notes.contains(&[0; NOTE_BYTES + 8]) {

@@ -8,8 +8,7 @@
 //!
 //! 1. (J1) A slot is valid if and only if its magic and major version are ours and its checksum fits.
 //!    There are two anchors and two hints; a write goes to the older of its kind, so a crash at any
-//!    byte of it leaves the other. An anchor is synced before the next one is written, and before
-//!    anything relies on it: whoever finds one whose writer may have died before its sync, syncs it.
+//!    byte of it leaves the other. An anchor is synced before anything relies on it.
 //! 2. It is written only under the commit lock.
 //! 3. If the slot with the largest `turn` is of this boot, it counts. Otherwise the newest anchor
 //!    does, and of it only what was true when it was written: the entries are read again.
@@ -81,7 +80,7 @@ pub(super) struct Shift {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-#[expect(clippy::struct_excessive_bools, reason = "flags of a record, each by itself")]
+#[expect(clippy::struct_excessive_bools, reason = "independent flags of one slot")]
 pub(super) struct Head {
     pub(super) turn: u64,
     /// How many anchors there were.

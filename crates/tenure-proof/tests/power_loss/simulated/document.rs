@@ -46,7 +46,9 @@ impl DocumentPart {
         let next = self.tried.max(self.dead) + 1;
         let options = WriteOptions { wait: Wait::No, ..WriteOptions::default() };
         self.tried = next;
-        let done = if let Some(key) = self.key.filter(|_| remove) {
+        // Only what is there: a removal that finds nothing makes no promise about an earlier one.
+        let there = self.acked > 0 && !self.removals.contains(&self.acked);
+        let done = if let Some(key) = self.key.filter(|_| remove && there) {
             self.removals.push(next);
             let dir = self.path.parent().unwrap_or(Path::new("/"));
             let all = Collection::open_on(fs, dir, CollectionKind::Documents);

@@ -77,10 +77,11 @@ impl Puppet for CommandLine {
     }
 
     fn kill(&mut self) {
-        self.orders = None;
         // The leaders first: a `tenure run` whose command dies before it would release the lock properly.
+        // So would one whose input is closed, and the end of the thread closes it.
         self.groups.signal_leaders(Signal::KILL);
         self.groups.signal(Signal::KILL);
+        self.orders = None;
         // The thread reaps them and ends. What a process had done before it died is not an answer.
         while self.hear_within(FAR_TOO_LONG) != Heard::End {}
     }

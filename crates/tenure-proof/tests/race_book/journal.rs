@@ -44,7 +44,7 @@ fn race_38_two_writes_make_one_line_of_two_records() {
 
     let path = scene.log();
     let mut writers = [Child::rust(), Child::rust(), Child::rust()];
-    let rounds = Form::asked().pick(50, 1000);
+    let rounds = Form::asked().pick(400, 5000);
     // All orders at once: nobody waits for the others between two batches.
     for round in 0..rounds {
         for (number, writer) in writers.iter_mut().enumerate() {

@@ -99,8 +99,13 @@ fn install_wheel(
     let (wheels, clean) = (home.join("wheels"), home.join("clean"));
     let _ = std::fs::remove_dir_all(&wheels);
     let mut maturin = Command::new(tools);
-    maturin.args(["-m", "maturin", "build", "--release", "--compatibility", "linux"]);
-    maturin.arg("--interpreter").arg(tools).arg("--out").arg(&wheels);
+    maturin.args(["-m", "maturin", "build", "--profile", "binding"]);
+    maturin
+        .args(["--compatibility", "linux"])
+        .arg("--interpreter")
+        .arg(tools)
+        .arg("--out")
+        .arg(&wheels);
     // A directory of its own: maturin's flags would have cargo build everything anew each time.
     maturin.arg("--target-dir").arg(home.join("build")).current_dir(package);
     stream::run(&mut maturin, tally)?;

@@ -98,7 +98,9 @@ impl Environment {
         state.ended = true;
         let (waits, holds) = (std::mem::take(&mut state.waits), std::mem::take(&mut state.holds));
         drop(state);
-        waits.into_values().for_each(|end| end.0());
+        for end in waits.into_values() {
+            end.0();
+        }
         drop(holds);
     }
 

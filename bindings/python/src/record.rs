@@ -1,10 +1,10 @@
 //! What calls return: plain values with names, comparable, printable, and fit for `pickle`.
 
-/// Defines a class of read-only fields.
+/// Defines a class of read-only fields. What stands in brackets goes to its constructor.
 macro_rules! record {
     (
         $(#[$about:meta])*
-        $name:ident { $($(#[$field_about:meta])* $field:ident: $type:ty),+ $(,)? }
+        $name:ident $([$($lint:tt)+])? { $($(#[$field_about:meta])* $field:ident: $type:ty),+ $(,)? }
     ) => {
         $(#[$about])*
         #[pyo3::pyclass(frozen, eq, get_all, from_py_object, module = "tenure")]
@@ -14,8 +14,7 @@ macro_rules! record {
         #[pyo3::pymethods]
         impl $name {
             #[new]
-            #[expect(clippy::allow_attributes, reason = "how many fields there are differs")]
-            #[allow(clippy::too_many_arguments, reason = "one per field")]
+            $(#[$($lint)+])?
             fn new($($field: $type),+) -> Self {
                 Self { $($field),+ }
             }

@@ -60,7 +60,7 @@ record! {
 
 record! {
     /// What a verification found.
-    Report {
+    Report [expect(clippy::too_many_arguments, reason = "one per field")] {
         /// Nothing is damaged.
         sound: bool,
         /// Entries in the file now.

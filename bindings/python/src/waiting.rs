@@ -83,7 +83,7 @@ pub(crate) fn waiting<T: Send>(
 ) -> PyResult<T> {
     let still_busy =
         |error: &Error| error.kind() == ErrorKind::Busy && error.is_committed() != Some(true);
-    in_pieces(py, wait, |piece| match act(piece) {
+    in_pieces(py, wait, false, |piece| match act(piece) {
         Err(error) if piece != wait && still_busy(&error) => Ok(Err(error)),
         done => done.map(Ok),
     })?
@@ -101,7 +101,7 @@ pub(crate) fn next_of<T: Send>(
         let detail = "the wait was cancelled";
         Error::new(ErrorKind::Cancelled, "wait for", detail)
     };
-    let outcome = in_pieces_of(py, wait, cancel.is_some(), |piece| {
+    let outcome = in_pieces(py, wait, cancel.is_some(), |piece| {
         if cancel.is_some_and(tenure::Cancel::is_cancelled) {
             return Err(cancelled());
         }
@@ -110,16 +110,9 @@ pub(crate) fn next_of<T: Send>(
     Ok(outcome.ok())
 }
 
+/// Calls `act` until it has something, fails, or the wait is over; then what it said last. A thread
+/// other than the main one waits in pieces only if it `always` has to.
 fn in_pieces<T: Send, W: Send>(
-    py: Python<'_>,
-    wait: Wait,
-    act: impl FnMut(Wait) -> Result<std::result::Result<T, W>> + Send,
-) -> PyResult<std::result::Result<T, W>> {
-    in_pieces_of(py, wait, false, act)
-}
-
-/// Calls `act` until it has something, fails, or the wait is over; then what it said last.
-fn in_pieces_of<T: Send, W: Send>(
     py: Python<'_>,
     wait: Wait,
     always: bool,

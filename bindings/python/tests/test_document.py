@@ -4,6 +4,7 @@ import os
 import pickle
 import sys
 import threading
+from pathlib import Path
 
 import pytest
 import tenure
@@ -33,7 +34,7 @@ def test_what_is_set_is_read_with_its_order_and_bytes(document):
     assert written.changed and not written.replayed
     snapshot = document.read()
     assert snapshot.value == value and list(snapshot.value) == ["z", "a", "m"]
-    assert snapshot.bytes == open(document.path, "rb").read()
+    assert snapshot.bytes == Path(document.path).read_bytes()
     assert snapshot.version == written.version == document.version()
     assert not document.set(value).changed
     assert pickle.loads(pickle.dumps(written)) == written
@@ -54,7 +55,7 @@ def test_update_returns_or_changes_in_place(document):
 
 def test_a_raise_leaves_everything_as_it_is_and_is_passed_on(document):
     document.set({"n": 1})
-    before = open(document.path, "rb").read()
+    before = Path(document.path).read_bytes()
     for failure in (KeyError("x"), KeyboardInterrupt(), SystemExit(3), tenure.BusyError("mine")):
 
         def fail(state, failure=failure):
@@ -64,7 +65,7 @@ def test_a_raise_leaves_everything_as_it_is_and_is_passed_on(document):
         with pytest.raises(type(failure)) as caught:
             document.update(fail)
         assert caught.value is failure
-    assert open(document.path, "rb").read() == before
+    assert Path(document.path).read_bytes() == before
     document.update(lambda state: state.update(n=2), wait=0)
 
 

@@ -199,7 +199,7 @@ def test_async(filelock, path, child):
             with lock:
                 pass
         waiting = asyncio.ensure_future(lock.acquire())
-        await asyncio.sleep(0.05)
+        await asyncio.sleep(0)
         waiting.cancel()
         with pytest.raises(asyncio.CancelledError):
             await waiting

@@ -1,6 +1,7 @@
 """The journal: whole batches, numbered, followed, compacted."""
 
 import pickle
+from pathlib import Path
 
 import pytest
 import tenure
@@ -74,7 +75,7 @@ def test_follow_resumes_by_number_across_a_rotation(journal, child):
 
 def test_compact_keeps_what_is_wanted_and_a_raise_changes_nothing(journal):
     journal.append([str(number) for number in range(10)])
-    before = open(journal.path, "rb").read()
+    before = Path(journal.path).read_bytes()
 
     def fail(entry):
         if entry.seq > 5:
@@ -83,7 +84,7 @@ def test_compact_keeps_what_is_wanted_and_a_raise_changes_nothing(journal):
 
     with pytest.raises(KeyError):
         journal.compact(fail)
-    assert open(journal.path, "rb").read() == before and journal.verify().sound
+    assert Path(journal.path).read_bytes() == before and journal.verify().sound
     done = journal.compact(lambda entry: entry.seq % 2)
     assert (done.kept, done.dropped) == (5, 5)
     assert [entry.seq for entry in journal.read()] == [1, 3, 5, 7, 9]
@@ -93,7 +94,7 @@ def test_compact_keeps_what_is_wanted_and_a_raise_changes_nothing(journal):
 def test_headers_operations_and_json_lines(journal):
     journal.append(["a"], header="# v1", op_id="x")
     assert journal.append(["a"], op_id="x").replayed
-    assert open(journal.path).read() == "# v1\na\n"
+    assert Path(journal.path).read_text() == "# v1\na\n"
     with pytest.raises(tenure.InvalidError):
         journal.append(["no json"], json=True)
     for wrong in (["a\nb"], [""], []):

@@ -113,6 +113,7 @@ pub(crate) fn report_usage(error: &clap::Error) -> ExitCode {
     let detail = detail.trim_start_matches("error: ").to_owned();
     let usage = text.lines().find_map(|line| line.strip_prefix("Usage: "));
     let tip = text.lines().find_map(|line| line.trim_start().strip_prefix("tip: "));
+    let tip = tip.filter(|tip| tip.contains("similar"));
     let hint = tip.map(str::to_owned).or_else(|| usage.map(|usage| format!("usage: {usage}")));
     let hint = hint.unwrap_or_else(|| "see tenure --help".to_owned());
     let failure = Failure::usage("read the command line", detail).hint(hint);

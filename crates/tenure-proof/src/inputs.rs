@@ -14,8 +14,11 @@ use tenure::{
 };
 use tenure_testkit::SimFs;
 
+/// What takes any bytes, and panics if a promise is broken.
+pub type Check = fn(&[u8]);
+
 /// The functions by the name of their fuzz target and their directory in `corpus/`.
-pub const ALL: &[(&str, fn(&[u8]))] = &[
+pub const ALL: &[(&str, Check)] = &[
     ("record", record),
     ("journal", journal),
     ("document", document),
@@ -154,21 +157,17 @@ pub fn merge(bytes: &[u8]) {
     document.set(&base, &quickly()).expect("a value");
     let rules = Rules::new().union("/set").and_then(|rules| rules.max("/max")).expect("rules");
     let before = sim.peek(DOCUMENT);
-    match document.merge(&patch, &rules, &quickly()) {
-        Err(error) => {
-            assert_eq!(error.kind(), ErrorKind::Invalid, "{error}");
-            assert_eq!(sim.peek(DOCUMENT), before, "a refused merge changes nothing");
-        }
-        Ok(_) => {
-            let once = document.read().expect("readable").expect("there").value;
-            let again = document.merge(&patch, &rules, &quickly()).expect("the same merge");
-            assert!(!again.changed, "the same patch again changes nothing");
-            if let (Value::Object(base), Value::Object(patch)) = (&base, &patch) {
-                for (key, value) in base.iter().filter(|(key, _)| !patch.contains_key(*key)) {
-                    assert_eq!(once.get(key), Some(value), "a field that no patch names");
-                }
-            }
-        }
+    if let Err(error) = document.merge(&patch, &rules, &quickly()) {
+        assert_eq!(error.kind(), ErrorKind::Invalid, "{error}");
+        assert_eq!(sim.peek(DOCUMENT), before, "a refused merge changes nothing");
+        return;
+    }
+    let once = document.read().expect("readable").expect("there").value;
+    let again = document.merge(&patch, &rules, &quickly()).expect("the same merge");
+    assert!(!again.changed, "the same patch again changes nothing");
+    let (Value::Object(base), Value::Object(patch)) = (&base, &patch) else { return };
+    for (key, value) in base.iter().filter(|(key, _)| !patch.contains_key(*key)) {
+        assert_eq!(once.get(key), Some(value), "a field that no patch names");
     }
 }
 

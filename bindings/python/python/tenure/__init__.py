@@ -120,5 +120,5 @@ def __getattr__(name: str) -> object:
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
-def __dir__() -> list:  # type: ignore[type-arg]
+def __dir__() -> "list[str]":
     return [*__all__, "aio", "compat"]

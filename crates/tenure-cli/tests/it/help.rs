@@ -85,7 +85,7 @@ fn nothing_or_nonsense_is_2_and_one_line() {
     let bare = bench.tenure::<&str>(&[]).exits(2).complains("subcommand");
     assert!(!bare.stderr.contains("worker"), "{bare:?}");
     bench.tenure(&["jurnal"]).exits(2).complains("'journal'");
-    bench.tenure(&["doc", "get", "x", "--rwa"]).exits(2).complains("--raw");
+    bench.tenure(&["who", "--event"]).exits(2).complains("'--events'");
     bench.tenure(&["nonsense"]).exits(2).complains("nonsense");
     bench.tenure(&["doc", "nonsense"]).exits(2).complains("nonsense");
     bench.tenure(&["who", "--nonsense"]).exits(2).complains("--nonsense");

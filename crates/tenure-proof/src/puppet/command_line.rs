@@ -38,6 +38,7 @@ pub struct CommandLine {
 impl CommandLine {
     /// Starts the thread; no process yet.
     pub fn start() -> Self {
+        crate::tenure(); // Built now: the first answer must not have to wait for that.
         let (orders, taken) = channel::<Value>();
         let (given, answers) = channel();
         let groups = Arc::new(Groups::default());

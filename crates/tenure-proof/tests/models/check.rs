@@ -8,6 +8,7 @@ use stateright::{Checker, HasDiscoveries, Model};
 use tenure_proof::Tally;
 
 /// Visits every state: no rule may be broken, and everything that should be possible must be met.
+#[expect(clippy::print_stdout, reason = "the figures, and the way to the damage, are for people")]
 pub(crate) fn holds<M>(tally: &mut Tally, what: &str, model: M)
 where
     M: Model + Send + Sync + 'static,
@@ -22,6 +23,7 @@ where
 }
 
 /// Searches until `rule` is broken, and fails if it never is.
+#[expect(clippy::print_stdout, reason = "the figures, and the way to the damage, are for people")]
 pub(crate) fn is_refuted<M>(tally: &mut Tally, fault: &str, rule: &'static str, model: M)
 where
     M: Model + Send + Sync + 'static,

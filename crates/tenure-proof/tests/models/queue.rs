@@ -21,14 +21,14 @@ macro_rules! copies {
     ($($name:ident: $file:literal),* $(,)?) => {
         $(
             mod $name {
-                #[expect(dead_code, reason = "the core uses what the scenes do not")]
+                #[expect(dead_code, clippy::collapsible_if, reason = "the core uses what the scenes do not")]
                 mod gate {
                     include!(concat!(env!("OUT_DIR"), "/", $file));
                 }
 
                 pub(super) fn play(scene: super::Scene) {
-                    super::scenes::play(scene, &|target, path, mode, deadline, cancel| {
-                        gate::take(target, path, mode, deadline, cancel)
+                    super::scenes::play(scene, &|target, path, mode, request| {
+                        gate::take(target, path, mode, request)
                             .map(|turn| Box::new(turn) as Box<dyn std::any::Any>)
                     });
                 }
@@ -63,11 +63,14 @@ fn everybody_gets_the_lock_and_nobody_keeps_it() {
     }
 }
 
+/// What is wrong, the copy that it is wrong in, and the scene that shows it.
+type Broken = (&'static str, fn(Scene), Scene);
+
 #[test]
 fn broken_queues_are_found_out() {
     let mut tally = Tally::new("models", "broken_queues_are_found_out");
     let seed = seed("models", "broken_queues_are_found_out");
-    let broken: [(&str, fn(Scene), Scene); 6] = [
+    let broken: [Broken; 6] = [
         ("one woken instead of all", notify_one::play, Scene::Crowd),
         ("the next one is not woken", forgotten_wake::play, Scene::Crowd),
         ("the grant of a departed waiter is kept", kept_grant::play, Scene::Departed),

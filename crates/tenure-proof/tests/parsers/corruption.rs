@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use tenure::fs::Fs;
+use tenure::fs::{Access, Fs};
 use tenure::{
     AcquireOptions, AppendOptions, Collection, CollectionKind, Document, Durability, ErrorKind,
     Journal, Lease, Lock, LockOptions, Prune, Wait, WriteOptions,
@@ -106,7 +106,13 @@ fn files(sim: &SimFs) -> Vec<PathBuf> {
 /// One way to damage a file.
 fn damage(random: &mut Random, bytes: &[u8], other: &[u8]) -> (&'static str, Vec<u8>) {
     let mut bytes = bytes.to_vec();
-    let at = random.index(bytes.len().max(1));
+    let mut at = random.index(bytes.len().max(1));
+    for _ in 0..8 {
+        // Most of a sidecar is zeros that mean nothing.
+        if bytes.get(at) == Some(&0) {
+            at = random.index(bytes.len());
+        }
+    }
     let what = match random.index(9) {
         0 | 1 if !bytes.is_empty() => {
             bytes[at] ^= 1 << random.index(8);
@@ -151,6 +157,13 @@ fn damage(random: &mut Random, bytes: &[u8], other: &[u8]) -> (&'static str, Vec
     (what, bytes)
 }
 
+/// The file stays the one it was: nothing but its bytes tells of the damage.
+fn write_in_place(sim: &SimFs, path: &Path, bytes: &[u8]) {
+    let file = sim.shared().open(path, Access::ReadWrite).expect("a file");
+    file.set_len(bytes.len() as u64).expect("a length");
+    file.write_all_at(bytes, 0).expect("a write");
+}
+
 /// Uses everything that is there.
 fn live(sim: &SimFs, known: &Known, damaged: &Path, changed: bool) {
     let fs = sim.shared();
@@ -183,7 +196,12 @@ fn live(sim: &SimFs, known: &Known, damaged: &Path, changed: bool) {
     if journal.append(&["{\"new\":1}"], &append).is_ok() {
         let after = lines();
         if let Ok(after) = &after {
-            assert_eq!(after.last().map(String::as_str), Some("{\"new\":1}"));
+            // A journal that was rewritten in place is found by `verify` only (docs/FORMAT.md, Limits): if
+            // its last newline went, the next line is on the same line.
+            let last = after.last().map_or("", String::as_str);
+            let told = || !journal.verify().is_ok_and(|report| report.is_sound());
+            let glued = damaged == Path::new(JOURNAL) && last.ends_with("{\"new\":1}") && told();
+            assert!(last == "{\"new\":1}" || glued, "what was appended is not there: {last}");
         }
         let fine = |error: &tenure::Error| error.kind() == ErrorKind::Damaged;
         assert!(after.as_ref().err().is_none_or(fine), "{after:?}");
@@ -226,16 +244,25 @@ fn damaged_files_are_survived_and_told() {
         let is_it = |file: &PathBuf| file.to_string_lossy().ends_with(needed);
         assert!(files.iter().any(is_it), "{needed} is not in {files:?}");
     }
-    let rounds = Form::asked().pick(60, 3_000);
     for file in &files {
+        // These have the most to say, in a few bytes among many.
+        let name = file.to_string_lossy();
+        let telling = ["commit", "wal", "index"].iter().any(|end| name.ends_with(end));
+        let rounds = Form::asked().pick(50, 3_000) * if telling { 8 } else { 1 };
         let bytes = sim.peek(file).expect("a file");
         for round in 0..rounds {
             let other = sim.peek(&files[random.index(files.len())]).expect("a file");
             let (what, damaged) = damage(&mut random, &bytes, &other);
             let copy = sim.fork(random.bits());
-            copy.add_file(file, &damaged);
+            let in_place = random.coin();
+            if in_place {
+                write_in_place(&copy, file, &damaged);
+            } else {
+                copy.add_file(file, &damaged);
+            }
             let (known, at, changed) = (known.clone(), file.clone(), damaged != bytes);
-            let shown = format!("{}, round {round}: {what}", file.display());
+            let how = if in_place { "in place" } else { "by another file" };
+            let shown = format!("{}, round {round}: {what}, {how}", file.display());
             let told = shown.clone();
             within(Duration::from_secs(20), &shown, move || {
                 let _tell = copy.tell_on_panic();

@@ -46,9 +46,8 @@ pub(crate) fn within<T: Send + 'static>(
         result
     });
     // A panic drops the sender and ends the wait as well.
-    if waiting.recv_timeout(limit) == Err(std::sync::mpsc::RecvTimeoutError::Timeout) {
-        panic!("{what}: still running after {:?}", started.elapsed());
-    }
+    let hangs = waiting.recv_timeout(limit) == Err(std::sync::mpsc::RecvTimeoutError::Timeout);
+    assert!(!hangs, "{what}: still running after {:?}", started.elapsed());
     match worker.join() {
         Ok(result) => result,
         Err(panic) => std::panic::resume_unwind(panic),

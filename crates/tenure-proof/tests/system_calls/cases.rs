@@ -14,13 +14,15 @@ const REPEATED: [&str; 7] = ["flock", "fsync", "fdatasync", "read", "pread64", "
 /// Faults of the system as a whole. The long form tries them at every call.
 const ANYWHERE: [&str; 6] = ["ENOSPC", "EIO", "EMFILE", "EACCES", "EROFS", "EDQUOT"];
 
-/// How many calls of one kind a sample takes for one fault.
+/// How much is tried.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Sample {
-    /// For a kill before a call that changes something.
+    /// Calls of one kind that the quick form kills at.
     pub(crate) kills: usize,
-    /// For anything else.
+    /// Calls of one kind for any other fault in the quick form.
     pub(crate) others: usize,
+    /// Whether the long form tries, at every call, what only other calls fail with.
+    pub(crate) anything: bool,
 }
 
 /// Everything, or a sample, of the faults that make sense at these calls.
@@ -32,7 +34,7 @@ pub(crate) fn cases(
     let form = Form::asked();
     let mut cases = Vec::new();
     for (call, count) in counts {
-        for fault in faults(call, form) {
+        for fault in faults(call, form, sample.anything) {
             let mut numbers: Vec<_> = (1..=*count).collect();
             let most = if fault == Fault::Kill { sample.kills } else { sample.others };
             while form == Form::Quick && numbers.len() > most {
@@ -51,7 +53,7 @@ pub(crate) fn must_be_survived(case: &Case) -> bool {
 }
 
 /// The faults that make sense at a call.
-fn faults(call: &str, form: Form) -> Vec<Fault> {
+fn faults(call: &str, form: Form, anything: bool) -> Vec<Fault> {
     let long = form == Form::Long;
     let mut faults = Vec::new();
     if long || !LOOKS.contains(&call) {
@@ -62,11 +64,11 @@ fn faults(call: &str, form: Form) -> Vec<Fault> {
         return faults;
     }
     let mut errors = likely(call).to_vec();
-    if long && call != "clone3" {
+    if long && anything && call != "clone3" {
         errors.extend(ANYWHERE.iter().filter(|error| !likely(call).contains(error)));
     }
     faults.extend(errors.iter().copied().map(Fault::Once));
-    if long {
+    if long && anything {
         faults.extend(errors.into_iter().map(Fault::Always));
     } else {
         faults.extend(lasting(call).map(Fault::Always));

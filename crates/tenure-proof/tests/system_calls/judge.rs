@@ -2,6 +2,7 @@
 
 use serde_json::Value;
 use tenure_proof::bounded::Ended;
+use tenure_proof::strace::{Case, Fault};
 
 use super::cases::must_be_survived;
 use super::job::{Subject, View};
@@ -82,7 +83,7 @@ fn judge_end(sweep: &Sweep, trouble: &Trouble, ended: &Ended, about: &str) -> Re
     ensure!(repeated, "an interrupted call was not repeated: {about}");
     let mut lines: Vec<_> = ended.stderr.lines().collect();
     // 137 is the killed command of `run`; there is nothing to add to that.
-    let failed = code != 0 && code != 137 && !is_verdict(sweep, code);
+    let failed = code != 0 && code != 137 && !is_verdict(sweep, code) && !is_mute(trouble);
     let line = if failed { lines.pop().unwrap_or_default() } else { "" };
     let json = trouble.is_json(job);
     let warning = if json { "{\"warning\":" } else { "tenure: warning: " };
@@ -102,6 +103,12 @@ fn judge_end(sweep: &Sweep, trouble: &Trouble, ended: &Ended, about: &str) -> Re
     let thread = matches!(trouble, Trouble::Call(case) if case.call == "clone3");
     ensure!(!failed || said.message.contains('`') || thread, "it does not say where: {about}");
     Ok(said)
+}
+
+/// Whether nothing can be said any more, standard error included.
+fn is_mute(trouble: &Trouble) -> bool {
+    let all = |case: &Case| case.call == "write" && matches!(case.fault, Fault::Always(_));
+    matches!(trouble, Trouble::Call(case) if all(case))
 }
 
 /// Whether this is what `doctor` found out, which is its result and no failure.

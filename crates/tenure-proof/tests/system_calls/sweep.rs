@@ -15,10 +15,13 @@ use super::trouble::{Trouble, traced};
 
 /// The name of this ring.
 pub(crate) const RING: &str = "system_calls";
-/// What the quick form takes of each kind of call and fault.
-const QUICK: Sample = Sample { kills: 3, others: 1 };
+/// What is tried at the calls of a command.
+const PLAIN: Sample = Sample { kills: 3, others: 1, anything: true };
 /// And while recovering from a crash.
-const QUICK_RECOVERING: Sample = Sample { kills: 1, others: 1 };
+const RECOVERING: Sample = Sample { kills: 1, others: 1, anything: false };
+
+/// From how many kinds of crashes the long form recovers.
+const CRASHES: usize = 4;
 
 /// One job, its directory, and what it looks like when nothing goes wrong.
 pub(crate) struct Sweep {
@@ -159,8 +162,8 @@ impl Sweep {
     /// Every call of the command with every fault, or a sample of them. Everything that is wrong.
     pub(crate) fn all_calls(&self, random: &mut Random, tally: &mut Tally) -> Vec<String> {
         let (sample, state) = match self.crash {
-            None => (QUICK, ""),
-            Some(_) => (QUICK_RECOVERING, " while recovering from a crash"),
+            None => (PLAIN, ""),
+            Some(_) => (RECOVERING, " while recovering from a crash"),
         };
         let cases = cases(&self.counts(), sample, random);
         let troubles: Vec<_> = cases.into_iter().map(Trouble::Call).collect();
@@ -219,7 +222,7 @@ pub(crate) fn sweep(test: &str, job: Job) {
     if sweep.old == sweep.new && job.subject == Subject::Both {
         crashes.clear(); // A reader leaves nothing to recover from.
     }
-    while Form::asked() == Form::Quick && crashes.len() > 1 {
+    while crashes.len() > Form::asked().pick(1, CRASHES) {
         crashes.swap_remove(random.index(crashes.len()));
     }
     for crash in crashes {

@@ -88,7 +88,7 @@ pub(crate) fn traced<'a>(
 }
 
 /// Fills the disk up to so many free pages.
-fn fill_pages(dir: &Path, left: usize) -> Vec<PathBuf> {
+pub(crate) fn fill_pages(dir: &Path, left: usize) -> Vec<PathBuf> {
     let path = dir.with_extension("filler");
     let mut file = File::create(&path).unwrap();
     let mut pages = 0;

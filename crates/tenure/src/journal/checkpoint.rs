@@ -98,9 +98,10 @@ impl Session {
         let bytes = self.journal.read_range(start, start + logged.entry.span());
         let bytes = bytes.map_err(|err| self.journal_failed("read", err))?;
         let sum = checksum::of(&bytes);
-        let logged_sum = match logged.entry.is_foreign() {
-            true => logged.foreign_sum(),
-            false => checksum::of(&logged.payload),
+        let logged_sum = if logged.entry.is_foreign() {
+            logged.foreign_sum()
+        } else {
+            checksum::of(&logged.payload)
         };
         if sum == logged_sum {
             builder.add(logged, start, &bytes);

@@ -82,6 +82,7 @@ pub(super) struct Shift {
 
 /// The head.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[expect(clippy::struct_excessive_bools, reason = "flags of a record, each by itself")]
 pub(super) struct Head {
     pub(super) turn: u64,
     /// How many anchors there were.

@@ -79,7 +79,7 @@ pub(super) struct State {
 }
 
 impl State {
-    pub(super) fn new(model: &Publishing) -> Self {
+    pub(super) fn new(model: Publishing) -> Self {
         let process = |index: usize, durable: bool| Process {
             at: At::Idle,
             changes: model.changes,
@@ -107,7 +107,7 @@ impl State {
         }
     }
 
-    pub(super) fn is_whole(&self, file: Option<File>) -> bool {
+    pub(super) fn is_whole(file: Option<File>) -> bool {
         file.is_none_or(|file| !file.cut)
     }
 
@@ -221,6 +221,7 @@ impl State {
         }
     }
 
+    #[expect(clippy::too_many_lines, reason = "one arm per step, in the order of the protocol")]
     pub(super) fn step(&mut self, index: usize, fault: Fault) {
         let process = self.processes[index];
         let mut next = process;
@@ -232,7 +233,7 @@ impl State {
             }
             At::Read => {
                 (next.base, next.content) = (self.names.document, self.view());
-                let rescue = !self.is_whole(self.names.document) && self.names.temp.is_some();
+                let rescue = !Self::is_whole(self.names.document) && self.names.temp.is_some();
                 match fault {
                     Fault::InPlace => return self.write_in_place(index),
                     Fault::LeftOverRemoved => At::Temp,
@@ -262,7 +263,7 @@ impl State {
                 let unchecked = matches!(fault, Fault::PlainRename | Fault::ReadOutsideLock);
                 if unchecked { At::Exchange } else { At::Compare }
             }
-            At::Compare if self.same(self.names.document, process.base) => At::Exchange,
+            At::Compare if Self::same(self.names.document, process.base) => At::Exchange,
             At::Compare => {
                 self.rename(|names| names.temp = None);
                 At::Read
@@ -282,12 +283,12 @@ impl State {
                     _ => At::Look,
                 }
             }
-            At::Look if self.same(self.names.temp, process.base) => At::Keep,
+            At::Look if Self::same(self.names.temp, process.base) => At::Keep,
             At::Look => At::GiveBack,
             At::GiveBack => {
                 let displaced = self.names.temp;
                 self.rename(|names| std::mem::swap(&mut names.document, &mut names.temp));
-                if self.same(self.names.temp, process.placed) {
+                if Self::same(self.names.temp, process.placed) {
                     self.rename(|names| names.temp = None);
                     At::Read
                 } else {
@@ -333,7 +334,7 @@ impl State {
         self.processes[index] = next;
     }
 
-    fn same(&self, one: Option<File>, other: Option<File>) -> bool {
+    fn same(one: Option<File>, other: Option<File>) -> bool {
         one.map(|file| file.id) == other.map(|file| file.id)
     }
 

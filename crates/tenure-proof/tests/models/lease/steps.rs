@@ -57,6 +57,7 @@ struct Truth {
     ends: i8,
 }
 
+#[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct State {
     pub(super) processes: Vec<Process>,

@@ -138,7 +138,7 @@ pub(crate) mod target {
             state.opened += 1;
             let (file, open_file) = (state.named, state.opened);
             drop(state);
-            std::sync::Arc::new(Open { disk: self.clone(), file, open_file })
+            std::sync::Arc::new(Open { disk: self.clone(), file, number: open_file })
         }
 
         #[expect(clippy::unnecessary_wraps, reason = "the real one can fail")]
@@ -172,7 +172,7 @@ pub(crate) mod target {
     struct Open {
         disk: Arc<Disk>,
         file: u64,
-        open_file: u64,
+        number: u64,
     }
 
     impl Drop for Open {
@@ -188,26 +188,26 @@ pub(crate) mod target {
     impl Handle for Open {
         fn try_lock(&self, mode: Mode) -> io::Result<bool> {
             let mut state = self.disk.state.lock().expect("no panic inside");
-            let may = state.may_have(self.file, self.open_file, mode);
+            let may = state.may_have(self.file, self.number, mode);
             if may {
-                state.take(self.file, self.open_file, mode);
+                state.take(self.file, self.number, mode);
             }
             Ok(may)
         }
 
         fn lock(&self, mode: Mode) -> io::Result<()> {
             let mut state = self.disk.state.lock().expect("no panic inside");
-            while !state.may_have(self.file, self.open_file, mode) {
+            while !state.may_have(self.file, self.number, mode) {
                 state = self.disk.freed.wait(state).expect("no panic inside");
             }
-            state.take(self.file, self.open_file, mode);
+            state.take(self.file, self.number, mode);
             Ok(())
         }
 
         fn unlock(&self) -> io::Result<()> {
             let mut state = self.disk.state.lock().expect("no panic inside");
-            let open_file = self.open_file;
-            state.locks.retain(|lock| lock.open_file != open_file);
+            let number = self.number;
+            state.locks.retain(|lock| lock.open_file != number);
             drop(state);
             self.disk.freed.notify_all();
             Ok(())

@@ -325,6 +325,9 @@ export interface Report {
   pending: number;
   rolledForward: number;
   unbound: boolean;
+  /** Ranges that a repair has set aside, and where their bytes are now. */
+  setAside: { start: number; end: number; why: string }[];
+  quarantine: string | null;
 }
 
 export interface Rotated {

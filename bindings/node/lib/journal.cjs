@@ -25,6 +25,9 @@ function appending({ header, json: checked = false, ...write }) {
   return [checked, header, options.forWrite(write)];
 }
 
+/** A report whose fields are always there. */
+const told = (report) => ({ ...report, quarantine: report.quarantine ?? null });
+
 /** A file of lines that many processes append to. Opening it touches nothing. */
 class Journal {
   #native;
@@ -111,21 +114,21 @@ class Journal {
   }
 
   async verify() {
-    return later(undefined, (call) => this.#native.verify(call));
+    return told(await later(undefined, (call) => this.#native.verify(call)));
   }
 
   verifySync() {
-    return now(() => this.#native.verify());
+    return told(now(() => this.#native.verify()));
   }
 
   async repair(given) {
     const { signal: aborts, ...write } = options.read(given, { ...options.WRITE, signal });
-    return later(aborts, (call) => this.#native.repair(call, options.forWrite(write)));
+    return told(await later(aborts, (call) => this.#native.repair(call, options.forWrite(write))));
   }
 
   repairSync(given) {
     const write = options.read(given, options.WRITE);
-    return now(() => this.#native.repair(undefined, options.forWrite(write)));
+    return told(now(() => this.#native.repair(undefined, options.forWrite(write))));
   }
 
   async rotate(given) {

@@ -99,6 +99,10 @@ pub struct Report {
     pub rolled_forward: f64,
     /// The sidecars do not belong to this file.
     pub unbound: bool,
+    /// Ranges that a repair has set aside.
+    pub set_aside: Vec<Damage>,
+    /// Where their bytes are now.
+    pub quarantine: Option<String>,
 }
 
 impl Report {
@@ -114,12 +118,14 @@ impl Report {
             segments: number(report.segments)?,
             bytes: number(report.bytes)?,
             next: number(report.next)?,
-            damaged: report.damaged.iter().map(damage).collect::<Result<_>>()?,
+            damaged: report.damaged.iter().map(&damage).collect::<Result<_>>()?,
             torn_tail: report.torn_tail,
             nul_bytes: number(report.nul_bytes)?,
             pending: number(report.pending)?,
             rolled_forward: number(report.rolled_forward)?,
             unbound: report.unbound,
+            set_aside: report.set_aside.iter().map(&damage).collect::<Result<_>>()?,
+            quarantine: report.quarantine.as_ref().map(|path| path.to_string_lossy().into_owned()),
         })
     }
 }

@@ -33,7 +33,7 @@ fn table(record: &str) -> Result<String, String> {
     let mut rows = Vec::new();
     for line in record.lines() {
         let line: Value = serde_json::from_str(line).map_err(|err| format!("{err}: {line}"))?;
-        rows.extend(row(&line).ok_or_else(|| format!("not a record: {line}"))?);
+        rows.extend(row(&line)?);
     }
     rows.sort();
     let mut table = format!("| file system | {} | verdict |\n", COLUMNS.join(" | "));
@@ -43,19 +43,20 @@ fn table(record: &str) -> Result<String, String> {
 }
 
 /// The row of a test, if it is one of a file system.
-fn row(line: &Value) -> Option<Option<String>> {
-    let name = line["test"].as_str()?;
-    let tried = line["tried"].as_array()?.iter().filter_map(|tried| tried["what"].as_str());
-    let tried: Vec<&str> = tried.collect();
+fn row(line: &Value) -> Result<Option<String>, String> {
+    let (Some(name), Some(tried)) = (line["test"].as_str(), line["tried"].as_array()) else {
+        return Err(format!("not a record: {line}"));
+    };
+    let tried: Vec<&str> = tried.iter().filter_map(|tried| tried["what"].as_str()).collect();
     if !tried.iter().any(|what| COLUMNS.contains(what) || VERDICTS.contains(what)) {
-        return Some(None);
+        return Ok(None);
     }
     let cells = COLUMNS.iter().map(|column| if tried.contains(column) { "kept" } else { "-" });
     let cells: Vec<&str> = cells.collect();
     let verdict = VERDICTS.iter().find(|verdict| tried.contains(verdict));
     // What cannot be written is only ever read, and needs no verdict.
     let verdict = verdict.unwrap_or(&"readable, every write is refused");
-    Some(Some(format!("| {name} | {} | {verdict} |\n", cells.join(" | "))))
+    Ok(Some(format!("| {name} | {} | {verdict} |\n", cells.join(" | "))))
 }
 
 /// The document with the table between its markers.

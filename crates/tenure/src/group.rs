@@ -28,7 +28,8 @@
 //! answer looks at both. The slow leader's own descriptor reports the same failure, too.
 //!
 //! 4: the leader of generation `g` holds lock `g % 2`, and read `g` from the note while holding it. The
-//! note goes from `g` to `g + 1` by that leader only, after its sync. A note that cannot be read
+//! note goes from `g` to `g + 1` by that leader only, after its sync. A note that a kill has torn leaves
+//! the one before it, which says `began` or nothing. If neither can be read, that
 //! names no generation, so it elects nobody: it is written anew by somebody who holds *both* locks. A
 //! failure may have stood in it: everything written so far counts as failed.
 //!
@@ -50,10 +51,11 @@ use crate::wait::{Deadline, Request, Wait};
 const FOLLOW_PATIENCE: Duration = Duration::from_secs(2);
 /// Noting a failure waits this long: it is only ever waited for short sections.
 const NOTE_PATIENCE: Duration = Duration::from_secs(10);
-/// The notes stay clear of byte 0, which is the lock.
-const NOTE_OFFSET: u64 = 64;
-const LATE_OFFSET: u64 = 128;
-const NOTE_BYTES: usize = 56;
+/// The notes stay clear of byte 0, which is the lock. Of the leader's there are two, written in turn:
+/// one that a kill has torn leaves the one before it.
+const NOTE_OFFSETS: [u64; 2] = [64, 192];
+const LATE_OFFSETS: [u64; 2] = [320, 448];
+const NOTE_BYTES: usize = 64;
 /// `ENFILE` and `EMFILE`, the same on every Unix.
 const NO_DESCRIPTOR: [i32; 2] = [23, 24];
 
@@ -61,6 +63,8 @@ const NO_DESCRIPTOR: [i32; 2] = [23, 24];
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 struct Note {
     boot: [u8; 16],
+    /// Of two notes the later counts.
+    turn: u64,
     generation: u64,
     synced: u64,
     failed_from: u64,
@@ -73,7 +77,7 @@ struct Note {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Found {
     Note(Note),
-    /// Not a note; whether it may be one of this boot.
+    /// Not a note; whether the outcome of a sync of this boot may have stood there.
     Unreadable {
         this_boot: bool,
     },
@@ -96,7 +100,7 @@ pub(crate) fn sync(target: &Target, mine: u64, shared: &impl Shared) -> Result<u
     let file = file.as_ref();
     let deadline = Deadline::after(Wait::For(FOLLOW_PATIENCE));
     loop {
-        let found = read(target, file, NOTE_OFFSET)?;
+        let found = read(target, file, NOTE_OFFSETS)?;
         if let Found::Note(note) = found {
             if let Some(answer) = answer(target, file, note, mine)? {
                 return answer;
@@ -112,7 +116,7 @@ pub(crate) fn sync(target: &Target, mine: u64, shared: &impl Shared) -> Result<u
         let lock_file = &lock_files[usize::from(note.generation % 2 == 1)];
         let now = Deadline::after(Wait::No);
         match gate::take(target, lock_file, Mode::Exclusive, Request::until(now)) {
-            Ok(_leading) => match read(target, file, NOTE_OFFSET)? {
+            Ok(_leading) => match read(target, file, NOTE_OFFSETS)? {
                 Found::Note(current) if current.generation == note.generation => {
                     return lead(target, file, current, mine, shared);
                 }
@@ -141,25 +145,27 @@ fn lead(
     let reach = shared.newest()?.max(mine);
     let boot = target.fs.boot_id();
     // A crash before this write: nothing was synced. After it: the next leader is in doubt.
-    write(target, file, NOTE_OFFSET, Note { boot, began: reach.max(current.began), ..current })?;
+    let current = Note { boot, ..current };
+    let mut next = Note { began: reach.max(current.began), ..current };
+    write(target, file, NOTE_OFFSETS, &mut next)?;
     let done = shared.sync(current.began > 0);
-    let mut next =
-        Note { boot, generation: current.generation.wrapping_add(1), began: 0, ..current };
+    (next.generation, next.began) = (current.generation.wrapping_add(1), 0);
     match done {
         Ok(()) => {
             next.synced = reach;
             // If this fails, the next leader is in doubt for nothing.
-            let _ = write(target, file, NOTE_OFFSET, next);
+            let _ = write(target, file, NOTE_OFFSETS, &mut next);
             Ok(reach)
         }
         Err(err) if never_began(&err) => {
-            write(target, file, NOTE_OFFSET, current)?;
+            (next.generation, next.began) = (current.generation, current.began);
+            write(target, file, NOTE_OFFSETS, &mut next)?;
             Err(Error::io("begin sync of", target.path(), err).committed(true))
         }
         Err(err) => {
             next.add_failed(current.synced.saturating_add(1), reach);
             next.began = reach; // The next leader cannot rely on these pages.
-            let _ = write(target, file, NOTE_OFFSET, next);
+            let _ = write(target, file, NOTE_OFFSETS, &mut next);
             Err(not_durable(target).caused_by(err))
         }
     }
@@ -177,17 +183,17 @@ fn sync_alone(target: &Target, file: &dyn Handle, mine: u64, shared: &impl Share
     let late = || {
         let deadline = Deadline::after(Wait::For(NOTE_PATIENCE));
         let _turn = take_commit(target, Mode::Exclusive, Request::until(deadline))?;
-        let mut late = match read(target, file, LATE_OFFSET)? {
+        let mut late = match read(target, file, LATE_OFFSETS)? {
             Found::Note(late) => late,
             Found::Unreadable { .. } => Note::default(),
         };
-        let from = match read(target, file, NOTE_OFFSET)? {
+        let from = match read(target, file, NOTE_OFFSETS)? {
             Found::Note(note) => note.synced.saturating_add(1),
             Found::Unreadable { .. } => 1,
         };
         late.boot = target.fs.boot_id();
         late.add_failed(from.min(mine), newest);
-        write(target, file, LATE_OFFSET, late)
+        write(target, file, LATE_OFFSETS, &mut late)
     };
     let error = not_durable(target).caused_by(err);
     Err(match late() {
@@ -213,12 +219,12 @@ fn write_anew(
             taken => locks.push(taken?),
         }
     }
-    let Found::Unreadable { this_boot } = read(target, file, NOTE_OFFSET)? else { return Ok(()) };
+    let Found::Unreadable { this_boot } = read(target, file, NOTE_OFFSETS)? else { return Ok(()) };
     let mut note = Note { boot: target.fs.boot_id(), ..Note::default() };
     if this_boot {
         note.add_failed(1, shared.newest()?);
     }
-    write(target, file, NOTE_OFFSET, note)
+    write(target, file, NOTE_OFFSETS, &mut note)
 }
 
 /// Whether a sync did not even begin. What syncs never answers with these; what opens does.
@@ -234,7 +240,7 @@ fn answer(
     note: Note,
     mine: u64,
 ) -> Result<Option<Result<u64>>> {
-    let late = match read(target, file, LATE_OFFSET)? {
+    let late = match read(target, file, LATE_OFFSETS)? {
         Found::Note(late) => late,
         Found::Unreadable { .. } => Note::default(), // Being written; it is not about us then.
     };
@@ -268,32 +274,36 @@ pub(crate) fn not_durable(target: &Target) -> Error {
     .hint("check the disk; a failed sync is not mended by repeating it")
 }
 
-fn read(target: &Target, file: &dyn Handle, offset: u64) -> Result<Found> {
-    let read = || -> Result<[u8; NOTE_BYTES + 8]> {
-        let mut bytes = [0; NOTE_BYTES + 8];
-        let length = file
-            .read_full_at(&mut bytes, offset)
-            .map_err(Target::failed("read sync note of", target.path()))?;
-        bytes[length..].fill(0);
-        Ok(bytes)
+fn read(target: &Target, file: &dyn Handle, offsets: [u64; 2]) -> Result<Found> {
+    let read = || -> Result<[[u8; NOTE_BYTES + 8]; 2]> {
+        let mut notes = [[0; NOTE_BYTES + 8]; 2];
+        for (note, offset) in notes.iter_mut().zip(offsets) {
+            let read = file.read_full_at(note, offset);
+            read.map_err(Target::failed("read sync note of", target.path()))?;
+        }
+        Ok(notes)
     };
     let boot = target.fs.boot_id();
-    let mut bytes = read()?;
+    let mut notes = read()?;
     loop {
-        if bytes == [0; NOTE_BYTES + 8] {
-            return Ok(Found::Note(Note::default())); // Nothing was noted yet.
-        }
-        if let Some(note) = decode(&bytes) {
-            // A note of another boot says nothing but how far the generations were.
-            let old = Note { generation: note.generation, ..Note::default() };
+        if let Some(note) = notes.iter().filter_map(decode).max_by_key(|note| note.turn) {
+            // A note of another boot says nothing but how far generations and turns were.
+            let Note { generation, turn, .. } = note;
+            let old = Note { generation, turn, ..Note::default() };
             return Ok(Found::Note(if note.boot == boot { note } else { old }));
         }
-        // A note can be read while it is written. What is there twice is there.
-        let again = read()?;
-        if again == bytes {
-            return Ok(Found::Unreadable { this_boot: bytes.starts_with(&boot) });
+        if notes.contains(&[0; NOTE_BYTES + 8]) {
+            // The outcome of the first sync is the second note: no sync has ended yet.
+            return Ok(Found::Note(Note::default()));
         }
-        bytes = again;
+        // Notes can be read while they are written. What is there twice is there.
+        let again = read()?;
+        if again == notes {
+            // In every boot, too, the outcome of the first sync is the second note.
+            let this_boot = notes.iter().all(|note| note.starts_with(&boot));
+            return Ok(Found::Unreadable { this_boot });
+        }
+        notes = again;
     }
 }
 
@@ -301,22 +311,27 @@ fn decode(bytes: &[u8; NOTE_BYTES + 8]) -> Option<Note> {
     let number = |at: usize| u64::from_le_bytes(std::array::from_fn(|index| bytes[at + index]));
     (number(NOTE_BYTES) == checksum::of(&bytes[..NOTE_BYTES])).then(|| Note {
         boot: std::array::from_fn(|index| bytes[index]),
-        generation: number(16),
-        synced: number(24),
-        failed_from: number(32),
-        failed_to: number(40),
-        began: number(48),
+        turn: number(16),
+        generation: number(24),
+        synced: number(32),
+        failed_from: number(40),
+        failed_to: number(48),
+        began: number(56),
     })
 }
 
-fn write(target: &Target, file: &dyn Handle, offset: u64, note: Note) -> Result<()> {
+/// Writes a note over the older of two. A crash in it leaves the newer one.
+fn write(target: &Target, file: &dyn Handle, offsets: [u64; 2], note: &mut Note) -> Result<()> {
+    note.turn += 1;
     let mut bytes = [0; NOTE_BYTES + 8];
     bytes[..16].copy_from_slice(&note.boot);
-    let numbers = [note.generation, note.synced, note.failed_from, note.failed_to, note.began];
-    for (index, number) in numbers.into_iter().enumerate() {
+    let ends = [note.failed_from, note.failed_to, note.began];
+    let numbers = [note.turn, note.generation, note.synced].into_iter().chain(ends);
+    for (index, number) in numbers.enumerate() {
         bytes[16 + index * 8..24 + index * 8].copy_from_slice(&number.to_le_bytes());
     }
     let sum = checksum::of(&bytes[..NOTE_BYTES]);
     bytes[NOTE_BYTES..].copy_from_slice(&sum.to_le_bytes());
-    file.write_all_at(&bytes, offset).map_err(Target::failed("write sync note of", target.path()))
+    file.write_all_at(&bytes, offsets[usize::from(note.turn % 2 == 1)])
+        .map_err(Target::failed("write sync note of", target.path()))
 }

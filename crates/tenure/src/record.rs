@@ -10,7 +10,8 @@
 //! 2. It is written only by somebody who holds the hold exclusively while the state is `Free`, or who
 //!    holds the commit lock exclusively.
 //! 3. `fence <= confirmed`, and `confirmed` was synced, name included, before it was written; so a
-//!    record that a power loss took back still has a `ceiling` above every fence ever handed out.
+//!    record that a power loss took back still has a `ceiling` above every fence ever handed out. A copy
+//!    of it is kept apart, where nothing is written without a sync: a power loss can tear both slots.
 //! 4. It informs and fences; it never decides who holds a lock. The kernel does.
 
 use std::io;
@@ -24,6 +25,8 @@ use crate::holder::{HoldKind, Holder};
 const SLOT_OFFSET: u64 = 4096;
 const SLOT_STRIDE: usize = 4096;
 const SLOT_BYTES: usize = 1024;
+/// Two more slots, each on a page of its own, for what was reserved.
+const RESERVED_OFFSETS: [u64; 2] = [12288, 16384];
 const HOLDER_OFFSET: usize = 264;
 const CHECKSUM_OFFSET: usize = SLOT_BYTES - 8;
 const MAGIC: &[u8; 6] = b"tenure";
@@ -164,6 +167,30 @@ impl Record {
             self.seq -= 1; // The slot may be torn; the next try overwrites it, not the good one.
         }
         stored
+    }
+
+    /// The largest ceiling that was reserved here, whatever became of the slots.
+    pub(crate) fn reserved(file: &dyn Handle) -> io::Result<u64> {
+        let ceilings = Self::reservations(file)?;
+        Ok(ceilings.into_iter().flatten().max().unwrap_or(0))
+    }
+
+    /// Writes the ceiling down apart, over the smaller of the two before; the caller syncs it before
+    /// the next. A crash before or during it leaves the larger one.
+    pub(crate) fn reserve(&self, file: &dyn Handle) -> io::Result<()> {
+        let [one, other] = Self::reservations(file)?;
+        let smaller = usize::from(other < one);
+        file.write_all_at(&self.encode(), RESERVED_OFFSETS[smaller])
+    }
+
+    fn reservations(file: &dyn Handle) -> io::Result<[Option<u64>; 2]> {
+        let mut ceilings = [None; 2];
+        for (ceiling, offset) in ceilings.iter_mut().zip(RESERVED_OFFSETS) {
+            let mut slot = [0; SLOT_BYTES];
+            file.read_full_at(&mut slot, offset)?;
+            *ceiling = Self::decode(&slot).map(|record| record.ceiling);
+        }
+        Ok(ceilings)
     }
 
     /// Reserves the room for both slots, so that a full disk is noticed now and not at the release.

@@ -139,8 +139,10 @@ impl Seen {
         let record = &mut self.record;
         let mut newest = record.fence;
         if record.confirmed == 0 {
-            let floor = read_floor(target)?;
-            newest = newest.max(record.ceiling).max(floor).max(sys::wall_time_us());
+            let path = target.sidecar("commit");
+            let reserved = Record::reserved(file).map_err(Target::failed("read", &path))?;
+            let known = record.ceiling.max(reserved).max(read_floor(target)?);
+            newest = newest.max(known).max(sys::wall_time_us());
         }
         let fence = newest + 1;
         if fence > record.confirmed {
@@ -151,6 +153,7 @@ impl Seen {
             }
             self.write(target, file)?;
             let path = target.sidecar("commit");
+            self.record.reserve(file).map_err(Target::failed("write", &path))?;
             file.sync().map_err(Target::failed("sync fences in", &path))?;
             for dir in [target.side(), target.dir()] {
                 // That the names exist does not make them durable: their maker may have died.

@@ -27,8 +27,8 @@ macro_rules! copies {
                 }
 
                 pub(super) fn play(scene: super::Scene) {
-                    super::scenes::play(scene, &|target, path, mode, deadline, cancel| {
-                        gate::take(target, path, mode, deadline, cancel)
+                    super::scenes::play(scene, &|target, path, mode, request| {
+                        gate::take(target, path, mode, request)
                             .map(|turn| Box::new(turn) as Box<dyn std::any::Any>)
                     });
                 }

@@ -1,5 +1,6 @@
 //! Ring 5: what is durable survives the loss of power.
 //!
+//! - `simulated`: a mixed load on a simulated disk, cut at every operation and during its recovery;
 //! - `states`: every directory that a power loss could leave, enumerated from recorded runs;
 //! - `shutdown`: ext4 and xfs are shut down under victims that work, and mounted again;
 //! - `block_log`: the writes and flushes of a block device under ext4, xfs and btrfs are recorded, and
@@ -18,6 +19,7 @@
 mod block_log;
 mod seam;
 mod shutdown;
+mod simulated;
 mod states;
 mod victims;
 

@@ -45,13 +45,16 @@ fn race_38_two_writes_make_one_line_of_two_records() {
     let path = scene.log();
     let mut writers = [Child::rust(), Child::rust(), Child::rust()];
     let rounds = Form::asked().pick(50, 1000);
+    // All orders at once: nobody waits for the others between two batches.
     for round in 0..rounds {
         for (number, writer) in writers.iter_mut().enumerate() {
             let batch = [0, 1, 2].map(|part| format!("{number}.{round}.{part}"));
             let order = json!({ "op": "append", "path": path, "lines": batch, "wait": "forever" });
             writer.tell(&order);
         }
-        for writer in &mut writers {
+    }
+    for writer in &mut writers {
+        for _ in 0..rounds {
             assert!(writer.hear()["ok"].is_object());
         }
     }
@@ -124,18 +127,21 @@ fn race_40_a_rotation_loses_what_was_appended_meanwhile() {
     append(&path, &["0"]);
     follower.does(&json!({ "op": "follow", "path": path }));
     let journal = Journal::open(&path).unwrap();
-    for number in 1..60 {
+    let appends = Form::asked().pick(200, 3000);
+    for number in 1..appends {
         let lines = [number.to_string()];
         writer.tell(&json!({ "op": "append", "path": path, "lines": lines, "wait": "forever" }));
-        if number % 5 == 0 {
-            journal.compact(&patiently(), |_| true).unwrap();
-        } else if number % 3 == 0 {
+    }
+    for number in 1..appends {
+        if number % 20 == 0 {
             journal.rotate(&patiently()).unwrap();
+        } else if number % 7 == 0 {
+            journal.compact(&patiently(), |_| true).unwrap();
         }
         assert_eq!(writer.hear()["ok"]["last"], number + 1);
         scene.tally.tried(1, "appends during a rotation or compaction");
     }
-    for number in 0..60 {
+    for number in 0..appends {
         let entry = follower.does(&json!({ "op": "next", "wait": "forever" }));
         assert_eq!(
             (&entry["seq"], &entry["line"]),
@@ -161,9 +167,11 @@ fn race_41_a_new_header_drops_entries() {
     let path = scene.log();
     let journal = Journal::open(&path).unwrap();
     let mut writer = CommandLine::start();
-    for number in 0..10 {
-        let order = json!({ "op": "append", "path": path, "lines": ["e"], "wait": "forever" });
+    let order = json!({ "op": "append", "path": path, "lines": ["e"], "wait": "forever" });
+    for _ in 0..10 {
         writer.tell(&order);
+    }
+    for number in 0..10 {
         let header = Some(format!("{{\"stamp\":{number}}}").into_bytes());
         let options = AppendOptions { write: patiently(), header, ..AppendOptions::default() };
         journal.append(&["s"], &options).unwrap();

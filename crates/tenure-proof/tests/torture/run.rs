@@ -46,13 +46,14 @@ impl Ran {
     #[track_caller]
     pub(crate) fn found(&self, thing: &str, fault: &str) {
         assert_eq!(self.exit, Some(5), "{:#}", self.verdict);
+        assert!(self.has(thing, fault), "no {fault} of {thing} in {:#}", self.verdict);
+    }
+
+    /// Whether this was found.
+    pub(crate) fn has(&self, thing: &str, fault: &str) -> bool {
         let things = self.verdict["things"].as_array().expect("things");
         let count = things.iter().find(|one| one["thing"] == thing).map(|one| &one["found"][fault]);
-        assert!(
-            count.and_then(Value::as_u64).is_some_and(|count| count > 0),
-            "no {fault} of {thing} in {:#}",
-            self.verdict
-        );
+        count.and_then(Value::as_u64).is_some_and(|count| count > 0)
     }
 
     pub(crate) fn number(&self, name: &str) -> u64 {

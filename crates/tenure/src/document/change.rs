@@ -17,6 +17,7 @@ use crate::fs::{Access, Fs, disk};
 use crate::group;
 use crate::json::{self, PatchError, Rules};
 use crate::options::{Durability, Version, WriteOptions};
+use crate::record::Published;
 use crate::seen::Seen;
 use crate::target::Target;
 use crate::wait::Deadline;
@@ -282,8 +283,15 @@ impl Document {
         options: &WriteOptions,
     ) -> Result<()> {
         let Some(wanted) = &options.if_version else { return Ok(()) };
-        let found = content.map(|content| content.version(commit.seen.record.published));
+        let published = commit.seen.record.published;
+        let found = content.map(|content| content.version(published));
         if found.as_ref() == Some(wanted) {
+            return Ok(());
+        }
+        // Whoever read between the publication and its record saw this content under the number before.
+        let early = Published { generation: published.generation.saturating_sub(1), ..published };
+        let just_published = content.filter(|content| content.checksum == published.checksum);
+        if just_published.is_some_and(|content| content.version(early) == *wanted) {
             return Ok(());
         }
         let detail = found.map_or_else(

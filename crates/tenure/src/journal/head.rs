@@ -80,7 +80,6 @@ pub(super) struct Shift {
     pub(super) at: u64,
 }
 
-/// The head.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 #[expect(clippy::struct_excessive_bools, reason = "flags of a record, each by itself")]
 pub(super) struct Head {

@@ -64,8 +64,9 @@ fn race_54_s5_a_torn_note_is_no_success_and_elects_nobody() {
     journal.append(&["one"], &durable()).unwrap();
     let note = dir.log().with_file_name(".tenure").join("log.jsonl.sync0");
     let file = std::fs::OpenOptions::new().write(true).open(note).unwrap();
-    for at in [64 + 16, 64 + 24, 64 + 32, 64 + 63] {
-        file.write_all_at(&[0xff], at).unwrap();
+    for at in [16, 24, 32, 63] {
+        file.write_all_at(&[0xff], 64 + at).unwrap();
+        file.write_all_at(&[0xff], 192 + at).unwrap();
         let doubtful = journal.append(&["two"], &durable()).unwrap_err();
         assert_eq!(doubtful.kind(), ErrorKind::NotDurable, "a failure may have stood there");
         assert_eq!(doubtful.is_committed(), Some(true));

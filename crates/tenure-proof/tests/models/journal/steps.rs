@@ -20,14 +20,20 @@ pub(super) enum At {
     Recover,
     Log,
     Count,
+    Open,
     ReadNote,
     TryLead,
     ReadAgain,
     Newest,
+    MarkBegan,
+    WaitRewrite,
+    Rewrite,
     SyncBegin,
     SyncEnd,
     WaitMend,
     Mend,
+    WaitLate,
+    NoteLate,
     NoteFailure,
     NoteSuccess,
     Follow,
@@ -77,6 +83,19 @@ struct Note {
     synced: usize,
     failed_from: usize,
     failed_to: usize,
+    /// A sync is under way, or its leader died in it, or it failed.
+    began: bool,
+}
+
+impl Note {
+    fn add_failed(&mut self, from: usize, to: usize) {
+        self.failed_from = if self.failed_from == 0 { from } else { self.failed_from.min(from) };
+        self.failed_to = self.failed_to.max(to);
+    }
+
+    fn has_failed(&self, mine: usize) -> bool {
+        self.failed_from > 0 && (self.failed_from..=self.failed_to).contains(&mine)
+    }
 }
 
 #[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
@@ -89,6 +108,8 @@ pub(super) struct State {
     pub(super) lines: usize,
     begun: bool,
     note: Note,
+    /// Failures of those who synced for themselves.
+    late: Note,
     failures: u8,
     pub(super) kills: u8,
     pub(super) sync_errors: u8,
@@ -110,6 +131,7 @@ impl State {
             lines: 0,
             begun: false,
             note: Note::default(),
+            late: Note::default(),
             failures: 0,
             kills: model.kills,
             sync_errors: model.sync_errors,
@@ -130,7 +152,7 @@ impl State {
         let process = &self.processes[index];
         match process.at {
             At::Idle => false,
-            At::WaitLog | At::WaitMend | At::WaitApply => {
+            At::WaitLog | At::WaitRewrite | At::WaitMend | At::WaitLate | At::WaitApply => {
                 !self.processes.iter().any(|other| other.in_commit)
             }
             At::Follow => !self.is_led(process.generation),
@@ -170,7 +192,7 @@ impl State {
         }
         self.log = vec![Page::Durable; batches];
         (self.counted, self.lines, self.begun) = (batches, 2 * batches, false);
-        (self.note, self.failures) = (Note::default(), 0);
+        (self.note, self.late, self.failures) = (Note::default(), Note::default(), 0);
     }
 
     pub(super) fn fail_sync(&mut self, index: usize, fault: Fault) {
@@ -186,17 +208,10 @@ impl State {
     }
 
     /// `write_again`: the pages are dirty once more, so the next sync means what it says.
-    fn mend(&mut self, index: usize, fault: Fault) {
+    fn write_again(&mut self) {
         self.log.iter_mut().filter(|page| **page == Page::Lost).for_each(|page| {
             *page = Page::Dirty;
         });
-        let process = &mut self.processes[index];
-        process.in_commit = false;
-        process.at = At::NoteFailure;
-        if process.alone {
-            let next = *process;
-            self.answer_failure(index, next, fault);
-        }
     }
 
     /// The pages are written again, then the note; the batch is answered `not_durable`.
@@ -204,10 +219,10 @@ impl State {
         let process = &mut self.processes[index];
         process.reported = self.failures;
         process.failed = true;
-        match fault {
-            Fault::FailureForgotten => self.end(index),
-            Fault::MendedLater => process.at = At::WaitMend,
-            _ => self.mend(index, fault),
+        process.at = At::WaitMend;
+        if fault == Fault::FailureForgotten {
+            self.note.began = false;
+            self.end(index);
         }
     }
 
@@ -236,18 +251,22 @@ impl State {
             }
             At::Count => {
                 self.counted += 1;
-                (next.mine, next.in_commit, next.reported) = (self.counted, false, self.failures);
+                (next.mine, next.in_commit) = (self.counted, false);
                 match fault {
                     Fault::AckBeforeSync => {
                         self.acked |= 1 << (next.mine - 1);
-                        At::ReadNote
+                        At::Open
                     }
                     Fault::JournalFirst => {
                         next.reach = next.mine;
                         At::WaitApply
                     }
-                    _ => At::ReadNote,
+                    _ => At::Open,
                 }
+            }
+            At::Open => {
+                next.reported = self.failures; // What failed before is not told to a file opened now.
+                At::ReadNote
             }
             At::ReadNote => return self.read_note(index, fault),
             At::TryLead if self.is_led(process.generation) => At::Follow,
@@ -262,6 +281,20 @@ impl State {
             At::ReadAgain => At::Newest,
             At::Newest => {
                 next.reach = self.counted.max(process.mine);
+                At::MarkBegan
+            }
+            At::MarkBegan => {
+                let doubt = self.note.began && fault != Fault::NoDoubt;
+                self.note.began = true;
+                if doubt { At::WaitRewrite } else { At::SyncBegin }
+            }
+            At::WaitRewrite => {
+                next.in_commit = true;
+                At::Rewrite
+            }
+            At::Rewrite => {
+                self.write_again();
+                next.in_commit = false;
                 At::SyncBegin
             }
             At::SyncBegin => {
@@ -288,12 +321,23 @@ impl State {
                 next.in_commit = true;
                 At::Mend
             }
-            At::Mend => return self.mend(index, fault),
+            At::Mend => {
+                self.write_again();
+                next.in_commit = false;
+                if process.alone { At::WaitLate } else { At::NoteFailure }
+            }
+            At::WaitLate => {
+                next.in_commit = true;
+                At::NoteLate
+            }
+            At::NoteLate => {
+                self.late.add_failed(process.mine.min(self.note.synced + 1), self.counted);
+                next.in_commit = false;
+                return self.answer_failure(index, next, fault);
+            }
             At::NoteFailure => {
-                let from = self.note.synced + 1;
-                let first = self.note.failed_from == 0;
-                self.note.failed_from = if first { from } else { self.note.failed_from.min(from) };
-                self.note.failed_to = self.note.failed_to.max(process.reach);
+                // `began` stays: the next leader cannot rely on these pages.
+                self.note.add_failed(self.note.synced + 1, process.reach);
                 self.note.generation += 1;
                 next.leads = false;
                 return self.answer_failure(index, next, fault);
@@ -303,6 +347,7 @@ impl State {
                 let reach = if late { self.counted } else { process.reach };
                 self.note.synced = reach;
                 self.note.generation += 1;
+                self.note.began = false;
                 (next.leads, next.reach) = (false, reach);
                 At::WaitApply
             }
@@ -335,7 +380,7 @@ impl State {
     /// `Note::answers`.
     fn read_note(&mut self, index: usize, fault: Fault) {
         let (note, mut next) = (self.note, self.processes[index]);
-        if note.failed_from > 0 && (note.failed_from..=note.failed_to).contains(&next.mine) {
+        if note.has_failed(next.mine) || self.late.has_failed(next.mine) {
             next.failed = true;
             return self.answer_failure(index, next, fault);
         }

@@ -11,11 +11,11 @@ use tenure::{ErrorKind, Result};
 
 use super::stage::process_local::start_run;
 use super::stage::target::Target;
-use super::stage::wait::{Cancel, Deadline, Wait};
+use super::stage::wait::{Cancel, Request, Wait};
 
 /// `gate::take` of one copy.
 pub(super) type Take<'a> =
-    &'a (dyn Fn(&Target, &Path, Mode, Deadline, Option<&Cancel>) -> Result<Box<dyn Any>> + Sync);
+    &'a (dyn Fn(&Target, &Path, Mode, Request<'_>) -> Result<Box<dyn Any>> + Sync);
 
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Scene {
@@ -154,8 +154,8 @@ fn caller(
 ) -> thread::JoinHandle<()> {
     let (target, inside, cancel) = (target.clone(), inside.clone(), cancel.cloned());
     thread::spawn(move || {
-        let forever = Deadline::after(Wait::Forever);
-        match take(&target, Path::new("lock"), mode, forever, cancel.as_ref()) {
+        let request = Request::new(Wait::Forever, cancel.as_ref(), None);
+        match take(&target, Path::new("lock"), mode, request) {
             Ok(_turn) => inside.visit(mode),
             Err(error) => assert_eq!(error.kind(), ErrorKind::Cancelled),
         }
@@ -178,8 +178,8 @@ fn replacer(target: &Target, take: Take<'static>) -> thread::JoinHandle<()> {
     let target = target.clone();
     // Not counted as inside after the replacement: the next holder has another file.
     thread::spawn(move || {
-        let forever = Deadline::after(Wait::Forever);
-        let turn = take(&target, Path::new("lock"), Mode::Exclusive, forever, None);
+        let request = Request::new(Wait::Forever, None, None);
+        let turn = take(&target, Path::new("lock"), Mode::Exclusive, request);
         let turn = Mutex::new(turn.expect("the lock"));
         target.fs.replace();
         thread::yield_now();

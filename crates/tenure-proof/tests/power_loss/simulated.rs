@@ -1,0 +1,155 @@
+//! Ring 5, in the simulation: a mixed load is cut at every operation, the power or the process goes,
+//! any part of what was not synced stays, and it happens again during the recovery.
+//!
+//! Locks, leases, documents, journals, both together and collections run on a simulated disk that is at
+//! least as harsh as a real one. After every crash: what was acknowledged as durable is there, a
+//! document is the old or the new one for any reader, batches are whole and in order with their
+//! numbers, fences have not gone back, and in the end the next operation works.
+
+mod document;
+mod journal;
+mod lies;
+mod together;
+mod world;
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use tenure_proof::{Form, Tally, seed};
+use tenure_testkit::{Broken, CrashKind, Random};
+
+use self::lies::Lie;
+use self::world::{Finding, World};
+use crate::RING;
+
+/// Every state is crashed so many times.
+const LUCKS: u64 = 16;
+/// Crashes of one story after the first: during the recovery.
+const ROUNDS: u64 = 3;
+/// A quick run takes this long, and a long one.
+const TIME: [Duration; 2] = [Duration::from_secs(80), Duration::from_secs(20 * 60)];
+/// So many crashes at least; a busy machine manages these, too.
+const CRASHES: [u64; 2] = [100_000, 20_000_000];
+/// A lie is found out within so many stories.
+const STORIES_PER_LIE: u64 = 400;
+
+/// Locks are known by device and inode in the whole process, so each thread has a device.
+static DEVICES: AtomicU64 = AtomicU64::new(50_000);
+
+/// Cuts the work of one seed at every operation. Counts the crashes.
+fn story(seed: u64, device: u64, lie: Lie, crashes: &AtomicU64) -> Finding {
+    let mut random = Random::new(seed);
+    let mut start = World::new(seed, device, lie);
+    for _ in 0..random.below(5) {
+        start.step(&mut random)?;
+    }
+    let kind = if random.chance(208) { CrashKind::Power } else { CrashKind::Process };
+    for nth in 1.. {
+        let mut world = start.fork(seed);
+        world.sim.fail_after(nth, kind);
+        let mut random = Random::new(seed);
+        for _ in 0..3 {
+            if !world.sim.is_down() {
+                world.step(&mut random)?;
+            }
+        }
+        if !world.sim.is_down() {
+            return Ok(());
+        }
+        for luck in 0..LUCKS {
+            let mut random = Random::new(seed ^ (nth << 32) ^ (luck << 48));
+            let mut world = world.fork(random.bits());
+            world.die(kind)?;
+            crashes.fetch_add(1, Ordering::Relaxed);
+            if random.chance(64) {
+                crash_again(world, &mut random, crashes)?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Life goes on after a crash: recovery or more work, in which it crashes again; at last a recovery.
+fn crash_again(mut world: World, random: &mut Random, crashes: &AtomicU64) -> Finding {
+    for _ in 0..ROUNDS {
+        let kind = if random.coin() { CrashKind::Power } else { CrashKind::Process };
+        world.sim.fail_after(1 + random.below(24), kind);
+        if random.coin() {
+            world.recover(random)?;
+        } else {
+            world.step(random)?;
+        }
+        world.die(kind)?;
+        crashes.fetch_add(1, Ordering::Relaxed);
+    }
+    world.recover(random)?;
+    world.die(CrashKind::Process)
+}
+
+/// Stories from seed `first` on, until `enough` says so or something is found.
+fn hunt(first: u64, threads: u64, lie: Lie, enough: impl Fn(u64) -> bool + Sync) -> (u64, Finding) {
+    let (crashes, next, found) = (AtomicU64::new(0), AtomicU64::new(0), AtomicBool::new(false));
+    let run = || -> Finding {
+        let device = DEVICES.fetch_add(1, Ordering::Relaxed);
+        loop {
+            let stories = next.fetch_add(1, Ordering::Relaxed);
+            if found.load(Ordering::Relaxed) || enough(stories) {
+                return Ok(());
+            }
+            let seed = first + stories;
+            story(seed, device, lie, &crashes).map_err(|finding| {
+                found.store(true, Ordering::Relaxed);
+                format!("{finding}\nTENURE_SEED={seed}")
+            })?;
+        }
+    };
+    let outcome = std::thread::scope(|scope| {
+        let threads: Vec<_> = (0..threads).map(|_| scope.spawn(run)).collect();
+        threads.into_iter().try_for_each(|thread| thread.join().expect("no panic"))
+    });
+    (crashes.load(Ordering::Relaxed), outcome)
+}
+
+#[test]
+fn g4_g5_g7_g8_any_crash_of_a_mixed_load_leaves_what_was_promised() {
+    let name = "simulated::g4_g5_g7_g8_any_crash_of_a_mixed_load_leaves_what_was_promised";
+    let mut tally = Tally::new(RING, name);
+    let form = Form::asked();
+    let until = Instant::now() + form.pick(TIME[0], TIME[1]);
+    let threads = form.pick(1, std::thread::available_parallelism().map_or(1, |n| n.get() as u64));
+    let (crashes, outcome) =
+        hunt(seed(RING, name), threads, Lie::None, |_| Instant::now() >= until);
+    if let Err(finding) = outcome {
+        panic!("{finding}");
+    }
+    tally.tried(crashes, "crashes of the simulated machine");
+    let floor = form.pick(CRASHES[0], CRASHES[1]);
+    assert!(crashes >= floor, "only {crashes} crashes, {floor} are the least");
+}
+
+#[test]
+fn every_lie_of_a_file_system_is_found_out() {
+    let mut tally = Tally::new(RING, "simulated::every_lie_of_a_file_system_is_found_out");
+    let truth = Broken::default();
+    let lies = [
+        ("no file is synced", Lie::Disk(Broken { ignore_sync: true, ..truth })),
+        ("no directory is synced", Lie::Disk(Broken { ignore_sync_dir: true, ..truth })),
+        (
+            "an exchange of names can be cut in half",
+            Lie::Disk(Broken { break_exchange_atomicity: true, ..truth }),
+        ),
+        ("the log is not synced", Lie::SkipsSync(".wal")),
+        ("the journal is not synced", Lie::SkipsSync("/log.jsonl")),
+        ("the index is not synced", Lie::SkipsSync(".index")),
+        ("a new document is not synced", Lie::SkipsSync(".tmp.0000000000000000")),
+        ("a new document is synced after it has its name", Lie::SyncsLate(".tmp.0000000000000000")),
+        ("the directory of the data is not synced", Lie::SkipsDirSync("d")),
+        ("the directory of the sidecars is not synced", Lie::SkipsDirSync(".tenure")),
+    ];
+    for (name, lie) in lies {
+        let (crashes, outcome) = hunt(1, 1, lie, |stories| stories >= STORIES_PER_LIE);
+        assert!(outcome.is_err(), "{name}: not found in {crashes} crashes");
+        tally.tried(crashes, "crashes of a machine that lies, until it was found out");
+        tally.caught(name);
+    }
+}

@@ -1,0 +1,128 @@
+//! A document and a journal that change together, and the fences of locks and leases.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::json;
+use tenure::fs::Fs;
+use tenure::{
+    AcquireOptions, AppendOptions, Document, ErrorKind, Journal, Lease, Lock, LockOptions, Wait,
+    WriteOptions, update_and_append,
+};
+
+use super::world::{Finding, Step};
+
+const DOCUMENT: &str = "/d/both.json";
+const JOURNAL: &str = "/d/both.jsonl";
+
+/// `update_and_append` with an operation id: repeated after a crash, it is done once.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct TogetherPart {
+    tried: u64,
+    acked: u64,
+}
+
+impl TogetherPart {
+    pub(crate) fn step(&mut self, fs: &Arc<dyn Fs>) -> Step {
+        // What was not acknowledged is repeated, as its caller would.
+        let number = self.acked + 1;
+        self.tried = number;
+        let write = WriteOptions {
+            wait: Wait::No,
+            operation: Some(format!("operation {number}")),
+            ..WriteOptions::default()
+        };
+        let options = AppendOptions { write, ..AppendOptions::default() };
+        let line = [format!("U {number}")];
+        let both = || -> tenure::Result<()> {
+            let document = Document::open_on(fs, Path::new(DOCUMENT))?;
+            let journal = Journal::open_on(fs, Path::new(JOURNAL))?;
+            let new = |_: Option<&_>| Ok(Some(json!({ "n": number })));
+            update_and_append(&document, &journal, &line, &options, new).map(drop)
+        };
+        both().map_err(|error| format!("{DOCUMENT} and {JOURNAL}: {error}"))?;
+        self.acked = number;
+        Ok(())
+    }
+
+    pub(crate) fn examine(&self, fs: &Arc<dyn Fs>) -> Finding {
+        let look = || -> tenure::Result<(u64, Vec<Vec<u8>>)> {
+            let read = Document::open_on(fs, Path::new(DOCUMENT))?.read()?;
+            let number = read.and_then(|found| found.value["n"].as_u64()).unwrap_or(0);
+            let entries = Journal::open_on(fs, Path::new(JOURNAL))?.read(0, None)?;
+            let lines: tenure::Result<_> = entries.map(|entry| Ok(entry?.line)).collect();
+            Ok((number, lines?))
+        };
+        let (number, lines) = look().map_err(|error| format!("{DOCUMENT}: {error}"))?;
+        let expected = |upto: u64| (1..=upto).map(|n| format!("U {n}").into_bytes());
+        let whole = |upto| lines.iter().cloned().eq(expected(upto));
+        // Before it is acknowledged, a crash may leave either part without the other; a repetition
+        // completes it.
+        let right =
+            (self.acked..=self.tried).contains(&number) && (whole(self.acked) || whole(self.tried));
+        if right { Ok(()) } else { Err(format!("{self:?}, document {number}, {lines:?}")) }
+    }
+}
+
+/// Locks and leases of one target: fences grow.
+#[derive(Debug, Clone)]
+pub(crate) struct FencePart {
+    path: &'static str,
+    newest: u64,
+    token: Option<String>,
+    /// A fence that did not grow.
+    went_back: Option<String>,
+}
+
+impl FencePart {
+    pub(crate) fn new(path: &'static str) -> Self {
+        Self { path, newest: 0, token: None, went_back: None }
+    }
+
+    pub(crate) fn step(&mut self, fs: &Arc<dyn Fs>, lease: bool) -> Step {
+        let failed = |error: tenure::Error| format!("{}: {error}", self.path);
+        let fence = if lease {
+            let options = AcquireOptions { ttl: Duration::from_secs(3600), ..at_once() };
+            let lease = Lease::open_on(fs, Path::new(self.path)).map_err(failed)?;
+            if let Some(token) = self.token.take() {
+                // Whoever had it may have died; giving it back is allowed to come too late.
+                let _ = lease.release(&token);
+            }
+            let leased = match lease.acquire(&options) {
+                Err(error) if error.kind() == ErrorKind::Busy => {
+                    lease.take_over(&options, "its holder died").map_err(failed)?
+                }
+                leased => leased.map_err(failed)?,
+            };
+            self.token = Some(leased.token);
+            leased.fence
+        } else {
+            if let Some(token) = self.token.take() {
+                let lease = Lease::open_on(fs, Path::new(self.path)).map_err(failed)?;
+                let _ = lease.release(&token);
+            }
+            let lock = Lock::open_on(fs, Path::new(self.path)).map_err(failed)?;
+            let options = LockOptions { wait: Wait::No, ..LockOptions::default() };
+            match lock.acquire(&options) {
+                // The lease of a process that died without an answer runs on.
+                Err(error) if error.kind() == ErrorKind::Busy => return self.step(fs, true),
+                held => held.map_err(failed)?.fence(),
+            }
+        };
+        if fence <= self.newest {
+            self.went_back = Some(format!("{}: fence {fence} after {}", self.path, self.newest));
+        }
+        self.newest = fence;
+        Ok(())
+    }
+
+    /// Whether a fence went back since somebody asked.
+    pub(crate) fn examine(&mut self) -> Finding {
+        self.went_back.take().map_or(Ok(()), Err)
+    }
+}
+
+fn at_once() -> AcquireOptions {
+    AcquireOptions { wait: Wait::No, ..AcquireOptions::default() }
+}

@@ -1,6 +1,8 @@
-"""A child that does what it is told, one order at a time: the protocol is in docs of the puppets ring.
+"""A child that does what it is told, one order at a time: the protocol is in
+`crates/tenure-proof/PUPPETS.md`.
 
-Started as `python3 bindings/python/tests/puppet.py`; uses the package beside it unless one is installed.
+Started as `python3 bindings/python/tests/puppet.py`; uses the package beside it if that is built,
+else the installed one.
 """
 
 import asyncio
@@ -9,11 +11,11 @@ import os
 import subprocess
 import sys
 
-try:
-    import tenure
-except ImportError:
-    sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "python"))
-    import tenure
+BESIDE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "python")
+if os.path.exists(os.path.join(BESIDE, "tenure", "_tenure.abi3.so")):
+    sys.path.insert(0, BESIDE)
+
+import tenure  # noqa: E402
 
 held = {}
 programs = []

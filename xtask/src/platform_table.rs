@@ -33,7 +33,8 @@ fn table(record: &str) -> Result<String, String> {
     let mut rows = Vec::new();
     for line in record.lines() {
         let line: Value = serde_json::from_str(line).map_err(|err| format!("{err}: {line}"))?;
-        rows.extend(row(&line).ok_or_else(|| format!("not a record: {line}"))?);
+        let (name, tried) = parts(&line).ok_or_else(|| format!("not a record: {line}"))?;
+        rows.extend(row(name, &tried));
     }
     rows.sort();
     let mut table = format!("| file system | {} | verdict |\n", COLUMNS.join(" | "));
@@ -42,20 +43,23 @@ fn table(record: &str) -> Result<String, String> {
     Ok(table)
 }
 
-/// The row of a test, if it is one of a file system.
-fn row(line: &Value) -> Option<Option<String>> {
-    let name = line["test"].as_str()?;
+/// The name of a test, and what it tried.
+fn parts(line: &Value) -> Option<(&str, Vec<&str>)> {
     let tried = line["tried"].as_array()?.iter().filter_map(|tried| tried["what"].as_str());
-    let tried: Vec<&str> = tried.collect();
+    Some((line["test"].as_str()?, tried.collect()))
+}
+
+/// The row of a test, if it is one of a file system.
+fn row(name: &str, tried: &[&str]) -> Option<String> {
     if !tried.iter().any(|what| COLUMNS.contains(what) || VERDICTS.contains(what)) {
-        return Some(None);
+        return None;
     }
     let cells = COLUMNS.iter().map(|column| if tried.contains(column) { "kept" } else { "-" });
     let cells: Vec<&str> = cells.collect();
     let verdict = VERDICTS.iter().find(|verdict| tried.contains(verdict));
     // What cannot be written is only ever read, and needs no verdict.
     let verdict = verdict.unwrap_or(&"readable, every write is refused");
-    Some(Some(format!("| {name} | {} | {verdict} |\n", cells.join(" | "))))
+    Some(format!("| {name} | {} | {verdict} |\n", cells.join(" | ")))
 }
 
 /// The document with the table between its markers.

@@ -3,7 +3,7 @@
 use super::{Fault, Publishing};
 
 /// The bit that foreign edits add.
-pub(super) const FOREIGN: u8 = 0b1000_0000;
+const FOREIGN: u8 = 0b1000_0000;
 
 /// A file. The set of changes in it is its content.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]

@@ -8,9 +8,8 @@
 //!    lease of another boot has expired.
 //! 3. Whatever ends a lease changes the record under the commit lock, taken exclusively. So when that
 //!    call returns, no write under the old fence is in flight, and none passes afterwards.
-//! 4. The token renews as long as the record of this boot still names it: while nobody acquired or
-//!    wrote since.
-//!    The token itself is never stored.
+//! 4. The token renews as long as the record still names it: while nobody acquired or wrote since. A
+//!    lease of another boot is renewed under a new fence. The token itself is never stored.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -132,7 +131,8 @@ impl Lease {
         }
     }
 
-    /// Extends the lease by its time to live (or a new one), from now. The fence stays.
+    /// Extends the lease by its time to live (or a new one), from now. The fence stays, unless the
+    /// machine was started anew since.
     pub fn renew(&self, token: &str, ttl: Option<Duration>) -> Result<Leased> {
         if let Some(ttl) = ttl {
             check_ttl(&self.target, ttl)?;
@@ -225,6 +225,10 @@ fn renew(
 ) -> Result<Leased> {
     let (commit, mut seen) = find(target, token, request)?;
     let ttl = ttl.unwrap_or(Duration::from_micros(seen.record.lease.ttl_us));
+    if seen.rebooted {
+        // A power loss may have taken back a later grant: the old fence must not be current again.
+        seen.draw(target, commit.handle().as_ref())?;
+    }
     seen.record.lease = terms(token, ttl);
     seen.write(target, commit.handle().as_ref())?;
     let (token, owner) = (token.to_owned(), seen.record.holder.owner.clone());
@@ -237,9 +241,8 @@ fn find(target: &Target, token: &str, request: Request<'_>) -> Result<(Turn, See
     let commit = take_commit(target, Mode::Exclusive, request)?;
     let seen = Seen::read(target, commit.handle().as_ref())?;
     let known = seen.record.lease.token == checksum::wide(token.as_bytes());
-    // A record of another boot or a restored copy may be older than the last grant: its fence must
-    // not become the current one again.
-    if seen.record.state == State::Leased && known && seen.bound {
+    // A restored copy may be of before somebody else's lease, which runs.
+    if seen.record.state == State::Leased && known && (seen.bound || seen.rebooted) {
         return Ok((commit, seen));
     }
     let holder = (seen.record.state != State::Free && seen.bound).then(|| seen.record.holder());

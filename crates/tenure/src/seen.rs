@@ -33,6 +33,8 @@ pub(crate) struct Seen {
     /// False after a reboot, a restore or a copy: no lock or lease in it is running, and the next
     /// fence is raised above everything known.
     pub(crate) bound: bool,
+    /// It is this very file's, and of an earlier boot.
+    pub(crate) rebooted: bool,
     /// No slot could be read. Whoever writes the record next notes it; a reader creates nothing.
     unreadable: bool,
 }
@@ -54,7 +56,9 @@ impl Seen {
         // Where the birth is not known, the inode number has to do.
         let same_birth =
             record.file_born_us == times.born_us || record.file_born_us == 0 || times.born_us == 0;
-        let bound = (record.boot, record.file) == (target.fs.boot_id(), id) && same_birth;
+        let same_boot = record.boot == target.fs.boot_id();
+        let same_file = record.file == id && same_birth;
+        let (bound, rebooted) = (same_file && same_boot, same_file && !same_boot);
         if times.changed_us > record.written_us.saturating_add(PUT_BACK_AFTER_US) {
             record.confirmed = 0; // Fences above it may have been given out: start above the clock.
         }
@@ -63,7 +67,7 @@ impl Seen {
             // It was on another clock; writing it back under ours must not make it run again.
             record.lease.expires_us = 0;
         }
-        Ok(Self { record, bound, unreadable })
+        Ok(Self { record, bound, rebooted, unreadable })
     }
 
     /// Writes the record back, bound to this boot and file.
@@ -73,7 +77,7 @@ impl Seen {
         self.record.file = file.id().map_err(Target::failed("look at record", &path))?;
         self.record.file_born_us = file.times().born_us;
         self.record.written_us = sys::wall_time_us();
-        self.bound = true;
+        (self.bound, self.rebooted) = (true, false);
         if std::mem::take(&mut self.unreadable) {
             let _ = events::record(target, "record_unreadable", &json!({}));
         }

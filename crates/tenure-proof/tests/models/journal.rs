@@ -9,12 +9,13 @@
 //! journal all the same ([`Fault::AppliedUnsynced`]), so a power loss soon after can leave a part of it,
 //! which nobody was promised. The model without it shows that this is the whole price.
 
+mod state;
 mod steps;
 
 use stateright::{Model, Property};
 use tenure_proof::{Form, Tally};
 
-use self::steps::{At, State};
+use self::state::{At, State};
 use crate::check;
 
 /// What is wrong with a broken variant.

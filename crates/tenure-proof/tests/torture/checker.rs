@@ -16,7 +16,9 @@ fn operation(
 
 fn is_linearizable(operations: &[Operation]) -> bool {
     let mut history = History::default();
-    operations.iter().for_each(|operation| history.add(1, operation.clone()));
+    for operation in operations {
+        history.add(1, operation.clone());
+    }
     history.violations().is_empty()
 }
 

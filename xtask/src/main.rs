@@ -22,15 +22,19 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use crate::pipeline::Options;
+use crate::prove::Form;
+
+/// Nothing may be left out.
+const STRICT: &Options = &Options { allow_missing: false };
 
 const USAGE: &str = "\
 usage: cargo xtask test [--allow-missing]
-       cargo xtask prove [RING... | --table]
+       cargo xtask prove [--quick] [RING...] | --table
 
   test             format, lints, licences, every test, release build; installs what is missing
   --allow-missing  go on without a tool that cannot be installed, and say what was not run
   prove            the test rings (or only these) in their long form, which takes hours; writes what
-                   was tried to docs/RELIABILITY.md (--table: only writes it again)";
+                   was tried to docs/RELIABILITY.md (--quick: in their quick form; --table: only writes it again)";
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -41,7 +45,8 @@ fn main() -> ExitCode {
             pipeline::run(pipeline::STEPS, &Options { allow_missing: true })
         }
         ["prove", "--table"] => told(reliability::rewrite()),
-        ["prove", rings @ ..] => told(prove::run(rings, &Options { allow_missing: false })),
+        ["prove", "--quick", rings @ ..] => told(prove::run(Form::Quick, rings, STRICT)),
+        ["prove", rings @ ..] => told(prove::run(Form::Long, rings, STRICT)),
         _ => {
             println!("{USAGE}");
             return ExitCode::from(2);

@@ -1,6 +1,7 @@
 //! The table in `docs/RELIABILITY.md`: what each ring tried in its last long run.
 
 use std::fmt::Write as _;
+use std::path::Path;
 
 use serde_json::Value;
 
@@ -37,6 +38,7 @@ pub(crate) const RINGS: &[Ring] = &[
 /// What the records of one ring add up to.
 #[derive(Debug, Default)]
 struct Sum {
+    form: String,
     tests: usize,
     tried: Vec<(u64, String)>,
     caught: Vec<String>,
@@ -58,6 +60,7 @@ impl Sum {
 
     fn add(&mut self, line: &Value) -> Option<()> {
         self.tests += 1;
+        line["form"].as_str()?.clone_into(&mut self.form);
         self.seconds += line["seconds"].as_f64()?;
         for tried in line["tried"].as_array()? {
             let (cases, what) = (tried["cases"].as_u64()?, tried["what"].as_str()?);
@@ -79,15 +82,15 @@ impl Sum {
 /// The table from the records that are kept.
 fn table() -> Result<String, String> {
     let mut rows = String::from(
-        "| ring | tests | what was tried | deliberate faults and old protocols it caught | violations | CPU or wait, s |\n\
-         | --- | --- | --- | --- | --- | --- |\n",
+        "| ring | form | tests | what was tried | deliberate faults and old protocols it caught | violations | seconds |\n\
+         | --- | --- | --- | --- | --- | --- | --- |\n",
     );
     for Ring { name, title } in RINGS {
         let path = record_of(name);
         let row = match std::fs::read_to_string(&path) {
             Ok(record) => row(name, title, &record)?,
             Err(err) if err.kind() == std::io::ErrorKind::NotFound => {
-                format!("| `{name}`: {title} | | no long run is on record | | | |\n")
+                format!("| `{name}`: {title} | | | no run is on record | | | |\n")
             }
             Err(err) => return Err(failed("read", &path)(err)),
         };
@@ -110,8 +113,15 @@ fn row(name: &str, title: &str, record: &str) -> Result<String, String> {
         count => format!("{count}: {}", sum.caught.join(", ")),
     };
     // A run with a violation fails and is not kept.
-    let (tests, seconds) = (sum.tests, sum.seconds);
-    Ok(format!("| `{name}`: {title} | {tests} | {tried} | {caught} | 0 | {seconds:.0} |\n"))
+    let (form, tests, seconds) = (sum.form, sum.tests, sum.seconds);
+    let head = format!("`{name}`: {title} | {form} | {tests}");
+    Ok(format!("| {head} | {tried} | {caught} | 0 | {seconds:.0} |\n"))
+}
+
+/// Whether this is the record of a long run.
+pub(crate) fn is_long(record: &Path) -> bool {
+    let sum = std::fs::read_to_string(record).ok().and_then(|record| Sum::of(&record).ok());
+    sum.is_some_and(|sum| sum.form == "long")
 }
 
 /// `1234567` as `1,234,567`.
@@ -158,12 +168,12 @@ mod tests {
     #[test]
     fn records_add_up() {
         let record = concat!(
-            r#"{"tried":[{"cases":1200,"what":"kills"}],"caught":["b"],"seconds":1.5}"#,
+            r#"{"form":"long","tried":[{"cases":1200,"what":"kills"}],"caught":["b"],"seconds":1.5}"#,
             "\n",
-            r#"{"tried":[{"cases":34,"what":"kills"},{"cases":2,"what":"x"}],"caught":["a","b"],"seconds":2}"#,
+            r#"{"form":"long","tried":[{"cases":34,"what":"kills"},{"cases":2,"what":"x"}],"caught":["a","b"],"seconds":2}"#,
         );
         let row = row("torture", "t", record).unwrap();
-        assert_eq!(row, "| `torture`: t | 2 | 1,234 kills; 2 x | 2: a, b | 0 | 4 |\n");
+        assert_eq!(row, "| `torture`: t | long | 2 | 1,234 kills; 2 x | 2: a, b | 0 | 4 |\n");
         assert!(Sum::of("").is_err() && Sum::of("{}").is_err() && Sum::of("x").is_err());
     }
 

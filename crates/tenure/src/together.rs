@@ -5,8 +5,9 @@
 //! 1. Fences, guards and the version are checked with all locks held, and nothing is written if one of
 //!    them fails.
 //! 2. The document comes first. On local files a crash between the two leaves the document changed and
-//!    the entry missing; repeating the call with the same operation id completes it, and does neither
-//!    part twice. A remote store commits both in one transaction.
+//!    the entry missing, and a power loss may leave either without the other; repeating the call with
+//!    the same operation id completes it, and does neither part twice. A remote store commits both in
+//!    one transaction.
 
 use serde_json::Value;
 

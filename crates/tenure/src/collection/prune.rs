@@ -109,7 +109,11 @@ impl Collection {
     /// was none.
     pub fn remove(&self, key: &str, options: &WriteOptions) -> Result<bool> {
         match self.look(key)?.map(|found| found.kind) {
-            None => return Ok(false),
+            None => {
+                // Whoever removed it may have died before its directory was synced.
+                self.sync(options)?;
+                return Ok(false);
+            }
             Some(Kind::File) => {}
             // A key does not lead out of its directory (G13).
             Some(_) => {

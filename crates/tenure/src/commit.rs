@@ -16,7 +16,7 @@ use crate::fs::Mode;
 use crate::gate::{self, Turn};
 use crate::hold::{Hold, check_named, name_holder, wait_for_lease};
 use crate::options::{Fence, WriteOptions};
-use crate::record::State;
+use crate::record::{Record, State};
 use crate::seen::Seen;
 use crate::target::Target;
 use crate::wait::Request;
@@ -151,6 +151,14 @@ impl Commit {
     /// Whether this critical section itself holds the lock on `path`, not only a proof of it.
     pub(crate) fn holds(&self, path: &Path) -> bool {
         self.hold.as_ref().is_some_and(|hold| hold.is_on(path))
+    }
+
+    /// No fence above this was ever given out, as far as the record and its reservations tell. A power
+    /// loss can take the record, not both.
+    pub(crate) fn highest_fence(&self) -> Result<Fence> {
+        let reserved = Record::reserved(self.own.handle().as_ref())
+            .map_err(Target::failed("read record", &self.own_path))?;
+        Ok(reserved.max(self.seen.record.fence).max(self.seen.record.ceiling))
     }
 
     /// Writes the record back.

@@ -178,9 +178,11 @@ pub(crate) fn read_floor(target: &Target) -> Result<u64> {
         opened => opened.map_err(Target::failed("open fence floor", &path))?,
     };
     let loaded = Record::load(file.as_ref()).map_err(Target::failed("read fence floor", &path))?;
+    let reserved = Record::reserved(file.as_ref());
+    let reserved = reserved.map_err(Target::failed("read fence floor", &path))?;
     match loaded {
-        Loaded::Record(record) => Ok(record.ceiling),
-        Loaded::Empty | Loaded::Garbage => Ok(0),
+        Loaded::Record(record) => Ok(reserved.max(record.ceiling)),
+        Loaded::Empty | Loaded::Garbage => Ok(reserved),
         Loaded::Newer(major) => Err(newer_format(&path, major)),
     }
 }

@@ -14,12 +14,16 @@ mod shutdown;
 use std::fs::{File, OpenOptions};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
+use std::time::{Duration, Instant};
 
 use rustix::fs::FlockOperation;
 use rustix::mount::UnmountFlags;
 
 pub use self::format::{BTRFS, EXT4, EXT4_SMALL_BLOCKS, EXT4_WRITEBACK, Format, XFS};
 pub use self::shutdown::shut_down;
+
+/// How long a file system may be in use after its last user has ended.
+const LET_GO_MAX: Duration = Duration::from_secs(10);
 
 /// Set to `1` where file systems cannot be mounted.
 const WITHOUT: &str = "TENURE_WITHOUT_MOUNTS";
@@ -133,19 +137,24 @@ impl Mounted {
         tool(&["mount", "-o", &format!("remount,{options}")], Some(self.path()));
     }
 
-    /// Unmounts it; nobody may be using it.
+    /// Unmounts it; nobody may be using it. A server in user space may need a moment to let go.
     pub fn unmount(mut self) {
-        tool(&["umount"], Some(self.path()));
+        let give_up = Instant::now() + LET_GO_MAX;
+        while !orderly(self.path()) {
+            assert!(Instant::now() < give_up, "{} is still in use", self.path().display());
+            std::thread::yield_now();
+        }
         self.is_mounted = false;
     }
 }
 
+fn orderly(at: &Path) -> bool {
+    let done = Command::new("umount").arg(at).output();
+    done.is_ok_and(|output| output.status.success())
+}
+
 impl Drop for Mounted {
     fn drop(&mut self) {
-        let orderly = |at: &Path| {
-            let done = Command::new("umount").arg(at).output();
-            done.is_ok_and(|output| output.status.success())
-        };
         if self.is_mounted && !orderly(self.at.path()) {
             let _ = rustix::mount::unmount(self.at.path(), UnmountFlags::DETACH);
         }

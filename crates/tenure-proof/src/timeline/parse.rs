@@ -156,6 +156,7 @@ fn somebodys(words: &[&str]) -> Result<Deed, String> {
         (["kill"], None) => Ok(Deed::Kill),
         (["stop"], None) => Ok(Deed::Stop),
         (["resume"], None) => Ok(Deed::Resume),
+        (["kill" | "stop" | "resume"], Some(_)) => Err("a signal has no answer".into()),
         (["answers"], Some(expected)) => Ok(Deed::Answers(expected)),
         ([op, words @ .., "blocks"], None) => Ok(order(op, words, None)),
         ([op, words @ ..], Some(expected)) => Ok(order(op, words, Some(expected))),

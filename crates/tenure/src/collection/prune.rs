@@ -172,8 +172,7 @@ impl Collection {
 
     /// Removes data first and lock files last, all while both locks are held.
     fn remove_held(&self, target: &Target, commit: &Commit, names: &Names) -> Result<()> {
-        let record = &commit.seen.record;
-        self.raise_floor(target, record.fence.max(record.ceiling))?;
+        self.raise_floor(target, commit.highest_fence()?)?;
         commit.verify()?;
         if self.kind == CollectionKind::Journals {
             let own = target.path().file_name().unwrap_or_default();
@@ -250,8 +249,11 @@ impl Collection {
         };
         // `confirmed` is what was synced; what is only written may be of somebody who died.
         if floor.confirmed < fence {
-            floor.ceiling = fence.max(sys::wall_time_us()) + FLOOR_AHEAD_US;
+            let reserved = Record::reserved(file).map_err(failed("read fence floor", &path))?;
+            floor.ceiling = fence.max(reserved).max(sys::wall_time_us()) + FLOOR_AHEAD_US;
             floor.store(file).map_err(failed("write fence floor", &path))?;
+            // Kept apart as well: one power loss can tear both slots.
+            floor.reserve(file).map_err(failed("write fence floor", &path))?;
             file.sync().map_err(failed("sync fence floor", &path))?;
             self.fs.sync_dir(target.side()).map_err(failed("sync directory", target.side()))?;
             floor.confirmed = floor.ceiling;

@@ -2,10 +2,14 @@
 //! A wait is `no`, `forever` or milliseconds; a fence of 0 is none.
 
 use std::collections::HashMap;
+use std::fs::{File, OpenOptions};
+use std::io::Write;
+use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
+use rustix::fs::{FlockOperation, flock};
 use serde_json::json;
 use tenure::{
     Cancel, Document, Durability, Error, Fence, Guard, Lease, Lock, LockGuard, LockOptions, Result,
@@ -47,6 +51,7 @@ impl Scene {
             }
             ["give-up", path, times] => Ok(give_up(path, times)),
             ["many", path, times] => many(path, times),
+            ["hammer", path, oracle, fences] => hammer(path, oracle, fences),
             _ => panic!("unknown order {order}"),
         };
         match done {
@@ -203,4 +208,40 @@ fn settled(what: &str, expected: usize) -> usize {
         std::thread::yield_now();
     }
     own(what)
+}
+
+/// Takes and releases the lock for ever. Inside, an independent lock on a second file tells whether
+/// somebody else is inside too, and the fence is written down in the order of the holds.
+fn hammer(path: &str, oracle: &str, fences: &str) -> Result<String> {
+    let oracle =
+        OpenOptions::new().read(true).write(true).create(true).truncate(false).open(oracle);
+    let oracle = oracle.unwrap();
+    let mut fences = OpenOptions::new().append(true).create(true).open(fences).unwrap();
+    let parent = std::os::unix::process::parent_id();
+    while std::os::unix::process::parent_id() == parent {
+        let guard = lock_for(Path::new(path), Wait::Forever)?;
+        while flock(&oracle, FlockOperation::NonBlockingLockExclusive).is_err() {
+            if let Some(other) = living_witness(&oracle) {
+                return Ok(format!("two holders, the other is {other}"));
+            }
+        }
+        oracle.write_all_at(&std::process::id().to_le_bytes(), 0).unwrap();
+        fences.write_all(format!("{}\n", guard.fence()).as_bytes()).unwrap();
+        oracle.write_all_at(&[0; 4], 0).unwrap();
+        flock(&oracle, FlockOperation::Unlock).unwrap();
+        guard.release()?;
+    }
+    Ok("alone".into())
+}
+
+/// Who is inside, unless it is being killed: the kernel closes the files of a dying process one after
+/// the other, so that its hold may be free a moment before its second lock.
+fn living_witness(oracle: &File) -> Option<u32> {
+    const EXITING: u32 = 4;
+    let mut pid = [0; 4];
+    let read = oracle.read_at(&mut pid, 0).unwrap();
+    let pid = Some(u32::from_le_bytes(pid)).filter(|pid| read == 4 && *pid > 0)?;
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    let flags = stat.rsplit_once(')')?.1.split_whitespace().nth(6)?.parse::<u32>().ok()?;
+    (flags & EXITING == 0).then_some(pid)
 }

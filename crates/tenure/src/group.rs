@@ -24,8 +24,10 @@
 //! journal of ext4, XFS and btrfs is aborted for good).
 //!
 //! 2, for one who syncs on its own because the leader is slow: it is not the leader, so it must not
-//! touch the note. A failure goes to a second note, which is written under the commit lock; every
-//! answer looks at both. The slow leader's own descriptor reports the same failure, too.
+//! touch the note. There is a second one, written under the commit lock: how many are at that (its
+//! `began`), and what failed. Every answer looks at both, and while somebody is at it, or has died in
+//! it, every leader is in doubt. A leader that began before reports the same failure, too: its
+//! descriptor is older.
 //!
 //! 4: the leader of generation `g` holds lock `g % 2`, and read `g` from the note while holding it. The
 //! note goes from `g` to `g + 1` by that leader only, after its sync. A note that a kill has torn leaves
@@ -69,7 +71,8 @@ struct Note {
     synced: u64,
     failed_from: u64,
     failed_to: u64,
-    /// How far the sync reaches that is under way, or whose leader died in it; 0 is none.
+    /// How far the sync reaches that is under way, or whose leader died in it; 0 is none. In the second
+    /// note: how many sync on their own, or died in that.
     began: u64,
 }
 
@@ -148,7 +151,9 @@ fn lead(
     let current = Note { boot, ..current };
     let mut next = Note { began: reach.max(current.began), ..current };
     write(target, file, NOTE_OFFSETS, &mut next)?;
-    let done = shared.sync(current.began > 0);
+    // Read after our own file was opened: a sync that begins later and fails is reported to us, too.
+    let alone = read_late(target, file)?.began;
+    let done = shared.sync(current.began > 0 || alone > 0);
     (next.generation, next.began) = (current.generation.wrapping_add(1), 0);
     match done {
         Ok(()) => {
@@ -174,33 +179,54 @@ fn lead(
 /// Syncs without leading: the leader is slow.
 fn sync_alone(target: &Target, file: &dyn Handle, mine: u64, shared: &impl Shared) -> Result<u64> {
     let newest = shared.newest()?.max(mine);
+    // A crash after this: every later leader of this boot is in doubt.
+    note_late(target, file, |late| late.began += 1)?;
     // Nothing is known of the syncs of others, so this one relies on none of them.
     let done = shared.sync(true);
-    let Err(err) = done else { return Ok(mine) };
-    if never_began(&err) {
-        return Err(Error::io("begin sync of", target.path(), err).committed(true));
-    }
-    let late = || {
-        let deadline = Deadline::after(Wait::For(NOTE_PATIENCE));
-        let _turn = take_commit(target, Mode::Exclusive, Request::until(deadline))?;
-        let mut late = match read(target, file, LATE_OFFSETS)? {
-            Found::Note(late) => late,
-            Found::Unreadable { .. } => Note::default(),
-        };
-        let from = match read(target, file, NOTE_OFFSETS)? {
-            Found::Note(note) => note.synced.saturating_add(1),
-            Found::Unreadable { .. } => 1,
-        };
-        late.boot = target.fs.boot_id();
-        late.add_failed(from.min(mine), newest);
-        write(target, file, LATE_OFFSETS, &mut late)
+    let ended = |late: &mut Note| late.began = late.began.saturating_sub(1);
+    let err = match done {
+        Ok(()) => {
+            let _ = note_late(target, file, ended); // If this fails, leaders are in doubt for nothing.
+            return Ok(mine);
+        }
+        Err(err) if never_began(&err) => {
+            let _ = note_late(target, file, ended);
+            return Err(Error::io("begin sync of", target.path(), err).committed(true));
+        }
+        Err(err) => err,
     };
+    let from = match read(target, file, NOTE_OFFSETS)? {
+        Found::Note(note) => note.synced.saturating_add(1),
+        Found::Unreadable { .. } => 1,
+    };
+    // It stays begun: the next leader cannot rely on these pages.
+    let noted = note_late(target, file, |late| late.add_failed(from.min(mine), newest));
     let error = not_durable(target).caused_by(err);
-    Err(match late() {
+    Err(match noted {
         Ok(()) => error,
         Err(_) => {
             error.hint("others could not be told; every write of the last seconds is in doubt")
         }
+    })
+}
+
+/// Changes the second note, under the commit lock.
+fn note_late(target: &Target, file: &dyn Handle, change: impl FnOnce(&mut Note)) -> Result<()> {
+    let deadline = Deadline::after(Wait::For(NOTE_PATIENCE));
+    let request = Request::until(deadline);
+    let turn = take_commit(target, Mode::Exclusive, request);
+    let _turn = turn.map_err(|error| error.committed(true))?;
+    let mut late = read_late(target, file)?;
+    late.boot = target.fs.boot_id();
+    change(&mut late);
+    write(target, file, LATE_OFFSETS, &mut late)
+}
+
+fn read_late(target: &Target, file: &dyn Handle) -> Result<Note> {
+    Ok(match read(target, file, LATE_OFFSETS)? {
+        Found::Note(late) => late,
+        // Being written, or torn by a kill: who wrote it had begun, and that is all it can say.
+        Found::Unreadable { .. } => Note { began: 1, ..Note::default() },
     })
 }
 
@@ -240,10 +266,7 @@ fn answer(
     note: Note,
     mine: u64,
 ) -> Result<Option<Result<u64>>> {
-    let late = match read(target, file, LATE_OFFSETS)? {
-        Found::Note(late) => late,
-        Found::Unreadable { .. } => Note::default(), // Being written; it is not about us then.
-    };
+    let late = read_late(target, file)?;
     if note.has_failed(mine) || late.has_failed(mine) {
         return Ok(Some(Err(not_durable(target))));
     }

@@ -7,7 +7,8 @@
 //!
 //! One variant is no invention but a limit of the code: a batch whose sync failed is written to the
 //! journal all the same ([`Fault::AppliedUnsynced`]), so a power loss soon after can leave a part of it,
-//! which nobody was promised. The model without it shows that this is the whole price.
+//! which nobody was promised. The model without it shows that this is the whole price; the same is
+//! excused in a recovery that finds such a batch.
 
 mod state;
 mod steps;
@@ -22,6 +23,8 @@ use crate::check;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Fault {
     None,
+    /// Who syncs for itself does not say so before.
+    Unmarked,
     /// The batch is acknowledged when it is logged.
     AckBeforeSync,
     /// A follower takes the end of the leader for its success.
@@ -110,9 +113,8 @@ impl Model for Appending {
             Action::SyncFails(index) => next.fail_sync(index, self.fault),
             Action::Patience(index) => {
                 // Nothing is known of the syncs of others, so this one relies on none of them.
-                let doubts = self.fault != Fault::NoDoubt;
                 next.processes[index].alone = true;
-                next.processes[index].at = if doubts { At::WaitRewrite } else { At::SyncBegin };
+                next.processes[index].at = At::WaitMark;
             }
             Action::Kill(index) => {
                 next.kills -= 1;
@@ -187,6 +189,7 @@ fn broken_appends_are_found_out() {
         ("a failed sync forgotten", Fault::FailureForgotten, lost, QUICK),
         ("the journal before the log", Fault::JournalFirst, torn, QUICK),
         ("no doubt about an unfinished sync", Fault::NoDoubt, lost, QUICK),
+        ("a lone sync without a mark", Fault::Unmarked, lost, Appending { batches: 2, ..QUICK }),
         ("a batch applied after a failed sync", Fault::AppliedUnsynced, torn, QUICK),
     ] {
         check::is_refuted(&mut tally, name, rule, Appending { fault, ..model });

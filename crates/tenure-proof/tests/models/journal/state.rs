@@ -22,12 +22,16 @@ pub(super) enum At {
     ReadAgain,
     Newest,
     MarkBegan,
+    WaitMark,
+    Mark,
     WaitRewrite,
     Rewrite,
     SyncBegin,
     SyncEnd,
     WaitMend,
     Mend,
+    WaitUnmark,
+    Unmark,
     WaitLate,
     NoteLate,
     NoteFailure,
@@ -106,6 +110,10 @@ pub(super) struct State {
     pub(super) note: Note,
     /// Failures of those who synced for themselves.
     pub(super) late: Note,
+    /// How many sync for themselves, or died in that.
+    pub(super) marks: u8,
+    /// A recovery has written a batch to the journal whose sync had failed.
+    pub(super) applied_lost: bool,
     pub(super) failures: u8,
     pub(super) kills: u8,
     pub(super) sync_errors: u8,

@@ -15,6 +15,8 @@ impl State {
             begun: false,
             note: Note::default(),
             late: Note::default(),
+            marks: 0,
+            applied_lost: false,
             failures: 0,
             kills: model.kills,
             sync_errors: model.sync_errors,
@@ -35,9 +37,13 @@ impl State {
         let process = &self.processes[index];
         match process.at {
             At::Idle => false,
-            At::WaitLog | At::WaitRewrite | At::WaitMend | At::WaitLate | At::WaitApply => {
-                !self.processes.iter().any(|other| other.in_commit)
-            }
+            At::WaitLog
+            | At::WaitMark
+            | At::WaitRewrite
+            | At::WaitMend
+            | At::WaitUnmark
+            | At::WaitLate
+            | At::WaitApply => !self.processes.iter().any(|other| other.in_commit),
             At::Follow => !self.is_led(process.generation),
             _ => true,
         }
@@ -67,7 +73,7 @@ impl State {
         self.power_losses -= 1;
         let survives = |batch: usize| batch < log || lines >= 2 * (batch + 1);
         self.lost |= (0..8).any(|batch| self.acked >> batch & 1 == 1 && !survives(batch));
-        self.torn |= lines % 2 == 1 && lines / 2 >= log;
+        self.torn |= lines % 2 == 1 && lines / 2 >= log && !self.applied_lost;
         let batches = log.max(lines / 2);
         self.rolled_forward |= (0..log).any(|batch| self.acked >> batch & 1 == 0);
         for index in 0..self.processes.len() {
@@ -75,7 +81,8 @@ impl State {
         }
         self.log = vec![Page::Durable; batches];
         (self.counted, self.lines, self.begun) = (batches, 2 * batches, false);
-        (self.note, self.late, self.failures) = (Note::default(), Note::default(), 0);
+        (self.note, self.late) = (Note::default(), Note::default());
+        (self.marks, self.failures, self.applied_lost) = (0, 0, false);
     }
 
     pub(super) fn fail_sync(&mut self, index: usize, fault: Fault) {
@@ -120,7 +127,9 @@ impl State {
                 if self.begun { At::Recover } else { At::Log }
             }
             At::Recover => {
-                // A process died while it wrote to the journal: the log is synced, then the rest follows.
+                // A process died while it wrote to the journal: the log is synced, then the rest follows;
+                // also what an earlier sync has lost without this one noticing.
+                self.applied_lost |= self.log.contains(&Page::Lost);
                 self.log.iter_mut().filter(|page| **page == Page::Dirty).for_each(|page| {
                     *page = Page::Durable;
                 });
@@ -167,9 +176,18 @@ impl State {
                 At::MarkBegan
             }
             At::MarkBegan => {
-                let doubt = self.note.began && fault != Fault::NoDoubt;
+                let doubt = (self.note.began || self.marks > 0) && fault != Fault::NoDoubt;
                 self.note.began = true;
                 if doubt { At::WaitRewrite } else { At::SyncBegin }
+            }
+            At::WaitMark => {
+                next.in_commit = true;
+                At::Mark
+            }
+            At::Mark => {
+                self.marks += u8::from(fault != Fault::Unmarked);
+                next.in_commit = false;
+                if fault == Fault::NoDoubt { At::SyncBegin } else { At::WaitRewrite }
             }
             At::WaitRewrite => {
                 next.in_commit = true;
@@ -194,11 +212,20 @@ impl State {
                     }
                 }
                 if process.alone {
-                    (next.reach, next.at) = (process.mine, At::WaitApply);
-                    At::WaitApply
+                    next.reach = process.mine;
+                    At::WaitUnmark
                 } else {
                     At::NoteSuccess
                 }
+            }
+            At::WaitUnmark => {
+                next.in_commit = true;
+                At::Unmark
+            }
+            At::Unmark => {
+                self.marks -= u8::from(fault != Fault::Unmarked);
+                next.in_commit = false;
+                At::WaitApply
             }
             At::WaitMend => {
                 next.in_commit = true;

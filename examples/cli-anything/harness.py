@@ -15,7 +15,7 @@ def add(arguments):
         project["shapes"].append(arguments.shape)
 
     # Loaded, changed and saved under one lock.
-    update_json(arguments.project, change, default={"shapes": []}, indent=2, sort_keys=True)
+    update_json(arguments.project, change, initial={"shapes": []}, indent=2, sort_keys=True)
 
 
 def show(arguments):

@@ -3,29 +3,39 @@
 // Cleans up when the process ends, also by a signal, without getting in the way of anybody else's
 // listeners. What is cleaned up are files for other programs; locks end with the process by themselves.
 
-const SIGNALS = ['SIGINT', 'SIGTERM', 'SIGQUIT', 'SIGABRT', 'SIGHUP'];
+const SIGNALS = ['SIGINT', 'SIGTERM', 'SIGQUIT', 'SIGABRT'];
 
-/** Calls `act` once at the end. Returns what takes the listeners away again. */
+/** One listener per signal, whichever drop-ins and copies of them are in this process. */
+const shared = (globalThis[Symbol.for('tenure.compat.at-exit')] ??= { acts: new Set(), listeners: new Map() });
+
+function listen() {
+  shared.listeners.set('exit', () => shared.acts.forEach((act) => act({ ends: true })));
+  for (const signal of SIGNALS) {
+    shared.listeners.set(signal, () => {
+      // Others decide what the signal does, and may go on working. If there are none, it ends us.
+      const ends = process.listenerCount(signal) === 1;
+      shared.acts.forEach((act) => act({ ends }));
+      if (!ends) return;
+      stopListening();
+      process.kill(process.pid, signal);
+    });
+  }
+  for (const [event, listener] of shared.listeners) process.on(event, listener);
+}
+
+function stopListening() {
+  for (const [event, listener] of shared.listeners) process.removeListener(event, listener);
+  shared.listeners.clear();
+}
+
+/** Calls `act` at the end, or at a signal that may not be the end. Returns what makes that undone. */
 function atExit(act) {
-  const onSignal = Object.fromEntries(
-    SIGNALS.map((signal) => [
-      signal,
-      () => {
-        act();
-        // Others decide what the signal does. If there are none, it does what it always did.
-        if (process.listenerCount(signal) > 1) return;
-        forget();
-        process.kill(process.pid, signal);
-      },
-    ]),
-  );
-  const forget = () => {
-    process.removeListener('exit', act);
-    for (const [signal, listener] of Object.entries(onSignal)) process.removeListener(signal, listener);
+  shared.acts.add(act);
+  if (shared.listeners.size === 0) listen();
+  return () => {
+    shared.acts.delete(act);
+    if (shared.acts.size === 0) stopListening();
   };
-  process.on('exit', act);
-  for (const [signal, listener] of Object.entries(onSignal)) process.on(signal, listener);
-  return forget;
 }
 
 module.exports = { atExit };

@@ -10,7 +10,7 @@ const { randomBytes } = require('node:crypto');
 const fs = require('node:fs');
 const path = require('node:path');
 const { Journal, lockSync } = require('../index.cjs');
-const { isAlive, removeSync, sleepSync } = require('./owner.cjs');
+const { isAlive, removeIf, sleepSync, startedMs } = require('./owner.cjs');
 
 const JOURNAL_FILENAME = 'changes.journal';
 const HEADER_PREFIX = '# codegraph-journal v1 ';
@@ -18,9 +18,15 @@ const DELETED = 'DELETED ';
 const LOCK_TIMEOUT_MS = 5000;
 const LOCK_STALE_MS = 30_000;
 const LOCK_RETRY_MS = 25;
+/** How far the start of a process and the time of a file may be off. */
+const CLOCK_SLACK_MS = 2000;
 
 const headerOf = (timestamp) => `${HEADER_PREFIX}${timestamp}`;
-const lineOf = (entry) => (entry.deleted ? `${DELETED}${entry.file}` : entry.file);
+/** The lines of entries. A name with a newline becomes two lines, as it always did; a blank one none. */
+const linesOf = (entries) =>
+  entries
+    .flatMap(({ file, deleted }) => `${deleted ? DELETED : ''}${file}`.split('\n'))
+    .filter((line) => line.trim() !== '');
 
 /** The time in a header line; null if it is none. */
 function timestampOf(line) {
@@ -93,10 +99,16 @@ function enterLegacy(lock, deadline) {
       fs.writeFileSync(lock, `${process.pid}\n${nonce}\n`, { flag: 'wx' });
       return () => leaveLegacy(lock, nonce);
     } catch (error) {
-      if (error.code !== 'EEXIST') return () => {}; // It is a courtesy; the kernel's lock is ours.
+      if (error.code !== 'EEXIST') {
+        // It is a courtesy; the kernel's lock is ours.
+        warn(`programs that do not use tenure are not kept out: ${error.message}`);
+        return () => {};
+      }
     }
-    if (isAbandoned(lock)) {
-      removeSync(lock);
+    const left = look(lock);
+    if (left === null) continue;
+    if (left.abandoned) {
+      removeIf(lock, left.text);
     } else if (Date.now() >= deadline) {
       throw new Error(`Failed to acquire journal lock at ${lock}: a program that does not use tenure holds it`);
     } else {
@@ -105,17 +117,24 @@ function enterLegacy(lock, deadline) {
   }
 }
 
-/** Whether whoever wrote the lock file is gone. One that is still empty is just being written. */
-function isAbandoned(lock) {
+/** What is in a lock file, and whether whoever wrote it is gone. One that is still empty is just being
+ * written; a process that is younger than the file has the number of the one that wrote it. */
+function look(lock) {
   try {
-    const pid = Number(fs.readFileSync(lock, 'utf8').split('\n')[0]);
-    const known = Number.isSafeInteger(pid) && pid > 0;
-    if (known) return pid === process.pid || !isAlive(pid);
-    return Date.now() - fs.statSync(lock).mtimeMs > LOCK_STALE_MS;
+    const text = fs.readFileSync(lock, 'utf8');
+    const { mtimeMs } = fs.statSync(lock);
+    const pid = Number(text.split('\n')[0]);
+    if (!Number.isSafeInteger(pid) || pid <= 0) return { text, abandoned: Date.now() - mtimeMs > LOCK_STALE_MS };
+    const started = startedMs(pid);
+    const recycled = started !== null && started > mtimeMs + CLOCK_SLACK_MS;
+    return { text, abandoned: recycled || !isAlive(pid) };
   } catch (error) {
-    return error.code === 'ENOENT';
+    if (error.code === 'ENOENT') return null;
+    throw new Error(`Failed to acquire journal lock at ${lock}: ${error.message}`, { cause: error });
   }
 }
+
+const warn = (message) => process.emitWarning(message, 'CodegraphJournal');
 
 function leaveLegacy(lock, nonce) {
   try {
@@ -145,7 +164,7 @@ function change(dir, act) {
     try {
       act(new Journal(path.join(dir, JOURNAL_FILENAME)), { fence: guard.fence, noSync: true });
     } catch (error) {
-      process.emitWarning(`the change journal could not be written: ${error.message}`, 'CodegraphJournal');
+      warn(`the change journal could not be written: ${error.message}`);
     }
   });
 }
@@ -157,7 +176,7 @@ function appendJournalEntries(dir, entries) {
   if (entries.length === 0) return;
   change(dir, (journal, proof) => {
     const header = exists(dir) ? undefined : headerOf(0);
-    journal.appendSync(entries.map(lineOf), { ...proof, header });
+    journal.appendSync(linesOf(entries), { ...proof, header });
   });
 }
 
@@ -173,7 +192,7 @@ function writeJournalHeader(dir, timestamp) {
 /** Appends entries and moves the header's time on, in one step. */
 function appendJournalEntriesAndStampHeader(dir, entries, timestamp) {
   change(dir, (journal, proof) => {
-    journal.appendSync(entries.map(lineOf), { ...proof, header: headerOf(timestamp) });
+    journal.appendSync(linesOf(entries), { ...proof, header: headerOf(timestamp) });
   });
 }
 

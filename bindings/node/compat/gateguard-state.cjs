@@ -15,6 +15,7 @@ const READ_HEARTBEAT_MS = 60 * 1000;
 const MAX_CHECKED_ENTRIES = 500;
 const MAX_SESSION_KEYS = 50;
 const PINNED_KEY = '__bash_session__';
+const MAX_EVIDENCE = 200;
 const KEY_MAX = 64;
 /** A hook must answer in a moment; whoever holds the state longer than this is not waited for. */
 const WAIT_MS = 2000;
@@ -61,9 +62,11 @@ function stateFile() {
 const emptyState = () => ({ checked: [], last_active: Date.now() });
 const isExpired = (state) => Date.now() - state.last_active > SESSION_TIMEOUT_MS;
 
+const isObject = (value) => typeof value === 'object' && value !== null && !Array.isArray(value);
+
 /** What a file says, as far as it is a state. Fields of newer versions stay. */
 function asState(value) {
-  const found = typeof value === 'object' && value !== null && !Array.isArray(value) ? value : {};
+  const found = isObject(value) ? value : {};
   const checked = Array.isArray(found.checked) ? found.checked.filter((key) => typeof key === 'string') : [];
   const last = Number(found.last_active);
   return { ...found, checked, last_active: Number.isFinite(last) ? last : 0 };
@@ -80,13 +83,36 @@ function pruneCheckedEntries(checked) {
   return [...kept, ...files.slice(-room)];
 }
 
+const identityOf = ({ kind, target, pattern, ts } = {}) => [kind, target, pattern, ts].join('|');
+
+/** Fields of newer versions: evidence once, the later of two times, the larger of two counts. What is not
+ * known here is as it is on the disk: memory may be old. */
+function newerFields(disk, memory) {
+  const fields = {};
+  if (Array.isArray(disk.evidence) && Array.isArray(memory.evidence)) {
+    const both = [...disk.evidence, ...memory.evidence].map((each) => [identityOf(each), each]);
+    fields.evidence = [...new Map(both).values()].slice(-MAX_EVIDENCE);
+  }
+  for (const name of ['read_files', 'scope_passes']) {
+    if (!isObject(disk[name]) || !isObject(memory[name])) continue;
+    const times = new Map(Object.entries(disk[name]));
+    for (const [key, time] of Object.entries(memory[name])) times.set(key, Math.max(time, times.get(key) ?? time));
+    fields[name] = Object.fromEntries(times);
+  }
+  if (Number.isFinite(disk.fact_force_denials) && Number.isFinite(memory.fact_force_denials)) {
+    fields.fact_force_denials = Math.max(disk.fact_force_denials, memory.fact_force_denials);
+  }
+  return fields;
+}
+
 /** Two states as one: nothing that either has checked is lost. */
 function merged(disk, memory) {
   const base = isExpired(disk) ? { checked: [], last_active: 0 } : disk;
   const checked = [...new Set([...base.checked, ...memory.checked])];
   return {
-    ...base,
     ...memory,
+    ...base,
+    ...newerFields(base, memory),
     checked: pruneCheckedEntries(checked),
     last_active: Math.max(base.last_active, memory.last_active),
   };
@@ -94,8 +120,8 @@ function merged(disk, memory) {
 
 /** Changes the state on the disk under the lock. False if that was not possible. */
 function change(compute) {
-  const file = stateFile();
   try {
+    const file = stateFile();
     fs.mkdirSync(path.dirname(file), { recursive: true, mode: 0o700 });
     const document = new Document(file);
     const act = () =>
@@ -123,9 +149,9 @@ function change(compute) {
 function setAside(file) {
   const guard = lockSync(file, { waitMs: WAIT_MS });
   try {
-    JSON.parse(fs.readFileSync(file, 'utf8')); // Somebody else may have mended it meanwhile.
+    new Document(file).readSync({ numbers: 'lossy' }); // Somebody else may have mended it meanwhile.
   } catch (error) {
-    if (error instanceof SyntaxError) fs.renameSync(file, path.join(path.dirname(file), `corrupt-${Date.now()}.txt`));
+    if (error.code === 'damaged') fs.renameSync(file, path.join(path.dirname(file), `corrupt-${Date.now()}.txt`));
   } finally {
     guard.releaseSync();
   }

@@ -4,6 +4,10 @@
 // it: this is for files that other programs left, or still use.
 
 const fs = require('node:fs');
+const os = require('node:os');
+
+/** Ticks of /proc per second, the same on every Linux. */
+const TICKS_PER_SECOND = 100;
 
 /** Whether a process of this number runs. Another user's does; a zombie does not. */
 function isAlive(pid) {
@@ -19,6 +23,12 @@ function isAlive(pid) {
 /** When it started, in ticks since the boot; null where that cannot be told. */
 function startTime(pid) {
   return stat(pid)?.start ?? null;
+}
+
+/** When it started, in milliseconds of the wall clock, to a second or so; null where that cannot be told. */
+function startedMs(pid) {
+  const ticks = startTime(pid);
+  return ticks === null ? null : Date.now() - os.uptime() * 1000 + (ticks * 1000) / TICKS_PER_SECOND;
 }
 
 function stat(pid) {
@@ -39,13 +49,13 @@ function sleepSync(ms) {
   Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, ms);
 }
 
-/** Removes a file if it is there. */
-function removeSync(path) {
+/** Removes a lock file if it still says what it said. */
+function removeIf(path, text) {
   try {
-    fs.unlinkSync(path);
-  } catch (error) {
-    if (error.code !== 'ENOENT') throw error;
+    if (fs.readFileSync(path, 'utf8') === text) fs.unlinkSync(path);
+  } catch {
+    // It is gone, or somebody else's.
   }
 }
 
-module.exports = { isAlive, removeSync, sleepSync, startTime };
+module.exports = { isAlive, removeIf, sleepSync, startTime, startedMs };

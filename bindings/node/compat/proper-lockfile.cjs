@@ -8,6 +8,7 @@ const fs = require('node:fs');
 const path = require('node:path');
 const tenure = require('../index.cjs');
 const { atExit } = require('./at-exit.cjs');
+const { forget, remember } = require('./held.cjs');
 
 const STALE_MS = 10_000;
 const STALE_MIN_MS = 2000;
@@ -15,6 +16,8 @@ const UPDATE_MIN_MS = 1000;
 const POLL_MS = 50;
 /** File times come from a clock that is a tick or two behind. */
 const CLOCK_LAG_MS = 20;
+/** So soon after it has the lock, a holder makes its directory. */
+const MADE_WITHIN_MS = 1000;
 /** Of our holds; the next holder knows by it what we left. */
 const LABEL = 'proper-lockfile';
 
@@ -66,7 +69,8 @@ const isFresh = (found, stale) => found.mtimeMs >= Date.now() - stale;
  * never kept the lock while another program's was there.
  */
 function makeDirectory({ directory }, guard, stale) {
-  const died = guard.recoveredFrom?.label === LABEL ? guard.recoveredFrom.sinceUs / 1000 - CLOCK_LAG_MS : Infinity;
+  const dead = guard.recoveredFrom?.label === LABEL ? guard.recoveredFrom.sinceUs / 1000 : NaN;
+  const isOfTheDead = ({ birthtimeMs }) => birthtimeMs >= dead - CLOCK_LAG_MS && birthtimeMs <= dead + MADE_WITHIN_MS;
   for (;;) {
     try {
       fs.mkdirSync(directory);
@@ -74,11 +78,23 @@ function makeDirectory({ directory }, guard, stale) {
     } catch (error) {
       if (error.code !== 'EEXIST') throw error;
     }
-    const found = fs.statSync(directory, { throwIfNoEntry: false });
-    if (found && isFresh(found, stale) && found.birthtimeMs < died) return false;
+    const found = fs.lstatSync(directory, { throwIfNoEntry: false });
+    if (found && !found.isDirectory()) throw failure('ENOTDIR', `${directory} is in the way: it is no directory`, directory);
+    if (found && isFresh(found, stale) && !isOfTheDead(found)) return false;
     // Nobody who uses tenure has it, and nobody else has refreshed it for long.
     if (found) removeDirectory(directory);
   }
+}
+
+/** Which directory it is: another program may have put its own in the place of ours. */
+function identityOf(directory) {
+  const found = fs.lstatSync(directory, { throwIfNoEntry: false });
+  return found && `${found.ino}:${found.birthtimeMs}`;
+}
+
+/** Takes our own directory away, if it is still there. */
+function leave(entry) {
+  if (identityOf(entry.directory) === entry.identity) removeDirectory(entry.directory);
 }
 
 function removeDirectory(directory) {
@@ -90,8 +106,9 @@ function removeDirectory(directory) {
 }
 
 function keep(names, guard, options) {
-  const entry = { ...names, guard, released: false, timer: null };
+  const entry = { ...names, guard, identity: identityOf(names.directory), released: false, timer: null };
   held.set(names.directory, entry);
+  remember(names.target, guard.fence);
   if (!listening) {
     listening = true;
     atExit(() => [...held.values()].forEach(leaveAtExit));
@@ -103,7 +120,7 @@ function keep(names, guard, options) {
 
 function leaveAtExit(entry) {
   try {
-    removeDirectory(entry.directory);
+    leave(entry);
   } catch {
     // It becomes stale by itself.
   }
@@ -120,10 +137,15 @@ function refresh(entry, { onCompromised }) {
     return;
   }
   try {
+    const found = identityOf(entry.directory);
     const now = new Date();
-    fs.utimesSync(entry.directory, now, now);
-  } catch (error) {
-    if (error.code === 'ENOENT') fs.mkdir(entry.directory, () => {});
+    if (found === entry.identity) fs.utimesSync(entry.directory, now, now);
+    else if (found === undefined) {
+      fs.mkdirSync(entry.directory);
+      entry.identity = identityOf(entry.directory);
+    }
+  } catch {
+    // It is for others; the next time may do.
   }
 }
 
@@ -131,6 +153,7 @@ function drop(entry) {
   clearInterval(entry.timer);
   entry.released = true;
   held.delete(entry.directory);
+  forget(entry.target, entry.guard.fence);
 }
 
 const elocked = (file, cause) => failure('ELOCKED', 'Lock file is already being held', file, cause);
@@ -173,8 +196,11 @@ async function lock(file, given) {
   const release = async () => {
     if (entry.released) throw alreadyReleased(names.file);
     drop(entry);
-    removeDirectory(entry.directory);
-    await guard.release();
+    try {
+      leave(entry);
+    } finally {
+      await guard.release();
+    }
   };
   return Object.assign(release, { fence: guard.fence });
 }
@@ -189,8 +215,11 @@ function lockSync(file, given) {
   const release = () => {
     if (entry.released) throw alreadyReleased(names.file);
     drop(entry);
-    removeDirectory(entry.directory);
-    guard.releaseSync();
+    try {
+      leave(entry);
+    } finally {
+      guard.releaseSync();
+    }
   };
   return Object.assign(release, { fence: guard.fence });
 }
@@ -200,16 +229,25 @@ function entryOf(file, given) {
   const entry = held.get(names.directory);
   if (!entry) throw notAcquired(names.file);
   drop(entry);
-  removeDirectory(entry.directory);
   return entry;
 }
 
 async function unlock(file, given) {
-  await entryOf(file, given).guard.release();
+  const entry = entryOf(file, given);
+  try {
+    leave(entry);
+  } finally {
+    await entry.guard.release();
+  }
 }
 
 function unlockSync(file, given) {
-  entryOf(file, given).guard.releaseSync();
+  const entry = entryOf(file, given);
+  try {
+    leave(entry);
+  } finally {
+    entry.guard.releaseSync();
+  }
 }
 
 /** Whether anybody has the lock, by the kernel or by a fresh directory. */

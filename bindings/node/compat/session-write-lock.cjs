@@ -10,7 +10,8 @@ const fs = require('node:fs');
 const path = require('node:path');
 const { lock, tryLockSync } = require('../index.cjs');
 const { atExit } = require('./at-exit.cjs');
-const { isAlive, startTime } = require('./owner.cjs');
+const { forget, remember } = require('./held.cjs');
+const { isAlive, removeIf, startTime } = require('./owner.cjs');
 const { SessionWriteLockError, SessionWriteLockStaleError, SessionWriteLockTimeoutError } = require('./session-errors.cjs');
 
 const ACQUIRE_TIMEOUT_MS = 60_000;
@@ -27,7 +28,7 @@ const shared = (globalThis[Symbol.for('tenure.compat.session-write-lock')] ??= {
 
 /** What a lock file says of its owner, and why it may be taken away. */
 function inspect(lockPath, { staleMs = STALE_MS, nowMs = Date.now(), readOwnerProcessArgs } = {}) {
-  const { payload, mtimeMs } = readPayload(lockPath);
+  const { payload, mtimeMs, text } = readPayload(lockPath);
   const pid = Number.isSafeInteger(payload.pid) && payload.pid > 0 ? payload.pid : null;
   const createdMs = typeof payload.createdAt === 'string' ? Date.parse(payload.createdAt) : NaN;
   const ageMs = Number.isNaN(createdMs) ? null : Math.max(0, nowMs - createdMs);
@@ -42,25 +43,31 @@ function inspect(lockPath, { staleMs = STALE_MS, nowMs = Date.now(), readOwnerPr
   else if (known !== null && start !== null && !proven) staleReasons.push('recycled-pid');
   else if (pid === process.pid && known === null && !shared.held.has(lockPath)) staleReasons.push('orphan-self-pid');
   else if (readOwnerProcessArgs && !looksLikeOwner(readOwnerProcessArgs(pid))) staleReasons.push('non-openclaw-owner');
-  if (ageMs === null) staleReasons.push('invalid-createdAt');
   // A process that is proven to be the one that wrote it is never robbed for its age.
+  if (ageMs === null && !proven) staleReasons.push('invalid-createdAt');
   else if (ageMs > staleMs && !proven) staleReasons.push('too-old');
 
   const fresh = nowMs - mtimeMs <= PAYLOAD_GRACE_MS;
   const unfinished = pid === null || ageMs === null;
-  const stale = staleReasons.length > 0 && !(unfinished && !staleReasons.includes('dead-pid') && fresh);
-  return { lockPath, pid, pidAlive, createdAt: payload.createdAt ?? null, ageMs, stale, staleReasons, removed: false };
+  // What is gone is nobody's, and there is nothing to take away.
+  const there = text !== null;
+  const stale = there && staleReasons.length > 0 && !(unfinished && !staleReasons.includes('dead-pid') && fresh);
+  const found = { lockPath, pid, pidAlive, createdAt: payload.createdAt ?? null, ageMs, stale, staleReasons, removed: false };
+  return { found, text };
 }
 
+/** What is in a lock file; no text if there is none. */
 function readPayload(lockPath) {
+  let mtimeMs = 0;
+  let text = null;
   try {
-    const mtimeMs = fs.statSync(lockPath).mtimeMs;
-    const payload = JSON.parse(fs.readFileSync(lockPath, 'utf8'));
-    return { payload: typeof payload === 'object' && payload !== null ? payload : {}, mtimeMs };
+    mtimeMs = fs.statSync(lockPath).mtimeMs;
+    text = fs.readFileSync(lockPath, 'utf8');
+    const payload = JSON.parse(text);
+    return { payload: typeof payload === 'object' && payload !== null ? payload : {}, mtimeMs, text };
   } catch (error) {
-    if (error.code === 'ENOENT') return { payload: {}, mtimeMs: 0 };
-    const found = fs.statSync(lockPath, { throwIfNoEntry: false });
-    return { payload: {}, mtimeMs: found?.mtimeMs ?? 0 };
+    if (error.code === 'ENOENT' || error instanceof SyntaxError) return { payload: {}, mtimeMs, text };
+    throw error;
   }
 }
 
@@ -74,15 +81,6 @@ function lockPathOf(sessionFile) {
 }
 
 const sessionOf = (lockPath) => lockPath.slice(0, -'.lock'.length);
-
-/** Removes a lock file if it still says what it said. */
-function removeIf(lockPath, text) {
-  try {
-    if (fs.readFileSync(lockPath, 'utf8') === text) fs.unlinkSync(lockPath);
-  } catch {
-    // It is gone, or somebody else's.
-  }
-}
 
 /** Writes the lock file under the kernel's lock, once no other program's is in the way. */
 async function writeLockFile(lockPath, { deadline, staleMs, maxHoldMs, signal, timeoutMs }) {
@@ -99,9 +97,10 @@ async function writeLockFile(lockPath, { deadline, staleMs, maxHoldMs, signal, t
     } catch (error) {
       if (error.code !== 'EEXIST') throw error;
     }
-    const found = inspect(lockPath, { staleMs });
+    const { found, text: judged } = inspect(lockPath, { staleMs });
+    if (judged === null) continue;
     if (found.stale) {
-      fs.rmSync(lockPath, { force: true });
+      removeIf(lockPath, judged);
       continue;
     }
     const left = deadline - performance.now();
@@ -147,9 +146,10 @@ async function acquireSessionWriteLock(options) {
     await guard.release();
     throw error;
   }
-  shared.forget ??= atExit(releaseAllLocksSync);
+  shared.forget ??= atExit(({ ends }) => (ends ? releaseAllLocksSync() : removeLockFiles()));
   const held = { lockPath, guard, text, count: 1, ending: null, ended: false, timer: null };
   shared.held.set(lockPath, held);
+  remember(sessionOf(lockPath), guard.fence);
   watch(held, maxHoldMs);
   return handleOf(held);
 }
@@ -160,7 +160,7 @@ async function kernelLock(lockPath, timeoutMs, signal) {
   } catch (error) {
     if (error?.code !== 'busy') throw error;
     const self = error.holder?.pid === process.pid;
-    const owner = error.holder?.pid ? `pid=${error.holder.pid}` : ownerOf(inspect(lockPath));
+    const owner = error.holder?.pid ? `pid=${error.holder.pid}` : ownerOf(inspect(lockPath).found);
     const detail = self ? `held by this process (pid ${process.pid}); an earlier run has not released it` : undefined;
     throw new SessionWriteLockTimeoutError({ timeoutMs, lockPath, owner, detail, cause: error });
   }
@@ -193,6 +193,7 @@ function end(held) {
 
 function forgetHold(held) {
   held.ended = true;
+  forget(sessionOf(held.lockPath), held.guard.fence);
   if (shared.held.get(held.lockPath) === held) shared.held.delete(held.lockPath);
 }
 
@@ -218,6 +219,12 @@ function handleOf(held) {
 
 const lost = ({ lockPath }, cause) => new SessionWriteLockStaleError({ lockPath, staleReasons: ['lease-lost'], cause });
 
+/** At a signal that somebody else answers: the files go, as they always did. The locks stay until the end,
+ * since whoever goes on working must not meet a second holder. */
+function removeLockFiles() {
+  for (const held of shared.held.values()) removeIf(held.lockPath, held.text);
+}
+
 /** Ends every hold of this process, now. */
 function releaseAllLocksSync() {
   for (const held of [...shared.held.values()]) {
@@ -242,15 +249,16 @@ function cleanStaleLockFiles({ sessionsDir, removeStale = true, log, ...how }) {
     if (error.code === 'ENOENT') return { locks: [], cleaned: [] };
     throw error;
   }
-  const locks = names.map((name) => inspect(path.join(fs.realpathSync(sessionsDir), name), how));
+  const locks = names.map((name) => inspect(path.join(fs.realpathSync(sessionsDir), name), how).found);
   const cleaned = [];
   for (const found of locks.filter(({ stale }) => stale && removeStale)) {
     // Nobody who uses tenure has it, and nobody gets it until the file is gone.
     const guard = tryLockSync(sessionOf(found.lockPath));
     if (!guard) continue;
     try {
-      if (!inspect(found.lockPath, how).stale) continue;
-      fs.rmSync(found.lockPath, { force: true });
+      const again = inspect(found.lockPath, how);
+      if (!again.found.stale) continue;
+      removeIf(found.lockPath, again.text);
       found.removed = true;
       cleaned.push(found);
       log?.info?.(`removed stale session lock: ${found.lockPath} (${found.staleReasons.join(', ')})`);

@@ -7,6 +7,7 @@ const { randomBytes } = require('node:crypto');
 const fs = require('node:fs');
 const path = require('node:path');
 const { lock, lockSync } = require('../index.cjs');
+const { fenceOf, forget, remember } = require('./held.cjs');
 
 const WAIT_MS = 60_000;
 
@@ -39,7 +40,8 @@ function replace(file, data, { encoding, fsync, mode, chown, tmpfileCreated }) {
   const old = fs.statSync(file, { throwIfNoEntry: false });
   const wantedMode = mode === undefined ? old?.mode : mode === false ? undefined : mode;
   const owner = chown === undefined ? old && process.getuid && { uid: old.uid, gid: old.gid } : chown || undefined;
-  const temp = `${file}.${process.pid}.${randomBytes(6).toString('hex')}`;
+  // Beside our lock, where a left-over is in nobody's way.
+  const temp = path.join(path.dirname(file), '.tenure', `${path.basename(file)}.tmp.${randomBytes(8).toString('hex')}`);
   // Closed to others until it has its own mode.
   const descriptor = fs.openSync(temp, 'wx', 0o600);
   try {
@@ -81,16 +83,23 @@ function syncDirectory(dir) {
   }
 }
 
+/** Whoever holds the file by another drop-in proves it. */
+const asked = (file) => ({ waitMs: WAIT_MS, label: 'write-file-atomic', fence: fenceOf(file) });
+
 async function write(filename, data, given) {
   const options = optionsOf(given);
   const file = realName(filename);
   const before = queues.get(file);
   const mine = (async () => {
     await before?.catch(() => {});
-    const guard = await lock(file, { waitMs: WAIT_MS, label: 'write-file-atomic' });
+    const given = asked(file);
+    const guard = await lock(file, given);
+    // A sync write while we wait for our release is not kept out by us.
+    if (given.fence === undefined) remember(file, guard.fence);
     try {
       replace(file, data, options);
     } finally {
+      if (given.fence === undefined) forget(file, guard.fence);
       await guard.release();
     }
   })();
@@ -116,7 +125,7 @@ function writeFile(filename, data, options, callback) {
 
 function writeFileSync(filename, data, options) {
   const file = realName(filename);
-  const guard = lockSync(file, { waitMs: WAIT_MS, label: 'write-file-atomic' });
+  const guard = lockSync(file, asked(file));
   try {
     replace(file, data, optionsOf(options));
   } finally {

@@ -255,3 +255,15 @@ def test_a_lock_that_expires_is_refused(path):
     with pytest.raises(ValueError, match="Lease"):
         ours.SoftFileLock(path, lifetime=5)
     assert tenure.Lease(path).show() is None
+
+
+def test_an_async_lock_of_this_thread_is_released_by_this_thread(path):
+    async def take_and_release():
+        lock = filelock.AsyncFileLock(path, thread_local=True, run_in_executor=False)
+        async with lock:
+            assert lock.is_locked
+        assert not lock.is_locked
+
+    asyncio.run(take_and_release())
+    with filelock.FileLock(path, timeout=0):
+        pass

@@ -100,10 +100,10 @@ def test_four_threads_of_fifty_writes_leave_valid_json(path):
 
 
 def test_update_closes_the_hole(path):
-    assert update_json(path, lambda data: data.append(1), default=[], indent=2) == [1]
-    assert update_json(path, lambda data: [*data, 2], default=[]) == [1, 2]
+    assert update_json(path, lambda data: data.append(1), initial=[], indent=2) == [1]
+    assert update_json(path, lambda data: [*data, 2], initial=[]) == [1, 2]
     default: list = []
-    update_json(path.with_name("other.json"), lambda data: data.append(1), default=default)
+    update_json(path.with_name("other.json"), lambda data: data.append(1), initial=default)
     assert default == []
 
 
@@ -157,3 +157,26 @@ def test_a_session_has_undo_redo_and_save(path):
     session.undo()
     session.snapshot("new branch")
     assert session.redo() is None and session.status()["path"] == str(path)
+
+
+def test_owner_and_hard_links(tmp_path: Path) -> None:
+    path = tmp_path / "state.json"
+    path.write_text("{}")
+    if os.geteuid() == 0:
+        os.chown(path, 1234, 1234)
+    before = path.stat()
+    locked_save_json(path, {"n": 1})
+    after = path.stat()
+    assert (after.st_uid, after.st_gid, after.st_mode) == (before.st_uid, before.st_gid, before.st_mode)
+    os.link(path, tmp_path / "other.json")
+    with pytest.raises(tenure.UnsupportedError):
+        locked_save_json(path, {"n": 2})
+    assert json.loads(path.read_text()) == {"n": 1}
+
+
+def test_bytes_paths_and_the_default_of_json(tmp_path: Path) -> None:
+    path = tmp_path / "state.json"
+    update_json(os.fsencode(path), lambda data: {"at": tmp_path}, default=str)
+    assert json.loads(path.read_text()) == {"at": str(tmp_path)}
+    locked_save_json(os.fsencode(path), [1])
+    assert json.loads(path.read_text()) == [1]

@@ -181,7 +181,7 @@ for number in range(int(times)):
         data[key] = "x" * 50
         old_save(path, data, indent=2)
     else:
-        update_json(path, lambda data: data.update({key: "x" * 50}), default={}, indent=2)
+        update_json(path, lambda data: data.update({key: "x" * 50}), initial={}, indent=2)
 print("done", flush=True)
 """
 

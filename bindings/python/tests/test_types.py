@@ -47,7 +47,7 @@ try:
 except Timeout as late:
     print(late.lock_file)
 locked_save_json("x.json", {}, indent=2)
-update_json(Path("x.json"), lambda data: data, default={})
+update_json(Path("x.json"), lambda data: data, initial={})
 path: str = Session().save_session("x.json")
 '''
 

@@ -145,3 +145,22 @@ test('races 38 and 41: batches of several processes, headers in between, nothing
   for (let n = 0; n < lines.length; n += 2) assert.equal(lines[n].replace(/x$/, 'y'), lines[n + 1]);
   assertClean(dir);
 });
+
+test('race 7: a lock file older than the process of its number is nobody\'s', (t) => {
+  const dir = scratch(t);
+  const lock = `${journalOf(dir)}.lock`;
+  for (const pid of [1, process.pid]) {
+    writeFileSync(lock, `${pid}\nnonce\n`);
+    const before = new Date(Date.now() - 30 * 86_400_000);
+    utimesSync(lock, before, before);
+    appendJournalEntries(dir, [{ file: 'a.ts' }]);
+    assertClean(dir);
+  }
+});
+
+test('a name with a newline costs nobody else an entry', (t) => {
+  const dir = scratch(t);
+  writeJournalHeader(dir, 1);
+  appendJournalEntries(dir, [{ file: 'a' }, { file: 'b\nc' }, { file: 'd' }]);
+  assert.deepEqual(readJournal(dir).changed, ['a', 'b', 'c', 'd']);
+});

@@ -150,3 +150,23 @@ test('loading the module removes states and temporary files of an hour ago, and 
   const names = readdirSync(dir).filter((name) => name !== '.tenure');
   assert.deepEqual(names.sort(), ['settings.json', 'state-new.json', 'state-new.json.tmp.12.abcd']);
 });
+
+test('a state that only the core refuses is put aside, too', (t) => {
+  for (const bad of [Buffer.from([0x7b, 0xff, 0x7d]), '{"checked":[],"checked":["a"],"last_active":1}', '['.repeat(300) + ']'.repeat(300)]) {
+    const gate = fresh(t);
+    mkdirSync(gate.dir, { recursive: true });
+    writeFileSync(gate.file, bad);
+    assert.equal(gate.markChecked('b'), true);
+    assert.deepEqual(gate.loadState().checked, ['b']);
+  }
+});
+
+test('old memory does not undo what others have noted in fields of newer versions', (t) => {
+  const gate = fresh(t);
+  const now = Date.now();
+  const evidence = (ts) => ({ kind: 'read', target: 'a', pattern: '', ts });
+  plant(gate.file, { checked: [], last_active: now, evidence: [evidence(1), evidence(2)], read_files: { a: 5 }, fact_force_denials: 3, other: 'disk' });
+  gate.saveState({ checked: ['x'], last_active: now, evidence: [evidence(1)], read_files: { a: 4, b: 1 }, fact_force_denials: 1, other: 'memory' });
+  const { evidence: kept, read_files: read, fact_force_denials: denials, other } = JSON.parse(readFileSync(gate.file, 'utf8'));
+  assert.deepEqual([kept.length, read, denials, other], [2, { a: 5, b: 1 }, 3, 'disk']);
+});

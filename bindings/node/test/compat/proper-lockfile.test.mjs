@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { existsSync, mkdirSync, rmdirSync, statSync, symlinkSync, utimesSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, renameSync, rmdirSync, statSync, symlinkSync, utimesSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import test from 'node:test';
 import lockfile from '../../compat/proper-lockfile.cjs';
@@ -143,3 +143,28 @@ async function until(holds) {
     await new Promise((resolve) => setTimeout(resolve, 20));
   }
 }
+
+test('something else at the place of the directory is an error, at once', async (t) => {
+  const path = file(t);
+  symlinkSync('nowhere', `${path}.lock`);
+  await assert.rejects(lockfile.lock(path), code('ENOTDIR'));
+  assert.ok(isFree(path));
+});
+
+test('a directory that cannot be removed does not keep the lock', async (t) => {
+  const path = file(t);
+  const release = await lockfile.lock(path);
+  writeFileSync(join(`${path}.lock`, 'x'), '');
+  await assert.rejects(release(), code('ENOTEMPTY'));
+  assert.ok(isFree(path));
+});
+
+test("race 4: a release leaves another program's directory alone", async (t) => {
+  const path = file(t);
+  const release = await lockfile.lock(path);
+  rmdirSync(`${path}.lock`);
+  mkdirSync(`${path}.lock.other`);
+  renameSync(`${path}.lock.other`, `${path}.lock`);
+  await release();
+  assert.ok(existsSync(`${path}.lock`));
+});

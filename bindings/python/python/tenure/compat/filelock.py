@@ -1,8 +1,9 @@
 """The filelock package's interface on tenure's locks.
 
 The very file is locked as well, as filelock does it, so that both exclude each other. What differs: waiting
-is done by the kernel and not by polling, a forked child never unlocks what its parent holds, and there is no
-lock by existence: ``SoftFileLock`` is the same kernel lock, which the death of its holder releases.
+is done by the kernel and not by polling, and a forked child never unlocks what its parent holds. There is no
+lock by existence: ``SoftFileLock`` is the same kernel lock, which the death of its holder releases. It and a
+soft lock of filelock itself do not keep each other out; replace both.
 """
 
 from __future__ import annotations
@@ -276,14 +277,20 @@ class BaseFileLock(contextlib.ContextDecorator, metaclass=_Singletons):
 
     def release(self, force: bool = False) -> None:
         """Releases the lock once it was released as often as it was acquired, or at once."""
+        guard = self._let_go(force)
+        if guard is not None:
+            guard.release()
+
+    def _let_go(self, force: bool) -> Optional[_tenure.Guard]:
+        """Counts one release; the guard, if it was the last."""
         hold = self._hold
         if not hold.is_ours():
-            return
+            return None
         hold.counter -= 1
-        if hold.counter <= 0 or force:
-            guard, hold.guard, hold.counter = hold.guard, None, 0
-            if guard is not None:
-                guard.release()
+        if hold.counter > 0 and not force:
+            return None
+        guard, hold.guard, hold.counter = hold.guard, None, 0
+        return guard
 
     def __enter__(self) -> Self:
         self.acquire()
@@ -390,7 +397,10 @@ class AsyncFileLock(BaseFileLock):
         """Releases the lock once it was released as often as it was acquired, or at once."""
         from .._waiting import in_thread
 
-        await in_thread(lambda _: BaseFileLock.release(self, force))
+        # Here, not there: a hold may belong to this thread.
+        guard = self._let_go(force)
+        if guard is not None:
+            await in_thread(lambda _: guard.release())
 
     def __enter__(self) -> Self:
         raise NotImplementedError("Do not use `with` for asyncio locks, use `async with` instead.")

@@ -18,14 +18,14 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Optional, Union
 
 from .. import _tenure
-from .._errors import DamagedError, InvalidError
+from .._errors import DamagedError, InvalidError, UnsupportedError
 
 if TYPE_CHECKING:
     from ..types import Wait
 
 __all__ = ["Session", "locked_save_json", "update_json"]
 
-_Path = Union[str, "os.PathLike[str]"]
+_Path = Union[str, bytes, "os.PathLike[str]"]
 
 
 def locked_save_json(path: _Path, data: Any, **dump_kwargs: Any) -> None:
@@ -33,7 +33,7 @@ def locked_save_json(path: _Path, data: Any, **dump_kwargs: Any) -> None:
 
     Two programs that load, change and save still overwrite each other: use :func:`update_json` for that.
     """
-    target = os.fspath(path)
+    target = os.fsdecode(path)
     text = json.dumps(data, **dump_kwargs)
     _make_parent(target)
     with _tenure.lock(target, wait=None, label="save"):
@@ -44,19 +44,19 @@ def update_json(
     path: _Path,
     function: Callable[[Any], Any],
     *,
-    default: Any = None,
+    initial: Any = None,
     wait: Wait = None,
     **dump_kwargs: Any,
 ) -> Any:
     """Loads, changes and saves under one lock, so that no update is lost. Returns what was saved.
 
-    ``function`` gets what the file says, or ``default`` (its own copy) where there is no file. It returns
+    ``function`` gets what the file says, or ``initial`` (its own copy) where there is no file. It returns
     the new data, or ``None`` if it changed its argument in place. If it raises, the file stays as it is.
     """
-    target = os.fspath(path)
+    target = os.fsdecode(path)
     _make_parent(target)
     with _tenure.lock(target, wait=wait, label="update"):
-        data = _load(target, default)
+        data = _load(target, initial)
         new = function(data)
         if new is None:
             new = data
@@ -64,12 +64,12 @@ def update_json(
     return new
 
 
-def _load(target: str, default: Any) -> Any:
+def _load(target: str, initial: Any) -> Any:
     try:
         with open(target, encoding="utf-8") as file:
             text = file.read()
     except FileNotFoundError:
-        return copy.deepcopy(default)
+        return copy.deepcopy(initial)
     try:
         return json.loads(text)
     except ValueError as error:
@@ -90,10 +90,14 @@ def _replace(target: str, text: str) -> None:
     parent, name = os.path.split(real)
     # Under the lock there is one writer: what a killed one left has this name, and is overwritten.
     temporary = os.path.join(parent, ".tenure", f"{_short(name)}.tmp.{'f' * 16}")
-    mode = _mode_of(real)
+    old = _look_at(real)
+    mode = _mode_of_new() if old is None else stat.S_IMODE(old.st_mode)
     flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | getattr(os, "O_NOFOLLOW", 0)
     try:
         with open(os.open(temporary, flags, mode), "w", encoding="utf-8") as file:
+            if old is not None and hasattr(os, "fchown"):
+                with contextlib.suppress(PermissionError):
+                    os.fchown(file.fileno(), old.st_uid, old.st_gid)
             os.chmod(temporary, mode)
             file.write(text)
             file.flush()
@@ -118,14 +122,24 @@ def _short(name: str) -> str:
     return name if len(data) < 200 else hashlib.blake2b(data, digest_size=16).hexdigest()
 
 
-def _mode_of(path: str) -> int:
-    """The mode of the file that is replaced; that of ``open`` for a new one."""
+def _look_at(path: str) -> Optional[os.stat_result]:
+    """The file that is replaced, if there is one. Two names of one file would be two files afterwards."""
     try:
-        return stat.S_IMODE(os.stat(path).st_mode)
+        found = os.stat(path)
     except FileNotFoundError:
-        umask = os.umask(0)
-        os.umask(umask)
-        return 0o666 & ~umask
+        return None
+    if found.st_nlink > 1:
+        message = f"failed to write `{path}`: it has {found.st_nlink} hard links"
+        hint = "two names are two locks: remove the others"
+        raise UnsupportedError(f"{message}; {hint}", action="write", path=path, hint=hint)
+    return found
+
+
+def _mode_of_new() -> int:
+    """The mode that ``open`` gives to a new file."""
+    umask = os.umask(0)
+    os.umask(umask)
+    return 0o666 & ~umask
 
 
 class Session:
@@ -167,7 +181,7 @@ class Session:
 
     def status(self) -> dict[str, Any]:
         """How many steps there are either way, and where the project is saved."""
-        path = None if self.path is None else os.fspath(self.path)
+        path = None if self.path is None else os.fsdecode(self.path)
         return {"path": path, "undo": len(self._undo), "redo": len(self._redo)}
 
     def save_session(self, path: Optional[_Path] = None) -> str:
@@ -182,4 +196,4 @@ class Session:
             metadata["modified"] = datetime.now(timezone.utc).isoformat()
         locked_save_json(target, self.project, indent=2, sort_keys=True, default=str)
         self.path = target
-        return os.fspath(target)
+        return os.fsdecode(target)

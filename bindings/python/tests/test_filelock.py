@@ -259,11 +259,11 @@ def test_a_lock_that_expires_is_refused(path):
 
 def test_an_async_lock_of_this_thread_is_released_by_this_thread(path):
     async def take_and_release():
-        lock = filelock.AsyncFileLock(path, thread_local=True, run_in_executor=False)
+        lock = ours.AsyncFileLock(path, thread_local=True, run_in_executor=False)
         async with lock:
             assert lock.is_locked
         assert not lock.is_locked
 
     asyncio.run(take_and_release())
-    with filelock.FileLock(path, timeout=0):
+    with ours.FileLock(path, timeout=0):
         pass

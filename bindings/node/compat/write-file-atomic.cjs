@@ -125,11 +125,17 @@ function writeFile(filename, data, options, callback) {
 
 function writeFileSync(filename, data, options) {
   const file = realName(filename);
-  const guard = lockSync(file, asked(file));
+  let guard;
+  try {
+    guard = lockSync(file, asked(file));
+  } catch (error) {
+    // An asynchronous write of ours has the lock, and waits for this very thread: nobody else is in.
+    if (error.code !== 'deadlock' || !queues.has(file)) throw error;
+  }
   try {
     replace(file, data, optionsOf(options));
   } finally {
-    guard.releaseSync();
+    guard?.releaseSync();
   }
 }
 

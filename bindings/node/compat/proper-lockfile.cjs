@@ -65,7 +65,7 @@ const isFresh = (found, stale) => found.mtimeMs >= Date.now() - stale;
 /**
  * Makes the lock directory under the kernel's lock. False while another program's is in the way.
  *
- * If the holder before us was killed, a directory that was made during its hold is its own, since it
+ * If the holder before us was killed, a directory that was made when its hold began is its own, since it
  * never kept the lock while another program's was there.
  */
 function makeDirectory({ directory }, guard, stale) {

@@ -7,12 +7,16 @@ const { randomBytes } = require('node:crypto');
 const fs = require('node:fs');
 const path = require('node:path');
 const { lock, lockSync } = require('../index.cjs');
-const { fenceOf, forget, remember } = require('./held.cjs');
+const { fenceOf } = require('./held.cjs');
+const { sleepSync } = require('./owner.cjs');
 
 const WAIT_MS = 60_000;
 
 /** The last write of this process to each file: the next one waits for it, in the order of the calls. */
 const queues = new Map();
+
+/** Files whose asynchronous write has asked for the lock, and has not begun to give it back. */
+const entering = new Set();
 
 function optionsOf(given) {
   const { encoding = 'utf8', fsync = true, ...rest } = typeof given === 'string' ? { encoding: given } : (given ?? {});
@@ -92,14 +96,15 @@ async function write(filename, data, given) {
   const before = queues.get(file);
   const mine = (async () => {
     await before?.catch(() => {});
-    const given = asked(file);
-    const guard = await lock(file, given);
-    // A sync write while we wait for our release is not kept out by us.
-    if (given.fence === undefined) remember(file, guard.fence);
+    entering.add(file);
+    const guard = await lock(file, asked(file)).catch((error) => {
+      entering.delete(file);
+      throw error;
+    });
     try {
       replace(file, data, options);
     } finally {
-      if (given.fence === undefined) forget(file, guard.fence);
+      entering.delete(file);
       await guard.release();
     }
   })();
@@ -123,15 +128,23 @@ function writeFile(filename, data, options, callback) {
   return undefined;
 }
 
+/** The lock, or null if an asynchronous write of ours has it and waits for this very thread: then nobody
+ * else is in. One that is just being released is waited for. */
+function enterSync(file) {
+  for (;;) {
+    try {
+      return lockSync(file, asked(file));
+    } catch (error) {
+      if (error.code !== 'deadlock' || !queues.has(file)) throw error;
+      if (entering.has(file)) return null;
+      sleepSync(1);
+    }
+  }
+}
+
 function writeFileSync(filename, data, options) {
   const file = realName(filename);
-  let guard;
-  try {
-    guard = lockSync(file, asked(file));
-  } catch (error) {
-    // An asynchronous write of ours has the lock, and waits for this very thread: nobody else is in.
-    if (error.code !== 'deadlock' || !queues.has(file)) throw error;
-  }
+  const guard = enterSync(file);
   try {
     replace(file, data, optionsOf(options));
   } finally {

@@ -87,7 +87,7 @@ fn race_51_sidecars_of_another_time() {
     assert!(Journal::open(&log).unwrap().verify().unwrap().is_sound());
 }
 
-/// `docker -v state.json:/work/state.json`: the file is a mount, its directory another one, and so is the
+/// `docker -v state.json:/data/state.json`: the file is a mount, its directory another one, and so is the
 /// lock beside it: silently no exclusion. Ours: refused (G12).
 #[test]
 fn race_52_a_single_file_is_mounted() {

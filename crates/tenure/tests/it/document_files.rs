@@ -186,7 +186,7 @@ fn race_52_g12_a_document_that_is_a_mount_point_is_refused() {
     assert_eq!(count_in(&document), 7);
 
     if may_mount() {
-        // The real thing, as `docker -v state.json:/work/state.json` does it.
+        // The real thing, as `docker -v state.json:/data/state.json` does it.
         let launcher = "exec unshare -m sh -c 'mount --bind \"$TENURE_TEST_PATH\" \
                         \"$TENURE_TEST_PATH\" && exec \"$@\"' sh \"$@\"";
         play("refused as a mount point", &path, launcher);

@@ -14,8 +14,7 @@ use std::path::Path;
 
 /// The broken copies: name, what is replaced, by what.
 const BROKEN: &[(&str, &str, &str)] = &[
-    ("notify_one", "notify_all()", "notify_one()"),
-    ("forgotten_wake", "        if awaited {\n", "        if awaited && self.pid == 0 {\n"),
+    ("forgotten_wake", "        state.wake_head();\n        let unused", "        let unused"),
     (
         "kept_grant",
         "        if self.waiting.is_empty() {\n            if let Kernel::Granted",

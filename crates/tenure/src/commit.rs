@@ -9,7 +9,7 @@
 //! 3. Order: own hold, then commit locks by resolved path. Whoever holds a commit lock never waits
 //!    for a hold, so no cycle can form.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::fs::Mode;
@@ -28,9 +28,8 @@ pub(crate) struct Commit {
     pub(crate) seen: Seen,
     /// The commit lock of the target itself.
     own: Turn,
-    own_path: PathBuf,
     /// Shared commit locks of the guards.
-    guards: Vec<(Target, PathBuf, Turn)>,
+    guards: Vec<(Target, Turn)>,
     hold: Option<Hold>,
 }
 
@@ -81,7 +80,7 @@ impl Commit {
                 }
             }
             let Some((target, (holder, left))) = renewed else { return Ok(commits) };
-            // An expired lease was renewed between our hold and our commit lock.
+            // A lease runs, or an expired one was renewed while we came here.
             drop(commits);
             wait_for_lease(&target, holder, left, request)?;
         }
@@ -106,7 +105,7 @@ impl Commit {
                         Some(path) if has_it(path) => &target.without_lock_file(),
                         _ => target,
                     };
-                    holds[*index] = Some(Hold::take(target, Mode::Exclusive, request)?.0);
+                    holds[*index] = Some(Hold::lock(target, Mode::Exclusive, request)?);
                 }
             }
         }
@@ -125,15 +124,16 @@ impl Commit {
             };
             target.prepare()?;
             let turn = take_commit(target, mode, request)?;
-            Seen::read(target, turn.handle().as_ref())?.check_fence(target, fence)?;
-            guarding.push((target.clone(), target.sidecar("commit"), turn));
+            let seen = Seen::read_at(target, turn.handle().as_ref(), turn.born_us())?;
+            seen.check_fence(target, fence)?;
+            guarding.push((target.clone(), turn));
         }
         let mut commits = Vec::with_capacity(writes.len());
         for (((target, _), own), hold) in writes.iter().zip(own).zip(holds) {
             let Some(own) = own else { continue };
-            let seen = Seen::read(target, own.handle().as_ref())?;
-            let (own_path, guards) = (target.sidecar("commit"), std::mem::take(&mut guarding));
-            commits.push(Self { target: target.clone(), seen, own, own_path, guards, hold });
+            let seen = Seen::read_at(target, own.handle().as_ref(), own.born_us())?;
+            let guards = std::mem::take(&mut guarding);
+            commits.push(Self { target: target.clone(), seen, own, guards, hold });
         }
         Ok(commits)
     }
@@ -157,7 +157,7 @@ impl Commit {
     /// loss can take the record, not both.
     pub(crate) fn highest_fence(&self) -> Result<Fence> {
         let reserved = Record::reserved(self.own.handle().as_ref())
-            .map_err(Target::failed("read record", &self.own_path))?;
+            .map_err(Target::failed("read record", self.target.commit_file()))?;
         Ok(reserved.max(self.seen.record.fence).max(self.seen.record.ceiling))
     }
 
@@ -169,9 +169,9 @@ impl Commit {
     /// The last check before a change becomes visible: every lock is still the one its name stands
     /// for. A replacement after this check is what G1 says cannot be covered.
     pub(crate) fn verify(&self) -> Result<()> {
-        check_named(&self.target, &self.own_path, &self.own)?;
-        for (target, path, turn) in &self.guards {
-            check_named(target, path, turn)?;
+        check_named(&self.target, self.target.commit_file(), &self.own)?;
+        for (target, turn) in &self.guards {
+            check_named(target, target.commit_file(), turn)?;
         }
         self.hold.as_ref().map_or(Ok(()), Hold::verify)
     }
@@ -179,6 +179,6 @@ impl Commit {
 
 /// Takes a target's commit lock.
 pub(crate) fn take_commit(target: &Target, mode: Mode, request: Request<'_>) -> Result<Turn> {
-    let path = target.sidecar("commit");
-    gate::take(target, &path, mode, request).map_err(|error| name_holder(target, error))
+    gate::take(target, target.commit_file(), mode, request)
+        .map_err(|error| name_holder(target, error))
 }

@@ -89,6 +89,18 @@ pub struct Stat {
     pub mount_root: bool,
 }
 
+/// Which object a name stands for, and no more: asking for its times as well can make the next write
+/// to it dearer (Linux then gives that write a time of its own).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Identity {
+    /// The object.
+    pub id: FileId,
+    /// How many names it has; 0 after the last was removed.
+    pub links: u64,
+    /// Its birth, microseconds of the wall clock; 0 where that is not known.
+    pub born_us: u64,
+}
+
 /// The file system as tenure sees it.
 pub trait Fs: Send + Sync + Debug {
     /// Opens a file, close-on-exec, never through a symlink in any component of `path`. Never blocks
@@ -97,6 +109,12 @@ pub trait Fs: Send + Sync + Debug {
 
     /// Describes `path` itself; a symlink is not followed.
     fn stat(&self, path: &Path) -> io::Result<Stat>;
+
+    /// Which object `path` itself stands for.
+    fn identify(&self, path: &Path) -> io::Result<Identity> {
+        let Stat { id, links, .. } = self.stat(path)?;
+        Ok(Identity { id, links, born_us: 0 })
+    }
 
     /// The absolute path with every symlink resolved; the object must exist.
     fn resolve(&self, path: &Path) -> io::Result<PathBuf>;

@@ -10,7 +10,9 @@
 //!    many give up; a lock it is granted after everybody left is released at once.
 //!    The handle it is parked on is locked by nobody else meanwhile.
 //! 3. Release acts on its own handle. The queue learns of it after the kernel does.
-//! 4. A child of `fork` has a registry of its own and never unlocks what its parent holds: the lock
+//! 4. Whoever is at the head of the queue is woken when it may be its turn; nobody else is, unless a
+//!    wait is cancelled.
+//! 5. A child of `fork` has a registry of its own and never unlocks what its parent holds: the lock
 //!    belongs to the open file description that both share.
 
 use std::collections::{HashMap, VecDeque};
@@ -20,9 +22,10 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::ThreadId;
 
 use crate::error::{Error, ErrorKind, Result};
-use crate::fs::{FileId, Handle, Mode};
+use crate::fs::{FileId, Handle, Mode, RawHandle};
 use crate::process_local::ProcessLocal;
-use crate::target::Target;
+use crate::sys;
+use crate::target::{Home, Opened, Target};
 use crate::wait::{Cancel, Deadline, Request, Wake};
 
 /// The parked thread only makes one system call.
@@ -36,6 +39,10 @@ pub(crate) struct Turn {
     ticket: u64,
     /// Cleared when a child process keeps the lock and our copy is only closed.
     unlocks: bool,
+    /// Where the file goes afterwards, if only this process ever had it.
+    home: Option<Home>,
+    /// When the file was born, as its name told right after the grant.
+    born_us: u64,
 }
 
 impl Turn {
@@ -47,9 +54,20 @@ impl Turn {
         self.gate.id
     }
 
+    /// When the file was born.
+    pub(crate) fn born_us(&self) -> u64 {
+        self.born_us
+    }
+
     /// False in a forked child, which must not act on its parent's lock.
     pub(crate) fn is_ours(&self) -> bool {
-        self.gate.pid == std::process::id()
+        self.gate.process == sys::process_number()
+    }
+
+    /// The descriptor, for a child process to inherit. From then on the lock is not ours alone.
+    pub(crate) fn raw(&mut self) -> Option<RawHandle> {
+        self.home = None;
+        self.handle.raw()
     }
 
     /// Closes our copy without unlocking: the lock lives on in the processes that inherited it.
@@ -63,27 +81,35 @@ impl Drop for Turn {
         if !self.is_ours() {
             return; // Only the descriptor is closed; the gate's mutex may be locked for ever here.
         }
-        if self.unlocks {
-            // Closing would do, but only once every copy of the descriptor is gone.
-            let _ = self.handle.unlock();
-        }
+        // Closing would do, but only once every copy of the descriptor is gone.
+        let unlocked = self.unlocks && self.handle.unlock().is_ok();
         let mut state = self.gate.lock();
         state.holders.retain(|holder| holder.ticket != self.ticket);
         self.gate.retire(state);
+        if unlocked && Arc::strong_count(&self.handle) == 1 {
+            if let Some(home) = self.home.take() {
+                home.keep(self.handle.clone());
+            }
+        }
     }
 }
 
 /// Takes the lock on `path`, waiting in the kernel until the deadline.
 pub(crate) fn take(target: &Target, path: &Path, mode: Mode, request: Request<'_>) -> Result<Turn> {
-    let pid = std::process::id();
+    let process = sys::process_number();
     loop {
-        let handle = target.open_sidecar(path)?;
+        let Opened { handle, home } = target.take_out(path)?;
         let id = handle.id().map_err(Target::failed("look at lock file", path))?;
-        let turn = Gate::of(id, pid).enter(&handle, target.path(), mode, request)?;
+        let mut turn = Gate::of(id, process).enter(&handle, target.path(), mode, request)?;
         // The path may have been given to another file while we waited (invariant 1). Whoever
         // removes it for good reason (a pruned key) does so under this very lock.
-        match target.fs.stat(path) {
-            Ok(found) if found.id == id && found.links > 0 => return Ok(turn),
+        match target.fs.identify(path) {
+            Ok(found) if found.id == id && found.links > 0 => {
+                turn.born_us = found.born_us;
+                // One that waited for somebody else belongs to nobody.
+                turn.home = Arc::ptr_eq(&turn.handle, &handle).then_some(home);
+                return Ok(turn);
+            }
             Ok(_) => {}
             Err(err) if err.kind() == io::ErrorKind::NotFound => {}
             Err(err) => return Err(Error::io("look at lock file", path, err)),
@@ -98,16 +124,15 @@ pub(crate) fn take(target: &Target, path: &Path, mode: Mode, request: Request<'_
 #[derive(Debug)]
 struct Gate {
     id: FileId,
-    pid: u32,
+    process: u32,
     state: Mutex<Queue>,
-    changed: Condvar,
 }
 
 #[derive(Debug, Default)]
 struct Queue {
     next_ticket: u64,
     holders: Vec<Place>,
-    waiting: VecDeque<Place>,
+    waiting: VecDeque<(Place, Arc<Condvar>)>,
     kernel: Kernel,
     /// Callers between finding the gate and joining its queue.
     arriving: usize,
@@ -135,14 +160,14 @@ enum Kernel {
 /// The gates of this process, by the identity of the lock file.
 static GATES: ProcessLocal<Mutex<HashMap<FileId, Arc<Gate>>>> = ProcessLocal::new();
 
-fn gates(pid: u32) -> MutexGuard<'static, HashMap<FileId, Arc<Gate>>> {
-    GATES.of(pid).lock().unwrap_or_else(PoisonError::into_inner)
+fn gates(process: u32) -> MutexGuard<'static, HashMap<FileId, Arc<Gate>>> {
+    GATES.of(process).lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Gate {
-    fn of(id: FileId, pid: u32) -> Arc<Self> {
-        let mut gates = gates(pid);
-        let new = || Arc::new(Self { id, pid, state: Mutex::default(), changed: Condvar::new() });
+    fn of(id: FileId, process: u32) -> Arc<Self> {
+        let mut gates = gates(process);
+        let new = || Arc::new(Self { id, process, state: Mutex::default() });
         let gate = gates.entry(id).or_insert_with(new).clone();
         gate.lock().arriving += 1;
         gate
@@ -154,14 +179,12 @@ impl Gate {
 
     /// Wakes whoever is next, and forgets the gate when nobody uses it any more.
     fn retire(&self, state: MutexGuard<'_, Queue>) {
-        let (unused, awaited) = (state.is_unused(), !state.waiting.is_empty());
+        state.wake_head();
+        let unused = state.is_unused();
         drop(state);
-        if awaited {
-            self.changed.notify_all();
-        }
         if unused {
             // Lock order is registry, then gate; so look again now that both are held.
-            let mut gates = gates(self.pid);
+            let mut gates = gates(self.process);
             if gates.get(&self.id).is_some_and(|gate| gate.lock().is_unused()) {
                 gates.remove(&self.id);
             }
@@ -190,19 +213,27 @@ impl Gate {
             self.retire(state);
             return Err(waits_for_itself(path));
         }
-        state.waiting.push_back(place);
+        let bell = Arc::new(Condvar::new());
+        state.waiting.push_back((place, bell.clone()));
         loop {
             match state.grant(&self, place, handle, deadline) {
                 Ok(None) => {}
                 Ok(Some(handle)) => {
                     state.leave_queue(place.ticket);
                     state.holders.push(place);
-                    let awaited = !state.waiting.is_empty();
-                    drop(state);
-                    if awaited {
-                        self.changed.notify_all(); // The next one may share.
+                    if mode == Mode::Shared {
+                        state.wake_head(); // It may share.
                     }
-                    return Ok(Turn { handle, gate: self, ticket: place.ticket, unlocks: true });
+                    drop(state);
+                    let (ticket, unlocks) = (place.ticket, true);
+                    return Ok(Turn {
+                        handle,
+                        gate: self,
+                        ticket,
+                        unlocks,
+                        home: None,
+                        born_us: 0,
+                    });
                 }
                 Err(err) => {
                     state.leave_queue(place.ticket);
@@ -221,9 +252,9 @@ impl Gate {
                 });
             }
             state = match deadline.remaining() {
-                None => self.changed.wait(state).unwrap_or_else(PoisonError::into_inner),
+                None => bell.wait(state).unwrap_or_else(PoisonError::into_inner),
                 Some(time) => {
-                    let woken = self.changed.wait_timeout(state, time);
+                    let woken = bell.wait_timeout(state, time);
                     woken.unwrap_or_else(PoisonError::into_inner).0
                 }
             };
@@ -253,9 +284,8 @@ impl Gate {
 
 impl Wake for Gate {
     fn wake(&self) {
-        let state = self.lock(); // A sleeper is either before its check or asleep, never between.
-        drop(state);
-        self.changed.notify_all();
+        // A sleeper is either before its check or asleep, never between. Which one is meant, it knows.
+        self.lock().waiting.iter().for_each(|(_, bell)| bell.notify_one());
     }
 }
 
@@ -268,13 +298,20 @@ impl Queue {
     }
 
     fn leave_queue(&mut self, ticket: u64) {
-        self.waiting.retain(|place| place.ticket != ticket);
+        self.waiting.retain(|(place, _)| place.ticket != ticket);
         if self.waiting.is_empty() {
             if let Kernel::Granted(handle, _) = &self.kernel {
                 // It was granted for a caller that is leaving without it.
                 let _ = handle.unlock();
                 self.kernel = Kernel::Idle;
             }
+        }
+    }
+
+    /// Whoever is next looks whether it is its turn.
+    fn wake_head(&self) {
+        if let Some((_, bell)) = self.waiting.front() {
+            bell.notify_one();
         }
     }
 
@@ -295,7 +332,7 @@ impl Queue {
         handle: &Arc<dyn Handle>,
         deadline: Deadline,
     ) -> io::Result<Option<Arc<dyn Handle>>> {
-        let head = self.waiting.front().is_some_and(|head| head.ticket == place.ticket);
+        let head = self.waiting.front().is_some_and(|(head, _)| head.ticket == place.ticket);
         // A reader that reads again must not stand behind a writer that waits for it.
         let again = self.holders.iter().any(|holder| {
             holder.thread == place.thread

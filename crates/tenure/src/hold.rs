@@ -6,22 +6,22 @@
 //!    record that outlives its process; whoever gets the kernel lock checks for one and steps back.
 //! 2. Every exclusive hold draws a fence above all earlier ones of the target (G4).
 //! 3. When a hold is granted, no write that proved an earlier hold is in flight: the record says
-//!    `Free` only if its last hold ended under the commit lock, and otherwise the new holder takes
-//!    the commit lock before it changes the record.
+//!    `Free` only if its last hold ended under the commit lock, or its fence was never told to
+//!    anybody; otherwise the new holder takes the commit lock before it changes the record.
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::time::Duration;
 
 use crate::error::{Error, ErrorKind, Result};
-use crate::fs::{Access, Handle, Mode, RawHandle};
+use crate::fs::{Access, Mode, RawHandle};
 use crate::gate::{self, Turn};
 use crate::holder::{HoldKind, Holder};
+use crate::marks::Mark;
 use crate::options::Fence;
-use crate::record::{Record, State};
+use crate::record::State;
 use crate::seen::Seen;
 use crate::sys::{self, Watcher};
-use crate::target::Target;
+use crate::target::{Opened, Target};
 use crate::wait::{Cancel, Deadline, Request, Wait, pause};
 
 /// Between the checks of a sleeper whose wait can be cancelled but not woken.
@@ -33,43 +33,61 @@ const ASLEEP_CHECK: Duration = Duration::from_secs(5);
 /// How long a release waits for writes in flight before it leaves the record as it is.
 const RELEASE_PATIENCE: Duration = Duration::from_secs(2);
 
-/// An exclusive or shared kernel lock on the hold file, with no lease running.
+/// An exclusive or shared kernel lock on the hold file.
 #[derive(Debug)]
 pub(crate) struct Hold {
-    pub(crate) target: Target,
+    target: Target,
     turn: Turn,
-    path: PathBuf,
     /// The lock file that others lock (`--lock-file`), held as well: those who know of it and those
     /// who do not are both kept out.
     also: Option<(PathBuf, Turn)>,
+    drawn: Option<Drawn>,
+}
+
+/// The fence of a hold, and the record that says so.
+#[derive(Debug)]
+struct Drawn {
+    fence: Fence,
+    record: Opened,
+    /// Whether somebody else may know the fence, and write under it.
+    told: bool,
 }
 
 impl Hold {
-    /// Waits for the hold. Returns the commit file and the record in it as well.
+    /// Waits for the hold, and for the end of a lease. Returns the record file and what it says, too.
     pub(crate) fn take(
         target: &Target,
         mode: Mode,
         request: Request<'_>,
-    ) -> Result<(Self, Arc<dyn Handle>, Seen)> {
-        target.prepare()?;
-        let path = target.hold_file();
+    ) -> Result<(Self, Opened, Seen)> {
         loop {
-            let turn = gate::take(target, &path, mode, request)
-                .map_err(|error| name_holder(target, error))?;
-            let file = target.open_sidecar(&target.sidecar("commit"))?;
-            let seen = Seen::read(target, file.as_ref())?;
+            let hold = Self::lock(target, mode, request)?;
+            let (record, seen) = Seen::open(target)?;
             let Some((holder, left)) = seen.running_lease() else {
-                let also = take_lock_file(target, mode, request)?;
-                return Ok((Self { target: target.clone(), turn, path, also }, file, seen));
+                return Ok((hold, record, seen));
             };
-            drop(turn);
+            drop(hold);
             wait_for_lease(target, holder, left, request)?;
         }
     }
 
+    /// Waits for the kernel lock alone. Whoever uses this looks for a running lease afterwards.
+    pub(crate) fn lock(target: &Target, mode: Mode, request: Request<'_>) -> Result<Self> {
+        target.prepare()?;
+        let take = |path: &Path| {
+            gate::take(target, path, mode, request).map_err(|error| name_holder(target, error))
+        };
+        let turn = take(target.hold_file())?;
+        let also = match target.lock_file() {
+            Some(path) => Some((path.to_path_buf(), take(path)?)),
+            None => None,
+        };
+        Ok(Self { target: target.clone(), turn, also, drawn: None })
+    }
+
     /// Whether it holds the lock on this file.
     pub(crate) fn is_on(&self, path: &Path) -> bool {
-        self.path == path || self.also.as_ref().is_some_and(|(also, _)| also == path)
+        self.target.hold_file() == path || self.also.as_ref().is_some_and(|(also, _)| also == path)
     }
 
     /// False in a forked child.
@@ -77,24 +95,47 @@ impl Hold {
         self.turn.is_ours()
     }
 
-    /// The descriptors that carry the hold.
-    pub(crate) fn raw(&self) -> Vec<RawHandle> {
-        let also = self.also.as_ref().and_then(|(_, turn)| turn.handle().raw());
-        self.turn.handle().raw().into_iter().chain(also).collect()
+    /// The descriptors that carry the hold, for child processes.
+    pub(crate) fn raw(&mut self) -> Vec<RawHandle> {
+        let also = self.also.as_mut().and_then(|(_, turn)| turn.raw());
+        self.turn.raw().into_iter().chain(also).collect()
     }
 
     /// Detects that the lock file was removed or replaced under the hold (G1).
     pub(crate) fn verify(&self) -> Result<()> {
-        check_named(&self.target, &self.path, &self.turn)?;
+        check_named(&self.target, self.target.hold_file(), &self.turn)?;
         self.also.as_ref().map_or(Ok(()), |(path, turn)| check_named(&self.target, path, turn))
+    }
+
+    /// It has this fence now, as the record says. `told`: others may know that.
+    pub(crate) fn drew(&mut self, fence: Fence, record: Opened, told: bool) {
+        self.drawn = Some(Drawn { fence, record, told });
+    }
+
+    /// Makes the fence known: from now on it proves the hold, and the end of the hold waits for writes
+    /// under it. If that cannot be noted, the fence is refused, which is safe.
+    pub(crate) fn tell(&mut self) {
+        let ours = self.is_ours(); // A child cannot make its parent wait for it.
+        if let Some(drawn) = self.drawn.as_mut().filter(|drawn| ours && !drawn.told) {
+            drawn.told = true;
+            let _ = Mark::Told.set(drawn.record.handle.as_ref(), drawn.fence);
+        }
     }
 
     /// Closes our copy of a lock that child processes inherited. The record says so first: whoever
     /// gets the lock next inherits it from a hold that ended well.
-    pub(crate) fn leave_to_children(self, fence: Fence) -> Result<()> {
+    pub(crate) fn leave_to_children(self) -> Result<()> {
         let mut ended = self.verify();
-        if ended.is_ok() && fence > 0 {
-            ended = self.change_record(fence, |record| record.left = true);
+        if let Some(drawn) = self.drawn.as_ref().filter(|_| ended.is_ok()) {
+            ended = self.under_commit(|commit| {
+                let file = commit.handle().as_ref();
+                let mut seen = Seen::read_at(&self.target, file, commit.born_us())?;
+                if seen.record.fence == drawn.fence && seen.record.state == State::Held {
+                    seen.record.left = true;
+                    seen.write(&self.target, file)?;
+                }
+                Ok(())
+            });
         }
         // Whatever happened: unlocking would take it from the children.
         self.turn.leave_to_children();
@@ -104,50 +145,33 @@ impl Hold {
         ended
     }
 
-    /// Ends a hold that drew `fence`: the record first, the lock last. The error is of the record or
-    /// of the check; the lock is released in any case.
-    pub(crate) fn release(self, fence: Fence) -> Result<()> {
-        let verified = self.verify();
-        if verified.is_ok() {
-            self.change_record(fence, |record| record.state = State::Free)?;
-        }
-        verified
-    }
-
-    /// Changes the record of the hold `fence`, if it is the current one. Writes that proved it end
-    /// first; if one of them hangs, the record stays as it is, and the next holder waits for that
-    /// write instead (invariant 3).
-    fn change_record(&self, fence: Fence, change: impl FnOnce(&mut Record)) -> Result<()> {
-        let path = self.target.sidecar("commit");
-        let request = Request::until(Deadline::after(Wait::For(RELEASE_PATIENCE)));
-        let Ok(commit) = gate::take(&self.target, &path, Mode::Exclusive, request) else {
-            return Ok(());
+    /// Ends the hold: the record first, the lock last. The error is of the record or of the check; the
+    /// lock is released in any case.
+    pub(crate) fn release(mut self) -> Result<()> {
+        self.verify()?;
+        let Some(Drawn { fence, record, told }) = self.drawn.take() else { return Ok(()) };
+        let end = || {
+            let ended = Mark::Ended.set(record.handle.as_ref(), fence);
+            ended.map_err(Target::failed("write record", self.target.commit_file()))
         };
-        let file = commit.handle().as_ref();
-        let mut seen = Seen::read(&self.target, file)?;
-        if seen.record.fence == fence && seen.record.state == State::Held {
-            change(&mut seen.record);
-            seen.write(&self.target, file)?;
-        }
+        // A crash before the mark: the next holder learns that we died. After it: we did not.
+        if told { self.under_commit(|_| end()) } else { end() }?;
+        record.home.keep(record.handle);
         Ok(())
     }
-}
 
-/// Takes the lock file that was asked for, after the hold.
-fn take_lock_file(
-    target: &Target,
-    mode: Mode,
-    request: Request<'_>,
-) -> Result<Option<(PathBuf, Turn)>> {
-    let Some(path) = target.lock_file() else { return Ok(None) };
-    let turn =
-        gate::take(target, path, mode, request).map_err(|error| name_holder(target, error))?;
-    Ok(Some((path.to_path_buf(), turn)))
+    /// Lets writes that proved the hold end first. If one of them hangs, the record stays as it is, and
+    /// the next holder waits for that write instead (invariant 3).
+    fn under_commit(&self, act: impl FnOnce(&Turn) -> Result<()>) -> Result<()> {
+        let request = Request::until(Deadline::after(Wait::For(RELEASE_PATIENCE)));
+        let path = self.target.commit_file();
+        gate::take(&self.target, path, Mode::Exclusive, request).map_or(Ok(()), |turn| act(&turn))
+    }
 }
 
 /// Compares a lock that is held with the name it was opened by.
 pub(crate) fn check_named(target: &Target, path: &Path, turn: &Turn) -> Result<()> {
-    let named = match target.fs.stat(path) {
+    let named = match target.fs.identify(path) {
         Ok(found) => (found.links > 0).then_some(found.id),
         Err(err) if err.kind() == std::io::ErrorKind::NotFound => None,
         Err(err) => return Err(Error::io("look at lock file", path, err)),
@@ -172,7 +196,7 @@ pub(crate) fn name_holder(target: &Target, error: Error) -> Error {
     }
     let seen = target
         .fs
-        .open(&target.sidecar("commit"), Access::Read)
+        .open(target.commit_file(), Access::Read)
         .ok()
         .and_then(|file| Seen::read(target, file.as_ref()).ok());
     let recorded = seen
@@ -183,8 +207,8 @@ pub(crate) fn name_holder(target: &Target, error: Error) -> Error {
 
 /// A write in progress, or a tool that is not ours, leaves no record.
 fn kernel_holder(target: &Target) -> Option<Holder> {
-    let files = [target.hold_file(), target.sidecar("commit")];
-    let files = files.iter().map(PathBuf::as_path).chain(target.lock_file());
+    let files = [target.hold_file(), target.commit_file()];
+    let files = files.into_iter().chain(target.lock_file());
     let ids: Vec<_> = files.filter_map(|path| Some(target.fs.stat(path).ok()?.id)).collect();
     sys::lock_holder(&ids).map(Holder::process)
 }
@@ -208,11 +232,11 @@ pub(crate) fn wait_for_lease(
     left: Duration,
     request: Request<'_>,
 ) -> Result<()> {
-    let path = target.sidecar("commit");
+    let path = target.commit_file();
     // There may be more waiters than watches; those without one look now and then.
-    let watcher = Watcher::new(&[&path]).ok();
+    let watcher = Watcher::new(&[path]).ok();
     // A change between the read and the watch would be slept through, so look once more.
-    let file = target.open_sidecar(&path)?;
+    let file = target.open_sidecar(path)?;
     if Seen::read(target, file.as_ref())?.running_lease().is_none() {
         return Ok(());
     }
@@ -239,12 +263,12 @@ pub(crate) fn wait_for_lease(
             sleep = sleep.min(CANCEL_CHECK);
         }
         if let Some(watcher) = &watcher {
-            if watcher.wait(Some(sleep)).map_err(Target::failed("watch", &path))? {
+            if watcher.wait(Some(sleep)).map_err(Target::failed("watch", path))? {
                 return Ok(());
             }
         } else {
             pause(sleep.min(UNWATCHED_CHECK));
-            let file = target.open_sidecar(&path)?;
+            let file = target.open_sidecar(path)?;
             if Seen::read(target, file.as_ref())?.running_lease().is_none() {
                 return Ok(());
             }

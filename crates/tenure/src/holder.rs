@@ -1,10 +1,11 @@
 //! Who holds something: for people, never for a decision.
 
 use std::fmt;
-use std::sync::OnceLock;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use serde_json::{Map, Value, json};
 
+use crate::process_local::ProcessLocal;
 use crate::sys;
 
 /// The command line is cut to this length in a record.
@@ -69,24 +70,17 @@ impl HoldKind {
 impl Holder {
     /// This process, with a label and an owner.
     pub fn this_process(label: &str, owner: &str) -> Self {
-        static ME: OnceLock<(u32, Holder)> = OnceLock::new();
         let pid = std::process::id();
-        let make = || {
-            let command = without_secrets(std::env::args_os());
-            Self {
-                pid,
-                start: sys::process_start(pid).unwrap_or(0),
-                pid_namespace: sys::pid_namespace(),
-                host: sys::host_name(),
-                command: shorten(&command, COMMAND_BYTES_MAX),
-                ..Self::default()
-            }
-        };
-        let (cached_pid, cached) = ME.get_or_init(|| (pid, make()));
-        let mut me = if *cached_pid == pid { cached.clone() } else { make() };
-        me.label = shorten(label, LABEL_BYTES_MAX);
-        me.owner = shorten(owner, LABEL_BYTES_MAX);
-        me
+        Self {
+            pid,
+            start: sys::process_start(pid).unwrap_or(0),
+            pid_namespace: sys::pid_namespace(),
+            host: sys::host_name(),
+            command: shorten(&without_secrets(std::env::args_os()), COMMAND_BYTES_MAX),
+            label: shorten(label, LABEL_BYTES_MAX),
+            owner: shorten(owner, LABEL_BYTES_MAX),
+            ..Self::default()
+        }
     }
 
     /// Another process of this machine, as the kernel names it.
@@ -124,7 +118,7 @@ impl Holder {
     }
 
     /// What goes into a record: short names, since a record has a fixed size.
-    pub(crate) fn to_record(&self) -> String {
+    fn to_record(&self) -> String {
         json!({
             "p": self.pid, "s": self.start, "n": self.pid_namespace, "h": self.host,
             "c": self.command, "l": self.label, "o": self.owner,
@@ -133,7 +127,7 @@ impl Holder {
     }
 
     /// Reads what [`Self::to_record`] wrote; anything else is an unknown holder.
-    pub(crate) fn from_record(text: &[u8]) -> Self {
+    fn from_record(text: &[u8]) -> Self {
         let Ok(Value::Object(map)) = serde_json::from_slice::<Value>(text) else {
             return Self::default();
         };
@@ -148,6 +142,47 @@ impl Holder {
             owner: string(&map, "o"),
             ..Self::default()
         }
+    }
+}
+
+/// A [`Holder`] as it stands in a record: read only when somebody asks who it was.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct HolderText(Arc<[u8]>);
+
+/// The last text that this process wrote, with its label and owner: most holds differ in neither.
+type Written = Mutex<Option<(String, String, HolderText)>>;
+
+impl HolderText {
+    /// This process, with a label and an owner.
+    pub(crate) fn this_process(label: &str, owner: &str) -> Self {
+        static WRITTEN: ProcessLocal<Written> = ProcessLocal::new();
+        let mut written = WRITTEN.here().lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((_, _, text)) = written.as_ref().filter(|(l, o, _)| l == label && o == owner) {
+            return text.clone();
+        }
+        let text = Self::from(Holder::this_process(label, owner).to_record().as_bytes());
+        *written = Some((label.to_owned(), owner.to_owned(), text.clone()));
+        text
+    }
+
+    pub(crate) fn as_bytes(&self) -> &[u8] {
+        &self.0
+    }
+
+    pub(crate) fn read(&self) -> Holder {
+        Holder::from_record(&self.0)
+    }
+}
+
+impl From<&[u8]> for HolderText {
+    fn from(text: &[u8]) -> Self {
+        Self(text.into())
+    }
+}
+
+impl Default for HolderText {
+    fn default() -> Self {
+        Self::from(&b""[..])
     }
 }
 

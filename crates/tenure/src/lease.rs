@@ -24,7 +24,7 @@ use crate::events;
 use crate::fs::{Access, Fs, Mode, disk};
 use crate::gate::Turn;
 use crate::hold::{Hold, wait_for_lease};
-use crate::holder::Holder;
+use crate::holder::{Holder, HolderText};
 use crate::journal::settle_for_hold;
 use crate::options::Fence;
 use crate::random;
@@ -121,7 +121,7 @@ impl Lease {
             let (hold, _, seen) = Hold::take(&target, Mode::Exclusive, request)?;
             settle_for_hold(&target, &seen, request)?;
             let commit = take_commit(&target, Mode::Exclusive, request)?;
-            let seen = Seen::read(&target, commit.handle().as_ref())?;
+            let seen = Seen::read_at(&target, commit.handle().as_ref(), commit.born_us())?;
             let Some((holder, left)) = seen.running_lease() else {
                 return grant(&target, &commit, seen, options);
             };
@@ -151,10 +151,10 @@ impl Lease {
 
     /// Who has the lease, running or expired; `None` if nobody does. Takes no lock.
     pub fn show(&self) -> Result<Option<LeaseInfo>> {
-        let path = self.target.sidecar("commit");
-        let file = match self.target.fs.open(&path, Access::Read) {
+        let path = self.target.commit_file();
+        let file = match self.target.fs.open(path, Access::Read) {
             Err(err) if err.kind() == std::io::ErrorKind::NotFound => return Ok(None),
-            opened => opened.map_err(Target::failed("open record", &path))?,
+            opened => opened.map_err(Target::failed("open record", path))?,
         };
         let seen = Seen::read(&self.target, file.as_ref())?;
         Ok((seen.record.state == State::Leased).then(|| LeaseInfo {
@@ -181,11 +181,10 @@ impl Lease {
         target.prepare()?;
         let request = Request::new(options.wait, options.cancel.as_ref(), None);
         // The plain kernel lock, not a hold: the point is not to wait for the lease.
-        let path = target.hold_file();
-        let turn = crate::gate::take(&target, &path, Mode::Exclusive, request);
+        let turn = crate::gate::take(&target, target.hold_file(), Mode::Exclusive, request);
         let _turn = turn.map_err(|error| crate::hold::name_holder(&target, error))?;
         let commit = take_commit(&target, Mode::Exclusive, request)?;
-        let seen = Seen::read(&target, commit.handle().as_ref())?;
+        let seen = Seen::read_at(&target, commit.handle().as_ref(), commit.born_us())?;
         let from = (seen.record.state == State::Leased).then(|| seen.record.holder().to_json());
         let detail = json!({ "reason": reason, "by": options.owner, "from": from });
         events::record(&target, "take_over", &detail)?;
@@ -205,7 +204,7 @@ fn grant(
     let fence = seen.draw(target, file)?;
     seen.record.state = State::Leased;
     seen.record.since_us = sys::wall_time_us();
-    seen.record.holder = Holder::this_process(&options.label, &options.owner);
+    seen.record.holder = HolderText::this_process(&options.label, &options.owner);
     seen.record.lease = terms(&token, options.ttl);
     seen.write(target, file)?;
     let (ttl, owner) = (options.ttl, options.owner.clone());
@@ -231,7 +230,7 @@ fn renew(
     }
     seen.record.lease = terms(token, ttl);
     seen.write(target, commit.handle().as_ref())?;
-    let (token, owner) = (token.to_owned(), seen.record.holder.owner.clone());
+    let (token, owner) = (token.to_owned(), seen.record.holder().owner);
     Ok(Leased { token, fence: seen.record.fence, owner, ttl, expires_in: ttl })
 }
 
@@ -239,7 +238,7 @@ fn renew(
 fn find(target: &Target, token: &str, request: Request<'_>) -> Result<(Turn, Seen)> {
     target.prepare()?;
     let commit = take_commit(target, Mode::Exclusive, request)?;
-    let seen = Seen::read(target, commit.handle().as_ref())?;
+    let seen = Seen::read_at(target, commit.handle().as_ref(), commit.born_us())?;
     let known = seen.record.lease.token == checksum::wide(token.as_bytes());
     // A restored copy may be of before somebody else's lease, which runs.
     if seen.record.state == State::Leased && known && (seen.bound || seen.rebooted) {

@@ -70,6 +70,7 @@ mod journal;
 mod json;
 mod lease;
 mod lock;
+mod marks;
 mod max_hold;
 mod options;
 mod process_local;

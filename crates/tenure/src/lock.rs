@@ -13,7 +13,7 @@ use crate::commit::take_commit;
 use crate::error::{Error, ErrorKind, Result};
 use crate::fs::{Fs, Mode, RawHandle, disk};
 use crate::hold::{Hold, wait_for_lease};
-use crate::holder::Holder;
+use crate::holder::{Holder, HolderText};
 use crate::journal::settle_for_hold;
 use crate::max_hold::{MaxHold, Watch};
 use crate::options::Fence;
@@ -149,7 +149,7 @@ fn take_shared(target: &Target, request: Request<'_>) -> Result<Hold> {
         }
         let commit = take_commit(target, Mode::Exclusive, request)?;
         let file = commit.handle().as_ref();
-        let mut seen = Seen::read(target, file)?;
+        let mut seen = Seen::read_at(target, file, commit.born_us())?;
         if let Some((holder, left)) = seen.running_lease() {
             // Its holder renewed the expired lease before we could end it.
             drop((commit, hold));
@@ -171,17 +171,20 @@ fn take_shared(target: &Target, request: Request<'_>) -> Result<Hold> {
 
 /// Draws the fence and writes the record. Failure anywhere releases the lock and changes nothing.
 fn take_exclusive(target: Target, options: &LockOptions, request: Request<'_>) -> Result<Held> {
-    let (hold, file, mut seen, commit) = loop {
-        let (hold, file, seen) = Hold::take(&target, Mode::Exclusive, request)?;
+    let (mut hold, record, mut seen, _commit) = loop {
+        let (hold, record, seen) = Hold::take(&target, Mode::Exclusive, request)?;
         settle_for_hold(&target, &seen, request)?;
         if seen.record.state == State::Free {
-            break (hold, file, seen, None);
+            break (hold, record, seen, None);
         }
         // The predecessor did not end properly: a write that proved its hold may be in flight.
         let commit = take_commit(&target, Mode::Exclusive, request)?;
-        let seen = Seen::read(&target, commit.handle().as_ref())?;
+        if record.handle.id().ok() != Some(commit.id()) {
+            continue; // Somebody replaced the record file in between.
+        }
+        let seen = Seen::read_at(&target, record.handle.as_ref(), commit.born_us())?;
         let Some((holder, left)) = seen.running_lease() else {
-            break (hold, file, seen, Some(commit));
+            break (hold, record, seen, Some(commit));
         };
         // Its holder renewed the expired lease before we could end it.
         drop((commit, hold));
@@ -189,13 +192,14 @@ fn take_exclusive(target: Target, options: &LockOptions, request: Request<'_>) -
     };
     let died = seen.record.state == State::Held && !seen.record.left;
     let recovered_from = died.then(|| seen.record.holder());
-    let file = commit.as_ref().map_or(&file, |turn| turn.handle());
-    let fence = seen.draw(&target, file.as_ref())?;
+    let file = record.handle.as_ref();
+    let fence = seen.draw(&target, file)?;
     seen.record.state = State::Held;
     seen.record.left = false;
     seen.record.since_us = sys::wall_time_us();
-    seen.record.holder = Holder::this_process(&options.label, &options.owner);
-    seen.write(&target, file.as_ref())?;
+    seen.record.holder = HolderText::this_process(&options.label, &options.owner);
+    seen.write(&target, file)?;
+    hold.drew(fence, record, false);
     Ok(Held::new(target, Some(hold), fence, recovered_from))
 }
 
@@ -210,7 +214,7 @@ fn nested(target: &Target, fence: Fence, options: &LockOptions) -> Result<LockGu
 
 fn check_current(target: &Target, fence: Fence, request: Request<'_>) -> Result<()> {
     let turn = take_commit(target, Mode::Shared, request)?;
-    Seen::read(target, turn.handle().as_ref())?.check_fence(target, fence)
+    Seen::read_at(target, turn.handle().as_ref(), turn.born_us())?.check_fence(target, fence)
 }
 
 /// Proof that the lock is held. Dropping it releases the lock; [`Self::release`] also says whether
@@ -235,7 +239,10 @@ struct Held {
 
 impl LockGuard {
     /// The fence of this hold; 0 for a shared one. Pass it to writes of the same target.
+    ///
+    /// The first call notes that others may know it: from then on the release waits for their writes.
     pub fn fence(&self) -> Fence {
+        self.held.with_hold(|hold| hold.iter_mut().for_each(Hold::tell));
         self.held.fence
     }
 
@@ -269,7 +276,7 @@ impl LockGuard {
 
     /// The descriptors that carry the lock, for a child process to inherit. None for a nested hold.
     pub fn raw(&self) -> Vec<RawHandle> {
-        self.held.with_hold(|hold| hold.as_ref().map(Hold::raw).unwrap_or_default())
+        self.held.with_hold(|hold| hold.as_mut().map(Hold::raw).unwrap_or_default())
     }
 
     /// Ends our part of a hold that child processes inherited. If none of them kept it, the record is
@@ -277,10 +284,13 @@ impl LockGuard {
     pub fn leave_to_children(self) -> Result<()> {
         let Some(held) = Arc::into_inner(self.held) else { return Ok(()) };
         let Some(hold) = held.with_hold(Option::take) else { return Ok(()) };
-        hold.leave_to_children(held.fence)?;
+        hold.leave_to_children()?;
         let request = Request::until(Deadline::after(Wait::No));
         match Hold::take(&held.target, Mode::Exclusive, request) {
-            Ok((hold, ..)) if held.fence > 0 => hold.release(held.fence),
+            Ok((mut hold, record, _)) if held.fence > 0 => {
+                hold.drew(held.fence, record, true);
+                hold.release()
+            }
             _ => Ok(()), // A grandchild keeps it, or the next holder was faster: theirs now.
         }
     }
@@ -333,8 +343,7 @@ impl Held {
     fn end(&self) -> Result<()> {
         match self.with_hold(Option::take) {
             Some(hold) if !hold.is_ours() => Ok(()), // A forked child only closes its copy.
-            Some(hold) if self.fence > 0 => hold.release(self.fence),
-            Some(hold) => hold.verify(), // Shared: the drop releases it.
+            Some(hold) => hold.release(),
             None => Ok(()),
         }
     }

@@ -5,6 +5,8 @@
 
 use std::sync::OnceLock;
 
+use crate::sys;
+
 /// A static that a forked child starts anew.
 #[derive(Debug)]
 pub(crate) struct ProcessLocal<T: 'static> {
@@ -13,7 +15,7 @@ pub(crate) struct ProcessLocal<T: 'static> {
 
 #[derive(Debug)]
 struct Node<T: 'static> {
-    pid: u32,
+    process: u32,
     value: T,
     next: OnceLock<Box<Node<T>>>,
 }
@@ -25,14 +27,14 @@ impl<T: Default + 'static> ProcessLocal<T> {
 
     /// The value of this process.
     pub(crate) fn here(&'static self) -> &'static T {
-        self.of(std::process::id())
+        self.of(sys::process_number())
     }
 
-    /// The value of the process with this id, which is this one.
-    pub(crate) fn of(&'static self, pid: u32) -> &'static T {
-        let new = || Node { pid, value: T::default(), next: OnceLock::new() };
+    /// The value of the process with this number, which is this one.
+    pub(crate) fn of(&'static self, process: u32) -> &'static T {
+        let new = || Node { process, value: T::default(), next: OnceLock::new() };
         let mut node = self.first.get_or_init(new);
-        while node.pid != pid {
+        while node.process != process {
             node = node.next.get_or_init(|| Box::new(new()));
         }
         &node.value

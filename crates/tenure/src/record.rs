@@ -18,13 +18,15 @@ use std::io;
 
 use crate::checksum;
 use crate::fs::{FileId, Handle};
-use crate::holder::{HoldKind, Holder};
+use crate::holder::{HoldKind, Holder, HolderText};
+use crate::marks::Mark;
 
 /// Byte 0 of the file is the lock (a mandatory range on Windows), so the slots stay clear of it, and
 /// of each other's page.
-const SLOT_OFFSET: u64 = 4096;
+pub(crate) const SLOT_OFFSET: u64 = 4096;
 const SLOT_STRIDE: usize = 4096;
 const SLOT_BYTES: usize = 1024;
+const SLOTS_BYTES: usize = SLOT_STRIDE + SLOT_BYTES;
 /// Two more slots, each on a page of its own, for what was reserved.
 const RESERVED_OFFSETS: [u64; 2] = [12288, 16384];
 const HOLDER_OFFSET: usize = 264;
@@ -101,7 +103,9 @@ pub(crate) struct Record {
     pub(crate) operations: [u64; OPERATIONS],
     /// An operation that is about to publish content with this checksum: done if it is there.
     pub(crate) pending: (u64, [u8; 16]),
-    pub(crate) holder: Holder,
+    pub(crate) holder: HolderText,
+    /// Whether this fence was given out: its mark says so, not the slot.
+    pub(crate) told: bool,
 }
 
 /// What reading the slots gave.
@@ -120,40 +124,43 @@ pub(crate) enum Loaded {
 impl Record {
     /// Reads the newest valid slot.
     pub(crate) fn load(file: &dyn Handle) -> io::Result<Loaded> {
-        let read = || -> io::Result<_> {
-            let mut bytes = [0; SLOT_STRIDE + SLOT_BYTES];
-            let length = file.read_full_at(&mut bytes, SLOT_OFFSET)?;
-            bytes[length..].fill(0);
-            Ok(bytes)
-        };
-        let mut bytes = read()?;
+        let mut bytes = [0; SLOTS_BYTES];
+        let mut length = file.read_full_at(&mut bytes, SLOT_OFFSET)?;
         loop {
             let loaded = Self::choose(&bytes);
             if !matches!(loaded, Loaded::Garbage) {
                 return Ok(loaded);
             }
             // Two writes during one read can tear both slots. What is there twice is there.
-            let again = read()?;
-            if again == bytes {
+            let mut again = [0; SLOTS_BYTES];
+            let length_again = file.read_full_at(&mut again, SLOT_OFFSET)?;
+            if (length_again, again) == (length, bytes) {
                 return Ok(loaded);
             }
-            bytes = again;
+            (length, bytes) = (length_again, again);
         }
     }
 
-    fn choose(bytes: &[u8; SLOT_STRIDE + SLOT_BYTES]) -> Loaded {
-        if bytes.iter().all(|byte| *byte == 0) {
-            return Loaded::Empty;
-        }
+    fn choose(bytes: &[u8; SLOTS_BYTES]) -> Loaded {
         let slots = [&bytes[..SLOT_BYTES], &bytes[SLOT_STRIDE..]];
-        for slot in slots {
+        let seq_of = |slot: &[u8]| u64::from_le_bytes(array(slot, 8));
+        let newest_first =
+            if seq_of(slots[0]) > seq_of(slots[1]) { slots } else { [slots[1], slots[0]] };
+        for slot in newest_first {
             let major = u16::from_le_bytes([slot[6], slot[7]]);
             if slot.starts_with(MAGIC) && major > MAJOR && checksum_fits(slot) {
                 return Loaded::Newer(major);
             }
         }
-        let newest = slots.into_iter().filter_map(Self::decode).max_by_key(|record| record.seq);
-        newest.map_or(Loaded::Garbage, |record| Loaded::Record(Box::new(record)))
+        let Some(mut record) = newest_first.into_iter().find_map(Self::decode) else {
+            let empty = bytes.iter().all(|byte| *byte == 0);
+            return if empty { Loaded::Empty } else { Loaded::Garbage };
+        };
+        if record.state == State::Held && Mark::Ended.is_set(bytes, record.fence) {
+            record.state = State::Free;
+        }
+        record.told = Mark::Told.is_set(bytes, record.fence);
+        Loaded::Record(Box::new(record))
     }
 
     /// Writes the record into the slot that does not count now. A crash before or during it leaves
@@ -195,7 +202,7 @@ impl Record {
 
     /// Reserves the room for both slots, so that a full disk is noticed now and not at the release.
     pub(crate) fn reserve_room(file: &dyn Handle) -> io::Result<()> {
-        file.write_all_at(&[0; SLOT_STRIDE + SLOT_BYTES], SLOT_OFFSET)
+        file.write_all_at(&[0; SLOTS_BYTES], SLOT_OFFSET)
     }
 
     /// The holder with what the record knows about the hold.
@@ -205,7 +212,7 @@ impl Record {
             State::Held => HoldKind::Lock,
             State::Leased => HoldKind::Lease,
         };
-        Holder { fence: self.fence, since_us: self.since_us, hold, ..self.holder.clone() }
+        Holder { fence: self.fence, since_us: self.since_us, hold, ..self.holder.read() }
     }
 
     /// Whether this operation was done already.
@@ -229,9 +236,8 @@ impl Record {
             State::Held => 1,
             State::Leased => 2,
         };
-        let text = self.holder.to_record();
-        let text =
-            if text.len() <= CHECKSUM_OFFSET - HOLDER_OFFSET { text.as_bytes() } else { b"" };
+        let text = self.holder.as_bytes();
+        let text = if text.len() <= CHECKSUM_OFFSET - HOLDER_OFFSET { text } else { b"" };
         #[expect(clippy::cast_possible_truncation, reason = "it fits the slot")]
         let text_len = text.len() as u16;
         put(0, MAGIC);
@@ -318,7 +324,8 @@ impl Record {
             },
             operations: std::array::from_fn(|index| number(144 + index * 8)),
             pending: (number(208), array(slot, 216)),
-            holder: Holder::from_record(text),
+            holder: HolderText::from(text),
+            told: false,
         })
     }
 }
@@ -353,12 +360,8 @@ mod tests {
             published: Published { generation: 4, checksum: [6; 16], synced: true, boot: [1; 16] },
             operations: [1, 2, 3, 4, 5, 6, 7, 8],
             pending: (9, [2; 16]),
-            holder: Holder {
-                pid: 42,
-                host: "h".into(),
-                label: "a \"b\"".into(),
-                ..Holder::default()
-            },
+            holder: HolderText::this_process("a \"b\"", ""),
+            told: false,
         }
     }
 
@@ -381,8 +384,8 @@ mod tests {
     #[test]
     fn an_overlong_holder_still_fits_the_slot() {
         let long = "\u{1F600}\"\\".repeat(400);
-        let record = Record { holder: Holder::this_process(&long, &long), ..sample() };
-        let read = Record::decode(&record.encode()).map(|record| record.holder);
+        let record = Record { holder: HolderText::this_process(&long, &long), ..sample() };
+        let read = Record::decode(&record.encode()).map(|record| record.holder());
         assert_eq!(read.map(|holder| holder.pid), Some(std::process::id()));
     }
 }

@@ -18,10 +18,12 @@ use crate::holder::Holder;
 use crate::options::Fence;
 use crate::record::{Loaded, MAJOR, Record, State};
 use crate::sys;
-use crate::target::Target;
+use crate::target::{Opened, Target};
 
 /// How many fences one sync reserves.
 const FENCES_PER_SYNC: u64 = 1024;
+/// How often a record file that lost its name is opened anew.
+const OPEN_ATTEMPTS: u32 = 100;
 /// A record whose file changed this long after the record was written was put back by somebody. Being
 /// wrong (a slow write, a changed mode) costs one sync.
 const PUT_BACK_AFTER_US: u64 = 500_000;
@@ -37,29 +39,57 @@ pub(crate) struct Seen {
     pub(crate) rebooted: bool,
     /// No slot could be read. Whoever writes the record next notes it; a reader creates nothing.
     unreadable: bool,
+    /// When the file was born.
+    born_us: u64,
 }
 
 impl Seen {
+    /// Opens the commit file of `target`, or takes it out, and reads the record in it.
+    pub(crate) fn open(target: &Target) -> Result<(Opened, Self)> {
+        let path = target.commit_file();
+        for _ in 0..OPEN_ATTEMPTS {
+            let opened = target.take_out(path)?;
+            let id = opened.handle.id().map_err(Target::failed("look at record", path))?;
+            match target.fs.identify(path) {
+                Ok(found) if found.id == id && found.links > 0 => {
+                    let seen = Self::read_at(target, opened.handle.as_ref(), found.born_us)?;
+                    return Ok((opened, seen));
+                }
+                // It has another file now, or none: look again.
+                Ok(_) => {}
+                Err(err) if err.kind() == std::io::ErrorKind::NotFound => {}
+                Err(err) => return Err(Error::io("look at record", path, err)),
+            }
+        }
+        let detail = "its record file is being replaced all the time";
+        Err(Error::new(ErrorKind::Busy, "lock", detail).at(target.path()))
+    }
+
     /// Reads the record of `target` from its commit file.
     pub(crate) fn read(target: &Target, file: &dyn Handle) -> Result<Self> {
-        let path = || target.sidecar("commit");
-        let loaded = Record::load(file).map_err(|err| Error::io("read record", &path(), err))?;
+        Self::read_at(target, file, file.times().born_us)
+    }
+
+    /// The same, by somebody who knows when the file was born.
+    pub(crate) fn read_at(target: &Target, file: &dyn Handle, born_us: u64) -> Result<Self> {
+        let path = target.commit_file();
+        let loaded = Record::load(file).map_err(|err| Error::io("read record", path, err))?;
         let unreadable = matches!(loaded, Loaded::Garbage);
         let mut record = match loaded {
             Loaded::Record(record) => *record,
             // Nothing of garbage is needed: the fence starts above the clock, the data is adopted.
             Loaded::Empty | Loaded::Garbage => Record::default(),
-            Loaded::Newer(major) => return Err(newer_format(&path(), major)),
+            Loaded::Newer(major) => return Err(newer_format(path, major)),
         };
-        let id = file.id().map_err(|err| Error::io("look at record", &path(), err))?;
-        let times = file.times();
+        let id = file.id().map_err(|err| Error::io("look at record", path, err))?;
         // Where the birth is not known, the inode number has to do.
-        let same_birth =
-            record.file_born_us == times.born_us || record.file_born_us == 0 || times.born_us == 0;
+        let same_birth = record.file_born_us == born_us || record.file_born_us == 0 || born_us == 0;
         let same_boot = record.boot == target.fs.boot_id();
         let same_file = record.file == id && same_birth;
         let (bound, rebooted) = (same_file && same_boot, same_file && !same_boot);
-        if times.changed_us > record.written_us.saturating_add(PUT_BACK_AFTER_US) {
+        let put_back_us = record.written_us.saturating_add(PUT_BACK_AFTER_US);
+        // The file cannot have changed later than now, so mostly it need not be asked.
+        if sys::wall_time_us() > put_back_us && file.times().changed_us > put_back_us {
             record.confirmed = 0; // Fences above it may have been given out: start above the clock.
         }
         if !bound {
@@ -67,24 +97,24 @@ impl Seen {
             // It was on another clock; writing it back under ours must not make it run again.
             record.lease.expires_us = 0;
         }
-        Ok(Self { record, bound, rebooted, unreadable })
+        Ok(Self { record, bound, rebooted, unreadable, born_us })
     }
 
     /// Writes the record back, bound to this boot and file.
     pub(crate) fn write(&mut self, target: &Target, file: &dyn Handle) -> Result<()> {
-        let path = target.sidecar("commit");
+        let path = target.commit_file();
         self.record.boot = target.fs.boot_id();
-        self.record.file = file.id().map_err(Target::failed("look at record", &path))?;
-        self.record.file_born_us = file.times().born_us;
+        self.record.file = file.id().map_err(Target::failed("look at record", path))?;
+        self.record.file_born_us = self.born_us;
         self.record.written_us = sys::wall_time_us();
         (self.bound, self.rebooted) = (true, false);
         if std::mem::take(&mut self.unreadable) {
             let _ = events::record(target, "record_unreadable", &json!({}));
         }
         if self.record.seq == 0 {
-            Record::reserve_room(file).map_err(Target::failed("reserve record", &path))?;
+            Record::reserve_room(file).map_err(Target::failed("reserve record", path))?;
         }
-        self.record.store(file).map_err(Target::failed("write record", &path))
+        self.record.store(file).map_err(Target::failed("write record", path))
     }
 
     /// The lease that is running now, as its holder and what is left of it.
@@ -120,12 +150,17 @@ impl Seen {
             return error.map_err(|error: Error| error.held_by(holder));
         }
         match self.record.state {
-            State::Held if self.bound => Ok(()),
+            State::Held if self.bound && self.record.told => Ok(()),
             State::Leased if self.running_lease().is_some() => Ok(()),
             State::Leased => refuse(
                 ErrorKind::LeaseLost,
                 format!("the lease with fence {fence} has expired"),
                 "renew it with its token, or acquire it again",
+            ),
+            State::Held if self.bound => refuse(
+                ErrorKind::Fenced,
+                format!("the holder has given fence {fence} to nobody"),
+                "pass the fence that acquire, run or hold returned",
             ),
             State::Free | State::Held => refuse(
                 ErrorKind::Fenced,
@@ -143,29 +178,32 @@ impl Seen {
         let record = &mut self.record;
         let mut newest = record.fence;
         if record.confirmed == 0 {
-            let path = target.sidecar("commit");
-            let reserved = Record::reserved(file).map_err(Target::failed("read", &path))?;
+            let path = target.commit_file();
+            let reserved = Record::reserved(file).map_err(Target::failed("read", path))?;
             let known = record.ceiling.max(reserved).max(read_floor(target)?);
             newest = newest.max(known).max(sys::wall_time_us());
         }
         let fence = newest + 1;
         if fence > record.confirmed {
+            let first = record.confirmed == 0;
             record.ceiling = fence + FENCES_PER_SYNC;
             record.confirmed = 0;
             if !self.bound && record.state == State::Held {
                 record.state = State::Free; // Its holder died with its boot; a crash here keeps it so.
             }
             self.write(target, file)?;
-            let path = target.sidecar("commit");
-            self.record.reserve(file).map_err(Target::failed("write", &path))?;
-            file.sync().map_err(Target::failed("sync fences in", &path))?;
-            for dir in [target.side(), target.dir()] {
-                // That the names exist does not make them durable: their maker may have died.
+            let path = target.commit_file();
+            self.record.reserve(file).map_err(Target::failed("write", path))?;
+            file.sync().map_err(Target::failed("sync fences in", path))?;
+            for dir in [target.side(), target.dir()].into_iter().filter(|_| first) {
+                // That the names exist does not make them durable: their maker may have died. Whoever
+                // confirmed an earlier block has synced them.
                 target.fs.sync_dir(dir).map_err(Target::failed("sync directory", dir))?;
             }
             self.record.confirmed = self.record.ceiling;
         }
         self.record.fence = fence;
+        self.record.told = false;
         Ok(fence)
     }
 }

@@ -8,6 +8,7 @@
 //! 3. Sidecars are never opened through a symlink (the seam refuses), are regular files, and follow
 //!    the target's mode and group, else the directory's.
 
+mod kept;
 mod sidecar;
 
 use std::ffi::OsStr;
@@ -19,6 +20,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use crate::error::{Error, ErrorKind, Result};
 use crate::fs::{Access, Fs, Kind, Stat, Trust};
 use crate::resolve::{resolve_path, stem_of};
+
+use self::kept::Kept;
+pub(crate) use self::kept::{Home, Opened};
 
 /// The one directory of ours.
 pub(crate) const SIDE_DIR: &str = ".tenure";
@@ -44,15 +48,24 @@ const NEW_DIR_MODE: u32 = 0o700;
 #[derive(Debug, Clone)]
 pub(crate) struct Target {
     pub(crate) fs: Arc<dyn Fs>,
-    path: PathBuf,
-    dir: PathBuf,
-    side: PathBuf,
-    stem: String,
+    names: Arc<Names>,
     /// `--lock-file`: exactly this file is locked as well, since others lock it.
     lock_file: Option<PathBuf>,
     allow_network: bool,
     /// The directories were there and fit to lock in when we last looked.
     prepared: Arc<AtomicBool>,
+    kept: Arc<Kept>,
+}
+
+/// Where everything is.
+#[derive(Debug)]
+struct Names {
+    path: PathBuf,
+    dir: PathBuf,
+    side: PathBuf,
+    stem: String,
+    hold: PathBuf,
+    commit: PathBuf,
 }
 
 impl Target {
@@ -67,15 +80,22 @@ impl Target {
             let detail = "it belongs to tenure itself";
             return Err(Error::new(ErrorKind::Invalid, "resolve", detail).at(path));
         }
+        let (side, stem) = (dir.join(SIDE_DIR), stem_of(name));
+        let names = Names {
+            dir: dir.to_path_buf(),
+            hold: side.join(format!("{stem}.hold")),
+            commit: side.join(format!("{stem}.commit")),
+            side,
+            stem,
+            path: resolved,
+        };
         Ok(Self {
             fs: fs.clone(),
-            side: dir.join(SIDE_DIR),
-            stem: stem_of(name),
-            dir: dir.to_path_buf(),
-            path: resolved,
+            names: Arc::new(names),
             lock_file: None,
             allow_network: false,
             prepared: Arc::default(),
+            kept: Arc::default(),
         })
     }
 
@@ -93,27 +113,27 @@ impl Target {
     }
 
     pub(crate) fn path(&self) -> &Path {
-        &self.path
+        &self.names.path
     }
 
     /// The directory of the target itself.
     pub(crate) fn dir(&self) -> &Path {
-        &self.dir
+        &self.names.dir
     }
 
     /// The sidecar directory.
     pub(crate) fn side(&self) -> &Path {
-        &self.side
+        &self.names.side
     }
 
     /// The sidecar with this suffix ("commit", "wal", ...).
     pub(crate) fn sidecar(&self, suffix: &str) -> PathBuf {
-        self.side.join(format!("{}.{suffix}", self.stem))
+        self.side().join(format!("{}.{suffix}", self.stem()))
     }
 
     /// What the names of its sidecars start with.
     pub(crate) fn stem(&self) -> &str {
-        &self.stem
+        &self.names.stem
     }
 
     /// Every sidecar that has a fixed name, whether or not it is there.
@@ -122,8 +142,13 @@ impl Target {
     }
 
     /// The file whose lock is the hold.
-    pub(crate) fn hold_file(&self) -> PathBuf {
-        self.sidecar("hold")
+    pub(crate) fn hold_file(&self) -> &Path {
+        &self.names.hold
+    }
+
+    /// The file with the commit lock and the record.
+    pub(crate) fn commit_file(&self) -> &Path {
+        &self.names.commit
     }
 
     /// The file of others that is locked together with the hold.
@@ -148,14 +173,14 @@ impl Target {
     pub(crate) fn is_temp(&self, name: &OsStr) -> bool {
         let hex = name
             .to_str()
-            .and_then(|name| name.strip_prefix(self.stem.as_str()))
+            .and_then(|name| name.strip_prefix(self.stem()))
             .and_then(|rest| rest.strip_prefix(".tmp."));
         hex.is_some_and(|hex| hex.len() == 16 && hex.bytes().all(|b| b.is_ascii_hexdigit()))
     }
 
     /// Whether a name in the sidecar directory is a sidecar of this target, and of no other.
     pub(crate) fn owns(&self, name: &OsStr) -> bool {
-        let rest = name.to_str().and_then(|name| name.strip_prefix(self.stem.as_str()));
+        let rest = name.to_str().and_then(|name| name.strip_prefix(self.stem()));
         let suffix = rest.and_then(|rest| rest.strip_prefix('.'));
         let known = |suffix: &str| {
             let archive = suffix.strip_prefix("index.");
@@ -166,7 +191,7 @@ impl Target {
 
     /// Whether a name in the target's own directory is an archive that a rotation made of it.
     pub(crate) fn is_archive(&self, name: &OsStr) -> bool {
-        let own = self.path.file_name().and_then(OsStr::to_str);
+        let own = self.path().file_name().and_then(OsStr::to_str);
         let rest = own.and_then(|own| name.to_str()?.strip_prefix(own)?.strip_prefix('.'));
         rest.is_some_and(is_number)
     }
@@ -181,18 +206,18 @@ impl Target {
         if self.prepared.load(Ordering::Relaxed) {
             return Ok(());
         }
-        match self.fs.stat(&self.side) {
+        match self.fs.stat(self.side()) {
             Ok(found) if found.kind == Kind::Directory => self.refuse_planted(&found)?,
             Ok(_) => return Err(self.side_is_no_directory()),
             Err(err) if err.kind() == io::ErrorKind::NotFound => self.create_directories()?,
-            Err(err) => return Err(Error::io("look at sidecar directory", &self.side, err)),
+            Err(err) => return Err(Error::io("look at sidecar directory", self.side(), err)),
         }
-        match self.fs.stat(&self.path) {
+        match self.fs.stat(self.path()) {
             Ok(found) if found.mount_root && found.kind == Kind::File => {
                 let detail = "it is a mount point of its own, so its sidecars would be in another \
                               directory for everybody else";
                 return Err(Error::new(ErrorKind::Unsupported, "use", detail)
-                    .at(&self.path)
+                    .at(self.path())
                     .hint("mount the directory instead of the single file"));
             }
             _ => {}
@@ -205,26 +230,26 @@ impl Target {
     /// In a directory like `/tmp` nobody can replace another user's file. But whoever owns `.tenure/`
     /// can replace what is in it, temporary files of documents included (G13).
     fn refuse_planted(&self, side: &Stat) -> Result<()> {
-        let Ok(dir) = self.fs.stat(&self.dir) else { return Ok(()) };
+        let Ok(dir) = self.fs.stat(self.dir()) else { return Ok(()) };
         let trusted = [0, dir.uid, crate::sys::effective_user()].contains(&side.uid);
         if dir.mode & 0o1000 == 0 || trusted {
             return Ok(());
         }
         let detail = format!("it belongs to user {}, who could replace what is in it", side.uid);
         Err(Error::new(ErrorKind::Unsupported, "use sidecar directory", detail)
-            .at(&self.side)
+            .at(self.side())
             .hint("use a directory of your own inside the shared one"))
     }
 
     fn side_is_no_directory(&self) -> Error {
         Error::new(ErrorKind::Invalid, "use sidecar directory", "it is not a directory")
-            .at(&self.side)
+            .at(self.side())
             .hint("move it away; tenure never follows or replaces it")
     }
 
     fn create_directories(&self) -> Result<()> {
         let mut missing = Vec::new();
-        let mut dir = self.dir.as_path();
+        let mut dir = self.dir();
         while let Err(err) = self.fs.stat(dir) {
             if err.kind() != io::ErrorKind::NotFound {
                 return Err(Error::io("look at directory", dir, err));
@@ -240,13 +265,13 @@ impl Target {
                 self.fs.sync_dir(parent).map_err(Self::failed("sync directory", parent))?;
             }
         }
-        let mode = self.fs.stat(&self.dir).map_or(NEW_DIR_MODE, |found| found.mode);
+        let mode = self.fs.stat(self.dir()).map_or(NEW_DIR_MODE, |found| found.mode);
         // Whoever may write beside the target may also lock it; the set-group bit hands the group on.
-        self.create_dir(&self.side, (mode & 0o1777) | 0o2000)?;
+        self.create_dir(self.side(), (mode & 0o1777) | 0o2000)?;
         // Somebody else may have been faster, and it is theirs to open then.
-        let _ = self.follow_dir(&self.side, (mode & 0o1777) | 0o2000);
-        self.fs.sync_dir(&self.dir).map_err(Self::failed("sync directory", &self.dir))?;
-        let ignore = self.side.join(".gitignore");
+        let _ = self.follow_dir(self.side(), (mode & 0o1777) | 0o2000);
+        self.fs.sync_dir(self.dir()).map_err(Self::failed("sync directory", self.dir()))?;
+        let ignore = self.side().join(".gitignore");
         match self.fs.open(&ignore, Access::CreateNew(0o644)) {
             Ok(file) => {
                 // Losing it in a crash costs a line in `git status`, nothing else.
@@ -261,7 +286,7 @@ impl Target {
     /// permitted: whoever may write there may lock, also after root was the first to come.
     fn follow_dir(&self, made: &Path, mode: u32) -> io::Result<()> {
         let (Ok(made), Ok(dir)) =
-            (self.fs.open(made, Access::Read), self.fs.open(&self.dir, Access::Read))
+            (self.fs.open(made, Access::Read), self.fs.open(self.dir(), Access::Read))
         else {
             return Ok(()); // Not every system opens directories.
         };
@@ -285,19 +310,19 @@ impl Target {
         if self.fs.boot_id() == [0; 16] {
             let detail = "this boot of the machine cannot be told from the last one";
             return Err(Error::new(ErrorKind::Unsupported, "use", detail)
-                .at(&self.path)
+                .at(self.path())
                 .hint("make the boot id readable (mount /proc)"));
         }
         if self.allow_network {
             return Ok(());
         }
-        let trust = self.fs.trust(&self.dir);
-        match trust.map_err(Self::failed("look at the file system of", &self.dir))? {
+        let trust = self.fs.trust(self.dir());
+        match trust.map_err(Self::failed("look at the file system of", self.dir()))? {
             Trust::Yes => Ok(()),
             Trust::Probe => self.probe(),
             Trust::No(name) => {
                 let detail = format!("{name} does not keep locks between machines");
-                Err(Error::new(ErrorKind::Unsupported, "use", detail).at(&self.path).hint(
+                Err(Error::new(ErrorKind::Unsupported, "use", detail).at(self.path()).hint(
                     "keep it on a local file system, or allow the network file system explicitly",
                 ))
             }
@@ -306,7 +331,7 @@ impl Target {
 
     /// An unknown file system must at least refuse a second lock.
     fn probe(&self) -> Result<()> {
-        let path = self.side.join("probe");
+        let path = self.side().join("probe");
         let failed = Self::failed;
         let (one, two) = (self.open_sidecar(&path)?, self.open_sidecar(&path)?);
         let mode = crate::fs::Mode::Exclusive;
@@ -315,7 +340,7 @@ impl Target {
         }
         if two.try_lock(mode).map_err(failed("self-test the lock of", &path))? {
             let detail = "this file system gives one lock to two holders";
-            return Err(Error::new(ErrorKind::Unsupported, "use", detail).at(&self.path));
+            return Err(Error::new(ErrorKind::Unsupported, "use", detail).at(self.path()));
         }
         Ok(())
     }

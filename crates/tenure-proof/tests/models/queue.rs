@@ -39,7 +39,6 @@ macro_rules! copies {
 
 copies! {
     real: "gate.rs",
-    notify_one: "gate_notify_one.rs",
     forgotten_wake: "gate_forgotten_wake.rs",
     kept_grant: "gate_kept_grant.rs",
     kept_late_grant: "gate_kept_late_grant.rs",
@@ -70,8 +69,7 @@ type Broken = (&'static str, fn(Scene), Scene);
 fn broken_queues_are_found_out() {
     let mut tally = Tally::new("models", "broken_queues_are_found_out");
     let seed = seed("models", "broken_queues_are_found_out");
-    let broken: [Broken; 6] = [
-        ("one woken instead of all", notify_one::play, Scene::Crowd),
+    let broken: [Broken; 5] = [
         ("the next one is not woken", forgotten_wake::play, Scene::Crowd),
         ("the grant of a departed waiter is kept", kept_grant::play, Scene::Departed),
         ("a late grant for nobody is kept", kept_late_grant::play, Scene::AllGone),

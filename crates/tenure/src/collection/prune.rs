@@ -181,11 +181,11 @@ impl Collection {
             }
         }
         self.unlink(target.path())?;
-        let locks = [target.sidecar("commit"), target.hold_file()];
+        let locks = [target.commit_file(), target.hold_file()];
         let listed = starting_with(&names.side, OsStr::new(target.stem()));
         let listed = listed.filter(|name| target.owns(name)).map(|name| target.side().join(name));
         let mut sidecars: Vec<PathBuf> = target.sidecars().chain(listed).collect();
-        sidecars.retain(|path| !locks.contains(path));
+        sidecars.retain(|path| !locks.contains(&path.as_path()));
         sidecars.iter().try_for_each(|path| self.unlink(path))?;
         if !commit.holds(&locks[1]) {
             // The hold is only proven: somebody else has that lock and goes on having it.

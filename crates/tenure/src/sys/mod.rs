@@ -17,6 +17,8 @@ mod locks;
 #[cfg(not(any(target_os = "linux", target_os = "android")))]
 mod polling;
 #[cfg(unix)]
+mod process;
+#[cfg(unix)]
 mod trust;
 
 // On another system nothing here knows one boot from the next, and a lock would look safe that is not.
@@ -26,9 +28,14 @@ compile_error!("tenure runs on Linux, macOS and Windows");
 #[cfg(any(target_os = "linux", target_os = "android"))]
 pub(crate) use self::inotify::Watcher;
 pub(crate) use self::locks::{Locks, command_of, lock_holder};
+pub(crate) use self::platform::{RawHandle, boot_time_us, disk, wall_time_us};
+#[cfg(windows)]
 pub(crate) use self::platform::{
-    RawHandle, boot_time_us, disk, effective_user, host_name, pid_namespace, process_start,
-    wall_time_us,
+    effective_user, forks, host_name, pid_namespace, process_number, process_start,
 };
 #[cfg(not(any(target_os = "linux", target_os = "android")))]
 pub(crate) use self::polling::Watcher;
+#[cfg(unix)]
+pub(crate) use self::process::{
+    effective_user, forks, host_name, pid_namespace, process_number, process_start,
+};

@@ -11,6 +11,8 @@ use rustix::fs::{self as rfs, AtFlags, FlockOperation, Mode as Bits, OFlags};
 use rustix::fs::{fdatasync as sync_data, fsync as sync_names};
 use rustix::io::Errno;
 
+#[cfg(any(target_os = "linux", target_os = "android"))]
+use crate::fs::Identity;
 use crate::fs::{Access, FileId, Fs, Handle, Kind, Mode, Stat, Times, Trust};
 
 #[cfg(target_vendor = "apple")]
@@ -61,6 +63,11 @@ impl Fs for Disk {
 
     fn stat(&self, path: &Path) -> io::Result<Stat> {
         stat_path(path)
+    }
+
+    #[cfg(any(target_os = "linux", target_os = "android"))]
+    fn identify(&self, path: &Path) -> io::Result<Identity> {
+        super::attributes::identify(path)
     }
 
     fn resolve(&self, path: &Path) -> io::Result<PathBuf> {
@@ -374,27 +381,4 @@ fn boot_id() -> [u8; 16] {
 #[cfg(not(target_vendor = "apple"))]
 fn boot_name() -> String {
     std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default()
-}
-
-/// Whose rights this process has.
-pub(crate) fn effective_user() -> u32 {
-    rustix::process::geteuid().as_raw()
-}
-
-/// The name of this machine, for people.
-pub(crate) fn host_name() -> String {
-    rustix::system::uname().nodename().to_string_lossy().into_owned()
-}
-
-/// The PID namespace: a pid means something only inside it. 0 where there is none.
-pub(crate) fn pid_namespace() -> u64 {
-    use std::os::unix::fs::MetadataExt;
-    std::fs::metadata("/proc/self/ns/pid").map_or(0, |found| found.ino())
-}
-
-/// When the process started, in the kernel's own unit; for display and comparison only.
-pub(crate) fn process_start(pid: u32) -> Option<u64> {
-    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    // The command may contain spaces and parentheses; the fields start after the last one.
-    stat.rsplit_once(')')?.1.split_whitespace().nth(19)?.parse().ok()
 }

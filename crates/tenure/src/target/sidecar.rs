@@ -55,7 +55,7 @@ impl Target {
         if err.kind() == io::ErrorKind::PermissionDenied {
             return Error::io("open sidecar", path, err).hint(format!(
                 "whoever may write {} needs read and write access here too",
-                self.path.display()
+                self.path().display()
             ));
         }
         Error::io("open sidecar", path, err)
@@ -72,7 +72,7 @@ impl Target {
 
     /// Gives a new sidecar the mode and group of the target, else of its directory (G13).
     fn share(&self, made: &dyn Handle, lock: bool) -> io::Result<()> {
-        match self.fs.open(&self.path, Access::Read) {
+        match self.fs.open(self.path(), Access::Read) {
             Ok(model) if model.stat().is_ok_and(|found| found.kind == Kind::File) => {
                 made.copy_attributes(model.as_ref())?;
                 let mode = model.stat()?.mode & 0o777;
@@ -80,12 +80,12 @@ impl Target {
                 if mode & 0o600 == 0o600 { Ok(()) } else { made.set_mode(mode | 0o600) }
             }
             _ => {
-                let mode = match self.fs.open(&self.dir, Access::Read) {
+                let mode = match self.fs.open(self.dir(), Access::Read) {
                     Ok(dir) => {
                         made.copy_attributes(dir.as_ref())?;
                         made.stat()?.mode
                     }
-                    Err(_) => self.fs.stat(&self.dir).map_or(0o600, |found| found.mode),
+                    Err(_) => self.fs.stat(self.dir()).map_or(0o600, |found| found.mode),
                 };
                 // Who cannot make the target has no business with its locks: a lock that can be read
                 // can be taken. And what has content is for its maker, until the target tells more.

@@ -7,13 +7,20 @@ pub(crate) mod error {
 
 pub(crate) mod fs {
     //! The real seam.
-    pub(crate) use tenure::fs::{FileId, Handle, Mode};
+    pub(crate) use tenure::fs::{FileId, Handle, Mode, RawHandle};
 }
 
 pub(crate) mod wait {
     //! The real deadlines and cancellations, with shuttle's mutex.
     #![expect(dead_code, unreachable_pub, reason = "the core uses what the scenes do not")]
     include!(concat!(env!("OUT_DIR"), "/wait.rs"));
+}
+
+pub(crate) mod sys {
+    //! One process, which never forks.
+    pub(crate) fn process_number() -> u32 {
+        0
+    }
 }
 
 pub(crate) mod process_local {
@@ -64,28 +71,52 @@ pub(crate) mod target {
     use std::path::{Path, PathBuf};
 
     use shuttle::sync::{Arc, Condvar, Mutex};
-    use tenure::fs::{FileId, Handle, Kind, Mode, RawHandle, Stat};
+    use tenure::fs::{FileId, Handle, Identity, Kind, Mode, RawHandle, Stat};
     use tenure::{Error, Result};
 
     #[derive(Debug, Clone)]
     pub(crate) struct Target {
         pub(crate) fs: Arc<Disk>,
         path: PathBuf,
+        kept: Kept,
+    }
+
+    type Kept = Arc<Mutex<Vec<std::sync::Arc<dyn Handle>>>>;
+
+    /// As in the core: an open file for one call, and where it goes afterwards.
+    #[derive(Debug)]
+    pub(crate) struct Opened {
+        pub(crate) handle: std::sync::Arc<dyn Handle>,
+        pub(crate) home: Home,
+    }
+
+    #[derive(Debug)]
+    pub(crate) struct Home {
+        kept: Kept,
+    }
+
+    impl Home {
+        pub(crate) fn keep(self, handle: std::sync::Arc<dyn Handle>) {
+            self.kept.lock().expect("no panic inside").push(handle);
+        }
     }
 
     impl Target {
         pub(crate) fn new() -> Self {
             let disk = Disk { state: Mutex::default(), freed: Condvar::new() };
-            Self { fs: Arc::new(disk), path: "/state.json".into() }
+            Self { fs: Arc::new(disk), path: "/state.json".into(), kept: Arc::default() }
         }
 
         pub(crate) fn path(&self) -> &Path {
             &self.path
         }
 
+        /// A file that was kept, or a new one.
         #[expect(clippy::unnecessary_wraps, reason = "the real one can fail")]
-        pub(crate) fn open_sidecar(&self, _: &Path) -> Result<std::sync::Arc<dyn Handle>> {
-            Ok(self.fs.open())
+        pub(crate) fn take_out(&self, _: &Path) -> Result<Opened> {
+            let kept = self.kept.lock().expect("no panic inside").pop();
+            let home = Home { kept: self.kept.clone() };
+            Ok(Opened { handle: kept.unwrap_or_else(|| self.fs.open()), home })
         }
 
         pub(crate) fn failed(
@@ -142,9 +173,9 @@ pub(crate) mod target {
         }
 
         #[expect(clippy::unnecessary_wraps, reason = "the real one can fail")]
-        pub(crate) fn stat(&self, _: &Path) -> io::Result<Stat> {
+        pub(crate) fn identify(&self, _: &Path) -> io::Result<Identity> {
             let ino = self.state.lock().expect("no panic inside").named;
-            Ok(stat_of(ino))
+            Ok(Identity { id: FileId { dev: 1, ino }, links: 1, born_us: 0 })
         }
 
         /// Gives the name to another file, as the removal of a key does.

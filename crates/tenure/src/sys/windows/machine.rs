@@ -111,6 +111,16 @@ pub(crate) fn host_name() -> String {
     text(&name)
 }
 
+/// There is no fork: no other process ever sees this one's memory.
+pub(crate) fn process_number() -> u32 {
+    0
+}
+
+/// There is none, and none goes unnoticed.
+pub(crate) fn forks() -> Option<u32> {
+    Some(0)
+}
+
 /// A pid means the same in every container of a Windows machine.
 pub(crate) fn pid_namespace() -> u64 {
     0

@@ -37,7 +37,8 @@ use crate::fs::{Access, Fs, Handle, Stat, Trust};
 
 use self::handle::OpenFile;
 pub(crate) use self::machine::{
-    boot_id, boot_time_us, effective_user, host_name, pid_namespace, process_start, wall_time_us,
+    boot_id, boot_time_us, effective_user, forks, host_name, pid_namespace, process_number,
+    process_start, wall_time_us,
 };
 
 pub(crate) type RawHandle = std::os::windows::io::RawHandle;

@@ -2,8 +2,9 @@
 //!
 //! Mirrors, step for step: `gate::take` (open, wait in the kernel, compare the file with its name),
 //! `lock::take_exclusive` (commit lock only if the predecessor did not end), `Seen::draw` (reserve,
-//! sync, confirm), `Commit::begin` (hold before commit lock, fence checked under it), `Hold::release`
-//! (record first, lock last) and the removal of a key in `collection/prune.rs` (C2).
+//! sync, confirm), `Commit::begin` (hold before commit lock, fence checked under it), `Hold::tell` and
+//! `Hold::release` (the mark first, under the commit lock if the fence was told; the lock last), files
+//! that stay open between turns (`target/kept.rs`) and the removal of a key in `collection/prune.rs` (C2).
 //!
 //! The wall clock stands still at zero, the worst case of F2: only what is durable makes fences grow.
 //! Children of a holder outlive it, with its fence. A killed process starts again. The two slots of
@@ -38,6 +39,10 @@ enum Fault {
     CommitLockBeforeHold,
     /// A late second release frees whatever has the name now.
     ReleaseByName,
+    /// A hold ends without the commit lock although its fence was told.
+    ToldEndsWithoutCommitLock,
+    /// A fence is given to a child, and accepted from it, without a mark.
+    ToldWithoutMark,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -117,7 +122,7 @@ impl Model for Locking {
                 let lock = action == Action::Lock(index);
                 next.begin(self, index, lock);
             }
-            Action::Child(index) => next.start_child(index),
+            Action::Child(index) => next.start_child(self, index),
             Action::Prune(index) => next.begin_prune(index),
             Action::Step(index) => next.step(self, index),
             Action::ReleaseAgain(index) => next.release_again(self, index),
@@ -201,6 +206,12 @@ fn broken_locks_are_found_out() {
         ("no commit lock after a death", Fault::NoCommitLockAfterDeath, "no old fence writes"),
         ("commit lock before the hold", Fault::CommitLockBeforeHold, "somebody can go on"),
         ("release by name", Fault::ReleaseByName, "one holder"),
+        (
+            "a told fence ends without the commit lock",
+            Fault::ToldEndsWithoutCommitLock,
+            "no old fence writes",
+        ),
+        ("a fence told without a mark", Fault::ToldWithoutMark, "no old fence writes"),
     ] {
         check::is_refuted(&mut tally, name, rule, Locking { fault, ..QUICK });
     }

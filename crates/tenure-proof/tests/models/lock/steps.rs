@@ -32,6 +32,8 @@ pub(super) enum At {
     SyncRecord,
     Grant,
     Holding,
+    /// Ends a hold whose fence nobody was told, without the commit lock.
+    End,
     Publish,
     RaiseFloor,
     UnlinkCommit,
@@ -63,6 +65,11 @@ pub(super) struct Process {
     pub(super) seen: Record,
     /// Of the hold that we have or had last; 0 for none.
     pub(super) fence: u8,
+    /// Whether a child was told the fence.
+    told: bool,
+    /// Files that stayed open from earlier turns, whatever became of their names.
+    kept_hold: Option<u8>,
+    kept_commit: Option<u8>,
 }
 
 impl Process {
@@ -84,6 +91,9 @@ pub(super) struct State {
     record: Record,
     before: Record,
     durable: Option<Record>,
+    /// The marks beside the record: whose hold ended, whose fence was told.
+    ended: u8,
+    told: u8,
     floor: u8,
     pub(super) children: u8,
     pub(super) kills: u8,
@@ -109,6 +119,9 @@ impl State {
             in_commit: false,
             seen: Record::default(),
             fence: 0,
+            told: false,
+            kept_hold: None,
+            kept_commit: None,
         };
         Self {
             processes: vec![process; model.processes],
@@ -117,6 +130,8 @@ impl State {
             record: Record::default(),
             before: Record::default(),
             durable: None,
+            ended: 0,
+            told: 0,
             floor: 0,
             children: model.children,
             kills: model.kills,
@@ -156,11 +171,22 @@ impl State {
         process.at = if inverted { At::OpenCommit } else { At::OpenHold };
     }
 
-    pub(super) fn start_child(&mut self, index: usize) {
+    /// The holder tells a child its fence: the mark first.
+    pub(super) fn start_child(&mut self, model: &Locking, index: usize) {
         self.children -= 1;
+        if model.fault != Fault::ToldWithoutMark {
+            self.told = self.processes[index].fence;
+            self.processes[index].told = true;
+        }
         let mut child = Process { at: At::OpenCommit, role: Role::Proven, ..self.processes[index] };
         (child.hold, child.locked, child.rounds) = (None, false, 0);
+        (child.kept_hold, child.kept_commit) = (None, None);
         self.processes.push(child);
+    }
+
+    /// Whether the record names a hold that has not ended.
+    fn is_held(&self) -> bool {
+        self.record.held && self.ended != self.record.fence
     }
 
     pub(super) fn begin_prune(&mut self, index: usize) {
@@ -172,7 +198,13 @@ impl State {
     pub(super) fn kill(&mut self, index: usize) {
         self.kills -= 1;
         self.end(index);
-        self.processes[index].fence = 0; // A new process: it knows of no hold.
+        self.forget(index);
+    }
+
+    /// A new process: it knows of no hold and has nothing open.
+    fn forget(&mut self, index: usize) {
+        let process = &mut self.processes[index];
+        (process.fence, process.kept_hold, process.kept_commit) = (0, None, None);
     }
 
     /// Everything that the process had open is closed; the kernel releases its locks.
@@ -181,13 +213,14 @@ impl State {
         (process.hold, process.locked, process.commit, process.in_commit) =
             (None, false, None, false);
         (process.at, process.role, process.seen) = (At::Idle, Role::Lock, Record::default());
+        process.told = false;
     }
 
     pub(super) fn lose_power(&mut self, kept: usize) {
         self.power_losses -= 1;
         for index in 0..self.processes.len() {
             self.end(index);
-            self.processes[index].fence = 0;
+            self.forget(index);
         }
         self.record = match (kept, self.durable) {
             (0, synced) => synced.unwrap_or_default(),
@@ -220,7 +253,7 @@ impl State {
         if model.fault != Fault::ReleaseByName {
             return;
         }
-        self.touched_another |= self.record.held && self.record.fence != mine;
+        self.touched_another |= self.is_held() && self.record.fence != mine;
         self.record.held = false;
         for process in &mut self.processes {
             process.locked &= process.hold != Some(self.hold_name) || !process.has_hold();
@@ -234,7 +267,7 @@ impl State {
         next.at = match process.at {
             At::Idle => At::Idle,
             At::OpenHold => {
-                next.hold = Some(self.hold_name);
+                next.hold = next.kept_hold.take().or(Some(self.hold_name));
                 At::WaitHold
             }
             At::WaitHold => {
@@ -251,13 +284,13 @@ impl State {
                 match process.role {
                     // The inverted order: the commit lock is ours already.
                     Role::Write if process.in_commit => At::Publish,
-                    Role::Lock if !self.record.held => At::Draw,
+                    Role::Lock if !self.is_held() => At::Draw,
                     Role::Lock if fault == Fault::NoCommitLockAfterDeath => At::Draw,
                     _ => At::OpenCommit,
                 }
             }
             At::OpenCommit => {
-                next.commit = Some(self.commit_name);
+                next.commit = next.kept_commit.take().or(Some(self.commit_name));
                 next.seen = self.record; // Only the broken check before the lock looks at it.
                 At::WaitCommit
             }
@@ -282,7 +315,12 @@ impl State {
             At::Grant => return self.grant(index),
             At::Holding => {
                 next.role = Role::Release;
-                At::OpenCommit
+                let alone = !process.told || fault == Fault::ToldEndsWithoutCommitLock;
+                if alone { At::End } else { At::OpenCommit }
+            }
+            At::End => {
+                self.ended = process.fence;
+                At::Unlock
             }
             At::Publish => {
                 self.stale_write |= process.role == Role::Proven && process.fence < self.newest;
@@ -297,6 +335,7 @@ impl State {
             At::UnlinkCommit => {
                 self.commit_name += 1;
                 (self.before, self.record) = (self.record, Record::default());
+                (self.ended, self.told) = (0, 0);
                 At::UnlinkHold
             }
             At::UnlinkHold => {
@@ -307,6 +346,8 @@ impl State {
                 let fence = if process.role == Role::Release { process.fence } else { 0 };
                 self.end(index);
                 self.processes[index].fence = fence;
+                self.processes[index].kept_hold = process.hold;
+                self.processes[index].kept_commit = process.commit;
                 return;
             }
         };
@@ -323,7 +364,7 @@ impl State {
             }
             Role::Write if !process.locked => At::OpenHold, // Only in the inverted order.
             Role::Write => {
-                if self.record.held {
+                if self.is_held() {
                     self.write_record(index, Record { held: false, ..self.record });
                 }
                 At::Publish
@@ -331,14 +372,14 @@ impl State {
             Role::Proven => {
                 let early = fault == Fault::CheckedBeforeCommitLock;
                 let seen = if early { process.seen } else { self.record };
-                let current = seen.held && seen.fence == process.fence && !seen.unbound;
+                let told = self.told == process.fence || fault == Fault::ToldWithoutMark;
+                let held = seen.held && self.ended != seen.fence && told;
+                let current = held && seen.fence == process.fence && !seen.unbound;
                 self.refused |= !current;
                 if current { At::Publish } else { At::Unlock }
             }
             Role::Release => {
-                if self.record.fence == process.fence && self.record.held {
-                    self.write_record(index, Record { held: false, ..self.record });
-                }
+                self.ended = process.fence;
                 At::Unlock
             }
             Role::Prune => At::RaiseFloor,

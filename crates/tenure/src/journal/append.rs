@@ -1,6 +1,7 @@
 //! Appending a batch: logged under the lock, synced outside of it, then written to the journal.
 
 use std::io;
+use std::sync::Arc;
 use std::time::Duration;
 
 use crate::checksum;
@@ -17,8 +18,9 @@ use super::batch::Batch;
 use super::entry::{ENTRY_BYTES, Entry, Kind};
 use super::head::Operation;
 use super::lines::{self, Count};
+use super::open_files::OpenFiles;
 use super::options::{AppendOptions, Appended};
-use super::session::{OpenFiles, Section, Session, load_head};
+use super::session::{Section, Session, load_head};
 use super::wal::{Reach, Wal};
 
 /// Lines of others up to this much are noted in the log; more of them go to the index at once.
@@ -108,7 +110,7 @@ impl Journal {
 struct LogSync<'a> {
     target: &'a Target,
     wal: Wal,
-    files: &'a OpenFiles,
+    files: &'a Arc<OpenFiles>,
     new_mode: u32,
 }
 
@@ -182,7 +184,10 @@ fn logged_already(error: Error) -> Error {
 impl Session {
     /// Logs the batch. Without a sync to wait for, it goes to the journal at once.
     pub(super) fn log(&mut self, batch: &mut Batch, durable: bool) -> Result<Appended> {
-        self.make_room()?;
+        self.make_room(durable)?;
+        if durable && self.head.unanchored.is_some() {
+            self.anchor()?;
+        }
         for _ in 0..ATTEMPTS {
             self.adopt_tail()?;
             if !durable {
@@ -254,6 +259,7 @@ impl Session {
         head.end += entry.log_len();
         head.next_seq = entry.next_seq();
         head.open_tail = false;
+        head.promised |= entry.is_promised();
         let lines = entry.lines.into();
         head.remember(Operation { id: entry.operation, first: entry.seq, lines });
         if let (Kind::Late(until), Some(displaced)) = (entry.kind, &mut head.displaced) {
@@ -290,14 +296,15 @@ impl Session {
         self.push_entry(&entry, payload)
     }
 
-    /// Empties a log that has become long.
-    fn make_room(&mut self) -> Result<()> {
+    /// Empties a log that has become long. For a batch that is not durable, nothing is synced if the
+    /// log holds nothing else.
+    fn make_room(&mut self, durable: bool) -> Result<()> {
         if self.head.end - super::head::ENTRIES_AT <= super::checkpoint::SEGMENT_BYTES {
             return Ok(());
         }
         self.apply_pending()?;
         self.adopt_late()?;
-        self.checkpoint(false)
+        if durable || !self.light_checkpoint()? { self.checkpoint(false) } else { Ok(()) }
     }
 
     /// Numbers lines that others have appended.

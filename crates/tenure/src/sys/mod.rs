@@ -12,6 +12,8 @@ mod apple;
 #[cfg(unix)]
 mod attributes;
 #[cfg(any(target_os = "linux", target_os = "android"))]
+mod extent;
+#[cfg(any(target_os = "linux", target_os = "android"))]
 mod inotify;
 mod locks;
 #[cfg(not(any(target_os = "linux", target_os = "android")))]

@@ -11,6 +11,8 @@ use rustix::fs::{self as rfs, AtFlags, FlockOperation, Mode as Bits, OFlags};
 use rustix::fs::{fdatasync as sync_data, fsync as sync_names};
 use rustix::io::Errno;
 
+#[cfg(any(target_os = "linux", target_os = "android"))]
+use crate::fs::Extent;
 use crate::fs::{Access, FileId, Fs, Handle, Kind, Mode, Stat, Times, Trust};
 
 #[cfg(target_vendor = "apple")]
@@ -61,6 +63,12 @@ impl Fs for Disk {
 
     fn stat(&self, path: &Path) -> io::Result<Stat> {
         stat_path(path)
+    }
+
+    #[cfg(any(target_os = "linux", target_os = "android"))]
+    fn extent(&self, path: &Path) -> io::Result<Extent> {
+        super::extent::of(rfs::CWD, path, AtFlags::SYMLINK_NOFOLLOW | AtFlags::STATX_FORCE_SYNC)
+            .map_or_else(|| Ok(self.stat(path)?.into()), |found| found)
     }
 
     fn resolve(&self, path: &Path) -> io::Result<PathBuf> {
@@ -170,6 +178,12 @@ impl Handle for Descriptor {
 
     fn id(&self) -> io::Result<FileId> {
         self.id.get().map_or_else(|| Ok(self.stat()?.id), |id| Ok(*id))
+    }
+
+    #[cfg(any(target_os = "linux", target_os = "android"))]
+    fn extent(&self) -> io::Result<Extent> {
+        super::extent::of(&self.fd, Path::new(""), AtFlags::EMPTY_PATH)
+            .map_or_else(|| Ok(self.stat()?.into()), |found| found)
     }
 
     fn try_lock(&self, mode: Mode) -> io::Result<bool> {
@@ -316,7 +330,7 @@ pub(super) fn bits(mode: u32) -> Bits {
     Bits::from_raw_mode(raw_mode(mode))
 }
 
-fn kind_of(mode: u32) -> Kind {
+pub(super) fn kind_of(mode: u32) -> Kind {
     match rfs::FileType::from_raw_mode(raw_mode(mode)) {
         rfs::FileType::RegularFile => Kind::File,
         rfs::FileType::Directory => Kind::Directory,

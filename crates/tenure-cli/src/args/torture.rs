@@ -68,6 +68,9 @@ pub(crate) struct TortureArgs {
     /// Work without tenure, naively: the judges must find something
     #[arg(long, hide = true)]
     pub(crate) naive: bool,
+    /// Work by protocols that shipped: the judges must find something
+    #[arg(long, hide = true, conflicts_with = "naive")]
+    pub(crate) shipped: bool,
 }
 
 /// Something that can be worked on.

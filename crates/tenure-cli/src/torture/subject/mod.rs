@@ -83,6 +83,8 @@ pub(super) enum Guard {
 pub(super) struct Grant {
     pub(super) token: String,
     pub(super) fence: u64,
+    /// How long it lasts, from the call on.
+    pub(super) ttl: Duration,
 }
 
 /// A document as somebody read it.

@@ -58,7 +58,7 @@ impl Subject for Naive {
         let fence = last["fence"].as_u64().unwrap_or(0) + 1;
         let until = now_ms() + u64::try_from(ttl.as_millis()).unwrap_or(0);
         fs::write(&file, json!({ "fence": fence, "until": until }).to_string())?;
-        Ok(Grant { token: String::new(), fence })
+        Ok(Grant { token: String::new(), fence, ttl })
     }
 
     fn renew(&self, _path: &Path, _grant: &Grant, _ttl: Duration) -> Answer<()> {

@@ -40,7 +40,7 @@ impl Subject for Tenure {
     fn acquire(&self, path: &Path, ttl: Duration) -> Answer<Grant> {
         let options = AcquireOptions { ttl, wait: Wait::Forever, ..AcquireOptions::default() };
         let leased = Lease::open(path)?.acquire(&options)?;
-        Ok(Grant { token: leased.token, fence: leased.fence })
+        Ok(Grant { token: leased.token, fence: leased.fence, ttl })
     }
 
     fn renew(&self, path: &Path, grant: &Grant, ttl: Duration) -> Answer<()> {

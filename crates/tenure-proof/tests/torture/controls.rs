@@ -80,10 +80,10 @@ fn protocols_that_shipped_are_found_out() {
         ),
         (
             "lease",
-            &[(
-                "fence",
-                "proper-lockfile, stale by modification time: a late write of a former holder",
-            )],
+            &[
+                ("two_holders", "proper-lockfile, stale by its modification time: two holders"),
+                ("fence", "proper-lockfile, stale by its modification time: a late write"),
+            ],
         ),
         ("doc", &[("lost_update", "load, change, rename without a lock: a lost update")]),
         (

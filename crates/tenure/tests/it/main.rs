@@ -34,6 +34,7 @@ mod lock;
 mod newcomer;
 mod permissions;
 mod puppet;
+mod renewal;
 mod roles;
 mod scratch;
 mod shared;

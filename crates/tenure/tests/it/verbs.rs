@@ -49,6 +49,11 @@ impl Scene {
                 let taken = Lease::open(path).and_then(|lease| lease.take_over(&terms, "test"));
                 taken.map(|got| told(&got))
             }
+            ["renew", path, token, ttl] => {
+                let renewed =
+                    Lease::open(path).and_then(|lease| lease.renew(token, Some(time(ttl))));
+                renewed.map(|got| told(&got))
+            }
             ["give-up", path, times] => Ok(give_up(path, times)),
             ["many", path, times] => many(path, times),
             ["hammer", path, oracle, fences] => hammer(path, oracle, fences),

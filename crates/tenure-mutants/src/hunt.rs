@@ -39,7 +39,8 @@ pub(crate) enum Fate {
 pub(crate) struct Pace {
     /// How many runs at a time.
     pub(crate) jobs: usize,
-    /// Tests that take longer are left out.
+    /// Tests that take less, or longer, are left out.
+    pub(crate) quickest: Duration,
     pub(crate) slowest: Duration,
 }
 
@@ -96,7 +97,8 @@ fn fate(programs: &[Program], tests: &[Test], point: &Point, pace: Pace) -> Resu
         return Ok(Fate::Unreached);
     }
     let mut tried = 0;
-    let mut left: &[&Test] = &reaching;
+    let slow_enough = reaching.partition_point(|test| test.takes < pace.quickest);
+    let mut left: &[&Test] = &reaching[slow_enough..];
     let mut bite = FIRST_BITE;
     while let Some(first) = left.first().filter(|test| test.takes <= pace.slowest) {
         let (mut size, mut takes) = (1, first.takes);

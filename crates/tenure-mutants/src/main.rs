@@ -49,6 +49,7 @@ usage: cargo xtask mutants [OPTION...] [FILE...]
   --ring RING      with the tests of this ring as well (repeatable)
   --jobs N         runs at a time (2)
   --slowest SECS   leave out tests that take longer (600)
+  --quickest SECS  leave out tests that take less (0), which earlier runs have tried
   --scratch DIR    where the mutated copy is (target/mutants)";
 
 /// What was asked for.
@@ -80,7 +81,7 @@ fn main() -> ExitCode {
 }
 
 fn asked(mut words: impl Iterator<Item = String>) -> Option<Asked> {
-    let pace = Pace { jobs: 2, slowest: Duration::from_secs(600) };
+    let pace = Pace { jobs: 2, quickest: Duration::ZERO, slowest: Duration::from_secs(600) };
     let scratch = root().join("target/mutants");
     let mut asked = Asked { files: Vec::new(), rings: Vec::new(), again: false, pace, scratch };
     while let Some(word) = words.next() {
@@ -88,16 +89,18 @@ fn asked(mut words: impl Iterator<Item = String>) -> Option<Asked> {
             "--again" => asked.again = true,
             "--ring" => asked.rings.push(words.next()?),
             "--jobs" => asked.pace.jobs = words.next()?.parse().ok()?,
-            "--slowest" => {
-                let seconds: f64 = words.next()?.parse().ok()?;
-                asked.pace.slowest = Duration::try_from_secs_f64(seconds).ok()?;
-            }
+            "--slowest" => asked.pace.slowest = seconds(&words.next()?)?,
+            "--quickest" => asked.pace.quickest = seconds(&words.next()?)?,
             "--scratch" => asked.scratch = words.next()?.into(),
             option if option.starts_with('-') => return None,
             file => asked.files.push(file.to_owned()),
         }
     }
     Some(asked)
+}
+
+fn seconds(word: &str) -> Option<Duration> {
+    Duration::try_from_secs_f64(word.parse().ok()?).ok()
 }
 
 /// Tries all mutants; returns those that live without a reason.

@@ -32,6 +32,7 @@ mod lease;
 mod lease_writes;
 mod lock;
 mod newcomer;
+mod operations;
 mod permissions;
 mod puppet;
 mod renewal;

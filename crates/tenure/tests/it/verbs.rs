@@ -37,6 +37,7 @@ impl Scene {
                 self.guards.remove(*path).unwrap().release().map(|()| String::new())
             }
             ["fork"] => Ok(self.fork()),
+            ["linger"] => Ok(linger()),
             ["program"] => Ok(self.program()),
             ["add", path, wait, fence, guards @ ..] => add(path, wait, fence, guards),
             ["slow-add", path, fence, guards @ ..] => slow_add(path, fence, guards),
@@ -112,6 +113,23 @@ impl Scene {
         self.programs.push(program);
         pid.to_string()
     }
+}
+
+/// Forks a child that does nothing with its copies of everything, and lives until the puppet dies.
+fn linger() -> String {
+    #[expect(unsafe_code, reason = "there is no safe fork")]
+    // SAFETY: the child makes system calls and nothing else until it is killed.
+    let child = unsafe {
+        let child = libc::fork();
+        if child == 0 {
+            libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
+            loop {
+                libc::pause();
+            }
+        }
+        child
+    };
+    child.to_string()
 }
 
 fn told(got: &tenure::Leased) -> String {

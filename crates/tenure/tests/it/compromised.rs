@@ -5,7 +5,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use serde_json::json;
-use tenure::{Document, ErrorKind, Guard, Wait, WriteOptions};
+use tenure::{Document, ErrorKind, Guard, Lock, LockOptions, Wait, WriteOptions};
 
 use crate::puppet::Puppet;
 use crate::scratch::{FAR_TOO_LONG, Scratch, at_once, count, kind, lease, lock_for, write};
@@ -165,4 +165,17 @@ fn race_50_g1_an_update_whose_guard_lost_its_lock_file_does_not_publish() {
     });
     assert_eq!(kind(done), Some(ErrorKind::Compromised));
     assert!(!document.exists());
+}
+
+/// A lock file that was asked for is as much a part of the hold as our own.
+#[test]
+fn race_50_g1_a_holder_is_told_that_a_given_lock_file_is_gone() {
+    let scratch = Scratch::new();
+    let lock_file = scratch.path("their.lock");
+    let options = LockOptions { lock_file: Some(lock_file.clone()), ..LockOptions::default() };
+    let guard = Lock::open(scratch.target()).unwrap().acquire(&options).unwrap();
+    guard.verify().unwrap();
+    std::fs::remove_file(&lock_file).unwrap();
+    assert_eq!(kind(guard.verify()), Some(ErrorKind::Compromised));
+    assert_eq!(kind(guard.release()), Some(ErrorKind::Compromised));
 }

@@ -44,16 +44,18 @@ pub(crate) struct Pace {
     pub(crate) slowest: Duration,
 }
 
-/// All tests of these programs, with what they reach, the quickest first.
+/// The wanted tests of these programs, with what they reach, the quickest first.
 pub(crate) fn scout(
     programs: &[Program],
     marks: &Path,
     highest: u32,
     pace: Pace,
+    is_wanted: impl Fn(&str) -> bool,
 ) -> Result<Vec<Test>, String> {
     let mut wanted = Vec::new();
     for (index, program) in programs.iter().enumerate() {
-        wanted.extend(trial::names(program)?.into_iter().map(|name| (index, name)));
+        let names = trial::names(program)?.into_iter().filter(|name| is_wanted(name));
+        wanted.extend(names.map(|name| (index, name)));
     }
     let count = usize::try_from(highest).unwrap_or(usize::MAX) + 1;
     let outcomes = each(&wanted, pace.jobs, |index, (program, name)| {

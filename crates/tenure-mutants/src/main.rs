@@ -46,6 +46,7 @@ usage: cargo xtask mutants [OPTION...] [FILE...]
 
   FILE             only mutants of these (`lock.rs`, `journal/`)
   --again          keep what earlier runs killed, and try the others
+  --tests PREFIX   only the tests whose name begins so (repeatable)
   --ring RING      with the tests of this ring as well (repeatable)
   --jobs N         runs at a time (2)
   --slowest SECS   leave out tests that take longer (600)
@@ -57,6 +58,7 @@ usage: cargo xtask mutants [OPTION...] [FILE...]
 struct Asked {
     files: Vec<String>,
     rings: Vec<String>,
+    tests: Vec<String>,
     again: bool,
     pace: Pace,
     scratch: PathBuf,
@@ -83,11 +85,13 @@ fn main() -> ExitCode {
 fn asked(mut words: impl Iterator<Item = String>) -> Option<Asked> {
     let pace = Pace { jobs: 2, quickest: Duration::ZERO, slowest: Duration::from_secs(600) };
     let scratch = root().join("target/mutants");
-    let mut asked = Asked { files: Vec::new(), rings: Vec::new(), again: false, pace, scratch };
+    let (files, rings, tests) = (Vec::new(), Vec::new(), Vec::new());
+    let mut asked = Asked { files, rings, tests, again: false, pace, scratch };
     while let Some(word) = words.next() {
         match word.as_str() {
             "--again" => asked.again = true,
             "--ring" => asked.rings.push(words.next()?),
+            "--tests" => asked.tests.push(words.next()?),
             "--jobs" => asked.pace.jobs = words.next()?.parse().ok()?,
             "--slowest" => asked.pace.slowest = seconds(&words.next()?)?,
             "--quickest" => asked.pace.quickest = seconds(&words.next()?)?,
@@ -127,7 +131,11 @@ fn run(asked: &Asked) -> Result<Vec<String>, String> {
         .collect();
     println!("{} mutants compile, {} are tried", points.len(), tried.len());
     let highest = points.iter().map(|point| point.number).max().unwrap_or_default();
-    let tests = hunt::scout(&programs, scratch.dir(), highest, asked.pace)?;
+    let wanted = |name: &str| {
+        let begins = |prefix: &String| name.starts_with(prefix);
+        asked.tests.is_empty() || asked.tests.iter().any(begins)
+    };
+    let tests = hunt::scout(&programs, scratch.dir(), highest, asked.pace, wanted)?;
     println!("{} tests", tests.len());
     let found = hunt::hunt(&programs, &tests, &tried, asked.pace, |point, fate| {
         fates.keep(point, fate);

@@ -3,13 +3,16 @@
 
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::channel;
 use std::time::Duration;
 
+use rustix::fs::{FlockOperation, flock};
 use tenure::{ErrorKind, Lock, LockGuard, LockOptions, MaxHold, Mode, Result, Wait};
 
+use crate::faulty_fs::{FaultyFs, Op, Verdict};
 use crate::puppet::Puppet;
-use crate::scratch::{FAR_TOO_LONG, Scratch, kind, lock_for, share_for, write};
+use crate::scratch::{A_MOMENT, FAR_TOO_LONG, Scratch, kind, lock_for, share_for, write};
 
 fn nested(path: &Path, fence: u64) -> Result<LockGuard> {
     let options = LockOptions { fence: Some(fence), wait: Wait::No, ..LockOptions::default() };
@@ -130,6 +133,58 @@ fn race_16_g1_a_hold_that_is_left_to_a_child_lives_with_it() {
         let next = lock_for(&path, Wait::No).unwrap();
         assert_eq!(next.recovered_from(), None, "{mode:?}: it ended well");
     }
+}
+
+/// That a lock file cannot be looked at says nothing about the hold.
+#[test]
+fn g10_a_lock_file_that_cannot_be_looked_at_is_an_io_error() {
+    let scratch = Scratch::new();
+    let armed = Arc::new(AtomicBool::new(false));
+    let fails = armed.clone();
+    let fs = FaultyFs::new(move |op, _| match op {
+        Op::Stat if fails.load(Ordering::Relaxed) => {
+            Verdict::Fail(std::io::Error::from_raw_os_error(5))
+        }
+        _ => Verdict::Go,
+    });
+    let lock = Lock::open_on(&fs.shared(), &scratch.target()).unwrap();
+    let guard = lock.acquire(&LockOptions::default()).unwrap();
+    armed.store(true, Ordering::Relaxed);
+    assert_eq!(kind(guard.verify()), Some(ErrorKind::Io));
+    armed.store(false, Ordering::Relaxed);
+    guard.release().unwrap();
+}
+
+/// A lock file that somebody removes as fast as it is locked keeps a caller busy for as long as it
+/// wants to wait, and no longer.
+#[test]
+fn race_13_g9_a_lock_file_that_is_replaced_all_the_time_is_busy_in_the_end() {
+    let scratch = Scratch::new();
+    let fs = FaultyFs::new(move |op, path| {
+        if op == Op::Lock && path.extension().is_some_and(|name| name == "hold") {
+            std::fs::remove_file(path).unwrap();
+        }
+        Verdict::Go
+    });
+    let lock = Lock::open_on(&fs.shared(), &scratch.target()).unwrap();
+    let options = LockOptions { wait: Wait::For(A_MOMENT), ..LockOptions::default() };
+    assert_eq!(kind(lock.acquire(&options)), Some(ErrorKind::Busy));
+    lock_for(&scratch.target(), Wait::No).unwrap().release().unwrap();
+}
+
+/// Who held it before is not who holds it now: a foreign lock leaves no record.
+#[test]
+fn race_49_g9_busy_does_not_name_a_holder_that_is_gone() {
+    let scratch = Scratch::new();
+    let path = scratch.target();
+    let options = LockOptions { owner: "before".into(), wait: Wait::No, ..LockOptions::default() };
+    Lock::open(&path).unwrap().acquire(&options).unwrap().release().unwrap();
+    let foreign = std::fs::File::open(scratch.sidecar("hold")).unwrap();
+    flock(&foreign, FlockOperation::NonBlockingLockExclusive).unwrap();
+    let error = lock_for(&path, Wait::No).unwrap_err();
+    let holder = error.holder().expect("busy names somebody");
+    assert_eq!((error.kind(), holder.owner.as_str()), (ErrorKind::Busy, ""));
+    assert_eq!(holder.pid, std::process::id(), "the kernel knows who it is");
 }
 
 /// What a child process inherits: the same open files under other numbers.

@@ -4,7 +4,9 @@
 use tenure::{ErrorKind, Lease, Lock, LockOptions, Wait};
 
 use crate::puppet::Puppet;
-use crate::scratch::{A_MOMENT, Scratch, count, guarded, kind, lease, lock_for};
+use crate::scratch::{
+    A_MOMENT, FAR_TOO_LONG, LONG, Scratch, count, guarded, kind, lease, lock_for, terms,
+};
 
 /// A puppet in the middle of a write to `document` that is guarded by `fence` of `session`.
 fn writing(document: &std::path::Path, session: &std::path::Path, fence: u64) -> Puppet {
@@ -88,4 +90,21 @@ fn race_06_g3_the_release_of_a_lock_waits_for_guarded_writes() {
         release.join().unwrap().unwrap();
         assert!(bob.hear().starts_with("ok "));
     });
+}
+
+/// Somebody waits for a lease. It does not stand in the way of others meanwhile: a take-over needs the
+/// kernel lock that the waiter has asked for.
+#[test]
+fn race_06_g3_a_waiter_for_a_lease_does_not_keep_a_take_over_out() {
+    let scratch = Scratch::new();
+    let path = scratch.target();
+    lease(&path, "stuck");
+    let mut bob = Puppet::spawn();
+    bob.tell(&format!("lock {} forever", path.display()));
+    bob.is_silent();
+    let leases = Lease::open(&path).unwrap();
+    let taken = leases.take_over(&terms("ops", LONG, Wait::For(FAR_TOO_LONG)), "stuck").unwrap();
+    bob.is_silent();
+    leases.release(&taken.token).unwrap();
+    assert!(bob.hear().starts_with("ok "));
 }

@@ -23,6 +23,7 @@ use std::process::ExitCode;
 
 use crate::pipeline::Options;
 use crate::prove::Form;
+use crate::tally::Tally;
 
 /// Nothing may be left out.
 const STRICT: &Options = &Options { allow_missing: false };
@@ -30,11 +31,14 @@ const STRICT: &Options = &Options { allow_missing: false };
 const USAGE: &str = "\
 usage: cargo xtask test [--allow-missing]
        cargo xtask prove [--quick] [RING...] | --table
+       cargo xtask mutants [OPTION...] [FILE...]
 
   test             format, lints, licences, every test, release build; installs what is missing
   --allow-missing  go on without a tool that cannot be installed, and say what was not run
   prove            the test rings (or only these) in their long form, which takes hours; writes what
-                   was tried to docs/RELIABILITY.md (--quick: in their quick form; --table: only writes it again)";
+                   was tried to docs/RELIABILITY.md (--quick: in their quick form; --table: only writes it again)
+  mutants          small mistakes in the core that the tests must notice; writes docs/MUTANTS.md, takes an
+                   hour (--help: its options)";
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -47,12 +51,20 @@ fn main() -> ExitCode {
         ["prove", "--table"] => told(reliability::rewrite()),
         ["prove", "--quick", rings @ ..] => told(prove::run(Form::Quick, rings, STRICT)),
         ["prove", rings @ ..] => told(prove::run(Form::Long, rings, STRICT)),
+        ["mutants", options @ ..] => told(mutants(options)),
         _ => {
             println!("{USAGE}");
             return ExitCode::from(2);
         }
     };
     if good { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+/// A crate of its own does it, so that the others need not build what it needs.
+fn mutants(options: &[&str]) -> Result<(), String> {
+    let mut command = pipeline::cargo(&["run", "--quiet", "--package", "tenure-mutants", "--"]);
+    command.args(options);
+    stream::run(&mut command, &mut Tally::default())
 }
 
 /// Tells the problem, if there is one, and whether there is none.

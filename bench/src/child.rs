@@ -6,6 +6,8 @@
 //!    closes it when the last of them is ready, so none starts before the others could.
 //! 2. A child that hangs ends itself; the parent needs no clock.
 //! 3. What a child sends is [`HEAD`] numbers and then its samples, eight bytes each, little endian.
+//! 4. A rate is made of the turns that ended inside a window of time. Before it all processes get going;
+//!    after it they only finish what they began, each for as long as it takes, and that counts for nobody.
 
 use std::io::{PipeReader, Read, Write};
 use std::path::Path;
@@ -18,11 +20,14 @@ use rustix::time::{ClockId, clock_gettime};
 use crate::round::Heat;
 use crate::row::{Contender, Form, Ground, Length, Part, Race, Result, Seat};
 
-/// Numbers before the samples: turns, start, end, processor time, memory.
-const HEAD: usize = 5;
+/// Numbers before the samples: turns, turns in the window, start, end, processor time, memory.
+const HEAD: usize = 6;
+
+/// The part of a heat's time that it takes to get going, before it.
+const WARM_UP: u32 = 4;
 
 /// How much longer than its heat a child may take: to open what it needs, and for a machine that is busy.
-const PATIENCE: Duration = Duration::from_secs(120);
+const PATIENCE: Duration = Duration::from_mins(2);
 
 /// Says that a child is ready.
 const READY: u8 = b'r';
@@ -56,7 +61,7 @@ pub(crate) fn heat(row: &str, race: &Race, contender: &Contender, ground: &Groun
     }
     keeper.flush()?;
     drop(keeper);
-    collect(children)
+    collect(children, race.length)
 }
 
 fn start(
@@ -90,7 +95,7 @@ fn failure(mut children: Vec<Child>) -> String {
     if said.is_empty() { "a process ended without a word".into() } else { said.join("; ") }
 }
 
-fn collect(mut children: Vec<Child>) -> Result<Heat> {
+fn collect(mut children: Vec<Child>, length: Length) -> Result<Heat> {
     let mut heat = Heat::default();
     let (mut first, mut last) = (u64::MAX, 0);
     for at in 0..children.len() {
@@ -100,7 +105,7 @@ fn collect(mut children: Vec<Child>) -> Result<Heat> {
         }
         let (words, _) = bytes.as_chunks::<8>();
         let numbers: Vec<u64> = words.iter().map(|word| u64::from_le_bytes(*word)).collect();
-        let Some((&[turns, start, end, cpu, memory], samples)) =
+        let Some((&[turns, inside, start, end, cpu, memory], samples)) =
             numbers.split_first_chunk::<HEAD>()
         else {
             return Err(failure(children).into());
@@ -110,6 +115,7 @@ fn collect(mut children: Vec<Child>) -> Result<Heat> {
             continue;
         }
         heat.turns += turns;
+        heat.turns_inside += inside;
         heat.cpu_ns += cpu;
         heat.cpu_most_ns = heat.cpu_most_ns.max(cpu);
         heat.samples.extend_from_slice(samples);
@@ -119,7 +125,10 @@ fn collect(mut children: Vec<Child>) -> Result<Heat> {
         child.wait()?;
     }
     heat.samples.sort_unstable();
-    heat.span_ns = last.saturating_sub(first);
+    heat.window_ns = match length {
+        Length::Time(time) => time.as_nanos().try_into()?,
+        Length::Turns(_) => last.saturating_sub(first),
+    };
     Ok(heat)
 }
 
@@ -127,6 +136,7 @@ fn collect(mut children: Vec<Child>) -> Result<Heat> {
 #[derive(Debug, Default)]
 struct Done {
     turns: u64,
+    turns_inside: u64,
     start: u64,
     end: u64,
     samples: Vec<u64>,
@@ -201,37 +211,45 @@ fn wait_for_start() -> Result<()> {
 fn turns(part: &mut Part, length: Length) -> Result<Done> {
     let mut samples = Vec::with_capacity(1 << 16);
     let start = now();
-    let (mut turns, mut last) = (0_u64, start);
-    loop {
-        let over = match length {
-            Length::Time(time) => u128::from(last - start) >= time.as_nanos(),
-            Length::Turns(most) => turns >= most,
-        };
-        if over {
-            break;
-        }
-        let begun = now();
+    let (window, most) = match length {
+        Length::Time(time) => (start + nanoseconds(time / WARM_UP), u64::MAX),
+        Length::Turns(most) => (start, most),
+    };
+    let end = match length {
+        Length::Time(time) => window + nanoseconds(time),
+        Length::Turns(_) => u64::MAX,
+    };
+    let (mut turns, mut turns_inside, mut last) = (0, 0, start);
+    while last < end && turns < most {
+        let (begun, before) = (now(), samples.len());
         (part.turn)(&mut samples)?;
         last = now();
-        turns += 1;
         if part.timed {
             samples.push(last - begun);
+        }
+        turns += 1;
+        if (window..end).contains(&last) {
+            turns_inside += (samples.len() - before) as u64;
         }
     }
     if !part.counts {
         return Ok(Done::default());
     }
-    let turns = if part.timed { turns } else { samples.len() as u64 };
-    Ok(Done { turns, start, end: last, samples })
+    Ok(Done { turns: samples.len() as u64, turns_inside, start, end: last, samples })
+}
+
+fn nanoseconds(time: Duration) -> u64 {
+    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }
 
 fn send(done: &[Done], cpu: u64) -> Result<()> {
     let played = || done.iter().filter(|done| done.turns > 0);
     let turns = played().map(|done| done.turns).sum();
+    let inside = played().map(|done| done.turns_inside).sum();
     let start = played().map(|done| done.start).min().unwrap_or(0);
     let end = played().map(|done| done.end).max().unwrap_or(0);
     let mut bytes: Vec<u8> = Vec::new();
-    for number in [turns, start, end, cpu, memory()] {
+    for number in [turns, inside, start, end, cpu, memory()] {
         bytes.extend(number.to_le_bytes());
     }
     for sample in played().flat_map(|done| &done.samples) {

@@ -6,6 +6,7 @@
 #![cfg(unix)]
 
 mod child;
+mod document;
 mod place;
 mod report;
 mod round;
@@ -13,6 +14,7 @@ mod row;
 mod rows;
 mod run;
 mod settings;
+mod stores;
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;

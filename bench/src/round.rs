@@ -28,8 +28,11 @@ impl Round {
 pub(crate) struct Heat {
     /// Turns of all parts; a part that takes its samples itself has as many turns as samples.
     pub(crate) turns: u64,
-    /// From the first start to the last end.
-    pub(crate) span_ns: u64,
+    /// Those of them that ended inside the window.
+    pub(crate) turns_inside: u64,
+    /// The time in which turns are counted for the rate; of a heat that is not limited by time, from the
+    /// first start to the last end.
+    pub(crate) window_ns: u64,
     /// Processor time of all processes, from their starts to their ends.
     pub(crate) cpu_ns: u64,
     /// The processor time of the process that had most.
@@ -46,7 +49,8 @@ impl Heat {
         match measure {
             Measure::Median => self.quantile(0.5),
             Measure::P99 => self.quantile(0.99),
-            Measure::PerTurn => self.span_ns as f64 / self.turns as f64,
+            // At least one: a turn may take longer than the window.
+            Measure::PerTurn => self.window_ns as f64 / self.turns_inside.max(1) as f64,
             Measure::CpuPerTurn => self.cpu_ns as f64 / self.turns as f64,
         }
     }

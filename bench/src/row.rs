@@ -277,6 +277,9 @@ impl Part {
     }
 }
 
+/// A number of a round; none if a contender that it needs did not run.
+type Value = Box<dyn Fn(&Round) -> Option<f64>>;
+
 /// A number of every round, and what it must be. Without a bound it is only reported.
 pub(crate) struct Goal {
     /// "<= 1.3x the floor"
@@ -284,8 +287,7 @@ pub(crate) struct Goal {
     pub(crate) bound: Option<Bound>,
     /// The unit of the number: `x` for a ratio.
     pub(crate) unit: &'static str,
-    /// `None` if a contender that it needs did not run.
-    pub(crate) value: Box<dyn Fn(&Round) -> Option<f64>>,
+    pub(crate) value: Value,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq)]

@@ -57,7 +57,8 @@ impl ContenderResult {
         let mut all = Heat::default();
         for heat in &self.heats {
             all.turns += heat.turns;
-            all.span_ns += heat.span_ns;
+            all.turns_inside += heat.turns_inside;
+            all.window_ns += heat.window_ns;
             all.cpu_ns += heat.cpu_ns;
             all.cpu_most_ns = all.cpu_most_ns.max(heat.cpu_most_ns);
             all.memory_bytes = all.memory_bytes.max(heat.memory_bytes);

@@ -40,7 +40,8 @@ fn heat(race: &RaceResult, heat: &Heat) -> Value {
     json!({
         "cost": heat.cost(race.measure),
         "turns": heat.turns,
-        "span": heat.span_ns,
+        "turns_inside": heat.turns_inside,
+        "window": heat.window_ns,
         "cpu": heat.cpu_ns,
         "memory_bytes": heat.memory_bytes,
         "mean": heat.mean(),

@@ -57,13 +57,13 @@ pub(super) fn columns(race: &RaceResult, one: &ContenderResult) -> Option<[Strin
         duration(all.quantile(0.99)),
         duration(all.quantile(0.999)),
         duration(all.longest()),
-        format!("{:.0}/s", rate(all.turns, all.span_ns)),
+        format!("{:.0}/s", rate(all.turns_inside, all.window_ns)),
     ])
 }
 
 #[expect(clippy::cast_precision_loss, reason = "a rate for people")]
-fn rate(turns: u64, span_ns: u64) -> f64 {
-    turns as f64 / (span_ns.max(1) as f64 / 1e9)
+fn rate(turns: u64, window_ns: u64) -> f64 {
+    turns as f64 / (window_ns.max(1) as f64 / 1e9)
 }
 
 /// The heads of [`columns`].

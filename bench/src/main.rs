@@ -14,6 +14,7 @@ mod row;
 mod rows;
 mod run;
 mod settings;
+mod shared;
 mod stores;
 
 use std::path::{Path, PathBuf};

@@ -55,6 +55,11 @@ impl Heat {
         }
     }
 
+    /// The processor time of the process that had most.
+    pub(crate) fn cpu_most(&self) -> f64 {
+        self.cpu_most_ns as f64
+    }
+
     /// The sample that this part of all samples does not exceed.
     pub(crate) fn quantile(&self, part: f64) -> f64 {
         quantile(&self.samples, part)

@@ -4,12 +4,24 @@ mod p01_lock;
 mod p03_shared_document;
 mod p04_durable_document;
 mod p05_append;
+mod p06_hand_off;
+mod p07_reader;
+mod p09_whole_journal;
+mod p10_waiting;
 
 use crate::row::Row;
 
 /// Every row, in order.
-pub(crate) const ALL: &[Row] =
-    &[p01_lock::ROW, p03_shared_document::ROW, p04_durable_document::ROW, p05_append::ROW];
+pub(crate) const ALL: &[Row] = &[
+    p01_lock::ROW,
+    p03_shared_document::ROW,
+    p04_durable_document::ROW,
+    p05_append::ROW,
+    p06_hand_off::ROW,
+    p07_reader::ROW,
+    p09_whole_journal::ROW,
+    p10_waiting::ROW,
+];
 
 /// The row of this name, in capitals or not.
 pub(crate) fn named(name: &str) -> Option<&'static Row> {

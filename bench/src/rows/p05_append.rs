@@ -24,6 +24,9 @@ const LINE: usize = 300;
 /// What a log has to note beside the line: where it ends, and a checksum.
 const NOTE: usize = 1024;
 
+/// Lines at a time, where a journal is only made to be measured later.
+const BATCH: usize = 1000;
+
 fn races(form: Form) -> Vec<Race> {
     let durable = [
         ("durable, 1 process", 1, 0.8),
@@ -168,7 +171,23 @@ fn tenure_appends(seat: &Seat, durability: Durability) -> Result<Part> {
 }
 
 /// The shipped log has this name, too.
-const LOG: &str = "log.jsonl";
+pub(super) const LOG: &str = "log.jsonl";
+
+/// Makes a journal of this many bytes.
+pub(super) fn fill(ground: &Ground, bytes: u64) -> Result<()> {
+    let journal = Journal::open(ground.path(LOG))?;
+    let durability = Durability::NoSync;
+    let write = WriteOptions { durability, ..WriteOptions::default() };
+    let options = AppendOptions { write, ..AppendOptions::default() };
+    let batch = vec![line().trim_ascii_end().to_vec(); BATCH];
+    let mut left = bytes / LINE as u64;
+    while left > 0 {
+        let lines = BATCH.min(usize::try_from(left)?);
+        journal.append(&batch[..lines], &options)?;
+        left -= lines as u64;
+    }
+    Ok(())
+}
 
 fn line() -> Vec<u8> {
     let mut line = br#"{"type":"message","text":""#.to_vec();

@@ -20,6 +20,8 @@ mod stores;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+
 use crate::row::{Form, Result, Row};
 
 const USAGE: &str = "\
@@ -38,7 +40,10 @@ fn main() -> ExitCode {
         ["--child", row, race, contender, form, dir, number] => {
             play(row, race, contender, form, Path::new(dir), number).map(|()| true)
         }
-        _ => Asked::from(&words).and_then(|asked| bench(&asked)),
+        _ => Asked::from(&words).and_then(|asked| {
+            allow_many_files()?;
+            bench(&asked)
+        }),
     };
     match outcome {
         Ok(true) => ExitCode::SUCCESS,
@@ -103,6 +108,12 @@ fn bench(asked: &Asked) -> Result<bool> {
         println!("record: {}", dir.display());
     }
     Ok(good)
+}
+
+/// A thousand children have two pipes each.
+fn allow_many_files() -> Result<()> {
+    let limit = getrlimit(Resource::Nofile);
+    Ok(setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit })?)
 }
 
 /// A process of a heat.

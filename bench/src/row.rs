@@ -18,6 +18,18 @@ use crate::round::Round;
 /// Anything that can go wrong, for people to read.
 pub(crate) type Result<T> = std::result::Result<T, Box<dyn std::error::Error + Send + Sync>>;
 
+/// The error of a preparation that this machine has not the means for: the contender is not run.
+#[derive(Debug)]
+pub(crate) struct NotHere(pub(crate) String);
+
+impl fmt::Display for NotHere {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for NotHere {}
+
 /// How much is done.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Form {

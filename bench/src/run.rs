@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use crate::child;
 use crate::round::{Heat, Round, spread};
-use crate::row::{Bound, Contender, Form, Ground, Measure, Race, Result, Row, Side};
+use crate::row::{Bound, Contender, Form, Ground, Measure, NotHere, Race, Result, Row, Side};
 
 /// What became of a row.
 #[derive(Debug)]
@@ -43,6 +43,15 @@ pub(crate) enum Problem {
     NotHere(String),
     /// It did not do its job.
     Failed(String),
+}
+
+impl From<Box<dyn std::error::Error + Send + Sync>> for Problem {
+    fn from(error: Box<dyn std::error::Error + Send + Sync>) -> Self {
+        match error.downcast::<NotHere>() {
+            Ok(not_here) => Self::NotHere(not_here.0),
+            Err(error) => Self::Failed(error.to_string()),
+        }
+    }
 }
 
 impl ContenderResult {
@@ -116,8 +125,7 @@ impl<'a> Entry<'a> {
         let mut problem = (contender.missing)().map(Problem::NotHere);
         if problem.is_none() {
             std::fs::create_dir_all(&ground.dir)?;
-            let prepared = (contender.prepare)(&ground);
-            problem = prepared.err().map(|error| Problem::Failed(error.to_string()));
+            problem = (contender.prepare)(&ground).err().map(Problem::from);
         }
         Ok(Self { contender, ground, turns: 0, heats: Vec::new(), problem })
     }
@@ -137,7 +145,7 @@ impl<'a> Entry<'a> {
                 Some(heat)
             }
             Err(error) => {
-                self.problem = Some(Problem::Failed(error.to_string()));
+                self.problem = Some(error.into());
                 None
             }
         }

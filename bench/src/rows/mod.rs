@@ -6,6 +6,7 @@ mod p04_durable_document;
 mod p05_append;
 mod p06_hand_off;
 mod p07_reader;
+mod p08_growth;
 mod p09_whole_journal;
 mod p10_waiting;
 
@@ -19,6 +20,7 @@ pub(crate) const ALL: &[Row] = &[
     p05_append::ROW,
     p06_hand_off::ROW,
     p07_reader::ROW,
+    p08_growth::ROW,
     p09_whole_journal::ROW,
     p10_waiting::ROW,
 ];

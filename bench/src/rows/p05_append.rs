@@ -157,7 +157,7 @@ fn redb_part(name: &str, part: fn(&Seat) -> Result<Part>) -> Contender {
         .processes(1)
 }
 
-fn tenure_appends(seat: &Seat, durability: Durability) -> Result<Part> {
+pub(super) fn tenure_appends(seat: &Seat, durability: Durability) -> Result<Part> {
     let journal = Journal::open(seat.path(LOG))?;
     let wait = Wait::For(Duration::from_mins(1));
     let write = WriteOptions { durability, wait, ..WriteOptions::default() };

@@ -80,7 +80,7 @@ fn hot(form: Form, name: &'static str, waiters: usize) -> Race {
 }
 
 /// Takes the lock, does something in it, and lets go.
-type Hold = Box<dyn FnMut(&mut dyn FnMut()) -> Result<()>>;
+pub(super) type Hold = Box<dyn FnMut(&mut dyn FnMut()) -> Result<()>>;
 
 pub(super) fn tenure_lock(seat: &Seat) -> Result<Hold> {
     let lock = Lock::open(seat.path("target"))?;

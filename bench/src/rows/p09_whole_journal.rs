@@ -20,7 +20,7 @@ fn races(form: Form) -> Vec<Race> {
     let race = |name, contenders: Vec<Contender>, goal| Race {
         name,
         measure: Measure::Median,
-        length: Length::Turns(form.pick(2, 5)),
+        length: Length::Turns(form.pick(3, 5)),
         rounds: form.pick(5, 11),
         contenders: contenders
             .into_iter()

@@ -5,6 +5,7 @@
 
 #![expect(clippy::print_stdout, reason = "this program reports to people")]
 
+mod bench;
 mod licences;
 mod node;
 mod pipeline;
@@ -32,13 +33,16 @@ const USAGE: &str = "\
 usage: cargo xtask test [--allow-missing]
        cargo xtask prove [--quick] [RING...] | --table
        cargo xtask mutants [OPTION...] [FILE...]
+       cargo xtask bench [--quick|--full] [--on DIR] [ROW...]
 
   test             format, lints, licences, every test, release build; installs what is missing
   --allow-missing  go on without a tool that cannot be installed, and say what was not run
   prove            the test rings (or only these) in their long form, which takes hours; writes what
                    was tried to docs/RELIABILITY.md (--quick: in their quick form; --table: only writes it again)
   mutants          small mistakes in the core that the tests must notice; writes docs/MUTANTS.md, takes an
-                   hour (--help: its options)";
+                   hour (--help: its options)
+  bench            tenure beside the system-call floor and beside what people would use instead, in about two
+                   minutes; leaves a record in bench/runs (--full: hours, and on several file systems)";
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -52,6 +56,7 @@ fn main() -> ExitCode {
         ["prove", "--quick", rings @ ..] => told(prove::run(Form::Quick, rings, STRICT)),
         ["prove", rings @ ..] => told(prove::run(Form::Long, rings, STRICT)),
         ["mutants", options @ ..] => told(mutants(options)),
+        ["bench", words @ ..] => told(bench::run(words)),
         _ => {
             println!("{USAGE}");
             return ExitCode::from(2);

@@ -5,6 +5,7 @@
 
 #![expect(clippy::print_stdout, reason = "this program reports to people")]
 
+mod costs;
 mod licences;
 mod node;
 mod pipeline;
@@ -18,7 +19,7 @@ mod tally;
 mod tidy;
 mod tools;
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use crate::pipeline::Options;
@@ -30,11 +31,14 @@ const STRICT: &Options = &Options { allow_missing: false };
 const USAGE: &str = "\
 usage: cargo xtask test [--allow-missing]
        cargo xtask prove [--quick] [RING...] | --table
+       cargo xtask costs [--accept]
 
   test             format, lints, licences, every test, release build; installs what is missing
   --allow-missing  go on without a tool that cannot be installed, and say what was not run
   prove            the test rings (or only these) in their long form, which takes hours; writes what
-                   was tried to docs/RELIABILITY.md (--quick: in their quick form; --table: only writes it again)";
+                   was tried to docs/RELIABILITY.md (--quick: in their quick form; --table: only writes it again)
+  costs            counts system calls and instructions of the hot paths in the release build, and
+                   compares them with those on record (--accept: puts them on record)";
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -44,6 +48,8 @@ fn main() -> ExitCode {
         ["test", "--allow-missing"] => {
             pipeline::run(pipeline::STEPS, &Options { allow_missing: true })
         }
+        ["costs"] => told(costs::run(costs::Verb::Compare)),
+        ["costs", "--accept"] => told(costs::run(costs::Verb::Accept)),
         ["prove", "--table"] => told(reliability::rewrite()),
         ["prove", "--quick", rings @ ..] => told(prove::run(Form::Quick, rings, STRICT)),
         ["prove", rings @ ..] => told(prove::run(Form::Long, rings, STRICT)),
@@ -64,4 +70,10 @@ fn told(outcome: Result<(), String>) -> bool {
 fn root() -> &'static Path {
     let package = Path::new(env!("CARGO_MANIFEST_DIR"));
     package.parent().unwrap_or(package)
+}
+
+/// Where cargo puts what it builds.
+fn target_dir() -> PathBuf {
+    let given = std::env::var_os("CARGO_TARGET_DIR");
+    root().join(given.map_or_else(|| "target".into(), PathBuf::from))
 }

@@ -1,6 +1,7 @@
 //! The command line as people type it. One file per noun; what several share is in `flags`.
 
 mod collection;
+mod direct;
 mod doc;
 mod flags;
 mod journal;
@@ -56,14 +57,28 @@ Environment:
 #[command(name = "tenure", version, after_help = EXAMPLES)]
 #[command(max_term_width = 100, arg_required_else_help = false)]
 pub(crate) struct Cli {
+    #[command(flatten)]
+    pub(crate) flags: GlobalFlags,
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+/// What every command knows.
+#[derive(Debug, Args)]
+pub(crate) struct GlobalFlags {
     /// Results as JSON on stdout, errors as one JSON object on stderr
     #[arg(long, global = true)]
     pub(crate) json: bool,
     /// Keep everything on this engine instead of local files (this build has none yet)
     #[arg(long, global = true, value_name = "URL")]
     pub(crate) store: Option<String>,
-    #[command(subcommand)]
-    pub(crate) command: Command,
+}
+
+impl Cli {
+    /// Reads the command line of this process.
+    pub(crate) fn read(words: Vec<OsString>) -> Result<Self, clap::Error> {
+        direct::parse(&words).map_or_else(|| Self::try_parse_from(words), Ok)
+    }
 }
 
 #[derive(Debug, Subcommand)]

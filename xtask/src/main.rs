@@ -6,6 +6,7 @@
 #![expect(clippy::print_stdout, reason = "this program reports to people")]
 
 mod costs;
+mod dist;
 mod licences;
 mod node;
 mod pipeline;
@@ -32,13 +33,15 @@ const USAGE: &str = "\
 usage: cargo xtask test [--allow-missing]
        cargo xtask prove [--quick] [RING...] | --table
        cargo xtask costs [--accept]
+       cargo xtask dist
 
   test             format, lints, licences, every test, release build; installs what is missing
   --allow-missing  go on without a tool that cannot be installed, and say what was not run
   prove            the test rings (or only these) in their long form, which takes hours; writes what
                    was tried to docs/RELIABILITY.md (--quick: in their quick form; --table: only writes it again)
   costs            counts system calls and instructions of the hot paths in the release build, and
-                   compares them with those on record (--accept: puts them on record)";
+                   compares them with those on record (--accept: puts them on record)
+  dist             the command as it ships: optimised as a whole, on Linux linked statically";
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -50,6 +53,7 @@ fn main() -> ExitCode {
         }
         ["costs"] => told(costs::run(costs::Verb::Compare)),
         ["costs", "--accept"] => told(costs::run(costs::Verb::Accept)),
+        ["dist"] => told(dist::build()),
         ["prove", "--table"] => told(reliability::rewrite()),
         ["prove", "--quick", rings @ ..] => told(prove::run(Form::Quick, rings, STRICT)),
         ["prove", rings @ ..] => told(prove::run(Form::Long, rings, STRICT)),

@@ -105,6 +105,8 @@ pub(crate) enum Command {
     Demo(DemoArgs),
     /// Torture the guarantees on this file system, or a save program of your own
     Torture(TortureArgs),
+    /// Measure what the operations cost on the disk of a directory, beside the bare system calls
+    Bench(BenchArgs),
     /// Print shell completions
     Completions(CompletionsArgs),
     /// Write manual pages into a directory
@@ -198,6 +200,22 @@ pub(crate) struct DemoArgs {
     /// The plan of kills [default: a new one]
     #[arg(long, value_name = "N")]
     pub(crate) seed: Option<u64>,
+}
+
+/// Takes about ten seconds, in a directory of its own that is removed at the end. The floor of a row is
+/// the system calls that no program could do it without: lock, read, write, sync, unlock.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  tenure bench                   this directory
+  tenure bench /mnt/data --json  another disk, for programs")]
+pub(crate) struct BenchArgs {
+    /// The directory; as much as 50 MB are written there
+    #[arg(default_value = ".")]
+    pub(crate) dir: PathBuf,
+    /// A second instead of ten, with rougher figures
+    #[arg(long)]
+    pub(crate) quick: bool,
 }
 
 #[derive(Debug, Args)]

@@ -1,5 +1,6 @@
 //! What the commands do: each reads its arguments, calls the library, and prints the result.
 
+mod bench;
 mod collection;
 mod demo;
 mod doc;
@@ -33,6 +34,7 @@ pub(crate) fn run(cli: Cli, out: &mut Output) -> Result<ExitCode> {
         Command::Who(args) => who::run(&args, out),
         Command::Doctor(args) => doctor::run(&args, out),
         Command::Demo(args) => demo::run(&args, out),
+        Command::Bench(args) => bench::run(&args, out),
         Command::Torture(args) => torture::run(&args, out),
         Command::Completions(args) => generate::completions(&args, out),
         Command::Man(args) => generate::man(&args),

@@ -1,6 +1,8 @@
 //! The `tenure` command: parse, dispatch, report.
 
+mod allocator;
 mod args;
+mod bench;
 mod child;
 mod commands;
 mod demo;
@@ -15,8 +17,12 @@ mod waiting;
 
 use std::ffi::OsString;
 
+use self::allocator::Arena;
 use self::args::Cli;
 use self::output::Output;
+
+#[global_allocator]
+static ALLOCATOR: Arena = Arena::new();
 
 fn main() -> std::process::ExitCode {
     let words: Vec<OsString> = std::env::args_os().collect();

@@ -5,6 +5,7 @@
 
 #![expect(clippy::print_stdout, reason = "this program reports to people")]
 
+mod bench;
 mod costs;
 mod dist;
 mod licences;
@@ -32,6 +33,7 @@ const STRICT: &Options = &Options { allow_missing: false };
 const USAGE: &str = "\
 usage: cargo xtask test [--allow-missing]
        cargo xtask prove [--quick] [RING...] | --table
+       cargo xtask bench [--quick|--full] [--on DIR] [ROW...]
        cargo xtask costs [--accept]
        cargo xtask dist
 
@@ -39,6 +41,8 @@ usage: cargo xtask test [--allow-missing]
   --allow-missing  go on without a tool that cannot be installed, and say what was not run
   prove            the test rings (or only these) in their long form, which takes hours; writes what
                    was tried to docs/RELIABILITY.md (--quick: in their quick form; --table: only writes it again)
+  bench            tenure beside the system-call floor and beside what people would use instead, in about two
+                   minutes; leaves a record in bench/runs (--full: hours, and on several file systems)
   costs            counts system calls and instructions of the hot paths in the release build, and
                    compares them with those on record (--accept: puts them on record)
   dist             the command as it ships: optimised as a whole, on Linux linked statically";
@@ -57,6 +61,7 @@ fn main() -> ExitCode {
         ["prove", "--table"] => told(reliability::rewrite()),
         ["prove", "--quick", rings @ ..] => told(prove::run(Form::Quick, rings, STRICT)),
         ["prove", rings @ ..] => told(prove::run(Form::Long, rings, STRICT)),
+        ["bench", words @ ..] => told(bench::run(words)),
         _ => {
             println!("{USAGE}");
             return ExitCode::from(2);

@@ -89,16 +89,27 @@ pub struct Stat {
     pub mount_root: bool,
 }
 
-/// Which object a name stands for, and no more: asking for its times as well can make the next write
-/// to it dearer (Linux then gives that write a time of its own).
+/// Identity, length and birth, and no more: on Linux, asking for times as well makes the next write dearer,
+/// which then gets a time of its own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Identity {
-    /// The object.
+pub struct Extent {
+    /// Identity.
     pub id: FileId,
     /// How many names it has; 0 after the last was removed.
     pub links: u64,
-    /// Its birth, microseconds of the wall clock; 0 where that is not known.
+    /// Length in bytes.
+    pub size: u64,
+    /// What it is.
+    pub kind: Kind,
+    /// When it was born, microseconds of the wall clock; 0 where that is not known.
     pub born_us: u64,
+}
+
+impl From<Stat> for Extent {
+    fn from(found: Stat) -> Self {
+        let Stat { id, links, size, kind, .. } = found;
+        Self { id, links, size, kind, born_us: 0 }
+    }
 }
 
 /// The file system as tenure sees it.
@@ -110,10 +121,9 @@ pub trait Fs: Send + Sync + Debug {
     /// Describes `path` itself; a symlink is not followed.
     fn stat(&self, path: &Path) -> io::Result<Stat>;
 
-    /// Which object `path` itself stands for.
-    fn identify(&self, path: &Path) -> io::Result<Identity> {
-        let Stat { id, links, .. } = self.stat(path)?;
-        Ok(Identity { id, links, born_us: 0 })
+    /// Identity and length of `path` itself; a symlink is not followed.
+    fn extent(&self, path: &Path) -> io::Result<Extent> {
+        self.stat(path).map(Extent::from)
     }
 
     /// The absolute path with every symlink resolved; the object must exist.
@@ -185,6 +195,11 @@ pub trait Handle: Send + Sync + Debug {
     /// Which object it is; that never changes while it is open.
     fn id(&self) -> io::Result<FileId> {
         Ok(self.stat()?.id)
+    }
+
+    /// Identity and length of the open object.
+    fn extent(&self) -> io::Result<Extent> {
+        self.stat().map(Extent::from)
     }
 
     /// Takes the lock if it is free; `false` if somebody has it.

@@ -103,7 +103,7 @@ pub(crate) fn take(target: &Target, path: &Path, mode: Mode, request: Request<'_
         let mut turn = Gate::of(id, process).enter(&handle, target.path(), mode, request)?;
         // The path may have been given to another file while we waited (invariant 1). Whoever
         // removes it for good reason (a pruned key) does so under this very lock.
-        match target.fs.identify(path) {
+        match target.fs.extent(path) {
             Ok(found) if found.id == id && found.links > 0 => {
                 turn.born_us = found.born_us;
                 // One that waited for somebody else belongs to nobody.

@@ -171,7 +171,7 @@ impl Hold {
 
 /// Compares a lock that is held with the name it was opened by.
 pub(crate) fn check_named(target: &Target, path: &Path, turn: &Turn) -> Result<()> {
-    let named = match target.fs.identify(path) {
+    let named = match target.fs.extent(path) {
         Ok(found) => (found.links > 0).then_some(found.id),
         Err(err) if err.kind() == std::io::ErrorKind::NotFound => None,
         Err(err) => return Err(Error::io("look at lock file", path, err)),

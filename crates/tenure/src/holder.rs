@@ -212,13 +212,13 @@ fn without_secrets(words: impl Iterator<Item = std::ffi::OsString>) -> String {
 /// on terminals of other people.
 fn shorten(text: &str, max: usize) -> String {
     let mut short = String::new();
+    let mut room = max;
     for letter in text.chars() {
         let letter = if letter.is_control() { ' ' } else { letter };
         // A quote or backslash takes two bytes in the record.
-        let cost = |c: char| c.len_utf8() + usize::from(matches!(c, '"' | '\\'));
-        if short.chars().map(cost).sum::<usize>() + cost(letter) > max {
-            break;
-        }
+        let cost = letter.len_utf8() + usize::from(matches!(letter, '"' | '\\'));
+        let Some(left) = room.checked_sub(cost) else { break };
+        room = left;
         short.push(letter);
     }
     short

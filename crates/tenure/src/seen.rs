@@ -50,7 +50,7 @@ impl Seen {
         for _ in 0..OPEN_ATTEMPTS {
             let opened = target.take_out(path)?;
             let id = opened.handle.id().map_err(Target::failed("look at record", path))?;
-            match target.fs.identify(path) {
+            match target.fs.extent(path) {
                 Ok(found) if found.id == id && found.links > 0 => {
                     let seen = Self::read_at(target, opened.handle.as_ref(), found.born_us)?;
                     return Ok((opened, seen));

@@ -2,12 +2,10 @@
 
 use std::io;
 use std::os::fd::{BorrowedFd, OwnedFd};
-use std::path::Path;
 
 use rustix::fs as rfs;
 
-use super::platform::disk;
-use crate::fs::{FileId, Handle, Identity, Stat, Times};
+use crate::fs::{Handle, Times};
 
 #[cfg(target_vendor = "apple")]
 use super::apple::copy_xattrs;
@@ -79,35 +77,13 @@ pub(super) fn times(fd: &OwnedFd) -> Times {
     }
 }
 
+/// One of the times that were asked for; 0 if the file system does not know it.
 #[cfg(any(target_os = "linux", target_os = "android"))]
-fn time_us(found: &rfs::Statx, flag: rfs::StatxFlags, time: rfs::StatxTimestamp) -> u64 {
+pub(super) fn time_us(found: &rfs::Statx, flag: rfs::StatxFlags, time: rfs::StatxTimestamp) -> u64 {
     if found.stx_mask & flag.bits() == 0 {
         return 0;
     }
     u64::try_from(time.tv_sec).unwrap_or(0) * 1_000_000 + u64::from(time.tv_nsec) / 1_000
-}
-
-/// Which object a name stands for.
-#[cfg(any(target_os = "linux", target_os = "android"))]
-pub(super) fn identify(path: &Path) -> io::Result<Identity> {
-    use rustix::fs::{AtFlags, StatxFlags};
-    use rustix::io::Errno;
-    let at = AtFlags::SYMLINK_NOFOLLOW | AtFlags::STATX_FORCE_SYNC;
-    let asked = StatxFlags::INO | StatxFlags::NLINK | StatxFlags::BTIME;
-    let found = match rfs::statx(rfs::CWD, path, at, asked) {
-        Ok(found) => found,
-        Err(Errno::NOSYS | Errno::PERM) => {
-            let Stat { id, links, .. } = disk().stat(path)?;
-            return Ok(Identity { id, links, born_us: 0 });
-        }
-        Err(err) => return Err(err.into()),
-    };
-    let dev = rfs::makedev(found.stx_dev_major, found.stx_dev_minor);
-    Ok(Identity {
-        id: FileId { dev, ino: found.stx_ino },
-        links: found.stx_nlink.into(),
-        born_us: time_us(&found, StatxFlags::BTIME, found.stx_btime),
-    })
 }
 
 #[cfg(not(any(target_os = "linux", target_os = "android")))]

@@ -11,6 +11,10 @@ mod platform;
 mod apple;
 #[cfg(unix)]
 mod attributes;
+#[cfg(unix)]
+mod clock;
+#[cfg(any(target_os = "linux", target_os = "android"))]
+mod extent;
 #[cfg(any(target_os = "linux", target_os = "android"))]
 mod inotify;
 mod locks;
@@ -25,13 +29,16 @@ mod trust;
 #[cfg(not(any(target_os = "linux", target_os = "android", target_vendor = "apple", windows)))]
 compile_error!("tenure runs on Linux, macOS and Windows");
 
+#[cfg(unix)]
+pub(crate) use self::clock::{boot_time_us, wall_time_us};
 #[cfg(any(target_os = "linux", target_os = "android"))]
 pub(crate) use self::inotify::Watcher;
 pub(crate) use self::locks::{Locks, command_of, lock_holder};
-pub(crate) use self::platform::{RawHandle, boot_time_us, disk, wall_time_us};
+pub(crate) use self::platform::{RawHandle, disk};
 #[cfg(windows)]
 pub(crate) use self::platform::{
-    effective_user, forks, host_name, pid_namespace, process_number, process_start,
+    boot_time_us, effective_user, forks, host_name, pid_namespace, process_number, process_start,
+    wall_time_us,
 };
 #[cfg(not(any(target_os = "linux", target_os = "android")))]
 pub(crate) use self::polling::Watcher;

@@ -71,7 +71,7 @@ pub(crate) mod target {
     use std::path::{Path, PathBuf};
 
     use shuttle::sync::{Arc, Condvar, Mutex};
-    use tenure::fs::{FileId, Handle, Identity, Kind, Mode, RawHandle, Stat};
+    use tenure::fs::{Extent, FileId, Handle, Kind, Mode, RawHandle, Stat};
     use tenure::{Error, Result};
 
     #[derive(Debug, Clone)]
@@ -173,9 +173,9 @@ pub(crate) mod target {
         }
 
         #[expect(clippy::unnecessary_wraps, reason = "the real one can fail")]
-        pub(crate) fn identify(&self, _: &Path) -> io::Result<Identity> {
+        pub(crate) fn extent(&self, _: &Path) -> io::Result<Extent> {
             let ino = self.state.lock().expect("no panic inside").named;
-            Ok(Identity { id: FileId { dev: 1, ino }, links: 1, born_us: 0 })
+            Ok(stat_of(ino).into())
         }
 
         /// Gives the name to another file, as the removal of a key does.

@@ -78,6 +78,22 @@ fn race_16_g2_a_program_started_during_a_hold_does_not_keep_it() {
     assert_eq!(next.recovered_from().map(|holder| holder.pid), Some(alice.pid()));
 }
 
+/// A lock file that stayed open from an earlier turn is shared with every child forked since. A lock
+/// on it would outlive its owner in the child; so a file from before a fork is not locked again.
+#[test]
+fn race_16_g2_a_child_forked_between_two_turns_does_not_keep_the_second() {
+    let scratch = Scratch::new();
+    let path = scratch.target();
+    let mut alice = Puppet::spawn();
+    let answer = alice.say(&format!("warm {}", path.display()));
+    let child = answer.split(' ').nth(3).unwrap_or_else(|| panic!("{answer}"));
+    assert_eq!(kind(lock_for(&path, Wait::No)), Some(ErrorKind::Busy));
+    alice.kill();
+    let next = lock_for(&path, Wait::For(FAR_TOO_LONG)).unwrap();
+    assert_eq!(next.recovered_from().map(|holder| holder.pid), Some(alice.pid()));
+    assert!(files_of(child).iter().any(|file| file.ends_with(".hold")), "it lives, with its copy");
+}
+
 fn files_of(pid: &str) -> Vec<String> {
     let links = std::fs::read_dir(format!("/proc/{pid}/fd")).unwrap().flatten();
     let name = |link: std::fs::DirEntry| std::fs::read_link(link.path()).unwrap_or_default();

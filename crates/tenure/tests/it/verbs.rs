@@ -38,6 +38,7 @@ impl Scene {
             }
             ["fork"] => Ok(self.fork()),
             ["linger"] => Ok(linger()),
+            ["warm", path] => self.warm(path),
             ["program"] => Ok(self.program()),
             ["add", path, wait, fence, guards @ ..] => add(path, wait, fence, guards),
             ["slow-add", path, fence, guards @ ..] => slow_add(path, fence, guards),
@@ -73,6 +74,17 @@ impl Scene {
         let words = format!("{} {died}", guard.fence());
         self.guards.insert(path.to_owned(), guard);
         Ok(words)
+    }
+
+    /// Takes and releases a lock, forks a child that outlives us, and takes the lock again by the same
+    /// handle. `ok FENCE PID CHILD`.
+    fn warm(&mut self, path: &str) -> Result<String> {
+        let lock = Lock::open(path)?;
+        let options = LockOptions { wait: Wait::No, ..LockOptions::default() };
+        lock.acquire(&options)?.release()?;
+        let child = outlive();
+        let words = self.keep(path, lock.acquire(&options))?;
+        Ok(format!("{words} {child}"))
     }
 
     /// Forks; the child says what it may do with its copies, drops them and ends. Then `ok`.
@@ -112,6 +124,21 @@ impl Scene {
         let pid = program.id();
         self.programs.push(program);
         pid.to_string()
+    }
+}
+
+/// Forks a child that keeps its copies of everything until the test closes the puppet's input.
+fn outlive() -> i32 {
+    #[expect(unsafe_code, reason = "there is no safe fork")]
+    // SAFETY: the child makes two system calls, of which the second ends it.
+    unsafe {
+        let child = libc::fork();
+        if child == 0 {
+            let mut input = libc::pollfd { fd: 0, events: 0, revents: 0 };
+            libc::poll(&raw mut input, 1, -1);
+            libc::_exit(0);
+        }
+        child
     }
 }
 

@@ -68,7 +68,7 @@ impl Fs for Disk {
     #[cfg(any(target_os = "linux", target_os = "android"))]
     fn extent(&self, path: &Path) -> io::Result<Extent> {
         super::extent::of(rfs::CWD, path, AtFlags::SYMLINK_NOFOLLOW | AtFlags::STATX_FORCE_SYNC)
-            .map_or_else(|| Ok(self.stat(path)?.into()), |found| found)
+            .unwrap_or_else(|| Ok(self.stat(path)?.into()))
     }
 
     fn resolve(&self, path: &Path) -> io::Result<PathBuf> {
@@ -183,7 +183,7 @@ impl Handle for Descriptor {
     #[cfg(any(target_os = "linux", target_os = "android"))]
     fn extent(&self) -> io::Result<Extent> {
         super::extent::of(&self.fd, Path::new(""), AtFlags::EMPTY_PATH)
-            .map_or_else(|| Ok(self.stat()?.into()), |found| found)
+            .unwrap_or_else(|| Ok(self.stat()?.into()))
     }
 
     fn try_lock(&self, mode: Mode) -> io::Result<bool> {

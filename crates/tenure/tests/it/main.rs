@@ -26,6 +26,7 @@ mod identity;
 mod journal;
 mod journal_crash;
 mod journal_hold;
+mod journal_kept;
 mod journal_light;
 mod journal_repair;
 mod journal_sync;

@@ -12,12 +12,12 @@ mod apple;
 #[cfg(unix)]
 mod attributes;
 #[cfg(any(target_os = "linux", target_os = "android"))]
-mod extent;
-#[cfg(any(target_os = "linux", target_os = "android"))]
 mod inotify;
 mod locks;
 #[cfg(not(any(target_os = "linux", target_os = "android")))]
 mod polling;
+#[cfg(unix)]
+mod stat;
 #[cfg(unix)]
 mod trust;
 

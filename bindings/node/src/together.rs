@@ -52,7 +52,6 @@ impl Document {
     }
 
     /// The same on a thread of the crew.
-    #[expect(clippy::too_many_arguments, reason = "they are those of an update and of an append")]
     #[napi(catch_unwind)]
     pub fn update_and_append<'env>(
         &self,

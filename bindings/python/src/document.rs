@@ -7,7 +7,7 @@ use std::sync::{Mutex, PoisonError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
 use serde_json::Value;
-use tenure::{Rules, WriteOptions};
+use tenure::{Error, ErrorKind, Rules, WriteOptions};
 
 use crate::argument::{callable, text};
 use crate::callback::Callback;
@@ -190,6 +190,32 @@ impl Document {
             document.update(options, |current| callback.compute(current))
         });
         callback.outcome(done)
+    }
+
+    /// For the drop-ins: the same from text (or `None`) to text, which is stored as it is if it is JSON.
+    #[pyo3(signature = (function, **options))]
+    #[expect(clippy::needless_pass_by_value, reason = "arguments of Python functions are owned")]
+    fn _update_text(
+        &self,
+        py: Python<'_>,
+        function: Py<PyAny>,
+        options: Option<&Bound<'_, PyDict>>,
+    ) -> PyResult<Written> {
+        let options = self.options(py, options)?;
+        let mut raised = None;
+        let done = self.write(py, &options, |document, options| {
+            document.update_text(options, |current| {
+                let called = Python::attach(|py| function.call1(py, (current,))?.extract(py));
+                called.map(Some).map_err(|error: PyErr| {
+                    raised = Some(error);
+                    Error::new(ErrorKind::Invalid, "update", "the function failed")
+                })
+            })
+        });
+        match raised {
+            Some(raised) if done.is_err() => Err(raised),
+            _ => done,
+        }
     }
 
     /// Merges a patch (RFC 7396). `union`, `max`, `min`, `sum` and `last` are lists of JSON Pointers.

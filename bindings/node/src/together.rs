@@ -1,5 +1,7 @@
 //! A document and a journal changed in one call.
 
+#![expect(clippy::too_many_arguments, reason = "those of an update and those of an append")]
+
 use napi::Env;
 use napi::bindgen_prelude::{FnArgs, Function, PromiseRaw};
 use napi_derive::napi;

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 import tenure
+from conftest import PATIENCE
 
 APPEND = """
 import sys, tenure
@@ -44,7 +45,7 @@ def test_batches_of_processes_are_whole(journal, child):
     for one in [*children, victim]:
         one.tell()
     follow = journal.follow()
-    assert follow.next(wait=30)
+    assert follow.next(wait=PATIENCE)
     victim.kill()
     for one in children:
         assert one.line() == "done"
@@ -61,7 +62,7 @@ def test_batches_of_processes_are_whole(journal, child):
 def test_follow_resumes_by_number_across_a_rotation(journal, child):
     journal.append(["1", "2"])
     with journal.follow(2) as follow:
-        assert follow.next(wait=1).text == "2"
+        assert follow.next(wait=PATIENCE).text == "2"
         assert follow.position == 3 and follow.next(wait=0) is None
         rotated = journal.rotate()
         assert rotated.next == 3 and rotated.archive

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 import tenure
+from conftest import PATIENCE
 from tenure.compat import Session, locked_save_json, update_json
 
 
@@ -97,7 +98,7 @@ def test_four_threads_of_fifty_writes_leave_valid_json(path):
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(120)
+        thread.join(PATIENCE)
     assert json.loads(path.read_text())["number"] == 49
 
 
@@ -145,7 +146,7 @@ if name == "all":
     children = [subprocess.Popen([sys.executable, __file__, path, one]) for one in "abcd"]
     sys.exit(any([child.wait() for child in children]))
 for number in range(20):
-    update_json(path, lambda data: data.update({f"{name}{number}": 1}), indent=2, wait=60)
+    update_json(path, lambda data: data.update({f"{name}{number}": 1}), indent=2, wait=None)
 """
 
 
@@ -154,7 +155,7 @@ def test_programs_below_one_hold_of_the_file_lose_nothing(path, tmp_path, cli):
     program = tmp_path / "program.py"
     program.write_text(BELOW)
     path.parent.mkdir(parents=True)
-    subprocess.run([cli, "run", path, "--", sys.executable, program, path, "all"], check=True, timeout=120)
+    subprocess.run([cli, "run", path, "--", sys.executable, program, path, "all"], check=True, timeout=PATIENCE)
     text = path.read_text()
     assert len(json.loads(text)) == 80 and text == json.dumps(json.loads(text), indent=2)
     assert os.stat(path).st_mode & 0o777 == 0o666 & ~current_umask()

@@ -2,6 +2,7 @@
 
 use std::ffi::OsString;
 use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use pyo3::prelude::*;
@@ -273,7 +274,8 @@ impl Document {
     /// Changes that come after now, one snapshot each; quick ones may be passed over.
     fn watch(&self, py: Python<'_>) -> PyResult<Watch> {
         let watch = without_lock(py, || self.document.watch())?;
-        Ok(Watch { watch: Mutex::new(Some(watch)), numbers: self.numbers })
+        let (watch, closed) = (Mutex::new(Some(watch)), AtomicBool::new(false));
+        Ok(Watch { watch, closed, numbers: self.numbers })
     }
 
     fn __repr__(&self) -> String {
@@ -311,6 +313,8 @@ fn rules(py: Python<'_>, keywords: &mut Keywords<'_>) -> PyResult<Rules> {
 struct Watch {
     /// `None` while a thread waits with it, and once it was closed.
     watch: Mutex<Option<tenure::Watch>>,
+    /// Set by `close`, also while a thread waits with it: that thread does not put it back.
+    closed: AtomicBool,
     numbers: Numbers,
 }
 
@@ -342,13 +346,16 @@ impl Watch {
             ));
         };
         let found = next_of(py, wait, cancel.as_ref(), |wait| watch.next(wait));
-        self.with_watch(|place| *place = Some(watch));
+        self.with_watch(|place| *place = (!self.closed.load(Ordering::SeqCst)).then_some(watch));
         found?.map(|snapshot| Snapshot::of(py, &snapshot, self.numbers)).transpose()
     }
 
-    /// Ends the watch.
+    /// Ends the watch. A wait of another thread goes on, and is the last.
     fn close(&self) {
-        drop(self.with_watch(Option::take));
+        drop(self.with_watch(|place| {
+            self.closed.store(true, Ordering::SeqCst);
+            place.take()
+        }));
     }
 
     fn __iter__(slf: Bound<'_, Self>) -> Bound<'_, Self> {

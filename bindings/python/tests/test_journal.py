@@ -1,6 +1,7 @@
 """The journal: whole batches, numbered, followed, compacted."""
 
 import pickle
+import threading
 from pathlib import Path
 
 import pytest
@@ -72,6 +73,36 @@ def test_follow_resumes_by_number_across_a_rotation(journal, child):
         assert next(follow).seq == 3
     with pytest.raises(tenure.InvalidError):
         follow.next(wait=0)
+
+
+@pytest.mark.parametrize("kind", ["follow", "watch"])
+def test_what_is_closed_while_a_thread_waits_stays_closed(journal, kind):
+    news = journal.follow() if kind == "follow" else tenure.Document(journal.path).watch()
+    cancel, ended = tenure.Cancel(), []
+
+    def wait():
+        while not ended:
+            try:
+                news.next(cancel=cancel)
+            except tenure.CancelledError:
+                ended.append("cancelled")
+            except tenure.InvalidError:
+                pass  # The look below has it just now.
+
+    thread = threading.Thread(target=wait)
+    thread.start()
+    taken = False
+    while not taken:  # Another thread has it: then a second one is refused.
+        try:
+            news.next(wait=0)
+        except tenure.InvalidError:
+            taken = True
+    news.close()
+    cancel.cancel()
+    thread.join(PATIENCE)
+    assert ended == ["cancelled"]
+    with pytest.raises(tenure.InvalidError):
+        news.next(wait=0)
 
 
 def test_compact_keeps_what_is_wanted_and_a_raise_changes_nothing(journal):

@@ -9,6 +9,7 @@ use pyo3::types::{PyBytes, PyDict};
 use serde_json::Value;
 use tenure::{Rules, WriteOptions};
 
+use crate::argument::{callable, text};
 use crate::callback::Callback;
 use crate::error::{invalid, raise};
 use crate::keywords::{Keywords, version};
@@ -169,7 +170,8 @@ impl Document {
 
     /// Calls `function` with the fresh document, under the lock, and writes what it returns, or what
     /// it made of its argument if it returns `None`. If it raises, nothing changes. It may be called
-    /// again if somebody who does not use tenure replaced the file meanwhile.
+    /// again if somebody who does not use tenure replaced the file meanwhile. Where there is no document
+    /// and no `init` it is called with `None`, and has to return one: else it is `NotFoundError`.
     #[pyo3(signature = (function, **options))]
     #[expect(clippy::needless_pass_by_value, reason = "arguments of Python functions are owned")]
     fn update(
@@ -178,6 +180,7 @@ impl Document {
         function: Py<PyAny>,
         options: Option<&Bound<'_, PyDict>>,
     ) -> PyResult<Written> {
+        callable(function.bind(py), "function")?;
         let mut keywords = Keywords::new(py, options)?;
         let init = init(&mut keywords)?;
         let options = keywords.write(self.path())?;
@@ -221,12 +224,12 @@ impl Document {
     #[pyo3(signature = (version_is, value, **options))]
     fn compare_and_set(
         &self,
-        version_is: &str,
+        version_is: &Bound<'_, PyAny>,
         value: &Bound<'_, PyAny>,
         options: Option<&Bound<'_, PyDict>>,
     ) -> PyResult<Written> {
         let py = value.py();
-        let wanted = version(py, version_is)?;
+        let wanted = version(py, &text(version_is, "version_is")?)?;
         let options = self.options(py, options)?;
         let value = from_python(value)?;
         self.write(py, &options, |document, options| {
@@ -254,8 +257,7 @@ impl Document {
 
 /// `init`: the document to start from where there is none.
 pub(crate) fn init(keywords: &mut Keywords<'_>) -> PyResult<Option<Value>> {
-    let given = keywords.take::<Py<PyAny>>("init")?;
-    given.map(|given| Python::attach(|py| from_python(given.bind(py)))).transpose()
+    keywords.take("init", |given, _| from_python(given))
 }
 
 type AddRule = fn(Rules, &str) -> tenure::Result<Rules>;
@@ -270,7 +272,7 @@ fn rules(py: Python<'_>, keywords: &mut Keywords<'_>) -> PyResult<Rules> {
     ];
     let mut rules = Rules::new();
     for (name, add) in kinds {
-        for pointer in keywords.take::<Vec<String>>(name)?.unwrap_or_default() {
+        for pointer in keywords.texts(name)? {
             rules = add(rules, &pointer).map_err(|error| raise(py, &error))?;
         }
     }

@@ -47,10 +47,25 @@ def test_update_returns_or_changes_in_place(document):
     document.update(lambda state: state.update(n=state["n"] + 1))
     assert document.read().value == {"n": 2}
     assert not document.update(lambda state: None).changed
-    missing = tenure.Document(document.path + ".missing")
-    assert not missing.update(lambda state: state).changed and missing.read() is None
-    missing.update(lambda state: state.append(1), init=[])
-    assert missing.read().value == [1]
+
+
+def test_an_update_of_nothing_has_to_make_something(document, tmp_path):
+    """As the command line and the Node package do: nothing is never a success."""
+    journal = tenure.Journal(tmp_path / "log.jsonl")
+    for act in (
+        lambda: document.update(lambda state: state),
+        lambda: document.update(lambda state: None),
+        lambda: tenure.update_and_append(document, lambda state: None, journal, "never"),
+    ):
+        with pytest.raises(tenure.NotFoundError, match="there is no document") as caught:
+            act()
+        assert caught.value.path == document.path and caught.value.committed is False
+    assert document.read() is None and list(journal.read()) == []
+    document.update(lambda state: {"was": state})
+    assert document.read().value == {"was": None}
+    other = tenure.Document(document.path + ".other")
+    other.update(lambda state: state.append(1), init=[])
+    assert other.read().value == [1]
 
 
 def test_a_raise_leaves_everything_as_it_is_and_is_passed_on(document):

@@ -6,7 +6,6 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 
 import pytest
 import tenure
@@ -101,7 +100,7 @@ def test_a_pool_of_processes(tmp_path, method):
 
 WAITS = {
     "lock": "tenure.lock(path, wait=None)",
-    "document": "tenure.Document(path).set([1], wait=60)",
+    "document": "tenure.Document(path).set([1], wait=600)",
     "journal": "tenure.Journal(path).append(['x'], wait=None)",
     "lease": "tenure.Lease(path).acquire(ttl=1, wait=None)",
     "watch": "next(tenure.Document(path + '.w').watch())",
@@ -125,10 +124,8 @@ sys.stdin.readline()
     with tenure.lock(tmp_path / "t"):
         one = child(code, tmp_path / "t")
         assert one.line() == "waiting"
-        start = time.monotonic()
         one.signal(signal.SIGINT)
-        assert one.line() == "interrupted"
-        assert time.monotonic() - start < 2
+        assert one.line() == "interrupted"  # Long before any wait here would end.
     tenure.lock(tmp_path / "t", wait=5).release()
 
 

@@ -100,12 +100,24 @@ def test_headers_operations_and_json_lines(journal):
     for wrong in (["a\nb"], [""], []):
         with pytest.raises(tenure.InvalidError):
             journal.append(wrong)
-    for wrong in ("text", b"bytes", 5, [5], [None]):
-        with pytest.raises(TypeError):
+    for wrong in (5, None, [5], [None], {"a": 1}.items()):
+        with pytest.raises(tenure.ArgumentError, match="a str or bytes"):
             journal.append(wrong)
-    for wrong in ({"a": 1}, "text"):
-        with pytest.raises(TypeError):
+    for wrong in (object(), [object()]):
+        with pytest.raises(tenure.InvalidError):
             journal.append_json(wrong)
+
+
+def test_one_line_alone_is_a_batch_of_one(journal):
+    """Never its letters. The Node package does the same."""
+    for line in ("text", b"bytes", bytearray(b"more")):
+        assert journal.append(line).first == journal.append([line]).last - 1
+    for value in ({"a": 1}, "text", 5, 1.5, True, None):
+        assert journal.append_json(value).first == journal.append_json([value]).last - 1
+    lines = [entry.text for entry in journal.read()]
+    assert lines[::2] == lines[1::2]
+    assert lines[::2] == ["text", "bytes", "more", '{"a":1}', '"text"', "5", "1.5", "true", "null"]
+    assert journal.append(str(number) for number in range(3)).last == 21
 
 
 def test_lines_of_others_are_adopted_and_a_torn_tail_is_closed(journal):

@@ -171,9 +171,9 @@ def old_load(path):
     except (FileNotFoundError, ValueError):
         return {}
 
+from tenure.compat import update_json
 print("ready", flush=True)
 sys.stdin.readline()
-from tenure.compat import locked_save_json, update_json
 for number in range(int(times)):
     key = f"{name}{number}"
     if protocol == "old":
@@ -229,9 +229,13 @@ def test_race_22_updates_of_json_files_are_never_lost_nor_half_seen(child, tmp_p
 
 
 def test_control_lock_truncate_write_loses_updates(child, tmp_path):
-    survived, half = save(child, tmp_path / "project.json", "old")
-    print("old protocol:", survived, "of 80 keys survived;", half, "half files seen")
-    assert survived < 80
+    # One after the other they lose nothing, and a busy machine may well run them so: until they meet.
+    for attempt in range(50):
+        survived, half = save(child, tmp_path / f"project{attempt}.json", "old")
+        print("old protocol:", survived, "of 80 keys survived;", half, "half files seen")
+        if survived < 80:
+            return
+    pytest.fail("the old protocol passed: the contest proves nothing")
 
 
 def killed_while_saving(child, tmp_path, protocol, rounds):
@@ -267,4 +271,4 @@ def test_race_26_a_kill_in_the_middle_leaves_a_whole_file(child, tmp_path):
 
 
 def test_control_a_kill_in_the_middle_leaves_half_a_file(child, tmp_path):
-    assert killed_while_saving(child, tmp_path, "old", 8) > 0
+    assert any(killed_while_saving(child, tmp_path, "old", 1) for _ in range(50))

@@ -11,8 +11,10 @@ import subprocess
 
 import pytest
 
-#: Milliseconds over an interpreter that does nothing.
+#: Milliseconds over an interpreter that does nothing, on a machine where that one takes 13.
 IMPORT_GOAL_MS = 8.0
+#: The same on a slower or busier machine, as a part of what the interpreter alone takes there.
+IMPORT_GOAL_PART = 0.6
 
 USE = """
 import asyncio, json, os, sys, tempfile, tenure
@@ -65,4 +67,4 @@ def test_an_import_costs_little(clean, capsys):
     bare, imported = (min(times) for times in zip(*pairs))
     with capsys.disabled():
         print(f"\nimport tenure: {imported - bare:.1f} ms over a bare interpreter ({bare:.1f} ms)")
-    assert imported - bare <= IMPORT_GOAL_MS
+    assert imported - bare <= max(IMPORT_GOAL_MS, IMPORT_GOAL_PART * bare)

@@ -11,6 +11,8 @@ use rustix::fs::{self as rfs, AtFlags, FlockOperation, Mode as Bits, OFlags};
 use rustix::fs::{fdatasync as sync_data, fsync as sync_names};
 use rustix::io::Errno;
 
+#[cfg(any(target_os = "linux", target_os = "android"))]
+use crate::fs::Extent;
 use crate::fs::{Access, FileId, Fs, Handle, Kind, Mode, Stat, Times, Trust};
 
 #[cfg(target_vendor = "apple")]
@@ -61,6 +63,12 @@ impl Fs for Disk {
 
     fn stat(&self, path: &Path) -> io::Result<Stat> {
         stat_path(path)
+    }
+
+    #[cfg(any(target_os = "linux", target_os = "android"))]
+    fn extent(&self, path: &Path) -> io::Result<Extent> {
+        super::extent::of(rfs::CWD, path, AtFlags::SYMLINK_NOFOLLOW | AtFlags::STATX_FORCE_SYNC)
+            .map_or_else(|| Ok(self.stat(path)?.into()), |found| found)
     }
 
     fn resolve(&self, path: &Path) -> io::Result<PathBuf> {
@@ -170,6 +178,12 @@ impl Handle for Descriptor {
 
     fn id(&self) -> io::Result<FileId> {
         self.id.get().map_or_else(|| Ok(self.stat()?.id), |id| Ok(*id))
+    }
+
+    #[cfg(any(target_os = "linux", target_os = "android"))]
+    fn extent(&self) -> io::Result<Extent> {
+        super::extent::of(&self.fd, Path::new(""), AtFlags::EMPTY_PATH)
+            .map_or_else(|| Ok(self.stat()?.into()), |found| found)
     }
 
     fn try_lock(&self, mode: Mode) -> io::Result<bool> {
@@ -316,50 +330,13 @@ pub(super) fn bits(mode: u32) -> Bits {
     Bits::from_raw_mode(raw_mode(mode))
 }
 
-fn kind_of(mode: u32) -> Kind {
+pub(super) fn kind_of(mode: u32) -> Kind {
     match rfs::FileType::from_raw_mode(raw_mode(mode)) {
         rfs::FileType::RegularFile => Kind::File,
         rfs::FileType::Directory => Kind::Directory,
         rfs::FileType::Symlink => Kind::Symlink,
         _ => Kind::Other,
     }
-}
-
-/// Microseconds of the wall clock since 1970.
-pub(crate) fn wall_time_us() -> u64 {
-    let now = rustix::time::clock_gettime(rustix::time::ClockId::Realtime);
-    microseconds(now).unwrap_or(0)
-}
-
-/// Microseconds since boot, counting the time asleep, the same in every time namespace of the host.
-pub(crate) fn boot_time_us() -> u64 {
-    #[cfg(any(target_os = "linux", target_os = "android"))]
-    let clock = rustix::time::ClockId::Boottime;
-    // The manual of macOS: this clock goes on "while the system is asleep".
-    #[cfg(target_vendor = "apple")]
-    let clock = rustix::time::ClockId::Monotonic;
-    let now = microseconds(rustix::time::clock_gettime(clock)).unwrap_or(0);
-    now.saturating_add_signed(-time_namespace_offset_us())
-}
-
-fn microseconds(time: rustix::time::Timespec) -> Option<u64> {
-    let seconds = u64::try_from(time.tv_sec).ok()?;
-    let nanoseconds = u64::try_from(time.tv_nsec).ok()?;
-    Some(seconds * 1_000_000 + nanoseconds / 1_000)
-}
-
-/// What a time namespace adds to the boot clock (`boottime SECONDS NANOSECONDS`).
-fn time_namespace_offset_us() -> i64 {
-    static OFFSET: OnceLock<i64> = OnceLock::new();
-    *OFFSET.get_or_init(|| {
-        let text = std::fs::read_to_string("/proc/self/timens_offsets").unwrap_or_default();
-        let parse = |line: &str| -> Option<i64> {
-            let mut fields = line.split_whitespace().skip(1).map(str::parse::<i64>);
-            let (seconds, nanoseconds) = (fields.next()?.ok()?, fields.next()?.ok()?);
-            Some(seconds * 1_000_000 + nanoseconds / 1_000)
-        };
-        text.lines().find(|line| line.starts_with("boottime")).and_then(parse).unwrap_or(0)
-    })
 }
 
 /// This boot of the machine; the same in every container of it.

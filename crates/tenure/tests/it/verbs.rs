@@ -37,6 +37,7 @@ impl Scene {
                 self.guards.remove(*path).unwrap().release().map(|()| String::new())
             }
             ["fork"] => Ok(self.fork()),
+            ["linger"] => Ok(linger()),
             ["program"] => Ok(self.program()),
             ["add", path, wait, fence, guards @ ..] => add(path, wait, fence, guards),
             ["slow-add", path, fence, guards @ ..] => slow_add(path, fence, guards),
@@ -48,6 +49,11 @@ impl Scene {
                 let terms = terms(owner, time(ttl), wait_of(wait));
                 let taken = Lease::open(path).and_then(|lease| lease.take_over(&terms, "test"));
                 taken.map(|got| told(&got))
+            }
+            ["renew", path, token, ttl] => {
+                let renewed =
+                    Lease::open(path).and_then(|lease| lease.renew(token, Some(time(ttl))));
+                renewed.map(|got| told(&got))
             }
             ["give-up", path, times] => Ok(give_up(path, times)),
             ["many", path, times] => many(path, times),
@@ -107,6 +113,23 @@ impl Scene {
         self.programs.push(program);
         pid.to_string()
     }
+}
+
+/// Forks a child that does nothing with its copies of everything, and lives until the puppet dies.
+fn linger() -> String {
+    #[expect(unsafe_code, reason = "there is no safe fork")]
+    // SAFETY: the child makes system calls and nothing else until it is killed.
+    let child = unsafe {
+        let child = libc::fork();
+        if child == 0 {
+            libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
+            loop {
+                libc::pause();
+            }
+        }
+        child
+    };
+    child.to_string()
 }
 
 fn told(got: &tenure::Leased) -> String {

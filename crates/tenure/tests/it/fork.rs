@@ -88,7 +88,7 @@ fn race_16_g2_a_child_forked_between_two_turns_does_not_keep_the_second() {
     let answer = alice.say(&format!("warm {}", path.display()));
     let child = answer.split(' ').nth(3).unwrap_or_else(|| panic!("{answer}"));
     assert_eq!(kind(lock_for(&path, Wait::No)), Some(ErrorKind::Busy));
-    alice.kill();
+    alice.shoot(); // The child keeps its output open, so that does not end.
     let next = lock_for(&path, Wait::For(FAR_TOO_LONG)).unwrap();
     assert_eq!(next.recovered_from().map(|holder| holder.pid), Some(alice.pid()));
     assert!(files_of(child).iter().any(|file| file.ends_with(".hold")), "it lives, with its copy");

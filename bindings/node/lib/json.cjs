@@ -69,26 +69,26 @@ function stringify(value) {
   return isPlain(value) ? JSON.stringify(value) : checked(value);
 }
 
-/** Whether a value is of plain objects, arrays and what JSON has, so that JSON.stringify loses nothing. */
-function isPlain(value, depth = 0) {
-  if (typeof value === 'string' || typeof value === 'boolean' || value === null) return true;
-  if (typeof value === 'number') return Number.isFinite(value);
-  if (typeof value !== 'object' || depth > DEPTH_MAX) return false;
+function isPlain(value) {
   try {
-    if (typeof value.toJSON === 'function') return false;
-    if (Array.isArray(value)) return value.every((each) => isPlain(each, depth + 1)) && !hasHoles(value);
-    const prototype = Object.getPrototypeOf(value);
-    if (prototype !== Object.prototype && prototype !== null) return false;
-    return Object.values(value).every((each) => each === undefined || isPlain(each, depth + 1));
+    return isPlainBelow(value, 0);
   } catch {
     return false; // A getter or a proxy that throws is told about with its place.
   }
 }
 
-/** `every` passes over holes, which JSON.stringify makes null. */
-function hasHoles(array) {
-  for (let index = 0; index < array.length; index++) if (!(index in array)) return true;
-  return false;
+/** Whether a value is of plain objects, arrays and what JSON has, so that JSON.stringify loses nothing. */
+function isPlainBelow(value, depth) {
+  if (typeof value === 'string' || typeof value === 'boolean' || value === null) return true;
+  if (typeof value === 'number') return Number.isFinite(value);
+  if (typeof value !== 'object' || depth > DEPTH_MAX || typeof value.toJSON === 'function') return false;
+  if (Array.isArray(value)) {
+    for (const each of value) if (!isPlainBelow(each, depth + 1)) return false; // A hole reads as undefined.
+    return true;
+  }
+  const prototype = Object.getPrototypeOf(value);
+  if (prototype !== Object.prototype && prototype !== null) return false;
+  return Object.values(value).every((each) => each === undefined || isPlainBelow(each, depth + 1));
 }
 
 /** What JSON.stringify silently makes `{}` or something worse of, and what to do instead. */

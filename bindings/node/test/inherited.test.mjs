@@ -83,10 +83,16 @@ test('what cannot be read in the environment is an error', async (t) => {
 
 test('TENURE_WAIT is the wait of calls that do not say theirs', async (t) => {
   const path = join(scratch(t), 'state.json');
-  environment(t, { TENURE_WAIT: '1ms' });
+  environment(t, { TENURE_WAIT: '0' });
   const guard = await lock(path);
   await assert.rejects(lock(path), code('busy'));
   await assert.rejects(new Document(path).set(1), code('busy'));
+  // Of this very thread: whoever would wait is told that it waits for itself.
+  assert.throws(() => lockSync(path), code('busy'));
+  process.env.TENURE_WAIT = '1ms';
+  assert.throws(() => lockSync(path), code('deadlock'));
+  assert.throws(() => new Document(path).setSync(1), code('deadlock'));
+  assert.throws(() => new Document(path).setSync(1, { waitMs: 0 }), code('busy'));
   process.env.TENURE_WAIT = 'forever';
   const waiting = lock(path);
   await guard.release();

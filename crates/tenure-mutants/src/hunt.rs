@@ -18,6 +18,8 @@ const RECORDING_MAX: Duration = Duration::from_secs(600);
 /// The first tests of a mutant take about this long; most mutants do not live to see more.
 const FIRST_BITE: Duration = Duration::from_millis(400);
 
+/// No mutant has this number.
+const NO_MUTANT: u32 = 0;
 /// Tests that take longer are named, to help choose a limit.
 const TELLING: Duration = Duration::from_secs(1);
 
@@ -117,16 +119,41 @@ fn fate(programs: &[Program], tests: &[Test], point: &Point, pace: Pace) -> Resu
             if names.is_empty() {
                 continue;
             }
-            match trial::attempt(program, &names, point.number, PATIENCE + takes * SLOWER)? {
-                Outcome::Passed => tried += names.len(),
-                Outcome::Failed(by) => return Ok(Fate::Killed(by)),
-                Outcome::Hung => return Ok(Fate::Hung),
+            let limit = PATIENCE + takes * SLOWER;
+            let outcome = trial::attempt(program, &names, point.number, limit)?;
+            if let Some(fate) = confirmed(program, &names, point.number, limit, outcome)? {
+                return Ok(fate);
             }
+            tried += names.len();
         }
         left = &left[size..];
         bite *= 4;
     }
     Ok(Fate::Survived(tried))
+}
+
+/// What a run says about a mutant, if it says something. A busy machine makes tests fail, too: a failure
+/// counts if it comes again, and neither it nor a hang comes without the mutant.
+fn confirmed(
+    program: &Program,
+    names: &[&str],
+    mutant: u32,
+    limit: Duration,
+    outcome: Outcome,
+) -> Result<Option<Fate>, String> {
+    let fate = match outcome {
+        Outcome::Passed => return Ok(None),
+        Outcome::Hung => Fate::Hung,
+        Outcome::Failed(by) => Fate::Killed(by),
+    };
+    let named = |name: &&&str| matches!(&fate, Fate::Killed(by) if by == *name);
+    let guilty: Vec<&str> = names.iter().filter(named).copied().collect();
+    let names = if guilty.is_empty() { names } else { &guilty };
+    if fate != Fate::Hung && trial::attempt(program, names, mutant, limit)? == Outcome::Passed {
+        return Ok(None);
+    }
+    let alone = trial::attempt(program, names, NO_MUTANT, limit)?;
+    Ok((alone == Outcome::Passed).then_some(fate))
 }
 
 /// Does something with each, several at a time; the answers are in the order of the questions.

@@ -1,7 +1,8 @@
 //! Readers: never in the way, never half a document, and nothing left behind (G5).
 
 use std::io;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 
 use serde_json::{Value, json};
 use tenure::{Document, Durability, ErrorKind, WriteOptions};
@@ -9,7 +10,7 @@ use tenure::{Document, Durability, ErrorKind, WriteOptions};
 use crate::document_scratch::{
     Scratch, at_once, bytes_of, count_in, durably, foreign_write, increment,
 };
-use crate::faulty_fs::{FaultyFs, Verdict};
+use crate::faulty_fs::{Change, FaultyFs, Op, Verdict};
 use crate::roles::{may_mount, play};
 
 /// A version whose every byte depends on its number, and of very different lengths.
@@ -220,4 +221,41 @@ fn g5_a_reader_that_cannot_repair_returns_the_last_synced_version_from_memory() 
     assert_eq!(bytes_of(&path), b"", "the reader repairs nothing on the disk");
     document.update(&at_once(), increment).unwrap();
     assert_eq!(bytes_of(&path), b"{\n  \"n\": 2\n}\n", "the next write does");
+}
+
+/// A reader looks at the record, the document and the record again. Whatever is published in between,
+/// the version that it returns is the one of the content that it returns.
+#[test]
+fn race_32_g5_a_version_belongs_to_the_content_it_comes_with() {
+    // At which of the steps something is published: before the first look at the document, and before
+    // the second look at the record.
+    for moments in [vec!["json"], vec!["commit"], vec!["json", "commit"]] {
+        let scratch = Scratch::new();
+        let writer = scratch.document("state.json");
+        let write = move || {
+            let written = writer.update(&at_once(), increment).unwrap().version;
+            (count_in(&writer), written)
+        };
+        let versions = Arc::new(Mutex::new(vec![write()]));
+        let (published, left) = (versions.clone(), Mutex::new(moments.clone()));
+        let looks = AtomicU64::new(0);
+        let fs = FaultyFs::new(move |op, path| {
+            let kind = path.extension().map(|kind| kind.to_string_lossy().into_owned());
+            let kind = kind.unwrap_or_default();
+            // The first look at the record is before everything.
+            let early = kind == "commit" && looks.fetch_add(1, Ordering::Relaxed) == 0;
+            let mut left = left.lock().unwrap();
+            if op == Op::Open(Change::Never) && !early && left.first() == Some(&kind.as_str()) {
+                left.remove(0);
+                published.lock().unwrap().push(write());
+            }
+            Verdict::Go
+        });
+        let reader = Document::open_on(&fs.shared(), &scratch.path("state.json")).unwrap();
+        let found = reader.read().unwrap().unwrap();
+        let pair = (found.value["n"].as_u64().unwrap(), found.version);
+        let versions = versions.lock().unwrap();
+        assert_eq!(versions.len(), 1 + moments.len(), "{moments:?}");
+        assert!(versions.contains(&pair), "{moments:?}: {pair:?} in {versions:?}");
+    }
 }

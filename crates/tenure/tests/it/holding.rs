@@ -121,10 +121,18 @@ fn race_16_g1_a_hold_that_is_left_to_a_child_lives_with_it() {
     for mode in [Mode::Exclusive, Mode::Shared] {
         let scratch = Scratch::new();
         let path = scratch.target();
-        let options = LockOptions { mode, wait: Wait::No, ..LockOptions::default() };
+        let lock_file = scratch.path("their.lock");
+        let options = LockOptions {
+            mode,
+            wait: Wait::No,
+            lock_file: Some(lock_file.clone()),
+            ..LockOptions::default()
+        };
         let guard = Lock::open(&path).unwrap().acquire(&options).unwrap();
         let (fence, copies) = (guard.fence(), copies_of(&guard));
         guard.leave_to_children().unwrap();
+        let theirs = std::fs::File::open(&lock_file).unwrap();
+        assert!(flock(&theirs, FlockOperation::NonBlockingLockExclusive).is_err(), "{mode:?}");
         assert_eq!(kind(lock_for(&path, Wait::No)), Some(ErrorKind::Busy), "{mode:?}");
         if mode == Mode::Exclusive {
             write(&path, Some(fence)).unwrap();

@@ -1,9 +1,10 @@
 //! Operation ids: what is remembered, for how long, and what a repeated one is told.
 
 use serde_json::json;
-use tenure::WriteOptions;
+use tenure::{Document, WriteOptions};
 
-use crate::document_scratch::{Scratch, at_once, count_in, increment};
+use crate::document_scratch::{Scratch, at_once, count_in, foreign_replace, increment};
+use crate::faulty_fs::{FaultyFs, Verdict};
 
 fn with_operation(id: &str) -> WriteOptions {
     WriteOptions { operation: Some(id.to_owned()), ..at_once() }
@@ -53,4 +54,25 @@ fn only_a_repeated_operation_is_a_replay() {
         }
     }
     assert!(!document.update(&at_once(), |_| Ok(None)).unwrap().replayed);
+}
+
+/// A power loss may take a document back, and with it what its record remembers as done. A foreign edit
+/// does not, and neither does a restart that lost nothing.
+#[test]
+fn race_51_an_operation_is_forgotten_only_if_a_power_loss_may_have_taken_it_back() {
+    for (reboots, replaced) in [(false, false), (false, true), (true, false), (true, true)] {
+        let scratch = Scratch::new();
+        let fs = FaultyFs::new(|_, _| Verdict::Go);
+        let document = Document::open_on(&fs.shared(), &scratch.path("state.json")).unwrap();
+        document.set(&json!({ "n": 0 }), &at_once()).unwrap();
+        document.update(&with_operation("one"), increment).unwrap();
+        if replaced {
+            foreign_replace(document.path(), "{\"n\":0}");
+        }
+        if reboots {
+            fs.reboot();
+        }
+        let again = document.update(&with_operation("one"), increment).unwrap();
+        assert_eq!(again.replayed, !(reboots && replaced), "{reboots} {replaced}");
+    }
 }

@@ -7,6 +7,7 @@
 
 mod child;
 mod document;
+mod kit;
 mod place;
 mod report;
 mod round;

@@ -1,5 +1,7 @@
 //! `cargo xtask bench`: builds the benchmark, which is a workspace of its own, and runs it.
 
+mod kit;
+
 use std::process::Command;
 
 use crate::pipeline::cargo;
@@ -22,5 +24,10 @@ pub(crate) fn run(words: &[&str]) -> Result<(), String> {
     // In the caller's directory, whose file system is the one that is measured.
     let mut bench = Command::new(target.join("release/tenure-bench"));
     bench.arg("--runs").arg(root().join(RUNS)).args(words);
+    if kit::is_needed(words) {
+        let kit = target.join("kit");
+        kit::make(&kit)?;
+        bench.env("TENURE_BENCH_KIT", kit);
+    }
     stream::run(&mut bench, &mut Tally::default())
 }

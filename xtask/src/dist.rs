@@ -3,14 +3,15 @@
 //! On Linux with the GNU C library it is linked statically: a process that lives for a millisecond would
 //! spend a third of it in the dynamic linker. It needs nothing of the machine it runs on but the kernel.
 
+use std::path::PathBuf;
 use std::process::Command;
 
 use crate::pipeline::cargo;
 use crate::tally::Tally;
 use crate::{stream, target_dir};
 
-/// Builds it and says where it is.
-pub(crate) fn build() -> Result<(), String> {
+/// Builds it and tells where it is.
+pub(crate) fn build() -> Result<PathBuf, String> {
     let target = host()?;
     let mut command = cargo(&["build", "--package", "tenure-cli", "--profile", "dist"]);
     // With a target, so that the flags are for the program and not for what runs during the build.
@@ -20,8 +21,7 @@ pub(crate) fn build() -> Result<(), String> {
     }
     stream::run(&mut command, &mut Tally::default())?;
     let program = format!("tenure{}", std::env::consts::EXE_SUFFIX);
-    println!("{}", target_dir().join(target).join("dist").join(program).display());
-    Ok(())
+    Ok(target_dir().join(target).join("dist").join(program))
 }
 
 /// The target of this machine, as rustc names it.

@@ -63,7 +63,7 @@ fn main() -> ExitCode {
         }
         ["costs"] => told(costs::run(costs::Verb::Compare)),
         ["costs", "--accept"] => told(costs::run(costs::Verb::Accept)),
-        ["dist"] => told(dist::build()),
+        ["dist"] => told(dist::build().map(|path| println!("{}", path.display()))),
         ["prove", "--table"] => told(reliability::rewrite()),
         ["prove", "--quick", rings @ ..] => told(prove::run(Form::Quick, rings, STRICT)),
         ["prove", rings @ ..] => told(prove::run(Form::Long, rings, STRICT)),

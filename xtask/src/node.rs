@@ -8,7 +8,7 @@ use crate::tally::Tally;
 use crate::{root, stream, target_dir};
 
 /// What the loader looks for (bindings/node/lib/native.cjs).
-const ADDON: &str = "tenure.linux-x64-gnu.node";
+pub(crate) const ADDON: &str = "tenure.linux-x64-gnu.node";
 /// What the tests need from npm: the compiler that proves the types.
 const PACKAGES: &str = "typescript and @types/node";
 

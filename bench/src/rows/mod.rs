@@ -1,7 +1,9 @@
 //! The rows of the table of goals. A new row is a new file, and a line here.
 
 mod control;
+mod p01_languages;
 mod p01_lock;
+mod p02_command;
 mod p03_shared_document;
 mod p04_durable_document;
 mod p05_append;
@@ -10,12 +12,14 @@ mod p07_reader;
 mod p08_growth;
 mod p09_whole_journal;
 mod p10_waiting;
+mod p11_import;
 
 use crate::row::Row;
 
 /// Every row, in order.
 pub(crate) const ALL: &[Row] = &[
     p01_lock::ROW,
+    p02_command::ROW,
     p03_shared_document::ROW,
     p04_durable_document::ROW,
     p05_append::ROW,
@@ -24,6 +28,7 @@ pub(crate) const ALL: &[Row] = &[
     p08_growth::ROW,
     p09_whole_journal::ROW,
     p10_waiting::ROW,
+    p11_import::ROW,
 ];
 
 /// The row of this name, in capitals or not.

@@ -31,7 +31,7 @@ fn races(form: Form) -> Vec<Race> {
         contenders,
         goals,
     };
-    vec![
+    let mut races = vec![
         race(
             "cold handle",
             cold(),
@@ -48,7 +48,9 @@ fn races(form: Form) -> Vec<Race> {
                 Goal::cost_at_most(1.3, "tenure", "floor that also frees the record").told(),
             ],
         ),
-    ]
+    ];
+    races.extend(super::p01_languages::races(form));
+    races
 }
 
 fn cold() -> Vec<Contender> {

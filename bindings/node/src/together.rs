@@ -1,5 +1,7 @@
 //! A document and a journal changed in one call.
 
+#![expect(clippy::too_many_arguments, reason = "those of an update and those of an append")]
+
 use napi::Env;
 use napi::bindgen_prelude::{FnArgs, Function, PromiseRaw};
 use napi_derive::napi;
@@ -52,7 +54,6 @@ impl Document {
     }
 
     /// The same on a thread of the crew.
-    #[expect(clippy::too_many_arguments, reason = "they are those of an update and of an append")]
     #[napi(catch_unwind)]
     pub fn update_and_append<'env>(
         &self,

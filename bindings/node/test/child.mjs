@@ -12,7 +12,9 @@ import { fileURLToPath } from 'node:url';
 import { tryLockSync } from '../index.mjs';
 
 /** How long something may take that takes no time: a busy machine is no failure. */
-export const PATIENCE_MS = 30_000;
+export const PATIENCE_MS = 180_000;
+// Calls that do not say how long they wait have the same patience, here and in children.
+process.env.TENURE_WAIT = `${PATIENCE_MS}ms`;
 
 export const PACKAGE = fileURLToPath(new URL('..', import.meta.url));
 

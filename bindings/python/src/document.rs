@@ -2,12 +2,13 @@
 
 use std::ffi::OsString;
 use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
 use serde_json::Value;
-use tenure::{Rules, WriteOptions};
+use tenure::{Error, ErrorKind, Rules, WriteOptions};
 
 use crate::argument::{callable, text};
 use crate::callback::Callback;
@@ -192,6 +193,32 @@ impl Document {
         callback.outcome(done)
     }
 
+    /// For the drop-ins: the same from text (or `None`) to text, which is stored as it is if it is JSON.
+    #[pyo3(signature = (function, **options))]
+    #[expect(clippy::needless_pass_by_value, reason = "arguments of Python functions are owned")]
+    fn _update_text(
+        &self,
+        py: Python<'_>,
+        function: Py<PyAny>,
+        options: Option<&Bound<'_, PyDict>>,
+    ) -> PyResult<Written> {
+        let options = self.options(py, options)?;
+        let mut raised = None;
+        let done = self.write(py, &options, |document, options| {
+            document.update_text(options, |current| {
+                let called = Python::attach(|py| function.call1(py, (current,))?.extract(py));
+                called.map(Some).map_err(|error: PyErr| {
+                    raised = Some(error);
+                    Error::new(ErrorKind::Invalid, "update", "the function failed")
+                })
+            })
+        });
+        match raised {
+            Some(raised) if done.is_err() => Err(raised),
+            _ => done,
+        }
+    }
+
     /// Merges a patch (RFC 7396). `union`, `max`, `min`, `sum` and `last` are lists of JSON Pointers.
     #[pyo3(signature = (patch, **options))]
     fn merge(
@@ -247,7 +274,8 @@ impl Document {
     /// Changes that come after now, one snapshot each; quick ones may be passed over.
     fn watch(&self, py: Python<'_>) -> PyResult<Watch> {
         let watch = without_lock(py, || self.document.watch())?;
-        Ok(Watch { watch: Mutex::new(Some(watch)), numbers: self.numbers })
+        let (watch, closed) = (Mutex::new(Some(watch)), AtomicBool::new(false));
+        Ok(Watch { watch, closed, numbers: self.numbers })
     }
 
     fn __repr__(&self) -> String {
@@ -285,6 +313,8 @@ fn rules(py: Python<'_>, keywords: &mut Keywords<'_>) -> PyResult<Rules> {
 struct Watch {
     /// `None` while a thread waits with it, and once it was closed.
     watch: Mutex<Option<tenure::Watch>>,
+    /// Set by `close`, also while a thread waits with it: that thread does not put it back.
+    closed: AtomicBool,
     numbers: Numbers,
 }
 
@@ -316,13 +346,16 @@ impl Watch {
             ));
         };
         let found = next_of(py, wait, cancel.as_ref(), |wait| watch.next(wait));
-        self.with_watch(|place| *place = Some(watch));
+        self.with_watch(|place| *place = (!self.closed.load(Ordering::SeqCst)).then_some(watch));
         found?.map(|snapshot| Snapshot::of(py, &snapshot, self.numbers)).transpose()
     }
 
-    /// Ends the watch.
+    /// Ends the watch. A wait of another thread goes on, and is the last.
     fn close(&self) {
-        drop(self.with_watch(Option::take));
+        drop(self.with_watch(|place| {
+            self.closed.store(true, Ordering::SeqCst);
+            place.take()
+        }));
     }
 
     fn __iter__(slf: Bound<'_, Self>) -> Bound<'_, Self> {

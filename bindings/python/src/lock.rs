@@ -136,6 +136,8 @@ pub(crate) struct Guard {
     pid: u32,
     /// Set when `max_hold` ended it.
     ended: Arc<AtomicBool>,
+    /// It proves a hold of somebody above us, whose other programs have it as well.
+    nested: bool,
 }
 
 impl Guard {
@@ -146,6 +148,7 @@ impl Guard {
             recovered_from: guard.recovered_from().cloned(),
             pid: std::process::id(),
             ended,
+            nested: guard.raw().is_empty(),
             hold: Mutex::new(Some(Arc::new(guard))),
         }
     }
@@ -185,6 +188,12 @@ impl Guard {
     fn held(&self) -> bool {
         let ended = self.ended.load(Ordering::SeqCst);
         self.is_ours() && !ended && self.with_hold(|guard| guard.is_some())
+    }
+
+    /// For the drop-ins: this is a hold from above, and keeps out none of those who have it as well.
+    #[getter]
+    fn _nested(&self) -> bool {
+        self.nested
     }
 
     /// Checks that nobody removed or replaced the lock file under the hold.

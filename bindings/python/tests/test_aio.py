@@ -8,12 +8,12 @@ import threading
 
 import pytest
 import tenure
-from conftest import HOLDER
+from conftest import HOLDER, PATIENCE
 from tenure import aio
 
 
 def run(main):
-    return asyncio.run(asyncio.wait_for(main, 60))
+    return asyncio.run(asyncio.wait_for(main, PATIENCE))
 
 
 def test_a_lock_waits_without_blocking_the_loop(tmp_path, child):
@@ -112,7 +112,7 @@ def test_a_storm_of_cancelled_waits_leaves_nothing_behind(tmp_path):
         # A thread tells its result before it ends.
         while any(thread.name == "tenure-wait" for thread in threading.enumerate()):
             await asyncio.sleep(0.005)
-        async with aio.lock(tmp_path / "t", wait=5):
+        async with aio.lock(tmp_path / "t", wait=PATIENCE):
             pass
 
     run(main())
@@ -216,7 +216,7 @@ def test_a_hold_that_max_hold_ended_says_so_at_its_release(tmp_path):
         guard = await aio.lock(
             tmp_path / "t", max_hold="1ms", end_on_max_hold=True, on_max_hold=lambda _: told.set()
         )
-        assert await asyncio.to_thread(told.wait, 30) and not guard.held
+        assert await asyncio.to_thread(told.wait, PATIENCE) and not guard.held
         with pytest.raises(tenure.FencedError):
             await guard.release()
         await guard.release()
@@ -237,7 +237,7 @@ async def main():
 asyncio.run(main())
 """
     command = [sys.executable, "-c", code, str(tmp_path / "t")]
-    ended = subprocess.run(command, timeout=30, stderr=subprocess.PIPE, text=True)
+    ended = subprocess.run(command, timeout=PATIENCE, stderr=subprocess.PIPE, text=True)
     assert ended.returncode in (0, 1, -2, 130), ended.stderr
     assert "Fatal" not in ended.stderr and "panicked" not in ended.stderr
     tenure.try_lock(tmp_path / "t").release()
@@ -245,4 +245,4 @@ asyncio.run(main())
 
 def test_asyncio_is_not_imported_without_need():
     code = "import sys, tenure; sys.exit(any(m in sys.modules for m in ('asyncio', 'typing', 'json')))"
-    assert subprocess.run([sys.executable, "-S", "-c", code], timeout=30).returncode == 0
+    assert subprocess.run([sys.executable, "-S", "-c", code], timeout=PATIENCE).returncode == 0

@@ -8,7 +8,7 @@ import subprocess
 
 import pytest
 import tenure
-from conftest import HOLDER
+from conftest import HOLDER, PATIENCE
 from tenure import _errors, _tenure
 
 
@@ -36,7 +36,7 @@ def compare(cli):
     def compare(arguments, act):
         """The command and the call fail with the same code, message, path and holder."""
         command = [cli, *map(os.fspath, arguments), "--json"]
-        said = subprocess.run(command, capture_output=True, text=True, timeout=60)
+        said = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE)
         words = json.loads(said.stderr.strip().splitlines()[-1])
         words = words.get("error", words)
         with pytest.raises(tenure.TenureError) as caught:

@@ -3,7 +3,7 @@
 import subprocess
 import sys
 
-from conftest import ROOT
+from conftest import PATIENCE, ROOT
 
 HARNESS = ROOT / "examples" / "cli-anything" / "harness.py"
 
@@ -15,7 +15,7 @@ def start(project, *words):
 
 def run(project, *words):
     process = start(project, *words)
-    output, _ = process.communicate(timeout=60)
+    output, _ = process.communicate(timeout=PATIENCE)
     assert process.returncode == 0
     return output.split()
 
@@ -24,7 +24,7 @@ def test_many_commands_at_once_all_count(tmp_path):
     project = tmp_path / "new" / "demo.json"
     many = [start(project, "add", f"shape{number}") for number in range(12)]
     for one in many:
-        one.communicate(timeout=60)
+        one.communicate(timeout=PATIENCE)
         assert one.returncode == 0
     assert sorted(run(project, "list")) == sorted(f"shape{number}" for number in range(12))
     run(project, "clear", "--undo")
@@ -38,7 +38,7 @@ def test_many_commands_at_once_all_count(tmp_path):
 def complaint(project, *words, flags=(), code=1):
     """The one line that it ends with."""
     command = [sys.executable, *flags, str(HARNESS), "--project", str(project), *words]
-    ended = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE)
     assert ended.returncode == code and ended.stdout == ""
     assert "Traceback" not in ended.stderr
     return ended.stderr

@@ -9,6 +9,7 @@ import threading
 
 import pytest
 import tenure
+from conftest import PATIENCE
 
 
 def in_child(act):
@@ -70,7 +71,7 @@ def test_a_fork_while_other_threads_wait_and_write_does_no_harm(tmp_path):
     stop.set()
     cancel.cancel()
     for thread in threads:
-        thread.join(30)
+        thread.join(PATIENCE)
     held.release()
     assert tenure.Document(tmp_path / "d").read().value.count(1) == 20
 
@@ -78,7 +79,7 @@ def test_a_fork_while_other_threads_wait_and_write_does_no_harm(tmp_path):
 def add(path):
     document = tenure.Document(path)
     for _ in range(20):
-        document.update(lambda state: state.update(n=state["n"] + 1), init={"n": 0}, no_sync=True, wait=60)
+        document.update(lambda state: state.update(n=state["n"] + 1), init={"n": 0}, no_sync=True)
     return document.update(lambda state: state)
 
 
@@ -126,7 +127,7 @@ sys.stdin.readline()
         assert one.line() == "waiting"
         one.signal(signal.SIGINT)
         assert one.line() == "interrupted"  # Long before any wait here would end.
-    tenure.lock(tmp_path / "t", wait=5).release()
+    tenure.lock(tmp_path / "t", wait=PATIENCE).release()
 
 
 def test_a_signal_handler_runs_during_a_wait_that_goes_on(tmp_path, child):
@@ -154,6 +155,6 @@ guard = tenure.lock(sys.argv[1])
 for _ in range(10):
     threading.Thread(target=tenure.lock, args=(sys.argv[1],), kwargs=dict(wait=None), daemon=True).start()
 """
-    done = subprocess.run([sys.executable, "-c", code, str(tmp_path / "t")], timeout=30, capture_output=True)
+    done = subprocess.run([sys.executable, "-c", code, str(tmp_path / "t")], timeout=PATIENCE, capture_output=True)
     assert done.returncode == 0, done.stderr
     tenure.try_lock(tmp_path / "t").release()

@@ -60,10 +60,10 @@ def test_a_thread_that_waits_for_itself_is_told_and_another_thread_waits(tmp_pat
 
     thread = threading.Thread(target=wait)
     thread.start()
-    assert started.wait(30)
+    assert started.wait(PATIENCE)
     order.append("first")
     guard.release()
-    thread.join(30)
+    thread.join(PATIENCE)
     assert order == ["first", "second"]
 
 
@@ -92,7 +92,7 @@ def test_release_twice_late_or_by_another_thread_touches_only_its_own(tmp_path):
     first = tenure.lock(target)
     thread = threading.Thread(target=first.release)
     thread.start()
-    thread.join(30)
+    thread.join(PATIENCE)
     second = tenure.lock(target)
     first.release()
     assert second.held and not first.held
@@ -146,7 +146,7 @@ def test_max_hold_reports_and_ends(tmp_path):
         end_on_max_hold=True,
         on_max_hold=lambda path: (paths.append(path), told.set()),
     )
-    assert told.wait(30) and paths == [str(tmp_path / "t")]
+    assert told.wait(PATIENCE) and paths == [str(tmp_path / "t")]
     assert not guard.held and "released" in repr(guard)
     with pytest.raises(tenure.InvalidError):
         guard.__enter__()
@@ -162,7 +162,7 @@ def test_max_hold_reports_and_ends(tmp_path):
 def test_a_hold_that_is_only_reported_goes_on(tmp_path):
     told = threading.Event()
     with tenure.lock(tmp_path / "t", max_hold="1ms", on_max_hold=lambda _: told.set()) as guard:
-        assert told.wait(30) and guard.held
+        assert told.wait(PATIENCE) and guard.held
         guard.verify()
 
 
@@ -181,7 +181,7 @@ def test_a_cancel_ends_a_wait_of_another_thread(tmp_path):
         thread.start()
     cancel.cancel()
     for thread in threads:
-        thread.join(30)
+        thread.join(PATIENCE)
     assert codes == ["cancelled"] * 8 and cancel.cancelled
     guard.release()
 

@@ -10,6 +10,7 @@ import resource
 import subprocess
 
 import pytest
+from conftest import PATIENCE
 
 #: Milliseconds over an interpreter that does nothing, on a machine where that one takes 13.
 IMPORT_GOAL_MS = 8.0
@@ -46,7 +47,7 @@ def clean():
     def run(*arguments):
         environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
         command = [python, *arguments]
-        return subprocess.run(command, env=environment, check=True, capture_output=True, text=True, timeout=60)
+        return subprocess.run(command, env=environment, check=True, capture_output=True, text=True, timeout=PATIENCE)
 
     return run
 

@@ -35,7 +35,8 @@ pub(crate) struct Arena {
 unsafe impl Sync for Arena {}
 
 impl Arena {
-    /// With nothing handed out. It takes no memory until it is used.
+    /// With nothing handed out, for a `static`. It takes no memory until it is used.
+    #[expect(clippy::large_stack_arrays, reason = "a static is on no stack")]
     pub(crate) const fn new() -> Self {
         Self { used: AtomicUsize::new(0), memory: Memory(UnsafeCell::new([0; SIZE])) }
     }
@@ -122,13 +123,10 @@ mod tests {
         Layout::from_size_align(size, align).unwrap()
     }
 
-    fn arena() -> Box<Arena> {
-        Box::new(Arena::new())
-    }
-
     #[test]
     fn blocks_are_aligned_and_do_not_overlap() {
-        let arena = arena();
+        static ARENA: Arena = Arena::new();
+        let arena = &ARENA;
         let mut blocks = Vec::new();
         for (index, align) in [1, 2, 8, 64, 4, 16, 1, 32].into_iter().enumerate() {
             let size = 3 + 5 * index;
@@ -145,7 +143,8 @@ mod tests {
 
     #[test]
     fn the_last_block_grows_in_place_and_is_taken_back() {
-        let arena = arena();
+        static ARENA: Arena = Arena::new();
+        let arena = &ARENA;
         // SAFETY: every block is used within its size and freed once with its own layout.
         unsafe {
             let first = arena.alloc(layout(10, 1));
@@ -164,7 +163,8 @@ mod tests {
 
     #[test]
     fn what_does_not_fit_comes_from_the_system() {
-        let arena = arena();
+        static ARENA: Arena = Arena::new();
+        let arena = &ARENA;
         for wanted in [layout(SIZE + 1, 1), layout(8, 4096)] {
             // SAFETY: every block is freed once with its own layout.
             unsafe {
@@ -190,10 +190,10 @@ mod tests {
 
     #[test]
     fn threads_get_blocks_of_their_own() {
-        let arena = arena();
+        static ARENA: Arena = Arena::new();
+        let arena = &ARENA;
         std::thread::scope(|scope| {
             for thread in 0_u8..4 {
-                let arena = &*arena;
                 scope.spawn(move || {
                     for turn in 0..2000_usize {
                         let wanted = layout(1 + turn % 50, 8);

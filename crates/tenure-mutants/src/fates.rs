@@ -23,15 +23,24 @@ impl Fates {
             std::fs::remove_file(path).map_err(failed)?;
         }
         let text = std::fs::read_to_string(path).unwrap_or_default();
-        let known = text.lines().filter_map(parse).collect();
+        let mut known = BTreeMap::new();
+        for (key, fate) in text.lines().filter_map(parse) {
+            // A run with a part of the tests knows less than one with all of them.
+            let earlier = known.remove(&key);
+            known.insert(key, earlier.map_or(fate.clone(), |earlier| worse(earlier, fate)));
+        }
         let file = std::fs::OpenOptions::new().create(true).append(true).open(path);
         Ok(Self { file: Mutex::new(file.map_err(failed)?), known })
     }
 
+    /// What became of it in earlier runs.
+    pub(crate) fn of(&self, point: &Point) -> Option<&Fate> {
+        self.known.get(&point.key())
+    }
+
     /// Whether it was noticed before.
-    pub(crate) fn noticed(&self, point: &Point) -> Option<&Fate> {
-        let fate = self.known.get(&point.key());
-        fate.filter(|fate| matches!(fate, Fate::Killed(_) | Fate::Hung))
+    pub(crate) fn noticed(&self, point: &Point) -> bool {
+        matches!(self.of(point), Some(Fate::Killed(_) | Fate::Hung))
     }
 
     /// Remembers.
@@ -46,6 +55,17 @@ impl Fates {
             let _ = writeln!(file, "{}\t{told}", point.key());
         }
     }
+}
+
+/// Of two fates the one that tells more.
+fn worse(one: Fate, other: Fate) -> Fate {
+    let rank = |fate: &Fate| match fate {
+        Fate::Killed(_) => (3, 0),
+        Fate::Hung => (2, 0),
+        Fate::Survived(tests) => (1, *tests),
+        Fate::Unreached => (0, 0),
+    };
+    if rank(&other) > rank(&one) { other } else { one }
 }
 
 fn parse(line: &str) -> Option<(String, Fate)> {

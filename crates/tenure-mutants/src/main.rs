@@ -45,6 +45,7 @@ const USAGE: &str = "\
 usage: cargo xtask mutants [OPTION...] [FILE...]
 
   FILE             only mutants of these (`lock.rs`, `journal/`)
+  --report         try nothing, only write down what earlier runs found
   --again          keep what earlier runs killed, and try the others
   --tests PREFIX   only the tests whose name begins so (repeatable)
   --ring RING      with the tests of this ring as well (repeatable)
@@ -60,6 +61,7 @@ struct Asked {
     rings: Vec<String>,
     tests: Vec<String>,
     again: bool,
+    report: bool,
     pace: Pace,
     scratch: PathBuf,
 }
@@ -86,10 +88,11 @@ fn asked(mut words: impl Iterator<Item = String>) -> Option<Asked> {
     let pace = Pace { jobs: 2, quickest: Duration::ZERO, slowest: Duration::from_secs(600) };
     let scratch = root().join("target/mutants");
     let (files, rings, tests) = (Vec::new(), Vec::new(), Vec::new());
-    let mut asked = Asked { files, rings, tests, again: false, pace, scratch };
+    let mut asked = Asked { files, rings, tests, again: false, report: false, pace, scratch };
     while let Some(word) = words.next() {
         match word.as_str() {
             "--again" => asked.again = true,
+            "--report" => (asked.again, asked.report) = (true, true),
             "--ring" => asked.rings.push(words.next()?),
             "--tests" => asked.tests.push(words.next()?),
             "--jobs" => asked.pace.jobs = words.next()?.parse().ok()?,
@@ -107,52 +110,53 @@ fn seconds(word: &str) -> Option<Duration> {
     Duration::try_from_secs_f64(word.parse().ok()?).ok()
 }
 
-/// Tries all mutants; returns those that live without a reason.
+/// Tries the mutants; returns those that live without a reason.
 fn run(asked: &Asked) -> Result<Vec<String>, String> {
     let scratch = Scratch::copy(&root(), asked.scratch.clone())?;
     let mut sources = Vec::new();
     collect(&root().join("crates/tenure/src"), "", &mut sources)?;
     let points = compiling(&scratch, &sources, asked.again)?;
+    let path = scratch.dir().join("fates.tsv");
+    if !asked.report {
+        try_all(&scratch, asked, &points, &Fates::open(&path, asked.again)?)?;
+    }
+    let fates = Fates::open(&path, true)?;
+    let known = |point| fates.of(point).map(|fate| (point, fate.clone()));
+    let outcomes: Vec<(&Point, Fate)> = points.iter().filter_map(known).collect();
+    report::write(&root().join("docs/MUTANTS.md"), &commit(), &outcomes)
+}
+
+/// Tries those that were asked for and have not been noticed yet; what becomes of them is kept.
+fn try_all(
+    scratch: &Scratch,
+    asked: &Asked,
+    points: &[Point],
+    fates: &Fates,
+) -> Result<(), String> {
     let mut programs = scratch.programs(&["--package", "tenure", "--lib", "--test", "it"])?;
     if !asked.rings.is_empty() {
         let rings = asked.rings.iter().flat_map(|ring| ["--test", ring]);
         let arguments: Vec<&str> = ["--package", "tenure-proof"].into_iter().chain(rings).collect();
         programs.extend(scratch.programs(&arguments)?);
     }
-    let fates = Fates::open(&scratch.dir().join("fates.tsv"), asked.again)?;
-    let chosen = |point: &Point| {
-        let named = |file: &String| point.file.starts_with(file);
-        asked.files.is_empty() || asked.files.iter().any(named)
+    let begins = |name: &str, prefixes: &[String]| {
+        prefixes.is_empty() || prefixes.iter().any(|prefix| name.starts_with(prefix))
     };
-    let tried: Vec<Point> = points
-        .iter()
-        .filter(|point| chosen(point) && fates.noticed(point).is_none())
-        .cloned()
-        .collect();
+    let chosen = |point: &&Point| begins(&point.file, &asked.files) && !fates.noticed(point);
+    let tried: Vec<Point> = points.iter().filter(chosen).cloned().collect();
     println!("{} mutants compile, {} are tried", points.len(), tried.len());
     let highest = points.iter().map(|point| point.number).max().unwrap_or_default();
-    let wanted = |name: &str| {
-        let begins = |prefix: &String| name.starts_with(prefix);
-        asked.tests.is_empty() || asked.tests.iter().any(begins)
-    };
+    let wanted = |name: &str| begins(name, &asked.tests);
     let tests = hunt::scout(&programs, scratch.dir(), highest, asked.pace, wanted)?;
     println!("{} tests", tests.len());
-    let found = hunt::hunt(&programs, &tests, &tried, asked.pace, |point, fate| {
+    let done = hunt::hunt(&programs, &tests, &tried, asked.pace, |point, fate| {
         fates.keep(point, fate);
         if matches!(fate, Fate::Survived(_) | Fate::Unreached) {
             let Point { number, file, line, within, what, .. } = point;
             println!("{number} {file}:{line} {within}: {what}: {fate:?}");
         }
     });
-    let mut outcomes: Vec<(&Point, Fate)> = points
-        .iter()
-        .filter_map(|point| fates.noticed(point).map(|fate| (point, fate.clone())))
-        .collect();
-    for (point, fate) in tried.iter().zip(found) {
-        outcomes.push((point, fate?));
-    }
-    outcomes.sort_by_key(|(point, _)| point.number);
-    report::write(&root().join("docs/MUTANTS.md"), &commit(), &outcomes)
+    done.into_iter().collect::<Result<Vec<Fate>, String>>().map(drop)
 }
 
 /// The mutants that compile. Those that did not in an earlier run are not asked about again.

@@ -225,7 +225,7 @@ impl<'ast> Visit<'ast> for Finder<'_> {
                 self.within.pop();
             }
             syn::Item::Mod(module) if is_built(&module.attrs) => {
-                visit::visit_item_mod(self, module)
+                visit::visit_item_mod(self, module);
             }
             syn::Item::Trait(definition) if is_built(&definition.attrs) => {
                 self.within.push(definition.ident.to_string());
@@ -238,18 +238,18 @@ impl<'ast> Visit<'ast> for Finder<'_> {
     }
 
     fn visit_impl_item(&mut self, item: &'ast syn::ImplItem) {
-        if let syn::ImplItem::Fn(function) = item {
-            if is_built(&function.attrs) {
-                self.function(&function.sig, &function.block);
-            }
+        if let syn::ImplItem::Fn(function) = item
+            && is_built(&function.attrs)
+        {
+            self.function(&function.sig, &function.block);
         }
     }
 
     fn visit_trait_item(&mut self, item: &'ast syn::TraitItem) {
-        if let syn::TraitItem::Fn(function) = item {
-            if let Some(block) = &function.default {
-                self.function(&function.sig, block);
-            }
+        if let syn::TraitItem::Fn(function) = item
+            && let Some(block) = &function.default
+        {
+            self.function(&function.sig, block);
         }
     }
 
@@ -267,11 +267,11 @@ impl<'ast> Visit<'ast> for Finder<'_> {
     }
 
     fn visit_local(&mut self, local: &'ast syn::Local) {
-        if let Some(syn::LocalInit { diverge: Some((_, other)), .. }) = &local.init {
-            if let Expr::Block(syn::ExprBlock { block, .. }) = &**other {
-                // It must not come back.
-                self.covered.extend(block.stmts.last().map(|last| last.span().byte_range()));
-            }
+        if let Some(syn::LocalInit { diverge: Some((_, other)), .. }) = &local.init
+            && let Expr::Block(syn::ExprBlock { block, .. }) = &**other
+        {
+            // It must not come back.
+            self.covered.extend(block.stmts.last().map(|last| last.span().byte_range()));
         }
         visit::visit_local(self, local);
     }

@@ -167,8 +167,11 @@ impl Session {
                 return Err(self.index_failed(err));
             }
         }
-        index.append(len, &records).map_err(|err| self.index_failed(err))?;
-        self.head.index_len = len + records.len() as u64;
+        let durable = self.head.unanchored.map_or(len, |durable| durable.index_len);
+        let next = len + records.len() as u64;
+        let written = index.write(len, &records).and_then(|()| index.sync_from(durable, next));
+        written.map_err(|err| self.index_failed(err))?;
+        self.head.index_len = next;
         self.head.unanchored = None;
         self.begin_epoch(self.head.journal_end)
     }

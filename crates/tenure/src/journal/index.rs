@@ -172,14 +172,14 @@ impl Index {
         Ok(low)
     }
 
-    /// Writes a group behind `len` records and syncs it. A crash before the end of the sync leaves
-    /// the `len` records, or the whole group; both are right.
+    /// Writes a group behind `len` records and syncs it.
     pub(super) fn append(&self, len: u64, records: &[Record]) -> io::Result<()> {
         self.write(len, records)?;
         self.file.sync()
     }
 
-    /// Writes a group behind `len` records, and lets nothing stay behind it.
+    /// Writes a group behind `len` records, and lets nothing stay behind it. A crash before the end of the
+    /// next sync leaves the `len` records, or the whole group; both are right.
     pub(super) fn write(&self, len: u64, records: &[Record]) -> io::Result<()> {
         let mut bytes = vec![0; records.len() * RECORD_BYTES];
         for (record, bytes) in records.iter().zip(bytes.chunks_exact_mut(RECORD_BYTES)) {

@@ -36,7 +36,14 @@ struct KeptLog {
     /// The commit lock that it was opened under.
     lock: FileId,
     file: Arc<dyn Handle>,
-    head: Option<(Head, Mark)>,
+    head: Option<Written>,
+}
+
+/// A head that this process wrote, and how it is recognised.
+#[derive(Debug, Clone)]
+pub(super) struct Written {
+    pub(super) head: Head,
+    pub(super) mark: Mark,
 }
 
 impl OpenFiles {
@@ -55,7 +62,7 @@ impl OpenFiles {
         &self,
         target: &Target,
         lock: Option<FileId>,
-    ) -> Result<(Arc<dyn Handle>, Option<(Head, Mark)>)> {
+    ) -> Result<(Arc<dyn Handle>, Option<Written>)> {
         let mut kept = self.kept();
         if let Some(log) = kept.as_ref().and_then(|kept| kept.log.as_ref()) {
             let named = || log.file.extent().is_ok_and(|found| found.links > 0);
@@ -75,7 +82,7 @@ impl OpenFiles {
         let mut kept = self.kept();
         let log = kept.as_mut().and_then(|kept| kept.log.as_mut());
         if let Some(log) = log.filter(|log| Arc::ptr_eq(&log.file, file)) {
-            log.head = Some((head.clone(), mark));
+            log.head = Some(Written { head: head.clone(), mark });
         }
     }
 

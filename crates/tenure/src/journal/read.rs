@@ -123,6 +123,13 @@ impl Iterator for Entries {
     type Item = Result<Entry>;
 
     fn next(&mut self) -> Option<Self::Item> {
+        // Nearly always the next line is in memory already.
+        if let Some(entry) =
+            self.scan.as_mut().filter(|_| self.left > 0).and_then(|scan| scan.at_hand(self.from))
+        {
+            self.left -= 1;
+            return Some(Ok(entry));
+        }
         let next = self.next_entry().transpose();
         if matches!(next, Some(Err(_))) {
             // What comes after damage is not read as if nothing had happened.
@@ -209,27 +216,40 @@ impl Scan {
     /// The next entry with at least this number.
     pub(super) fn next_from(&mut self, from: u64) -> std::io::Result<Option<Entry>> {
         loop {
-            let rest = &self.buf[self.at..self.filled];
-            let line = if let Some(newline) = memchr::memchr(b'\n', rest) {
-                self.at += newline + 1;
-                &rest[..newline]
-            } else if self.pos < self.end && self.refill()? {
-                continue;
-            } else if self.at < self.filled {
-                let start = self.at;
-                self.at = self.filled;
-                &self.buf[start..self.filled]
-            } else {
-                return Ok(None);
-            };
-            if lines::is_blank(line) {
+            if let Some(entry) = self.at_hand(from) {
+                return Ok(Some(entry));
+            }
+            if self.pos < self.end && self.refill()? {
                 continue;
             }
-            self.seq += 1;
-            if self.seq > from {
-                return Ok(Some(Entry { seq: self.seq - 1, line: line.to_vec() }));
+            // The last line may have no newline.
+            let start = std::mem::replace(&mut self.at, self.filled);
+            return Ok(self.entry(start, self.filled, from));
+        }
+    }
+
+    /// The same, if it is in memory and has its newline.
+    #[inline]
+    fn at_hand(&mut self, from: u64) -> Option<Entry> {
+        loop {
+            let start = self.at;
+            let end = start + memchr::memchr(b'\n', &self.buf[start..self.filled])?;
+            self.at = end + 1;
+            if let Some(entry) = self.entry(start, end, from) {
+                return Some(entry);
             }
         }
+    }
+
+    /// The line at `start..end` of the buffer, if it is an entry and wanted.
+    #[inline]
+    fn entry(&mut self, start: usize, end: usize, from: u64) -> Option<Entry> {
+        let line = &self.buf[start..end];
+        if lines::is_blank(line) {
+            return None;
+        }
+        self.seq += 1;
+        (self.seq > from).then(|| Entry { seq: self.seq - 1, line: line.to_vec() })
     }
 
     /// Reads more behind the unfinished line.

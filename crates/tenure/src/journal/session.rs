@@ -104,7 +104,7 @@ impl Session {
         let wal = Wal { file };
         let slots = read_slots(&target, &wal)?;
         let loaded = match kept {
-            Some((head, mark)) if slots.end_with(mark) => Some(head),
+            Some(written) if slots.end_with(written.mark) => Some(written.head),
             _ => head_in(&target, &slots)?,
         };
         let known = loaded.is_some();

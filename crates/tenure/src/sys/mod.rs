@@ -14,12 +14,12 @@ mod attributes;
 #[cfg(unix)]
 mod clock;
 #[cfg(any(target_os = "linux", target_os = "android"))]
-mod extent;
-#[cfg(any(target_os = "linux", target_os = "android"))]
 mod inotify;
 mod locks;
 #[cfg(not(any(target_os = "linux", target_os = "android")))]
 mod polling;
+#[cfg(unix)]
+mod stat;
 #[cfg(unix)]
 mod trust;
 

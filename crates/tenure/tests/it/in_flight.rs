@@ -1,6 +1,8 @@
 //! A write that is guarded by a hold is under way when the hold ends: whoever ends it, and whoever has
 //! it next, waits for that write (G3).
 
+use std::path::Path;
+
 use tenure::{ErrorKind, Lease, Lock, LockOptions, Wait};
 
 use crate::puppet::Puppet;
@@ -9,22 +11,33 @@ use crate::scratch::{
 };
 
 /// A puppet in the middle of a write to `document` that is guarded by `fence` of `session`.
-fn writing(document: &std::path::Path, session: &std::path::Path, fence: u64) -> Puppet {
+fn writing(document: &Path, session: &Path, fence: u64) -> Puppet {
     let mut puppet = Puppet::spawn();
     let order = format!("slow-add {} 0 {} {fence}", document.display(), session.display());
     assert_eq!(puppet.say(&order), "inside");
     puppet
 }
 
+/// The same under a lease that is short, but not too short for this machine now to begin the write.
+fn writing_under_a_short_lease(document: &Path, session: &Path) -> (Puppet, u64) {
+    for moments in [4, 40, 400] {
+        let owner = terms("alice", A_MOMENT * moments, Wait::For(FAR_TOO_LONG));
+        let fence = Lease::open(session).unwrap().acquire(&owner).unwrap().fence;
+        let mut puppet = Puppet::spawn();
+        let order = format!("slow-add {} 0 {} {fence}", document.display(), session.display());
+        if puppet.say(&order) == "inside" {
+            return (puppet, fence);
+        }
+    }
+    panic!("half a minute is too short to begin a write");
+}
+
 /// The lease expires meanwhile. `bob` wants it, by this verb.
 fn expires_during_a_guarded_write(verb: &str) {
     let scratch = Scratch::new();
     let (session, document) = (scratch.path("session"), scratch.path("document"));
-    let (mut alice, mut bob) = (Puppet::spawn(), Puppet::spawn());
-    let ttl = 4 * A_MOMENT.as_millis();
-    let got = alice.say(&format!("lease {} alice {ttl} no", session.display()));
-    let fence: u64 = got.split(' ').nth(2).unwrap().parse().unwrap();
-    let mut writer = writing(&document, &session, fence);
+    let mut bob = Puppet::spawn();
+    let (mut writer, fence) = writing_under_a_short_lease(&document, &session);
     while Lease::open(&session).unwrap().show().unwrap().unwrap().expires_in.is_some() {
         std::thread::yield_now();
     }

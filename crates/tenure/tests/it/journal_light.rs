@@ -84,9 +84,10 @@ impl Model {
 }
 
 /// Dies at operation `nth`. False if the work needs fewer.
-fn story(seed: u64, nth: u64, kind: CrashKind) -> bool {
+fn story(seed: u64, nth: u64, kind: CrashKind, broken: Broken) -> bool {
     let fs = SimFs::new(seed);
     fs.add_dir("/d");
+    fs.break_promises(broken);
     let mut model = Model::default();
     fs.fail_after(nth, kind);
     model.work(&fs);
@@ -116,7 +117,7 @@ fn j7_a_log_emptied_without_a_sync_loses_nothing_that_was_promised() {
         for nth in 1.. {
             let mut cut = false;
             for seed in 0..2 {
-                cut |= story(seed, nth, kind);
+                cut |= story(seed, nth, kind, Broken::default());
             }
             if !cut {
                 assert!(nth > 100, "the work has that many operations");
@@ -124,6 +125,15 @@ fn j7_a_log_emptied_without_a_sync_loses_nothing_that_was_promised() {
             }
         }
     }
+}
+
+#[test]
+fn the_test_notices_a_disk_that_does_not_sync() {
+    let broken = Broken { ignore_sync: true, ..Broken::default() };
+    let noticed = (1..200)
+        .step_by(7)
+        .any(|nth| std::panic::catch_unwind(|| story(1, nth, CrashKind::Power, broken)).is_err());
+    assert!(noticed);
 }
 
 #[test]

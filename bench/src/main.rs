@@ -93,10 +93,12 @@ impl Asked {
 /// Runs what was asked for on every place; tells whether every contender did its job. A goal that is
 /// missed is a result, not a failure.
 fn bench(asked: &Asked) -> Result<bool> {
-    let mut good = true;
-    for place in place::all(asked.form, asked.on.as_deref())? {
+    let (mut good, mut places) = (true, 0);
+    for place in place::all(asked.form, asked.on.as_deref()) {
+        places += 1;
         let settings = settings::of(&place)?;
         println!("{}", settings.heading());
+        settings.warning().inspect(|warning| println!("{warning}"));
         let mut results = Vec::new();
         for row in &asked.rows {
             let result = run::row(row, asked.form, place.dir())?;
@@ -108,7 +110,7 @@ fn bench(asked: &Asked) -> Result<bool> {
         println!("{}", report::verdict(&results));
         println!("record: {}", dir.display());
     }
-    Ok(good)
+    Ok(good && places > 0)
 }
 
 /// A thousand children have two pipes each.

@@ -26,7 +26,7 @@ impl Place {
     /// A new directory below `on`.
     fn below(on: &Path) -> Result<Self> {
         let dir = on.join(format!("tenure-bench-{}", std::process::id()));
-        std::fs::create_dir_all(&dir)?;
+        std::fs::create_dir(&dir)?;
         Ok(Self { dir: dir.canonicalize()?, mounted: None })
     }
 
@@ -61,26 +61,33 @@ impl Drop for Place {
     }
 }
 
-/// Where a run in this form works.
-pub(crate) fn all(form: Form, on: Option<&Path>) -> Result<Vec<Place>> {
+/// A kind of place, which is made when its turn comes.
+#[derive(Debug, Clone, Copy)]
+enum Kind {
+    /// A directory that is there.
+    Directory(&'static str),
+    /// A file system in an image.
+    Image(&'static str),
+}
+
+/// Where a run in this form works, one place after the other. What cannot be had here is told.
+pub(crate) fn all(form: Form, on: Option<&Path>) -> impl Iterator<Item = Place> {
     let here = on.unwrap_or(Path::new("."));
-    let mut places = vec![Place::below(here)?];
-    if form == Form::Quick || on.is_some() {
-        return Ok(places);
-    }
-    let memory = Path::new("/dev/shm");
-    if memory.is_dir() {
-        places.push(Place::below(memory)?);
-    } else {
-        println!("NOT RUN: on tmpfs: there is no {}", memory.display());
-    }
-    for kind in ["xfs", "btrfs"] {
-        match Place::mounted(here, kind) {
-            Ok(place) => places.push(place),
-            Err(problem) => println!("NOT RUN: on {kind}: {problem}"),
+    let others: &[Kind] = match form {
+        Form::Full if on.is_none() => {
+            &[Kind::Directory("/dev/shm"), Kind::Image("xfs"), Kind::Image("btrfs")]
         }
-    }
-    Ok(places)
+        _ => &[],
+    };
+    let told = move |name: &str, place: Result<Place>| {
+        place.map_err(|problem| println!("NOT RUN: on {name}: {problem}")).ok()
+    };
+    let first = std::iter::once_with(move || told(&here.display().to_string(), Place::below(here)));
+    let rest = others.iter().map(move |kind| match kind {
+        Kind::Directory(dir) => told(dir, Place::below(Path::new(dir))),
+        Kind::Image(system) => told(system, Place::mounted(here, system)),
+    });
+    first.chain(rest).flatten()
 }
 
 fn command(command: &mut Command) -> Result<()> {

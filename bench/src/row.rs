@@ -179,36 +179,34 @@ impl Contender {
         self
     }
 
-    /// The same in this many processes; the name says so.
+    /// The same in this many processes.
     pub(crate) fn processes(mut self, processes: usize) -> Self {
-        self.name = counted(&self.name, processes, "process");
         self.processes = processes;
         self
     }
 
-    /// The same in this many threads of one process; the name says so.
+    /// The same in this many threads of one process.
     pub(crate) fn threads(mut self, threads: usize) -> Self {
-        self.name = counted(&self.name, threads, "thread");
         self.threads = threads;
+        self
+    }
+
+    /// The same under a name that also says this, for a race in which that differs.
+    pub(crate) fn titled(mut self, words: &str) -> Self {
+        self.name = titled(&self.name, words);
         self
     }
 
     /// The same at this size; the name says so in `words`.
     pub(crate) fn size(mut self, size: u64, words: &str) -> Self {
-        self.name = format!("{}, {words}", self.name);
         self.size = size;
-        self
+        self.titled(words)
     }
 }
 
-/// `name, 1 process`, `name, 8 processes`: as [`Contender::processes`] and `threads` write it.
-pub(crate) fn counted(name: &str, count: usize, noun: &str) -> String {
-    let plural = match noun {
-        _ if count == 1 => "",
-        "process" => "es",
-        _ => "s",
-    };
-    format!("{name}, {count} {noun}{plural}")
+/// A name as [`Contender::titled`] writes it.
+pub(crate) fn titled(name: &str, words: &str) -> String {
+    format!("{name}, {words}")
 }
 
 /// Where a contender works.

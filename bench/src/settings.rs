@@ -81,6 +81,16 @@ impl Settings {
         )
     }
 
+    /// What to say about a machine that does other things as well.
+    #[expect(clippy::cast_precision_loss, reason = "a handful of processors")]
+    pub(crate) fn warning(&self) -> Option<String> {
+        let load: f64 = self.load.split(' ').next()?.parse().ok()?;
+        let busy = load > self.processors as f64 / 2.0;
+        busy.then(|| {
+            format!("BUSY MACHINE: load {load}; compare ratios of one round, and no times")
+        })
+    }
+
     pub(crate) fn json(&self) -> Value {
         let versions: serde_json::Map<String, Value> =
             self.versions.iter().map(|(name, version)| (name.clone(), json!(version))).collect();

@@ -10,6 +10,7 @@ mod costs;
 mod dist;
 mod licences;
 mod node;
+mod performance;
 mod pipeline;
 mod platform_table;
 mod prove;
@@ -35,7 +36,7 @@ const USAGE: &str = "\
 usage: cargo xtask test [--allow-missing]
        cargo xtask prove [--quick] [RING...] | --table
        cargo xtask mutants [OPTION...] [FILE...]
-       cargo xtask bench [--quick|--full] [--on DIR] [ROW...]
+       cargo xtask bench [--quick|--full] [--on DIR] [ROW...] | --table
        cargo xtask costs [--accept]
        cargo xtask dist
 
@@ -46,7 +47,8 @@ usage: cargo xtask test [--allow-missing]
   mutants          small mistakes in the core that the tests must notice; writes docs/MUTANTS.md, takes an
                    hour (--help: its options)
   bench            tenure beside the system-call floor and beside what people would use instead, in about two
-                   minutes; leaves a record in bench/runs (--full: hours, and on several file systems)
+                   minutes; leaves a record in bench/runs (--full: an hour, on several file systems; --table:
+                   writes the newest records to README.md and bench/README.md)
   costs            counts system calls and instructions of the hot paths in the release build, and
                    compares them with those on record (--accept: puts them on record)
   dist             the command as it ships: optimised as a whole, on Linux linked statically";
@@ -66,6 +68,7 @@ fn main() -> ExitCode {
         ["prove", "--quick", rings @ ..] => told(prove::run(Form::Quick, rings, STRICT)),
         ["prove", rings @ ..] => told(prove::run(Form::Long, rings, STRICT)),
         ["mutants", options @ ..] => told(mutants(options)),
+        ["bench", "--table"] => told(performance::rewrite()),
         ["bench", words @ ..] => told(bench::run(words)),
         _ => {
             println!("{USAGE}");

@@ -10,11 +10,12 @@ use crate::settings::Settings;
 /// The whole summary.
 pub(super) fn markdown(form: Form, settings: &Settings, rows: &[RowResult]) -> String {
     let mut text = format!(
-        "# Run of {} on {}\n\nForm: {}. {}.\n\nVersions: {}.\n\n",
+        "# Run of {} on {}\n\nForm: {}. {}. {}\n\nVersions: {}.\n\n",
         settings.date,
         settings.file_system,
         form.pick("quick", "full"),
         settings.heading(),
+        settings.warning().unwrap_or_default(),
         settings.versions(),
     );
     text.push_str(

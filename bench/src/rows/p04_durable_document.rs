@@ -13,9 +13,7 @@ use super::p03_shared_document::{
     BYTES, check_file, lmdb_part, plain_file, sqlite_part, tenure_changes,
 };
 use crate::document::{self, check, counted, patched};
-use crate::row::{
-    Contender, Form, Goal, Length, Measure, Part, Race, Result, Row, Seat, counted as named,
-};
+use crate::row::{Contender, Form, Goal, Length, Measure, Part, Race, Result, Row, Seat};
 use crate::stores::{lmdb, redb, sqlite};
 
 pub(crate) const ROW: Row =
@@ -27,8 +25,6 @@ fn races(form: Form) -> Vec<Race> {
 }
 
 fn race(form: Form, name: &'static str, processes: usize, goal: f64) -> Race {
-    let [tenure, full, floor] = ["tenure", "SQLite FULL", "write + sync + rename + sync"]
-        .map(|name| named(name, processes, "process"));
     let mut contenders: Vec<Contender> =
         shared().into_iter().map(|one| one.processes(processes)).collect();
     if processes == 1 {
@@ -42,8 +38,8 @@ fn race(form: Form, name: &'static str, processes: usize, goal: f64) -> Race {
         rounds: form.pick(3, 7),
         contenders,
         goals: vec![
-            Goal::speed_at_least(goal, &tenure, &full),
-            Goal::speed_at_least(goal, &tenure, &floor).told(),
+            Goal::speed_at_least(goal, "tenure", "SQLite FULL"),
+            Goal::speed_at_least(goal, "tenure", "write + sync + rename + sync").told(),
             Goal::at_most(0.0, "ms", BARE_SYNC, |round| Some(round.cost(BARE_SYNC)? / 1e6)).told(),
         ],
     }
@@ -79,7 +75,6 @@ fn redb_part() -> Contender {
         ))
         .prepare(|ground| redb::create(ground, &document::text(BYTES)))
         .check(|ground, turns| check(&redb::document(ground)?, turns))
-        .processes(1)
 }
 
 /// The latency of the disk, measured in the same rounds.

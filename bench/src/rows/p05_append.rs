@@ -12,7 +12,7 @@ use tenure_shipped::logs::PlainAppend;
 
 use super::p04_durable_document::{BARE_SYNC, bare_sync};
 use crate::row::{
-    Contender, Form, Goal, Ground, Length, Measure, Part, Race, Result, Row, Seat, counted as named,
+    Contender, Form, Goal, Ground, Length, Measure, Part, Race, Result, Row, Seat, titled,
 };
 use crate::stores::{lmdb, redb, sqlite};
 
@@ -23,6 +23,10 @@ const LINE: usize = 300;
 
 /// What a log has to note beside the line: where it ends, and a checksum.
 const NOTE: usize = 1024;
+
+/// How the contenders of the race with several numbers of processes are named.
+const ONE: &str = "1 process";
+const EIGHT: &str = "8 processes";
 
 /// Lines at a time, where a journal is only made to be measured later.
 const BATCH: usize = 1000;
@@ -39,15 +43,16 @@ fn races(form: Form) -> Vec<Race> {
 
 fn not_durable(form: Form) -> Race {
     let mut contenders = Vec::new();
-    for processes in [1, 8] {
-        contenders.extend(without_sync().into_iter().map(|one| one.processes(processes)));
+    for (processes, words) in [(1, ONE), (8, EIGHT)] {
+        let many = without_sync().into_iter();
+        contenders.extend(many.map(|one| one.processes(processes).titled(words)));
     }
     contenders.push(
         redb_part("redb None", |seat| redb::appends(seat, ::redb::Durability::None, line()))
-            .settings(&format!("{}, Durability::None", redb::SETTINGS)),
+            .settings(&format!("{}, Durability::None", redb::SETTINGS))
+            .titled(ONE),
     );
-    let one = |name| named(name, 1, "process");
-    let eight = |name| named(name, 8, "process");
+    let (one, eight) = (|name| titled(name, ONE), |name| titled(name, EIGHT));
     Race {
         name: "not durable",
         measure: Measure::PerTurn,
@@ -75,8 +80,6 @@ fn durable_race(form: Form, name: &'static str, processes: usize, goal: f64) -> 
         );
     }
     contenders.push(bare_sync());
-    let [tenure, full, floor] =
-        ["tenure", "SQLite FULL", "floor"].map(|name| named(name, processes, "process"));
     Race {
         name,
         measure: Measure::PerTurn,
@@ -84,8 +87,8 @@ fn durable_race(form: Form, name: &'static str, processes: usize, goal: f64) -> 
         rounds: form.pick(3, 7),
         contenders,
         goals: vec![
-            Goal::speed_at_least(goal, &tenure, &full),
-            Goal::speed_at_least(goal, &tenure, &floor).told(),
+            Goal::speed_at_least(goal, "tenure", "SQLite FULL"),
+            Goal::speed_at_least(goal, "tenure", "floor").told(),
             Goal::at_most(0.0, "ms", BARE_SYNC, |round| Some(round.cost(BARE_SYNC)? / 1e6)).told(),
         ],
     }
@@ -154,7 +157,6 @@ fn redb_part(name: &str, part: fn(&Seat) -> Result<Part>) -> Contender {
     Contender::peer(name, part)
         .prepare(|ground| redb::create(ground, b""))
         .check(|ground, turns| check_count(redb::lines(ground)?, turns))
-        .processes(1)
 }
 
 pub(super) fn tenure_appends(seat: &Seat, durability: Durability) -> Result<Part> {

@@ -7,12 +7,13 @@ use rustix::fs::{FlockOperation, flock};
 use tenure::{Lock, LockOptions, Wait};
 
 use crate::child::now;
-use crate::row::{
-    Contender, Form, Goal, Ground, Length, Measure, Part, Race, Result, Row, Seat, counted,
-};
+use crate::row::{Contender, Form, Goal, Ground, Length, Measure, Part, Race, Result, Row, Seat};
 use crate::shared::Stamp;
 
 pub(crate) const ROW: Row = Row { name: "P6", title: "hand-off and fairness", races };
+
+const TENURE: &str = "tenure";
+const FLOCK: &str = "blocking flock";
 
 /// How long a holder holds, asleep: meanwhile the others queue up.
 const HOLD: Duration = Duration::from_micros(200);
@@ -24,25 +25,22 @@ fn races(form: Form) -> Vec<Race> {
     let rounds = form.pick(4, 9);
     let length = Length::Time(Duration::from_millis(form.pick(200, 1000)));
     let hand_off = |name, waiters: usize| {
-        let [tenure, floor] =
-            ["tenure", "blocking flock"].map(|name| counted(name, waiters + 1, "process"));
-        let (ours, theirs) = (tenure.clone(), floor.clone());
-        let p99 = move |round: &crate::round::Round| {
-            Some(round.heat(&ours)?.quantile(0.99) / round.heat(&theirs)?.quantile(0.99))
+        let p99 = |round: &crate::round::Round| {
+            Some(round.heat(TENURE)?.quantile(0.99) / round.heat(FLOCK)?.quantile(0.99))
         };
         let contenders = vec![
-            Contender::ours("tenure", |seat| {
+            Contender::ours(TENURE, |seat| {
                 tenure_lock(seat).and_then(|lock| hands_off(seat, lock))
             })
             .settings("Lock::acquire (kept handle), LockGuard::release; held for 0.2 ms, asleep"),
-            Contender::floor("blocking flock", |seat| hands_off(seat, bare_lock(seat)?))
+            Contender::floor(FLOCK, |seat| hands_off(seat, bare_lock(seat)?))
                 .settings("flock, flock(LOCK_UN) on a kept descriptor; held for 0.2 ms, asleep")
                 .prepare(lock_file),
         ];
         let contenders = contenders.into_iter().map(|one| one.processes(waiters + 1)).collect();
         let goals = vec![
-            Goal::cost_at_most(1.5, &tenure, &floor),
-            Goal::at_most(1.5, "x", &format!("{tenure}: p99 <= 1.5x that of {floor}"), p99),
+            Goal::cost_at_most(1.5, TENURE, FLOCK),
+            Goal::at_most(1.5, "x", "tenure: p99 <= 1.5x that of blocking flock", p99),
         ];
         Race { name, measure: Measure::Median, length, rounds, contenders, goals }
     };
@@ -56,13 +54,12 @@ fn races(form: Form) -> Vec<Race> {
 
 /// One process takes the lock again as soon as it has let go; how long must the others wait?
 fn hot(form: Form, name: &'static str, waiters: usize) -> Race {
-    let tenure = counted("tenure", waiters + 1, "process");
     let words = "tenure: p99 of a waiter's wait <= 50 ms";
-    let p99 = move |round: &crate::round::Round| Some(round.heat(&tenure)?.quantile(0.99) / 1e6);
+    let p99 = |round: &crate::round::Round| Some(round.heat(TENURE)?.quantile(0.99) / 1e6);
     let contenders = vec![
-        Contender::ours("tenure", |seat| tenure_lock(seat).map(|lock| beside_hot(seat, lock)))
+        Contender::ours(TENURE, |seat| tenure_lock(seat).map(|lock| beside_hot(seat, lock)))
             .settings("Lock::acquire (kept handle), LockGuard::release; held for 0.2 ms, asleep"),
-        Contender::floor("blocking flock", |seat| Ok(beside_hot(seat, bare_lock(seat)?)))
+        Contender::floor(FLOCK, |seat| Ok(beside_hot(seat, bare_lock(seat)?)))
             .settings("flock, flock(LOCK_UN) on a kept descriptor; held for 0.2 ms, asleep")
             .prepare(lock_file),
         Contender::peer("polling every 50 ms", |seat| Ok(beside_hot(seat, polled_lock(seat)?)))

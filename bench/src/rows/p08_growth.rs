@@ -13,7 +13,7 @@ use super::p06_hand_off::{bare_lock, hands_off, lock_file, tenure_lock};
 use crate::document::{add_one, check, counted as changed, text};
 use crate::round::Round;
 use crate::row::{
-    Contender, Form, Goal, Ground, Length, Measure, NotHere, Part, Race, Result, Row, Seat, counted,
+    Contender, Form, Goal, Ground, Length, Measure, NotHere, Part, Race, Result, Row, Seat, titled,
 };
 
 pub(crate) const ROW: Row = Row { name: "P8", title: "growth", races };
@@ -38,8 +38,8 @@ fn races(form: Form) -> Vec<Race> {
                 }))
             },
         ),
-        waiters(form, "waiting processes", "process", Contender::processes),
-        waiters(form, "waiting threads of one process", "thread", Contender::threads),
+        waiters(form, "waiting processes", Contender::processes),
+        waiters(form, "waiting threads of one process", Contender::threads),
     ]
 }
 
@@ -63,7 +63,7 @@ fn flat(job: &str, sizes: &[Size]) -> Vec<Goal> {
 const USED: u64 = 8;
 
 fn keys(form: Form) -> Race {
-    let quick: &[Size] = &[(10, "10 keys"), (2_000, "2,000 keys")];
+    let quick: &[Size] = &[(10, "10 keys"), (1_000, "1,000 keys")];
     let full: &[Size] = &[(10, "10 keys"), (1_000, "1,000 keys"), (100_000, "100,000 keys")];
     let sizes = form.pick(quick, full);
     let one = Contender::ours("change of a key", |seat| {
@@ -177,12 +177,7 @@ fn room(ground: &Ground) -> Result<u64> {
 }
 
 /// The hand-off from one holder to the next while many wait: see P6.
-fn waiters(
-    form: Form,
-    name: &'static str,
-    noun: &'static str,
-    times: fn(Contender, usize) -> Contender,
-) -> Race {
+fn waiters(form: Form, name: &'static str, times: fn(Contender, usize) -> Contender) -> Race {
     let counts: &[usize] = form.pick(&[1, 2, 10, 100], &[1, 2, 10, 100, 1000]);
     let (mut contenders, mut goals) = (Vec::new(), Vec::new());
     for waiting in counts {
@@ -191,10 +186,12 @@ fn waiters(
         let floor = Contender::floor("flock", |seat| hands_off(seat, bare_lock(seat)?))
             .settings("flock, flock(LOCK_UN) on a descriptor per waiter; held for 0.2 ms, asleep; all but one wait")
             .prepare(lock_file);
-        contenders.extend([tenure, floor].map(|one| times(one, waiting + 1)));
+        contenders.extend(
+            [tenure, floor].map(|one| times(one, waiting + 1).titled(&waiters_title(*waiting))),
+        );
         if *waiting > 2 {
-            goals.push(growth(2, *waiting, noun));
-            goals.push(growth(1, *waiting, noun).told());
+            goals.push(growth(2, *waiting));
+            goals.push(growth(1, *waiting).told());
         }
     }
     let length = Length::Time(Duration::from_millis(form.pick(150, 1000)));
@@ -202,11 +199,15 @@ fn waiters(
     Race { name, measure: Measure::Median, length, rounds, contenders, goals }
 }
 
+fn waiters_title(waiting: usize) -> String {
+    format!("{waiting} waiting")
+}
+
 /// By how much more tenure's cost grows than that of flock, from few waiters to many. The goal counts
 /// from two: with only one, the processor has fallen asleep, and its waking is most of the hand-off.
-fn growth(few: usize, many: usize, noun: &'static str) -> Goal {
+fn growth(few: usize, many: usize) -> Goal {
     let grows = move |round: &Round, name: &str| {
-        let cost = |waiting| round.cost(&counted(name, waiting + 1, noun));
+        let cost = |waiting| round.cost(&titled(name, &waiters_title(waiting)));
         Some(cost(many)? / cost(few)?)
     };
     let words = format!(

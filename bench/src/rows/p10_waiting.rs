@@ -8,7 +8,7 @@ use tenure::{ErrorKind, Lock, LockGuard, LockOptions, Wait};
 
 use super::p06_hand_off::lock_file;
 use crate::child::now;
-use crate::row::{Contender, Form, Goal, Length, Measure, Part, Race, Result, Row, Seat, counted};
+use crate::row::{Contender, Form, Goal, Length, Measure, Part, Race, Result, Row, Seat};
 
 pub(crate) const ROW: Row = Row { name: "P10", title: "waiting", races };
 
@@ -28,7 +28,6 @@ fn wait(form: Form) -> Duration {
 }
 
 fn waiters(form: Form) -> Race {
-    let tenure = counted("tenure", WAITERS + 1, "process");
     let scale = GOAL_SECONDS / wait(form).as_secs_f64();
     let words = "tenure: processor time of the busiest of 100 waiters in 10 s < 10 ms";
     Race {
@@ -73,7 +72,7 @@ fn waiters(form: Form) -> Race {
             .processes(WAITERS + 1),
         ],
         goals: vec![Goal::at_most(10.0, "ms", words, move |round| {
-            let heat = round.heat(&tenure)?;
+            let heat = round.heat("tenure")?;
             Some(heat.cpu_most() / 1e6 * scale)
         })],
     }
@@ -113,7 +112,7 @@ fn deadline(form: Form) -> Race {
             .settings("clock_nanosleep of 20 ms; what is over 20 ms"),
         ],
         goals: vec![Goal::at_most(3.0, "ms", "tenure: p99 of the lateness <= 3 ms", |round| {
-            Some(round.cost("tenure, 2 processes")? / 1e6)
+            Some(round.cost("tenure")? / 1e6)
         })],
     }
 }

@@ -1,4 +1,6 @@
 //! Where things are counted: a fresh directory whose path is always as long, removed at the end.
+//!
+//! The path of a program is part of what it writes down about itself, so that is always the same, too.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -8,7 +10,7 @@ use crate::prove::failed;
 /// Memory: the same file system on every machine, and no disk to wait for.
 const PARENT: &str = "/dev/shm";
 
-/// A directory with copies of the programs, and the directory `work` beside them.
+/// A directory with links to the programs, and the directory `work` beside them.
 #[derive(Debug)]
 pub(super) struct Scratch {
     path: PathBuf,
@@ -21,8 +23,9 @@ impl Scratch {
         std::fs::create_dir(&path).map_err(failed("make", &path))?;
         let scratch = Self { path };
         for program in ["tenure", "tenure-costs"] {
+            // Not copies: memory is often mounted as nothing to run programs from.
             let from = built.join(program);
-            std::fs::copy(&from, scratch.path.join(program)).map_err(failed("copy", &from))?;
+            symlink(&from, &scratch.path.join(program)).map_err(failed("link to", &from))?;
         }
         scratch.clear()?;
         Ok(scratch)
@@ -59,6 +62,16 @@ impl Scratch {
         command.env_clear().env("PATH", "/usr/bin:/bin").current_dir(self.work());
         command
     }
+}
+
+#[cfg(unix)]
+fn symlink(from: &Path, to: &Path) -> std::io::Result<()> {
+    std::os::unix::fs::symlink(from, to)
+}
+
+#[cfg(not(unix))]
+fn symlink(_: &Path, _: &Path) -> std::io::Result<()> {
+    Err(std::io::ErrorKind::Unsupported.into())
 }
 
 impl Drop for Scratch {

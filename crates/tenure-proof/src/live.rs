@@ -12,8 +12,8 @@ use rustix::process::{Pid, PidfdFlags, Signal, kill_process_group, pidfd_open};
 
 use crate::bounded::{Ended, plain_environment};
 
-/// Longer than anything here takes; a test that needs it fails.
-const PATIENCE: Duration = Duration::from_secs(30);
+/// Longer than anything here takes, even on a busy machine; a test that needs it fails.
+const PATIENCE: Duration = Duration::from_secs(120);
 
 /// A running process. It is killed, with its children, when this is dropped.
 #[derive(Debug)]

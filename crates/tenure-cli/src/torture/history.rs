@@ -32,7 +32,7 @@ use crate::demo::{Dice, Progress, thousands};
 /// Operations of each worker in a round.
 const ROUND: u64 = 30;
 /// A worker that says nothing for so long stands still.
-const PATIENCE: Duration = Duration::from_secs(30);
+const PATIENCE: Duration = Duration::from_secs(120);
 
 const COUNTER: &str = "counter.json";
 const REGISTER: &str = "register.json";

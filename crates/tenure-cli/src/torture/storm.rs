@@ -17,8 +17,9 @@ use super::worker::{Task, memory_file};
 use super::{Limit, Setup};
 use crate::demo::Dice;
 
-/// Nobody was promised anything for that long, and nobody was paused: they stand still.
-const STANDSTILL: Duration = Duration::from_secs(30);
+/// Nobody was promised anything for that long, and nobody was paused: they stand still, and the machine
+/// is not only busy with something else.
+const STANDSTILL: Duration = Duration::from_secs(120);
 
 /// Of so many places one works on leases only, if there is something else to work on: the lease of a
 /// dead worker lasts, and the others should not all wait for it.

@@ -22,7 +22,7 @@ pub use self::language::{Language, languages};
 /// Long enough to be sure that somebody waits, short enough to be done often.
 pub const A_MOMENT: Duration = Duration::from_millis(80);
 /// Nothing that works takes this long, even on a busy machine.
-pub const FAR_TOO_LONG: Duration = Duration::from_secs(60);
+pub const FAR_TOO_LONG: Duration = Duration::from_secs(120);
 
 /// What a puppet let hear.
 #[derive(Debug, PartialEq)]

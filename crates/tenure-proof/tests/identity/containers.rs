@@ -57,10 +57,11 @@ fn race_09_g1_containers_exclude_each_other_and_judge_nobody() {
 }
 
 /// In the lock, `mkdir` is a witness of its own: it fails if somebody else is in.
-const WITNESS: &str = r#"i=0; while [ $i -lt 25 ]; do i=$((i + 1))
+const WITNESS: &str = r#"export TENURE_WAIT=forever; i=0; while [ $i -lt 25 ]; do i=$((i + 1))
     "$1" run t -- sh -c 'mkdir in || echo overlap; rmdir in'
     "$1" doc update d.json '.n += 1' --init '{"n":0}' || echo lost
-done; echo done"#;
+    echo turn $i
+done"#;
 
 #[test]
 fn race_09_g1_g6_containers_count_together() {
@@ -73,7 +74,9 @@ fn race_09_g1_g6_containers_count_together() {
         let launchers = [&CONTAINER[..], &CONTAINER, &USERS];
         let crowd = launchers.map(|launcher| Live::start(bench.script(launcher, WITNESS)));
         for member in crowd {
-            assert_eq!(member.line().as_deref(), Some("done"));
+            for turn in 1..=25 {
+                assert_eq!(member.line(), Some(format!("turn {turn}")));
+            }
         }
         let count = bench.tenure(&["env"], &["doc", "get", "d.json", ".n"]);
         assert_eq!(count.stdout, "75\n", "{count:?}");

@@ -26,6 +26,7 @@ impl MtimeLock {
     }
 
     /// The same with another age at which a lock is stale, for those who cannot wait so long.
+    #[must_use]
     pub fn stale_after(self, stale: Duration) -> Self {
         Self { stale, ..self }
     }

@@ -26,7 +26,7 @@ pub(crate) fn by_value<'f>(
         let bytes = render(&value)?;
         let same = match current {
             Some((old, _)) if old == bytes => true,
-            Some((_, old)) => *old == value && render(old)? == bytes,
+            Some((_, old)) => json::is_same(old, &value),
             None => false,
         };
         Ok((!same).then_some(bytes))

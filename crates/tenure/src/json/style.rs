@@ -80,6 +80,24 @@ impl Style {
     }
 }
 
+/// Whether both have the same text in every style: keys in the same order, numbers in the same notation.
+pub(crate) fn is_same(one: &Value, other: &Value) -> bool {
+    match (one, other) {
+        (Value::Object(one), Value::Object(other)) => {
+            one.len() == other.len()
+                && one
+                    .iter()
+                    .zip(other)
+                    .all(|(one, other)| one.0 == other.0 && is_same(one.1, other.1))
+        }
+        (Value::Array(one), Value::Array(other)) => {
+            one.len() == other.len()
+                && one.iter().zip(other).all(|(one, other)| is_same(one, other))
+        }
+        _ => one == other,
+    }
+}
+
 fn write(out: &mut Vec<u8>, formatter: impl Formatter, value: &Value) -> serde_json::Result<()> {
     value.serialize(&mut Serializer::with_formatter(out, formatter))
 }

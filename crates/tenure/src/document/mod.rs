@@ -4,8 +4,8 @@
 //!
 //! 1. The file is replaced as a whole: a reader sees the old document or the new one (G5).
 //! 2. A change is computed from what is on the disk, under the commit lock (G6).
-//! 3. A durable change is synced before it is published, and its name before the call returns. A
-//!    change that is not durable leaves the last synced version under `.good`.
+//! 3. The content of a durable change reaches the disk before its name does, and its name before the
+//!    call returns. A change that is not durable leaves the last synced version under `.good`.
 //! 4. What cannot be parsed is never replaced by a change, only by an explicit restore, and its bytes
 //!    are kept aside.
 

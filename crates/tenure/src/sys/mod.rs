@@ -12,8 +12,12 @@ mod apple;
 #[cfg(unix)]
 mod attributes;
 #[cfg(any(target_os = "linux", target_os = "android"))]
+mod in_order;
+#[cfg(any(target_os = "linux", target_os = "android"))]
 mod inotify;
 mod locks;
+#[cfg(unix)]
+mod opening;
 #[cfg(not(any(target_os = "linux", target_os = "android")))]
 mod polling;
 #[cfg(unix)]

@@ -11,6 +11,7 @@ use rustix::fs::{self as rfs, AtFlags, FlockOperation, Mode as Bits, OFlags};
 use rustix::fs::{fdatasync as sync_data, fsync as sync_names};
 use rustix::io::Errno;
 
+use super::opening::open_no_symlinks;
 use crate::fs::{Access, FileId, Fs, Handle, Kind, Mode, Stat, Times, Trust};
 
 #[cfg(target_vendor = "apple")]
@@ -162,6 +163,11 @@ impl Handle for Descriptor {
         Ok(rustix::io::retry_on_intr(|| sync_data(&self.fd))?)
     }
 
+    #[cfg(any(target_os = "linux", target_os = "android"))]
+    fn sync_in_order(&self) -> io::Result<()> {
+        super::in_order::sync(&self.fd)
+    }
+
     fn stat(&self) -> io::Result<Stat> {
         let stat = stat_from(&rfs::fstat(&self.fd)?, false);
         let _ = self.id.set(stat.id);
@@ -216,33 +222,6 @@ impl Handle for Descriptor {
 
 fn describe(fd: OwnedFd) -> Arc<dyn Handle> {
     Arc::new(Descriptor { fd, id: OnceLock::new() })
-}
-
-#[cfg(any(target_os = "linux", target_os = "android"))]
-fn open_no_symlinks(path: &Path, flags: OFlags, mode: Bits) -> rustix::io::Result<OwnedFd> {
-    use rustix::fs::ResolveFlags;
-    match rfs::openat2(rfs::CWD, path, flags, mode, ResolveFlags::NO_SYMLINKS) {
-        // Before Linux 5.6, and under seccomp filters that do not know the call.
-        Err(Errno::NOSYS | Errno::PERM) => open_checked(path, flags, mode),
-        opened => opened,
-    }
-}
-
-#[cfg(not(any(target_os = "linux", target_os = "android")))]
-fn open_no_symlinks(path: &Path, flags: OFlags, mode: Bits) -> rustix::io::Result<OwnedFd> {
-    open_checked(path, flags, mode)
-}
-
-/// `NOFOLLOW` guards the last component, a look at the directory the one before it; the rest of a
-/// resolved path can only be changed by somebody who could change the data as well.
-fn open_checked(path: &Path, flags: OFlags, mode: Bits) -> rustix::io::Result<OwnedFd> {
-    if let Some(dir) = path.parent().filter(|dir| !dir.as_os_str().is_empty()) {
-        let stat = rfs::lstat(dir)?;
-        if rfs::FileType::from_raw_mode(stat.st_mode) == rfs::FileType::Symlink {
-            return Err(Errno::LOOP);
-        }
-    }
-    rfs::open(path, flags, mode)
 }
 
 #[cfg(any(target_os = "linux", target_os = "android"))]

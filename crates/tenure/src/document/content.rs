@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
+use super::memory::Memory;
 use crate::checksum;
 use crate::error::{Error, ErrorKind, Result};
 use crate::fs::{Access, Handle, Kind, Stat};
@@ -85,10 +86,13 @@ impl Content {
 }
 
 /// Reads and parses; a file that cannot be parsed is looked at again before it counts as damaged.
-pub(super) fn read_parsed(target: &Target) -> Result<Option<(Content, Value)>> {
+pub(super) fn read_parsed(target: &Target, memory: &Memory) -> Result<Option<(Content, Value)>> {
     let mut looks = SECOND_LOOKS.iter();
     loop {
         let Some(content) = Content::read(target, target.path())? else { return Ok(None) };
+        if let Some(value) = memory.recall(&content.bytes) {
+            return Ok(Some((content, value)));
+        }
         match content.parse(target) {
             Ok(value) => return Ok(Some((content, value))),
             Err(error) => match looks.next() {

@@ -9,13 +9,16 @@
 //! 4. What cannot be parsed is never replaced by a change, only by an explicit restore, and its bytes
 //!    are kept aside.
 
+mod attempt;
 mod change;
 mod compute;
 mod content;
+mod memory;
 mod publish;
 mod restore;
 mod watch;
 
+pub(crate) use self::attempt::Attempt;
 pub use self::change::{Document, Written};
 pub(crate) use self::compute::by_value;
 pub use self::content::Snapshot;

@@ -20,7 +20,6 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::content::Content;
-use crate::checksum;
 use crate::commit::Commit;
 use crate::error::{Error, ErrorKind, Result};
 use crate::fs::{Access, FileId, Fs, Handle, Stat};
@@ -303,7 +302,7 @@ fn same_file(target: &Target, path: &Path, known: &Stat) -> io::Result<bool> {
 /// this boot or an earlier one, and died: then nobody knows.
 pub(super) fn record(
     commit: &mut Commit,
-    bytes: &[u8],
+    content: [u8; 16],
     operation: u64,
     synced: Option<bool>,
 ) -> Result<u64> {
@@ -317,7 +316,7 @@ pub(super) fn record(
         published.generation = published.generation.max(crate::sys::wall_time_us());
     }
     published.boot = synced.map_or_else(Default::default, |_| boot);
-    published.checksum = checksum::wide(bytes);
+    published.checksum = content;
     published.synced = synced.unwrap_or(false);
     let generation = published.generation;
     if operation != 0 {

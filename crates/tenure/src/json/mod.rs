@@ -12,6 +12,7 @@ mod merge;
 mod number;
 mod patch;
 mod quick;
+mod render;
 mod style;
 mod text;
 

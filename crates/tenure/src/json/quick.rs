@@ -202,7 +202,7 @@ impl Reader<'_> {
 }
 
 /// How many bytes come before the next quote, backslash or control character: eight at a time.
-fn plain_length(text: &[u8]) -> usize {
+pub(super) fn plain_length(text: &[u8]) -> usize {
     const ONES: u64 = 0x0101_0101_0101_0101;
     const HIGH: u64 = 0x8080_8080_8080_8080;
     let words = text.chunks_exact(8);

@@ -7,10 +7,10 @@
 //!
 //! # Invariants
 //!
-//! 1. Only where this is known to hold, and was tried by cutting the disk (docs/DESIGN.md): ext4 with its
-//!    journal on the same device. When the wait for the pages ends, their blocks, their state and the
-//!    file's length are in the running transaction or an earlier one; the change of names comes in that
-//!    one or a later one; transactions are committed in order, each behind a flush.
+//! 1. Only where this is known to hold, and was tried by cutting the disk (docs/DESIGN.md): ext4 with a
+//!    journal, and xfs, each on one device. When the wait for the pages ends, their blocks, their state
+//!    and the file's length are in the running transaction or an earlier one; the change of names comes
+//!    in that one or a later one; transactions are committed in order, each behind a flush.
 //! 2. What cannot be found out counts as no: then it is a sync.
 #![expect(unsafe_code, reason = "sync_file_range is a raw call")]
 
@@ -24,6 +24,7 @@ use rustix::io::Errno;
 
 /// What `statfs` says of ext2, ext3 and ext4.
 const EXT4: u64 = 0xEF53;
+const XFS: u64 = 0x5846_5342;
 /// Before Linux 5.2 the call may pass over pages.
 const LINUX_LEAST: (u32, u32) = (5, 2);
 /// Mount options with a commit of another kind.
@@ -61,19 +62,23 @@ fn written(fd: &OwnedFd) -> rustix::io::Result<()> {
 fn keeps_order(fd: &OwnedFd) -> bool {
     static KNOWN: Mutex<Vec<((u64, u64), bool)>> = Mutex::new(Vec::new());
     #[expect(clippy::cast_sign_loss, reason = "magic numbers have no sign")]
-    let is_ext4 = rfs::fstatfs(fd).is_ok_and(|system| system.f_type as u64 == EXT4);
+    let asked: fn(u64) -> bool = match rfs::fstatfs(fd).map(|system| system.f_type as u64) {
+        Ok(EXT4) => ext4_keeps_order,
+        Ok(XFS) => xfs_keeps_order,
+        _ => return false,
+    };
     let (Ok(system), Ok(file)) = (rfs::fstatvfs(fd), rfs::fstat(fd)) else { return false };
-    if !is_ext4 || !is_known_linux() {
+    if !is_known_linux() {
         return false;
     }
     // The number of a device is given out again, the id of a file system is not.
     let key = (file.st_dev, system.f_fsid);
     // A forked child could wait for ever for a lock of its parent's other threads.
-    let Ok(mut known) = KNOWN.try_lock() else { return has_journal(file.st_dev) };
+    let Ok(mut known) = KNOWN.try_lock() else { return asked(file.st_dev) };
     if let Some((_, keeps)) = known.iter().find(|(of, _)| *of == key) {
         return *keeps;
     }
-    let keeps = has_journal(file.st_dev);
+    let keeps = asked(file.st_dev);
     if known.len() == REMEMBERED {
         known.remove(0);
     }
@@ -82,7 +87,7 @@ fn keeps_order(fd: &OwnedFd) -> bool {
 }
 
 /// Whether the ext4 on this device has a journal inside (in its inode 8), with plain commits.
-fn has_journal(device: u64) -> bool {
+fn ext4_keeps_order(device: u64) -> bool {
     let (major, minor) = (rfs::major(device), rfs::minor(device));
     let link = std::fs::read_link(format!("/sys/dev/block/{major}:{minor}"));
     let Some(name) = link.ok().and_then(|link| Some(link.file_name()?.to_str()?.to_owned())) else {
@@ -93,6 +98,15 @@ fn has_journal(device: u64) -> bool {
     };
     Path::new(&format!("/proc/fs/jbd2/{name}-8")).is_dir()
         && !options.lines().any(|option| OTHER_COMMITS.contains(&option))
+}
+
+/// Whether the xfs on this device has its content and its log there, and nowhere else.
+fn xfs_keeps_order(device: u64) -> bool {
+    let number = format!("{}:{}", rfs::major(device), rfs::minor(device));
+    let mounts = std::fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
+    let of_device = |mount: &&str| mount.split(' ').nth(2) == Some(number.as_str());
+    let options = mounts.lines().find(of_device).and_then(|mount| mount.rsplit(' ').next());
+    options.is_some_and(|options| !options.contains("rtdev=") && !options.contains("logdev="))
 }
 
 fn is_known_linux() -> bool {

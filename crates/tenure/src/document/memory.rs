@@ -14,10 +14,13 @@ use serde_json::Value;
 /// A larger document is parsed each time: nobody expects a handle to be as large.
 const BYTES_MAX: usize = 1024 * 1024;
 
+/// Bytes, and what they say.
+type Known = (Vec<u8>, Value);
+
 /// Shared by the copies of a handle.
 #[derive(Clone, Default)]
 pub(super) struct Memory {
-    last: Arc<Mutex<Option<(Vec<u8>, Value)>>>,
+    last: Arc<Mutex<Option<Known>>>,
 }
 
 impl Memory {

@@ -24,6 +24,8 @@ pub(crate) struct Content {
     pending: Vec<Change>,
     /// A sync failed: the pages count as clean, and no later sync writes them again.
     diverged: bool,
+    /// Changes before this one are on the disk as soon as a later change of a name is.
+    in_order: u64,
 }
 
 #[derive(Debug, Clone)]
@@ -83,7 +85,26 @@ impl Content {
 
     /// Makes everything pending durable.
     pub(crate) fn sync(&mut self) {
-        for change in self.pending.drain(..) {
+        self.sync_before(u64::MAX);
+    }
+
+    /// Everything pending comes before the changes of names that come after `sequence`.
+    pub(crate) fn sync_in_order(&mut self, sequence: u64) {
+        self.in_order = sequence;
+    }
+
+    /// A change of a name of this file is durable; returns whether content had to come before it.
+    pub(crate) fn name_is_durable(&mut self, sequence: u64) -> bool {
+        let comes_before = self.in_order > 0 && self.in_order < sequence;
+        if comes_before {
+            self.sync_before(self.in_order);
+        }
+        comes_before
+    }
+
+    fn sync_before(&mut self, end: u64) {
+        let later = self.pending.partition_point(|change| change.sequence < end);
+        for change in self.pending.drain(..later) {
             match change.what {
                 What::Write { offset, bytes } => overwrite(&mut self.durable, offset, &bytes),
                 What::SetLen(len) => self.durable.resize(len, 0),

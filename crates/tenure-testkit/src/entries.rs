@@ -76,7 +76,13 @@ impl Disk {
     pub(crate) fn settle(&mut self, op: &EntryOp) {
         for set in op.sets() {
             if let Some(ino) = set.ino {
-                self.nodes[ino].durable_links += 1;
+                let node = &mut self.nodes[ino];
+                node.durable_links += 1;
+                if let Body::File(content) = &mut node.body {
+                    if content.name_is_durable(op.sequence) {
+                        node.durable_attributes = node.attributes;
+                    }
+                }
             }
             let before = match &mut self.nodes[set.dir].body {
                 Body::Directory(names) => replace(&mut names.durable, set),

@@ -131,6 +131,20 @@ impl Handle for SimHandle {
         })
     }
 
+    fn sync_in_order(&self) -> io::Result<()> {
+        self.run(self.step(Verb::SyncInOrder), |machine, twist| {
+            let broken = machine.broken.ignore_sync || machine.broken.ignore_order;
+            if let Twist::Fails(_) = twist {
+                let mut judge = Machine::failing_judge(&mut machine.random);
+                content(&mut machine.disk, self.ino)?.sync_fails(&mut judge);
+            } else if !broken {
+                let sequence = machine.disk.next_sequence();
+                content(&mut machine.disk, self.ino)?.sync_in_order(sequence);
+            }
+            Ok(())
+        })
+    }
+
     fn stat(&self) -> io::Result<Stat> {
         self.run(self.step(Verb::Stat), |machine, _| Ok(machine.disk.stat(self.ino)))
     }

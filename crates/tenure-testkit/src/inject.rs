@@ -40,10 +40,10 @@ impl Fault {
         match self {
             Self::NoSpace => verb.may_allocate(),
             Self::Io => verb.changes() || verb == Verb::Read,
-            Self::SyncFailure => matches!(verb, Verb::Sync | Verb::SyncDir),
+            Self::SyncFailure => verb.syncs(),
             Self::TooManyFiles => matches!(verb, Verb::Open | Verb::Create),
             Self::ShortWrite => matches!(verb, Verb::Write | Verb::Append),
-            Self::ReadOnly => verb.changes() && !matches!(verb, Verb::Sync | Verb::SyncDir),
+            Self::ReadOnly => verb.changes() && !verb.syncs(),
             Self::NoExchange => verb == Verb::Exchange,
             Self::NoLocks => matches!(verb, Verb::Lock | Verb::TryLock),
         }

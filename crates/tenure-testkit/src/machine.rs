@@ -25,11 +25,14 @@ pub enum CrashKind {
 
 /// Deliberately wrong behaviour, to prove that a test notices it. Nothing by default.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a lie of its own, and any may be told")]
 pub struct Broken {
     /// Syncing a file reports success and does nothing.
     pub ignore_sync: bool,
     /// Syncing a directory reports success and does nothing.
     pub ignore_sync_dir: bool,
+    /// Content that was synced in order may come after the names that follow it.
+    pub ignore_order: bool,
     /// An exchange is two operations, and a crash may come between them.
     pub break_exchange_atomicity: bool,
 }

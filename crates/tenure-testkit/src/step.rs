@@ -17,6 +17,7 @@ pub(crate) enum Verb {
     SetLen,
     SetMode,
     Sync,
+    SyncInOrder,
     SyncDir,
     Rename,
     RenameNew,
@@ -45,9 +46,14 @@ impl Verb {
         )
     }
 
+    /// It makes something durable.
+    pub(crate) fn syncs(self) -> bool {
+        matches!(self, Self::Sync | Self::SyncInOrder | Self::SyncDir)
+    }
+
     /// It may need a new block of the disk.
     pub(crate) fn may_allocate(self) -> bool {
-        self.changes() && !matches!(self, Self::Sync | Self::SyncDir | Self::Remove | Self::SetMode)
+        self.changes() && !self.syncs() && !matches!(self, Self::Remove | Self::SetMode)
     }
 
     /// Worth a line in the history. Reads would push everything else out.

@@ -189,6 +189,13 @@ pub trait Handle: Send + Sync + Debug {
     /// Makes content and length durable (`fdatasync`, `F_FULLFSYNC`).
     fn sync(&self) -> io::Result<()>;
 
+    /// Makes the content reach the disk before any later change of the file's names does: no crash
+    /// leaves such a change without it. It is durable as soon as the change is ([`Fs::sync_dir`]). That
+    /// costs no flush where a file system keeps this order; elsewhere it is a [`Self::sync`].
+    fn sync_in_order(&self) -> io::Result<()> {
+        self.sync()
+    }
+
     /// Describes the open object.
     fn stat(&self) -> io::Result<Stat>;
 

@@ -12,7 +12,7 @@
 use serde_json::Value;
 
 use crate::commit::Commit;
-use crate::document::{Document, Written, by_value};
+use crate::document::{Attempt, Document, Written, by_value};
 use crate::error::{Error, ErrorKind, Result};
 use crate::journal::{AppendOptions, Appended, Batch, Journal};
 use crate::options::WriteOptions;
@@ -39,7 +39,7 @@ pub fn update_and_append(
     let mut batch = Batch::check(journal, batch, &of_journal)?;
     let mut compute = by_value(document.path(), compute);
     let deadline = Deadline::after(options.write.wait);
-    let (document_commit, written, journal_commit) = loop {
+    let (attempt, journal_commit) = loop {
         let write = WriteOptions { wait: deadline.as_wait(), ..options.write.clone() };
         let targets = [(document.target(), write.fence), (journal.target(), None)];
         let mut commits = Commit::begin_all(&targets, &write)?;
@@ -48,14 +48,15 @@ pub fn update_and_append(
         else {
             continue;
         };
-        if let Some((commit, written)) = document.attempt(document_commit, &write, &mut compute)? {
-            break (commit, written, journal_commit);
+        if let Some(attempt) = document.attempt(document_commit, &write, &mut compute)? {
+            break (attempt, journal_commit);
         }
         if deadline.may_wait() && deadline.has_passed() {
             let detail = "somebody who does not use tenure keeps replacing it";
             return Err(Error::new(ErrorKind::Busy, "update", detail).at(document.path()));
         }
     };
+    let Attempt { commit: document_commit, written, .. } = attempt;
     let half_done = |error: Error| {
         let hint =
             "the document is changed, the journal is not; repeat it with the same operation id";

@@ -210,4 +210,9 @@ impl Layer for Recorder {
             Ok(((), Some(Op::Sync(file.below.id()?.ino))))
         })
     }
+
+    // Where the recording is made, this is a sync as well.
+    fn sync_in_order(&self, file: &OpenFile) -> io::Result<()> {
+        self.sync(file)
+    }
 }

@@ -83,6 +83,20 @@ struct BrokenLayer {
 }
 
 impl BrokenLayer {
+    /// Whether a sync of this file is left out, or comes late.
+    fn skips(&self, file: &OpenFile) -> bool {
+        let is_log = file.path.extension() == Some("wal".as_ref());
+        match self.how {
+            Broken::NoFileSync => true,
+            Broken::NoLogSync => is_log,
+            Broken::RenameBeforeSync if is_temp(&file.path) => {
+                lock(&self.late).push(file.below.clone());
+                true
+            }
+            _ => false,
+        }
+    }
+
     fn is(&self, how: Broken) -> bool {
         self.how == how
     }
@@ -160,16 +174,11 @@ impl Layer for BrokenLayer {
     }
 
     fn sync(&self, file: &OpenFile) -> io::Result<()> {
-        let is_log = file.path.extension() == Some("wal".as_ref());
-        match self.how {
-            Broken::NoFileSync => Ok(()),
-            Broken::NoLogSync if is_log => Ok(()),
-            Broken::RenameBeforeSync if is_temp(&file.path) => {
-                lock(&self.late).push(file.below.clone());
-                Ok(())
-            }
-            _ => file.below.sync(),
-        }
+        if self.skips(file) { Ok(()) } else { file.below.sync() }
+    }
+
+    fn sync_in_order(&self, file: &OpenFile) -> io::Result<()> {
+        if self.skips(file) { Ok(()) } else { file.below.sync_in_order() }
     }
 }
 

@@ -56,6 +56,9 @@ pub trait Layer: Send + Sync + 'static {
     fn sync(&self, file: &OpenFile) -> io::Result<()> {
         file.below.sync()
     }
+    fn sync_in_order(&self, file: &OpenFile) -> io::Result<()> {
+        file.below.sync_in_order()
+    }
     fn stat_open(&self, file: &OpenFile) -> io::Result<Stat> {
         file.below.stat()
     }
@@ -173,6 +176,10 @@ impl<L: Layer> Handle for LayeredHandle<L> {
 
     fn sync(&self) -> io::Result<()> {
         self.layer.sync(&self.file)
+    }
+
+    fn sync_in_order(&self) -> io::Result<()> {
+        self.layer.sync_in_order(&self.file)
     }
 
     fn stat(&self) -> io::Result<Stat> {

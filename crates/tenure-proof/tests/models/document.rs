@@ -21,6 +21,8 @@ enum Fault {
     None,
     /// The new version is not synced before it is published.
     ContentNotSynced,
+    /// It is synced in order, but after it has its name.
+    OrderedLate,
     /// Acknowledged before the directory is synced.
     AckBeforeNames,
     /// The old version is read before the lock is taken, and not compared any more.
@@ -60,6 +62,8 @@ struct Publishing {
     kills: u8,
     foreign: u8,
     power_losses: u8,
+    /// A sync of content only makes it come before later changes of names.
+    in_order: bool,
     fault: Fault,
 }
 
@@ -102,7 +106,7 @@ impl Model for Publishing {
         let mut next = state.clone();
         match action {
             Action::Begin(index) => next.begin(index, self.fault),
-            Action::Step(index) => next.step(index, self.fault),
+            Action::Step(index) => next.step(index, *self),
             Action::Kill(index) => {
                 next.kills -= 1;
                 next.end(index);
@@ -157,6 +161,7 @@ const POWER: Publishing = Publishing {
     kills: 1,
     foreign: 0,
     power_losses: 1,
+    in_order: false,
     fault: Fault::None,
 };
 const FOREIGN_EDITS: Publishing = Publishing { foreign: 1, power_losses: 0, ..POWER };
@@ -168,6 +173,10 @@ fn documents_stay_whole_and_complete() {
     let more = Form::asked().pick(2, 3);
     check::holds(&mut tally, "durable", Publishing { changes: more, kills: more, ..POWER });
     check::holds(&mut tally, "durable and not", Publishing { changes: more, ..MIXED });
+    let in_order = Publishing { in_order: true, ..POWER };
+    check::holds(&mut tally, "in order", Publishing { changes: more, kills: more, ..in_order });
+    let mixed = Publishing { in_order: true, changes: more, ..MIXED };
+    check::holds(&mut tally, "in order and not synced", mixed);
     let edits = Publishing { foreign: 2, changes: more, ..FOREIGN_EDITS };
     check::holds(&mut tally, "foreign edits", edits);
     let twice =
@@ -184,6 +193,12 @@ fn broken_publications_are_found_out() {
     let twice = Publishing { changes: 2, power_losses: 2, kills: 0, ..MIXED };
     for (name, fault, rule, model) in [
         ("content not synced", Fault::ContentNotSynced, whole, POWER),
+        (
+            "content in order, but after its name",
+            Fault::OrderedLate,
+            whole,
+            Publishing { in_order: true, ..POWER },
+        ),
         ("acknowledged before the names", Fault::AckBeforeNames, there, POWER),
         ("read outside the lock", Fault::ReadOutsideLock, lost, POWER),
         ("a plain rename over a foreign edit", Fault::PlainRename, lost, FOREIGN_EDITS),

@@ -134,6 +134,10 @@ fn every_lie_of_a_file_system_is_found_out() {
     let truth = Broken::default();
     let lies = [
         ("no file is synced", Lie::Disk(Broken { ignore_sync: true, ..truth })),
+        (
+            "content that is synced in order comes after its name",
+            Lie::Disk(Broken { ignore_order: true, ..truth }),
+        ),
         ("no directory is synced", Lie::Disk(Broken { ignore_sync_dir: true, ..truth })),
         (
             "an exchange of names can be cut in half",

@@ -1,23 +1,21 @@
-//! Changing a document: read, compute and publish in one critical section.
+//! A document as people use it, and what follows a change: durability and the word on it.
 
 use std::path::Path;
 use std::sync::Arc;
 
 use serde_json::Value;
 
-use super::compute::{Current, by_text, by_value};
-use super::content::{Content, Snapshot, damaged, last_synced, read_parsed, snapshot};
-use super::publish::{self, Displaced, Outcome, publish};
+use super::compute::{Current, New, by_text, by_value};
+use super::content::{Content, Snapshot, damaged, snapshot};
+use super::memory::Memory;
 use super::restore;
 use super::watch::Watch;
-use crate::checksum;
 use crate::commit::Commit;
 use crate::error::{Error, ErrorKind, Result};
 use crate::fs::{Access, Fs, disk};
 use crate::group;
 use crate::json::{self, PatchError, Rules};
 use crate::options::{Durability, Version, WriteOptions};
-use crate::record::Published;
 use crate::seen::Seen;
 use crate::target::Target;
 use crate::wait::Deadline;
@@ -25,7 +23,8 @@ use crate::wait::Deadline;
 /// A JSON document in a file. Opening it touches nothing.
 #[derive(Debug, Clone)]
 pub struct Document {
-    target: Target,
+    pub(super) target: Target,
+    pub(super) memory: Memory,
 }
 
 /// What a change did.
@@ -47,7 +46,7 @@ impl Document {
 
     /// The same, on another file system.
     pub fn open_on(fs: &Arc<dyn Fs>, path: &Path) -> Result<Self> {
-        Ok(Self { target: Target::resolve(fs, path)? })
+        Ok(Self { target: Target::resolve(fs, path)?, memory: Memory::default() })
     }
 
     /// The resolved path.
@@ -99,14 +98,18 @@ impl Document {
     fn change(
         &self,
         options: &WriteOptions,
-        mut compute: impl FnMut(Current<'_>) -> Result<Option<Vec<u8>>>,
+        mut compute: impl FnMut(Current<'_>) -> Result<Option<New>>,
     ) -> Result<Written> {
         let deadline = Deadline::after(options.wait);
         loop {
             let remaining = WriteOptions { wait: deadline.as_wait(), ..options.clone() };
             let commit = Commit::begin(&self.target, &remaining)?;
-            if let Some((commit, written)) = self.attempt(commit, &remaining, &mut compute)? {
-                return self.finish(commit, &remaining, written);
+            if let Some(attempt) = self.attempt(commit, &remaining, &mut compute)? {
+                let done = self.finish(attempt.commit, &remaining, attempt.written);
+                if let Some((bytes, value)) = attempt.now {
+                    self.memory.keep(bytes, value);
+                }
+                return done;
             }
             if deadline.may_wait() && deadline.has_passed() {
                 let detail = "somebody who does not use tenure keeps replacing it";
@@ -166,143 +169,6 @@ impl Document {
         self.finish(commit, options, written)
     }
 
-    /// One attempt in a critical section that goes on; `None` if a foreign replacement came in between.
-    pub(crate) fn attempt(
-        &self,
-        mut commit: Commit,
-        options: &WriteOptions,
-        compute: &mut impl FnMut(Current<'_>) -> Result<Option<Vec<u8>>>,
-    ) -> Result<Option<(Commit, Written)>> {
-        let base = self.current(&mut commit, options)?;
-        let content = base.as_ref().map(|(content, _)| content);
-        let operation = operation_of(options);
-        Self::settle_pending(&mut commit, content, operation)?;
-        if operation != 0 && commit.seen.record.has_done(operation) {
-            return Ok(Some(unchanged(commit, content, true)));
-        }
-        self.check_version(&commit, content, options)?;
-        let current = base.as_ref().map(|(content, value)| (content.bytes.as_slice(), value));
-        let Some(bytes) = compute(current)? else {
-            if operation != 0 {
-                // Done is done: if it is repeated after somebody else's change, it must not undo that.
-                commit.seen.record.remember(operation);
-                commit.write_record()?;
-            }
-            return Ok(Some(unchanged(commit, content, false)));
-        };
-        if operation != 0 {
-            // If we die after publishing, whoever repeats the operation finds that it is done.
-            commit.seen.record.pending = (operation, checksum::wide(&bytes));
-            commit.write_record()?;
-        }
-        let content = base.map(|(content, _)| content);
-        let synced = publish::syncs(options, content.is_some(), &bytes);
-        let visible = |error: Error| match error.is_committed() {
-            Some(true) => self.visible(options, error),
-            _ => error,
-        };
-        let outcome = publish(&mut commit, content, &bytes, Displaced::ToGood, options);
-        if outcome.map_err(visible)? == Outcome::Replaced {
-            return Ok(None);
-        }
-        let recorded = publish::record(&mut commit, &bytes, operation, Some(synced));
-        let generation = recorded.map_err(visible)?;
-        let sum = u128::from_be_bytes(checksum::wide(&bytes));
-        let version = Version(format!("{generation:x}-{sum:032x}"));
-        Ok(Some((commit, Written { version, changed: true, replayed: false })))
-    }
-
-    /// What is on the disk, under the lock. After a power loss the last synced version is put back
-    /// first.
-    fn current(
-        &self,
-        commit: &mut Commit,
-        options: &WriteOptions,
-    ) -> Result<Option<(Content, Value)>> {
-        let found = read_parsed(&self.target);
-        let published = commit.seen.record.published;
-        let described =
-            matches!(&found, Ok(Some((content, _))) if content.checksum == published.checksum);
-        if !described && published.boot != self.target.fs.boot_id() {
-            // A power loss may have taken back what the record remembers as done (race 51).
-            commit.seen.record.operations = Default::default();
-        }
-        let found = match found {
-            Err(error) if error.kind() == ErrorKind::Damaged => {
-                let repaired = last_synced(&self.target, error)
-                    .inspect_err(|_| restore::set_aside(&self.target))?;
-                if repaired.is_some() {
-                    // Whatever happens to the repair, the change itself has not begun.
-                    restore::restore(commit, options).map_err(|error| error.committed(false))?;
-                }
-                read_parsed(&self.target)?
-            }
-            found => found?,
-        };
-        if let Some((content, _)) = &found {
-            let mut links = content.stat.links;
-            if links > 1 {
-                // By its path, which is never answered from a cache: a FUSE server that cannot refuse
-                // to replace a name has just given it a second one for a moment.
-                let found = self.target.fs.stat(self.path());
-                links = found.map_err(Target::failed("look at document", self.path()))?.links;
-            }
-            let foreign =
-                links > 1 && links - publish::our_links(&self.target, content.stat.id) > 1;
-            if foreign && !options.break_link {
-                let detail = format!("it has {links} hard links");
-                return Err(Error::new(ErrorKind::Unsupported, "write document", detail)
-                    .at(self.path())
-                    .hint("two names are two locks: remove the others, or use --break-link"));
-            }
-        }
-        Ok(found)
-    }
-
-    /// An operation that was published by somebody who died before writing that down. Whoever comes
-    /// next writes it down, since after the next change nobody can tell any more.
-    fn settle_pending(
-        commit: &mut Commit,
-        content: Option<&Content>,
-        operation: u64,
-    ) -> Result<()> {
-        let (pending, sum) = commit.seen.record.pending;
-        match content.filter(|content| pending != 0 && content.checksum == sum) {
-            None => Ok(()),
-            Some(content) => publish::clear_left_over(commit, Some(content)) // While the record tells what it is.
-                .and_then(|()| publish::record(commit, &content.bytes, pending, None))
-                .map(drop)
-                .map_err(|error| error.committed(pending == operation)),
-        }
-    }
-
-    fn check_version(
-        &self,
-        commit: &Commit,
-        content: Option<&Content>,
-        options: &WriteOptions,
-    ) -> Result<()> {
-        let Some(wanted) = &options.if_version else { return Ok(()) };
-        let published = commit.seen.record.published;
-        let found = content.map(|content| content.version(published));
-        if found.as_ref() == Some(wanted) {
-            return Ok(());
-        }
-        // Whoever read between the publication and its record saw this content under the number before.
-        let early = Published { generation: published.generation.saturating_sub(1), ..published };
-        let just_published = content.filter(|content| content.checksum == published.checksum);
-        if just_published.is_some_and(|content| content.version(early) == *wanted) {
-            return Ok(());
-        }
-        let detail = found.map_or_else(
-            || "there is no document".to_owned(),
-            |found| format!("it has version {found}, not {wanted}"),
-        );
-        Err(Error::new(ErrorKind::Conflict, "write document", detail)
-            .at(self.path())
-            .hint("read it again and decide anew"))
-    }
-
     /// Leaves the critical section; a durable call returns when its version is durable.
     pub(crate) fn finish(
         &self,
@@ -338,7 +204,7 @@ impl Document {
 
     /// An error that came after readers could see the change: whether the change survives a power loss
     /// is not known then, and a durable call must say that (G8).
-    fn visible(&self, options: &WriteOptions, error: Error) -> Error {
+    pub(super) fn visible(&self, options: &WriteOptions, error: Error) -> Error {
         match options.durability {
             Durability::Durable if error.kind() != ErrorKind::NotDurable => {
                 group::not_durable(&self.target).caused_by(error.into())
@@ -364,23 +230,6 @@ impl group::Shared for Document {
         // Names cannot be written again; a file system that failed to sync them fails from then on.
         self.target.fs.sync_dir(self.target.dir())
     }
-}
-
-/// A call that left the document as it was.
-fn unchanged(mut commit: Commit, content: Option<&Content>, replayed: bool) -> (Commit, Written) {
-    let published = &mut commit.seen.record.published;
-    let version = match content {
-        Some(content) => content.version(*published),
-        None => Version(format!("{:x}-0", published.generation)),
-    };
-    // What somebody else wrote was not synced by us, whatever we synced before.
-    published.synced &= content.is_some_and(|found| found.checksum == published.checksum);
-    (commit, Written { version, changed: false, replayed })
-}
-
-fn operation_of(options: &WriteOptions) -> u64 {
-    // 0 means none, so an id whose checksum is 0 becomes 1.
-    options.operation.as_ref().map_or(0, |id| checksum::of(id.as_bytes()).max(1))
 }
 
 /// The error for bytes that are no document; kept here for the restore.

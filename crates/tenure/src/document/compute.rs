@@ -11,12 +11,18 @@ use crate::json::{self, Style};
 /// A document as it is now: its bytes and what they say.
 pub(crate) type Current<'a> = Option<(&'a [u8], &'a Value)>;
 
+/// A document as it shall be: its bytes, and what they say, if the caller made them from that.
+pub(crate) struct New {
+    pub(crate) bytes: Vec<u8>,
+    pub(crate) value: Option<Value>,
+}
+
 /// The bytes of what `compute` makes of the value; `None` if that is no change. The same value in
 /// another layout is none.
 pub(crate) fn by_value<'f>(
     path: &'f Path,
     mut compute: impl FnMut(Option<&Value>) -> Result<Option<Value>> + 'f,
-) -> impl FnMut(Current<'_>) -> Result<Option<Vec<u8>>> + 'f {
+) -> impl FnMut(Current<'_>) -> Result<Option<New>> + 'f {
     move |current| {
         let Some(value) = compute(current.map(|(_, value)| value))? else { return Ok(None) };
         let style = current.map_or_else(Style::default, |(bytes, _)| Style::detect(bytes));
@@ -26,10 +32,10 @@ pub(crate) fn by_value<'f>(
         let bytes = render(&value)?;
         let same = match current {
             Some((old, _)) if old == bytes => true,
-            Some((_, old)) => *old == value && render(old)? == bytes,
+            Some((_, old)) => json::is_same(old, &value),
             None => false,
         };
-        Ok((!same).then_some(bytes))
+        Ok((!same).then_some(New { bytes, value: Some(value) }))
     }
 }
 
@@ -37,13 +43,17 @@ pub(crate) fn by_value<'f>(
 pub(crate) fn by_text<'f>(
     path: &'f Path,
     mut compute: impl FnMut(Option<&str>) -> Result<Option<String>> + 'f,
-) -> impl FnMut(Current<'_>) -> Result<Option<Vec<u8>>> + 'f {
+) -> impl FnMut(Current<'_>) -> Result<Option<New>> + 'f {
     move |current| {
         let old = current.map(|(bytes, _)| std::str::from_utf8(bytes)).transpose();
         let old = old.map_err(|_| refused(path, "the old text is not UTF-8".into()))?;
         let Some(text) = compute(old)? else { return Ok(None) };
-        json::parse(text.as_bytes()).map_err(|why| refused(path, format!("the new text {why}")))?;
-        Ok((old != Some(text.as_str())).then(|| text.into_bytes()))
+        if old == Some(text.as_str()) {
+            return Ok(None);
+        }
+        let value = json::parse(text.as_bytes());
+        let value = value.map_err(|why| refused(path, format!("the new text {why}")))?;
+        Ok(Some(New { bytes: text.into_bytes(), value: Some(value) }))
     }
 }
 

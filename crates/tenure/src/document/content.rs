@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
+use super::memory::Memory;
 use crate::checksum;
 use crate::error::{Error, ErrorKind, Result};
 use crate::fs::{Access, Handle, Kind, Stat};
@@ -85,10 +86,13 @@ impl Content {
 }
 
 /// Reads and parses; a file that cannot be parsed is looked at again before it counts as damaged.
-pub(super) fn read_parsed(target: &Target) -> Result<Option<(Content, Value)>> {
+pub(super) fn read_parsed(target: &Target, memory: &Memory) -> Result<Option<(Content, Value)>> {
     let mut looks = SECOND_LOOKS.iter();
     loop {
         let Some(content) = Content::read(target, target.path())? else { return Ok(None) };
+        if let Some(value) = memory.recall(&content.bytes) {
+            return Ok(Some((content, value)));
+        }
         match content.parse(target) {
             Ok(value) => return Ok(Some((content, value))),
             Err(error) => match looks.next() {
@@ -99,31 +103,42 @@ pub(super) fn read_parsed(target: &Target) -> Result<Option<(Content, Value)>> {
     }
 }
 
-/// A consistent pair of document and version, without any lock.
+/// A consistent pair of document and version, without any lock. Parsed is only what goes with its
+/// version: beside a busy writer the rest is read more than once.
 pub(super) fn snapshot(target: &Target) -> Result<Option<Snapshot>> {
-    let mut before = peek(target)?;
-    for tries_left in (0..VERSION_TRIES).rev() {
-        let found = match read_parsed(target) {
-            Err(error) if error.kind() == ErrorKind::Damaged => last_synced(target, error)?,
-            found => found?.map(|(content, value)| (content, value, false)),
-        };
+    let mut looks = SECOND_LOOKS.iter();
+    let mut before: Option<Published> = None;
+    let mut tries_left = VERSION_TRIES;
+    loop {
+        let Some(content) = Content::read(target, target.path())? else { return Ok(None) };
         let after = peek(target)?;
-        let published = match &found {
-            Some((content, ..)) if content.checksum == after.checksum => after,
-            Some((content, ..)) if content.checksum == before.checksum => before,
+        let published = match before {
+            _ if content.checksum == after.checksum => after,
+            Some(before) if content.checksum == before.checksum => before,
             // It was published while we read: the record may be of the other one.
-            _ if before != after && tries_left > 0 => {
-                before = after;
+            _ if before != Some(after) && after != Published::default() && tries_left > 0 => {
+                before = Some(after);
+                tries_left -= 1;
                 continue;
             }
             _ => after,
         };
-        return Ok(found.map(|(content, value, repaired)| {
-            let version = content.version(published);
-            Snapshot { value, bytes: content.bytes, version, repaired }
-        }));
+        let (content, value, repaired) = match content.parse(target) {
+            Ok(value) => (content, value, false),
+            Err(error) => match looks.next() {
+                Some(moment) => {
+                    wait::pause(*moment);
+                    continue;
+                }
+                None => match last_synced(target, error)? {
+                    Some(found) => found,
+                    None => return Ok(None),
+                },
+            },
+        };
+        let version = content.version(published);
+        return Ok(Some(Snapshot { value, bytes: content.bytes, version, repaired }));
     }
-    Ok(None)
 }
 
 /// What tenure last published, read without a lock and without creating anything.

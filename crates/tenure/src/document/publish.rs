@@ -3,7 +3,8 @@
 //! Step by step, with what a crash (of the process, or of the power) after it leaves:
 //!
 //! 1. temp file created, written, given mode and owner: a left-over that the next change removes.
-//! 2. temp file synced (durable mode): the same.
+//! 2. temp file synced (durable mode), or at least in order: its content comes before every later change
+//!    of names. The same.
 //! 3. locks verified, then exchanged with the document: the new version is visible. Old or new after
 //!    a power loss, each complete in durable mode; in the other mode the new one may be empty, and
 //!    the displaced one, synced earlier, is under the temp's name or under `.good`.
@@ -19,7 +20,6 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::content::Content;
-use crate::checksum;
 use crate::commit::Commit;
 use crate::error::{Error, ErrorKind, Result};
 use crate::fs::{Access, FileId, Fs, Handle, Stat};
@@ -74,7 +74,7 @@ pub(super) fn publish(
     let (mut temp, handle) = write_temp(commit, base.as_ref(), bytes, options)
         .map_err(|error| commit.verify().err().unwrap_or(error))?;
     if syncs(options, base.is_some(), bytes) {
-        let synced = handle.sync();
+        let synced = handle.sync_in_order();
         synced.map_err(|err| Error::io("sync new version of", path, err).committed(false))?;
     }
     let ours = handle.id().map_err(Target::failed("look at temporary file", &temp.path))?;
@@ -302,7 +302,7 @@ fn same_file(target: &Target, path: &Path, known: &Stat) -> io::Result<bool> {
 /// this boot or an earlier one, and died: then nobody knows.
 pub(super) fn record(
     commit: &mut Commit,
-    bytes: &[u8],
+    content: [u8; 16],
     operation: u64,
     synced: Option<bool>,
 ) -> Result<u64> {
@@ -316,7 +316,7 @@ pub(super) fn record(
         published.generation = published.generation.max(crate::sys::wall_time_us());
     }
     published.boot = synced.map_or_else(Default::default, |_| boot);
-    published.checksum = checksum::wide(bytes);
+    published.checksum = content;
     published.synced = synced.unwrap_or(false);
     let generation = published.generation;
     if operation != 0 {

@@ -40,7 +40,7 @@ pub(super) fn restore(commit: &mut Commit, options: &WriteOptions) -> Result<Wri
     let synced = options.durability == Durability::Durable;
     // An older version is back: what came after it is not done any more.
     commit.seen.record.operations = Default::default();
-    publish::record(commit, &kept.bytes, 0, Some(synced))?;
+    publish::record(commit, kept.checksum, 0, Some(synced))?;
     // For people; the restored document is there without it.
     let _ = events::record(&target, "restored", &json!({ "damaged_bytes": damaged_bytes }));
     let version = kept.version(commit.seen.record.published);

@@ -11,6 +11,8 @@ mod by_value;
 mod merge;
 mod number;
 mod patch;
+mod quick;
+mod render;
 mod style;
 mod text;
 
@@ -24,7 +26,7 @@ use crate::error::{Error, ErrorKind, Result};
 pub use self::merge::Rules;
 pub(crate) use self::merge::merge;
 pub(crate) use self::patch::{PatchError, patch};
-pub(crate) use self::style::Style;
+pub(crate) use self::style::{Style, is_same};
 pub(crate) use self::text::parse;
 
 /// Reads JSON as strictly as documents are read: no duplicate keys, no byte order mark, every number

@@ -6,11 +6,9 @@
 //! 1. A document laid out in one of the known ways is written back byte for byte.
 //! 2. Nothing is written that [`parse`](super::parse) would refuse for its depth.
 
-use serde::Serialize;
 use serde_json::Value;
-use serde_json::ser::{CompactFormatter, Formatter, PrettyFormatter, Serializer};
-use std::io;
 
+use super::render::{Layout, render};
 use super::text::MAX_DEPTH;
 
 /// An indent wider than this is no habit of any writer; it is not copied.
@@ -58,21 +56,20 @@ impl Style {
 
     /// The text of `value` in this style.
     pub(crate) fn render(&self, value: &Value) -> Result<Vec<u8>, String> {
-        if !nests_within(value, MAX_DEPTH) {
-            return Err(format!(
-                "nests deeper than {MAX_DEPTH} levels, so it could not be read back"
-            ));
-        }
-        let mut out = Vec::new();
-        let result = match self.indent {
-            Indent::None => write(&mut out, CompactFormatter, value),
-            Indent::Separated => write(&mut out, SeparatedFormatter, value),
-            Indent::Spaces(count) => {
-                write(&mut out, PrettyFormatter::with_indent(" ".repeat(count).as_bytes()), value)
-            }
-            Indent::Tab => write(&mut out, PrettyFormatter::with_indent(b"\t"), value),
+        let spaces = match self.indent {
+            Indent::Spaces(count) => " ".repeat(count),
+            _ => String::new(),
         };
-        result.map_err(|error| format!("cannot be written as JSON: {error}"))?;
+        let (comma, colon, indent) = match self.indent {
+            Indent::None => (",", ":", None),
+            Indent::Separated => (", ", ": ", None),
+            Indent::Spaces(_) => (",", ": ", Some(spaces.as_str())),
+            Indent::Tab => (",", ": ", Some("\t")),
+        };
+        let mut out = Vec::new();
+        render(&mut out, Layout { comma, colon, indent }, value).ok_or_else(|| {
+            format!("nests deeper than {MAX_DEPTH} levels, so it could not be read back")
+        })?;
         if self.final_newline {
             out.push(b'\n');
         }
@@ -80,21 +77,21 @@ impl Style {
     }
 }
 
-fn write(out: &mut Vec<u8>, formatter: impl Formatter, value: &Value) -> serde_json::Result<()> {
-    value.serialize(&mut Serializer::with_formatter(out, formatter))
-}
-
-/// Stops at the limit, so a value of any depth is safe to ask about.
-fn nests_within(value: &Value, levels: usize) -> bool {
-    let inner = levels.checked_sub(1);
-    match value {
-        Value::Array(values) => {
-            inner.is_some_and(|levels| values.iter().all(|value| nests_within(value, levels)))
+/// Whether both have the same text in every style: keys in the same order, numbers in the same notation.
+pub(crate) fn is_same(one: &Value, other: &Value) -> bool {
+    match (one, other) {
+        (Value::Object(one), Value::Object(other)) => {
+            one.len() == other.len()
+                && one
+                    .iter()
+                    .zip(other)
+                    .all(|(one, other)| one.0 == other.0 && is_same(one.1, other.1))
         }
-        Value::Object(object) => {
-            inner.is_some_and(|levels| object.values().all(|value| nests_within(value, levels)))
+        (Value::Array(one), Value::Array(other)) => {
+            one.len() == other.len()
+                && one.iter().zip(other).all(|(one, other)| is_same(one, other))
         }
-        _ => true,
+        _ => one == other,
     }
 }
 
@@ -135,35 +132,4 @@ fn detect_separator(text: &[u8]) -> Indent {
         }
     }
     Indent::None
-}
-
-/// One line, with a space behind each comma and colon.
-struct SeparatedFormatter;
-
-impl SeparatedFormatter {
-    fn comma<W: ?Sized + io::Write>(out: &mut W, first: bool) -> io::Result<()> {
-        if first { Ok(()) } else { out.write_all(b", ") }
-    }
-}
-
-impl Formatter for SeparatedFormatter {
-    fn begin_array_value<W: ?Sized + io::Write>(
-        &mut self,
-        out: &mut W,
-        first: bool,
-    ) -> io::Result<()> {
-        Self::comma(out, first)
-    }
-
-    fn begin_object_key<W: ?Sized + io::Write>(
-        &mut self,
-        out: &mut W,
-        first: bool,
-    ) -> io::Result<()> {
-        Self::comma(out, first)
-    }
-
-    fn begin_object_value<W: ?Sized + io::Write>(&mut self, out: &mut W) -> io::Result<()> {
-        out.write_all(b": ")
-    }
 }

@@ -15,6 +15,8 @@ use serde_json::error::Category;
 use serde_json::map::Entry;
 use serde_json::{Map, Number, Value};
 
+use super::quick;
+
 /// How deep arrays and objects may nest: the limit of serde_json, and so of everyone who reads our
 /// files with it.
 pub(super) const MAX_DEPTH: usize = 127;
@@ -24,8 +26,13 @@ pub(crate) fn parse(bytes: &[u8]) -> Result<Value, String> {
     refuse_non_text(bytes)?;
     let text = std::str::from_utf8(bytes)
         .map_err(|error| format!("is not valid UTF-8 at byte {}", error.valid_up_to()))?;
+    quick::read(text).map_or_else(|| read_strictly(text), Ok)
+}
+
+/// Reads with serde_json, which tells what is wrong and where.
+pub(super) fn read_strictly(text: &str) -> Result<Value, String> {
     let mut source = serde_json::Deserializer::from_str(text);
-    let mut exponents = Exponents { rest: bytes };
+    let mut exponents = Exponents { rest: text.as_bytes() };
     let value = Build(&mut exponents).deserialize(&mut source).map_err(|e| reason(&e))?;
     source.end().map_err(|error| {
         let (line, column) = (error.line(), error.column());

@@ -14,6 +14,8 @@ mod attributes;
 #[cfg(unix)]
 mod clock;
 #[cfg(any(target_os = "linux", target_os = "android"))]
+mod in_order;
+#[cfg(any(target_os = "linux", target_os = "android"))]
 mod inotify;
 mod locks;
 #[cfg(not(any(target_os = "linux", target_os = "android")))]

@@ -170,6 +170,11 @@ impl Handle for Descriptor {
         Ok(rustix::io::retry_on_intr(|| sync_data(&self.fd))?)
     }
 
+    #[cfg(any(target_os = "linux", target_os = "android"))]
+    fn sync_in_order(&self) -> io::Result<()> {
+        super::in_order::sync(&self.fd)
+    }
+
     fn stat(&self) -> io::Result<Stat> {
         let stat = super::stat::from(&rfs::fstat(&self.fd)?, false);
         let _ = self.id.set(stat.id);

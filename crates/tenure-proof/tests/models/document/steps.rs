@@ -169,6 +169,16 @@ impl State {
         }
     }
 
+    /// Content in order shows under the names from now on: what a power loss leaves of them as they were
+    /// before may be without it.
+    fn sync_content(&mut self, id: u8, in_order: bool) {
+        let past = self.history.clone();
+        self.change_file(id, |file| file.synced = true);
+        if in_order {
+            self.history = past;
+        }
+    }
+
     /// Files are told apart, but their numbers mean nothing: count them anew, so that equal states are
     /// equal.
     pub(super) fn tidy(&mut self) {
@@ -222,7 +232,7 @@ impl State {
     }
 
     #[expect(clippy::too_many_lines, reason = "one arm per step, in the order of the protocol")]
-    pub(super) fn step(&mut self, index: usize, fault: Fault) {
+    pub(super) fn step(&mut self, index: usize, Publishing { fault, in_order, .. }: Publishing) {
         let process = self.processes[index];
         let mut next = process;
         next.at = match process.at {
@@ -256,9 +266,10 @@ impl State {
                 At::Sync
             }
             At::Sync => {
-                if process.durable && fault != Fault::ContentNotSynced {
+                let skipped = matches!(fault, Fault::ContentNotSynced | Fault::OrderedLate);
+                if process.durable && !skipped {
                     let id = self.names.temp.expect("our temporary file").id;
-                    self.change_file(id, |file| file.synced = true);
+                    self.sync_content(id, in_order);
                 }
                 let unchecked = matches!(fault, Fault::PlainRename | Fault::ReadOutsideLock);
                 if unchecked { At::Exchange } else { At::Compare }
@@ -303,6 +314,10 @@ impl State {
                     fault == Fault::KeepsUnsynced || (self.is_good(file) && !file.cut)
                 });
                 self.published |= Self::bit(&process);
+                if fault == Fault::OrderedLate {
+                    let id = self.names.document.expect("our new version").id;
+                    self.sync_content(id, in_order);
+                }
                 self.rename(|names| {
                     let displaced = names.temp.take();
                     if good {

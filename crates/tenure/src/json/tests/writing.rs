@@ -1,5 +1,9 @@
 //! Layouts are recognised and written back byte for byte.
 
+use serde::Serialize;
+use serde_json::ser::{PrettyFormatter, Serializer};
+use serde_json::{Value, json};
+
 use super::random::Random;
 use super::value;
 use crate::json::style::Indent;
@@ -67,5 +71,37 @@ fn written_documents_survive_the_round_trip() {
             (String::from_utf8_lossy(&detected), String::from_utf8_lossy(&bytes));
         // One element on one line shows no separator, so the two one-line layouts are the same.
         assert_eq!(detected, bytes);
+    }
+}
+
+#[test]
+fn the_text_is_the_one_that_serde_json_writes() {
+    let by_serde = |value: &Value, indent: Option<&[u8]>| {
+        let mut out = Vec::new();
+        let written = match indent {
+            None => value.serialize(&mut Serializer::new(&mut out)),
+            Some(indent) => {
+                let formatter = PrettyFormatter::with_indent(indent);
+                value.serialize(&mut Serializer::with_formatter(&mut out, formatter))
+            }
+        };
+        written.expect("a value is always writable");
+        String::from_utf8(out).expect("text")
+    };
+    let mut random = Random(2);
+    let every_character: String = (0..0x800).filter_map(char::from_u32).collect();
+    let odd = [every_character.as_str(), "", "1234567\"", "12345678\\", "\u{1F600}\u{7F}\u{2028}"];
+    let odd = odd.map(|text| json!({ text: [text, {}, [], { "a": [[]] }] }));
+    for value in odd.into_iter().chain((0..1000).map(|_| random.value(4))) {
+        for (indent, text) in [
+            (Indent::None, by_serde(&value, None)),
+            (Indent::Spaces(0), by_serde(&value, Some(b""))),
+            (Indent::Spaces(3), by_serde(&value, Some(b"   "))),
+            (Indent::Tab, by_serde(&value, Some(b"\t"))),
+        ] {
+            let style = Style { indent, final_newline: false };
+            let rendered = style.render(&value).expect("renders");
+            assert_eq!(String::from_utf8(rendered).expect("text"), text);
+        }
     }
 }

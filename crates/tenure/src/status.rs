@@ -177,8 +177,8 @@ fn look(target: &Target, locks: &Locks) -> Result<Status> {
         Err(err) => return Err(Error::io("open record", &record, err)),
     };
     let hold = target.hold_file();
-    let id = target.fs.stat(&hold).map(|found| found.id).ok();
-    let kernel: Vec<_> = id.map(|id| locks.of(id, &hold).collect()).unwrap_or_default();
+    let id = target.fs.stat(hold).map(|found| found.id).ok();
+    let kernel: Vec<_> = id.map(|id| locks.of(id, hold).collect()).unwrap_or_default();
     let named = |pids: &mut Vec<u32>| -> Vec<Process> {
         pids.sort_unstable();
         pids.dedup();
@@ -190,7 +190,7 @@ fn look(target: &Target, locks: &Locks) -> Result<Status> {
     let mut keeping: Vec<u32> = if granted.is_empty() {
         Vec::new()
     } else {
-        locks.opened(&hold).filter(|pid| !waiting.contains(pid)).collect()
+        locks.opened(hold).filter(|pid| !waiting.contains(pid)).collect()
     };
     let removed = PathBuf::from(format!("{} (deleted)", hold.display()));
     let mut status = Status {

@@ -187,7 +187,7 @@ impl Collection {
         let mut sidecars: Vec<PathBuf> = target.sidecars().chain(listed).collect();
         sidecars.retain(|path| !locks.contains(&path.as_path()));
         sidecars.iter().try_for_each(|path| self.unlink(path))?;
-        if !commit.holds(&locks[1]) {
+        if !commit.holds(locks[1]) {
             // The hold is only proven: somebody else has that lock and goes on having it.
             return Ok(());
         }

@@ -39,10 +39,13 @@ pub(crate) struct Home {
     forks: Option<u32>,
 }
 
+/// Its path, the number of forks when it was opened, and itself.
+type File = (PathBuf, Option<u32>, Arc<dyn Handle>);
+
 /// The sidecars of a target that nobody uses now.
 #[derive(Debug, Default)]
 pub(super) struct Kept {
-    files: Mutex<Vec<(PathBuf, Option<u32>, Arc<dyn Handle>)>>,
+    files: Mutex<Vec<File>>,
 }
 
 impl Target {

@@ -311,7 +311,9 @@ mod tests {
             "\u{b}1",
             "\"12345678\\\"90\"",
         ];
-        texts.iter().for_each(|text| compare(text));
+        for text in &texts {
+            compare(text);
+        }
         for depth in [1, 126, 127, 128, 129] {
             compare(&format!("{}1{}", "[".repeat(depth), "]".repeat(depth)));
             compare(&format!("{}1{}", "{\"a\":".repeat(depth), "}".repeat(depth)));

@@ -91,7 +91,10 @@ fn race_16_g2_a_child_forked_between_two_turns_does_not_keep_the_second() {
     alice.shoot(); // The child keeps its output open, so that does not end.
     let next = lock_for(&path, Wait::For(FAR_TOO_LONG)).unwrap();
     assert_eq!(next.recovered_from().map(|holder| holder.pid), Some(alice.pid()));
-    assert!(files_of(child).iter().any(|file| file.ends_with(".hold")), "it lives, with its copy");
+    assert!(
+        files_of(child).iter().any(|file| file.contains("/.tenure/")),
+        "it lives, with its copy"
+    );
 }
 
 fn files_of(pid: &str) -> Vec<String> {

@@ -287,7 +287,8 @@ impl LockGuard {
         hold.leave_to_children()?;
         let request = Request::until(Deadline::after(Wait::No));
         match Hold::take(&held.target, Mode::Exclusive, request) {
-            Ok((mut hold, record, _)) if held.fence > 0 => {
+            // Unless somebody else has had it since, whose mark must stay.
+            Ok((mut hold, record, seen)) if held.fence > 0 && seen.record.fence == held.fence => {
                 hold.drew(held.fence, record, true);
                 hold.release()
             }

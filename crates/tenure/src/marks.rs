@@ -4,7 +4,7 @@
 //!
 //! 1. A mark names a fence and counts only for a record with that fence. So the holder may set it
 //!    without reading the record first: from somebody who lost the hold without noticing, it says
-//!    nothing about the hold of another.
+//!    nothing about the hold of another. At worst it hides that one's mark, who then seems to have died.
 //! 2. A fence proves nothing before its mark `Told` is set. So a hold whose fence was never told has
 //!    no write of others in flight, and ends without the commit lock.
 //! 3. `Ended` is set only by the holder, and if the fence was told, under the commit lock: whoever

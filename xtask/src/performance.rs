@@ -65,7 +65,8 @@ fn goals(record: &Path) -> Result<Goals, String> {
     for number in 1..=ROWS {
         let path = record.join(format!("p{number}.json"));
         let Ok(text) = std::fs::read_to_string(&path) else { continue };
-        let row: Value = serde_json::from_str(&text).map_err(|err| format!("{path:?}: {err}"))?;
+        let row: Value =
+            serde_json::from_str(&text).map_err(|err| format!("{}: {err}", path.display()))?;
         let list = |value: &Value| value.as_array().cloned().unwrap_or_default();
         for race in list(&row["races"]) {
             for goal in list(&race["goals"]) {

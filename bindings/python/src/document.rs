@@ -274,8 +274,8 @@ impl Document {
     /// Changes that come after now, one snapshot each; quick ones may be passed over.
     fn watch(&self, py: Python<'_>) -> PyResult<Watch> {
         let watch = without_lock(py, || self.document.watch())?;
-        let (watch, closed) = (Mutex::new(Some(watch)), AtomicBool::new(false));
-        Ok(Watch { watch, closed, numbers: self.numbers })
+        let (inner, closed) = (Mutex::new(Some(watch)), AtomicBool::new(false));
+        Ok(Watch { inner, closed, numbers: self.numbers })
     }
 
     fn __repr__(&self) -> String {
@@ -312,7 +312,7 @@ fn rules(py: Python<'_>, keywords: &mut Keywords<'_>) -> PyResult<Rules> {
 #[derive(Debug)]
 struct Watch {
     /// `None` while a thread waits with it, and once it was closed.
-    watch: Mutex<Option<tenure::Watch>>,
+    inner: Mutex<Option<tenure::Watch>>,
     /// Set by `close`, also while a thread waits with it: that thread does not put it back.
     closed: AtomicBool,
     numbers: Numbers,
@@ -320,7 +320,7 @@ struct Watch {
 
 impl Watch {
     fn with_watch<T>(&self, act: impl FnOnce(&mut Option<tenure::Watch>) -> T) -> T {
-        act(&mut self.watch.lock().unwrap_or_else(PoisonError::into_inner))
+        act(&mut self.inner.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::fmt::Write;
 
+use crate::row::Measure;
 use crate::run::{ContenderResult, GoalResult, Problem, RaceResult, RowResult};
 
 /// A duration in a unit that suits it.
@@ -46,8 +47,9 @@ pub(super) fn value(goal: &GoalResult) -> String {
     })
 }
 
-/// The columns of a contender: cost with spread, mean, median, p99, p99.9, longest, turns per second.
-pub(super) fn columns(race: &RaceResult, one: &ContenderResult) -> Option<[String; 7]> {
+/// The columns of a contender: cost with spread; mean, median, p99, p99.9 and longest of a turn; processor
+/// time by turns; turns per second.
+pub(super) fn columns(race: &RaceResult, one: &ContenderResult) -> Option<[String; 8]> {
     let (cost, least, most) = one.cost(race.measure)?;
     let all = one.together();
     Some([
@@ -57,6 +59,7 @@ pub(super) fn columns(race: &RaceResult, one: &ContenderResult) -> Option<[Strin
         duration(all.quantile(0.99)),
         duration(all.quantile(0.999)),
         duration(all.longest()),
+        duration(all.cost(Measure::CpuPerTurn)),
         format!("{:.0}/s", rate(all.turns_inside, all.window_ns)),
     ])
 }
@@ -67,8 +70,8 @@ fn rate(turns: u64, window_ns: u64) -> f64 {
 }
 
 /// The heads of [`columns`].
-pub(super) const HEADS: [&str; 7] =
-    ["cost (least..most)", "mean", "p50", "p99", "p99.9", "longest", "rate"];
+pub(super) const HEADS: [&str; 8] =
+    ["cost (least..most)", "mean", "p50", "p99", "p99.9", "longest", "cpu", "rate"];
 
 /// A row for the terminal.
 pub(crate) fn table(row: &RowResult) -> String {
@@ -77,7 +80,7 @@ pub(crate) fn table(row: &RowResult) -> String {
         let heads = HEADS.map(str::to_owned);
         let _ = writeln!(text, "\n  {}; cost: {}", race.name, race.measure.words());
         let width = race.contenders.iter().map(|one| one.name.len()).max().unwrap_or(0);
-        let mut line = |name: &str, columns: &[String; 7]| {
+        let mut line = |name: &str, columns: &[String; 8]| {
             let [cost, rest @ ..] = columns;
             let _ = write!(text, "    {name:width$}  {cost:>32}");
             for column in rest {

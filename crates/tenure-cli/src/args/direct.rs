@@ -71,7 +71,7 @@ mod tests {
             "doc set a.json -1 --if-version 7-ab",
             "doc set a.json '' --no-sync",
             "doc update a.json .x --argjson k 1 --argjson l 2 --init -5",
-            "doc update --store x a.json .x --label -- y",
+            "doc update --store x a.json .x --label y",
             "doc merge a.json {} --union /a --union /b --sum /c --break-link",
             "doc patch a.json [] --guard a=1 --fence 5",
             "doc version a.json",

@@ -16,7 +16,8 @@ pub(crate) fn with_room<T: Send>(act: impl FnOnce() -> Result<T> + Send) -> Resu
 }
 
 /// The stack of a process's first thread grows as it is used, up to a limit that the process may raise:
-/// that costs two system calls, where a thread costs thirty and a second heap.
+/// that costs two system calls, where a thread costs thirty and a second heap. The kernel leaves at least
+/// 128 MB of room below it, and nearly always gigabytes.
 #[cfg(target_os = "linux")]
 fn main_stack_can_grow() -> bool {
     use rustix::process::{Resource, Rlimit, getpid, getrlimit, setrlimit};

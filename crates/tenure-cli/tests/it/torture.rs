@@ -152,14 +152,14 @@ fn numbers(path: &Path) -> Vec<u64> {
     text.lines().map(|line| line.parse().unwrap()).collect()
 }
 
-/// The judge is a second kernel lock, on standard input: a dying process closes that before the
-/// hold, so it is free whenever the hold is.
+/// The judge is a second kernel lock, on a descriptor above that of the hold: Linux frees the files of
+/// a dying process from the highest down, so it is free whenever the hold is.
 #[test]
 fn g1_commands_under_run_never_overlap() {
     let bench = Bench::new();
     let dir = bench.path("");
     let script =
-        "exec <>judge && flock -n 0 || echo overlap >>overlaps; echo $TENURE_FENCE >>fences";
+        "exec 9<>judge && flock -n 9 || echo overlap >>overlaps; echo $TENURE_FENCE >>fences";
     let (ran, _) = torment(|_, _, dice| {
         let victim = if dice.below(2) == 0 { Victim::Tenure } else { Victim::Everybody };
         let (victim, after) = moment(dice, victim);

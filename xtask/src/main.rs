@@ -5,6 +5,9 @@
 
 #![expect(clippy::print_stdout, reason = "this program reports to people")]
 
+mod bench;
+mod costs;
+mod dist;
 mod licences;
 mod node;
 mod pipeline;
@@ -18,7 +21,7 @@ mod tally;
 mod tidy;
 mod tools;
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use crate::pipeline::Options;
@@ -32,13 +35,21 @@ const USAGE: &str = "\
 usage: cargo xtask test [--allow-missing]
        cargo xtask prove [--quick] [RING...] | --table
        cargo xtask mutants [OPTION...] [FILE...]
+       cargo xtask bench [--quick|--full] [--on DIR] [ROW...]
+       cargo xtask costs [--accept]
+       cargo xtask dist
 
   test             format, lints, licences, every test, release build; installs what is missing
   --allow-missing  go on without a tool that cannot be installed, and say what was not run
   prove            the test rings (or only these) in their long form, which takes hours; writes what
                    was tried to docs/RELIABILITY.md (--quick: in their quick form; --table: only writes it again)
   mutants          small mistakes in the core that the tests must notice; writes docs/MUTANTS.md, takes an
-                   hour (--help: its options)";
+                   hour (--help: its options)
+  bench            tenure beside the system-call floor and beside what people would use instead, in about two
+                   minutes; leaves a record in bench/runs (--full: hours, and on several file systems)
+  costs            counts system calls and instructions of the hot paths in the release build, and
+                   compares them with those on record (--accept: puts them on record)
+  dist             the command as it ships: optimised as a whole, on Linux linked statically";
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -48,10 +59,14 @@ fn main() -> ExitCode {
         ["test", "--allow-missing"] => {
             pipeline::run(pipeline::STEPS, &Options { allow_missing: true })
         }
+        ["costs"] => told(costs::run(costs::Verb::Compare)),
+        ["costs", "--accept"] => told(costs::run(costs::Verb::Accept)),
+        ["dist"] => told(dist::build().map(|path| println!("{}", path.display()))),
         ["prove", "--table"] => told(reliability::rewrite()),
         ["prove", "--quick", rings @ ..] => told(prove::run(Form::Quick, rings, STRICT)),
         ["prove", rings @ ..] => told(prove::run(Form::Long, rings, STRICT)),
         ["mutants", options @ ..] => told(mutants(options)),
+        ["bench", words @ ..] => told(bench::run(words)),
         _ => {
             println!("{USAGE}");
             return ExitCode::from(2);
@@ -76,4 +91,10 @@ fn told(outcome: Result<(), String>) -> bool {
 fn root() -> &'static Path {
     let package = Path::new(env!("CARGO_MANIFEST_DIR"));
     package.parent().unwrap_or(package)
+}
+
+/// Where cargo puts what it builds.
+fn target_dir() -> PathBuf {
+    let given = std::env::var_os("CARGO_TARGET_DIR");
+    root().join(given.map_or_else(|| "target".into(), PathBuf::from))
 }

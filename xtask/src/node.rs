@@ -5,10 +5,10 @@ use std::process::Command;
 
 use crate::pipeline::{Options, cargo};
 use crate::tally::Tally;
-use crate::{root, stream};
+use crate::{root, stream, target_dir};
 
 /// What the loader looks for (bindings/node/lib/native.cjs).
-const ADDON: &str = "tenure.linux-x64-gnu.node";
+pub(crate) const ADDON: &str = "tenure.linux-x64-gnu.node";
 /// What the tests need from npm: the compiler that proves the types.
 const PACKAGES: &str = "typescript and @types/node";
 
@@ -51,9 +51,7 @@ fn missing() -> Option<&'static str> {
 fn build(tally: &mut Tally) -> Result<PathBuf, String> {
     stream::run(&mut cargo(&["build", "--profile", "binding", "--package", "tenure-node"]), tally)?;
     stream::run(&mut cargo(&["build", "--package", "tenure-cli"]), tally)?;
-    let target =
-        std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| "target".into(), PathBuf::from);
-    Ok(root().join(target))
+    Ok(target_dir())
 }
 
 /// Puts the addon in place in one step: a node that has the old one loaded keeps it.

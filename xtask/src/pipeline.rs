@@ -12,7 +12,7 @@ use std::process::Command;
 use std::time::Instant;
 
 use crate::tally::Tally;
-use crate::{licences, node, python, root, stream, tools};
+use crate::{costs, licences, node, python, root, stream, tools};
 
 /// What the caller asked for.
 #[derive(Debug)]
@@ -72,6 +72,7 @@ pub(crate) const STEPS: &[Step] = &[
     Step { name: "python", action: Suite(python::test) },
     Step { name: "tests", action: Tests(&["test", "--workspace", "--no-fail-fast"]) },
     Step { name: "release build", action: Cargo(&["build", "--release"]) },
+    Step { name: "costs", action: Check(costs::check) },
 ];
 
 /// Runs `steps` up to the first failure and reports. Tells whether all went well.

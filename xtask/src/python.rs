@@ -8,7 +8,7 @@ use std::process::Command;
 
 use crate::pipeline::{Options, cargo};
 use crate::tally::Tally;
-use crate::{root, stream};
+use crate::{root, stream, target_dir};
 
 /// What the tests need from PyPI.
 const PACKAGES: &[&str] = &["pytest", "mypy", "filelock", "maturin"];
@@ -58,9 +58,7 @@ fn interpreter() -> Option<&'static str> {
 /// Returns the build directory.
 fn build(package: &Path, tally: &mut Tally) -> Result<PathBuf, String> {
     stream::run(&mut cargo(&["build", "-p", "tenure-python", "-p", "tenure-cli"]), tally)?;
-    let target =
-        std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| "target".into(), PathBuf::from);
-    let target = root().join(target);
+    let target = target_dir();
     let library =
         format!("{}_tenure{}", std::env::consts::DLL_PREFIX, std::env::consts::DLL_SUFFIX);
     let (from, to) = (target.join("debug").join(library), package.join("python/tenure"));

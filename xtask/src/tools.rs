@@ -13,6 +13,9 @@ use crate::pipeline::Options;
 use crate::stream;
 use crate::tally::Tally;
 
+/// Set where system calls and instructions cannot be counted.
+pub(crate) const WITHOUT_COUNTERS: &str = "TENURE_WITHOUT_COUNTERS";
+
 /// What some tests need.
 #[derive(Debug)]
 struct Need {
@@ -33,6 +36,12 @@ const NEEDS: &[Need] = &[
         without: "TENURE_WITHOUT_STRACE",
         programs: &[("strace", "strace")],
         allowed: may_trace,
+    },
+    Need {
+        tests: "the costs of the hot paths",
+        without: WITHOUT_COUNTERS,
+        programs: &[("strace", "strace"), ("valgrind", "valgrind")],
+        allowed: may_count,
     },
     Need {
         tests: "the rings of identity and security, and full disks",
@@ -114,6 +123,11 @@ fn is_here(program: &str) -> bool {
 /// A real trace: a container may have the program and still forbid what it does.
 fn may_trace() -> Result<(), String> {
     succeeds(&["strace", "-o", "/dev/null", "true"])
+}
+
+/// A real trace, and a real program under the counter of instructions.
+fn may_count() -> Result<(), String> {
+    may_trace().and_then(|()| succeeds(&["valgrind", "--tool=none", "true"]))
 }
 
 /// A process with its own mounts, numbers and host name, which becomes somebody else with a limit.

@@ -1,6 +1,7 @@
 //! The command line as people type it. One file per noun; what several share is in `flags`.
 
 mod collection;
+mod direct;
 mod doc;
 mod flags;
 mod journal;
@@ -56,14 +57,28 @@ Environment:
 #[command(name = "tenure", version, after_help = EXAMPLES)]
 #[command(max_term_width = 100, arg_required_else_help = false)]
 pub(crate) struct Cli {
+    #[command(flatten)]
+    pub(crate) flags: GlobalFlags,
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+/// What every command knows.
+#[derive(Debug, Args)]
+pub(crate) struct GlobalFlags {
     /// Results as JSON on stdout, errors as one JSON object on stderr
     #[arg(long, global = true)]
     pub(crate) json: bool,
     /// Keep everything on this engine instead of local files (this build has none yet)
     #[arg(long, global = true, value_name = "URL")]
     pub(crate) store: Option<String>,
-    #[command(subcommand)]
-    pub(crate) command: Command,
+}
+
+impl Cli {
+    /// Reads the command line of this process.
+    pub(crate) fn read(words: Vec<OsString>) -> Result<Self, clap::Error> {
+        direct::parse(&words).map_or_else(|| Self::try_parse_from(words), Ok)
+    }
 }
 
 #[derive(Debug, Subcommand)]
@@ -90,6 +105,8 @@ pub(crate) enum Command {
     Demo(DemoArgs),
     /// Torture the guarantees on this file system, or a save program of your own
     Torture(TortureArgs),
+    /// Measure what the operations cost on the disk of a directory, beside the bare system calls
+    Bench(BenchArgs),
     /// Print shell completions
     Completions(CompletionsArgs),
     /// Write manual pages into a directory
@@ -183,6 +200,22 @@ pub(crate) struct DemoArgs {
     /// The plan of kills [default: a new one]
     #[arg(long, value_name = "N")]
     pub(crate) seed: Option<u64>,
+}
+
+/// Takes about ten seconds, in a directory of its own that is removed at the end. The floor of a row is
+/// the system calls that no program could do it without: lock, read, write, sync, unlock.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  tenure bench                   this directory
+  tenure bench /mnt/data --json  another disk, for programs")]
+pub(crate) struct BenchArgs {
+    /// The directory; as much as 50 MB are written there
+    #[arg(default_value = ".")]
+    pub(crate) dir: PathBuf,
+    /// A second instead of ten, with rougher figures
+    #[arg(long)]
+    pub(crate) quick: bool,
 }
 
 #[derive(Debug, Args)]

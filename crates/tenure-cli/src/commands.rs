@@ -1,5 +1,6 @@
 //! What the commands do: each reads its arguments, calls the library, and prints the result.
 
+mod bench;
 mod collection;
 mod demo;
 mod doc;
@@ -23,7 +24,7 @@ use crate::output::Output;
 
 /// Runs the command that was asked for.
 pub(crate) fn run(cli: Cli, out: &mut Output) -> Result<ExitCode> {
-    refuse_store(cli.store.as_deref())?;
+    refuse_store(cli.flags.store.as_deref())?;
     match cli.command {
         Command::Run(args) => run::run(&args, out),
         Command::Doc(command) => doc::run(&command, out),
@@ -33,6 +34,7 @@ pub(crate) fn run(cli: Cli, out: &mut Output) -> Result<ExitCode> {
         Command::Who(args) => who::run(&args, out),
         Command::Doctor(args) => doctor::run(&args, out),
         Command::Demo(args) => demo::run(&args, out),
+        Command::Bench(args) => bench::run(&args, out),
         Command::Torture(args) => torture::run(&args, out),
         Command::Completions(args) => generate::completions(&args, out),
         Command::Man(args) => generate::man(&args),
@@ -41,14 +43,14 @@ pub(crate) fn run(cli: Cli, out: &mut Output) -> Result<ExitCode> {
 
 /// Runs what `demo` and `torture` start, if that is what this process is. Their verbs are no part of
 /// the command line that people see, in help, completions or errors.
-pub(crate) fn run_worker(mut words: Vec<OsString>) -> Option<Result<ExitCode>> {
+pub(crate) fn run_worker(words: &[OsString]) -> Option<Result<ExitCode>> {
     let verb = words.get(1)?.to_str()?;
     let work = match verb {
         "demo-worker" => demo::worker,
         "torture-worker" => torture::worker,
         _ => return None,
     };
-    Some(work(words.split_off(2)))
+    Some(work(words[2..].to_vec()))
 }
 
 /// Nothing may be done on local files for somebody who asked for another store.

@@ -7,6 +7,8 @@
 //! 3. Whatever it returns is a JSON document that tenure can read back; else it is an error.
 
 mod convert;
+mod library;
+mod room;
 
 use jaq_core::data::JustLut;
 use jaq_core::load::{self, Arena, File, Loader};
@@ -14,15 +16,16 @@ use jaq_core::{Compiler, Ctx, Vars};
 use jaq_json::Val;
 use serde_json::{Map, Value};
 
+use self::library::Part;
+pub(crate) use self::room::with_room;
 use crate::exit_code::ExitCode;
 use crate::failure::{Failure, Result};
 
-/// A filter may recurse deeply; its values may nest deeply before they are refused.
-const STACK_BYTES: usize = 1 << 28;
+type Compiled = jaq_core::Filter<JustLut<Val>>;
 
 /// A compiled filter and its named values.
 pub(crate) struct Filter {
-    compiled: jaq_core::Filter<JustLut<Val>>,
+    compiled: Compiled,
     variables: Vec<Val>,
 }
 
@@ -30,7 +33,11 @@ impl Filter {
     /// Compiles `code`, which may use `$NAME` for each of `named`, `$ENV` and `$ARGS`.
     pub(crate) fn compile(code: &str, named: &[(String, Value)]) -> Result<Self> {
         let known: Map<_, _> = named.iter().cloned().collect();
-        let environment: Map<_, _> = std::env::vars_os()
+        // Most filters do not look at it.
+        let asked = code.contains("ENV").then(std::env::vars_os);
+        let environment: Map<_, _> = asked
+            .into_iter()
+            .flatten()
             .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
             .map(|(name, value)| (name, Value::String(value)))
             .collect();
@@ -41,18 +48,17 @@ impl Filter {
             names.push(format!("${name}"));
             variables.push(value.clone());
         }
-        let definitions = jaq_core::defs().chain(jaq_std::defs()).chain(jaq_json::defs());
-        let functions = jaq_core::funs().chain(jaq_std::funs()).chain(jaq_json::funs());
-        let arena = Arena::default();
-        let modules = Loader::new(definitions)
-            .load(&arena, File { code, path: () })
-            .map_err(|errors| wrong(&why_not_loaded(code, &errors)))?;
-        let compiled = Compiler::default()
-            .with_funs(functions)
-            .with_global_vars(names.iter().map(String::as_str))
-            .compile(modules)
-            .map_err(|errors| wrong(&why_not_compiled(&errors)))?;
-        Ok(Self { compiled, variables: variables.iter().map(convert::to_val).collect() })
+        let variables = variables.iter().map(convert::to_val).collect();
+        let names: Vec<_> = names.iter().map(String::as_str).collect();
+        let mut last = None;
+        for part in Part::BY_SIZE {
+            match compile(code, &names, part) {
+                Ok(compiled) => return Ok(Self { compiled, variables }),
+                Err(why) => last = Some(why),
+            }
+        }
+        // What not even the whole library has is the mistake to tell.
+        Err(wrong(&last.unwrap_or_default()))
     }
 
     /// Gives the last of the named values another value.
@@ -91,15 +97,17 @@ impl Filter {
     }
 }
 
-/// Runs `act` on a stack that a deeply recursive filter does not exhaust. Memory is used as needed.
-pub(crate) fn with_room<T: Send>(act: impl FnOnce() -> Result<T> + Send) -> Result<T> {
-    std::thread::scope(|scope| {
-        let thread = std::thread::Builder::new().name("filter".into()).stack_size(STACK_BYTES);
-        match thread.spawn_scoped(scope, act) {
-            Ok(thread) => thread.join().unwrap_or_else(|_| Err(failed("it crashed"))),
-            Err(err) => Err(failed(&format!("no thread for it: {err}"))),
-        }
-    })
+/// Compiles `code` with a part of the library; says why it cannot be done.
+fn compile(code: &str, names: &[&str], part: Part) -> Result<Compiled, String> {
+    let arena = Arena::default();
+    let modules = Loader::new(part.definitions())
+        .load(&arena, File { code, path: () })
+        .map_err(|errors| why_not_loaded(code, &errors))?;
+    Compiler::default()
+        .with_funs(library::natives())
+        .with_global_vars(names.iter().copied())
+        .compile(modules)
+        .map_err(|errors| why_not_compiled(&errors))
 }
 
 /// Whether jq counts a value as true.

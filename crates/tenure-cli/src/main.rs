@@ -1,6 +1,8 @@
 //! The `tenure` command: parse, dispatch, report.
 
+mod allocator;
 mod args;
+mod bench;
 mod child;
 mod commands;
 mod demo;
@@ -13,21 +15,26 @@ mod output;
 mod torture;
 mod waiting;
 
-use clap::Parser;
+use std::ffi::OsString;
 
+use self::allocator::Arena;
 use self::args::Cli;
 use self::output::Output;
 
+#[global_allocator]
+static ALLOCATOR: Arena = Arena::new();
+
 fn main() -> std::process::ExitCode {
-    if let Some(result) = commands::run_worker(std::env::args_os().collect()) {
+    let words: Vec<OsString> = std::env::args_os().collect();
+    if let Some(result) = commands::run_worker(&words) {
         return result
             .unwrap_or_else(|failure| Output::new(false).report(&failure))
             .number()
             .into();
     }
-    let exit = match Cli::try_parse() {
+    let exit = match Cli::read(words) {
         Ok(cli) => {
-            let mut out = Output::new(cli.json);
+            let mut out = Output::new(cli.flags.json);
             let result = commands::run(cli, &mut out).and_then(|exit| out.flush().map(|()| exit));
             result.unwrap_or_else(|failure| out.report(&failure))
         }

@@ -32,6 +32,7 @@ const COMMANDS: &[&str] = &[
     "doctor",
     "demo",
     "torture",
+    "bench",
     "completions",
     "man",
     "doc",

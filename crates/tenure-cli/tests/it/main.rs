@@ -10,6 +10,7 @@ mod help;
 mod hold;
 mod journal;
 mod lease;
+mod measure;
 mod run;
 mod terminal;
 mod torture;

@@ -11,11 +11,15 @@ mod platform;
 mod apple;
 #[cfg(unix)]
 mod attributes;
+#[cfg(unix)]
+mod clock;
 #[cfg(any(target_os = "linux", target_os = "android"))]
 mod inotify;
 mod locks;
 #[cfg(not(any(target_os = "linux", target_os = "android")))]
 mod polling;
+#[cfg(unix)]
+mod stat;
 #[cfg(unix)]
 mod trust;
 
@@ -23,12 +27,15 @@ mod trust;
 #[cfg(not(any(target_os = "linux", target_os = "android", target_vendor = "apple", windows)))]
 compile_error!("tenure runs on Linux, macOS and Windows");
 
+#[cfg(unix)]
+pub(crate) use self::clock::{boot_time_us, wall_time_us};
 #[cfg(any(target_os = "linux", target_os = "android"))]
 pub(crate) use self::inotify::Watcher;
 pub(crate) use self::locks::{Locks, command_of, lock_holder};
 pub(crate) use self::platform::{
-    RawHandle, boot_time_us, disk, effective_user, host_name, pid_namespace, process_start,
-    wall_time_us,
+    RawHandle, disk, effective_user, host_name, pid_namespace, process_start,
 };
+#[cfg(windows)]
+pub(crate) use self::platform::{boot_time_us, wall_time_us};
 #[cfg(not(any(target_os = "linux", target_os = "android")))]
 pub(crate) use self::polling::Watcher;

@@ -28,6 +28,8 @@ mod in_flight;
 mod journal;
 mod journal_crash;
 mod journal_hold;
+mod journal_kept;
+mod journal_light;
 mod journal_repair;
 mod journal_sync;
 mod lease;

@@ -1,0 +1,169 @@
+//! P6: how soon after a release the next holder runs, and whether everybody gets a turn.
+
+use std::fs::{File, OpenOptions};
+use std::time::Duration;
+
+use rustix::fs::{FlockOperation, flock};
+use tenure::{Lock, LockOptions, Wait};
+
+use crate::child::now;
+use crate::row::{
+    Contender, Form, Goal, Ground, Length, Measure, Part, Race, Result, Row, Seat, counted,
+};
+use crate::shared::Stamp;
+
+pub(crate) const ROW: Row = Row { name: "P6", title: "hand-off and fairness", races };
+
+/// How long a holder holds, asleep: meanwhile the others queue up.
+const HOLD: Duration = Duration::from_micros(200);
+
+/// How long who let go stays away at most, for somebody else to get in.
+const STEP_BACK: u64 = 5_000_000;
+
+fn races(form: Form) -> Vec<Race> {
+    let rounds = form.pick(4, 9);
+    let length = Length::Time(Duration::from_millis(form.pick(200, 1000)));
+    let hand_off = |name, waiters: usize| {
+        let [tenure, floor] =
+            ["tenure", "blocking flock"].map(|name| counted(name, waiters + 1, "process"));
+        let (ours, theirs) = (tenure.clone(), floor.clone());
+        let p99 = move |round: &crate::round::Round| {
+            Some(round.heat(&ours)?.quantile(0.99) / round.heat(&theirs)?.quantile(0.99))
+        };
+        let contenders = vec![
+            Contender::ours("tenure", |seat| {
+                tenure_lock(seat).and_then(|lock| hands_off(seat, lock))
+            })
+            .settings("Lock::acquire (kept handle), LockGuard::release; held for 0.2 ms, asleep"),
+            Contender::floor("blocking flock", |seat| hands_off(seat, bare_lock(seat)?))
+                .settings("flock, flock(LOCK_UN) on a kept descriptor; held for 0.2 ms, asleep")
+                .prepare(lock_file),
+        ];
+        let contenders = contenders.into_iter().map(|one| one.processes(waiters + 1)).collect();
+        let goals = vec![
+            Goal::cost_at_most(1.5, &tenure, &floor),
+            Goal::at_most(1.5, "x", &format!("{tenure}: p99 <= 1.5x that of {floor}"), p99),
+        ];
+        Race { name, measure: Measure::Median, length, rounds, contenders, goals }
+    };
+    vec![
+        hand_off("hand-off, 2 waiters", 2),
+        hand_off("hand-off, 16 waiters", 16),
+        hot(form, "one hot re-locker, 2 waiters", 2),
+        hot(form, "one hot re-locker, 16 waiters", 16),
+    ]
+}
+
+/// One process takes the lock again as soon as it has let go; how long must the others wait?
+fn hot(form: Form, name: &'static str, waiters: usize) -> Race {
+    let tenure = counted("tenure", waiters + 1, "process");
+    let words = "tenure: p99 of a waiter's wait <= 50 ms";
+    let p99 = move |round: &crate::round::Round| Some(round.heat(&tenure)?.quantile(0.99) / 1e6);
+    let contenders = vec![
+        Contender::ours("tenure", |seat| tenure_lock(seat).map(|lock| beside_hot(seat, lock)))
+            .settings("Lock::acquire (kept handle), LockGuard::release; held for 0.2 ms, asleep"),
+        Contender::floor("blocking flock", |seat| Ok(beside_hot(seat, bare_lock(seat)?)))
+            .settings("flock, flock(LOCK_UN) on a kept descriptor; held for 0.2 ms, asleep")
+            .prepare(lock_file),
+        Contender::peer("polling every 50 ms", |seat| Ok(beside_hot(seat, polled_lock(seat)?)))
+            .settings("the hot process: blocking flock; the others: flock(LOCK_NB) every 50 ms; held for 0.2 ms, asleep")
+            .prepare(lock_file),
+    ];
+    Race {
+        name,
+        measure: Measure::P99,
+        length: Length::Time(Duration::from_millis(form.pick(200, 1000))),
+        rounds: form.pick(3, 7),
+        contenders: contenders.into_iter().map(|one| one.processes(waiters + 1)).collect(),
+        goals: vec![Goal::at_most(50.0, "ms", words, p99)],
+    }
+}
+
+/// Takes the lock, does something in it, and lets go.
+pub(super) type Hold = Box<dyn FnMut(&mut dyn FnMut()) -> Result<()>>;
+
+pub(super) fn tenure_lock(seat: &Seat) -> Result<Hold> {
+    let lock = Lock::open(seat.path("target"))?;
+    let options = LockOptions { wait: Wait::For(Duration::from_mins(1)), ..LockOptions::default() };
+    Ok(Box::new(move |inside| {
+        let guard = lock.acquire(&options)?;
+        inside();
+        Ok(guard.release()?)
+    }))
+}
+
+pub(super) fn bare_lock(seat: &Seat) -> Result<Hold> {
+    let file = OpenOptions::new().write(true).open(seat.path("lock"))?;
+    Ok(Box::new(move |inside| {
+        flock(&file, FlockOperation::LockExclusive)?;
+        inside();
+        Ok(flock(&file, FlockOperation::Unlock)?)
+    }))
+}
+
+/// Blocks as the hot one, polls as the others.
+fn polled_lock(seat: &Seat) -> Result<Hold> {
+    if seat.number == 0 {
+        return bare_lock(seat);
+    }
+    let file = OpenOptions::new().write(true).open(seat.path("lock"))?;
+    Ok(Box::new(move |inside| {
+        while flock(&file, FlockOperation::NonBlockingLockExclusive).is_err() {
+            sleep(Duration::from_millis(50));
+        }
+        inside();
+        Ok(flock(&file, FlockOperation::Unlock)?)
+    }))
+}
+
+pub(super) fn lock_file(ground: &Ground) -> Result<()> {
+    File::create_new(ground.path("lock"))?;
+    Ok(())
+}
+
+/// Samples the time from another's release to running as the next holder. Whoever let go stays away
+/// until somebody else is in, so that it is the queue that is measured.
+pub(super) fn hands_off(seat: &Seat, mut hold: Hold) -> Result<Part> {
+    let stamp = Stamp::open(&seat.path("stamp"))?;
+    let (number, opened) = (seat.number, now());
+    Ok(Part::sampled(move |samples| {
+        let mut left = 0;
+        hold(&mut || {
+            let got = now();
+            // A stamp from before we were there is of an earlier heat.
+            if let Some(freed) = stamp.of_another(number).filter(|freed| *freed > opened) {
+                samples.push(got.saturating_sub(freed));
+            }
+            sleep(HOLD);
+            left = now();
+            stamp.set(number, left);
+        })?;
+        // Gets in, holds, and lets go: then the time of the stamp is another one.
+        while stamp.time() == left && now() - left < STEP_BACK {
+            sleep(HOLD / 2);
+        }
+        Ok(())
+    }))
+}
+
+/// Samples the waits of those who share the lock with the hot one, number 0.
+fn beside_hot(seat: &Seat, mut hold: Hold) -> Part {
+    if seat.number == 0 {
+        return Part::background(move || hold(&mut || sleep(HOLD)));
+    }
+    Part::sampled(move |samples| {
+        let asked = now();
+        hold(&mut || {
+            samples.push(now() - asked);
+            sleep(HOLD);
+        })?;
+        sleep(Duration::from_millis(1));
+        Ok(())
+    })
+}
+
+/// A holder at work, or somebody who steps back.
+#[expect(clippy::disallowed_methods, reason = "the pause is the load, not a wait for something")]
+fn sleep(time: Duration) {
+    std::thread::sleep(time);
+}

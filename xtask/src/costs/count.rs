@@ -1,0 +1,211 @@
+//! Counting the system calls and the instructions of a process.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::process::{Command, Output};
+
+use super::scratch::Scratch;
+use crate::prove::failed;
+
+/// Calls whose number hangs on where the kernel put things, and on who came first. A few more of them
+/// are none; many are a change.
+const UNSTEADY: &[&str] =
+    &["brk", "futex", "madvise", "mmap", "mprotect", "mremap", "munmap", "sched_yield"];
+/// So many more of those are none.
+const UNSTEADY_SLACK: f64 = 2.0;
+/// Less than this part of a call per operation happens now and then, in one run and not in the other.
+const NOW_AND_THEN: f64 = 0.1;
+
+/// What something costs.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Cost {
+    pub(super) instructions: f64,
+    /// System calls by name.
+    pub(super) calls: BTreeMap<String, f64>,
+}
+
+/// Counts `program` with `words`, each time after `prepare`.
+pub(super) fn count(
+    scratch: &Scratch,
+    program: &str,
+    words: &[&str],
+    prepare: impl Fn() -> Result<(), String>,
+) -> Result<Cost, String> {
+    prepare()?;
+    let calls = calls(scratch, program, words)?;
+    prepare()?;
+    let instructions = instructions(scratch, program, words)?;
+    Ok(Cost { instructions, calls })
+}
+
+fn calls(
+    scratch: &Scratch,
+    program: &str,
+    words: &[&str],
+) -> Result<BTreeMap<String, f64>, String> {
+    let trace = scratch.trace();
+    let mut command = scratch.command("strace");
+    command.args(["-f", "-qqq", "-E", "PATH", "-o"]).arg(&trace);
+    ran(command.arg(scratch.program(program)).args(words))?;
+    let text = std::fs::read_to_string(&trace).map_err(failed("read", &trace))?;
+    Ok(tally(&text))
+}
+
+/// The calls in a trace. With `-f` every line begins with the number of a process, and a call that was
+/// interrupted by another thread has two lines.
+fn tally(trace: &str) -> BTreeMap<String, f64> {
+    let mut calls = BTreeMap::new();
+    for line in trace.lines() {
+        let line = line.trim_start_matches(|c: char| c.is_ascii_digit()).trim_start();
+        let Some((name, _)) = line.split_once('(') else { continue };
+        let is_name = |c: char| c.is_ascii_alphanumeric() || c == '_';
+        if !name.is_empty() && name.chars().all(is_name) {
+            *calls.entry(name.to_owned()).or_insert(0.0) += 1.0;
+        }
+    }
+    calls
+}
+
+fn instructions(scratch: &Scratch, program: &str, words: &[&str]) -> Result<f64, String> {
+    let mut command = scratch.command("valgrind");
+    command.args(["--tool=callgrind", "--callgrind-out-file=/dev/null"]);
+    let output = ran(command.arg(scratch.program(program)).args(words))?;
+    let told = String::from_utf8_lossy(&output.stderr).into_owned();
+    let collected = told.lines().find_map(|line| line.split_once("Collected : "));
+    let number = collected.and_then(|(_, number)| number.trim().parse().ok());
+    number.ok_or_else(|| format!("valgrind told no number of instructions:\n{told}"))
+}
+
+/// Runs a command that must succeed.
+pub(super) fn ran(command: &mut Command) -> Result<Output, String> {
+    let output = command.output().map_err(|err| format!("failed to run {command:?}: {err}"))?;
+    if output.status.success() {
+        return Ok(output);
+    }
+    let why = String::from_utf8_lossy(&output.stderr).into_owned();
+    Err(format!("{command:?} failed: {}\n{why}", output.status))
+}
+
+impl Cost {
+    /// What this costs beyond `other`.
+    pub(super) fn less(&self, other: &Self) -> Self {
+        let mut calls = self.calls.clone();
+        for (name, count) in &other.calls {
+            *calls.entry(name.clone()).or_insert(0.0) -= count;
+        }
+        Self { instructions: self.instructions - other.instructions, calls }
+    }
+
+    /// The part of one in so many, to two digits.
+    pub(super) fn divided_by(self, count: u32) -> Self {
+        let part = |sum: f64| (sum / f64::from(count) * 100.0).round() / 100.0;
+        let calls = self.calls.into_iter().map(|(name, sum)| (name, part(sum)));
+        Self {
+            instructions: (self.instructions / f64::from(count)).round(),
+            calls: calls.filter(|(_, calls)| *calls != 0.0).collect(),
+        }
+    }
+
+    /// Why this is worse than what is known, allowing so many parts of a hundred more instructions.
+    pub(super) fn worse_than(&self, known: &Self, slack: u64) -> Vec<String> {
+        let mut problems = Vec::new();
+        if self.instructions > known.limit(slack) {
+            let percent = (self.instructions / known.instructions - 1.0) * 100.0;
+            let (now, before) = (self.instructions, known.instructions);
+            problems.push(format!("{now} instructions, on record {before} (+{percent:.1} %)"));
+        }
+        let (steady, unsteady) = self.sums();
+        let (known_steady, known_unsteady) = known.sums();
+        if steady > known_steady + NOW_AND_THEN || unsteady > known_unsteady + UNSTEADY_SLACK {
+            let (now, before) = (steady + unsteady, known_steady + known_unsteady);
+            let more = self.more_than(known);
+            problems.push(format!("{now} system calls, on record {before}: {more}"));
+        }
+        problems
+    }
+
+    /// Whether this is so much better that it should be on record.
+    pub(super) fn is_better_than(&self, known: &Self, slack: u64) -> bool {
+        let fewer = |ours: f64, theirs: f64, slack: f64| ours < theirs - slack;
+        let ((steady, unsteady), (known_steady, known_unsteady)) = (self.sums(), known.sums());
+        known.instructions > self.limit(slack)
+            || fewer(steady, known_steady, NOW_AND_THEN)
+            || fewer(unsteady, known_unsteady, UNSTEADY_SLACK)
+    }
+
+    fn limit(&self, slack: u64) -> f64 {
+        #[expect(clippy::cast_precision_loss, reason = "a small number")]
+        let slack = slack as f64;
+        self.instructions * (1.0 + slack / 100.0)
+    }
+
+    /// How many system calls are always made, and how many hang on chance.
+    fn sums(&self) -> (f64, f64) {
+        let mut sums = (0.0, 0.0);
+        for (name, count) in &self.calls {
+            let sum = if UNSTEADY.contains(&name.as_str()) { &mut sums.1 } else { &mut sums.0 };
+            *sum += count;
+        }
+        sums
+    }
+
+    /// Which calls there are more of.
+    fn more_than(&self, known: &Self) -> String {
+        let of = |name: &String| known.calls.get(name).copied().unwrap_or_default();
+        let more = self.calls.iter().filter(|(name, count)| **count > of(name));
+        let more: Vec<_> =
+            more.map(|(name, count)| format!("{name} {count} ({})", of(name))).collect();
+        more.join(", ")
+    }
+}
+
+impl fmt::Display for Cost {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (steady, unsteady) = self.sums();
+        let calls = steady + unsteady;
+        write!(f, "{:>10} instructions {calls:>7.2} system calls", self.instructions)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn cost(instructions: f64, calls: &[(&str, f64)]) -> Cost {
+        let calls = calls.iter().map(|(name, count)| ((*name).to_owned(), *count)).collect();
+        Cost { instructions, calls }
+    }
+
+    #[test]
+    fn a_call_on_two_lines_is_one() {
+        let trace = "12 openat(AT_FDCWD, \"a(b\") = 3\n12 futex(0x1, FUTEX_WAIT <unfinished ...>\n\
+                     13 --- SIGCHLD {} ---\n12 <... futex resumed>) = 0\n13 openat(1) = 4\n\
+                     13 +++ exited with 0 +++\n";
+        assert_eq!(tally(trace), cost(0.0, &[("futex", 1.0), ("openat", 2.0)]).calls);
+    }
+
+    #[test]
+    fn one_more_call_or_four_percent_more_instructions_are_worse() {
+        let known = cost(1000.0, &[("flock", 2.0), ("brk", 3.0)]);
+        assert!(known.worse_than(&known, 3).is_empty());
+        for worse in [
+            cost(1040.0, &[("flock", 2.0), ("brk", 3.0)]),
+            cost(1000.0, &[("flock", 3.0), ("brk", 1.0)]),
+            cost(1000.0, &[("flock", 2.0), ("brk", 3.0), ("openat", 1.0)]),
+            cost(1000.0, &[("flock", 2.0), ("brk", 6.0)]),
+        ] {
+            assert_eq!(worse.worse_than(&known, 3).len(), 1, "{worse:?}");
+            assert!(!worse.is_better_than(&known, 3), "{worse:?}");
+            assert!(known.is_better_than(&worse, 3), "{worse:?}");
+        }
+        let other_call = cost(1020.0, &[("flock", 1.0), ("fcntl", 1.0), ("brk", 5.0)]);
+        assert!(other_call.worse_than(&known, 3).is_empty());
+    }
+
+    #[test]
+    fn what_is_done_once_cancels_out() {
+        let (once, twice) = (cost(150.0, &[("flock", 9.0)]), cost(250.0, &[("flock", 17.0)]));
+        let each = twice.less(&once).divided_by(4);
+        assert_eq!(each, cost(25.0, &[("flock", 2.0)]));
+    }
+}

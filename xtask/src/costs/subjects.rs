@@ -1,0 +1,86 @@
+//! The hot paths whose costs are on record.
+
+use super::count::{Cost, count, ran};
+use super::scratch::Scratch;
+use crate::prove::failed;
+
+/// How often a warm operation is done; twice as often in the second run.
+const WARM: u32 = 200;
+/// As many keys as a big session of an assistant.
+const KEYS: u32 = 500;
+
+/// One hot path.
+#[derive(Debug)]
+pub(super) struct Subject {
+    pub(super) name: &'static str,
+    how: How,
+}
+
+#[derive(Debug)]
+enum How {
+    /// The whole process of the `tenure` command with these arguments.
+    Cold(&'static [&'static str]),
+    /// One operation of many in a process of `tenure-costs`.
+    Warm(&'static str),
+}
+
+use self::How::{Cold, Warm};
+
+/// A new one is a new line. `state.json` is a document of [`KEYS`] keys.
+pub(super) const SUBJECTS: &[Subject] = &[
+    Subject { name: "cold version", how: Cold(&["--version"]) },
+    Subject { name: "cold doc get", how: Cold(&["doc", "get", "state.json"]) },
+    Subject {
+        name: "cold doc update",
+        how: Cold(&["doc", "update", "--no-sync", "state.json", ".key_007 = \"other\""]),
+    },
+    Subject {
+        name: "cold doc merge",
+        how: Cold(&["doc", "merge", "--no-sync", "state.json", "{\"key_007\":\"other\"}"]),
+    },
+    Subject {
+        name: "cold journal append",
+        how: Cold(&["journal", "append", "--no-sync", "log.jsonl", "{\"event\":\"start\"}"]),
+    },
+    Subject { name: "warm lock and unlock", how: Warm("lock") },
+    Subject { name: "warm journal append", how: Warm("append") },
+    Subject { name: "warm document update", how: Warm("update") },
+    Subject { name: "warm document read", how: Warm("read") },
+];
+
+impl Subject {
+    /// What it costs once.
+    pub(super) fn count(&self, scratch: &Scratch) -> Result<Cost, String> {
+        match self.how {
+            Cold(words) => count(scratch, "tenure", words, || used(scratch)),
+            Warm(operation) => {
+                let fresh = || scratch.clear();
+                let times =
+                    |n: u32| count(scratch, "tenure-costs", &[operation, &n.to_string()], fresh);
+                let (once, twice) = (times(WARM)?, times(2 * WARM)?);
+                Ok(twice.less(&once).divided_by(WARM))
+            }
+        }
+    }
+}
+
+/// A directory in which tenure has worked before: sidecars are there, as they are most of the time.
+#[expect(clippy::disallowed_methods, reason = "a scratch file, which nobody needs after a crash")]
+fn used(scratch: &Scratch) -> Result<(), String> {
+    const BEFORE: &[&[&str]] = &[
+        &["doc", "merge", "--no-sync", "state.json", "{\"key_007\":\"first\"}"],
+        &["doc", "merge", "--no-sync", "state.json", "{\"key_007\":\"second\"}"],
+        &["journal", "append", "--no-sync", "log.jsonl", "{\"event\":\"first\"}"],
+    ];
+    scratch.clear()?;
+    let path = scratch.work().join("state.json");
+    std::fs::write(&path, document()).map_err(failed("write", &path))?;
+    BEFORE.iter().try_for_each(|words| {
+        ran(scratch.command(scratch.program("tenure")).args(*words)).map(|_| ())
+    })
+}
+
+fn document() -> String {
+    let fields: Vec<_> = (0..KEYS).map(|n| format!("  \"key_{n:03}\": \"value_{n:03}\"")).collect();
+    format!("{{\n{}\n}}\n", fields.join(",\n"))
+}

@@ -99,7 +99,7 @@ fn tables(
         sum.hung += count.hung;
     }
     row(&mut text, "all", &sum);
-    text.push_str("\nAlive, and why that is no gap:\n\n");
+    text.push_str("\nAlive, and why that is no gap (or nothing: open):\n\n");
     text.push_str("| file | function | mutant | why |\n| --- | --- | --- | --- |\n");
     text.push_str(&rows);
     (text, unexplained)

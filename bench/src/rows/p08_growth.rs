@@ -82,16 +82,26 @@ fn keys(form: Form) -> Race {
     });
     let one = one
         .settings("Collection::document and Document::update, NoSync, of eight keys in turn, 1 KB each; every key was written by tenure")
-        .prepare(|ground| {
-            let keys = Collection::open(&ground.dir, CollectionKind::Documents)?;
-            let (options, start) = (not_durable(), serde_json::from_slice(&text(1024))?);
-            for number in 0..ground.size {
-                keys.document(&key(number))?.set(&start, &options)?;
-            }
-            Ok(())
-        });
+        .prepare(write_keys);
     let contenders = sizes.iter().map(|(size, words)| one.clone().size(*size, words)).collect();
     race(form, "keys in a collection", contenders, flat("change of a key", sizes))
+}
+
+/// Writes every key. The first version of a document is always synced, and threads share the syncs.
+fn write_keys(ground: &Ground) -> Result<()> {
+    const THREADS: u64 = 16;
+    let (options, start) = (not_durable(), serde_json::from_slice(&text(1024))?);
+    let write = &|first: u64| -> Result<()> {
+        let keys = Collection::open(&ground.dir, CollectionKind::Documents)?;
+        for number in (first..ground.size).step_by(usize::try_from(THREADS)?) {
+            keys.document(&key(number))?.set(&start, &options)?;
+        }
+        Ok(())
+    };
+    std::thread::scope(|scope| {
+        let writers: Vec<_> = (0..THREADS).map(|first| scope.spawn(move || write(first))).collect();
+        writers.into_iter().try_for_each(|one| one.join().map_err(|_| "a writer panicked")?)
+    })
 }
 
 fn key(number: u64) -> String {

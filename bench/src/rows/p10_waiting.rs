@@ -82,7 +82,7 @@ fn deadline(form: Form) -> Race {
     Race {
         name: "how late a deadline is",
         measure: Measure::P99,
-        length: Length::Turns(form.pick(30, 300)),
+        length: Length::Turns(form.pick(30, 100)),
         rounds: form.pick(3, 11),
         contenders: vec![
             Contender::ours("tenure", |seat| {

@@ -99,13 +99,17 @@ fn deadline(form: Form) -> Race {
                     Ok(())
                 }))
             })
-            .settings("Lock::acquire with a deadline of 20 ms while another process holds it; what is over 20 ms")
+            .settings(
+                "Lock::acquire with a deadline of 20 ms while another process holds it; \
+                what is over 20 ms",
+            )
             .processes(2),
             Contender::floor("sleep", |_| {
                 Ok(Part::sampled(move |samples| {
                     let asked = now();
                     pause(DEADLINE);
-                    samples.push((now() - asked).saturating_sub(u64::try_from(DEADLINE.as_nanos())?));
+                    samples
+                        .push((now() - asked).saturating_sub(u64::try_from(DEADLINE.as_nanos())?));
                     Ok(())
                 }))
             })

@@ -5,15 +5,15 @@ use std::io::Read;
 use std::process::{Command, Stdio};
 
 use tenure::Journal;
-use xxhash_rust::xxh3::Xxh3;
+use xxhash_rust::xxh3::xxh3_64;
 
 use super::p05_append::{LOG, fill};
 use crate::row::{Contender, Form, Goal, Length, Measure, Part, Race, Row, titled};
 
 pub(crate) const ROW: Row = Row { name: "P9", title: "verify a journal, read all of it", races };
 
-/// Large enough to be fast, small enough for the cache of a processor.
-const CHUNK: usize = 256 * 1024;
+/// As `cat` reads: large enough to be fast, small enough for the cache of a processor.
+const CHUNK: usize = 128 * 1024;
 
 fn races(form: Form) -> Vec<Race> {
     let (bytes, words) = form.pick((64 << 20, "64 MB"), (1 << 30, "1 GB"));
@@ -48,21 +48,24 @@ fn verify() -> Vec<Contender> {
     let floor = Contender::floor(BYTES, |seat| {
         let path = seat.path(LOG);
         Ok(Part::timed(move || {
-            let (mut file, mut sum) = (File::open(&path)?, Xxh3::new());
+            let (mut file, mut sum) = (File::open(&path)?, 0);
             let mut chunk = vec![0; CHUNK];
             loop {
                 match file.read(&mut chunk)? {
                     0 => break,
-                    length => sum.update(&chunk[..length]),
+                    // Chunk by chunk: faster than one running checksum.
+                    length => sum ^= xxh3_64(&chunk[..length]),
                 }
             }
-            std::hint::black_box(sum.digest());
+            std::hint::black_box(sum);
             Ok(())
         }))
     });
     vec![
         ours.settings("Journal::verify"),
-        floor.settings("open, read by 256 KiB, XXH3 of it, close; the file is in the page cache"),
+        floor.settings(
+            "open, read by 128 KiB, XXH3 of each piece, close; the file is in the page cache",
+        ),
     ]
 }
 

@@ -18,7 +18,7 @@ const RUNS: &str = "bench/runs";
 pub(crate) fn run(words: &[&str]) -> Result<(), String> {
     let target = std::env::var_os("CARGO_TARGET_DIR").map_or(root().join(TARGET), Into::into);
     let manifest = "bench/Cargo.toml";
-    let mut build = cargo(&["build", "--release", "--locked", "--manifest-path", manifest]);
+    let mut build = cargo(&["build", "--release", "--manifest-path", manifest]);
     build.arg("--target-dir").arg(&target);
     stream::run(&mut build, &mut Tally::default())?;
     // In the caller's directory, whose file system is the one that is measured.

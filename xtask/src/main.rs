@@ -47,7 +47,7 @@ usage: cargo xtask test [--allow-missing]
   mutants          small mistakes in the core that the tests must notice; writes docs/MUTANTS.md, takes an
                    hour (--help: its options)
   bench            tenure beside the system-call floor and beside what people would use instead, in about two
-                   minutes; leaves a record in bench/runs (--full: an hour, on several file systems; --table:
+                   minutes; leaves a record in bench/runs (--full: half an hour on each of several file systems; --table:
                    writes the newest records to README.md and bench/README.md)
   costs            counts system calls and instructions of the hot paths in the release build, and
                    compares them with those on record (--accept: puts them on record)

@@ -34,7 +34,7 @@ fn races(form: Form) -> Vec<Race> {
     let mut races = vec![
         race(
             "cold handle",
-            cold(),
+            cold().into_iter().chain(as_shipped()).collect(),
             vec![
                 Goal::cost_at_most(1.3, "tenure", "floor"),
                 Goal::cost_at_most(1.3, "tenure", "floor that also frees the record").told(),
@@ -97,16 +97,36 @@ fn cold() -> Vec<Contender> {
         })
         .settings("open, RwLock::write, drop: no re-check, no record")
         .prepare(lock_file),
-        shipped("OpenClaw's session lock as shipped", |seat| Ok(enters(SessionLock::open(seat.dir())?)))
-            .settings("tenure_shipped::locks::SessionLock: a lock file by name, that of a dead process is removed (known to be wrong)"),
+    ]
+}
+
+/// The protocols of real tools, all of which take and free a lock file by its name.
+fn as_shipped() -> Vec<Contender> {
+    vec![
+        shipped("OpenClaw's session lock as shipped", |seat| {
+            Ok(enters(SessionLock::open(seat.dir())?))
+        })
+        .settings(
+            "tenure_shipped::locks::SessionLock: a lock file by name, that of a dead \
+                process is removed (known to be wrong)",
+        ),
         shipped("codegraph's journal lock as shipped", |seat| {
             Ok(enters(JournalLock::open(seat.dir(), 1, Unstamped::IsDead)?))
         })
-        .settings("tenure_shipped::locks::JournalLock: a lock file by name, that of a dead process is renamed over (known to be wrong)"),
+        .settings(
+            "tenure_shipped::locks::JournalLock: a lock file by name, that of a dead \
+            process is renamed over (known to be wrong)",
+        ),
         shipped("fs-safe's lock as shipped", |seat| Ok(enters(GuardedLock::open(seat.dir())?)))
-            .settings("tenure_shipped::locks::GuardedLock: a lock file by name and a second one to guard its removal (known to be wrong)"),
+            .settings(
+                "tenure_shipped::locks::GuardedLock: a lock file by name and a second \
+                one to guard its removal (known to be wrong)",
+            ),
         shipped("proper-lockfile's protocol", |seat| Ok(enters(MtimeLock::open(seat.dir()))))
-            .settings("tenure_shipped::locks::MtimeLock: a directory by name, stale by its age; in Rust, so without Node's own cost (known to be wrong)"),
+            .settings(
+                "tenure_shipped::locks::MtimeLock: a directory by name, stale by its \
+                age; in Rust, so without Node's own cost (known to be wrong)",
+            ),
     ]
 }
 

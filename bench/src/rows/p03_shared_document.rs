@@ -63,29 +63,56 @@ fn contenders() -> Vec<Contender> {
         Contender::floor(RENAME, |seat| {
             floor(seat, |_, temporary, path| Ok(rename(temporary, path)?))
         })
-        .settings(&format!("flock, open, read, close, open(O_CREAT|O_TRUNC), write, close, rename, flock(LOCK_UN); {bytes}"))
+        .settings(&format!(
+            "flock, open, read, close, open(O_CREAT|O_TRUNC), write, close, rename, \
+            flock(LOCK_UN); {bytes}"
+        ))
         .prepare(plain_file)
         .check(check_file),
         Contender::floor("write + exchange", |seat| floor(seat, exchange))
-            .settings(&format!("flock, open, read, close, open(O_CREAT|O_TRUNC), write, close, renameat2(EXCHANGE), unlink, flock(LOCK_UN); {bytes}"))
+            .settings(&format!(
+                "flock, open, read, close, open(O_CREAT|O_TRUNC), write, close, \
+                renameat2(EXCHANGE), unlink, flock(LOCK_UN); {bytes}"
+            ))
             .prepare(plain_file)
             .check(check_file),
-        stored(sqlite_part(SQLITE, |seat| sqlite::changes(seat, sqlite::Sync::Off, counted)), &format!("{}, synchronous=OFF", sqlite::SETTINGS)),
-        sqlite_part(SQLITE_BYTES, |seat| sqlite::changes(seat, sqlite::Sync::Off, patched)).settings(&format!("{}, synchronous=OFF; {bytes}", sqlite::SETTINGS)),
-        stored(sqlite_part("SQLite NORMAL", |seat| sqlite::changes(seat, sqlite::Sync::Normal, counted)), &format!("{}, synchronous=NORMAL", sqlite::SETTINGS)),
-        stored(lmdb_part("LMDB NOSYNC", |seat| lmdb::changes(seat, false, counted)), &format!("{}, MDB_NOSYNC", lmdb::SETTINGS)),
+        stored(
+            sqlite_part(SQLITE, |seat| sqlite::changes(seat, sqlite::Sync::Off, counted)),
+            &format!("{}, synchronous=OFF", sqlite::SETTINGS),
+        ),
+        sqlite_part(SQLITE_BYTES, |seat| sqlite::changes(seat, sqlite::Sync::Off, patched))
+            .settings(&format!("{}, synchronous=OFF; {bytes}", sqlite::SETTINGS)),
+        stored(
+            sqlite_part("SQLite NORMAL", |seat| {
+                sqlite::changes(seat, sqlite::Sync::Normal, counted)
+            }),
+            &format!("{}, synchronous=NORMAL", sqlite::SETTINGS),
+        ),
+        stored(
+            lmdb_part("LMDB NOSYNC", |seat| lmdb::changes(seat, false, counted)),
+            &format!("{}, MDB_NOSYNC", lmdb::SETTINGS),
+        ),
         Contender::peer("GateGuard's state as shipped", |seat| {
             let mut state = State::open(seat.dir(), seat.number as u64 + 1);
             Ok(Part::timed(move || Ok(state.add("key")?)))
         })
-        .settings("tenure_shipped::documents::State: load, add a key, merge, write, rename, without a lock (known to lose changes)")
+        .settings(
+            "tenure_shipped::documents::State: load, add a key, merge, write, rename, \
+            without a lock (known to lose changes)",
+        )
         .prepare(plain_file),
         Contender::peer("CLI-Anything's session as shipped", |seat| {
             let mut session = Session::open(seat.dir());
             // A reader that meets a half-written file fails; its user tries again.
-            Ok(Part::timed(move || { while session.add("key").is_err() {} Ok(()) }))
+            Ok(Part::timed(move || {
+                while session.add("key").is_err() {}
+                Ok(())
+            }))
         })
-        .settings("tenure_shipped::documents::Session: load, lock, empty the file, write it (known to lose changes and to show half a file)")
+        .settings(
+            "tenure_shipped::documents::Session: load, lock, empty the file, write it \
+            (known to lose changes and to show half a file)",
+        )
         .prepare(plain_file),
     ]
 }

@@ -53,7 +53,11 @@ fn shared() -> Vec<Contender> {
             .prepare(plain_file)
             .check(check_file),
         Contender::floor("write + sync + rename + sync", floor)
-            .settings("flock, open, read, close, open(O_CREAT|O_TRUNC), write, fdatasync, close, rename, fsync of the directory, flock(LOCK_UN); the counter's digits are changed in the bytes, no JSON")
+            .settings(
+                "flock, open, read, close, open(O_CREAT|O_TRUNC), write, fdatasync, \
+                close, rename, fsync of the directory, flock(LOCK_UN); the counter's \
+                digits are changed in the bytes, no JSON",
+            )
             .prepare(plain_file)
             .check(check_file),
         sqlite_part("SQLite FULL", |seat| sqlite::changes(seat, sqlite::Sync::Full, counted))
@@ -61,7 +65,10 @@ fn shared() -> Vec<Contender> {
         lmdb_part("LMDB", |seat| lmdb::changes(seat, true, counted))
             .settings(&format!("{}; every commit syncs; {parse}", lmdb::SETTINGS)),
         Contender::peer("atomic-write-file under fs4", atomic_write)
-            .settings(&format!("fs4::FileExt::lock on a lock file, read, AtomicWriteFile::open, write, commit (syncs file and directory), unlock; {parse}"))
+            .settings(&format!(
+                "fs4::FileExt::lock on a lock file, read, AtomicWriteFile::open, write, \
+                commit (syncs file and directory), unlock; {parse}"
+            ))
             .prepare(plain_file)
             .check(check_file),
     ]

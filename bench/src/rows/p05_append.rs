@@ -120,7 +120,10 @@ fn without_sync() -> Vec<Contender> {
             let line = String::from_utf8(line())?.trim_end().to_owned();
             Ok(Part::timed(move || Ok(log.append(&line)?)))
         })
-        .settings("tenure_shipped::logs::PlainAppend: open, one write, close (known to glue a line to a torn one)")
+        .settings(
+            "tenure_shipped::logs::PlainAppend: open, one write, close (known to glue a \
+            line to a torn one)",
+        )
         .check(check_file),
     ]
 }
@@ -131,7 +134,10 @@ fn with_sync() -> Vec<Contender> {
             .settings("Journal::append of one line with default options")
             .check(check_file),
         Contender::floor("floor", |seat| floor(seat, true))
-            .settings("flock, fstat, stat, pwrite 1 KiB beside, write, fdatasync, flock(LOCK_UN): no sharing of syncs")
+            .settings(
+                "flock, fstat, stat, pwrite 1 KiB beside, write, fdatasync, \
+                flock(LOCK_UN): no sharing of syncs",
+            )
             .prepare(floor_files)
             .check(check_file),
         sqlite_part("SQLite FULL", |seat| sqlite::appends(seat, sqlite::Sync::Full, line()))

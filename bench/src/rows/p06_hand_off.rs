@@ -63,7 +63,10 @@ fn hot(form: Form, name: &'static str, waiters: usize) -> Race {
             .settings("flock, flock(LOCK_UN) on a kept descriptor; held for 0.2 ms, asleep")
             .prepare(lock_file),
         Contender::peer("polling every 50 ms", |seat| Ok(beside_hot(seat, polled_lock(seat)?)))
-            .settings("the hot process: blocking flock; the others: flock(LOCK_NB) every 50 ms; held for 0.2 ms, asleep")
+            .settings(
+                "the hot process: blocking flock; the others: flock(LOCK_NB) every 50 \
+                ms; held for 0.2 ms, asleep",
+            )
             .prepare(lock_file),
     ];
     Race {

@@ -81,17 +81,30 @@ fn keys(form: Form) -> Race {
         }))
     });
     let one = one
-        .settings("Collection::document and Document::update, NoSync, of eight keys in turn, 1 KB each; every key was written by tenure")
-        .prepare(|ground| {
-            let keys = Collection::open(&ground.dir, CollectionKind::Documents)?;
-            let (options, start) = (not_durable(), serde_json::from_slice(&text(1024))?);
-            for number in 0..ground.size {
-                keys.document(&key(number))?.set(&start, &options)?;
-            }
-            Ok(())
-        });
+        .settings(
+            "Collection::document and Document::update, NoSync, of eight keys in turn, 1 \
+            KB each; every key was written by tenure",
+        )
+        .prepare(write_keys);
     let contenders = sizes.iter().map(|(size, words)| one.clone().size(*size, words)).collect();
     race(form, "keys in a collection", contenders, flat("change of a key", sizes))
+}
+
+/// Writes every key. The first version of a document is always synced, and threads share the syncs.
+fn write_keys(ground: &Ground) -> Result<()> {
+    const THREADS: u64 = 16;
+    let (options, start) = (not_durable(), serde_json::from_slice(&text(1024))?);
+    let write = &|first: u64| -> Result<()> {
+        let keys = Collection::open(&ground.dir, CollectionKind::Documents)?;
+        for number in (first..ground.size).step_by(usize::try_from(THREADS)?) {
+            keys.document(&key(number))?.set(&start, &options)?;
+        }
+        Ok(())
+    };
+    std::thread::scope(|scope| {
+        let writers: Vec<_> = (0..THREADS).map(|first| scope.spawn(move || write(first))).collect();
+        writers.into_iter().try_for_each(|one| one.join().map_err(|_| "a writer panicked")?)
+    })
 }
 
 fn key(number: u64) -> String {
@@ -110,8 +123,10 @@ fn documents(form: Form) -> Race {
     for (size, words) in form.pick(quick, full) {
         let tenure = Contender::ours("tenure", |seat| tenure_changes(seat, Durability::NoSync))
             .settings("Document::update, NoSync; counter in the parsed document");
-        let floor = Contender::floor("parse + write", |seat| Ok(parse_and_write(seat)))
-            .settings("open, read, close, serde_json, open(O_CREAT|O_EXCL), pwrite, close, renameat2(EXCHANGE), unlink: no lock, no record");
+        let floor = Contender::floor("parse + write", |seat| Ok(parse_and_write(seat))).settings(
+            "open, read, close, serde_json, open(O_CREAT|O_EXCL), pwrite, close, \
+                renameat2(EXCHANGE), unlink: no lock, no record",
+        );
         for one in [tenure, floor] {
             contenders.push(one.prepare(plain_file).check(check_file).size(*size, words));
         }
@@ -182,9 +197,15 @@ fn waiters(form: Form, name: &'static str, times: fn(Contender, usize) -> Conten
     let (mut contenders, mut goals) = (Vec::new(), Vec::new());
     for waiting in counts {
         let tenure = Contender::ours("tenure", |seat| hands_off(seat, tenure_lock(seat)?))
-            .settings("Lock::acquire (a handle per waiter, kept), LockGuard::release; held for 0.2 ms, asleep; all but one wait");
+            .settings(
+                "Lock::acquire (a handle per waiter, kept), LockGuard::release; held for \
+                0.2 ms, asleep; all but one wait",
+            );
         let floor = Contender::floor("flock", |seat| hands_off(seat, bare_lock(seat)?))
-            .settings("flock, flock(LOCK_UN) on a descriptor per waiter; held for 0.2 ms, asleep; all but one wait")
+            .settings(
+                "flock, flock(LOCK_UN) on a descriptor per waiter; held for 0.2 ms, \
+                asleep; all but one wait",
+            )
             .prepare(lock_file);
         contenders.extend(
             [tenure, floor].map(|one| times(one, waiting + 1).titled(&waiters_title(*waiting))),

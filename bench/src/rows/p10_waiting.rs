@@ -82,7 +82,7 @@ fn deadline(form: Form) -> Race {
     Race {
         name: "how late a deadline is",
         measure: Measure::P99,
-        length: Length::Turns(form.pick(30, 300)),
+        length: Length::Turns(form.pick(30, 100)),
         rounds: form.pick(3, 11),
         contenders: vec![
             Contender::ours("tenure", |seat| {
@@ -99,13 +99,17 @@ fn deadline(form: Form) -> Race {
                     Ok(())
                 }))
             })
-            .settings("Lock::acquire with a deadline of 20 ms while another process holds it; what is over 20 ms")
+            .settings(
+                "Lock::acquire with a deadline of 20 ms while another process holds it; \
+                what is over 20 ms",
+            )
             .processes(2),
             Contender::floor("sleep", |_| {
                 Ok(Part::sampled(move |samples| {
                     let asked = now();
                     pause(DEADLINE);
-                    samples.push((now() - asked).saturating_sub(u64::try_from(DEADLINE.as_nanos())?));
+                    samples
+                        .push((now() - asked).saturating_sub(u64::try_from(DEADLINE.as_nanos())?));
                     Ok(())
                 }))
             })

@@ -10,7 +10,8 @@ use crate::document::Change;
 use crate::row::{Ground, Part, Result, Seat};
 
 /// For the settings of a contender.
-pub(crate) const SETTINGS: &str = "rusqlite, bundled SQLite; open connection, journal_mode=WAL, BEGIN IMMEDIATE, busy_timeout 60 s, prepared statements, page size and checkpoints as by default";
+pub(crate) const SETTINGS: &str = "rusqlite, bundled SQLite; open connection, journal_mode=WAL, BEGIN IMMEDIATE, \
+    busy_timeout 60 s, prepared statements, page size and checkpoints as by default";
 
 /// `PRAGMA synchronous`
 #[derive(Debug, Clone, Copy)]

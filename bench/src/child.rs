@@ -156,11 +156,9 @@ pub(crate) fn play(
     };
     std::thread::spawn(move || end_after(most + PATIENCE));
     let ground = Ground { dir: dir.to_owned(), size: contender.size, form };
-    let seats = contender.processes * contender.threads;
     let seat_of = |thread: usize| Seat {
         ground: ground.clone(),
         number: number * contender.threads + thread,
-        seats,
     };
     let barrier = Barrier::new(contender.threads);
     let mut cpu = 0;

@@ -127,9 +127,8 @@ pub(crate) struct Contender {
     pub(crate) threads: usize,
     /// For a job that comes in sizes.
     pub(crate) size: u64,
-    /// Why it cannot run on this machine, if it cannot.
-    pub(crate) missing: fn() -> Option<String>,
     /// Makes what a heat needs, once, in an empty directory of its own that lives for all rounds.
+    /// With the error [`NotHere`] it is not run.
     pub(crate) prepare: fn(&Ground) -> Result<()>,
     /// Makes one part, in a child process, before the start.
     pub(crate) part: fn(&Seat) -> Result<Part>,
@@ -147,7 +146,6 @@ impl Contender {
             processes: 1,
             threads: 1,
             size: 0,
-            missing: || None,
             prepare: |_| Ok(()),
             part,
             check: |_, _| Ok(()),
@@ -178,11 +176,6 @@ impl Contender {
 
     pub(crate) fn check(mut self, check: fn(&Ground, u64) -> Result<()>) -> Self {
         self.check = check;
-        self
-    }
-
-    pub(crate) fn missing(mut self, missing: fn() -> Option<String>) -> Self {
-        self.missing = missing;
         self
     }
 
@@ -239,8 +232,6 @@ pub(crate) struct Seat {
     pub(crate) ground: Ground,
     /// From 0, over all processes and their threads.
     pub(crate) number: usize,
-    /// How many there are.
-    pub(crate) seats: usize,
 }
 
 impl Seat {
@@ -345,14 +336,23 @@ impl Goal {
     /// The same number, only reported.
     pub(crate) fn told(mut self) -> Self {
         self.bound = None;
-        let plain = self.words.split_once(": ").map(|(ours, rest)| {
-            let rest = rest.split_once(' ').map_or(rest, |(_, rest)| rest);
-            let rest = rest.split_once(' ').map_or(rest, |(_, rest)| rest);
-            format!("{ours}: {rest}")
-        });
-        if let Some(plain) = plain {
-            self.words = plain;
+        // `<= 1.3x the cost of`: the bound goes, the words stay.
+        let words = self.words.split(' ').collect::<Vec<_>>();
+        let sign = words.iter().position(|word| matches!(*word, "<=" | ">="));
+        if let Some(at) = sign {
+            self.words = [&words[..at], &words[(at + 2).min(words.len())..]].concat().join(" ");
         }
         self
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Goal;
+
+    #[test]
+    fn a_number_that_is_only_told_names_no_bound() {
+        assert_eq!(Goal::cost_at_most(1.3, "a", "b").told().words, "a: the cost of b");
+        assert_eq!(Goal::at_most(0.0, "ms", "one sync", |_| None).told().words, "one sync");
     }
 }

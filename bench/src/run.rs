@@ -122,11 +122,8 @@ struct Entry<'a> {
 impl<'a> Entry<'a> {
     fn new(contender: &'a Contender, form: Form, dir: &Path, number: usize) -> Result<Self> {
         let ground = Ground { dir: dir.join(number.to_string()), size: contender.size, form };
-        let mut problem = (contender.missing)().map(Problem::NotHere);
-        if problem.is_none() {
-            std::fs::create_dir_all(&ground.dir)?;
-            problem = (contender.prepare)(&ground).err().map(Problem::from);
-        }
+        std::fs::create_dir_all(&ground.dir)?;
+        let problem = (contender.prepare)(&ground).err().map(Problem::from);
         Ok(Self { contender, ground, turns: 0, heats: Vec::new(), problem })
     }
 

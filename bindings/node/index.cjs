@@ -21,3 +21,4 @@ part(() => require('./lib/journal.cjs'), 'Journal');
 part(() => require('./lib/lease.cjs'), 'HeldLease', 'Lease', 'lease', 'leaseSync');
 part(() => require('./lib/lock.cjs'), 'Guard', 'lock', 'lockSync', 'tryLock', 'tryLockSync', 'withLock', 'withLockSync');
 part(() => require('./lib/status.cjs'), 'status', 'statusSync');
+part(() => require('./lib/together.cjs'), 'updateAndAppend', 'updateAndAppendSync');

@@ -59,7 +59,7 @@ export interface Signal {
 }
 
 export interface WaitOptions {
-  /** How long to wait for others, in milliseconds: 0 is not at all, Infinity for ever. Default 10 s. */
+  /** How long to wait for others, in milliseconds: 0 is not at all, Infinity for ever. Default: `TENURE_WAIT`, else 10 s. */
   waitMs?: number | undefined;
 }
 
@@ -97,7 +97,7 @@ export class Guard implements Disposable, AsyncDisposable {
   /** The fence of this hold; 0 for a shared one. Pass it to writes of the same target. */
   readonly fence: number;
   readonly path: string;
-  /** False once it was released. */
+  /** False once it was released, or its `maxHold` ended it. */
   readonly held: boolean;
   /** Who held it before and died without releasing: what it protects may be half done. */
   readonly recoveredFrom: Holder | null;
@@ -135,7 +135,10 @@ export interface GuardProof {
 }
 
 export interface WriteOptions extends WaitOptions {
-  /** Proof of a hold on the target itself: the write then skips the wait for the hold. */
+  /**
+   * Proof of a hold on the target itself: the write then skips the wait for the hold. Default: that of the
+   * `tenure run` or `tenure lease hold` on this target that the program runs under, if there is one.
+   */
   fence?: number | bigint | undefined;
   /** Proof of holds on other targets, checked in the same step. */
   guards?: readonly GuardProof[] | undefined;
@@ -208,7 +211,8 @@ export interface Written {
 
 /** A JSON document in a file. Opening it touches nothing. */
 export class Document<T = any> {
-  constructor(path: PathLike);
+  /** `numbers` is what its calls do unless they say otherwise. */
+  constructor(path: PathLike, options?: NumberOptions);
   /** The resolved path. */
   readonly path: string;
   /** The document, or undefined if there is none. Takes no lock. */
@@ -222,7 +226,8 @@ export class Document<T = any> {
   /**
    * Runs a function on the fresh document while the lock is held, and writes what it returns; if it
    * returns nothing, what it made of its argument. What it throws changes nothing. It runs again if
-   * somebody who does not use tenure replaced the file meanwhile.
+   * somebody who does not use tenure replaced the file meanwhile. Without a document and without `init` it
+   * is given undefined and has to return one, else the update is `not_found`.
    */
   update(
     compute: (current: T) => T | void | PromiseLike<T | void>,
@@ -397,7 +402,7 @@ export interface AcquireOptions extends WaitOptions {
   owner?: string | undefined;
   /** What it is for, shown to those who wait. */
   label?: string | undefined;
-  /** The token of an earlier acquire: renews that lease and keeps its fence, if it still can. */
+  /** The token of an earlier acquire: renews that lease and keeps its fence, if it still can. Default: `TENURE_TOKEN`. */
   token?: string | undefined;
   allowNetwork?: boolean | undefined;
 }
@@ -494,7 +499,7 @@ export interface Split {
 
 /** A directory of documents or journals by key. Opening it touches nothing. */
 export class Collection {
-  constructor(dir: PathLike, options?: { kind?: 'documents' | 'journals' | undefined });
+  constructor(dir: PathLike, options?: NumberOptions & { kind?: 'documents' | 'journals' | undefined });
   readonly path: string;
   /** The file of a key. */
   pathOf(key: string): string;
@@ -510,6 +515,46 @@ export class Collection {
   static split(index: PathLike, dir: PathLike, options?: WriteOptions & Signal): Promise<Split>;
   static splitSync(index: PathLike, dir: PathLike, options?: WriteOptions): Split;
 }
+
+export interface Together {
+  written: Written;
+  appended: Appended;
+}
+
+/**
+ * Changes a document and appends a batch to a journal: all checks (version, fences, guards, what the function
+ * throws) come before the first write, so that both are changed or neither. `fence` and `ifVersion` are the
+ * document's; a guard that names the journal proves a hold on it. A crash in between leaves the document
+ * changed and the entry missing: with an `operation` the call can be repeated until it is known to be done.
+ */
+export function updateAndAppend<T = any>(
+  document: Document<T>,
+  compute: (current: T) => T | void | PromiseLike<T | void>,
+  journal: Journal,
+  lines: Line | readonly Line[],
+  options: UpdateOptions & AppendOptions & Signal & { init: T; maxHoldMs?: number | undefined },
+): Promise<Together>;
+export function updateAndAppend<T = any>(
+  document: Document<T>,
+  compute: (current: T | undefined) => T | void | PromiseLike<T | void>,
+  journal: Journal,
+  lines: Line | readonly Line[],
+  options?: UpdateOptions & AppendOptions & Signal & { maxHoldMs?: number | undefined },
+): Promise<Together>;
+export function updateAndAppendSync<T = any>(
+  document: Document<T>,
+  compute: (current: T) => T | void,
+  journal: Journal,
+  lines: Line | readonly Line[],
+  options: UpdateOptions & AppendOptions & { init: T },
+): Together;
+export function updateAndAppendSync<T = any>(
+  document: Document<T>,
+  compute: (current: T | undefined) => T | void,
+  journal: Journal,
+  lines: Line | readonly Line[],
+  options?: UpdateOptions & AppendOptions,
+): Together;
 
 /** What a target is doing, and who has it. */
 export interface Status {

@@ -17,6 +17,8 @@ export const {
   statusSync,
   tryLock,
   tryLockSync,
+  updateAndAppend,
+  updateAndAppendSync,
   withLock,
   withLockSync,
 } = tenure;

@@ -1,11 +1,18 @@
-"""A command-line harness: one short process per command, a project in a JSON file."""
+"""A command-line harness: one short process per command, a project in a JSON file.
+
+python harness.py --project demo.json add circle
+python harness.py --project demo.json list
+"""
 
 import argparse
 import json
 import sys
 
-import tenure
-from tenure.compat import Session, update_json
+try:
+    import tenure
+    from tenure.compat import Session, update_json
+except ImportError as error:
+    sys.exit(f"harness: {error}; pip install tenure, or ../../bindings/python of a checkout")
 
 
 def add(arguments):
@@ -36,7 +43,7 @@ def clear(arguments):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--project", required=True)
     commands = parser.add_subparsers(required=True)
     command = commands.add_parser("add")
@@ -49,8 +56,9 @@ def main():
     arguments = parser.parse_args()
     try:
         arguments.act(arguments)
-    except tenure.TenureError as error:
-        sys.exit(f"harness: {error}")
+    except (tenure.TenureError, OSError, KeyError, ValueError) as error:
+        # No project yet, no right to read it, or a file that is no project.
+        sys.exit(f"harness: {arguments.project}: {error}")
 
 
 if __name__ == "__main__":

@@ -11,7 +11,7 @@ const journal = require('tenure/compat/changes-journal');
 
 const [, , dir, verb, ...files] = process.argv;
 
-if (verb === 'note') {
+if (verb === 'note' && files.length > 0) {
   journal.appendJournalEntries(dir, files.map((file) => ({ file })));
 } else if (verb === 'build') {
   // What is noted while we build must not be lost: read and start anew in one turn.

@@ -3,6 +3,8 @@
 //
 // Before:  const { isChecked, markChecked } = require('./gateguard-state');   // lost updates
 // After:   const { isChecked, markChecked } = require('tenure/compat/gateguard-state');
+//
+//   echo '{"session_id":"s","tool_input":{"file_path":"a.ts"}}' | node hook.cjs
 
 const { isChecked, markChecked, useSession } = require('tenure/compat/gateguard-state');
 
@@ -20,4 +22,14 @@ function decide(input) {
 let text = '';
 process.stdin.setEncoding('utf8');
 process.stdin.on('data', (piece) => (text += piece));
-process.stdin.on('end', () => console.log(JSON.stringify(decide(JSON.parse(text)))));
+process.stdin.on('end', () => {
+  let input;
+  try {
+    input = JSON.parse(text);
+  } catch (error) {
+    console.error(`usage: node hook.cjs < INPUT.json, the input of a hook: ${error.message}`);
+    process.exitCode = 2;
+    return;
+  }
+  console.log(JSON.stringify(decide(input)));
+});

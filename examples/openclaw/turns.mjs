@@ -12,6 +12,11 @@ import { acquireSessionWriteLock } from 'tenure/compat/session-write-lock';
 
 const [, , sessionFile, name, count] = process.argv;
 
+if (!sessionFile || !name || !(Number(count) > 0)) {
+  console.error('usage: node turns.mjs SESSION.jsonl NAME COUNT');
+  process.exit(2);
+}
+
 for (let turn = 1; turn <= Number(count); turn += 1) {
   const lock = await acquireSessionWriteLock({ sessionFile, timeoutMs: 60_000 });
   try {

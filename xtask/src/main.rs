@@ -26,6 +26,7 @@ use std::process::ExitCode;
 
 use crate::pipeline::Options;
 use crate::prove::Form;
+use crate::tally::Tally;
 
 /// Nothing may be left out.
 const STRICT: &Options = &Options { allow_missing: false };
@@ -33,6 +34,7 @@ const STRICT: &Options = &Options { allow_missing: false };
 const USAGE: &str = "\
 usage: cargo xtask test [--allow-missing]
        cargo xtask prove [--quick] [RING...] | --table
+       cargo xtask mutants [OPTION...] [FILE...]
        cargo xtask bench [--quick|--full] [--on DIR] [ROW...]
        cargo xtask costs [--accept]
        cargo xtask dist
@@ -41,6 +43,8 @@ usage: cargo xtask test [--allow-missing]
   --allow-missing  go on without a tool that cannot be installed, and say what was not run
   prove            the test rings (or only these) in their long form, which takes hours; writes what
                    was tried to docs/RELIABILITY.md (--quick: in their quick form; --table: only writes it again)
+  mutants          small mistakes in the core that the tests must notice; writes docs/MUTANTS.md, takes an
+                   hour (--help: its options)
   bench            tenure beside the system-call floor and beside what people would use instead, in about two
                    minutes; leaves a record in bench/runs (--full: hours, and on several file systems)
   costs            counts system calls and instructions of the hot paths in the release build, and
@@ -61,6 +65,7 @@ fn main() -> ExitCode {
         ["prove", "--table"] => told(reliability::rewrite()),
         ["prove", "--quick", rings @ ..] => told(prove::run(Form::Quick, rings, STRICT)),
         ["prove", rings @ ..] => told(prove::run(Form::Long, rings, STRICT)),
+        ["mutants", options @ ..] => told(mutants(options)),
         ["bench", words @ ..] => told(bench::run(words)),
         _ => {
             println!("{USAGE}");
@@ -68,6 +73,13 @@ fn main() -> ExitCode {
         }
     };
     if good { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+/// A crate of its own does it, so that the others need not build what it needs.
+fn mutants(options: &[&str]) -> Result<(), String> {
+    let mut command = pipeline::cargo(&["run", "--quiet", "--package", "tenure-mutants", "--"]);
+    command.args(options);
+    stream::run(&mut command, &mut Tally::default())
 }
 
 /// Tells the problem, if there is one, and whether there is none.

@@ -62,7 +62,7 @@ fn attack(form: Form, ring: &str) -> Result<(), String> {
     let mut command = cargo(&["test", "--package", "tenure-proof", "--test", ring]);
     command.env("TENURE_PROOF_RECORD", &fresh);
     if form == Form::Long {
-        command.env("TENURE_PROOF", "long");
+        command.env("TENURE_PROOF", "long").args(["--profile", "prove"]);
     }
     command.envs(tools::limits().map(|limit| (limit, "1")));
     stream::run(&mut command, &mut Tally::default())?;

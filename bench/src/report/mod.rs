@@ -8,6 +8,7 @@ mod words;
 use std::path::{Path, PathBuf};
 
 use crate::row::{Form, Result};
+use crate::rows::ALL;
 use crate::run::{Problem, RowResult};
 use crate::settings::Settings;
 
@@ -19,8 +20,9 @@ pub(crate) fn has_failure(row: &RowResult) -> bool {
     contenders.any(|contender| matches!(contender.problem, Some(Problem::Failed(_))))
 }
 
-/// Writes the record of a run: `DATE-FILESYSTEM/` with `raw.json`, `settings.json`, `summary.md` and
-/// a plot per row. A run of the same day replaces it row by row.
+/// Writes the record of a run: a directory with `summary.md`, `settings.json`, and per row its raw data
+/// and a plot. Its name tells date and file system, and what is not a full run of all rows; such a run of
+/// the same day replaces it.
 #[expect(clippy::disallowed_methods, reason = "a report is neither shared nor precious")]
 pub(crate) fn write(
     runs: &Path,
@@ -28,7 +30,14 @@ pub(crate) fn write(
     settings: &Settings,
     rows: &[RowResult],
 ) -> Result<PathBuf> {
-    let dir = runs.join(format!("{}-{}", settings.date, settings.file_system));
+    let mut name = format!("{}-{}", settings.date, settings.file_system);
+    if form == Form::Quick {
+        name.push_str("-quick");
+    }
+    if rows.len() < ALL.len() {
+        name.extend(rows.iter().map(|row| format!("-{}", row.name.to_lowercase())));
+    }
+    let dir = runs.join(name);
     std::fs::create_dir_all(&dir)?;
     let mut known = settings.json();
     known["form"] = form.pick("quick", "full").into();

@@ -8,17 +8,17 @@ use super::words::duration;
 use crate::row::Side;
 use crate::run::{ContenderResult, RaceResult, RowResult};
 
-const WIDTH: f64 = 860.0;
-const NAMES: f64 = 330.0;
+const WIDTH: f64 = 920.0;
+const NAMES: f64 = 360.0;
 const BARS: f64 = 400.0;
 const LINE: f64 = 22.0;
-const HEAD: f64 = 34.0;
+const HEAD: f64 = 56.0;
 
 /// Beyond this ratio of the largest to the smallest cost the axis is logarithmic.
 const LINEAR_MAX: f64 = 25.0;
 
 const STYLE: &str = "\
-text { font: 13px system-ui, sans-serif; fill: #3d444d } .title { font-weight: 600; font-size: 15px } \
+text { font: 13px system-ui, 'DejaVu Sans', sans-serif; fill: #3d444d } .title { font-weight: 600; font-size: 15px } \
 .race { font-weight: 600 } .value { fill: #656d76 } .ours { fill: #1f7a8c } .floor { fill: #8c959f } \
 .peer { fill: #d18f52 } .spread { stroke: #57606a; stroke-width: 1.5 } \
 @media (prefers-color-scheme: dark) { text { fill: #d1d7e0 } .value { fill: #9198a1 } \
@@ -30,6 +30,18 @@ pub(super) fn svg(row: &RowResult) -> String {
     let mut y = HEAD;
     let title = format!("{}: {}", row.name, row.title);
     let _ = writeln!(body, "<text class=\"title\" x=\"8\" y=\"22\">{}</text>", escape(&title));
+    let legend =
+        [(Side::Ours, "tenure"), (Side::Floor, "floor: bare system calls"), (Side::Peer, "others")];
+    for (number, (side, words)) in legend.into_iter().enumerate() {
+        let x = 8 + 200 * number;
+        let class = class(side);
+        let _ = writeln!(
+            body,
+            "<rect class=\"{class}\" x=\"{x}\" y=\"36\" width=\"12\" height=\"12\" rx=\"2\"/>\
+             <text class=\"value\" x=\"{}\" y=\"47\">{words}</text>",
+            x + 18,
+        );
+    }
     for race in &row.races {
         draw(&mut body, race, &mut y);
     }
@@ -40,6 +52,14 @@ pub(super) fn svg(row: &RowResult) -> String {
          <style>{STYLE}</style>\n{body}</svg>\n",
         escape(&title)
     )
+}
+
+fn class(side: Side) -> &'static str {
+    match side {
+        Side::Ours => "ours",
+        Side::Floor => "floor",
+        Side::Peer => "peer",
+    }
 }
 
 fn draw(body: &mut String, race: &RaceResult, y: &mut f64) {
@@ -56,11 +76,7 @@ fn draw(body: &mut String, race: &RaceResult, y: &mut f64) {
         escape(&heading)
     );
     for (one, (cost, least, most)) in measured {
-        let class = match one.side {
-            Side::Ours => "ours",
-            Side::Floor => "floor",
-            Side::Peer => "peer",
-        };
+        let class = class(one.side);
         let (top, middle) = (*y + 3.0, *y + LINE / 2.0);
         let (bar, from, to) = (scale.at(cost), scale.at(least), scale.at(most));
         let _ = writeln!(

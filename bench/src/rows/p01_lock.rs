@@ -10,8 +10,8 @@ use std::time::Duration;
 use fs4::FileExt as FileExt4;
 use rustix::fs::{FlockOperation, flock};
 use tenure::{Lock, LockOptions};
-use tenure_shipped::Lock as _;
-use tenure_shipped::locks::SessionLock;
+use tenure_shipped::locks::{GuardedLock, JournalLock, MtimeLock, SessionLock, Unstamped};
+use tenure_shipped::state::Content;
 
 use crate::row::{Contender, Form, Goal, Ground, Length, Measure, Part, Race, Result, Row, Seat};
 
@@ -22,7 +22,7 @@ const RECORD: usize = 1024;
 
 fn races(form: Form) -> Vec<Race> {
     let (rounds, length) =
-        (form.pick(7, 21), Length::Time(Duration::from_millis(form.pick(100, 500))));
+        (form.pick(5, 11), Length::Time(Duration::from_millis(form.pick(60, 250))));
     let race = |name, contenders, goals| Race {
         name,
         measure: Measure::Median,
@@ -97,14 +97,16 @@ fn cold() -> Vec<Contender> {
         })
         .settings("open, RwLock::write, drop: no re-check, no record")
         .prepare(lock_file),
-        Contender::peer("session lock as shipped", |seat| {
-            let mut lock = SessionLock::open(seat.dir())?;
-            Ok(Part::timed(move || {
-                lock.enter()?;
-                Ok(lock.leave()?)
-            }))
+        shipped("OpenClaw's session lock as shipped", |seat| Ok(enters(SessionLock::open(seat.dir())?)))
+            .settings("tenure_shipped::locks::SessionLock: a lock file by name, that of a dead process is removed (known to be wrong)"),
+        shipped("codegraph's journal lock as shipped", |seat| {
+            Ok(enters(JournalLock::open(seat.dir(), 1, Unstamped::IsDead)?))
         })
-        .settings("tenure_shipped::locks::SessionLock: a lock file by name with a record in it, and take-over of stale ones (known to be wrong)"),
+        .settings("tenure_shipped::locks::JournalLock: a lock file by name, that of a dead process is renamed over (known to be wrong)"),
+        shipped("fs-safe's lock as shipped", |seat| Ok(enters(GuardedLock::open(seat.dir())?)))
+            .settings("tenure_shipped::locks::GuardedLock: a lock file by name and a second one to guard its removal (known to be wrong)"),
+        shipped("proper-lockfile's protocol", |seat| Ok(enters(MtimeLock::open(seat.dir()))))
+            .settings("tenure_shipped::locks::MtimeLock: a directory by name, stale by its age; in Rust, so without Node's own cost (known to be wrong)"),
     ]
 }
 
@@ -151,6 +153,18 @@ fn kept() -> Vec<Contender> {
         .settings("RwLock::write, drop: no re-check, no record")
         .prepare(lock_file),
     ]
+}
+
+fn shipped(name: &str, part: fn(&Seat) -> Result<Part>) -> Contender {
+    // Some look at the document that they protect.
+    Contender::peer(name, part).prepare(|ground| Ok(Content::KeysOnly.create(&ground.dir)?))
+}
+
+fn enters(mut lock: impl tenure_shipped::Lock + 'static) -> Part {
+    Part::timed(move || {
+        lock.enter()?;
+        Ok(lock.leave()?)
+    })
 }
 
 fn kept_floor(seat: &Seat, exit: Exit) -> Result<Part> {

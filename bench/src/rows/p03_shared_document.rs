@@ -35,8 +35,8 @@ fn races(form: Form) -> Vec<Race> {
     vec![Race {
         name: "8 processes",
         measure: Measure::PerTurn,
-        length: Length::Time(Duration::from_millis(form.pick(300, 1000))),
-        rounds: form.pick(5, 15),
+        length: Length::Time(Duration::from_millis(form.pick(250, 1000))),
+        rounds: form.pick(4, 9),
         contenders: contenders().into_iter().map(|one| one.processes(PROCESSES)).collect(),
         goals: vec![
             Goal::speed_at_least(3.0, &tenure, &rename),

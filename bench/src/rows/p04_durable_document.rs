@@ -38,8 +38,8 @@ fn race(form: Form, name: &'static str, processes: usize, goal: f64) -> Race {
     Race {
         name,
         measure: Measure::PerTurn,
-        length: Length::Time(Duration::from_millis(form.pick(300, 1500))),
-        rounds: form.pick(4, 11),
+        length: Length::Time(Duration::from_millis(form.pick(300, 1000))),
+        rounds: form.pick(3, 7),
         contenders,
         goals: vec![
             Goal::speed_at_least(goal, &tenure, &full),

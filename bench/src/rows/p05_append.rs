@@ -51,8 +51,8 @@ fn not_durable(form: Form) -> Race {
     Race {
         name: "not durable",
         measure: Measure::PerTurn,
-        length: Length::Time(Duration::from_millis(form.pick(100, 1000))),
-        rounds: form.pick(5, 15),
+        length: Length::Time(Duration::from_millis(form.pick(80, 500))),
+        rounds: form.pick(5, 9),
         contenders,
         goals: vec![
             Goal::cost_at_most(1.3, &one("tenure"), &one("floor")),
@@ -80,8 +80,8 @@ fn durable_race(form: Form, name: &'static str, processes: usize, goal: f64) -> 
     Race {
         name,
         measure: Measure::PerTurn,
-        length: Length::Time(Duration::from_millis(form.pick(250, 1500))),
-        rounds: form.pick(4, 11),
+        length: Length::Time(Duration::from_millis(form.pick(300, 1000))),
+        rounds: form.pick(3, 7),
         contenders,
         goals: vec![
             Goal::speed_at_least(goal, &tenure, &full),

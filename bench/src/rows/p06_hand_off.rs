@@ -21,8 +21,8 @@ const HOLD: Duration = Duration::from_micros(200);
 const STEP_BACK: u64 = 5_000_000;
 
 fn races(form: Form) -> Vec<Race> {
-    let rounds = form.pick(4, 15);
-    let length = Length::Time(Duration::from_millis(form.pick(250, 2000)));
+    let rounds = form.pick(4, 9);
+    let length = Length::Time(Duration::from_millis(form.pick(200, 1000)));
     let hand_off = |name, waiters: usize| {
         let [tenure, floor] =
             ["tenure", "blocking flock"].map(|name| counted(name, waiters + 1, "process"));
@@ -72,8 +72,8 @@ fn hot(form: Form, name: &'static str, waiters: usize) -> Race {
     Race {
         name,
         measure: Measure::P99,
-        length: Length::Time(Duration::from_millis(form.pick(250, 2000))),
-        rounds: form.pick(3, 11),
+        length: Length::Time(Duration::from_millis(form.pick(200, 1000))),
+        rounds: form.pick(3, 7),
         contenders: contenders.into_iter().map(|one| one.processes(waiters + 1)).collect(),
         goals: vec![Goal::at_most(50.0, "ms", words, p99)],
     }
@@ -123,7 +123,7 @@ pub(super) fn lock_file(ground: &Ground) -> Result<()> {
 
 /// Samples the time from another's release to running as the next holder. Whoever let go stays away
 /// until somebody else is in, so that it is the queue that is measured.
-fn hands_off(seat: &Seat, mut hold: Hold) -> Result<Part> {
+pub(super) fn hands_off(seat: &Seat, mut hold: Hold) -> Result<Part> {
     let stamp = Stamp::open(&seat.path("stamp"))?;
     let (number, opened) = (seat.number, now());
     Ok(Part::sampled(move |samples| {

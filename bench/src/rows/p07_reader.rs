@@ -16,8 +16,8 @@ fn races(form: Form) -> Vec<Race> {
     vec![Race {
         name: "one reader",
         measure: Measure::CpuPerTurn,
-        length: Length::Time(Duration::from_millis(form.pick(200, 1000))),
-        rounds: form.pick(5, 21),
+        length: Length::Time(Duration::from_millis(form.pick(150, 500))),
+        rounds: form.pick(5, 11),
         contenders: contenders(),
         goals: vec![
             Goal::cost_at_most(1.1, BESIDE, ALONE),

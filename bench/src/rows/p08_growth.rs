@@ -4,12 +4,12 @@ use std::fs::{File, OpenOptions};
 use std::os::unix::fs::FileExt;
 use std::time::Duration;
 
-use rustix::fs::{CWD, RenameFlags, renameat_with, statvfs};
+use rustix::fs::{CWD, RenameFlags, renameat_with, statfs, statvfs};
 use tenure::{Collection, CollectionKind, Document, Durability, Journal, WriteOptions};
 
 use super::p03_shared_document::tenure_changes;
 use super::p05_append::{LOG, fill, tenure_appends};
-use super::p06_hand_off::{bare_lock, lock_file, tenure_lock};
+use super::p06_hand_off::{bare_lock, hands_off, lock_file, tenure_lock};
 use crate::document::{add_one, check, counted as changed, text};
 use crate::round::Round;
 use crate::row::{
@@ -48,8 +48,8 @@ type Size = (u64, &'static str);
 
 /// A race whose contenders are one job at several sizes.
 fn race(form: Form, name: &'static str, contenders: Vec<Contender>, goals: Vec<Goal>) -> Race {
-    let length = Length::Time(Duration::from_millis(form.pick(80, 500)));
-    Race { name, measure: Measure::Median, length, rounds: form.pick(5, 15), contenders, goals }
+    let length = Length::Time(Duration::from_millis(form.pick(80, 300)));
+    Race { name, measure: Measure::Median, length, rounds: form.pick(5, 9), contenders, goals }
 }
 
 /// Every size costs at most 1.2 times what the smallest costs.
@@ -110,7 +110,7 @@ fn documents(form: Form) -> Race {
     for (size, words) in form.pick(quick, full) {
         let tenure = Contender::ours("tenure", |seat| tenure_changes(seat, Durability::NoSync))
             .settings("Document::update, NoSync; counter in the parsed document");
-        let floor = Contender::floor("parse + write", parse_and_write)
+        let floor = Contender::floor("parse + write", |seat| Ok(parse_and_write(seat)))
             .settings("open, read, close, serde_json, open(O_CREAT|O_EXCL), pwrite, close, renameat2(EXCHANGE), unlink: no lock, no record");
         for one in [tenure, floor] {
             contenders.push(one.prepare(plain_file).check(check_file).size(*size, words));
@@ -133,16 +133,16 @@ fn check_file(ground: &Ground, turns: u64) -> Result<()> {
     check(&Document::open(ground.path("state.json"))?.read()?.ok_or("no document")?.bytes, turns)
 }
 
-fn parse_and_write(seat: &Seat) -> Result<Part> {
+fn parse_and_write(seat: &Seat) -> Part {
     let (path, temporary) = (seat.path("state.json"), seat.path("temporary"));
-    Ok(Part::timed(move || {
+    Part::timed(move || {
         let new = changed(&std::fs::read(&path)?)?;
         let file = OpenOptions::new().write(true).create_new(true).open(&temporary)?;
         file.write_all_at(&new, 0)?;
         drop(file);
         renameat_with(CWD, &temporary, CWD, &path, RenameFlags::EXCHANGE)?;
         Ok(std::fs::remove_file(&temporary)?)
-    }))
+    })
 }
 
 fn journals(form: Form, name: &'static str, job: &str, part: fn(&Seat) -> Result<Part>) -> Race {
@@ -152,10 +152,9 @@ fn journals(form: Form, name: &'static str, job: &str, part: fn(&Seat) -> Result
     let one = Contender::ours(job, part)
         .settings("entries of 300 bytes, NoSync, kept handle where nothing is opened by name")
         .prepare(|ground| {
-            let disk = statvfs(&ground.dir)?;
             // As much again for the log, and some for everybody else.
-            if disk.f_bavail.saturating_mul(disk.f_frsize) < ground.size * 2 + (4 << 30) {
-                return Err(NotHere("not enough room on the disk".into()).into());
+            if room(ground)? < ground.size * 2 + (4 << 30) {
+                return Err(NotHere("not enough room for it".into()).into());
             }
             fill(ground, ground.size)
         });
@@ -163,45 +162,56 @@ fn journals(form: Form, name: &'static str, job: &str, part: fn(&Seat) -> Result
     race(form, name, contenders, flat(job, sizes))
 }
 
-/// Everybody takes the lock as often as possible: all but one are waiting.
+/// The bytes that may still be written: on the disk, or in memory.
+fn room(ground: &Ground) -> Result<u64> {
+    const TMPFS: u32 = 0x0102_1994;
+    let disk = statvfs(&ground.dir)?;
+    let free = disk.f_bavail.saturating_mul(disk.f_frsize);
+    if u32::try_from(statfs(&ground.dir)?.f_type) != Ok(TMPFS) {
+        return Ok(free);
+    }
+    let memory = std::fs::read_to_string("/proc/meminfo")?;
+    let line = memory.lines().find_map(|line| line.strip_prefix("MemAvailable:"));
+    let kib = line.and_then(|line| line.split_whitespace().next()?.parse::<u64>().ok());
+    Ok(free.min(kib.unwrap_or(0) * 1024))
+}
+
+/// The hand-off from one holder to the next while many wait: see P6.
 fn waiters(
     form: Form,
     name: &'static str,
     noun: &'static str,
     times: fn(Contender, usize) -> Contender,
 ) -> Race {
-    const FEWEST: usize = 2;
-    let counts: &[usize] = form.pick(&[FEWEST, 10, 100], &[FEWEST, 10, 100, 1000]);
+    let counts: &[usize] = form.pick(&[1, 2, 10, 100], &[1, 2, 10, 100, 1000]);
     let (mut contenders, mut goals) = (Vec::new(), Vec::new());
-    for count in counts {
-        let tenure = Contender::ours("tenure", |seat| locks(tenure_lock(seat)?))
-            .settings("Lock::acquire (a handle per waiter, kept), LockGuard::release at once");
-        let floor = Contender::floor("flock", |seat| locks(bare_lock(seat)?))
-            .settings("flock, flock(LOCK_UN) on a descriptor per waiter")
+    for waiting in counts {
+        let tenure = Contender::ours("tenure", |seat| hands_off(seat, tenure_lock(seat)?))
+            .settings("Lock::acquire (a handle per waiter, kept), LockGuard::release; held for 0.2 ms, asleep; all but one wait");
+        let floor = Contender::floor("flock", |seat| hands_off(seat, bare_lock(seat)?))
+            .settings("flock, flock(LOCK_UN) on a descriptor per waiter; held for 0.2 ms, asleep; all but one wait")
             .prepare(lock_file);
-        contenders.extend([tenure, floor].map(|one| times(one, *count)));
-        if *count > FEWEST {
-            goals.push(growth(FEWEST, *count, noun));
+        contenders.extend([tenure, floor].map(|one| times(one, waiting + 1)));
+        if *waiting > 2 {
+            goals.push(growth(2, *waiting, noun));
+            goals.push(growth(1, *waiting, noun).told());
         }
     }
     let length = Length::Time(Duration::from_millis(form.pick(150, 1000)));
-    let rounds = form.pick(3, 9);
-    Race { name, measure: Measure::PerTurn, length, rounds, contenders, goals }
+    let rounds = form.pick(3, 7);
+    Race { name, measure: Measure::Median, length, rounds, contenders, goals }
 }
 
-fn locks(mut hold: super::p06_hand_off::Hold) -> Result<Part> {
-    Ok(Part::timed(move || hold(&mut || ())))
-}
-
-/// By how much more tenure's cost grows than that of flock.
+/// By how much more tenure's cost grows than that of flock, from few waiters to many. The goal counts
+/// from two: with only one, the processor has fallen asleep, and its waking is most of the hand-off.
 fn growth(few: usize, many: usize, noun: &'static str) -> Goal {
     let grows = move |round: &Round, name: &str| {
-        let cost = |count| round.cost(&counted(name, count, noun));
+        let cost = |waiting| round.cost(&counted(name, waiting + 1, noun));
         Some(cost(many)? / cost(few)?)
     };
-    let words =
-        format!("from {few} to {many}: tenure's cost grows <= 1.5x as much as that of flock");
-    Goal::at_most(1.5, "x", &words, move |round| {
-        Some(grows(round, "tenure")? / grows(round, "flock")?)
-    })
+    let words = format!(
+        "from {few} to {many} waiting: tenure's cost grows <= 1.5x as much as that of flock"
+    );
+    let value = move |round: &Round| Some(grows(round, "tenure")? / grows(round, "flock")?);
+    Goal::at_most(1.5, "x", &words, value)
 }

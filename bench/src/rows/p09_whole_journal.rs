@@ -21,7 +21,7 @@ fn races(form: Form) -> Vec<Race> {
         name,
         measure: Measure::Median,
         length: Length::Turns(form.pick(3, 5)),
-        rounds: form.pick(5, 11),
+        rounds: form.pick(5, 9),
         contenders: contenders
             .into_iter()
             .map(|one| one.prepare(|ground| fill(ground, ground.size)).size(bytes, words))

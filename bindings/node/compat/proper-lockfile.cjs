@@ -28,7 +28,15 @@ let listening = false;
 const failure = (code, message, file, cause) =>
   Object.assign(new Error(message, cause && { cause }), { code, file });
 
+/** The kernel's lock is on real files: another file system cannot be honoured, and must not be ignored. */
+function refuseOther(given) {
+  if (given === undefined || given === null || given === fs || given === fs.default) return;
+  if (typeof given.gracefulify === 'function') return; // graceful-fs: the same files, with more patience.
+  throw failure('EINVAL', 'The option fs is not supported: the lock is the kernel\'s, on real files; leave it out');
+}
+
 function optionsOf(given = {}) {
+  refuseOther(given.fs);
   const { realpath = true, retries = 0, onCompromised = throwIt, lockfilePath } = given;
   const stale = Math.max(given.stale || STALE_MS, STALE_MIN_MS);
   const wanted = given.update === undefined || given.update === null ? stale / 2 : given.update || 0;

@@ -20,11 +20,14 @@ declare namespace lock {
     realpath?: boolean;
     onCompromised?: (error: Error) => unknown;
     lockfilePath?: string;
+    /** Only `node:fs` itself or graceful-fs: the lock is the kernel's, on real files. Anything else is `EINVAL`. */
+    fs?: object;
   }
   interface FileOptions {
     realpath?: boolean;
     stale?: number;
     lockfilePath?: string;
+    fs?: object;
   }
   interface Release {
     (): Promise<void>;

@@ -8,7 +8,7 @@ const native = require('./native.cjs');
 const options = require('./options.cjs');
 
 const { signal } = options;
-const KIND = { kind: options.oneOf('documents', 'journals') };
+const OPEN = { kind: options.oneOf('documents', 'journals'), numbers: options.numbers };
 const PRUNE = {
   ...options.WRITE,
   dryRun: options.flag,
@@ -29,10 +29,12 @@ function pruning({ dryRun = false, keep = [], maxAgeMs, maxCount, ...write }) {
 class Collection {
   #native;
   #kind;
+  #numbers;
 
   constructor(dir, given) {
-    const { kind = 'documents' } = options.read(given, KIND);
+    const { kind = 'documents', numbers } = options.read(given, OPEN);
     this.#kind = kind;
+    this.#numbers = numbers;
     this.#native = now(() => new native.Collection(options.path(dir), kind === 'journals'));
   }
 
@@ -47,7 +49,7 @@ class Collection {
 
   document(key) {
     this.#mustBe('documents');
-    return new Document(now(() => this.#native.document(options.text(key, 'key'))));
+    return new Document(now(() => this.#native.document(options.text(key, 'key'))), { numbers: this.#numbers });
   }
 
   journal(key) {

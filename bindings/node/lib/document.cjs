@@ -7,8 +7,7 @@ const native = require('./native.cjs');
 const options = require('./options.cjs');
 
 const MAX_HOLD_MS = 10_000;
-const numbers = options.oneOf('exact', 'bigint', 'lossy');
-const { signal } = options;
+const { numbers, signal } = options;
 const READ = { numbers };
 const RULES = { last: options.texts, max: options.texts, min: options.texts, sum: options.texts, union: options.texts };
 const MERGE = { ...options.DOCUMENT, rules: (given) => options.read(given, RULES) };
@@ -40,16 +39,78 @@ function after(kind, current, result, path) {
   const value = result === undefined ? current : result;
   if (value === undefined) {
     const message = `failed to update \`${path}\`: there is no document, and the function returned none`;
-    throw new TenureError({ code: 'not_found', message, action: 'update', path, committed: false });
+    const hint = 'give it an init to start from';
+    throw new TenureError({ code: 'not_found', message: `${message}; ${hint}`, action: 'update', path, hint, committed: false });
   }
   return kind.render(value);
 }
 
+/** Asks `compute` for the new document while the native half holds the lock. What it throws is thrown. */
+async function change(path, kind, compute, found, start) {
+  options.callback(compute, 'the function');
+  const { init, numbers: wanted, maxHoldMs = MAX_HOLD_MS, signal: aborts, ...rest } = found;
+  let failure;
+  let waiting;
+  // It must not reject: nobody would hear it.
+  const ask = async (text, reply) => {
+    failure = undefined;
+    waiting = reply;
+    try {
+      const current = before(kind, text, { init, numbers: wanted });
+      reply.write(after(kind, current, await compute(current), path));
+    } catch (thrown) {
+      failure = { thrown };
+      reply.refuse();
+    }
+  };
+  try {
+    return await later(aborts, (call) => start(call, rest, maxHoldMs, ask), () => waiting?.refuse());
+  } catch (error) {
+    if (failure && error?.code === 'cancelled') throw failure.thrown;
+    throw error;
+  }
+}
+
+/** The same on the calling thread. */
+function changeSync(path, kind, compute, { init, numbers: wanted, ...rest }, start) {
+  options.callback(compute, 'the function');
+  let failure;
+  const ask = (text) => {
+    try {
+      const current = before(kind, text, { init, numbers: wanted });
+      const result = compute(current);
+      if (typeof result?.then === 'function') {
+        result.then(undefined, () => {}); // It is refused here; nobody else will look at it.
+        throw invalid('update', 'the function returned a promise; use the asynchronous call');
+      }
+      return after(kind, current, result, path);
+    } catch (thrown) {
+      failure = { thrown };
+      return null;
+    }
+  };
+  try {
+    return now(() => start(rest, ask));
+  } catch (error) {
+    if (failure) throw failure.thrown;
+    throw error;
+  }
+}
+
+/** The native half of a document, and what it does with numbers; throws for anything else. */
+let insideOf;
+
 /** A JSON document in a file. Opening it touches nothing. */
 class Document {
   #native;
+  #numbers;
 
-  constructor(path) {
+  static {
+    insideOf = (document) => ({ native: document.#native, numbers: document.#numbers });
+  }
+
+  constructor(path, given) {
+    this.#numbers = options.read(given, READ).numbers;
     this.#native = path instanceof native.Document ? path : now(() => new native.Document(options.path(path)));
   }
 
@@ -60,12 +121,12 @@ class Document {
 
   async read(given) {
     const found = options.read(given, { ...READ, signal });
-    return snapshot(await later(found.signal, (call) => this.#native.read(call)), found.numbers);
+    return snapshot(await later(found.signal, (call) => this.#native.read(call)), found.numbers ?? this.#numbers);
   }
 
   readSync(given) {
     const found = options.read(given, READ);
-    return snapshot(now(() => this.#native.read()), found.numbers);
+    return snapshot(now(() => this.#native.read()), found.numbers ?? this.#numbers);
   }
 
   async version() {
@@ -122,11 +183,11 @@ class Document {
 
   /** Runs `compute` on the fresh document while the lock is held. What it throws changes nothing. */
   async update(compute, given) {
-    return this.#change(BY_VALUE, compute, options.read(given, { ...UPDATE, ...ASYNC }));
+    return this.#change(BY_VALUE, compute, { numbers: this.#numbers, ...options.read(given, { ...UPDATE, ...ASYNC }) });
   }
 
   updateSync(compute, given) {
-    return this.#changeSync(BY_VALUE, compute, options.read(given, UPDATE));
+    return this.#changeSync(BY_VALUE, compute, { numbers: this.#numbers, ...options.read(given, UPDATE) });
   }
 
   /** The same from text to text, which is stored as it is if it is JSON. */
@@ -140,7 +201,7 @@ class Document {
 
   /** The document after each change from now on; quick ones may be passed over. */
   watch(given) {
-    const { numbers: wanted, waitMs = Infinity, signal: aborts } = options.read(given, { ...WATCH, signal });
+    const { numbers: wanted = this.#numbers, waitMs = Infinity, signal: aborts } = options.read(given, { ...WATCH, signal });
     // Now, not when the first value is asked for: a change in between must be seen.
     const opened = later(aborts, (call) => this.#native.watch(call));
     opened.catch(() => {}); // Whoever iterates is told.
@@ -155,7 +216,7 @@ class Document {
   }
 
   watchSync(given) {
-    const { numbers: wanted, waitMs = Infinity } = options.read(given, WATCH);
+    const { numbers: wanted = this.#numbers, waitMs = Infinity } = options.read(given, WATCH);
     const watch = now(() => this.#native.watch());
     return (function* changes() {
       for (;;) {
@@ -166,55 +227,16 @@ class Document {
     })();
   }
 
-  async #change(kind, compute, found) {
-    options.callback(compute, 'the function');
-    const { init, numbers: wanted, maxHoldMs = MAX_HOLD_MS, signal: aborts, ...write } = found;
-    let failure;
-    let waiting;
-    // It must not reject: nobody would hear it.
-    const ask = async (text, reply) => {
-      failure = undefined;
-      waiting = reply;
-      try {
-        const current = before(kind, text, { init, numbers: wanted });
-        reply.write(after(kind, current, await compute(current), this.path));
-      } catch (thrown) {
-        failure = { thrown };
-        reply.refuse();
-      }
-    };
-    const start = (call) => this.#native.update(call, options.forWrite(write), kind.raw, maxHoldMs, ask);
-    try {
-      return await later(aborts, start, () => waiting?.refuse());
-    } catch (error) {
-      if (failure && error?.code === 'cancelled') throw failure.thrown;
-      throw error;
-    }
+  #change(kind, compute, found) {
+    return change(this.path, kind, compute, found, (call, write, maxHoldMs, ask) =>
+      this.#native.update(call, options.forWrite(write), kind.raw, maxHoldMs, ask),
+    );
   }
 
-  #changeSync(kind, compute, { init, numbers: wanted, ...write }) {
-    options.callback(compute, 'the function');
-    let failure;
-    const ask = (text) => {
-      try {
-        const current = before(kind, text, { init, numbers: wanted });
-        const result = compute(current);
-        if (typeof result?.then === 'function') {
-          result.then(undefined, () => {}); // It is refused here; nobody else will look at it.
-          throw invalid('update', 'the function returned a promise; use update');
-        }
-        return after(kind, current, result, this.path);
-      } catch (thrown) {
-        failure = { thrown };
-        return null;
-      }
-    };
-    try {
-      return now(() => this.#native.updateSync(options.forWrite(write), kind.raw, ask));
-    } catch (error) {
-      if (failure) throw failure.thrown;
-      throw error;
-    }
+  #changeSync(kind, compute, found) {
+    return changeSync(this.path, kind, compute, found, (write, ask) =>
+      this.#native.updateSync(options.forWrite(write), kind.raw, ask),
+    );
   }
 
   #write(given, start, readers = options.DOCUMENT) {
@@ -228,4 +250,4 @@ class Document {
   }
 }
 
-module.exports = { Document };
+module.exports = { ASYNC, BY_VALUE, Document, UPDATE, change, changeSync, documentOf: (document) => insideOf(document) };

@@ -28,11 +28,19 @@ function appending({ header, json: checked = false, ...write }) {
 /** A report whose fields are always there. */
 const told = (report) => ({ ...report, quarantine: report.quarantine ?? null });
 
+/** The native half of a journal; throws for anything else. */
+let nativeOf;
+
 /** A file of lines that many processes append to. Opening it touches nothing. */
 class Journal {
   #native;
 
-  constructor(path) {
+  static {
+    nativeOf = (journal) => journal.#native;
+  }
+
+  constructor(path, given) {
+    options.read(given, {});
     this.#native = path instanceof native.Journal ? path : now(() => new native.Journal(options.path(path)));
   }
 
@@ -171,4 +179,4 @@ function asked(found) {
   return found;
 }
 
-module.exports = { Journal };
+module.exports = { APPEND, Journal, appending, batch, journalOf: (journal) => nativeOf(journal) };

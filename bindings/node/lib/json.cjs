@@ -6,7 +6,7 @@
 // 0.1000000000000000055511151231257827. Read and written back they would be silently damaged, so
 // such a document is refused unless the caller says otherwise.
 
-const { invalid } = require('./errors.cjs');
+const { TenureError, invalid } = require('./errors.cjs');
 
 /** Strings first, so that digits in them are passed over. */
 const TOKENS = /"(?:[^"\\]|\\.)*"|-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?/g;
@@ -59,45 +59,110 @@ function parse(text, numbers = 'exact') {
   });
 }
 
-/** JSON text of a value. What JSON cannot say is refused, not turned into null. */
+/** Deeper values are refused by the core; the limit also ends those that contain themselves. */
+const DEPTH_MAX = 200;
+
+/** JSON text of a value. What JSON cannot say is refused with its place, not turned into null or `{}`. A
+ * property that is undefined is left out, as JSON.stringify does. */
 function stringify(value) {
-  let text;
-  try {
-    text = JSON.stringify(value);
-    // NaN and Infinity become null: only then is the slow way needed.
-    if (text?.includes('null')) checked(value);
-  } catch (error) {
-    if (error.code === 'invalid') throw error;
-    text = checked(value);
-  }
-  if (text === undefined) throw invalid('write JSON', `${typeof value} is no JSON value`);
-  return text;
+  // Most values are plain. Then nothing has to be asked of each part, which takes several times as long.
+  return isPlain(value) ? JSON.stringify(value) : checked(value);
 }
 
+/** Whether a value is of plain objects, arrays and what JSON has, so that JSON.stringify loses nothing. */
+function isPlain(value, depth = 0) {
+  if (typeof value === 'string' || typeof value === 'boolean' || value === null) return true;
+  if (typeof value === 'number') return Number.isFinite(value);
+  if (typeof value !== 'object' || depth > DEPTH_MAX) return false;
+  try {
+    if (typeof value.toJSON === 'function') return false;
+    if (Array.isArray(value)) return value.every((each) => isPlain(each, depth + 1)) && !hasHoles(value);
+    const prototype = Object.getPrototypeOf(value);
+    if (prototype !== Object.prototype && prototype !== null) return false;
+    return Object.values(value).every((each) => each === undefined || isPlain(each, depth + 1));
+  } catch {
+    return false; // A getter or a proxy that throws is told about with its place.
+  }
+}
+
+/** `every` passes over holes, which JSON.stringify makes null. */
+function hasHoles(array) {
+  for (let index = 0; index < array.length; index++) if (!(index in array)) return true;
+  return false;
+}
+
+/** What JSON.stringify silently makes `{}` or something worse of, and what to do instead. */
+function foreign(value) {
+  const { types } = require('node:util');
+  if (types.isMap(value)) return 'a Map; make an object of it with Object.fromEntries';
+  if (types.isSet(value)) return 'a Set; spread it into an array';
+  if (types.isPromise(value)) return 'a Promise; await it first';
+  if (types.isWeakMap(value) || types.isWeakSet(value)) return 'a weak collection';
+  if (types.isRegExp(value)) return 'a RegExp; write its source';
+  if (types.isNativeError(value)) return 'an Error; write its message';
+  if (types.isAnyArrayBuffer(value) || ArrayBuffer.isView(value)) return 'bytes; write them as text or as an array';
+  return null;
+}
+
+/** Why JSON cannot say this, or null. */
+function refusal(value, inArray) {
+  switch (typeof value) {
+    case 'number':
+      return Number.isFinite(value) ? null : `${value} is no JSON number`;
+    case 'undefined':
+      return inArray ? 'undefined has no place in an array; write null' : 'undefined is no JSON value';
+    case 'function':
+    case 'symbol':
+      return `a ${typeof value} is no JSON value`;
+    case 'object': {
+      const kind = value && foreign(value);
+      return kind && `JSON has nothing like ${kind}`;
+    }
+    default:
+      return null;
+  }
+}
+
+/** The keys on the way to a value, as a JSON Pointer. */
+function place(keys) {
+  const pointer = keys.map((key) => `/${key.replace(/~/g, '~0').replace(/\//g, '~1')}`).join('');
+  return pointer === '' ? 'the value' : `\`${pointer}\``;
+}
+
+/** The slow way: every part is looked at, and whole numbers that are BigInts are marked. */
 function checked(value) {
   let marked = false;
-  const replacer = (_, each) => {
-    if (typeof each === 'number' && !Number.isFinite(each)) throw invalid('write JSON', `${each} is no JSON number`);
+  const around = []; // The objects that we are in, outermost first, and the key of each.
+  function replacer(key, given) {
+    while (around.length > 0 && around.at(-1).object !== this) around.pop();
+    const each = isBoxed(given) ? given.valueOf() : given;
+    const keys = () => (around.length === 0 ? [] : [...around.slice(1).map((outer) => outer.key), key]);
+    if (each === undefined && around.length > 0 && !Array.isArray(this)) return undefined;
+    const why = refusal(each, Array.isArray(this));
+    if (why) throw invalid('write JSON', `${place(keys())}: ${why}`);
+    if (typeof each === 'object' && each !== null) around.push({ object: each, key });
     if (typeof each === 'bigint') {
       marked = true;
       return MARK + each;
     }
-    if (typeof each === 'string' && each.startsWith(MARK)) return MARK + each;
-    return each;
-  };
+    return typeof each === 'string' && each.startsWith(MARK) ? MARK + each : each;
+  }
   let text;
   try {
     text = JSON.stringify(value, replacer);
   } catch (error) {
-    if (error.code === 'invalid') throw error;
-    throw invalid('write JSON', error?.message ?? String(error), error); // Cyclic, or a toJSON that throws.
+    if (error instanceof TenureError) throw error;
+    const [words] = String(error?.message ?? error).split('\n');
+    throw invalid('write JSON', words, error); // Cyclic, or a toJSON or a getter that throws.
   }
-  if (!marked && !text?.includes('tenure.integer:')) return text;
+  if (!marked && !text.includes('tenure.integer:')) return text;
   return text.replace(TOKENS, (token) => {
     const rest = token.startsWith('"\\u0000tenure.integer:') ? token.slice(22, -1) : null;
     if (rest === null) return token;
     return rest.startsWith('\\u0000tenure.integer:') ? `"${rest}"` : rest;
   });
 }
+
+const isBoxed = (value) => typeof value === 'object' && value !== null && require('node:util').types.isBoxedPrimitive(value);
 
 module.exports = { parse, stringify };

@@ -19,7 +19,7 @@ const RENEW = { ttlMs: options.finiteTime };
 
 function acquiring({ owner = user(), ...found }) {
   if (found.ttlMs === undefined) throw invalid('lease', 'it needs ttlMs: how long it lasts without a renewal');
-  return { waitMs: options.WAIT_MS, label: '', allowNetwork: false, owner, ...found };
+  return { label: '', allowNetwork: false, owner, ...found, inherited: options.inherited() };
 }
 
 /** As the command line does. */
@@ -39,7 +39,8 @@ const shown = (info) => (info === null ? null : { ...info, holder: holder(JSON.p
 class Lease {
   #native;
 
-  constructor(path) {
+  constructor(path, given) {
+    options.read(given, {});
     this.#native = now(() => new native.Lease(options.path(path)));
   }
 

@@ -43,7 +43,7 @@ class Guard {
     return this.#native.path;
   }
 
-  /** False once it was released. */
+  /** False once it was released, or `maxHold` ended it. */
   get held() {
     return this.#native.held;
   }
@@ -78,13 +78,13 @@ if (Symbol.asyncDispose) Guard.prototype[Symbol.asyncDispose] = Guard.prototype.
 function asked(path, found) {
   const { maxHold: limit, signal, ...rest } = found;
   const complete = {
-    waitMs: options.WAIT_MS,
     shared: false,
     label: '',
     owner: '',
     reentrant: false,
     allowNetwork: false,
     ...rest,
+    inherited: options.inherited(),
   };
   const watched = limit && { afterMs: limit.afterMs, end: limit.end ?? false };
   return [options.path(path), complete, watched, limit?.report && (() => limit.report())];

@@ -6,7 +6,10 @@
 const { fileURLToPath } = require('node:url');
 const { invalid } = require('./errors.cjs');
 
-const WAIT_MS = 10_000;
+/** How much of a value a message shows. */
+const SHOWN_CHARS = 60;
+/** What `tenure run` and `tenure lease hold` hand down, and the wait of calls that do not say theirs. */
+const VARIABLES = ['TENURE_TARGET', 'TENURE_FENCE', 'TENURE_OUTER', 'TENURE_TOKEN', 'TENURE_WAIT'];
 const NEW_MODE = 0o600;
 
 const isObject = (value) => typeof value === 'object' && value !== null;
@@ -14,48 +17,52 @@ const isObject = (value) => typeof value === 'object' && value !== null;
 /** A path as the native half takes it: text, or the bytes of a name that is not text. */
 function path(value, what = 'path') {
   if (value instanceof URL) {
-    if (value.protocol !== 'file:') throw invalid(`read ${what}`, 'a URL must be of a file');
+    if (value.protocol !== 'file:') throw invalid(`read ${what}`, `a URL must be of a file, not ${shown(value.href)}`);
     value = fileURLToPath(value);
   }
   if (typeof value === 'string') {
     if (value === '' || value.includes('\0') || !value.isWellFormed()) {
-      throw invalid(`read ${what}`, 'it is empty, contains NUL or half a character');
+      throw invalid(`read ${what}`, `it must be a name without NUL or half a character, not ${shown(value)}`);
     }
     return value;
   }
   if (value instanceof Uint8Array) {
     if (value.length === 0 || value.includes(0)) {
-      throw invalid(`read ${what}`, 'it is empty or contains NUL');
+      throw invalid(`read ${what}`, `it must be a name without NUL, not ${shown(value)}`);
     }
     return value;
   }
-  throw invalid(`read ${what}`, `it must be a string, a Buffer or a file: URL, not ${kindOf(value)}`);
+  throw invalid(`read ${what}`, `it must be a string, a Buffer or a file: URL, not ${shown(value)}`);
 }
 
-function kindOf(value) {
-  return value === null ? 'null' : Array.isArray(value) ? 'an array' : `a value of type ${typeof value}`;
+/** A value as a programmer would write it, cut if it is long. */
+function shown(value) {
+  const { inspect } = require('node:util');
+  const how = { depth: 1, breakLength: Infinity, customInspect: false, maxArrayLength: 5, maxStringLength: SHOWN_CHARS };
+  const text = inspect(value, how).replace(/\s*\n\s*/g, ' ');
+  return text.length > SHOWN_CHARS ? `${text.slice(0, SHOWN_CHARS)}...` : text;
 }
 
 function text(value, name) {
-  if (typeof value !== 'string') throw invalid(`read ${name}`, `it must be a string, not ${kindOf(value)}`);
+  if (typeof value !== 'string') throw invalid(`read ${name}`, `it must be a string, not ${shown(value)}`);
   return value;
 }
 
 function flag(value, name) {
-  if (typeof value !== 'boolean') throw invalid(`read ${name}`, `it must be true or false, not ${kindOf(value)}`);
+  if (typeof value !== 'boolean') throw invalid(`read ${name}`, `it must be true or false, not ${shown(value)}`);
   return value;
 }
 
 /** Milliseconds; Infinity where something may last for ever. */
 function time(value, name) {
   if (typeof value !== 'number' || !(value >= 0)) {
-    throw invalid(`read ${name}`, `it must be a number of milliseconds, not ${String(value)}`);
+    throw invalid(`read ${name}`, `it must be a number of milliseconds, not ${shown(value)}`);
   }
   return value;
 }
 
 function finiteTime(value, name) {
-  if (time(value, name) === Infinity) throw invalid(`read ${name}`, 'it must end');
+  if (time(value, name) === Infinity) throw invalid(`read ${name}`, 'it must be a time that ends, not Infinity');
   return value;
 }
 
@@ -63,40 +70,43 @@ function finiteTime(value, name) {
 function whole(value, name) {
   const number = typeof value === 'bigint' ? Number(value) : value;
   if (!Number.isSafeInteger(number) || number < 0) {
-    throw invalid(`read ${name}`, `it must be a whole number from 0 to 2^53 - 1, not ${String(value)}`);
+    throw invalid(`read ${name}`, `it must be a whole number from 0 to 2^53 - 1, not ${shown(value)}`);
   }
   return number;
 }
 
 function texts(value, name) {
-  if (!Array.isArray(value)) throw invalid(`read ${name}`, `it must be an array, not ${kindOf(value)}`);
+  if (!Array.isArray(value)) throw invalid(`read ${name}`, `it must be an array, not ${shown(value)}`);
   return value.map((each) => text(each, name));
 }
 
 function guards(value) {
-  if (!Array.isArray(value)) throw invalid('read guards', `it must be an array, not ${kindOf(value)}`);
+  if (!Array.isArray(value)) throw invalid('read guards', `it must be an array, not ${shown(value)}`);
   return value.map((guard) => {
-    if (!isObject(guard)) throw invalid('read guards', 'a guard is { target, fence }');
+    if (!isObject(guard)) throw invalid('read guards', `a guard is { target, fence }, not ${shown(guard)}`);
     return { target: path(guard.target, 'the target of a guard'), fence: whole(guard.fence, 'the fence of a guard') };
   });
 }
 
 function signal(value) {
   if (!isObject(value) || typeof value.addEventListener !== 'function' || typeof value.aborted !== 'boolean') {
-    throw invalid('read signal', 'it must be an AbortSignal');
+    throw invalid('read signal', `it must be an AbortSignal, not ${shown(value)}`);
   }
   return value;
 }
 
 function callback(value, name) {
-  if (typeof value !== 'function') throw invalid(`read ${name}`, `it must be a function, not ${kindOf(value)}`);
+  if (typeof value !== 'function') throw invalid(`read ${name}`, `it must be a function, not ${shown(value)}`);
   return value;
 }
 
 const oneOf = (...choices) => (value, name) => {
-  if (!choices.includes(value)) throw invalid(`read ${name}`, `it must be one of ${choices.join(', ')}`);
+  if (!choices.includes(value)) throw invalid(`read ${name}`, `it must be one of ${choices.join(', ')}, not ${shown(value)}`);
   return value;
 };
+
+/** What is done to numbers that a JavaScript number does not keep. */
+const numbers = oneOf('exact', 'bigint', 'lossy');
 
 const lockFile = (value) => path(value, 'lockFile');
 
@@ -104,7 +114,7 @@ const lockFile = (value) => path(value, 'lockFile');
 function read(given, readers) {
   if (given === undefined) return {};
   if (!isObject(given) || Array.isArray(given)) {
-    throw invalid('read the options', `they must be an object, not ${kindOf(given)}`);
+    throw invalid('read the options', `they must be an object, not ${shown(given)}`);
   }
   const found = {};
   for (const [name, value] of Object.entries(given)) {
@@ -133,10 +143,20 @@ const WRITE = {
 };
 const DOCUMENT = { ...WRITE, breakLink: flag, ifVersion: text, newMode: whole };
 
+/** The variables as they are now. Read here and not by the native half: a worker has an environment of its
+ * own, and another thread may change that of the process meanwhile. */
+function inherited() {
+  const found = {};
+  for (const name of VARIABLES) {
+    const value = process.env[name];
+    if (value) found[name] = value;
+  }
+  return found;
+}
+
 /** The options of a write, complete. */
 function forWrite({ noSync = false, ...found }) {
   return {
-    waitMs: WAIT_MS,
     guards: [],
     label: '',
     newMode: NEW_MODE,
@@ -144,20 +164,22 @@ function forWrite({ noSync = false, ...found }) {
     allowNetwork: false,
     ...found,
     durable: !noSync,
+    inherited: inherited(),
   };
 }
 
 module.exports = {
   DOCUMENT,
-  WAIT_MS,
   WRITE,
   callback,
   finiteTime,
   flag,
   forWrite,
+  inherited,
   isObject,
-  kindOf,
+  shown,
   lockFile,
+  numbers,
   oneOf,
   path,
   plus,

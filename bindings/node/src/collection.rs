@@ -116,7 +116,7 @@ impl Collection {
         prune: Prune,
         options: WriteOptions,
     ) -> napi::Result<Answer<'env, Pruned>> {
-        let (collection, options) = (self.inner.clone(), options.read()?);
+        let (collection, options) = (self.inner.clone(), options.read(self.inner.path())?);
         answer(env, call, move |caller| {
             let prune = tenure::Prune {
                 max_age: prune.max_age_ms.map(duration).transpose()?,
@@ -141,7 +141,9 @@ pub(crate) fn split<'env>(
     options: WriteOptions,
 ) -> napi::Result<Answer<'env, Split>> {
     let names = path(index).and_then(|index| Ok((index, path(dir)?)));
-    let ((index, dir), options) = (names.map_err(to_js)?, options.read()?);
+    let (index, dir) = names.map_err(to_js)?;
+    let resolved = tenure::Lock::open(&index).map_err(to_js)?;
+    let options = options.read(resolved.path())?;
     answer(env, call, move |caller| {
         let done = tenure::Collection::split(index, dir, &caller.write(options))?;
         let tenure::Split { created, present, differing } = done;

@@ -219,7 +219,7 @@ impl Document {
         + Send
         + 'static,
     ) -> napi::Result<Answer<'env, Written>> {
-        let (document, options) = (self.inner.clone(), options.read()?);
+        let (document, options) = (self.inner.clone(), options.read(self.inner.path())?);
         answer(env, call, move |caller| write(&document, &caller.write(options)).map(Written::from))
     }
 }

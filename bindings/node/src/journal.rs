@@ -59,6 +59,34 @@ pub struct Appended {
     pub replayed: bool,
 }
 
+impl Appended {
+    pub(crate) fn new(done: &tenure::Appended) -> Result<Self> {
+        Ok(Self {
+            first: number(done.first)?,
+            last: number(done.last)?,
+            adopted: number(done.adopted)?,
+            closed_tail: done.closed_tail,
+            rolled_forward: number(done.rolled_forward)?,
+            replayed: done.replayed,
+        })
+    }
+}
+
+/// A line on its way in.
+pub(crate) type Line = Either<String, Uint8Array>;
+
+/// A copy: JavaScript may change it meanwhile.
+pub(crate) fn bytes_of(line: Line) -> Vec<u8> {
+    match line {
+        Either::A(text) => text.into_bytes(),
+        Either::B(bytes) => bytes.to_vec(),
+    }
+}
+
+pub(crate) fn bytes_of_all(lines: Vec<Line>) -> Vec<Vec<u8>> {
+    lines.into_iter().map(bytes_of).collect()
+}
+
 /// A range that is not what it was.
 #[derive(Debug)]
 #[napi(object, object_from_js = false)]
@@ -182,30 +210,18 @@ impl Journal {
         &self,
         env: &'env Env,
         call: Option<&Call>,
-        lines: Vec<Either<String, Uint8Array>>,
+        lines: Vec<Line>,
         json: bool,
-        header: Option<Either<String, Uint8Array>>,
+        header: Option<Line>,
         options: WriteOptions,
     ) -> napi::Result<Answer<'env, Appended>> {
         let journal = self.inner.clone();
-        let bytes = |line: Either<String, Uint8Array>| match line {
-            Either::A(text) => text.into_bytes(),
-            Either::B(bytes) => bytes.to_vec(), // JavaScript may change it meanwhile.
-        };
-        let lines: Vec<Vec<u8>> = lines.into_iter().map(bytes).collect();
-        let header = header.map(bytes);
-        let options = options.read()?;
+        let (lines, header) = (bytes_of_all(lines), header.map(bytes_of));
+        let options = options.read(self.inner.path())?;
         answer(env, call, move |caller| {
             let write = caller.write(options);
             let done = journal.append(&lines, &tenure::AppendOptions { write, json, header })?;
-            Ok(Appended {
-                first: number(done.first)?,
-                last: number(done.last)?,
-                adopted: number(done.adopted)?,
-                closed_tail: done.closed_tail,
-                rolled_forward: number(done.rolled_forward)?,
-                replayed: done.replayed,
-            })
+            Appended::new(&done)
         })
     }
 
@@ -251,7 +267,7 @@ impl Journal {
         call: Option<&Call>,
         options: WriteOptions,
     ) -> napi::Result<Answer<'env, Report>> {
-        let (journal, options) = (self.inner.clone(), options.read()?);
+        let (journal, options) = (self.inner.clone(), options.read(self.inner.path())?);
         answer(env, call, move |caller| Report::new(&journal.repair(&caller.write(options))?))
     }
 
@@ -263,7 +279,7 @@ impl Journal {
         call: Option<&Call>,
         options: WriteOptions,
     ) -> napi::Result<Answer<'env, Rotated>> {
-        let (journal, options) = (self.inner.clone(), options.read()?);
+        let (journal, options) = (self.inner.clone(), options.read(self.inner.path())?);
         answer(env, call, move |caller| {
             let done = journal.rotate(&caller.write(options))?;
             let archive = done.archive.map(|path| path.to_string_lossy().into_owned());
@@ -281,7 +297,7 @@ impl Journal {
         dropped: Vec<f64>,
         options: WriteOptions,
     ) -> napi::Result<Answer<'env, Compacted>> {
-        let (journal, options) = (self.inner.clone(), options.read()?);
+        let (journal, options) = (self.inner.clone(), options.read(self.inner.path())?);
         answer(env, call, move |caller| {
             let from = whole(from)?;
             let dropped = dropped.into_iter().map(whole).collect::<Result<HashSet<_>>>()?;

@@ -97,7 +97,7 @@ impl Lease {
         call: Option<&Call>,
         options: AcquireOptions,
     ) -> napi::Result<Answer<'env, Leased>> {
-        let (lease, options) = (self.inner.clone(), options.read()?);
+        let (lease, options) = (self.inner.clone(), options.read_with_token(self.inner.path())?);
         answer(env, call, move |caller| Leased::new(lease.acquire(&caller.lease(options))?))
     }
 

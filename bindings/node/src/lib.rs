@@ -22,4 +22,5 @@ mod lease;
 mod lock;
 mod options;
 mod status;
+mod together;
 mod update;

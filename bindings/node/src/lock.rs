@@ -1,12 +1,14 @@
 //! The lock and its guard.
 
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use napi::Env;
 use napi::bindgen_prelude::Function;
 use napi::threadsafe_function::ThreadsafeFunctionCallMode::NonBlocking;
 use napi_derive::napi;
-use tenure::{Holder, LockGuard, MaxHold};
+use tenure::{Error, ErrorKind, Holder, LockGuard, MaxHold};
 
 use crate::call::{Answer, Call, answer};
 use crate::environment::Environment;
@@ -34,7 +36,8 @@ pub(crate) fn acquire<'env>(
     report: Option<Function<'_, (), ()>>,
 ) -> napi::Result<Answer<'env, Guard>> {
     let environment = Environment::here(*env)?;
-    let (path, options) = (path(name).map_err(to_js)?, options.read()?);
+    let path = path(name).map_err(to_js)?;
+    let (options, inherited) = options.read()?;
     // Weak: a hold does not keep the process alive.
     let report = report.map(|report| {
         let told = report.build_threadsafe_function::<()>().callee_handled::<false>();
@@ -42,9 +45,16 @@ pub(crate) fn acquire<'env>(
     });
     let report = report.transpose()?;
     answer(env, call, move |caller| {
+        let lock = tenure::Lock::open(&path)?;
         let mut options = caller.lock(options);
+        if options.fence.is_none() {
+            options.fence = inherited.fence_of(lock.path())?;
+        }
+        let ended = Arc::new(AtomicBool::new(false));
         if let Some(limit) = max_hold {
-            let tell = move |_: &std::path::Path| {
+            let over = ended.clone();
+            let tell = move |_: &Path| {
+                over.store(limit.end, Ordering::SeqCst);
                 if let Some(report) = &report {
                     report.call((), NonBlocking);
                 }
@@ -52,7 +62,7 @@ pub(crate) fn acquire<'env>(
             let after = duration(limit.after_ms)?;
             options.max_hold = Some(MaxHold { after, end: limit.end, report: Arc::new(tell) });
         }
-        Guard::new(environment, tenure::Lock::open(&path)?.acquire(&options)?)
+        Guard::new(environment, lock.acquire(&options)?, ended)
     })
 }
 
@@ -63,12 +73,18 @@ pub struct Guard {
     environment: Arc<Environment>,
     id: u64,
     fence: f64,
-    path: std::path::PathBuf,
+    path: PathBuf,
     recovered_from: Option<String>,
+    /// Set when `maxHold` ended it.
+    ended: Arc<AtomicBool>,
 }
 
 impl Guard {
-    fn new(environment: Arc<Environment>, guard: LockGuard) -> tenure::Result<Self> {
+    fn new(
+        environment: Arc<Environment>,
+        guard: LockGuard,
+        ended: Arc<AtomicBool>,
+    ) -> tenure::Result<Self> {
         Ok(Self {
             fence: number(guard.fence())?,
             path: guard.path().to_path_buf(),
@@ -77,7 +93,15 @@ impl Guard {
                 .map(|holder| Holder::to_json(holder).to_string()),
             id: environment.keep(guard),
             environment,
+            ended,
         })
+    }
+
+    /// What the core says of it, with the name that the option has here.
+    fn ended_error(&self) -> Option<Error> {
+        let detail = "it lasted longer than its maxHold and was ended";
+        let error = || Error::new(ErrorKind::Fenced, "hold", detail).at(&self.path);
+        self.ended.load(Ordering::SeqCst).then(error)
     }
 }
 
@@ -101,10 +125,11 @@ impl Guard {
         self.recovered_from.clone()
     }
 
-    /// False once it was released.
+    /// False once it was released, or its `maxHold` ended it.
     #[napi(getter, catch_unwind)]
     pub fn held(&self) -> bool {
-        self.environment.look(self.id, |_| ()).is_some()
+        let ended = self.ended.load(Ordering::SeqCst);
+        !ended && self.environment.look(self.id, |_| ()).is_some()
     }
 
     /// Checks that nobody removed or replaced the lock file under the hold.
@@ -114,8 +139,12 @@ impl Guard {
         env: &'env Env,
         call: Option<&Call>,
     ) -> napi::Result<Answer<'env, ()>> {
+        let ended = self.ended_error();
         let (environment, id, path) = (self.environment.clone(), self.id, self.path.clone());
         answer(env, call, move |_| {
+            if let Some(error) = ended {
+                return Err(error);
+            }
             let released = || Err(invalid("verify the lock on", "it was released").at(&path));
             environment.look(id, LockGuard::verify).unwrap_or_else(released)
         })
@@ -128,7 +157,12 @@ impl Guard {
         env: &'env Env,
         call: Option<&Call>,
     ) -> napi::Result<Answer<'env, ()>> {
+        let ended = self.ended_error();
         let guard = self.environment.take(self.id);
-        answer(env, call, move |_| guard.map_or(Ok(()), LockGuard::release))
+        answer(env, call, move |_| match (guard, ended) {
+            (Some(_), Some(error)) => Err(error),
+            (Some(guard), None) => guard.release(),
+            (None, _) => Ok(()),
+        })
     }
 }

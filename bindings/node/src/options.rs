@@ -1,11 +1,12 @@
 //! Options as they arrive, complete and checked by `lib/options.cjs`, and numbers in both directions.
 
-use std::path::PathBuf;
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use napi::bindgen_prelude::{Either, Uint8Array};
 use napi_derive::napi;
-use tenure::{Durability, Error, ErrorKind, Fence, Guard, Mode, Result, Wait};
+use tenure::{Durability, Error, ErrorKind, Fence, Guard, Inherited, Mode, Result, Wait};
 
 use crate::failure::{invalid, to_js};
 
@@ -15,12 +16,24 @@ const EXACT_MAX: u64 = (1 << 53) - 1;
 /// A path: text, or bytes where it is not text.
 pub(crate) type Name = Either<String, Uint8Array>;
 
+/// The variables of the caller's environment that are ours, by name.
+type Variables = HashMap<String, String>;
+
+fn inherited(variables: &Variables) -> Inherited {
+    Inherited::read(|name| variables.get(name).map(Into::into))
+}
+
+/// The wait of a call, else that of its environment.
+fn asked_or_inherited(wait_ms: Option<f64>, inherited: &Inherited) -> Result<Wait> {
+    wait_ms.map_or_else(|| inherited.wait(), wait)
+}
+
 /// How a document or journal is written.
 #[expect(missing_debug_implementations, reason = "a buffer of JavaScript has none")]
 #[napi(object, object_to_js = false)]
 pub struct WriteOptions {
     /// Infinity is for ever.
-    pub wait_ms: f64,
+    pub wait_ms: Option<f64>,
     /// Proof of a hold on the target itself.
     pub fence: Option<f64>,
     /// Proof of holds on other targets.
@@ -41,6 +54,8 @@ pub struct WriteOptions {
     pub allow_network: bool,
     /// Lock exactly this file as well.
     pub lock_file: Option<Name>,
+    /// What the environment says.
+    pub inherited: HashMap<String, String>,
 }
 
 /// Proof of a hold on another target.
@@ -54,20 +69,26 @@ pub struct GuardOption {
 }
 
 impl WriteOptions {
-    /// What the core wants to know. Buffers must be read on their own thread.
-    pub(crate) fn read(self) -> napi::Result<tenure::WriteOptions> {
-        self.convert().map_err(to_js)
+    /// What the core wants to know for a write to `target` (resolved). Buffers must be read on their own
+    /// thread.
+    pub(crate) fn read(self, target: &Path) -> napi::Result<tenure::WriteOptions> {
+        self.convert(target).map_err(to_js)
     }
 
-    fn convert(self) -> Result<tenure::WriteOptions> {
+    fn convert(self, target: &Path) -> Result<tenure::WriteOptions> {
+        let inherited = inherited(&self.inherited);
+        let fence = match self.fence {
+            Some(fence) => Some(whole(fence)?),
+            None => inherited.fence_of(target)?,
+        };
         let guard = |guard: GuardOption| {
             let fence = whole(guard.fence)?;
             Ok(Guard { target: path(guard.target)?, fence })
         };
         let durability = if self.durable { Durability::Durable } else { Durability::NoSync };
         Ok(tenure::WriteOptions {
-            wait: wait(self.wait_ms)?,
-            fence: self.fence.map(whole).transpose()?,
+            wait: asked_or_inherited(self.wait_ms, &inherited)?,
+            fence,
             guards: self.guards.into_iter().map(guard).collect::<Result<_>>()?,
             if_version: self.if_version.map(|version| version.parse()).transpose()?,
             durability,
@@ -88,7 +109,7 @@ pub(crate) struct LockOptions {
     /// With other readers.
     pub shared: bool,
     /// Infinity is for ever.
-    pub wait_ms: f64,
+    pub wait_ms: Option<f64>,
     /// What it is for.
     pub label: String,
     /// Who it is for.
@@ -101,18 +122,22 @@ pub(crate) struct LockOptions {
     pub lock_file: Option<Name>,
     /// Work on a network file system.
     pub allow_network: bool,
+    /// What the environment says.
+    pub inherited: HashMap<String, String>,
 }
 
 impl LockOptions {
-    /// What the core wants to know.
-    pub(crate) fn read(self) -> napi::Result<tenure::LockOptions> {
-        self.convert().map_err(to_js)
+    /// What the core wants to know, but for the fence of the environment: that needs the resolved path.
+    pub(crate) fn read(self) -> napi::Result<(tenure::LockOptions, Inherited)> {
+        let inherited = inherited(&self.inherited);
+        let options = self.convert(&inherited).map_err(to_js)?;
+        Ok((options, inherited))
     }
 
-    fn convert(self) -> Result<tenure::LockOptions> {
+    fn convert(self, inherited: &Inherited) -> Result<tenure::LockOptions> {
         Ok(tenure::LockOptions {
             mode: if self.shared { Mode::Shared } else { Mode::Exclusive },
-            wait: wait(self.wait_ms)?,
+            wait: asked_or_inherited(self.wait_ms, inherited)?,
             label: self.label,
             owner: self.owner,
             reentrant: self.reentrant,
@@ -131,7 +156,7 @@ pub struct AcquireOptions {
     /// How long it lasts without a renewal.
     pub ttl_ms: f64,
     /// Infinity is for ever.
-    pub wait_ms: f64,
+    pub wait_ms: Option<f64>,
     /// Who it is for.
     pub owner: String,
     /// What it is for.
@@ -140,6 +165,8 @@ pub struct AcquireOptions {
     pub token: Option<String>,
     /// Work on a network file system.
     pub allow_network: bool,
+    /// What the environment says.
+    pub inherited: HashMap<String, String>,
 }
 
 impl AcquireOptions {
@@ -148,11 +175,20 @@ impl AcquireOptions {
         self.convert().map_err(to_js)
     }
 
+    /// The same with the token of the environment, for the lease on `target` (resolved).
+    pub(crate) fn read_with_token(self, target: &Path) -> napi::Result<tenure::AcquireOptions> {
+        let inherited = inherited(&self.inherited);
+        let mut options = self.read()?;
+        let token = || inherited.token_for(target).map(str::to_owned);
+        options.token = options.token.or_else(token);
+        Ok(options)
+    }
+
     fn convert(self) -> Result<tenure::AcquireOptions> {
         Ok(tenure::AcquireOptions {
             owner: self.owner,
             ttl: duration(self.ttl_ms)?,
-            wait: wait(self.wait_ms)?,
+            wait: asked_or_inherited(self.wait_ms, &inherited(&self.inherited))?,
             token: self.token,
             label: self.label,
             allow_network: self.allow_network,

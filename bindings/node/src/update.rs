@@ -4,17 +4,18 @@
 
 #![expect(clippy::needless_pass_by_value, reason = "napi hands functions over")]
 
+use std::path::Path;
 use std::sync::Mutex;
 use std::sync::mpsc::{self, Sender};
 
 use napi::Env;
-use napi::bindgen_prelude::{FnArgs, Function, PromiseRaw};
+use napi::bindgen_prelude::{FnArgs, Function, PromiseRaw, ToNapiValue};
 use napi::threadsafe_function::ThreadsafeFunctionCallMode::NonBlocking;
 use napi_derive::napi;
 use serde_json::Value;
 use tenure::{Error, ErrorKind, Result, parse_json};
 
-use crate::call::{Call, later};
+use crate::call::{Call, Caller, later};
 use crate::document::{Document, Written, check_length};
 use crate::environment::Environment;
 use crate::failure::to_js;
@@ -41,30 +42,41 @@ impl Computed {
     }
 }
 
-/// Changes the document by value or (`raw`) by its text; `ask` computes text from text.
+/// Computes text from text.
+pub(crate) type Ask<'a> = &'a mut dyn FnMut(Option<String>) -> Result<String>;
+
+/// Changes the document by value or (`raw`) by its text.
 fn change(
     document: &tenure::Document,
     options: &tenure::WriteOptions,
     raw: bool,
-    mut ask: impl FnMut(Option<String>) -> Result<String>,
+    ask: Ask<'_>,
 ) -> Result<Written> {
-    let mut ask = |text: Option<String>| {
-        text.as_deref().map_or(Ok(()), check_length)?;
-        ask(text)
-    };
     let written = if raw {
-        document.update_text(options, |current| ask(current.map(str::to_owned)).map(Some))
-    } else {
-        document.update(options, |current| {
-            let text = ask(current.map(ToString::to_string))?;
-            let mut value = parse_json(text.as_bytes())?;
-            if let Some(current) = current {
-                restore_order(current, &mut value);
-            }
-            Ok(Some(value))
+        document.update_text(options, |current| {
+            ask_within_length(ask, current.map(str::to_owned)).map(Some)
         })
+    } else {
+        document.update(options, by_value(ask))
     };
     written.map(Written::from)
+}
+
+/// What the core calls: the value as text, and the text that comes back as a value.
+pub(crate) fn by_value(ask: Ask<'_>) -> impl FnMut(Option<&Value>) -> Result<Option<Value>> {
+    move |current| {
+        let text = ask_within_length(ask, current.map(ToString::to_string))?;
+        let mut value = parse_json(text.as_bytes())?;
+        if let Some(current) = current {
+            restore_order(current, &mut value);
+        }
+        Ok(Some(value))
+    }
+}
+
+fn ask_within_length(ask: Ask<'_>, text: Option<String>) -> Result<String> {
+    text.as_deref().map_or(Ok(()), check_length)?;
+    ask(text)
 }
 
 /// JavaScript moves keys that look like whole numbers to the front of their object. Where there are
@@ -128,9 +140,73 @@ struct Question {
     reply: Sender<Computed>,
 }
 
+/// A function of JavaScript that is called on its own thread: a string is written, null gives up.
+pub(crate) type Compute<'env> = Function<'env, FnArgs<(Option<String>,)>, Option<String>>;
+/// One that replies when it is ready.
+pub(crate) type ComputeLater<'env> = Function<'env, FnArgs<(Option<String>, Reply)>, ()>;
+
+/// Does work that asks the function, on this thread.
+pub(crate) fn asking<T>(
+    compute: Compute<'_>,
+    work: impl FnOnce(Ask<'_>) -> Result<T>,
+) -> napi::Result<T> {
+    let mut thrown = None;
+    let done = work(&mut |text| {
+        match compute.call(FnArgs::from((text,))) {
+            Ok(computed) => computed.map_or(Computed::Refused, Computed::Text),
+            Err(error) => {
+                thrown = Some(error);
+                Computed::Refused
+            }
+        }
+        .into_text()
+    });
+    match thrown {
+        Some(error) => Err(error),
+        None => done.map_err(to_js),
+    }
+}
+
+/// Does work that asks the function on a thread of the crew, which holds the lock on `path` until the
+/// function has replied, at most for `max_hold_ms`.
+pub(crate) fn asking_later<'env, T>(
+    env: &'env Env,
+    call: &Call,
+    path: &Path,
+    max_hold_ms: f64,
+    compute: ComputeLater<'_>,
+    work: impl FnOnce(Caller, Ask<'_>) -> Result<T> + Send + 'static,
+) -> napi::Result<PromiseRaw<'env, T>>
+where
+    T: ToNapiValue + Send + 'static,
+{
+    let environment = Environment::here(*env)?;
+    let ask = compute.build_threadsafe_function::<Question>().callee_handled::<false>();
+    let ask = ask.build_callback(|context| {
+        let Question { text, reply } = context.value;
+        Ok(FnArgs::from((text, Reply { sender: Mutex::new(Some(reply)) })))
+    })?;
+    let path = path.to_path_buf();
+    later(env, call, move |caller| {
+        let limit = duration(max_hold_ms)?;
+        let late = || {
+            let detail = format!("its function took longer than {max_hold_ms} ms");
+            let error = Error::new(ErrorKind::Cancelled, "update", detail);
+            error.at(&path).committed(false).hint("allow more with maxHoldMs")
+        };
+        work(caller, &mut |text| {
+            let (reply, replied) = mpsc::channel();
+            let end = reply.clone();
+            let _waiting = environment.waits(move || drop(end.send(Computed::Refused)));
+            ask.call(Question { text, reply }, NonBlocking);
+            replied.recv_timeout(limit).map_err(|_| late())?.into_text()
+        })
+    })
+}
+
 #[napi]
 impl Document {
-    /// Updates it on this thread: a string is written, null gives up.
+    /// Updates it on this thread.
     #[napi(catch_unwind)]
     pub fn update_sync(
         &self,
@@ -138,25 +214,11 @@ impl Document {
         raw: bool,
         compute: Function<'_, FnArgs<(Option<String>,)>, Option<String>>,
     ) -> napi::Result<Written> {
-        let (mut thrown, options) = (None, options.read()?);
-        let written = change(&self.inner, &options, raw, |text| {
-            match compute.call(FnArgs::from((text,))) {
-                Ok(computed) => computed.map_or(Computed::Refused, Computed::Text),
-                Err(error) => {
-                    thrown = Some(error);
-                    Computed::Refused
-                }
-            }
-            .into_text()
-        });
-        match thrown {
-            Some(error) => Err(error),
-            None => written.map_err(to_js),
-        }
+        let options = options.read(self.inner.path())?;
+        asking(compute, |ask| change(&self.inner, &options, raw, ask))
     }
 
-    /// Updates it on a thread of the crew, which holds the lock until the function has replied, at
-    /// most for `max_hold_ms`.
+    /// Updates it on a thread of the crew.
     #[napi(catch_unwind)]
     pub fn update<'env>(
         &self,
@@ -167,27 +229,9 @@ impl Document {
         max_hold_ms: f64,
         compute: Function<'_, FnArgs<(Option<String>, Reply)>, ()>,
     ) -> napi::Result<PromiseRaw<'env, Written>> {
-        let (document, options) = (self.inner.clone(), options.read()?);
-        let environment = Environment::here(*env)?;
-        let ask = compute.build_threadsafe_function::<Question>().callee_handled::<false>();
-        let ask = ask.build_callback(|context| {
-            let Question { text, reply } = context.value;
-            Ok(FnArgs::from((text, Reply { sender: Mutex::new(Some(reply)) })))
-        })?;
-        later(env, call, move |caller| {
-            let limit = duration(max_hold_ms)?;
-            let late = || {
-                let detail = format!("its function took longer than {max_hold_ms} ms");
-                let error = Error::new(ErrorKind::Cancelled, "update", detail);
-                error.at(document.path()).committed(false).hint("allow more with maxHoldMs")
-            };
-            change(&document, &caller.write(options), raw, |text| {
-                let (reply, replied) = mpsc::channel();
-                let end = reply.clone();
-                let _waiting = environment.waits(move || drop(end.send(Computed::Refused)));
-                ask.call(Question { text, reply }, NonBlocking);
-                replied.recv_timeout(limit).map_err(|_| late())?.into_text()
-            })
+        let (document, options) = (self.inner.clone(), options.read(self.inner.path())?);
+        asking_later(env, call, self.inner.path(), max_hold_ms, compute, move |caller, ask| {
+            change(&document, &caller.write(options), raw, ask)
         })
     }
 }

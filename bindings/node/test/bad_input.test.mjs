@@ -65,6 +65,36 @@ test('wrong options are refused, and so are unknown ones', async (t) => {
   assert.equal(await document.read(), undefined);
 });
 
+test('a constructor takes no option that it would ignore', (t) => {
+  const path = join(scratch(t), 'x');
+  for (const Thing of [Document, Journal, Lease, Collection]) {
+    assert.throws(() => new Thing(path, { fense: 1 }), { code: 'invalid', message: /there is no option "fense" here/ });
+    assert.throws(() => new Thing(path, 5), invalid);
+    new Thing(path, {});
+    new Thing(path, undefined);
+  }
+});
+
+/** What is passed, and what is said of it. */
+const QUOTED = {
+  path: [() => lockSync(5), 'failed to read path: it must be a string, a Buffer or a file: URL, not 5'],
+  nothing: [() => lockSync(null), 'failed to read path: it must be a string, a Buffer or a file: URL, not null'],
+  nul: [() => new Document('a\0b'), "failed to read path: it must be a name without NUL or half a character, not 'a\\x00b'"],
+  time: [() => lockSync('x', { waitMs: '10s' }), "failed to read waitMs: it must be a number of milliseconds, not '10s'"],
+  flag: [() => lockSync('x', { shared: 'yes' }), "failed to read shared: it must be true or false, not 'yes'"],
+  text: [() => lockSync('x', { label: ['a', { b: 1 }] }), "failed to read label: it must be a string, not [ 'a', { b: 1 } ]"],
+  fence: [() => lockSync('x', { fence: -1 }), 'failed to read fence: it must be a whole number from 0 to 2^53 - 1, not -1'],
+  choice: [() => new Collection('x', { kind: 'things' }), "failed to read kind: it must be one of documents, journals, not 'things'"],
+  guard: [() => new Document('x').setSync(1, { guards: [7] }), 'failed to read guards: a guard is { target, fence }, not 7'],
+  options: [() => lockSync('x', 'now'), "failed to read the options: they must be an object, not 'now'"],
+  long: [() => lockSync('x', { label: { text: 'y'.repeat(1000) } }), /not \{ text: 'y{30,60}\.\.\.$/],
+  callback: [() => new Document('x').updateSync(5), 'failed to read the function: it must be a function, not 5'],
+};
+
+for (const [what, [act, message]] of Object.entries(QUOTED)) {
+  test(`the message about a wrong ${what} quotes it`, () => assert.throws(act, { code: 'invalid', message }));
+}
+
 test('options whose getters throw or lie do no harm', async (t) => {
   const path = join(scratch(t), 'state.json');
   const options = {

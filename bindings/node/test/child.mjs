@@ -1,6 +1,7 @@
 // Scratch directories and real child processes for the tests. Every wait is for an event: a line, an
 // end; the deadline is that of the test.
 
+import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdtempSync, rmSync } from 'node:fs';
@@ -10,7 +11,15 @@ import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
 import { tryLockSync } from '../index.mjs';
 
+/** How long something may take that takes no time: a busy machine is no failure. */
+export const PATIENCE_MS = 180_000;
+// Calls that do not say how long they wait have the same patience, here and in children.
+process.env.TENURE_WAIT = `${PATIENCE_MS}ms`;
+
 export const PACKAGE = fileURLToPath(new URL('..', import.meta.url));
+
+/** The command built from this source. */
+export const TENURE = process.env.TENURE_COMMAND ?? join(process.env.CARGO_TARGET_DIR ?? join(PACKAGE, '../../target'), 'debug/tenure');
 
 /** What is to be done after each test, the last thing first: children end before their directory goes. */
 const afterwards = new WeakMap();
@@ -63,6 +72,15 @@ export class Child {
   }
 }
 
+/** Looks until it is so. For what no event tells of: the state of another process or thread. */
+export async function until(holds, what) {
+  const deadline = performance.now() + PATIENCE_MS;
+  while (!holds()) {
+    assert.ok(performance.now() < deadline, `never: ${what}`);
+    await new Promise((resolve) => setTimeout(resolve, 10));
+  }
+}
+
 /** Whether nobody holds a target. */
 export function isFree(path) {
   const guard = tryLockSync(path);
@@ -88,7 +106,8 @@ export function quietScript(t, code, ...args) {
   return new Child(t, programOf(code, args), { stdio: ['pipe', 'pipe', 'ignore'] });
 }
 
-function programOf(code, args) {
+/** The arguments of node for it. */
+export function programOf(code, args) {
   const entry = JSON.stringify(new URL('../index.mjs', import.meta.url).href);
   const program = `import * as tenure from ${entry};
     import { writeSync } from 'node:fs';

@@ -45,8 +45,9 @@ test('an update returns the new document, or changes the one it is given', async
 
 test('without a document and an init the function gets undefined, and must make one', async (t) => {
   const document = open(t);
-  await assert.rejects(document.update((state) => state), code('not_found'));
-  assert.throws(() => document.updateSync(() => {}), code('not_found'));
+  const missing = { code: 'not_found', path: document.path, message: /there is no document.*; give it an init/ };
+  await assert.rejects(document.update((state) => state), missing);
+  assert.throws(() => document.updateSync(() => {}), missing);
   await document.update((state) => ({ was: state === undefined }));
   assert.deepEqual(document.readSync().value, { was: true });
 });
@@ -81,6 +82,7 @@ test('an async function that takes too long is refused and the lock is free', as
   );
   await assert.rejects(late, (error) => error.committed === false && code('cancelled')(error));
   await document.set({ n: 2 }, { waitMs: 0 });
+  assert.ok(finish, 'it was asked before it was given up');
   finish({ n: 'late' });
   await new Promise(setImmediate);
   assert.deepEqual(document.readSync().value, { n: 2 });

@@ -1,6 +1,7 @@
 // The examples for other systems, run as their users would: from a directory with the package installed.
 
 import assert from 'node:assert/strict';
+import { spawnSync } from 'node:child_process';
 import { cpSync, existsSync, mkdirSync, readFileSync, symlinkSync } from 'node:fs';
 import { basename, join } from 'node:path';
 import test from 'node:test';
@@ -52,6 +53,32 @@ test('openclaw: turns of several processes are numbered without a gap, one of th
   const lines = readFileSync(session, 'utf8').trimEnd().split('\n').map((line) => JSON.parse(line));
   assert.deepEqual(lines.map(({ number }) => number), lines.map((_, index) => index + 1));
   assert.equal(lines.filter(({ name }) => name !== 'victim').length, 60);
+});
+
+test('without what they need they say how they are used, and exit with 2', async (t) => {
+  const dir = installed(t);
+  const wrong = [
+    ['openclaw/turns.mjs', []],
+    ['openclaw/turns.mjs', [join(dir, 's.jsonl'), 'me', 'many']],
+    ['codegraph/watch.cjs', []],
+    ['codegraph/watch.cjs', [join(dir, 'graph'), 'note']],
+    ['gateguard/hook.cjs', []],
+  ];
+  for (const [name, args] of wrong) {
+    const program = join(dir, basename(name));
+    cpSync(join(EXAMPLES, name), program);
+    const { status, stderr, stdout } = spawnSync(process.execPath, [program, ...args], { encoding: 'utf8', input: '' });
+    assert.deepEqual([status, stdout], [2, ''], stderr);
+    assert.match(stderr, /^usage: node [^\n]*\n$/);
+  }
+});
+
+test('the guides name the command that runs, and where the package is', () => {
+  for (const name of ['openclaw/turns.mjs', 'codegraph/watch.cjs', 'gateguard/hook.cjs', 'cli-anything/harness.py']) {
+    const guide = readFileSync(join(EXAMPLES, name, '../README.md'), 'utf8');
+    assert.match(guide, new RegExp(`(node|python) ${basename(name)}`));
+    assert.match(guide, /\.\.\/\.\.\/bindings\/(node|python)/);
+  }
 });
 
 test('codegraph: every note is in exactly one build', async (t) => {

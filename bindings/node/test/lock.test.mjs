@@ -164,9 +164,26 @@ test('a hold that lasts too long is reported, and ended if asked', async (t) => 
   const guard = await lock(path, { maxHold: { afterMs: 5, end: true, report } });
   await reported;
   clearInterval(alive);
-  await assert.rejects(guard.verify(), code('fenced'));
+  assert.equal(guard.held, false);
+  const ended = { code: 'fenced', path, message: /it lasted longer than its maxHold and was ended/ };
+  await assert.rejects(guard.verify(), ended);
+  assert.throws(() => guard.verifySync(), ended);
   await (await lock(path)).release();
-  await assert.rejects(guard.release(), code('fenced'));
+  await assert.rejects(guard.release(), ended);
+  await guard.release(); // The second time does nothing, as always.
+});
+
+test('a hold that is only reported goes on', async (t) => {
+  const path = join(scratch(t), 'state.json');
+  const alive = setInterval(() => {}, 1000);
+  let guard;
+  await new Promise((report) => {
+    guard = lockSync(path, { maxHold: { afterMs: 1, report } });
+  });
+  clearInterval(alive);
+  assert.equal(guard.held, true);
+  guard.verifySync();
+  guard.releaseSync();
 });
 
 test('a lock file that somebody removed is compromised', async (t) => {

@@ -9,10 +9,10 @@ import test, { before } from 'node:test';
 import { PACKAGE } from './child.mjs';
 
 const RUNS = 15;
-/** What loading, one update and the end may cost over an empty program. */
+/** What loading, one update and the end may cost over an empty program, on a machine where that takes 40 ms. */
 const GOAL_MS = 8;
-/** This machine may be busy with other things. */
-const LIMIT_MS = 3 * GOAL_MS;
+/** The same as a part of the empty program: a slow or busy machine is slow and busy for both. */
+const LIMIT_PART = 0.6;
 const TYPESCRIPT = join(PACKAGE, 'node_modules/typescript/bin/tsc');
 
 let dir;
@@ -90,5 +90,5 @@ test('loading it and one update are cheap', (t) => {
   const [load, whole] = [fastest.load - fastest.empty, fastest.update - fastest.empty];
   const told = (ms) => `${ms.toFixed(1)} ms`;
   t.diagnostic(`node alone ${told(fastest.empty)}; require ${told(load)} more; with one update ${told(whole)} more (goal ${GOAL_MS} ms)`);
-  assert.ok(whole < LIMIT_MS, told(whole));
+  assert.ok(whole < LIMIT_PART * fastest.empty, `${told(whole)} over ${told(fastest.empty)}`);
 });

@@ -2,16 +2,13 @@
 
 import assert from 'node:assert/strict';
 import { execFileSync, spawnSync } from 'node:child_process';
-import { existsSync, linkSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { linkSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import test from 'node:test';
 import { Collection, Document, Journal, Lease, lock } from '../index.mjs';
-import { PACKAGE, puppet, scratch } from './child.mjs';
+import { PACKAGE, TENURE, puppet, scratch } from './child.mjs';
 
 const ROOT = join(PACKAGE, '../..');
-const BUILT = join(process.env.CARGO_TARGET_DIR ?? join(ROOT, 'target'), 'debug/tenure');
-const TENURE = process.env.TENURE_COMMAND ?? BUILT;
-assert.ok(existsSync(TENURE), `there is no ${TENURE}: build it with cargo build -p tenure-cli`);
 
 const ENV = { ...process.env, TENURE_WAIT: '' };
 const camel = (name) => name.replace(/_(\w)/g, (_, letter) => letter.toUpperCase());

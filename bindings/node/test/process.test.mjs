@@ -4,7 +4,7 @@ import assert from 'node:assert/strict';
 import { join } from 'node:path';
 import test from 'node:test';
 import { Document, lock, lockSync } from '../index.mjs';
-import { puppet, quietScript, scratch, script } from './child.mjs';
+import { PATIENCE_MS, puppet, quietScript, scratch, script } from './child.mjs';
 
 const HOLD = 'const guard = await tenure.lock($1); say("held");';
 const WAIT = 'tenure.lock($1, { waitMs: Infinity }).then(() => say("got it"), say); say("waiting");';
@@ -76,7 +76,7 @@ test('process.exit inside the function of an update changes nothing and frees th
   for (const verb of ['update', 'updateSync']) {
     const program = `await new tenure.Document($1).${verb}((state) => { state.n = 2; process.exit(5); });`;
     assert.deepEqual(await script(t, program, document.path).ended, { code: 5, signal: null });
-    assert.equal(document.updateSync(() => {}, { waitMs: 1000 }).changed, false);
+    assert.equal(document.updateSync(() => {}, { waitMs: PATIENCE_MS }).changed, false);
     assert.deepEqual(document.readSync().value, { n: 1 });
   }
 });

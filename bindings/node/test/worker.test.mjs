@@ -6,10 +6,9 @@ import { cpSync, readFileSync, readdirSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { join } from 'node:path';
 import test from 'node:test';
-import { setTimeout as pause } from 'node:timers/promises';
 import { Worker } from 'node:worker_threads';
 import * as tenure from '../index.mjs';
-import { PACKAGE, scratch, script } from './child.mjs';
+import { PACKAGE, PATIENCE_MS, scratch, script, until } from './child.mjs';
 
 const code = (expected) => (error) => error.name === 'TenureError' && error.code === expected;
 
@@ -60,10 +59,10 @@ test('what a worker holds and waits for ends when it is terminated', async (t) =
   const waiter = worker(t, path, program);
   assert.equal(await says(waiter), 'waiting');
   await waiter.terminate();
-  await (await tenure.lock(other, { waitMs: 1000 })).release();
+  await (await tenure.lock(other, { waitMs: PATIENCE_MS })).release();
   await guard.release();
   // No orphan may win it now, nor later.
-  await (await tenure.lock(path, { waitMs: 1000 })).release();
+  await (await tenure.lock(path, { waitMs: PATIENCE_MS })).release();
 });
 
 test('the threads that waited for a terminated worker end', async (t) => {
@@ -74,10 +73,11 @@ test('the threads that waited for a terminated worker end', async (t) => {
   const program = 'for (let n = 0; n < 30; n++) tenure.lock(path, { waitMs: Infinity }); say("waiting");';
   const waiter = worker(t, path, program);
   assert.equal(await says(waiter), 'waiting');
-  assert.ok(calls() >= 30);
+  // A thread has its name when it runs, not when it was started.
+  await until(() => calls() >= 30, 'thirty threads wait');
   await waiter.terminate();
   // The lock is still held here, so nothing but their cancellation ends them; then they rest a moment.
-  while (calls() >= 30) await pause(20);
+  await until(() => calls() < 30, 'the threads end');
   await guard.release();
 });
 
@@ -96,7 +96,7 @@ test('a worker that ends in the middle of an update frees the lock', async (t) =
   const busy = worker(t, document.path, 'new tenure.Document(path).update(() => { say("inside"); return new Promise(() => {}); }, { maxHoldMs: 1e6 });');
   assert.equal(await says(busy), 'inside');
   await busy.terminate();
-  document.setSync({ n: 2 }, { waitMs: 1000 });
+  document.setSync({ n: 2 }, { waitMs: PATIENCE_MS });
 });
 
 test('a worker that ends before its function was called frees the lock', async (t) => {
@@ -107,7 +107,7 @@ test('a worker that ends before its function was called frees the lock', async (
   assert.equal(await says(busy), 'asked');
   for (let guard; (guard = await tenure.tryLock(document.path)); ) await guard.release();
   await busy.terminate();
-  document.setSync({ n: 2 }, { waitMs: 2000 });
+  document.setSync({ n: 2 }, { waitMs: PATIENCE_MS });
 });
 
 test('a process full of terminated workers ends well', async (t) => {
@@ -124,7 +124,7 @@ test('a process full of terminated workers ends well', async (t) => {
       await worker.terminate();
     }
     await guard.release();
-    await (await tenure.lock($1, { waitMs: 2000 })).release();
+    await (await tenure.lock($1, { waitMs: ${PATIENCE_MS} })).release();
     say('done');`;
   const child = script(t, program, path, join(PACKAGE, 'index.cjs'));
   assert.equal(await child.says(), 'done');

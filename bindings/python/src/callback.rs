@@ -6,6 +6,7 @@ use pyo3::prelude::*;
 use serde_json::Value;
 use tenure::{Error, ErrorKind, Result};
 
+use crate::error::raise;
 use crate::number::Numbers;
 use crate::value::{from_python, keep_digits, to_python};
 
@@ -29,27 +30,33 @@ impl<'a> Callback<'a> {
         Self { function, init, numbers, path, raised: None }
     }
 
-    /// The new document, or `None` to leave it as it is.
+    /// The new document.
     pub(crate) fn compute(&mut self, current: Option<&Value>) -> Result<Option<Value>> {
         self.raised = None;
-        Python::attach(|py| self.call(py, current)).map_err(|error| {
+        Python::attach(|py| self.call(py, current)).map(Some).map_err(|error| {
             self.raised = Some(error);
             Error::new(ErrorKind::Invalid, "update", "the function failed").at(self.path)
         })
     }
 
-    fn call(&self, py: Python<'_>, current: Option<&Value>) -> PyResult<Option<Value>> {
+    fn call(&self, py: Python<'_>, current: Option<&Value>) -> PyResult<Value> {
         let value = current.or(self.init);
         let given = value.map(|value| to_python(py, value, self.numbers)).transpose()?;
         let returned = self.function.bind(py).call1((&given,))?;
         // A function that returns nothing has changed what it was given.
         let result = if returned.is_none() { given } else { Some(returned) };
-        let Some(result) = result else { return Ok(None) };
+        let Some(result) = result else { return Err(self.missing(py)) };
         let mut new = from_python(&result)?;
         if let Some(old) = current {
             keep_digits(old, &mut new, self.numbers);
         }
-        Ok(Some(new))
+        Ok(new)
+    }
+
+    fn missing(&self, py: Python<'_>) -> PyErr {
+        let detail = "there is no document, and the function returned none";
+        let error = Error::new(ErrorKind::NotFound, "update", detail).at(self.path);
+        raise(py, &error.committed(false).hint("give it an init to start from"))
     }
 
     /// The outcome of the call around it: what the function raised comes before what the core says

@@ -2,11 +2,11 @@
 
 use std::ffi::OsString;
 
-use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use tenure::{CollectionKind, Prune, WriteOptions};
 
+use crate::argument::{one_of, text, whole};
 use crate::document::Document;
 use crate::journal::Journal;
 use crate::keywords::Keywords;
@@ -53,6 +53,24 @@ record! {
     }
 }
 
+/// What a collection is of.
+struct Kind(CollectionKind);
+
+impl<'py> FromPyObject<'_, 'py> for Kind {
+    type Error = PyErr;
+
+    fn extract(object: Borrowed<'_, 'py, PyAny>) -> PyResult<Self> {
+        let choices =
+            [("documents", CollectionKind::Documents), ("journals", CollectionKind::Journals)];
+        one_of(&object, "kind", &choices).map(Self)
+    }
+}
+
+/// How many keys are kept: more than the memory can name is all of them.
+fn count(given: &Bound<'_, PyAny>, name: &str) -> PyResult<usize> {
+    Ok(usize::try_from(whole(given, name)?).unwrap_or(usize::MAX))
+}
+
 impl Collection {
     fn options(&self, keywords: &mut Keywords<'_>) -> PyResult<WriteOptions> {
         keywords.write(self.collection.path())
@@ -62,15 +80,10 @@ impl Collection {
 #[pymethods]
 impl Collection {
     #[new]
-    #[pyo3(signature = (dir, kind = "documents", *, numbers = Numbers::Exact))]
     #[expect(clippy::needless_pass_by_value, reason = "arguments of Python functions are owned")]
-    fn open(py: Python<'_>, dir: PathArgument, kind: &str, numbers: Numbers) -> PyResult<Self> {
-        let kind = match kind {
-            "documents" => CollectionKind::Documents,
-            "journals" => CollectionKind::Journals,
-            _ => return Err(PyValueError::new_err("kind is \"documents\" or \"journals\"")),
-        };
-        let collection = without_lock(py, || tenure::Collection::open(&dir.0, kind))?;
+    #[pyo3(signature = (dir, kind = Kind(CollectionKind::Documents), *, numbers = Numbers::Exact))]
+    fn open(py: Python<'_>, dir: PathArgument, kind: Kind, numbers: Numbers) -> PyResult<Self> {
+        let collection = without_lock(py, || tenure::Collection::open(&dir.0, kind.0))?;
         Ok(Self { collection, numbers })
     }
 
@@ -81,19 +94,22 @@ impl Collection {
     }
 
     /// The file of a key.
-    fn path_of(&self, py: Python<'_>, key: &str) -> PyResult<OsString> {
-        Ok(without_lock(py, || self.collection.path_of(key))?.into_os_string())
+    fn path_of(&self, py: Python<'_>, key: &Bound<'_, PyAny>) -> PyResult<OsString> {
+        let key = text(key, "key")?;
+        Ok(without_lock(py, || self.collection.path_of(&key))?.into_os_string())
     }
 
     /// The document of a key.
-    fn document(&self, py: Python<'_>, key: &str) -> PyResult<Document> {
-        let document = without_lock(py, || self.collection.document(key))?;
+    fn document(&self, py: Python<'_>, key: &Bound<'_, PyAny>) -> PyResult<Document> {
+        let key = text(key, "key")?;
+        let document = without_lock(py, || self.collection.document(&key))?;
         Ok(Document::new(document, self.numbers))
     }
 
     /// The journal of a key.
-    fn journal(&self, py: Python<'_>, key: &str) -> PyResult<Journal> {
-        Ok(Journal::new(without_lock(py, || self.collection.journal(key))?))
+    fn journal(&self, py: Python<'_>, key: &Bound<'_, PyAny>) -> PyResult<Journal> {
+        let key = text(key, "key")?;
+        Ok(Journal::new(without_lock(py, || self.collection.journal(&key))?))
     }
 
     /// The keys that have a file, in no order.
@@ -107,8 +123,8 @@ impl Collection {
         let mut keywords = Keywords::new(py, options)?;
         let prune = Prune {
             max_age: keywords.seconds("max_age")?,
-            max_count: keywords.take("max_count")?,
-            keep: keywords.take("keep")?.unwrap_or_default(),
+            max_count: keywords.take("max_count", count)?,
+            keep: keywords.texts("keep")?,
             dry_run: keywords.flag("dry_run")?,
         };
         let options = self.options(&mut keywords)?;
@@ -123,14 +139,15 @@ impl Collection {
     fn remove(
         &self,
         py: Python<'_>,
-        key: &str,
+        key: &Bound<'_, PyAny>,
         options: Option<&Bound<'_, PyDict>>,
     ) -> PyResult<bool> {
+        let key = text(key, "key")?;
         let mut keywords = Keywords::new(py, options)?;
         let options = self.options(&mut keywords)?;
         keywords.finish()?;
         waiting(py, options.wait, |wait| {
-            self.collection.remove(key, &WriteOptions { wait, ..options.clone() })
+            self.collection.remove(&key, &WriteOptions { wait, ..options.clone() })
         })
     }
 
@@ -145,7 +162,8 @@ impl Collection {
         options: Option<&Bound<'_, PyDict>>,
     ) -> PyResult<Split> {
         let mut keywords = Keywords::new(py, options)?;
-        let options = keywords.write(&index.0)?;
+        let resolved = without_lock(py, || tenure::Lock::open(&index.0))?;
+        let options = keywords.write(resolved.path())?;
         keywords.finish()?;
         let tenure::Split { created, present, differing } = waiting(py, options.wait, |wait| {
             let options = WriteOptions { wait, ..options.clone() };

@@ -2,13 +2,15 @@
 
 use std::ffi::OsString;
 use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
 use serde_json::Value;
-use tenure::{Rules, WriteOptions};
+use tenure::{Error, ErrorKind, Rules, WriteOptions};
 
+use crate::argument::{callable, text};
 use crate::callback::Callback;
 use crate::error::{invalid, raise};
 use crate::keywords::{Keywords, version};
@@ -169,7 +171,8 @@ impl Document {
 
     /// Calls `function` with the fresh document, under the lock, and writes what it returns, or what
     /// it made of its argument if it returns `None`. If it raises, nothing changes. It may be called
-    /// again if somebody who does not use tenure replaced the file meanwhile.
+    /// again if somebody who does not use tenure replaced the file meanwhile. Where there is no document
+    /// and no `init` it is called with `None`, and has to return one: else it is `NotFoundError`.
     #[pyo3(signature = (function, **options))]
     #[expect(clippy::needless_pass_by_value, reason = "arguments of Python functions are owned")]
     fn update(
@@ -178,6 +181,7 @@ impl Document {
         function: Py<PyAny>,
         options: Option<&Bound<'_, PyDict>>,
     ) -> PyResult<Written> {
+        callable(function.bind(py), "function")?;
         let mut keywords = Keywords::new(py, options)?;
         let init = init(&mut keywords)?;
         let options = keywords.write(self.path())?;
@@ -187,6 +191,32 @@ impl Document {
             document.update(options, |current| callback.compute(current))
         });
         callback.outcome(done)
+    }
+
+    /// For the drop-ins: the same from text (or `None`) to text, which is stored as it is if it is JSON.
+    #[pyo3(signature = (function, **options))]
+    #[expect(clippy::needless_pass_by_value, reason = "arguments of Python functions are owned")]
+    fn _update_text(
+        &self,
+        py: Python<'_>,
+        function: Py<PyAny>,
+        options: Option<&Bound<'_, PyDict>>,
+    ) -> PyResult<Written> {
+        let options = self.options(py, options)?;
+        let mut raised = None;
+        let done = self.write(py, &options, |document, options| {
+            document.update_text(options, |current| {
+                let called = Python::attach(|py| function.call1(py, (current,))?.extract(py));
+                called.map(Some).map_err(|error: PyErr| {
+                    raised = Some(error);
+                    Error::new(ErrorKind::Invalid, "update", "the function failed")
+                })
+            })
+        });
+        match raised {
+            Some(raised) if done.is_err() => Err(raised),
+            _ => done,
+        }
     }
 
     /// Merges a patch (RFC 7396). `union`, `max`, `min`, `sum` and `last` are lists of JSON Pointers.
@@ -221,12 +251,12 @@ impl Document {
     #[pyo3(signature = (version_is, value, **options))]
     fn compare_and_set(
         &self,
-        version_is: &str,
+        version_is: &Bound<'_, PyAny>,
         value: &Bound<'_, PyAny>,
         options: Option<&Bound<'_, PyDict>>,
     ) -> PyResult<Written> {
         let py = value.py();
-        let wanted = version(py, version_is)?;
+        let wanted = version(py, &text(version_is, "version_is")?)?;
         let options = self.options(py, options)?;
         let value = from_python(value)?;
         self.write(py, &options, |document, options| {
@@ -244,7 +274,8 @@ impl Document {
     /// Changes that come after now, one snapshot each; quick ones may be passed over.
     fn watch(&self, py: Python<'_>) -> PyResult<Watch> {
         let watch = without_lock(py, || self.document.watch())?;
-        Ok(Watch { watch: Mutex::new(Some(watch)), numbers: self.numbers })
+        let (watch, closed) = (Mutex::new(Some(watch)), AtomicBool::new(false));
+        Ok(Watch { watch, closed, numbers: self.numbers })
     }
 
     fn __repr__(&self) -> String {
@@ -254,8 +285,7 @@ impl Document {
 
 /// `init`: the document to start from where there is none.
 pub(crate) fn init(keywords: &mut Keywords<'_>) -> PyResult<Option<Value>> {
-    let given = keywords.take::<Py<PyAny>>("init")?;
-    given.map(|given| Python::attach(|py| from_python(given.bind(py)))).transpose()
+    keywords.take("init", |given, _| from_python(given))
 }
 
 type AddRule = fn(Rules, &str) -> tenure::Result<Rules>;
@@ -270,7 +300,7 @@ fn rules(py: Python<'_>, keywords: &mut Keywords<'_>) -> PyResult<Rules> {
     ];
     let mut rules = Rules::new();
     for (name, add) in kinds {
-        for pointer in keywords.take::<Vec<String>>(name)?.unwrap_or_default() {
+        for pointer in keywords.texts(name)? {
             rules = add(rules, &pointer).map_err(|error| raise(py, &error))?;
         }
     }
@@ -283,6 +313,8 @@ fn rules(py: Python<'_>, keywords: &mut Keywords<'_>) -> PyResult<Rules> {
 struct Watch {
     /// `None` while a thread waits with it, and once it was closed.
     watch: Mutex<Option<tenure::Watch>>,
+    /// Set by `close`, also while a thread waits with it: that thread does not put it back.
+    closed: AtomicBool,
     numbers: Numbers,
 }
 
@@ -314,13 +346,16 @@ impl Watch {
             ));
         };
         let found = next_of(py, wait, cancel.as_ref(), |wait| watch.next(wait));
-        self.with_watch(|place| *place = Some(watch));
+        self.with_watch(|place| *place = (!self.closed.load(Ordering::SeqCst)).then_some(watch));
         found?.map(|snapshot| Snapshot::of(py, &snapshot, self.numbers)).transpose()
     }
 
-    /// Ends the watch.
+    /// Ends the watch. A wait of another thread goes on, and is the last.
     fn close(&self) {
-        drop(self.with_watch(Option::take));
+        drop(self.with_watch(|place| {
+            self.closed.store(true, Ordering::SeqCst);
+            place.take()
+        }));
     }
 
     fn __iter__(slf: Bound<'_, Self>) -> Bound<'_, Self> {

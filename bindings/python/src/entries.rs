@@ -1,5 +1,6 @@
 //! The entries of a journal: read as they are, or followed as they come.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use pyo3::prelude::*;
@@ -104,11 +105,13 @@ impl Entries {
 pub(crate) struct Follow {
     /// `None` while a thread waits with it, and once it was closed.
     follow: Mutex<Option<tenure::Follow>>,
+    /// Set by `close`, also while a thread waits with it: that thread does not put it back.
+    closed: AtomicBool,
 }
 
 impl Follow {
     pub(crate) fn new(follow: tenure::Follow) -> Self {
-        Self { follow: Mutex::new(Some(follow)) }
+        Self { follow: Mutex::new(Some(follow)), closed: AtomicBool::new(false) }
     }
 
     fn with_follow<T>(&self, act: impl FnOnce(&mut Option<tenure::Follow>) -> T) -> T {
@@ -138,13 +141,16 @@ impl Follow {
         keywords.finish()?;
         let mut follow = self.with_follow(Option::take).ok_or_else(|| closed(py))?;
         let found = next_of(py, wait, cancel.as_ref(), |wait| follow.next(wait));
-        self.with_follow(|place| *place = Some(follow));
+        self.with_follow(|place| *place = (!self.closed.load(Ordering::SeqCst)).then_some(follow));
         Ok(found?.map(Into::into))
     }
 
-    /// Ends it.
+    /// Ends it. A wait of another thread goes on, and is the last.
     fn close(&self) {
-        drop(self.with_follow(Option::take));
+        drop(self.with_follow(|place| {
+            self.closed.store(true, Ordering::SeqCst);
+            place.take()
+        }));
     }
 
     fn __iter__(slf: Bound<'_, Self>) -> Bound<'_, Self> {

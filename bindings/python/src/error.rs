@@ -58,7 +58,18 @@ pub(crate) fn invalid(
     raise(py, &path.into_iter().fold(error, Error::at))
 }
 
-fn exception(
+/// An argument of a wrong type: the package's error, and a `TypeError` as Python people expect.
+pub(crate) fn argument(py: Python<'_>, action: &str, message: &str) -> PyErr {
+    static MAKE: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
+    let make = || -> PyResult<PyErr> {
+        let make = MAKE.import(py, "tenure._errors", "argument_error")?;
+        Ok(PyErr::from_value(make.call1((action, message))?))
+    };
+    make().unwrap_or_else(|failure| failure)
+}
+
+/// The exception for a code.
+pub(crate) fn exception(
     py: Python<'_>,
     code: &str,
     message: &str,

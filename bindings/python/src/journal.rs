@@ -4,11 +4,11 @@ use std::ffi::OsString;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::path::Path;
 
-use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::types::{PyByteArray, PyBytes, PyDict, PyString};
 use tenure::{AppendOptions, WriteOptions};
 
+use crate::argument::{callable, whole, wrong_type};
 use crate::entries::{Entries, Entry, Follow};
 use crate::error::invalid;
 use crate::keywords::Keywords;
@@ -36,18 +36,29 @@ pub(crate) struct Journal {
     journal: tenure::Journal,
 }
 
-/// Lines as Python gives them: `str` or `bytes` each. One text alone would be taken for its letters.
+/// Lines as Python gives them: one, or any number of them. A text alone is one line, not its letters.
 pub(crate) fn batch(lines: &Bound<'_, PyAny>) -> PyResult<Vec<Vec<u8>>> {
     let single = lines.is_instance_of::<PyString>()
         || lines.is_instance_of::<PyBytes>()
         || lines.is_instance_of::<PyByteArray>();
     if single {
-        return Err(PyTypeError::new_err("a batch is a list of lines, not one line"));
+        return Ok(vec![bytes_of(lines, "lines")?]);
     }
-    lines.try_iter()?.map(|line| bytes_of(&line?)).collect()
+    let wrong = |_| wrong_type(lines, "lines", "a line or a list of lines, each a str or bytes");
+    lines.try_iter().map_err(wrong)?.map(|line| bytes_of(&line?, "a line")).collect()
 }
 
-fn bytes_of(line: &Bound<'_, PyAny>) -> PyResult<Vec<u8>> {
+/// Values, each for one line of JSON: one, or any number of them.
+fn values(given: &Bound<'_, PyAny>) -> PyResult<Vec<Vec<u8>>> {
+    let line = |value: &Bound<'_, PyAny>| Ok(from_python(value)?.to_string().into_bytes());
+    let single = given.is_instance_of::<PyDict>() || given.is_instance_of::<PyString>();
+    match given.try_iter() {
+        Ok(all) if !single => all.map(|value| line(&value?)).collect(),
+        _ => Ok(vec![line(given)?]),
+    }
+}
+
+fn bytes_of(line: &Bound<'_, PyAny>, name: &str) -> PyResult<Vec<u8>> {
     if let Ok(text) = line.cast::<PyString>() {
         return match text.to_cow() {
             Ok(text) => Ok(text.as_bytes().to_vec()),
@@ -59,14 +70,15 @@ fn bytes_of(line: &Bound<'_, PyAny>) -> PyResult<Vec<u8>> {
     if let Ok(bytes) = line.cast::<PyBytes>() {
         return Ok(bytes.as_bytes().to_vec());
     }
-    let kind = line.get_type().name()?;
-    Err(PyTypeError::new_err(format!("a line is a str or bytes, not {kind}")))
+    if let Ok(bytes) = line.cast::<PyByteArray>() {
+        return Ok(bytes.to_vec());
+    }
+    Err(wrong_type(line, name, "a str or bytes"))
 }
 
 /// `header`: the first line of the file.
 pub(crate) fn header(keywords: &mut Keywords<'_>) -> PyResult<Option<Vec<u8>>> {
-    let given = keywords.take::<Py<PyAny>>("header")?;
-    given.map(|given| Python::attach(|py| bytes_of(given.bind(py)))).transpose()
+    keywords.take("header", bytes_of)
 }
 
 impl Journal {
@@ -136,7 +148,7 @@ impl Journal {
         self.path().as_os_str().to_owned()
     }
 
-    /// Appends lines as one batch: readers see all of them or none, with nothing in between.
+    /// Appends a line, or any number of lines as one batch: readers see all of them or none, with nothing in between.
     #[pyo3(signature = (lines, **options))]
     fn append(
         &self,
@@ -148,34 +160,35 @@ impl Journal {
         self.append_batch(lines.py(), &batch(lines)?, json, keywords)
     }
 
-    /// Appends values, each as one line of JSON.
+    /// Appends a value, or any number of values as one batch, each as one line of JSON.
     #[pyo3(signature = (values, **options))]
     fn append_json(
         &self,
         values: &Bound<'_, PyAny>,
         options: Option<&Bound<'_, PyDict>>,
     ) -> PyResult<Appended> {
-        let py = values.py();
-        if values.is_instance_of::<PyDict>() || values.is_instance_of::<PyString>() {
-            return Err(PyTypeError::new_err("a batch is a list of values, not one value"));
-        }
-        let line = |value: PyResult<Bound<'_, PyAny>>| {
-            Ok::<_, PyErr>(from_python(&value?)?.to_string().into_bytes())
-        };
-        let lines: Vec<_> = values.try_iter()?.map(line).collect::<PyResult<_>>()?;
-        self.append_batch(py, &lines, true, Keywords::new(py, options)?)
+        let keywords = Keywords::new(values.py(), options)?;
+        self.append_batch(values.py(), &self::values(values)?, true, keywords)
     }
 
     /// The entries with number `from_` and above, at most `limit` of them. Takes no lock.
-    #[pyo3(signature = (from_ = 1, limit = None))]
-    fn read(&self, py: Python<'_>, from_: u64, limit: Option<u64>) -> PyResult<Entries> {
+    #[pyo3(signature = (from_ = None, limit = None))]
+    fn read(
+        &self,
+        py: Python<'_>,
+        from_: Option<&Bound<'_, PyAny>>,
+        limit: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<Entries> {
+        let from_ = from_.map_or(Ok(1), |from| whole(from, "from_"))?;
+        let limit = limit.map(|limit| whole(limit, "limit")).transpose()?;
         let entries = without_lock(py, || self.journal.read(from_, limit))?;
         Ok(Entries::new(entries))
     }
 
     /// Entries as they appear, from number `from_` on.
-    #[pyo3(signature = (from_ = 1))]
-    fn follow(&self, py: Python<'_>, from_: u64) -> PyResult<Follow> {
+    #[pyo3(signature = (from_ = None))]
+    fn follow(&self, py: Python<'_>, from_: Option<&Bound<'_, PyAny>>) -> PyResult<Follow> {
+        let from_ = from_.map_or(Ok(1), |from| whole(from, "from_"))?;
         let follow = without_lock(py, || self.journal.follow(from_))?;
         Ok(Follow::new(follow))
     }
@@ -210,6 +223,7 @@ impl Journal {
         keep: Py<PyAny>,
         options: Option<&Bound<'_, PyDict>>,
     ) -> PyResult<Compacted> {
+        callable(keep.bind(py), "keep")?;
         let options = self.options(py, options)?;
         let wanted = |entry: &tenure::Entry| {
             let entry = Entry::from(entry.clone());

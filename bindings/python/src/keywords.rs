@@ -1,21 +1,21 @@
 //! Keyword arguments that many verbs share, and what they mean to the core. The names are those of the
 //! command line's flags.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::thread::ThreadId;
 use std::time::Duration;
 
-use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyString};
-use tenure::{Durability, Guard, Version, Wait, WriteOptions};
+use pyo3::types::PyDict;
+use tenure::{Durability, Fence, Guard, Version, Wait, WriteOptions};
 
+use crate::argument::{self, wrong_type};
 use crate::environment;
-use crate::error::{invalid, raise};
-use crate::path::PathArgument;
+use crate::error::{argument as refuse, raise};
+use crate::path::path_of;
 use crate::waiting::Cancel;
 
-/// The keywords of one call. Each is taken once; what is left at the end is a `TypeError`.
+/// The keywords of one call. Each is taken once; what is left at the end is an `ArgumentError`.
 pub(crate) struct Keywords<'py> {
     py: Python<'py>,
     rest: Option<Bound<'py, PyDict>>,
@@ -27,22 +27,13 @@ impl<'py> Keywords<'py> {
     }
 
     /// The value of one keyword; `None` if it was not given, or given as `None`.
-    pub(crate) fn take<T>(&mut self, name: &str) -> PyResult<Option<T>>
-    where
-        T: for<'a> FromPyObject<'a, 'py>,
-        for<'a> <T as FromPyObject<'a, 'py>>::Error: Into<PyErr>,
-    {
-        let Some(object) = self.pop(name)?.filter(|object| !object.is_none()) else {
-            return Ok(None);
-        };
-        object.extract::<T>().map(Some).map_err(|error| {
-            let error: PyErr = error.into();
-            if error.is_instance_of::<PyTypeError>(self.py) {
-                let words = error.value(self.py).to_string();
-                return PyTypeError::new_err(format!("argument '{name}': {words}"));
-            }
-            error
-        })
+    pub(crate) fn take<T>(
+        &mut self,
+        name: &str,
+        read: impl FnOnce(&Bound<'py, PyAny>, &str) -> PyResult<T>,
+    ) -> PyResult<Option<T>> {
+        let given = self.pop(name)?.filter(|given| !given.is_none());
+        given.map(|given| read(&given, name)).transpose()
     }
 
     fn pop(&self, name: &str) -> PyResult<Option<Bound<'py, PyAny>>> {
@@ -57,32 +48,50 @@ impl<'py> Keywords<'py> {
     /// `wait`: seconds, `None` for ever, or as the command line writes it.
     pub(crate) fn wait(&mut self) -> PyResult<Wait> {
         match self.pop("wait")? {
-            None => environment::wait().map_err(|error| raise(self.py, &error)),
-            Some(given) => wait_of(&given),
+            None => environment::inherited().wait().map_err(|error| raise(self.py, &error)),
+            Some(given) => argument::wait(&given, "wait"),
         }
     }
 
     /// The same, for verbs that wait for news: for ever unless told otherwise.
     pub(crate) fn wait_for_news(&mut self) -> PyResult<Wait> {
-        self.pop("wait")?.map_or(Ok(Wait::Forever), |given| wait_of(&given))
+        self.pop("wait")?.map_or(Ok(Wait::Forever), |given| argument::wait(&given, "wait"))
     }
 
     pub(crate) fn flag(&mut self, name: &str) -> PyResult<bool> {
-        Ok(self.take::<bool>(name)?.unwrap_or(false))
+        Ok(self.take(name, argument::flag)?.unwrap_or(false))
     }
 
     pub(crate) fn text(&mut self, name: &str) -> PyResult<String> {
-        Ok(self.take::<String>(name)?.unwrap_or_default())
+        Ok(self.take(name, argument::text)?.unwrap_or_default())
+    }
+
+    pub(crate) fn texts(&mut self, name: &str) -> PyResult<Vec<String>> {
+        Ok(self.take(name, argument::texts)?.unwrap_or_default())
     }
 
     pub(crate) fn seconds(&mut self, name: &str) -> PyResult<Option<Duration>> {
-        self.take::<f64>(name)?.map(|seconds| duration(name, seconds)).transpose()
+        self.take(name, argument::seconds)
+    }
+
+    pub(crate) fn path(&mut self, name: &str) -> PyResult<Option<PathBuf>> {
+        self.take(name, path_of)
+    }
+
+    /// `fence`: that of the call, else that of the hold on `path` (resolved) around this program.
+    pub(crate) fn fence(&mut self, path: &Path) -> PyResult<Option<Fence>> {
+        match self.take("fence", argument::whole)? {
+            Some(fence) => Ok(Some(fence)),
+            None => environment::inherited().fence_of(path).map_err(|error| raise(self.py, &error)),
+        }
     }
 
     /// `cancel`: the token, and the thread that it waits for.
     pub(crate) fn cancel(&mut self) -> PyResult<(Option<tenure::Cancel>, Option<ThreadId>)> {
-        let cancel = self.take::<Py<Cancel>>("cancel")?;
-        Ok(cancel.map_or((None, None), |cancel| {
+        let token = |given: &Bound<'py, PyAny>, name: &str| {
+            given.extract::<Py<Cancel>>().map_err(|_| wrong_type(given, name, "a tenure.Cancel"))
+        };
+        Ok(self.take("cancel", token)?.map_or((None, None), |cancel| {
             let cancel = cancel.get();
             (Some(cancel.token()), cancel.thread())
         }))
@@ -90,10 +99,7 @@ impl<'py> Keywords<'py> {
 
     /// What every write knows. `path` is the resolved target.
     pub(crate) fn write(&mut self, path: &Path) -> PyResult<WriteOptions> {
-        let fence = match self.take("fence")? {
-            Some(fence) => Some(fence),
-            None => environment::fence_of(path).map_err(|error| raise(self.py, &error))?,
-        };
+        let fence = self.fence(path)?;
         let no_sync = self.flag("no_sync")?;
         let (cancel, thread) = self.cancel()?;
         let defaults = WriteOptions::default();
@@ -102,36 +108,20 @@ impl<'py> Keywords<'py> {
             cancel,
             thread,
             fence,
-            guards: self.guards()?,
+            guards: self.take("guard", guards)?.unwrap_or_default(),
             if_version: self.version("if_version")?,
             durability: if no_sync { Durability::NoSync } else { Durability::Durable },
-            operation: self.take("op_id")?,
+            operation: self.take("op_id", argument::text)?,
             label: self.text("label")?,
-            new_mode: self.take("new_mode")?.unwrap_or(defaults.new_mode),
+            new_mode: self.take("new_mode", mode)?.unwrap_or(defaults.new_mode),
             break_link: self.flag("break_link")?,
             allow_network: self.flag("allow_network")?,
-            lock_file: self.take::<PathArgument>("lock_file")?.map(|path| path.0),
+            lock_file: self.path("lock_file")?,
         })
     }
 
-    /// `guard`: fences of other targets, by path.
-    fn guards(&mut self) -> PyResult<Vec<Guard>> {
-        let Some(given) = self.pop("guard")?.filter(|given| !given.is_none()) else {
-            return Ok(Vec::new());
-        };
-        let given = given.cast::<PyDict>().map_err(|_| {
-            PyTypeError::new_err("argument 'guard': a dict of paths and their fences is needed")
-        })?;
-        let mut guards = Vec::with_capacity(given.len());
-        for (target, fence) in given.iter() {
-            let target = target.extract::<PathArgument>()?.0;
-            guards.push(Guard { target, fence: fence.extract()? });
-        }
-        Ok(guards)
-    }
-
     pub(crate) fn version(&mut self, name: &str) -> PyResult<Option<Version>> {
-        let text = self.take::<String>(name)?;
+        let text = self.take(name, argument::text)?;
         text.map(|text| version(self.py, &text)).transpose()
     }
 
@@ -141,7 +131,8 @@ impl<'py> Keywords<'py> {
         match rest.keys().iter().next() {
             None => Ok(()),
             Some(name) => {
-                Err(PyTypeError::new_err(format!("unexpected keyword argument '{name}'")))
+                let message = format!("failed to read the arguments: there is no '{name}' here");
+                Err(refuse(self.py, "read the arguments", &message))
             }
         }
     }
@@ -152,30 +143,17 @@ pub(crate) fn version(py: Python<'_>, text: &str) -> PyResult<Version> {
     text.parse().map_err(|error| raise(py, &error))
 }
 
-/// Seconds, as Python counts time.
-pub(crate) fn duration(name: &str, seconds: f64) -> PyResult<Duration> {
-    Duration::try_from_secs_f64(seconds).map_err(|_| {
-        PyValueError::new_err(format!("{name} is a number of seconds, and not {seconds}"))
-    })
+/// `guard`: fences of other targets, by path.
+fn guards(given: &Bound<'_, PyAny>, name: &str) -> PyResult<Vec<Guard>> {
+    let wrong = || wrong_type(given, name, "a dict of paths and their fences");
+    let given = given.cast::<PyDict>().map_err(|_| wrong())?;
+    let guard = |(target, fence): (Bound<'_, PyAny>, Bound<'_, PyAny>)| {
+        let target = path_of(&target, "the target of a guard")?;
+        Ok(Guard { target, fence: argument::whole(&fence, "the fence of a guard")? })
+    };
+    given.iter().map(guard).collect()
 }
 
-fn wait_of(given: &Bound<'_, PyAny>) -> PyResult<Wait> {
-    if given.is_none() {
-        return Ok(Wait::Forever);
-    }
-    if let Ok(text) = given.cast::<PyString>() {
-        let text = text.to_cow()?;
-        return environment::parse_wait(&text).ok_or_else(|| {
-            let detail = format!("`{text}` is no wait; write 500ms, 10s, 2m, 0 or forever");
-            invalid(given.py(), "wait", detail, None)
-        });
-    }
-    let seconds = given.extract::<f64>().map_err(|_| {
-        PyTypeError::new_err("argument 'wait': seconds, None for ever, or a text like \"10s\"")
-    })?;
-    if seconds == f64::INFINITY {
-        return Ok(Wait::Forever);
-    }
-    let time = duration("wait", seconds)?;
-    Ok(if time.is_zero() { Wait::No } else { Wait::For(time) })
+fn mode(given: &Bound<'_, PyAny>, name: &str) -> PyResult<u32> {
+    given.extract().map_err(|_| wrong_type(given, name, "the bits of a mode, like 0o600"))
 }

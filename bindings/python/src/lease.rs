@@ -1,13 +1,15 @@
 //! The lease: a hold that outlives its process.
 
 use std::ffi::OsString;
+use std::time::Duration;
 
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use tenure::AcquireOptions;
 
+use crate::argument::{seconds, text};
 use crate::environment;
-use crate::keywords::{Keywords, duration};
+use crate::keywords::Keywords;
 use crate::number::Numbers;
 use crate::path::PathArgument;
 use crate::value::to_python;
@@ -58,15 +60,14 @@ impl LeaseInfo {
 }
 
 impl Lease {
-    fn options(&self, keywords: &mut Keywords<'_>, ttl: f64) -> PyResult<AcquireOptions> {
+    fn options(keywords: &mut Keywords<'_>, ttl: &Bound<'_, PyAny>) -> PyResult<AcquireOptions> {
         let (cancel, _) = keywords.cancel()?;
-        let token = keywords.take("token")?;
         Ok(AcquireOptions {
             owner: keywords.text("owner")?,
-            ttl: duration("ttl", ttl)?,
+            ttl: seconds(ttl, "ttl")?,
             wait: keywords.wait()?,
             cancel,
-            token: token.or_else(|| environment::token_for(self.lease.path())),
+            token: keywords.take("token", text)?,
             label: keywords.text("label")?,
             allow_network: keywords.flag("allow_network")?,
         })
@@ -97,12 +98,16 @@ impl Lease {
     fn acquire(
         &self,
         py: Python<'_>,
-        ttl: f64,
+        ttl: &Bound<'_, PyAny>,
         options: Option<&Bound<'_, PyDict>>,
     ) -> PyResult<Leased> {
         let mut keywords = Keywords::new(py, options)?;
-        let options = self.options(&mut keywords, ttl)?;
+        let mut options = Self::options(&mut keywords, ttl)?;
         keywords.finish()?;
+        if options.token.is_none() {
+            let inherited = environment::inherited();
+            options.token = inherited.token_for(self.lease.path()).map(str::to_owned);
+        }
         let leased = waiting(py, options.wait, |wait| {
             self.lease.acquire(&AcquireOptions { wait, ..options.clone() })
         })?;
@@ -114,29 +119,36 @@ impl Lease {
     fn take_over(
         &self,
         py: Python<'_>,
-        ttl: f64,
-        reason: &str,
+        ttl: &Bound<'_, PyAny>,
+        reason: &Bound<'_, PyAny>,
         options: Option<&Bound<'_, PyDict>>,
     ) -> PyResult<Leased> {
         let mut keywords = Keywords::new(py, options)?;
-        let options = self.options(&mut keywords, ttl)?;
+        let options = Self::options(&mut keywords, ttl)?;
+        let reason = text(reason, "reason")?;
         keywords.finish()?;
         let leased = waiting(py, options.wait, |wait| {
-            self.lease.take_over(&AcquireOptions { wait, ..options.clone() }, reason)
+            self.lease.take_over(&AcquireOptions { wait, ..options.clone() }, &reason)
         })?;
         Ok(self.leased(leased))
     }
 
     /// Extends the lease by its time to live, or by a new one, from now. The fence stays.
     #[pyo3(signature = (token, *, ttl = None))]
-    fn renew(&self, py: Python<'_>, token: &str, ttl: Option<f64>) -> PyResult<Leased> {
-        let ttl = ttl.map(|ttl| duration("ttl", ttl)).transpose()?;
-        Ok(self.leased(without_lock(py, || self.lease.renew(token, ttl))?))
+    fn renew(
+        &self,
+        py: Python<'_>,
+        token: &Bound<'_, PyAny>,
+        ttl: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<Leased> {
+        let (token, ttl) = (text(token, "token")?, time_to_live(ttl)?);
+        Ok(self.leased(without_lock(py, || self.lease.renew(&token, ttl))?))
     }
 
     /// Ends the lease.
-    fn release(&self, py: Python<'_>, token: &str) -> PyResult<()> {
-        without_lock(py, || self.lease.release(token))
+    fn release(&self, py: Python<'_>, token: &Bound<'_, PyAny>) -> PyResult<()> {
+        let token = text(token, "token")?;
+        without_lock(py, || self.lease.release(&token))
     }
 
     /// Who has the lease, running or expired; `None` if nobody does.
@@ -158,6 +170,11 @@ impl Lease {
     fn __repr__(&self) -> String {
         format!("<tenure.Lease path={:?}>", self.lease.path().display())
     }
+}
+
+/// `ttl` of a renewal: a new one, or none to keep the old one.
+fn time_to_live(given: Option<&Bound<'_, PyAny>>) -> PyResult<Option<Duration>> {
+    given.map(|given| seconds(given, "ttl")).transpose()
 }
 
 #[pymethods]
@@ -200,8 +217,8 @@ impl Leased {
 
     /// Extends it from now on. The fence and the token stay.
     #[pyo3(signature = (*, ttl = None))]
-    fn renew(&self, py: Python<'_>, ttl: Option<f64>) -> PyResult<Self> {
-        let ttl = ttl.map(|ttl| duration("ttl", ttl)).transpose()?;
+    fn renew(&self, py: Python<'_>, ttl: Option<&Bound<'_, PyAny>>) -> PyResult<Self> {
+        let ttl = time_to_live(ttl)?;
         let leased = without_lock(py, || self.lease.renew(&self.leased.token, ttl))?;
         Ok(Self { lease: self.lease.clone(), leased })
     }

@@ -10,6 +10,7 @@
 
 use pyo3::prelude::*;
 
+mod argument;
 mod callback;
 mod collection;
 mod document;

@@ -2,15 +2,15 @@
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use tenure::{Fence, Lock, LockGuard, LockOptions, MaxHold, Mode, Wait};
 
-use crate::environment;
-use crate::error::{invalid, raise};
+use crate::argument::callable;
+use crate::error::{argument, invalid};
 use crate::keywords::Keywords;
 use crate::number::Numbers;
 use crate::path::PathArgument;
@@ -53,11 +53,9 @@ fn try_lock(
 
 fn acquire(py: Python<'_>, path: &Path, mut keywords: Keywords<'_>, wait: Wait) -> PyResult<Guard> {
     let lock = without_lock(py, || Lock::open(path))?;
-    let fence = match keywords.take("fence")? {
-        Some(fence) => Some(fence),
-        None => environment::fence_of(lock.path()).map_err(|error| raise(py, &error))?,
-    };
+    let fence = keywords.fence(lock.path())?;
     let (cancel, thread) = keywords.cancel()?;
+    let ended = Arc::new(AtomicBool::new(false));
     let options = LockOptions {
         mode: if keywords.flag("shared")? { Mode::Shared } else { Mode::Exclusive },
         wait,
@@ -67,27 +65,37 @@ fn acquire(py: Python<'_>, path: &Path, mut keywords: Keywords<'_>, wait: Wait) 
         cancel,
         thread,
         fence,
-        lock_file: keywords.take::<PathArgument>("lock_file")?.map(|path| path.0),
+        lock_file: keywords.path("lock_file")?,
         allow_network: keywords.flag("allow_network")?,
-        max_hold: max_hold(&mut keywords)?,
+        max_hold: max_hold(py, &mut keywords, &ended)?,
     };
     keywords.finish()?;
     let guard = waiting(py, wait, |wait| lock.acquire(&LockOptions { wait, ..options.clone() }))?;
-    Ok(Guard::new(guard))
+    Ok(Guard::new(guard, ended))
 }
 
-/// `max_hold` seconds, `on_max_hold` to be told, `end_on_max_hold` to end the hold.
-fn max_hold(keywords: &mut Keywords<'_>) -> PyResult<Option<MaxHold>> {
+/// `max_hold` seconds, `on_max_hold` to be told, `end_on_max_hold` to end the hold, which `ended` tells.
+fn max_hold(
+    py: Python<'_>,
+    keywords: &mut Keywords<'_>,
+    ended: &Arc<AtomicBool>,
+) -> PyResult<Option<MaxHold>> {
     let after = keywords.seconds("max_hold")?;
-    let report = keywords.take::<Py<PyAny>>("on_max_hold")?;
+    let function = |given: &Bound<'_, PyAny>, name: &str| {
+        callable(given, name).map(|()| given.clone().unbind())
+    };
+    let report = keywords.take("on_max_hold", function)?;
     let end = keywords.flag("end_on_max_hold")?;
     let Some(after) = after else {
         if report.is_some() || end {
-            return Err(PyTypeError::new_err("on_max_hold and end_on_max_hold need max_hold"));
+            let detail = "on_max_hold and end_on_max_hold need max_hold";
+            return Err(argument(py, "lock", &format!("failed to lock: {detail}")));
         }
         return Ok(None);
     };
+    let over = ended.clone();
     let tell = move |path: &Path| {
+        over.store(end, Ordering::SeqCst);
         let Some(report) = &report else { return };
         // An interpreter that is ending has nobody to tell.
         Python::try_attach(|py| {
@@ -126,15 +134,21 @@ pub(crate) struct Guard {
     recovered_from: Option<tenure::Holder>,
     /// The process that took it. A forked child has a copy of the guard and not the lock.
     pid: u32,
+    /// Set when `max_hold` ended it.
+    ended: Arc<AtomicBool>,
+    /// It proves a hold of somebody above us, whose other programs have it as well.
+    nested: bool,
 }
 
 impl Guard {
-    fn new(guard: LockGuard) -> Self {
+    fn new(guard: LockGuard, ended: Arc<AtomicBool>) -> Self {
         Self {
             path: guard.path().to_path_buf(),
             fence: guard.fence(),
             recovered_from: guard.recovered_from().cloned(),
             pid: std::process::id(),
+            ended,
+            nested: guard.raw().is_empty(),
             hold: Mutex::new(Some(Arc::new(guard))),
         }
     }
@@ -169,10 +183,17 @@ impl Guard {
         holder.map(|holder| to_python(py, &holder.to_json(), Numbers::Exact)).transpose()
     }
 
-    /// Whether this process holds it and has not released it.
+    /// Whether this process holds it: it was not released, and `max_hold` has not ended it.
     #[getter]
     fn held(&self) -> bool {
-        self.is_ours() && self.with_hold(|guard| guard.is_some())
+        let ended = self.ended.load(Ordering::SeqCst);
+        self.is_ours() && !ended && self.with_hold(|guard| guard.is_some())
+    }
+
+    /// For the drop-ins: this is a hold from above, and keeps out none of those who have it as well.
+    #[getter]
+    fn _nested(&self) -> bool {
+        self.nested
     }
 
     /// Checks that nobody removed or replaced the lock file under the hold.
@@ -193,7 +214,8 @@ impl Guard {
     fn __enter__(slf: Bound<'_, Self>) -> PyResult<Bound<'_, Self>> {
         if !slf.get().held() {
             let path = &slf.get().path;
-            return Err(invalid(slf.py(), "enter the hold of", "it was released", Some(path)));
+            let detail = "it was released, or its max_hold has ended it";
+            return Err(invalid(slf.py(), "enter the hold of", detail, Some(path)));
         }
         Ok(slf)
     }

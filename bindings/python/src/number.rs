@@ -3,11 +3,12 @@
 //! A file may say `0.1234567890123456789`. As a Python float that becomes another number. So a number
 //! that a float cannot hold is refused, unless the caller asked for floats or for decimals.
 
-use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyFloat, PyInt, PyString};
 use serde_json::Number;
+
+use crate::argument::one_of;
 
 /// The interpreter refuses to convert longer texts to an `int` by itself.
 const DIGITS_MAX: usize = 4000;
@@ -28,12 +29,8 @@ impl<'py> FromPyObject<'_, 'py> for Numbers {
     type Error = PyErr;
 
     fn extract(object: Borrowed<'_, 'py, PyAny>) -> PyResult<Self> {
-        match object.extract::<String>()?.as_str() {
-            "exact" => Ok(Self::Exact),
-            "float" => Ok(Self::Float),
-            "decimal" => Ok(Self::Decimal),
-            _ => Err(PyValueError::new_err("numbers is \"exact\", \"float\" or \"decimal\"")),
-        }
+        let choices = [("exact", Self::Exact), ("float", Self::Float), ("decimal", Self::Decimal)];
+        one_of(&object, "numbers", &choices)
     }
 }
 

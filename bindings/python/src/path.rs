@@ -3,9 +3,10 @@
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyString};
+
+use crate::argument::wrong_type;
 
 /// A path argument. Names that are not UTF-8 arrive as bytes or as surrogates; both are kept.
 #[derive(Debug, Clone)]
@@ -15,24 +16,25 @@ impl<'py> FromPyObject<'_, 'py> for PathArgument {
     type Error = PyErr;
 
     fn extract(object: Borrowed<'_, 'py, PyAny>) -> PyResult<Self> {
-        let object = object.to_owned();
-        let plain = object.is_instance_of::<PyString>() || object.is_instance_of::<PyBytes>();
-        let path = if plain { object } else { from_protocol(&object)? };
-        match path.cast::<PyBytes>() {
-            Ok(bytes) => Ok(Self(from_bytes(bytes)?)),
-            Err(_) => Ok(Self(path.extract::<OsString>()?.into())),
-        }
+        path_of(&object, "path").map(Self)
     }
 }
 
-fn from_protocol<'py>(object: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
-    if !object.hasattr("__fspath__")? {
-        let kind = object.get_type().name()?;
-        return Err(PyTypeError::new_err(format!(
-            "a path is a str, bytes or os.PathLike object, not {kind}"
-        )));
+/// The path in an argument of this name.
+pub(crate) fn path_of(given: &Bound<'_, PyAny>, name: &str) -> PyResult<PathBuf> {
+    let plain = given.is_instance_of::<PyString>() || given.is_instance_of::<PyBytes>();
+    let path = if plain { given.clone() } else { from_protocol(given, name)? };
+    match path.cast::<PyBytes>() {
+        Ok(bytes) => from_bytes(bytes),
+        Err(_) => Ok(path.extract::<OsString>()?.into()),
     }
-    object.call_method0("__fspath__")
+}
+
+fn from_protocol<'py>(given: &Bound<'py, PyAny>, name: &str) -> PyResult<Bound<'py, PyAny>> {
+    if !given.hasattr("__fspath__")? {
+        return Err(wrong_type(given, name, "a str, bytes or os.PathLike object"));
+    }
+    given.call_method0("__fspath__")
 }
 
 #[cfg(unix)]

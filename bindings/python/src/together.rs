@@ -4,6 +4,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use tenure::{AppendOptions, WriteOptions};
 
+use crate::argument::callable;
 use crate::callback::Callback;
 use crate::document::{Document, Written, init};
 use crate::journal::{Journal, batch, header};
@@ -27,6 +28,7 @@ fn update_and_append(
     lines: &Bound<'_, PyAny>,
     options: Option<&Bound<'_, PyDict>>,
 ) -> PyResult<(Written, Appended)> {
+    callable(function.bind(py), "function")?;
     let mut keywords = Keywords::new(py, options)?;
     let init = init(&mut keywords)?;
     let json = keywords.flag("json")?;

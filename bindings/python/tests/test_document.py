@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 import tenure
+from conftest import PATIENCE
 
 ADD = """
 import sys, tenure
@@ -47,10 +48,25 @@ def test_update_returns_or_changes_in_place(document):
     document.update(lambda state: state.update(n=state["n"] + 1))
     assert document.read().value == {"n": 2}
     assert not document.update(lambda state: None).changed
-    missing = tenure.Document(document.path + ".missing")
-    assert not missing.update(lambda state: state).changed and missing.read() is None
-    missing.update(lambda state: state.append(1), init=[])
-    assert missing.read().value == [1]
+
+
+def test_an_update_of_nothing_has_to_make_something(document, tmp_path):
+    """As the command line and the Node package do: nothing is never a success."""
+    journal = tenure.Journal(tmp_path / "log.jsonl")
+    for act in (
+        lambda: document.update(lambda state: state),
+        lambda: document.update(lambda state: None),
+        lambda: tenure.update_and_append(document, lambda state: None, journal, "never"),
+    ):
+        with pytest.raises(tenure.NotFoundError, match="there is no document") as caught:
+            act()
+        assert caught.value.path == document.path and caught.value.committed is False
+    assert document.read() is None and list(journal.read()) == []
+    document.update(lambda state: {"was": state})
+    assert document.read().value == {"was": None}
+    other = tenure.Document(document.path + ".other")
+    other.update(lambda state: state.append(1), init=[])
+    assert other.read().value == [1]
 
 
 def test_a_raise_leaves_everything_as_it_is_and_is_passed_on(document):
@@ -87,24 +103,25 @@ def test_threads_lose_no_update(document):
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(60)
+        thread.join(PATIENCE)
     assert document.read().value == {"n": 200}
 
 
 def test_processes_lose_no_update_and_a_killed_one_does_no_harm(document, child):
-    children = [child(ADD, document.path, 100) for _ in range(4)]
+    children = [child(ADD, document.path, 30) for _ in range(4)]
     victim = child(ADD, document.path, 100000)
     for one in [*children, victim]:
         one.line()
+    watch = document.watch()
     for one in [*children, victim]:
         one.tell()
-    while not (document.read() and document.read().value["n"] > 20):
+    while watch.next(wait=PATIENCE).value["n"] <= 20:
         pass
     victim.kill()
     for one in children:
         assert one.line() == "done"
     after = document.read().value["n"]
-    assert after >= 400
+    assert after >= 120
     assert document.update(lambda state: state.update(n=state["n"] + 1)).changed
     assert document.read().value["n"] == after + 1
 

@@ -8,7 +8,7 @@ import subprocess
 
 import pytest
 import tenure
-from conftest import HOLDER
+from conftest import HOLDER, PATIENCE
 from tenure import _errors, _tenure
 
 
@@ -36,7 +36,7 @@ def compare(cli):
     def compare(arguments, act):
         """The command and the call fail with the same code, message, path and holder."""
         command = [cli, *map(os.fspath, arguments), "--json"]
-        said = subprocess.run(command, capture_output=True, text=True, timeout=60)
+        said = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE)
         words = json.loads(said.stderr.strip().splitlines()[-1])
         words = words.get("error", words)
         with pytest.raises(tenure.TenureError) as caught:
@@ -109,7 +109,7 @@ WRONG_TYPES = [
     lambda path: tenure.Journal(path).read("x"),
     lambda path: tenure.Journal(path).compact(5),
     lambda path: tenure.Lease(path).acquire(),
-    lambda path: tenure.Lease(path).acquire(ttl="x"),
+    lambda path: tenure.Lease(path).acquire(ttl=[]),
     lambda path: tenure.Collection(path).document(5),
     lambda path: tenure.Cancel(1),
     lambda path: tenure.update_and_append(1, 2, 3, 4),
@@ -117,11 +117,54 @@ WRONG_TYPES = [
 
 
 @pytest.mark.parametrize("number", range(len(WRONG_TYPES)))
-def test_wrong_types_are_type_errors(tmp_path, number):
-    (tmp_path / "j").write_text("x\n")
-    name = "j" if number == 17 else "t"
-    with pytest.raises(TypeError):
-        WRONG_TYPES[number](tmp_path / name)
+def test_wrong_types_are_type_errors_of_the_package(tmp_path, number):
+    with pytest.raises(TypeError) as caught:
+        WRONG_TYPES[number](tmp_path / "t")
+    # But for the number of arguments, and what a function of the caller raises.
+    if number not in (0, 9, 14, 18, 21, 22):
+        error = caught.value
+        assert isinstance(error, tenure.ArgumentError) and isinstance(error, tenure.InvalidError)
+        assert error.code == "invalid" and str(error).startswith("failed to read ")
+
+
+QUOTED = [
+    (lambda path: tenure.lock(path, wait=["soon"]), "wait: it must be a number of seconds, None", "['soon']"),
+    (lambda path: tenure.lock(path, wait="soon"), "wait: it must be", "'soon'"),
+    (lambda path: tenure.lock(path, wait=-1), "wait: it must be", "-1"),
+    (lambda path: tenure.lock(path, max_hold="long"), "max_hold: it must be a number of seconds", "'long'"),
+    (lambda path: tenure.lock(path, max_hold="forever"), "max_hold: it must be", "'forever'"),
+    (lambda path: tenure.lock(5), "path: it must be a str, bytes or os.PathLike", "5"),
+    (lambda path: tenure.lock(path, lock_file=5), "lock_file: it must be a str", "5"),
+    (lambda path: tenure.Lease(path).acquire(ttl=None), "ttl: it must be a number of seconds", "None"),
+    (lambda path: tenure.Lease(path).acquire(ttl=True), "ttl: it must be", "True"),
+    (lambda path: tenure.Lease(path).take_over(ttl=1, reason=5), "reason: it must be a str", "5"),
+    (lambda path: tenure.Document(path).set(1, fence=-1), "fence: it must be a whole number", "-1"),
+    (lambda path: tenure.Document(path).set(1, guard={path: "x"}), "the fence of a guard: it", "'x'"),
+    (lambda path: tenure.Document(path, numbers="int"), "numbers: it must be one of", "'int'"),
+    (lambda path: tenure.Collection(path, "things"), "kind: it must be one of", "'things'"),
+    (lambda path: tenure.Journal(path).follow("x"), "from_: it must be a whole number", "'x'"),
+    (lambda path: tenure.Document(path).set(1, label="x" * 50, fence="y" * 100), "fence: it", "..."),
+]
+
+
+@pytest.mark.parametrize("number", range(len(QUOTED)))
+def test_the_message_says_what_was_expected_and_what_came(tmp_path, number):
+    act, expected, came = QUOTED[number]
+    with pytest.raises(tenure.InvalidError) as caught:
+        act(tmp_path / "t")
+    message = str(caught.value)
+    assert message.startswith(f"failed to read {expected}") and message.endswith(came), message
+    again = pickle.loads(pickle.dumps(caught.value))
+    assert (type(again), str(again)) == (type(caught.value), message)
+
+
+def test_a_value_that_cannot_be_shown_is_told_all_the_same(tmp_path):
+    class Odd:
+        def __repr__(self):
+            raise KeyError("no words")
+
+    with pytest.raises(tenure.ArgumentError, match="Odd"):
+        tenure.lock(tmp_path / "t", label=Odd())
 
 
 WRONG_VALUES = [
@@ -130,6 +173,7 @@ WRONG_VALUES = [
     lambda path: tenure.lock(path, wait=-1),
     lambda path: tenure.lock(path, wait=float("nan")),
     lambda path: tenure.lock(path, wait="soon"),
+    lambda path: tenure.Lease(path).acquire(ttl="x"),
     lambda path: tenure.Document(path, numbers="int"),
     lambda path: tenure.Document(path).set(1, if_version="not a version!"),
     lambda path: tenure.Collection(path, "things"),

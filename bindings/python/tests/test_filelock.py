@@ -5,12 +5,11 @@ import asyncio
 import importlib
 import os
 import threading
-import time
 
 import filelock as real
 import pytest
 import tenure
-from conftest import HOLDER
+from conftest import HOLDER, PATIENCE
 from tenure.compat import filelock as ours
 
 HOLD = """
@@ -89,10 +88,8 @@ def test_a_timeout_names_the_file(filelock, path, child, how):
     holder = child(HOLD, NAMES[1], path)
     holder.line()
     lock = filelock.FileLock(path)
-    start = time.monotonic()
     with pytest.raises(filelock.Timeout) as caught:
         lock.acquire(**how)
-    assert time.monotonic() - start < 5
     assert isinstance(caught.value, TimeoutError) and caught.value.lock_file == str(path)
     assert str(path) in str(caught.value) and not lock.is_locked and lock.lock_counter == 0
     import pickle
@@ -125,7 +122,7 @@ def test_threads_have_a_hold_each_or_share_it(filelock, path):
         results = []
         thread = threading.Thread(target=lambda: results.append(act()))
         thread.start()
-        thread.join(30)
+        thread.join(PATIENCE)
         return results[0]
 
     lock = filelock.FileLock(path)
@@ -157,7 +154,7 @@ def test_a_decorator_and_a_lost_reference(filelock, path):
     assert work() and not lock.is_locked
     lock.acquire()
     del lock, work
-    with filelock.FileLock(path, timeout=5):
+    with filelock.FileLock(path, timeout=PATIENCE):
         pass
 
 
@@ -223,7 +220,7 @@ def test_both_exclude_each_other(path, child, first, second):
     holder.tell()
     assert holder.line() == "released" and waiter.line() == "held"
     waiter.kill()
-    with lock.acquire(timeout=10):
+    with lock.acquire(timeout=PATIENCE):
         assert lock.is_locked
 
 

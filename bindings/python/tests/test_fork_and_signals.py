@@ -6,10 +6,10 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 
 import pytest
 import tenure
+from conftest import PATIENCE
 
 
 def in_child(act):
@@ -71,7 +71,7 @@ def test_a_fork_while_other_threads_wait_and_write_does_no_harm(tmp_path):
     stop.set()
     cancel.cancel()
     for thread in threads:
-        thread.join(30)
+        thread.join(PATIENCE)
     held.release()
     assert tenure.Document(tmp_path / "d").read().value.count(1) == 20
 
@@ -79,7 +79,7 @@ def test_a_fork_while_other_threads_wait_and_write_does_no_harm(tmp_path):
 def add(path):
     document = tenure.Document(path)
     for _ in range(20):
-        document.update(lambda state: state.update(n=state["n"] + 1), init={"n": 0}, no_sync=True, wait=60)
+        document.update(lambda state: state.update(n=state["n"] + 1), init={"n": 0}, no_sync=True)
     return document.update(lambda state: state)
 
 
@@ -101,7 +101,7 @@ def test_a_pool_of_processes(tmp_path, method):
 
 WAITS = {
     "lock": "tenure.lock(path, wait=None)",
-    "document": "tenure.Document(path).set([1], wait=60)",
+    "document": "tenure.Document(path).set([1], wait=600)",
     "journal": "tenure.Journal(path).append(['x'], wait=None)",
     "lease": "tenure.Lease(path).acquire(ttl=1, wait=None)",
     "watch": "next(tenure.Document(path + '.w').watch())",
@@ -125,11 +125,9 @@ sys.stdin.readline()
     with tenure.lock(tmp_path / "t"):
         one = child(code, tmp_path / "t")
         assert one.line() == "waiting"
-        start = time.monotonic()
         one.signal(signal.SIGINT)
-        assert one.line() == "interrupted"
-        assert time.monotonic() - start < 2
-    tenure.lock(tmp_path / "t", wait=5).release()
+        assert one.line() == "interrupted"  # Long before any wait here would end.
+    tenure.lock(tmp_path / "t", wait=PATIENCE).release()
 
 
 def test_a_signal_handler_runs_during_a_wait_that_goes_on(tmp_path, child):
@@ -157,6 +155,6 @@ guard = tenure.lock(sys.argv[1])
 for _ in range(10):
     threading.Thread(target=tenure.lock, args=(sys.argv[1],), kwargs=dict(wait=None), daemon=True).start()
 """
-    done = subprocess.run([sys.executable, "-c", code, str(tmp_path / "t")], timeout=30, capture_output=True)
+    done = subprocess.run([sys.executable, "-c", code, str(tmp_path / "t")], timeout=PATIENCE, capture_output=True)
     assert done.returncode == 0, done.stderr
     tenure.try_lock(tmp_path / "t").release()

@@ -1,10 +1,12 @@
 """The journal: whole batches, numbered, followed, compacted."""
 
 import pickle
+import threading
 from pathlib import Path
 
 import pytest
 import tenure
+from conftest import PATIENCE
 
 APPEND = """
 import sys, tenure
@@ -44,7 +46,7 @@ def test_batches_of_processes_are_whole(journal, child):
     for one in [*children, victim]:
         one.tell()
     follow = journal.follow()
-    assert follow.next(wait=30)
+    assert follow.next(wait=PATIENCE)
     victim.kill()
     for one in children:
         assert one.line() == "done"
@@ -61,7 +63,7 @@ def test_batches_of_processes_are_whole(journal, child):
 def test_follow_resumes_by_number_across_a_rotation(journal, child):
     journal.append(["1", "2"])
     with journal.follow(2) as follow:
-        assert follow.next(wait=1).text == "2"
+        assert follow.next(wait=PATIENCE).text == "2"
         assert follow.position == 3 and follow.next(wait=0) is None
         rotated = journal.rotate()
         assert rotated.next == 3 and rotated.archive
@@ -71,6 +73,36 @@ def test_follow_resumes_by_number_across_a_rotation(journal, child):
         assert next(follow).seq == 3
     with pytest.raises(tenure.InvalidError):
         follow.next(wait=0)
+
+
+@pytest.mark.parametrize("kind", ["follow", "watch"])
+def test_what_is_closed_while_a_thread_waits_stays_closed(journal, kind):
+    news = journal.follow() if kind == "follow" else tenure.Document(journal.path).watch()
+    cancel, ended = tenure.Cancel(), []
+
+    def wait():
+        while not ended:
+            try:
+                news.next(cancel=cancel)
+            except tenure.CancelledError:
+                ended.append("cancelled")
+            except tenure.InvalidError:
+                pass  # The look below has it just now.
+
+    thread = threading.Thread(target=wait)
+    thread.start()
+    taken = False
+    while not taken:  # Another thread has it: then a second one is refused.
+        try:
+            news.next(wait=0)
+        except tenure.InvalidError:
+            taken = True
+    news.close()
+    cancel.cancel()
+    thread.join(PATIENCE)
+    assert ended == ["cancelled"]
+    with pytest.raises(tenure.InvalidError):
+        news.next(wait=0)
 
 
 def test_compact_keeps_what_is_wanted_and_a_raise_changes_nothing(journal):
@@ -100,12 +132,24 @@ def test_headers_operations_and_json_lines(journal):
     for wrong in (["a\nb"], [""], []):
         with pytest.raises(tenure.InvalidError):
             journal.append(wrong)
-    for wrong in ("text", b"bytes", 5, [5], [None]):
-        with pytest.raises(TypeError):
+    for wrong in (5, None, [5], [None], {"a": 1}.items()):
+        with pytest.raises(tenure.ArgumentError, match="a str or bytes"):
             journal.append(wrong)
-    for wrong in ({"a": 1}, "text"):
-        with pytest.raises(TypeError):
+    for wrong in (object(), [object()]):
+        with pytest.raises(tenure.InvalidError):
             journal.append_json(wrong)
+
+
+def test_one_line_alone_is_a_batch_of_one(journal):
+    """Never its letters. The Node package does the same."""
+    for line in ("text", b"bytes", bytearray(b"more")):
+        assert journal.append(line).first == journal.append([line]).last - 1
+    for value in ({"a": 1}, "text", 5, 1.5, True, None):
+        assert journal.append_json(value).first == journal.append_json([value]).last - 1
+    lines = [entry.text for entry in journal.read()]
+    assert lines[::2] == lines[1::2]
+    assert lines[::2] == ["text", "bytes", "more", '{"a":1}', '"text"', "5", "1.5", "true", "null"]
+    assert journal.append(str(number) for number in range(3)).last == 21
 
 
 def test_lines_of_others_are_adopted_and_a_torn_tail_is_closed(journal):

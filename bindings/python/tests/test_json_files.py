@@ -2,11 +2,14 @@
 
 import json
 import os
+import subprocess
+import sys
 import threading
 from pathlib import Path
 
 import pytest
 import tenure
+from conftest import PATIENCE
 from tenure.compat import Session, locked_save_json, update_json
 
 
@@ -95,7 +98,7 @@ def test_four_threads_of_fifty_writes_leave_valid_json(path):
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(120)
+        thread.join(PATIENCE)
     assert json.loads(path.read_text())["number"] == 49
 
 
@@ -132,6 +135,37 @@ def test_documents_and_leases_are_kept_out_and_read_it(path, child):
             update_json(path, lambda data: data, wait=0.05)
     document.set({"n": 4})
     assert json.loads(path.read_text()) == {"n": 4}
+
+
+BELOW = """
+import subprocess, sys
+from tenure.compat import locked_save_json, update_json
+path, name = sys.argv[1:]
+if name == "all":
+    locked_save_json(path, {}, indent=2)
+    children = [subprocess.Popen([sys.executable, __file__, path, one]) for one in "abcd"]
+    sys.exit(any([child.wait() for child in children]))
+for number in range(20):
+    update_json(path, lambda data: data.update({f"{name}{number}": 1}), indent=2, wait=None)
+"""
+
+
+def test_programs_below_one_hold_of_the_file_lose_nothing(path, tmp_path, cli):
+    """They all have that hold: what keeps them apart is the lock of each write."""
+    program = tmp_path / "program.py"
+    program.write_text(BELOW)
+    path.parent.mkdir(parents=True)
+    subprocess.run([cli, "run", path, "--", sys.executable, program, path, "all"], check=True, timeout=PATIENCE)
+    text = path.read_text()
+    assert len(json.loads(text)) == 80 and text == json.dumps(json.loads(text), indent=2)
+    assert os.stat(path).st_mode & 0o777 == 0o666 & ~current_umask()
+    assert not [name for name in os.listdir(path.parent / ".tenure") if ".tmp." in name]
+
+
+def current_umask():
+    mask = os.umask(0o022)
+    os.umask(mask)
+    return mask
 
 
 def test_a_very_long_name(tmp_path):

@@ -4,7 +4,7 @@ import os
 
 import pytest
 import tenure
-from conftest import HOLDER
+from conftest import HOLDER, PATIENCE
 
 
 def test_a_lease_outlives_its_process_and_fences(tmp_path, child):
@@ -38,10 +38,20 @@ print(leased.token, leased.fence, flush=True)
 def test_a_waiter_gets_an_expired_lease(tmp_path):
     lease = tenure.Lease(tmp_path / "s")
     first = lease.acquire(owner="a", ttl=0.2)
-    second = lease.acquire(owner="b", ttl=60, wait=30)
+    second = lease.acquire(owner="b", ttl=60, wait=PATIENCE)
     assert second.fence > first.fence and second.owner == "b"
     assert lease.acquire(owner="b", ttl=60, token=second.token).fence == second.fence
     second.release()
+
+
+def test_times_are_written_as_on_the_command_line(tmp_path):
+    lease = tenure.Lease(tmp_path / "s")
+    for words, seconds in (("90000ms", 90), ("30s", 30), ("1m", 60), ("2h", 7200), ("1d", 86400), ("45", 45)):
+        with lease.take_over(ttl=words, reason="test") as leased:
+            assert leased.ttl == seconds
+    with lease.acquire(ttl="1m") as leased:
+        assert leased.renew(ttl="2m").ttl == 120 and lease.renew(leased.token, ttl="3m").ttl == 180
+    tenure.Collection(tmp_path / "c").prune(max_age="30d")
 
 
 @pytest.mark.parametrize("ttl", [0, -1, float("nan"), float("inf"), 1e9])
@@ -54,11 +64,35 @@ def test_programs_below_a_hold_use_its_fence(tmp_path, cli, child):
     import subprocess
     import sys
 
-    code = "import sys, tenure; tenure.Document(sys.argv[1]).set([1], wait=0)"
-    target = tmp_path / "t"
-    command = [cli, "run", target, "--", sys.executable, "-c", code, target]
-    subprocess.run(command, check=True, timeout=60)
-    assert tenure.Document(target).read().value == [1]
+    code = """
+import sys, tenure
+inner, outer = sys.argv[1:]
+tenure.Document(inner).set([1], wait=0)
+tenure.Document(outer).set([2], wait=0)
+with tenure.lock(outer, wait=0):
+    pass
+tenure.Document(outer + ".index").set({"k": 1})
+tenure.Collection.split(outer + ".index", outer + ".all", wait=0)
+"""
+    inner, outer = tmp_path / "t", tmp_path / "new\nline"
+    program = [sys.executable, "-c", code, inner, outer]
+    subprocess.run([cli, "run", outer, "--", cli, "run", inner, "--", *program], check=True, timeout=PATIENCE)
+    assert tenure.Document(inner).read().value == [1] and tenure.Document(outer).read().value == [2]
+
+
+def test_programs_below_a_lease_use_its_token(tmp_path, cli):
+    import subprocess
+    import sys
+
+    code = """
+import sys, tenure
+lease = tenure.Lease(sys.argv[1])
+assert lease.acquire(ttl=60, wait=0).fence == int(sys.argv[2] or lease.show().holder["fence"])
+lease.take_over(ttl=60, reason="a new token")
+"""
+    command = [cli, "lease", "hold", tmp_path / "s", "--ttl", "60s", "--", sys.executable, "-c", code]
+    ended = subprocess.run([*command, tmp_path / "s", ""], timeout=PATIENCE, capture_output=True, text=True)
+    assert ended.returncode == 4, ended.stderr  # The command lost its lease to the take-over.
 
 
 def test_a_collection_has_one_file_per_key(tmp_path):

@@ -3,11 +3,10 @@
 import os
 import pickle
 import threading
-import time
 
 import pytest
 import tenure
-from conftest import HOLDER
+from conftest import HOLDER, PATIENCE
 
 
 def test_a_lock_is_held_for_the_block_and_has_a_growing_fence(tmp_path):
@@ -61,10 +60,10 @@ def test_a_thread_that_waits_for_itself_is_told_and_another_thread_waits(tmp_pat
 
     thread = threading.Thread(target=wait)
     thread.start()
-    assert started.wait(30)
+    assert started.wait(PATIENCE)
     order.append("first")
     guard.release()
-    thread.join(30)
+    thread.join(PATIENCE)
     assert order == ["first", "second"]
 
 
@@ -77,12 +76,15 @@ def test_the_interpreter_runs_on_while_a_thread_waits(tmp_path):
         tenure.lock(target, wait=None).release()
         got.set()
 
-    threading.Thread(target=wait, daemon=True).start()
-    end = time.monotonic() + 0.3
-    while time.monotonic() < end:
+    thread = threading.Thread(target=wait, daemon=True)
+    thread.start()
+    # It can have the lock only after this one. A wait that kept the interpreter would hang here for ever.
+    while ticks < 1_000_000:
         ticks += 1
+    assert not got.is_set()
     guard.release()
-    assert ticks > 10_000 and got.wait(30)
+    assert got.wait(PATIENCE)
+    thread.join(PATIENCE)
 
 
 def test_release_twice_late_or_by_another_thread_touches_only_its_own(tmp_path):
@@ -90,7 +92,7 @@ def test_release_twice_late_or_by_another_thread_touches_only_its_own(tmp_path):
     first = tenure.lock(target)
     thread = threading.Thread(target=first.release)
     thread.start()
-    thread.join(30)
+    thread.join(PATIENCE)
     second = tenure.lock(target)
     first.release()
     assert second.held and not first.held
@@ -144,12 +146,24 @@ def test_max_hold_reports_and_ends(tmp_path):
         end_on_max_hold=True,
         on_max_hold=lambda path: (paths.append(path), told.set()),
     )
-    assert told.wait(30) and paths == [str(tmp_path / "t")]
+    assert told.wait(PATIENCE) and paths == [str(tmp_path / "t")]
+    assert not guard.held and "released" in repr(guard)
+    with pytest.raises(tenure.InvalidError):
+        guard.__enter__()
     tenure.try_lock(tmp_path / "t").release()
-    with pytest.raises(tenure.FencedError):
+    with pytest.raises(tenure.FencedError, match="max_hold"):
         guard.release()
-    with pytest.raises(TypeError):
-        tenure.lock(tmp_path / "t", on_max_hold=print)
+    guard.release()
+    for wrong in (dict(on_max_hold=print), dict(end_on_max_hold=True), dict(max_hold=1, on_max_hold=5)):
+        with pytest.raises(tenure.ArgumentError, match="max_hold"):
+            tenure.lock(tmp_path / "t", **wrong)
+
+
+def test_a_hold_that_is_only_reported_goes_on(tmp_path):
+    told = threading.Event()
+    with tenure.lock(tmp_path / "t", max_hold="1ms", on_max_hold=lambda _: told.set()) as guard:
+        assert told.wait(PATIENCE) and guard.held
+        guard.verify()
 
 
 def test_a_cancel_ends_a_wait_of_another_thread(tmp_path):
@@ -167,7 +181,7 @@ def test_a_cancel_ends_a_wait_of_another_thread(tmp_path):
         thread.start()
     cancel.cancel()
     for thread in threads:
-        thread.join(30)
+        thread.join(PATIENCE)
     assert codes == ["cancelled"] * 8 and cancel.cancelled
     guard.release()
 

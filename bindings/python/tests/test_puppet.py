@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from conftest import PATIENCE
 
 PUPPET = Path(__file__).with_name("puppet.py")
 
@@ -28,7 +29,7 @@ def puppet():
 
     yield tell
     process.stdin.close()
-    assert process.wait(30) == 0
+    assert process.wait(PATIENCE) == 0
     process.stdout.close()
 
 

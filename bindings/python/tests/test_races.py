@@ -11,6 +11,7 @@ import socket
 
 import pytest
 import tenure
+from conftest import PATIENCE
 
 CONTESTANT = """
 import os, sys
@@ -64,7 +65,8 @@ for order in sys.stdin:
     outcome = "held"
     try:
         os.close(os.open(witness, os.O_CREAT | os.O_EXCL))
-        for _ in range(200):
+        # Others are let in here, if they can get in. Each time costs a turn of every busy program.
+        for _ in range(10):
             os.sched_yield()
         os.unlink(witness)
     except (FileExistsError, FileNotFoundError):
@@ -127,13 +129,13 @@ def contest(child, tmp_path, protocol, predecessor, rounds, timeout, until=None)
 @pytest.mark.parametrize("predecessor", PREDECESSORS)
 def test_race_01_the_drop_in_has_one_holder_whatever_came_before(child, tmp_path, predecessor):
     rounds = 8 if predecessor == "dead" else 40
-    seen = contest(child, tmp_path, "tenure", predecessor, rounds, 30)
+    seen = contest(child, tmp_path, "tenure", predecessor, rounds, PATIENCE)
     assert seen == {"held": rounds * 4, "stuck": 0, "two holders": 0}
 
 
 @pytest.mark.parametrize("predecessor", ["dead", "unstamped"])
 def test_control_taking_over_stale_locks_has_two_holders(child, tmp_path, predecessor):
-    seen = contest(child, tmp_path, "stale", predecessor, 1000, 30, until="two holders")
+    seen = contest(child, tmp_path, "stale", predecessor, 1000, PATIENCE, until="two holders")
     assert seen["two holders"], "the old protocol passed: the contest proves nothing"
 
 
@@ -171,9 +173,9 @@ def old_load(path):
     except (FileNotFoundError, ValueError):
         return {}
 
+from tenure.compat import update_json
 print("ready", flush=True)
 sys.stdin.readline()
-from tenure.compat import locked_save_json, update_json
 for number in range(int(times)):
     key = f"{name}{number}"
     if protocol == "old":
@@ -229,9 +231,13 @@ def test_race_22_updates_of_json_files_are_never_lost_nor_half_seen(child, tmp_p
 
 
 def test_control_lock_truncate_write_loses_updates(child, tmp_path):
-    survived, half = save(child, tmp_path / "project.json", "old")
-    print("old protocol:", survived, "of 80 keys survived;", half, "half files seen")
-    assert survived < 80
+    # One after the other they lose nothing, and a busy machine may well run them so: until they meet.
+    for attempt in range(50):
+        survived, half = save(child, tmp_path / f"project{attempt}.json", "old")
+        print("old protocol:", survived, "of 80 keys survived;", half, "half files seen")
+        if survived < 80:
+            return
+    pytest.fail("the old protocol passed: the contest proves nothing")
 
 
 def killed_while_saving(child, tmp_path, protocol, rounds):
@@ -267,4 +273,4 @@ def test_race_26_a_kill_in_the_middle_leaves_a_whole_file(child, tmp_path):
 
 
 def test_control_a_kill_in_the_middle_leaves_half_a_file(child, tmp_path):
-    assert killed_while_saving(child, tmp_path, "old", 8) > 0
+    assert any(killed_while_saving(child, tmp_path, "old", 1) for _ in range(50))

@@ -10,9 +10,12 @@ import resource
 import subprocess
 
 import pytest
+from conftest import PATIENCE
 
-#: Milliseconds over an interpreter that does nothing.
+#: Milliseconds over an interpreter that does nothing, on a machine where that one takes 13.
 IMPORT_GOAL_MS = 8.0
+#: The same on a slower or busier machine, as a part of what the interpreter alone takes there.
+IMPORT_GOAL_PART = 0.6
 
 USE = """
 import asyncio, json, os, sys, tempfile, tenure
@@ -44,7 +47,7 @@ def clean():
     def run(*arguments):
         environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
         command = [python, *arguments]
-        return subprocess.run(command, env=environment, check=True, capture_output=True, text=True, timeout=60)
+        return subprocess.run(command, env=environment, check=True, capture_output=True, text=True, timeout=PATIENCE)
 
     return run
 
@@ -65,4 +68,4 @@ def test_an_import_costs_little(clean, capsys):
     bare, imported = (min(times) for times in zip(*pairs))
     with capsys.disabled():
         print(f"\nimport tenure: {imported - bare:.1f} ms over a bare interpreter ({bare:.1f} ms)")
-    assert imported - bare <= IMPORT_GOAL_MS
+    assert imported - bare <= max(IMPORT_GOAL_MS, IMPORT_GOAL_PART * bare)

@@ -16,8 +16,10 @@ fn build() -> PathBuf {
     let profile = test.ancestors().nth(2).expect("a test lies in target/PROFILE/deps");
     let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     cargo.args(["build", "--quiet", "--package", "tenure-cli", "--bin", "tenure"]);
-    if profile.ends_with("release") {
-        cargo.arg("--release");
+    // The directory of `dev` has an older name.
+    let name = profile.file_name().expect("a profile has a name");
+    if name != "debug" {
+        cargo.arg("--profile").arg(name);
     }
     let target = profile.parent().expect("a profile lies in the build directory");
     cargo.arg("--target-dir").arg(target).current_dir(env!("CARGO_MANIFEST_DIR"));

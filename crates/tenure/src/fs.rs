@@ -89,6 +89,26 @@ pub struct Stat {
     pub mount_root: bool,
 }
 
+/// Identity and length, and no more: on Linux, asking for times as well makes the next write dearer,
+/// which then gets a time of its own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Extent {
+    /// Identity.
+    pub id: FileId,
+    /// How many names it has; 0 after the last was removed.
+    pub links: u64,
+    /// Length in bytes.
+    pub size: u64,
+    /// What it is.
+    pub kind: Kind,
+}
+
+impl From<Stat> for Extent {
+    fn from(found: Stat) -> Self {
+        Self { id: found.id, links: found.links, size: found.size, kind: found.kind }
+    }
+}
+
 /// The file system as tenure sees it.
 pub trait Fs: Send + Sync + Debug {
     /// Opens a file, close-on-exec, never through a symlink in any component of `path`. Never blocks
@@ -97,6 +117,11 @@ pub trait Fs: Send + Sync + Debug {
 
     /// Describes `path` itself; a symlink is not followed.
     fn stat(&self, path: &Path) -> io::Result<Stat>;
+
+    /// Identity and length of `path` itself; a symlink is not followed.
+    fn extent(&self, path: &Path) -> io::Result<Extent> {
+        self.stat(path).map(Extent::from)
+    }
 
     /// The absolute path with every symlink resolved; the object must exist.
     fn resolve(&self, path: &Path) -> io::Result<PathBuf>;
@@ -167,6 +192,11 @@ pub trait Handle: Send + Sync + Debug {
     /// Which object it is; that never changes while it is open.
     fn id(&self) -> io::Result<FileId> {
         Ok(self.stat()?.id)
+    }
+
+    /// Identity and length of the open object.
+    fn extent(&self) -> io::Result<Extent> {
+        self.stat().map(Extent::from)
     }
 
     /// Takes the lock if it is free; `false` if somebody has it.

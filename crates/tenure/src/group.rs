@@ -5,6 +5,10 @@
 //! kernel wakes them all at once, and wakes them too if the leader dies. Two lock files alternate:
 //! those who wake from one generation never stand in the way of the next leader.
 //!
+//! Waiting shared is for those who know of a leader: its note says that it has begun. Everybody else
+//! queues for the lead. Otherwise many who come together each hold the lock shared for a moment, and
+//! each finds it taken by the others: nobody leads.
+//!
 //! # Invariants
 //!
 //! 1. `synced >= n` in the note means: a sync that began after write `n` was complete has succeeded,
@@ -94,6 +98,11 @@ pub(crate) trait Shared {
     /// Makes all complete writes durable. `doubt`: an earlier sync may have failed without a word, so
     /// what is to be durable has to be written again.
     fn sync(&self, doubt: bool) -> io::Result<()>;
+
+    /// What is best done once for everybody whose write is durable now, before they are woken.
+    fn finish(&self, reach: u64) {
+        let _ = reach;
+    }
 }
 
 /// Waits until write number `mine` is durable. Returns how far the sync reached.
@@ -102,6 +111,8 @@ pub(crate) fn sync(target: &Target, mine: u64, shared: &impl Shared) -> Result<u
     let file = target.open_sidecar(&lock_files[0])?;
     let file = file.as_ref();
     let deadline = Deadline::after(Wait::For(FOLLOW_PATIENCE));
+    // The note that stood when a shared lock was granted: if it still does, its leader has died.
+    let mut outlived = None;
     loop {
         let found = read(target, file, NOTE_OFFSETS)?;
         if let Found::Note(note) = found {
@@ -117,21 +128,18 @@ pub(crate) fn sync(target: &Target, mine: u64, shared: &impl Shared) -> Result<u
             continue;
         };
         let lock_file = &lock_files[usize::from(note.generation % 2 == 1)];
-        let now = Deadline::after(Wait::No);
-        match gate::take(target, lock_file, Mode::Exclusive, Request::until(now)) {
+        let led = note.began > 0 && outlived != Some(note.turn);
+        let mode = if led { Mode::Shared } else { Mode::Exclusive };
+        match gate::take(target, lock_file, mode, Request::until(deadline)) {
+            // Granted when the leader is done or dead; either way the note is read again.
+            Ok(_followed) if led => outlived = Some(note.turn),
             Ok(_leading) => match read(target, file, NOTE_OFFSETS)? {
                 Found::Note(current) if current.generation == note.generation => {
                     return lead(target, file, current, mine, shared);
                 }
                 _ => {} // That generation is over; look again.
             },
-            Err(error) if error.kind() == ErrorKind::Busy => {
-                // Granted when the leader is done or dead; either way the note is read again.
-                match gate::take(target, lock_file, Mode::Shared, Request::until(deadline)) {
-                    Err(error) if error.kind() != ErrorKind::Busy => return Err(error),
-                    _ => {}
-                }
-            }
+            Err(error) if error.kind() == ErrorKind::Busy => {}
             Err(error) => return Err(error),
         }
     }
@@ -157,6 +165,7 @@ fn lead(
     (next.generation, next.began) = (current.generation.wrapping_add(1), 0);
     match done {
         Ok(()) => {
+            shared.finish(reach);
             next.synced = reach;
             // If this fails, the next leader is in doubt for nothing.
             let _ = write(target, file, NOTE_OFFSETS, &mut next);

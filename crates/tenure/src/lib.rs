@@ -66,6 +66,7 @@ mod gate;
 mod group;
 mod hold;
 mod holder;
+mod inherited;
 mod journal;
 mod json;
 mod lease;
@@ -88,6 +89,7 @@ pub use self::document::{Document, Snapshot, Watch, Written};
 pub use self::error::{Error, ErrorKind, Result};
 pub use self::fs::Mode;
 pub use self::holder::{HoldKind, Holder};
+pub use self::inherited::Inherited;
 pub use self::journal::{
     AppendOptions, Appended, Compacted, Damage, Entries, Entry, Follow, Journal, Report, Rotated,
 };

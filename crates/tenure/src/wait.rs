@@ -1,9 +1,12 @@
 //! How long to wait, and how to stop waiting: the only notion of deadline in the crate.
 
+use std::str::FromStr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::thread::ThreadId;
 use std::time::{Duration, Instant};
+
+use crate::error::{Error, ErrorKind};
 
 /// How long a call may wait for somebody else.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -20,6 +23,32 @@ impl Default for Wait {
     /// Ten seconds: long enough for any short lock, shorter than the timeouts of hooks.
     fn default() -> Self {
         Self::For(Duration::from_secs(10))
+    }
+}
+
+impl FromStr for Wait {
+    type Err = Error;
+
+    /// `500ms`, `10s`, `2m`, `1h`, `7d`, a number of seconds, `0` or `forever`.
+    fn from_str(text: &str) -> Result<Self, Error> {
+        if text == "forever" {
+            return Ok(Self::Forever);
+        }
+        let wrong = |why: String| Error::new(ErrorKind::Invalid, "read a duration", why);
+        let no_number = || wrong(format!("`{text}` is none; write 500ms, 10s or 2m"));
+        let split = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
+        let (number, unit) = text.split_at(split);
+        let number: f64 = number.parse().map_err(|_| no_number())?;
+        let seconds = match unit {
+            "ms" => 0.001,
+            "" | "s" => 1.0,
+            "m" | "min" => 60.0,
+            "h" => 3600.0,
+            "d" => 86400.0,
+            _ => return Err(wrong(format!("`{unit}` is no unit of time; use ms, s, m, h or d"))),
+        };
+        let time = Duration::try_from_secs_f64(number * seconds).map_err(|_| no_number())?;
+        Ok(if time.is_zero() { Self::No } else { Self::For(time) })
     }
 }
 
@@ -156,6 +185,23 @@ mod tests {
 
     impl Wake for Sleeper {
         fn wake(&self) {}
+    }
+
+    #[test]
+    fn waits_have_units() {
+        let read = |text: &str| text.parse::<Wait>();
+        for (text, ms) in [("500ms", 500), ("10s", 10_000), ("10", 10_000), ("1.5s", 1500)] {
+            assert_eq!(read(text).unwrap(), Wait::For(Duration::from_millis(ms)), "{text}");
+        }
+        for (text, seconds) in [("2m", 120), ("2min", 120), ("1h", 3600), ("1d", 86400)] {
+            assert_eq!(read(text).unwrap(), Wait::For(Duration::from_secs(seconds)), "{text}");
+        }
+        assert_eq!([read("0").unwrap(), read("0ms").unwrap()], [Wait::No, Wait::No]);
+        assert_eq!(read("forever").unwrap(), Wait::Forever);
+        for wrong in ["", "s", "soon", "-1s", "1y", "1 s", "1.2.3s", "99999999999999999999d", "nan"]
+        {
+            assert!(read(wrong).is_err(), "{wrong}");
+        }
     }
 
     #[test]

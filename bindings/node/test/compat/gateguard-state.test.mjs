@@ -42,7 +42,9 @@ test('race 20: no hook process undoes what another has marked', async (t) => {
   const program = `process.env.GATEGUARD_STATE_DIR = ${JSON.stringify(gate.dir)};
     const gate = require(${JSON.stringify(MODULE)});
     gate.useSession({ session_id: 'abc' });
-    for (let n = 0; n < 30; n += 1) if (!gate.markChecked(process.argv[1] + n)) process.exit(1);`;
+    // A hook waits for a moment only. What could not be marked in it is not lost: it says so.
+    let attempts = 1000;
+    for (let n = 0; n < 30; n += 1) while (!gate.markChecked(process.argv[1] + n)) if (--attempts === 0) process.exit(1);`;
   const hooks = ['p', 'q', 'r', 's', 't', 'u'].map((name) => new Child(t, ['-e', program, name]));
   for (const hook of hooks) assert.deepEqual(await hook.ended, { code: 0, signal: null });
   assert.equal(new Set(gate.loadState().checked).size, 180);
@@ -72,9 +74,10 @@ test('a look writes nothing within a minute of the last sign of life, and one af
   const before = readFileSync(gate.file, 'utf8');
   assert.equal(gate.isChecked('a'), true);
   assert.equal(readFileSync(gate.file, 'utf8'), before);
-  plant(gate.file, { checked: ['a'], last_active: Date.now() - 61_000 });
+  const planted = Date.now() - 61_000;
+  plant(gate.file, { checked: ['a'], last_active: planted });
   assert.equal(gate.isChecked('a'), true);
-  assert.ok(Date.now() - JSON.parse(readFileSync(gate.file, 'utf8')).last_active < 10_000);
+  assert.ok(JSON.parse(readFileSync(gate.file, 'utf8')).last_active > planted + 60_000);
 });
 
 test('at most 500 entries: the pinned one, 50 session keys, the newest files', (t) => {

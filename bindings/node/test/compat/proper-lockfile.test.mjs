@@ -1,10 +1,10 @@
 import assert from 'node:assert/strict';
-import { existsSync, mkdirSync, renameSync, rmdirSync, statSync, symlinkSync, utimesSync, writeFileSync } from 'node:fs';
+import fs, { existsSync, mkdirSync, renameSync, rmdirSync, statSync, symlinkSync, utimesSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import test from 'node:test';
 import lockfile from '../../compat/proper-lockfile.cjs';
 import { Document, lockSync } from '../../index.mjs';
-import { Child, PACKAGE, isFree, scratch } from '../child.mjs';
+import { Child, PACKAGE, isFree, scratch, until } from '../child.mjs';
 
 const code = (expected) => (error) => error.code === expected;
 const QUICKLY = { retries: { retries: 3, minTimeout: 20, factor: 1 } };
@@ -40,6 +40,17 @@ test('sync twins, and unlock by name', async (t) => {
   await assert.rejects(lockfile.unlock(path), code('ENOTACQUIRED'));
   assert.throws(() => lockfile.unlockSync(path), code('ENOTACQUIRED'));
   assert.throws(() => lockfile.lockSync(path, { retries: 3 }), code('ESYNC'));
+});
+
+test('another file system is refused, and not silently passed over', async (t) => {
+  const path = file(t);
+  const memory = { mkdir() {}, realpath() {}, stat() {}, rmdir() {}, utimes() {} };
+  await assert.rejects(lockfile.lock(path, { fs: memory }), code('EINVAL'));
+  assert.throws(() => lockfile.lockSync(path, { fs: memory }), code('EINVAL'));
+  await assert.rejects(lockfile.check(path, { fs: memory }), /on real files; leave it out/);
+  assert.ok(isFree(path));
+  const graceful = { ...fs, gracefulify() {} };
+  for (const same of [fs, graceful, undefined, null]) await (await lockfile.lock(path, { fs: same }))();
 });
 
 test('a file that is not there is an error, unless its real path does not matter', async (t) => {
@@ -129,20 +140,11 @@ test('the directory is refreshed, and made again if somebody removes it', async 
   const release = await lockfile.lock(path, { stale: 2000, update: 1000, onCompromised: assert.fail });
   const old = new Date(Date.now() - 60_000);
   utimesSync(directory, old, old);
-  await until(() => statSync(directory).mtimeMs > Date.now() - 30_000);
+  await until(() => statSync(directory).mtimeMs > old.getTime(), 'it is refreshed');
   rmdirSync(directory);
-  await until(() => existsSync(directory));
+  await until(() => existsSync(directory), 'it is made again');
   await release();
 });
-
-/** Looks until it is so, or until the test's deadline. */
-async function until(holds) {
-  const deadline = Date.now() + 20_000;
-  while (!holds()) {
-    assert.ok(Date.now() < deadline, 'it never happens');
-    await new Promise((resolve) => setTimeout(resolve, 20));
-  }
-}
 
 test('something else at the place of the directory is an error, at once', async (t) => {
   const path = file(t);

@@ -32,7 +32,15 @@ const enter = {
     await release();
   },
   async 'changes-journal'() {
-    withJournalLock(dirname(file), work);
+    for (let entered = false; !entered; ) {
+      try {
+        withJournalLock(dirname(file), work);
+        entered = true;
+      } catch (error) {
+        // It waits for five seconds, which may be short on a busy machine.
+        if (!/^Failed to acquire journal lock/.test(error.message)) throw error;
+      }
+    }
   },
 };
 

@@ -15,7 +15,7 @@ import {
   resolveSessionWriteLockOptions,
 } from '../../compat/session-write-lock.cjs';
 import { lockSync } from '../../index.mjs';
-import { Child, PACKAGE, isFree, scratch } from '../child.mjs';
+import { Child, PACKAGE, PATIENCE_MS, isFree, scratch } from '../child.mjs';
 
 const MODULE = join(PACKAGE, 'compat/session-write-lock.cjs');
 const DEAD = 2_147_483_646;
@@ -101,8 +101,10 @@ test("another program's fresh lock file is respected and stays", async (t) => {
   const { sessionFile, lockPath } = session(t);
   const living = new Child(t, ['-e', 'setInterval(() => {}, 1000)']);
   const files = ['{}', '', JSON.stringify({ pid: living.process.pid, createdAt: now() })];
+  const fresh = new Date(Date.now() + 3_600_000); // However long this takes.
   for (const text of files) {
     writeFileSync(lockPath, text);
+    utimesSync(lockPath, fresh, fresh);
     await assert.rejects(acquireSessionWriteLock({ sessionFile, timeoutMs: 60 }), isTimeout(lockPath), text);
     assert.equal(readFileSync(lockPath, 'utf8'), text);
   }
@@ -160,7 +162,7 @@ test('an aborted wait ends with the reason and leaves nothing', async (t) => {
 test('a hold that lasts too long ends, and its owner is told', async (t) => {
   const { sessionFile, lockPath } = session(t);
   const held = await acquireSessionWriteLock({ sessionFile, maxHoldMs: 20 });
-  const next = await acquireSessionWriteLock({ sessionFile, timeoutMs: 10_000 });
+  const next = await acquireSessionWriteLock({ sessionFile, timeoutMs: PATIENCE_MS });
   assert.throws(() => held.assertOwned(), (error) => error.staleReasons.includes('lease-lost'));
   await held.release();
   next.assertOwned();

@@ -1,7 +1,7 @@
 // Compiled by the tests, never run: the types say what the package does.
 
-import tenure, { Collection, Document, Journal, Lease, TenureError, lease, lock, lockSync, tryLock, withLock } from 'tenure';
-import type { Appended, Entry, ErrorCode, Guard, Snapshot, Written } from 'tenure';
+import tenure, { Collection, Document, Journal, Lease, TenureError, lease, lock, lockSync, tryLock, updateAndAppend, updateAndAppendSync, withLock } from 'tenure';
+import type { Appended, Entry, ErrorCode, Guard, Snapshot, Together, Written } from 'tenure';
 
 interface State {
   n: number;
@@ -32,12 +32,15 @@ const appended: Appended = await journal.append(['line', { n: 1 }, new Uint8Arra
 const entries: Entry<Buffer>[] = await journal.read({ encoding: 'buffer' });
 for await (const { line } of journal.follow({ from: appended.last })) line.toUpperCase();
 
+const both: Together = await updateAndAppend(document, (state) => void state.n++, journal, ['line'], { init: { n: 0 }, header: 'h' });
+updateAndAppendSync(new Document<State>('x', { numbers: 'bigint' }), () => ({ n: 1 }), journal, { n: 1 }, { operation: 'x' });
+
 const keys: string[] = await new Collection('sessions').keys();
 const info = await new Lease('x').show();
 const owner: string | undefined = info?.holder.owner;
 const code = (error: unknown): ErrorCode | undefined => (error instanceof TenureError ? error.code : undefined);
 
-void [maybe, five, found, written, entries, keys, owner, code, tenure.lock];
+void [both, maybe, five, found, written, entries, keys, owner, code, tenure.lock];
 
 // @ts-expect-error: a misspelt option
 await lock('x', { wait: 5 });
@@ -45,6 +48,10 @@ await lock('x', { wait: 5 });
 lockSync('x', { signal: AbortSignal.abort() });
 // @ts-expect-error: not the document's type
 await document.set({ m: 1 });
+// @ts-expect-error: numbers are read in one of three ways
+new Document('x', { numbers: 'guess' });
+// @ts-expect-error: the function of a sync call is sync
+updateAndAppendSync(document, async () => ({ n: 1 }), journal, 'x');
 // @ts-expect-error: a lease needs a time to live
 await lease('x', {});
 // @ts-expect-error: the function of a sync update is sync

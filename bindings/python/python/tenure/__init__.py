@@ -13,6 +13,7 @@ imported when they are first used.
 
 from ._errors import (
     AccessError,
+    ArgumentError,
     BusyError,
     CancelledError,
     CompromisedError,
@@ -67,6 +68,7 @@ if TYPE_CHECKING:
 __all__ = [
     "AccessError",
     "Appended",
+    "ArgumentError",
     "BusyError",
     "Cancel",
     "CancelledError",

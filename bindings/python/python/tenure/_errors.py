@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class TenureError(Exception):
-    """Everything that tenure raises, except for arguments of a wrong type."""
+    """Everything that tenure raises, except for a call with too few or too many arguments."""
 
     #: The stable name of what happened, the same in every language.
     code = "internal"
@@ -139,6 +139,10 @@ class InvalidError(TenureError, ValueError):
     code = "invalid"
 
 
+class ArgumentError(InvalidError, TypeError):
+    """An argument of a wrong type, or one that nobody knows. Its code is ``invalid`` as well."""
+
+
 class NotFoundError(TenureError, FileNotFoundError):
     """The thing does not exist."""
 
@@ -175,6 +179,11 @@ _CLASSES = {
     )
 }
 _NO_PERMISSION = (1, 13)  # EPERM and EACCES, without the cost of importing `errno`.
+
+
+def argument_error(action: str, message: str) -> ArgumentError:
+    """The exception for an argument of a wrong type. Called by the native module."""
+    return ArgumentError(message, action=action)
 
 
 def exception(code: str, message: str, **fields: Any) -> TenureError:

@@ -6,11 +6,11 @@ at once, and a lock that it got all the same is released before the task ends.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Generator, Iterable, Mapping
-from typing import TYPE_CHECKING, Any, Optional, TypeVar, Union
+from collections.abc import AsyncIterator, Callable, Generator, Mapping
+from typing import TYPE_CHECKING, Any, Optional, TypeVar
 
 from . import _tenure
-from ._errors import BusyError
+from ._errors import ArgumentError, BusyError
 from ._waiting import in_thread
 
 if TYPE_CHECKING:
@@ -87,6 +87,7 @@ class Guard:
 
     def __init__(self, guard: _tenure.Guard) -> None:
         self._guard = guard
+        self._released = False
 
     @property
     def fence(self) -> int:
@@ -105,7 +106,7 @@ class Guard:
 
     @property
     def held(self) -> bool:
-        """Whether this process holds it and has not released it."""
+        """Whether this process holds it: it was not released, and ``max_hold`` has not ended it."""
         return self._guard.held
 
     async def verify(self) -> None:
@@ -114,7 +115,8 @@ class Guard:
 
     async def release(self) -> None:
         """Releases the lock. Releasing it again does nothing."""
-        if self._guard.held:
+        if not self._released:
+            self._released = True
             await in_thread(lambda _: self._guard.release())
 
     async def __aenter__(self) -> Guard:
@@ -215,15 +217,15 @@ class Journal:
         return self.sync.path
 
     async def append(
-        self, lines: Iterable[Union[str, bytes]], **options: Unpack[types.AppendOptions]
+        self, lines: types.Lines, **options: Unpack[types.AppendOptions]
     ) -> _tenure.Appended:
-        """Appends lines as one batch."""
+        """Appends a line, or any number of lines as one batch."""
         return await _call(self.sync.append, lines, **options)
 
     async def append_json(
-        self, values: Iterable[types.JSON], **options: Unpack[types.AppendJsonOptions]
+        self, values: types.JSON, **options: Unpack[types.AppendJsonOptions]
     ) -> _tenure.Appended:
-        """Appends values, each as one line of JSON."""
+        """Appends a value, or any number of values as one batch, each as one line of JSON."""
         return await _call(self.sync.append_json, values, **options)
 
     async def read(self, from_: int = 1, limit: Optional[int] = None) -> list[_tenure.Entry]:
@@ -290,21 +292,23 @@ class Lease:
         """The resolved path."""
         return self.sync.path
 
-    async def acquire(self, *, ttl: float, **options: Unpack[types.LeaseOptions]) -> Leased:
-        """Acquires the lease for ``ttl`` seconds."""
+    async def acquire(
+        self, *, ttl: types.Duration, **options: Unpack[types.LeaseOptions]
+    ) -> Leased:
+        """Acquires the lease for ``ttl``: seconds, or a text like ``"1m"``."""
         # With a token it may be a renewal, and then the lease is not ours to end.
         undo = None if options.get("token") else _tenure.Leased.release
         return Leased(await _call(self.sync.acquire, ttl=ttl, _undo=undo, **options))
 
     async def take_over(
-        self, *, ttl: float, reason: str, **options: Unpack[types.LeaseOptions]
+        self, *, ttl: types.Duration, reason: str, **options: Unpack[types.LeaseOptions]
     ) -> Leased:
         """Takes the lease from whoever has it, for a reason that is written down first."""
         undo = _tenure.Leased.release
         leased = _call(self.sync.take_over, ttl=ttl, reason=reason, _undo=undo, **options)
         return Leased(await leased)
 
-    async def renew(self, token: str, *, ttl: Optional[float] = None) -> Leased:
+    async def renew(self, token: str, *, ttl: Optional[types.Duration] = None) -> Leased:
         """Extends the lease by its time to live, or by a new one, from now."""
         return Leased(await in_thread(lambda _: self.sync.renew(token, ttl=ttl)))
 
@@ -333,7 +337,7 @@ class Leased:
         """Proves the lease to writes."""
         return self.sync.fence
 
-    async def renew(self, *, ttl: Optional[float] = None) -> Leased:
+    async def renew(self, *, ttl: Optional[types.Duration] = None) -> Leased:
         """Extends it from now on. The fence and the token stay."""
         return Leased(await in_thread(lambda _: self.sync.renew(ttl=ttl)))
 
@@ -379,7 +383,7 @@ async def update_and_append(
     document: Document,
     function: Callable[[Any], types.JSON],
     journal: Journal,
-    lines: Iterable[Union[str, bytes]],
+    lines: types.Lines,
     **options: Unpack[types.TogetherOptions],
 ) -> tuple[_tenure.Written, _tenure.Appended]:
     """Changes a document and appends a batch to a journal, both or (checks failing) neither."""
@@ -400,4 +404,5 @@ async def _call(
 
 def _refuse_cancel(options: Mapping[str, Any]) -> None:
     if "cancel" in options:
-        raise TypeError("cancel the task instead of passing a Cancel")
+        message = "failed to read cancel: cancel the task instead of passing a Cancel"
+        raise ArgumentError(message, action="read cancel")

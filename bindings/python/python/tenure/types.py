@@ -4,7 +4,7 @@ Nothing in tenure imports this at run time.
 """
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Optional, TypedDict, Union
 
 from ._tenure import Cancel
@@ -13,6 +13,10 @@ from ._tenure import Cancel
 Path = Union[str, bytes, "os.PathLike[str]", "os.PathLike[bytes]"]
 #: Seconds, ``None`` for ever, or as the command line writes it: ``"500ms"``, ``"10s"``, ``"forever"``.
 Wait = Union[float, str, None]
+#: Seconds, or as the command line writes it: ``"500ms"``, ``"10s"``, ``"2m"``, ``"1h"``, ``"7d"``.
+Duration = Union[float, str]
+#: One line, or any number of them as one batch.
+Lines = Union[str, bytes, Iterable[Union[str, bytes]]]
 #: What a document says. Numbers that are not integers are floats, or ``decimal.Decimal``.
 JSON = Any
 
@@ -69,7 +73,7 @@ class TryLockOptions(CommonOptions, total=False):
     shared: Optional[bool]
     owner: Optional[str]
     reentrant: Optional[bool]
-    max_hold: Optional[float]
+    max_hold: Optional[Duration]
     on_max_hold: Optional[Callable[[str], object]]
     end_on_max_hold: Optional[bool]
 
@@ -141,7 +145,7 @@ class LeaseOptions(TypedDict, total=False):
 class PruneOptions(WriteOptions, total=False):
     """What a prune removes."""
 
-    max_age: Optional[float]
+    max_age: Optional[Duration]
     max_count: Optional[int]
     keep: Optional[Sequence[str]]
     dry_run: Optional[bool]

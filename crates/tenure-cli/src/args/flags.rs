@@ -7,7 +7,7 @@ use tenure::{Durability, Guard, Version, Wait, WriteOptions};
 
 use super::values;
 use crate::environment;
-use crate::failure::{Failure, Result};
+use crate::failure::Result;
 
 /// How long to wait.
 #[derive(Debug, Args)]
@@ -23,12 +23,7 @@ impl WaitFlag {
         if let Some(wait) = self.given {
             return Ok(wait);
         }
-        match std::env::var("TENURE_WAIT") {
-            Ok(text) if !text.is_empty() => {
-                values::wait(&text).map_err(|why| Failure::usage("read TENURE_WAIT", why))
-            }
-            _ => Ok(Wait::default()),
-        }
+        Ok(environment::inherited().wait()?)
     }
 }
 
@@ -81,7 +76,7 @@ impl WriteFlags {
     pub(crate) fn options(&self, path: &Path) -> Result<WriteOptions> {
         let fence = match self.fence {
             Some(fence) => Some(fence),
-            None => environment::fence_of(path)?,
+            None => environment::inherited().fence_of(path)?,
         };
         let durability = if self.no_sync { Durability::NoSync } else { Durability::Durable };
         Ok(WriteOptions {

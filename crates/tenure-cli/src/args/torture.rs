@@ -10,17 +10,17 @@ Examples:
   tenure torture                             one minute, all five things, in this directory
   tenure torture /mnt/data --minutes 30 --processes 32
   tenure torture --ops lock,lease --seed 7   the same plan of kills again
-  tenure torture --command \"$PWD/save.sh {} {key}\"
+  tenure torture --command './save.sh {} {key}'
   tenure torture --command 'jq \".[\\\"{key}\\\"]=1\" {} >{}.new && mv {}.new {}'
   tenure torture --command 'tenure doc update {} \".[\\$k]=1\" --arg k {key}'
-  tenure torture --command 'echo {key} >>{}' --file log.jsonl --check \"$PWD/check.sh {}\"
+  tenure torture --command 'echo {key} >>{}' --file log.jsonl --check './check.sh {}'
 
 Your own program (--command): {} stands for the file and {key} for the key that this run has to add
-to it; both are also in TENURE_TORTURE_FILE and TENURE_TORTURE_KEY. It runs in a directory of its own,
-so name your files in full. Exit code 0 is a promise: the key is in the file and stays there. For a
-JSON file the key may be any object key or string; for one that ends in .jsonl, .log or .txt it is
-looked for in the lines. Runs are started side by side, paused and killed with everything below them,
-while others read the file.
+to it; both are also in TENURE_TORTURE_FILE and TENURE_TORTURE_KEY. It runs in the directory you are in;
+the file is in a directory of its own, and {} is its full path. Exit code 0 is a promise: the key is in
+the file and stays there. For a JSON file the key may be any object key or string; for one that ends in
+.jsonl, .log or .txt it is looked for in the lines. Runs are started side by side, paused and killed
+with everything below them, while others read the file.
 
 Exit codes: 0 nothing found, 5 something found (the directory is kept), 1 it could not be run";
 
@@ -68,6 +68,9 @@ pub(crate) struct TortureArgs {
     /// Work without tenure, naively: the judges must find something
     #[arg(long, hide = true)]
     pub(crate) naive: bool,
+    /// Work by protocols that shipped: the judges must find something
+    #[arg(long, hide = true, conflicts_with = "naive")]
+    pub(crate) shipped: bool,
 }
 
 /// Something that can be worked on.

@@ -30,8 +30,9 @@ pub(super) fn run(args: &HoldArgs, out: &Output) -> Result<ExitCode> {
 fn under_lease(args: &HoldArgs, out: &Output) -> Result<ExitCode> {
     let lease = Lease::open(&args.target)?;
     // Below another hold of the same lease: that one ends it.
-    let nested = match environment::fence_of(lease.path())? {
-        Some(_) => environment::token_for(lease.path()),
+    let inherited = environment::inherited();
+    let nested = match inherited.fence_of(lease.path())? {
+        Some(_) => inherited.token_for(lease.path()).map(str::to_owned),
         None => None,
     };
     let options = super::lease::options(&args.grant, nested.clone())?;
@@ -61,7 +62,7 @@ fn with_command(
     out: &Output,
 ) -> Result<(ExitCode, bool)> {
     let path: &Path = lease.path();
-    let variables = environment::below_hold(path, leased.fence, Some(&leased.token))?;
+    let variables = environment::inherited().below(path, leased.fence, Some(&leased.token))?;
     let running = child::start(&args.command, variables, None)?;
     let lost = std::thread::scope(|scope| {
         let (done, until_done) = channel();

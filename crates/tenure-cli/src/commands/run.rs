@@ -69,7 +69,7 @@ fn under_lock(args: &RunArgs, out: &Output) -> Result<ExitCode> {
     }
     let variables = match guard.fence() {
         0 => Vec::new(), // Shared: nothing to prove, and the holds above stay what they are.
-        fence => environment::below_hold(guard.path(), fence, None)?,
+        fence => environment::inherited().below(guard.path(), fence, None)?,
     };
     let inherited = if args.close { None } else { inherit(&guard)? };
     let running = child::start(&args.command, variables, inherited)?;
@@ -104,7 +104,7 @@ fn under_lock(args: &RunArgs, out: &Output) -> Result<ExitCode> {
 fn acquire(lock: &Lock, args: &RunArgs, out: &Output) -> Result<LockGuard> {
     let fence = match args.fence {
         Some(fence) => Some(fence),
-        None => environment::fence_of(lock.path())?,
+        None => environment::inherited().fence_of(lock.path())?,
     };
     let wait = args.wait.get()?;
     let _notice = Notice::start(lock.path(), wait, out.is_json());

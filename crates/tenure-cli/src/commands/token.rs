@@ -14,7 +14,7 @@ pub(super) fn given(flags: &TokenFlags, path: &Path) -> Result<Option<String>> {
     }
     match &flags.token_file {
         Some(file) => read(file),
-        None => Ok(environment::token_for(path)),
+        None => Ok(environment::inherited().token_for(path).map(str::to_owned)),
     }
 }
 

@@ -58,6 +58,7 @@ pub(super) fn operation(worker: &mut Worker<'_>) -> io::Result<Answer<()>> {
             call(worker, "queue", "append", &[value], |subject, scratch| {
                 let line = value.to_string();
                 let number = subject.append(&scratch.join(QUEUE), &[line], false, None)?;
+                let number = number.unwrap_or(0);
                 known.fetch_max(number, SeqCst);
                 Ok(vec![number])
             })
@@ -192,7 +193,7 @@ impl Scribe<'_> {
                 generation: self.generation,
                 seed: self.dice.roll(),
                 count: ROUND,
-                naive: self.setup.naive,
+                author: self.setup.author,
                 things: vec![Thing::History],
             })?;
         }

@@ -38,6 +38,14 @@ pub(super) fn judge(ledger: &mut Ledger, subject: &dyn Subject, scratch: &Path, 
     if !ledger.findings.is_empty() {
         return; // Not everything was tidied up by a next operation.
     }
+    for (thing, file) in [(Thing::Journal, jobs::JOURNAL), (Thing::Lease, jobs::LEASE)] {
+        // What a dead one left of an index goes when the next index is written, not with any append.
+        if let Some(Err(refused)) =
+            things.contains(&thing).then(|| subject.rotate(&scratch.join(file)))
+        {
+            ledger.found(thing, Fault::Failed, format!("{file}: {refused:?}"));
+        }
+    }
     for name in temporary_files(scratch) {
         ledger.found(Thing::Document, Fault::LeftOver, format!("{name} after the next operation"));
     }
@@ -170,8 +178,9 @@ fn journal(ledger: &mut Ledger, subject: &dyn Subject, path: &Path) {
         if line.part != 1 {
             continue;
         }
-        if let Some(told) = promised.remove(&(line.slot, line.batch)).filter(|told| *told != number)
-        {
+        // A worker that was told 0 where numbers are promised has said so itself.
+        let told = promised.remove(&(line.slot, line.batch));
+        if let Some(told) = told.filter(|told| *told != number && *told != 0) {
             let detail = format!("{line:?} is entry {number}; its writer was told {told}");
             ledger.found(Thing::Journal, Fault::Stale, detail);
         }

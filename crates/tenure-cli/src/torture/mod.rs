@@ -1,7 +1,7 @@
 //! `tenure torture`: many processes, killed, paused and restarted at random, and judges that watch.
 //!
 //! - `storm` is the parent, `crew` its workers, `worker` and `jobs` what they do;
-//! - `subject` is what they do it through: tenure, or nothing, to try the judges;
+//! - `subject` is what they do it through: tenure, or, to try the judges, nothing or an old protocol;
 //! - `presence` (in shared memory), `content` (data that checks itself), `ledger` (what was promised)
 //!   and `judge` (the last look) find things out; none of them uses code of tenure to decide;
 //! - `foreign` does the same to somebody's own program, `history` writes down who was told what when;
@@ -37,7 +37,7 @@ use self::finding::Thing;
 use self::foreign::Program;
 use self::scratch::Scratch;
 use self::storm::{Blows, Storm};
-use self::subject::{Naive, Subject, Tenure};
+use self::subject::{Author, Subject};
 use self::verdict::Verdict;
 use crate::args::TortureArgs;
 use crate::demo::{Dice, Progress, thousands};
@@ -53,7 +53,7 @@ struct Setup {
     seed: u64,
     processes: usize,
     things: Vec<Thing>,
-    naive: bool,
+    author: Author,
 }
 
 impl Setup {
@@ -66,17 +66,21 @@ impl Setup {
             seed: args.seed.unwrap_or_else(Dice::fresh_seed),
             processes: usize::from(args.processes),
             things,
-            naive: args.naive,
+            author: match (args.naive, args.shipped) {
+                (true, _) => Author::Naive,
+                (_, true) => Author::Shipped,
+                _ => Author::Tenure,
+            },
         }
     }
 
     /// So many findings end a run. The first one does, unless the judges themselves are tried.
     fn enough(&self) -> usize {
-        if self.naive { 400 } else { 1 }
+        if self.author == Author::Tenure { 1 } else { 400 }
     }
 
     fn subject(&self) -> &'static dyn Subject {
-        if self.naive { &Naive } else { &Tenure }
+        self.author.subject()
     }
 }
 
@@ -209,5 +213,6 @@ fn repeat(args: &TortureArgs, seed: u64) -> String {
     words.extend(args.history.as_ref().map(|file| text("history", &file.to_string_lossy())));
     words.extend(args.operations.map(|number| format!("--operations {number}")));
     words.extend(args.naive.then(|| "--naive".to_owned()));
+    words.extend(args.shipped.then(|| "--shipped".to_owned()));
     words.join(" ")
 }

@@ -24,6 +24,11 @@ const STANDSTILL: Duration = Duration::from_secs(30);
 /// dead worker lasts, and the others should not all wait for it.
 const LESSEES: usize = 5;
 
+/// At most so many operations, and so long, until the next blow: a slow machine is not only killing,
+/// and one on which all wait for a dead one is hit as well.
+const OPERATIONS_APART: u64 = 400;
+const APART: Duration = Duration::from_millis(140);
+
 /// What was done to the workers.
 #[derive(Debug, Default, Clone, Copy)]
 pub(super) struct Blows {
@@ -77,18 +82,22 @@ impl<'a> Storm<'a> {
         for slot in 0..self.setup.processes {
             self.start(slot)?;
         }
-        let mut next_blow = Instant::now();
+        let (mut next_blow, mut latest_blow) = (0, Instant::now());
         let mut last_word = Instant::now();
         let enough = self.setup.enough();
         while !limit.is_over(self.ledger.total()) && self.ledger.findings.len() < enough {
             let now = Instant::now();
-            if now >= next_blow {
-                next_blow = now + Duration::from_millis(self.dice.between(4, 140));
+            if now >= latest_blow || self.ledger.total() >= next_blow {
+                next_blow = self.ledger.total() + self.dice.between(1, OPERATIONS_APART);
+                latest_blow = now + APART;
                 self.strike(now)?;
                 progress(&self.ledger, self.blows);
             }
             self.end_pauses(now)?;
-            match self.crew.hear(next_blow.saturating_duration_since(now)) {
+            // All may wait for one that is paused: its end comes on time.
+            let ends = self.places.iter().filter_map(|place| place.paused.map(|(end, _)| end));
+            let next_end = ends.fold(latest_blow, Instant::min);
+            match self.crew.hear(next_end.saturating_duration_since(now)) {
                 Some(heard) => {
                     last_word = now;
                     self.hear(heard)?;
@@ -119,7 +128,7 @@ impl<'a> Storm<'a> {
             generation: self.generation,
             seed: self.dice.roll(),
             count: 0,
-            naive: self.setup.naive,
+            author: self.setup.author,
             things: self.things(slot),
         })
     }

@@ -8,7 +8,7 @@ use super::presence::Overlap;
 /// A word of a worker.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Word {
-    /// It held the lock under this fence (0: together with others) and has let go.
+    /// It held the lock under this fence (0: together with others, or there are none) and has let go.
     Held { fence: u64 },
     /// It changed the document, which counts so many changes now.
     Counted { total: u64 },
@@ -16,7 +16,7 @@ pub(super) enum Word {
     KeyCounted { key: usize, total: u64 },
     /// A document of its own in the collection, named by a number, is what it says.
     Own { number: u64, state: Own },
-    /// It appended this batch, whose lines are numbered from `first`.
+    /// It appended this batch, whose lines are numbered from `first` (0: it was told no number).
     Appended { batch: u64, first: u64 },
     /// It has the lease under this fence, surely from one moment until another unless it ends it.
     Leased { fence: u64, from: u64, until: u64 },

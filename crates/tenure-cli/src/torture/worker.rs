@@ -15,7 +15,7 @@ use super::finding::{Fault, Finding, Thing};
 use super::jobs;
 use super::memory::Memory;
 use super::presence::{Flag, Incarnation};
-use super::subject::{Naive, Refused, Subject, Tenure};
+use super::subject::{Author, Refused, Subject};
 use super::word::Word;
 use crate::child::Inherited;
 use crate::demo::Dice;
@@ -38,8 +38,7 @@ pub(super) struct Task {
     pub(super) seed: u64,
     /// How many operations; 0 for no end.
     pub(super) count: u64,
-    /// Without tenure.
-    pub(super) naive: bool,
+    pub(super) author: Author,
     /// What to work on; `history` stands alone.
     pub(super) things: Vec<Thing>,
 }
@@ -51,13 +50,13 @@ impl Task {
         let things: Vec<_> = self.things.iter().map(|thing| thing.name()).collect();
         let mut words = vec![OsString::from("work"), self.scratch.clone().into()];
         words.extend(numbers.iter().map(|number| number.to_string().into()));
-        words.push(if self.naive { "naive" } else { "tenure" }.into());
+        words.push(self.author.name().into());
         words.push(things.join(",").into());
         words
     }
 
     fn parse(words: &[OsString]) -> Option<Self> {
-        let [scratch, slot, generation, seed, count, subject, things] = words else {
+        let [scratch, slot, generation, seed, count, author, things] = words else {
             return None;
         };
         let number = |word: &OsString| word.to_str()?.parse::<u64>().ok();
@@ -68,7 +67,7 @@ impl Task {
             generation: number(generation)?,
             seed: number(seed)?,
             count: number(count)?,
-            naive: subject == "naive",
+            author: Author::parse(author.to_str()?)?,
             things: things?,
         })
     }
@@ -85,7 +84,7 @@ pub(crate) fn run(words: &[OsString]) -> io::Result<()> {
     match words {
         [kind, words @ ..] if kind == "work" => {
             let task = Task::parse(words).ok_or_else(stranger)?;
-            let subject: &dyn Subject = if task.naive { &Naive } else { &Tenure };
+            let subject = task.author.subject();
             Worker::new(task, subject)?.work()
         }
         [kind, words @ ..] if kind == "child" => run_child(words).ok_or_else(stranger)?,

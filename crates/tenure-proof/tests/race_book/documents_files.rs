@@ -13,7 +13,7 @@ use tenure_proof::Form;
 use tenure_proof::puppet::{Child, Heard, Puppet};
 use tenure_shipped::Document as _;
 use tenure_shipped::documents::{Expiring, FixedTemporary, ResetWhenCorrupt, Session, State};
-use tenure_shipped::state;
+use tenure_shipped::state::{self, Content};
 
 use crate::scene::{Scene, add, at_once, count, holder, kind, paths_in};
 
@@ -97,6 +97,16 @@ fn race_27_a_file_that_seems_corrupt_is_reset() {
 #[test]
 fn race_28_a_reader_has_the_file_open() {
     let mut scene = Scene::new("race_28");
+    let directory = scene.theirs();
+    Content::Project.create(&directory).unwrap();
+    let mut open = File::open(state::path(&directory)).unwrap();
+    let mut seen = vec![0; 4096];
+    open.read_exact(&mut seen).unwrap();
+    Session::open(&directory).add("everything moves").unwrap(); // The way round: in place.
+    open.read_to_end(&mut seen).unwrap();
+    serde_json::from_slice::<Value>(&seen).expect_err("the beginning of one, the end of another");
+    scene.broke("CLI-Anything: a reader with the file open reads a mixture");
+
     let path = scene.state();
     add(&path, &at_once(None)).unwrap();
     let mut open = File::open(&path).unwrap();

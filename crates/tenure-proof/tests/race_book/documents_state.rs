@@ -1,13 +1,15 @@
 //! Races 33 to 37: what a document is, and how one knows that it changed.
 
 use std::fs::{self, File, FileTimes};
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 use serde_json::json;
 use tenure::{Collection, CollectionKind, Document, Durability, WriteOptions};
 use tenure_proof::puppet::{Child, CommandLine, Puppet};
-use tenure_shipped::documents::Fingerprint;
-use tenure_shipped::state;
+use tenure_shipped::Document as _;
+use tenure_shipped::documents::{Fingerprint, SaveWithoutLock};
+use tenure_shipped::state::{self, Content};
 use tenure_testkit::SimFs;
 
 use crate::scene::{Scene, add, at_once, below_shell, count, holder, on, told};
@@ -17,6 +19,15 @@ use crate::scene::{Scene, add, at_once, below_shell, count, holder, on, told};
 #[test]
 fn race_33_one_big_index_for_everybody() {
     let mut scene = Scene::new("race_33");
+    let directory = scene.theirs();
+    Content::Project.create(&directory).unwrap();
+    let index = state::path(&directory);
+    let before = fs::metadata(&index).unwrap();
+    SaveWithoutLock::open(&directory).add("s1").unwrap();
+    let after = fs::metadata(&index).unwrap();
+    assert!(after.ino() != before.ino() && after.len() > 10_000, "all of it was written again");
+    scene.broke("OpenClaw: one key more, and the whole index is written");
+
     let collection = Collection::open(scene.ours("sessions"), CollectionKind::Documents).unwrap();
     fs::create_dir_all(collection.path()).unwrap();
     for number in 0..50 {

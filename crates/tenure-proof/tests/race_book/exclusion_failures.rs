@@ -83,6 +83,15 @@ fn race_12_the_guard_of_the_guard_is_left_behind() {
 #[test]
 fn race_13_an_error_path_removes_the_lock_of_another() {
     let mut scene = Scene::new("race_13");
+    let directory = scene.theirs();
+    let [mut alice, mut bob, mut carol] =
+        std::array::from_fn(|_| SessionLock::open(&directory).unwrap());
+    alice.enter().unwrap();
+    bob.enter().expect_err("she has it");
+    bob.leave().unwrap(); // As `finally` does.
+    carol.enter().expect("both are inside");
+    scene.broke("OpenClaw: an error path releases by name");
+
     let path = scene.state();
     let (mut alice, fence) = holder(&path);
     let mine = json!({ "op": "add", "path": path, "fence": fence });

@@ -6,6 +6,7 @@ use rustix::time::{ClockId, clock_gettime};
 use serde_json::json;
 use tenure::{ErrorKind, Lock, LockOptions, Wait, try_lock};
 use tenure_proof::puppet::{Child, Language, Puppet, Troupe};
+use tenure_shipped::Lock as _;
 use tenure_shipped::locks::{SessionLock, lock_file};
 
 use crate::scene::{Scene, add, at_once, await_on, holder, kind, on};
@@ -17,7 +18,7 @@ fn race_16_a_child_releases_or_keeps_the_lock_of_its_parent() {
     let mut scene = Scene::new("race_16");
     let directory = scene.theirs();
     let mut parent = SessionLock::open(&directory).unwrap();
-    tenure_shipped::Lock::enter(&mut parent).unwrap();
+    parent.enter().unwrap();
     // The child's exit handler has the same path and the same code.
     let mut child = std::process::Command::new("rm");
     let status = child.arg(lock_file(&directory)).status().unwrap();
@@ -71,6 +72,14 @@ fn race_17_reentrance_lets_strangers_in() {
 #[test]
 fn race_18_a_thread_waits_for_itself() {
     let mut scene = Scene::new("race_18");
+    let directory = scene.theirs();
+    let (mut outer, mut inner) =
+        (SessionLock::open(&directory).unwrap(), SessionLock::open(&directory).unwrap());
+    outer.enter().unwrap();
+    let error = inner.enter().expect_err("it waits for itself");
+    assert_eq!(error.kind(), std::io::ErrorKind::TimedOut, "to the end");
+    scene.broke("OpenClaw: a process waits for its own lock");
+
     let path = scene.state();
     let troupe = Troupe::start(&mut Language::Rust.command()).unwrap();
     let (mut alice, mut bob) = (troupe.actor("alice"), troupe.actor("bob"));

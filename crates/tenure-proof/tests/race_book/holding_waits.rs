@@ -8,8 +8,10 @@ use std::time::Duration;
 use serde_json::json;
 use tenure::{ErrorKind, Lock, LockOptions, MaxHold, Wait, status_below, try_lock};
 use tenure_proof::puppet::{Child, FAR_TOO_LONG, Language, Puppet, Troupe};
+use tenure_shipped::Lock as _;
+use tenure_shipped::locks::{SessionLock, lock_file};
 
-use crate::scene::{Scene, add, at_once, count, holder, kind, on};
+use crate::scene::{DEAD, Scene, add, at_once, count, holder, kind, on};
 
 fn lease(path: &std::path::Path, ttl: u64, owner: &str) -> serde_json::Value {
     json!({ "op": "acquire", "path": path, "ttl": ttl, "owner": owner })
@@ -20,6 +22,12 @@ fn lease(path: &std::path::Path, ttl: u64, owner: &str) -> serde_json::Value {
 #[test]
 fn race_44_a_lock_is_held_for_a_whole_turn() {
     let mut scene = Scene::new("race_44");
+    let directory = scene.theirs();
+    // The process of a hook took it for the turn, and has ended. The turn has not.
+    std::fs::write(lock_file(&directory), format!("{{\"pid\":{DEAD}}}")).unwrap();
+    SessionLock::open(&directory).unwrap().enter().expect("another one is inside");
+    scene.broke("OpenClaw: a lock of a process does not last for a turn");
+
     let (session, state) = (scene.ours("session"), scene.state());
     let mut hook = Child::rust();
     let got = hook.does(&lease(&session, 60_000, "turn 7"));
@@ -43,6 +51,12 @@ fn race_44_a_lock_is_held_for_a_whole_turn() {
 #[test]
 fn race_45_a_release_is_forgotten() {
     let mut scene = Scene::new("race_45");
+    let directory = scene.theirs();
+    let returns_early = || SessionLock::open(&directory)?.enter();
+    returns_early().unwrap();
+    returns_early().expect_err("nobody holds it, and nobody can have it");
+    scene.broke("OpenClaw: an early return keeps the lock");
+
     let path = scene.state();
     let fails = || -> tenure::Result<()> {
         let _guard = try_lock(&path)?;
@@ -161,6 +175,12 @@ fn race_48_a_stall_is_taken_for_a_loss() {
 #[test]
 fn race_49_an_error_names_the_wrong_one() {
     let mut scene = Scene::new("race_49");
+    let directory = scene.theirs();
+    SessionLock::open(&directory).unwrap().enter().unwrap();
+    let error = SessionLock::open(&directory).unwrap().enter().unwrap_err().to_string();
+    assert!(!error.contains(&std::process::id().to_string()), "whose it is, is not told: {error}");
+    scene.broke("OpenClaw: an error that does not name the holder");
+
     let path = scene.state();
     let mut alice = Child::rust();
     let got = alice.does(&json!({ "op": "lock", "path": path, "label": "nightly build" }));

@@ -1,6 +1,6 @@
 //! Races 38 to 43: lines that mix, tear, vanish, or share a number.
 
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 use std::fs;
 use std::io::Write;
 use std::path::Path;
@@ -161,26 +161,56 @@ fn race_41_a_new_header_drops_entries() {
     let at = directory.clone();
     header.meanwhile.is(move || PlainAppend::open(&at).append("entry").unwrap());
     header.stamp("{\"header\":2}").unwrap();
-    assert_eq!(lines_of(&directory), ["{\"header\":2}"], "the entry is gone");
+    let stamped = Stamped { header: "{\"header\":2}".into(), entries: vec!["entry".into()] };
+    assert_eq!(stamped.is_broken(&logs::path(&directory)), Some("entry".to_owned()));
     scene.broke("codegraph: the header is rewritten beside appends");
 
     let path = scene.log();
     let journal = Journal::open(&path).unwrap();
-    let mut writer = CommandLine::start();
-    let order = json!({ "op": "append", "path": path, "lines": ["e"], "wait": "forever" });
-    for _ in 0..10 {
-        writer.tell(&order);
-    }
-    for number in 0..10 {
-        let header = Some(format!("{{\"stamp\":{number}}}").into_bytes());
-        let options = AppendOptions { write: patiently(), header, ..AppendOptions::default() };
-        journal.append(&["s"], &options).unwrap();
-        assert!(writer.hear()["ok"].is_object());
+    let mut writers = [Child::rust(), Child::rust()];
+    let mut numbered = BTreeMap::new();
+    let mut header = String::new();
+    for round in 0..Form::asked().pick(40, 1000) {
+        // All three want the journal at once, and the header grows and shrinks.
+        for (at, writer) in writers.iter_mut().enumerate() {
+            let line = format!("{at} {round}");
+            let order = json!({ "op": "append", "path": path, "lines": [line], "wait": "forever" });
+            writer.tell(&order);
+        }
+        header = format!("{{\"stamp\":{round},\"x\":\"{}\"}}", "x".repeat(round * 7 % 40));
+        let stamp = Some(header.clone().into_bytes());
+        let options =
+            AppendOptions { write: patiently(), header: stamp, ..AppendOptions::default() };
+        let mine = format!("2 {round}");
+        numbered.insert(journal.append(&[&mine], &options).unwrap().first, mine);
+        for (at, writer) in writers.iter_mut().enumerate() {
+            let told = writer.hear()["ok"]["first"].as_u64().expect("a number");
+            numbered.insert(told, format!("{at} {round}"));
+        }
         scene.tally.tried(1, "headers stamped beside appends");
     }
-    let content = fs::read_to_string(&path).unwrap();
-    assert!(content.starts_with("{\"stamp\":9}\n"), "{content}");
-    assert_eq!((content.matches("e\n").count(), content.matches("s\n").count()), (10, 10));
+    let numbers = 1..=numbered.len() as u64;
+    assert!(numbered.keys().copied().eq(numbers), "each number once: {numbered:?}");
+    let entries: Vec<_> = numbered.into_values().collect();
+    assert_eq!(self::entries(&path), entries, "as their writers were told");
+    assert_eq!(Stamped { header, entries }.is_broken(&path), None);
+}
+
+/// What a plain reader must find: one header, and under it every entry that was acknowledged.
+struct Stamped {
+    header: String,
+    entries: Vec<String>,
+}
+
+impl Stamped {
+    /// The first thing that is not as it should be.
+    fn is_broken(&self, path: &Path) -> Option<String> {
+        let content = fs::read_to_string(path).unwrap();
+        let mut found = content.split_terminator('\n');
+        let mut expected = [&self.header].into_iter().chain(&self.entries);
+        let wrong = expected.find(|line| found.next() != Some(line)).cloned();
+        wrong.or_else(|| found.next().map(str::to_owned))
+    }
 }
 
 /// carl: numbers counted in memory, so that two processes gave the same one 105 times. Ours: numbers come

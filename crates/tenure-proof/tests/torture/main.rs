@@ -2,11 +2,12 @@
 //! judges; and histories of what they were told, checked for linearizability.
 //!
 //! The engine is the command itself (`tenure torture`), so users run the same on their own disks. Code
-//! that protects nothing is run through it as well: a judge that does not find it out judges nothing.
+//! that protects nothing and protocols that shipped are run through it as well (`controls`).
 #![cfg(unix)]
 
 mod checker;
 mod command;
+mod controls;
 mod engine;
 mod histories;
 mod run;

@@ -1,5 +1,6 @@
 //! One run of `tenure torture` in a directory of its own.
 
+use std::path::Path;
 use std::process::Command;
 
 use serde_json::Value;
@@ -15,9 +16,14 @@ pub(crate) struct Ran {
     _dir: TempDir,
 }
 
-/// Runs it to its end.
+/// Runs it to its end, in the directory for temporary files.
 pub(crate) fn torture(words: &[&str]) -> Ran {
-    let dir = tempfile::tempdir().expect("a directory");
+    torture_in(&std::env::temp_dir(), words)
+}
+
+/// Runs it to its end.
+pub(crate) fn torture_in(place: &Path, words: &[&str]) -> Ran {
+    let dir = tempfile::tempdir_in(place).expect("a directory");
     let mut command = Command::new(tenure_proof::tenure());
     for (name, _) in std::env::vars_os() {
         if name.to_string_lossy().starts_with("TENURE_") {

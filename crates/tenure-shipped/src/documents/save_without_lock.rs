@@ -7,6 +7,8 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use serde_json::Value;
+
 use crate::{Meanwhile, state};
 
 /// A state file without a lock.
@@ -20,16 +22,34 @@ pub struct SaveWithoutLock {
 impl SaveWithoutLock {
     /// The state in `directory`.
     pub fn open(directory: &Path) -> Self {
-        Self { path: state::path(directory), meanwhile: Meanwhile::default() }
+        Self::at(state::path(directory))
+    }
+
+    /// The document in this file.
+    pub fn at(path: PathBuf) -> Self {
+        Self { path, meanwhile: Meanwhile::default() }
+    }
+
+    /// Any other change than one key more; the file need not be there. `name` tells two temporary files
+    /// of one process apart.
+    pub fn update(
+        &mut self,
+        name: &str,
+        change: impl FnOnce(Option<&Value>) -> Value,
+    ) -> io::Result<()> {
+        let loaded = match state::read(&self.path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => None,
+            loaded => Some(loaded?),
+        };
+        self.meanwhile.now();
+        let temporary = format!("{}.{}.{name}.tmp", self.path.display(), std::process::id());
+        fs::write(&temporary, serde_json::to_vec(&change(loaded.as_ref()))?)?;
+        fs::rename(&temporary, &self.path)
     }
 }
 
 impl crate::Document for SaveWithoutLock {
     fn add(&mut self, key: &str) -> io::Result<()> {
-        let loaded = state::read(&self.path)?;
-        self.meanwhile.now();
-        let temporary = format!("{}.{}.{key}.tmp", self.path.display(), std::process::id());
-        fs::write(&temporary, serde_json::to_vec(&state::with_key(Some(&loaded), key))?)?;
-        fs::rename(&temporary, &self.path)
+        self.update(key, |loaded| state::with_key(loaded, key))
     }
 }

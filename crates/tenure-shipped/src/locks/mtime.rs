@@ -16,12 +16,23 @@ const STALE: Duration = Duration::from_secs(10);
 #[derive(Debug)]
 pub struct MtimeLock {
     path: PathBuf,
+    stale: Duration,
 }
 
 impl MtimeLock {
     /// The lock of the state in `directory`.
     pub fn open(directory: &Path) -> Self {
-        Self { path: super::lock_file(directory) }
+        Self { path: super::lock_file(directory), stale: STALE }
+    }
+
+    /// The same with another age at which a lock is stale, for those who cannot wait so long.
+    pub fn stale_after(self, stale: Duration) -> Self {
+        Self { stale, ..self }
+    }
+
+    /// What the holder's timer does.
+    pub fn refresh(&self) -> io::Result<()> {
+        self.pause(Duration::ZERO)
     }
 
     /// Lets time pass for the holder without its timer: its lock is older by that much.
@@ -37,12 +48,15 @@ impl crate::Lock for MtimeLock {
         if error.kind() != io::ErrorKind::AlreadyExists {
             return Err(error);
         }
-        if super::age(&self.path).is_none_or(|age| age < STALE) {
+        if super::age(&self.path).is_none_or(|age| age < self.stale) {
             return Err(io::Error::new(
                 io::ErrorKind::WouldBlock,
                 "lock file is already being held",
             ));
         }
+        // The shipped code awaits every file operation, so others run between the verdict and what is
+        // done upon it.
+        std::thread::yield_now();
         fs::remove_dir(&self.path)?;
         fs::create_dir(&self.path)
     }

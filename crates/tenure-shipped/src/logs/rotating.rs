@@ -20,7 +20,12 @@ pub struct Rotating {
 impl Rotating {
     /// The log in `directory`.
     pub fn open(directory: &Path) -> Self {
-        Self { path: super::path(directory), meanwhile: Meanwhile::default() }
+        Self::at(super::path(directory))
+    }
+
+    /// The log in this file.
+    pub fn at(path: PathBuf) -> Self {
+        Self { path, meanwhile: Meanwhile::default() }
     }
 
     /// Keeps the last lines only.

@@ -18,7 +18,12 @@ pub struct TwoWrites {
 impl TwoWrites {
     /// The log in `directory`.
     pub fn open(directory: &Path) -> Self {
-        Self { path: super::path(directory), meanwhile: Meanwhile::default() }
+        Self::at(super::path(directory))
+    }
+
+    /// The log in this file.
+    pub fn at(path: PathBuf) -> Self {
+        Self { path, meanwhile: Meanwhile::default() }
     }
 }
 

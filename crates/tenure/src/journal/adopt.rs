@@ -43,7 +43,7 @@ impl Session {
             archive: self.head.archive,
             operations: self.head.operations,
             end: ENTRIES_AT,
-            room: self.wal_stat()?.size.max(ENTRIES_AT),
+            room: self.wal_size()?.max(ENTRIES_AT),
             ..Head::default()
         };
         let mut spans = self.append_pending(&pending)?;

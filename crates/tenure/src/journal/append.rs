@@ -1,6 +1,8 @@
 //! Appending a batch: logged under the lock, synced outside of it, then written to the journal.
 
 use std::io;
+use std::sync::Arc;
+use std::time::Duration;
 
 use crate::checksum;
 use crate::commit::{Commit, take_commit};
@@ -16,6 +18,7 @@ use super::batch::Batch;
 use super::entry::{ENTRY_BYTES, Entry, Kind};
 use super::head::Operation;
 use super::lines::{self, Count};
+use super::open_files::OpenFiles;
 use super::options::{AppendOptions, Appended};
 use super::session::{Section, Session, load_head};
 use super::wal::{Reach, Wal};
@@ -25,7 +28,9 @@ const FOREIGN_BYTES_LOGGED_MAX: u64 = super::checkpoint::SEGMENT_BYTES;
 /// How often others may get in between before the call gives up.
 const ATTEMPTS: usize = 64;
 /// Finishing a logged batch waits at least this long: it is only ever waited for short sections.
-const FINISH_PATIENCE: std::time::Duration = std::time::Duration::from_secs(10);
+const FINISH_PATIENCE: Duration = Duration::from_secs(10);
+/// A leader that finishes for others waits less than they wait for it.
+const LEADER_PATIENCE: Duration = Duration::from_secs(1);
 
 impl Journal {
     pub(super) fn append_batch(
@@ -78,26 +83,25 @@ impl Journal {
         self.make_durable(&target.map_err(logged_already)?, mine, options)
     }
 
-    /// Syncs the log together with everybody else who waits for that, then finishes what is synced.
+    /// Syncs the log together with everybody else who waits for that, and lets what is synced into the
+    /// journal. Usually the leader has done both for everybody, and the head says so.
     fn make_durable(&self, target: &Target, mine: u64, options: &AppendOptions) -> Result<()> {
         let file = target.open_sidecar(&target.sidecar("wal")).map_err(logged_already)?;
-        let synced = group::sync(target, mine, &LogSync { target, wal: Wal { file } });
+        let new_mode = options.write.new_mode;
+        let log = LogSync { target, wal: Wal { file }, files: &self.files, new_mode };
+        let synced = group::sync(target, mine, &log);
         let reach = match &synced {
+            Ok(_) if log.has_applied(mine) => return Ok(()),
             Ok(reach) => *reach,
             Err(error) if error.kind() == ErrorKind::NotDurable => mine,
             Err(_) => return synced.map(drop).map_err(logged_already),
         };
-        let wait = match options.write.wait {
+        let patience = match options.write.wait {
             Wait::For(time) => Wait::For(time.max(FINISH_PATIENCE)),
             Wait::No => Wait::For(FINISH_PATIENCE),
             Wait::Forever => Wait::Forever,
         };
-        let request = Request::until(Deadline::after(wait));
-        let turn = take_commit(target, Mode::Exclusive, request).map_err(logged_already)?;
-        let section = Section::Finish(target.clone(), turn);
-        let mut session =
-            Session::enter(&self.files, section, options.write.new_mode).map_err(logged_already)?;
-        session.apply(reach.max(mine)).map_err(logged_already)?;
+        log.apply(reach.max(mine), patience).map_err(logged_already)?;
         synced.map(drop)
     }
 }
@@ -106,6 +110,8 @@ impl Journal {
 struct LogSync<'a> {
     target: &'a Target,
     wal: Wal,
+    files: &'a Arc<OpenFiles>,
+    new_mode: u32,
 }
 
 impl group::Shared for LogSync<'_> {
@@ -126,9 +132,29 @@ impl group::Shared for LogSync<'_> {
         }
         synced
     }
+
+    /// Lets what was synced into the journal for everybody, before they wake: they need no lock then.
+    /// If it cannot be done now, each of them finds that out and does it.
+    fn finish(&self, reach: u64) {
+        let _ = self.apply(reach, Wait::For(LEADER_PATIENCE));
+    }
 }
 
 impl LogSync<'_> {
+    /// Writes the entries up to `reach`, which are durable, to the journal.
+    fn apply(&self, reach: u64, patience: Wait) -> Result<()> {
+        let request = Request::until(Deadline::after(patience));
+        let turn = take_commit(self.target, Mode::Exclusive, request)?;
+        let section = Section::Finish(self.target.clone(), turn);
+        Session::enter(self.files, section, self.new_mode)?.apply(reach)
+    }
+
+    /// Whether the journal has entry `number`. A head that is being written is read as the one before.
+    fn has_applied(&self, number: u64) -> bool {
+        let head = load_head(self.target, &self.wal);
+        head.is_ok_and(|head| head.is_some_and(|head| head.first_number + head.applied > number))
+    }
+
     /// A failed sync may leave pages that the kernel believes to be clean. Writing them again makes
     /// the next sync mean what it says.
     fn write_again(&self) -> Result<()> {
@@ -158,7 +184,10 @@ fn logged_already(error: Error) -> Error {
 impl Session {
     /// Logs the batch. Without a sync to wait for, it goes to the journal at once.
     pub(super) fn log(&mut self, batch: &mut Batch, durable: bool) -> Result<Appended> {
-        self.make_room()?;
+        self.make_room(durable)?;
+        if durable && self.head.unanchored.is_some() {
+            self.anchor()?;
+        }
         for _ in 0..ATTEMPTS {
             self.adopt_tail()?;
             if !durable {
@@ -230,6 +259,7 @@ impl Session {
         head.end += entry.log_len();
         head.next_seq = entry.next_seq();
         head.open_tail = false;
+        head.promised |= entry.is_promised();
         let lines = entry.lines.into();
         head.remember(Operation { id: entry.operation, first: entry.seq, lines });
         if let (Kind::Late(until), Some(displaced)) = (entry.kind, &mut head.displaced) {
@@ -266,14 +296,15 @@ impl Session {
         self.push_entry(&entry, payload)
     }
 
-    /// Empties a log that has become long.
-    fn make_room(&mut self) -> Result<()> {
+    /// Empties a log that has become long. For a batch that is not durable, nothing is synced if the
+    /// log holds nothing else.
+    fn make_room(&mut self, durable: bool) -> Result<()> {
         if self.head.end - super::head::ENTRIES_AT <= super::checkpoint::SEGMENT_BYTES {
             return Ok(());
         }
         self.apply_pending()?;
         self.adopt_late()?;
-        self.checkpoint(false)
+        if durable || !self.light_checkpoint()? { self.checkpoint(false) } else { Ok(()) }
     }
 
     /// Numbers lines that others have appended.

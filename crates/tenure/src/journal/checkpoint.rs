@@ -4,6 +4,11 @@
 //! Order, and what a crash leaves in between: sync the journal (the log still has everything) -> write
 //! and sync a group of index records (the log still has everything; what the group covers is skipped)
 //! -> write and sync an anchor with a new epoch (from here on the old entries are stale).
+//!
+//! A log in which nothing was promised to survive a power loss is emptied without a sync: a *light*
+//! checkpoint. Its group carries [`LIGHT`], so a power loss leaves the anchor before it, and lines that
+//! have no log: they are adopted. A killed process leaves the hint before it, whose log is still there,
+//! or the hint after it. The next anchor makes up for the syncs, and no durable batch is logged before it.
 
 use std::sync::Arc;
 
@@ -13,7 +18,7 @@ use crate::fs::{Access, Handle};
 use crate::random;
 
 use super::entry::Logged;
-use super::head::{ENTRIES_AT, Shift};
+use super::head::{ENTRIES_AT, Head, Shift, Unanchored};
 use super::index::{Group, Index, Record, Segment, Title};
 use super::publish;
 use super::session::Session;
@@ -23,6 +28,11 @@ use super::wal::Reach;
 pub(super) const SEGMENT_BYTES: u64 = 1024 * 1024;
 /// A log that one large batch made longer is cut back to this.
 const LOG_BYTES_KEPT: u64 = 4 * SEGMENT_BYTES;
+
+/// In the epoch of records that were written without a sync: a power loss must not count them.
+const LIGHT: u64 = 1 << 63;
+/// No more than this is left to be made up for.
+const LIGHT_BYTES_MAX: u64 = 64 * SEGMENT_BYTES;
 
 /// A range of the journal on its way into the index.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -49,6 +59,32 @@ impl Session {
         let mut spans = self.settled_spans(newer)?;
         self.number_foreign(&mut spans);
         self.commit_spans(spans)
+    }
+
+    /// Empties the log without a sync, if nothing in it has to survive a power loss.
+    pub(super) fn light_checkpoint(&mut self) -> Result<bool> {
+        debug_assert!(!self.head.has_pending(), "only what is in the journal can be indexed");
+        let Head { base, index_len, .. } = self.head;
+        let durable = self.head.unanchored.unwrap_or(Unanchored { base, index_len });
+        let much = self.head.journal_end - durable.base > LIGHT_BYTES_MAX;
+        if much || self.head.promised || self.head.shift != Shift::default() {
+            return Ok(false);
+        }
+        let Some(index) = self.matching_index()? else { return Ok(false) };
+        if self.group_behind(Some(&index))?.is_some() {
+            return Ok(false);
+        }
+        let mut spans = self.settled_spans(None)?;
+        self.number_foreign(&mut spans);
+        let records = self.group_of(spans, self.head.epoch | LIGHT);
+        // A crash after this: the records do not count, and the log still has everything.
+        index.write(index_len, &records).map_err(|err| self.index_failed(err))?;
+        self.head.index_len += records.len() as u64;
+        self.head.unanchored = Some(durable);
+        self.turn_over(self.head.journal_end)?;
+        // Before it an entry of the new epoch must not overwrite one of the old.
+        self.store()?;
+        Ok(true)
     }
 
     /// What the log's entries stand for, as far as they are in the journal and not in the index. A
@@ -113,22 +149,9 @@ impl Session {
 
     /// Makes `spans` and everything before them durable, and starts a new epoch behind them. The head
     /// already says where the journal ends.
-    pub(super) fn commit_spans(&mut self, mut spans: Vec<Span>) -> Result<()> {
+    pub(super) fn commit_spans(&mut self, spans: Vec<Span>) -> Result<()> {
         self.sync_journal()?;
-        let reach = self.head.journal_end;
-        let number = self.head.next_number() - 1;
-        spans.sort_by_key(|span| span.seq);
-        if spans.is_empty() {
-            // A group needs a last record to say how far it reaches.
-            let sum = checksum::of(b"");
-            let seq = Some(self.head.next_seq);
-            spans.push(Span { start: reach, end: reach, seq, lines: 0, foreign: 0, sum });
-        }
-        let epoch = self.head.epoch;
-        let mut records: Vec<Record> = spans.iter().map(|span| span.record(epoch)).collect();
-        if let Some(last) = records.last_mut() {
-            (last.reach, last.number) = (reach, number);
-        }
+        let records = self.group_of(spans, self.head.epoch);
         let (index, len) = match self.matching_index()? {
             Some(index) => {
                 let newer = self.group_behind(Some(&index))?;
@@ -144,13 +167,45 @@ impl Session {
                 return Err(self.index_failed(err));
             }
         }
-        index.append(len, &records).map_err(|err| self.index_failed(err))?;
-        self.head.index_len = len + records.len() as u64;
-        self.begin_epoch(reach)
+        let durable = self.head.unanchored.map_or(len, |durable| durable.index_len);
+        let next = len + records.len() as u64;
+        let written = index.write(len, &records).and_then(|()| index.sync_from(durable, next));
+        written.map_err(|err| self.index_failed(err))?;
+        self.head.index_len = next;
+        self.head.unanchored = None;
+        self.begin_epoch(self.head.journal_end)
+    }
+
+    /// The records of one checkpoint, which covers everything that is in the journal.
+    fn group_of(&self, mut spans: Vec<Span>, epoch: u64) -> Vec<Record> {
+        let reach = self.head.journal_end;
+        spans.sort_by_key(|span| span.seq);
+        if spans.is_empty() {
+            // A group needs a last record to say how far it reaches.
+            let sum = checksum::of(b"");
+            let seq = Some(self.head.next_seq);
+            spans.push(Span { start: reach, end: reach, seq, lines: 0, foreign: 0, sum });
+        }
+        let mut records: Vec<Record> = spans.iter().map(|span| span.record(epoch)).collect();
+        if let Some(last) = records.last_mut() {
+            (last.reach, last.number) = (reach, self.head.next_number() - 1);
+        }
+        records
     }
 
     /// Starts a new epoch: everything up to `base` is durable in journal and index.
     pub(super) fn begin_epoch(&mut self, base: u64) -> Result<()> {
+        self.turn_over(base)?;
+        // Before its sync an entry of the new epoch must not overwrite one of the old.
+        self.anchor()?;
+        if self.head.room > LOG_BYTES_KEPT && self.wal.file.set_len(LOG_BYTES_KEPT).is_ok() {
+            self.head.room = LOG_BYTES_KEPT;
+        }
+        Ok(())
+    }
+
+    /// Makes the head that of a new epoch. It is not written yet.
+    fn turn_over(&mut self, base: u64) -> Result<()> {
         let tail_sum = self.tail_sum(base)?;
         let salt = random::number()?;
         let head = &mut self.head;
@@ -162,26 +217,32 @@ impl Session {
         (head.entries, head.end) = (0, ENTRIES_AT);
         (head.applied, head.applied_end, head.journal_end) = (0, ENTRIES_AT, base);
         (head.begun, head.partial, head.shift) = (false, 0, Shift::default());
-        // Before its sync an entry of the new epoch must not overwrite one of the old.
-        self.anchor()?;
-        if self.head.room > LOG_BYTES_KEPT && self.wal.file.set_len(LOG_BYTES_KEPT).is_ok() {
-            self.head.room = LOG_BYTES_KEPT;
-        }
+        head.promised = false;
         Ok(())
     }
 
-    /// After a failed sync the pages behind the indexed part are written again, so that a later sync
+    /// After a failed sync the pages behind the durable part are written again, so that a later sync
     /// cannot succeed without them.
     pub(super) fn sync_journal(&self) -> Result<()> {
         let synced = self.journal.sync();
         if synced.is_err() {
-            let bytes = self.journal.read_range(self.head.base, self.size);
-            let file = self.target.fs.open(self.target.path(), Access::ReadWrite);
-            if let (Ok(bytes), Ok(file)) = (bytes, file) {
-                let _ = file.write_all_at(&bytes, self.head.base);
-            }
+            let durable = self.head.unanchored.map_or(self.head.base, |durable| durable.base);
+            let _ = self.write_again(durable);
         }
         synced.map_err(|err| self.journal_failed("sync", err))
+    }
+
+    fn write_again(&self, mut at: u64) -> std::io::Result<()> {
+        let file = self.target.fs.open(self.target.path(), Access::ReadWrite)?;
+        while at < self.size {
+            let bytes = self.journal.read_range(at, self.size.min(at + SEGMENT_BYTES))?;
+            if bytes.is_empty() {
+                break;
+            }
+            file.write_all_at(&bytes, at)?;
+            at += bytes.len() as u64;
+        }
+        Ok(())
     }
 
     /// The first index of a generation.

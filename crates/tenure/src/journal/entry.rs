@@ -66,6 +66,11 @@ impl Entry {
         matches!(self.kind, Kind::Direct | Kind::Late(_))
     }
 
+    /// It has to survive a power loss: somebody was promised that, or the head relies on it.
+    pub(super) fn is_promised(&self) -> bool {
+        matches!(self.kind, Kind::Durable | Kind::Late(_))
+    }
+
     /// The sequence number after its last line.
     pub(super) fn next_seq(&self) -> u64 {
         self.seq + u64::from(self.lines)

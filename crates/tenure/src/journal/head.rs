@@ -20,15 +20,12 @@ use crate::fs::{FileId, Handle};
 use crate::record::MAJOR;
 
 use super::layout::{Fill, Take};
+#[cfg(test)]
+use super::slots::is_valid;
+use super::slots::{ANCHORS_AT, CHECKSUM_AT, HINTS_AT, MAGIC, Mark, SLOT_BYTES};
 
 /// Entries start here, behind the slots.
 pub(super) const ENTRIES_AT: u64 = 12288;
-/// Anchors are on pages of their own: a page that is torn takes one of them at most.
-const ANCHOR_STRIDE: u64 = 4096;
-const HINTS_AT: u64 = 8192;
-const SLOT_BYTES: usize = 1024;
-const CHECKSUM_AT: usize = SLOT_BYTES - 8;
-const MAGIC: &[u8; 6] = b"tenwal";
 /// How many finished operations are remembered.
 pub(super) const OPERATIONS: usize = 8;
 
@@ -77,6 +74,15 @@ pub(super) struct Intent {
 pub(super) struct Shift {
     pub(super) number: u64,
     pub(super) at: u64,
+}
+
+/// How far everything is durable, while the log was emptied without a sync since its last anchor.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) struct Unanchored {
+    /// Of the journal.
+    pub(super) base: u64,
+    /// Records of the index.
+    pub(super) index_len: u64,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -128,60 +134,21 @@ pub(super) struct Head {
     pub(super) names_synced: bool,
     /// The journal ends in an unterminated line of somebody else; the next batch closes it.
     pub(super) open_tail: bool,
+    /// An entry of this epoch has to survive a power loss.
+    pub(super) promised: bool,
+    pub(super) unanchored: Option<Unanchored>,
     pub(super) displaced: Option<Displaced>,
     pub(super) intent: Option<Intent>,
     pub(super) operations: [Operation; OPERATIONS],
 }
 
-/// What reading the slots gave.
-#[derive(Debug)]
-pub(super) enum Loaded {
-    Head(Box<Head>),
-    /// Nothing was written yet.
-    Empty,
-    /// Something is there, but no slot is valid.
-    Garbage,
-    /// A newer major version wrote it.
-    Newer(u16),
-}
-
 impl Head {
-    pub(super) fn load(file: &dyn Handle, boot: [u8; 16]) -> io::Result<Loaded> {
-        let mut bytes = [0; 8192 + 2 * SLOT_BYTES];
-        file.read_full_at(&mut bytes, 0)?;
-        let slot = |at: usize| &bytes[at..at + SLOT_BYTES];
-        let slots = [slot(0), slot(4096), slot(8192), slot(8192 + SLOT_BYTES)];
-        if slots.iter().all(|slot| slot.iter().all(|byte| *byte == 0)) {
-            return Ok(Loaded::Empty);
-        }
-        for slot in slots {
-            let major = u16::from_le_bytes([slot[6], slot[7]]);
-            if slot.starts_with(MAGIC) && major > MAJOR && checksum_fits(slot) {
-                return Ok(Loaded::Newer(major));
-            }
-        }
-        let turn_of = |slot: &&[u8]| Take::new(&slot[8..]).u64();
-        let newest = |slots: &[&[u8]]| {
-            slots.iter().copied().filter(|slot| is_valid(slot)).max_by_key(turn_of).map(decode)
-        };
-        match newest(&slots) {
-            Some(head) if head.boot == boot => Ok(Loaded::Head(Box::new(head))),
-            Some(newer) => Ok(newest(&slots[..2]).map_or(Loaded::Garbage, |mut head| {
-                // No number that a reader may have seen is given out again, if that can be told.
-                if newer.generation == head.generation {
-                    head.next_seq = head.next_seq.max(newer.next_seq);
-                }
-                head.turn = newer.turn;
-                Loaded::Head(Box::new(head))
-            })),
-            None => Ok(Loaded::Garbage),
-        }
-    }
-
     /// Writes the head as a hint. A crash of the process before it leaves the hint before.
-    pub(super) fn store(&mut self, file: &dyn Handle) -> io::Result<()> {
+    pub(super) fn store(&mut self, file: &dyn Handle) -> io::Result<Mark> {
         self.turn += 1;
-        file.write_all_at(&self.encode(), HINTS_AT + (self.turn % 2) * SLOT_BYTES as u64)
+        let slot = self.encode();
+        file.write_all_at(&slot, HINTS_AT[usize::from(self.turn % 2 == 1)] as u64)?;
+        Ok(Mark::of(&slot))
     }
 
     /// Writes the head as an anchor. A crash before it is synced leaves the anchor before, or this one.
@@ -189,7 +156,8 @@ impl Head {
         self.turn += 1;
         self.anchors += 1;
         self.unsynced = true;
-        file.write_all_at(&self.encode(), (self.anchors % 2) * ANCHOR_STRIDE)
+        self.unanchored = None;
+        file.write_all_at(&self.encode(), ANCHORS_AT[usize::from(self.anchors % 2 == 1)] as u64)
     }
 
     /// The number of the next entry.
@@ -252,6 +220,8 @@ impl Head {
             self.intent.is_some(),
             self.open_tail,
             self.unsynced,
+            self.promised,
+            self.unanchored.is_some(),
         ];
         fill.u64(flags.iter().rev().fold(0, |bits, flag| bits << 1 | u64::from(*flag)));
         let displaced = self.displaced.unwrap_or_default();
@@ -262,6 +232,9 @@ impl Head {
         for operation in self.operations {
             put_operation(&mut fill, operation);
         }
+        let unanchored = self.unanchored.unwrap_or_default();
+        fill.u64(unanchored.base);
+        fill.u64(unanchored.index_len);
         let sum = checksum::of(&slot[..CHECKSUM_AT]);
         slot[CHECKSUM_AT..].copy_from_slice(&sum.to_le_bytes());
         debug_assert_eq!(&decode(&slot), self, "what is written can be read back");
@@ -322,7 +295,7 @@ fn take_intent(take: &mut Take<'_>) -> Intent {
     }
 }
 
-fn decode(slot: &[u8]) -> Head {
+pub(super) fn decode(slot: &[u8]) -> Head {
     let mut take = Take::new(&slot[8..]);
     let mut head = Head {
         turn: take.u64(),
@@ -353,22 +326,15 @@ fn decode(slot: &[u8]) -> Head {
     let flags = take.u64();
     let has = |bit: u32| flags >> bit & 1 == 1;
     (head.begun, head.names_synced, head.open_tail) = (has(0), has(1), has(4));
-    head.unsynced = has(5);
+    (head.unsynced, head.promised) = (has(5), has(6));
     let displaced = Displaced { file: take_id(&mut take), end: take.u64(), archive: take.u64() };
     head.displaced = has(2).then_some(displaced);
     let intent = take_intent(&mut take);
     head.intent = has(3).then_some(intent);
     head.operations = std::array::from_fn(|_| take_operation(&mut take));
+    let unanchored = Unanchored { base: take.u64(), index_len: take.u64() };
+    head.unanchored = has(7).then_some(unanchored);
     head
-}
-
-fn is_valid(slot: &[u8]) -> bool {
-    let major = u16::from_le_bytes([slot[6], slot[7]]);
-    slot.starts_with(MAGIC) && major == MAJOR && checksum_fits(slot)
-}
-
-fn checksum_fits(slot: &[u8]) -> bool {
-    slot[CHECKSUM_AT..] == checksum::of(&slot[..CHECKSUM_AT]).to_le_bytes()
 }
 
 #[cfg(test)]

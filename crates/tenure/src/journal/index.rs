@@ -172,15 +172,40 @@ impl Index {
         Ok(low)
     }
 
-    /// Writes a group behind `len` records and syncs it. A crash before the end of the sync leaves
-    /// the `len` records, or the whole group; both are right.
+    /// Writes a group behind `len` records and syncs it.
     pub(super) fn append(&self, len: u64, records: &[Record]) -> io::Result<()> {
+        self.write(len, records)?;
+        self.file.sync()
+    }
+
+    /// Writes a group behind `len` records, and lets nothing stay behind it. A crash before the end of the
+    /// next sync leaves the `len` records, or the whole group; both are right.
+    pub(super) fn write(&self, len: u64, records: &[Record]) -> io::Result<()> {
         let mut bytes = vec![0; records.len() * RECORD_BYTES];
         for (record, bytes) in records.iter().zip(bytes.chunks_exact_mut(RECORD_BYTES)) {
             encode(record, bytes, self.title.generation);
         }
         self.file.write_all_at(&bytes, offset_of(len))?;
-        self.file.sync()
+        self.cut(len + records.len() as u64)
+    }
+
+    /// Removes what is behind `len` records.
+    pub(super) fn cut(&self, len: u64) -> io::Result<()> {
+        if self.file.extent()?.size > offset_of(len) {
+            self.file.set_len(offset_of(len))?;
+        }
+        Ok(())
+    }
+
+    /// Makes records durable that were written without a sync. After a failure they are written again,
+    /// so that a later sync cannot succeed without them.
+    pub(super) fn sync_from(&self, from: u64, len: u64) -> io::Result<()> {
+        let synced = self.file.sync();
+        if synced.is_err() {
+            let bytes = self.file.read_range(offset_of(from), offset_of(len))?;
+            self.file.write_all_at(&bytes, offset_of(from))?;
+        }
+        synced
     }
 
     /// Fills a new file with a title; the caller syncs and publishes it.

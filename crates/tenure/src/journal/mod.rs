@@ -8,8 +8,9 @@
 //! The byte formats and what each crash leaves are in docs/FORMAT.md; its invariants J1.. are cited in
 //! the files here and in the tests.
 //!
-//! - `entry`, `head`, `index`: the three formats. `wal`: the log. `lines`: what an entry is.
-//! - `session`: the critical section. `plan`, `settle`: log against journal. `adopt`: foreign journals.
+//! - `entry`, `head`, `index`: the three formats. `wal`: the log, `slots`: where it keeps its head.
+//!   `lines`: what an entry is.
+//! - `session`: the critical section, `open_files`: what is kept between two. `plan`, `settle`: log against journal. `adopt`: foreign journals.
 //! - `batch`, `append`, `checkpoint`: writing. `publish`: a new file (`rotate`, `compact`, `stamp`).
 //! - `view`, `read`, `follow`, `verify`: reading, without locks. `repair`, `salvage`: damage.
 
@@ -24,6 +25,7 @@ mod head;
 mod index;
 mod layout;
 mod lines;
+mod open_files;
 mod options;
 mod plan;
 mod publish;
@@ -33,6 +35,7 @@ mod rotate;
 mod salvage;
 mod session;
 mod settle;
+mod slots;
 mod stamp;
 mod verify;
 mod view;
@@ -55,7 +58,8 @@ pub use self::read::{Entries, Entry};
 pub use self::verify::{Damage, Report};
 
 pub(crate) use self::batch::Batch;
-use self::session::{OpenFiles, Section, Session};
+use self::open_files::OpenFiles;
+use self::session::{Section, Session};
 use self::view::View;
 
 /// The mode of a journal that a crash left without its file.
@@ -143,5 +147,5 @@ pub(crate) fn settle_for_hold(target: &Target, seen: &Seen, request: Request<'_>
     if !section.has_journal() {
         return Ok(());
     }
-    Session::enter(&OpenFiles::default(), section, NEW_MODE)?.apply_pending()
+    Session::enter(&Arc::default(), section, NEW_MODE)?.apply_pending()
 }

@@ -29,6 +29,8 @@ pub struct Entries {
     target: Target,
     sources: VecDeque<Source>,
     scan: Option<Scan>,
+    /// The room of the scan before.
+    spare: Vec<u8>,
     from: u64,
     left: u64,
 }
@@ -59,7 +61,7 @@ impl Entries {
             sources.push_back(Source::Piece(view.journal.clone(), piece.clone()));
         }
         let left = limit.unwrap_or(u64::MAX);
-        Ok(Self { target: view.target.clone(), sources, scan: None, from, left })
+        Ok(Self { target: view.target.clone(), sources, scan: None, spare: Vec::new(), from, left })
     }
 
     /// Opens the next stretch of entries; `false` at the end.
@@ -67,7 +69,7 @@ impl Entries {
         let Some(source) = self.sources.pop_front() else { return Ok(false) };
         self.scan = match source {
             Source::Piece(Some(journal), Piece::Range { start, end, seq }) => {
-                Some(Scan::of_file(journal, start, end, seq))
+                Some(Scan::of_file(journal, start, end, seq, std::mem::take(&mut self.spare)))
             }
             Source::Piece(_, Piece::Logged { bytes, seq }) => Some(Scan::of_bytes(&bytes, seq)),
             Source::Piece(None, Piece::Range { .. }) => None,
@@ -79,7 +81,8 @@ impl Entries {
                     return Err(Index::damaged(at).at(self.target.path()));
                 };
                 let Segment { start, end, seq, .. } = record.segment;
-                let mut scan = Scan::of_file(journal.clone(), start, end, seq);
+                let spare = std::mem::take(&mut self.spare);
+                let mut scan = Scan::of_file(journal.clone(), start, end, seq, spare);
                 scan.must_end_at = Some(record.segment.next_seq());
                 self.sources.push_front(Source::Indexed { journal, index, at: at + 1, len });
                 Some(scan)
@@ -101,7 +104,7 @@ impl Entries {
                 }
                 let (start, end) = (scan.start, scan.end);
                 let damaged = scan.must_end_at.is_some_and(|seq| seq != scan.seq);
-                self.scan = None;
+                self.spare = self.scan.take().map_or_else(Vec::new, |scan| scan.buf);
                 if damaged {
                     let detail = format!("bytes {start} to {end} do not have the lines they had");
                     return Err(Error::new(ErrorKind::Damaged, "read", detail)
@@ -120,6 +123,13 @@ impl Iterator for Entries {
     type Item = Result<Entry>;
 
     fn next(&mut self) -> Option<Self::Item> {
+        // Nearly always the next line is in memory already.
+        if let Some(entry) =
+            self.scan.as_mut().filter(|_| self.left > 0).and_then(|scan| scan.at_hand(self.from))
+        {
+            self.left -= 1;
+            return Some(Ok(entry));
+        }
         let next = self.next_entry().transpose();
         if matches!(next, Some(Err(_))) {
             // What comes after damage is not read as if nothing had happened.
@@ -177,60 +187,83 @@ pub(super) struct Scan {
     /// Where the next chunk is read.
     pos: u64,
     end: u64,
+    /// What was read and not yet handed out is `buf[at..filled]`; the rest is room.
     buf: Vec<u8>,
     at: usize,
+    filled: usize,
     seq: u64,
     must_end_at: Option<u64>,
 }
 
 impl Scan {
-    pub(super) fn of_file(journal: Arc<dyn Handle>, start: u64, end: u64, seq: u64) -> Self {
-        let journal = Some(journal);
-        Self { journal, start, pos: start, end, buf: Vec::new(), at: 0, seq, must_end_at: None }
+    /// `buf` is room that another scan has left.
+    pub(super) fn of_file(
+        journal: Arc<dyn Handle>,
+        start: u64,
+        end: u64,
+        seq: u64,
+        buf: Vec<u8>,
+    ) -> Self {
+        let (journal, pos, must_end_at) = (Some(journal), start, None);
+        Self { journal, start, pos, end, buf, at: 0, filled: 0, seq, must_end_at }
     }
 
     fn of_bytes(bytes: &[u8], seq: u64) -> Self {
-        let buf = bytes.to_vec();
-        Self { journal: None, start: 0, pos: 0, end: 0, buf, at: 0, seq, must_end_at: None }
+        let (buf, filled, must_end_at) = (bytes.to_vec(), bytes.len(), None);
+        Self { journal: None, start: 0, pos: 0, end: 0, buf, at: 0, filled, seq, must_end_at }
     }
 
     /// The next entry with at least this number.
     pub(super) fn next_from(&mut self, from: u64) -> std::io::Result<Option<Entry>> {
         loop {
-            let rest = &self.buf[self.at..];
-            let line = if let Some(newline) = memchr::memchr(b'\n', rest) {
-                self.at += newline + 1;
-                &rest[..newline]
-            } else if self.pos < self.end && self.refill()? {
-                continue;
-            } else if self.at < self.buf.len() {
-                let start = self.at;
-                self.at = self.buf.len();
-                &self.buf[start..]
-            } else {
-                return Ok(None);
-            };
-            if lines::is_blank(line) {
+            if let Some(entry) = self.at_hand(from) {
+                return Ok(Some(entry));
+            }
+            if self.pos < self.end && self.refill()? {
                 continue;
             }
-            self.seq += 1;
-            if self.seq > from {
-                return Ok(Some(Entry { seq: self.seq - 1, line: line.to_vec() }));
+            // The last line may have no newline.
+            let start = std::mem::replace(&mut self.at, self.filled);
+            return Ok(self.entry(start, self.filled, from));
+        }
+    }
+
+    /// The same, if it is in memory and has its newline.
+    #[inline]
+    fn at_hand(&mut self, from: u64) -> Option<Entry> {
+        loop {
+            let start = self.at;
+            let end = start + memchr::memchr(b'\n', &self.buf[start..self.filled])?;
+            self.at = end + 1;
+            if let Some(entry) = self.entry(start, end, from) {
+                return Some(entry);
             }
         }
+    }
+
+    /// The line at `start..end` of the buffer, if it is an entry and wanted.
+    #[inline]
+    fn entry(&mut self, start: usize, end: usize, from: u64) -> Option<Entry> {
+        let line = &self.buf[start..end];
+        if lines::is_blank(line) {
+            return None;
+        }
+        self.seq += 1;
+        (self.seq > from).then(|| Entry { seq: self.seq - 1, line: line.to_vec() })
     }
 
     /// Reads more behind the unfinished line.
     fn refill(&mut self) -> std::io::Result<bool> {
         let Some(journal) = &self.journal else { return Ok(false) };
-        self.buf.drain(..self.at);
-        self.at = 0;
-        let until = self.end.min(self.pos + CHUNK_BYTES as u64);
-        let kept = self.buf.len();
-        let want = usize::try_from(until - self.pos).unwrap_or(CHUNK_BYTES);
-        self.buf.resize(kept + want, 0);
-        let read = journal.read_full_at(&mut self.buf[kept..], self.pos)?;
-        self.buf.truncate(kept + read);
+        self.buf.copy_within(self.at..self.filled, 0);
+        (self.at, self.filled) = (0, self.filled - self.at);
+        let want = usize::try_from(self.end - self.pos).unwrap_or(usize::MAX).min(CHUNK_BYTES);
+        if self.buf.len() < self.filled + want {
+            self.buf.resize((self.filled + want).max(self.buf.len() * 2), 0); // A long line.
+        }
+        let read =
+            journal.read_full_at(&mut self.buf[self.filled..self.filled + want], self.pos)?;
+        self.filled += read;
         self.pos += read as u64;
         if read < want {
             self.end = self.pos; // Somebody cut the file; what must be there is checked above.

@@ -84,7 +84,7 @@ impl Session {
                 unknown = true;
                 continue;
             };
-            let sum = verify::sum(&self.journal, segment.start, segment.end);
+            let sum = verify::sum(self.journal.as_ref(), segment.start, segment.end);
             if sum.map_err(|err| self.journal_failed("read", err))? == Some(segment.sum) {
                 spans.push(Span::of(&segment));
                 continue;

@@ -8,11 +8,11 @@
 //!    before the batch is durable in the log.
 
 use std::io;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use crate::commit::Commit;
 use crate::error::{Error, ErrorKind, Result};
-use crate::fs::{Access, FileId, Handle, Kind, Stat};
+use crate::fs::{Access, Extent, FileId, Handle, Kind};
 use crate::gate::Turn;
 use crate::random;
 use crate::record::MAJOR;
@@ -20,8 +20,10 @@ use crate::sys;
 use crate::target::Target;
 
 use super::entry::Logged;
-use super::head::{ENTRIES_AT, Head, Loaded};
+use super::head::{ENTRIES_AT, Head};
 use super::index::{Group, Index};
+use super::open_files::OpenFiles;
+use super::slots::{Loaded, Slots};
 use super::wal::{Reach, Wal};
 
 /// The bytes before an epoch that are compared to recognise another journal.
@@ -51,6 +53,14 @@ impl Section {
         }
     }
 
+    /// The commit lock, if it is known which file that is.
+    fn lock(&self) -> Option<FileId> {
+        match self {
+            Self::Write(commit) => commit.seen.bound.then_some(commit.seen.record.file),
+            Self::Finish(_, turn) => Some(turn.id()),
+        }
+    }
+
     /// The last check before a change becomes visible.
     pub(super) fn verify(&self) -> Result<()> {
         match self {
@@ -60,13 +70,6 @@ impl Section {
             }
         }
     }
-}
-
-/// Files that stay open between calls; each use compares them with their names.
-#[derive(Debug, Default)]
-pub(super) struct OpenFiles {
-    wal: Mutex<Option<(FileId, Arc<dyn Handle>)>>,
-    journal: Mutex<Option<(FileId, Arc<dyn Handle>)>>,
 }
 
 /// What happened on the way, for the caller to know.
@@ -85,6 +88,7 @@ pub(super) struct News {
 pub(super) struct Session {
     pub(super) section: Section,
     pub(super) target: Target,
+    files: Arc<OpenFiles>,
     pub(super) wal: Wal,
     pub(super) journal: Arc<dyn Handle>,
     pub(super) head: Head,
@@ -94,10 +98,15 @@ pub(super) struct Session {
 }
 
 impl Session {
-    pub(super) fn enter(files: &OpenFiles, section: Section, new_mode: u32) -> Result<Self> {
+    pub(super) fn enter(files: &Arc<OpenFiles>, section: Section, new_mode: u32) -> Result<Self> {
         let target = section.target();
-        let wal = Wal { file: files.open_wal(&target)? };
-        let loaded = load_head(&target, &wal)?;
+        let (file, kept) = files.open_log(&target, section.lock())?;
+        let wal = Wal { file };
+        let slots = read_slots(&target, &wal)?;
+        let loaded = match kept {
+            Some(written) if slots.end_with(written.mark) => Some(written.head),
+            _ => head_in(&target, &slots)?,
+        };
         let known = loaded.is_some();
         if !known {
             clear_slots(&target, &wal)?;
@@ -111,15 +120,15 @@ impl Session {
             super::publish::finish(&target, &wal, &mut head)?;
         }
         let (journal, found) = files.open_journal(&target, new_mode)?;
-        let (size, news) = (found.size, News::default());
-        let mut session = Self { section, target, wal, journal, head, size, news };
+        let (files, size, news) = (files.clone(), found.size, News::default());
+        let mut session = Self { section, target, files, wal, journal, head, size, news };
         session.orient(known, found)?;
         Ok(session)
     }
 
     /// Decides what state the journal is in, and brings it in order.
-    fn orient(&mut self, known: bool, found: Stat) -> Result<()> {
-        let wal_id = self.wal_stat()?.id;
+    fn orient(&mut self, known: bool, found: Extent) -> Result<()> {
+        let wal_id = self.wal.file.id().map_err(|err| self.wal_failed("look at", err))?;
         if !known && found.size == 0 {
             return self.start_fresh(found.id, wal_id);
         }
@@ -178,11 +187,16 @@ impl Session {
             return self.adopt(false, self.head.journal, self.head.file);
         }
         let newer = self.group_behind(index.as_ref())?;
+        if let Some(index) = &index {
+            // Records that were never synced do not count, and must not be found there later.
+            let len = newer.map_or(self.head.index_len, |group| group.len);
+            index.cut(len).map_err(|err| self.index_failed(err))?;
+        }
         let settled = newer.map_or(self.head.base, |group| group.reach);
         if self.size < settled || self.tail_sum(self.head.base)? != self.head.tail_sum {
             return self.adopt(false, self.head.journal, self.head.file);
         }
-        let room = self.wal_stat()?.size.max(ENTRIES_AT);
+        let room = self.wal_size()?.max(ENTRIES_AT);
         let head = &mut self.head;
         (head.entries, head.end, head.applied) = (0, ENTRIES_AT, 0);
         (head.applied_end, head.journal_end) = (ENTRIES_AT, head.base);
@@ -235,19 +249,30 @@ impl Session {
 
     pub(super) fn store(&mut self) -> Result<()> {
         let stored = self.head.store(self.wal.file.as_ref());
-        stored.map_err(|err| self.wal_failed("write", err))
+        let mark = stored.map_err(|err| self.wal_failed("write", err))?;
+        self.files.keep(&self.wal.file, &self.head, mark);
+        Ok(())
     }
 
-    pub(super) fn wal_stat(&self) -> Result<Stat> {
-        self.wal.file.stat().map_err(|err| self.wal_failed("look at", err))
+    pub(super) fn wal_size(&self) -> Result<u64> {
+        let found = self.wal.file.extent();
+        Ok(found.map_err(|err| self.wal_failed("look at", err))?.size)
     }
 
     pub(super) fn sync_wal(&self) -> Result<()> {
         self.wal.sync(&self.head).map_err(|err| self.wal_failed("sync", err))
     }
 
-    /// Writes the head down so that it survives a power loss.
+    /// Writes the head down so that it survives a power loss. What it stands on is made durable first,
+    /// if the log was emptied without that.
     pub(super) fn anchor(&mut self) -> Result<()> {
+        if let Some(durable) = self.head.unanchored {
+            self.sync_journal()?;
+            if let Some(index) = self.matching_index()? {
+                let synced = index.sync_from(durable.index_len, self.head.index_len);
+                synced.map_err(|err| self.index_failed(err))?;
+            }
+        }
         self.wal.anchor(&mut self.head).map_err(|err| self.wal_failed("anchor", err))
     }
 
@@ -272,15 +297,21 @@ pub(super) fn tail_sum(journal: &dyn Handle, base: u64) -> io::Result<u64> {
 
 /// Reads the head of `wal`; `None` if there is nothing that can be read as one.
 pub(super) fn load_head(target: &Target, wal: &Wal) -> Result<Option<Head>> {
-    let path = target.sidecar("wal");
-    let loaded = Head::load(wal.file.as_ref(), target.fs.boot_id());
-    match loaded.map_err(Target::failed("read", &path))? {
+    head_in(target, &read_slots(target, wal)?)
+}
+
+fn read_slots(target: &Target, wal: &Wal) -> Result<Slots> {
+    Slots::read(wal.file.as_ref()).map_err(|err| Error::io("read", &target.sidecar("wal"), err))
+}
+
+fn head_in(target: &Target, slots: &Slots) -> Result<Option<Head>> {
+    match slots.head(target.fs.boot_id()) {
         Loaded::Head(head) => Ok(Some(*head)),
         Loaded::Empty | Loaded::Garbage => Ok(None),
         Loaded::Newer(major) => {
             let detail = format!("format version {major}, this tenure knows {MAJOR}");
             Err(Error::new(ErrorKind::NewerFormat, "use", detail)
-                .at(&path)
+                .at(&target.sidecar("wal"))
                 .hint("upgrade tenure; nothing was changed"))
         }
     }
@@ -297,60 +328,10 @@ fn clear_slots(target: &Target, wal: &Wal) -> Result<()> {
 }
 
 /// A journal is a regular file.
-pub(super) fn require_file(target: &Target, found: &Stat) -> Result<()> {
-    if found.kind == Kind::File {
+pub(super) fn require_file(target: &Target, kind: Kind) -> Result<()> {
+    if kind == Kind::File {
         return Ok(());
     }
     let detail = "it is not a regular file";
     Err(Error::new(ErrorKind::Invalid, "use as a journal", detail).at(target.path()))
-}
-
-impl OpenFiles {
-    fn open_wal(&self, target: &Target) -> Result<Arc<dyn Handle>> {
-        let path = target.sidecar("wal");
-        let mut kept = self.wal.lock().unwrap_or_else(PoisonError::into_inner);
-        let named = target.fs.stat(&path).ok().map(|found| found.id);
-        if let Some((id, handle)) = kept.as_ref() {
-            if named == Some(*id) {
-                return Ok(handle.clone());
-            }
-        }
-        let handle = target.open_sidecar(&path)?;
-        let id = handle.stat().map_err(Target::failed("look at", &path))?.id;
-        *kept = Some((id, handle.clone()));
-        Ok(handle)
-    }
-
-    /// The journal, created if it is missing.
-    fn open_journal(&self, target: &Target, new_mode: u32) -> Result<(Arc<dyn Handle>, Stat)> {
-        let path = target.path();
-        let mut kept = self.journal.lock().unwrap_or_else(PoisonError::into_inner);
-        let found = match target.fs.stat(path) {
-            Err(err) if err.kind() == io::ErrorKind::NotFound => {
-                // A crash after this leaves an empty journal, which is what its absence means too.
-                match target.fs.open(path, Access::CreateNew(new_mode)) {
-                    Err(err) if err.kind() == io::ErrorKind::AlreadyExists => {}
-                    made => drop(made.map_err(Target::failed("create", path))?),
-                }
-                // The log was made before there was a journal whose mode it could follow.
-                let log = target.open_sidecar(&target.sidecar("wal"))?;
-                let mode = (new_mode & 0o666) | 0o600;
-                log.set_mode(mode).map_err(Target::failed("set mode of log of", path))?;
-                target.fs.stat(path)
-            }
-            found => found,
-        };
-        let found = found.map_err(Target::failed("look at", path))?;
-        require_file(target, &found)?;
-        if let Some((id, handle)) = kept.as_ref() {
-            if *id == found.id {
-                return Ok((handle.clone(), found));
-            }
-        }
-        let handle = target.fs.open(path, Access::Append).map_err(Target::failed("open", path))?;
-        let found = handle.stat().map_err(Target::failed("look at", path))?;
-        require_file(target, &found)?;
-        *kept = Some((found.id, handle.clone()));
-        Ok((handle, found))
-    }
 }

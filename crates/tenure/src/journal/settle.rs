@@ -81,6 +81,7 @@ impl Session {
             let entry = &logged.entry;
             end += entry.log_len();
             head.next_seq = head.next_seq.max(entry.next_seq());
+            head.promised |= entry.is_promised();
             head.remember(Operation {
                 id: entry.operation,
                 first: entry.seq,
@@ -243,7 +244,7 @@ impl Session {
     }
 
     pub(super) fn journal_size(&self) -> Result<u64> {
-        let found = self.journal.stat();
+        let found = self.journal.extent();
         Ok(found.map_err(|err| self.journal_failed("look at", err))?.size)
     }
 

@@ -99,13 +99,14 @@ pub(super) fn verify(target: &Target) -> Result<Report> {
     check_log(&mut report, &view, &journal)?;
     for piece in &view.pieces {
         if let Piece::Range { start, end, .. } = *piece {
-            let count = count(&journal, start, end).map_err(failed("read", target.path()))?;
+            let count =
+                count(journal.as_ref(), start, end).map_err(failed("read", target.path()))?;
             report.entries += count.0.entries();
             report.nul_bytes += count.1;
         }
     }
     if let Some((start, end)) = view.plan.tail {
-        let count = count(&journal, start, end).map_err(failed("read", target.path()))?.0;
+        let count = count(journal.as_ref(), start, end).map_err(failed("read", target.path()))?.0;
         report.foreign_entries += count.closed;
         report.torn_tail = count.is_open();
     } else if view.log.is_none() {
@@ -125,7 +126,7 @@ fn check_index(
     index: &Index,
     len: u64,
 ) -> Result<()> {
-    let mut at = 0;
+    let (mut at, mut chunks) = (0, Chunks::default());
     while at < len {
         let records = index.records(at, len - at);
         let records = records.map_err(Target::failed("read index of", target.path()))?;
@@ -144,7 +145,7 @@ fn check_index(
             report.segments += 1;
             report.entries += u64::from(segment.lines);
             report.foreign_entries += u64::from(segment.foreign);
-            let sum = sum(journal, segment.start, segment.end);
+            let sum = chunks.sum(journal.as_ref(), segment.start, segment.end);
             let sum = sum.map_err(Target::failed("read", target.path()))?;
             if sum != Some(segment.sum) {
                 report.damage(segment.start, segment.end, "the checksum differs");
@@ -194,32 +195,52 @@ fn is_as_logged(journal: &dyn Handle, logged: &Logged, start: u64) -> std::io::R
 }
 
 /// The checksum of a range; `None` if the file is shorter.
-pub(super) fn sum(journal: &Arc<dyn Handle>, start: u64, end: u64) -> std::io::Result<Option<u64>> {
-    let mut sum = checksum::Running::default();
-    let mut at = start;
-    while at < end {
-        let bytes = journal.read_range(at, end.min(at + CHUNK_BYTES as u64))?;
-        if bytes.is_empty() {
-            return Ok(None);
+pub(super) fn sum(journal: &dyn Handle, start: u64, end: u64) -> std::io::Result<Option<u64>> {
+    Chunks::default().sum(journal, start, end)
+}
+
+/// Reads ranges a chunk at a time, all into the same room.
+#[derive(Debug, Default)]
+struct Chunks {
+    room: Vec<u8>,
+}
+
+impl Chunks {
+    /// Hands out the chunks of a range; returns how far the file went.
+    fn each(
+        &mut self,
+        journal: &dyn Handle,
+        start: u64,
+        end: u64,
+        mut use_chunk: impl FnMut(&[u8]),
+    ) -> std::io::Result<u64> {
+        self.room.resize(CHUNK_BYTES, 0);
+        let mut at = start;
+        while at < end {
+            let want = usize::try_from(end - at).unwrap_or(usize::MAX).min(CHUNK_BYTES);
+            let read = journal.read_full_at(&mut self.room[..want], at)?;
+            if read == 0 {
+                break;
+            }
+            use_chunk(&self.room[..read]);
+            at += read as u64;
         }
-        sum.update(&bytes);
-        at += bytes.len() as u64;
+        Ok(at)
     }
-    Ok(Some(sum.finish()))
+
+    fn sum(&mut self, journal: &dyn Handle, start: u64, end: u64) -> std::io::Result<Option<u64>> {
+        let mut sum = checksum::Running::default();
+        let reached = self.each(journal, start, end, |bytes| sum.update(bytes))?;
+        Ok((reached >= end).then(|| sum.finish()))
+    }
 }
 
 /// Entries in a range, and how many NULs there are in it.
-fn count(journal: &Arc<dyn Handle>, start: u64, end: u64) -> std::io::Result<(Count, u64)> {
+fn count(journal: &dyn Handle, start: u64, end: u64) -> std::io::Result<(Count, u64)> {
     let (mut count, mut nuls) = (Count::default(), 0);
-    let mut at = start;
-    while at < end {
-        let bytes = journal.read_range(at, end.min(at + CHUNK_BYTES as u64))?;
-        if bytes.is_empty() {
-            break;
-        }
-        count.feed(&bytes);
-        nuls += memchr::memchr_iter(0, &bytes).count() as u64;
-        at += bytes.len() as u64;
-    }
+    Chunks::default().each(journal, start, end, |bytes| {
+        count.feed(bytes);
+        nuls += memchr::memchr_iter(0, bytes).count() as u64;
+    })?;
     Ok((count, nuls))
 }

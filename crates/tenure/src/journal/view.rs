@@ -137,7 +137,7 @@ impl View {
         };
         let newer = newer.map_err(Target::failed("read index of", target.path()))?;
         let found = journal.stat().map_err(Target::failed("look at", target.path()))?;
-        session::require_file(target, &found)?;
+        session::require_file(target, found.kind)?;
         view.size = found.size;
         let (Some(wal), Some(head)) = (wal, head) else {
             view.add_tail(journal.as_ref(), 0, 1)?;

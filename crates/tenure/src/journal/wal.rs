@@ -76,7 +76,7 @@ impl Wal {
         let Some(entry) = Entry::peek(&header).filter(|entry| fits(entry, head, number)) else {
             return Ok(None);
         };
-        if offset + entry.log_len() > self.file.stat()?.size {
+        if offset + entry.log_len() > self.file.extent()?.size {
             return Ok(None);
         }
         let bytes = self.file.read_range(offset, offset + entry.log_len())?;

@@ -19,6 +19,8 @@ mod locks;
 #[cfg(not(any(target_os = "linux", target_os = "android")))]
 mod polling;
 #[cfg(unix)]
+mod stat;
+#[cfg(unix)]
 mod trust;
 
 // On another system nothing here knows one boot from the next, and a lock would look safe that is not.

@@ -11,7 +11,9 @@ use rustix::fs::{self as rfs, AtFlags, FlockOperation, Mode as Bits, OFlags};
 use rustix::fs::{fdatasync as sync_data, fsync as sync_names};
 use rustix::io::Errno;
 
-use crate::fs::{Access, FileId, Fs, Handle, Kind, Mode, Stat, Times, Trust};
+#[cfg(any(target_os = "linux", target_os = "android"))]
+use crate::fs::Extent;
+use crate::fs::{Access, FileId, Fs, Handle, Mode, Stat, Times, Trust};
 
 #[cfg(target_vendor = "apple")]
 use super::apple::{boot_name, full_sync as sync_data, full_sync as sync_names};
@@ -60,7 +62,13 @@ impl Fs for Disk {
     }
 
     fn stat(&self, path: &Path) -> io::Result<Stat> {
-        stat_path(path)
+        super::stat::of(path)
+    }
+
+    #[cfg(any(target_os = "linux", target_os = "android"))]
+    fn extent(&self, path: &Path) -> io::Result<Extent> {
+        super::stat::extent(rfs::CWD, path, AtFlags::SYMLINK_NOFOLLOW | AtFlags::STATX_FORCE_SYNC)
+            .unwrap_or_else(|| Ok(self.stat(path)?.into()))
     }
 
     fn resolve(&self, path: &Path) -> io::Result<PathBuf> {
@@ -163,13 +171,19 @@ impl Handle for Descriptor {
     }
 
     fn stat(&self) -> io::Result<Stat> {
-        let stat = stat_from(&rfs::fstat(&self.fd)?, false);
+        let stat = super::stat::from(&rfs::fstat(&self.fd)?, false);
         let _ = self.id.set(stat.id);
         Ok(stat)
     }
 
     fn id(&self) -> io::Result<FileId> {
         self.id.get().map_or_else(|| Ok(self.stat()?.id), |id| Ok(*id))
+    }
+
+    #[cfg(any(target_os = "linux", target_os = "android"))]
+    fn extent(&self) -> io::Result<Extent> {
+        super::stat::extent(&self.fd, Path::new(""), AtFlags::EMPTY_PATH)
+            .unwrap_or_else(|| Ok(self.stat()?.into()))
     }
 
     fn try_lock(&self, mode: Mode) -> io::Result<bool> {
@@ -245,84 +259,18 @@ fn open_checked(path: &Path, flags: OFlags, mode: Bits) -> rustix::io::Result<Ow
     rfs::open(path, flags, mode)
 }
 
-#[cfg(any(target_os = "linux", target_os = "android"))]
-fn stat_path(path: &Path) -> io::Result<Stat> {
-    use rustix::fs::{StatxAttributes, StatxFlags};
-    // Whether a lock file is still the same, and how many names a document has, is asked of the file
-    // system itself: FUSE and network file systems answer from a cache otherwise.
-    let at = AtFlags::SYMLINK_NOFOLLOW | AtFlags::STATX_FORCE_SYNC;
-    let found = match rfs::statx(rfs::CWD, path, at, StatxFlags::BASIC_STATS) {
-        Ok(found) => found,
-        Err(Errno::NOSYS | Errno::PERM) => return Ok(stat_from(&rfs::lstat(path)?, false)),
-        Err(err) => return Err(err.into()),
-    };
-    Ok(Stat {
-        id: FileId {
-            dev: rfs::makedev(found.stx_dev_major, found.stx_dev_minor),
-            ino: found.stx_ino,
-        },
-        links: found.stx_nlink.into(),
-        size: found.stx_size,
-        mode: u32::from(found.stx_mode) & 0o7777,
-        uid: found.stx_uid,
-        gid: found.stx_gid,
-        modified_ns: i128::from(found.stx_mtime.tv_sec) * 1_000_000_000
-            + i128::from(found.stx_mtime.tv_nsec),
-        kind: kind_of(found.stx_mode.into()),
-        mount_root: found.stx_attributes_mask.contains(StatxAttributes::MOUNT_ROOT)
-            && found.stx_attributes.contains(StatxAttributes::MOUNT_ROOT),
-    })
-}
-
-#[cfg(not(any(target_os = "linux", target_os = "android")))]
-fn stat_path(path: &Path) -> io::Result<Stat> {
-    Ok(stat_from(&rfs::lstat(path)?, false))
-}
-
-#[expect(
-    clippy::unnecessary_cast,
-    clippy::cast_lossless,
-    reason = "field types differ by platform"
-)]
-#[cfg_attr(
-    target_vendor = "apple",
-    expect(clippy::cast_sign_loss, reason = "the number of a device has no sign")
-)]
-fn stat_from(found: &rfs::Stat, mount_root: bool) -> Stat {
-    Stat {
-        id: FileId { dev: found.st_dev as u64, ino: found.st_ino as u64 },
-        links: found.st_nlink as u64,
-        size: u64::try_from(found.st_size).unwrap_or(0),
-        mode: found.st_mode as u32 & 0o7777,
-        uid: found.st_uid,
-        gid: found.st_gid,
-        modified_ns: found.st_mtime as i128 * 1_000_000_000 + found.st_mtime_nsec as i128,
-        kind: kind_of(found.st_mode as u32),
-        mount_root,
-    }
-}
-
 /// The mode in the type of the platform, which has 16 bits on macOS.
 #[cfg_attr(
     target_vendor = "apple",
     expect(clippy::cast_possible_truncation, reason = "no bit of a mode is above them")
 )]
-fn raw_mode(mode: u32) -> rfs::RawMode {
+pub(super) fn raw_mode(mode: u32) -> rfs::RawMode {
     mode as _
 }
 
 /// Permission bits.
 pub(super) fn bits(mode: u32) -> Bits {
     Bits::from_raw_mode(raw_mode(mode))
-}
-
-fn kind_of(mode: u32) -> Kind {
-    match rfs::FileType::from_raw_mode(raw_mode(mode)) {
-        rfs::FileType::RegularFile => Kind::File,
-        rfs::FileType::Directory => Kind::Directory,
-        rfs::FileType::Symlink => Kind::Symlink,
-        _ => Kind::Other,
-    }
 }
 
 /// This boot of the machine; the same in every container of it.

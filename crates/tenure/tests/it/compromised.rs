@@ -5,10 +5,10 @@ use std::path::Path;
 use std::time::Duration;
 
 use serde_json::json;
-use tenure::{Document, ErrorKind, Wait, WriteOptions};
+use tenure::{Document, ErrorKind, Guard, Lock, LockOptions, Wait, WriteOptions};
 
 use crate::puppet::Puppet;
-use crate::scratch::{FAR_TOO_LONG, Scratch, at_once, count, kind, lock_for, write};
+use crate::scratch::{FAR_TOO_LONG, Scratch, at_once, count, kind, lease, lock_for, write};
 
 /// What somebody does, in words and in deed.
 type Outsider = (&'static str, fn(&Scratch));
@@ -148,4 +148,34 @@ fn race_13_g1_acquirers_after_an_unlink_never_overlap() {
     }
     let entered = std::fs::read_to_string(&fences).unwrap().lines().count();
     assert!(entered > unlinked, "{entered} holds after {unlinked} unlinks");
+}
+
+/// The commit lock of a guard is as good as the file that its name stands for: a guarded write whose
+/// guard's lock file is gone must not publish.
+#[test]
+fn race_50_g1_an_update_whose_guard_lost_its_lock_file_does_not_publish() {
+    let scratch = Scratch::new();
+    let (session, document) = (scratch.target(), scratch.path("document"));
+    let held = lease(&session, "me");
+    let guards = vec![Guard { target: session.clone(), fence: held.fence }];
+    let options = WriteOptions { guards, ..at_once(None) };
+    let done = Document::open(&document).unwrap().update(&options, |_| {
+        std::fs::remove_file(scratch.sidecar("commit")).unwrap();
+        Ok(Some(json!({ "n": 100 })))
+    });
+    assert_eq!(kind(done), Some(ErrorKind::Compromised));
+    assert!(!document.exists());
+}
+
+/// A lock file that was asked for is as much a part of the hold as our own.
+#[test]
+fn race_50_g1_a_holder_is_told_that_a_given_lock_file_is_gone() {
+    let scratch = Scratch::new();
+    let lock_file = scratch.path("their.lock");
+    let options = LockOptions { lock_file: Some(lock_file.clone()), ..LockOptions::default() };
+    let guard = Lock::open(scratch.target()).unwrap().acquire(&options).unwrap();
+    guard.verify().unwrap();
+    std::fs::remove_file(&lock_file).unwrap();
+    assert_eq!(kind(guard.verify()), Some(ErrorKind::Compromised));
+    assert_eq!(kind(guard.release()), Some(ErrorKind::Compromised));
 }

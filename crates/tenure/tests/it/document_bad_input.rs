@@ -5,7 +5,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
-use tenure::{Document, ErrorKind};
+use tenure::{Document, ErrorKind, Wait};
 
 use crate::document_scratch::{
     Scratch, at_once, bytes_of, count_in, durably, foreign_replace, foreign_write, increment,
@@ -82,6 +82,56 @@ fn race_27_g5_a_damaged_document_is_restored_on_request_and_its_bytes_are_kept()
     assert!(!document.restore(&durably()).unwrap().changed, "a good one is left alone");
     document.update(&at_once(), increment).unwrap();
     assert!(scratch.temps().is_empty());
+}
+
+/// What is set aside is the damage that was found last, to the byte; an empty file is not worth it.
+#[test]
+fn race_27_the_last_damage_is_set_aside_whole() {
+    let scratch = Scratch::new();
+    let document = scratch.document("state.json");
+    document.set(&json!({ "n": 1 }), &durably()).unwrap();
+    let aside = scratch.path(".tenure/state.json.damaged");
+    for damage in ["{\"n\": a long line of something", "{\"n\": 3", ""] {
+        foreign_write(document.path(), damage);
+        let error = document.update(&at_once(), increment).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Damaged, "{error}");
+        let expected = if damage.is_empty() { "{\"n\": 3" } else { damage };
+        assert_eq!(bytes_of(&aside), expected.as_bytes());
+    }
+}
+
+/// A restore is told to people, and it is no replay of anything.
+#[test]
+fn a_restore_is_recorded() {
+    let scratch = Scratch::new();
+    let document = scratch.document("state.json");
+    document.set(&json!({ "n": 1 }), &durably()).unwrap();
+    document.update(&durably(), increment).unwrap();
+    assert!(!document.restore(&durably()).unwrap().replayed);
+    foreign_write(document.path(), "{\"n\": 3");
+    let restored = document.restore(&durably()).unwrap();
+    assert_eq!((restored.changed, restored.replayed), (true, false));
+    let events = tenure::recorded_events(document.path()).unwrap();
+    let last = events.last().expect("an event");
+    assert_eq!(
+        (&last["event"], &last["detail"]["damaged_bytes"]),
+        (&json!("restored"), &json!(7)),
+        "{last}"
+    );
+}
+
+/// A watch waits while a document is damaged, and ends with an error when it is no document any more.
+#[test]
+fn a_watch_of_what_is_no_document_any_more_says_so() {
+    let scratch = Scratch::new();
+    let document = scratch.document("state.json");
+    document.set(&json!({ "n": 1 }), &at_once()).unwrap();
+    let mut watch = document.watch().unwrap();
+    foreign_write(document.path(), "{\"n\": 3");
+    assert!(watch.next(Wait::No).unwrap().is_none());
+    std::fs::remove_file(document.path()).unwrap();
+    std::fs::create_dir(document.path()).unwrap();
+    assert_eq!(watch.next(Wait::No).unwrap_err().kind(), ErrorKind::Invalid);
 }
 
 #[test]

@@ -43,6 +43,22 @@ fn race_16_g11_a_forked_child_does_not_release_a_shared_lock_either() {
     lock_for(&path, Wait::No).unwrap().release().unwrap();
 }
 
+/// A forked child that lives on has a copy of the descriptor, and closing ours would leave the lock
+/// with it. A release is a release.
+#[test]
+fn race_16_g2_a_release_frees_the_lock_although_a_forked_child_has_a_copy() {
+    let scratch = Scratch::new();
+    let path = scratch.target();
+    let mut alice = Puppet::spawn();
+    for verb in ["lock", "share"] {
+        assert!(alice.say(&format!("{verb} {} no", path.display())).starts_with("ok "));
+        assert!(alice.say("linger").starts_with("ok "));
+        assert_eq!(alice.say(&format!("release {}", path.display())), "ok");
+        lock_for(&path, Wait::No).unwrap().release().unwrap();
+        write(&path, None).unwrap();
+    }
+}
+
 /// A program started during a hold inherited the descriptor and with it the lock, for as long as it
 /// ran. Ours are closed by `exec`: the program lives on, the lock does not.
 #[test]

@@ -8,6 +8,8 @@ use tenure::fs::{Access, Fs};
 use tenure::{AppendOptions, Durability, Journal, WriteOptions};
 use tenure_testkit::{Broken, CrashKind, Fault, Random, SimFs, Times};
 
+use crate::scratch;
+
 const PATH: &str = "/d/log.jsonl";
 
 /// A batch that a call tried to append.
@@ -175,7 +177,7 @@ fn story(seed: u64, nth: u64, again: u64, kinds: [CrashKind; 2], broken: Broken)
 }
 
 fn sweep(seeds: std::ops::Range<u64>, kinds: [CrashKind; 2], broken: Broken) {
-    for seed in seeds {
+    for seed in scratch::seeds(seeds) {
         let total = story(seed, u64::MAX / 2, u64::MAX / 2, kinds, broken);
         for nth in 1..=total {
             story(seed, nth, 1 + (nth * 7 + seed) % 40, kinds, broken);
@@ -240,7 +242,7 @@ fn faulty(seed: u64, nth: u64, fault: Fault) -> bool {
 fn race_43_54_one_fault_at_any_step_loses_nothing_that_was_acknowledged() {
     let faults = [Fault::NoSpace, Fault::SyncFailure, Fault::Io, Fault::ShortWrite];
     for fault in faults.into_iter().chain([Fault::TooManyFiles]) {
-        for seed in 0..8 {
+        for seed in scratch::seeds(0..8) {
             let mut nth = 1;
             while faulty(seed, nth, fault) {
                 nth += 1;
@@ -292,7 +294,7 @@ fn replacement(seed: u64, nth: u64, kind: CrashKind, way: u64) -> u64 {
 fn j10_rotation_compaction_and_header_survive_a_crash_at_every_step() {
     for kind in [CrashKind::Power, CrashKind::Process] {
         for way in 0..3 {
-            for seed in 0..12 {
+            for seed in scratch::seeds(0..12) {
                 let total = replacement(seed, u64::MAX / 2, kind, way);
                 for nth in 1..=total {
                     replacement(seed, nth, kind, way);

@@ -1,35 +1,51 @@
 //! Journals under a hold: what was logged before it does not appear during it.
 
+use std::path::Path;
 use std::sync::{Arc, Mutex};
 
-use tenure::{AppendOptions, Journal, LockGuard, Wait};
+use tenure::{AppendOptions, Journal, Wait};
 
 use crate::faulty_fs::{FaultyFs, Op, Verdict};
-use crate::scratch::{Scratch, lock_for};
+use crate::scratch::{Scratch, lease, lock_for, share_for};
 
-/// A batch waits for its sync without any lock. Somebody who takes the hold meanwhile finds it in the
-/// file already, and sees no change while the hold lasts.
-#[test]
-fn g1_a_batch_on_its_way_is_there_before_a_hold_is_granted() {
+/// A batch waits for its sync without any lock. Somebody who takes the hold meanwhile, in this way,
+/// finds it in the file already, and sees no change while the hold lasts.
+fn a_batch_on_its_way_is_there<T: Send + 'static>(
+    take: impl Fn(&Path) -> T + Send + Sync + 'static,
+) {
     let scratch = Scratch::new();
     let path = scratch.path("log.jsonl");
     let plain = path.clone();
     Journal::open(&path).unwrap().append(&["first"], &AppendOptions::default()).unwrap();
-    let found: Arc<Mutex<Option<(LockGuard, String)>>> = Arc::default();
+    let found: Arc<Mutex<Option<(T, String)>>> = Arc::default();
     let seen = found.clone();
     let fs = FaultyFs::new(move |op, file| {
         let mut seen = seen.lock().unwrap();
         let log = file.extension().is_some_and(|suffix| suffix == "wal");
         if op == Op::Sync && log && seen.is_none() {
-            let guard = lock_for(&plain, Wait::No).unwrap();
-            *seen = Some((guard, std::fs::read_to_string(&plain).unwrap()));
+            let hold = take(&plain);
+            *seen = Some((hold, std::fs::read_to_string(&plain).unwrap()));
         }
         Verdict::Go
     });
     let journal = Journal::open_on(&fs.shared(), &path).unwrap();
     journal.append(&["second"], &AppendOptions::default()).unwrap();
-    let (guard, during) = found.lock().unwrap().take().expect("the log was synced");
+    let (_hold, during) = found.lock().unwrap().take().expect("the log was synced");
     assert_eq!(during, "first\nsecond\n", "when the hold was granted");
     assert_eq!(std::fs::read_to_string(&path).unwrap(), during, "while the hold lasts");
-    guard.release().unwrap();
+}
+
+#[test]
+fn g1_a_batch_on_its_way_is_there_before_a_lock_is_granted() {
+    a_batch_on_its_way_is_there(|path| lock_for(path, Wait::No).unwrap());
+}
+
+#[test]
+fn g1_a_batch_on_its_way_is_there_before_a_shared_lock_is_granted() {
+    a_batch_on_its_way_is_there(|path| share_for(path, Wait::No).unwrap());
+}
+
+#[test]
+fn g1_a_batch_on_its_way_is_there_before_a_lease_is_granted() {
+    a_batch_on_its_way_is_there(|path| lease(path, "me"));
 }

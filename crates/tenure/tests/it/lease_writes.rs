@@ -1,10 +1,11 @@
 //! Writes under a lease: they pass by the fence, and not one of them after it was lost.
 
-use tenure::{ErrorKind, Lease, Wait};
+use tenure::{Document, ErrorKind, Guard, Lease, Wait, WriteOptions};
 
 use crate::puppet::Puppet;
 use crate::scratch::{
-    FAR_TOO_LONG, LONG, Scratch, count, guarded, kind, lease, lock_for, terms, write,
+    FAR_TOO_LONG, LONG, Scratch, add_one, at_once, count, guarded, kind, lease, lock_for, terms,
+    write,
 };
 
 /// A watchdog gave the lock to the next one while the old owner was still writing. A take-over waits
@@ -181,4 +182,47 @@ fn a_guard_does_not_stand_for_the_hold_of_the_target() {
     assert_eq!(refused, Some(ErrorKind::Busy));
     guard.release().unwrap();
     guarded(&document, &[(&session, held.fence)]).unwrap();
+}
+
+/// The same target proved twice: by the write itself and by a guard. Both have to be current.
+#[test]
+fn race_06_g3_two_proofs_of_one_target_must_agree() {
+    let scratch = Scratch::new();
+    let path = scratch.target();
+    let held = lease(&path, "me");
+    let proven = |fence, guard| {
+        let guards = vec![Guard { target: path.clone(), fence: guard }];
+        add_one(&path, &WriteOptions { guards, ..at_once(Some(fence)) })
+    };
+    assert_eq!(kind(proven(held.fence - 1, held.fence)), Some(ErrorKind::Fenced));
+    assert_eq!(kind(proven(held.fence, held.fence - 1)), Some(ErrorKind::Fenced));
+    assert!(!path.exists());
+    proven(held.fence, held.fence).unwrap();
+    assert_eq!(count(&path), 1);
+}
+
+/// A guard that was never given out, on a target that nobody has used yet, is refused as any other
+/// wrong one; that there are no sidecars is not an error of its own.
+#[test]
+fn race_06_g3_a_guard_on_an_unused_target_is_fenced() {
+    let (scratch, elsewhere) = (Scratch::new(), Scratch::new());
+    let session = elsewhere.path("session");
+    let refused = kind(guarded(&scratch.target(), &[(&session, 1)]));
+    assert_eq!(refused, Some(ErrorKind::Fenced));
+    assert!(!scratch.target().exists());
+}
+
+/// A write without proof ends the hold of a dead holder, even if it changes nothing.
+#[test]
+fn race_06_g6_a_write_that_changes_nothing_ends_the_hold_of_a_dead_holder() {
+    let scratch = Scratch::new();
+    let path = scratch.target();
+    let mut alice = Puppet::spawn();
+    let got = alice.say(&format!("lock {} no", path.display()));
+    let fence = got.split(' ').nth(1).unwrap().parse().unwrap();
+    alice.kill();
+    let document = Document::open(&path).unwrap();
+    document.update(&at_once(None), |_| Ok(None)).unwrap();
+    assert_eq!(kind(write(&path, Some(fence))), Some(ErrorKind::Fenced));
+    assert!(!path.exists());
 }

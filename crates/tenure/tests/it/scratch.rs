@@ -121,6 +121,14 @@ pub(crate) fn kind<T>(result: Result<T>) -> Option<ErrorKind> {
     result.err().map(|error: Error| error.kind())
 }
 
+/// The seeds of a crash test. `TENURE_CRASH_DIVISOR` leaves it only so small a part of them: it is for
+/// thousands of broken copies of the core (docs/MUTANTS.md).
+pub(crate) fn seeds(range: std::ops::Range<u64>) -> std::ops::Range<u64> {
+    let asked = std::env::var("TENURE_CRASH_DIVISOR").ok();
+    let divisor: u64 = asked.and_then(|text| text.parse().ok()).unwrap_or(1);
+    range.start..range.start + (range.end - range.start).div_ceil(divisor)
+}
+
 /// How many threads or descriptors this process has (`task` or `fd` of `/proc/self`).
 pub(crate) fn own(what: &str) -> usize {
     std::fs::read_dir(format!("/proc/self/{what}")).unwrap().count()

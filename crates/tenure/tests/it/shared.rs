@@ -122,3 +122,25 @@ fn race_18_a_second_read_of_a_reader_does_not_queue_behind_a_writer() {
         got.recv_timeout(FAR_TOO_LONG).unwrap().unwrap();
     });
 }
+
+/// A writer waits for a reader. A reader of another thread that comes later waits behind the writer,
+/// or readers that relieve each other would keep it out for ever.
+#[test]
+fn g9_a_new_reader_does_not_pass_a_waiting_writer() {
+    let scratch = Scratch::new();
+    let path = scratch.target();
+    let reader = share_for(&path, Wait::No).unwrap();
+    std::thread::scope(|scope| {
+        let writer = scope.spawn(|| lock_for(&path, Wait::Forever));
+        let other = scope.spawn(|| {
+            let started = std::time::Instant::now();
+            while kind(share_for(&path, Wait::No)) != Some(ErrorKind::Busy) {
+                assert!(started.elapsed() < FAR_TOO_LONG, "readers pass the writer all the time");
+                std::thread::yield_now();
+            }
+        });
+        other.join().unwrap();
+        drop(reader);
+        writer.join().unwrap().unwrap().release().unwrap();
+    });
+}

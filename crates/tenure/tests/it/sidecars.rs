@@ -190,3 +190,15 @@ fn reading_leaves_no_trace() {
     assert!(events.iter().any(|event| event["event"] == "record_unreadable"), "{events:?}");
     assert!(Lease::open(&path).unwrap().acquire(&terms("me", LONG, Wait::No)).is_ok());
 }
+
+/// A target that is new is not one whose record was lost: nothing is reported.
+#[test]
+fn a_new_target_reports_nothing() {
+    let scratch = Scratch::new();
+    let path = scratch.target();
+    for _ in 0..3 {
+        drop(lock_for(&path, Wait::No).unwrap());
+        write(&path, None).unwrap();
+    }
+    assert_eq!(Lease::open(&path).unwrap().events(), Vec::<serde_json::Value>::new());
+}

@@ -1,12 +1,13 @@
 //! A document and a journal in one call: checked together, never half done without saying so.
 
+use rustix::fs::{FlockOperation, flock};
 use serde_json::{Value, json};
 use tenure::{
     AppendOptions, Document, ErrorKind, Guard, Journal, Version, Wait, WriteOptions,
     update_and_append,
 };
 
-use crate::scratch::{Scratch, lease};
+use crate::scratch::{Scratch, kind, lease};
 
 fn entries(journal: &Journal) -> usize {
     journal.read(1, None).unwrap().count()
@@ -88,4 +89,29 @@ fn race_53_many_callers_in_any_order_do_not_deadlock() {
     let n = |path| Document::open(path).unwrap().read().unwrap().unwrap().value;
     assert_eq!((n(&paths[0]), n(&paths[1])), (json!(15), json!(15)));
     assert_eq!(entries(&Journal::open(&paths[2]).unwrap()), 30);
+}
+
+/// A lock file that others lock is taken once for both parts, and it is taken.
+#[test]
+fn race_15_g1_a_given_lock_file_is_waited_for_by_both_parts() {
+    let scratch = Scratch::new();
+    let document = Document::open(scratch.target()).unwrap();
+    let journal = Journal::open(scratch.path("log.jsonl")).unwrap();
+    let lock_file = scratch.path("their.lock");
+    let write = WriteOptions {
+        wait: Wait::No,
+        lock_file: Some(lock_file.clone()),
+        ..WriteOptions::default()
+    };
+    let options = AppendOptions { write, ..AppendOptions::default() };
+    let both = || {
+        update_and_append(&document, &journal, &["x"], &options, |_| Ok(Some(json!({ "n": 1 }))))
+    };
+    both().unwrap();
+    let theirs = std::fs::File::open(&lock_file).unwrap();
+    flock(&theirs, FlockOperation::NonBlockingLockExclusive).unwrap();
+    assert_eq!(kind(both()), Some(ErrorKind::Busy));
+    flock(&theirs, FlockOperation::Unlock).unwrap();
+    both().unwrap();
+    assert_eq!(entries(&journal), 2);
 }

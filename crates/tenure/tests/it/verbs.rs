@@ -12,8 +12,8 @@ use std::time::{Duration, Instant};
 use rustix::fs::{FlockOperation, flock};
 use serde_json::json;
 use tenure::{
-    Cancel, Document, Durability, Error, Fence, Guard, Lease, Lock, LockGuard, LockOptions, Result,
-    Wait, WriteOptions,
+    AppendOptions, Cancel, Document, Durability, Error, Fence, Guard, Journal, Lease, Lock,
+    LockGuard, LockOptions, Result, Wait, WriteOptions,
 };
 
 use crate::puppet::interject;
@@ -37,6 +37,8 @@ impl Scene {
                 self.guards.remove(*path).unwrap().release().map(|()| String::new())
             }
             ["fork"] => Ok(self.fork()),
+            ["append-and-fork", path] => append_and_fork(path),
+            ["linger"] => Ok(linger()),
             ["program"] => Ok(self.program()),
             ["add", path, wait, fence, guards @ ..] => add(path, wait, fence, guards),
             ["slow-add", path, fence, guards @ ..] => slow_add(path, fence, guards),
@@ -48,6 +50,11 @@ impl Scene {
                 let terms = terms(owner, time(ttl), wait_of(wait));
                 let taken = Lease::open(path).and_then(|lease| lease.take_over(&terms, "test"));
                 taken.map(|got| told(&got))
+            }
+            ["renew", path, token, ttl] => {
+                let renewed =
+                    Lease::open(path).and_then(|lease| lease.renew(token, Some(time(ttl))));
+                renewed.map(|got| told(&got))
             }
             ["give-up", path, times] => Ok(give_up(path, times)),
             ["many", path, times] => many(path, times),
@@ -93,8 +100,7 @@ impl Scene {
                 libc::_exit(0)
             }
         }
-        let pid = rustix::process::Pid::from_raw(child).unwrap();
-        rustix::process::waitpid(Some(pid), rustix::process::WaitOptions::empty()).unwrap();
+        wait_for_child(child);
         self.guards = guards;
         String::new()
     }
@@ -107,6 +113,23 @@ impl Scene {
         self.programs.push(program);
         pid.to_string()
     }
+}
+
+/// Forks a child that does nothing with its copies of everything, and lives until the puppet dies.
+fn linger() -> String {
+    #[expect(unsafe_code, reason = "there is no safe fork")]
+    // SAFETY: the child makes system calls and nothing else until it is killed.
+    let child = unsafe {
+        let child = libc::fork();
+        if child == 0 {
+            libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
+            loop {
+                libc::pause();
+            }
+        }
+        child
+    };
+    child.to_string()
 }
 
 fn told(got: &tenure::Leased) -> String {
@@ -244,4 +267,36 @@ fn living_witness(oracle: &File) -> Option<u32> {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     let flags = stat.rsplit_once(')')?.1.split_whitespace().nth(6)?.parse::<u32>().ok()?;
     (flags & EXITING == 0).then_some(pid)
+}
+
+/// Appends twice, forks, lets the child append twice with the same journal, and goes on. Tells the
+/// numbers that are in the journal then.
+fn append_and_fork(path: &str) -> Result<String> {
+    let journal = Journal::open(path)?;
+    let write = WriteOptions { durability: Durability::NoSync, ..WriteOptions::default() };
+    let options = AppendOptions { write, ..AppendOptions::default() };
+    let twice = |who: &str| (0..2).try_for_each(|_| journal.append(&[who], &options).map(drop));
+    twice("parent")?;
+    #[expect(unsafe_code, reason = "there is no safe fork")]
+    // SAFETY: the child calls nothing but this crate and ends with `_exit`; that the library survives
+    // this is what is tested.
+    let child = unsafe { libc::fork() };
+    if child == 0 {
+        let failed = i32::from(twice("child").is_err());
+        #[expect(unsafe_code, reason = "no exit handlers of the parent in the child")]
+        // SAFETY: ends the process; nothing runs afterwards.
+        unsafe {
+            libc::_exit(failed)
+        }
+    }
+    wait_for_child(child);
+    twice("parent")?;
+    let numbers: Result<Vec<String>> =
+        journal.read(0, None)?.map(|entry| entry.map(|entry| entry.seq.to_string())).collect();
+    Ok(numbers?.join(" "))
+}
+
+fn wait_for_child(child: i32) {
+    let pid = rustix::process::Pid::from_raw(child).unwrap();
+    rustix::process::waitpid(Some(pid), rustix::process::WaitOptions::empty()).unwrap();
 }

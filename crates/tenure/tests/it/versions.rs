@@ -1,12 +1,15 @@
 //! Versions: what `compare_and_set` and `if_version` rely on.
 
 use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::channel;
 
 use serde_json::json;
 use tenure::{Document, ErrorKind, Version, WriteOptions};
 use tenure_testkit::{SimFs, Survival};
 
 use crate::document_scratch::{Scratch, at_once, foreign_replace, foreign_write, increment};
+use crate::faulty_fs::{FaultyFs, Op, Verdict};
 
 #[test]
 fn compare_and_set_replaces_only_the_version_that_was_read() {
@@ -130,4 +133,51 @@ fn a_version_survives_being_written_down() {
         let error = wrong.parse::<Version>().unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Invalid, "{wrong:?}");
     }
+}
+
+/// A change is visible a moment before its number is written down. Whoever reads in that moment has
+/// the new content under the number before, and may rely on it all the same.
+#[test]
+fn race_35_g6_a_version_read_between_a_publication_and_its_record_is_accepted() {
+    let scratch = Scratch::new();
+    let path = scratch.path("state.json");
+    scratch.document("state.json").set(&json!({ "n": 1 }), &at_once()).unwrap();
+    let (read, early) = channel();
+    let (exchanged, reader) = (AtomicBool::new(false), scratch.document("state.json"));
+    let fs = FaultyFs::new(move |op, path| {
+        let record = path.extension().is_some_and(|name| name == "commit");
+        match op {
+            Op::Exchange => exchanged.store(true, Ordering::Relaxed),
+            Op::Write if record && exchanged.swap(false, Ordering::Relaxed) => {
+                read.send(reader.read().unwrap().unwrap()).unwrap();
+            }
+            _ => {}
+        }
+        Verdict::Go
+    });
+    let document = Document::open_on(&fs.shared(), &path).unwrap();
+    let written = document.set(&json!({ "n": 2 }), &at_once()).unwrap().version;
+    let early = early.try_recv().expect("a read between the two");
+    assert_eq!(early.value, json!({ "n": 2 }));
+    assert_ne!(early.version, written, "its number was not written down yet");
+    let document = scratch.document("state.json");
+    let next = document.compare_and_set(&early.version, &json!({ "n": 3 }), &at_once()).unwrap();
+    // Not the number before any longer: another content came since.
+    let late = document.compare_and_set(&early.version, &json!({ "n": 4 }), &at_once());
+    assert_eq!(late.unwrap_err().kind(), ErrorKind::Conflict);
+    let late = document.compare_and_set(&written, &json!({ "n": 4 }), &at_once());
+    assert_eq!(late.unwrap_err().kind(), ErrorKind::Conflict);
+    document.compare_and_set(&next.version, &json!({ "n": 4 }), &at_once()).unwrap();
+}
+
+/// Two objects with their keys in another order are equal as values; the file is another all the same.
+#[test]
+fn race_37_another_order_of_the_keys_is_a_change() {
+    let scratch = Scratch::new();
+    let document = scratch.document("state.json");
+    document.set(&json!({ "a": 1, "b": 2 }), &at_once()).unwrap();
+    assert!(!document.set(&json!({ "a": 1, "b": 2 }), &at_once()).unwrap().changed);
+    assert!(document.set(&json!({ "b": 2, "a": 1 }), &at_once()).unwrap().changed);
+    let text = document.read().unwrap().unwrap().bytes;
+    assert!(text.starts_with(b"{\"b\":2") || text.starts_with(b"{\n  \"b\""), "{text:?}");
 }

@@ -35,9 +35,7 @@ def locked_save_json(path: _Path, data: Any, **dump_kwargs: Any) -> None:
     """
     target = os.fsdecode(path)
     text = json.dumps(data, **dump_kwargs)
-    _make_parent(target)
-    with _tenure.lock(target, wait=None, label="save"):
-        _replace(target, text)
+    _change(target, lambda _: text, wait=None, label="save")
 
 
 def update_json(
@@ -54,21 +52,43 @@ def update_json(
     the new data, or ``None`` if it changed its argument in place. If it raises, the file stays as it is.
     """
     target = os.fsdecode(path)
-    _make_parent(target)
-    with _tenure.lock(target, wait=wait, label="update"):
-        data = _load(target, initial)
+    new: Any = None
+
+    def make(text: Optional[str]) -> str:
+        nonlocal new
+        data = _load(target, text, initial)
         new = function(data)
         if new is None:
             new = data
-        _replace(target, json.dumps(new, **dump_kwargs))
+        return json.dumps(new, **dump_kwargs)
+
+    _change(target, make, wait=wait, label="update")
     return new
 
 
-def _load(target: str, initial: Any) -> Any:
+def _change(target: str, make: Callable[[Optional[str]], str], *, wait: Wait, label: str) -> None:
+    """Puts the text that ``make`` makes of the old one (``None`` if there is none) in its place, alone."""
+    _make_parent(target)
+    with _tenure.lock(target, wait=wait, label=label) as guard:
+        if guard._nested:
+            # Below `tenure run` on this very file its other programs have that hold as well. What keeps them
+            # apart is the lock of each write, which a document takes.
+            document = _tenure.Document(target)
+            document._update_text(make, fence=guard.fence, wait=wait, new_mode=_mode_of_new())
+        else:
+            _replace(target, make(_read(target)))
+
+
+def _read(target: str) -> Optional[str]:
     try:
         with open(target, encoding="utf-8") as file:
-            text = file.read()
+            return file.read()
     except FileNotFoundError:
+        return None
+
+
+def _load(target: str, text: Optional[str], initial: Any) -> Any:
+    if text is None:
         return copy.deepcopy(initial)
     try:
         return json.loads(text)

@@ -145,8 +145,8 @@ fn shell(template: &str, file: &Path, key: &str) -> Command {
     let name = quoted(&file.to_string_lossy());
     let mut shell = Command::new("sh");
     shell.arg("-c").arg(template.replace("{key}", key).replace("{}", &name));
+    // In the directory of the caller: the program that is named there is the one that is meant.
     shell.env("TENURE_TORTURE_FILE", file).stdin(Stdio::null()).stdout(Stdio::null());
-    shell.current_dir(file.parent().unwrap_or(Path::new(".")));
     shell
 }
 

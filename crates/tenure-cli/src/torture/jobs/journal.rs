@@ -41,12 +41,14 @@ fn append(worker: &mut Worker<'_>, path: &Path) -> io::Result<Answer<()>> {
     let lines = content::batch(worker.task.slot, batch, of, 0);
     let durable = worker.one_in(DURABLE);
     let first = attempt!(worker.subject.append(path, &lines, durable, None));
-    worker.memory.word(words::JOURNAL).fetch_max(first + of - 1, SeqCst);
-    if first <= before {
-        let detail = format!("entry {before} was known before an append that was told {first}");
-        worker.found(Finding::new(Thing::Journal, Fault::Lost, detail))?;
+    if let Some(first) = first {
+        worker.memory.word(words::JOURNAL).fetch_max(first + of - 1, SeqCst);
+        if first <= before {
+            let detail = format!("entry {before} was known before an append that was told {first}");
+            worker.found(Finding::new(Thing::Journal, Fault::Lost, detail))?;
+        }
     }
-    worker.say(&Word::Appended { batch, first })?;
+    worker.say(&Word::Appended { batch, first: first.unwrap_or(0) })?;
     Ok(Ok(()))
 }
 

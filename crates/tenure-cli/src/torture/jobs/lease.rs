@@ -19,8 +19,8 @@ pub(super) fn run(worker: &mut Worker<'_>) -> io::Result<Answer<()>> {
     let ttl = Duration::from_millis(worker.dice.between(15, 120));
     let called = clock::now();
     let grant = attempt!(worker.subject.acquire(&path, ttl));
-    tell(worker, &grant, called, ttl)?;
-    let worked = work(worker, &grant, ttl)?;
+    tell(worker, &grant, called)?;
+    let worked = work(worker, &grant)?;
     if worked.is_ok() && worker.one_in(20) {
         return Ok(Ok(())); // It runs out by itself.
     }
@@ -31,18 +31,18 @@ pub(super) fn run(worker: &mut Worker<'_>) -> io::Result<Answer<()>> {
 }
 
 /// It was granted after the call began, so it lasts at least from now until that moment and its time.
-fn tell(worker: &Worker<'_>, grant: &Grant, called: u64, ttl: Duration) -> io::Result<()> {
-    let until = called + u64::try_from(ttl.as_nanos()).unwrap_or(0);
+fn tell(worker: &Worker<'_>, grant: &Grant, called: u64) -> io::Result<()> {
+    let until = called + u64::try_from(grant.ttl.as_nanos()).unwrap_or(0);
     worker.say(&Word::Leased { fence: grant.fence, from: clock::now(), until })
 }
 
-fn work(worker: &mut Worker<'_>, grant: &Grant, ttl: Duration) -> io::Result<Answer<()>> {
+fn work(worker: &mut Worker<'_>, grant: &Grant) -> io::Result<Answer<()>> {
     let path = worker.path(FILE);
     for _ in 0..worker.dice.between(1, 8) {
         if worker.one_in(6) {
             let called = clock::now();
-            attempt!(worker.subject.renew(&path, grant, ttl));
-            tell(worker, grant, called, ttl)?;
+            attempt!(worker.subject.renew(&path, grant, grant.ttl));
+            tell(worker, grant, called)?;
         }
         let batch = worker.number();
         let lines = content::batch(worker.task.slot, batch, 1, grant.fence);

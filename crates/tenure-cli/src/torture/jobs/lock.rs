@@ -4,11 +4,13 @@ use std::io;
 use std::sync::atomic::Ordering::SeqCst;
 use std::time::Duration;
 
+use tenure_shipped::Lock as _;
+
 use super::attempt;
 use crate::child::Inherited;
 use crate::torture::finding::{Fault, Finding, Thing};
 use crate::torture::presence::Flag;
-use crate::torture::subject::Answer;
+use crate::torture::subject::{Answer, Guard};
 use crate::torture::word::Word;
 use crate::torture::words;
 use crate::torture::worker::{Worker, dwell};
@@ -21,10 +23,10 @@ pub(super) fn run(worker: &mut Worker<'_>) -> io::Result<Answer<()>> {
     for overlap in overlaps {
         worker.say(&Word::Two(overlap))?;
     }
-    if !shared {
-        let last = worker.memory.word(words::FENCE).fetch_max(hold.fence, SeqCst);
-        if last >= hold.fence {
-            let detail = format!("a hold after fence {last} has fence {}", hold.fence);
+    if let Some(fence) = hold.fence.filter(|_| !shared) {
+        let last = worker.memory.word(words::FENCE).fetch_max(fence, SeqCst);
+        if last >= fence {
+            let detail = format!("a hold after fence {last} has fence {fence}");
             worker.found(Finding::new(Thing::Lock, Fault::Fence, detail))?;
         }
     }
@@ -36,20 +38,24 @@ pub(super) fn run(worker: &mut Worker<'_>) -> io::Result<Answer<()>> {
         // One that must not keep the lock alive.
         worker.start_child(None)?;
     }
-    let fence = hold.fence;
-    if let Some(guard) = hold.guard {
-        let bequest = worker.one_in(200) && !shared;
-        if bequest {
+    match hold.guard {
+        Guard::Tenure(guard) if worker.one_in(200) && !shared => {
             if let Some(inherited) = Inherited::of(&guard)? {
                 worker.start_child(Some(inherited))?;
             }
             drop(flag);
             attempt!(guard.leave_to_children().map_err(Into::into));
-        } else {
+        }
+        Guard::Tenure(guard) => {
             drop(flag);
             attempt!(guard.release().map_err(Into::into));
         }
+        Guard::Shipped(mut lock) => {
+            drop(flag);
+            attempt!(lock.leave().map_err(Into::into));
+        }
+        Guard::Nothing => {}
     }
-    worker.say(&Word::Held { fence })?;
+    worker.say(&Word::Held { fence: hold.fence.unwrap_or(0) })?;
     Ok(Ok(()))
 }

@@ -1,6 +1,8 @@
-//! What is tortured: tenure, or, to try the judges, code that protects nothing.
+//! What is tortured: tenure, or, to try the judges, code that protects nothing and protocols that
+//! shipped.
 
 mod naive;
+mod shipped;
 mod through_tenure;
 
 use std::path::Path;
@@ -8,9 +10,44 @@ use std::time::Duration;
 
 use serde_json::Value;
 use tenure::LockGuard;
+use tenure_shipped::locks::SessionLock;
 
-pub(super) use self::naive::Naive;
-pub(super) use self::through_tenure::Tenure;
+use self::naive::Naive;
+use self::shipped::Shipped;
+use self::through_tenure::Tenure;
+
+/// Whose code does the work.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Author {
+    Tenure,
+    Naive,
+    Shipped,
+}
+
+impl Author {
+    const ALL: [Self; 3] = [Self::Tenure, Self::Naive, Self::Shipped];
+
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::Tenure => "tenure",
+            Self::Naive => "naive",
+            Self::Shipped => "shipped",
+        }
+    }
+
+    pub(super) fn parse(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|author| author.name() == name)
+    }
+
+    /// The code.
+    pub(super) fn subject(self) -> &'static dyn Subject {
+        match self {
+            Self::Tenure => &Tenure,
+            Self::Naive => &Naive,
+            Self::Shipped => &Shipped,
+        }
+    }
+}
 
 /// Why an operation was not done.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -24,13 +61,21 @@ pub(super) enum Refused {
 /// The answer of an operation.
 pub(super) type Answer<T> = Result<T, Refused>;
 
-/// A lock that is held until it is dropped.
+/// A lock that is held.
 #[derive(Debug)]
 pub(super) struct Hold {
-    /// 0 for a shared one.
-    pub(super) fence: u64,
-    /// `None` for code that has none.
-    pub(super) guard: Option<LockGuard>,
+    /// `None` for code that has no fences.
+    pub(super) fence: Option<u64>,
+    pub(super) guard: Guard,
+}
+
+/// What ends a hold.
+#[derive(Debug)]
+pub(super) enum Guard {
+    Tenure(LockGuard),
+    Shipped(SessionLock),
+    /// For code that never lets go of anything.
+    Nothing,
 }
 
 /// A lease that was granted.
@@ -38,6 +83,8 @@ pub(super) struct Hold {
 pub(super) struct Grant {
     pub(super) token: String,
     pub(super) fence: u64,
+    /// How long it lasts, from the call on.
+    pub(super) ttl: Duration,
 }
 
 /// A document as somebody read it.
@@ -60,14 +107,15 @@ pub(super) trait Subject {
     fn read(&self, path: &Path) -> Answer<Option<Read>>;
     /// `false` if the version is another one by now.
     fn compare_and_set(&self, path: &Path, version: &str, value: &Value) -> Answer<bool>;
-    /// Appends whole lines, under `fence` if there is one; returns the number of the first.
+    /// Appends whole lines, under `fence` if there is one; returns the number of the first, if the
+    /// code promises one.
     fn append(
         &self,
         path: &Path,
         lines: &[String],
         durable: bool,
         fence: Option<u64>,
-    ) -> Answer<u64>;
+    ) -> Answer<Option<u64>>;
     /// The entries from number `from` on.
     fn entries(&self, path: &Path, from: u64) -> Answer<Vec<(u64, Vec<u8>)>>;
     /// Moves the entries so far into a file of their own.

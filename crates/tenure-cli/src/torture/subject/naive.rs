@@ -9,7 +9,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use serde_json::{Value, json};
 
-use super::{Answer, Change, Grant, Hold, Read, Refused, Subject, path_of};
+use super::{Answer, Change, Grant, Guard, Hold, Read, Refused, Subject, path_of};
 
 /// Without locks, atomic writes or fences.
 #[derive(Debug)]
@@ -49,7 +49,7 @@ impl Subject for Naive {
         }
         let fence = fs::read_to_string(&file).unwrap_or_default().trim().parse().unwrap_or(0) + 1;
         fs::write(&file, format!("{fence}"))?;
-        Ok(Hold { fence, guard: None })
+        Ok(Hold { fence: Some(fence), guard: Guard::Nothing })
     }
 
     fn acquire(&self, path: &Path, ttl: Duration) -> Answer<Grant> {
@@ -58,7 +58,7 @@ impl Subject for Naive {
         let fence = last["fence"].as_u64().unwrap_or(0) + 1;
         let until = now_ms() + u64::try_from(ttl.as_millis()).unwrap_or(0);
         fs::write(&file, json!({ "fence": fence, "until": until }).to_string())?;
-        Ok(Grant { token: String::new(), fence })
+        Ok(Grant { token: String::new(), fence, ttl })
     }
 
     fn renew(&self, _path: &Path, _grant: &Grant, _ttl: Duration) -> Answer<()> {
@@ -95,14 +95,14 @@ impl Subject for Naive {
         lines: &[String],
         _durable: bool,
         _fence: Option<u64>,
-    ) -> Answer<u64> {
+    ) -> Answer<Option<u64>> {
         let count = fs::read(path).unwrap_or_default().split(|byte| *byte == b'\n').count();
         let mut file = OpenOptions::new().append(true).create(true).open(path)?;
         for line in lines {
             file.write_all(line.as_bytes())?;
             file.write_all(b"\n")?;
         }
-        Ok(count as u64)
+        Ok(Some(count as u64))
     }
 
     fn entries(&self, path: &Path, from: u64) -> Answer<Vec<(u64, Vec<u8>)>> {

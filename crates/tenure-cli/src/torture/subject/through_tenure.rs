@@ -9,7 +9,7 @@ use tenure::{
     Journal, Lease, Lock, LockOptions, Mode, Prune, Wait, WriteOptions,
 };
 
-use super::{Answer, Change, Grant, Hold, Read, Refused, Subject};
+use super::{Answer, Change, Grant, Guard, Hold, Read, Refused, Subject};
 
 /// The real thing.
 #[derive(Debug)]
@@ -34,13 +34,13 @@ impl Subject for Tenure {
         let mode = if shared { Mode::Shared } else { Mode::Exclusive };
         let options = LockOptions { mode, wait: Wait::Forever, ..LockOptions::default() };
         let guard = Lock::open(path)?.acquire(&options)?;
-        Ok(Hold { fence: guard.fence(), guard: Some(guard) })
+        Ok(Hold { fence: Some(guard.fence()), guard: Guard::Tenure(guard) })
     }
 
     fn acquire(&self, path: &Path, ttl: Duration) -> Answer<Grant> {
         let options = AcquireOptions { ttl, wait: Wait::Forever, ..AcquireOptions::default() };
         let leased = Lease::open(path)?.acquire(&options)?;
-        Ok(Grant { token: leased.token, fence: leased.fence })
+        Ok(Grant { token: leased.token, fence: leased.fence, ttl })
     }
 
     fn renew(&self, path: &Path, grant: &Grant, ttl: Duration) -> Answer<()> {
@@ -81,10 +81,10 @@ impl Subject for Tenure {
         lines: &[String],
         durable: bool,
         fence: Option<u64>,
-    ) -> Answer<u64> {
+    ) -> Answer<Option<u64>> {
         let write = WriteOptions { fence, ..options(durable) };
         let options = AppendOptions { write, ..AppendOptions::default() };
-        Ok(Journal::open(path)?.append(lines, &options)?.first)
+        Ok(Some(Journal::open(path)?.append(lines, &options)?.first))
     }
 
     fn entries(&self, path: &Path, from: u64) -> Answer<Vec<(u64, Vec<u8>)>> {

@@ -215,7 +215,7 @@ impl State {
                     next.reach = process.mine;
                     At::WaitUnmark
                 } else {
-                    At::NoteSuccess
+                    At::WaitApply // For everybody, before it wakes them.
                 }
             }
             At::WaitUnmark => {
@@ -296,6 +296,11 @@ impl State {
         }
         if note.synced >= next.mine {
             self.served = true;
+            if !self.begun && self.lines >= 2 * next.mine {
+                // The head says that the leader has let it in: no lock is needed.
+                self.acked |= 1 << (next.mine - 1);
+                return self.end(index);
+            }
             (next.reach, next.at) = (note.synced, At::WaitApply);
         } else {
             (next.generation, next.at) = (note.generation, At::TryLead);
@@ -319,6 +324,11 @@ impl State {
             // Now the sync, after the journal.
             self.processes[index].in_commit = false;
             self.processes[index].at = At::ReadNote;
+            return;
+        }
+        if process.leads {
+            self.processes[index].in_commit = false;
+            self.processes[index].at = At::NoteSuccess;
             return;
         }
         if !process.failed {

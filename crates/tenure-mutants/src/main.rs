@@ -1,0 +1,226 @@
+//! Mutation testing of the core: small mistakes are put into a copy of it, and the tests must notice.
+//!
+//! All mutants are compiled at once, each behind a question that an environment variable answers at
+//! run time, so one build serves them all. A first run of every test records which mutants it
+//! reaches; a mutant is tried only with those, the quickest first, until one fails.
+
+#![expect(clippy::print_stdout, reason = "this program reports to people")]
+
+mod active;
+mod fates;
+mod hunt;
+mod points;
+mod report;
+mod rewrite;
+mod scratch;
+mod swaps;
+mod trial;
+mod values;
+
+use std::collections::HashSet;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode};
+use std::time::Duration;
+
+use crate::fates::Fates;
+use crate::hunt::{Fate, Pace};
+use crate::points::Point;
+use crate::scratch::Scratch;
+
+/// What is mutated: the code that the guarantees rest on.
+const SCOPE: &[&str] = &[
+    "commit.rs",
+    "document/",
+    "gate.rs",
+    "group.rs",
+    "hold.rs",
+    "journal/",
+    "lease.rs",
+    "lock.rs",
+    "record.rs",
+    "seen.rs",
+];
+
+const USAGE: &str = "\
+usage: cargo xtask mutants [OPTION...] [FILE...]
+
+  FILE             only mutants of these (`lock.rs`, `journal/`)
+  --report         try nothing, only write down what earlier runs found
+  --again          keep what earlier runs killed, and try the others
+  --tests PREFIX   only the tests whose name begins so (repeatable)
+  --ring RING      with the tests of this ring as well (repeatable)
+  --jobs N         runs at a time (2)
+  --slowest SECS   leave out tests that take longer (600)
+  --quickest SECS  leave out tests that take less (0), which earlier runs have tried
+  --scratch DIR    where the mutated copy is (target/mutants)";
+
+/// What was asked for.
+#[derive(Debug)]
+struct Asked {
+    files: Vec<String>,
+    rings: Vec<String>,
+    tests: Vec<String>,
+    again: bool,
+    report: bool,
+    pace: Pace,
+    scratch: PathBuf,
+}
+
+fn main() -> ExitCode {
+    let Some(asked) = asked(std::env::args().skip(1)) else {
+        println!("{USAGE}");
+        return ExitCode::from(2);
+    };
+    match run(&asked) {
+        Ok(unexplained) if unexplained.is_empty() => ExitCode::SUCCESS,
+        Ok(unexplained) => {
+            println!("\nalive without a reason in docs/MUTANTS.md:\n{}", unexplained.join("\n"));
+            ExitCode::FAILURE
+        }
+        Err(problem) => {
+            println!("{problem}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn asked(mut words: impl Iterator<Item = String>) -> Option<Asked> {
+    let pace = Pace { jobs: 2, quickest: Duration::ZERO, slowest: Duration::from_secs(600) };
+    let scratch = root().join("target/mutants");
+    let (files, rings, tests) = (Vec::new(), Vec::new(), Vec::new());
+    let mut asked = Asked { files, rings, tests, again: false, report: false, pace, scratch };
+    while let Some(word) = words.next() {
+        match word.as_str() {
+            "--again" => asked.again = true,
+            "--report" => (asked.again, asked.report) = (true, true),
+            "--ring" => asked.rings.push(words.next()?),
+            "--tests" => asked.tests.push(words.next()?),
+            "--jobs" => asked.pace.jobs = words.next()?.parse().ok()?,
+            "--slowest" => asked.pace.slowest = seconds(&words.next()?)?,
+            "--quickest" => asked.pace.quickest = seconds(&words.next()?)?,
+            "--scratch" => asked.scratch = words.next()?.into(),
+            option if option.starts_with('-') => return None,
+            file => asked.files.push(file.to_owned()),
+        }
+    }
+    Some(asked)
+}
+
+fn seconds(word: &str) -> Option<Duration> {
+    Duration::try_from_secs_f64(word.parse().ok()?).ok()
+}
+
+/// Tries the mutants; returns those that live without a reason.
+fn run(asked: &Asked) -> Result<Vec<String>, String> {
+    let scratch = Scratch::copy(&root(), asked.scratch.clone())?;
+    let mut sources = Vec::new();
+    collect(&root().join("crates/tenure/src"), "", &mut sources)?;
+    let points = compiling(&scratch, &sources, asked.again)?;
+    let path = scratch.dir().join("fates.tsv");
+    if !asked.report {
+        try_all(&scratch, asked, &points, &Fates::open(&path, asked.again)?)?;
+    }
+    let fates = Fates::open(&path, true)?;
+    let known = |point| fates.of(point).map(|fate| (point, fate.clone()));
+    let outcomes: Vec<(&Point, Fate)> = points.iter().filter_map(known).collect();
+    report::write(&root().join("docs/MUTANTS.md"), &commit(), &outcomes)
+}
+
+/// Tries those that were asked for and have not been noticed yet; what becomes of them is kept.
+fn try_all(
+    scratch: &Scratch,
+    asked: &Asked,
+    points: &[Point],
+    fates: &Fates,
+) -> Result<(), String> {
+    let mut programs = scratch.programs(&["--package", "tenure", "--lib", "--test", "it"])?;
+    if !asked.rings.is_empty() {
+        let rings = asked.rings.iter().flat_map(|ring| ["--test", ring]);
+        let arguments: Vec<&str> = ["--package", "tenure-proof"].into_iter().chain(rings).collect();
+        programs.extend(scratch.programs(&arguments)?);
+    }
+    let begins = |name: &str, prefixes: &[String]| {
+        prefixes.is_empty() || prefixes.iter().any(|prefix| name.starts_with(prefix))
+    };
+    let chosen = |point: &&Point| begins(&point.file, &asked.files) && !fates.noticed(point);
+    let tried: Vec<Point> = points.iter().filter(chosen).cloned().collect();
+    println!("{} mutants compile, {} are tried", points.len(), tried.len());
+    let highest = points.iter().map(|point| point.number).max().unwrap_or_default();
+    let wanted = |name: &str| begins(name, &asked.tests);
+    let tests = hunt::scout(&programs, scratch.dir(), highest, asked.pace, wanted)?;
+    println!("{} tests", tests.len());
+    let done = hunt::hunt(&programs, &tests, &tried, asked.pace, |point, fate| {
+        fates.keep(point, fate);
+        if matches!(fate, Fate::Survived(_) | Fate::Unreached) {
+            let Point { number, file, line, within, what, .. } = point;
+            println!("{number} {file}:{line} {within}: {what}: {fate:?}");
+        }
+    });
+    done.into_iter().collect::<Result<Vec<Fate>, String>>().map(drop)
+}
+
+/// The mutants that compile. Those that did not in an earlier run are not asked about again.
+fn compiling(
+    scratch: &Scratch,
+    sources: &[(String, String)],
+    again: bool,
+) -> Result<Vec<Point>, String> {
+    let path = scratch.dir().join("refused.tsv");
+    let earlier =
+        if again { std::fs::read_to_string(&path).unwrap_or_default() } else { String::new() };
+    let earlier: HashSet<&str> = earlier.lines().collect();
+    let mut points = find(sources)?;
+    let all: Vec<String> = points.iter().map(Point::key).collect();
+    points.retain(|point| !earlier.contains(point.key().as_str()));
+    let points = scratch.settle(sources, points)?;
+    let good: HashSet<String> = points.iter().map(Point::key).collect();
+    let refused: String = all
+        .iter()
+        .filter(|key| !good.contains(*key))
+        .flat_map(|key| [key.as_str(), "\n"])
+        .collect();
+    scratch.write("refused.tsv", refused.as_bytes())?;
+    Ok(points)
+}
+
+/// All mutants of these sources.
+fn find(sources: &[(String, String)]) -> Result<Vec<Point>, String> {
+    let mut points: Vec<Point> = Vec::new();
+    for (file, text) in sources {
+        if SCOPE.iter().any(|part| file.starts_with(part)) {
+            let first = points.last().map_or(1, |last| last.number + 1);
+            points.extend(points::find(file, text, first)?);
+        }
+    }
+    Ok(points)
+}
+
+/// The text of all sources below a directory, in order.
+fn collect(dir: &Path, below: &str, sources: &mut Vec<(String, String)>) -> Result<(), String> {
+    let failed = |err: std::io::Error| format!("{}: {err}", dir.display());
+    let listed = std::fs::read_dir(dir).map_err(failed)?;
+    let mut entries = listed.collect::<Result<Vec<_>, _>>().map_err(failed)?;
+    entries.sort_by_key(std::fs::DirEntry::file_name);
+    for entry in entries {
+        let name = format!("{below}{}", entry.file_name().to_string_lossy());
+        if entry.path().is_dir() {
+            collect(&entry.path(), &format!("{name}/"), sources)?;
+        } else {
+            sources.push((name, std::fs::read_to_string(entry.path()).map_err(failed)?));
+        }
+    }
+    Ok(())
+}
+
+/// The commit that is tested, shortened.
+fn commit() -> String {
+    let mut git = Command::new("git");
+    git.arg("-C").arg(root()).args(["rev-parse", "--short=10", "HEAD"]);
+    let told = git.output().map(|done| String::from_utf8_lossy(&done.stdout).trim().to_owned());
+    told.unwrap_or_default()
+}
+
+/// The top directory of the repository.
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}

@@ -1,0 +1,132 @@
+//! What a journal keeps between calls: its open files, and the head as this process wrote it last.
+//!
+//! # Invariants
+//!
+//! 1. Nothing here is believed without a look. A log is used again only under the commit lock that it
+//!    was opened under, and while it has a name; a journal only while its name stands for it; a head only
+//!    if its slot is the newest in the log.
+//! 2. A forked child may use all of it: nobody locks these files, every read and write says where, and
+//!    a journal is only appended to. What another thread was just using at the fork counts as not there.
+
+use std::io;
+use std::sync::{Arc, Mutex, MutexGuard, TryLockError};
+
+use crate::error::Result;
+use crate::fs::{Access, Extent, FileId, Handle};
+use crate::target::Target;
+
+use super::head::Head;
+use super::session::require_file;
+use super::slots::Mark;
+
+/// The files of one journal.
+#[derive(Debug, Default)]
+pub(super) struct OpenFiles {
+    kept: Mutex<Kept>,
+}
+
+#[derive(Debug, Default)]
+struct Kept {
+    log: Option<KeptLog>,
+    journal: Option<(FileId, Arc<dyn Handle>)>,
+}
+
+#[derive(Debug)]
+struct KeptLog {
+    /// The commit lock that it was opened under.
+    lock: FileId,
+    file: Arc<dyn Handle>,
+    head: Option<Written>,
+}
+
+/// A head that this process wrote, and how it is recognised.
+#[derive(Debug, Clone)]
+pub(super) struct Written {
+    pub(super) head: Head,
+    pub(super) mark: Mark,
+}
+
+impl OpenFiles {
+    /// `None` only if another thread uses it, or did when this process was forked.
+    fn kept(&self) -> Option<MutexGuard<'_, Kept>> {
+        match self.kept.try_lock() {
+            Ok(kept) => Some(kept),
+            Err(TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
+            Err(TryLockError::WouldBlock) => None,
+        }
+    }
+
+    /// The log, and the head that this process wrote to it last. `lock` is the commit lock that is held,
+    /// if it is known.
+    pub(super) fn open_log(
+        &self,
+        target: &Target,
+        lock: Option<FileId>,
+    ) -> Result<(Arc<dyn Handle>, Option<Written>)> {
+        let mut kept = self.kept();
+        if let Some(log) = kept.as_ref().and_then(|kept| kept.log.as_ref()) {
+            let named = || log.file.extent().is_ok_and(|found| found.links > 0);
+            if Some(log.lock) == lock && named() {
+                return Ok((log.file.clone(), log.head.clone()));
+            }
+        }
+        let file = target.open_sidecar(&target.sidecar("wal"))?;
+        if let Some(kept) = &mut kept {
+            kept.log = lock.map(|lock| KeptLog { lock, file: file.clone(), head: None });
+        }
+        Ok((file, None))
+    }
+
+    /// Keeps a head that was just written to `file`.
+    pub(super) fn keep(&self, file: &Arc<dyn Handle>, head: &Head, mark: Mark) {
+        let mut kept = self.kept();
+        let log = kept.as_mut().and_then(|kept| kept.log.as_mut());
+        if let Some(log) = log.filter(|log| Arc::ptr_eq(&log.file, file)) {
+            log.head = Some(Written { head: head.clone(), mark });
+        }
+    }
+
+    /// The journal, created if it is missing.
+    pub(super) fn open_journal(
+        &self,
+        target: &Target,
+        new_mode: u32,
+    ) -> Result<(Arc<dyn Handle>, Extent)> {
+        let path = target.path();
+        let mut kept = self.kept();
+        let found = match target.fs.extent(path) {
+            Err(err) if err.kind() == io::ErrorKind::NotFound => {
+                create_journal(target, new_mode)?;
+                target.fs.extent(path)
+            }
+            found => found,
+        };
+        let found = found.map_err(Target::failed("look at", path))?;
+        require_file(target, found.kind)?;
+        if let Some((id, handle)) = kept.as_ref().and_then(|kept| kept.journal.as_ref()) {
+            if *id == found.id {
+                return Ok((handle.clone(), found));
+            }
+        }
+        let handle = target.fs.open(path, Access::Append).map_err(Target::failed("open", path))?;
+        let found = handle.extent().map_err(Target::failed("look at", path))?;
+        require_file(target, found.kind)?;
+        if let Some(kept) = &mut kept {
+            kept.journal = Some((found.id, handle.clone()));
+        }
+        Ok((handle, found))
+    }
+}
+
+/// A crash after this leaves an empty journal, which is what its absence means too.
+fn create_journal(target: &Target, new_mode: u32) -> Result<()> {
+    let path = target.path();
+    match target.fs.open(path, Access::CreateNew(new_mode)) {
+        Err(err) if err.kind() == io::ErrorKind::AlreadyExists => {}
+        made => drop(made.map_err(Target::failed("create", path))?),
+    }
+    // The log was made before there was a journal whose mode it could follow.
+    let log = target.open_sidecar(&target.sidecar("wal"))?;
+    let mode = (new_mode & 0o666) | 0o600;
+    log.set_mode(mode).map_err(Target::failed("set mode of log of", path))
+}

@@ -1,0 +1,199 @@
+//! The life of a guard: dropped instead of released, proven by its fence, ended by its own limit, left
+//! to children.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::channel;
+use std::time::Duration;
+
+use rustix::fs::{FlockOperation, flock};
+use tenure::{ErrorKind, Lock, LockGuard, LockOptions, MaxHold, Mode, Result, Wait};
+
+use crate::faulty_fs::{FaultyFs, Op, Verdict};
+use crate::puppet::Puppet;
+use crate::scratch::{A_MOMENT, FAR_TOO_LONG, Scratch, kind, lock_for, share_for, write};
+
+fn nested(path: &Path, fence: u64) -> Result<LockGuard> {
+    let options = LockOptions { fence: Some(fence), wait: Wait::No, ..LockOptions::default() };
+    Lock::open(path)?.acquire(&options)
+}
+
+/// A guard that goes out of scope is a hold that ended well: nobody is told that somebody died.
+#[test]
+fn g2_a_dropped_guard_is_a_release() {
+    let scratch = Scratch::new();
+    let path = scratch.target();
+    let guard = lock_for(&path, Wait::No).unwrap();
+    let fence = guard.fence();
+    drop(guard);
+    assert_eq!(kind(write(&path, Some(fence))), Some(ErrorKind::Fenced), "it has ended");
+    assert_eq!(lock_for(&path, Wait::No).unwrap().recovered_from(), None);
+}
+
+/// A nested hold is as good as the fence that proves it: one that is over, or was never given out,
+/// proves nothing, also on a target that nobody has used.
+#[test]
+fn race_53_g3_a_nested_hold_needs_the_current_fence() {
+    let (scratch, unused) = (Scratch::new(), Scratch::new());
+    let path = scratch.target();
+    let guard = lock_for(&path, Wait::No).unwrap();
+    for wrong in [1, guard.fence() - 1, guard.fence() + 1] {
+        assert_eq!(kind(nested(&path, wrong)), Some(ErrorKind::Fenced), "{wrong}");
+    }
+    let inner = nested(&path, guard.fence()).unwrap();
+    inner.verify().unwrap();
+    assert_eq!((inner.fence(), inner.raw().len()), (guard.fence(), 0));
+    guard.release().unwrap();
+    assert_eq!(kind(inner.verify()), Some(ErrorKind::Fenced), "the hold it is part of has ended");
+    assert_eq!(kind(nested(&path, inner.fence())), Some(ErrorKind::Fenced));
+    inner.release().unwrap();
+    assert_eq!(kind(nested(&unused.target(), 1)), Some(ErrorKind::Fenced));
+}
+
+/// A hold that outlasts its own limit is ended: the guard says so, its fence is refused, and the next
+/// one gets the lock while the guard is still there.
+#[test]
+fn race_18_g3_a_hold_that_outlasts_its_limit_is_over() {
+    let scratch = Scratch::new();
+    let path = scratch.target();
+    let (report, reported) = channel();
+    let report = Arc::new(move |target: &Path| report.send(target.to_path_buf()).unwrap());
+    let max_hold = MaxHold { after: Duration::from_millis(1), end: true, report };
+    let options = LockOptions { max_hold: Some(max_hold), ..LockOptions::default() };
+    let late = || {
+        let guard = Lock::open(&path).unwrap().acquire(&options).unwrap();
+        assert_eq!(reported.recv_timeout(FAR_TOO_LONG).unwrap(), path);
+        guard
+    };
+    let guard = late();
+    assert_eq!(kind(guard.verify()), Some(ErrorKind::Fenced));
+    assert_eq!(kind(write(&path, Some(guard.fence()))), Some(ErrorKind::Fenced));
+    let next = lock_for(&path, Wait::No).unwrap();
+    assert_eq!(next.recovered_from(), None, "nobody died");
+    assert_eq!(kind(guard.release()), Some(ErrorKind::Fenced));
+    next.verify().unwrap();
+    next.release().unwrap();
+    drop(late());
+}
+
+/// An owner comes in again by each of its holds, also after it has taken others.
+#[test]
+fn race_17_an_owner_of_several_targets_comes_in_again_by_each() {
+    let scratch = Scratch::new();
+    let again = |name: &str| {
+        let options = LockOptions {
+            owner: "me".into(),
+            reentrant: true,
+            wait: Wait::No,
+            ..LockOptions::default()
+        };
+        Lock::open(scratch.path(name)).unwrap().acquire(&options)
+    };
+    let (a, b) = (again("a").unwrap(), again("b").unwrap());
+    let inner = [again("a").unwrap(), again("b").unwrap()];
+    assert_eq!(inner.each_ref().map(LockGuard::fence), [a.fence(), b.fence()]);
+}
+
+/// Left to children that are not there, a hold has ended, exclusive or shared; and what was left once
+/// does not hide a death later.
+#[test]
+fn g2_a_hold_that_is_left_to_nobody_has_ended() {
+    let scratch = Scratch::new();
+    let path = scratch.target();
+    share_for(&path, Wait::No).unwrap().leave_to_children().unwrap();
+    let guard = lock_for(&path, Wait::No).unwrap();
+    let fence = guard.fence();
+    guard.leave_to_children().unwrap();
+    assert_eq!(kind(write(&path, Some(fence))), Some(ErrorKind::Fenced), "it has ended");
+    share_for(&path, Wait::No).unwrap().leave_to_children().unwrap();
+    let mut alice = Puppet::spawn();
+    assert!(alice.say(&format!("lock {} no", path.display())).ends_with(" 0"), "nobody died");
+    alice.kill();
+    let next = lock_for(&path, Wait::For(FAR_TOO_LONG)).unwrap();
+    assert_eq!(next.recovered_from().map(|holder| holder.pid), Some(alice.pid()));
+}
+
+/// Left to a child that lives, the lock stays with it, and so does the fence; whoever comes after it
+/// is not told that somebody died.
+#[test]
+fn race_16_g1_a_hold_that_is_left_to_a_child_lives_with_it() {
+    for mode in [Mode::Exclusive, Mode::Shared] {
+        let scratch = Scratch::new();
+        let path = scratch.target();
+        let options = LockOptions { mode, wait: Wait::No, ..LockOptions::default() };
+        let guard = Lock::open(&path).unwrap().acquire(&options).unwrap();
+        let (fence, copies) = (guard.fence(), copies_of(&guard));
+        guard.leave_to_children().unwrap();
+        assert_eq!(kind(lock_for(&path, Wait::No)), Some(ErrorKind::Busy), "{mode:?}");
+        if mode == Mode::Exclusive {
+            write(&path, Some(fence)).unwrap();
+        }
+        drop(copies);
+        let next = lock_for(&path, Wait::No).unwrap();
+        assert_eq!(next.recovered_from(), None, "{mode:?}: it ended well");
+    }
+}
+
+/// That a lock file cannot be looked at says nothing about the hold.
+#[test]
+fn g10_a_lock_file_that_cannot_be_looked_at_is_an_io_error() {
+    let scratch = Scratch::new();
+    let armed = Arc::new(AtomicBool::new(false));
+    let fails = armed.clone();
+    let fs = FaultyFs::new(move |op, _| match op {
+        Op::Stat if fails.load(Ordering::Relaxed) => {
+            Verdict::Fail(std::io::Error::from_raw_os_error(5))
+        }
+        _ => Verdict::Go,
+    });
+    let lock = Lock::open_on(&fs.shared(), &scratch.target()).unwrap();
+    let guard = lock.acquire(&LockOptions::default()).unwrap();
+    armed.store(true, Ordering::Relaxed);
+    assert_eq!(kind(guard.verify()), Some(ErrorKind::Io));
+    armed.store(false, Ordering::Relaxed);
+    guard.release().unwrap();
+}
+
+/// A lock file that somebody removes as fast as it is locked keeps a caller busy for as long as it
+/// wants to wait, and no longer.
+#[test]
+fn race_13_g9_a_lock_file_that_is_replaced_all_the_time_is_busy_in_the_end() {
+    let scratch = Scratch::new();
+    let fs = FaultyFs::new(move |op, path| {
+        if op == Op::Lock && path.extension().is_some_and(|name| name == "hold") {
+            std::fs::remove_file(path).unwrap();
+        }
+        Verdict::Go
+    });
+    let lock = Lock::open_on(&fs.shared(), &scratch.target()).unwrap();
+    let options = LockOptions { wait: Wait::For(A_MOMENT), ..LockOptions::default() };
+    assert_eq!(kind(lock.acquire(&options)), Some(ErrorKind::Busy));
+    lock_for(&scratch.target(), Wait::No).unwrap().release().unwrap();
+}
+
+/// Who held it before is not who holds it now: a foreign lock leaves no record.
+#[test]
+fn race_49_g9_busy_does_not_name_a_holder_that_is_gone() {
+    let scratch = Scratch::new();
+    let path = scratch.target();
+    let options = LockOptions { owner: "before".into(), wait: Wait::No, ..LockOptions::default() };
+    Lock::open(&path).unwrap().acquire(&options).unwrap().release().unwrap();
+    let foreign = std::fs::File::open(scratch.sidecar("hold")).unwrap();
+    flock(&foreign, FlockOperation::NonBlockingLockExclusive).unwrap();
+    let error = lock_for(&path, Wait::No).unwrap_err();
+    let holder = error.holder().expect("busy names somebody");
+    assert_eq!((error.kind(), holder.owner.as_str()), (ErrorKind::Busy, ""));
+    assert_eq!(holder.pid, std::process::id(), "the kernel knows who it is");
+}
+
+/// What a child process inherits: the same open files under other numbers.
+fn copies_of(guard: &LockGuard) -> Vec<std::os::fd::OwnedFd> {
+    let copy = |raw: i32| {
+        #[expect(unsafe_code, reason = "a raw descriptor is what a child inherits")]
+        // SAFETY: the guard that it belongs to is alive.
+        let borrowed = unsafe { std::os::fd::BorrowedFd::borrow_raw(raw) };
+        borrowed.try_clone_to_owned().unwrap()
+    };
+    guard.raw().into_iter().map(copy).collect()
+}

@@ -1,0 +1,56 @@
+//! Operation ids: what is remembered, for how long, and what a repeated one is told.
+
+use serde_json::json;
+use tenure::WriteOptions;
+
+use crate::document_scratch::{Scratch, at_once, count_in, increment};
+
+fn with_operation(id: &str) -> WriteOptions {
+    WriteOptions { operation: Some(id.to_owned()), ..at_once() }
+}
+
+/// The newest operations are remembered, and only operations count: a busy document without any does
+/// not make an id forgotten.
+#[test]
+fn changes_without_an_operation_do_not_push_out_a_remembered_one() {
+    let scratch = Scratch::new();
+    let document = scratch.document("state.json");
+    document.update(&with_operation("one"), increment).unwrap();
+    for _ in 0..10 {
+        document.update(&at_once(), increment).unwrap();
+        document.update(&at_once(), |_| Ok(None)).unwrap();
+    }
+    assert!(document.update(&with_operation("one"), increment).unwrap().replayed);
+    assert_eq!(count_in(&document), 11);
+}
+
+/// Eight are remembered: the oldest goes when a ninth comes.
+#[test]
+fn the_oldest_operation_is_forgotten_first() {
+    let scratch = Scratch::new();
+    let document = scratch.document("state.json");
+    for nth in 1..=9 {
+        document.update(&with_operation(&format!("operation {nth}")), increment).unwrap();
+    }
+    for nth in 2..=9 {
+        let again = document.update(&with_operation(&format!("operation {nth}")), increment);
+        assert!(again.unwrap().replayed, "operation {nth}");
+    }
+    assert!(!document.update(&with_operation("operation 1"), increment).unwrap().replayed);
+    assert_eq!(count_in(&document), 10);
+}
+
+/// The first call is told that it was the first, also if it left everything as it was.
+#[test]
+fn only_a_repeated_operation_is_a_replay() {
+    let scratch = Scratch::new();
+    let document = scratch.document("state.json");
+    for (id, changes) in [("change", true), ("look", false)] {
+        for replayed in [false, true, true] {
+            let next = changes.then(|| json!({ "n": 1 }));
+            let done = document.update(&with_operation(id), |_| Ok(next.clone())).unwrap();
+            assert_eq!((done.changed, done.replayed), (changes && !replayed, replayed), "{id}");
+        }
+    }
+    assert!(!document.update(&at_once(), |_| Ok(None)).unwrap().replayed);
+}

@@ -53,7 +53,7 @@ fn races(form: Form) -> Vec<Race> {
             .settings("node hook.js: lock file, read, JSON.parse, change, write, rename, unlink; not synced")
             .prepare(|ground| {
                 kit::program("node")?;
-                std::fs::write(ground.path("hook.js"), HOOK)?;
+                kit::file(&ground.path("hook.js"), HOOK)?;
                 document(ground)
             })
             .check(counted),
@@ -81,14 +81,16 @@ fn pair(
     vec![
         ours("tenure", dynamic),
         ours("tenure, static", fixed),
-        Contender::floor("nothing", |_| starts(Command::new(kit::part("nothing")?)))
+        Contender::floor("nothing", |_| Ok(starts(Command::new(kit::part("nothing")?))))
             .settings("a Rust program that does nothing, linked as the default build"),
-        Contender::floor("nothing, static", |_| starts(Command::new(kit::part("nothing-static")?)))
-            .settings("a Rust program that does nothing, linked statically"),
+        Contender::floor("nothing, static", |_| {
+            Ok(starts(Command::new(kit::part("nothing-static")?)))
+        })
+        .settings("a Rust program that does nothing, linked statically"),
         Contender::peer("flock F true", |seat| {
             let mut command = kit::program("flock")?;
             command.args(["F", "true"]).current_dir(seat.dir());
-            starts(command)
+            Ok(starts(command))
         })
         .settings("flock(1) of this machine: two processes, one lock, no document"),
     ]
@@ -114,20 +116,20 @@ fn goals() -> Vec<Goal> {
 fn tenure(seat: &Seat, program: &str, words: &[&str]) -> Result<Part> {
     let mut command = Command::new(kit::part(program)?);
     command.args(words).current_dir(seat.dir());
-    starts(command)
+    Ok(starts(command))
 }
 
 fn node_hook(seat: &Seat) -> Result<Part> {
     let mut command = kit::program("node")?;
     command.arg("hook.js").current_dir(seat.dir());
-    starts(command)
+    Ok(starts(command))
 }
 
 /// Every turn is one process, with an empty environment, from its start to its end.
-fn starts(command: Command) -> Result<Part> {
+fn starts(command: Command) -> Part {
     let mut command = kit::quiet(command);
     command.env_clear().env("PATH", "/usr/bin:/bin");
-    Ok(Part::timed(move || kit::run(&mut command)))
+    Part::timed(move || kit::run(&mut command))
 }
 
 fn document(ground: &Ground) -> Result<()> {
@@ -137,7 +139,7 @@ fn document(ground: &Ground) -> Result<()> {
         fields.insert(format!("key_{number:03}"), json!(format!("value_{number:03}")));
     }
     let text = serde_json::to_string_pretty(&Value::Object(fields))?;
-    Ok(std::fs::write(ground.path("state.json"), text)?)
+    kit::file(&ground.path("state.json"), &text)
 }
 
 fn counted(ground: &Ground, turns: u64) -> Result<()> {

@@ -47,7 +47,7 @@ fn races(form: Form) -> Vec<Race> {
     let hook = vec![
         Contender::ours("tenure, static", fixed)
             .settings("doc update --no-sync state.json '.count += 1'")
-            .prepare(document)
+            .prepare(for_static)
             .check(counted),
         Contender::peer("Node hook", node_hook)
             .settings("node hook.js: lock file, read, JSON.parse, change, write, rename, unlink; not synced")
@@ -76,23 +76,27 @@ fn pair(
     fixed: fn(&Seat) -> Result<Part>,
     words: &str,
 ) -> Vec<Contender> {
-    let ours =
-        |name, part| Contender::ours(name, part).settings(words).prepare(document).check(counted);
+    let ours = |name, part, prepare: fn(&Ground) -> Result<()>| {
+        Contender::ours(name, part).settings(words).prepare(prepare).check(counted)
+    };
     vec![
-        ours("tenure", dynamic),
-        ours("tenure, static", fixed),
+        ours("tenure", dynamic, for_dynamic),
+        ours("tenure, static", fixed, for_static),
         Contender::floor("nothing", |_| Ok(starts(Command::new(kit::part("nothing")?))))
-            .settings("a Rust program that does nothing, linked as the default build"),
+            .settings("a Rust program that does nothing, linked as the default build")
+            .prepare(|_| kit::part("nothing").map(|_| ())),
         Contender::floor("nothing, static", |_| {
             Ok(starts(Command::new(kit::part("nothing-static")?)))
         })
-        .settings("a Rust program that does nothing, linked statically"),
+        .settings("a Rust program that does nothing, linked statically")
+        .prepare(|_| kit::part("nothing-static").map(|_| ())),
         Contender::peer("flock F true", |seat| {
             let mut command = kit::program("flock")?;
             command.args(["F", "true"]).current_dir(seat.dir());
             Ok(starts(command))
         })
-        .settings("flock(1) of this machine: two processes, one lock, no document"),
+        .settings("flock(1) of this machine: two processes, one lock, no document")
+        .prepare(|_| kit::program("flock").map(|_| ())),
     ]
 }
 
@@ -130,6 +134,16 @@ fn starts(command: Command) -> Part {
     let mut command = kit::quiet(command);
     command.env_clear().env("PATH", "/usr/bin:/bin");
     Part::timed(move || kit::run(&mut command))
+}
+
+fn for_dynamic(ground: &Ground) -> Result<()> {
+    kit::part("tenure")?;
+    document(ground)
+}
+
+fn for_static(ground: &Ground) -> Result<()> {
+    kit::part("tenure-static")?;
+    document(ground)
 }
 
 fn document(ground: &Ground) -> Result<()> {

@@ -1,7 +1,7 @@
 //! The programs that `cargo xtask bench` has built and installed for the rows that start some.
 
 use std::ffi::OsString;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use crate::row::{NotHere, Result};
@@ -68,4 +68,10 @@ pub(crate) fn quiet(mut command: Command) -> Command {
 pub(crate) fn run(command: &mut Command) -> Result<()> {
     let status = command.status()?;
     if status.success() { Ok(()) } else { Err(format!("{command:?}: {status}").into()) }
+}
+
+/// A file that a contender needs.
+#[expect(clippy::disallowed_methods, reason = "a scratch file, which nobody needs after a crash")]
+pub(crate) fn file(path: &Path, text: &str) -> Result<()> {
+    Ok(std::fs::write(path, text)?)
 }

@@ -160,7 +160,7 @@ fn script(
     (before, after): (&str, &str),
     operation: &str,
 ) -> Result<Part> {
-    std::fs::write(path, format!("{before}{operation}{after}"))?;
+    kit::file(path, &format!("{before}{operation}{after}"))?;
     let dir = path.parent().ok_or("a script has a directory")?;
     let command = interpreter.arg(path).current_dir(dir);
     let mut script = Script::start(command)?;

@@ -47,13 +47,13 @@ fn races(form: Form) -> Vec<Race> {
     let hook = vec![
         Contender::ours("tenure, static", fixed)
             .settings("doc update --no-sync state.json '.count += 1'")
-            .prepare(document)
+            .prepare(for_static)
             .check(counted),
         Contender::peer("Node hook", node_hook)
             .settings("node hook.js: lock file, read, JSON.parse, change, write, rename, unlink; not synced")
             .prepare(|ground| {
                 kit::program("node")?;
-                std::fs::write(ground.path("hook.js"), HOOK)?;
+                kit::file(&ground.path("hook.js"), HOOK)?;
                 document(ground)
             })
             .check(counted),
@@ -76,21 +76,27 @@ fn pair(
     fixed: fn(&Seat) -> Result<Part>,
     words: &str,
 ) -> Vec<Contender> {
-    let ours =
-        |name, part| Contender::ours(name, part).settings(words).prepare(document).check(counted);
+    let ours = |name, part, prepare: fn(&Ground) -> Result<()>| {
+        Contender::ours(name, part).settings(words).prepare(prepare).check(counted)
+    };
     vec![
-        ours("tenure", dynamic),
-        ours("tenure, static", fixed),
-        Contender::floor("nothing", |_| starts(Command::new(kit::part("nothing")?)))
-            .settings("a Rust program that does nothing, linked as the default build"),
-        Contender::floor("nothing, static", |_| starts(Command::new(kit::part("nothing-static")?)))
-            .settings("a Rust program that does nothing, linked statically"),
+        ours("tenure", dynamic, for_dynamic),
+        ours("tenure, static", fixed, for_static),
+        Contender::floor("nothing", |_| Ok(starts(Command::new(kit::part("nothing")?))))
+            .settings("a Rust program that does nothing, linked as the default build")
+            .prepare(|_| kit::part("nothing").map(|_| ())),
+        Contender::floor("nothing, static", |_| {
+            Ok(starts(Command::new(kit::part("nothing-static")?)))
+        })
+        .settings("a Rust program that does nothing, linked statically")
+        .prepare(|_| kit::part("nothing-static").map(|_| ())),
         Contender::peer("flock F true", |seat| {
             let mut command = kit::program("flock")?;
             command.args(["F", "true"]).current_dir(seat.dir());
-            starts(command)
+            Ok(starts(command))
         })
-        .settings("flock(1) of this machine: two processes, one lock, no document"),
+        .settings("flock(1) of this machine: two processes, one lock, no document")
+        .prepare(|_| kit::program("flock").map(|_| ())),
     ]
 }
 
@@ -114,20 +120,30 @@ fn goals() -> Vec<Goal> {
 fn tenure(seat: &Seat, program: &str, words: &[&str]) -> Result<Part> {
     let mut command = Command::new(kit::part(program)?);
     command.args(words).current_dir(seat.dir());
-    starts(command)
+    Ok(starts(command))
 }
 
 fn node_hook(seat: &Seat) -> Result<Part> {
     let mut command = kit::program("node")?;
     command.arg("hook.js").current_dir(seat.dir());
-    starts(command)
+    Ok(starts(command))
 }
 
 /// Every turn is one process, with an empty environment, from its start to its end.
-fn starts(command: Command) -> Result<Part> {
+fn starts(command: Command) -> Part {
     let mut command = kit::quiet(command);
     command.env_clear().env("PATH", "/usr/bin:/bin");
-    Ok(Part::timed(move || kit::run(&mut command)))
+    Part::timed(move || kit::run(&mut command))
+}
+
+fn for_dynamic(ground: &Ground) -> Result<()> {
+    kit::part("tenure")?;
+    document(ground)
+}
+
+fn for_static(ground: &Ground) -> Result<()> {
+    kit::part("tenure-static")?;
+    document(ground)
 }
 
 fn document(ground: &Ground) -> Result<()> {
@@ -137,7 +153,7 @@ fn document(ground: &Ground) -> Result<()> {
         fields.insert(format!("key_{number:03}"), json!(format!("value_{number:03}")));
     }
     let text = serde_json::to_string_pretty(&Value::Object(fields))?;
-    Ok(std::fs::write(ground.path("state.json"), text)?)
+    kit::file(&ground.path("state.json"), &text)
 }
 
 fn counted(ground: &Ground, turns: u64) -> Result<()> {

@@ -35,7 +35,7 @@ fn races(form: Form) -> Vec<Race> {
                     )
                     .prepare(|ground| {
                         kit::part("node/node_modules/tenure")?;
-                        Ok(std::fs::write(ground.path("update.cjs"), UPDATE)?)
+                        kit::file(&ground.path("update.cjs"), UPDATE)
                     })
                     .check(counted),
                 Contender::floor("bare node", |seat| node(seat, &["-e", "0"]))

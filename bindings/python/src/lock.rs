@@ -148,7 +148,7 @@ impl Guard {
             recovered_from: guard.recovered_from().cloned(),
             pid: std::process::id(),
             ended,
-            nested: guard.raw().is_empty(),
+            nested: guard.is_nested(),
             hold: Mutex::new(Some(Arc::new(guard))),
         }
     }

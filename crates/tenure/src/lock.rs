@@ -230,6 +230,7 @@ struct Held {
     target: Target,
     /// `None` for a nested hold, and once it was released.
     hold: Mutex<Option<Hold>>,
+    nested: bool,
     fence: Fence,
     recovered_from: Option<Holder>,
     /// Set when a [`MaxHold`] ended it.
@@ -240,7 +241,8 @@ struct Held {
 impl LockGuard {
     /// The fence of this hold; 0 for a shared one. Pass it to writes of the same target.
     ///
-    /// The first call notes that others may know it: from then on the release waits for their writes.
+    /// The first call notes that others may know it: from then on the release waits for their writes. A
+    /// forked child cannot note it for its parent; a fence that only the child asked for is refused.
     pub fn fence(&self) -> Fence {
         self.held.with_hold(|hold| hold.iter_mut().for_each(Hold::tell));
         self.held.fence
@@ -254,6 +256,11 @@ impl LockGuard {
     /// The resolved path of the target.
     pub fn path(&self) -> &Path {
         self.held.target.path()
+    }
+
+    /// Whether it proves a hold of somebody above us, and locks nothing itself.
+    pub fn is_nested(&self) -> bool {
+        self.held.nested
     }
 
     /// Checks that nobody removed or replaced the lock file under the hold; of a nested hold, that its
@@ -304,9 +311,9 @@ impl Held {
         fence: Fence,
         recovered_from: Option<Holder>,
     ) -> Self {
-        let hold = Mutex::new(hold);
+        let (nested, hold) = (hold.is_none(), Mutex::new(hold));
         let (ended, watch) = (AtomicBool::new(false), OnceLock::new());
-        Self { target, hold, fence, recovered_from, ended, watch }
+        Self { target, hold, nested, fence, recovered_from, ended, watch }
     }
 
     /// Has an overlong hold reported, or ended, by a thread that knows it only weakly.

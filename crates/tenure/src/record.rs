@@ -156,10 +156,17 @@ impl Record {
             let empty = bytes.iter().all(|byte| *byte == 0);
             return if empty { Loaded::Empty } else { Loaded::Garbage };
         };
-        if record.state == State::Held && Mark::Ended.is_set(bytes, record.fence) {
-            record.state = State::Free;
+        for mark in [Mark::Ended, Mark::Told] {
+            let Some((fence, set_us)) = mark.read(bytes) else { continue };
+            match mark {
+                _ if fence > record.fence => record.confirmed = 0, // A newer record is gone.
+                _ if fence < record.fence => {}
+                Mark::Told => record.told = true,
+                Mark::Ended if record.state == State::Held => record.state = State::Free,
+                Mark::Ended => {}
+            }
+            record.written_us = record.written_us.max(set_us);
         }
-        record.told = Mark::Told.is_set(bytes, record.fence);
         Loaded::Record(Box::new(record))
     }
 

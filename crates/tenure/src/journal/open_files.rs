@@ -2,9 +2,9 @@
 //!
 //! # Invariants
 //!
-//! 1. Nothing here is believed without a look. A log is used again only under the commit lock that it
-//!    was opened under, and while it has a name; a journal only while its name stands for it; a head only
-//!    if its slot is the newest in the log.
+//! 1. Nothing here is believed without a look. A log or a journal is used again only while its name
+//!    stands for it, a log also only under the commit lock that it was opened under; a head only if its
+//!    slot is the newest in the log.
 //! 2. A forked child may use all of it: nobody locks these files, every read and write says where, and
 //!    a journal is only appended to. What another thread was just using at the fork counts as not there.
 
@@ -63,14 +63,16 @@ impl OpenFiles {
         target: &Target,
         lock: Option<FileId>,
     ) -> Result<(Arc<dyn Handle>, Option<Written>)> {
+        let path = target.sidecar("wal");
         let mut kept = self.kept();
         if let Some(log) = kept.as_ref().and_then(|kept| kept.log.as_ref()) {
-            let named = || log.file.extent().is_ok_and(|found| found.links > 0);
-            if Some(log.lock) == lock && named() {
+            // By its name: what is synced for everybody is the file that has it now.
+            let named = target.fs.extent(&path).ok().map(|found| found.id);
+            if Some(log.lock) == lock && named.is_some() && log.file.id().ok() == named {
                 return Ok((log.file.clone(), log.head.clone()));
             }
         }
-        let file = target.open_sidecar(&target.sidecar("wal"))?;
+        let file = target.open_sidecar(&path)?;
         if let Some(kept) = &mut kept {
             kept.log = lock.map(|lock| KeptLog { lock, file: file.clone(), head: None });
         }

@@ -27,8 +27,8 @@ const EXT4: u64 = 0xEF53;
 const XFS: u64 = 0x5846_5342;
 /// Before Linux 5.2 the call may pass over pages.
 const LINUX_LEAST: (u32, u32) = (5, 2);
-/// Mount options with a commit of another kind.
-const OTHER_COMMITS: [&str; 2] = ["journal_async_commit", "fast_commit"];
+/// Mount options with a commit of another kind, as kernels show them.
+const OTHER_COMMITS: [&str; 3] = ["journal_async_commit", "fast_commit", "fc_debug_force"];
 /// So many file systems are remembered; a process seldom knows more than one.
 const REMEMBERED: usize = 16;
 

@@ -57,6 +57,9 @@ impl Scratch {
         let text = std::fs::read_to_string(&manifest).map_err(|err| format!("manifest: {err}"))?;
         // The probe marks what was reached in shared memory.
         let text = text.replace("\"system\", \"event\"]", "\"system\", \"event\", \"mm\"]");
+        if !text.contains("\"mm\"") {
+            return Err("the features of rustix are not where they were".to_owned());
+        }
         scratch.write(&format!("{CORE}/Cargo.toml"), text.as_bytes())?;
         let lock = std::fs::read(root.join("Cargo.lock")).map_err(|err| format!("lock: {err}"))?;
         scratch.write("Cargo.lock", &lock)?;

@@ -3,7 +3,7 @@
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use rustix::io::Errno;
 use serde_json::json;
@@ -290,6 +290,31 @@ fn g8_a_durable_call_that_changes_nothing_syncs_what_others_wrote() {
     crate::document_scratch::foreign_replace(&path, "{\n  \"n\": 3\n}\n");
     document.set(&json!({ "n": 3 }), &durably()).unwrap();
     assert_eq!(syncs.load(Ordering::Relaxed), 2, "after a foreign replacement");
+}
+
+/// A durable call that changes nothing still answers for what is there: if that cannot be synced, it
+/// must not say that it is durable.
+#[test]
+fn g8_a_durable_call_that_changes_nothing_and_cannot_sync_says_so() {
+    for broken in [Op::Sync, Op::SyncDir] {
+        let scratch = Scratch::new();
+        let armed = Arc::new(AtomicBool::new(false));
+        let fails = armed.clone();
+        let fs = FaultyFs::new(move |op, _| match op {
+            _ if op == broken && fails.load(Ordering::Relaxed) => {
+                Verdict::Fail(io::Error::from_raw_os_error(5))
+            }
+            _ => Verdict::Go,
+        });
+        let document = Document::open_on(&fs.shared(), &scratch.path("state.json")).unwrap();
+        document.set(&json!({ "n": 1 }), &at_once()).unwrap();
+        document.set(&json!({ "n": 2 }), &at_once()).unwrap();
+        armed.store(true, Ordering::Relaxed);
+        let error = document.update(&durably(), |_| Ok(None)).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::NotDurable, "{broken:?}: {error}");
+        armed.store(false, Ordering::Relaxed);
+        document.update(&durably(), |_| Ok(None)).unwrap();
+    }
 }
 
 #[test]

@@ -76,3 +76,18 @@ fn race_51_an_operation_is_forgotten_only_if_a_power_loss_may_have_taken_it_back
         assert_eq!(again.replayed, !(reboots && replaced), "{reboots} {replaced}");
     }
 }
+
+/// Once an operation is done and written down, nothing of it is left to be finished by whoever comes
+/// next: the version stays what it was.
+#[test]
+fn a_finished_operation_leaves_nothing_to_finish() {
+    let scratch = Scratch::new();
+    let document = scratch.document("state.json");
+    for id in ["one", "two"] {
+        let version = document.update(&with_operation(id), increment).unwrap().version;
+        for _ in 0..2 {
+            assert_eq!(document.update(&at_once(), |_| Ok(None)).unwrap().version, version);
+            assert_eq!(document.version().unwrap(), Some(version.clone()));
+        }
+    }
+}

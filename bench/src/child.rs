@@ -18,7 +18,7 @@ use std::time::Duration;
 use rustix::time::{ClockId, clock_gettime};
 
 use crate::round::Heat;
-use crate::row::{Contender, Form, Ground, Length, Part, Race, Result, Seat};
+use crate::row::{Contender, Form, Ground, Length, NotHere, Part, Race, Result, Seat};
 
 /// Numbers before the samples: turns, turns in the window, start, end, processor time, memory.
 const HEAD: usize = 6;
@@ -28,6 +28,9 @@ const WARM_UP: u32 = 4;
 
 /// How much longer than its heat a child may take: to open what it needs, and for a machine that is busy.
 const PATIENCE: Duration = Duration::from_mins(2);
+
+/// With this code ends a child that found out that its part cannot be played on this machine.
+pub(crate) const NOT_HERE: u8 = 4;
 
 /// Says that a child is ready.
 const READY: u8 = b'r';
@@ -56,7 +59,7 @@ pub(crate) fn heat(row: &str, race: &Race, contender: &Contender, ground: &Groun
         let mut ready = [0];
         let sent = child.stdout.as_mut().map(|out| out.read_exact(&mut ready));
         if !matches!(sent, Some(Ok(()))) || ready != [READY] {
-            return Err(failure(children).into());
+            return Err(failure(children));
         }
     }
     keeper.flush()?;
@@ -80,19 +83,24 @@ fn start(
 }
 
 /// Ends the other children, and tells what the ones that failed said.
-fn failure(mut children: Vec<Child>) -> String {
+fn failure(mut children: Vec<Child>) -> Box<dyn std::error::Error + Send + Sync> {
     for child in &mut children {
         let _ = child.kill();
     }
-    let mut said: Vec<String> = Vec::new();
+    let (mut said, mut not_here): (Vec<String>, bool) = (Vec::new(), false);
     for child in children {
         let Ok(output) = child.wait_with_output() else { continue };
+        not_here |= output.status.code() == Some(NOT_HERE.into());
         let text = String::from_utf8_lossy(&output.stderr).trim().to_owned();
         if !text.is_empty() && !said.contains(&text) {
             said.push(text);
         }
     }
-    if said.is_empty() { "a process ended without a word".into() } else { said.join("; ") }
+    match (said.is_empty(), not_here) {
+        (true, _) => "a process ended without a word".into(),
+        (false, true) => NotHere(said.join("; ")).into(),
+        (false, false) => said.join("; ").into(),
+    }
 }
 
 fn collect(mut children: Vec<Child>, length: Length) -> Result<Heat> {
@@ -108,7 +116,7 @@ fn collect(mut children: Vec<Child>, length: Length) -> Result<Heat> {
         let Some((&[turns, inside, start, end, cpu, memory], samples)) =
             numbers.split_first_chunk::<HEAD>()
         else {
-            return Err(failure(children).into());
+            return Err(failure(children));
         };
         heat.memory_bytes = heat.memory_bytes.max(memory);
         if turns == 0 {

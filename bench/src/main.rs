@@ -23,7 +23,7 @@ use std::process::ExitCode;
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-use crate::row::{Form, Result, Row};
+use crate::row::{Form, NotHere, Result, Row};
 
 const USAGE: &str = "\
 usage: bench [--quick|--full] [--on DIR] [--runs DIR] [ROW...]
@@ -51,7 +51,7 @@ fn main() -> ExitCode {
         Ok(false) => ExitCode::FAILURE,
         Err(error) => {
             eprintln!("{error}");
-            ExitCode::from(2)
+            ExitCode::from(if error.is::<NotHere>() { child::NOT_HERE } else { 2 })
         }
     }
 }

@@ -21,6 +21,7 @@ fn contenders_that_must_fail_fail() {
     says("fails in a turn: FAILED", "no turn");
     says("dies: FAILED", "without a word");
     says("not here: NOT RUN", "no such machine");
+    says("not here at the start: NOT RUN", "no such part");
     says("MISSED", "a millisecond");
     says("not measured", "the cost of dies");
     assert!(text.contains("goals: 0 reached, 1 missed, 1 not measured"));

@@ -32,6 +32,8 @@ fn races(_: Form) -> Vec<Race> {
         Contender::floor("not here", |_| Ok(Part::timed(|| Ok(()))))
             .settings("nothing")
             .prepare(|_| Err(NotHere("no such machine".into()).into())),
+        Contender::floor("not here at the start", |_| Err(NotHere("no such part".into()).into()))
+            .settings("nothing"),
         Contender::floor("sleeps a millisecond", |_| {
             Ok(Part::timed(|| {
                 std::thread::sleep(Duration::from_millis(1));

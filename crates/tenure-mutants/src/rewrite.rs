@@ -141,7 +141,7 @@ mod tests {
         assert_eq!(new.text, "<1 <2 a> <3 + b>> <4 >c");
         assert_eq!(new.culprit(&(6..7)), Some(2)); // `a`
         assert_eq!(new.culprit(&(0..2)), Some(1)); // Its own words.
-        assert_eq!(new.culprit(&(21..22)), None);
+        assert_eq!(new.culprit(&(22..23)), None); // `c`
         assert_eq!(new.within(&(4..12)), [3]);
     }
 }

@@ -11,12 +11,14 @@
 //! the record are the newest write and the one before it: a power loss leaves either, or what was
 //! synced last. Shared holds and leases are not in this model.
 
+mod process;
 mod steps;
 
 use stateright::{Model, Property};
 use tenure_proof::{Form, Tally};
 
-use self::steps::{At, Process, State};
+use self::process::{At, Process};
+use self::steps::State;
 use crate::check;
 
 /// What is wrong with a broken variant.

@@ -1,84 +1,10 @@
 //! What a process does, one visible step at a time, and what a death or a power loss leaves of it.
 
+use super::process::{At, Process, Record, Role};
 use super::{Fault, Locking};
 
 /// `FENCES_PER_SYNC`, small enough to be used up.
 const BLOCK: u8 = 2;
-
-/// The record, as far as fences need it.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub(super) struct Record {
-    pub(super) fence: u8,
-    pub(super) ceiling: u8,
-    pub(super) confirmed: u8,
-    pub(super) held: bool,
-    /// Of an earlier boot: the next fence is raised above `ceiling` (R5).
-    pub(super) unbound: bool,
-}
-
-/// The next step of a process.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub(super) enum At {
-    Idle,
-    OpenHold,
-    WaitHold,
-    CheckHold,
-    ReadRecord,
-    OpenCommit,
-    WaitCommit,
-    CheckCommit,
-    UnderCommit,
-    Draw,
-    SyncRecord,
-    Grant,
-    Holding,
-    /// Ends a hold whose fence nobody was told, without the commit lock.
-    End,
-    Publish,
-    RaiseFloor,
-    UnlinkCommit,
-    UnlinkHold,
-    Unlock,
-}
-
-/// What a process wants of the commit lock, or of everything.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub(super) enum Role {
-    Lock,
-    Write,
-    /// A child that writes with the fence of its parent.
-    Proven,
-    Release,
-    Prune,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub(super) struct Process {
-    pub(super) at: At,
-    pub(super) role: Role,
-    pub(super) rounds: u8,
-    /// The hold file that is open, and whether its lock is ours; the same for the commit file.
-    pub(super) hold: Option<u8>,
-    locked: bool,
-    commit: Option<u8>,
-    in_commit: bool,
-    pub(super) seen: Record,
-    /// Of the hold that we have or had last; 0 for none.
-    pub(super) fence: u8,
-    /// Whether a child was told the fence.
-    told: bool,
-    /// Files that stayed open from earlier turns, whatever became of their names.
-    kept_hold: Option<u8>,
-    kept_commit: Option<u8>,
-}
-
-impl Process {
-    /// From the check of the name until the lock is given back, or its file is gone for good.
-    pub(super) fn has_hold(&self) -> bool {
-        let waits = matches!(self.at, At::OpenHold | At::WaitHold | At::CheckHold);
-        self.hold.is_some() && !waits && !(self.role == Role::Prune && self.at == At::Unlock)
-    }
-}
 
 #[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]

@@ -14,7 +14,7 @@ import tenure
 from conftest import PATIENCE
 
 CONTESTANT = """
-import os, sys
+import os, sys, time
 protocol, lock_path, witness = sys.argv[1:4]
 
 class Stale:
@@ -30,7 +30,9 @@ class Stale:
                 except (FileNotFoundError,):
                     pass
                 except (ValueError, IndexError, ProcessLookupError):
-                    # Unstamped or dead: it is stale. Whose lock is removed here?
+                    # Unstamped or dead: it is stale. Any scheduler may let us wait here for a moment; and
+                    # whose lock is removed then?
+                    time.sleep(0.02)
                     try:
                         os.unlink(lock_path)
                     except FileNotFoundError:
@@ -68,6 +70,8 @@ for order in sys.stdin:
         # Others are let in here, if they can get in. Each time costs a turn of every busy program.
         for _ in range(10):
             os.sched_yield()
+        if protocol == "stale":
+            time.sleep(0.05)
         os.unlink(witness)
     except (FileExistsError, FileNotFoundError):
         outcome = "two holders"

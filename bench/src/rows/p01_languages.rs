@@ -80,9 +80,9 @@ fn node_locks() -> Vec<Contender> {
         })
         .settings("Lock::acquire with default options on a kept handle, LockGuard::release"),
         Contender::ours("tenure, Node", |seat| {
-            node(seat, "const { lockSync } = require('tenure'); const turn = () => lockSync('target').release();")
+            node(seat, "const { lockSync } = require('tenure'); const turn = () => lockSync('target').releaseSync();")
         })
-        .settings("lockSync(path).release()")
+        .settings("lockSync(path).releaseSync()")
         .prepare(|_| kit::part("node/node_modules/tenure").map(|_| ())),
         Contender::peer("proper-lockfile", |seat| {
             node(

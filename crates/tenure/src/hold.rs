@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use crate::error::{Error, ErrorKind, Result};
-use crate::fs::{Access, Mode, RawHandle};
+use crate::fs::{Access, Handle, Mode, RawHandle};
 use crate::gate::{self, Turn};
 use crate::holder::{HoldKind, Holder};
 use crate::marks::Mark;
@@ -150,14 +150,23 @@ impl Hold {
     pub(crate) fn release(mut self) -> Result<()> {
         self.verify()?;
         let Some(Drawn { fence, record, told }) = self.drawn.take() else { return Ok(()) };
-        let end = || {
-            let ended = Mark::Ended.set(record.handle.as_ref(), fence);
+        // A crash before the mark: the next holder learns that we died. After it: we did not.
+        let end = |file: &dyn Handle| {
+            let ended = Mark::Ended.set(file, fence);
             ended.map_err(Target::failed("write record", self.target.commit_file()))
         };
-        // A crash before the mark: the next holder learns that we died. After it: we did not.
-        if told { self.under_commit(|_| end()) } else { end() }?;
-        record.home.keep(record.handle);
-        Ok(())
+        let Opened { handle, home } = record;
+        if !told {
+            end(handle.as_ref())?;
+            home.keep(handle);
+            return Ok(());
+        }
+        let file = handle.id().ok();
+        home.keep(handle); // The commit lock is on the same file, and need not open it.
+        self.under_commit(|commit| match file {
+            Some(file) if file == commit.id() => end(commit.handle().as_ref()),
+            _ => Ok(()), // Somebody replaced it, and the new record knows nothing of this hold.
+        })
     }
 
     /// Lets writes that proved the hold end first. If one of them hangs, the record stays as it is, and

@@ -29,8 +29,12 @@ impl CachedStore {
 
 impl crate::Document for CachedStore {
     fn add(&mut self, key: &str) -> io::Result<()> {
-        let Some(_alone) = os::open_alone(&self.lock)? else {
-            return Err(io::ErrorKind::WouldBlock.into());
+        let _alone = loop {
+            // A child of this process has it too, from its fork to its exec.
+            match os::open_alone(&self.lock)? {
+                Some(alone) => break alone,
+                None => std::thread::yield_now(),
+            }
         };
         let current = match self.cache.take() {
             Some(cached) => cached,

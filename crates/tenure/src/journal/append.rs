@@ -382,11 +382,20 @@ impl Session {
         if self.head.names_synced {
             return Ok(());
         }
+        self.name_durably()?;
+        self.store()
+    }
+
+    /// As [`Session::sync_names`], for who writes the head down next.
+    pub(super) fn name_durably(&mut self) -> Result<()> {
+        if self.head.names_synced {
+            return Ok(());
+        }
         for dir in [self.target.side(), self.target.dir()] {
             let synced = self.target.fs.sync_dir(dir);
             synced.map_err(Target::failed("sync directory", dir))?;
         }
         self.head.names_synced = true;
-        self.store()
+        Ok(())
     }
 }

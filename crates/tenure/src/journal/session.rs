@@ -263,8 +263,9 @@ impl Session {
         self.wal.sync(&self.head).map_err(|err| self.wal_failed("sync", err))
     }
 
-    /// Writes the head down so that it survives a power loss. What it stands on is made durable first,
-    /// if the log was emptied without that.
+    /// Writes the head down so that it survives a power loss. What it stands on is made durable first:
+    /// what a light checkpoint left out, and the name of the journal. A head that outlives the journal
+    /// would know the operations of batches that are gone, and take their repetition for done.
     pub(super) fn anchor(&mut self) -> Result<()> {
         if let Some(durable) = self.head.unanchored {
             self.sync_journal()?;
@@ -273,6 +274,7 @@ impl Session {
                 synced.map_err(|err| self.index_failed(err))?;
             }
         }
+        self.name_durably()?;
         self.wal.anchor(&mut self.head).map_err(|err| self.wal_failed("anchor", err))
     }
 

@@ -8,13 +8,17 @@
 //! a child has no business with a library that its parent used.
 #![expect(unsafe_code, reason = "pthread_atfork is a raw call")]
 
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU8, AtomicU32, Ordering};
 
 /// How many forks are between the first process that asked and this one.
 static DEPTH: AtomicU32 = AtomicU32::new(0);
 /// How many forks this process has made or been made by.
 static FORKS: AtomicU32 = AtomicU32::new(0);
-static WATCHED: AtomicBool = AtomicBool::new(false);
+/// Whether the C library tells us of forks; decided once, since everything is compared by it.
+static WATCHED: AtomicU8 = AtomicU8::new(UNDECIDED);
+const UNDECIDED: u8 = 0;
+const YES: u8 = 1;
+const NO: u8 = 2;
 
 unsafe extern "C" {
     fn pthread_atfork(
@@ -46,13 +50,14 @@ pub(crate) fn forks() -> Option<u32> {
 fn is_watched() -> bool {
     // Not a `OnceLock`: a fork in the middle of this would lock it for ever in the child. To watch
     // twice only counts twice.
-    if !WATCHED.load(Ordering::SeqCst) {
+    if WATCHED.load(Ordering::SeqCst) == UNDECIDED {
         // SAFETY: the handlers only add to atomics, which is allowed in a forked child; they live as
         // long as the code does.
         let failed = unsafe { pthread_atfork(None, Some(in_parent), Some(in_child)) } != 0;
-        WATCHED.store(!failed, Ordering::SeqCst);
+        let found = if failed { NO } else { YES };
+        let _ = WATCHED.compare_exchange(UNDECIDED, found, Ordering::SeqCst, Ordering::SeqCst);
     }
-    WATCHED.load(Ordering::SeqCst)
+    WATCHED.load(Ordering::SeqCst) == YES
 }
 
 /// Whose rights this process has.

@@ -29,10 +29,7 @@ pub(super) fn of(path: &Path) -> io::Result<Stat> {
         Err(err) => return Err(err.into()),
     };
     Ok(Stat {
-        id: FileId {
-            dev: rfs::makedev(found.stx_dev_major, found.stx_dev_minor),
-            ino: found.stx_ino,
-        },
+        id: id_of(&found),
         links: found.stx_nlink.into(),
         size: found.stx_size,
         mode: u32::from(found.stx_mode) & 0o7777,
@@ -74,7 +71,8 @@ pub(super) fn from(found: &rfs::Stat, mount_root: bool) -> Stat {
     }
 }
 
-/// Identity, length and birth, without the times that change; `None` where the call is not known, or a filter refuses it.
+/// Identity, length and birth, without the times that change; `None` where the call is not known, or a
+/// filter refuses it.
 #[cfg(any(target_os = "linux", target_os = "android"))]
 pub(super) fn extent(dir: impl AsFd, path: &Path, flags: AtFlags) -> Option<io::Result<Extent>> {
     use rustix::fs::StatxFlags;
@@ -87,16 +85,18 @@ pub(super) fn extent(dir: impl AsFd, path: &Path, flags: AtFlags) -> Option<io::
         Err(Errno::NOSYS | Errno::PERM) => None,
         Err(err) => Some(Err(err.into())),
         Ok(found) => Some(Ok(Extent {
-            id: FileId {
-                dev: rfs::makedev(found.stx_dev_major, found.stx_dev_minor),
-                ino: found.stx_ino,
-            },
+            id: id_of(&found),
             links: found.stx_nlink.into(),
             size: found.stx_size,
             kind: kind_of(found.stx_mode.into()),
             born_us: time_us(&found, StatxFlags::BTIME, found.stx_btime),
         })),
     }
+}
+
+#[cfg(any(target_os = "linux", target_os = "android"))]
+fn id_of(found: &rfs::Statx) -> FileId {
+    FileId { dev: rfs::makedev(found.stx_dev_major, found.stx_dev_minor), ino: found.stx_ino }
 }
 
 fn kind_of(mode: u32) -> Kind {

@@ -3,7 +3,7 @@
 
 use std::path::Path;
 
-use tenure::{ErrorKind, Lease, Lock, LockOptions, Wait};
+use tenure::{ErrorKind, Lease, Lock, LockOptions, Result, Wait};
 
 use crate::puppet::Puppet;
 use crate::scratch::{
@@ -64,15 +64,10 @@ fn race_06_g3_a_shared_lock_after_an_expired_lease_waits_for_guarded_writes() {
     expires_during_a_guarded_write("share PATH forever");
 }
 
-/// Whoever gives a lease back knows that nothing under it is under way any more.
-#[test]
-fn race_06_g3_the_release_of_a_lease_waits_for_guarded_writes() {
-    let scratch = Scratch::new();
-    let (session, document) = (scratch.path("session"), scratch.path("document"));
-    let held = lease(&session, "me");
-    let mut writer = writing(&document, &session, held.fence);
+/// That a release of `session` waits for the writer in flight, and nobody gets in before.
+fn waits_for(mut writer: Puppet, session: &Path, release: impl FnOnce() -> Result<()> + Send) {
     std::thread::scope(|scope| {
-        let release = scope.spawn(|| Lease::open(&session).unwrap().release(&held.token));
+        let release = scope.spawn(release);
         let mut bob = Puppet::spawn();
         bob.tell(&format!("lock {} forever", session.display()));
         bob.is_silent();
@@ -83,26 +78,27 @@ fn race_06_g3_the_release_of_a_lease_waits_for_guarded_writes() {
     });
 }
 
+/// Whoever gives a lease back knows that nothing under it is under way any more.
+#[test]
+fn race_06_g3_the_release_of_a_lease_waits_for_guarded_writes() {
+    let scratch = Scratch::new();
+    let (session, document) = (scratch.path("session"), scratch.path("document"));
+    let held = lease(&session, "me");
+    let writer = writing(&document, &session, held.fence);
+    waits_for(writer, &session, || Lease::open(&session)?.release(&held.token));
+}
+
 /// The same with a lock. A nested hold, which only reads, is not kept waiting by the write.
 #[test]
 fn race_06_g3_the_release_of_a_lock_waits_for_guarded_writes() {
     let scratch = Scratch::new();
     let (session, document) = (scratch.path("session"), scratch.path("document"));
     let guard = lock_for(&session, Wait::No).unwrap();
-    let mut writer = writing(&document, &session, guard.fence());
+    let writer = writing(&document, &session, guard.fence());
     let nested =
         LockOptions { fence: Some(guard.fence()), wait: Wait::No, ..LockOptions::default() };
     Lock::open(&session).unwrap().acquire(&nested).unwrap().verify().unwrap();
-    std::thread::scope(|scope| {
-        let release = scope.spawn(|| guard.release());
-        let mut bob = Puppet::spawn();
-        bob.tell(&format!("lock {} forever", session.display()));
-        bob.is_silent();
-        assert!(!release.is_finished(), "a write is under way");
-        assert_eq!(writer.say("go on"), "ok");
-        release.join().unwrap().unwrap();
-        assert!(bob.hear().starts_with("ok "));
-    });
+    waits_for(writer, &session, || guard.release());
 }
 
 /// Somebody waits for a lease. It does not stand in the way of others meanwhile: a take-over needs the

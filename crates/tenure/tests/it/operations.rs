@@ -1,9 +1,12 @@
 //! Operation ids: what is remembered, for how long, and what a repeated one is told.
 
-use serde_json::json;
-use tenure::{Document, WriteOptions};
+use std::path::Path;
 
-use crate::document_scratch::{Scratch, at_once, count_in, foreign_replace, increment};
+use serde_json::json;
+use tenure::{AppendOptions, Document, Journal, WriteOptions};
+use tenure_testkit::{CrashKind, SimFs};
+
+use crate::document_scratch::{Scratch, at_once, count_in, durably, foreign_replace, increment};
 use crate::faulty_fs::{FaultyFs, Verdict};
 
 fn with_operation(id: &str) -> WriteOptions {
@@ -90,4 +93,39 @@ fn a_finished_operation_leaves_nothing_to_finish() {
             assert_eq!(document.version().unwrap(), Some(version.clone()));
         }
     }
+}
+
+/// A caller whose machine goes down again and again repeats its append. However it went before, the
+/// answer that it is done means that the line is there.
+#[test]
+fn race_51_a_repeated_append_that_is_answered_is_there_whatever_went_down_before() {
+    const PATH: &str = "/d/log.jsonl";
+    const STEPS: u64 = 30;
+    let write = WriteOptions { operation: Some("turn-7".into()), ..durably() };
+    let options = AppendOptions { write, ..AppendOptions::default() };
+    let append = |fs: &SimFs| {
+        Journal::open_on(&fs.shared(), Path::new(PATH)).unwrap().append(&["line"], &options)
+    };
+    for story in 0..6 * STEPS * STEPS {
+        let fs = SimFs::new(story);
+        fs.add_dir("/d");
+        let there = || assert_eq!(lines(&fs, PATH), ["line"], "{}", fs.history());
+        for nth in [story / STEPS % STEPS, story % STEPS] {
+            fs.fail_after(1 + nth, CrashKind::Power);
+            let done = append(&fs).is_ok();
+            fs.crash();
+            if done {
+                there();
+            }
+        }
+        append(&fs).unwrap();
+        there();
+        fs.crash();
+        there();
+    }
+}
+
+fn lines(fs: &SimFs, path: &str) -> Vec<String> {
+    let entries = Journal::open_on(&fs.shared(), Path::new(path)).unwrap().read(0, None).unwrap();
+    entries.map(|entry| String::from_utf8(entry.unwrap().line).unwrap()).collect()
 }

@@ -144,8 +144,7 @@ impl LogSync<'_> {
     /// Writes the entries up to `reach`, which are durable, to the journal.
     fn apply(&self, reach: u64, patience: Wait) -> Result<()> {
         let request = Request::until(Deadline::after(patience));
-        let turn = take_commit(self.target, Mode::Exclusive, request)?;
-        let section = Section::Finish(self.target.clone(), turn);
+        let section = Section::finish(self.target, request)?;
         Session::enter(self.files, section, self.new_mode)?.apply(reach)
     }
 
@@ -204,7 +203,7 @@ impl Session {
             if self.has_grown()? {
                 continue;
             }
-            self.section.verify()?;
+            self.section.verify_batch()?;
             self.news.closed_tail |= close;
             if durable {
                 // From here on the batch is going to be in the journal, whatever happens to us.
@@ -363,7 +362,7 @@ impl Session {
         }
         self.sync_names()?;
         self.begin_applying()?;
-        self.section.verify()?;
+        self.section.verify_batch()?;
         if !self.push(&bytes)? {
             return self.settle(pending, None, false);
         }

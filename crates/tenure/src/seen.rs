@@ -41,8 +41,8 @@ pub(crate) struct Seen {
     unreadable: bool,
     /// When the file was born.
     born_us: u64,
-    /// Nobody has looked yet whether an older record was put back.
-    may_be_put_back: bool,
+    /// If the file changed after this, an older record was put back; `None` once somebody has looked.
+    put_back_us: Option<u64>,
 }
 
 impl Seen {
@@ -89,12 +89,13 @@ impl Seen {
         let same_boot = record.boot == target.fs.boot_id();
         let same_file = record.file == id && same_birth;
         let (bound, rebooted) = (same_file && same_boot, same_file && !same_boot);
+        let put_back_us = Some(record.written_us.saturating_add(PUT_BACK_AFTER_US));
         if !bound {
             record.confirmed = 0;
             // It was on another clock; writing it back under ours must not make it run again.
             record.lease.expires_us = 0;
         }
-        Ok(Self { record, bound, rebooted, unreadable, born_us, may_be_put_back: true })
+        Ok(Self { record, bound, rebooted, unreadable, born_us, put_back_us })
     }
 
     /// Notices an older record that was put back in place: fences above it may have been given out, so
@@ -102,10 +103,7 @@ impl Seen {
     /// before it changes the record or the file: asking for the time of a change makes the next
     /// write dearer.
     fn look_for_put_back(&mut self, file: &dyn Handle) {
-        if !std::mem::take(&mut self.may_be_put_back) {
-            return;
-        }
-        let put_back_us = self.record.written_us.saturating_add(PUT_BACK_AFTER_US);
+        let Some(put_back_us) = self.put_back_us.take() else { return };
         // The file cannot have changed later than now, so mostly it need not be asked.
         if sys::wall_time_us() > put_back_us && file.times().changed_us > put_back_us {
             self.record.confirmed = 0;

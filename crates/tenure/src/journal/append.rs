@@ -24,7 +24,7 @@ use super::session::{Section, Session, load_head};
 use super::wal::{Reach, Wal};
 
 /// Lines of others up to this much are noted in the log; more of them go to the index at once.
-const FOREIGN_BYTES_LOGGED_MAX: u64 = super::checkpoint::SEGMENT_BYTES;
+const FOREIGN_BYTES_LOGGED_MAX: u64 = super::checkpoint::LOG_BYTES;
 /// How often others may get in between before the call gives up.
 const ATTEMPTS: usize = 64;
 /// Finishing a logged batch waits at least this long: it is only ever waited for short sections.
@@ -298,7 +298,7 @@ impl Session {
     /// Empties a log that has become long. For a batch that is not durable, nothing is synced if the
     /// log holds nothing else.
     fn make_room(&mut self, durable: bool) -> Result<()> {
-        if self.head.end - super::head::ENTRIES_AT <= super::checkpoint::SEGMENT_BYTES {
+        if self.head.end - super::head::ENTRIES_AT <= super::checkpoint::LOG_BYTES {
             return Ok(());
         }
         self.apply_pending()?;

@@ -7,7 +7,9 @@
 //!
 //! Waiting shared is for those who know of a leader: its note says that it has begun. Everybody else
 //! queues for the lead. Otherwise many who come together each hold the lock shared for a moment, and
-//! each finds it taken by the others: nobody leads.
+//! each finds it taken by the others: nobody leads. But a queue is served one by one, and a leader begins
+//! a moment after it has the lock. So before anybody queues it looks a few times whether there is a
+//! leader to follow by now.
 //!
 //! # Invariants
 //!
@@ -55,6 +57,9 @@ use crate::wait::{Deadline, Request, Wait};
 
 /// A follower syncs on its own after this long; a paused leader costs time, never an answer.
 const FOLLOW_PATIENCE: Duration = Duration::from_secs(2);
+/// How often somebody who finds the lead taken looks whether that leader has begun by now, before it
+/// queues for the lead itself.
+const GLANCES: u32 = 8;
 /// Noting a failure waits this long: it is only ever waited for short sections.
 const NOTE_PATIENCE: Duration = Duration::from_secs(10);
 /// The notes stay clear of byte 0, which is the lock. Of the leader's there are two, written in turn:
@@ -124,6 +129,7 @@ pub(crate) fn sync(target: &Target, mine: u64, shared: &impl Shared) -> Result<u
     let deadline = Deadline::after(Wait::For(FOLLOW_PATIENCE));
     // The note that stood when a shared lock was granted: if it still does, its leader has died.
     let mut outlived = None;
+    let mut glances = GLANCES;
     loop {
         let notes = read(target, file)?;
         if let Some(answer) = notes.answer(target, mine) {
@@ -139,7 +145,9 @@ pub(crate) fn sync(target: &Target, mine: u64, shared: &impl Shared) -> Result<u
         let lock_file = &lock_files[usize::from(note.generation % 2 == 1)];
         let led = note.began > 0 && outlived != Some(note.turn);
         let mode = if led { Mode::Shared } else { Mode::Exclusive };
-        match gate::take(target, lock_file, mode, Request::until(deadline)) {
+        let at_once = !led && glances > 0;
+        let patience = if at_once { Deadline::after(Wait::No) } else { deadline };
+        match gate::take(target, lock_file, mode, Request::until(patience)) {
             // Granted when the leader is done or dead; either way the note is read again.
             Ok(_followed) if led => outlived = Some(note.turn),
             Ok(_leading) => match read(target, file)?.leader {
@@ -148,6 +156,10 @@ pub(crate) fn sync(target: &Target, mine: u64, shared: &impl Shared) -> Result<u
                 }
                 _ => {} // That generation is over; look again.
             },
+            Err(error) if error.kind() == ErrorKind::Busy && at_once => {
+                glances -= 1;
+                std::thread::yield_now();
+            }
             Err(error) if error.kind() == ErrorKind::Busy => {}
             Err(error) => return Err(error),
         }

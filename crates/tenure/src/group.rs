@@ -59,7 +59,7 @@ use crate::wait::{Deadline, Request, Wait};
 const FOLLOW_PATIENCE: Duration = Duration::from_secs(2);
 /// How often somebody who finds the lead taken looks whether that leader has begun by now, before it
 /// queues for the lead itself.
-const GLANCES: u32 = 8;
+const GLANCES: u32 = 2;
 /// Noting a failure waits this long: it is only ever waited for short sections.
 const NOTE_PATIENCE: Duration = Duration::from_secs(10);
 /// The notes stay clear of byte 0, which is the lock. Of the leader's there are two, written in turn:

@@ -70,8 +70,7 @@ pub(crate) mod stand_in {
     use std::io;
 
     pub(crate) fn send(job: impl FnOnce() + Send + 'static) -> io::Result<()> {
-        drop(shuttle::thread::spawn(job));
-        Ok(())
+        shuttle::thread::Builder::new().spawn(job).map(drop)
     }
 }
 

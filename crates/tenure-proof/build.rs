@@ -14,11 +14,7 @@ use std::path::Path;
 
 /// The broken copies: name, what is replaced, by what.
 const BROKEN: &[(&str, &str, &str)] = &[
-    (
-        "forgotten_wake",
-        "            bell.notify_one();\n        }\n        if unused",
-        "            let _ = bell;\n        }\n        if unused",
-    ),
+    ("forgotten_wake", "        state.wake_head();\n        let unused", "        let unused"),
     (
         "kept_grant",
         "        if self.waiting.is_empty() {\n            if let Answer::Granted",

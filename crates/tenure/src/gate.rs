@@ -188,12 +188,9 @@ impl Gate {
 
     /// Wakes whoever is next, and forgets the gate when nobody uses it any more.
     fn retire(&self, state: MutexGuard<'_, Queue>) {
-        let next = state.waiting.front().map(|(_, bell)| bell.clone());
+        state.wake_head();
         let unused = state.is_unused();
-        drop(state); // First, or whoever is woken waits for it.
-        if let Some(bell) = next {
-            bell.notify_one();
-        }
+        drop(state);
         if unused {
             // Lock order is registry, then gate; so look again now that both are held.
             let mut gates = gates(self.process);

@@ -248,6 +248,12 @@ impl LockGuard {
         self.held.fence
     }
 
+    /// The same number without making it known: a write under it is refused until [`Self::fence`] was
+    /// called. For guards of other languages, which can be asked after the release.
+    pub fn untold_fence(&self) -> Fence {
+        self.held.fence
+    }
+
     /// Who held it before and died without releasing: what it protects may be half done.
     pub fn recovered_from(&self) -> Option<&Holder> {
         self.held.recovered_from.as_ref()

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
-use tenure::{Fence, Lock, LockGuard, LockOptions, MaxHold, Mode, Wait};
+use tenure::{Fence, LockGuard, LockOptions, MaxHold, Mode, Wait};
 
 use crate::argument::callable;
 use crate::error::{argument, invalid};
@@ -19,6 +19,7 @@ use crate::waiting::{waiting, without_lock};
 
 pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<Guard>()?;
+    module.add_class::<Lock>()?;
     module.add_function(wrap_pyfunction!(lock, module)?)?;
     module.add_function(wrap_pyfunction!(try_lock, module)?)?;
     module.add_function(wrap_pyfunction!(status, module)?)?;
@@ -36,7 +37,7 @@ fn lock(
 ) -> PyResult<Guard> {
     let mut keywords = Keywords::new(py, options)?;
     let wait = keywords.wait()?;
-    acquire(py, &path.0, keywords, wait)
+    acquire(py, || tenure::Lock::open(&path.0), keywords, wait)
 }
 
 /// Takes the lock on `path` if nobody has it; `BusyError` otherwise.
@@ -48,15 +49,61 @@ fn try_lock(
     path: PathArgument,
     options: Option<&Bound<'_, PyDict>>,
 ) -> PyResult<Guard> {
-    acquire(py, &path.0, Keywords::new(py, options)?, Wait::No)
+    acquire(py, || tenure::Lock::open(&path.0), Keywords::new(py, options)?, Wait::No)
 }
 
-fn acquire(py: Python<'_>, path: &Path, mut keywords: Keywords<'_>, wait: Wait) -> PyResult<Guard> {
-    let lock = without_lock(py, || Lock::open(path))?;
-    let fence = keywords.fence(lock.path())?;
+/// A target to be locked again and again: its path is resolved once, and its files stay open.
+#[pyclass(frozen, module = "tenure")]
+#[derive(Debug)]
+pub(crate) struct Lock {
+    inner: tenure::Lock,
+}
+
+#[pymethods]
+impl Lock {
+    #[new]
+    #[expect(clippy::needless_pass_by_value, reason = "arguments of Python functions are owned")]
+    fn new(py: Python<'_>, path: PathArgument) -> PyResult<Self> {
+        Ok(Self { inner: without_lock(py, || tenure::Lock::open(&path.0))? })
+    }
+
+    /// The resolved path.
+    #[getter]
+    fn path(&self) -> OsString {
+        self.inner.path().into()
+    }
+
+    /// Takes the lock, exclusively unless `shared=True`.
+    #[pyo3(signature = (**options))]
+    fn acquire(&self, py: Python<'_>, options: Option<&Bound<'_, PyDict>>) -> PyResult<Guard> {
+        let mut keywords = Keywords::new(py, options)?;
+        let wait = keywords.wait()?;
+        acquire(py, || Ok(self.inner.clone()), keywords, wait)
+    }
+
+    /// Takes the lock if nobody has it; `BusyError` otherwise.
+    #[pyo3(signature = (**options))]
+    fn try_acquire(&self, py: Python<'_>, options: Option<&Bound<'_, PyDict>>) -> PyResult<Guard> {
+        acquire(py, || Ok(self.inner.clone()), Keywords::new(py, options)?, Wait::No)
+    }
+
+    fn __repr__(&self) -> String {
+        format!("<tenure.Lock path={:?}>", self.inner.path().display())
+    }
+}
+
+/// Opens and takes a lock. The interpreter lock is given up once: whoever does that beside a busy thread
+/// may have to wait for it until that thread's time slice is over.
+fn acquire(
+    py: Python<'_>,
+    mut open: impl FnMut() -> tenure::Result<tenure::Lock> + Send,
+    mut keywords: Keywords<'_>,
+    wait: Wait,
+) -> PyResult<Guard> {
+    let given_fence = keywords.given_fence()?;
     let (cancel, thread) = keywords.cancel()?;
     let ended = Arc::new(AtomicBool::new(false));
-    let options = LockOptions {
+    let mut options = LockOptions {
         mode: if keywords.flag("shared")? { Mode::Shared } else { Mode::Exclusive },
         wait,
         label: keywords.text("label")?,
@@ -64,14 +111,27 @@ fn acquire(py: Python<'_>, path: &Path, mut keywords: Keywords<'_>, wait: Wait) 
         reentrant: keywords.flag("reentrant")?,
         cancel,
         thread,
-        fence,
+        fence: given_fence,
         lock_file: keywords.path("lock_file")?,
         allow_network: keywords.flag("allow_network")?,
         max_hold: max_hold(py, &mut keywords, &ended)?,
     };
+    let inherited = keywords.inherited().clone();
     keywords.finish()?;
-    let guard = waiting(py, wait, |wait| lock.acquire(&LockOptions { wait, ..options.clone() }))?;
-    Ok(Guard::new(guard, ended))
+    // What others share, or watch, can end in ways that this guard does not know of.
+    let alone = !options.reentrant && options.max_hold.is_none();
+    let mut opened = None;
+    let guard = waiting(py, wait, |wait| {
+        let lock = opened.take().map_or_else(&mut open, Ok)?;
+        options.wait = wait;
+        if options.fence.is_none() {
+            options.fence = inherited.fence_of(lock.path())?;
+        }
+        let taken = lock.acquire(&options);
+        opened = Some(lock); // For the next piece of the wait.
+        taken
+    })?;
+    Ok(Guard::new(guard, ended, alone))
 }
 
 /// `max_hold` seconds, `on_max_hold` to be told, `end_on_max_hold` to end the hold, which `ended` tells.
@@ -131,6 +191,8 @@ pub(crate) struct Guard {
     hold: Mutex<Option<Arc<LockGuard>>>,
     path: PathBuf,
     fence: Fence,
+    /// Nobody else can write under it: nobody shares it, and nobody knows its fence.
+    alone: AtomicBool,
     recovered_from: Option<tenure::Holder>,
     /// The process that took it. A forked child has a copy of the guard and not the lock.
     pid: u32,
@@ -141,10 +203,11 @@ pub(crate) struct Guard {
 }
 
 impl Guard {
-    fn new(guard: LockGuard, ended: Arc<AtomicBool>) -> Self {
+    fn new(guard: LockGuard, ended: Arc<AtomicBool>, alone: bool) -> Self {
         Self {
             path: guard.path().to_path_buf(),
-            fence: guard.fence(),
+            fence: guard.untold_fence(),
+            alone: AtomicBool::new(alone),
             recovered_from: guard.recovered_from().cloned(),
             pid: std::process::id(),
             ended,
@@ -164,10 +227,16 @@ impl Guard {
 
 #[pymethods]
 impl Guard {
-    /// The fence of this hold; 0 for a shared one. Pass it to writes of the same target.
+    /// The fence of this hold; 0 for a shared one. Pass it to writes of the same target. Asking for it
+    /// makes it known, which a forked child cannot do; a hold whose fence nobody knows ends faster. After
+    /// the hold it is the same number and proves nothing, asked before or not.
     #[getter]
-    fn fence(&self) -> Fence {
-        self.fence
+    fn fence(&self, py: Python<'_>) -> PyResult<Fence> {
+        self.alone.store(false, Ordering::SeqCst);
+        match self.with_hold(|guard| guard.clone()) {
+            Some(guard) => without_lock(py, move || Ok(guard.fence())),
+            None => Ok(self.fence),
+        }
     }
 
     /// The resolved path of the target.
@@ -194,6 +263,12 @@ impl Guard {
     #[getter]
     fn _nested(&self) -> bool {
         self.nested
+    }
+
+    /// For `aio`: a release waits for nobody, so that an event loop can do it by itself.
+    #[getter]
+    fn _ends_now(&self) -> bool {
+        self.alone.load(Ordering::SeqCst)
     }
 
     /// Checks that nobody removed or replaced the lock file under the hold.
@@ -227,7 +302,7 @@ impl Guard {
 
     fn __repr__(&self) -> String {
         let state = if self.held() { "held" } else { "released" };
-        format!("<tenure.Guard {state} path={:?} fence={}>", self.path.display(), self.fence)
+        format!("<tenure.Guard {state} path={:?}>", self.path.display())
     }
 }
 

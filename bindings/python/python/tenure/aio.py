@@ -6,6 +6,7 @@ at once, and a lock that it got all the same is released before the task ends.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import AsyncIterator, Callable, Generator, Mapping
 from typing import TYPE_CHECKING, Any, Optional, TypeVar
 
@@ -28,6 +29,7 @@ __all__ = [
     "Journal",
     "Lease",
     "Leased",
+    "Lock",
     "Watch",
     "lock",
     "try_lock",
@@ -37,7 +39,7 @@ __all__ = [
 
 def lock(path: types.Path, **options: Unpack[types.LockOptions]) -> _Acquire:
     """Takes the lock: ``async with lock(path) as guard`` or ``guard = await lock(path)``."""
-    return _Acquire(path, options)
+    return _Acquire(functools.partial(_tenure.lock, path), options)
 
 
 async def try_lock(path: types.Path, **options: Unpack[types.TryLockOptions]) -> Guard:
@@ -45,12 +47,32 @@ async def try_lock(path: types.Path, **options: Unpack[types.TryLockOptions]) ->
     return Guard(_tenure.try_lock(path, **options))
 
 
+class Lock:
+    """A target to be locked again and again: its path is resolved once, and its files stay open."""
+
+    def __init__(self, path: types.Path) -> None:
+        self.sync = _tenure.Lock(path)
+
+    @property
+    def path(self) -> str:
+        """The resolved path."""
+        return self.sync.path
+
+    def acquire(self, **options: Unpack[types.LockOptions]) -> _Acquire:
+        """Takes the lock: ``async with target.acquire() as guard`` or ``await target.acquire()``."""
+        return _Acquire(self.sync.acquire, options)
+
+    async def try_acquire(self, **options: Unpack[types.TryLockOptions]) -> Guard:
+        """Takes the lock if nobody has it; ``BusyError`` otherwise."""
+        return Guard(self.sync.try_acquire(**options))
+
+
 class _Acquire:
     """A lock that is about to be taken."""
 
-    def __init__(self, path: types.Path, options: Mapping[str, Any]) -> None:
+    def __init__(self, lock: Callable[..., _tenure.Guard], options: Mapping[str, Any]) -> None:
         _refuse_cancel(options)
-        self._path = path
+        self._lock = lock
         self._options = dict(options)
         self._guard: Optional[Guard] = None
 
@@ -69,13 +91,13 @@ class _Acquire:
     async def _take(self) -> Guard:
         try:
             # Nobody has it, most of the time: then no thread is needed.
-            return Guard(_tenure.lock(self._path, **{**self._options, "wait": 0}))
+            return Guard(self._lock(**{**self._options, "wait": 0}))
         except BusyError:
             if self._options.get("wait", 1) in (0, "0"):
                 raise
 
         def wait(cancel: _tenure.Cancel) -> _tenure.Guard:
-            return _tenure.lock(self._path, **{**self._options, "cancel": cancel})
+            return self._lock(**{**self._options, "cancel": cancel})
 
         # The lock will be this thread's, which goes on meanwhile and can release what it holds.
         token = _tenure.Cancel._on_behalf()
@@ -117,7 +139,10 @@ class Guard:
         """Releases the lock. Releasing it again does nothing."""
         if not self._released:
             self._released = True
-            await in_thread(lambda _: self._guard.release())
+            if self._guard._ends_now:
+                self._guard.release()
+            else:
+                await in_thread(lambda _: self._guard.release())
 
     async def __aenter__(self) -> Guard:
         return self

@@ -234,6 +234,12 @@ class BaseFileLock(contextlib.ContextDecorator, metaclass=_Singletons):
         path = self._lock_file
         return _tenure.lock(path, lock_file=path, wait=wait, label="filelock", **options)
 
+    def _try_now(self) -> Optional[_tenure.Guard]:
+        try:
+            return self._try(0)
+        except BusyError:
+            return None
+
     def acquire(
         self,
         timeout: Optional[float] = None,
@@ -386,7 +392,10 @@ class AsyncFileLock(BaseFileLock):
 
             token = _tenure.Cancel._on_behalf()
             try:
-                guard = await in_thread(take, undo=_tenure.Guard.release, cancel=token)
+                # Nobody has it, most of the time: then no thread is needed.
+                guard = self._try_now()
+                if guard is None:
+                    guard = await in_thread(take, undo=_tenure.Guard.release, cancel=token)
             except BusyError as error:
                 raise self._failed(error) from None
             self._hold.guard = guard
@@ -399,7 +408,11 @@ class AsyncFileLock(BaseFileLock):
 
         # Here, not there: a hold may belong to this thread.
         guard = self._let_go(force)
-        if guard is not None:
+        if guard is None:
+            return
+        if guard._ends_now:
+            guard.release()
+        else:
             await in_thread(lambda _: guard.release())
 
     def __enter__(self) -> Self:

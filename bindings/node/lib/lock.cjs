@@ -75,17 +75,23 @@ class Guard {
 if (Symbol.dispose) Guard.prototype[Symbol.dispose] = Guard.prototype.releaseSync;
 if (Symbol.asyncDispose) Guard.prototype[Symbol.asyncDispose] = Guard.prototype.release;
 
+/** What a caller says who says nothing: most do, and reading it would cost as much as half a lock. */
+const NOTHING = Object.freeze({});
+
+const asked = (given, readers) => (given === undefined ? NOTHING : options.read(given, readers));
+
 /** The options for the native half; undefined where there is nothing to say. */
-function forLock({ maxHold: _, signal, ...found }) {
+function forLock(found) {
   const inherited = options.inheritedByLock(found);
-  if (!inherited && Object.keys(found).length === 0) return undefined;
+  if (found === NOTHING && !inherited) return undefined;
+  const { maxHold: _, signal, ...rest } = found;
   return {
     shared: false,
     label: '',
     owner: '',
     reentrant: false,
     allowNetwork: false,
-    ...found,
+    ...rest,
     inherited: inherited ?? {},
   };
 }
@@ -97,7 +103,7 @@ function limits({ maxHold: limit }) {
 
 /** Takes a lock; `target` is a native half that can, with the arguments that come first. */
 async function take(given, target, ...first) {
-  const found = options.read(given, ASYNC);
+  const found = asked(given, ASYNC);
   found.signal?.throwIfAborted();
   const wanted = forLock(found);
   // Nobody has it, most of the time: then no thread is needed.
@@ -114,7 +120,7 @@ async function take(given, target, ...first) {
 }
 
 function takeSync(given, target, ...first) {
-  const found = options.read(given, LOCK);
+  const found = asked(given, LOCK);
   return new Guard(now(() => target.acquire(undefined, ...first, forLock(found), ...limits(found))));
 }
 

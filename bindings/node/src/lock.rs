@@ -79,19 +79,20 @@ impl Asked {
         Guard::new(self.environment, lock.acquire(&options)?, self.ended, alone)
     }
 
-    /// Takes it now or not at all. An event loop can do that by itself: nothing waits, and nothing is
-    /// synced, which only the first lock in a directory does.
+    /// Takes it now or not at all: an event loop can do that by itself.
     fn take_now(mut self, lock: &tenure::Lock) -> napi::Result<Option<Guard>> {
-        let there = |dir: &Path| dir.join(SIDE_DIR).symlink_metadata().is_ok();
-        if !lock.path().parent().is_some_and(there) {
-            return Ok(None);
-        }
         self.options.wait = Wait::No;
         match self.take(lock, Caller::default()) {
             Err(error) if error.kind() == ErrorKind::Busy => Ok(None),
             taken => taken.map(Some).map_err(to_js),
         }
     }
+}
+
+/// Whether anything was locked beside it before. The first lock makes a directory and syncs that, which is
+/// nothing for an event loop.
+fn has_sidecars(lock: &tenure::Lock) -> bool {
+    lock.path().parent().is_some_and(|dir| dir.join(SIDE_DIR).symlink_metadata().is_ok())
 }
 
 /// Takes the lock on a path.
@@ -117,6 +118,9 @@ pub(crate) fn acquire_now(
     options: Option<LockOptions>,
 ) -> napi::Result<Option<Guard>> {
     let lock = path(name).and_then(tenure::Lock::open).map_err(to_js)?;
+    if !has_sidecars(&lock) {
+        return Ok(None);
+    }
     Asked::read(*env, options)?.take_now(&lock)
 }
 
@@ -125,6 +129,8 @@ pub(crate) fn acquire_now(
 #[napi]
 pub struct Lock {
     inner: tenure::Lock,
+    /// It was seen to have sidecars.
+    used: AtomicBool,
 }
 
 #[napi]
@@ -132,7 +138,8 @@ impl Lock {
     /// The lock of a path, whether or not there is a file.
     #[napi(constructor, catch_unwind)]
     pub fn new(name: Name) -> napi::Result<Self> {
-        Ok(Self { inner: path(name).and_then(tenure::Lock::open).map_err(to_js)? })
+        let inner = path(name).and_then(tenure::Lock::open).map_err(to_js)?;
+        Ok(Self { inner, used: AtomicBool::new(false) })
     }
 
     /// The resolved path.
@@ -163,6 +170,12 @@ impl Lock {
         env: &Env,
         options: Option<LockOptions>,
     ) -> napi::Result<Option<Guard>> {
+        if !self.used.load(Ordering::Relaxed) {
+            if !has_sidecars(&self.inner) {
+                return Ok(None);
+            }
+            self.used.store(true, Ordering::Relaxed);
+        }
         Asked::read(*env, options)?.take_now(&self.inner)
     }
 }

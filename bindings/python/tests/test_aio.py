@@ -9,7 +9,8 @@ import threading
 import pytest
 import tenure
 from conftest import HOLDER, PATIENCE
-from tenure import aio
+from tenure import _waiting, aio
+from tenure.compat.filelock import AsyncFileLock
 
 
 def run(main):
@@ -48,6 +49,40 @@ def test_a_lock_waits_without_blocking_the_loop(tmp_path, child):
         await guard.release()
         assert not guard.held
         ticking.cancel()
+
+    run(main())
+
+
+class Thread(Exception):
+    """Somebody asked for one."""
+
+
+def test_a_lock_that_is_free_is_taken_and_given_back_without_a_thread(tmp_path, monkeypatch):
+    async def refuse(*_arguments, **_options):
+        raise Thread
+
+    monkeypatch.setattr(aio, "in_thread", refuse)
+    monkeypatch.setattr(_waiting, "in_thread", refuse)
+
+    async def main():
+        target = aio.Lock(tmp_path / "t")
+        assert target.path == str(tmp_path / "t")
+        for _ in range(3):
+            async with aio.lock(tmp_path / "t") as guard:
+                assert guard.held
+            await (await target.acquire(label="kept")).release()
+            async with await target.try_acquire():
+                with pytest.raises(tenure.BusyError):
+                    await target.acquire(wait=0)
+            async with AsyncFileLock(tmp_path / "f.lock"):
+                pass
+        guard = await target.acquire()
+        # Writes under a known fence may be under way, so this release may wait.
+        assert guard.fence > 0
+        with pytest.raises(Thread):
+            await guard.release()
+        with pytest.raises(Thread):
+            await target.acquire()
 
     run(main())
 

@@ -8,15 +8,12 @@ use napi::Env;
 use napi::bindgen_prelude::Function;
 use napi::threadsafe_function::ThreadsafeFunctionCallMode::NonBlocking;
 use napi_derive::napi;
-use tenure::{Error, ErrorKind, Holder, Inherited, LockGuard, MaxHold, Wait};
+use tenure::{Error, ErrorKind, Holder, Inherited, LockGuard, MaxHold};
 
 use crate::call::{Answer, Call, Caller, answer};
 use crate::environment::Environment;
 use crate::failure::{invalid, to_js};
 use crate::options::{LockOptions, Name, duration, number, path};
-
-/// The directory beside a target that its first lock makes.
-const SIDE_DIR: &str = ".tenure";
 
 /// A hold that its holder wants to be told about, or ended.
 #[derive(Debug)]
@@ -69,30 +66,27 @@ impl Asked {
         Ok(self)
     }
 
-    fn take(self, lock: &tenure::Lock, caller: Caller) -> tenure::Result<Guard> {
-        let mut options = caller.lock(self.options);
-        if options.fence.is_none() {
-            options.fence = self.inherited.fence_of(lock.path())?;
-        }
+    fn take(mut self, lock: &tenure::Lock, caller: Caller) -> tenure::Result<Guard> {
+        self.inherit(lock)?;
+        let options = caller.lock(self.options);
         // What others share, or watch, can end in ways that this guard does not know of.
         let alone = !options.reentrant && options.max_hold.is_none();
         Guard::new(self.environment, lock.acquire(&options)?, self.ended, alone)
     }
 
     /// Takes it now or not at all: an event loop can do that by itself.
-    fn take_now(mut self, lock: &tenure::Lock) -> napi::Result<Option<Guard>> {
-        self.options.wait = Wait::No;
-        match self.take(lock, Caller::default()) {
-            Err(error) if error.kind() == ErrorKind::Busy => Ok(None),
-            taken => taken.map(Some).map_err(to_js),
-        }
+    fn take_now(mut self, lock: &tenure::Lock) -> tenure::Result<Option<Guard>> {
+        self.inherit(lock)?;
+        let guard = lock.acquire_at_once(&self.options)?;
+        guard.map(|guard| Guard::new(self.environment, guard, self.ended, true)).transpose()
     }
-}
 
-/// Whether anything was locked beside it before. The first lock makes a directory and syncs that, which is
-/// nothing for an event loop.
-fn has_sidecars(lock: &tenure::Lock) -> bool {
-    lock.path().parent().is_some_and(|dir| dir.join(SIDE_DIR).symlink_metadata().is_ok())
+    fn inherit(&mut self, lock: &tenure::Lock) -> tenure::Result<()> {
+        if self.options.fence.is_none() {
+            self.options.fence = self.inherited.fence_of(lock.path())?;
+        }
+        Ok(())
+    }
 }
 
 /// Takes the lock on a path.
@@ -110,18 +104,16 @@ pub(crate) fn acquire<'env>(
     answer(env, call, move |caller| asked.take(&tenure::Lock::open(path)?, caller))
 }
 
-/// Takes the lock on a path if that does not wait; null if it would.
+/// Takes the lock on a path if that neither waits nor syncs; null if it would.
 #[napi(catch_unwind)]
 pub(crate) fn acquire_now(
     env: &Env,
     name: Name,
     options: Option<LockOptions>,
 ) -> napi::Result<Option<Guard>> {
-    let lock = path(name).and_then(tenure::Lock::open).map_err(to_js)?;
-    if !has_sidecars(&lock) {
-        return Ok(None);
-    }
-    Asked::read(*env, options)?.take_now(&lock)
+    let asked = Asked::read(*env, options)?;
+    let lock = path(name).and_then(tenure::Lock::open);
+    lock.and_then(|lock| asked.take_now(&lock)).map_err(to_js)
 }
 
 /// A target that can be locked again and again: its path is resolved once, its files stay open.
@@ -129,8 +121,6 @@ pub(crate) fn acquire_now(
 #[napi]
 pub struct Lock {
     inner: tenure::Lock,
-    /// It was seen to have sidecars.
-    used: AtomicBool,
 }
 
 #[napi]
@@ -138,8 +128,7 @@ impl Lock {
     /// The lock of a path, whether or not there is a file.
     #[napi(constructor, catch_unwind)]
     pub fn new(name: Name) -> napi::Result<Self> {
-        let inner = path(name).and_then(tenure::Lock::open).map_err(to_js)?;
-        Ok(Self { inner, used: AtomicBool::new(false) })
+        Ok(Self { inner: path(name).and_then(tenure::Lock::open).map_err(to_js)? })
     }
 
     /// The resolved path.
@@ -163,20 +152,14 @@ impl Lock {
         answer(env, call, move |caller| asked.take(&lock, caller))
     }
 
-    /// Takes the lock if that does not wait; null if it would.
+    /// Takes the lock if that neither waits nor syncs; null if it would.
     #[napi(catch_unwind)]
     pub fn acquire_now(
         &self,
         env: &Env,
         options: Option<LockOptions>,
     ) -> napi::Result<Option<Guard>> {
-        if !self.used.load(Ordering::Relaxed) {
-            if !has_sidecars(&self.inner) {
-                return Ok(None);
-            }
-            self.used.store(true, Ordering::Relaxed);
-        }
-        Asked::read(*env, options)?.take_now(&self.inner)
+        Asked::read(*env, options)?.take_now(&self.inner).map_err(to_js)
     }
 }
 

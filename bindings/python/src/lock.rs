@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
-use tenure::{Fence, LockGuard, LockOptions, MaxHold, Mode, Wait};
+use tenure::{Fence, Inherited, LockGuard, LockOptions, MaxHold, Mode, Wait};
 
 use crate::argument::callable;
 use crate::error::{argument, invalid};
@@ -22,6 +22,7 @@ pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<Lock>()?;
     module.add_function(wrap_pyfunction!(lock, module)?)?;
     module.add_function(wrap_pyfunction!(try_lock, module)?)?;
+    module.add_function(wrap_pyfunction!(_lock_now, module)?)?;
     module.add_function(wrap_pyfunction!(status, module)?)?;
     module.add_function(wrap_pyfunction!(status_below, module)?)
 }
@@ -50,6 +51,18 @@ fn try_lock(
     options: Option<&Bound<'_, PyDict>>,
 ) -> PyResult<Guard> {
     acquire(py, || tenure::Lock::open(&path.0), Keywords::new(py, options)?, Wait::No)
+}
+
+/// For `aio`: takes the lock if that neither waits nor syncs.
+#[pyfunction]
+#[pyo3(signature = (path, **options))]
+#[expect(clippy::needless_pass_by_value, reason = "arguments of Python functions are owned")]
+fn _lock_now(
+    py: Python<'_>,
+    path: PathArgument,
+    options: Option<&Bound<'_, PyDict>>,
+) -> PyResult<Option<Guard>> {
+    acquire_now(py, || tenure::Lock::open(&path.0), Keywords::new(py, options)?)
 }
 
 /// A target to be locked again and again: its path is resolved once, and its files stay open.
@@ -87,8 +100,57 @@ impl Lock {
         acquire(py, || Ok(self.inner.clone()), Keywords::new(py, options)?, Wait::No)
     }
 
+    /// For `aio`: takes the lock if that neither waits nor syncs.
+    #[pyo3(signature = (**options))]
+    fn _acquire_now(
+        &self,
+        py: Python<'_>,
+        options: Option<&Bound<'_, PyDict>>,
+    ) -> PyResult<Option<Guard>> {
+        acquire_now(py, || Ok(self.inner.clone()), Keywords::new(py, options)?)
+    }
+
     fn __repr__(&self) -> String {
         format!("<tenure.Lock path={:?}>", self.inner.path().display())
+    }
+}
+
+/// A lock that is asked for.
+struct Asked {
+    options: LockOptions,
+    inherited: Inherited,
+    /// Set when `max_hold` ended it.
+    ended: Arc<AtomicBool>,
+}
+
+impl Asked {
+    fn read(py: Python<'_>, mut keywords: Keywords<'_>, wait: Wait) -> PyResult<Self> {
+        let fence = keywords.given_fence()?;
+        let (cancel, thread) = keywords.cancel()?;
+        let ended = Arc::new(AtomicBool::new(false));
+        let options = LockOptions {
+            mode: if keywords.flag("shared")? { Mode::Shared } else { Mode::Exclusive },
+            wait,
+            label: keywords.text("label")?,
+            owner: keywords.text("owner")?,
+            reentrant: keywords.flag("reentrant")?,
+            cancel,
+            thread,
+            fence,
+            lock_file: keywords.path("lock_file")?,
+            allow_network: keywords.flag("allow_network")?,
+            max_hold: max_hold(py, &mut keywords, &ended)?,
+        };
+        let inherited = keywords.inherited().clone();
+        keywords.finish()?;
+        Ok(Self { options, inherited, ended })
+    }
+
+    fn inherit(&mut self, lock: &tenure::Lock) -> tenure::Result<()> {
+        if self.options.fence.is_none() {
+            self.options.fence = self.inherited.fence_of(lock.path())?;
+        }
+        Ok(())
     }
 }
 
@@ -97,41 +159,38 @@ impl Lock {
 fn acquire(
     py: Python<'_>,
     mut open: impl FnMut() -> tenure::Result<tenure::Lock> + Send,
-    mut keywords: Keywords<'_>,
+    keywords: Keywords<'_>,
     wait: Wait,
 ) -> PyResult<Guard> {
-    let given_fence = keywords.given_fence()?;
-    let (cancel, thread) = keywords.cancel()?;
-    let ended = Arc::new(AtomicBool::new(false));
-    let mut options = LockOptions {
-        mode: if keywords.flag("shared")? { Mode::Shared } else { Mode::Exclusive },
-        wait,
-        label: keywords.text("label")?,
-        owner: keywords.text("owner")?,
-        reentrant: keywords.flag("reentrant")?,
-        cancel,
-        thread,
-        fence: given_fence,
-        lock_file: keywords.path("lock_file")?,
-        allow_network: keywords.flag("allow_network")?,
-        max_hold: max_hold(py, &mut keywords, &ended)?,
-    };
-    let inherited = keywords.inherited().clone();
-    keywords.finish()?;
-    // What others share, or watch, can end in ways that this guard does not know of.
-    let alone = !options.reentrant && options.max_hold.is_none();
+    let mut asked = Asked::read(py, keywords, wait)?;
     let mut opened = None;
     let guard = waiting(py, wait, |wait| {
         let lock = opened.take().map_or_else(&mut open, Ok)?;
-        options.wait = wait;
-        if options.fence.is_none() {
-            options.fence = inherited.fence_of(lock.path())?;
-        }
-        let taken = lock.acquire(&options);
+        asked.inherit(&lock)?;
+        asked.options.wait = wait;
+        let taken = lock.acquire(&asked.options);
         opened = Some(lock); // For the next piece of the wait.
         taken
     })?;
-    Ok(Guard::new(guard, ended, alone))
+    // What others share, or watch, can end in ways that this guard does not know of.
+    let alone = !asked.options.reentrant && asked.options.max_hold.is_none();
+    Ok(Guard::new(guard, asked.ended, alone))
+}
+
+/// The same on an event loop, or not at all.
+fn acquire_now(
+    py: Python<'_>,
+    open: impl FnOnce() -> tenure::Result<tenure::Lock> + Send,
+    mut keywords: Keywords<'_>,
+) -> PyResult<Option<Guard>> {
+    let wait = keywords.wait()?;
+    let mut asked = Asked::read(py, keywords, wait)?;
+    let guard = without_lock(py, || {
+        let lock = open()?;
+        asked.inherit(&lock)?;
+        lock.acquire_at_once(&asked.options)
+    })?;
+    Ok(guard.map(|guard| Guard::new(guard, asked.ended, true)))
 }
 
 /// `max_hold` seconds, `on_max_hold` to be told, `end_on_max_hold` to end the hold, which `ended` tells.

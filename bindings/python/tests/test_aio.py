@@ -2,6 +2,7 @@
 
 import asyncio
 import contextvars
+import functools
 import subprocess
 import sys
 import threading
@@ -61,6 +62,9 @@ def test_a_lock_that_is_free_is_taken_and_given_back_without_a_thread(tmp_path, 
     async def refuse(*_arguments, **_options):
         raise Thread
 
+    # The first time files are made and synced, which is nothing for an event loop.
+    for name in ("t", "f.lock"):
+        tenure.lock(tmp_path / name).release()
     monkeypatch.setattr(aio, "in_thread", refuse)
     monkeypatch.setattr(_waiting, "in_thread", refuse)
 
@@ -71,18 +75,21 @@ def test_a_lock_that_is_free_is_taken_and_given_back_without_a_thread(tmp_path, 
             async with aio.lock(tmp_path / "t") as guard:
                 assert guard.held
             await (await target.acquire(label="kept")).release()
-            async with await target.try_acquire():
-                with pytest.raises(tenure.BusyError):
-                    await target.acquire(wait=0)
+            async with await target.try_acquire(), await aio.try_lock(tmp_path / "f.lock"):
+                with pytest.raises(Thread):
+                    await target.acquire()
             async with AsyncFileLock(tmp_path / "f.lock"):
                 pass
+        for refused in (target.try_acquire, functools.partial(aio.try_lock, tmp_path / "t")):
+            with pytest.raises(tenure.ArgumentError):
+                await refused(wait=1)
         guard = await target.acquire()
         # Writes under a known fence may be under way, so this release may wait.
         assert guard.fence > 0
         with pytest.raises(Thread):
             await guard.release()
         with pytest.raises(Thread):
-            await target.acquire()
+            await aio.lock(tmp_path / "new")
 
     run(main())
 

@@ -11,7 +11,7 @@ from collections.abc import AsyncIterator, Callable, Generator, Mapping
 from typing import TYPE_CHECKING, Any, Optional, TypeVar
 
 from . import _tenure
-from ._errors import ArgumentError, BusyError
+from ._errors import ArgumentError
 from ._waiting import in_thread
 
 if TYPE_CHECKING:
@@ -39,12 +39,15 @@ __all__ = [
 
 def lock(path: types.Path, **options: Unpack[types.LockOptions]) -> _Acquire:
     """Takes the lock: ``async with lock(path) as guard`` or ``guard = await lock(path)``."""
-    return _Acquire(functools.partial(_tenure.lock, path), options)
+    now = functools.partial(_tenure._lock_now, path)
+    return _Acquire(now, functools.partial(_tenure.lock, path), options)
 
 
 async def try_lock(path: types.Path, **options: Unpack[types.TryLockOptions]) -> Guard:
     """Takes the lock if nobody has it; ``BusyError`` otherwise."""
-    return Guard(_tenure.try_lock(path, **options))
+    _refuse_wait(options)
+    now = functools.partial(_tenure._lock_now, path)
+    return await _Acquire(now, functools.partial(_tenure.try_lock, path), options)
 
 
 class Lock:
@@ -60,19 +63,26 @@ class Lock:
 
     def acquire(self, **options: Unpack[types.LockOptions]) -> _Acquire:
         """Takes the lock: ``async with target.acquire() as guard`` or ``await target.acquire()``."""
-        return _Acquire(self.sync.acquire, options)
+        return _Acquire(self.sync._acquire_now, self.sync.acquire, options)
 
     async def try_acquire(self, **options: Unpack[types.TryLockOptions]) -> Guard:
         """Takes the lock if nobody has it; ``BusyError`` otherwise."""
-        return Guard(self.sync.try_acquire(**options))
+        _refuse_wait(options)
+        return await _Acquire(self.sync._acquire_now, self.sync.try_acquire, options)
 
 
 class _Acquire:
     """A lock that is about to be taken."""
 
-    def __init__(self, lock: Callable[..., _tenure.Guard], options: Mapping[str, Any]) -> None:
+    def __init__(
+        self,
+        now: Callable[..., Optional[_tenure.Guard]],
+        later: Callable[..., _tenure.Guard],
+        options: Mapping[str, Any],
+    ) -> None:
         _refuse_cancel(options)
-        self._lock = lock
+        self._now = now
+        self._later = later
         self._options = dict(options)
         self._guard: Optional[Guard] = None
 
@@ -89,15 +99,13 @@ class _Acquire:
             await guard.release()
 
     async def _take(self) -> Guard:
-        try:
-            # Nobody has it, most of the time: then no thread is needed.
-            return Guard(self._lock(**{**self._options, "wait": 0}))
-        except BusyError:
-            if self._options.get("wait", 1) in (0, "0"):
-                raise
+        # Nobody has it, most of the time: then no thread is needed.
+        guard = self._now(**self._options)
+        if guard is not None:
+            return Guard(guard)
 
         def wait(cancel: _tenure.Cancel) -> _tenure.Guard:
-            return self._lock(**{**self._options, "cancel": cancel})
+            return self._later(**{**self._options, "cancel": cancel})
 
         # The lock will be this thread's, which goes on meanwhile and can release what it holds.
         token = _tenure.Cancel._on_behalf()
@@ -425,6 +433,12 @@ async def _call(
     """Calls a verb on another thread, with a token that the task's cancellation cancels."""
     _refuse_cancel(options)
     return await in_thread(lambda cancel: verb(*arguments, **options, cancel=cancel), undo=_undo)
+
+
+def _refuse_wait(options: Mapping[str, Any]) -> None:
+    if "wait" in options:
+        message = "failed to read the arguments: there is no 'wait' here"
+        raise ArgumentError(message, action="read the arguments")
 
 
 def _refuse_cancel(options: Mapping[str, Any]) -> None:

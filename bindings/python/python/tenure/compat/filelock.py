@@ -39,6 +39,9 @@ __all__ = [
 
 _Path = Union[str, "os.PathLike[str]"]
 
+#: Of our holds, shown to those who wait.
+_LABEL = "filelock"
+
 
 class Timeout(TimeoutError):
     """The lock could not be acquired in time."""
@@ -232,13 +235,7 @@ class BaseFileLock(contextlib.ContextDecorator, metaclass=_Singletons):
     def _try(self, wait: Optional[float], **options: Any) -> _tenure.Guard:
         self._create()
         path = self._lock_file
-        return _tenure.lock(path, lock_file=path, wait=wait, label="filelock", **options)
-
-    def _try_now(self) -> Optional[_tenure.Guard]:
-        try:
-            return self._try(0)
-        except BusyError:
-            return None
+        return _tenure.lock(path, lock_file=path, wait=wait, label=_LABEL, **options)
 
     def acquire(
         self,
@@ -393,7 +390,9 @@ class AsyncFileLock(BaseFileLock):
             token = _tenure.Cancel._on_behalf()
             try:
                 # Nobody has it, most of the time: then no thread is needed.
-                guard = self._try_now()
+                self._create()
+                path = self._lock_file
+                guard = _tenure._lock_now(path, lock_file=path, label=_LABEL)
                 if guard is None:
                     guard = await in_thread(take, undo=_tenure.Guard.release, cancel=token)
             except BusyError as error:

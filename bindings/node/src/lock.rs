@@ -16,7 +16,7 @@ use crate::failure::{invalid, to_js};
 use crate::options::{LockOptions, Name, duration, number, path};
 
 /// A hold that its holder wants to be told about, or ended.
-#[derive(Debug)]
+#[derive(Debug, Clone, Copy)]
 #[napi(object, object_to_js = false)]
 pub struct MaxHoldOption {
     /// How long is too long.
@@ -107,11 +107,11 @@ pub(crate) fn acquire<'env>(
 /// Takes the lock on a path if that neither waits nor syncs; null if it would.
 #[napi(catch_unwind)]
 pub(crate) fn acquire_now(
-    env: &Env,
+    env: Env,
     name: Name,
     options: Option<LockOptions>,
 ) -> napi::Result<Option<Guard>> {
-    let asked = Asked::read(*env, options)?;
+    let asked = Asked::read(env, options)?;
     let lock = path(name).and_then(tenure::Lock::open);
     lock.and_then(|lock| asked.take_now(&lock)).map_err(to_js)
 }
@@ -156,10 +156,10 @@ impl Lock {
     #[napi(catch_unwind)]
     pub fn acquire_now(
         &self,
-        env: &Env,
+        env: Env,
         options: Option<LockOptions>,
     ) -> napi::Result<Option<Guard>> {
-        Asked::read(*env, options)?.take_now(&self.inner).map_err(to_js)
+        Asked::read(env, options)?.take_now(&self.inner).map_err(to_js)
     }
 }
 

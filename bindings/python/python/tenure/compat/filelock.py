@@ -41,6 +41,8 @@ _Path = Union[str, "os.PathLike[str]"]
 
 #: Of our holds, shown to those who wait.
 _LABEL = "filelock"
+#: Ends the name of the target that the programs below one hold lock among themselves. No such file is made.
+_BELOW = ".tenure-below"
 
 
 class Timeout(TimeoutError):
@@ -235,7 +237,13 @@ class BaseFileLock(contextlib.ContextDecorator, metaclass=_Singletons):
     def _try(self, wait: Optional[float], **options: Any) -> _tenure.Guard:
         self._create()
         path = self._lock_file
-        return _tenure.lock(path, lock_file=path, wait=wait, label=_LABEL, **options)
+        guard = _tenure.lock(path, lock_file=path, wait=wait, label=_LABEL, **options)
+        if not guard._nested:
+            return guard
+        # Below `tenure run` on this very file its other programs have that hold as well. They take turns by a
+        # lock of their own, which only they ask for.
+        guard.release()
+        return _tenure.lock(f"{guard.path}{_BELOW}", wait=wait, label=_LABEL, **options)
 
     def acquire(
         self,

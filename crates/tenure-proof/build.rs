@@ -45,7 +45,8 @@ fn main() {
         std::fs::write(out.join(name), text).expect("the build directory can be written");
     };
     write("wait.rs", &staged("wait.rs"));
-    let gate = staged("gate.rs");
+    let queue = format!("mod queue {{\n{}}}\n", staged("gate/queue.rs"));
+    let gate = staged("gate.rs").replace("mod queue;\n", &queue);
     write("gate.rs", &gate);
     for (name, from, to) in BROKEN {
         let text = if gate.contains(from) {

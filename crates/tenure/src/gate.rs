@@ -16,12 +16,14 @@
 //! 5. A child of `fork` has a registry of its own and never unlocks what its parent holds: the lock
 //!    belongs to the open file description that both share.
 
-use std::collections::{HashMap, VecDeque};
+mod queue;
+
+use std::collections::HashMap;
 use std::io;
 use std::path::Path;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::thread::ThreadId;
 
+use self::queue::{Answer, Next, Place, Queue};
 use crate::error::{Error, ErrorKind, Result};
 use crate::fs::{FileId, Handle, Mode, RawHandle};
 use crate::process_local::ProcessLocal;
@@ -125,45 +127,6 @@ struct Gate {
     id: FileId,
     process: u32,
     state: Mutex<Queue>,
-}
-
-#[derive(Debug, Default)]
-struct Queue {
-    next_ticket: u64,
-    holders: Vec<Place>,
-    waiting: VecDeque<(Place, Arc<Condvar>)>,
-    /// The handles that somebody is blocked on in the kernel, for the queue or as its head.
-    blocked: Vec<(Arc<dyn Handle>, Mode)>,
-    answer: Answer,
-    /// Callers between finding the gate and joining its queue.
-    arriving: usize,
-}
-
-#[derive(Debug, Clone, Copy)]
-struct Place {
-    ticket: u64,
-    mode: Mode,
-    /// The thread that can release it.
-    thread: ThreadId,
-}
-
-/// What the kernel told a parked thread.
-#[derive(Debug, Default)]
-enum Answer {
-    #[default]
-    None,
-    Granted(Arc<dyn Handle>, Mode),
-    Failed(io::Error),
-}
-
-/// What a caller does next.
-#[derive(Debug)]
-enum Next {
-    Have(Arc<dyn Handle>),
-    /// Nobody is blocked in the kernel for it.
-    Block,
-    /// Until its bell rings.
-    Sleep,
 }
 
 /// The gates of this process, by the identity of the lock file.
@@ -330,93 +293,6 @@ impl Wake for Gate {
     fn wake(&self) {
         // A sleeper is either before its check or asleep, never between. Which one is meant, it knows.
         self.lock().waiting.iter().for_each(|(_, bell)| bell.notify_one());
-    }
-}
-
-impl Queue {
-    fn is_unused(&self) -> bool {
-        self.holders.is_empty()
-            && self.waiting.is_empty()
-            && self.arriving == 0
-            && self.blocked.is_empty()
-            && matches!(self.answer, Answer::None)
-    }
-
-    fn leave_queue(&mut self, ticket: u64) {
-        self.waiting.retain(|(place, _)| place.ticket != ticket);
-        if self.waiting.is_empty() {
-            if let Answer::Granted(handle, _) = &self.answer {
-                // It was granted for a caller that is leaving without it.
-                let _ = handle.unlock();
-                self.answer = Answer::None;
-            }
-        }
-    }
-
-    /// Whoever is next looks whether it is its turn.
-    fn wake_head(&self) {
-        if let Some((_, bell)) = self.waiting.front() {
-            bell.notify_one();
-        }
-    }
-
-    /// The same thread holds it already, in a way that can never end while it waits here.
-    fn would_wait_for_itself(&self, place: Place) -> bool {
-        self.holders.iter().any(|holder| {
-            holder.thread == place.thread
-                && (holder.mode == Mode::Exclusive || place.mode == Mode::Exclusive)
-        })
-    }
-
-    fn head_wants(&self, mode: Mode) -> bool {
-        self.waiting.front().is_some_and(|(head, _)| head.mode == mode)
-    }
-
-    fn unblock(&mut self, handle: &Arc<dyn Handle>) {
-        self.blocked.retain(|(blocked, _)| !Arc::ptr_eq(blocked, handle));
-    }
-
-    /// The lock for the caller at the head of the queue: as a parked thread was granted it, or by
-    /// trying.
-    fn next(
-        &mut self,
-        place: Place,
-        handle: &Arc<dyn Handle>,
-        may_block: bool,
-    ) -> io::Result<Next> {
-        let head = self.waiting.front().is_some_and(|(head, _)| head.ticket == place.ticket);
-        // A reader that reads again must not stand behind a writer that waits for it.
-        let again = self.holders.iter().any(|holder| {
-            holder.thread == place.thread
-                && (holder.mode, place.mode) == (Mode::Shared, Mode::Shared)
-        });
-        let fits = self
-            .holders
-            .iter()
-            .all(|holder| holder.mode == Mode::Shared && place.mode == Mode::Shared);
-        if !(head || again) || !fits {
-            return Ok(Next::Sleep);
-        }
-        match std::mem::take(&mut self.answer) {
-            Answer::Failed(err) => return Err(err),
-            Answer::Granted(granted, mode) if mode == place.mode => return Ok(Next::Have(granted)),
-            // It was for a caller of the other mode, who left. A reader must not keep it: it would
-            // shut out the other readers.
-            Answer::Granted(granted, _) => granted.unlock()?,
-            Answer::None => {}
-        }
-        // By a handle that somebody is blocked on, the kernel would grant the lock twice, and that one
-        // would give back what we hold.
-        let own = self.blocked.iter().any(|(blocked, _)| Arc::ptr_eq(blocked, handle));
-        if own {
-            return Ok(Next::Sleep);
-        }
-        if handle.try_lock(place.mode)? {
-            return Ok(Next::Have(handle.clone()));
-        }
-        // Somebody blocked in the other mode may get it later than we could.
-        let stands_in = self.blocked.iter().any(|(_, mode)| *mode == place.mode);
-        Ok(if stands_in || !may_block { Next::Sleep } else { Next::Block })
     }
 }
 

@@ -134,7 +134,8 @@ impl Arena {
 impl State {
     /// Bytes that nobody has had before.
     fn take_new(&mut self, size: usize, align: usize) -> Option<usize> {
-        let start = self.used.next_multiple_of(align.max(STEP));
+        let mask = align.max(STEP) - 1; // Not `next_multiple_of`, which divides: an alignment is a power of two.
+        let start = (self.used + mask) & !mask;
         let end = start.checked_add(size).filter(|end| *end <= SIZE)?;
         self.used = end;
         Some(start)
@@ -142,8 +143,9 @@ impl State {
 
     /// The smallest large free block that has room; what is left of it stays free.
     fn take_large(&mut self, size: usize, align: usize) -> Option<usize> {
-        let fits = |(start, len): &(usize, usize)| *len >= size && start.is_multiple_of(align);
-        let found = self.large.iter_mut().filter(|block| fits(block)).min_by_key(|(_, len)| *len)?;
+        let fits = |(start, len): &(usize, usize)| *len >= size && start & (align - 1) == 0;
+        let found =
+            self.large.iter_mut().filter(|block| fits(block)).min_by_key(|(_, len)| *len)?;
         let start = found.0;
         *found = (start + size, found.1 - size);
         Some(start)

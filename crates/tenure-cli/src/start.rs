@@ -27,7 +27,8 @@ extern "C" fn main(count: c_int, words: *const *const c_char) -> c_int {
     let count = usize::try_from(count).unwrap_or(0);
     // SAFETY: these are the arguments of `main`: so many strings, which live as long as the process.
     let words = (0..count).map(|index| unsafe { CStr::from_ptr(*words.add(index)) });
-    let words: Vec<OsString> = words.map(|word| OsStr::from_bytes(word.to_bytes()).into()).collect();
+    let words: Vec<OsString> =
+        words.map(|word| OsStr::from_bytes(word.to_bytes()).into()).collect();
     let ended = std::panic::catch_unwind(|| crate::run(words));
     std::process::exit(ended.map_or(PANICKED, i32::from))
 }

@@ -70,6 +70,11 @@ impl Filter {
 
     /// All results of the filter on `input`. An error loses nothing but the results.
     pub(crate) fn run(&self, input: &Value) -> Result<Vec<Value>> {
+        self.results(input, drop)
+    }
+
+    /// The same; `done` gets what the engine has made once it is converted.
+    fn results(&self, input: &Value, done: fn(Val)) -> Result<Vec<Value>> {
         let variables = Vars::new(self.variables.iter().cloned());
         let context = Ctx::<JustLut<Val>>::new(&self.compiled.lut, variables);
         let mut results = Vec::new();
@@ -80,13 +85,15 @@ impl Filter {
                 Err(Err(_)) => return Err(failed("a filter cannot halt tenure")),
             };
             results.push(convert::from_val(&value, input).map_err(|why| failed(&why))?);
+            done(value);
         }
         Ok(results)
     }
 
-    /// The one result of the filter on `input`.
+    /// The one result of the filter on `input`, for a process that ends with it: taking apart what the
+    /// engine has made takes longer than that is worth.
     pub(crate) fn run_once(&self, input: &Value) -> Result<Value> {
-        let mut results = self.run(input)?;
+        let mut results = self.results(input, std::mem::forget)?;
         match results.len() {
             1 => Ok(results.remove(0)),
             0 => Err(failed("it has no result; a new document needs exactly one")),

@@ -8,6 +8,8 @@ use crate::bench::{Bench, TENURE};
 fn with_closed(bench: &Bench, words: &str, closed: &str) -> Option<i32> {
     let mut shell = Command::new("sh");
     shell.args(["-c", &format!("exec \"$0\" {words} {closed}"), TENURE]);
+    // The others lead nowhere.
+    shell.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
     shell.current_dir(bench.path("")).status().unwrap().code()
 }
 

@@ -106,7 +106,7 @@ impl Arena {
                 let first = state.small[size / STEP];
                 if !first.is_null() {
                     // SAFETY: a free block of this list is ours, and begins with the link (invariant 4).
-                    state.small[size / STEP] = unsafe { first.cast::<*mut u8>().read() };
+                    state.small[size / STEP] = unsafe { first.cast::<*mut u8>().read_unaligned() };
                     return Some(first);
                 }
             }
@@ -124,7 +124,7 @@ impl Arena {
                 state.keep_large(place, size);
             } else {
                 // SAFETY: nobody uses the block any more, and it has room for the link (invariant 4).
-                unsafe { block.cast::<*mut u8>().write(state.small[size / STEP]) };
+                unsafe { block.cast::<*mut u8>().write_unaligned(state.small[size / STEP]) };
                 state.small[size / STEP] = block;
             }
         });
@@ -153,10 +153,9 @@ impl State {
 
     /// Remembers a large free block, instead of the smallest that is known.
     fn keep_large(&mut self, place: usize, size: usize) {
-        if let Some(smallest) = self.large.iter_mut().min_by_key(|(_, len)| *len) {
-            if smallest.1 < size {
-                *smallest = (place, size);
-            }
+        let smallest = self.large.iter_mut().min_by_key(|(_, len)| *len);
+        if let Some(smaller) = smallest.filter(|(_, len)| *len < size) {
+            *smaller = (place, size);
         }
     }
 }
@@ -267,7 +266,8 @@ mod tests {
             let large = arena.alloc(layout(4000, 8));
             let last = arena.alloc(layout(8, 8));
             let before = used(arena);
-            small.iter().for_each(|block| arena.dealloc(*block, layout(24, 8)));
+            arena.dealloc(small[0], layout(20, 8));
+            arena.dealloc(small[1], layout(24, 1));
             arena.dealloc(large, layout(4000, 8));
             assert_eq!(arena.alloc(layout(17, 4)), small[1]);
             assert_eq!(arena.alloc(layout(22, 1)), small[0]);

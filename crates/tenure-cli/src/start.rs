@@ -43,11 +43,12 @@ fn keep_standard_streams() {
     }
     for stream in streams {
         // If we are not told, each is asked on its own.
-        // SAFETY: the call takes numbers only.
         let closed = if found > 0 {
             stream.revents & libc::POLLNVAL != 0
         } else {
-            (unsafe { libc::fcntl(stream.fd, libc::F_GETFD) }) == -1
+            // SAFETY: the call takes numbers only.
+            let flags = unsafe { libc::fcntl(stream.fd, libc::F_GETFD) };
+            flags == -1
         };
         // The lowest free number is given out, and all below are open.
         // SAFETY: the path is a string that ends with a zero.

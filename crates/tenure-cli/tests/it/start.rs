@@ -22,6 +22,9 @@ fn what_is_said_into_a_closed_stream_ends_up_in_no_file() {
         // One that fails has something to say on standard error, and opens as many files before.
         let fails = with_closed(&bench, "doc update state.json 'error(\"no\")'", closed);
         assert_eq!(fails, Some(1), "{closed}");
+        // The lock is handed down to the command, and must not be what that one takes for its output.
+        with_closed(&bench, "run state.json -- sh -c 'echo said; echo said >&2'", closed);
+        assert_eq!(bench.read(".tenure/state.json.hold"), "", "{closed}");
         assert_eq!(bench.read("state.json"), r#"{"n":1}"#, "{closed}");
         for entry in std::fs::read_dir(bench.path(".tenure")).unwrap() {
             let content = std::fs::read(entry.unwrap().path()).unwrap();

@@ -25,12 +25,10 @@ use std::thread::ThreadId;
 use crate::error::{Error, ErrorKind, Result};
 use crate::fs::{FileId, Handle, Mode, RawHandle};
 use crate::process_local::ProcessLocal;
+use crate::stand_in;
 use crate::sys;
 use crate::target::{Home, Opened, Target};
 use crate::wait::{Cancel, Request, Wake};
-
-/// The parked thread only makes one system call.
-const PARKED_STACK_BYTES: usize = 64 * 1024;
 
 /// The kernel lock is ours; dropping it gives it back.
 #[derive(Debug)]
@@ -322,8 +320,7 @@ impl Gate {
             };
             gate.retire(state);
         };
-        let thread = std::thread::Builder::new().name("tenure-wait".into());
-        thread.stack_size(PARKED_STACK_BYTES).spawn(wait)?;
+        stand_in::send(wait)?;
         state.blocked.push((handle.clone(), mode));
         Ok(())
     }

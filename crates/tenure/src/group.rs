@@ -7,7 +7,9 @@
 //!
 //! Waiting shared is for those who know of a leader: its note says that it has begun. Everybody else
 //! queues for the lead. Otherwise many who come together each hold the lock shared for a moment, and
-//! each finds it taken by the others: nobody leads.
+//! each finds it taken by the others: nobody leads. But a queue is served one by one, and a leader begins
+//! a moment after it has the lock. So before anybody queues it looks a few times whether there is a
+//! leader to follow by now.
 //!
 //! # Invariants
 //!
@@ -55,6 +57,9 @@ use crate::wait::{Deadline, Request, Wait};
 
 /// A follower syncs on its own after this long; a paused leader costs time, never an answer.
 const FOLLOW_PATIENCE: Duration = Duration::from_secs(2);
+/// How often somebody who finds the lead taken looks whether that leader has begun by now, before it
+/// queues for the lead itself.
+const GLANCES: u32 = 2;
 /// Noting a failure waits this long: it is only ever waited for short sections.
 const NOTE_PATIENCE: Duration = Duration::from_secs(10);
 /// The notes stay clear of byte 0, which is the lock. Of the leader's there are two, written in turn:
@@ -62,6 +67,9 @@ const NOTE_PATIENCE: Duration = Duration::from_secs(10);
 const NOTE_OFFSETS: [u64; 2] = [64, 192];
 const LATE_OFFSETS: [u64; 2] = [320, 448];
 const NOTE_BYTES: usize = 64;
+/// All of them are read at once.
+const NOTES_AT: u64 = NOTE_OFFSETS[0];
+const NOTES_BYTES: usize = 512;
 /// `ENFILE` and `EMFILE`, the same on every Unix.
 const NO_DESCRIPTOR: [i32; 2] = [23, 24];
 
@@ -78,6 +86,14 @@ struct Note {
     /// How far the sync reaches that is under way, or whose leader died in it; 0 is none. In the second
     /// note: how many sync on their own, or died in that.
     began: u64,
+}
+
+/// The notes as they were at one moment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Notes {
+    leader: Found,
+    /// Of those who sync on their own.
+    late: Note,
 }
 
 /// What reading a note gave.
@@ -113,32 +129,37 @@ pub(crate) fn sync(target: &Target, mine: u64, shared: &impl Shared) -> Result<u
     let deadline = Deadline::after(Wait::For(FOLLOW_PATIENCE));
     // The note that stood when a shared lock was granted: if it still does, its leader has died.
     let mut outlived = None;
+    let mut glances = GLANCES;
     loop {
-        let found = read(target, file, NOTE_OFFSETS)?;
-        if let Found::Note(note) = found {
-            if let Some(answer) = answer(target, file, note, mine)? {
-                return answer;
-            }
+        let notes = read(target, file)?;
+        if let Some(answer) = notes.answer(target, mine) {
+            return answer;
         }
         if deadline.has_passed() {
             return sync_alone(target, file, mine, shared);
         }
-        let Found::Note(note) = found else {
+        let Found::Note(note) = notes.leader else {
             write_anew(target, file, shared, deadline)?;
             continue;
         };
         let lock_file = &lock_files[usize::from(note.generation % 2 == 1)];
         let led = note.began > 0 && outlived != Some(note.turn);
         let mode = if led { Mode::Shared } else { Mode::Exclusive };
-        match gate::take(target, lock_file, mode, Request::until(deadline)) {
+        let at_once = !led && glances > 0;
+        let patience = if at_once { Deadline::after(Wait::No) } else { deadline };
+        match gate::take(target, lock_file, mode, Request::until(patience)) {
             // Granted when the leader is done or dead; either way the note is read again.
             Ok(_followed) if led => outlived = Some(note.turn),
-            Ok(_leading) => match read(target, file, NOTE_OFFSETS)? {
+            Ok(_leading) => match read(target, file)?.leader {
                 Found::Note(current) if current.generation == note.generation => {
                     return lead(target, file, current, mine, shared);
                 }
                 _ => {} // That generation is over; look again.
             },
+            Err(error) if error.kind() == ErrorKind::Busy && at_once => {
+                glances -= 1;
+                std::thread::yield_now();
+            }
             Err(error) if error.kind() == ErrorKind::Busy => {}
             Err(error) => return Err(error),
         }
@@ -160,7 +181,7 @@ fn lead(
     let mut next = Note { began: reach.max(current.began), ..current };
     write(target, file, NOTE_OFFSETS, &mut next)?;
     // Read after our own file was opened: a sync that begins later and fails is reported to us, too.
-    let alone = read_late(target, file)?.began;
+    let alone = read(target, file)?.late.began;
     let done = shared.sync(current.began > 0 || alone > 0);
     (next.generation, next.began) = (current.generation.wrapping_add(1), 0);
     match done {
@@ -204,7 +225,7 @@ fn sync_alone(target: &Target, file: &dyn Handle, mine: u64, shared: &impl Share
         }
         Err(err) => err,
     };
-    let from = match read(target, file, NOTE_OFFSETS)? {
+    let from = match read(target, file)?.leader {
         Found::Note(note) => note.synced.saturating_add(1),
         Found::Unreadable { .. } => 1,
     };
@@ -225,18 +246,10 @@ fn note_late(target: &Target, file: &dyn Handle, change: impl FnOnce(&mut Note))
     let request = Request::until(deadline);
     let turn = take_commit(target, Mode::Exclusive, request);
     let _turn = turn.map_err(|error| error.committed(true))?;
-    let mut late = read_late(target, file)?;
+    let mut late = read(target, file)?.late;
     late.boot = target.fs.boot_id();
     change(&mut late);
     write(target, file, LATE_OFFSETS, &mut late)
-}
-
-fn read_late(target: &Target, file: &dyn Handle) -> Result<Note> {
-    Ok(match read(target, file, LATE_OFFSETS)? {
-        Found::Note(late) => late,
-        // Being written, or torn by a kill: who wrote it had begun, and that is all it can say.
-        Found::Unreadable { .. } => Note { began: 1, ..Note::default() },
-    })
 }
 
 /// Replaces a note that cannot be read. Whoever holds both locks is the only one who could lead.
@@ -254,7 +267,7 @@ fn write_anew(
             taken => locks.push(taken?),
         }
     }
-    let Found::Unreadable { this_boot } = read(target, file, NOTE_OFFSETS)? else { return Ok(()) };
+    let Found::Unreadable { this_boot } = read(target, file)?.leader else { return Ok(()) };
     let mut note = Note { boot: target.fs.boot_id(), ..Note::default() };
     if this_boot {
         note.add_failed(1, shared.newest()?);
@@ -268,18 +281,15 @@ fn never_began(err: &io::Error) -> bool {
         || err.raw_os_error().is_some_and(|number| NO_DESCRIPTOR.contains(&number))
 }
 
-/// What the notes say about write `mine`.
-fn answer(
-    target: &Target,
-    file: &dyn Handle,
-    note: Note,
-    mine: u64,
-) -> Result<Option<Result<u64>>> {
-    let late = read_late(target, file)?;
-    if note.has_failed(mine) || late.has_failed(mine) {
-        return Ok(Some(Err(not_durable(target))));
+impl Notes {
+    /// What they say about write `mine`.
+    fn answer(&self, target: &Target, mine: u64) -> Option<Result<u64>> {
+        let Found::Note(note) = self.leader else { return None };
+        if note.has_failed(mine) || self.late.has_failed(mine) {
+            return Some(Err(not_durable(target)));
+        }
+        (note.synced >= mine).then_some(Ok(note.synced))
     }
-    Ok((note.synced >= mine).then_some(Ok(note.synced)))
 }
 
 impl Note {
@@ -306,40 +316,54 @@ pub(crate) fn not_durable(target: &Target) -> Error {
     .hint("check the disk; a failed sync is not mended by repeating it")
 }
 
-fn read(target: &Target, file: &dyn Handle, offsets: [u64; 2]) -> Result<Found> {
-    let read = || -> Result<[[u8; NOTE_BYTES + 8]; 2]> {
-        let mut notes = [[0; NOTE_BYTES + 8]; 2];
-        for (note, offset) in notes.iter_mut().zip(offsets) {
-            let read = file.read_full_at(note, offset);
-            read.map_err(Target::failed("read sync note of", target.path()))?;
-        }
-        Ok(notes)
-    };
+fn read(target: &Target, file: &dyn Handle) -> Result<Notes> {
     let boot = target.fs.boot_id();
-    let mut notes = read()?;
+    let read = || -> Result<[u8; NOTES_BYTES]> {
+        let mut bytes = [0; NOTES_BYTES];
+        let read = file.read_full_at(&mut bytes, NOTES_AT);
+        read.map_err(Target::failed("read sync note of", target.path()))?;
+        Ok(bytes)
+    };
+    let mut bytes = read()?;
     loop {
-        if let Some(note) = notes.iter().filter_map(decode).max_by_key(|note| note.turn) {
-            // A note of another boot says nothing but how far generations and turns were.
-            let Note { turn, generation, .. } = note;
-            let old = Note { turn, generation, ..Note::default() };
-            return Ok(Found::Note(if note.boot == boot { note } else { old }));
-        }
-        if notes.contains(&[0; NOTE_BYTES + 8]) {
-            // The outcome of the first sync is the second note: no sync has ended yet.
-            return Ok(Found::Note(Note::default()));
+        let leader = newest(&bytes, NOTE_OFFSETS, boot);
+        let late = newest(&bytes, LATE_OFFSETS, boot);
+        if let (Found::Note(_), Found::Note(late)) = (leader, late) {
+            return Ok(Notes { leader, late });
         }
         // Notes can be read while they are written. What is there twice is there.
         let again = read()?;
-        if again == notes {
-            // In every boot, too, the outcome of the first sync is the second note.
-            let this_boot = notes.iter().all(|note| note.starts_with(&boot));
-            return Ok(Found::Unreadable { this_boot });
+        if again == bytes {
+            // Of one that a kill has torn: who wrote it had begun, and that is all it can say.
+            let torn = Note { began: 1, ..Note::default() };
+            let late = if let Found::Note(late) = late { late } else { torn };
+            return Ok(Notes { leader, late });
         }
-        notes = again;
+        bytes = again;
     }
 }
 
-fn decode(bytes: &[u8; NOTE_BYTES + 8]) -> Option<Note> {
+/// The later of two notes.
+fn newest(bytes: &[u8; NOTES_BYTES], offsets: [u64; 2], boot: [u8; 16]) -> Found {
+    let notes = offsets.map(|offset| {
+        let at = usize::try_from(offset - NOTES_AT).unwrap_or(0);
+        &bytes[at..at + NOTE_BYTES + 8]
+    });
+    if let Some(note) = notes.into_iter().filter_map(decode).max_by_key(|note| note.turn) {
+        // A note of another boot says nothing but how far generations and turns were.
+        let Note { turn, generation, .. } = note;
+        let old = Note { turn, generation, ..Note::default() };
+        return Found::Note(if note.boot == boot { note } else { old });
+    }
+    if notes.iter().any(|note| note.iter().all(|byte| *byte == 0)) {
+        // The outcome of the first sync is the second note: no sync has ended yet.
+        return Found::Note(Note::default());
+    }
+    // In every boot, too, the outcome of the first sync is the second note.
+    Found::Unreadable { this_boot: notes.iter().all(|note| note.starts_with(&boot)) }
+}
+
+fn decode(bytes: &[u8]) -> Option<Note> {
     let number = |at: usize| u64::from_le_bytes(std::array::from_fn(|index| bytes[at + index]));
     (number(NOTE_BYTES) == checksum::of(&bytes[..NOTE_BYTES])).then(|| Note {
         boot: std::array::from_fn(|index| bytes[index]),

@@ -79,6 +79,7 @@ mod random;
 mod record;
 mod resolve;
 mod seen;
+mod stand_in;
 mod status;
 mod sys;
 mod target;

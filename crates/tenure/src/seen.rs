@@ -41,6 +41,8 @@ pub(crate) struct Seen {
     unreadable: bool,
     /// When the file was born.
     born_us: u64,
+    /// If the file changed after this, an older record was put back; `None` once somebody has looked.
+    put_back_us: Option<u64>,
 }
 
 impl Seen {
@@ -87,22 +89,31 @@ impl Seen {
         let same_boot = record.boot == target.fs.boot_id();
         let same_file = record.file == id && same_birth;
         let (bound, rebooted) = (same_file && same_boot, same_file && !same_boot);
-        let put_back_us = record.written_us.saturating_add(PUT_BACK_AFTER_US);
-        // The file cannot have changed later than now, so mostly it need not be asked.
-        if sys::wall_time_us() > put_back_us && file.times().changed_us > put_back_us {
-            record.confirmed = 0; // Fences above it may have been given out: start above the clock.
-        }
+        let put_back_us = Some(record.written_us.saturating_add(PUT_BACK_AFTER_US));
         if !bound {
             record.confirmed = 0;
             // It was on another clock; writing it back under ours must not make it run again.
             record.lease.expires_us = 0;
         }
-        Ok(Self { record, bound, rebooted, unreadable, born_us })
+        Ok(Self { record, bound, rebooted, unreadable, born_us, put_back_us })
+    }
+
+    /// Notices an older record that was put back in place: fences above it may have been given out, so
+    /// the next one starts above the clock. Only who draws a fence or writes the record has to know,
+    /// before it changes the record or the file: asking for the time of a change makes the next
+    /// write dearer.
+    fn look_for_put_back(&mut self, file: &dyn Handle) {
+        let Some(put_back_us) = self.put_back_us.take() else { return };
+        // The file cannot have changed later than now, so mostly it need not be asked.
+        if sys::wall_time_us() > put_back_us && file.times().changed_us > put_back_us {
+            self.record.confirmed = 0;
+        }
     }
 
     /// Writes the record back, bound to this boot and file.
     pub(crate) fn write(&mut self, target: &Target, file: &dyn Handle) -> Result<()> {
         let path = target.commit_file();
+        self.look_for_put_back(file);
         self.record.boot = target.fs.boot_id();
         self.record.file = file.id().map_err(Target::failed("look at record", path))?;
         self.record.file_born_us = self.born_us;
@@ -175,6 +186,7 @@ impl Seen {
     /// Fences up to `confirmed` were reserved durably. A crash before the sync leaves the old
     /// `confirmed`, so the next one reserves again; a crash after it only skips numbers.
     pub(crate) fn draw(&mut self, target: &Target, file: &dyn Handle) -> Result<Fence> {
+        self.look_for_put_back(file);
         let record = &mut self.record;
         let mut newest = record.fence;
         if record.confirmed == 0 {

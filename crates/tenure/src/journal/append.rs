@@ -24,7 +24,7 @@ use super::session::{Section, Session, load_head};
 use super::wal::{Reach, Wal};
 
 /// Lines of others up to this much are noted in the log; more of them go to the index at once.
-const FOREIGN_BYTES_LOGGED_MAX: u64 = super::checkpoint::SEGMENT_BYTES;
+const FOREIGN_BYTES_LOGGED_MAX: u64 = super::checkpoint::LOG_BYTES;
 /// How often others may get in between before the call gives up.
 const ATTEMPTS: usize = 64;
 /// Finishing a logged batch waits at least this long: it is only ever waited for short sections.
@@ -144,8 +144,7 @@ impl LogSync<'_> {
     /// Writes the entries up to `reach`, which are durable, to the journal.
     fn apply(&self, reach: u64, patience: Wait) -> Result<()> {
         let request = Request::until(Deadline::after(patience));
-        let turn = take_commit(self.target, Mode::Exclusive, request)?;
-        let section = Section::Finish(self.target.clone(), turn);
+        let section = Section::finish(self.target, request)?;
         Session::enter(self.files, section, self.new_mode)?.apply(reach)
     }
 
@@ -204,7 +203,7 @@ impl Session {
             if self.has_grown()? {
                 continue;
             }
-            self.section.verify()?;
+            self.section.verify_batch()?;
             self.news.closed_tail |= close;
             if durable {
                 // From here on the batch is going to be in the journal, whatever happens to us.
@@ -299,7 +298,7 @@ impl Session {
     /// Empties a log that has become long. For a batch that is not durable, nothing is synced if the
     /// log holds nothing else.
     fn make_room(&mut self, durable: bool) -> Result<()> {
-        if self.head.end - super::head::ENTRIES_AT <= super::checkpoint::SEGMENT_BYTES {
+        if self.head.end - super::head::ENTRIES_AT <= super::checkpoint::LOG_BYTES {
             return Ok(());
         }
         self.apply_pending()?;
@@ -363,7 +362,7 @@ impl Session {
         }
         self.sync_names()?;
         self.begin_applying()?;
-        self.section.verify()?;
+        self.section.verify_batch()?;
         if !self.push(&bytes)? {
             return self.settle(pending, None, false);
         }

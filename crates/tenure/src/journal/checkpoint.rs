@@ -24,15 +24,18 @@ use super::publish;
 use super::session::Session;
 use super::wal::Reach;
 
-/// The log is emptied when its entries exceed this; a segment of the index is about as long.
-pub(super) const SEGMENT_BYTES: u64 = 1024 * 1024;
+/// The log is emptied when its entries exceed this.
+pub(super) const LOG_BYTES: u64 = 1024 * 1024;
 /// A log that one large batch made longer is cut back to this.
-const LOG_BYTES_KEPT: u64 = 4 * SEGMENT_BYTES;
+const LOG_BYTES_KEPT: u64 = 4 * LOG_BYTES;
+/// A segment of the index is about as long, if it is not one larger batch. Whoever looks for a number
+/// reads at most one of them, in one piece: a line more than this still fits.
+pub(super) const SEGMENT_BYTES: u64 = super::lines::CHUNK_BYTES as u64 - 4096;
 
 /// In the epoch of records that were written without a sync: a power loss must not count them.
 const LIGHT: u64 = 1 << 63;
 /// No more than this is left to be made up for.
-const LIGHT_BYTES_MAX: u64 = 64 * SEGMENT_BYTES;
+const LIGHT_BYTES_MAX: u64 = 64 * LOG_BYTES;
 
 /// A range of the journal on its way into the index.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -50,7 +53,7 @@ impl Session {
     /// Empties the log if it is long enough, or if `force` asks for it. Nothing may be pending.
     pub(super) fn checkpoint(&mut self, force: bool) -> Result<()> {
         debug_assert!(!self.head.has_pending(), "only what is in the journal can be indexed");
-        let long = self.head.end - ENTRIES_AT > SEGMENT_BYTES;
+        let long = self.head.end - ENTRIES_AT > LOG_BYTES;
         if self.head.entries == 0 || !(long || force) {
             return Ok(());
         }
@@ -235,7 +238,7 @@ impl Session {
     fn write_again(&self, mut at: u64) -> std::io::Result<()> {
         let file = self.target.fs.open(self.target.path(), Access::ReadWrite)?;
         while at < self.size {
-            let bytes = self.journal.read_range(at, self.size.min(at + SEGMENT_BYTES))?;
+            let bytes = self.journal.read_range(at, self.size.min(at + LOG_BYTES))?;
             if bytes.is_empty() {
                 break;
             }

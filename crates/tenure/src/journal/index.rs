@@ -158,8 +158,9 @@ impl Index {
 
     /// The first of `len` records that may hold `seq` or something after it.
     pub(super) fn find(&self, len: u64, seq: u64) -> Result<u64> {
-        let (mut low, mut high) = (0, len);
-        while low < high {
+        let (mut low, mut high, mut damaged) = (0, len, None);
+        // By halves while they are many, the rest in one read.
+        while high - low > RECORDS_PER_READ {
             let middle = low + (high - low) / 2;
             let record = self.record(middle).map_err(|err| self.unreadable(err))?;
             let Some(record) = record else { return Err(Self::damaged(middle)) };
@@ -169,7 +170,18 @@ impl Index {
                 high = middle;
             }
         }
-        Ok(low)
+        let rest = self.records(low, high - low).map_err(|err| self.unreadable(err))?;
+        for record in rest {
+            match record {
+                // It matters only if the number could be in it.
+                None => damaged = damaged.or(Some(low)),
+                Some(record) if record.segment.next_seq() <= seq => damaged = None,
+                Some(record) if record.segment.seq <= seq => return Ok(low),
+                Some(_) => break,
+            }
+            low += 1;
+        }
+        damaged.map_or(Ok(low), |at| Err(Self::damaged(at)))
     }
 
     /// Writes a group behind `len` records and syncs it.

@@ -44,9 +44,8 @@ mod wal;
 use std::path::Path;
 use std::sync::Arc;
 
-use crate::commit::take_commit;
 use crate::error::Result;
-use crate::fs::{Fs, Mode, disk};
+use crate::fs::{Fs, disk};
 use crate::options::WriteOptions;
 use crate::seen::Seen;
 use crate::target::Target;
@@ -142,8 +141,7 @@ pub(crate) fn settle_for_hold(target: &Target, seen: &Seen, request: Request<'_>
     if !seen.record.journal {
         return Ok(());
     }
-    let turn = take_commit(target, Mode::Exclusive, request)?;
-    let section = Section::Finish(target.clone(), turn);
+    let section = Section::finish(target, request)?;
     if !section.has_journal() {
         return Ok(());
     }

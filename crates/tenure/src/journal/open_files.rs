@@ -29,6 +29,8 @@ pub(super) struct OpenFiles {
 struct Kept {
     log: Option<KeptLog>,
     journal: Option<(FileId, Arc<dyn Handle>)>,
+    /// Room to read the slots of the log into.
+    room: Vec<u8>,
 }
 
 #[derive(Debug)]
@@ -39,8 +41,17 @@ struct KeptLog {
     head: Option<Written>,
 }
 
+/// The log, as it was kept.
+#[derive(Debug)]
+pub(super) struct OpenLog {
+    pub(super) file: Arc<dyn Handle>,
+    /// The head that this process wrote to it last.
+    pub(super) head: Option<Written>,
+    pub(super) room: Vec<u8>,
+}
+
 /// A head that this process wrote, and how it is recognised.
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 pub(super) struct Written {
     pub(super) head: Head,
     pub(super) mark: Mark,
@@ -56,27 +67,31 @@ impl OpenFiles {
         }
     }
 
-    /// The log, and the head that this process wrote to it last. `lock` is the commit lock that is held,
+    /// The log, and the head that goes with it, for one section. `lock` is the commit lock that is held,
     /// if it is known.
-    pub(super) fn open_log(
-        &self,
-        target: &Target,
-        lock: Option<FileId>,
-    ) -> Result<(Arc<dyn Handle>, Option<Written>)> {
+    pub(super) fn open_log(&self, target: &Target, lock: Option<FileId>) -> Result<OpenLog> {
         let path = target.sidecar("wal");
         let mut kept = self.kept();
-        if let Some(log) = kept.as_ref().and_then(|kept| kept.log.as_ref()) {
+        let room = kept.as_mut().map(|kept| std::mem::take(&mut kept.room)).unwrap_or_default();
+        if let Some(log) = kept.as_mut().and_then(|kept| kept.log.as_mut()) {
             // By its name: what is synced for everybody is the file that has it now.
             let named = target.fs.extent(&path).ok().map(|found| found.id);
             if Some(log.lock) == lock && named.is_some() && log.file.id().ok() == named {
-                return Ok((log.file.clone(), log.head.clone()));
+                return Ok(OpenLog { file: log.file.clone(), head: log.head.take(), room });
             }
         }
         let file = target.open_sidecar(&path)?;
         if let Some(kept) = &mut kept {
             kept.log = lock.map(|lock| KeptLog { lock, file: file.clone(), head: None });
         }
-        Ok((file, None))
+        Ok(OpenLog { file, head: None, room })
+    }
+
+    /// Keeps the room that slots were read into.
+    pub(super) fn keep_room(&self, room: Vec<u8>) {
+        if let Some(mut kept) = self.kept() {
+            kept.room = room;
+        }
     }
 
     /// Keeps a head that was just written to `file`.

@@ -1,6 +1,7 @@
 //! Reading entries by their sequence numbers, in memory that does not grow with the journal.
 
 use std::collections::VecDeque;
+use std::ops::Range;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -8,10 +9,13 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::fs::{Access, Handle};
 use crate::target::Target;
 
-use super::index::{Index, Segment};
+use super::index::{Index, Record, Segment};
 use super::lines::{self, CHUNK_BYTES};
 use super::publish;
 use super::view::{Piece, View};
+
+/// Records of the index are read this many at a time.
+const RECORDS_AHEAD: u64 = 16;
 
 /// One line of a journal.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -38,14 +42,42 @@ pub struct Entries {
 /// Where entries come from, in the order of their numbers.
 #[derive(Debug)]
 enum Source {
-    /// Records `at..len` of an index.
-    Indexed {
-        journal: Arc<dyn Handle>,
-        index: Index,
-        at: u64,
-        len: u64,
-    },
+    Indexed(Indexed),
     Piece(Option<Arc<dyn Handle>>, Piece),
+}
+
+/// Records `at..len` of an index.
+#[derive(Debug)]
+struct Indexed {
+    journal: Arc<dyn Handle>,
+    index: Index,
+    at: u64,
+    len: u64,
+    /// The records from `at` on that were read already.
+    ahead: std::vec::IntoIter<Option<Record>>,
+}
+
+impl Indexed {
+    fn new(journal: Arc<dyn Handle>, index: Index, at: u64, len: u64) -> Self {
+        Self { journal, index, at, len, ahead: Vec::new().into_iter() }
+    }
+
+    /// The next record; `None` behind the last.
+    fn next(&mut self, target: &Target) -> Result<Option<Record>> {
+        if self.at >= self.len {
+            return Ok(None);
+        }
+        if self.ahead.len() == 0 {
+            let more = self.index.records(self.at, (self.len - self.at).min(RECORDS_AHEAD));
+            let more = more.map_err(Target::failed("read index of", target.path()))?;
+            self.ahead = more.into_iter();
+        }
+        let Some(record) = self.ahead.next().flatten() else {
+            return Err(Index::damaged(self.at).at(target.path()));
+        };
+        self.at += 1;
+        Ok(Some(record))
+    }
 }
 
 impl Entries {
@@ -55,7 +87,7 @@ impl Entries {
             add_archives(view, index, from, &mut sources)?;
             let at = index.find(*len, from)?;
             let (index, journal) = (index.clone(), journal.clone());
-            sources.push_back(Source::Indexed { journal, index, at, len: *len });
+            sources.push_back(Source::Indexed(Indexed::new(journal, index, at, *len)));
         }
         for piece in &view.pieces {
             sources.push_back(Source::Piece(view.journal.clone(), piece.clone()));
@@ -73,20 +105,18 @@ impl Entries {
             }
             Source::Piece(_, Piece::Logged { bytes, seq }) => Some(Scan::of_bytes(&bytes, seq)),
             Source::Piece(None, Piece::Range { .. }) => None,
-            Source::Indexed { at, len, .. } if at >= len => None,
-            Source::Indexed { journal, index, at, len } => {
-                let record = index.record(at);
-                let record = record.map_err(Target::failed("read index of", self.target.path()))?;
-                let Some(record) = record else {
-                    return Err(Index::damaged(at).at(self.target.path()));
-                };
-                let Segment { start, end, seq, .. } = record.segment;
-                let spare = std::mem::take(&mut self.spare);
-                let mut scan = Scan::of_file(journal.clone(), start, end, seq, spare);
-                scan.must_end_at = Some(record.segment.next_seq());
-                self.sources.push_front(Source::Indexed { journal, index, at: at + 1, len });
-                Some(scan)
-            }
+            Source::Indexed(mut indexed) => match indexed.next(&self.target)? {
+                None => None,
+                Some(record) => {
+                    let Segment { start, end, seq, .. } = record.segment;
+                    let (journal, spare) =
+                        (indexed.journal.clone(), std::mem::take(&mut self.spare));
+                    let mut scan = Scan::of_file(journal, start, end, seq, spare);
+                    scan.must_end_at = Some(record.segment.next_seq());
+                    self.sources.push_front(Source::Indexed(indexed));
+                    Some(scan)
+                }
+            },
         };
         Ok(true)
     }
@@ -124,11 +154,11 @@ impl Iterator for Entries {
 
     fn next(&mut self) -> Option<Self::Item> {
         // Nearly always the next line is in memory already.
-        if let Some(entry) =
-            self.scan.as_mut().filter(|_| self.left > 0).and_then(|scan| scan.at_hand(self.from))
-        {
-            self.left -= 1;
-            return Some(Ok(entry));
+        if let Some(scan) = self.scan.as_mut().filter(|_| self.left > 0) {
+            if let Some(line) = scan.at_hand(self.from) {
+                self.left -= 1;
+                return Some(Ok(scan.entry(line)));
+            }
         }
         let next = self.next_entry().transpose();
         if matches!(next, Some(Err(_))) {
@@ -174,7 +204,7 @@ fn add_archives(
         let len = index.capacity().map_err(Target::failed("read index of", target.path()))?;
         let at = index.find(len, from)?;
         title = index.title;
-        sources.push_front(Source::Indexed { journal, index, at, len });
+        sources.push_front(Source::Indexed(Indexed::new(journal, index, at, len)));
     }
     Ok(())
 }
@@ -216,40 +246,46 @@ impl Scan {
     /// The next entry with at least this number.
     pub(super) fn next_from(&mut self, from: u64) -> std::io::Result<Option<Entry>> {
         loop {
-            if let Some(entry) = self.at_hand(from) {
-                return Ok(Some(entry));
+            if let Some(line) = self.at_hand(from) {
+                return Ok(Some(self.entry(line)));
             }
             if self.pos < self.end && self.refill()? {
                 continue;
             }
             // The last line may have no newline.
-            let start = std::mem::replace(&mut self.at, self.filled);
-            return Ok(self.entry(start, self.filled, from));
+            let line = std::mem::replace(&mut self.at, self.filled)..self.filled;
+            return Ok(self.counts(&line, from).then(|| self.entry(line)));
         }
     }
 
-    /// The same, if it is in memory and has its newline.
+    /// Where in the buffer the same is, if it is in memory and has its newline. Not the entry itself:
+    /// built here and moved to the caller, it would cost as much as finding it.
     #[inline]
-    fn at_hand(&mut self, from: u64) -> Option<Entry> {
+    fn at_hand(&mut self, from: u64) -> Option<Range<usize>> {
         loop {
             let start = self.at;
             let end = start + memchr::memchr(b'\n', &self.buf[start..self.filled])?;
             self.at = end + 1;
-            if let Some(entry) = self.entry(start, end, from) {
-                return Some(entry);
+            if self.counts(&(start..end), from) {
+                return Some(start..end);
             }
         }
     }
 
-    /// The line at `start..end` of the buffer, if it is an entry and wanted.
+    /// Numbers the line if it is an entry, and says whether it is wanted.
     #[inline]
-    fn entry(&mut self, start: usize, end: usize, from: u64) -> Option<Entry> {
-        let line = &self.buf[start..end];
-        if lines::is_blank(line) {
-            return None;
+    fn counts(&mut self, line: &Range<usize>, from: u64) -> bool {
+        if lines::is_blank(&self.buf[line.clone()]) {
+            return false;
         }
         self.seq += 1;
-        (self.seq > from).then(|| Entry { seq: self.seq - 1, line: line.to_vec() })
+        self.seq > from
+    }
+
+    /// The entry that was numbered last.
+    #[inline]
+    fn entry(&self, line: Range<usize>) -> Entry {
+        Entry { seq: self.seq - 1, line: self.buf[line].to_vec() }
     }
 
     /// Reads more behind the unfinished line.

@@ -9,20 +9,23 @@
 
 use std::io;
 use std::sync::Arc;
+use std::time::Instant;
 
-use crate::commit::Commit;
+use crate::commit::{Commit, LOOK_LASTS, take_commit};
 use crate::error::{Error, ErrorKind, Result};
-use crate::fs::{Access, Extent, FileId, Handle, Kind};
+use crate::fs::{Access, Extent, FileId, Handle, Kind, Mode};
 use crate::gate::Turn;
+use crate::hold::check_named;
 use crate::random;
 use crate::record::MAJOR;
 use crate::sys;
 use crate::target::Target;
+use crate::wait::Request;
 
 use super::entry::Logged;
 use super::head::{ENTRIES_AT, Head};
 use super::index::{Group, Index};
-use super::open_files::OpenFiles;
+use super::open_files::{OpenFiles, OpenLog};
 use super::slots::{Loaded, Slots};
 use super::wal::{Reach, Wal};
 
@@ -35,10 +38,25 @@ pub(super) enum Section {
     /// A write: fence and guards were checked.
     Write(Box<Commit>),
     /// Finishing what earlier writes have logged needs no proof of its own.
-    Finish(Target, Turn),
+    Finish(Finish),
+}
+
+/// A section that only finishes.
+#[derive(Debug)]
+pub(super) struct Finish {
+    target: Target,
+    turn: Turn,
+    since: Instant,
 }
 
 impl Section {
+    /// Takes the commit lock of `target`, to finish what earlier writes have logged.
+    pub(super) fn finish(target: &Target, request: Request<'_>) -> Result<Self> {
+        let since = Instant::now();
+        let turn = take_commit(target, Mode::Exclusive, request)?;
+        Ok(Self::Finish(Finish { target: target.clone(), turn, since }))
+    }
+
     /// Whether both the journal and its log are there; a hold must not create them.
     pub(super) fn has_journal(&self) -> bool {
         let target = self.target();
@@ -49,7 +67,7 @@ impl Section {
     fn target(&self) -> Target {
         match self {
             Self::Write(commit) => commit.target.clone(),
-            Self::Finish(target, _) => target.clone(),
+            Self::Finish(finish) => finish.target.clone(),
         }
     }
 
@@ -57,7 +75,17 @@ impl Section {
     fn lock(&self) -> Option<FileId> {
         match self {
             Self::Write(commit) => commit.seen.bound.then_some(commit.seen.record.file),
-            Self::Finish(_, turn) => Some(turn.id()),
+            Self::Finish(finish) => Some(finish.turn.id()),
+        }
+    }
+
+    /// The last check before a batch becomes visible that was logged a moment ago. Whatever waits longer
+    /// (a sync, a lock) between the grants and the write makes it look again.
+    pub(super) fn verify_batch(&self) -> Result<()> {
+        match self {
+            Self::Write(commit) => commit.verify_unless_just_looked(),
+            Self::Finish(finish) if finish.since.elapsed() < LOOK_LASTS => Ok(()),
+            Self::Finish(_) => self.verify(),
         }
     }
 
@@ -65,8 +93,8 @@ impl Section {
     pub(super) fn verify(&self) -> Result<()> {
         match self {
             Self::Write(commit) => commit.verify(),
-            Self::Finish(target, turn) => {
-                crate::hold::check_named(target, &target.sidecar("commit"), turn)
+            Self::Finish(Finish { target, turn, .. }) => {
+                check_named(target, target.commit_file(), turn)
             }
         }
     }
@@ -100,13 +128,14 @@ pub(super) struct Session {
 impl Session {
     pub(super) fn enter(files: &Arc<OpenFiles>, section: Section, new_mode: u32) -> Result<Self> {
         let target = section.target();
-        let (file, kept) = files.open_log(&target, section.lock())?;
+        let OpenLog { file, head: kept, room } = files.open_log(&target, section.lock())?;
         let wal = Wal { file };
-        let slots = read_slots(&target, &wal)?;
+        let slots = read_slots(&target, &wal, room)?;
         let loaded = match kept {
             Some(written) if slots.end_with(written.mark) => Some(written.head),
             _ => head_in(&target, &slots)?,
         };
+        files.keep_room(slots.into_room());
         let known = loaded.is_some();
         if !known {
             clear_slots(&target, &wal)?;
@@ -299,11 +328,12 @@ pub(super) fn tail_sum(journal: &dyn Handle, base: u64) -> io::Result<u64> {
 
 /// Reads the head of `wal`; `None` if there is nothing that can be read as one.
 pub(super) fn load_head(target: &Target, wal: &Wal) -> Result<Option<Head>> {
-    head_in(target, &read_slots(target, wal)?)
+    head_in(target, &read_slots(target, wal, Vec::new())?)
 }
 
-fn read_slots(target: &Target, wal: &Wal) -> Result<Slots> {
-    Slots::read(wal.file.as_ref()).map_err(|err| Error::io("read", &target.sidecar("wal"), err))
+fn read_slots(target: &Target, wal: &Wal, room: Vec<u8>) -> Result<Slots> {
+    let slots = Slots::read(wal.file.as_ref(), room);
+    slots.map_err(|err| Error::io("read", &target.sidecar("wal"), err))
 }
 
 fn head_in(target: &Target, slots: &Slots) -> Result<Option<Head>> {

@@ -52,14 +52,21 @@ impl Mark {
 
 /// The slots as they were at one moment.
 pub(super) struct Slots {
-    bytes: [u8; ALL_BYTES],
+    bytes: Vec<u8>,
 }
 
 impl Slots {
-    pub(super) fn read(file: &dyn Handle) -> io::Result<Self> {
-        let mut bytes = [0; ALL_BYTES];
-        file.read_full_at(&mut bytes, 0)?;
+    /// `room` is what slots that were read before have left ([`Self::into_room`]), or empty.
+    pub(super) fn read(file: &dyn Handle, room: Vec<u8>) -> io::Result<Self> {
+        let mut bytes = room;
+        bytes.resize(ALL_BYTES, 0);
+        let read = file.read_full_at(&mut bytes, 0)?;
+        bytes[read..].fill(0); // A log that is just being made.
         Ok(Self { bytes })
+    }
+
+    pub(super) fn into_room(self) -> Vec<u8> {
+        self.bytes
     }
 
     fn all(&self) -> [&[u8]; 4] {

@@ -64,6 +64,16 @@ pub(crate) mod process_local {
     }
 }
 
+pub(crate) mod stand_in {
+    //! A thread for each wait: that one of them stays for the next is tested where it is done.
+
+    use std::io;
+
+    pub(crate) fn send(job: impl FnOnce() + Send + 'static) -> io::Result<()> {
+        shuttle::thread::Builder::new().spawn(job).map(drop)
+    }
+}
+
 pub(crate) mod target {
     //! A target with one lock file, and the kernel that locks it.
 

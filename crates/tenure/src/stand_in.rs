@@ -1,0 +1,132 @@
+//! Threads that wait in the kernel in somebody's stead, where a wait has to end at a deadline.
+//!
+//! Making a thread costs more than the wait it is for, when many processes take turns at one lock. So
+//! the last one that is done stays for a moment, for the next who has to wait.
+//!
+//! # Invariants
+//!
+//! 1. A job that was taken on is done at once, by a thread that does nothing else: who waits in the
+//!    kernel cannot do two things. If there is no such thread, there is an error and no job.
+//! 2. At most one thread of a process stays, and not for long.
+//! 3. A forked child has none of its parent's threads, and a state of its own.
+
+use std::io;
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread::Builder;
+use std::time::Duration;
+
+use crate::process_local::ProcessLocal;
+
+/// A stand-in makes only a few calls.
+const STACK_BYTES: usize = 64 * 1024;
+/// How long one stays for the next job.
+const STAYS: Duration = Duration::from_millis(100);
+
+type Job = Box<dyn FnOnce() + Send>;
+
+struct Room {
+    state: Mutex<State>,
+    bell: Condvar,
+    stays: Duration,
+}
+
+impl Default for Room {
+    fn default() -> Self {
+        Self { state: Mutex::default(), bell: Condvar::new(), stays: STAYS }
+    }
+}
+
+#[derive(Default)]
+enum State {
+    /// Nobody is here.
+    #[default]
+    Empty,
+    /// A thread is here and waits.
+    Idle,
+    /// A thread is here, and this is for it.
+    Called(Job),
+}
+
+static ROOM: ProcessLocal<Room> = ProcessLocal::new();
+
+/// Has `job` done by another thread, now.
+pub(crate) fn send(job: impl FnOnce() + Send + 'static) -> io::Result<()> {
+    ROOM.here().send(Box::new(job))
+}
+
+impl Room {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn send(&'static self, job: Job) -> io::Result<()> {
+        let mut state = self.lock();
+        if matches!(*state, State::Idle) {
+            *state = State::Called(job);
+            drop(state);
+            self.bell.notify_one();
+            return Ok(());
+        }
+        drop(state);
+        let thread = Builder::new().name("tenure-wait".into()).stack_size(STACK_BYTES);
+        thread.spawn(move || self.serve(job)).map(drop)
+    }
+
+    /// Does one job after the other, until there is none for a while, or somebody else is here.
+    fn serve(&self, mut job: Job) {
+        loop {
+            job();
+            let mut state = self.lock();
+            if !matches!(*state, State::Empty) {
+                return;
+            }
+            *state = State::Idle;
+            let idle = |state: &mut State| matches!(state, State::Idle);
+            let waited = self.bell.wait_timeout_while(state, self.stays, idle);
+            let (mut state, _) = waited.unwrap_or_else(PoisonError::into_inner);
+            let State::Called(next) = std::mem::take(&mut *state) else { return };
+            drop(state);
+            job = next;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc::channel;
+    use std::thread::ThreadId;
+
+    use super::*;
+
+    /// Sends a job that tells its thread, and waits until a thread is back in the room.
+    fn sent(room: &'static Room) -> ThreadId {
+        let (tell, told) = channel();
+        room.send(Box::new(move || tell.send(std::thread::current().id()).unwrap())).unwrap();
+        let thread = told.recv().unwrap();
+        while !matches!(*room.lock(), State::Idle) {
+            std::thread::yield_now();
+        }
+        thread
+    }
+
+    #[test]
+    fn one_thread_stays_and_a_job_never_waits_for_another() {
+        let stays = Duration::from_mins(1);
+        let room = Box::leak(Box::new(Room { stays, ..Room::default() }));
+        let first = sent(room);
+        let (end, ends) = channel::<()>();
+        let (begin, begun) = channel();
+        // The one who stayed is called and blocked: the next job has a thread of its own.
+        let blocked = move || {
+            begin.send(std::thread::current().id()).unwrap();
+            ends.recv().unwrap();
+        };
+        room.send(Box::new(blocked)).unwrap();
+        let blocked = begun.recv().unwrap();
+        let other = sent(room);
+        assert_eq!(blocked, first, "it is called again");
+        assert_ne!(other, blocked, "who is blocked does nothing else");
+        end.send(()).unwrap();
+        assert_eq!(sent(room), other, "one of them stays, the other leaves");
+    }
+}

@@ -70,6 +70,11 @@ impl Filter {
 
     /// All results of the filter on `input`. An error loses nothing but the results.
     pub(crate) fn run(&self, input: &Value) -> Result<Vec<Value>> {
+        self.results(input, drop)
+    }
+
+    /// The same; `done` gets what the engine has made once it is converted.
+    fn results(&self, input: &Value, done: fn(Val)) -> Result<Vec<Value>> {
         let variables = Vars::new(self.variables.iter().cloned());
         let context = Ctx::<JustLut<Val>>::new(&self.compiled.lut, variables);
         let mut results = Vec::new();
@@ -79,14 +84,16 @@ impl Filter {
                 Err(Ok(error)) => return Err(failed(&shorten(&error.to_string()))),
                 Err(Err(_)) => return Err(failed("a filter cannot halt tenure")),
             };
-            results.push(convert::from_val(&value).map_err(|why| failed(&why))?);
+            results.push(convert::from_val(&value, input).map_err(|why| failed(&why))?);
+            done(value);
         }
         Ok(results)
     }
 
-    /// The one result of the filter on `input`.
+    /// The one result of the filter on `input`, for a process that ends with it: taking apart what the
+    /// engine has made takes longer than that is worth.
     pub(crate) fn run_once(&self, input: &Value) -> Result<Value> {
-        let mut results = self.run(input)?;
+        let mut results = self.results(input, std::mem::forget)?;
         match results.len() {
             1 => Ok(results.remove(0)),
             0 => Err(failed("it has no result; a new document needs exactly one")),
@@ -180,6 +187,32 @@ mod tests {
         let kept = parse(text).to_string();
         for same in [".", ".new = 1 | del(.new)"] {
             assert_eq!(run(same, text).concat(), kept);
+        }
+    }
+
+    #[test]
+    fn what_is_kept_and_what_is_new_make_the_same_result_as_what_is_built_anew() {
+        let text = r#"{"n":1.10,"deep":{"a":[1,{"x":"y"}],"b":null},"s":"t","list":[true,2]}"#;
+        for change in [
+            ".n += 1",
+            ".n = .s",
+            ".new = {\"k\":[]}",
+            ".deep.a[1].x = 5",
+            ".deep.a[1].z = 5",
+            ".deep.b = .deep",
+            ".list += [3]",
+            ".list[0] = null",
+            "del(.n)",
+            "del(.deep.a)",
+            ".deep = 1",
+            "{s:1,n:2} + .",
+            ".list",
+            "[.]",
+        ] {
+            // A result of another shape than the input is built anew.
+            let anew = run(&format!("[{change}]"), text).concat();
+            let kept = run(change, text).concat();
+            assert_eq!(format!("[{kept}]"), anew, "{change}");
         }
     }
 

@@ -1,5 +1,6 @@
 //! The only place that prints: results on stdout, everything else on stderr.
 
+use std::ffi::OsString;
 use std::io::{self, BufWriter, IsTerminal, Stderr, Stdout, Write};
 
 use serde_json::{Value, json};
@@ -99,13 +100,17 @@ pub(crate) fn report(json: bool, failure: &Failure, exit: ExitCode) -> ExitCode 
     exit
 }
 
+/// Whether `--json` is among the words, for those that cannot be read.
+pub(crate) fn asks_for_json(words: &[OsString]) -> bool {
+    words.iter().take_while(|word| *word != "--").any(|word| word == "--json")
+}
+
 /// A usage error of the argument parser, or the help and version it was asked for.
-pub(crate) fn report_usage(error: &clap::Error) -> ExitCode {
+pub(crate) fn report_usage(error: &clap::Error, asked_json: bool) -> ExitCode {
     if !error.use_stderr() {
         let _ = write!(io::stdout(), "{error}");
         return ExitCode::Done;
     }
-    let asked_json = std::env::args_os().take_while(|arg| arg != "--").any(|arg| arg == "--json");
     let text = error.to_string();
     let first = text.split("\n\n").next().unwrap_or_default();
     let detail: Vec<_> = first.split_whitespace().collect();

@@ -32,6 +32,7 @@ fn work(words: &[String]) -> Result<()> {
     let count: u32 = count.parse().map_err(|_| usage())?;
     match operation.as_str() {
         "lock" => lock(count),
+        "anew" => lock_anew(count),
         "append" => append(count),
         "update" => update(count),
         "read" => read(count),
@@ -45,6 +46,16 @@ fn lock(count: u32) -> Result<()> {
     let options = LockOptions::default();
     for _ in 0..count {
         lock.acquire(&options)?.release()?;
+    }
+    Ok(())
+}
+
+/// Takes and releases a lock that is opened each time.
+fn lock_anew(count: u32) -> Result<()> {
+    let path = std::path::absolute("target")
+        .map_err(|err| Error::io("find", std::path::Path::new("target"), err))?;
+    for _ in 0..count {
+        tenure::lock(&path)?.release()?;
     }
     Ok(())
 }

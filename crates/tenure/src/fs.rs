@@ -129,6 +129,12 @@ pub trait Fs: Send + Sync + Debug {
     /// The absolute path with every symlink resolved; the object must exist.
     fn resolve(&self, path: &Path) -> io::Result<PathBuf>;
 
+    /// Describes `path` if that is its resolved form, where one look can tell; `None` says nothing.
+    fn stat_resolved(&self, path: &Path) -> Option<io::Result<Stat>> {
+        let _ = path;
+        None
+    }
+
     /// Moves `from` over `to`, replacing it.
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()>;
 

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use crate::checksum;
 use crate::error::{Error, ErrorKind, Result};
-use crate::fs::{Fs, Kind};
+use crate::fs::{Fs, Kind, Stat};
 
 /// The longest name that is used as a stem unchanged: with every suffix it stays below 255 bytes.
 const PLAIN_STEM_BYTES_MAX: usize = 180;
@@ -18,21 +18,48 @@ const STICKY_FOR_ALL: u32 = 0o1002;
 
 /// Resolves symlinks; what does not exist yet is resolved as far as it does.
 pub(crate) fn resolve_path(fs: &dyn Fs, path: &Path) -> Result<PathBuf> {
+    look_up(fs, path).map(|(found, _)| found)
+}
+
+/// The same, with what was seen at the path if somebody had to look; `None` if nobody did.
+pub(crate) fn look_up(fs: &dyn Fs, path: &Path) -> Result<(PathBuf, Option<io::Result<Stat>>)> {
     let failed = |err| Error::io("resolve", path, err);
     if path.as_os_str().is_empty() {
         return Err(Error::new(ErrorKind::Invalid, "resolve", "the path is empty"));
     }
     let absolute = std::path::absolute(path).map_err(failed)?;
-    match fs.resolve(&absolute) {
+    // Most paths are resolved as they are. A name at the end is one unless it is a link.
+    let seen = if is_name(&absolute) { fs.stat_resolved(&absolute) } else { None };
+    let is_plain = match &seen {
+        Some(Ok(found)) => found.kind != Kind::Symlink,
+        Some(Err(err)) => err.kind() == io::ErrorKind::NotFound,
+        None => false,
+    };
+    if is_plain {
+        return Ok((absolute, seen));
+    }
+    resolve_links(fs, path, &absolute).map(|found| (found, None))
+}
+
+/// Whether a path ends with a name: no slash, no dots.
+fn is_name(path: &Path) -> bool {
+    let name = path.file_name().map(OsStr::as_encoded_bytes);
+    name.is_some_and(|name| path.as_os_str().as_encoded_bytes().ends_with(name))
+}
+
+/// Resolves `absolute`, which people wrote as `path`, part by part.
+fn resolve_links(fs: &dyn Fs, path: &Path, absolute: &Path) -> Result<PathBuf> {
+    let failed = |err| Error::io("resolve", path, err);
+    match fs.resolve(absolute) {
         Err(err) if err.kind() == io::ErrorKind::NotFound => {}
         Ok(found) if found == absolute => return Ok(found),
         found => {
             let found = found.map_err(failed)?;
-            check_link(fs, &absolute, &found)?;
+            check_link(fs, absolute, &found)?;
             return Ok(found);
         }
     }
-    if fs.stat(&absolute).is_ok_and(|found| found.kind == Kind::Symlink) {
+    if fs.stat(absolute).is_ok_and(|found| found.kind == Kind::Symlink) {
         return Err(Error::new(ErrorKind::NotFound, "resolve", "it is a symlink to nothing")
             .at(path)
             .hint("create what it points to, or remove the link"));

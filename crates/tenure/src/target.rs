@@ -19,7 +19,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::fs::{Access, Fs, Kind, Stat, Trust};
-use crate::resolve::{resolve_path, stem_of};
+use crate::resolve::{look_up, resolve_path, stem_of};
 
 use self::kept::Kept;
 pub(crate) use self::kept::{Home, Opened};
@@ -52,6 +52,8 @@ pub(crate) struct Target {
     /// `--lock-file`: exactly this file is locked as well, since others lock it.
     lock_file: Option<PathBuf>,
     allow_network: bool,
+    /// Whether the target was a mount point of its own when it was resolved, if somebody looked.
+    mount_root: Option<bool>,
     /// The directories were there and fit to lock in when we last looked.
     prepared: Arc<AtomicBool>,
     kept: Arc<Kept>,
@@ -71,7 +73,7 @@ struct Names {
 impl Target {
     /// Resolves `path`; creates nothing.
     pub(crate) fn resolve(fs: &Arc<dyn Fs>, path: &Path) -> Result<Self> {
-        let resolved = resolve_path(fs.as_ref(), path)?;
+        let (resolved, seen) = look_up(fs.as_ref(), path)?;
         let (Some(dir), Some(name)) = (resolved.parent(), resolved.file_name()) else {
             let detail = "a target needs a name of its own";
             return Err(Error::new(ErrorKind::Invalid, "resolve", detail).at(path));
@@ -94,6 +96,7 @@ impl Target {
             names: Arc::new(names),
             lock_file: None,
             allow_network: false,
+            mount_root: seen.map(|seen| seen.is_ok_and(|found| is_mounted_alone(&found))),
             prepared: Arc::default(),
             kept: Arc::default(),
         })
@@ -217,15 +220,13 @@ impl Target {
             Err(err) if err.kind() == io::ErrorKind::NotFound => self.create_directories()?,
             Err(err) => return Err(Error::io("look at sidecar directory", self.side(), err)),
         }
-        match self.fs.stat(self.path()) {
-            Ok(found) if found.mount_root && found.kind == Kind::File => {
-                let detail = "it is a mount point of its own, so its sidecars would be in another \
-                              directory for everybody else";
-                return Err(Error::new(ErrorKind::Unsupported, "use", detail)
-                    .at(self.path())
-                    .hint("mount the directory instead of the single file"));
-            }
-            _ => {}
+        let look = || self.fs.stat(self.path()).is_ok_and(|found| is_mounted_alone(&found));
+        if self.mount_root.unwrap_or_else(look) {
+            let detail = "it is a mount point of its own, so its sidecars would be in another \
+                          directory for everybody else";
+            return Err(Error::new(ErrorKind::Unsupported, "use", detail)
+                .at(self.path())
+                .hint("mount the directory instead of the single file"));
         }
         self.require_trust()?;
         self.prepared.store(true, Ordering::Relaxed);
@@ -235,9 +236,11 @@ impl Target {
     /// In a directory like `/tmp` nobody can replace another user's file. But whoever owns `.tenure/`
     /// can replace what is in it, temporary files of documents included (G13).
     fn refuse_planted(&self, side: &Stat) -> Result<()> {
+        if side.uid == 0 || side.uid == crate::sys::effective_user() {
+            return Ok(());
+        }
         let Ok(dir) = self.fs.stat(self.dir()) else { return Ok(()) };
-        let trusted = [0, dir.uid, crate::sys::effective_user()].contains(&side.uid);
-        if dir.mode & 0o1000 == 0 || trusted {
+        if dir.mode & 0o1000 == 0 || side.uid == dir.uid {
             return Ok(());
         }
         let detail = format!("it belongs to user {}, who could replace what is in it", side.uid);
@@ -349,6 +352,11 @@ impl Target {
         }
         Ok(())
     }
+}
+
+/// A single file that was mounted over another one.
+fn is_mounted_alone(found: &Stat) -> bool {
+    found.mount_root && found.kind == Kind::File
 }
 
 /// Digits only, as in the name of an archive.

@@ -9,10 +9,11 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use crate::dist::{self, Linking};
 use crate::pipeline::cargo;
 use crate::prove::failed;
 use crate::tally::Tally;
-use crate::{dist, root, stream, target_dir};
+use crate::{root, stream, target_dir};
 
 /// The rows that start programs.
 const ROWS: &[&str] = &["P1", "P2", "P11"];
@@ -49,11 +50,12 @@ fn commands(kit: &Path) -> Result<(), String> {
     )?;
     copy(&target_dir().join("release/tenure"), &kit.join("tenure"))?;
     copy(&dist::build()?, &kit.join("tenure-static"))?;
-    let linking = [("nothing", "-crt-static"), ("nothing-static", "+crt-static")];
-    for (name, linking) in linking {
+    let Linking { target, flags } = dist::linking()?;
+    let as_shipped = ["--target", &target].into_iter().chain(flags.split_whitespace()).collect();
+    for (name, linking) in [("nothing", Vec::new()), ("nothing-static", as_shipped)] {
         let mut rustc = Command::new("rustc");
-        rustc.args(["-C", "opt-level=3", "-C", "panic=abort", "-C", "strip=symbols", "-C"]);
-        rustc.arg(format!("target-feature={linking}")).arg("-o").arg(kit.join(name));
+        rustc.args(["-C", "opt-level=3", "-C", "panic=abort", "-C", "strip=symbols"]);
+        rustc.args(linking).arg("-o").arg(kit.join(name));
         stream::run(rustc.arg(root().join("bench/src/nothing.rs")), &mut Tally::default())?;
     }
     Ok(())

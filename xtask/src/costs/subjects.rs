@@ -43,6 +43,7 @@ pub(super) const SUBJECTS: &[Subject] = &[
         how: Cold(&["journal", "append", "--no-sync", "log.jsonl", "{\"event\":\"start\"}"]),
     },
     Subject { name: "warm lock and unlock", how: Warm("lock") },
+    Subject { name: "lock opened anew", how: Warm("anew") },
     Subject { name: "warm journal append", how: Warm("append") },
     Subject { name: "warm document update", how: Warm("update") },
     Subject { name: "warm document read", how: Warm("read") },

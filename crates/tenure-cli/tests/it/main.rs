@@ -12,6 +12,7 @@ mod journal;
 mod lease;
 mod measure;
 mod run;
+mod start;
 mod terminal;
 mod torture;
 mod torture_command;

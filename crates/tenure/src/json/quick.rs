@@ -22,6 +22,12 @@ pub(super) fn read(text: &str) -> Option<Value> {
     (reader.at == text.len()).then_some(value)
 }
 
+/// After so many fields of the outermost object it is guessed how many there are, so that room is made once
+/// and not each time that it has doubled. Of an inner one nobody knows how far it goes.
+const FIELDS_SEEN: usize = 12;
+/// The first fields may be shorter than the others; no more room than for so many is made on a guess.
+const FIELDS_GUESSED_MAX: usize = 4096;
+
 struct Reader<'text> {
     text: &'text str,
     /// Always at a character boundary where a slice begins or ends: behind an ASCII byte.
@@ -68,6 +74,7 @@ impl Reader<'_> {
 
     fn object(&mut self, levels: usize) -> Option<Value> {
         let mut object = Map::new();
+        let start = self.at;
         self.at += 1;
         self.skip_space();
         if self.takes(b'}') {
@@ -91,7 +98,18 @@ impl Reader<'_> {
             if !self.takes(b',') {
                 return None;
             }
+            if object.len() == FIELDS_SEEN && levels + 1 == MAX_DEPTH {
+                let mut roomy = Map::with_capacity(self.fields_like(start));
+                roomy.extend(object);
+                object = roomy;
+            }
         }
+    }
+
+    /// How many fields there are to the end of the text if they are all as long as those since `start`.
+    fn fields_like(&self, start: usize) -> usize {
+        let guess = (self.text.len() - start) * FIELDS_SEEN / (self.at - start);
+        guess.clamp(FIELDS_SEEN, FIELDS_GUESSED_MAX)
     }
 
     fn array(&mut self, levels: usize) -> Option<Value> {

@@ -94,6 +94,25 @@ pub(super) fn extent(dir: impl AsFd, path: &Path, flags: AtFlags) -> Option<io::
     }
 }
 
+/// Whether this is the resolved form of a directory: nothing in it is relative, doubled or a symlink.
+///
+/// The kernel walks the path without following links, finds a directory, and only then refuses to open it
+/// for writing, as it does with every directory. So there is one answer that says yes, nothing to close,
+/// and no other call for any part of the path. Every other answer says nothing.
+#[cfg(any(target_os = "linux", target_os = "android"))]
+pub(super) fn is_resolved_dir(path: &Path) -> bool {
+    use rustix::fs::{Mode, OFlags, ResolveFlags};
+    use std::os::unix::ffi::OsStrExt;
+    let mut names = path.as_os_str().as_bytes().split(|byte| *byte == b'/');
+    let is_absolute = names.next() == Some(b"");
+    if !is_absolute || names.any(|name| matches!(name, b"" | b"." | b"..")) {
+        return false;
+    }
+    let flags = OFlags::WRONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let opened = rfs::openat2(rfs::CWD, path, flags, Mode::empty(), ResolveFlags::NO_SYMLINKS);
+    matches!(opened, Err(Errno::ISDIR))
+}
+
 #[cfg(any(target_os = "linux", target_os = "android"))]
 fn id_of(found: &rfs::Statx) -> FileId {
     FileId { dev: rfs::makedev(found.stx_dev_major, found.stx_dev_minor), ino: found.stx_ino }

@@ -75,6 +75,11 @@ impl Fs for Disk {
         std::fs::canonicalize(path)
     }
 
+    #[cfg(any(target_os = "linux", target_os = "android"))]
+    fn stat_resolved(&self, path: &Path) -> Option<io::Result<Stat>> {
+        super::stat::is_resolved_dir(path.parent()?).then(|| self.stat(path))
+    }
+
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
         Ok(rfs::rename(from, to)?)
     }
@@ -289,5 +294,10 @@ fn boot_id() -> [u8; 16] {
 
 #[cfg(not(target_vendor = "apple"))]
 fn boot_name() -> String {
-    std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default()
+    // It has 36 letters: one read, where reading a file of unknown length takes three and a look at it.
+    let mut text = [0; 64];
+    let flags = OFlags::RDONLY | OFlags::CLOEXEC;
+    let read = rfs::open("/proc/sys/kernel/random/boot_id", flags, Bits::empty())
+        .and_then(|file| rustix::io::retry_on_intr(|| rustix::io::read(&file, &mut text)));
+    String::from_utf8_lossy(&text[..read.unwrap_or(0)]).into_owned()
 }

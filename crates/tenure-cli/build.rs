@@ -1,8 +1,7 @@
 //! How the command is linked on Linux with the GNU C library: so that it starts with little work.
 //!
-//! For a fixed address, as programs in Go are: else the dynamic linker writes an address into every page that
-//! has one, and each of these pages is copied for the process first. And with what unwinds a panic inside,
-//! where the C compiler has that to give: else one more library is looked for, mapped and linked.
+//! What unwinds a panic is linked in, where the C compiler has that to give: else one more library is looked
+//! for, mapped and linked at every start.
 
 use std::env::var;
 use std::path::Path;
@@ -18,7 +17,6 @@ fn main() {
     if !gnu || !linked_here {
         return;
     }
-    println!("cargo::rustc-link-arg-bins=-no-pie");
     if let Some(directory) = unwinder() {
         println!("cargo::rustc-link-search=native={directory}");
         println!("cargo::rustc-link-lib=static:-bundle=gcc_eh");

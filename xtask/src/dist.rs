@@ -1,10 +1,10 @@
 //! `cargo xtask dist`: the command as it ships.
 //!
-//! On Linux it is linked statically, with musl: a process that lives for a millisecond would spend a third of it
-//! in the dynamic linker and in the start of the GNU C library, which asks the processor for everything it can
-//! do (41 times `cpuid`, each a way to the host and back in a virtual machine). And it is linked for a fixed
-//! address, as programs in Go are: else the start would copy every page that has an address in it. It needs
-//! nothing of the machine it runs on but the kernel.
+//! On Linux it is linked statically, with musl where that is installed: a process that lives for a millisecond
+//! would spend a third of it in the dynamic linker and in the start of the GNU C library, which asks the processor
+//! for everything it can do (41 times `cpuid`, each a way to the host and back in a virtual machine). And it is
+//! linked for a fixed address, as programs in Go are: else the start would copy every page that has an address in
+//! it. It needs nothing of the machine it runs on but the kernel.
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -36,22 +36,26 @@ pub(crate) fn build() -> Result<PathBuf, String> {
     Ok(target_dir().join(target).join("dist").join(program))
 }
 
-/// How a program that ships is linked here. Installs what that takes.
+/// How a program that ships is linked here: with musl where its standard library is installed.
 pub(crate) fn linking() -> Result<Linking, String> {
     let host = host()?;
     let Some(machine) = host.strip_suffix("-linux-gnu") else {
         return Ok(Linking { target: host, flags: "" });
     };
-    let target = format!("{machine}-linux-musl");
-    println!("installing Rust's standard library for {target}, if it is not here");
-    let mut rustup = Command::new("rustup");
-    match stream::run(rustup.args(["target", "add", &target]), &mut Tally::default()) {
-        Ok(()) => Ok(Linking { target, flags: STATIC }),
-        Err(problem) => {
-            println!("linked with the GNU C library instead: {problem}");
-            Ok(Linking { target: host, flags: STATIC })
-        }
+    let musl = format!("{machine}-linux-musl");
+    if library_of(&musl)?.is_dir() {
+        return Ok(Linking { target: musl, flags: STATIC });
     }
+    println!("linked with the GNU C library: Rust's standard library for {musl} is not installed");
+    Ok(Linking { target: host, flags: STATIC })
+}
+
+/// Where Rust's standard library for a target is, if it is installed.
+fn library_of(target: &str) -> Result<PathBuf, String> {
+    let output =
+        Command::new("rustc").args(["--print", "target-libdir", "--target", target]).output();
+    let output = output.map_err(|err| format!("rustc: {err}"))?;
+    Ok(PathBuf::from(String::from_utf8_lossy(&output.stdout).trim()))
 }
 
 /// The target of this machine, as rustc names it.

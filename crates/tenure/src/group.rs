@@ -99,6 +99,10 @@ pub(crate) trait Shared {
     /// what is to be durable has to be written again.
     fn sync(&self, doubt: bool) -> io::Result<()>;
 
+    /// Lets those write first who are about to, so that this sync serves them, too. Short: everybody
+    /// waits for the leader.
+    fn gather(&self) {}
+
     /// What is best done once for everybody whose write is durable now, before they are woken.
     fn finish(&self, reach: u64) {
         let _ = reach;
@@ -153,12 +157,13 @@ fn lead(
     mine: u64,
     shared: &impl Shared,
 ) -> Result<u64> {
-    let reach = shared.newest()?.max(mine);
     let boot = target.fs.boot_id();
     // A crash before this write: nothing was synced. After it: the next leader is in doubt.
     let current = Note { boot, ..current };
-    let mut next = Note { began: reach.max(current.began), ..current };
+    let mut next = Note { began: mine.max(current.began), ..current };
     write(target, file, NOTE_OFFSETS, &mut next)?;
+    shared.gather();
+    let reach = shared.newest()?.max(mine);
     // Read after our own file was opened: a sync that begins later and fails is reported to us, too.
     let alone = read_late(target, file)?.began;
     let done = shared.sync(current.began > 0 || alone > 0);

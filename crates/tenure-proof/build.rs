@@ -17,20 +17,17 @@ const BROKEN: &[(&str, &str, &str)] = &[
     ("forgotten_wake", "        state.wake_head();\n        let unused", "        let unused"),
     (
         "kept_grant",
-        "        if self.waiting.is_empty() {\n            if let Kernel::Granted",
-        "        if self.next_ticket == 0 {\n            if let Kernel::Granted",
+        "        if self.waiting.is_empty() {\n            if let Answer::Granted",
+        "        if self.next_ticket == 0 {\n            if let Answer::Granted",
     ),
     (
         "kept_late_grant",
-        "                _ if state.waiting.is_empty() => {",
+        "                _ if !state.head_wants(mode) => {",
         "                _ if state.next_ticket == 0 => {",
     ),
-    (
-        "double_handle",
-        "let own = Arc::ptr_eq(&parked, handle);",
-        "let own = Arc::ptr_eq(&parked, handle) && place.ticket == u64::MAX;",
-    ),
+    ("double_handle", "        if own {", "        if own && place.ticket == u64::MAX {"),
     ("unseen_cancel", "cancel.wakes(&self);", "let _ = cancel;"),
+    ("one_for_both", "any(|(_, mode)| *mode == place.mode);", "any(|_| true);"),
 ];
 
 fn main() {

@@ -32,6 +32,9 @@ pub(crate) fn run(form: Form, names: &[&str], options: &Options) -> Result<(), S
     }
     tools::ensure(options)?;
     let asked = |name: &str| names.is_empty() || names.contains(&name);
+    if form == Form::Long && asked("parsers") {
+        tools::ensure_fuzzer()?;
+    }
     let mut failed = Vec::new();
     for ring in RINGS.iter().filter(|ring| asked(ring.name)) {
         println!("\n== ring {}: {}", ring.name, ring.title);

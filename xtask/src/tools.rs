@@ -95,6 +95,17 @@ pub(crate) fn ensure(options: &Options) -> Result<(), String> {
     Err(format!("not run: {missing}; mend that, or pass --allow-missing to go on without"))
 }
 
+/// The fuzzer, which only the long form of one ring takes.
+pub(crate) fn ensure_fuzzer() -> Result<(), String> {
+    if succeeds(&["cargo", "fuzz", "--version"]).is_ok() {
+        return Ok(());
+    }
+    println!("missing: installing cargo-fuzz (`cargo install --locked cargo-fuzz`)");
+    let mut command = Command::new("cargo");
+    command.args(["install", "--locked", "cargo-fuzz"]);
+    stream::run(&mut command, &mut Tally::default())
+}
+
 /// The variables that tell tests what they must do without.
 pub(crate) fn limits() -> impl Iterator<Item = &'static str> {
     NEEDS.iter().filter(|need| !need.is_met()).map(|need| need.without)

@@ -13,10 +13,13 @@ use crate::shared::Stamp;
 pub(crate) const ROW: Row = Row { name: "P6", title: "hand-off and fairness", races };
 
 const TENURE: &str = "tenure";
+const DEADLINE: &str = "tenure, with a deadline";
 const FLOCK: &str = "blocking flock";
 
 /// How long a holder holds, asleep: meanwhile the others queue up.
 const HOLD: Duration = Duration::from_micros(200);
+
+pub(super) const A_MINUTE: Wait = Wait::For(Duration::from_mins(1));
 
 /// How long who let go stays away at most, for somebody else to get in.
 const STEP_BACK: u64 = 5_000_000;
@@ -30,9 +33,16 @@ fn races(form: Form) -> Vec<Race> {
         };
         let contenders = vec![
             Contender::ours(TENURE, |seat| {
-                tenure_lock(seat).and_then(|lock| hands_off(seat, lock))
+                tenure_lock(seat, Wait::Forever).and_then(|lock| hands_off(seat, lock))
             })
-            .settings("Lock::acquire (kept handle), LockGuard::release; held for 0.2 ms, asleep"),
+            .settings(
+                "Lock::acquire (kept handle, as long as it takes), LockGuard::release; held \
+                for 0.2 ms, asleep",
+            ),
+            Contender::ours(DEADLINE, |seat| {
+                tenure_lock(seat, A_MINUTE).and_then(|lock| hands_off(seat, lock))
+            })
+            .settings("the same with a deadline of a minute: a thread is blocked in its stead"),
             Contender::floor(FLOCK, |seat| hands_off(seat, bare_lock(seat)?))
                 .settings("flock, flock(LOCK_UN) on a kept descriptor; held for 0.2 ms, asleep")
                 .prepare(lock_file),
@@ -41,6 +51,7 @@ fn races(form: Form) -> Vec<Race> {
         let goals = vec![
             Goal::cost_at_most(1.5, TENURE, FLOCK),
             Goal::at_most(1.5, "x", "tenure: p99 <= 1.5x that of blocking flock", p99),
+            Goal::cost_at_most(1.5, DEADLINE, FLOCK).told(),
         ];
         Race { name, measure: Measure::Median, length, rounds, contenders, goals }
     };
@@ -57,8 +68,13 @@ fn hot(form: Form, name: &'static str, waiters: usize) -> Race {
     let words = "tenure: p99 of a waiter's wait <= 50 ms";
     let p99 = |round: &crate::round::Round| Some(round.heat(TENURE)?.quantile(0.99) / 1e6);
     let contenders = vec![
-        Contender::ours(TENURE, |seat| tenure_lock(seat).map(|lock| beside_hot(seat, lock)))
-            .settings("Lock::acquire (kept handle), LockGuard::release; held for 0.2 ms, asleep"),
+        Contender::ours(TENURE, |seat| {
+            tenure_lock(seat, A_MINUTE).map(|lock| beside_hot(seat, lock))
+        })
+        .settings(
+            "Lock::acquire (kept handle, for a minute), LockGuard::release; held for 0.2 \
+            ms, asleep",
+        ),
         Contender::floor(FLOCK, |seat| Ok(beside_hot(seat, bare_lock(seat)?)))
             .settings("flock, flock(LOCK_UN) on a kept descriptor; held for 0.2 ms, asleep")
             .prepare(lock_file),
@@ -82,9 +98,9 @@ fn hot(form: Form, name: &'static str, waiters: usize) -> Race {
 /// Takes the lock, does something in it, and lets go.
 pub(super) type Hold = Box<dyn FnMut(&mut dyn FnMut()) -> Result<()>>;
 
-pub(super) fn tenure_lock(seat: &Seat) -> Result<Hold> {
+pub(super) fn tenure_lock(seat: &Seat, wait: Wait) -> Result<Hold> {
     let lock = Lock::open(seat.path("target"))?;
-    let options = LockOptions { wait: Wait::For(Duration::from_mins(1)), ..LockOptions::default() };
+    let options = LockOptions { wait, ..LockOptions::default() };
     Ok(Box::new(move |inside| {
         let guard = lock.acquire(&options)?;
         inside();

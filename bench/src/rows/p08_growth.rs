@@ -5,7 +5,7 @@ use std::os::unix::fs::FileExt;
 use std::time::Duration;
 
 use rustix::fs::{CWD, RenameFlags, renameat_with, statfs, statvfs};
-use tenure::{Collection, CollectionKind, Document, Durability, Journal, WriteOptions};
+use tenure::{Collection, CollectionKind, Document, Durability, Journal, Wait, WriteOptions};
 
 use super::p03_shared_document::tenure_changes;
 use super::p05_append::{LOG, fill, tenure_appends};
@@ -196,11 +196,12 @@ fn waiters(form: Form, name: &'static str, times: fn(Contender, usize) -> Conten
     let counts: &[usize] = form.pick(&[1, 2, 10, 100], &[1, 2, 10, 100, 1000]);
     let (mut contenders, mut goals) = (Vec::new(), Vec::new());
     for waiting in counts {
-        let tenure = Contender::ours("tenure", |seat| hands_off(seat, tenure_lock(seat)?))
-            .settings(
-                "Lock::acquire (a handle per waiter, kept), LockGuard::release; held for \
+        let tenure =
+            Contender::ours("tenure", |seat| hands_off(seat, tenure_lock(seat, Wait::Forever)?))
+                .settings(
+                    "Lock::acquire (a handle per waiter, kept), LockGuard::release; held for \
                 0.2 ms, asleep; all but one wait",
-            );
+                );
         let floor = Contender::floor("flock", |seat| hands_off(seat, bare_lock(seat)?))
             .settings(
                 "flock, flock(LOCK_UN) on a descriptor per waiter; held for 0.2 ms, \

@@ -1,14 +1,15 @@
-//! Waiting for a kernel lock: one waiter per process and lock blocked in the kernel, a first-come
-//! queue of this process's callers behind it.
+//! Waiting for a kernel lock: the head of a first-come queue of this process's callers is blocked in
+//! the kernel, and the others behind it.
 //!
 //! # Invariants
 //!
 //! 1. Whoever has a [`Turn`] holds the kernel lock on the file that the path named at that instant:
 //!    after every grant the handle is compared with the path, and a difference starts over.
 //! 2. Callers of one process are served in the order they came; a caller that gives up leaves the
-//!    queue and nothing else behind. At most one thread per lock stays parked in the kernel, however
-//!    many give up; a lock it is granted after everybody left is released at once.
-//!    The handle it is parked on is locked by nobody else meanwhile.
+//!    queue and nothing else behind. Whoever can give up has a thread parked in the kernel in its
+//!    stead, at most one per lock and mode, however many give up; a lock it is granted after everybody
+//!    left is released at once. Who cannot give up is blocked there itself, and is woken once, not
+//!    twice. The handle of somebody blocked is locked by nobody else meanwhile.
 //! 3. Release acts on its own handle. The queue learns of it after the kernel does.
 //! 4. Whoever is at the head of the queue is woken when it may be its turn; nobody else is, unless a
 //!    wait is cancelled.
@@ -26,7 +27,7 @@ use crate::fs::{FileId, Handle, Mode, RawHandle};
 use crate::process_local::ProcessLocal;
 use crate::sys;
 use crate::target::{Home, Opened, Target};
-use crate::wait::{Cancel, Deadline, Request, Wake};
+use crate::wait::{Cancel, Request, Wake};
 
 /// The parked thread only makes one system call.
 const PARKED_STACK_BYTES: usize = 64 * 1024;
@@ -133,7 +134,9 @@ struct Queue {
     next_ticket: u64,
     holders: Vec<Place>,
     waiting: VecDeque<(Place, Arc<Condvar>)>,
-    kernel: Kernel,
+    /// The handles that somebody is blocked on in the kernel, for the queue or as its head.
+    blocked: Vec<(Arc<dyn Handle>, Mode)>,
+    answer: Answer,
     /// Callers between finding the gate and joining its queue.
     arriving: usize,
 }
@@ -146,15 +149,23 @@ struct Place {
     thread: ThreadId,
 }
 
-/// The one waiter in the kernel.
+/// What the kernel told a parked thread.
 #[derive(Debug, Default)]
-enum Kernel {
+enum Answer {
     #[default]
-    Idle,
-    /// Blocked on this handle.
-    Parked(Arc<dyn Handle>),
+    None,
     Granted(Arc<dyn Handle>, Mode),
     Failed(io::Error),
+}
+
+/// What a caller does next.
+#[derive(Debug)]
+enum Next {
+    Have(Arc<dyn Handle>),
+    /// Nobody is blocked in the kernel for it.
+    Block,
+    /// Until its bell rings.
+    Sleep,
 }
 
 /// The gates of this process, by the identity of the lock file.
@@ -216,9 +227,18 @@ impl Gate {
         let bell = Arc::new(Condvar::new());
         state.waiting.push_back((place, bell.clone()));
         loop {
-            match state.grant(&self, place, handle, deadline) {
-                Ok(None) => {}
-                Ok(Some(handle)) => {
+            let may_block = deadline.may_wait() && !deadline.has_passed();
+            let next = match state.next(place, handle, may_block) {
+                Ok(Next::Block) if deadline.is_never() && cancel.is_none() => {
+                    let answered;
+                    (state, answered) = self.block(state, handle, mode);
+                    answered.map(|()| Next::Have(handle.clone()))
+                }
+                Ok(Next::Block) => self.park(&mut state, handle, mode).map(|()| Next::Sleep),
+                next => next,
+            };
+            match next {
+                Ok(Next::Have(handle)) => {
                     state.leave_queue(place.ticket);
                     state.holders.push(place);
                     if mode == Mode::Shared {
@@ -235,6 +255,7 @@ impl Gate {
                         born_us: 0,
                     });
                 }
+                Ok(Next::Block | Next::Sleep) => {}
                 Err(err) => {
                     state.leave_queue(place.ticket);
                     self.retire(state);
@@ -261,24 +282,50 @@ impl Gate {
         }
     }
 
-    /// Blocks in the kernel on behalf of the queue.
-    fn park(self: Arc<Self>, handle: Arc<dyn Handle>, mode: Mode) -> io::Result<()> {
-        let parked = move || {
-            let granted = handle.lock(mode);
-            let mut state = self.lock();
-            state.kernel = match granted {
-                _ if state.waiting.is_empty() => {
-                    // Everybody gave up. Nobody may see the lock as held by a caller that is gone.
-                    let _ = handle.unlock();
-                    Kernel::Idle
+    /// Blocks the head of the queue in the kernel. It stays the head meanwhile: it cannot give up, and
+    /// nobody is served before it.
+    fn block<'a>(
+        &'a self,
+        mut state: MutexGuard<'a, Queue>,
+        handle: &Arc<dyn Handle>,
+        mode: Mode,
+    ) -> (MutexGuard<'a, Queue>, io::Result<()>) {
+        state.blocked.push((handle.clone(), mode));
+        drop(state);
+        let answered = handle.lock(mode);
+        let mut state = self.lock();
+        state.unblock(handle);
+        (state, answered)
+    }
+
+    /// Has a thread block in the kernel on behalf of the queue.
+    fn park(
+        self: &Arc<Self>,
+        state: &mut Queue,
+        handle: &Arc<dyn Handle>,
+        mode: Mode,
+    ) -> io::Result<()> {
+        let (gate, parked) = (self.clone(), handle.clone());
+        let wait = move || {
+            let answered = parked.lock(mode);
+            let mut state = gate.lock();
+            state.unblock(&parked);
+            state.answer = match answered {
+                _ if !state.head_wants(mode) => {
+                    // Whoever did gave up. Nobody may see the lock as held by a caller that is gone,
+                    // and a head of the other mode may be blocked by it itself.
+                    let _ = parked.unlock();
+                    Answer::None
                 }
-                Ok(()) => Kernel::Granted(handle, mode),
-                Err(err) => Kernel::Failed(err),
+                Ok(()) => Answer::Granted(parked, mode),
+                Err(err) => Answer::Failed(err),
             };
-            self.retire(state);
+            gate.retire(state);
         };
         let thread = std::thread::Builder::new().name("tenure-wait".into());
-        thread.stack_size(PARKED_STACK_BYTES).spawn(parked).map(drop)
+        thread.stack_size(PARKED_STACK_BYTES).spawn(wait)?;
+        state.blocked.push((handle.clone(), mode));
+        Ok(())
     }
 }
 
@@ -294,16 +341,17 @@ impl Queue {
         self.holders.is_empty()
             && self.waiting.is_empty()
             && self.arriving == 0
-            && matches!(self.kernel, Kernel::Idle)
+            && self.blocked.is_empty()
+            && matches!(self.answer, Answer::None)
     }
 
     fn leave_queue(&mut self, ticket: u64) {
         self.waiting.retain(|(place, _)| place.ticket != ticket);
         if self.waiting.is_empty() {
-            if let Kernel::Granted(handle, _) = &self.kernel {
+            if let Answer::Granted(handle, _) = &self.answer {
                 // It was granted for a caller that is leaving without it.
                 let _ = handle.unlock();
-                self.kernel = Kernel::Idle;
+                self.answer = Answer::None;
             }
         }
     }
@@ -323,15 +371,22 @@ impl Queue {
         })
     }
 
-    /// The lock for the caller at the head of the queue: from the parked waiter, or by trying. Parks
-    /// a waiter if it is busy. `None` means: sleep and ask again.
-    fn grant(
+    fn head_wants(&self, mode: Mode) -> bool {
+        self.waiting.front().is_some_and(|(head, _)| head.mode == mode)
+    }
+
+    fn unblock(&mut self, handle: &Arc<dyn Handle>) {
+        self.blocked.retain(|(blocked, _)| !Arc::ptr_eq(blocked, handle));
+    }
+
+    /// The lock for the caller at the head of the queue: as a parked thread was granted it, or by
+    /// trying.
+    fn next(
         &mut self,
-        gate: &Arc<Gate>,
         place: Place,
         handle: &Arc<dyn Handle>,
-        deadline: Deadline,
-    ) -> io::Result<Option<Arc<dyn Handle>>> {
+        may_block: bool,
+    ) -> io::Result<Next> {
         let head = self.waiting.front().is_some_and(|(head, _)| head.ticket == place.ticket);
         // A reader that reads again must not stand behind a writer that waits for it.
         let again = self.holders.iter().any(|holder| {
@@ -343,44 +398,28 @@ impl Queue {
             .iter()
             .all(|holder| holder.mode == Mode::Shared && place.mode == Mode::Shared);
         if !(head || again) || !fits {
-            return Ok(None);
+            return Ok(Next::Sleep);
         }
-        match std::mem::take(&mut self.kernel) {
-            Kernel::Parked(parked) => {
-                // By the handle that it is parked on, the kernel would grant the lock twice, and the
-                // waiter would give back what we hold.
-                let own = Arc::ptr_eq(&parked, handle);
-                self.kernel = Kernel::Parked(parked);
-                // It may be there for a writer that gave up, while readers can have the lock.
-                Ok((!own && handle.try_lock(place.mode)?).then(|| handle.clone()))
-            }
-            Kernel::Failed(err) => Err(err),
-            Kernel::Granted(granted, mode) if mode == place.mode => Ok(Some(granted)),
-            Kernel::Granted(granted, _) => {
-                // It was for a caller of the other mode, who left. A reader must not keep it: it
-                // would shut out the other readers.
-                granted.unlock()?;
-                self.try_or_park(gate, place, handle, deadline)
-            }
-            Kernel::Idle => self.try_or_park(gate, place, handle, deadline),
+        match std::mem::take(&mut self.answer) {
+            Answer::Failed(err) => return Err(err),
+            Answer::Granted(granted, mode) if mode == place.mode => return Ok(Next::Have(granted)),
+            // It was for a caller of the other mode, who left. A reader must not keep it: it would
+            // shut out the other readers.
+            Answer::Granted(granted, _) => granted.unlock()?,
+            Answer::None => {}
         }
-    }
-
-    fn try_or_park(
-        &mut self,
-        gate: &Arc<Gate>,
-        place: Place,
-        handle: &Arc<dyn Handle>,
-        deadline: Deadline,
-    ) -> io::Result<Option<Arc<dyn Handle>>> {
+        // By a handle that somebody is blocked on, the kernel would grant the lock twice, and that one
+        // would give back what we hold.
+        let own = self.blocked.iter().any(|(blocked, _)| Arc::ptr_eq(blocked, handle));
+        if own {
+            return Ok(Next::Sleep);
+        }
         if handle.try_lock(place.mode)? {
-            return Ok(Some(handle.clone()));
+            return Ok(Next::Have(handle.clone()));
         }
-        if deadline.may_wait() && !deadline.has_passed() {
-            gate.clone().park(handle.clone(), place.mode)?;
-            self.kernel = Kernel::Parked(handle.clone());
-        }
-        Ok(None)
+        // Somebody blocked in the other mode may get it later than we could.
+        let stands_in = self.blocked.iter().any(|(_, mode)| *mode == place.mode);
+        Ok(if stands_in || !may_block { Next::Sleep } else { Next::Block })
     }
 }
 

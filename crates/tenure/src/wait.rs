@@ -149,6 +149,11 @@ impl Deadline {
         !self.now
     }
 
+    /// `true` for a call that waits as long as it takes.
+    pub(crate) fn is_never(self) -> bool {
+        self.at.is_none() && !self.now
+    }
+
     pub(crate) fn has_passed(self) -> bool {
         self.now || self.at.is_some_and(|at| Instant::now() >= at)
     }

@@ -44,6 +44,7 @@ copies! {
     kept_late_grant: "gate_kept_late_grant.rs",
     double_handle: "gate_double_handle.rs",
     unseen_cancel: "gate_unseen_cancel.rs",
+    one_for_both: "gate_one_for_both.rs",
 }
 
 fn schedules(play: fn(Scene), scene: Scene, count: usize, seed: u64) {
@@ -69,12 +70,13 @@ type Broken = (&'static str, fn(Scene), Scene);
 fn broken_queues_are_found_out() {
     let mut tally = Tally::new("models", "broken_queues_are_found_out");
     let seed = seed("models", "broken_queues_are_found_out");
-    let broken: [Broken; 5] = [
+    let broken: [Broken; 6] = [
         ("the next one is not woken", forgotten_wake::play, Scene::Crowd),
         ("the grant of a departed waiter is kept", kept_grant::play, Scene::Departed),
         ("a late grant for nobody is kept", kept_late_grant::play, Scene::AllGone),
         ("the parked handle is locked by a caller", double_handle::play, Scene::Cancelled),
         ("a cancellation wakes nobody", unseen_cancel::play, Scene::Waiting),
+        ("a reader relies on the thread of a writer", one_for_both::play, Scene::Shares),
     ];
     for (fault, play, scene) in broken {
         let played = catch_unwind(AssertUnwindSafe(|| schedules(play, scene, 50_000, seed)));

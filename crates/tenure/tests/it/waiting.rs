@@ -155,8 +155,8 @@ fn race_19_g9_waiters_of_one_process_are_served_in_order() {
     assert_eq!(*served.lock().unwrap(), (0..8).collect::<Vec<_>>());
 }
 
-/// It is in the queue once its thread sleeps for good (`FUTEX_WAIT`); there is no other sign of it
-/// from outside.
+/// It is in the queue once its thread sleeps for good, behind others (`FUTEX_WAIT`) or as the first of
+/// them in the kernel's lock; there is no other sign of it from outside.
 fn until_asleep(name: &str) {
     let (started, mut since, mut looks) = (Instant::now(), Instant::now(), 0);
     while since.elapsed() < Duration::from_millis(10) || looks < 50 {
@@ -166,7 +166,7 @@ fn until_asleep(name: &str) {
             // Where the kernel does not tell what it sleeps in, that it sleeps must do.
             let why = read(task.join("wchan"));
             read(task.join("comm")).trim() == name
-                && (why.contains("futex") || why == "0")
+                && (why.contains("futex") || why.contains("lock_inode") || why == "0")
                 && read(task.join("stat")).contains(") S ")
         });
         looks += 1;

@@ -21,28 +21,34 @@ pub(super) type Take<'a> =
 pub(super) enum Scene {
     /// Writers of one process, and two other processes.
     Crowd,
+    /// The same, and some of them could give up.
+    Patient,
     /// Writers and readers.
     Readers,
     /// A waiter is cancelled while another process has the lock; one comes after it.
     Cancelled,
-    /// The lock comes for a reader that left, while another reads and a writer is about to leave.
+    /// The lock comes for a writer that left, while a reader lets go and the next writer leaves.
     Departed,
     /// Everybody gives up while another process has the lock.
     AllGone,
     /// A waiter is cancelled while a holder waits for it to leave.
     Waiting,
+    /// A writer gives up while another process reads: the reader behind it shares the lock.
+    Shares,
     /// A holder replaces the lock file while others wait.
     Replaced,
 }
 
 impl Scene {
-    pub(super) const ALL: [Self; 7] = [
+    pub(super) const ALL: [Self; 9] = [
         Self::Crowd,
+        Self::Patient,
         Self::Readers,
         Self::Cancelled,
         Self::Departed,
         Self::AllGone,
         Self::Waiting,
+        Self::Shares,
         Self::Replaced,
     ];
 }
@@ -82,6 +88,15 @@ pub(super) fn play(scene: Scene, take: Take<'static>) {
             other_process(&target, &inside),
             other_process(&target, &inside),
         ],
+        Scene::Patient => {
+            let never = Cancel::new();
+            vec![
+                writer(&target, &inside, take, Some(&never)),
+                writer(&target, &inside, take, None),
+                caller(&target, &inside, take, Mode::Shared, Some(&never)),
+                other_process(&target, &inside),
+            ]
+        }
         Scene::Readers => vec![
             writer(&target, &inside, take, None),
             caller(&target, &inside, take, Mode::Shared, None),
@@ -103,13 +118,16 @@ pub(super) fn play(scene: Scene, take: Take<'static>) {
             actors
         }
         Scene::Departed => {
-            let cancel = Cancel::new();
+            let (cancel, later, never) = (Cancel::new(), Cancel::new(), Cancel::new());
             vec![
                 other_process(&target, &inside),
-                caller(&target, &inside, take, Mode::Shared, Some(&cancel)),
-                caller(&target, &inside, take, Mode::Shared, None),
                 writer(&target, &inside, take, Some(&cancel)),
-                thread::spawn(move || cancel.cancel()),
+                caller(&target, &inside, take, Mode::Shared, Some(&never)),
+                writer(&target, &inside, take, Some(&later)),
+                thread::spawn(move || {
+                    cancel.cancel();
+                    later.cancel();
+                }),
             ]
         }
         Scene::Waiting => {
@@ -121,6 +139,22 @@ pub(super) fn play(scene: Scene, take: Take<'static>) {
             waiter.join().expect("the waiter panicked");
             hold.unlock().expect("a kernel unlock");
             Vec::new()
+        }
+        Scene::Shares => {
+            let (cancel, never) = (Cancel::new(), Cancel::new());
+            let before = other_process(&target, &inside);
+            let actors = [
+                writer(&target, &inside, take, Some(&cancel)),
+                caller(&target, &inside, take, Mode::Shared, Some(&never)),
+                thread::spawn(move || cancel.cancel()),
+            ];
+            let hold = target.fs.open();
+            hold.lock(Mode::Shared).expect("a kernel lock");
+            for actor in actors {
+                actor.join().expect("an actor panicked");
+            }
+            hold.unlock().expect("a kernel unlock");
+            vec![before]
         }
         Scene::Replaced => vec![
             replacer(&target, take),

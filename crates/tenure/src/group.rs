@@ -75,7 +75,7 @@ struct Note {
     synced: u64,
     failed_from: u64,
     failed_to: u64,
-    /// How far the sync reaches that is under way, or whose leader died in it; 0 is none. In the second
+    /// A write that the sync is for that is under way, or whose leader died in it; 0 is none. In the second
     /// note: how many sync on their own, or died in that.
     began: u64,
 }

@@ -19,6 +19,6 @@ part(() => require('./lib/document.cjs'), 'Document');
 part(() => require('./lib/errors.cjs'), 'TenureError');
 part(() => require('./lib/journal.cjs'), 'Journal');
 part(() => require('./lib/lease.cjs'), 'HeldLease', 'Lease', 'lease', 'leaseSync');
-part(() => require('./lib/lock.cjs'), 'Guard', 'lock', 'lockSync', 'tryLock', 'tryLockSync', 'withLock', 'withLockSync');
+part(() => require('./lib/lock.cjs'), 'Guard', 'Lock', 'lock', 'lockSync', 'tryLock', 'tryLockSync', 'withLock', 'withLockSync');
 part(() => require('./lib/status.cjs'), 'status', 'statusSync');
 part(() => require('./lib/together.cjs'), 'updateAndAppend', 'updateAndAppendSync');

@@ -94,7 +94,10 @@ export interface LockOptions extends WaitOptions {
 /** A lock that is held until it is released, or until its thread of JavaScript ends. */
 export class Guard implements Disposable, AsyncDisposable {
   private constructor();
-  /** The fence of this hold; 0 for a shared one. Pass it to writes of the same target. */
+  /**
+   * The fence of this hold; 0 for a shared one. Pass it to writes of the same target. A hold whose fence
+   * nobody asked for ends faster. After the hold it is the same number and proves nothing, asked before or not.
+   */
   readonly fence: number;
   readonly path: string;
   /** False once it was released, or its `maxHold` ended it. */
@@ -109,6 +112,22 @@ export class Guard implements Disposable, AsyncDisposable {
   releaseSync(): void;
   [Symbol.dispose](): void;
   [Symbol.asyncDispose](): Promise<void>;
+}
+
+/**
+ * A target to be locked again and again: its path is resolved once, and its files stay open until nobody
+ * refers to this. Opening it touches nothing.
+ */
+export class Lock {
+  constructor(path: PathLike);
+  readonly path: string;
+  /** Takes the lock; waits without blocking the event loop. */
+  acquire(options?: LockOptions & Signal): Promise<Guard>;
+  /** The same, asleep in the kernel. A lock that this thread holds already is `deadlock`. */
+  acquireSync(options?: LockOptions): Guard;
+  /** Takes the lock if nobody has it; null if somebody does. */
+  tryAcquire(options?: Omit<LockOptions, 'waitMs'>): Promise<Guard | null>;
+  tryAcquireSync(options?: Omit<LockOptions, 'waitMs'>): Guard | null;
 }
 
 /** Takes the lock on a path; waits without blocking the event loop. */

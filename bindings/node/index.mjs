@@ -8,6 +8,7 @@ export const {
   HeldLease,
   Journal,
   Lease,
+  Lock,
   TenureError,
   lease,
   leaseSync,

@@ -52,6 +52,7 @@ pub(super) fn races(form: Form) -> Vec<Race> {
             vec![
                 Goal::speed_at_least(100.0, "tenure, Rust", "proper-lockfile"),
                 Goal::speed_at_least(100.0, "tenure, Node", "proper-lockfile").told(),
+                Goal::speed_at_least(100.0, "tenure, Node, by path", "proper-lockfile").told(),
             ],
         ),
         race(
@@ -66,6 +67,7 @@ pub(super) fn races(form: Form) -> Vec<Race> {
             python_locks(),
             vec![
                 Goal::speed_at_least(3.0, "tenure, Python", "filelock"),
+                Goal::speed_at_least(3.0, "tenure, Python, by path", "filelock").told(),
                 Goal::speed_at_least(3.0, "tenure, Python", "portalocker").told(),
             ],
         ),
@@ -80,6 +82,15 @@ fn node_locks() -> Vec<Contender> {
         })
         .settings("Lock::acquire with default options on a kept handle, LockGuard::release"),
         Contender::ours("tenure, Node", |seat| {
+            node(
+                seat,
+                "const { Lock } = require('tenure'); const target = new Lock('target');
+                 const turn = () => target.acquireSync().releaseSync();",
+            )
+        })
+        .settings("Lock.acquireSync, Guard.releaseSync, on a kept object")
+        .prepare(|_| kit::part("node/node_modules/tenure").map(|_| ())),
+        Contender::ours("tenure, Node, by path", |seat| {
             node(seat, "const { lockSync } = require('tenure'); const turn = () => lockSync('target').releaseSync();")
         })
         .settings("lockSync(path).releaseSync()")
@@ -123,6 +134,14 @@ fn node_saves() -> Vec<Contender> {
 fn python_locks() -> Vec<Contender> {
     vec![
         Contender::ours("tenure, Python", |seat| {
+            python(
+                seat,
+                "import tenure\ntarget = tenure.Lock('target')\ndef turn(): target.acquire().release()",
+            )
+        })
+        .settings("Lock(path).acquire, Guard.release, on a kept object")
+        .prepare(|_| kit::part("python/tenure").map(|_| ())),
+        Contender::ours("tenure, Python, by path", |seat| {
             python(seat, "import tenure\ndef turn(): tenure.lock('target').release()")
         })
         .settings("tenure.lock(path).release()")

@@ -3,12 +3,12 @@
 // Which files this process holds by a drop-in, so that another drop-in does not wait for it. As with the
 // originals, that lets in every task of the process.
 
-const fences = (globalThis[Symbol.for('tenure.compat.held')] ??= new Map());
+const guards = (globalThis[Symbol.for('tenure.compat.held')] ??= new Map());
 
-const remember = (path, fence) => fences.set(path, fence);
-const forget = (path, fence) => fences.get(path) === fence && fences.delete(path);
+const remember = (path, guard) => guards.set(path, guard);
+const forget = (path, guard) => guards.get(path) === guard && guards.delete(path);
 
 /** The proof of a hold on this path, or undefined. */
-const fenceOf = (path) => fences.get(path);
+const fenceOf = (path) => guards.get(path)?.fence;
 
 module.exports = { fenceOf, forget, remember };

@@ -116,7 +116,7 @@ function removeDirectory(directory) {
 function keep(names, guard, options) {
   const entry = { ...names, guard, identity: identityOf(names.directory), released: false, timer: null };
   held.set(names.directory, entry);
-  remember(names.target, guard.fence);
+  remember(names.target, guard);
   if (!listening) {
     listening = true;
     atExit(() => [...held.values()].forEach(leaveAtExit));
@@ -161,7 +161,7 @@ function drop(entry) {
   clearInterval(entry.timer);
   entry.released = true;
   held.delete(entry.directory);
-  forget(entry.target, entry.guard.fence);
+  forget(entry.target, entry.guard);
 }
 
 const elocked = (file, cause) => failure('ELOCKED', 'Lock file is already being held', file, cause);
@@ -196,6 +196,9 @@ async function acquire(names, options) {
   }
 }
 
+/** The function with the fence of the hold, which is told when somebody asks for it. */
+const proving = (release, guard) => Object.defineProperty(release, 'fence', { get: () => guard.fence, enumerable: true });
+
 async function lock(file, given) {
   const options = optionsOf(given);
   const names = namesOf(file, options);
@@ -210,7 +213,7 @@ async function lock(file, given) {
       await guard.release();
     }
   };
-  return Object.assign(release, { fence: guard.fence });
+  return proving(release, guard);
 }
 
 function lockSync(file, given) {
@@ -229,7 +232,7 @@ function lockSync(file, given) {
       guard.releaseSync();
     }
   };
-  return Object.assign(release, { fence: guard.fence });
+  return proving(release, guard);
 }
 
 function entryOf(file, given) {

@@ -149,7 +149,7 @@ async function acquireSessionWriteLock(options) {
   shared.forget ??= atExit(({ ends }) => (ends ? releaseAllLocksSync() : removeLockFiles()));
   const held = { lockPath, guard, text, count: 1, ending: null, ended: false, timer: null };
   shared.held.set(lockPath, held);
-  remember(sessionOf(lockPath), guard.fence);
+  remember(sessionOf(lockPath), guard);
   watch(held, maxHoldMs);
   return handleOf(held);
 }
@@ -193,7 +193,7 @@ function end(held) {
 
 function forgetHold(held) {
   held.ended = true;
-  forget(sessionOf(held.lockPath), held.guard.fence);
+  forget(sessionOf(held.lockPath), held.guard);
   if (shared.held.get(held.lockPath) === held) shared.held.delete(held.lockPath);
 }
 

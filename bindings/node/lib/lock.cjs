@@ -33,7 +33,7 @@ class Guard {
     this.#native = made;
   }
 
-  /** The fence of this hold; 0 for a shared one. */
+  /** The fence of this hold; 0 for a shared one. A hold whose fence nobody asked for ends faster. */
   get fence() {
     return this.#native.fence;
   }
@@ -62,8 +62,9 @@ class Guard {
     now(() => this.#native.verify());
   }
 
-  release() {
-    return later(undefined, (call) => this.#native.release(call));
+  async release() {
+    if (this.#native.endsNow) this.releaseSync();
+    else await later(undefined, (call) => this.#native.release(call));
   }
 
   releaseSync() {
@@ -74,25 +75,42 @@ class Guard {
 if (Symbol.dispose) Guard.prototype[Symbol.dispose] = Guard.prototype.releaseSync;
 if (Symbol.asyncDispose) Guard.prototype[Symbol.asyncDispose] = Guard.prototype.release;
 
-/** The arguments of the native `acquire`, without the call. */
-function asked(path, found) {
-  const { maxHold: limit, signal, ...rest } = found;
-  const complete = {
+/** What a caller says who says nothing: most do, and reading it would cost as much as half a lock. */
+const NOTHING = Object.freeze({});
+
+const asked = (given, readers) => (given === undefined ? NOTHING : options.read(given, readers));
+
+/** The options for the native half; undefined where there is nothing to say. */
+function forLock(found) {
+  const inherited = options.inheritedByLock(found);
+  if (found === NOTHING && !inherited) return undefined;
+  const { maxHold: _, signal, ...rest } = found;
+  return {
     shared: false,
     label: '',
     owner: '',
     reentrant: false,
     allowNetwork: false,
     ...rest,
-    inherited: options.inherited(),
+    inherited: inherited ?? {},
   };
-  const watched = limit && { afterMs: limit.afterMs, end: limit.end ?? false };
-  return [options.path(path), complete, watched, limit?.report && (() => limit.report())];
 }
 
-async function lock(path, given) {
-  const found = options.read(given, ASYNC);
-  const guard = new Guard(await later(found.signal, (call) => native.acquire(call, ...asked(path, found))));
+/** What the native half wants to know of a limit. */
+function limits({ maxHold: limit }) {
+  return limit ? [{ afterMs: limit.afterMs, end: limit.end ?? false }, limit.report && (() => limit.report())] : [];
+}
+
+/** Takes a lock; `target` is a native half that can, with the arguments that come first. */
+async function take(given, target, ...first) {
+  const found = asked(given, ASYNC);
+  found.signal?.throwIfAborted();
+  const wanted = forLock(found);
+  // Nobody has it, most of the time: then no thread is needed.
+  const free = found.maxHold ? null : now(() => target.acquireNow(...first, wanted));
+  if (free && !found.signal) return new Guard(free);
+  const waits = (call) => target.acquire(call, ...first, wanted, ...limits(found));
+  const guard = new Guard(await (free ?? later(found.signal, waits)));
   if (found.signal?.aborted) {
     // It was won while the signal aborted: whoever gave up must not hold it.
     await guard.release();
@@ -101,28 +119,70 @@ async function lock(path, given) {
   return guard;
 }
 
-function lockSync(path, given) {
-  const found = options.read(given, LOCK);
-  return new Guard(now(() => native.acquire(undefined, ...asked(path, found))));
+function takeSync(given, target, ...first) {
+  const found = asked(given, LOCK);
+  return new Guard(now(() => target.acquire(undefined, ...first, forLock(found), ...limits(found))));
 }
 
-const isBusy = (error) => error?.code === 'busy';
+const unlessBusy = (error) => {
+  if (error?.code === 'busy') return null;
+  throw error;
+};
+
+const withoutWait = (given) => options.plus(given, { waitMs: 0 });
+
+/** A target to be locked again and again: its path is resolved once, and its files stay open. */
+class Lock {
+  #native;
+
+  constructor(path, given) {
+    options.read(given, {});
+    this.#native = now(() => new native.Lock(options.path(path)));
+  }
+
+  /** The resolved path. */
+  get path() {
+    return this.#native.path;
+  }
+
+  acquire(given) {
+    return take(given, this.#native);
+  }
+
+  acquireSync(given) {
+    return takeSync(given, this.#native);
+  }
+
+  async tryAcquire(given) {
+    return this.acquire(withoutWait(given)).catch(unlessBusy);
+  }
+
+  tryAcquireSync(given) {
+    try {
+      return this.acquireSync(withoutWait(given));
+    } catch (error) {
+      return unlessBusy(error);
+    }
+  }
+}
+
+async function lock(path, given) {
+  return take(given, native, options.path(path));
+}
+
+function lockSync(path, given) {
+  return takeSync(given, native, options.path(path));
+}
 
 async function tryLock(path, given) {
-  try {
-    return await lock(path, options.plus(given, { waitMs: 0 }));
-  } catch (error) {
-    if (isBusy(error)) return null;
-    throw error;
-  }
+  return lock(path, withoutWait(given)).catch(unlessBusy);
 }
 
 function tryLockSync(path, given) {
   try {
-    return lockSync(path, options.plus(given, { waitMs: 0 }));
+    return lockSync(path, withoutWait(given));
   } catch (error) {
-    if (isBusy(error)) return null;
-    throw error;
+    return unlessBusy(error);
   }
 }
 
@@ -153,4 +213,4 @@ function withLockSync(path, given, act) {
   }
 }
 
-module.exports = { Guard, lock, lockSync, tryLock, tryLockSync, withLock, withLockSync };
+module.exports = { Guard, Lock, lock, lockSync, tryLock, tryLockSync, withLock, withLockSync };

@@ -154,6 +154,23 @@ function inherited() {
   return found;
 }
 
+/** The same for a lock, or undefined: what it has no use for is not looked up, which takes its time. */
+function inheritedByLock({ fence, waitMs }) {
+  const { env } = process;
+  let found;
+  const look = (name) => {
+    const value = env[name];
+    if (value) (found ??= {})[name] = value;
+    return value;
+  };
+  if (fence === undefined) {
+    if (look('TENURE_TARGET')) look('TENURE_FENCE');
+    look('TENURE_OUTER');
+  }
+  if (waitMs === undefined) look('TENURE_WAIT');
+  return found;
+}
+
 /** The options of a write, complete. */
 function forWrite({ noSync = false, ...found }) {
   return {
@@ -176,6 +193,7 @@ module.exports = {
   flag,
   forWrite,
   inherited,
+  inheritedByLock,
   isObject,
   shown,
   lockFile,

@@ -30,7 +30,7 @@ struct State {
     ended: bool,
     next: u64,
     waits: HashMap<u64, End>,
-    holds: HashMap<u64, LockGuard>,
+    holds: HashMap<u64, Arc<LockGuard>>,
 }
 
 /// Ends a wait.
@@ -75,7 +75,7 @@ impl Environment {
         let mut state = self.state();
         let id = state.number();
         if !state.ended {
-            state.holds.insert(id, guard);
+            state.holds.insert(id, Arc::new(guard));
             return id;
         }
         drop(state);
@@ -84,13 +84,13 @@ impl Environment {
     }
 
     /// Takes a hold out, to release it. `None` if that was done before.
-    pub(crate) fn take(&self, id: u64) -> Option<LockGuard> {
+    pub(crate) fn take(&self, id: u64) -> Option<Arc<LockGuard>> {
         self.state().holds.remove(&id)
     }
 
-    /// Looks at a hold, if it is still there.
-    pub(crate) fn look<T>(&self, id: u64, look: impl FnOnce(&LockGuard) -> T) -> Option<T> {
-        self.state().holds.get(&id).map(look)
+    /// A hold to look at, if it is still there. Whoever looks may be the last to let go of it.
+    pub(crate) fn hold(&self, id: u64) -> Option<Arc<LockGuard>> {
+        self.state().holds.get(&id).cloned()
     }
 
     fn end(&self) {

@@ -8,21 +8,85 @@ use napi::Env;
 use napi::bindgen_prelude::Function;
 use napi::threadsafe_function::ThreadsafeFunctionCallMode::NonBlocking;
 use napi_derive::napi;
-use tenure::{Error, ErrorKind, Holder, LockGuard, MaxHold};
+use tenure::{Error, ErrorKind, Holder, Inherited, LockGuard, MaxHold};
 
-use crate::call::{Answer, Call, answer};
+use crate::call::{Answer, Call, Caller, answer};
 use crate::environment::Environment;
 use crate::failure::{invalid, to_js};
 use crate::options::{LockOptions, Name, duration, number, path};
 
 /// A hold that its holder wants to be told about, or ended.
-#[derive(Debug)]
+#[derive(Debug, Clone, Copy)]
 #[napi(object, object_to_js = false)]
-pub(crate) struct MaxHoldOption {
+pub struct MaxHoldOption {
     /// How long is too long.
     pub after_ms: f64,
     /// Release the lock as well.
     pub end: bool,
+}
+
+/// A lock that is asked for.
+#[derive(Debug)]
+struct Asked {
+    environment: Arc<Environment>,
+    options: tenure::LockOptions,
+    inherited: Inherited,
+    /// Set when `maxHold` ended it.
+    ended: Arc<AtomicBool>,
+}
+
+impl Asked {
+    /// No options are the default ones: reading them costs as much as half a lock.
+    fn read(env: Env, options: Option<LockOptions>) -> napi::Result<Self> {
+        let (options, inherited) = options.map(LockOptions::read).transpose()?.unwrap_or_default();
+        let environment = Environment::here(env)?;
+        Ok(Self { environment, options, inherited, ended: Arc::default() })
+    }
+
+    fn limited(
+        mut self,
+        limit: Option<MaxHoldOption>,
+        report: Option<Function<'_, (), ()>>,
+    ) -> napi::Result<Self> {
+        let Some(MaxHoldOption { after_ms, end }) = limit else { return Ok(self) };
+        // Weak: a hold does not keep the process alive.
+        let report = report.map(|report| {
+            let told = report.build_threadsafe_function::<()>().callee_handled::<false>();
+            told.weak::<true>().build_callback(|_| Ok(()))
+        });
+        let (report, over) = (report.transpose()?, self.ended.clone());
+        let tell = move |_: &Path| {
+            over.store(end, Ordering::SeqCst);
+            if let Some(report) = &report {
+                report.call((), NonBlocking);
+            }
+        };
+        let after = duration(after_ms).map_err(to_js)?;
+        self.options.max_hold = Some(MaxHold { after, end, report: Arc::new(tell) });
+        Ok(self)
+    }
+
+    fn take(mut self, lock: &tenure::Lock, caller: Caller) -> tenure::Result<Guard> {
+        self.inherit(lock)?;
+        let options = caller.lock(self.options);
+        // What others share, or watch, can end in ways that this guard does not know of.
+        let alone = !options.reentrant && options.max_hold.is_none();
+        Guard::new(self.environment, lock.acquire(&options)?, self.ended, alone)
+    }
+
+    /// Takes it now or not at all: an event loop can do that by itself.
+    fn take_now(mut self, lock: &tenure::Lock) -> tenure::Result<Option<Guard>> {
+        self.inherit(lock)?;
+        let guard = lock.acquire_at_once(&self.options)?;
+        guard.map(|guard| Guard::new(self.environment, guard, self.ended, true)).transpose()
+    }
+
+    fn inherit(&mut self, lock: &tenure::Lock) -> tenure::Result<()> {
+        if self.options.fence.is_none() {
+            self.options.fence = self.inherited.fence_of(lock.path())?;
+        }
+        Ok(())
+    }
 }
 
 /// Takes the lock on a path.
@@ -31,39 +95,72 @@ pub(crate) fn acquire<'env>(
     env: &'env Env,
     call: Option<&Call>,
     name: Name,
-    options: LockOptions,
+    options: Option<LockOptions>,
     max_hold: Option<MaxHoldOption>,
     report: Option<Function<'_, (), ()>>,
 ) -> napi::Result<Answer<'env, Guard>> {
-    let environment = Environment::here(*env)?;
+    let asked = Asked::read(*env, options)?.limited(max_hold, report)?;
     let path = path(name).map_err(to_js)?;
-    let (options, inherited) = options.read()?;
-    // Weak: a hold does not keep the process alive.
-    let report = report.map(|report| {
-        let told = report.build_threadsafe_function::<()>().callee_handled::<false>();
-        told.weak::<true>().build_callback(|_| Ok(()))
-    });
-    let report = report.transpose()?;
-    answer(env, call, move |caller| {
-        let lock = tenure::Lock::open(&path)?;
-        let mut options = caller.lock(options);
-        if options.fence.is_none() {
-            options.fence = inherited.fence_of(lock.path())?;
-        }
-        let ended = Arc::new(AtomicBool::new(false));
-        if let Some(limit) = max_hold {
-            let over = ended.clone();
-            let tell = move |_: &Path| {
-                over.store(limit.end, Ordering::SeqCst);
-                if let Some(report) = &report {
-                    report.call((), NonBlocking);
-                }
-            };
-            let after = duration(limit.after_ms)?;
-            options.max_hold = Some(MaxHold { after, end: limit.end, report: Arc::new(tell) });
-        }
-        Guard::new(environment, lock.acquire(&options)?, ended)
-    })
+    answer(env, call, move |caller| asked.take(&tenure::Lock::open(path)?, caller))
+}
+
+/// Takes the lock on a path if that neither waits nor syncs; null if it would.
+#[napi(catch_unwind)]
+pub(crate) fn acquire_now(
+    env: Env,
+    name: Name,
+    options: Option<LockOptions>,
+) -> napi::Result<Option<Guard>> {
+    let asked = Asked::read(env, options)?;
+    let lock = path(name).and_then(tenure::Lock::open);
+    lock.and_then(|lock| asked.take_now(&lock)).map_err(to_js)
+}
+
+/// A target that can be locked again and again: its path is resolved once, its files stay open.
+#[derive(Debug)]
+#[napi]
+pub struct Lock {
+    inner: tenure::Lock,
+}
+
+#[napi]
+impl Lock {
+    /// The lock of a path, whether or not there is a file.
+    #[napi(constructor, catch_unwind)]
+    pub fn new(name: Name) -> napi::Result<Self> {
+        Ok(Self { inner: path(name).and_then(tenure::Lock::open).map_err(to_js)? })
+    }
+
+    /// The resolved path.
+    #[napi(getter, catch_unwind)]
+    pub fn path(&self) -> String {
+        self.inner.path().to_string_lossy().into_owned()
+    }
+
+    /// Takes the lock.
+    #[napi(catch_unwind)]
+    pub fn acquire<'env>(
+        &self,
+        env: &'env Env,
+        call: Option<&Call>,
+        options: Option<LockOptions>,
+        max_hold: Option<MaxHoldOption>,
+        report: Option<Function<'_, (), ()>>,
+    ) -> napi::Result<Answer<'env, Guard>> {
+        let asked = Asked::read(*env, options)?.limited(max_hold, report)?;
+        let lock = self.inner.clone();
+        answer(env, call, move |caller| asked.take(&lock, caller))
+    }
+
+    /// Takes the lock if that neither waits nor syncs; null if it would.
+    #[napi(catch_unwind)]
+    pub fn acquire_now(
+        &self,
+        env: Env,
+        options: Option<LockOptions>,
+    ) -> napi::Result<Option<Guard>> {
+        Asked::read(env, options)?.take_now(&self.inner).map_err(to_js)
+    }
 }
 
 /// A lock that is held.
@@ -77,6 +174,8 @@ pub struct Guard {
     recovered_from: Option<String>,
     /// Set when `maxHold` ended it.
     ended: Arc<AtomicBool>,
+    /// Nobody else can write under it: nobody shares it, and nobody knows its fence.
+    alone: AtomicBool,
 }
 
 impl Guard {
@@ -84,9 +183,10 @@ impl Guard {
         environment: Arc<Environment>,
         guard: LockGuard,
         ended: Arc<AtomicBool>,
+        alone: bool,
     ) -> tenure::Result<Self> {
         Ok(Self {
-            fence: number(guard.fence())?,
+            fence: number(guard.untold_fence())?,
             path: guard.path().to_path_buf(),
             recovered_from: guard
                 .recovered_from()
@@ -94,6 +194,7 @@ impl Guard {
             id: environment.keep(guard),
             environment,
             ended,
+            alone: AtomicBool::new(alone),
         })
     }
 
@@ -107,9 +208,14 @@ impl Guard {
 
 #[napi]
 impl Guard {
-    /// The fence of this hold; 0 for a shared one.
+    /// The fence of this hold; 0 for a shared one. It is noted that somebody knows it now, unless the hold
+    /// has ended: then it is a number that proves nothing.
     #[napi(getter, catch_unwind)]
     pub fn fence(&self) -> f64 {
+        self.alone.store(false, Ordering::SeqCst);
+        if let Some(guard) = self.environment.hold(self.id) {
+            guard.fence();
+        }
         self.fence
     }
 
@@ -129,7 +235,13 @@ impl Guard {
     #[napi(getter, catch_unwind)]
     pub fn held(&self) -> bool {
         let ended = self.ended.load(Ordering::SeqCst);
-        !ended && self.environment.look(self.id, |_| ()).is_some()
+        !ended && self.environment.hold(self.id).is_some()
+    }
+
+    /// Whether a release waits for nobody, so that an event loop can do it by itself.
+    #[napi(getter, catch_unwind)]
+    pub fn ends_now(&self) -> bool {
+        self.alone.load(Ordering::SeqCst)
     }
 
     /// Checks that nobody removed or replaced the lock file under the hold.
@@ -140,13 +252,11 @@ impl Guard {
         call: Option<&Call>,
     ) -> napi::Result<Answer<'env, ()>> {
         let ended = self.ended_error();
-        let (environment, id, path) = (self.environment.clone(), self.id, self.path.clone());
-        answer(env, call, move |_| {
-            if let Some(error) = ended {
-                return Err(error);
-            }
-            let released = || Err(invalid("verify the lock on", "it was released").at(&path));
-            environment.look(id, LockGuard::verify).unwrap_or_else(released)
+        let (guard, path) = (self.environment.hold(self.id), self.path.clone());
+        answer(env, call, move |_| match (guard, ended) {
+            (_, Some(error)) => Err(error),
+            (Some(guard), None) => guard.verify(),
+            (None, None) => Err(invalid("verify the lock on", "it was released").at(&path)),
         })
     }
 
@@ -161,7 +271,8 @@ impl Guard {
         let guard = self.environment.take(self.id);
         answer(env, call, move |_| match (guard, ended) {
             (Some(_), Some(error)) => Err(error),
-            (Some(guard), None) => guard.release(),
+            // While another thread verifies it, that thread is the last to let go.
+            (Some(guard), None) => Arc::into_inner(guard).map_or(Ok(()), LockGuard::release),
             (None, _) => Ok(()),
         })
     }

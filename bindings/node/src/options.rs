@@ -104,8 +104,9 @@ impl WriteOptions {
 }
 
 /// How a lock is taken.
+#[expect(missing_debug_implementations, reason = "a buffer of JavaScript has none")]
 #[napi(object, object_to_js = false)]
-pub(crate) struct LockOptions {
+pub struct LockOptions {
     /// With other readers.
     pub shared: bool,
     /// Infinity is for ever.

@@ -5,7 +5,7 @@ import { existsSync, mkdirSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import test from 'node:test';
 import { pathToFileURL } from 'node:url';
-import { Collection, Document, Guard, Journal, Lease, TenureError, lock, lockSync, tryLock, withLock } from '../index.mjs';
+import { Collection, Document, Guard, Journal, Lease, Lock, TenureError, lock, lockSync, tryLock, withLock } from '../index.mjs';
 import { scratch } from './child.mjs';
 
 const code = (expected) => (error) => error instanceof TenureError && error.code === expected;
@@ -49,6 +49,7 @@ test('wrong options are refused, and so are unknown ones', async (t) => {
   for (const options of wrong) {
     await assert.rejects(lock(path, options), invalid, JSON.stringify(options, (_, v) => String(v)));
     if (!Object.hasOwn(Object(options), 'waitMs')) await assert.rejects(tryLock(path, options), invalid);
+    await assert.rejects(new Lock(path).acquire(options), invalid);
     await assert.rejects(document.set(1, options), invalid);
     await assert.rejects(document.compareAndSet('1-1', 1, options), invalid);
     await assert.rejects(new Journal(path).append('x', options), invalid);
@@ -67,7 +68,7 @@ test('wrong options are refused, and so are unknown ones', async (t) => {
 
 test('a constructor takes no option that it would ignore', (t) => {
   const path = join(scratch(t), 'x');
-  for (const Thing of [Document, Journal, Lease, Collection]) {
+  for (const Thing of [Document, Journal, Lease, Lock, Collection]) {
     assert.throws(() => new Thing(path, { fense: 1 }), { code: 'invalid', message: /there is no option "fense" here/ });
     assert.throws(() => new Thing(path, 5), invalid);
     new Thing(path, {});

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { renameSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import test from 'node:test';
-import { Document, lock, lockSync, tryLock, tryLockSync, withLock, withLockSync } from '../index.mjs';
+import { Document, Lock, lock, lockSync, tryLock, tryLockSync, withLock, withLockSync } from '../index.mjs';
 import { puppet, scratch } from './child.mjs';
 
 const code = (expected) => (error) => error.name === 'TenureError' && error.code === expected;
@@ -93,6 +93,42 @@ test('a fence proves the hold to writes and nested locks', async (t) => {
   await guard.release();
   await (await lock(path)).release();
   await assert.rejects(document.set({ turn: 3 }, { fence: guard.fence }), code('fenced'));
+});
+
+test('a lock that is kept is taken again and again, and excludes everybody else', async (t) => {
+  const dir = scratch(t);
+  const target = new Lock(join(dir, 'x', '..', 'state.json'));
+  assert.equal(target.path, join(dir, 'state.json'));
+  const other = await puppet(t);
+  for (let turn = 0; turn < 3; turn++) {
+    const guard = turn === 1 ? await target.acquire({ label: 'kept' }) : target.acquireSync();
+    assert.equal(guard.path, target.path);
+    assert.equal(await target.tryAcquire(), null);
+    assert.equal(new Lock(target.path).tryAcquireSync(), null);
+    assert.throws(() => target.acquireSync(), code('deadlock'));
+    const { error } = await other.ask({ op: 'lock', path: target.path, wait: 0 });
+    assert.deepEqual([error.code, error.holder.pid], ['busy', process.pid]);
+    const waiting = target.acquire({ waitMs: Infinity });
+    guard.releaseSync();
+    await (await waiting).release();
+  }
+  await other.ask({ op: 'lock', path: target.path, as: 'theirs' });
+  await assert.rejects(target.acquire({ waitMs: 0 }), (error) => error.code === 'busy' && error.holder.pid === other.pid);
+  await other.kill('SIGKILL');
+  const guard = await target.acquire();
+  assert.equal(guard.recoveredFrom.pid, other.pid);
+  guard.releaseSync();
+});
+
+test('a lock that is kept notices that its files were removed', async (t) => {
+  const dir = scratch(t);
+  const target = new Lock(join(dir, 'state.json'));
+  await (await target.acquire()).release();
+  rmSync(join(dir, '.tenure'), { recursive: true });
+  const guard = await target.acquire();
+  assert.equal(tryLockSync(target.path), null);
+  await guard.verify();
+  await guard.release();
 });
 
 test('the scope ends the hold, also by a throw', async (t) => {

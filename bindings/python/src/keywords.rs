@@ -1,13 +1,14 @@
 //! Keyword arguments that many verbs share, and what they mean to the core. The names are those of the
 //! command line's flags.
 
+use std::cell::OnceCell;
 use std::path::{Path, PathBuf};
 use std::thread::ThreadId;
 use std::time::Duration;
 
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
-use tenure::{Durability, Fence, Guard, Version, Wait, WriteOptions};
+use tenure::{Durability, Fence, Guard, Inherited, Version, Wait, WriteOptions};
 
 use crate::argument::{self, wrong_type};
 use crate::environment;
@@ -19,11 +20,18 @@ use crate::waiting::Cancel;
 pub(crate) struct Keywords<'py> {
     py: Python<'py>,
     rest: Option<Bound<'py, PyDict>>,
+    inherited: OnceCell<Inherited>,
 }
 
 impl<'py> Keywords<'py> {
     pub(crate) fn new(py: Python<'py>, given: Option<&Bound<'py, PyDict>>) -> PyResult<Self> {
-        Ok(Self { py, rest: given.map(PyDictMethods::copy).transpose()? })
+        let rest = given.map(PyDictMethods::copy).transpose()?;
+        Ok(Self { py, rest, inherited: OnceCell::new() })
+    }
+
+    /// What the environment says to this call, which is read once.
+    pub(crate) fn inherited(&self) -> &Inherited {
+        self.inherited.get_or_init(environment::inherited)
     }
 
     /// The value of one keyword; `None` if it was not given, or given as `None`.
@@ -48,7 +56,7 @@ impl<'py> Keywords<'py> {
     /// `wait`: seconds, `None` for ever, or as the command line writes it.
     pub(crate) fn wait(&mut self) -> PyResult<Wait> {
         match self.pop("wait")? {
-            None => environment::inherited().wait().map_err(|error| raise(self.py, &error)),
+            None => self.inherited().wait().map_err(|error| raise(self.py, &error)),
             Some(given) => argument::wait(&given, "wait"),
         }
     }
@@ -80,10 +88,15 @@ impl<'py> Keywords<'py> {
 
     /// `fence`: that of the call, else that of the hold on `path` (resolved) around this program.
     pub(crate) fn fence(&mut self, path: &Path) -> PyResult<Option<Fence>> {
-        match self.take("fence", argument::whole)? {
+        match self.given_fence()? {
             Some(fence) => Ok(Some(fence)),
-            None => environment::inherited().fence_of(path).map_err(|error| raise(self.py, &error)),
+            None => self.inherited().fence_of(path).map_err(|error| raise(self.py, &error)),
         }
+    }
+
+    /// `fence`, as it was given.
+    pub(crate) fn given_fence(&mut self) -> PyResult<Option<Fence>> {
+        self.take("fence", argument::whole)
     }
 
     /// `cancel`: the token, and the thread that it waits for.

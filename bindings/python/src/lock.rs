@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
-use tenure::{Fence, Lock, LockGuard, LockOptions, MaxHold, Mode, Wait};
+use tenure::{Fence, Inherited, LockGuard, LockOptions, MaxHold, Mode, Wait};
 
 use crate::argument::callable;
 use crate::error::{argument, invalid};
@@ -19,8 +19,10 @@ use crate::waiting::{waiting, without_lock};
 
 pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<Guard>()?;
+    module.add_class::<Lock>()?;
     module.add_function(wrap_pyfunction!(lock, module)?)?;
     module.add_function(wrap_pyfunction!(try_lock, module)?)?;
+    module.add_function(wrap_pyfunction!(_lock_now, module)?)?;
     module.add_function(wrap_pyfunction!(status, module)?)?;
     module.add_function(wrap_pyfunction!(status_below, module)?)
 }
@@ -36,7 +38,7 @@ fn lock(
 ) -> PyResult<Guard> {
     let mut keywords = Keywords::new(py, options)?;
     let wait = keywords.wait()?;
-    acquire(py, &path.0, keywords, wait)
+    acquire(py, || tenure::Lock::open(&path.0), keywords, wait)
 }
 
 /// Takes the lock on `path` if nobody has it; `BusyError` otherwise.
@@ -48,30 +50,147 @@ fn try_lock(
     path: PathArgument,
     options: Option<&Bound<'_, PyDict>>,
 ) -> PyResult<Guard> {
-    acquire(py, &path.0, Keywords::new(py, options)?, Wait::No)
+    acquire(py, || tenure::Lock::open(&path.0), Keywords::new(py, options)?, Wait::No)
 }
 
-fn acquire(py: Python<'_>, path: &Path, mut keywords: Keywords<'_>, wait: Wait) -> PyResult<Guard> {
-    let lock = without_lock(py, || Lock::open(path))?;
-    let fence = keywords.fence(lock.path())?;
-    let (cancel, thread) = keywords.cancel()?;
-    let ended = Arc::new(AtomicBool::new(false));
-    let options = LockOptions {
-        mode: if keywords.flag("shared")? { Mode::Shared } else { Mode::Exclusive },
-        wait,
-        label: keywords.text("label")?,
-        owner: keywords.text("owner")?,
-        reentrant: keywords.flag("reentrant")?,
-        cancel,
-        thread,
-        fence,
-        lock_file: keywords.path("lock_file")?,
-        allow_network: keywords.flag("allow_network")?,
-        max_hold: max_hold(py, &mut keywords, &ended)?,
-    };
-    keywords.finish()?;
-    let guard = waiting(py, wait, |wait| lock.acquire(&LockOptions { wait, ..options.clone() }))?;
-    Ok(Guard::new(guard, ended))
+/// For `aio`: takes the lock if that neither waits nor syncs.
+#[pyfunction]
+#[pyo3(signature = (path, **options))]
+#[expect(clippy::needless_pass_by_value, reason = "arguments of Python functions are owned")]
+fn _lock_now(
+    py: Python<'_>,
+    path: PathArgument,
+    options: Option<&Bound<'_, PyDict>>,
+) -> PyResult<Option<Guard>> {
+    acquire_now(py, || tenure::Lock::open(&path.0), Keywords::new(py, options)?)
+}
+
+/// A target to be locked again and again: its path is resolved once, and its files stay open.
+#[pyclass(frozen, module = "tenure")]
+#[derive(Debug)]
+pub(crate) struct Lock {
+    inner: tenure::Lock,
+}
+
+#[pymethods]
+impl Lock {
+    #[new]
+    #[expect(clippy::needless_pass_by_value, reason = "arguments of Python functions are owned")]
+    fn new(py: Python<'_>, path: PathArgument) -> PyResult<Self> {
+        Ok(Self { inner: without_lock(py, || tenure::Lock::open(&path.0))? })
+    }
+
+    /// The resolved path.
+    #[getter]
+    fn path(&self) -> OsString {
+        self.inner.path().into()
+    }
+
+    /// Takes the lock, exclusively unless `shared=True`.
+    #[pyo3(signature = (**options))]
+    fn acquire(&self, py: Python<'_>, options: Option<&Bound<'_, PyDict>>) -> PyResult<Guard> {
+        let mut keywords = Keywords::new(py, options)?;
+        let wait = keywords.wait()?;
+        acquire(py, || Ok(self.inner.clone()), keywords, wait)
+    }
+
+    /// Takes the lock if nobody has it; `BusyError` otherwise.
+    #[pyo3(signature = (**options))]
+    fn try_acquire(&self, py: Python<'_>, options: Option<&Bound<'_, PyDict>>) -> PyResult<Guard> {
+        acquire(py, || Ok(self.inner.clone()), Keywords::new(py, options)?, Wait::No)
+    }
+
+    /// For `aio`: takes the lock if that neither waits nor syncs.
+    #[pyo3(signature = (**options))]
+    fn _acquire_now(
+        &self,
+        py: Python<'_>,
+        options: Option<&Bound<'_, PyDict>>,
+    ) -> PyResult<Option<Guard>> {
+        acquire_now(py, || Ok(self.inner.clone()), Keywords::new(py, options)?)
+    }
+
+    fn __repr__(&self) -> String {
+        format!("<tenure.Lock path={:?}>", self.inner.path().display())
+    }
+}
+
+/// A lock that is asked for.
+struct Asked {
+    options: LockOptions,
+    inherited: Inherited,
+    /// Set when `max_hold` ended it.
+    ended: Arc<AtomicBool>,
+}
+
+impl Asked {
+    fn read(py: Python<'_>, mut keywords: Keywords<'_>, wait: Wait) -> PyResult<Self> {
+        let fence = keywords.given_fence()?;
+        let (cancel, thread) = keywords.cancel()?;
+        let ended = Arc::new(AtomicBool::new(false));
+        let options = LockOptions {
+            mode: if keywords.flag("shared")? { Mode::Shared } else { Mode::Exclusive },
+            wait,
+            label: keywords.text("label")?,
+            owner: keywords.text("owner")?,
+            reentrant: keywords.flag("reentrant")?,
+            cancel,
+            thread,
+            fence,
+            lock_file: keywords.path("lock_file")?,
+            allow_network: keywords.flag("allow_network")?,
+            max_hold: max_hold(py, &mut keywords, &ended)?,
+        };
+        let inherited = keywords.inherited().clone();
+        keywords.finish()?;
+        Ok(Self { options, inherited, ended })
+    }
+
+    fn inherit(&mut self, lock: &tenure::Lock) -> tenure::Result<()> {
+        if self.options.fence.is_none() {
+            self.options.fence = self.inherited.fence_of(lock.path())?;
+        }
+        Ok(())
+    }
+}
+
+/// Opens and takes a lock. The interpreter lock is given up once: whoever does that beside a busy thread
+/// may have to wait for it until that thread's time slice is over.
+fn acquire(
+    py: Python<'_>,
+    mut open: impl FnMut() -> tenure::Result<tenure::Lock> + Send,
+    keywords: Keywords<'_>,
+    wait: Wait,
+) -> PyResult<Guard> {
+    let mut asked = Asked::read(py, keywords, wait)?;
+    let mut opened = None;
+    let guard = waiting(py, wait, |wait| {
+        let lock = opened.take().map_or_else(&mut open, Ok)?;
+        asked.inherit(&lock)?;
+        asked.options.wait = wait;
+        let taken = lock.acquire(&asked.options);
+        opened = Some(lock); // For the next piece of the wait.
+        taken
+    })?;
+    // What others share, or watch, can end in ways that this guard does not know of.
+    let alone = !asked.options.reentrant && asked.options.max_hold.is_none();
+    Ok(Guard::new(guard, asked.ended, alone))
+}
+
+/// The same on an event loop, or not at all.
+fn acquire_now(
+    py: Python<'_>,
+    open: impl FnOnce() -> tenure::Result<tenure::Lock> + Send,
+    mut keywords: Keywords<'_>,
+) -> PyResult<Option<Guard>> {
+    let wait = keywords.wait()?;
+    let mut asked = Asked::read(py, keywords, wait)?;
+    let guard = without_lock(py, || {
+        let lock = open()?;
+        asked.inherit(&lock)?;
+        lock.acquire_at_once(&asked.options)
+    })?;
+    Ok(guard.map(|guard| Guard::new(guard, asked.ended, true)))
 }
 
 /// `max_hold` seconds, `on_max_hold` to be told, `end_on_max_hold` to end the hold, which `ended` tells.
@@ -131,6 +250,8 @@ pub(crate) struct Guard {
     hold: Mutex<Option<Arc<LockGuard>>>,
     path: PathBuf,
     fence: Fence,
+    /// Nobody else can write under it: nobody shares it, and nobody knows its fence.
+    alone: AtomicBool,
     recovered_from: Option<tenure::Holder>,
     /// The process that took it. A forked child has a copy of the guard and not the lock.
     pid: u32,
@@ -141,10 +262,11 @@ pub(crate) struct Guard {
 }
 
 impl Guard {
-    fn new(guard: LockGuard, ended: Arc<AtomicBool>) -> Self {
+    fn new(guard: LockGuard, ended: Arc<AtomicBool>, alone: bool) -> Self {
         Self {
             path: guard.path().to_path_buf(),
-            fence: guard.fence(),
+            fence: guard.untold_fence(),
+            alone: AtomicBool::new(alone),
             recovered_from: guard.recovered_from().cloned(),
             pid: std::process::id(),
             ended,
@@ -164,10 +286,16 @@ impl Guard {
 
 #[pymethods]
 impl Guard {
-    /// The fence of this hold; 0 for a shared one. Pass it to writes of the same target.
+    /// The fence of this hold; 0 for a shared one. Pass it to writes of the same target. Asking for it
+    /// makes it known, which a forked child cannot do; a hold whose fence nobody knows ends faster. After
+    /// the hold it is the same number and proves nothing, asked before or not.
     #[getter]
-    fn fence(&self) -> Fence {
-        self.fence
+    fn fence(&self, py: Python<'_>) -> PyResult<Fence> {
+        self.alone.store(false, Ordering::SeqCst);
+        match self.with_hold(|guard| guard.clone()) {
+            Some(guard) => without_lock(py, move || Ok(guard.fence())),
+            None => Ok(self.fence),
+        }
     }
 
     /// The resolved path of the target.
@@ -194,6 +322,12 @@ impl Guard {
     #[getter]
     fn _nested(&self) -> bool {
         self.nested
+    }
+
+    /// For `aio`: a release waits for nobody, so that an event loop can do it by itself.
+    #[getter]
+    fn _ends_now(&self) -> bool {
+        self.alone.load(Ordering::SeqCst)
     }
 
     /// Checks that nobody removed or replaced the lock file under the hold.
@@ -227,7 +361,7 @@ impl Guard {
 
     fn __repr__(&self) -> String {
         let state = if self.held() { "held" } else { "released" };
-        format!("<tenure.Guard {state} path={:?} fence={}>", self.path.display(), self.fence)
+        format!("<tenure.Guard {state} path={:?}>", self.path.display())
     }
 }
 

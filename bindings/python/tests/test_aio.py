@@ -2,6 +2,7 @@
 
 import asyncio
 import contextvars
+import functools
 import subprocess
 import sys
 import threading
@@ -9,7 +10,8 @@ import threading
 import pytest
 import tenure
 from conftest import HOLDER, PATIENCE
-from tenure import aio
+from tenure import _waiting, aio
+from tenure.compat.filelock import AsyncFileLock
 
 
 def run(main):
@@ -48,6 +50,46 @@ def test_a_lock_waits_without_blocking_the_loop(tmp_path, child):
         await guard.release()
         assert not guard.held
         ticking.cancel()
+
+    run(main())
+
+
+class Thread(Exception):
+    """Somebody asked for one."""
+
+
+def test_a_lock_that_is_free_is_taken_and_given_back_without_a_thread(tmp_path, monkeypatch):
+    async def refuse(*_arguments, **_options):
+        raise Thread
+
+    # The first time files are made and synced, which is nothing for an event loop.
+    for name in ("t", "f.lock"):
+        tenure.lock(tmp_path / name).release()
+    monkeypatch.setattr(aio, "in_thread", refuse)
+    monkeypatch.setattr(_waiting, "in_thread", refuse)
+
+    async def main():
+        target = aio.Lock(tmp_path / "t")
+        assert target.path == str(tmp_path / "t")
+        for _ in range(3):
+            async with aio.lock(tmp_path / "t") as guard:
+                assert guard.held
+            await (await target.acquire(label="kept")).release()
+            async with await target.try_acquire(), await aio.try_lock(tmp_path / "f.lock"):
+                with pytest.raises(Thread):
+                    await target.acquire()
+            async with AsyncFileLock(tmp_path / "f.lock"):
+                pass
+        for refused in (target.try_acquire, functools.partial(aio.try_lock, tmp_path / "t")):
+            with pytest.raises(tenure.ArgumentError):
+                await refused(wait=1)
+        guard = await target.acquire()
+        # Writes under a known fence may be under way, so this release may wait.
+        assert guard.fence > 0
+        with pytest.raises(Thread):
+            await guard.release()
+        with pytest.raises(Thread):
+            await aio.lock(tmp_path / "new")
 
     run(main())
 

@@ -264,3 +264,25 @@ def test_an_async_lock_of_this_thread_is_released_by_this_thread(path):
     asyncio.run(take_and_release())
     with ours.FileLock(path, timeout=0):
         pass
+
+
+def test_programs_below_one_hold_exclude_each_other(path, child, monkeypatch):
+    with tenure.lock(path) as above:
+        below = {"TENURE_TARGET": above.path, "TENURE_FENCE": str(above.fence)}
+        holder = child(HOLD, NAMES[0], path, environment=below)
+        assert holder.line() == "held"
+        for name, value in below.items():
+            monkeypatch.setenv(name, value)
+        with pytest.raises(ours.Timeout):
+            ours.FileLock(path, timeout=0.05).acquire()
+
+        async def late():
+            with pytest.raises(ours.Timeout):
+                await ours.AsyncFileLock(path, timeout=0.05).acquire()
+
+        asyncio.run(late())
+        holder.tell()
+        assert holder.line() == "released"
+        with ours.FileLock(path, timeout=PATIENCE) as lock:
+            assert lock.is_locked
+    assert [name for name in os.listdir(path.parent) if not name.startswith(".")] == [path.name]

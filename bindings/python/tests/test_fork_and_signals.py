@@ -43,6 +43,25 @@ def test_a_forked_child_has_its_parents_guard_and_not_its_lock(tmp_path):
     tenure.try_lock(tmp_path / "t").release()
 
 
+def test_a_fence_is_told_by_the_process_that_holds_it(tmp_path):
+    document = tenure.Document(tmp_path / "t")
+    with tenure.lock(tmp_path / "t") as guard:
+        assert in_child(lambda: document.set(1, fence=guard.fence)) == "fenced"
+        number = guard.fence
+        assert in_child(lambda: guard.fence) == repr(number)
+        assert "Written" in in_child(lambda: document.set(2, fence=guard.fence))
+    assert document.read().value == 2
+
+
+def test_a_kept_lock_is_a_lock_of_its_own_in_a_forked_child(tmp_path):
+    target = tenure.Lock(tmp_path / "t")
+    target.acquire().release()
+    with target.acquire():
+        assert in_child(lambda: target.try_acquire().held) == "busy"
+    assert in_child(lambda: target.acquire().held) == "True"
+    target.acquire().release()
+
+
 def test_a_fork_while_other_threads_wait_and_write_does_no_harm(tmp_path):
     stop = threading.Event()
     held = tenure.lock(tmp_path / "held")

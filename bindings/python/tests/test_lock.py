@@ -2,6 +2,7 @@
 
 import os
 import pickle
+import shutil
 import threading
 
 import pytest
@@ -197,6 +198,71 @@ def test_a_fence_proves_a_hold_to_writes_and_nested_locks(tmp_path):
     with pytest.raises(tenure.FencedError):
         document.set({"a": 3}, fence=guard.fence)
     assert document.read().value == {"a": 1}
+
+
+TAKES = {
+    "lock": tenure.lock,
+    "try_lock": tenure.try_lock,
+    "Lock.acquire": lambda path: tenure.Lock(path).acquire(),
+    "Lock.try_acquire": lambda path: tenure.Lock(path).try_acquire(),
+}
+
+
+@pytest.mark.parametrize("take", TAKES.values(), ids=TAKES)
+def test_a_fence_proves_the_hold_once_it_was_asked_for(tmp_path, take):
+    document = tenure.Document(tmp_path / "t")
+    with take(tmp_path / "t") as guard:
+        repr(guard)  # It tells nothing.
+        # Everybody can read the number; it proves nothing before the holder has told it.
+        number = tenure.status(tmp_path / "t")["holder"]["fence"]
+        with pytest.raises(tenure.FencedError):
+            document.set(1, fence=number, wait=0)
+        assert guard.fence == number
+        document.set(2, fence=number)
+    assert guard.fence == number
+    with pytest.raises(tenure.FencedError):
+        document.set(3, fence=number)
+    assert document.read().value == 2
+
+
+def test_a_fence_that_nobody_asked_for_during_the_hold_proves_nothing(tmp_path):
+    guard = tenure.lock(tmp_path / "t")
+    number = tenure.status(tmp_path / "t")["holder"]["fence"]
+    guard.release()
+    assert guard.fence == number
+    with pytest.raises(tenure.FencedError):
+        tenure.Document(tmp_path / "t").set(1, fence=guard.fence)
+    assert tenure.status(tmp_path / "t")["kind"] == "free"
+
+
+def test_a_lock_that_is_kept_is_taken_again_and_again(tmp_path, child):
+    (tmp_path / "x").mkdir()
+    target = tenure.Lock(tmp_path / "x" / ".." / "t")
+    assert target.path == str(tmp_path / "t") and target.path in repr(target)
+    for _ in range(3):
+        with target.acquire(label="kept") as guard:
+            assert guard.held and guard.path == target.path
+            with pytest.raises(tenure.BusyError) as caught:
+                tenure.Lock(target.path).try_acquire()
+            assert caught.value.holder["label"] == "kept"
+            with pytest.raises(tenure.DeadlockError):
+                target.acquire()
+        assert not guard.held
+    holder = child(HOLDER, target.path)
+    holder.line()
+    with pytest.raises(tenure.BusyError) as caught:
+        target.acquire(wait=0.05)
+    assert caught.value.holder["pid"] == holder.pid
+    holder.kill()
+    with target.acquire() as guard:
+        assert guard.recovered_from["pid"] == holder.pid
+    shutil.rmtree(tmp_path / ".tenure")
+    with target.acquire() as guard:
+        guard.verify()
+        with pytest.raises(tenure.BusyError):
+            tenure.try_lock(target.path)
+    with pytest.raises(tenure.ArgumentError):
+        target.acquire(nonsense=1)
 
 
 def test_names_that_are_not_text_are_kept(tmp_path):

@@ -21,6 +21,8 @@ from tenure.types import Holder
 
 with tenure.lock(Path("x"), wait=None, label="l", shared=False) as guard:
     fence: int = guard.fence
+with tenure.Lock("x").acquire(wait=5) as again, tenure.Lock(b"x").try_acquire(shared=True):
+    fence = again.fence
 written: tenure.Written = tenure.Document("d", numbers="decimal").update(lambda v: v, init={}, no_sync=True)
 version: str = written.version
 try:
@@ -39,6 +41,8 @@ async def main() -> None:
         print(entry.text)
     async with AsyncFileLock("x.lock"):
         pass
+    async with aio.Lock("x").acquire(wait="5s") as again, await aio.Lock("x").try_acquire():
+        print(again.fence)
 
 asyncio.run(main())
 try:
@@ -54,6 +58,7 @@ path: str = Session().save_session("x.json")
 MISTAKES = [
     'tenure.lock(5)',
     'tenure.lock("x", nonsense=1)',
+    'tenure.Lock("x").try_acquire(wait=1)',
     'tenure.Document("x").set([], fence="one")',
     'tenure.Document("x", numbers="int")',
     'tenure.Journal("x").append([5])',

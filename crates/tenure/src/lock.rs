@@ -3,6 +3,8 @@
 //! It is the kernel's lock on a file that is never unlinked, truncated, renamed or stolen. The death
 //! of the holder releases it, at once; there is nothing to clean up and nothing to break.
 
+mod at_once;
+
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -21,7 +23,7 @@ use crate::process_local::ProcessLocal;
 use crate::record::State;
 use crate::seen::Seen;
 use crate::sys;
-use crate::target::Target;
+use crate::target::{Opened, Target};
 use crate::wait::{Cancel, Deadline, Request, Wait};
 
 /// How a lock is taken. The default is exclusive and waits ten seconds.
@@ -171,7 +173,7 @@ fn take_shared(target: &Target, request: Request<'_>) -> Result<Hold> {
 
 /// Draws the fence and writes the record. Failure anywhere releases the lock and changes nothing.
 fn take_exclusive(target: Target, options: &LockOptions, request: Request<'_>) -> Result<Held> {
-    let (mut hold, record, mut seen, _commit) = loop {
+    let (hold, record, seen, _commit) = loop {
         let (hold, record, seen) = Hold::take(&target, Mode::Exclusive, request)?;
         settle_for_hold(&target, &seen, request)?;
         if seen.record.state == State::Free {
@@ -190,6 +192,16 @@ fn take_exclusive(target: Target, options: &LockOptions, request: Request<'_>) -
         drop((commit, hold));
         wait_for_lease(&target, holder, left, request)?;
     };
+    hold_under_new_fence(target, hold, record, seen, options)
+}
+
+fn hold_under_new_fence(
+    target: Target,
+    mut hold: Hold,
+    record: Opened,
+    mut seen: Seen,
+    options: &LockOptions,
+) -> Result<Held> {
     let died = seen.record.state == State::Held && !seen.record.left;
     let recovered_from = died.then(|| seen.record.holder());
     let file = record.handle.as_ref();

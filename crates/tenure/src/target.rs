@@ -201,6 +201,11 @@ impl Target {
         move |err| Error::io(action, path, err)
     }
 
+    /// Whether the directory of its sidecars is there, so that [`Self::prepare`] makes and syncs nothing.
+    pub(crate) fn has_sidecars(&self) -> bool {
+        self.prepared.load(Ordering::Relaxed) || self.fs.stat(self.side()).is_ok()
+    }
+
     /// Makes sure that the directories are there, and that a lock in them means something (G12).
     pub(crate) fn prepare(&self) -> Result<()> {
         if self.prepared.load(Ordering::Relaxed) {

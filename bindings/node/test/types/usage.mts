@@ -1,6 +1,6 @@
 // Compiled by the tests, never run: the types say what the package does.
 
-import tenure, { Collection, Document, Journal, Lease, TenureError, lease, lock, lockSync, tryLock, updateAndAppend, updateAndAppendSync, withLock } from 'tenure';
+import tenure, { Collection, Document, Journal, Lease, Lock, TenureError, lease, lock, lockSync, tryLock, updateAndAppend, updateAndAppendSync, withLock } from 'tenure';
 import type { Appended, Entry, ErrorCode, Guard, Snapshot, Together, Written } from 'tenure';
 
 interface State {
@@ -13,6 +13,10 @@ await guard.release();
 const maybe: Guard | null = await tryLock(new URL('file:///x'));
 const five: number = await withLock('x', async () => 5);
 lockSync(Buffer.from('x'), { shared: true }).releaseSync();
+const target = new Lock('x');
+await (await target.acquire({ waitMs: 5, signal: AbortSignal.timeout(5) })).release();
+const none: Guard | null = target.tryAcquireSync() ?? (await target.tryAcquire());
+const where: string = target.path;
 {
   using held = lockSync('x');
   await using leased = await lease('x', { ttlMs: 1000 });

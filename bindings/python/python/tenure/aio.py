@@ -6,11 +6,12 @@ at once, and a lock that it got all the same is released before the task ends.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import AsyncIterator, Callable, Generator, Mapping
 from typing import TYPE_CHECKING, Any, Optional, TypeVar
 
 from . import _tenure
-from ._errors import ArgumentError, BusyError
+from ._errors import ArgumentError
 from ._waiting import in_thread
 
 if TYPE_CHECKING:
@@ -28,6 +29,7 @@ __all__ = [
     "Journal",
     "Lease",
     "Leased",
+    "Lock",
     "Watch",
     "lock",
     "try_lock",
@@ -37,20 +39,50 @@ __all__ = [
 
 def lock(path: types.Path, **options: Unpack[types.LockOptions]) -> _Acquire:
     """Takes the lock: ``async with lock(path) as guard`` or ``guard = await lock(path)``."""
-    return _Acquire(path, options)
+    now = functools.partial(_tenure._lock_now, path)
+    return _Acquire(now, functools.partial(_tenure.lock, path), options)
 
 
 async def try_lock(path: types.Path, **options: Unpack[types.TryLockOptions]) -> Guard:
     """Takes the lock if nobody has it; ``BusyError`` otherwise."""
-    return Guard(_tenure.try_lock(path, **options))
+    _refuse_wait(options)
+    now = functools.partial(_tenure._lock_now, path)
+    return await _Acquire(now, functools.partial(_tenure.try_lock, path), options)
+
+
+class Lock:
+    """A target to be locked again and again: its path is resolved once, and its files stay open."""
+
+    def __init__(self, path: types.Path) -> None:
+        self.sync = _tenure.Lock(path)
+
+    @property
+    def path(self) -> str:
+        """The resolved path."""
+        return self.sync.path
+
+    def acquire(self, **options: Unpack[types.LockOptions]) -> _Acquire:
+        """Takes the lock: ``async with target.acquire() as guard`` or ``await target.acquire()``."""
+        return _Acquire(self.sync._acquire_now, self.sync.acquire, options)
+
+    async def try_acquire(self, **options: Unpack[types.TryLockOptions]) -> Guard:
+        """Takes the lock if nobody has it; ``BusyError`` otherwise."""
+        _refuse_wait(options)
+        return await _Acquire(self.sync._acquire_now, self.sync.try_acquire, options)
 
 
 class _Acquire:
     """A lock that is about to be taken."""
 
-    def __init__(self, path: types.Path, options: Mapping[str, Any]) -> None:
+    def __init__(
+        self,
+        now: Callable[..., Optional[_tenure.Guard]],
+        later: Callable[..., _tenure.Guard],
+        options: Mapping[str, Any],
+    ) -> None:
         _refuse_cancel(options)
-        self._path = path
+        self._now = now
+        self._later = later
         self._options = dict(options)
         self._guard: Optional[Guard] = None
 
@@ -67,15 +99,13 @@ class _Acquire:
             await guard.release()
 
     async def _take(self) -> Guard:
-        try:
-            # Nobody has it, most of the time: then no thread is needed.
-            return Guard(_tenure.lock(self._path, **{**self._options, "wait": 0}))
-        except BusyError:
-            if self._options.get("wait", 1) in (0, "0"):
-                raise
+        # Nobody has it, most of the time: then no thread is needed.
+        guard = self._now(**self._options)
+        if guard is not None:
+            return Guard(guard)
 
         def wait(cancel: _tenure.Cancel) -> _tenure.Guard:
-            return _tenure.lock(self._path, **{**self._options, "cancel": cancel})
+            return self._later(**{**self._options, "cancel": cancel})
 
         # The lock will be this thread's, which goes on meanwhile and can release what it holds.
         token = _tenure.Cancel._on_behalf()
@@ -117,7 +147,10 @@ class Guard:
         """Releases the lock. Releasing it again does nothing."""
         if not self._released:
             self._released = True
-            await in_thread(lambda _: self._guard.release())
+            if self._guard._ends_now:
+                self._guard.release()
+            else:
+                await in_thread(lambda _: self._guard.release())
 
     async def __aenter__(self) -> Guard:
         return self
@@ -400,6 +433,12 @@ async def _call(
     """Calls a verb on another thread, with a token that the task's cancellation cancels."""
     _refuse_cancel(options)
     return await in_thread(lambda cancel: verb(*arguments, **options, cancel=cancel), undo=_undo)
+
+
+def _refuse_wait(options: Mapping[str, Any]) -> None:
+    if "wait" in options:
+        message = "failed to read the arguments: there is no 'wait' here"
+        raise ArgumentError(message, action="read the arguments")
 
 
 def _refuse_cancel(options: Mapping[str, Any]) -> None:

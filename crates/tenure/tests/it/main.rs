@@ -7,6 +7,7 @@
 #![expect(clippy::disallowed_methods, reason = "tests play the outsider who does as they like")]
 
 mod altered;
+mod at_once;
 mod collection;
 mod compromised;
 mod document;

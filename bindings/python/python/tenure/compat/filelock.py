@@ -39,6 +39,11 @@ __all__ = [
 
 _Path = Union[str, "os.PathLike[str]"]
 
+#: Of our holds, shown to those who wait.
+_LABEL = "filelock"
+#: Ends the name of the target that the programs below one hold lock among themselves. No such file is made.
+_BELOW = ".tenure-below"
+
 
 class Timeout(TimeoutError):
     """The lock could not be acquired in time."""
@@ -232,7 +237,13 @@ class BaseFileLock(contextlib.ContextDecorator, metaclass=_Singletons):
     def _try(self, wait: Optional[float], **options: Any) -> _tenure.Guard:
         self._create()
         path = self._lock_file
-        return _tenure.lock(path, lock_file=path, wait=wait, label="filelock", **options)
+        guard = _tenure.lock(path, lock_file=path, wait=wait, label=_LABEL, **options)
+        if not guard._nested:
+            return guard
+        # Below `tenure run` on this very file its other programs have that hold as well. They take turns by a
+        # lock of their own, which only they ask for.
+        guard.release()
+        return _tenure.lock(f"{guard.path}{_BELOW}", wait=wait, label=_LABEL, **options)
 
     def acquire(
         self,
@@ -386,7 +397,12 @@ class AsyncFileLock(BaseFileLock):
 
             token = _tenure.Cancel._on_behalf()
             try:
-                guard = await in_thread(take, undo=_tenure.Guard.release, cancel=token)
+                # Nobody has it, most of the time: then no thread is needed.
+                self._create()
+                path = self._lock_file
+                guard = _tenure._lock_now(path, lock_file=path, label=_LABEL)
+                if guard is None:
+                    guard = await in_thread(take, undo=_tenure.Guard.release, cancel=token)
             except BusyError as error:
                 raise self._failed(error) from None
             self._hold.guard = guard
@@ -399,7 +415,11 @@ class AsyncFileLock(BaseFileLock):
 
         # Here, not there: a hold may belong to this thread.
         guard = self._let_go(force)
-        if guard is not None:
+        if guard is None:
+            return
+        if guard._ends_now:
+            guard.release()
+        else:
             await in_thread(lambda _: guard.release())
 
     def __enter__(self) -> Self:

@@ -1,0 +1,58 @@
+//! Locks for event loops, and for guards of other languages.
+//!
+//! # Invariants
+//!
+//! 1. A lock that is taken at once made nobody wait: not for a holder, and not for the disk. Whatever
+//!    needs more (a new target, fences to be reserved, a holder that died) is left to another thread.
+
+use std::sync::Arc;
+
+use super::{Lock, LockGuard, LockOptions, hold_under_new_fence};
+use crate::error::{ErrorKind, Result};
+use crate::fs::Mode;
+use crate::hold::Hold;
+use crate::options::Fence;
+use crate::record::State;
+use crate::seen::Seen;
+use crate::wait::{Request, Wait};
+
+impl Lock {
+    /// Takes the exclusive lock if that neither waits nor syncs, so that an event loop can do it itself.
+    /// `None` leaves it to [`Self::acquire`], on another thread: somebody holds it, something has to be
+    /// prepared first, or it is asked for in a way that is served only there. The options `wait` and
+    /// `cancel` mean nothing here.
+    pub fn acquire_at_once(&self, options: &LockOptions) -> Result<Option<LockGuard>> {
+        let plain = options.mode == Mode::Exclusive
+            && options.fence.is_none()
+            && !options.reentrant
+            && options.max_hold.is_none();
+        if !plain || !self.target.has_sidecars() {
+            return Ok(None);
+        }
+        let target = self.target.with(options.lock_file.as_deref(), options.allow_network)?;
+        let request = Request::new(Wait::No, None, options.thread);
+        let (hold, record, seen) = match Hold::take(&target, Mode::Exclusive, request) {
+            Err(error) if error.kind() == ErrorKind::Busy => return Ok(None),
+            taken => taken?,
+        };
+        if !is_ready(&seen) {
+            return Ok(None);
+        }
+        let held = hold_under_new_fence(target, hold, record, seen, options)?;
+        Ok(Some(LockGuard { held: Arc::new(held) }))
+    }
+}
+
+/// The last hold ended well, no append may be pending, and the next fence is reserved.
+fn is_ready(seen: &Seen) -> bool {
+    let record = &seen.record;
+    record.state == State::Free && !record.journal && record.fence < record.confirmed
+}
+
+impl LockGuard {
+    /// The number that [`Self::fence`] tells, without telling it: a write under it is refused until that
+    /// was called. For guards of other languages, which can be asked after the release.
+    pub fn untold_fence(&self) -> Fence {
+        self.held.fence
+    }
+}

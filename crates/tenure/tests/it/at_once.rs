@@ -1,0 +1,92 @@
+//! Locks that an event loop takes by itself: they wait for nobody, and not for the disk either.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use tenure::{ErrorKind, Journal, Lock, LockOptions, Mode, Wait};
+
+use crate::faulty_fs::{FaultyFs, Op, Verdict};
+use crate::puppet::Puppet;
+use crate::scratch::{Scratch, kind, lease, lock_for, write};
+
+/// More holds than one sync reserves fences for.
+const HOLDS: usize = 3000;
+
+/// A new target and reserved fences need the disk; both are left to those who can wait for it.
+#[test]
+fn g9_a_lock_taken_at_once_never_syncs() {
+    let (scratch, syncs) = (Scratch::new(), Arc::new(AtomicUsize::new(0)));
+    let counted = syncs.clone();
+    let fs = FaultyFs::new(move |op, _| {
+        counted.fetch_add(usize::from(matches!(op, Op::Sync | Op::SyncDir)), Ordering::Relaxed);
+        Verdict::Go
+    });
+    let lock = Lock::open_on(&fs.shared(), &scratch.target()).unwrap();
+    let options = LockOptions::default();
+    let (mut left, mut last) = (0, 0);
+    for _ in 0..HOLDS {
+        let before = syncs.load(Ordering::Relaxed);
+        let taken = lock.acquire_at_once(&options).unwrap();
+        assert_eq!(syncs.load(Ordering::Relaxed), before, "it waited for the disk");
+        let guard = taken.unwrap_or_else(|| {
+            left += 1;
+            lock.acquire(&options).unwrap()
+        });
+        assert!(guard.untold_fence() > last, "fences grow");
+        last = guard.untold_fence();
+        guard.release().unwrap();
+    }
+    assert!((2..=4).contains(&left), "{left} of {HOLDS} were left to others");
+}
+
+/// What a lock taken at once is worth: as much as every other.
+#[test]
+fn g1_a_lock_taken_at_once_excludes_everybody() {
+    let scratch = Scratch::new();
+    let (path, options) = (scratch.target(), LockOptions::default());
+    lock_for(&path, Wait::No).unwrap().release().unwrap();
+    let lock = Lock::open(&path).unwrap();
+    let guard = lock.acquire_at_once(&options).unwrap().unwrap();
+    assert!(lock.acquire_at_once(&options).unwrap().is_none());
+    assert_eq!(kind(lock_for(&path, Wait::No)), Some(ErrorKind::Busy));
+    let number = guard.untold_fence();
+    assert_eq!(kind(write(&path, Some(number))), Some(ErrorKind::Fenced), "nobody was told");
+    assert_eq!(guard.fence(), number);
+    write(&path, Some(number)).unwrap();
+    guard.verify().unwrap();
+    guard.release().unwrap();
+    assert_eq!(kind(write(&path, Some(number))), Some(ErrorKind::Fenced));
+}
+
+/// Who died is told, a lease is honoured and a journal is settled by those who can wait for it.
+#[test]
+fn g9_what_may_take_its_time_is_left_to_others() {
+    let scratch = Scratch::new();
+    let (path, options) = (scratch.target(), LockOptions::default());
+    let at_once = |options: &LockOptions| Lock::open(&path).unwrap().acquire_at_once(options);
+    assert!(at_once(&options).unwrap().is_none(), "a new directory");
+    lock_for(&path, Wait::No).unwrap().release().unwrap();
+    for other in [
+        LockOptions { mode: Mode::Shared, ..LockOptions::default() },
+        LockOptions { fence: Some(1), ..LockOptions::default() },
+        LockOptions { owner: "me".into(), reentrant: true, ..LockOptions::default() },
+    ] {
+        assert!(at_once(&other).unwrap().is_none(), "{other:?}");
+    }
+    let mut dies = Puppet::spawn();
+    dies.say(&format!("lock {} no", path.display()));
+    assert!(at_once(&options).unwrap().is_none(), "held by another process");
+    dies.kill();
+    assert!(at_once(&options).unwrap().is_none(), "its holder died");
+    let guard = lock_for(&path, Wait::No).unwrap();
+    assert!(guard.recovered_from().is_some(), "it is still told");
+    guard.release().unwrap();
+    assert!(at_once(&options).unwrap().is_some());
+
+    let leased = scratch.path("leased");
+    let _lease = lease(&leased, "me");
+    assert!(Lock::open(&leased).unwrap().acquire_at_once(&options).unwrap().is_none());
+    let journal = scratch.path("journal");
+    Journal::open(&journal).unwrap().append(&["x"], &tenure::AppendOptions::default()).unwrap();
+    assert!(Lock::open(&journal).unwrap().acquire_at_once(&options).unwrap().is_none());
+}

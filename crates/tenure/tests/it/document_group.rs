@@ -31,7 +31,9 @@ fn leader(leads: impl FnOnce() + Send + 'static) -> Arc<dyn Fs> {
     let fs = FaultyFs::new(move |op, path| {
         if op == Op::Write && is(path, "sync0") {
             let leads = leads.lock().unwrap().take();
-            leads.into_iter().for_each(|leads| leads());
+            if let Some(leads) = leads {
+                leads();
+            }
         }
         Verdict::Go
     });

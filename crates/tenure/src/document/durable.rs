@@ -9,10 +9,9 @@
 //!
 //! # Why the leader waits
 //!
-//! A sync and a change get into each other's way. The change has to get its content written while the
-//! disk is flushing its cache, and its part of the file system's transaction has to wait for the one that is
-//! being committed. So two changes at most came in during a sync, however many waited: with 32 processes
-//! there were two syncs for three changes. Behind its turn the leader finds everybody's changes made, and
+//! Few changes came in during a sync, however many waited: with 32 processes there were two syncs for
+//! three changes. Most likely they get into each other's way: a change has its content written while the
+//! disk is flushing its cache, and its part of the transaction waits for the one that is being committed. Behind its turn the leader finds everybody's changes made, and
 //! nobody in the way.
 //!
 //! It waits for nobody's answer, and nobody depends on it while it waits: it holds no hold and no

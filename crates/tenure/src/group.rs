@@ -83,7 +83,7 @@ struct Note {
     synced: u64,
     failed_from: u64,
     failed_to: u64,
-    /// How far the sync reaches that is under way, or whose leader died in it; 0 is none. In the second
+    /// A write that the sync is for that is under way, or whose leader died in it; 0 is none. In the second
     /// note: how many sync on their own, or died in that.
     began: u64,
 }
@@ -114,6 +114,10 @@ pub(crate) trait Shared {
     /// Makes all complete writes durable. `doubt`: an earlier sync may have failed without a word, so
     /// what is to be durable has to be written again.
     fn sync(&self, doubt: bool) -> io::Result<()>;
+
+    /// Lets those write first who are about to, so that this sync serves them, too. Short: everybody
+    /// waits for the leader.
+    fn gather(&self) {}
 
     /// What is best done once for everybody whose write is durable now, before they are woken.
     fn finish(&self, reach: u64) {
@@ -174,12 +178,13 @@ fn lead(
     mine: u64,
     shared: &impl Shared,
 ) -> Result<u64> {
-    let reach = shared.newest()?.max(mine);
     let boot = target.fs.boot_id();
     // A crash before this write: nothing was synced. After it: the next leader is in doubt.
     let current = Note { boot, ..current };
-    let mut next = Note { began: reach.max(current.began), ..current };
+    let mut next = Note { began: mine.max(current.began), ..current };
     write(target, file, NOTE_OFFSETS, &mut next)?;
+    shared.gather();
+    let reach = shared.newest()?.max(mine);
     // Read after our own file was opened: a sync that begins later and fails is reported to us, too.
     let alone = read(target, file)?.late.began;
     let done = shared.sync(current.began > 0 || alone > 0);

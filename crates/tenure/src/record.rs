@@ -14,12 +14,16 @@
 //!    of it is kept apart, where nothing is written without a sync: a power loss can tear both slots.
 //! 4. It informs and fences; it never decides who holds a lock. The kernel does.
 
+mod published;
+
 use std::io;
 
 use crate::checksum;
 use crate::fs::{FileId, Handle};
 use crate::holder::{HoldKind, Holder, HolderText};
 use crate::marks::Mark;
+
+pub(crate) use self::published::{Publications, Published};
 
 /// Byte 0 of the file is the lock (a mandatory range on Windows), so the slots stay clear of it, and
 /// of each other's page.
@@ -59,18 +63,6 @@ pub(crate) struct LeaseTerms {
     pub(crate) ttl_us: u64,
     /// On the boot clock of `boot`.
     pub(crate) expires_us: u64,
-}
-
-/// What tenure last published as the document.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(crate) struct Published {
-    /// Grows with every change that tenure made.
-    pub(crate) generation: u64,
-    pub(crate) checksum: [u8; 16],
-    /// Whether the content was synced before it was published.
-    pub(crate) synced: bool,
-    /// The boot it was published in. The record's own boot is no help: any lock renews that.
-    pub(crate) boot: [u8; 16],
 }
 
 /// One record.
@@ -124,18 +116,22 @@ pub(crate) enum Loaded {
 impl Record {
     /// Reads the newest valid slot.
     pub(crate) fn load(file: &dyn Handle) -> io::Result<Loaded> {
+        Ok(Self::load_slots(file)?.0)
+    }
+
+    fn load_slots(file: &dyn Handle) -> io::Result<(Loaded, [u8; SLOTS_BYTES])> {
         let mut bytes = [0; SLOTS_BYTES];
         let mut length = file.read_full_at(&mut bytes, SLOT_OFFSET)?;
         loop {
             let loaded = Self::choose(&bytes);
             if !matches!(loaded, Loaded::Garbage) {
-                return Ok(loaded);
+                return Ok((loaded, bytes));
             }
             // Two writes during one read can tear both slots. What is there twice is there.
             let mut again = [0; SLOTS_BYTES];
             let length_again = file.read_full_at(&mut again, SLOT_OFFSET)?;
             if (length_again, again) == (length, bytes) {
-                return Ok(loaded);
+                return Ok((loaded, bytes));
             }
             (length, bytes) = (length_again, again);
         }

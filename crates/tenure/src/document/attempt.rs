@@ -65,10 +65,9 @@ impl Document {
             _ => error,
         };
         let outcome = publish(&mut commit, content, &bytes, Displaced::ToGood, options);
-        if outcome.map_err(visible)? == Outcome::Replaced {
-            return Ok(None);
-        }
+        let Outcome::Published(displaced) = outcome.map_err(visible)? else { return Ok(None) };
         let recorded = publish::record(&mut commit, sum, operation, Some(synced));
+        drop(displaced);
         let generation = recorded.map_err(visible)?;
         let version = Version(format!("{generation:x}-{:032x}", u128::from_be_bytes(sum)));
         let written = Written { version, changed: true, replayed: false };

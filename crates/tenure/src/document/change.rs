@@ -1,4 +1,4 @@
-//! A document as people use it, and what follows a change: durability and the word on it.
+//! A document as people use it.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -6,17 +6,15 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use super::compute::{Current, New, by_text, by_value};
-use super::content::{Content, Snapshot, damaged, snapshot};
+use super::content::{Snapshot, damaged, snapshot};
 use super::memory::Memory;
 use super::restore;
 use super::watch::Watch;
 use crate::commit::Commit;
 use crate::error::{Error, ErrorKind, Result};
-use crate::fs::{Access, Fs, disk};
-use crate::group;
+use crate::fs::{Fs, disk};
 use crate::json::{self, PatchError, Rules};
-use crate::options::{Durability, Version, WriteOptions};
-use crate::seen::Seen;
+use crate::options::{Version, WriteOptions};
 use crate::target::Target;
 use crate::wait::Deadline;
 
@@ -169,66 +167,8 @@ impl Document {
         self.finish(commit, options, written)
     }
 
-    /// Leaves the critical section; a durable call returns when its version is durable.
-    pub(crate) fn finish(
-        &self,
-        commit: Commit,
-        options: &WriteOptions,
-        done: Written,
-    ) -> Result<Written> {
-        if options.durability == Durability::Durable {
-            let durable = self.make_durable(commit);
-            durable.map_err(|err| if done.changed { self.visible(options, err) } else { err })?;
-        }
-        Ok(done)
-    }
-
-    fn make_durable(&self, mut commit: Commit) -> Result<()> {
-        let target = &self.target;
-        if !commit.seen.record.published.synced {
-            // Unchanged, but published without a sync (or by somebody else): sync what is there.
-            let Some(content) = Content::read(target, target.path())? else { return Ok(()) };
-            // The shared sync knows only of our own changes.
-            let synced = content.handle.sync().and_then(|()| target.fs.sync_dir(target.dir()));
-            synced.map_err(|err| group::not_durable(target).caused_by(err))?;
-            if commit.seen.record.published.checksum == content.checksum {
-                commit.seen.record.published.synced = true;
-                commit.write_record()?;
-            }
-            return Ok(());
-        }
-        let generation = commit.seen.record.published.generation;
-        drop(commit);
-        group::sync(target, generation, self).map(drop)
-    }
-
-    /// An error that came after readers could see the change: whether the change survives a power loss
-    /// is not known then, and a durable call must say that (G8).
-    pub(super) fn visible(&self, options: &WriteOptions, error: Error) -> Error {
-        match options.durability {
-            Durability::Durable if error.kind() != ErrorKind::NotDurable => {
-                group::not_durable(&self.target).caused_by(error.into())
-            }
-            _ => error.committed(true),
-        }
-    }
-
     pub(crate) fn target(&self) -> &Target {
         &self.target
-    }
-}
-
-impl group::Shared for Document {
-    fn newest(&self) -> Result<u64> {
-        let path = self.target.sidecar("commit");
-        let file = self.target.fs.open(&path, Access::Read);
-        let file = file.map_err(Target::failed("open record", &path))?;
-        Ok(Seen::read(&self.target, file.as_ref())?.record.published.generation)
-    }
-
-    fn sync(&self, _doubt: bool) -> std::io::Result<()> {
-        // Names cannot be written again; a file system that failed to sync them fails from then on.
-        self.target.fs.sync_dir(self.target.dir())
     }
 }
 

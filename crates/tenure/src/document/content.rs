@@ -13,8 +13,8 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::fs::{Access, Handle, Kind, Stat};
 use crate::json;
 use crate::options::Version;
-use crate::record::Published;
-use crate::seen::Seen;
+use crate::record::{Publications, Published};
+use crate::seen::newer_format;
 use crate::sys;
 use crate::target::Target;
 use crate::wait;
@@ -23,6 +23,8 @@ use crate::wait;
 /// counts as damaged (race 27).
 const SECOND_LOOKS: [Duration; 3] =
     [Duration::from_millis(2), Duration::from_millis(8), Duration::from_millis(20)];
+/// A document that grows while it is read is followed in such steps.
+const GROWTH_BYTES: usize = 4096;
 /// How often a reader starts over because the document changed while it read the version.
 const VERSION_TRIES: usize = 16;
 
@@ -61,16 +63,8 @@ impl Content {
         if stat.kind != Kind::File {
             return Err(not_a_file(path));
         }
-        let mut bytes = handle.read_range(0, stat.size).map_err(failed("read document", path))?;
-        loop {
-            // It may have grown since; a file that does not end here is not complete.
-            let mut more = [0; 4096];
-            let at = bytes.len() as u64;
-            match handle.read_at(&mut more, at).map_err(failed("read document", path))? {
-                0 => break,
-                read => bytes.extend_from_slice(&more[..read]),
-            }
-        }
+        let bytes = read_to_end(handle.as_ref(), stat.size);
+        let bytes = bytes.map_err(failed("read document", path))?;
         let checksum = checksum::wide(&bytes);
         Ok(Some(Self { handle, stat, bytes, checksum }))
     }
@@ -79,10 +73,37 @@ impl Content {
         json::parse(&self.bytes).map_err(|why| damaged(target, &why))
     }
 
+    /// Whether the document is another file by now.
+    fn is_displaced(&self, target: &Target) -> bool {
+        target.fs.extent(target.path()).is_ok_and(|found| found.id != self.stat.id)
+    }
+
     pub(super) fn version(&self, published: Published) -> Version {
         let sum = u128::from_be_bytes(self.checksum);
         Version(format!("{:x}-{sum:032x}", published.generation))
     }
+}
+
+/// All of a file that was this long a moment ago. It is asked for a byte more: where none comes, it ends.
+fn read_to_end(handle: &dyn Handle, size: u64) -> io::Result<Vec<u8>> {
+    let size = usize::try_from(size).map_err(io::Error::other)?;
+    let mut bytes = Vec::new();
+    // A sparse file can claim more than there is memory; that is an error, not the end of us.
+    bytes.try_reserve_exact(size.saturating_add(1)).map_err(|_| io::ErrorKind::OutOfMemory)?;
+    bytes.resize(size + 1, 0);
+    let mut end = handle.read_at(&mut bytes, 0)?;
+    // Otherwise it has changed since, or less was given than asked for: until nothing comes.
+    let mut more = end != size;
+    while more {
+        if end == bytes.len() {
+            bytes.resize(end + GROWTH_BYTES, 0);
+        }
+        let read = handle.read_at(&mut bytes[end..], end as u64)?;
+        end += read;
+        more = read > 0;
+    }
+    bytes.truncate(end);
+    Ok(bytes)
 }
 
 /// Reads and parses; a file that cannot be parsed is looked at again before it counts as damaged.
@@ -105,23 +126,32 @@ pub(super) fn read_parsed(target: &Target, memory: &Memory) -> Result<Option<(Co
 
 /// A consistent pair of document and version, without any lock. Parsed is only what goes with its
 /// version: beside a busy writer the rest is read more than once.
+///
+/// The content is read first, the record after it. If the record is of another version, then either that
+/// came while we read: then ours stood before it, the other slot says so, and ours is not there any more.
+/// What is not there any more was the document when we began, which is all that a read can tell. Or ours
+/// is there, and its record is not written yet, or never will be (a foreign edit): look again.
 pub(super) fn snapshot(target: &Target) -> Result<Option<Snapshot>> {
     let mut looks = SECOND_LOOKS.iter();
     let mut before: Option<Published> = None;
     let mut tries_left = VERSION_TRIES;
     loop {
         let Some(content) = Content::read(target, target.path())? else { return Ok(None) };
-        let after = peek(target)?;
-        let published = match before {
-            _ if content.checksum == after.checksum => after,
-            Some(before) if content.checksum == before.checksum => before,
-            // It was published while we read: the record may be of the other one.
-            _ if before != Some(after) && after != Published::default() && tries_left > 0 => {
-                before = Some(after);
-                tries_left -= 1;
-                continue;
-            }
-            _ => after,
+        let is_of = |published: &Published| published.checksum == content.checksum;
+        let record = peek(target)?;
+        let published = match (record.last, record.before) {
+            (last, _) if is_of(&last) => last,
+            (_, Some(earlier)) if is_of(&earlier) && content.is_displaced(target) => earlier,
+            (last, _) => match before {
+                Some(before) if is_of(&before) => before,
+                // It was published while we read: the record may be of the other one.
+                _ if before != Some(last) && last != Published::default() && tries_left > 0 => {
+                    before = Some(last);
+                    tries_left -= 1;
+                    continue;
+                }
+                _ => last,
+            },
         };
         let (content, value, repaired) = match content.parse(target) {
             Ok(value) => (content, value, false),
@@ -141,15 +171,17 @@ pub(super) fn snapshot(target: &Target) -> Result<Option<Snapshot>> {
     }
 }
 
-/// What tenure last published, read without a lock and without creating anything.
-fn peek(target: &Target) -> Result<Published> {
-    let path = target.sidecar("commit");
-    match target.fs.open(&path, Access::Read) {
-        Ok(file) => Ok(Seen::read(target, file.as_ref())?.record.published),
+/// What tenure published, read without a lock and without creating anything.
+pub(super) fn peek(target: &Target) -> Result<Publications> {
+    let path = target.commit_file();
+    let file = match target.fs.open(path, Access::Read) {
         // A reader who may not see the sidecars still reads the document.
-        Err(err) if is_absent(target, &err) => Ok(Published::default()),
-        Err(err) => Err(Error::io("open record", &path, err)),
-    }
+        Err(err) if is_absent(target, &err) => return Ok(Publications::default()),
+        opened => opened.map_err(Target::failed("open record", path))?,
+    };
+    let loaded = Publications::load(file.as_ref());
+    let loaded = loaded.map_err(Target::failed("read record", path))?;
+    loaded.map_err(|major| newer_format(path, major))
 }
 
 fn is_absent(target: &Target, err: &io::Error) -> bool {
@@ -163,7 +195,7 @@ fn is_absent(target: &Target, err: &io::Error) -> bool {
 /// what it is, the error; and so is one that somebody else has written since. The power loss may have
 /// taken the record, too, or taken it back to an older one; neither names this boot.
 pub(super) fn last_synced(target: &Target, error: Error) -> Result<Option<(Content, Value, bool)>> {
-    if peek(target)?.boot == target.fs.boot_id() || written_since_boot(target) {
+    if peek(target)?.last.boot == target.fs.boot_id() || written_since_boot(target) {
         return Err(error);
     }
     match good(target)? {

@@ -13,6 +13,7 @@ mod attempt;
 mod change;
 mod compute;
 mod content;
+mod durable;
 mod memory;
 mod publish;
 mod restore;

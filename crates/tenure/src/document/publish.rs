@@ -8,9 +8,11 @@
 //! 3. locks verified, then exchanged with the document: the new version is visible. Old or new after
 //!    a power loss, each complete in durable mode; in the other mode the new one may be empty, and
 //!    the displaced one, synced earlier, is under the temp's name or under `.good`.
-//! 4. displaced version renamed to `.good` if it was synced, else removed.
-//! 5. record written: the version. Until then the new content counts as a foreign edit of the old.
-//! 6. locks released; the directory synced together with everybody else who waits (durable mode).
+//! 4. displaced version renamed to `.good` if it was synced.
+//! 5. record written: the version. Until then the new content counts as a foreign edit of the old, and
+//!    readers look again; so the way from 3 to here is short.
+//! 6. displaced version removed, if it is still under the temp's name.
+//! 7. locks released; the directory synced together with everybody else who waits (durable mode).
 //!
 //! All changes use one temporary name, so the steps on names happen in one order: what a power loss
 //! leaves is the state after one of them, and what is under the temporary name is newer than `.good`.
@@ -27,16 +29,16 @@ use crate::options::{Durability, WriteOptions};
 use crate::target::Target;
 
 /// What became of an attempt to publish.
-#[derive(Debug, PartialEq, Eq)]
 pub(super) enum Outcome {
-    /// It is visible.
-    Published,
+    /// It is visible. What it displaced is removed when this is dropped: under the locks, and after the
+    /// record is written.
+    Published(Temp),
     /// Somebody replaced the file since it was read: start again from theirs.
     Replaced,
 }
 
 /// A temporary file that is removed unless it became something else.
-struct Temp {
+pub(super) struct Temp {
     fs: Arc<dyn Fs>,
     path: PathBuf,
     used: bool,
@@ -87,7 +89,7 @@ pub(super) fn publish(
         return match target.fs.rename_new(&temp.path, path) {
             Ok(()) => {
                 temp.used = true;
-                Ok(Outcome::Published)
+                Ok(Outcome::Published(temp))
             }
             Err(err) if err.kind() == io::ErrorKind::AlreadyExists => Ok(Outcome::Replaced),
             Err(err) => Err(failed(err)),
@@ -104,7 +106,7 @@ pub(super) fn publish(
         Err(err) if err.kind() == io::ErrorKind::Unsupported => {
             publish_by_rename(target, &temp, keep.as_deref(), options).map_err(failed)?;
             temp.used = true;
-            return Ok(Outcome::Published);
+            return Ok(Outcome::Published(temp));
         }
         Err(err) if err.kind() == io::ErrorKind::NotFound => return Ok(Outcome::Replaced),
         Err(err) => return Err(failed(err)),
@@ -116,7 +118,7 @@ pub(super) fn publish(
         // Failing here loses a spare copy, not the document.
         temp.used = target.fs.rename(&temp.path, &keep).is_ok();
     }
-    Ok(Outcome::Published)
+    Ok(Outcome::Published(temp))
 }
 
 /// Whether a change syncs its content before it is published. Without a version before it there is

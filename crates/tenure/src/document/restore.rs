@@ -33,7 +33,8 @@ pub(super) fn restore(commit: &mut Commit, options: &WriteOptions) -> Result<Wri
     }
     let kept = kept.content;
     let damaged_bytes = base.as_ref().map_or(0, |base| base.bytes.len());
-    if publish(commit, base, &kept.bytes, Displaced::ToDamaged, options)? == Outcome::Replaced {
+    let outcome = publish(commit, base, &kept.bytes, Displaced::ToDamaged, options)?;
+    if matches!(outcome, Outcome::Replaced) {
         let detail = "somebody replaced it during the restore";
         return Err(Error::new(ErrorKind::Busy, "restore", detail).at(target.path()));
     }

@@ -1,7 +1,7 @@
 //! Readers: never in the way, never half a document, and nothing left behind (G5).
 
 use std::io;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 use serde_json::{Value, json};
@@ -98,6 +98,53 @@ fn race_35_a_reader_never_pairs_one_version_with_the_content_of_another() {
     pairs.extend((2..).zip(receiver.try_iter()));
     let pair = (found.value["n"].as_u64().unwrap(), found.version);
     assert!(pairs.len() > 1 && pairs.contains(&pair), "{pair:?} in {pairs:?}");
+}
+
+#[test]
+fn g5_a_reader_that_is_overtaken_once_answers_from_its_first_look() {
+    // What it read was the document when it began, and the older slot of the record tells its version.
+    let scratch = Scratch::in_memory();
+    let document = scratch.document("state.json");
+    let first = document.set(&json!({ "n": 1 }), &at_once()).unwrap().version;
+    let (writer, path) = (document.clone(), document.path().to_path_buf());
+    let looks = Arc::new(AtomicU64::new(0));
+    let looked = looks.clone();
+    let fs = FaultyFs::new(move |op, touched| {
+        let opened = matches!(op, Op::Open(_));
+        let record = touched.file_name().is_some_and(|name| name == "state.json.commit");
+        if opened && record && looked.load(Ordering::Relaxed) == 1 {
+            writer.update(&at_once(), increment).unwrap();
+        }
+        looked.fetch_add(u64::from(opened && touched == path), Ordering::Relaxed);
+        Verdict::Go
+    });
+    let found = Document::open_on(&fs.shared(), document.path()).unwrap().read().unwrap().unwrap();
+    assert_eq!((found.value["n"].as_u64(), found.version), (Some(1), first));
+    assert_eq!(looks.load(Ordering::Relaxed), 1);
+    assert_eq!(count_in(&document), 2);
+}
+
+#[test]
+fn race_35_old_bytes_that_somebody_put_back_have_a_version_that_can_be_set() {
+    // The older slot of the record knows these bytes, but not that they are the document again.
+    let scratch = Scratch::in_memory();
+    let document = scratch.document("state.json");
+    let path = document.path().to_path_buf();
+    let put_in_place = |bytes: &[u8]| foreign_write(&path, bytes);
+    let put_by_name = |bytes: &[u8]| {
+        foreign_write(scratch.path("copy"), bytes);
+        std::fs::rename(scratch.path("copy"), &path).unwrap();
+    };
+    for put_back in [&put_in_place as &dyn Fn(&[u8]), &put_by_name] {
+        let old = document.set(&json!({ "n": 1 }), &at_once()).unwrap().version;
+        let bytes = bytes_of(&path);
+        document.set(&json!({ "n": 2 }), &at_once()).unwrap();
+        put_back(&bytes);
+        let found = document.read().unwrap().unwrap();
+        assert_eq!(found.bytes, bytes);
+        assert_ne!(found.version, old, "it was changed twice");
+        document.compare_and_set(&found.version, &json!({ "n": 3 }), &at_once()).unwrap();
+    }
 }
 
 #[test]

@@ -16,6 +16,7 @@ mod document_crash;
 mod document_faults;
 mod document_files;
 mod document_foreign;
+mod document_group;
 mod document_readers;
 mod document_scratch;
 mod faulty_fs;

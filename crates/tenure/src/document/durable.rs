@@ -1,0 +1,111 @@
+//! What follows a change: its name reaches the disk, with one sync for everybody who waits.
+//!
+//! # Invariants
+//!
+//! 1. A durable call returns when its version is on the disk, content and name. Where that cannot be
+//!    said, it says so (G8).
+//! 2. The leader of a group lets those write first who wait for the hold already. It waits for its turn
+//!    among them, once, and no longer than [`TURN_PATIENCE`]; then it syncs, whatever has come.
+//!
+//! # Why the leader waits
+//!
+//! Few changes came in during a sync, however many waited: with 32 processes there were two syncs for
+//! three changes. Most likely they get into each other's way: a change has its content written while the
+//! disk is flushing its cache, and its part of the transaction waits for the one that is being committed. Behind its turn the leader finds everybody's changes made, and
+//! nobody in the way.
+//!
+//! It waits for nobody's answer, and nobody depends on it while it waits: it holds no hold and no
+//! commit lock, and the wait ends by itself. Whoever holds the lock for long (a command under it) delays
+//! the syncs that began to wait before, each once, by that patience. A write that proves a hold does not
+//! wait for the hold.
+
+use std::io;
+use std::time::Duration;
+
+use super::change::{Document, Written};
+use super::content::{Content, peek};
+use crate::commit::Commit;
+use crate::error::{Error, ErrorKind, Result};
+use crate::fs::Mode;
+use crate::gate;
+use crate::group;
+use crate::options::{Durability, WriteOptions};
+use crate::target::Target;
+use crate::wait::{Deadline, Request, Wait};
+
+/// Enough for some dozens of changes, and less than anybody notices.
+const TURN_PATIENCE: Duration = Duration::from_millis(20);
+
+impl Document {
+    /// Leaves the critical section; a durable call returns when its version is durable.
+    pub(crate) fn finish(
+        &self,
+        commit: Commit,
+        options: &WriteOptions,
+        done: Written,
+    ) -> Result<Written> {
+        if options.durability == Durability::Durable {
+            let durable = self.make_durable(commit);
+            durable.map_err(|err| if done.changed { self.visible(options, err) } else { err })?;
+        }
+        Ok(done)
+    }
+
+    fn make_durable(&self, mut commit: Commit) -> Result<()> {
+        let target = &self.target;
+        if !commit.seen.record.published.synced {
+            // Unchanged, but published without a sync (or by somebody else): sync what is there.
+            let Some(content) = Content::read(target, target.path())? else { return Ok(()) };
+            // The shared sync knows only of our own changes.
+            let synced = content.handle.sync().and_then(|()| target.fs.sync_dir(target.dir()));
+            synced.map_err(|err| group::not_durable(target).caused_by(err))?;
+            if commit.seen.record.published.checksum == content.checksum {
+                commit.seen.record.published.synced = true;
+                commit.write_record()?;
+            }
+            return Ok(());
+        }
+        let generation = commit.seen.record.published.generation;
+        let names = Names { target, had_hold: commit.holds(target.hold_file()) };
+        drop(commit);
+        group::sync(target, generation, &names).map(drop)
+    }
+
+    /// An error that came after readers could see the change: whether the change survives a power loss
+    /// is not known then, and a durable call must say that (G8).
+    pub(super) fn visible(&self, options: &WriteOptions, error: Error) -> Error {
+        match options.durability {
+            Durability::Durable if error.kind() != ErrorKind::NotDurable => {
+                group::not_durable(&self.target).caused_by(error.into())
+            }
+            _ => error.committed(true),
+        }
+    }
+}
+
+/// The names of a document and its copies, which one sync of the directory makes durable.
+struct Names<'a> {
+    target: &'a Target,
+    /// The change had the hold for itself, and others may wait for it. A change that proved somebody's
+    /// hold would wait for that.
+    had_hold: bool,
+}
+
+impl group::Shared for Names<'_> {
+    fn gather(&self) {
+        if self.had_hold {
+            let request = Request::until(Deadline::after(Wait::For(TURN_PATIENCE)));
+            // Given back at once. Without it fewer share the sync, that is all.
+            let _ = gate::take(self.target, self.target.hold_file(), Mode::Exclusive, request);
+        }
+    }
+
+    fn newest(&self) -> Result<u64> {
+        Ok(peek(self.target)?.last.generation)
+    }
+
+    fn sync(&self, _doubt: bool) -> io::Result<()> {
+        // Names cannot be written again; a file system that failed to sync them fails from then on.
+        self.target.fs.sync_dir(self.target.dir())
+    }
+}

@@ -1,0 +1,127 @@
+//! One sync for many changes of a document: whom the leader lets write first, and whom it never waits
+//! for (G8, G9, S1).
+
+use std::path::Path;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc::channel;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use serde_json::json;
+use tenure::fs::Fs;
+use tenure::{Document, Fence, WriteOptions};
+
+use crate::document_scratch::{Scratch, count_in, durably, increment};
+use crate::faulty_fs::{FaultyFs, Op, Verdict};
+use crate::puppet::Puppet;
+use crate::scratch::FAR_TOO_LONG;
+
+/// The machine may be busy, and the leader's patience is short.
+const TRIES: usize = 20;
+/// The leader waits 20 ms.
+const PART_OF_THE_PATIENCE: Duration = Duration::from_millis(5);
+
+fn is(path: &Path, suffix: &str) -> bool {
+    path.extension().is_some_and(|name| name == suffix)
+}
+
+/// The file system of a leader; `leads` is done before it notes that it leads.
+fn leader(leads: impl FnOnce() + Send + 'static) -> Arc<dyn Fs> {
+    let leads = Mutex::new(Some(leads));
+    let fs = FaultyFs::new(move |op, path| {
+        if op == Op::Write && is(path, "sync0") {
+            let leads = leads.lock().unwrap().take();
+            if let Some(leads) = leads {
+                leads();
+            }
+        }
+        Verdict::Go
+    });
+    fs.shared()
+}
+
+/// Another process takes the lock. Returns it, and the fence of its hold.
+fn holder(path: &Path) -> (Puppet, Fence) {
+    let mut holder = Puppet::spawn();
+    let said = holder.say(&format!("lock {} no", path.display()));
+    let fence = said.strip_prefix("ok ").and_then(|said| said.split(' ').next());
+    (holder, fence.and_then(|fence| fence.parse().ok()).expect(&said))
+}
+
+/// Two changes, of which the second is in the critical section when the first one begins to lead, and
+/// stays there for a moment. Returns how many syncs of its own the second one needed.
+fn syncs_of_the_second() -> usize {
+    let scratch = Scratch::in_memory();
+    let (dir, path) = (scratch.dir().to_path_buf(), scratch.path("state.json"));
+    scratch.document("state.json").set(&json!({ "n": 1 }), &durably()).unwrap();
+    let syncs = Arc::new(AtomicUsize::new(0));
+    let count = syncs.clone();
+    let second = FaultyFs::new(move |op, path| {
+        count.fetch_add(usize::from(op == Op::SyncDir && path == dir), Ordering::SeqCst);
+        Verdict::Go
+    });
+    let second = Document::open_on(&second.shared(), &path).unwrap();
+    let (ends, ended) = channel();
+    let (started, starts) = channel();
+    let leads = move || {
+        let (enters, entered) = channel();
+        let change = std::thread::spawn(move || {
+            second.update(&durably(), |old| {
+                enters.send(()).unwrap();
+                // A leader that takes no turn ends meanwhile, and that ends the moment.
+                let _ = ended.recv_timeout(PART_OF_THE_PATIENCE);
+                increment(old)
+            })
+        });
+        entered.recv_timeout(FAR_TOO_LONG).unwrap();
+        started.send(change).unwrap();
+    };
+    let first = Document::open_on(&leader(leads), &path).unwrap();
+    first.update(&durably(), increment).unwrap();
+    let _ = ends.send(());
+    starts.try_recv().expect("the first one leads").join().unwrap().unwrap();
+    assert_eq!(count_in(&first), 3);
+    syncs.load(Ordering::SeqCst)
+}
+
+/// Somebody waits for the hold while the leader is about to sync. If it took no turn, each of them would
+/// sync for itself.
+#[test]
+fn s1_the_leader_lets_those_write_first_who_wait_and_syncs_for_them() {
+    let shared = (0..TRIES).filter(|_| syncs_of_the_second() == 0).count();
+    assert!(shared > TRIES / 4, "one sync was for both in {shared} of {TRIES} tries");
+}
+
+/// Somebody gets the lock before the leader's turn and keeps it for an hour.
+#[test]
+fn g9_a_long_hold_does_not_keep_a_durable_change_from_its_end() {
+    let scratch = Scratch::in_memory();
+    let path = scratch.path("state.json");
+    scratch.document("state.json").set(&json!({ "n": 1 }), &durably()).unwrap();
+    let (keeps, kept) = channel();
+    let locked = path.clone();
+    let lock = move || keeps.send(holder(&locked)).unwrap();
+    let document = Document::open_on(&leader(lock), &path).unwrap();
+    let (done, hears) = channel();
+    std::thread::spawn(move || done.send(document.update(&durably(), increment)).unwrap());
+    hears.recv_timeout(FAR_TOO_LONG).expect("it ends while the lock is held").unwrap();
+    drop(kept.try_recv().expect("the lock was taken first"));
+    assert_eq!(count_in(&scratch.document("state.json")), 2);
+}
+
+/// A child of a hold would wait for its own parent.
+#[test]
+fn race_53_g9_a_change_that_proves_a_hold_takes_no_turn_for_it() {
+    let scratch = Scratch::in_memory();
+    let path = scratch.path("state.json");
+    let (_holder, fence) = holder(&path);
+    let fs = FaultyFs::new(|op, path| {
+        assert!(op != Op::Lock || !is(path, "hold"), "the hold is proven");
+        Verdict::Go
+    });
+    let document = Document::open_on(&fs.shared(), &path).unwrap();
+    let options = WriteOptions { fence: Some(fence), ..durably() };
+    document.set(&json!({ "n": 1 }), &options).unwrap();
+    document.update(&options, increment).unwrap();
+    assert_eq!(count_in(&document), 2);
+}

@@ -11,8 +11,8 @@
 //!
 //! Few changes came in during a sync, however many waited: with 32 processes there were two syncs for
 //! three changes. Most likely they get into each other's way: a change has its content written while the
-//! disk is flushing its cache, and its part of the transaction waits for the one that is being committed. Behind its turn the leader finds everybody's changes made, and
-//! nobody in the way.
+//! disk is flushing its cache, and its part of the transaction waits for the one that is being committed.
+//! Behind its turn the leader finds everybody's changes made, and nobody in the way.
 //!
 //! It waits for nobody's answer, and nobody depends on it while it waits: it holds no hold and no
 //! commit lock, and the wait ends by itself. Whoever holds the lock for long (a command under it) delays

@@ -270,7 +270,11 @@ impl Session {
     /// write leaves the journal as it was; in the middle or after it, the next section finds the entry
     /// behind the counted ones and finishes it.
     fn push_entry(&mut self, entry: &Entry, payload: &[u8]) -> Result<()> {
-        let alone = self.push(payload)?;
+        if let Err(error) = self.push_all(payload) {
+            // A beginning that is in the journal is finished by the next section.
+            return Err(if self.head.partial > 0 { logged_already(error) } else { error });
+        }
+        let alone = self.was_alone(payload).map_err(|error| error.committed(true))?;
         self.count_entry(entry);
         if !alone {
             self.head.begun = true;
@@ -372,29 +376,5 @@ impl Session {
         head.journal_end += bytes.len() as u64;
         head.begun = false;
         self.store()
-    }
-
-    /// Makes the names of journal and log durable, once: that they exist proves nothing, since their
-    /// maker may have died before it synced them. Before this a power loss could keep a part of a
-    /// batch in the journal and lose the log that completes it.
-    pub(super) fn sync_names(&mut self) -> Result<()> {
-        if self.head.names_synced {
-            return Ok(());
-        }
-        self.name_durably()?;
-        self.store()
-    }
-
-    /// As [`Session::sync_names`], for who writes the head down next.
-    pub(super) fn name_durably(&mut self) -> Result<()> {
-        if self.head.names_synced {
-            return Ok(());
-        }
-        for dir in [self.target.side(), self.target.dir()] {
-            let synced = self.target.fs.sync_dir(dir);
-            synced.map_err(Target::failed("sync directory", dir))?;
-        }
-        self.head.names_synced = true;
-        Ok(())
     }
 }

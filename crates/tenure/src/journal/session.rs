@@ -307,6 +307,30 @@ impl Session {
         self.wal.anchor(&mut self.head).map_err(|err| self.wal_failed("anchor", err))
     }
 
+    /// Makes the names of journal and log durable, once: that they exist proves nothing, since their
+    /// maker may have died before it synced them. Before this a power loss could keep a part of a
+    /// batch in the journal and lose the log that completes it.
+    pub(super) fn sync_names(&mut self) -> Result<()> {
+        if self.head.names_synced {
+            return Ok(());
+        }
+        self.name_durably()?;
+        self.store()
+    }
+
+    /// As [`Session::sync_names`], for who writes the head down next.
+    pub(super) fn name_durably(&mut self) -> Result<()> {
+        if self.head.names_synced {
+            return Ok(());
+        }
+        for dir in [self.target.side(), self.target.dir()] {
+            let synced = self.target.fs.sync_dir(dir);
+            synced.map_err(Target::failed("sync directory", dir))?;
+        }
+        self.head.names_synced = true;
+        Ok(())
+    }
+
     pub(super) fn wal_failed(&self, action: &'static str, err: io::Error) -> Error {
         Error::io(action, &self.target.sidecar("wal"), err).committed(false)
     }

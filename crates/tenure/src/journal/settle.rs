@@ -254,6 +254,12 @@ impl Session {
     /// A crash before or in the middle leaves none or a beginning of the bytes, all of which are in
     /// the log; the next critical section writes the rest.
     pub(super) fn push(&mut self, bytes: &[u8]) -> Result<bool> {
+        self.push_all(bytes)?;
+        self.was_alone(bytes)
+    }
+
+    /// The same without a look who else was there.
+    pub(super) fn push_all(&mut self, bytes: &[u8]) -> Result<()> {
         let mut done = 0;
         while done < bytes.len() {
             let written = match self.journal.append(&bytes[done..]) {
@@ -276,6 +282,11 @@ impl Session {
                 }
             }
         }
+        Ok(())
+    }
+
+    /// Whether nobody else has appended since these bytes were pushed.
+    pub(super) fn was_alone(&mut self, bytes: &[u8]) -> Result<bool> {
         let size = self.journal_size()?;
         let alone = size == self.size + bytes.len() as u64;
         self.size = size;

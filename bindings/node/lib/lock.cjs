@@ -101,6 +101,20 @@ function limits({ maxHold: limit }) {
   return limit ? [{ afterMs: limit.afterMs, end: limit.end ?? false }, limit.report && (() => limit.report())] : [];
 }
 
+/** How long locks that need no thread may keep the event loop to themselves, in ms. */
+const TURN = 1;
+let began = 0;
+
+/** Lets timers and sockets in, if this turn of the event loop has lasted: locks alone never end it. */
+function others() {
+  if (!began) {
+    began = performance.now();
+    setImmediate(() => (began = 0));
+  } else if (performance.now() - began > TURN) {
+    return new Promise(setImmediate);
+  }
+}
+
 /** Takes a lock; `target` is a native half that can, with the arguments that come first. */
 async function take(given, target, ...first) {
   const found = asked(given, ASYNC);
@@ -108,6 +122,7 @@ async function take(given, target, ...first) {
   const wanted = forLock(found);
   // Nobody has it, most of the time: then no thread is needed.
   const free = found.maxHold ? null : now(() => target.acquireNow(...first, wanted));
+  if (free) await others();
   if (free && !found.signal) return new Guard(free);
   const waits = (call) => target.acquire(call, ...first, wanted, ...limits(found));
   const guard = new Guard(await (free ?? later(found.signal, waits)));

@@ -271,8 +271,8 @@ impl Guard {
         let guard = self.environment.take(self.id);
         answer(env, call, move |_| match (guard, ended) {
             (Some(_), Some(error)) => Err(error),
-            // While another thread verifies it, that thread is the last to let go.
-            (Some(guard), None) => Arc::into_inner(guard).map_or(Ok(()), LockGuard::release),
+            // Another thread may be verifying it: then it is released behind that.
+            (Some(guard), None) => guard.end(),
             (None, _) => Ok(()),
         })
     }

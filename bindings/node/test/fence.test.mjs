@@ -89,3 +89,27 @@ test('a lock that is free is taken and given back without a thread', async (t) =
   assert.equal(await child.says(), 1);
   assert.equal((await child.ended).code, 0);
 });
+
+test('locks that need no thread let the rest of the program in', async (t) => {
+  const path = join(scratch(t), 'target');
+  const free = new Lock(path);
+  let ticks = 0;
+  const timer = setInterval(() => ticks++, 1);
+  const started = performance.now();
+  while (performance.now() - started < 200) await (await free.acquire()).release();
+  clearInterval(timer);
+  assert.ok(ticks > 10, `${ticks} ticks in 200 ms`);
+});
+
+test('a release behind a verification has released when it is done', async (t) => {
+  const path = join(scratch(t), 'target');
+  for (let round = 0; round < 200; round++) {
+    const held = await lock(path);
+    const verified = held.verify().catch(() => {});
+    await held.release();
+    const next = tryLockSync(path);
+    assert.ok(next, `round ${round}: still held`);
+    next.releaseSync();
+    await verified;
+  }
+});

@@ -291,6 +291,10 @@ impl Guard {
     /// the hold it is the same number and proves nothing, asked before or not.
     #[getter]
     fn fence(&self, py: Python<'_>) -> PyResult<Fence> {
+        if !self.is_ours() {
+            // It cannot be told, and a thread that was using it is not here to let go of it.
+            return Ok(self.fence);
+        }
         self.alone.store(false, Ordering::SeqCst);
         match self.with_hold(|guard| guard.clone()) {
             Some(guard) => without_lock(py, move || Ok(guard.fence())),
@@ -341,8 +345,8 @@ impl Guard {
     /// Releases the lock. Releasing it again does nothing, and so does a forked child's release.
     fn release(&self, py: Python<'_>) -> PyResult<()> {
         let Some(guard) = self.with_hold(Option::take) else { return Ok(()) };
-        // While another thread verifies it, that thread is the last to let go.
-        without_lock(py, || Arc::into_inner(guard).map_or(Ok(()), LockGuard::release))
+        // Another thread may be verifying it: then it is released behind that.
+        without_lock(py, || guard.end())
     }
 
     fn __enter__(slf: Bound<'_, Self>) -> PyResult<Bound<'_, Self>> {

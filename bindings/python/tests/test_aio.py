@@ -94,6 +94,27 @@ def test_a_lock_that_is_free_is_taken_and_given_back_without_a_thread(tmp_path, 
     run(main())
 
 
+def test_locks_that_need_no_thread_let_other_tasks_in(tmp_path):
+    async def main():
+        free, ticks = aio.Lock(tmp_path / "target"), 0
+
+        async def ticking():
+            nonlocal ticks
+            while True:
+                await asyncio.sleep(0.001)
+                ticks += 1
+
+        other = asyncio.create_task(ticking())
+        ends = asyncio.get_running_loop().time() + 0.2
+        while asyncio.get_running_loop().time() < ends:
+            async with free.acquire():
+                pass
+        other.cancel()
+        return ticks
+
+    assert asyncio.run(main()) > 10
+
+
 def test_tasks_exclude_each_other_in_turn(tmp_path):
     async def main():
         inside, most = 0, 0

@@ -53,6 +53,24 @@ def test_a_fence_is_told_by_the_process_that_holds_it(tmp_path):
     assert document.read().value == 2
 
 
+def test_a_child_reads_the_fence_whatever_threads_of_its_parent_were_at(tmp_path):
+    stopped = threading.Event()
+    with tenure.lock(tmp_path / "t") as guard:
+
+        def verifies():
+            while not stopped.is_set():
+                guard.verify()
+
+        thread = threading.Thread(target=verifies)
+        thread.start()
+        number = guard.fence
+        try:
+            assert [in_child(lambda: guard.fence) for _ in range(20)] == [repr(number)] * 20
+        finally:
+            stopped.set()
+            thread.join()
+
+
 def test_a_kept_lock_is_a_lock_of_its_own_in_a_forked_child(tmp_path):
     target = tenure.Lock(tmp_path / "t")
     target.acquire().release()

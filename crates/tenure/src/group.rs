@@ -143,7 +143,7 @@ pub(crate) fn sync(target: &Target, mine: u64, shared: &impl Shared) -> Result<u
             return sync_alone(target, file, mine, shared);
         }
         let Found::Note(note) = notes.leader else {
-            write_anew(target, file, shared, deadline)?;
+            write_anew(target, file, mine, shared, deadline)?;
             continue;
         };
         let lock_file = &lock_files[usize::from(note.generation % 2 == 1)];
@@ -261,6 +261,7 @@ fn note_late(target: &Target, file: &dyn Handle, change: impl FnOnce(&mut Note))
 fn write_anew(
     target: &Target,
     file: &dyn Handle,
+    mine: u64,
     shared: &impl Shared,
     deadline: Deadline,
 ) -> Result<()> {
@@ -275,7 +276,7 @@ fn write_anew(
     let Found::Unreadable { this_boot } = read(target, file)?.leader else { return Ok(()) };
     let mut note = Note { boot: target.fs.boot_id(), ..Note::default() };
     if this_boot {
-        note.add_failed(1, shared.newest()?);
+        note.add_failed(1, shared.newest()?.max(mine));
     }
     write(target, file, NOTE_OFFSETS, &mut note)
 }

@@ -71,12 +71,16 @@ impl Holder {
     /// This process, with a label and an owner.
     pub fn this_process(label: &str, owner: &str) -> Self {
         let pid = std::process::id();
+        let mut words: Vec<_> = std::env::args_os().collect();
+        if words.is_empty() {
+            words = sys::command_of(pid); // A C library that does not tell Rust its arguments.
+        }
         Self {
             pid,
             start: sys::process_start(pid).unwrap_or(0),
             pid_namespace: sys::pid_namespace(),
             host: sys::host_name(),
-            command: shorten(&without_secrets(std::env::args_os()), COMMAND_BYTES_MAX),
+            command: shorten(&without_secrets(words), COMMAND_BYTES_MAX),
             label: shorten(label, LABEL_BYTES_MAX),
             owner: shorten(owner, LABEL_BYTES_MAX),
             ..Self::default()
@@ -90,7 +94,7 @@ impl Holder {
             start: sys::process_start(pid).unwrap_or(0),
             pid_namespace: sys::pid_namespace(),
             host: sys::host_name(),
-            command: shorten(&sys::command_of(pid), COMMAND_BYTES_MAX),
+            command: shorten(&command_of(pid), COMMAND_BYTES_MAX),
             hold: HoldKind::Lock,
             ..Self::default()
         }
@@ -191,9 +195,14 @@ fn string(map: &Map<String, Value>, key: &str) -> String {
     shorten(map.get(key).and_then(Value::as_str).unwrap_or_default(), LABEL_BYTES_MAX)
 }
 
+/// The command line of a process, as far as it may be shown.
+pub(crate) fn command_of(pid: u32) -> String {
+    without_secrets(sys::command_of(pid))
+}
+
 /// The command line for the eyes of others: a record outlives the process, and a token in it would
 /// renew the lease of somebody else.
-fn without_secrets(words: impl Iterator<Item = std::ffi::OsString>) -> String {
+fn without_secrets(words: impl IntoIterator<Item = std::ffi::OsString>) -> String {
     let mut shown: Vec<String> = Vec::new();
     for word in words {
         let word = word.to_string_lossy();

@@ -102,7 +102,7 @@ impl Seen {
     /// the next one starts above the clock. Only who draws a fence or writes the record has to know,
     /// before it changes the record or the file: asking for the time of a change makes the next
     /// write dearer.
-    fn look_for_put_back(&mut self, file: &dyn Handle) {
+    pub(crate) fn look_for_put_back(&mut self, file: &dyn Handle) {
         let Some(put_back_us) = self.put_back_us.take() else { return };
         // The file cannot have changed later than now, so mostly it need not be asked.
         if sys::wall_time_us() > put_back_us && file.times().changed_us > put_back_us {

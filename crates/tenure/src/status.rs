@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use crate::error::{Error, Result};
 use crate::events;
 use crate::fs::{Access, Kind, disk};
-use crate::holder::{HoldKind, Holder};
+use crate::holder::{HoldKind, Holder, command_of};
 use crate::options::Fence;
 use crate::record::State;
 use crate::seen::Seen;
@@ -182,7 +182,7 @@ fn look(target: &Target, locks: &Locks) -> Result<Status> {
     let named = |pids: &mut Vec<u32>| -> Vec<Process> {
         pids.sort_unstable();
         pids.dedup();
-        pids.iter().map(|pid| Process { pid: *pid, command: sys::command_of(*pid) }).collect()
+        pids.iter().map(|pid| Process { pid: *pid, command: command_of(*pid) }).collect()
     };
     let mut waiting: Vec<u32> =
         kernel.iter().filter(|lock| lock.waiting).map(|lock| lock.pid).collect();
@@ -216,7 +216,7 @@ fn judge(status: &mut Status, seen: Option<&Seen>, exclusive: Option<u32>, share
         pid,
         host: sys::host_name(),
         pid_namespace: sys::pid_namespace(),
-        command: sys::command_of(pid),
+        command: command_of(pid),
         hold,
         ..Holder::default()
     };

@@ -6,7 +6,10 @@ at once, and a lock that it got all the same is released before the task ends.
 
 from __future__ import annotations
 
+import asyncio
 import functools
+import threading
+import time
 from collections.abc import AsyncIterator, Callable, Generator, Mapping
 from typing import TYPE_CHECKING, Any, Optional, TypeVar
 
@@ -71,6 +74,27 @@ class Lock:
         return await _Acquire(self.sync._acquire_now, self.sync.try_acquire, options)
 
 
+#: How long locks that need no thread may keep an event loop to themselves, in seconds.
+_TURN = 0.001
+_turns = threading.local()
+
+
+async def _others() -> None:
+    """Lets other tasks in, if this turn of the event loop has lasted: locks alone never end it."""
+    now = time.monotonic()
+    began: Optional[float] = getattr(_turns, "began", None)
+    if began is None:
+        _turns.began = now
+        asyncio.get_running_loop().call_soon(_turn_over)
+    elif now - began > _TURN:
+        _turn_over()
+        await asyncio.sleep(0)
+
+
+def _turn_over() -> None:
+    _turns.began = None
+
+
 class _Acquire:
     """A lock that is about to be taken."""
 
@@ -102,6 +126,11 @@ class _Acquire:
         # Nobody has it, most of the time: then no thread is needed.
         guard = self._now(**self._options)
         if guard is not None:
+            try:
+                await _others()
+            except BaseException:
+                guard.release()
+                raise
             return Guard(guard)
 
         def wait(cancel: _tenure.Cancel) -> _tenure.Guard:

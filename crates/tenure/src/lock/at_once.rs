@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use super::{Lock, LockGuard, LockOptions, hold_under_new_fence};
 use crate::error::{ErrorKind, Result};
-use crate::fs::Mode;
+use crate::fs::{Handle, Mode};
 use crate::hold::Hold;
 use crate::options::Fence;
 use crate::record::State;
@@ -26,16 +26,17 @@ impl Lock {
             && options.fence.is_none()
             && !options.reentrant
             && options.max_hold.is_none();
-        if !plain || !self.target.has_sidecars() {
+        // On a network file system every call waits for a server.
+        if !plain || options.allow_network || !self.target.has_sidecars() {
             return Ok(None);
         }
         let target = self.target.with(options.lock_file.as_deref(), options.allow_network)?;
         let request = Request::new(Wait::No, None, options.thread);
-        let (hold, record, seen) = match Hold::take(&target, Mode::Exclusive, request) {
+        let (hold, record, mut seen) = match Hold::take(&target, Mode::Exclusive, request) {
             Err(error) if error.kind() == ErrorKind::Busy => return Ok(None),
             taken => taken?,
         };
-        if !is_ready(&seen) {
+        if !is_ready(&mut seen, record.handle.as_ref()) {
             return Ok(None);
         }
         let held = hold_under_new_fence(target, hold, record, seen, options)?;
@@ -44,12 +45,20 @@ impl Lock {
 }
 
 /// The last hold ended well, no append may be pending, and the next fence is reserved.
-fn is_ready(seen: &Seen) -> bool {
+fn is_ready(seen: &mut Seen, file: &dyn Handle) -> bool {
+    seen.look_for_put_back(file);
     let record = &seen.record;
     record.state == State::Free && !record.journal && record.fence < record.confirmed
 }
 
 impl LockGuard {
+    /// As [`Self::release`], through a reference: for guards that other threads may be using. They find
+    /// it released. Another guard of the same re-entrant owner keeps it.
+    pub fn end(&self) -> Result<()> {
+        self.held.check_not_ended()?;
+        if Arc::strong_count(&self.held) > 1 { Ok(()) } else { self.held.end() }
+    }
+
     /// The number that [`Self::fence`] tells, without telling it: a write under it is refused until that
     /// was called. For guards of other languages, which can be asked after the release.
     pub fn untold_fence(&self) -> Fence {

@@ -3,6 +3,7 @@
 //! Only Linux can be asked. Locks of other PID namespaces and descriptors of other users' processes
 //! stay invisible, so an empty answer proves nothing.
 
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use crate::fs::FileId;
@@ -61,14 +62,13 @@ pub(crate) fn lock_holder(files: &[FileId]) -> Option<u32> {
 
 /// The command line of a process; empty if it is gone or not ours to see.
 #[cfg(any(target_os = "linux", target_os = "android"))]
-pub(crate) fn command_of(pid: u32) -> String {
+pub(crate) fn command_of(pid: u32) -> Vec<OsString> {
     let bytes = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
-    let words: Vec<_> = bytes
+    bytes
         .split(|byte| *byte == 0)
         .filter(|word| !word.is_empty())
-        .map(|word| String::from_utf8_lossy(word).into_owned())
-        .collect();
-    words.join(" ")
+        .map(|word| String::from_utf8_lossy(word).into_owned().into())
+        .collect()
 }
 
 /// The kernel hands out one page at a time, and a list that changes between two pages may skip lines;
@@ -161,8 +161,8 @@ fn open_sidecars() -> Vec<(u32, PathBuf)> {
 }
 
 #[cfg(not(any(target_os = "linux", target_os = "android")))]
-pub(crate) fn command_of(_pid: u32) -> String {
-    String::new()
+pub(crate) fn command_of(_pid: u32) -> Vec<OsString> {
+    Vec::new()
 }
 
 #[cfg(not(any(target_os = "linux", target_os = "android")))]

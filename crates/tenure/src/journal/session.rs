@@ -319,7 +319,7 @@ impl Session {
     }
 
     /// As [`Session::sync_names`], for who writes the head down next.
-    pub(super) fn name_durably(&mut self) -> Result<()> {
+    fn name_durably(&mut self) -> Result<()> {
         if self.head.names_synced {
             return Ok(());
         }

@@ -29,6 +29,7 @@ mod identity;
 mod in_flight;
 mod journal;
 mod journal_crash;
+mod journal_faults;
 mod journal_hold;
 mod journal_kept;
 mod journal_light;

@@ -32,13 +32,19 @@ const SCOPE: &[&str] = &[
     "commit.rs",
     "document/",
     "gate.rs",
+    "gate/",
     "group.rs",
     "hold.rs",
     "journal/",
     "lease.rs",
     "lock.rs",
+    "lock/",
+    "marks.rs",
     "record.rs",
+    "record/",
     "seen.rs",
+    "stand_in.rs",
+    "together.rs",
 ];
 
 const USAGE: &str = "\

@@ -5,11 +5,10 @@
 //! kernel wakes them all at once, and wakes them too if the leader dies. Two lock files alternate:
 //! those who wake from one generation never stand in the way of the next leader.
 //!
-//! Waiting shared is for those who know of a leader: its note says that it has begun. Everybody else
-//! queues for the lead. Otherwise many who come together each hold the lock shared for a moment, and
-//! each finds it taken by the others: nobody leads. But a queue is served one by one, and a leader begins
-//! a moment after it has the lock. So before anybody queues it looks a few times whether there is a
-//! leader to follow by now.
+//! Waiting shared is for those who know of a leader: its note says that it has begun. Everybody else queues for
+//! the lead. Otherwise many who come together each hold the lock shared for a moment, and each finds it taken by
+//! the others: nobody leads. But a queue is served one by one, and a leader begins a moment after it has the
+//! lock. So before anybody queues it looks a few times whether there is a leader to follow by now.
 //!
 //! # Invariants
 //!
@@ -36,13 +35,15 @@
 //! descriptor is older.
 //!
 //! 4: the leader of generation `g` holds lock `g % 2`, and read `g` from the note while holding it. The
-//! note goes from `g` to `g + 1` by that leader only, after its sync. A note that a kill has torn leaves
-//! the one before it, which says `began` or nothing. If neither can be read, that
-//! names no generation, so it elects nobody: it is written anew by somebody who holds *both* locks. A
-//! failure may have stood in it: everything written so far counts as failed.
+//! note goes from `g` to `g + 1` by that leader only, after its sync. A note that a kill has torn leaves the one
+//! before it, which says `began` or nothing. If neither can be read, that names no generation, so it elects nobody:
+//! it is written anew by somebody who holds *both* locks. A failure may have stood in it: all so far counts as failed.
 //!
 //! A sync that cannot even begin (no descriptor left, no access) is its caller's error and says nothing
 //! about anybody's bytes: the note is left as it was.
+
+#[cfg(test)]
+mod tests;
 
 use std::io;
 use std::time::Duration;

@@ -129,9 +129,50 @@ fn g10_a_foreign_version_that_cannot_be_given_back_is_still_there_somewhere() {
     assert_eq!(error.kind(), ErrorKind::Io, "{error}");
     assert_eq!(error.is_committed(), Some(true), "ours is what readers see: {error}");
     assert_eq!(document.read().unwrap().unwrap().value, json!({ "n": 1, "ours": true }));
-    let kept = scratch.listing().into_iter().map(|name| scratch.dir().join(name));
-    let theirs = b"{\"theirs\": 1}";
-    assert!(kept.filter(|path| path.is_file()).any(|path| bytes_of(path) == theirs), "{error}");
+    assert!(error.to_string().contains(".damaged"), "it is told where theirs is: {error}");
+    assert_eq!(bytes_of(scratch.path(".tenure/state.json.damaged")), b"{\"theirs\": 1}");
+    assert!(scratch.temps().is_empty());
+}
+
+#[test]
+fn g10_a_foreign_version_that_can_be_put_nowhere_stays_until_the_next_change_sets_it_aside() {
+    let scratch = Scratch::new();
+    let path = scratch.path("state.json");
+    scratch.document("state.json").set(&json!({ "n": 1 }), &at_once()).unwrap();
+    let (theirs, exchanges) = (path.clone(), AtomicU64::new(0));
+    let fs = FaultyFs::new(move |op, _| match op {
+        Op::Exchange if exchanges.fetch_add(1, Ordering::Relaxed) == 0 => {
+            foreign_replace(&theirs, "{\"theirs\": 1}");
+            Verdict::Go
+        }
+        Op::Exchange | Op::Rename => Verdict::Fail(io::Error::from_raw_os_error(5)),
+        _ => Verdict::Go,
+    });
+    let error = Document::open_on(&fs.shared(), &path).unwrap().update(&at_once(), sign);
+    assert_eq!(error.unwrap_err().is_committed(), Some(true), "ours is what readers see");
+    let left: Vec<_> =
+        scratch.temps().iter().map(|name| bytes_of(scratch.dir().join(name))).collect();
+    assert_eq!(left, [b"{\"theirs\": 1}"]);
+    scratch.document("state.json").update(&at_once(), sign).unwrap();
+    scratch.document("state.json").update(&at_once(), increment).unwrap();
+    assert_eq!(bytes_of(scratch.path(".tenure/state.json.damaged")), b"{\"theirs\": 1}");
+    assert!(scratch.temps().is_empty());
+}
+
+#[test]
+fn race_20_g6_a_deletion_exactly_between_check_and_exchange_is_noticed() {
+    let scratch = Scratch::new();
+    let path = scratch.path("state.json");
+    let document = acting_before_exchange(&scratch, move |_| std::fs::remove_file(&path));
+    document.set(&json!({ "n": 1 }), &at_once()).unwrap();
+    let mut seen = Vec::new();
+    let compute = |current: Option<&Value>| {
+        seen.push(current.is_some());
+        increment(current)
+    };
+    document.update(&at_once(), compute).unwrap();
+    assert_eq!((seen, count_in(&document)), (vec![true, false], 1));
+    assert!(scratch.temps().is_empty());
 }
 
 #[test]
@@ -212,5 +253,13 @@ fn g6_without_an_exchange_the_rename_keeps_the_rules_it_can() {
     };
     document.update(&durable, compute).unwrap();
     assert_eq!(count_in(&document), 42, "a replacement since the read is noticed");
+    let mut seen = Vec::new();
+    let compute = |current: Option<&Value>| {
+        seen.push(current.is_some());
+        let _ = std::fs::remove_file(document.path());
+        increment(current)
+    };
+    document.update(&durable, compute).unwrap();
+    assert_eq!((seen, count_in(&document)), (vec![true, false], 1), "and so is a deletion");
     assert!(scratch.temps().is_empty());
 }

@@ -1,5 +1,5 @@
-//! The real disk with a hand in every operation: it can refuse one, do something before it, write
-//! less than asked, or describe things differently.
+//! The real disk with a hand in every operation: it can refuse one, do something before it, read or
+//! write less than asked, or describe things differently.
 
 use std::ffi::OsString;
 use std::fmt;
@@ -62,7 +62,7 @@ impl Op {
 pub(crate) enum Verdict {
     Go,
     Fail(io::Error),
-    /// A write takes half of the bytes.
+    /// A write takes, or a read gives, half of the bytes.
     Short,
 }
 
@@ -75,6 +75,7 @@ pub(crate) struct FaultyFs {
     inner: Arc<dyn Fs>,
     before: Arc<Before>,
     seen: Arc<Seen>,
+    seen_open: Arc<Seen>,
     boots: Arc<AtomicU8>,
 }
 
@@ -93,6 +94,7 @@ impl FaultyFs {
             inner,
             before: Arc::new(before),
             seen: Arc::new(|_, stat| stat),
+            seen_open: Arc::new(|_, stat| stat),
             boots: Arc::default(),
         }
     }
@@ -103,6 +105,15 @@ impl FaultyFs {
         seen: impl Fn(&Path, Stat) -> Stat + Send + Sync + 'static,
     ) -> Self {
         self.seen = Arc::new(seen);
+        self
+    }
+
+    /// Lets `seen` change what an open file looks like.
+    pub(crate) fn showing_open(
+        mut self,
+        seen: impl Fn(&Path, Stat) -> Stat + Send + Sync + 'static,
+    ) -> Self {
+        self.seen_open = Arc::new(seen);
         self
     }
 
@@ -209,9 +220,9 @@ struct FaultyHandle {
 }
 
 impl FaultyHandle {
-    /// How much of a write of `len` bytes is taken.
-    fn ask_write(&self, len: usize) -> io::Result<usize> {
-        match (self.fs.before)(Op::Write, &self.path) {
+    /// How much of `len` bytes is written or read.
+    fn ask_for(&self, op: Op, len: usize) -> io::Result<usize> {
+        match (self.fs.before)(op, &self.path) {
             Verdict::Go => Ok(len),
             Verdict::Short => Ok(len.div_ceil(2)),
             Verdict::Fail(error) => Err(error),
@@ -221,17 +232,17 @@ impl FaultyHandle {
 
 impl Handle for FaultyHandle {
     fn read_at(&self, buf: &mut [u8], offset: u64) -> io::Result<usize> {
-        self.fs.ask(Op::Read, &self.path)?;
-        self.inner.read_at(buf, offset)
+        let given = self.ask_for(Op::Read, buf.len())?;
+        self.inner.read_at(&mut buf[..given], offset)
     }
 
     fn write_at(&self, buf: &[u8], offset: u64) -> io::Result<usize> {
-        let taken = self.ask_write(buf.len())?;
+        let taken = self.ask_for(Op::Write, buf.len())?;
         self.inner.write_at(&buf[..taken], offset)
     }
 
     fn append(&self, buf: &[u8]) -> io::Result<usize> {
-        let taken = self.ask_write(buf.len())?;
+        let taken = self.ask_for(Op::Write, buf.len())?;
         self.inner.append(&buf[..taken])
     }
 
@@ -247,7 +258,7 @@ impl Handle for FaultyHandle {
 
     fn stat(&self) -> io::Result<Stat> {
         self.fs.ask(Op::StatHandle, &self.path)?;
-        self.inner.stat()
+        self.inner.stat().map(|stat| (self.fs.seen_open)(&self.path, stat))
     }
 
     fn try_lock(&self, mode: Mode) -> io::Result<bool> {

@@ -196,7 +196,7 @@ mod tests {
         let [granted, other] = handles("leaves");
         let mut queue = waiting(&[Mode::Exclusive, Mode::Exclusive]);
         assert!(granted.try_lock(Mode::Exclusive).unwrap());
-        queue.answer = Answer::Granted(granted, Mode::Exclusive);
+        queue.answer = Answer::Granted(granted.clone(), Mode::Exclusive);
         queue.leave_queue(0);
         assert!(!is_free(&other), "somebody still waits for it");
         queue.leave_queue(1);

@@ -53,9 +53,9 @@ impl Place {
         write(&self.target, self.file.as_ref(), offsets, &mut note).unwrap();
     }
 
-    /// Both notes of the leader as a kill in the wrong moments leaves them, begun in this boot or not.
-    fn tear(&self, boot: [u8; 16]) {
-        for offset in NOTE_OFFSETS {
+    /// Both notes of the leader as a kill in the wrong moments leaves them, begun in these boots.
+    fn tear(&self, boots: [[u8; 16]; 2]) {
+        for (offset, boot) in NOTE_OFFSETS.into_iter().zip(boots) {
             self.file.write_all_at(&[0xff; NOTE_BYTES], offset).unwrap();
             self.file.write_all_at(&boot, offset).unwrap();
         }
@@ -194,7 +194,7 @@ fn s2_one_range_holds_all_failures() {
 #[test]
 fn s3_a_leader_that_follows_a_dead_one_is_in_doubt() {
     let place = Place::new();
-    place.put(NOTE_OFFSETS, Note { began: 3, ..Note::default() });
+    place.put(NOTE_OFFSETS, Note { began: 1, ..Note::default() });
     let writes = Writes::up_to(5, &place);
     assert_eq!(outcome(place.sync(5, &writes)), Ok(5));
     assert_eq!(writes.doubts(), [true]);
@@ -254,7 +254,7 @@ fn race_54_s4_a_sync_alone_that_fails_is_told_to_everybody_since_the_last_good_o
         let place = Place::new();
         place.sync(10, &Writes::up_to(10, &place)).unwrap();
         if !readable {
-            place.tear(place.target.fs.boot_id());
+            place.tear([place.target.fs.boot_id(); 2]);
         }
         let writes = Writes::failing(20, &place, broken);
         assert_eq!(outcome(place.sync_alone(15, &writes)), NOT_DURABLE);
@@ -291,7 +291,7 @@ fn s4_the_second_note_is_written_under_the_commit_lock() {
 #[test]
 fn s5_a_torn_note_of_this_boot_may_have_told_of_a_failure() {
     let place = Place::new();
-    place.tear(place.target.fs.boot_id());
+    place.tear([place.target.fs.boot_id(); 2]);
     let writes = Writes::up_to(5, &place);
     assert_eq!(outcome(place.sync(3, &writes)), NOT_DURABLE);
     assert_eq!(*writes.locked.borrow(), [[true, true]], "by somebody who holds both locks");
@@ -303,30 +303,36 @@ fn s5_a_torn_note_of_this_boot_may_have_told_of_a_failure() {
 
 #[test]
 fn s5_a_torn_note_of_another_boot_says_nothing() {
-    let place = Place::new();
-    place.tear([7; 16]);
-    let writes = Writes::up_to(5, &place);
-    assert_eq!(outcome(place.sync(3, &writes)), Ok(5));
-    assert_eq!(writes.doubts(), [false]);
+    // In every boot the outcome of the first sync is the second note.
+    let (this, other) = (disk().boot_id(), [7; 16]);
+    for boots in [[other, other], [this, other], [other, this]] {
+        let place = Place::new();
+        place.tear(boots);
+        let writes = Writes::up_to(5, &place);
+        assert_eq!(outcome(place.sync(3, &writes)), Ok(5));
+        assert_eq!(writes.doubts(), [false]);
+    }
 }
 
 #[test]
 fn s5_one_torn_note_leaves_the_other_one() {
     let place = Place::new();
-    place.sync(1, &Writes::up_to(10, &place)).unwrap();
-    let (note, boot) = (place.note(), place.target.fs.boot_id());
-    // The next write goes over the older one.
-    let next = NOTE_OFFSETS[usize::from(note.turn % 2 == 0)];
-    place.file.write_all_at(&[0xff; NOTE_BYTES], next).unwrap();
-    place.file.write_all_at(&boot, next).unwrap();
-    assert_eq!(place.note(), note);
-    assert_eq!(outcome(place.sync(10, &Writes::up_to(10, &place))), Ok(10));
+    let mut note = Note { boot: place.target.fs.boot_id(), ..Note::default() };
+    for turn in 1..=6 {
+        note.synced = 10 + turn;
+        write(&place.target, place.file.as_ref(), NOTE_OFFSETS, &mut note).unwrap();
+        assert_eq!(note.turn, turn);
+        // The next one goes over the older one, and that write is cut.
+        let next = NOTE_OFFSETS[usize::from(turn % 2 == 0)];
+        place.file.write_all_at(&[0xff; 40], next).unwrap();
+        assert_eq!(place.note(), note);
+    }
 }
 
 #[test]
 fn s5_whoever_cannot_get_both_locks_leaves_a_torn_note_to_others() {
     let place = Place::new();
-    place.tear([7; 16]);
+    place.tear([[7; 16]; 2]);
     let writes = Writes::up_to(5, &place);
     let anew = || {
         let now = Deadline::after(Wait::No);
@@ -357,4 +363,40 @@ fn s5_a_note_of_another_boot_tells_only_how_far_it_was() {
     assert_eq!(outcome(place.sync(3, &writes)), Ok(3));
     assert_eq!(writes.doubts(), [false]);
     assert_eq!((place.note().turn, place.note().generation), (8, 5));
+}
+
+/// Waits until somebody is blocked in the kernel on this sidecar.
+#[cfg(target_os = "linux")]
+fn wait_for_waiter(place: &Place, suffix: &str) {
+    let number = disk().stat(&place.target.sidecar(suffix)).unwrap().id.ino;
+    let is_waiter = |line: &str| line.contains("->") && line.contains(&format!(":{number} "));
+    let patience = Deadline::after(Wait::For(Duration::from_secs(1)));
+    while !std::fs::read_to_string("/proc/locks").unwrap().lines().any(is_waiter) {
+        assert!(!patience.has_passed(), "nobody waits for {suffix}");
+        std::thread::yield_now();
+    }
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn s4_whoever_gets_the_lock_of_a_generation_that_is_over_does_not_lead() {
+    let place = Place::new();
+    let mut locks = ["sync0", "sync1"].map(|suffix| {
+        let file = disk().open(&place.target.sidecar(suffix), Access::Create(0o600)).unwrap();
+        assert!(file.try_lock(Mode::Exclusive).unwrap());
+        Some(file)
+    });
+    std::thread::scope(|scope| {
+        let late = scope.spawn(|| {
+            let writes = Writes::up_to(5, &place);
+            (outcome(place.sync(5, &writes)), writes.locked.take())
+        });
+        wait_for_waiter(&place, "sync0");
+        // The leader was paused, and another one has led meanwhile; it does not know of our write.
+        place.put(NOTE_OFFSETS, Note { generation: 1, ..Note::default() });
+        locks[0] = None;
+        wait_for_waiter(&place, "sync1");
+        locks[1] = None;
+        assert_eq!(late.join().unwrap(), (Ok(5), vec![[false, true]]));
+    });
 }

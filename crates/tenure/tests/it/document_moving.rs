@@ -46,6 +46,11 @@ fn g5_a_document_that_grows_while_it_is_read_is_followed_to_its_end() {
             Verdict::Go
         });
         assert_eq!(bytes, bytes_of(&path), "{first}, then {then} times 1");
+        let bytes = read_while(&scratch, move |nth, path| {
+            grow(path, if nth == 0 { first } else { 0 });
+            Verdict::Short // Down to a single byte, in the middle of the file.
+        });
+        assert_eq!(bytes, bytes_of(&path), "{first}, and given by halves");
     }
 }
 
@@ -105,9 +110,9 @@ fn a_reader_that_cannot_open_the_record_says_so() {
 }
 
 /// Reads while `publications` come before each look at the document, and so many between that and the
-/// look at the record, as long as there are any. Returns how often it looked; what it returns is a
+/// look at the record, as long as there are any. Returns how often it looked, and whether it found a
 /// version with its own content.
-fn read_overtaken(publications: Vec<(u64, u64)>) -> u64 {
+fn read_overtaken(publications: Vec<(u64, u64)>) -> (u64, bool) {
     let scratch = Scratch::in_memory();
     let writer = scratch.document("state.json");
     let write = move || {
@@ -116,7 +121,7 @@ fn read_overtaken(publications: Vec<(u64, u64)>) -> u64 {
     };
     let versions = Arc::new(Mutex::new(vec![write()]));
     let looks = Arc::new(AtomicU64::new(0));
-    let (published, looked, script) = (versions.clone(), looks.clone(), publications.clone());
+    let (published, looked) = (versions.clone(), looks.clone());
     let fs = FaultyFs::new(move |op, path| {
         let name = path.to_string_lossy();
         let (content, record) = (name.ends_with("state.json"), name.ends_with(".commit"));
@@ -124,7 +129,7 @@ fn read_overtaken(publications: Vec<(u64, u64)>) -> u64 {
             return Verdict::Go;
         }
         let look = looked.fetch_add(u64::from(content), Ordering::Relaxed) - u64::from(record);
-        let (before, between) = script.get(look as usize).copied().unwrap_or_default();
+        let (before, between) = publications.get(look as usize).copied().unwrap_or_default();
         for _ in 0..if content { before } else { between } {
             published.lock().unwrap().push(write());
         }
@@ -133,20 +138,47 @@ fn read_overtaken(publications: Vec<(u64, u64)>) -> u64 {
     let reader = Document::open_on(&fs.shared(), &scratch.path("state.json")).unwrap();
     let found = reader.read().unwrap().unwrap();
     let pair = (found.value["n"].as_u64().unwrap(), found.version);
-    let versions = versions.lock().unwrap();
-    assert!(versions.contains(&pair), "{publications:?}: {pair:?} in {versions:?}");
-    looks.load(Ordering::Relaxed)
+    let is_true = versions.lock().unwrap().contains(&pair);
+    (looks.load(Ordering::Relaxed), is_true)
 }
 
 #[test]
 fn race_32_g5_a_reader_that_is_overtaken_again_and_again_never_mixes_two_versions() {
     for script in 0..81 {
         let turn = |nth: u32| script / 3_u64.pow(nth) % 3;
-        read_overtaken(vec![(turn(0), turn(1)), (turn(2), turn(3))]);
+        let (_, is_true) = read_overtaken(vec![(turn(0), turn(1)), (turn(2), turn(3))]);
+        assert!(is_true, "script {script}");
     }
 }
 
 #[test]
 fn g5_a_reader_that_is_always_overtaken_twice_knows_the_version_from_its_look_before() {
-    assert_eq!(read_overtaken(vec![(0, 2); 40]), 2);
+    assert_eq!(read_overtaken(vec![(0, 2); 40]), (2, true));
+}
+
+#[test]
+fn g9_a_reader_that_is_overtaken_without_end_starts_over_16_times() {
+    let (looks, _) = read_overtaken(vec![(1, 2); 40]);
+    assert_eq!(looks, 17);
+}
+
+#[test]
+fn g9_a_foreign_edit_is_looked_at_twice_and_a_document_without_a_record_once() {
+    for (has_record, expected) in [(true, 2), (false, 1)] {
+        let scratch = Scratch::in_memory();
+        let path = scratch.path("state.json");
+        if has_record {
+            scratch.document("state.json").update(&at_once(), increment).unwrap();
+        }
+        foreign_write(&path, "{\"n\":7}");
+        let looks = Arc::new(AtomicU64::new(0));
+        let (looked, own) = (looks.clone(), path.clone());
+        let fs = FaultyFs::new(move |op, touched| {
+            let looks = op == Op::Open(Change::Never) && touched == own;
+            looked.fetch_add(u64::from(looks), Ordering::Relaxed);
+            Verdict::Go
+        });
+        assert_eq!(count_in(&Document::open_on(&fs.shared(), &path).unwrap()), 7);
+        assert_eq!(looks.load(Ordering::Relaxed), expected);
+    }
 }

@@ -46,21 +46,26 @@ fn g6_a_document_that_was_mended_during_a_restore_stays() {
 fn g10_a_restore_that_cannot_keep_its_source_does_not_begin() {
     // A change died behind its exchange, and what it published is damaged: the good version is under
     // the temporary name, which the restore needs itself.
-    let disk = two_versions(&durably());
-    disk.die_after(EXCHANGED);
-    disk.document.update(&at_once(), increment).unwrap_err();
-    disk.live_on();
-    foreign_write(disk.document.path(), DAMAGED);
-    for refused in [(Op::Sync, "temp"), KEPT_AS_GOOD] {
-        disk.refuse(&[refused]);
-        let error = disk.document.restore(&durably()).unwrap_err();
-        assert_eq!(error.kind(), ErrorKind::Io, "{refused:?}: {error}");
-        assert_eq!(disk.file("document"), Some(DAMAGED.into()), "{refused:?}");
+    for has_record in [true, false] {
+        let disk = two_versions(&durably());
+        disk.die_after(EXCHANGED);
+        disk.document.update(&at_once(), increment).unwrap_err();
+        disk.live_on();
+        foreign_write(disk.document.path(), DAMAGED);
+        if !has_record {
+            foreign_write(disk.scratch.path(".tenure/state.json.commit"), "");
+        }
+        for refused in [(Op::Sync, "temp"), KEPT_AS_GOOD] {
+            disk.refuse(&[refused]);
+            let error = disk.document.restore(&durably()).unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::Io, "{refused:?}: {error}");
+            assert_eq!(disk.file("document"), Some(DAMAGED.into()), "{refused:?}");
+        }
+        disk.live_on();
+        disk.document.restore(&durably()).unwrap();
+        assert_eq!(disk.file("document"), version(2));
+        assert_eq!((disk.file("damaged"), disk.file("good")), (Some(DAMAGED.into()), version(2)));
     }
-    disk.live_on();
-    disk.document.restore(&durably()).unwrap();
-    assert_eq!((disk.file("document"), disk.file("damaged")), (version(2), Some(DAMAGED.into())));
-    assert_eq!(disk.file("good"), version(2));
 }
 
 #[test]

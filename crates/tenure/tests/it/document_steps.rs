@@ -283,3 +283,15 @@ fn race_27_a_document_that_cannot_be_read_is_not_a_damaged_one() {
     assert_eq!(error.kind(), ErrorKind::Damaged, "{error}");
     assert_eq!(disk.file("damaged"), Some(b"{\"n\":".to_vec()));
 }
+
+#[test]
+fn g8_a_sync_note_that_cannot_be_read_is_not_one_that_says_nothing() {
+    let disk = two_versions(&durably());
+    disk.refuse(&[(Op::Read, "sync note")]);
+    let error = disk.document.update(&durably(), increment).unwrap_err();
+    assert_eq!(
+        (error.kind(), error.is_committed()),
+        (ErrorKind::NotDurable, Some(true)),
+        "{error}"
+    );
+}

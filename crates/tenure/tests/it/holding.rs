@@ -143,6 +143,23 @@ fn race_16_g1_a_hold_that_is_left_to_a_child_lives_with_it() {
     }
 }
 
+/// A file that a child inherited is not locked again by its parent: the child has the same open file,
+/// could unlock it, and would keep it locked after the parent's death.
+#[test]
+fn race_16_g1_what_a_child_inherited_is_not_locked_again() {
+    let scratch = Scratch::new();
+    let lock = Lock::open(scratch.target()).unwrap();
+    let guard = lock.acquire(&LockOptions::default()).unwrap();
+    let copies = copies_of(&guard);
+    guard.release().unwrap();
+    let guard = lock.acquire(&LockOptions::default()).unwrap();
+    for copy in &copies {
+        flock(copy, FlockOperation::Unlock).unwrap();
+    }
+    assert_eq!(kind(lock_for(&scratch.target(), Wait::No)), Some(ErrorKind::Busy));
+    guard.release().unwrap();
+}
+
 /// That a lock file cannot be looked at says nothing about the hold.
 #[test]
 fn g10_a_lock_file_that_cannot_be_looked_at_is_an_io_error() {
@@ -161,6 +178,11 @@ fn g10_a_lock_file_that_cannot_be_looked_at_is_an_io_error() {
     assert_eq!(kind(guard.verify()), Some(ErrorKind::Io));
     armed.store(false, Ordering::Relaxed);
     guard.release().unwrap();
+    let options = LockOptions { wait: Wait::For(A_MOMENT), ..LockOptions::default() };
+    armed.store(true, Ordering::Relaxed);
+    assert_eq!(kind(lock.acquire(&options)), Some(ErrorKind::Io), "and neither is it busy");
+    armed.store(false, Ordering::Relaxed);
+    lock.acquire(&options).unwrap().release().unwrap();
 }
 
 /// A lock file that somebody removes as fast as it is locked keeps a caller busy for as long as it

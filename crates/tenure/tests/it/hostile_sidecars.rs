@@ -14,27 +14,12 @@ use tenure::{
     Collection, CollectionKind, Document, ErrorKind, Guard, Journal, Lease, Lock, LockOptions,
     MaxHold, Wait, WriteOptions,
 };
-use xxhash_rust::xxh3::xxh3_64;
 
 use crate::altered::Altered;
 use crate::faulty_fs::{FaultyFs, Op, Verdict};
+use crate::forged::{SLOTS, forge};
 use crate::roles::play;
 use crate::scratch::{FAR_TOO_LONG, LONG, Scratch, at_once, kind, lease, lock_for, terms};
-
-/// Changes the newer slot of a record and makes its checksum fit again.
-fn forge(path: &Path, change: impl Fn(&mut [u8])) {
-    let file = File::options().read(true).write(true).open(path).unwrap();
-    for offset in [4096, 8192] {
-        let mut slot = [0; 1024];
-        if file.read_exact_at(&mut slot, offset).is_err() || !slot.starts_with(b"tenure") {
-            continue;
-        }
-        change(&mut slot);
-        let sum = xxh3_64(&slot[..1016]);
-        slot[1016..].copy_from_slice(&sum.to_le_bytes());
-        file.write_all_at(&slot, offset).unwrap();
-    }
-}
 
 #[test]
 fn g3_r1_a_record_that_was_read_while_it_was_written_does_not_look_like_none() {
@@ -71,7 +56,7 @@ fn g4_numbers_at_the_end_of_their_range_neither_panic_nor_start_again_at_zero() 
         let document = Document::open(scratch.target()).unwrap();
         document.set(&json!(1), &at_once(None)).unwrap();
         drop(lock_for(&scratch.target(), Wait::No).unwrap());
-        forge(&scratch.sidecar("commit"), |slot| slot[field..field + 8].fill(0xFF));
+        forge(&scratch.sidecar("commit"), SLOTS, |slot| slot[field..field + 8].fill(0xFF));
         let first = lock_for(&scratch.target(), Wait::No).unwrap().fence();
         let second = lock_for(&scratch.target(), Wait::No).unwrap().fence();
         assert!(second > first && first > 0, "field {field}: {first}, {second}");
@@ -91,7 +76,7 @@ fn r3_a_fence_floor_of_a_newer_version_is_neither_ignored_nor_rewritten() {
     }
     keys.remove("a", &at_once(None)).unwrap();
     let floor = scratch.path("keys/.tenure/floor");
-    forge(&floor, |slot| slot[6] = 2);
+    forge(&floor, SLOTS, |slot| slot[6] = 2);
     let before = std::fs::read(&floor).unwrap();
     assert_eq!(kind(keys.remove("b", &at_once(None))), Some(ErrorKind::NewerFormat));
     assert!(keys.path_of("b").unwrap().exists());

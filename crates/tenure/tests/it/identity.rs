@@ -8,8 +8,9 @@ use tenure::fs::Trust;
 use tenure::{Document, ErrorKind, Lease, Lock, LockOptions, Wait, WriteOptions};
 
 use crate::altered::Altered;
+use crate::forged::{newest_slot, number_in};
 use crate::puppet::Puppet;
-use crate::scratch::{LONG, Scratch, at_once, kind, lock_for, terms};
+use crate::scratch::{LONG, Scratch, at_once, kind, lease, lock_for, terms, write};
 
 /// A network file system whose locks exclude nobody: CLI-Anything went on without a lock. We refuse,
 /// whatever is asked, and say which file system it is.
@@ -118,4 +119,27 @@ fn g1_two_names_are_two_locks() {
     }
     assert_eq!(kind(Lock::open(scratch.path(".tenure/a.hold"))), Some(ErrorKind::Invalid));
     assert_eq!(kind(Lock::open(Path::new("/"))), Some(ErrorKind::Invalid));
+}
+
+/// A record says which file it was written into, number and birth, whoever writes it: a copy that got the
+/// same number was born later.
+#[test]
+fn race_51_r4_every_record_tells_the_birth_of_its_file() {
+    let writers: [fn(&Path); 4] = [
+        |path| drop(lock_for(path, Wait::No).unwrap()),
+        |path| drop(write(path, None).unwrap()),
+        |path| drop(lease(path, "me")),
+        |path| {
+            let guard = lock_for(path, Wait::No).unwrap();
+            write(path, Some(guard.fence())).unwrap();
+        },
+    ];
+    for writer in writers {
+        let scratch = Scratch::new();
+        writer(&scratch.target());
+        let born = std::fs::metadata(scratch.sidecar("commit")).unwrap().created().unwrap();
+        let born = born.duration_since(std::time::UNIX_EPOCH).unwrap().as_micros();
+        let newest = newest_slot(&scratch.sidecar("commit"));
+        assert_eq!(u128::from(number_in(&newest, 248)), born);
+    }
 }

@@ -8,6 +8,7 @@
 
 mod altered;
 mod at_once;
+mod clock_ahead;
 mod collection;
 mod compromised;
 mod document;
@@ -24,6 +25,7 @@ mod document_scratch;
 mod document_steps;
 mod faulty_fs;
 mod fence;
+mod forged;
 mod fork;
 mod holding;
 mod hostile;

@@ -128,8 +128,13 @@ impl Plan {
 /// What a file of the document `state.json` is for.
 fn role_of(path: &Path) -> &'static str {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
-    let roles =
-        [("commit", "record"), ("good", "good"), ("damaged", "damaged"), ("spare", "spare")];
+    let roles = [
+        ("commit", "record"),
+        ("good", "good"),
+        ("damaged", "damaged"),
+        ("spare", "spare"),
+        ("sync0", "sync note"),
+    ];
     match name.strip_prefix("state.json") {
         Some("") => "document",
         Some(rest) if rest.starts_with(".tmp.") => "temp",

@@ -1,0 +1,112 @@
+//! Fences that were drawn while the clock was ahead: years later by it than now. Only what was reserved
+//! stands between them and the next ones (G4, F1-F3).
+
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+
+use serde_json::json;
+use tenure::{Collection, CollectionKind, Fence, Lock, LockOptions, Wait};
+
+use crate::altered::Altered;
+use crate::forged::{RESERVATIONS, SLOTS, forge, number_in};
+use crate::scratch::{Scratch, at_once, lock_for};
+
+/// In the year 2100, in microseconds.
+const AHEAD: Fence = 4_102_444_800_000_000;
+const CEILING: usize = 24;
+
+fn set_ceiling(slot: &mut [u8], ceiling: Fence) {
+    slot[CEILING..CEILING + 8].copy_from_slice(&ceiling.to_le_bytes());
+}
+
+/// A power loss tore both slots and the marks.
+fn tear_slots(record: &Path) {
+    let file = File::options().write(true).open(record).unwrap();
+    file.write_all_at(&[0; 8192], SLOTS[0]).unwrap();
+}
+
+/// What the copies of the reservation say.
+fn reserved(record: &Path) -> [Fence; 2] {
+    let bytes = std::fs::read(record).unwrap();
+    RESERVATIONS.map(|offset| {
+        let offset = usize::try_from(offset).unwrap();
+        bytes.get(offset..offset + 1024).map_or(0, |slot| number_in(slot, CEILING))
+    })
+}
+
+/// A record with both copies of a reservation, of which one has this ceiling.
+fn reserved_ahead(scratch: &Scratch, nth: usize) {
+    let record = scratch.sidecar("commit");
+    for _ in 0..2 {
+        // Each boot reserves anew.
+        for boot in [1, 2] {
+            let (fs, _) = Altered::boot(boot).mounted();
+            let options = LockOptions { wait: Wait::No, ..LockOptions::default() };
+            drop(Lock::open_on(&fs, &scratch.target()).unwrap().acquire(&options).unwrap());
+        }
+    }
+    assert!(reserved(&record).iter().all(|ceiling| *ceiling > 0), "both are there");
+    forge(&record, [RESERVATIONS[nth]; 2], |slot| set_ceiling(slot, AHEAD));
+    tear_slots(&record);
+}
+
+#[test]
+fn g4_f1_the_larger_reservation_counts_and_survives_the_next_one() {
+    for nth in [0, 1] {
+        let scratch = Scratch::new();
+        reserved_ahead(&scratch, nth);
+        let fence = lock_for(&scratch.target(), Wait::No).unwrap().fence();
+        assert!(fence > AHEAD, "{fence}");
+        let reserved = reserved(&scratch.sidecar("commit"));
+        assert_eq!(reserved[nth], AHEAD, "a crash during the next one would leave it");
+        assert!(reserved[1 - nth] > fence, "{reserved:?}");
+    }
+}
+
+#[test]
+fn g4_f1_the_ceiling_of_a_record_of_another_boot_counts() {
+    let scratch = Scratch::new();
+    drop(lock_for(&scratch.target(), Wait::No).unwrap());
+    forge(&scratch.sidecar("commit"), SLOTS, |slot| set_ceiling(slot, AHEAD));
+    let (fs, _) = Altered::boot(1).mounted();
+    let options = LockOptions { wait: Wait::No, ..LockOptions::default() };
+    let fence = Lock::open_on(&fs, &scratch.target()).unwrap().acquire(&options).unwrap().fence();
+    assert!(fence > AHEAD, "{fence}");
+}
+
+#[test]
+fn g4_f2_c2_a_removed_key_takes_what_was_reserved_into_the_floor_of_its_directory() {
+    let scratch = Scratch::new();
+    let keys = Collection::open(scratch.path("keys"), CollectionKind::Documents).unwrap();
+    let (key, other) = (keys.path_of("a").unwrap(), keys.path_of("b").unwrap());
+    keys.document("a").unwrap().set(&json!(1), &at_once(None)).unwrap();
+    drop(lock_for(&key, Wait::No).unwrap());
+    let record = scratch.path("keys/.tenure/a.json.commit");
+    forge(&record, RESERVATIONS, |slot| set_ceiling(slot, AHEAD));
+    tear_slots(&record);
+    keys.remove("a", &at_once(None)).unwrap();
+    for path in [&key, &other] {
+        let fence = lock_for(path, Wait::No).unwrap().fence();
+        assert!(fence > AHEAD, "{}: {fence}", path.display());
+    }
+}
+
+#[test]
+fn g4_f2_a_floor_counts_by_its_record_and_by_its_reservation() {
+    // The one that is not raised is of a time before.
+    for (slots, tears) in [(SLOTS, false), (RESERVATIONS, false), (RESERVATIONS, true)] {
+        let scratch = Scratch::new();
+        let keys = Collection::open(scratch.path("keys"), CollectionKind::Documents).unwrap();
+        keys.document("a").unwrap().set(&json!(1), &at_once(None)).unwrap();
+        drop(lock_for(&keys.path_of("a").unwrap(), Wait::No).unwrap());
+        keys.remove("a", &at_once(None)).unwrap();
+        let floor = scratch.path("keys/.tenure/floor");
+        forge(&floor, slots, |slot| set_ceiling(slot, AHEAD));
+        if tears {
+            tear_slots(&floor);
+        }
+        let fence = lock_for(&keys.path_of("b").unwrap(), Wait::No).unwrap().fence();
+        assert!(fence > AHEAD, "{slots:?} {tears}: {fence}");
+    }
+}

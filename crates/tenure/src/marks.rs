@@ -90,6 +90,15 @@ mod tests {
     }
 
     #[test]
+    fn a_mark_is_as_the_format_says() {
+        for (mark, place) in [(Mark::Ended, 0), (Mark::Told, 24)] {
+            let told = [&7_u64.to_le_bytes()[..], &11_u64.to_le_bytes(), &[place]].concat();
+            let sum = checksum::of(&told).to_le_bytes();
+            assert_eq!(mark.encode(7, 11).as_slice(), [&told[..16], &sum].concat());
+        }
+    }
+
+    #[test]
     fn where_nothing_was_written_no_mark_is_set() {
         assert_eq!(Mark::Ended.read(&[0; 2048]), None);
         assert_eq!(Mark::Told.read(&[]), None);

@@ -370,8 +370,14 @@ mod tests {
 
     #[test]
     fn r1_a_record_reads_back_as_it_was_written() {
-        let record = sample();
-        assert_eq!(Record::decode(&record.encode()), Some(record));
+        for flags in 0..32 {
+            let [left, journal, synced] = [1, 2, 4].map(|flag| flags & flag != 0);
+            let published = Published { synced, ..sample().published };
+            // Of every length, which stands right behind the flags.
+            let holder = HolderText::this_process(&"x".repeat(flags), "");
+            let record = Record { left, journal, published, holder, ..sample() };
+            assert_eq!(Record::decode(&record.encode()), Some(record));
+        }
     }
 
     #[test]

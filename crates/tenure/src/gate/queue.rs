@@ -232,5 +232,7 @@ mod tests {
         assert!(matches!(next, Next::Sleep), "it is not the head: {next:?}");
         let next = queue.next(place(0, Mode::Shared), &own, true).unwrap();
         assert!(matches!(next, Next::Block), "somebody else has it: {next:?}");
+        let next = Queue::default().next(place(0, Mode::Shared), &own, true).unwrap();
+        assert!(matches!(next, Next::Sleep), "it has left: {next:?}");
     }
 }

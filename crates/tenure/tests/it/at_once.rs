@@ -1,13 +1,16 @@
 //! Locks that an event loop takes by itself: they wait for nobody, and not for the disk either.
 
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc::channel;
+use std::time::Duration;
 
-use tenure::{ErrorKind, Journal, Lock, LockOptions, Mode, Wait};
+use tenure::{ErrorKind, Journal, Lock, LockOptions, MaxHold, Mode, Wait};
 
 use crate::faulty_fs::{FaultyFs, Op, Verdict};
 use crate::puppet::Puppet;
-use crate::scratch::{Scratch, kind, lease, lock_for, write};
+use crate::scratch::{FAR_TOO_LONG, Scratch, kind, lease, lock_for, share_for, write};
 
 /// More holds than one sync reserves fences for.
 const HOLDS: usize = 3000;
@@ -49,6 +52,7 @@ fn g1_a_lock_taken_at_once_excludes_everybody() {
     let guard = lock.acquire_at_once(&options).unwrap().unwrap();
     assert!(lock.acquire_at_once(&options).unwrap().is_none());
     assert_eq!(kind(lock_for(&path, Wait::No)), Some(ErrorKind::Busy));
+    assert_eq!(kind(share_for(&path, Wait::No)), Some(ErrorKind::Busy));
     let number = guard.untold_fence();
     assert_eq!(kind(write(&path, Some(number))), Some(ErrorKind::Fenced), "nobody was told");
     assert_eq!(guard.fence(), number);
@@ -56,6 +60,52 @@ fn g1_a_lock_taken_at_once_excludes_everybody() {
     guard.verify().unwrap();
     guard.release().unwrap();
     assert_eq!(kind(write(&path, Some(number))), Some(ErrorKind::Fenced));
+    let _reader = share_for(&path, Wait::No).unwrap();
+    assert!(lock.acquire_at_once(&options).unwrap().is_none(), "somebody reads");
+}
+
+/// Only what somebody else can do better is left to others; an error is an error.
+#[test]
+fn g10_a_lock_file_that_cannot_be_looked_at_is_not_left_to_others() {
+    let scratch = Scratch::new();
+    let (path, options) = (scratch.target(), LockOptions::default());
+    lock_for(&path, Wait::No).unwrap().release().unwrap();
+    let fs = FaultyFs::new(|op, path| match op {
+        Op::Stat if path.extension().is_some_and(|end| end == "hold") => {
+            Verdict::Fail(std::io::Error::from_raw_os_error(5))
+        }
+        _ => Verdict::Go,
+    });
+    let lock = Lock::open_on(&fs.shared(), &path).unwrap();
+    assert_eq!(kind(lock.acquire_at_once(&options)), Some(ErrorKind::Io));
+}
+
+/// A guard that is ended through a reference has let go, unless another one of its owner keeps the lock.
+#[test]
+fn g2_a_guard_can_be_ended_while_others_refer_to_it() {
+    let scratch = Scratch::new();
+    let path = scratch.target();
+    let guard = lock_for(&path, Wait::No).unwrap();
+    guard.end().unwrap();
+    lock_for(&path, Wait::No).unwrap().release().unwrap();
+    guard.end().unwrap();
+
+    let again = LockOptions { owner: "me".into(), reentrant: true, ..LockOptions::default() };
+    let lock = Lock::open(&path).unwrap();
+    let guards = [lock.acquire(&again).unwrap(), lock.acquire(&again).unwrap()];
+    guards[0].end().unwrap();
+    assert_eq!(kind(lock_for(&path, Wait::No)), Some(ErrorKind::Busy), "the other one keeps it");
+    let [first, second] = guards;
+    drop(first);
+    second.end().unwrap();
+    lock_for(&path, Wait::No).unwrap().release().unwrap();
+
+    let (report, reported) = channel();
+    let report = Arc::new(move |_: &Path| report.send(()).unwrap());
+    let max_hold = Some(MaxHold { after: Duration::from_millis(1), end: true, report });
+    let late = lock.acquire(&LockOptions { max_hold, ..LockOptions::default() }).unwrap();
+    reported.recv_timeout(FAR_TOO_LONG).unwrap();
+    assert_eq!(kind(late.end()), Some(ErrorKind::Fenced), "it was ended before");
 }
 
 /// Who died is told, a lease is honoured and a journal is settled by those who can wait for it.

@@ -6,9 +6,10 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 
 use serde_json::json;
-use tenure::{Collection, CollectionKind, Fence, Lock, LockOptions, Wait};
+use tenure::{Collection, CollectionKind, ErrorKind, Fence, Lock, LockOptions, Wait};
 
 use crate::altered::Altered;
+use crate::faulty_fs::{FaultyFs, Op, Verdict};
 use crate::forged::{RESERVATIONS, SLOTS, forge, number_in};
 use crate::scratch::{Scratch, at_once, lock_for};
 
@@ -108,5 +109,60 @@ fn g4_f2_a_floor_counts_by_its_record_and_by_its_reservation() {
         }
         let fence = lock_for(&keys.path_of("b").unwrap(), Wait::No).unwrap().fence();
         assert!(fence > AHEAD, "{slots:?} {tears}: {fence}");
+    }
+}
+
+/// A hold has marked its end beside a record that is damaged afterwards: the mark still tells its fence.
+#[test]
+fn g4_a_record_that_is_gone_does_not_take_back_the_fence_in_a_mark() {
+    for ends in [true, false] {
+        let scratch = Scratch::new();
+        let path = scratch.target();
+        lock_for(&path, Wait::No).unwrap().release().unwrap();
+        let guard = lock_for(&path, Wait::No).unwrap();
+        let fence = if ends { guard.untold_fence() } else { guard.fence() };
+        let record = scratch.sidecar("commit");
+        let held = std::fs::read(&record).unwrap();
+        guard.release().unwrap();
+        if !ends {
+            std::fs::write(&record, held).unwrap(); // It died.
+        }
+        let bytes = std::fs::read(&record).unwrap();
+        let newest = SLOTS.into_iter().max_by_key(|slot| {
+            let at = usize::try_from(*slot).unwrap();
+            number_in(&bytes, at + 8)
+        });
+        let file = File::options().write(true).open(&record).unwrap();
+        file.write_all_at(&[0xff; 8], newest.unwrap() + 300).unwrap();
+        let next = lock_for(&path, Wait::No).unwrap().fence();
+        assert!(next > fence, "{next} after {fence}, ends: {ends}");
+    }
+}
+
+/// A floor that cannot be read is not one that is not there.
+#[test]
+fn g4_f2_a_floor_that_cannot_be_opened_gives_out_nothing() {
+    let scratch = Scratch::new();
+    let fs = FaultyFs::new(|op, path| match op {
+        Op::Open(_) if path.ends_with("floor") => {
+            Verdict::Fail(std::io::Error::from_raw_os_error(5))
+        }
+        _ => Verdict::Go,
+    });
+    let lock = Lock::open_on(&fs.shared(), &scratch.target()).unwrap();
+    let error = lock.acquire(&LockOptions::default()).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Io, "{error}");
+}
+
+/// The room for both slots is there from the first record on: a full disk is noticed by who takes the
+/// lock, and not by who gives it back.
+#[test]
+fn g10_the_first_record_takes_the_room_for_both_slots() {
+    let scratch = Scratch::new();
+    let _guard = lock_for(&scratch.target(), Wait::No).unwrap();
+    let file = File::open(scratch.sidecar("commit")).unwrap();
+    for slot in SLOTS {
+        let data = rustix::fs::seek(&file, rustix::fs::SeekFrom::Data(slot)).unwrap();
+        assert_eq!(data, slot, "there is no hole");
     }
 }

@@ -2,11 +2,13 @@
 //! told, and those who come afterwards exclude each other again.
 
 use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use serde_json::json;
 use tenure::{Document, ErrorKind, Guard, Lock, LockOptions, Wait, WriteOptions};
 
+use crate::faulty_fs::{FaultyFs, Op, Verdict};
 use crate::puppet::Puppet;
 use crate::scratch::{FAR_TOO_LONG, Scratch, at_once, count, kind, lease, lock_for, write};
 
@@ -178,4 +180,55 @@ fn race_50_g1_a_holder_is_told_that_a_given_lock_file_is_gone() {
     std::fs::remove_file(&lock_file).unwrap();
     assert_eq!(kind(guard.verify()), Some(ErrorKind::Compromised));
     assert_eq!(kind(guard.release()), Some(ErrorKind::Compromised));
+}
+
+/// A disk on which somebody replaces the record file by a copy of itself, once, when this is about to
+/// happen to it.
+fn replacing_the_record(scratch: &Scratch, moment: Op) -> Lock {
+    let record = scratch.sidecar("commit");
+    let pending = AtomicBool::new(true);
+    let fs = FaultyFs::new(move |op, path| {
+        if op == moment && path == record && pending.swap(false, Ordering::Relaxed) {
+            let copy = record.with_extension("copy");
+            std::fs::copy(&record, &copy).unwrap();
+            std::fs::rename(&copy, &record).unwrap();
+        }
+        Verdict::Go
+    });
+    Lock::open_on(&fs.shared(), &scratch.target()).unwrap()
+}
+
+/// A holder whose record file is replaced while it takes the lock writes its fence into the new one: what
+/// it says elsewhere nobody reads.
+#[test]
+fn race_50_g4_a_record_that_is_replaced_during_the_acquisition_is_not_the_one_that_is_written() {
+    let options = LockOptions { wait: Wait::No, ..LockOptions::default() };
+    for (died, moment) in [(false, Op::Stat), (true, Op::Stat), (true, Op::Lock)] {
+        let scratch = Scratch::new();
+        let path = scratch.target();
+        let guard = lock_for(&path, Wait::No).unwrap();
+        let held = std::fs::read(scratch.sidecar("commit")).unwrap();
+        guard.release().unwrap();
+        if died {
+            std::fs::write(scratch.sidecar("commit"), held).unwrap();
+        }
+        let guard = replacing_the_record(&scratch, moment).acquire(&options).unwrap();
+        write(&path, Some(guard.fence())).unwrap();
+        guard.release().unwrap();
+    }
+}
+
+/// A record file that cannot be looked at is not one that is replaced all the time.
+#[test]
+fn g10_a_record_that_cannot_be_looked_at_is_an_io_error() {
+    let scratch = Scratch::new();
+    lock_for(&scratch.target(), Wait::No).unwrap().release().unwrap();
+    let fs = FaultyFs::new(|op, path| match op {
+        Op::Stat if path.extension().is_some_and(|end| end == "commit") => {
+            Verdict::Fail(std::io::Error::from_raw_os_error(5))
+        }
+        _ => Verdict::Go,
+    });
+    let lock = Lock::open_on(&fs.shared(), &scratch.target()).unwrap();
+    assert_eq!(kind(lock.acquire(&LockOptions::default())), Some(ErrorKind::Io));
 }

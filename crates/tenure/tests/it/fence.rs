@@ -11,6 +11,7 @@ use tenure::{ErrorKind, Fence, Lease, Lock, LockOptions, Wait};
 
 use crate::altered::Altered;
 use crate::compromised::copy_dir;
+use crate::forged::{SLOTS, forge, number_in};
 use crate::puppet::Puppet;
 use crate::scratch::{LONG, Scratch, kind, lease, lock_for, terms, write};
 
@@ -151,6 +152,36 @@ fn race_51_g4_an_older_record_put_back_in_place_does_not_take_a_fence_back() {
     std::fs::write(scratch.sidecar("commit"), backup).unwrap();
     fences.extend((0..20).map(|_| draw(&path)));
     assert_grow(&fences);
+}
+
+/// The same, noticed by whoever comes first: if that is somebody who writes without a fence, the record
+/// is of now afterwards, and nothing in it tells any more that it was put back.
+#[test]
+fn race_51_g4_an_older_record_put_back_in_place_is_noticed_by_whoever_comes_first() {
+    const WRITTEN: usize = 256;
+    let first: [fn(&Path); 3] = [
+        |_| {},
+        |path| drop(write(path, None).unwrap()),
+        |path| drop(crate::scratch::share_for(path, Wait::No).unwrap()),
+    ];
+    for first in first {
+        let scratch = Scratch::new();
+        let path = scratch.target();
+        let mut fences = vec![draw(&path)];
+        let backup = scratch.path("backup");
+        let mut bytes = std::fs::read(scratch.sidecar("commit")).unwrap();
+        bytes[5120..5168].fill(0); // The marks have times of their own.
+        std::fs::write(&backup, &bytes).unwrap();
+        forge(&backup, SLOTS, |slot| {
+            let earlier = number_in(slot, WRITTEN) - 10_000_000;
+            slot[WRITTEN..WRITTEN + 8].copy_from_slice(&earlier.to_le_bytes());
+        });
+        fences.extend((0..20).map(|_| draw(&path)));
+        std::fs::write(scratch.sidecar("commit"), std::fs::read(&backup).unwrap()).unwrap();
+        first(&path);
+        fences.extend((0..5).map(|_| draw(&path)));
+        assert_grow(&fences);
+    }
 }
 
 /// A hold and a lease in a restored `.tenure/` are of the past: they stop nobody and prove nothing.

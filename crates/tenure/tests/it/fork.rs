@@ -3,7 +3,7 @@
 use tenure::{ErrorKind, Wait};
 
 use crate::puppet::Puppet;
-use crate::scratch::{FAR_TOO_LONG, Scratch, kind, lock_for, write};
+use crate::scratch::{FAR_TOO_LONG, Scratch, count, kind, lock_for, write};
 
 /// A forked child has a copy of its parent's guard. Its exit handlers ran `release`, and the parent
 /// went on without a lock. Our child may say what it likes: the lock stays where it is.
@@ -95,6 +95,32 @@ fn race_16_g2_a_child_forked_between_two_turns_does_not_keep_the_second() {
         files_of(child).iter().any(|file| file.contains("/.tenure/")),
         "it lives, with its copy"
     );
+}
+
+/// A child that is forked in the middle of a change has the new version in its hands and no lock.
+#[test]
+fn race_16_g11_a_child_forked_during_a_change_does_not_publish_it() {
+    let scratch = Scratch::new();
+    let mut alice = Puppet::spawn();
+    let in_child = alice.say(&format!("fork-in-update {}", scratch.target().display()));
+    assert_eq!(in_child, "err compromised");
+    assert_eq!(alice.hear(), "ok", "its parent does");
+    assert_eq!(count(&scratch.target()), 1);
+}
+
+/// A part in somebody else's hold is proven by its fence, so a forked child has it as well.
+#[test]
+fn race_16_g11_a_forked_child_takes_part_in_a_hold_as_its_parent_does() {
+    let scratch = Scratch::new();
+    let path = scratch.target();
+    let guard = lock_for(&path, Wait::No).unwrap();
+    let mut alice = Puppet::spawn();
+    let nested = alice.say(&format!("nest {} {}", path.display(), guard.fence()));
+    assert_eq!(nested, format!("ok {} 0", guard.fence()));
+    let busy = format!("err busy {}", std::process::id());
+    assert_eq!(alice.say("fork"), format!("verify ok, lock {busy}, ok, {busy}"));
+    assert_eq!(alice.hear(), "ok");
+    guard.verify().unwrap();
 }
 
 fn files_of(pid: &str) -> Vec<String> {

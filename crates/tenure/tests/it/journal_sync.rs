@@ -5,7 +5,7 @@ use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use serde_json::json;
 use tenure::fs::{Access, Mode, disk};
@@ -80,15 +80,15 @@ fn s5_a_note_that_was_read_while_it_was_written_is_read_again() {
     let scratch = Scratch::in_memory();
     scratch.document("state.json").set(&json!({ "n": 1 }), &durably()).unwrap();
     let whole = std::fs::read(scratch.path(".tenure/state.json.sync0")).unwrap();
-    let reads = AtomicU8::new(0);
+    let reads = AtomicU64::new(0);
     let fs = FaultyFs::new(move |op, path: &Path| {
         if op == Op::Read && path.extension().is_some_and(|end| end == "sync0") {
             let mut now = whole.clone();
             let nth = reads.fetch_add(1, Ordering::Relaxed);
             if nth < 2 {
                 // In another way each time.
-                now[64 + 40..][..4].fill(nth + 1);
-                now[192 + 40..][..4].fill(nth + 1);
+                now[64 + 40..][..4].fill(1 + u8::from(nth > 0));
+                now[192 + 40..][..4].fill(1 + u8::from(nth > 0));
             }
             if nth < 3 {
                 let file = std::fs::OpenOptions::new().write(true).open(path).unwrap();

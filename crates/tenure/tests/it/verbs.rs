@@ -17,7 +17,7 @@ use tenure::{
 };
 
 use crate::puppet::interject;
-use crate::scratch::{add_one, lock_for, own, share_for, terms};
+use crate::scratch::{add_one, at_once, lock_for, own, share_for, terms};
 
 /// What the puppet has.
 #[derive(Debug, Default)]
@@ -38,6 +38,8 @@ impl Scene {
             }
             ["fork"] => Ok(self.fork()),
             ["append-and-fork", path] => append_and_fork(path),
+            ["fork-in-update", path] => fork_in_update(path),
+            ["nest", path, fence] => self.keep(path, nest(path, fence)),
             ["linger"] => Ok(linger()),
             ["warm", path] => self.warm(path),
             ["program"] => Ok(self.program()),
@@ -140,6 +142,36 @@ fn outlive() -> i32 {
         }
         child
     }
+}
+
+/// Forks in the middle of a change: the child goes on with it and tells how that went, the parent waits for
+/// that and goes on, too.
+fn fork_in_update(path: &str) -> Result<String> {
+    let mut child = None;
+    let done = Document::open(path)?.update(&at_once(None), |_| {
+        #[expect(unsafe_code, reason = "there is no safe fork")]
+        // SAFETY: the child calls nothing but this crate and ends with `_exit`.
+        let forked = *child.get_or_insert_with(|| unsafe { libc::fork() });
+        if forked > 0 {
+            wait_for_child(forked);
+        }
+        Ok(Some(json!({ "n": if forked > 0 { 1 } else { 2 } })))
+    });
+    if child == Some(0) {
+        interject(&done.map_or_else(|error| told_error(&error), |_| "ok".to_owned()));
+        #[expect(unsafe_code, reason = "no exit handlers of the parent in the child")]
+        // SAFETY: ends the process; nothing runs afterwards.
+        unsafe {
+            libc::_exit(0)
+        }
+    }
+    done.map(|_| String::new())
+}
+
+/// A part in somebody else's hold.
+fn nest(path: &str, fence: &str) -> Result<LockGuard> {
+    let options = LockOptions { fence: fence_of(fence), wait: Wait::No, ..LockOptions::default() };
+    Lock::open(path)?.acquire(&options)
 }
 
 /// Forks a child that does nothing with its copies of everything, and lives until the puppet dies.

@@ -129,4 +129,17 @@ mod tests {
         end.send(()).unwrap();
         assert_eq!(sent(room), other, "one of them stays, the other leaves");
     }
+
+    #[test]
+    fn whoever_finds_somebody_in_the_room_leaves_it_as_it_is() {
+        let stays = Duration::from_millis(1);
+        let room: &'static Room = Box::leak(Box::new(Room { stays, ..Room::default() }));
+        for state in [State::Idle, State::Called(Box::new(|| {}))] {
+            let is_idle = matches!(state, State::Idle);
+            *room.lock() = state;
+            room.serve(Box::new(|| {}));
+            assert!(!matches!(*room.lock(), State::Empty), "somebody else's job is lost");
+            assert_eq!(matches!(*room.lock(), State::Idle), is_idle);
+        }
+    }
 }

@@ -4,6 +4,7 @@
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
+use std::sync::{Arc, Mutex};
 
 use serde_json::json;
 use tenure::{Collection, CollectionKind, ErrorKind, Fence, Lock, LockOptions, Wait};
@@ -165,4 +166,32 @@ fn g10_the_first_record_takes_the_room_for_both_slots() {
         let data = rustix::fs::seek(&file, rustix::fs::SeekFrom::Data(slot)).unwrap();
         assert_eq!(data, slot, "there is no hole");
     }
+}
+
+/// A reservation counts after a power loss only if the names of its file are durable. The first one makes
+/// them so, after its content; the later ones need not.
+#[test]
+fn g4_f1_the_first_reservation_makes_the_names_durable() {
+    let scratch = Scratch::new();
+    let syncs = Arc::new(Mutex::new(Vec::new()));
+    let noted = syncs.clone();
+    let fs = FaultyFs::new(move |op, path| {
+        if matches!(op, Op::Sync | Op::SyncDir) {
+            noted.lock().unwrap().push(path.to_path_buf());
+        }
+        Verdict::Go
+    });
+    drop(lock_for(&scratch.path("other"), Wait::No).unwrap()); // The directory is there.
+    let lock = Lock::open_on(&fs.shared(), &scratch.target()).unwrap();
+    drop(lock.acquire(&LockOptions::default()).unwrap());
+    let record = scratch.sidecar("commit");
+    let names = [scratch.path(".tenure"), scratch.target().parent().unwrap().to_path_buf()];
+    assert_eq!(
+        std::mem::take(&mut *syncs.lock().unwrap()),
+        [&[record.clone()], &names[..]].concat()
+    );
+    for _ in 0..1100 {
+        drop(lock.acquire(&LockOptions::default()).unwrap());
+    }
+    assert_eq!(*syncs.lock().unwrap(), [record]);
 }

@@ -1,5 +1,7 @@
 //! A document and a journal in one call: checked together, never half done without saying so.
 
+use std::time::Duration;
+
 use rustix::fs::{FlockOperation, flock};
 use serde_json::{Value, json};
 use tenure::{
@@ -7,7 +9,9 @@ use tenure::{
     update_and_append,
 };
 
-use crate::scratch::{Scratch, kind, lease};
+use crate::document_scratch::foreign_replace;
+use crate::faulty_fs::{FaultyFs, Op, Verdict};
+use crate::scratch::{LONG, Scratch, at_once, kind, lease};
 
 fn entries(journal: &Journal) -> usize {
     journal.read(1, None).unwrap().count()
@@ -114,4 +118,75 @@ fn race_15_g1_a_given_lock_file_is_waited_for_by_both_parts() {
     flock(&theirs, FlockOperation::Unlock).unwrap();
     both().unwrap();
     assert_eq!(entries(&journal), 2);
+}
+
+/// One file cannot be both.
+#[test]
+fn a_document_and_a_journal_are_two_files() {
+    let scratch = Scratch::new();
+    let document = Document::open(scratch.target()).unwrap();
+    let journal = Journal::open(scratch.target()).unwrap();
+    let options = AppendOptions::default();
+    let done = update_and_append(&document, &journal, &["x"], &options, |_| Ok(Some(json!(1))));
+    assert_eq!(kind(done), Some(ErrorKind::Invalid));
+    assert!(!scratch.target().exists());
+}
+
+/// Somebody who does not use tenure replaces the document during the call: once, and it is computed anew;
+/// without end, and it is busy at the deadline.
+#[test]
+fn g6_g9_a_document_that_is_replaced_is_computed_anew_until_the_deadline() {
+    for (replacements, wait) in [(1, LONG), (u64::MAX, Duration::from_millis(20))] {
+        let scratch = Scratch::new();
+        let document = Document::open(scratch.target()).unwrap();
+        let journal = Journal::open(scratch.path("log.jsonl")).unwrap();
+        let write = WriteOptions { wait: Wait::For(wait), ..at_once(None) };
+        let options = AppendOptions { write, ..AppendOptions::default() };
+        document.set(&json!({ "n": 0 }), &at_once(None)).unwrap();
+        let mut calls = 0;
+        let done = update_and_append(&document, &journal, &["x"], &options, |current| {
+            calls += 1;
+            if calls <= replacements {
+                foreign_replace(document.path(), format!("{{\"n\":{calls}}}"));
+            }
+            Ok(current.map(|current| json!({ "seen": current["n"] })))
+        });
+        if replacements == 1 {
+            done.unwrap();
+            assert_eq!(document.read().unwrap().unwrap().value, json!({ "seen": 1 }));
+            assert_eq!((calls, entries(&journal)), (2, 1));
+        } else {
+            assert_eq!(kind(done), Some(ErrorKind::Busy));
+            assert_eq!(entries(&journal), 0);
+        }
+    }
+}
+
+/// A journal that cannot be written to leaves the document changed, if it was: the caller is told.
+#[test]
+fn g10_half_of_a_call_is_told_as_what_it_is() {
+    for changes in [true, false] {
+        let scratch = Scratch::new();
+        Document::open(scratch.target()).unwrap().set(&json!({ "n": 0 }), &at_once(None)).unwrap();
+        Journal::open(scratch.path("log.jsonl")).unwrap().append(&["x"], &quick()).unwrap();
+        let fs = FaultyFs::new(|op, path| match op {
+            Op::Write if path.extension().is_some_and(|end| end == "wal") => {
+                Verdict::Fail(std::io::Error::from_raw_os_error(5))
+            }
+            _ => Verdict::Go,
+        });
+        let document = Document::open_on(&fs.shared(), &scratch.target()).unwrap();
+        let journal = Journal::open_on(&fs.shared(), &scratch.path("log.jsonl")).unwrap();
+        let done = update_and_append(&document, &journal, &["y"], &quick(), |_| {
+            Ok(changes.then(|| json!({ "n": 1 })))
+        });
+        let error = done.unwrap_err();
+        assert_eq!(error.is_committed() == Some(true), changes, "{error}");
+        assert_eq!(error.to_string().contains("the same operation id"), changes, "{error}");
+        assert_eq!(document.read().unwrap().unwrap().value, json!({ "n": u8::from(changes) }));
+    }
+}
+
+fn quick() -> AppendOptions {
+    AppendOptions { write: at_once(None), ..AppendOptions::default() }
 }

@@ -179,12 +179,15 @@ fn linger() -> String {
     #[expect(unsafe_code, reason = "there is no safe fork")]
     // SAFETY: the child makes system calls and nothing else until it is killed.
     let child = unsafe {
+        let parent = libc::getpid();
         let child = libc::fork();
         if child == 0 {
             libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
-            loop {
+            // Who has died before that sends nothing.
+            while libc::getppid() == parent {
                 libc::pause();
             }
+            libc::_exit(0);
         }
         child
     };

@@ -188,7 +188,7 @@ fn g4_f1_the_first_reservation_makes_the_names_durable() {
     let names = [scratch.path(".tenure"), scratch.target().parent().unwrap().to_path_buf()];
     assert_eq!(
         std::mem::take(&mut *syncs.lock().unwrap()),
-        [&[record.clone()], &names[..]].concat()
+        [std::slice::from_ref(&record), &names].concat()
     );
     for _ in 0..1100 {
         drop(lock.acquire(&LockOptions::default()).unwrap());

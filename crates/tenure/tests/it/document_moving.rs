@@ -2,7 +2,7 @@
 
 use std::io::Write as _;
 use std::path::Path;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
@@ -112,7 +112,7 @@ fn a_reader_that_cannot_open_the_record_says_so() {
 /// Reads while `publications` come before each look at the document, and so many between that and the
 /// look at the record, as long as there are any. Returns how often it looked, and whether it found a
 /// version with its own content.
-fn read_overtaken(publications: Vec<(u64, u64)>) -> (u64, bool) {
+fn read_overtaken(publications: Vec<(u64, u64)>) -> (usize, bool) {
     let scratch = Scratch::in_memory();
     let writer = scratch.document("state.json");
     let write = move || {
@@ -120,7 +120,7 @@ fn read_overtaken(publications: Vec<(u64, u64)>) -> (u64, bool) {
         (count_in(&writer), written)
     };
     let versions = Arc::new(Mutex::new(vec![write()]));
-    let looks = Arc::new(AtomicU64::new(0));
+    let looks = Arc::new(AtomicUsize::new(0));
     let (published, looked) = (versions.clone(), looks.clone());
     let fs = FaultyFs::new(move |op, path| {
         let name = path.to_string_lossy();
@@ -128,8 +128,8 @@ fn read_overtaken(publications: Vec<(u64, u64)>) -> (u64, bool) {
         if op != Op::Open(Change::Never) || !(content || record) {
             return Verdict::Go;
         }
-        let look = looked.fetch_add(u64::from(content), Ordering::Relaxed) - u64::from(record);
-        let (before, between) = publications.get(look as usize).copied().unwrap_or_default();
+        let look = looked.fetch_add(usize::from(content), Ordering::Relaxed) - usize::from(record);
+        let (before, between) = publications.get(look).copied().unwrap_or_default();
         for _ in 0..if content { before } else { between } {
             published.lock().unwrap().push(write());
         }

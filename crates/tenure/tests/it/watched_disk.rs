@@ -148,6 +148,7 @@ fn role_of(path: &Path) -> &'static str {
 }
 
 /// Version `number` as [`increment`] writes it.
+#[expect(clippy::unnecessary_wraps, reason = "compared with files that may not be there")]
 pub(crate) fn version(number: u64) -> Option<Vec<u8>> {
     Some(format!("{{\n  \"n\": {number}\n}}\n").into_bytes())
 }

@@ -121,6 +121,13 @@ pub(crate) fn take(target: &Target, path: &Path, mode: Mode, request: Request<'_
     }
 }
 
+/// How many callers of this process wait for the lock on this file.
+#[cfg(test)]
+pub(crate) fn waiting_for(id: FileId) -> usize {
+    let gate = gates(sys::process_number()).get(&id).cloned();
+    gate.map_or(0, |gate| gate.lock().waiting.len())
+}
+
 /// The queue of one lock in this process.
 #[derive(Debug)]
 struct Gate {

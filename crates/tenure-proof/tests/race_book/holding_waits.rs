@@ -138,7 +138,9 @@ impl EventLoop {
         let (queue, callbacks) = channel::<Callback>();
         let run = move || {
             let mut done = Vec::new();
-            callbacks.into_iter().for_each(|callback| callback(&mut done));
+            for callback in callbacks {
+                callback(&mut done);
+            }
             done
         };
         Self { queue, thread: std::thread::spawn(run) }

@@ -254,7 +254,7 @@ fn their_group_commit(scene: &mut Scene) {
     }));
     assert!(is_lost(|fs, group| {
         let (leader, follower) = (group.write("first\n"), group.write("line\n"));
-        fs.inject(1, Fault::SyncFailure, Times::Once);
+        fs.inject(1, Fault::SyncFailure, Times::Forever);
         group.wait(leader).expect_err("the leader is told");
         group.wait(follower).expect("and the follower believes that it is durable");
     }));

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::path::Path;
 
 use serde_json::{Value, json};
-use tenure::{AppendOptions, Damage, Entry, Error, ErrorKind, Journal, Report, WriteOptions};
+use tenure::{AppendOptions, Damage, Error, ErrorKind, Journal, Report, WriteOptions};
 
 use super::input;
 use crate::args::{
@@ -67,9 +67,9 @@ fn append(args: &AppendArgs, out: &mut Output) -> Result<ExitCode> {
 
 fn read(args: &ReadArgs, out: &mut Output) -> Result<ExitCode> {
     let journal = Journal::open(&args.file)?;
-    let mut any = false;
-    for entry in journal.read(args.from, args.limit)? {
-        print(&entry?, out)?;
+    let (mut entries, mut any) = (journal.read(args.from, args.limit)?, false);
+    while let Some((seq, line)) = entries.next_line()? {
+        print(seq, line, out)?;
         any = true;
     }
     if !any && !journal.path().exists() {
@@ -87,21 +87,21 @@ fn follow(args: &FollowArgs, out: &mut Output) -> Result<ExitCode> {
         let Some(entry) = follow.next(wait)? else {
             return Ok(if left.is_some() { ExitCode::Busy } else { ExitCode::Done });
         };
-        print(&entry, out)?;
+        print(entry.seq, &entry.line, out)?;
         out.flush()?;
         left = left.map(|left| left - 1);
     }
     Ok(ExitCode::Done)
 }
 
-fn print(entry: &Entry, out: &mut Output) -> Result<()> {
+fn print(seq: u64, line: &[u8], out: &mut Output) -> Result<()> {
     if !out.is_json() {
-        out.raw(&entry.line)?;
+        out.raw(line)?;
         return out.raw(b"\n");
     }
-    let text = String::from_utf8_lossy(&entry.line);
-    let mut object = json!({ "seq": entry.seq, "line": text });
-    if text.as_bytes() != entry.line {
+    let text = String::from_utf8_lossy(line);
+    let mut object = json!({ "seq": seq, "line": text });
+    if text.as_bytes() != line {
         object["lossy"] = true.into(); // Not UTF-8: what is shown is not quite what is there.
     }
     out.value(&object, Layout::Compact)

@@ -7,10 +7,10 @@ mod foreign;
 mod leftovers;
 mod probe;
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
-use tenure::{Document, ErrorKind, Journal, Status};
+use tenure::{Damage, Document, ErrorKind, Journal, Status};
 
 use self::leftovers::Leftover;
 use crate::args::DoctorArgs;
@@ -26,18 +26,22 @@ pub(super) fn run(args: &DoctorArgs, out: &mut Output) -> Result<ExitCode> {
     }
     let system = probe::run(&dir);
     let targets = tenure::status_below(&dir)?;
-    let files = leftovers::walk(&dir);
+    let (files, mut unseen) = leftovers::walk(&dir);
     let mut leftovers = leftovers::find(&files, &targets);
     if args.fix {
         leftovers::remove(&mut leftovers);
     }
     let foreign = foreign::find(&files);
-    let damaged = damaged(&targets);
+    let damaged = damaged(&targets, &mut unseen);
     let compromised = targets.iter().any(|status| status.compromised);
-    let exit = match (system.trusted, damaged.is_empty() && !compromised) {
-        (false, _) => ExitCode::Unsupported,
-        (true, false) => ExitCode::Damaged,
-        (true, true) => ExitCode::Done,
+    let exit = if !system.trusted {
+        ExitCode::Unsupported
+    } else if compromised || !damaged.is_empty() {
+        ExitCode::Damaged
+    } else if !system.is_probed() || !unseen.is_empty() {
+        ExitCode::Failed // What nobody could look at is not fine.
+    } else {
+        ExitCode::Done
     };
     if out.is_json() {
         let object = json!({
@@ -46,7 +50,8 @@ pub(super) fn run(args: &DoctorArgs, out: &mut Output) -> Result<ExitCode> {
             "targets": targets.iter().map(Status::to_json).collect::<Value>(),
             "leftovers": leftovers.iter().map(Leftover::to_json).collect::<Value>(),
             "foreign": foreign.iter().map(foreign::Found::to_json).collect::<Value>(),
-            "damaged": damaged.iter().map(Damage::to_json).collect::<Value>(),
+            "damaged": damaged.iter().map(Finding::to_json).collect::<Value>(),
+            "unseen": unseen.iter().map(Finding::to_json).collect::<Value>(),
             "exit": exit.number(),
         });
         out.value(&object, Layout::Compact)?;
@@ -69,11 +74,18 @@ pub(super) fn run(args: &DoctorArgs, out: &mut Output) -> Result<ExitCode> {
         out.line(&format!("foreign      {}: {}", shown(&found.path), found.explanation))?;
     }
     for damage in &damaged {
-        out.line(&format!("DAMAGED      {}: {}", shown(Path::new(&damage.path)), damage.why))?;
+        out.line(&format!("DAMAGED      {}: {}", shown(&damage.path), damage.why))?;
+    }
+    for unseen in &unseen {
+        out.line(&format!("NOT SEEN     {}: {}", shown(&unseen.path), unseen.why))?;
     }
     let held = targets.iter().filter(|status| status.state.is_held()).count();
+    let not_seen = match unseen.len() {
+        0 => String::new(),
+        count => format!(", {count} not seen"),
+    };
     out.line(&format!(
-        "{} targets, {held} held, {} left over, {} foreign, {} damaged",
+        "{} targets, {held} held, {} left over, {} foreign, {} damaged{not_seen}",
         targets.len(),
         leftovers.len(),
         foreign.len(),
@@ -82,50 +94,51 @@ pub(super) fn run(args: &DoctorArgs, out: &mut Output) -> Result<ExitCode> {
     Ok(exit)
 }
 
-/// Data that cannot be read as what it should be.
-struct Damage {
-    path: String,
+/// A file or directory, and what is wrong with it.
+#[derive(Debug)]
+struct Finding {
+    path: PathBuf,
     why: String,
 }
 
-impl Damage {
+impl Finding {
     fn to_json(&self) -> Value {
-        json!({ "path": self.path, "why": self.why })
+        json!({ "path": self.path.to_string_lossy(), "why": self.why })
     }
 }
 
-/// Reads every document and verifies every journal; the sidecars tell which of the two it is.
-fn damaged(targets: &[Status]) -> Vec<Damage> {
+/// Reads every document and verifies every journal; the sidecars tell which of the two it is. What
+/// cannot be looked at goes to `unseen`.
+fn damaged(targets: &[Status], unseen: &mut Vec<Finding>) -> Vec<Finding> {
     let mut found = Vec::new();
     for path in targets.iter().map(|status| &status.path).filter(|path| path.is_file()) {
-        if let Some(why) = damage_of(path) {
-            found.push(Damage { path: path.to_string_lossy().into_owned(), why });
+        let finding = |why| Finding { path: path.clone(), why };
+        match damage_of(path) {
+            Ok(damage) => found.extend(damage.map(finding)),
+            Err(error) if error.kind() == ErrorKind::Damaged => {
+                found.push(finding(error.to_string()))
+            }
+            Err(error) => unseen.push(finding(error.to_string())),
         }
     }
     found
 }
 
-fn damage_of(path: &Path) -> Option<String> {
+fn damage_of(path: &Path) -> tenure::Result<Option<String>> {
     let has = |end: &str| {
         let mut name = path.file_name().unwrap_or_default().to_os_string();
         name.push(end);
         path.with_file_name(".tenure").join(name).exists()
     };
-    let result = if has(".wal") {
-        Journal::open(path).and_then(|journal| journal.verify()).map(|report| {
-            let first = report.damaged.first()?;
-            Some(format!("bytes {}..{}: {}", first.start, first.end, first.why))
-        })
-    } else if has(".good") || path.extension().is_some_and(|end| end == "json") {
-        Document::open(path).and_then(|document| document.read()).map(|_| None)
-    } else {
-        Ok(None) // Only ever locked: nothing is known about what it should be.
-    };
-    match result {
-        Ok(damage) => damage,
-        Err(error) if error.kind() == ErrorKind::Damaged => Some(error.to_string()),
-        Err(_) => None,
+    if has(".wal") {
+        let report = Journal::open(path)?.verify()?;
+        let told = |first: &Damage| format!("bytes {}..{}: {}", first.start, first.end, first.why);
+        return Ok(report.damaged.first().map(told));
     }
+    if has(".good") || path.extension().is_some_and(|end| end == "json") {
+        Document::open(path)?.read()?;
+    }
+    Ok(None) // Or only ever locked: nothing is known about what it should be.
 }
 
 fn shown(path: &Path) -> String {

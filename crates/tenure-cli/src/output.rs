@@ -91,9 +91,10 @@ impl Output {
             return Failure::BrokenPipe;
         }
         let error = tenure::Error::io("write to", Path::new(STANDARD_OUTPUT), err);
-        Failure::Core(match self.committed {
-            true => error.committed(true).hint("the change itself was made"),
-            false => error,
+        Failure::Core(if self.committed {
+            error.committed(true).hint("the change itself was made")
+        } else {
+            error
         })
     }
 

@@ -116,7 +116,7 @@ fn damaged(targets: &[Status], unseen: &mut Vec<Finding>) -> Vec<Finding> {
         match damage_of(path) {
             Ok(damage) => found.extend(damage.map(finding)),
             Err(error) if error.kind() == ErrorKind::Damaged => {
-                found.push(finding(error.to_string()))
+                found.push(finding(error.to_string()));
             }
             Err(error) => unseen.push(finding(error.to_string())),
         }

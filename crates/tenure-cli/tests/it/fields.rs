@@ -48,7 +48,10 @@ impl Tables {
 
     fn fits(&mut self, kind: &str, value: &Value, at: &str) {
         if let Some(kind) = kind.strip_suffix(" or null") {
-            return if value.is_null() { () } else { self.fits(kind, value, at) };
+            if !value.is_null() {
+                self.fits(kind, value, at);
+            }
+            return;
         }
         if let Some(kind) = kind.strip_suffix("[]") {
             let list = value.as_array().unwrap_or_else(|| panic!("{at} is no list: {value}"));

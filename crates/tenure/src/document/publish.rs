@@ -144,8 +144,8 @@ fn give_back(target: &Target, temp: &mut Temp, base: &Stat, ours: FileId) -> Res
             // Ours stays visible. What it displaced was read by nobody: it must not be removed.
             temp.used = true;
             let aside = target.sidecar("damaged");
-            let room = restore::make_room(target, None);
-            let moved = room.is_ok_and(|()| target.fs.rename(&temp.path, &aside).is_ok());
+            let room = restore::make_room(target, None, restore::FEW);
+            let moved = room.is_ok() && target.fs.rename(&temp.path, &aside).is_ok();
             let aside = if moved { &aside } else { &temp.path };
             return Err(Error::io("give back what was replaced at", target.path(), err)
                 .committed(true)
@@ -217,7 +217,7 @@ pub(super) fn clear_left_over(commit: &Commit, base: Option<&Content>) -> Result
         _ => None,
     };
     if let (Some("damaged"), Some(found)) = (keep, &found) {
-        restore::make_room(target, Some(&found.bytes))?;
+        restore::make_room(target, Some(&found.bytes), restore::FEW)?;
     }
     drop(found);
     if let Some(suffix) = keep {

@@ -1,10 +1,10 @@
 //! Documents that cannot be parsed: set aside, never reset, restored on request.
 //!
 //! `.damaged` is the newest of what was set aside. Before another takes its name it gets a number
-//! (`.damaged.1`, `.damaged.2`, ...): nothing that was set aside is ever overwritten.
+//! (`.damaged.1`, `.damaged.2`, ...): a restore overwrites nothing that was set aside.
 
 use std::io;
-use std::path::PathBuf;
+use std::ops::RangeInclusive;
 
 use serde_json::json;
 
@@ -19,9 +19,11 @@ use crate::target::Target;
 
 /// Damaged files up to this size are copied when they are found.
 const ASIDE_BYTES_MAX: usize = 16 * 1024 * 1024;
-/// Files that nobody asked for: a broken program that writes the document again and again must not
-/// fill the disk with them.
-const ASIDE_FILES_MAX: u32 = 8;
+/// The numbers of what was set aside.
+const ANY: RangeInclusive<u32> = 1..=u32::MAX;
+/// The same for files that nobody asked for: a program that breaks the document again and again, or
+/// dies again and again, must not fill the disk with them.
+pub(super) const FEW: RangeInclusive<u32> = 1..=8;
 
 /// A mistyped name leaves nothing behind: looked at before a lock is taken.
 pub(super) fn refuse_nothing(target: &Target) -> Result<()> {
@@ -61,7 +63,7 @@ pub(super) fn restore(commit: &mut Commit, options: &WriteOptions) -> Result<Wri
     }
     let kept = kept.content;
     if let Some(base) = &base {
-        make_room(&target, Some(&base.bytes))?;
+        make_room(&target, Some(&base.bytes), ANY)?;
     }
     let damaged_bytes = base.as_ref().map_or(0, |base| base.bytes.len());
     let outcome = publish(commit, base, &kept.bytes, Displaced::ToDamaged, options)?;
@@ -86,8 +88,7 @@ pub(super) fn set_aside(target: &Target) {
     if content.bytes.is_empty() || content.bytes.len() > ASIDE_BYTES_MAX {
         return;
     }
-    let many = target.fs.stat(&numbered(target, ASIDE_FILES_MAX)).is_ok();
-    if many || make_room(target, Some(&content.bytes)).is_err() {
+    if !make_room(target, Some(&content.bytes), FEW).unwrap_or(false) {
         return;
     }
     if let Ok(file) = target.open_sidecar(&target.sidecar("damaged")) {
@@ -97,27 +98,26 @@ pub(super) fn set_aside(target: &Target) {
 }
 
 /// Gives what is at `.damaged` a number, under the commit lock, before something else takes that name;
-/// unless it is the same, to the byte.
-pub(super) fn make_room(target: &Target, newcomer: Option<&[u8]>) -> Result<()> {
+/// unless it is the same, to the byte. False if all those numbers are taken.
+pub(super) fn make_room(
+    target: &Target,
+    newcomer: Option<&[u8]>,
+    numbers: RangeInclusive<u32>,
+) -> Result<bool> {
     let path = target.sidecar("damaged");
-    if target.fs.stat(&path).is_err_and(|err| err.kind() == io::ErrorKind::NotFound) {
-        return Ok(());
-    }
-    let same = |bytes| {
+    let is_same = |bytes| {
         Content::read(target, &path).is_ok_and(|old| old.is_some_and(|old| old.bytes == bytes))
     };
-    if newcomer.is_some_and(same) {
-        return Ok(());
+    if newcomer.is_some_and(is_same) {
+        return Ok(true);
     }
-    for number in 1.. {
-        match target.fs.rename_new(&path, &numbered(target, number)) {
+    for number in numbers {
+        match target.fs.rename_new(&path, &target.sidecar(&format!("damaged.{number}"))) {
+            Ok(()) => return Ok(true),
+            Err(err) if err.kind() == io::ErrorKind::NotFound => return Ok(true), // There is none.
             Err(err) if err.kind() == io::ErrorKind::AlreadyExists => {}
-            moved => return moved.map_err(Target::failed("keep", &path)),
+            Err(err) => return Err(Error::io("keep", &path, err)),
         }
     }
-    Ok(())
-}
-
-fn numbered(target: &Target, number: u32) -> PathBuf {
-    target.sidecar(&format!("damaged.{number}"))
+    Ok(false)
 }

@@ -194,7 +194,7 @@ fn a_deleted_document_can_be_restored_too() {
     std::fs::remove_file(document.path()).unwrap();
     std::fs::remove_file(scratch.path(".tenure/state.json.good")).unwrap();
     let error = document.restore(&durably()).unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::Damaged, "{error}");
+    assert_eq!(error.kind(), ErrorKind::NotFound, "{error}");
 }
 
 #[test]

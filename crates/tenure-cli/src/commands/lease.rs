@@ -44,9 +44,10 @@ pub(super) fn options(grant: &GrantFlags, token: Option<String>) -> Result<Acqui
 /// Below a hold of the lease it is renewed, and stays that of its owner: another one is not silently
 /// ignored.
 pub(super) fn refuse_other_owner(grant: &GrantFlags, lease: &Lease) -> Result<()> {
+    let Some(owner) = &grant.owner else { return Ok(()) };
     let inherited = environment::inherited();
-    let (Some(owner), Some(fence), Some(_)) =
-        (&grant.owner, inherited.fence_of(lease.path())?, inherited.token_for(lease.path()))
+    let (Some(fence), Some(_)) =
+        (inherited.fence_of(lease.path())?, inherited.token_for(lease.path()))
     else {
         return Ok(());
     };

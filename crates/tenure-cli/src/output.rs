@@ -61,7 +61,8 @@ impl Output {
             Layout::Pretty => serde_json::to_vec_pretty(value),
             Layout::Compact => serde_json::to_vec(value),
         };
-        self.raw(&text.map_err(|err| self.refused(err.into()))?)?;
+        let text = text.map_err(|err| self.refused(err.into()))?;
+        self.raw(&text)?;
         self.raw(b"\n")
     }
 
@@ -86,7 +87,10 @@ impl Output {
         flushed.map_err(|err| self.refused(err))
     }
 
-    fn refused(&self, err: io::Error) -> Failure {
+    /// What was refused is not tried again: it may tell of what is taken back now.
+    fn refused(&mut self, err: io::Error) -> Failure {
+        let refused = std::mem::replace(&mut self.out, BufWriter::new(io::stdout()));
+        let _ = refused.into_parts();
         if err.kind() == io::ErrorKind::BrokenPipe {
             return Failure::BrokenPipe;
         }

@@ -13,6 +13,7 @@ use serde_json::{Value, json};
 use tenure::{Damage, Document, ErrorKind, Journal, Status};
 
 use self::leftovers::Leftover;
+use self::probe::FileSystem;
 use crate::args::DoctorArgs;
 use crate::exit_code::ExitCode;
 use crate::failure::{Failure, Result};
@@ -33,65 +34,102 @@ pub(super) fn run(args: &DoctorArgs, out: &mut Output) -> Result<ExitCode> {
     }
     let foreign = foreign::find(&files);
     let damaged = damaged(&targets, &mut unseen);
-    let compromised = targets.iter().any(|status| status.compromised);
-    let exit = if !system.trusted {
-        ExitCode::Unsupported
-    } else if compromised || !damaged.is_empty() {
-        ExitCode::Damaged
-    } else if !system.is_probed() || !unseen.is_empty() {
-        ExitCode::Failed // What nobody could look at is not fine.
-    } else {
-        ExitCode::Done
-    };
+    let report = Report { dir, system, targets, leftovers, foreign, damaged, unseen };
     if out.is_json() {
-        let object = json!({
-            "dir": dir.to_string_lossy(),
-            "file_system": system.to_json(),
-            "targets": targets.iter().map(Status::to_json).collect::<Value>(),
-            "leftovers": leftovers.iter().map(Leftover::to_json).collect::<Value>(),
-            "foreign": foreign.iter().map(foreign::Found::to_json).collect::<Value>(),
-            "damaged": damaged.iter().map(Finding::to_json).collect::<Value>(),
-            "unseen": unseen.iter().map(Finding::to_json).collect::<Value>(),
-            "exit": exit.number(),
-        });
-        out.value(&object, Layout::Compact)?;
-        return Ok(exit);
+        out.value(&report.to_json(), Layout::Compact)?;
+    } else {
+        report.lines().iter().try_for_each(|line| out.line(line))?;
     }
-    out.line(&format!("directory    {}", shown(&dir)))?;
-    for line in system.lines() {
-        out.line(&line)?;
+    match report.exit() {
+        ExitCode::Failed => Err(report.incomplete()),
+        exit => Ok(exit),
     }
-    for status in targets.iter().filter(|status| status.state.is_held() || status.compromised) {
-        let holder = status.holder.as_ref().map(ToString::to_string).unwrap_or_default();
-        let alarm = if status.compromised { " COMPROMISED: its lock file was removed" } else { "" };
-        let kind = status.state.name();
-        out.line(&format!("{kind:<12} {} {holder}{alarm}", shown(&status.path)))?;
+}
+
+/// Everything that was found.
+struct Report {
+    dir: PathBuf,
+    system: FileSystem,
+    targets: Vec<Status>,
+    leftovers: Vec<Leftover>,
+    foreign: Vec<foreign::Found>,
+    damaged: Vec<Finding>,
+    /// What could not be looked at.
+    unseen: Vec<Finding>,
+}
+
+impl Report {
+    fn exit(&self) -> ExitCode {
+        let compromised = self.targets.iter().any(|status| status.compromised);
+        if !self.system.trusted {
+            ExitCode::Unsupported
+        } else if compromised || !self.damaged.is_empty() {
+            ExitCode::Damaged
+        } else if !self.system.is_probed() || !self.unseen.is_empty() {
+            ExitCode::Failed // What nobody could look at is not fine.
+        } else {
+            ExitCode::Done
+        }
     }
-    for leftover in &leftovers {
-        out.line(&leftover.line())?;
+
+    fn incomplete(&self) -> Failure {
+        let detail = if self.system.is_probed() {
+            format!("{} files or directories could not be looked at", self.unseen.len())
+        } else {
+            "the file system could not be tried out".to_owned()
+        };
+        Failure::new(ExitCode::Failed, "io", "examine", detail)
+            .at(&self.dir)
+            .hint("the report says what; run it as somebody who may write there")
     }
-    for found in &foreign {
-        out.line(&format!("foreign      {}: {}", shown(&found.path), found.explanation))?;
+
+    fn to_json(&self) -> Value {
+        json!({
+            "dir": self.dir.to_string_lossy(),
+            "file_system": self.system.to_json(),
+            "targets": self.targets.iter().map(Status::to_json).collect::<Value>(),
+            "leftovers": self.leftovers.iter().map(Leftover::to_json).collect::<Value>(),
+            "foreign": self.foreign.iter().map(foreign::Found::to_json).collect::<Value>(),
+            "damaged": self.damaged.iter().map(Finding::to_json).collect::<Value>(),
+            "unseen": self.unseen.iter().map(Finding::to_json).collect::<Value>(),
+            "exit": self.exit().number(),
+        })
     }
-    for damage in &damaged {
-        out.line(&format!("DAMAGED      {}: {}", shown(&damage.path), damage.why))?;
+
+    fn lines(&self) -> Vec<String> {
+        let mut lines = vec![format!("directory    {}", shown(&self.dir))];
+        lines.extend(self.system.lines());
+        for status in self.targets.iter().filter(|it| it.state.is_held() || it.compromised) {
+            let holder = status.holder.as_ref().map(ToString::to_string).unwrap_or_default();
+            let alarm =
+                if status.compromised { " COMPROMISED: its lock file was removed" } else { "" };
+            let kind = status.state.name();
+            lines.push(format!("{kind:<12} {} {holder}{alarm}", shown(&status.path)));
+        }
+        lines.extend(self.leftovers.iter().map(Leftover::line));
+        for found in &self.foreign {
+            lines.push(format!("foreign      {}: {}", shown(&found.path), found.explanation));
+        }
+        for damage in &self.damaged {
+            lines.push(format!("DAMAGED      {}: {}", shown(&damage.path), damage.why));
+        }
+        for unseen in &self.unseen {
+            lines.push(format!("NOT SEEN     {}: {}", shown(&unseen.path), unseen.why));
+        }
+        let held = self.targets.iter().filter(|status| status.state.is_held()).count();
+        let not_seen = match self.unseen.len() {
+            0 => String::new(),
+            count => format!(", {count} not seen"),
+        };
+        lines.push(format!(
+            "{} targets, {held} held, {} left over, {} foreign, {} damaged{not_seen}",
+            self.targets.len(),
+            self.leftovers.len(),
+            self.foreign.len(),
+            self.damaged.len(),
+        ));
+        lines
     }
-    for unseen in &unseen {
-        out.line(&format!("NOT SEEN     {}: {}", shown(&unseen.path), unseen.why))?;
-    }
-    let held = targets.iter().filter(|status| status.state.is_held()).count();
-    let not_seen = match unseen.len() {
-        0 => String::new(),
-        count => format!(", {count} not seen"),
-    };
-    out.line(&format!(
-        "{} targets, {held} held, {} left over, {} foreign, {} damaged{not_seen}",
-        targets.len(),
-        leftovers.len(),
-        foreign.len(),
-        damaged.len(),
-    ))?;
-    Ok(exit)
 }
 
 /// A file or directory, and what is wrong with it.

@@ -157,7 +157,8 @@ fn take_over(args: &TakeOverArgs, out: &mut Output) -> Result<()> {
         let _notice = Notice::start(lease.path(), options.wait, out.is_json());
         lease.take_over(&options, &args.reason)?
     };
-    hand_over(&lease, &leased, out)
+    out.committed();
+    print(&lease, &leased, out)
 }
 
 /// Prints a lease whose token is nowhere else. If nobody gets it, nobody could ever renew or end the

@@ -126,7 +126,7 @@ fn what_cannot_be_tried_out_is_said_and_is_not_fine() {
         assert!(told.starts_with("could not be tried"), "{check}: {told}");
     }
     assert_eq!(report["exit"], 1);
-    let text = as_nobody(&bench, &[dir]).exits(1).stdout;
+    let text = as_nobody(&bench, &[dir]).exits(1).complains("could not be tried out").stdout;
     assert!(text.contains("NOT PROBED"), "{text}");
     set_mode(&bench, "d", 0o755);
     bench.tenure(&["doctor", "d"]).ok();
@@ -153,7 +153,7 @@ fn what_cannot_be_looked_at_is_said_and_is_not_fine() {
     let expected = ["d/closed", "d/s.json"].map(|name| bench.path(name).display().to_string());
     assert_eq!(names, expected);
     assert!(unseen.iter().all(|one| one["why"].as_str().unwrap().contains("denied")));
-    let text = as_nobody(&bench, &[dir]).exits(1).stdout;
+    let text = as_nobody(&bench, &[dir]).exits(1).complains("2 files or directories").stdout;
     assert!(text.contains("NOT SEEN") && text.contains(", 2 not seen"), "{text}");
     set_mode(&bench, "d/closed", 0o755);
 }

@@ -43,6 +43,7 @@ fn main() -> ExitCode {
         }
         _ => Asked::from(&words).and_then(|asked| {
             allow_many_files()?;
+            place::clean_up_at_signals()?;
             bench(&asked)
         }),
     };

@@ -2,47 +2,101 @@
 //!
 //! # Invariants
 //!
-//! 1. What was made is removed when its value is dropped, mounts before the directories they are on.
+//! 1. What was made is removed when its value is dropped, mounts before the directories they are on; and
+//!    when the run is ended by a signal.
 //! 2. A file system that cannot be mounted here is named; nothing is left out in silence.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::iterator::Signals;
 
 use crate::row::{Form, Result};
 
 /// The image of a loop mount: room for the largest journals of the full form.
 const IMAGE_BYTES: u64 = 24 << 30;
 
-/// A directory to work in.
+/// How often what was made is removed, while processes that have not ended yet make something new.
+const ATTEMPTS: usize = 50;
+
+/// A directory to work in. There is one at a time.
 #[derive(Debug)]
 pub(crate) struct Place {
     dir: PathBuf,
-    /// Unmounted at the end, and the image that was mounted there removed.
+}
+
+/// What is to be removed at the end.
+#[derive(Debug)]
+struct Made {
+    directory: Option<PathBuf>,
+    /// Where it is mounted, and the image.
     mounted: Option<(PathBuf, PathBuf)>,
+}
+
+static MADE: Mutex<Made> = Mutex::new(Made { directory: None, mounted: None });
+
+fn made() -> MutexGuard<'static, Made> {
+    MADE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Made {
+    fn remove(&mut self) {
+        if let Some(dir) = self.directory.take() {
+            let stays = |_: &usize| std::fs::remove_dir_all(&dir).is_err() && dir.exists();
+            let _ = (0..ATTEMPTS).take_while(stays).count();
+        }
+        if let Some((at, image)) = self.mounted.take() {
+            // Lazily: whoever has a file open there does not keep the rest from going.
+            let _ = Command::new("umount").arg("--lazy").arg(&at).output();
+            let _ = std::fs::remove_dir(at);
+            let _ = std::fs::remove_file(image);
+        }
+    }
+}
+
+/// Has a signal that ends the run remove what was made.
+pub(crate) fn clean_up_at_signals() -> Result<()> {
+    let mut signals = Signals::new([SIGHUP, SIGINT, SIGTERM])?;
+    std::thread::spawn(move || {
+        if let Some(signal) = signals.forever().next() {
+            let mut made = made(); // Nothing is made after this.
+            made.remove();
+            let _ = signal_hook::low_level::emulate_default_handler(signal);
+        }
+    });
+    Ok(())
 }
 
 impl Place {
     /// A new directory below `on`.
     fn below(on: &Path) -> Result<Self> {
-        let dir = on.join(format!("tenure-bench-{}", std::process::id()));
-        std::fs::create_dir(&dir)?;
-        Ok(Self { dir: dir.canonicalize()?, mounted: None })
+        Self::make(&mut made(), &on.join(format!("tenure-bench-{}", std::process::id())))
+    }
+
+    fn make(made: &mut Made, dir: &Path) -> Result<Self> {
+        std::fs::create_dir(dir)?;
+        let dir = dir.canonicalize()?;
+        made.directory = Some(dir.clone());
+        Ok(Self { dir })
     }
 
     /// A new file system in an image file below `on`.
     fn mounted(on: &Path, kind: &str) -> Result<Self> {
         let base = on.join(format!("tenure-bench-{kind}-{}", std::process::id()));
         let (image, at) = (base.with_extension("image"), base);
-        std::fs::create_dir_all(&at)?;
-        // From here on the drop cleans up.
-        let mut place = Self { dir: at.join("work"), mounted: Some((at.clone(), image.clone())) };
-        File::create(&image)?.set_len(IMAGE_BYTES)?;
-        command(Command::new(format!("mkfs.{kind}")).args(["-q", "-f"]).arg(&image))?;
-        command(Command::new("mount").args(["-t", kind, "-o", "loop"]).arg(&image).arg(&at))?;
-        std::fs::create_dir(&place.dir)?;
-        place.dir = place.dir.canonicalize()?;
-        Ok(place)
+        let mut made = made();
+        std::fs::create_dir(&at)?;
+        made.mounted = Some((at.canonicalize()?, image.clone()));
+        let mount = |made: &mut Made| {
+            File::create(&image)?.set_len(IMAGE_BYTES)?;
+            command(Command::new(format!("mkfs.{kind}")).args(["-q", "-f"]).arg(&image))?;
+            command(Command::new("mount").args(["-t", kind, "-o", "loop"]).arg(&image).arg(&at))?;
+            Self::make(made, &at.join("work"))
+        };
+        mount(&mut made).inspect_err(|_| made.remove())
     }
 
     pub(crate) fn dir(&self) -> &Path {
@@ -52,12 +106,7 @@ impl Place {
 
 impl Drop for Place {
     fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.dir);
-        if let Some((at, image)) = &self.mounted {
-            let _ = Command::new("umount").arg(at).output();
-            let _ = std::fs::remove_dir(at);
-            let _ = std::fs::remove_file(image);
-        }
+        made().remove();
     }
 }
 

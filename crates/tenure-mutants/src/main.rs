@@ -53,6 +53,7 @@ usage: cargo xtask mutants [OPTION...] [FILE...]
   FILE             only mutants of these (`lock.rs`, `journal/`)
   --report         try nothing, only write down what earlier runs found
   --again          keep what earlier runs killed, and try the others
+  --on             go on with a run that was ended: as --again, without those that it knows to live
   --tests PREFIX   only the tests whose name begins so (repeatable)
   --ring RING      with the tests of this ring as well (repeatable)
   --jobs N         runs at a time (2)
@@ -67,6 +68,7 @@ struct Asked {
     rings: Vec<String>,
     tests: Vec<String>,
     again: bool,
+    on: bool,
     report: bool,
     pace: Pace,
     scratch: PathBuf,
@@ -94,10 +96,12 @@ fn asked(mut words: impl Iterator<Item = String>) -> Option<Asked> {
     let pace = Pace { jobs: 2, quickest: Duration::ZERO, slowest: Duration::from_secs(600) };
     let scratch = root().join("target/mutants");
     let (files, rings, tests) = (Vec::new(), Vec::new(), Vec::new());
-    let mut asked = Asked { files, rings, tests, again: false, report: false, pace, scratch };
+    let (again, on, report) = (false, false, false);
+    let mut asked = Asked { files, rings, tests, again, on, report, pace, scratch };
     while let Some(word) = words.next() {
         match word.as_str() {
             "--again" => asked.again = true,
+            "--on" => (asked.again, asked.on) = (true, true),
             "--report" => (asked.again, asked.report) = (true, true),
             "--ring" => asked.rings.push(words.next()?),
             "--tests" => asked.tests.push(words.next()?),
@@ -148,7 +152,8 @@ fn try_all(
     let begins = |name: &str, prefixes: &[String]| {
         prefixes.is_empty() || prefixes.iter().any(|prefix| name.starts_with(prefix))
     };
-    let chosen = |point: &&Point| begins(&point.file, &asked.files) && !fates.noticed(point);
+    let is_known = |point: &Point| fates.noticed(point) || (asked.on && fates.of(point).is_some());
+    let chosen = |point: &&Point| begins(&point.file, &asked.files) && !is_known(point);
     let tried: Vec<Point> = points.iter().filter(chosen).cloned().collect();
     println!("{} mutants compile, {} are tried", points.len(), tried.len());
     let highest = points.iter().map(|point| point.number).max().unwrap_or_default();

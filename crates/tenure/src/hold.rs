@@ -90,11 +90,6 @@ impl Hold {
         self.target.hold_file() == path || self.also.as_ref().is_some_and(|(also, _)| also == path)
     }
 
-    /// False in a forked child.
-    pub(crate) fn is_ours(&self) -> bool {
-        self.turn.is_ours()
-    }
-
     /// The descriptors that carry the hold, for child processes.
     pub(crate) fn raw(&mut self) -> Vec<RawHandle> {
         let also = self.also.as_mut().and_then(|(_, turn)| turn.raw());
@@ -115,8 +110,7 @@ impl Hold {
     /// Makes the fence known: from now on it proves the hold, and the end of the hold waits for writes
     /// under it. If that cannot be noted, the fence is refused, which is safe.
     pub(crate) fn tell(&mut self) {
-        let ours = self.is_ours(); // A child cannot make its parent wait for it.
-        if let Some(drawn) = self.drawn.as_mut().filter(|drawn| ours && !drawn.told) {
+        if let Some(drawn) = self.drawn.as_mut().filter(|drawn| !drawn.told) {
             drawn.told = true;
             let _ = Mark::Told.set(drawn.record.handle.as_ref(), drawn.fence);
         }
@@ -185,17 +179,24 @@ pub(crate) fn check_named(target: &Target, path: &Path, turn: &Turn) -> Result<(
         Err(err) if err.kind() == std::io::ErrorKind::NotFound => None,
         Err(err) => return Err(Error::io("look at lock file", path, err)),
     };
-    if named == Some(turn.id()) && turn.is_ours() {
+    if !turn.is_ours() {
+        return Err(not_of_this_process(target));
+    }
+    if named == Some(turn.id()) {
         return Ok(());
     }
-    let detail = if turn.is_ours() {
-        "its lock file was removed or replaced during the hold, so others may hold it too"
-    } else {
-        "a forked child does not hold what its parent locked"
-    };
-    Err(Error::new(ErrorKind::Compromised, "verify the hold of", detail)
-        .at(target.path())
-        .hint("stop writing, and find out who cleans up lock files"))
+    let detail = "its lock file was removed or replaced during the hold, so others may hold it too";
+    Err(compromised(target, detail).hint("stop writing, and find out who cleans up lock files"))
+}
+
+/// What a forked child is told of a hold that its parent took.
+pub(crate) fn not_of_this_process(target: &Target) -> Error {
+    let hint = "stop writing; the child can take the lock itself once its parent lets go";
+    compromised(target, "a forked child does not hold what its parent locked").hint(hint)
+}
+
+fn compromised(target: &Target, detail: &str) -> Error {
+    Error::new(ErrorKind::Compromised, "verify the hold of", detail).at(target.path())
 }
 
 /// Adds who is in the way to a `busy`, and names the target instead of its lock file.

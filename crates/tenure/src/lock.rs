@@ -4,22 +4,21 @@
 //! of the holder releases it, at once; there is nothing to clean up and nothing to break.
 
 mod at_once;
+mod held;
 
-use std::collections::HashMap;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
+use std::sync::Arc;
 use std::thread::ThreadId;
 
+use self::held::Held;
 use crate::commit::take_commit;
 use crate::error::{Error, ErrorKind, Result};
 use crate::fs::{Fs, Mode, RawHandle, disk};
 use crate::hold::{Hold, wait_for_lease};
 use crate::holder::{Holder, HolderText};
 use crate::journal::settle_for_hold;
-use crate::max_hold::{MaxHold, Watch};
+use crate::max_hold::MaxHold;
 use crate::options::Fence;
-use crate::process_local::ProcessLocal;
 use crate::record::State;
 use crate::seen::Seen;
 use crate::sys;
@@ -118,7 +117,7 @@ impl Lock {
             }
             // A shared hold lets nobody in as a writer: other readers have it too.
             let serves = |held: &Arc<Held>| held.fence > 0 || options.mode == Mode::Shared;
-            if let Some(held) = owned_by(&target, &options.owner).filter(serves) {
+            if let Some(held) = Held::of_owner(&target, &options.owner).filter(serves) {
                 return Ok(LockGuard { held });
             }
         }
@@ -131,7 +130,7 @@ impl Lock {
             Mode::Exclusive => take_exclusive(target, options, request)?,
         });
         if options.reentrant {
-            remember(&held, &options.owner);
+            held.remember(&options.owner);
         }
         if let Some(limit) = &options.max_hold {
             held.watch(limit)?;
@@ -237,26 +236,13 @@ pub struct LockGuard {
     held: Arc<Held>,
 }
 
-#[derive(Debug)]
-struct Held {
-    target: Target,
-    /// `None` for a nested hold, and once it was released.
-    hold: Mutex<Option<Hold>>,
-    nested: bool,
-    fence: Fence,
-    recovered_from: Option<Holder>,
-    /// Set when a [`MaxHold`] ended it.
-    ended: AtomicBool,
-    watch: OnceLock<Watch>,
-}
-
 impl LockGuard {
     /// The fence of this hold; 0 for a shared one. Pass it to writes of the same target.
     ///
     /// The first call notes that others may know it: from then on the release waits for their writes. A
     /// forked child cannot note it for its parent; a fence that only the child asked for is refused.
     pub fn fence(&self) -> Fence {
-        self.held.with_hold(|hold| hold.iter_mut().for_each(Hold::tell));
+        let _ = self.held.with_hold(|hold| hold.iter_mut().for_each(Hold::tell));
         self.held.fence
     }
 
@@ -279,7 +265,7 @@ impl LockGuard {
     /// fence is still the current one.
     pub fn verify(&self) -> Result<()> {
         self.held.check_not_ended()?;
-        let own = self.held.with_hold(|hold| hold.as_ref().map(Hold::verify));
+        let own = self.held.with_hold(|hold| hold.as_ref().map(Hold::verify))?;
         own.unwrap_or_else(|| {
             let request = Request::until(Deadline::after(Wait::default()));
             check_current(&self.held.target, self.held.fence, request)
@@ -293,16 +279,17 @@ impl LockGuard {
         Arc::into_inner(self.held).map_or(Ok(()), |held| held.end())
     }
 
-    /// The descriptors that carry the lock, for a child process to inherit. None for a nested hold.
+    /// The descriptors that carry the lock, for a child process to inherit. None for a nested hold, nor
+    /// in a forked child.
     pub fn raw(&self) -> Vec<RawHandle> {
-        self.held.with_hold(|hold| hold.as_mut().map(Hold::raw).unwrap_or_default())
+        self.held.with_hold(|hold| hold.as_mut().map(Hold::raw)).ok().flatten().unwrap_or_default()
     }
 
     /// Ends our part of a hold that child processes inherited. If none of them kept it, the record is
     /// closed as well; else the lock and the record live on with them.
     pub fn leave_to_children(self) -> Result<()> {
         let Some(held) = Arc::into_inner(self.held) else { return Ok(()) };
-        let Some(hold) = held.with_hold(Option::take) else { return Ok(()) };
+        let Some(hold) = held.with_hold(Option::take)? else { return Ok(()) };
         hold.leave_to_children()?;
         let request = Request::until(Deadline::after(Wait::No));
         match Hold::take(&held.target, Mode::Exclusive, request) {
@@ -314,86 +301,4 @@ impl LockGuard {
             _ => Ok(()), // A grandchild keeps it, or the next holder was faster: theirs now.
         }
     }
-}
-
-impl Held {
-    fn new(
-        target: Target,
-        hold: Option<Hold>,
-        fence: Fence,
-        recovered_from: Option<Holder>,
-    ) -> Self {
-        let (nested, hold) = (hold.is_none(), Mutex::new(hold));
-        let (ended, watch) = (AtomicBool::new(false), OnceLock::new());
-        Self { target, hold, nested, fence, recovered_from, ended, watch }
-    }
-
-    /// Has an overlong hold reported, or ended, by a thread that knows it only weakly.
-    fn watch(self: &Arc<Self>, limit: &MaxHold) -> Result<()> {
-        let (held, limit_now) = (Arc::downgrade(self), limit.clone());
-        let act = move || {
-            let Some(held) = held.upgrade() else { return };
-            if limit_now.end {
-                held.ended.store(true, Ordering::SeqCst);
-                let _ = held.end();
-            }
-            let path = held.target.path().to_path_buf();
-            // The report may take its time; a release meanwhile must release.
-            drop(held);
-            (limit_now.report)(&path);
-        };
-        let watch = Watch::start(limit.after, act)
-            .map_err(|err| Error::io("watch the hold of", self.target.path(), err))?;
-        let _ = self.watch.set(watch);
-        Ok(())
-    }
-
-    fn check_not_ended(&self) -> Result<()> {
-        if self.ended.load(Ordering::SeqCst) {
-            let detail = "it lasted longer than its max_hold and was ended";
-            return Err(Error::new(ErrorKind::Fenced, "hold", detail).at(self.target.path()));
-        }
-        Ok(())
-    }
-
-    fn with_hold<T>(&self, act: impl FnOnce(&mut Option<Hold>) -> T) -> T {
-        act(&mut self.hold.lock().unwrap_or_else(PoisonError::into_inner))
-    }
-
-    fn end(&self) -> Result<()> {
-        match self.with_hold(Option::take) {
-            Some(hold) if !hold.is_ours() => Ok(()), // A forked child only closes its copy.
-            Some(hold) => hold.release(),
-            None => Ok(()),
-        }
-    }
-}
-
-impl Drop for Held {
-    fn drop(&mut self) {
-        let _ = self.end();
-    }
-}
-
-/// Re-entrant holds by target, lock file and owner.
-type Owned = HashMap<(PathBuf, Option<PathBuf>, String), Weak<Held>>;
-
-/// The re-entrant holds of this process.
-static OWNED: ProcessLocal<Mutex<Owned>> = ProcessLocal::new();
-
-fn owned_by(target: &Target, owner: &str) -> Option<Arc<Held>> {
-    let owned = OWNED.here().lock().unwrap_or_else(PoisonError::into_inner);
-    // One that its max_hold ended is held by nobody, however long its guard lives.
-    let runs = |held: &Arc<Held>| !held.ended.load(Ordering::SeqCst);
-    owned.get(&key_of(target, owner)).and_then(Weak::upgrade).filter(runs)
-}
-
-fn remember(held: &Arc<Held>, owner: &str) {
-    let mut owned = OWNED.here().lock().unwrap_or_else(PoisonError::into_inner);
-    owned.retain(|_, held| held.strong_count() > 0);
-    owned.insert(key_of(&held.target, owner), Arc::downgrade(held));
-}
-
-fn key_of(target: &Target, owner: &str) -> (PathBuf, Option<PathBuf>, String) {
-    (target.path().to_path_buf(), target.lock_file().map(Path::to_path_buf), owner.to_owned())
 }

@@ -237,13 +237,15 @@ class BaseFileLock(contextlib.ContextDecorator, metaclass=_Singletons):
     def _try(self, wait: Optional[float], **options: Any) -> _tenure.Guard:
         self._create()
         path = self._lock_file
+        began = time.monotonic()
         guard = _tenure.lock(path, lock_file=path, wait=wait, label=_LABEL, **options)
         if not guard._nested:
             return guard
         # Below `tenure run` on this very file its other programs have that hold as well. They take turns by a
         # lock of their own, which only they ask for.
         guard.release()
-        return _tenure.lock(f"{guard.path}{_BELOW}", wait=wait, label=_LABEL, **options)
+        left = None if wait is None else max(wait - (time.monotonic() - began), 0)
+        return _tenure.lock(f"{guard.path}{_BELOW}", wait=left, label=_LABEL, **options)
 
     def acquire(
         self,

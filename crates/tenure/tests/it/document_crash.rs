@@ -197,10 +197,11 @@ impl World {
 
     fn left_over(&self) -> Option<String> {
         let names = self.fs.shared().list(Path::new("/d/.tenure")).unwrap_or_default();
-        let names = names.into_iter().map(|name| name.to_string_lossy().into_owned());
-        let end = |name: &str| name.strip_prefix("state.json.").unwrap_or(name);
-        let known = |name: &str| MAY_STAY.iter().any(|stays| end(name).starts_with(stays));
-        names.into_iter().find(|name| !known(name))
+        let mut names = names.into_iter().map(|name| name.to_string_lossy().into_owned());
+        names.find(|name| {
+            let end = name.strip_prefix("state.json.").unwrap_or(name);
+            !MAY_STAY.iter().any(|stays| end.starts_with(stays))
+        })
     }
 
     fn die(&self, kind: CrashKind) {

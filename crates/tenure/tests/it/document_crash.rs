@@ -197,11 +197,9 @@ impl World {
 
     fn left_over(&self) -> Option<String> {
         let names = self.fs.shared().list(Path::new("/d/.tenure")).unwrap_or_default();
-        let mut names = names.into_iter().map(|name| name.to_string_lossy().into_owned());
-        names.find(|name| {
-            let end = name.strip_prefix("state.json.").unwrap_or(name);
-            !MAY_STAY.iter().any(|stays| end.starts_with(stays))
-        })
+        let mut names = names.iter().map(|name| name.to_string_lossy().into_owned());
+        let end = |name: &String| name.trim_start_matches("state.json.").to_owned();
+        names.find(|name| !MAY_STAY.iter().any(|stays| end(name).starts_with(stays)))
     }
 
     fn die(&self, kind: CrashKind) {

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::path::Path;
 
 use serde_json::{Value, json};
-use tenure::{AppendOptions, Damage, Error, ErrorKind, Journal, Report, WriteOptions};
+use tenure::{AppendOptions, Damage, Entry, Error, ErrorKind, Journal, Report, WriteOptions};
 
 use super::input;
 use crate::args::{

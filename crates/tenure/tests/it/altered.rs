@@ -40,7 +40,9 @@ impl Event {
 
     fn comes(&self) {
         let planned = self.0.lock().unwrap().take();
-        planned.into_iter().for_each(|act| act());
+        if let Some(act) = planned {
+            act();
+        }
     }
 }
 

@@ -35,7 +35,7 @@ Examples:
   tenure run build.lock -- make                 one build at a time
   tenure doc update state.json '.n += 1' --init '{\"n\":0}'
   tenure journal append log.jsonl '{\"event\":\"start\"}'
-  eval \"$(tenure lease acquire session --ttl 60s)\"
+  lease=$(tenure lease acquire session --ttl 60s) || exit; eval \"$lease\"
   tenure who                                    who holds what below this directory
 
 Exit codes:
@@ -178,7 +178,8 @@ Examples:
   tenure doctor              look, change nothing
   tenure doctor --fix data   remove temporary files that no live operation can own
 
-Exit codes: 0 fine, 5 damaged data found, 6 this file system cannot be trusted")]
+Exit codes: 0 fine, 1 something could not be tried or looked at, 5 damaged data found,
+  6 this file system cannot be trusted")]
 pub(crate) struct DoctorArgs {
     /// The directory
     #[arg(default_value = ".")]

@@ -2,11 +2,15 @@
 
 use std::io;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use serde_json::{Value, json};
-use tenure::Holder;
+use tenure::{ErrorKind, HoldKind, Holder, Lease};
 
 use crate::exit_code::ExitCode;
+
+/// What errors call it.
+pub(crate) const STANDARD_OUTPUT: &str = "standard output";
 
 /// The result of a command.
 pub(crate) type Result<T, E = Failure> = std::result::Result<T, E>;
@@ -73,6 +77,24 @@ impl Failure {
         self
     }
 
+    /// A result could not be printed, and what it tells of was taken back. That is a failure, also if
+    /// nobody reads.
+    #[must_use]
+    pub(crate) fn undone(self, hint: &str) -> Self {
+        let broken = || {
+            tenure::Error::io(
+                "write to",
+                Path::new(STANDARD_OUTPUT),
+                io::ErrorKind::BrokenPipe.into(),
+            )
+        };
+        match self {
+            Self::Core(error) => Self::Core(error.committed(false).hint(hint)),
+            Self::BrokenPipe => Self::Core(broken().committed(false).hint(hint)),
+            own @ Self::Own(_) => own,
+        }
+    }
+
     /// How the process ends.
     pub(crate) fn exit(&self) -> ExitCode {
         match self {
@@ -82,10 +104,30 @@ impl Failure {
         }
     }
 
+    /// Says which file was not written because of a guard.
+    #[must_use]
+    pub(crate) fn in_write_to(self, path: &Path) -> Self {
+        match self {
+            Self::Core(error)
+                if error.kind() == ErrorKind::Fenced
+                    && error.path().is_some_and(|guard| guard != path) =>
+            {
+                let file = path.display().to_string();
+                let what = format!("it guards `{}`, which was not changed", file.escape_debug());
+                let hint = error.next_step().map_or(what.clone(), |hint| format!("{what}; {hint}"));
+                Self::Core(error.hint(hint))
+            }
+            other => other,
+        }
+    }
+
     /// The line for people, without the program's name; `None` if there is nothing to say.
     pub(crate) fn message(&self) -> Option<String> {
         match self {
-            Self::Core(error) => Some(error.to_string()),
+            Self::Core(error) => Some(match time_left(error) {
+                Some(left) => format!("{error} ({:.1} s left)", left.as_secs_f64()),
+                None => error.to_string(),
+            }),
             Self::Own(own) => Some(own.message()),
             Self::BrokenPipe => None,
         }
@@ -97,10 +139,11 @@ impl Failure {
         match self {
             Self::Core(error) => json!({
                 "code": error.kind().code(),
-                "message": error.to_string(),
+                "message": self.message(),
                 "action": error.action(),
                 "path": path(error.path()),
                 "holder": error.holder().filter(|holder| holder.pid != 0).map(Holder::to_json),
+                "expires_in_ms": time_left(error).map(|left| left.as_millis()),
                 "hint": error.next_step(),
                 "committed": error.is_committed(),
                 "exit": exit.number(),
@@ -111,6 +154,7 @@ impl Failure {
                 "action": own.action,
                 "path": path(own.path.as_deref()),
                 "holder": null,
+                "expires_in_ms": null,
                 "hint": own.hint,
                 "committed": null,
                 "exit": exit.number(),
@@ -118,6 +162,16 @@ impl Failure {
             Self::BrokenPipe => json!({ "exit": exit.number() }),
         }
     }
+}
+
+/// How long the lease still runs that is in the way; `None` if there is none by now.
+fn time_left(error: &tenure::Error) -> Option<Duration> {
+    let lease = error.holder().filter(|holder| holder.hold == HoldKind::Lease)?;
+    if error.kind() != ErrorKind::Busy {
+        return None;
+    }
+    let now = Lease::open(error.path()?).and_then(|lease| lease.show()).ok()??;
+    (now.holder.fence == lease.fence).then_some(now.expires_in)?
 }
 
 impl Own {

@@ -2,11 +2,12 @@
 
 use std::ffi::OsString;
 use std::io::{self, BufWriter, IsTerminal, Stderr, Stdout, Write};
+use std::path::Path;
 
 use serde_json::{Value, json};
 
 use crate::exit_code::ExitCode;
-use crate::failure::{Failure, Result};
+use crate::failure::{Failure, Result, STANDARD_OUTPUT};
 
 /// How a JSON value is laid out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -21,13 +22,20 @@ pub(crate) enum Layout {
 #[derive(Debug)]
 pub(crate) struct Output {
     json: bool,
+    /// The command has made its change: whoever cannot be told the result must be told that.
+    committed: bool,
     out: BufWriter<Stdout>,
 }
 
 impl Output {
     /// Text for people, or JSON for programs.
     pub(crate) fn new(json: bool) -> Self {
-        Self { json, out: BufWriter::new(io::stdout()) }
+        Self { json, committed: false, out: BufWriter::new(io::stdout()) }
+    }
+
+    /// From now on a failure to print says that the change was made.
+    pub(crate) fn committed(&mut self) {
+        self.committed = true;
     }
 
     /// Whether `--json` was given.
@@ -37,7 +45,8 @@ impl Output {
 
     /// Bytes as they are.
     pub(crate) fn raw(&mut self, bytes: &[u8]) -> Result<()> {
-        self.out.write_all(bytes).map_err(refused)
+        let written = self.out.write_all(bytes);
+        written.map_err(|err| self.refused(err))
     }
 
     /// One line of text.
@@ -52,7 +61,8 @@ impl Output {
             Layout::Pretty => serde_json::to_vec_pretty(value),
             Layout::Compact => serde_json::to_vec(value),
         };
-        self.raw(&text.map_err(|err| refused(err.into()))?)?;
+        let text = text.map_err(|err| self.refused(err.into()))?;
+        self.raw(&text)?;
         self.raw(b"\n")
     }
 
@@ -73,7 +83,23 @@ impl Output {
 
     /// Hands everything to the reader now.
     pub(crate) fn flush(&mut self) -> Result<()> {
-        self.out.flush().map_err(refused)
+        let flushed = self.out.flush();
+        flushed.map_err(|err| self.refused(err))
+    }
+
+    /// What was refused is not tried again: it may tell of what is taken back now.
+    fn refused(&mut self, err: io::Error) -> Failure {
+        let refused = std::mem::replace(&mut self.out, BufWriter::new(io::stdout()));
+        let _ = refused.into_parts();
+        if err.kind() == io::ErrorKind::BrokenPipe {
+            return Failure::BrokenPipe;
+        }
+        let error = tenure::Error::io("write to", Path::new(STANDARD_OUTPUT), err);
+        Failure::Core(if self.committed {
+            error.committed(true).hint("the change itself was made")
+        } else {
+            error
+        })
     }
 
     /// One line that is no error.
@@ -153,11 +179,4 @@ pub(crate) fn stderr_is_terminal() -> bool {
 pub(crate) fn say(line: &str) {
     let mut stderr: Stderr = io::stderr();
     let _ = stderr.write_all(format!("{line}\n").as_bytes());
-}
-
-fn refused(err: io::Error) -> Failure {
-    if err.kind() == io::ErrorKind::BrokenPipe {
-        return Failure::BrokenPipe;
-    }
-    Failure::Core(tenure::Error::io("write to", std::path::Path::new("standard output"), err))
 }

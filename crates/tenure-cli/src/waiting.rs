@@ -47,7 +47,10 @@ impl Drop for Notice {
 
 fn message(path: &Path) -> String {
     let status = tenure::status(path).ok().filter(|status| status.state.is_held());
-    let by = status.and_then(|status| status.holder).map(|holder| format!(", {holder}"));
+    let by = status.and_then(|status| {
+        let left = status.expires_in.map(|left| format!(", {:.1} s left", left.as_secs_f64()));
+        status.holder.map(|holder| format!(", {holder}{}", left.unwrap_or_default()))
+    });
     let path = path.display().to_string();
     format!("tenure: waiting for `{}`{}", path.escape_debug(), by.unwrap_or_default())
 }

@@ -4,13 +4,17 @@
 #![expect(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
 use std::path::Path;
+use std::time::Duration;
 
 use tempfile::TempDir;
-use tenure_shipped::documents::{CachedStore, FixedTemporary, SaveWithoutLock, Session, State};
-use tenure_shipped::locks::{
-    GivesIn, GuardedLock, JournalLock, MtimeLock, SessionLock, Unstamped, lock_file,
+use tenure_shipped::documents::{
+    CachedStore, FixedTemporary, RoundTrip, SaveWithoutLock, Session, State,
 };
-use tenure_shipped::logs::{self, CachedNumber, PlainAppend, TwoWrites};
+use tenure_shipped::locks::{
+    GivesIn, GuardedLock, JournalLock, MtimeLock, ReentrantLock, SessionLock, SpinningLock,
+    Unstamped, Watchdog, lock_file,
+};
+use tenure_shipped::logs::{self, CachedNumber, NotedLength, PlainAppend, TwoWrites};
 use tenure_shipped::state::{self, Content};
 use tenure_shipped::{Document, Lock, Log};
 
@@ -25,12 +29,13 @@ fn scratch() -> TempDir {
 
 #[test]
 fn documents_keep_what_was_added() {
-    let open: [Open<dyn Document>; 5] = [
+    let open: [Open<dyn Document>; 6] = [
         |directory| Box::new(State::open(directory, 1)),
         |directory| Box::new(Session::open(directory)),
         |directory| Box::new(SaveWithoutLock::open(directory)),
         |directory| Box::new(CachedStore::open(directory)),
         |directory| Box::new(FixedTemporary::open(directory)),
+        |directory| Box::new(RoundTrip::open(directory)),
     ];
     for (number, open) in open.into_iter().enumerate() {
         let directory = scratch();
@@ -44,13 +49,15 @@ fn documents_keep_what_was_added() {
 
 #[test]
 fn locks_are_entered_and_left() {
-    let open: [Open<dyn Lock>; 6] = [
+    let open: [Open<dyn Lock>; 8] = [
         |directory| Box::new(SessionLock::open(directory).unwrap()),
         |directory| Box::new(JournalLock::open(directory, 1, Unstamped::Waits).unwrap()),
         |directory| Box::new(JournalLock::open(directory, 1, Unstamped::IsDead).unwrap()),
         |directory| Box::new(MtimeLock::open(directory)),
         |directory| Box::new(GuardedLock::open(directory).unwrap()),
         |directory| Box::new(GivesIn::open(directory)),
+        |directory| Box::new(ReentrantLock::open(directory).unwrap()),
+        |directory| Box::new(SpinningLock::open(directory)),
     ];
     for (number, open) in open.into_iter().enumerate() {
         let directory = scratch();
@@ -65,11 +72,32 @@ fn locks_are_entered_and_left() {
 }
 
 #[test]
+fn a_watchdog_ends_what_it_noted() {
+    let directory = scratch();
+    SessionLock::open(directory.path()).unwrap().enter().unwrap();
+    let mut watchdog = Watchdog::default();
+    watchdog.note(lock_file(directory.path()));
+    assert_eq!(watchdog.round().unwrap(), 1);
+    assert_eq!(watchdog.round().unwrap(), 0, "once");
+    assert!(!lock_file(directory.path()).exists());
+}
+
+#[test]
+fn a_heartbeat_in_time_keeps_the_lock() {
+    let directory = scratch();
+    let mut lock = MtimeLock::open(directory.path());
+    lock.enter().unwrap();
+    lock.pause(Duration::from_secs(5)).unwrap();
+    lock.heartbeat().unwrap();
+}
+
+#[test]
 fn logs_have_every_line() {
-    let open: [Open<dyn Log>; 3] = [
+    let open: [Open<dyn Log>; 4] = [
         |directory| Box::new(TwoWrites::open(directory)),
         |directory| Box::new(PlainAppend::open(directory)),
         |directory| Box::new(CachedNumber::open(directory)),
+        |directory| Box::new(NotedLength::open(directory)),
     ];
     for (number, open) in open.into_iter().enumerate() {
         let directory = scratch();

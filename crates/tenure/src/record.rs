@@ -15,6 +15,7 @@
 //! 4. It informs and fences; it never decides who holds a lock. The kernel does.
 
 mod published;
+mod slots;
 
 use std::io;
 
@@ -24,6 +25,8 @@ use crate::holder::{HoldKind, Holder, HolderText};
 use crate::marks::Mark;
 
 pub(crate) use self::published::{Publications, Published};
+pub(crate) use self::slots::Loaded;
+use self::slots::{load_slots, newest_first};
 
 /// Byte 0 of the file is the lock (a mandatory range on Windows), so the slots stay clear of it, and
 /// of each other's page.
@@ -100,57 +103,19 @@ pub(crate) struct Record {
     pub(crate) told: bool,
 }
 
-/// What reading the slots gave.
-#[derive(Debug)]
-pub(crate) enum Loaded {
-    /// The newest valid record.
-    Record(Box<Record>),
-    /// Nothing was written yet.
-    Empty,
-    /// Something is there, but no slot is valid.
-    Garbage,
-    /// A newer major version wrote it.
-    Newer(u16),
-}
-
 impl Record {
     /// Reads the newest valid slot.
     pub(crate) fn load(file: &dyn Handle) -> io::Result<Loaded> {
-        Ok(Self::load_slots(file)?.0)
-    }
-
-    fn load_slots(file: &dyn Handle) -> io::Result<(Loaded, [u8; SLOTS_BYTES])> {
-        let mut bytes = [0; SLOTS_BYTES];
-        let mut length = file.read_full_at(&mut bytes, SLOT_OFFSET)?;
-        loop {
-            let loaded = Self::choose(&bytes);
-            if !matches!(loaded, Loaded::Garbage) {
-                return Ok((loaded, bytes));
-            }
-            // Two writes during one read can tear both slots. What is there twice is there.
-            let mut again = [0; SLOTS_BYTES];
-            let length_again = file.read_full_at(&mut again, SLOT_OFFSET)?;
-            if (length_again, again) == (length, bytes) {
-                return Ok((loaded, bytes));
-            }
-            (length, bytes) = (length_again, again);
-        }
+        load_slots(file, Self::choose)
     }
 
     fn choose(bytes: &[u8; SLOTS_BYTES]) -> Loaded {
-        let slots = [&bytes[..SLOT_BYTES], &bytes[SLOT_STRIDE..]];
-        let seq_of = |slot: &[u8]| u64::from_le_bytes(array(slot, 8));
-        let newest_first =
-            if seq_of(slots[0]) > seq_of(slots[1]) { slots } else { [slots[1], slots[0]] };
-        for slot in newest_first {
-            let major = u16::from_le_bytes([slot[6], slot[7]]);
-            if slot.starts_with(MAGIC) && major > MAJOR && checksum_fits(slot) {
-                return Loaded::Newer(major);
-            }
-        }
-        let Some(mut record) = newest_first.into_iter().find_map(Self::decode) else {
-            let empty = bytes.iter().all(|byte| *byte == 0);
-            return if empty { Loaded::Empty } else { Loaded::Garbage };
+        let slots = match newest_first(bytes) {
+            Ok(slots) => slots,
+            Err(major) => return Loaded::Newer(major),
+        };
+        let Some(mut record) = slots.into_iter().find_map(Self::decode) else {
+            return Loaded::none_in(bytes);
         };
         for mark in [Mark::Ended, Mark::Told] {
             let Some((fence, set_us)) = mark.read(bytes) else { continue };
@@ -283,24 +248,29 @@ impl Record {
         slot
     }
 
-    fn decode(slot: &[u8]) -> Option<Self> {
+    /// The text of a valid slot.
+    fn text_in(slot: &[u8]) -> Option<&[u8]> {
         let number = |offset: usize| u64::from_le_bytes(array(slot, offset));
         let major = u16::from_le_bytes(array(slot, 6));
-        if !slot.starts_with(MAGIC) || major != MAJOR || !checksum_fits(slot) {
+        if !slot.starts_with(MAGIC) || major != MAJOR || !checksum_fits(slot) || slot[40] > 2 {
             return None;
         }
-        let state = match slot[40] {
-            0 => State::Free,
-            1 => State::Held,
-            2 => State::Leased,
-            _ => return None,
-        };
         // Seq, fence, ceiling, confirmed, generation: nobody counts this far, and they must not wrap.
         if [8, 16, 24, 32, 120].iter().any(|offset| number(*offset) > NUMBER_MAX) {
             return None;
         }
-        let text_len = usize::from(u16::from_le_bytes(array(slot, 42)));
-        let text = slot.get(HOLDER_OFFSET..HOLDER_OFFSET + text_len)?;
+        let length = usize::from(u16::from_le_bytes(array(slot, 42)));
+        slot.get(HOLDER_OFFSET..HOLDER_OFFSET + length)
+    }
+
+    fn decode(slot: &[u8]) -> Option<Self> {
+        let number = |offset: usize| u64::from_le_bytes(array(slot, offset));
+        let text = Self::text_in(slot)?;
+        let state = match slot[40] {
+            0 => State::Free,
+            1 => State::Held,
+            _ => State::Leased,
+        };
         Some(Self {
             seq: number(8),
             fence: number(16),
@@ -319,12 +289,7 @@ impl Record {
                 ttl_us: number(104),
                 expires_us: number(112),
             },
-            published: Published {
-                generation: number(120),
-                checksum: array(slot, 128),
-                synced: slot[41] & 1 == 1,
-                boot: array(slot, 232),
-            },
+            published: Published::of(slot),
             operations: std::array::from_fn(|index| number(144 + index * 8)),
             pending: (number(208), array(slot, 216)),
             holder: HolderText::from(text),

@@ -26,7 +26,8 @@ pub(crate) use self::kept::{Home, Opened};
 
 /// The one directory of ours.
 pub(crate) const SIDE_DIR: &str = ".tenure";
-/// The sidecars that a target can have, besides temporary files and the indexes of archives.
+/// The sidecars that a target can have, besides temporary files, the indexes of archives, and what was
+/// set aside earlier.
 const SUFFIXES: &[&str] = &[
     "hold",
     "commit",
@@ -186,8 +187,8 @@ impl Target {
         let rest = name.to_str().and_then(|name| name.strip_prefix(self.stem()));
         let suffix = rest.and_then(|rest| rest.strip_prefix('.'));
         let known = |suffix: &str| {
-            let archive = suffix.strip_prefix("index.");
-            SUFFIXES.contains(&suffix) || archive.is_some_and(is_number)
+            let numbered = ["index.", "damaged."].iter().find_map(|kind| suffix.strip_prefix(kind));
+            SUFFIXES.contains(&suffix) || numbered.is_some_and(is_number)
         };
         suffix.is_some_and(known) || self.is_temp(name)
     }

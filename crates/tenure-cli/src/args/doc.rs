@@ -88,8 +88,12 @@ pub(crate) struct SetArgs {
 #[command(after_help = "\
 Examples:
   tenure doc update counter.json '.n += 1' --init '{\"n\":0}'
-  tenure doc update state.json '.seen[$k] = now' --arg k a.ts --init '{\"seen\":{}}'
-  tenure doc update state.json 'del(.draft)' --fence \"$TENURE_FENCE\"")]
+  tenure doc update state.json '.seen += {($k): now}' --arg k a.ts --init '{}'
+  tenure doc update state.json 'del(.draft)' --fence \"$TENURE_FENCE\"
+  timeout 5s tenure doc update state.json \"$filter\"     a filter that may not end
+
+The filter runs under the lock, for as long as it takes. Others wait as long as their own --wait says,
+and are told who holds it. Nothing is changed before it ends: killing it leaves the old document.")]
 pub(crate) struct UpdateArgs {
     /// The document
     pub(crate) file: PathBuf,

@@ -125,8 +125,8 @@ Examples:
 pub(crate) struct CompactArgs {
     /// The journal
     pub(crate) file: PathBuf,
-    /// Keep entries from this number on
-    #[arg(long, value_name = "SEQ", required_unless_present = "keep")]
+    /// Keep entries from this number on; this, --keep or both
+    #[arg(long, value_name = "SEQ")]
     pub(crate) from: Option<u64>,
     /// Keep entries for which this jq filter is true ($seq is the number; a line that is not JSON is
     /// a string)

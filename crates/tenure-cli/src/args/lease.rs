@@ -11,10 +11,11 @@ use super::values;
 
 pub(super) const EXAMPLES: &str = "\
 Examples:
-  eval \"$(tenure lease acquire session --ttl 60s --owner me)\"
-  export TENURE_TOKEN TENURE_FENCE
-  tenure doc update state.json '.turn += 1' --guard session=\"$TENURE_FENCE\"
-  tenure lease release session";
+  lease=$(tenure lease acquire session --ttl 60s --owner me) || exit; eval \"$lease\"
+  tenure doc update state.json '.turn += 1' --init '{}' --guard session=\"$TENURE_FENCE\"
+  tenure lease release session
+
+What `acquire` and `take-over` print sets and exports TENURE_TARGET, TENURE_TOKEN and TENURE_FENCE.";
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum LeaseCommand {
@@ -38,7 +39,7 @@ pub(crate) struct GrantFlags {
     /// How long it lasts without a renewal: 500ms, 60s, 10m
     #[arg(long, value_name = "D", value_parser = values::ttl)]
     pub(crate) ttl: Duration,
-    /// Who it is for: a label, not a credential [default: the user's name]
+    /// Who it is for: a label, not a credential [default: the user's name; a renewal keeps the old one]
     #[arg(long, value_name = "NAME")]
     pub(crate) owner: Option<String>,
     /// What it is for, shown to those who wait
@@ -54,7 +55,7 @@ pub(crate) struct GrantFlags {
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
-  eval \"$(tenure lease acquire session --ttl 60s)\"
+  lease=$(tenure lease acquire session --ttl 60s) || exit; eval \"$lease\"
   tenure lease acquire session --ttl 10m --token-file ~/.session-token   again: renews, same fence
   tenure lease acquire session --ttl 60s --json | jq -r .fence")]
 pub(crate) struct AcquireArgs {
@@ -70,7 +71,7 @@ pub(crate) struct AcquireArgs {
 #[command(after_help = "\
 Examples:
   tenure lease renew session --token-file ~/.session-token
-  TENURE_TOKEN=... tenure lease renew session --ttl 5m")]
+  TENURE_TOKEN=$token tenure lease renew session --ttl 5m")]
 pub(crate) struct RenewArgs {
     /// What is leased
     pub(crate) target: PathBuf,

@@ -1,7 +1,9 @@
 //! `tenure collection`.
 
+use std::path::Path;
+
 use serde_json::json;
-use tenure::{Collection, CollectionKind, Prune};
+use tenure::{Collection, CollectionKind, Error, ErrorKind, Prune};
 
 use crate::args::{CollectionCommand, KindArg, ListArgs, PruneArgs, SplitArgs};
 use crate::exit_code::ExitCode;
@@ -26,6 +28,7 @@ impl From<KindArg> for CollectionKind {
 }
 
 fn list(args: &ListArgs, out: &mut Output) -> Result<ExitCode> {
+    require(&args.dir, "list")?;
     let mut keys = Collection::open(&args.dir, args.kind.into())?.keys()?;
     keys.sort();
     out.result(|| json!({ "keys": keys }), || lines(&keys))?;
@@ -37,6 +40,7 @@ fn prune(args: &PruneArgs, out: &mut Output) -> Result<ExitCode> {
         let detail = "nothing says what to remove";
         return Err(Failure::usage("prune", detail).hint("use --max-age, --max-count or both"));
     }
+    require(&args.dir, "prune")?;
     let collection = Collection::open(&args.dir, args.kind.into())?;
     let prune = Prune {
         max_age: args.max_age,
@@ -45,6 +49,9 @@ fn prune(args: &PruneArgs, out: &mut Output) -> Result<ExitCode> {
         dry_run: args.dry_run,
     };
     let pruned = collection.prune(&prune, &args.write.options(collection.path())?)?;
+    if !args.dry_run {
+        out.committed();
+    }
     let object = || {
         json!({
             "removed": pruned.removed,
@@ -63,6 +70,7 @@ fn split(args: &SplitArgs, out: &mut Output) -> Result<ExitCode> {
     let index = tenure::Lock::open(&args.index)?;
     let options = args.write.options(index.path())?;
     let split = Collection::split(&args.index, &args.dir, &options)?;
+    out.committed();
     let object = || {
         json!({
             "created": split.created,
@@ -79,6 +87,17 @@ fn split(args: &SplitArgs, out: &mut Output) -> Result<ExitCode> {
     Err(Failure::new(ExitCode::NotMet, "conflict", "split", detail)
         .at(&args.index)
         .hint("they were left as they are; compare and decide"))
+}
+
+/// A mistyped name is not an empty collection.
+fn require(dir: &Path, action: &'static str) -> Result<()> {
+    match std::fs::metadata(dir) {
+        Err(err) if err.kind() == std::io::ErrorKind::NotFound => {
+            let error = Error::new(ErrorKind::NotFound, action, "there is no such directory");
+            Err(error.at(dir).hint("check the name; the first entry creates it").into())
+        }
+        _ => Ok(()),
+    }
 }
 
 fn lines(keys: &[String]) -> String {

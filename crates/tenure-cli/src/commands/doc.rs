@@ -179,8 +179,9 @@ fn write(
     let options = flags.options(document.path())?;
     let written = {
         let _notice = Notice::start(document.path(), options.wait, out.is_json());
-        act(&document, &options)?
+        act(&document, &options).map_err(|failure| failure.in_write_to(document.path()))?
     };
+    out.committed();
     let object = || {
         json!({
             "version": written.version.to_string(),
@@ -195,6 +196,8 @@ fn write(
 fn missing(document: &Document) -> Failure {
     let error = Error::new(ErrorKind::NotFound, "read document", "there is none");
     Failure::Core(
-        error.at(document.path()).hint("create it with `doc set`, or `doc update --init`"),
+        error
+            .at(document.path())
+            .hint("check the name, or create it with `doc set` or `doc update --init`"),
     )
 }

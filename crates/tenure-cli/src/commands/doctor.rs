@@ -7,12 +7,13 @@ mod foreign;
 mod leftovers;
 mod probe;
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
-use tenure::{Document, ErrorKind, Journal, Status};
+use tenure::{Damage, Document, ErrorKind, Journal, Status};
 
 use self::leftovers::Leftover;
+use self::probe::FileSystem;
 use crate::args::DoctorArgs;
 use crate::exit_code::ExitCode;
 use crate::failure::{Failure, Result};
@@ -26,106 +27,156 @@ pub(super) fn run(args: &DoctorArgs, out: &mut Output) -> Result<ExitCode> {
     }
     let system = probe::run(&dir);
     let targets = tenure::status_below(&dir)?;
-    let files = leftovers::walk(&dir);
+    let (files, mut unseen) = leftovers::walk(&dir);
     let mut leftovers = leftovers::find(&files, &targets);
     if args.fix {
         leftovers::remove(&mut leftovers);
     }
     let foreign = foreign::find(&files);
-    let damaged = damaged(&targets);
-    let compromised = targets.iter().any(|status| status.compromised);
-    let exit = match (system.trusted, damaged.is_empty() && !compromised) {
-        (false, _) => ExitCode::Unsupported,
-        (true, false) => ExitCode::Damaged,
-        (true, true) => ExitCode::Done,
-    };
+    let damaged = damaged(&targets, &mut unseen);
+    let report = Report { dir, system, targets, leftovers, foreign, damaged, unseen };
     if out.is_json() {
-        let object = json!({
-            "dir": dir.to_string_lossy(),
-            "file_system": system.to_json(),
-            "targets": targets.iter().map(Status::to_json).collect::<Value>(),
-            "leftovers": leftovers.iter().map(Leftover::to_json).collect::<Value>(),
-            "foreign": foreign.iter().map(foreign::Found::to_json).collect::<Value>(),
-            "damaged": damaged.iter().map(Damage::to_json).collect::<Value>(),
-            "exit": exit.number(),
-        });
-        out.value(&object, Layout::Compact)?;
-        return Ok(exit);
+        out.value(&report.to_json(), Layout::Compact)?;
+    } else {
+        report.lines().iter().try_for_each(|line| out.line(line))?;
     }
-    out.line(&format!("directory    {}", shown(&dir)))?;
-    for line in system.lines() {
-        out.line(&line)?;
+    match report.exit() {
+        ExitCode::Failed => Err(report.incomplete()),
+        exit => Ok(exit),
     }
-    for status in targets.iter().filter(|status| status.state.is_held() || status.compromised) {
-        let holder = status.holder.as_ref().map(ToString::to_string).unwrap_or_default();
-        let alarm = if status.compromised { " COMPROMISED: its lock file was removed" } else { "" };
-        let kind = status.state.name();
-        out.line(&format!("{kind:<12} {} {holder}{alarm}", shown(&status.path)))?;
-    }
-    for leftover in &leftovers {
-        out.line(&leftover.line())?;
-    }
-    for found in &foreign {
-        out.line(&format!("foreign      {}: {}", shown(&found.path), found.explanation))?;
-    }
-    for damage in &damaged {
-        out.line(&format!("DAMAGED      {}: {}", shown(Path::new(&damage.path)), damage.why))?;
-    }
-    let held = targets.iter().filter(|status| status.state.is_held()).count();
-    out.line(&format!(
-        "{} targets, {held} held, {} left over, {} foreign, {} damaged",
-        targets.len(),
-        leftovers.len(),
-        foreign.len(),
-        damaged.len(),
-    ))?;
-    Ok(exit)
 }
 
-/// Data that cannot be read as what it should be.
-struct Damage {
-    path: String,
+/// Everything that was found.
+struct Report {
+    dir: PathBuf,
+    system: FileSystem,
+    targets: Vec<Status>,
+    leftovers: Vec<Leftover>,
+    foreign: Vec<foreign::Found>,
+    damaged: Vec<Finding>,
+    /// What could not be looked at.
+    unseen: Vec<Finding>,
+}
+
+impl Report {
+    fn exit(&self) -> ExitCode {
+        let compromised = self.targets.iter().any(|status| status.compromised);
+        if !self.system.trusted {
+            ExitCode::Unsupported
+        } else if compromised || !self.damaged.is_empty() {
+            ExitCode::Damaged
+        } else if !self.system.is_probed() || !self.unseen.is_empty() {
+            ExitCode::Failed // What nobody could look at is not fine.
+        } else {
+            ExitCode::Done
+        }
+    }
+
+    fn incomplete(&self) -> Failure {
+        let detail = if self.system.is_probed() {
+            format!("{} files or directories could not be looked at", self.unseen.len())
+        } else {
+            "the file system could not be tried out".to_owned()
+        };
+        Failure::new(ExitCode::Failed, "io", "examine", detail)
+            .at(&self.dir)
+            .hint("the report says what; run it as somebody who may write there")
+    }
+
+    fn to_json(&self) -> Value {
+        json!({
+            "dir": self.dir.to_string_lossy(),
+            "file_system": self.system.to_json(),
+            "targets": self.targets.iter().map(Status::to_json).collect::<Value>(),
+            "leftovers": self.leftovers.iter().map(Leftover::to_json).collect::<Value>(),
+            "foreign": self.foreign.iter().map(foreign::Found::to_json).collect::<Value>(),
+            "damaged": self.damaged.iter().map(Finding::to_json).collect::<Value>(),
+            "unseen": self.unseen.iter().map(Finding::to_json).collect::<Value>(),
+            "exit": self.exit().number(),
+        })
+    }
+
+    fn lines(&self) -> Vec<String> {
+        let mut lines = vec![format!("directory    {}", shown(&self.dir))];
+        lines.extend(self.system.lines());
+        for status in self.targets.iter().filter(|it| it.state.is_held() || it.compromised) {
+            let holder = status.holder.as_ref().map(ToString::to_string).unwrap_or_default();
+            let alarm =
+                if status.compromised { " COMPROMISED: its lock file was removed" } else { "" };
+            let kind = status.state.name();
+            lines.push(format!("{kind:<12} {} {holder}{alarm}", shown(&status.path)));
+        }
+        lines.extend(self.leftovers.iter().map(Leftover::line));
+        for found in &self.foreign {
+            lines.push(format!("foreign      {}: {}", shown(&found.path), found.explanation));
+        }
+        for damage in &self.damaged {
+            lines.push(format!("DAMAGED      {}: {}", shown(&damage.path), damage.why));
+        }
+        for unseen in &self.unseen {
+            lines.push(format!("NOT SEEN     {}: {}", shown(&unseen.path), unseen.why));
+        }
+        let held = self.targets.iter().filter(|status| status.state.is_held()).count();
+        let not_seen = match self.unseen.len() {
+            0 => String::new(),
+            count => format!(", {count} not seen"),
+        };
+        lines.push(format!(
+            "{} targets, {held} held, {} left over, {} foreign, {} damaged{not_seen}",
+            self.targets.len(),
+            self.leftovers.len(),
+            self.foreign.len(),
+            self.damaged.len(),
+        ));
+        lines
+    }
+}
+
+/// A file or directory, and what is wrong with it.
+#[derive(Debug)]
+struct Finding {
+    path: PathBuf,
     why: String,
 }
 
-impl Damage {
+impl Finding {
     fn to_json(&self) -> Value {
-        json!({ "path": self.path, "why": self.why })
+        json!({ "path": self.path.to_string_lossy(), "why": self.why })
     }
 }
 
-/// Reads every document and verifies every journal; the sidecars tell which of the two it is.
-fn damaged(targets: &[Status]) -> Vec<Damage> {
+/// Reads every document and verifies every journal; the sidecars tell which of the two it is. What
+/// cannot be looked at goes to `unseen`.
+fn damaged(targets: &[Status], unseen: &mut Vec<Finding>) -> Vec<Finding> {
     let mut found = Vec::new();
     for path in targets.iter().map(|status| &status.path).filter(|path| path.is_file()) {
-        if let Some(why) = damage_of(path) {
-            found.push(Damage { path: path.to_string_lossy().into_owned(), why });
+        let finding = |why| Finding { path: path.clone(), why };
+        match damage_of(path) {
+            Ok(damage) => found.extend(damage.map(finding)),
+            Err(error) if error.kind() == ErrorKind::Damaged => {
+                found.push(finding(error.to_string()));
+            }
+            Err(error) => unseen.push(finding(error.to_string())),
         }
     }
     found
 }
 
-fn damage_of(path: &Path) -> Option<String> {
+fn damage_of(path: &Path) -> tenure::Result<Option<String>> {
     let has = |end: &str| {
         let mut name = path.file_name().unwrap_or_default().to_os_string();
         name.push(end);
         path.with_file_name(".tenure").join(name).exists()
     };
-    let result = if has(".wal") {
-        Journal::open(path).and_then(|journal| journal.verify()).map(|report| {
-            let first = report.damaged.first()?;
-            Some(format!("bytes {}..{}: {}", first.start, first.end, first.why))
-        })
-    } else if has(".good") || path.extension().is_some_and(|end| end == "json") {
-        Document::open(path).and_then(|document| document.read()).map(|_| None)
-    } else {
-        Ok(None) // Only ever locked: nothing is known about what it should be.
-    };
-    match result {
-        Ok(damage) => damage,
-        Err(error) if error.kind() == ErrorKind::Damaged => Some(error.to_string()),
-        Err(_) => None,
+    if has(".wal") {
+        let report = Journal::open(path)?.verify()?;
+        let told = |first: &Damage| format!("bytes {}..{}: {}", first.start, first.end, first.why);
+        return Ok(report.damaged.first().map(told));
     }
+    if has(".good") || path.extension().is_some_and(|end| end == "json") {
+        Document::open(path)?.read()?;
+    }
+    Ok(None) // Or only ever locked: nothing is known about what it should be.
 }
 
 fn shown(path: &Path) -> String {

@@ -35,6 +35,7 @@ fn under_lease(args: &HoldArgs, out: &Output) -> Result<ExitCode> {
         Some(_) => inherited.token_for(lease.path()).map(str::to_owned),
         None => None,
     };
+    super::lease::refuse_other_owner(&args.grant, &lease)?;
     let options = super::lease::options(&args.grant, nested.clone())?;
     let leased = {
         let _notice = Notice::start(lease.path(), options.wait, out.is_json());

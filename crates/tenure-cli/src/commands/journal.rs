@@ -44,10 +44,7 @@ fn append(args: &AppendArgs, out: &mut Output) -> Result<ExitCode> {
     let (journal, write) = open(&args.file, &args.write)?;
     let header = args.header.as_ref().map(|header| header.clone().into_bytes());
     let options = AppendOptions { write, json: args.json_lines, header };
-    let done = {
-        let _notice = Notice::start(journal.path(), options.write.wait, out.is_json());
-        journal.append(&batch, &options)?
-    };
+    let done = change(&journal, &options.write, out, || journal.append(&batch, &options))?;
     if done.closed_tail && !out.is_json() {
         out.warn("an unterminated line of somebody else was closed with a newline");
     }
@@ -67,14 +64,13 @@ fn append(args: &AppendArgs, out: &mut Output) -> Result<ExitCode> {
 
 fn read(args: &ReadArgs, out: &mut Output) -> Result<ExitCode> {
     let journal = Journal::open(&args.file)?;
-    let mut any = false;
-    for entry in journal.read(args.from, args.limit)? {
-        print(&entry?, out)?;
+    let (mut entries, mut any) = (journal.read(args.from, args.limit)?, false);
+    while let Some((seq, line)) = entries.next_line()? {
+        print(seq, line, out)?;
         any = true;
     }
-    if !any && !journal.path().exists() {
-        let error = Error::new(ErrorKind::NotFound, "read journal", "there is none");
-        return Err(error.at(journal.path()).into());
+    if !any {
+        require(&journal, "read journal")?;
     }
     Ok(ExitCode::Done)
 }
@@ -87,21 +83,21 @@ fn follow(args: &FollowArgs, out: &mut Output) -> Result<ExitCode> {
         let Some(entry) = follow.next(wait)? else {
             return Ok(if left.is_some() { ExitCode::Busy } else { ExitCode::Done });
         };
-        print(&entry, out)?;
+        print(entry.seq, &entry.line, out)?;
         out.flush()?;
         left = left.map(|left| left - 1);
     }
     Ok(ExitCode::Done)
 }
 
-fn print(entry: &Entry, out: &mut Output) -> Result<()> {
+fn print(seq: u64, line: &[u8], out: &mut Output) -> Result<()> {
     if !out.is_json() {
-        out.raw(&entry.line)?;
+        out.raw(line)?;
         return out.raw(b"\n");
     }
-    let text = String::from_utf8_lossy(&entry.line);
-    let mut object = json!({ "seq": entry.seq, "line": text });
-    if text.as_bytes() != entry.line {
+    let text = String::from_utf8_lossy(line);
+    let mut object = json!({ "seq": seq, "line": text });
+    if text.as_bytes() != line {
         object["lossy"] = true.into(); // Not UTF-8: what is shown is not quite what is there.
     }
     out.value(&object, Layout::Compact)
@@ -109,16 +105,15 @@ fn print(entry: &Entry, out: &mut Output) -> Result<()> {
 
 fn verify(args: &VerifyArgs, out: &mut Output) -> Result<ExitCode> {
     let journal = Journal::open(&args.file)?;
+    require(&journal, "verify journal")?;
     let report = journal.verify()?;
     told(&report, &journal, out)
 }
 
 fn repair(args: &RepairArgs, out: &mut Output) -> Result<ExitCode> {
     let (journal, options) = open(&args.file, &args.write)?;
-    let report = {
-        let _notice = Notice::start(journal.path(), options.wait, out.is_json());
-        journal.repair(&options)?
-    };
+    require(&journal, "repair journal")?;
+    let report = change(&journal, &options, out, || journal.repair(&options))?;
     told(&report, &journal, out)
 }
 
@@ -140,6 +135,7 @@ fn told(report: &Report, journal: &Journal, out: &mut Output) -> Result<ExitCode
             "set_aside": ranges(&report.set_aside),
             "quarantine": report.quarantine.as_ref().map(|path| path.to_string_lossy()),
             "torn_tail": report.torn_tail,
+            "nul_bytes": report.nul_bytes,
             "pending": report.pending,
             "rolled_forward": report.rolled_forward,
             "unbound": report.unbound,
@@ -164,6 +160,7 @@ fn summary(report: &Report) -> String {
         (report.pending > 0, format!("{} batches pending", report.pending)),
         (report.rolled_forward > 0, format!("{} batches finished", report.rolled_forward)),
         (report.torn_tail, "an unterminated last line".to_owned()),
+        (report.nul_bytes > 0, format!("{} NUL bytes of a power loss", report.nul_bytes)),
         (report.unbound, "its sidecars belong to another file".to_owned()),
         (!report.set_aside.is_empty(), set_aside(report)),
         (!report.is_sound(), format!("{} DAMAGED ranges", report.damaged.len())),
@@ -184,10 +181,7 @@ fn set_aside(report: &Report) -> String {
 
 fn rotate(args: &RotateArgs, out: &mut Output) -> Result<ExitCode> {
     let (journal, options) = open(&args.file, &args.write)?;
-    let rotated = {
-        let _notice = Notice::start(journal.path(), options.wait, out.is_json());
-        journal.rotate(&options)?
-    };
+    let rotated = change(&journal, &options, out, || journal.rotate(&options))?;
     let archive = rotated.archive.map(|path| path.to_string_lossy().into_owned());
     let object = || json!({ "archive": archive, "next": rotated.next });
     out.result(object, || archive.clone().unwrap_or_default())?;
@@ -197,13 +191,18 @@ fn rotate(args: &RotateArgs, out: &mut Output) -> Result<ExitCode> {
 /// The filter decides before anything is changed, so that its error changes nothing. Entries that come
 /// meanwhile stay.
 fn compact(args: &CompactArgs, out: &mut Output) -> Result<ExitCode> {
+    if args.from.is_none() && args.keep.is_none() {
+        let detail = "nothing says what stays";
+        return Err(Failure::usage("compact", detail)
+            .at(&args.file)
+            .hint("use --from, --keep or both"));
+    }
     let (journal, options) = open(&args.file, &args.write)?;
+    require(&journal, "compact journal")?;
     let dropped = to_drop(&journal, args)?;
     let from = args.from.unwrap_or(0);
-    let done = {
-        let _notice = Notice::start(journal.path(), options.wait, out.is_json());
-        journal.compact(&options, |entry| entry.seq >= from && !dropped.contains(&entry.seq))?
-    };
+    let stays = |entry: &Entry| entry.seq >= from && !dropped.contains(&entry.seq);
+    let done = change(&journal, &options, out, || journal.compact(&options, stays))?;
     let object = || {
         json!({
             "kept": done.kept,
@@ -232,6 +231,30 @@ fn to_drop(journal: &Journal, args: &CompactArgs) -> Result<HashSet<u64>> {
         }
     }
     Ok(dropped)
+}
+
+/// What every change has in common: the notice while waiting, and what is known afterwards.
+fn change<T>(
+    journal: &Journal,
+    options: &WriteOptions,
+    out: &mut Output,
+    act: impl FnOnce() -> tenure::Result<T>,
+) -> Result<T> {
+    let done = {
+        let _notice = Notice::start(journal.path(), options.wait, out.is_json());
+        act().map_err(|error| Failure::from(error).in_write_to(journal.path()))?
+    };
+    out.committed();
+    Ok(done)
+}
+
+/// A mistyped name is told, and nothing is made of it. What a power loss left in the log only is there.
+fn require(journal: &Journal, action: &'static str) -> Result<()> {
+    if journal.path().exists() || journal.read(1, Some(1))?.next().transpose()?.is_some() {
+        return Ok(());
+    }
+    let error = Error::new(ErrorKind::NotFound, action, "there is none");
+    Err(error.at(journal.path()).hint("check the name; `journal append` creates one").into())
 }
 
 fn open(file: &Path, flags: &WriteFlags) -> Result<(Journal, WriteOptions)> {

@@ -3,14 +3,15 @@
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use tenure::{AcquireOptions, Lease, Leased};
+use tenure::{AcquireOptions, Error, ErrorKind, Holder, Lease, Leased};
 
 use super::{hold, token};
 use crate::args::{
     AcquireArgs, GrantFlags, LeaseCommand, ReleaseArgs, RenewArgs, ShowArgs, TakeOverArgs,
 };
+use crate::environment;
 use crate::exit_code::ExitCode;
-use crate::failure::Result;
+use crate::failure::{Failure, Result};
 use crate::output::Output;
 use crate::waiting::Notice;
 
@@ -40,35 +41,88 @@ pub(super) fn options(grant: &GrantFlags, token: Option<String>) -> Result<Acqui
     })
 }
 
+/// Below a hold of the lease it is renewed, and stays that of its owner: another one is not silently
+/// ignored.
+pub(super) fn refuse_other_owner(grant: &GrantFlags, lease: &Lease) -> Result<()> {
+    let Some(owner) = &grant.owner else { return Ok(()) };
+    let inherited = environment::inherited();
+    let (Some(fence), Some(_)) =
+        (inherited.fence_of(lease.path())?, inherited.token_for(lease.path()))
+    else {
+        return Ok(());
+    };
+    let owner = as_recorded(owner);
+    match lease.show()?.map(|info| info.holder) {
+        Some(holder) if holder.fence == fence && holder.owner != owner => {
+            let detail = format!("it belongs to `{}`, and is only renewed here", holder.owner);
+            Err(Failure::usage("acquire", detail).at(lease.path()).hint(
+                "leave --owner out, or unset TENURE_TARGET, TENURE_FENCE and TENURE_TOKEN first",
+            ))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// A label as a record keeps it: shortened.
+fn as_recorded(owner: &str) -> String {
+    Holder::this_process("", owner).owner
+}
+
 fn acquire(args: &AcquireArgs, out: &mut Output) -> Result<()> {
     let lease = Lease::open(&args.target)?;
     let known = token::given(&args.token, lease.path())?;
+    refuse_other_owner(&args.grant, &lease)?;
     let options = options(&args.grant, known.clone())?;
     let leased = {
         let _notice = Notice::start(lease.path(), options.wait, out.is_json());
         lease.acquire(&options)?
     };
-    if let (Some(file), None) = (&args.token.token_file, known)
+    if let (Some(file), None) = (&args.token.token_file, &known)
         && let Err(failure) = token::keep(file, &leased.token)
     {
         let _ = lease.release(&leased.token); // Nobody could ever renew or end it.
         return Err(failure);
     }
-    print(&lease, &leased, out)
+    if known.is_some() || args.token.token_file.is_some() {
+        if args.grant.owner.as_ref().is_some_and(|owner| as_recorded(owner) != leased.owner) {
+            let owner = &leased.owner;
+            out.warn(&format!("it was renewed for `{owner}`; --owner is for a new lease"));
+        }
+        out.committed();
+        return print(&lease, &leased, out);
+    }
+    hand_over(&lease, &leased, out)
 }
 
 fn renew(args: &RenewArgs, out: &mut Output) -> Result<()> {
     let lease = Lease::open(&args.target)?;
     let token = token::required(&args.token, lease.path())?;
     let leased = lease.renew(&token, args.ttl)?;
+    out.committed();
     out.result(|| fields(&leased), String::new)
 }
 
 fn release(args: &ReleaseArgs, out: &mut Output) -> Result<()> {
     let lease = Lease::open(&args.target)?;
     let token = token::required(&args.token, lease.path())?;
-    lease.release(&token)?;
+    lease.release(&token).map_err(|error| not_released(&lease, error))?;
+    out.committed();
     out.result(|| json!({ "released": true }), String::new)
+}
+
+/// Whoever releases does not want to hear how to write.
+fn not_released(lease: &Lease, error: Error) -> Error {
+    if error.kind() != ErrorKind::LeaseLost {
+        return error;
+    }
+    let detail = match error.holder() {
+        Some(_) => "this token has no lease there; another one has",
+        None => "this token has no lease there; it was released, or has ended",
+    };
+    Error::new(ErrorKind::LeaseLost, "release", detail)
+        .at(lease.path())
+        .held_by(error.holder().cloned())
+        .hint("nothing was changed; `tenure lease show` tells who has it")
 }
 
 fn show(args: &ShowArgs, out: &mut Output) -> Result<()> {
@@ -103,7 +157,18 @@ fn take_over(args: &TakeOverArgs, out: &mut Output) -> Result<()> {
         let _notice = Notice::start(lease.path(), options.wait, out.is_json());
         lease.take_over(&options, &args.reason)?
     };
+    out.committed();
     print(&lease, &leased, out)
+}
+
+/// Prints a lease whose token is nowhere else. If nobody gets it, nobody could ever renew or end the
+/// lease, so it ends here.
+fn hand_over(lease: &Lease, leased: &Leased, out: &mut Output) -> Result<()> {
+    let printed = print(lease, leased, out).and_then(|()| out.flush());
+    printed.map_err(|failure| {
+        let _ = lease.release(&leased.token);
+        failure.undone("nobody could be given its token, so the lease was released again")
+    })
 }
 
 /// For `eval`: the commands that follow find the lease, and writes to its target pass.

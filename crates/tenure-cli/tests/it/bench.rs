@@ -97,6 +97,11 @@ impl Tenure {
         self
     }
 
+    /// The command itself, for a test that wants more of it.
+    pub(crate) fn unstarted(self) -> Command {
+        self.command
+    }
+
     /// Starts it with what was given.
     pub(crate) fn spawn(mut self) -> Child {
         self.command.spawn().unwrap()
@@ -200,7 +205,7 @@ pub(crate) struct Ran {
 }
 
 impl Ran {
-    fn new(output: std::process::Output) -> Self {
+    pub(crate) fn new(output: std::process::Output) -> Self {
         Self {
             code: output.status.code(),
             stdout: String::from_utf8(output.stdout).unwrap(),

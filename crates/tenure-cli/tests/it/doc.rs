@@ -68,6 +68,9 @@ fn a_damaged_document_is_5_and_can_be_restored() {
     assert_eq!((error["code"].as_str(), error["exit"].as_u64()), (Some("damaged"), Some(5)));
     assert_eq!(bench.read("s.json"), "{\"n\":");
     bench.tenure(&["doc", "restore", "s.json"]).ok();
+    bench.file("t.json", "{");
+    let alone = bench.tenure(&["--json", "doc", "restore", "t.json"]).exits(5).error();
+    assert!(alone["hint"].as_str().unwrap().contains("no good copy"), "{alone}");
     bench.tenure(&["doc", "get", "s.json", ".n | type"]).ok().says("\"number\"");
 }
 
@@ -136,6 +139,26 @@ fn a_wrong_filter_is_2_and_a_failing_one_1_and_nothing_changes() {
     bench.tenure(&["doc", "update", "s.json", ".", "--argjson", "j", "{"]).exits(2);
     bench.tenure(&["doc", "update", "s.json", ".", "--arg", "1x", "v"]).exits(2);
     assert_eq!(bench.read("s.json"), r#"{"a":1}"#);
+}
+
+/// Others wait as long as they want to, and learn whom to blame; a kill changes nothing.
+#[test]
+fn a_filter_that_never_ends_is_named_and_can_be_killed() {
+    let bench = Bench::new();
+    bench.file("s.json", "{}");
+    let mut endless = bench.command(&["doc", "update", "s.json", "def f: f; f"]).start();
+    let write = ["doc", "set", "s.json", "1", "--wait", "0"];
+    crate::bench::eventually(|| {
+        tenure::status(bench.path("s.json"))
+            .unwrap()
+            .holder
+            .is_some_and(|holder| holder.pid == endless.pid())
+    });
+    let pid = format!("pid {}", endless.pid());
+    bench.tenure(&write).exits(75).complains(&pid).complains("def f: f; f");
+    endless.kill();
+    assert_eq!(bench.read("s.json"), "{}");
+    bench.tenure(&write).ok();
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use crate::bench::Bench;
 
-const COMMANDS: &[&str] = &[
+pub(crate) const COMMANDS: &[&str] = &[
     "run",
     "doc get",
     "doc set",
@@ -103,5 +103,10 @@ fn completions_and_manual_pages_are_made() {
     bench.tenure(&["completions", "cmd"]).exits(2);
     bench.tenure(&["man", "."]).ok();
     assert!(bench.read("tenure-lease-acquire.1").contains("TENURE_TOKEN"));
+    for page in ["tenure-run.1", "tenure-lease-hold.1"] {
+        let page = bench.read(page);
+        let synopsis = page.lines().skip_while(|line| *line != ".SH SYNOPSIS").nth(1).unwrap();
+        assert!(synopsis.contains(r"<\fITARGET\fR> \-\- <\fICMD\fR>..."), "{synopsis}");
+    }
     bench.tenure(&["man", "no-such-directory"]).exits(1);
 }

@@ -132,7 +132,7 @@ fn compact_drops_what_the_rule_says_and_nothing_if_it_fails() {
     let mut args = vec!["journal", "append", "j"];
     args.extend(lines);
     bench.tenure(&args).ok();
-    bench.tenure(&["journal", "compact", "j"]).exits(2);
+    bench.tenure(&["journal", "compact", "j"]).exits(2).complains("--from, --keep or both");
     bench.tenure(&["journal", "compact", "j", "--keep", ".n > 1"]).exits(1).complains("filter");
     assert_eq!(bench.read("j").lines().count(), 4);
     let keep = "type == \"string\" or .n == $n or $seq == 4";
@@ -214,4 +214,13 @@ fn an_empty_standard_input_is_no_line() {
     let ran = bench.command(&["journal", "append", "j", "-"]).stdin("").run();
     ran.exits(2).complains("nothing on standard input");
     assert!(!bench.path("j").exists());
+}
+
+#[test]
+fn zeros_of_a_power_loss_are_told() {
+    let bench = Bench::new();
+    bench.file("j", "one\n\0\0\0\n");
+    let text = bench.tenure(&["journal", "verify", "j"]).ok().stdout;
+    assert!(text.contains("3 NUL bytes"), "{text}");
+    assert_eq!(bench.tenure(&["journal", "verify", "j", "--json"]).ok().json()["nul_bytes"], 3);
 }

@@ -142,3 +142,60 @@ fn a_lock_is_never_taken_over() {
     bench.tenure(&args).exits(75).complains(&format!("pid {}", holder.pid()));
     holder.end().ok();
 }
+
+#[test]
+fn a_busy_lease_tells_how_long_it_lasts_and_who_took_it() {
+    let bench = Bench::new();
+    bench.tenure(&["lease", "acquire", "s", "--ttl", "1h"]).ok();
+    let again = ["lease", "acquire", "s", "--ttl", "1h", "--wait", "0"];
+    let busy = bench.tenure(&again).exits(75);
+    busy.complains(" s left)").complains("tenure lease acquire s --ttl 1h)");
+    let error = bench.tenure(&[&again[..], &["--json"]].concat()).exits(75).error();
+    let left = error["expires_in_ms"].as_u64().unwrap();
+    assert!(left > 3_500_000 && left <= 3_600_000, "{error}");
+    let holder = bench.holder(&[], "x");
+    let busy = bench.tenure(&["run", "--wait", "0", "--json", "x", "--", "true"]).exits(75);
+    assert!(busy.error()["expires_in_ms"].is_null(), "a lock has no end");
+    holder.end().ok();
+}
+
+#[test]
+fn a_release_with_the_wrong_token_says_so() {
+    let bench = Bench::new();
+    let release = ["lease", "release", "s", "--token", "0123456789abcdef"];
+    bench.tenure(&release).exits(4).complains("failed to release").complains("was released");
+    bench.tenure(&["lease", "acquire", "s", "--ttl", "1h", "--owner", "bob"]).ok();
+    bench.tenure(&release).exits(4).complains("another one has").complains("`bob`");
+    let error = bench.tenure(&[&release[..], &["--json"]].concat()).exits(4).error();
+    assert_eq!((&error["code"], &error["holder"]["owner"]), (&json!("lease_lost"), &json!("bob")));
+}
+
+#[test]
+fn a_refused_guard_names_the_file_that_was_not_written() {
+    let bench = Bench::new();
+    for args in [&["doc", "set", "s.json", "1"][..], &["journal", "append", "s.json", "x"]] {
+        let guarded = [args, &["--guard", "session=5"]].concat();
+        let refused = bench.tenure(&guarded).exits(4).complains("/session`");
+        refused.complains("/s.json`, which was not changed");
+    }
+}
+
+/// Below a hold an acquire renews: the lease stays that of its owner.
+#[test]
+fn another_owner_below_a_hold_is_refused() {
+    let bench = Bench::new();
+    let hold = ["lease", "hold", "s", "--ttl", "1h", "--owner", "alice", "--", TENURE, "lease"];
+    let acquire =
+        |owner: &[&'static str]| [&hold[..], &["acquire", "s", "--ttl", "1h"], owner].concat();
+    let refused = bench.tenure(&acquire(&["--owner", "bob"])).exits(2);
+    refused.complains("`alice`").complains("--owner");
+    let nested = ["hold", "s", "--ttl", "1h", "--owner", "bob", "--", "true"];
+    bench.tenure(&[&hold[..], &nested].concat()).exits(2).complains("`alice`");
+    bench.tenure(&acquire(&["--owner", "alice"])).ok();
+    bench.tenure(&acquire(&[])).ok();
+    // With a token of its own it is told, since the lease is renewed by then.
+    let kept = ["lease", "acquire", "t", "--ttl", "1h", "--token-file", "token", "--owner"];
+    bench.tenure(&[&kept[..], &["alice"]].concat()).ok();
+    bench.tenure(&[&kept[..], &["alice"]].concat()).ok();
+    bench.tenure(&[&kept[..], &["bob"]].concat()).exits(0).complains("renewed for `alice`");
+}

@@ -2,20 +2,26 @@
 
 use std::cell::RefCell;
 use std::fs::{self, File, FileTimes};
-use std::io::Read;
+use std::io::{self, Read};
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::Path;
 use std::rc::Rc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, SystemTime};
 
 use serde_json::{Value, json};
+use tenure::fs::{Access, Fs, Handle, Stat};
 use tenure::{Collection, CollectionKind, Document, ErrorKind, Prune, WriteOptions};
 use tenure_proof::Form;
 use tenure_proof::puppet::{Child, Heard, Puppet};
+use tenure_proof::victim::{Layer, lay};
 use tenure_shipped::Document as _;
 use tenure_shipped::documents::{Expiring, FixedTemporary, ResetWhenCorrupt, Session, State};
 use tenure_shipped::state::{self, Content};
+use tenure_testkit::SimFs;
 
-use crate::scene::{Scene, add, at_once, count, holder, kind, paths_in};
+use crate::scene::{Scene, add, at_once, count, holder, kill_a_writer, kind, paths_in};
 
 /// CLI-Anything truncates and writes in place: readers see an empty or half a file, and a kill leaves it.
 /// Ours: a reader sees the old document or the new one (G5), a plain reader too.
@@ -51,11 +57,7 @@ fn race_26_a_truncated_file_is_seen_and_stays() {
     }
     assert_eq!(count(&path), times + 1);
     for _ in 0..Form::asked().pick(10, 200) {
-        let mut victim = Child::rust();
-        victim.tell(&json!({ "op": "add", "path": path, "times": 100_000 }));
-        let before = count(&path);
-        while count(&path) < before + 3 {}
-        victim.kill();
+        kill_a_writer(&path);
         serde_json::from_slice::<Value>(&fs::read(&path).unwrap()).expect("whole");
         scene.tally.tried(1, "writers killed");
     }
@@ -159,6 +161,71 @@ fn race_29_an_expired_file_is_removed_after_it_was_renewed() {
     assert_eq!(pruned.removed, Vec::<String>::new(), "fresh by now");
     assert_eq!(count(&held), 2);
     scene.tally.tried(2, "prunes beside a writer");
+    let steps = (1..1000).take_while(|nth| a_save_at_step(*nth, &prune)).count();
+    assert!(steps > 5, "only {steps} steps");
+    scene.tally.tried(steps as u64, "steps of a prune with a save at that moment");
+}
+
+/// Somebody saves at the `nth` step of a prune: either the lock is in the way, or what was saved stays.
+/// Returns whether there were so many steps.
+fn a_save_at_step(nth: usize, prune: &Prune) -> bool {
+    let fs = SimFs::new(1); // Where it is 2023: what is there has expired.
+    fs.add_dir("/d");
+    let _tell = fs.tell_on_panic();
+    let path = Path::new("/d/s.json");
+    Document::open_on(&fs.shared(), path).unwrap().set(&json!(1), &at_once(None)).unwrap();
+    let saved = Arc::new(OnceLock::new());
+    let (other, told, clock) = (fs.another_process().shared(), saved.clone(), fs.clone());
+    let save = move || {
+        let began = SystemTime::UNIX_EPOCH + Duration::from_secs(1_700_000_000);
+        clock.advance_clock(began.elapsed().unwrap()); // It is fresh.
+        let document = Document::open_on(&other, path).unwrap();
+        told.set(kind(document.set(&json!(2), &at_once(None)))).unwrap();
+    };
+    let layer = AtStep { nth, steps: AtomicUsize::new(0), what: Box::new(save) };
+    let watched = lay(Arc::new(layer), &fs.shared());
+    let collection =
+        Collection::open_on(&watched, Path::new("/d"), CollectionKind::Documents).unwrap();
+    collection.prune(prune, &at_once(None)).unwrap();
+    match saved.get() {
+        Some(None) => assert_eq!(fs.peek(path).as_deref(), Some(&b"2\n"[..]), "it was saved"),
+        other => assert_eq!((fs.peek(path), other), (None, other)),
+    }
+    saved.get().is_some()
+}
+
+/// Does something at the `nth` step on a file system.
+struct AtStep {
+    nth: usize,
+    steps: AtomicUsize,
+    what: Box<dyn Fn() + Send + Sync>,
+}
+
+impl AtStep {
+    fn step(&self) {
+        if self.steps.fetch_add(1, Ordering::SeqCst) + 1 == self.nth {
+            (self.what)();
+        }
+    }
+}
+
+impl Layer for AtStep {
+    fn open(&self, below: &dyn Fs, path: &Path, access: Access) -> io::Result<Arc<dyn Handle>> {
+        self.step();
+        below.open(path, access)
+    }
+    fn stat(&self, below: &dyn Fs, path: &Path) -> io::Result<Stat> {
+        self.step();
+        below.stat(path)
+    }
+    fn rename(&self, below: &dyn Fs, from: &Path, to: &Path) -> io::Result<()> {
+        self.step();
+        below.rename(from, to)
+    }
+    fn remove(&self, below: &dyn Fs, path: &Path) -> io::Result<()> {
+        self.step();
+        below.remove(path)
+    }
 }
 
 /// One temporary name for everybody: what the first renames into place is what the second still writes. And
@@ -209,11 +276,7 @@ fn race_31_temporary_files_of_the_dead_pile_up() {
 
     let path = scene.state();
     for _ in 0..Form::asked().pick(20, 300) {
-        let mut victim = Child::rust();
-        victim.tell(&json!({ "op": "add", "path": path, "times": 100_000 }));
-        let before = count(&path);
-        while count(&path) < before + 2 {}
-        victim.kill();
+        kill_a_writer(&path);
         scene.tally.tried(1, "writers killed");
     }
     add(&path, &at_once(None)).unwrap();
@@ -227,7 +290,7 @@ fn race_31_temporary_files_of_the_dead_pile_up() {
     };
     let (killed, never) = (kinds("state.json."), kinds("quiet.json."));
     let more: Vec<_> = killed.iter().filter(|kind| !never.contains(kind)).collect();
-    assert!(more.len() <= 1, "left behind: {more:?}");
+    assert!(more.is_empty(), "left behind: {more:?}");
 }
 
 /// `existsSync`, then `readFileSync`: in between the file goes, and the tool crashes. Ours: one look, and no

@@ -4,15 +4,16 @@ use std::fs::{self, File, FileTimes};
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
-use serde_json::json;
+use serde_json::{Map, Value, json};
+use tenure::fs::{Access, Fs, Mode};
 use tenure::{Collection, CollectionKind, Document, Durability, WriteOptions};
 use tenure_proof::puppet::{Child, CommandLine, Puppet};
 use tenure_shipped::Document as _;
-use tenure_shipped::documents::{Fingerprint, SaveWithoutLock};
+use tenure_shipped::documents::{Fingerprint, RoundTrip, SaveWithoutLock};
 use tenure_shipped::state::{self, Content};
 use tenure_testkit::SimFs;
 
-use crate::scene::{Scene, add, at_once, below_shell, count, holder, on, told};
+use crate::scene::{Scene, add, at_once, below_shell, count, holder, on, paths_in, told};
 
 /// One index of all sessions: 56 MB are written for one changed key, and everybody waits for everybody.
 /// Ours: a file and a lock per key.
@@ -45,13 +46,27 @@ fn race_33_one_big_index_for_everybody() {
     assert_eq!(collection.keys().unwrap().len(), 50);
 }
 
-/// fsync under the lock: holds of 15 to 66 seconds. Ours: syncing is asked for or not, by call; without it
-/// nothing waits for the disk, and a lock costs no sync of its own.
+/// fsync under the lock: holds of 15 to 66 seconds, on which everybody waits. Ours: syncing is asked for or
+/// not, by call; without it nothing waits for the disk, and a lock costs no sync of its own.
 #[test]
 fn race_34_every_write_waits_for_the_disk() {
     let mut scene = Scene::new("race_34");
     let fs = SimFs::new(1);
     fs.add_dir("/d");
+    let other = fs.another_process();
+    let may_enter = || {
+        let lock = other.open(Path::new("/d/their.lock"), Access::ReadWrite).unwrap();
+        lock.try_lock(Mode::Exclusive).unwrap()
+    };
+    fs.add_file("/d/their.lock", "");
+    assert!(may_enter());
+    let save = || {
+        save_under_the_lock(&fs, || assert!(!may_enter(), "the disk is slow, and all wait"));
+        Ok(())
+    };
+    assert_eq!(syncs(&fs, save), 2, "there is no save without");
+    scene.broke("OpenClaw: every save syncs, and holds the lock meanwhile");
+
     let document = Document::open_on(&fs.shared(), Path::new("/d/state.json")).unwrap();
     let lock = tenure::Lock::open_on(&fs.shared(), Path::new("/d/state.json")).unwrap();
     let durable = WriteOptions { durability: Durability::Durable, ..at_once(None) };
@@ -67,6 +82,21 @@ fn race_34_every_write_waits_for_the_disk() {
     }
     let set = || document.set(&json!({ "n": 100 }), &durable).map(drop);
     assert!(syncs(&fs, set) > 0, "the counter counts");
+}
+
+/// Theirs: lock, write beside, sync, rename, sync the directory, unlock.
+fn save_under_the_lock(fs: &SimFs, while_it_syncs: impl Fn()) {
+    let (temporary, target) = (Path::new("/d/their.tmp"), Path::new("/d/their.json"));
+    let lock = fs.open(Path::new("/d/their.lock"), Access::ReadWrite).unwrap();
+    assert!(lock.try_lock(Mode::Exclusive).unwrap());
+    let file = fs.open(temporary, Access::CreateNew(0o600)).unwrap();
+    file.write_all_at(b"{}", 0).unwrap();
+    while_it_syncs();
+    file.sync().unwrap();
+    fs.rename(temporary, target).unwrap();
+    while_it_syncs();
+    fs.sync_dir(Path::new("/d")).unwrap();
+    lock.unlock().unwrap();
 }
 
 /// How often `work` waits for the disk.
@@ -124,9 +154,14 @@ fn race_35_a_fingerprint_cries_wolf() {
 #[test]
 fn race_36_a_state_that_is_never_found_again() {
     let mut scene = Scene::new("race_36");
-    let by_parent = "sh -c 'echo $PPID' ";
-    let keys: Vec<_> = (0..2).map(|_| below_shell(by_parent, &[]).stdout).collect();
-    assert_ne!(keys[0], keys[1], "two calls, two states");
+    let states = scene.theirs().join("states");
+    fs::create_dir(&states).unwrap();
+    // The last command keeps the shell there: the hook's parent is the shell of this one call.
+    let hook = "sh -c 'echo denied >> \"$0/$PPID\"' \"$1\"; exit $?";
+    for _ in 0..3 {
+        assert!(below_shell(hook, &[&states]).status.success());
+    }
+    assert_eq!(paths_in(&states).len(), 3, "three calls, three states, and each is the first");
     scene.broke("ECC: state keyed by the parent process");
 
     let sessions = scene.ours("sessions");
@@ -142,21 +177,35 @@ fn race_36_a_state_that_is_never_found_again() {
 }
 
 /// A round trip through JSON that sorts keys, rounds numbers or escapes letters: every save of one tool is a
-/// difference for the other. Ours: what a change does not touch stays as it was.
+/// difference for the other. Ours: what a change does not touch keeps its place, its digits and its letters.
 #[test]
 fn race_37_a_round_trip_damages_what_it_does_not_know() {
     let mut scene = Scene::new("race_37");
-    let path = scene.state();
     let text = "{\n  \"z\": 12345678901234567890.10,\n  \"a\": \"\\u00e9 \u{e9}\",\n  \
                 \"big\": 9007199254740993,\n  \"n\": 1,\n  \"unknown\": {\"y\": [], \"x\": null}\n}\n";
-    fs::write(&path, text).unwrap();
     let expected = |n: u32| text.replace("\"n\": 1", &format!("\"n\": {n}"));
+    let directory = scene.theirs();
+    let path = state::path(&directory);
+    fs::write(&path, text).unwrap();
+    let one_more = |fields: &mut Map<String, Value>| fields["n"] = json!(2);
+    RoundTrip::open(&directory).update(one_more).unwrap();
+    let left = fs::read_to_string(&path).unwrap();
+    assert!(left.contains("\"n\": 2") && left.find("\"a\"") < left.find("\"z\""), "{left}");
+    scene.broke("CLI-Anything: a save sorts the keys of others");
+    assert!(left.contains("12345678901234567000") && left.contains("9007199254740992"), "{left}");
+    scene.broke("JavaScript: a save rounds the numbers of others");
+    assert!(left.contains("\\u00e9 \\u00e9"), "{left}");
+    scene.broke("Python: a save escapes the letters of others");
+
+    let path = scene.state();
+    fs::write(&path, text).unwrap();
     Child::rust().does(&on("add", &path));
-    let plain = |text: &str| serde_json::from_str::<serde_json::Value>(text).unwrap().to_string();
+    let plain = |text: &str| serde_json::from_str::<Value>(text).unwrap().to_string();
     assert_eq!(plain(&fs::read_to_string(&path).unwrap()), plain(&expected(2)));
     CommandLine::start().does(&on("add", &path));
     let left = fs::read_to_string(&path).unwrap();
-    assert_eq!(plain(&left), plain(&expected(3)), "key order, numbers and letters are the same");
+    assert_eq!(plain(&left), plain(&expected(3)), "the same keys in the same order");
+    assert!(left.contains("\u{e9} \u{e9}"), "letters stay letters: {left}");
     assert!(left.contains("12345678901234567890.10") && left.contains("9007199254740993"));
     scene.tally.tried(2, "changes of one field");
 }

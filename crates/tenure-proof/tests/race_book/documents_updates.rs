@@ -1,7 +1,9 @@
 //! Races 20 to 25: updates that are lost, or come back.
 
-use std::fs;
+use std::cell::RefCell;
+use std::fs::{self, File};
 use std::path::Path;
+use std::rc::Rc;
 
 use serde_json::{Value, json};
 use tenure::{ErrorKind, Rules};
@@ -102,6 +104,17 @@ fn race_23_a_cache_is_read_inside_the_lock() {
     assert_eq!(count(&path), 40);
 }
 
+/// The kernel's lock beside a document.
+fn alone(directory: &Path) -> File {
+    loop {
+        // A child of this process has it too, from its fork to its exec.
+        match tenure_shipped::open_alone(&directory.join("lock")).unwrap() {
+            Some(alone) => break alone,
+            None => std::thread::yield_now(),
+        }
+    }
+}
+
 /// OpenClaw: the new value was computed before the lock was taken, so one user got the session of another.
 /// Ours: `update` computes inside; and who must compute outside says on which version (`conflict`).
 #[test]
@@ -110,12 +123,17 @@ fn race_24_a_value_computed_outside_the_lock() {
     let directory = scene.theirs();
     let mut alice = SaveWithoutLock::open(&directory);
     let at = directory.clone();
+    let hers = Rc::new(RefCell::new(None));
+    let taken = hers.clone();
     alice.meanwhile.is(move || {
-        // A good lock around the write does not help: the value is older than the lock.
-        let _alone = tenure_shipped::open_alone(&at.join("lock")).unwrap().unwrap();
+        let his = alone(&at);
         SaveWithoutLock::open(&at).add("bob").unwrap();
+        drop(his);
+        // A good lock around the write does not help: her value is older than the lock.
+        *taken.borrow_mut() = Some(alone(&at));
     });
     alice.add("alice").unwrap();
+    drop(hers);
     assert_eq!(scene.their_keys(), ["alice"]);
     scene.broke("OpenClaw: computed outside, written inside");
 

@@ -113,17 +113,30 @@ fn race_13_an_error_path_removes_the_lock_of_another() {
         try_lock(&path).expect("no lock is leaked").release().unwrap();
     }
     assert_eq!(count(&path), 17 + done, "counted if and only if it succeeded");
-    let full = SimFs::new(1);
-    full.add_dir("/d");
-    let lock = tenure::Lock::open_on(&full.shared(), Path::new("/d/state.json")).unwrap();
-    for nth in 1..60 {
-        full.inject(full.operations() + nth, Fault::NoSpace, Times::Once);
-        let _ = lock.acquire(&LockOptions { wait: Wait::No, ..LockOptions::default() });
-        full.clear_faults();
-        let free = LockOptions { wait: Wait::No, ..LockOptions::default() };
-        lock.acquire(&free).expect("no lock is leaked").release().unwrap();
-        scene.tally.tried(1, "full disks at a step of locking");
+    for used_before in [false, true] {
+        let steps = (1..1000).take_while(|nth| a_full_disk(*nth, used_before)).count();
+        assert!(steps > 1, "only {steps} steps");
+        scene.tally.tried(steps as u64, "full disks at a step of locking");
     }
+}
+
+/// The disk is full at the `nth` step of locking that needs room. Returns whether there were so many.
+fn a_full_disk(nth: u64, used_before: bool) -> bool {
+    let fs = SimFs::new(1);
+    fs.add_dir("/d");
+    let lock = tenure::Lock::open_on(&fs.shared(), Path::new("/d/state.json")).unwrap();
+    let options = LockOptions { wait: Wait::No, ..LockOptions::default() };
+    let take = || lock.acquire(&options).and_then(tenure::LockGuard::release);
+    if used_before {
+        take().unwrap();
+    }
+    fs.inject(nth, Fault::NoSpace, Times::Once);
+    let done = take();
+    let was_full = fs.faults_fired() > 0;
+    assert_eq!(done.is_err(), was_full, "{done:?}");
+    fs.clear_faults();
+    take().expect("no lock is leaked");
+    was_full
 }
 
 /// A tool that cannot have the lock does its work without it. Ours: no lock, no work (G12): the function is
@@ -150,7 +163,9 @@ fn race_14_no_lock_and_yet_it_goes_on() {
     fs.inject(1, Fault::NoLocks, Times::Forever);
     let document = tenure::Document::open_on(&fs.shared(), Path::new("/d/state.json")).unwrap();
     let refused = document.update(&WriteOptions::default(), |_| panic!("called without a lock"));
-    assert!(refused.is_err());
+    let no_locks = rustix::io::Errno::NOLCK.raw_os_error();
+    let why = refused.unwrap_err();
+    assert_eq!(why.io_error().and_then(std::io::Error::raw_os_error), Some(no_locks), "{why}");
     assert_eq!(fs.peek("/d/state.json"), None);
     scene.tally.tried(3, "calls without a lock to be had");
 }

@@ -105,13 +105,20 @@ fn race_10_the_process_of_another_user_is_judged_dead() {
     let path = scene.state();
     let root = rustix::process::geteuid().is_root();
     let (alice, _) = holder(&path);
-    let mut probe = Command::new("sh");
+    let mut script = Command::new("sh");
     let pid = if root { alice.pid() } else { 1 };
-    probe.args(["-c", &format!("kill -0 {pid} 2>/dev/null")]);
+    let lock = lock_file(&scene.theirs());
+    fs::write(&lock, pid.to_string()).unwrap();
+    // As in a thousand scripts: whoever cannot be sent a signal is dead, and its lock is removed.
+    let enter = "kill -0 \"$(cat \"$0\")\" 2>/dev/null || rm -f \"$0\"; set -C; echo $$ > \"$0\"";
+    script.args(["-c", enter]).arg(&lock);
     if root {
-        probe.uid(NOBODY).gid(NOBODY);
+        script.uid(NOBODY).gid(NOBODY);
     }
-    assert!(!probe.status().unwrap().success(), "alive, and yet `kill -0` fails");
+    let scratch = lock.parent().unwrap();
+    fs::set_permissions(scratch, Permissions::from_mode(0o777)).unwrap();
+    fs::set_permissions(scratch.parent().unwrap(), Permissions::from_mode(0o755)).unwrap();
+    assert!(script.status().unwrap().success(), "inside together with a process that lives");
     scene.broke("EPERM from kill(pid, 0) is read as dead");
 
     // Everybody may write here, so everybody may lock.

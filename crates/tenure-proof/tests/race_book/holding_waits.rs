@@ -1,15 +1,15 @@
 //! Races 44 to 49: holding too long, waiting badly, and errors that mislead.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::mpsc::channel;
+use std::sync::mpsc::{Sender, channel};
+use std::thread::JoinHandle;
 use std::time::Duration;
 
 use serde_json::json;
 use tenure::{ErrorKind, Lock, LockOptions, MaxHold, Wait, status_below, try_lock};
 use tenure_proof::puppet::{Child, FAR_TOO_LONG, Language, Puppet, Troupe};
 use tenure_shipped::Lock as _;
-use tenure_shipped::locks::{SessionLock, lock_file};
+use tenure_shipped::locks::{MtimeLock, SessionLock, SpinningLock, Watchdog, lock_file};
 
 use crate::scene::{DEAD, Scene, add, at_once, count, holder, kind, on};
 
@@ -92,6 +92,23 @@ fn race_45_a_release_is_forgotten() {
 #[test]
 fn race_46_a_watchdog_stops_at_the_first_failure() {
     let mut scene = Scene::new("race_46");
+    let mut watchdog = Watchdog::default();
+    let locks = ["a", "b", "c"].map(|name| scene.theirs().join(name));
+    for lock in &locks {
+        std::fs::write(lock, "{}").unwrap();
+        watchdog.note(lock.clone());
+    }
+    std::fs::remove_file(&locks[1]).unwrap();
+    std::fs::create_dir(&locks[1]).unwrap(); // This one it cannot end.
+    for _ in 0..3 {
+        watchdog.round().expect_err("the round ends where it fails");
+        assert!(!locks[0].exists() && locks[2].exists(), "the last one stays locked");
+    }
+    scene.broke("OpenClaw: a watchdog stops at the first lock that it cannot end");
+    assert_eq!(Watchdog::default().round().unwrap(), 0, "that of another process sees none");
+    assert!(locks[2].exists());
+    scene.broke("OpenClaw: a watchdog sees only the locks of its own process");
+
     let mut holders: Vec<_> = ["a", "b", "d"].map(|name| holder(&scene.ours(name)).0).into();
     holders[0].does(&json!({ "op": "lock", "path": scene.ours("c"), "as": "c" }));
     holders[0].does(&json!({ "op": "release", "as": "c" }));
@@ -108,26 +125,81 @@ fn race_46_a_watchdog_stops_at_the_first_failure() {
     }
 }
 
+/// One thread that runs callbacks one after the other, as Node has it.
+struct EventLoop {
+    queue: Sender<Callback>,
+    thread: JoinHandle<Vec<&'static str>>,
+}
+
+type Callback = Box<dyn FnOnce(&mut Vec<&'static str>) + Send>;
+
+impl EventLoop {
+    fn start() -> Self {
+        let (queue, callbacks) = channel::<Callback>();
+        let run = move || {
+            let mut done = Vec::new();
+            for callback in callbacks {
+                callback(&mut done);
+            }
+            done
+        };
+        Self { queue, thread: std::thread::spawn(run) }
+    }
+
+    fn then(&self, callback: impl FnOnce(&mut Vec<&'static str>) + Send + 'static) {
+        self.queue.send(Box::new(callback)).unwrap();
+    }
+
+    /// What was done, in which order.
+    fn end(self) -> Vec<&'static str> {
+        drop(self.queue);
+        self.thread.join().unwrap()
+    }
+}
+
 /// A busy wait "so that callbacks keep firing": no timer fired in 1.8 seconds. Ours: a wait blocks the one
-/// thread that waits, in the kernel; all others go on.
+/// thread that waits, in the kernel, and it may be another one than that of the callbacks; all others go on.
 #[test]
 fn race_47_a_wait_freezes_everything_else() {
     let mut scene = Scene::new("race_47");
+    let directory = scene.theirs();
+    let (mut alice, bob) = (SpinningLock::open(&directory), SpinningLock::open(&directory));
+    alice.enter().unwrap();
+    let event_loop = EventLoop::start();
+    let (looked, looks) = channel();
+    event_loop.then(move |done| {
+        while !bob.look().unwrap() {
+            looked.send(()).unwrap();
+            SpinningLock::spin();
+        }
+        done.push("entered");
+    });
+    looks.recv().unwrap();
+    event_loop.then(|done| done.push("tick")); // Due, while he still looks and looks.
+    looks.iter().take(3).for_each(drop);
+    alice.leave().unwrap();
+    assert_eq!(event_loop.end(), ["entered", "tick"], "nothing fires before the wait is over");
+    scene.broke("gsd-pi: a wait that spins, so that callbacks keep firing");
+
     let path = scene.state();
     let (mut alice, _) = holder(&path);
-    let ticks = AtomicU64::new(0);
-    std::thread::scope(|scope| {
-        let waiting = scope.spawn(|| {
+    let event_loop = EventLoop::start();
+    let (ticked, tick) = channel();
+    let (back, at) = (event_loop.queue.clone(), path.clone());
+    event_loop.then(move |_| {
+        std::thread::spawn(move || {
             let options = LockOptions { wait: Wait::Forever, ..LockOptions::default() };
-            Lock::open(&path).unwrap().acquire(&options).map(drop)
+            let got = Lock::open(&at).unwrap().acquire(&options).map(drop);
+            back.send(Box::new(move |done| got.map(|()| done.push("entered")).unwrap())).unwrap();
         });
-        // The loop that must not freeze: it ticks as long as the other one waits.
-        while ticks.fetch_add(1, Ordering::Relaxed) < 10_000 {
-            assert!(!waiting.is_finished());
-        }
-        alice.does(&json!({ "op": "release" }));
-        waiting.join().unwrap().unwrap();
     });
+    event_loop.then(move |done| {
+        done.push("tick");
+        ticked.send(()).unwrap();
+    });
+    tick.recv_timeout(FAR_TOO_LONG).expect("it ticks while the other thread waits");
+    alice.does(&json!({ "op": "release" }));
+    assert_eq!(event_loop.end(), ["tick", "entered"]);
     let troupe = Troupe::start(&mut Language::Rust.command()).unwrap();
     let (mut one, mut other) = (troupe.actor("one"), troupe.actor("other"));
     let (_bob, _) = holder(&path);
@@ -145,6 +217,15 @@ fn race_47_a_wait_freezes_everything_else() {
 #[test]
 fn race_48_a_stall_is_taken_for_a_loss() {
     let mut scene = Scene::new("race_48");
+    let directory = scene.theirs();
+    let mut alice = MtimeLock::open(&directory);
+    alice.enter().unwrap();
+    alice.heartbeat().expect("in time");
+    alice.pause(Duration::from_secs(11)).unwrap(); // The lid is closed, and nobody else is there.
+    alice.heartbeat().expect_err("\"compromised\"");
+    alice.leave().expect("and it was hers all the time");
+    scene.broke("proper-lockfile: a late heartbeat is a lost lock");
+
     let path = scene.state();
     let mut alice = Child::rust();
     let long = alice.does(&lease(&path, 60_000, "a"));

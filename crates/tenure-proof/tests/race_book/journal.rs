@@ -92,7 +92,8 @@ fn race_39_a_record_is_glued_to_a_torn_line() {
     assert!(report.is_sound() && report.entries == 3, "{report:?}");
     let content = fs::read(&path).unwrap();
     assert!(content.ends_with(b"\xc3\n{\"b\":2}\n"), "nothing is dropped, nothing is glued");
-    for _ in 0..Form::asked().pick(15, 300) {
+    let kills = Form::asked().pick(15, 300);
+    for _ in 0..kills {
         let mut victim = CommandLine::start();
         victim.tell(&json!({ "op": "append", "path": path, "lines": ["x", "y"], "sync": true }));
         victim.hear_within(std::time::Duration::from_millis(3));
@@ -105,6 +106,7 @@ fn race_39_a_record_is_glued_to_a_torn_line() {
     let plain = fs::read_to_string(&path)
         .unwrap_or_else(|_| String::from_utf8_lossy(&fs::read(&path).unwrap()).into_owned());
     assert_eq!(plain.matches("x\n").count(), plain.matches("y\n").count(), "batches are whole");
+    assert_eq!(plain.matches("z\n").count(), kills, "and what was acknowledged is there");
 }
 
 /// codegraph: whoever finds the journal long keeps its end by a rename; what was appended meanwhile goes to
@@ -260,6 +262,7 @@ fn race_43_a_short_write_leaves_a_part_of_a_record() {
 
     let path = scene.log();
     append(&path, &["before"]);
+    let (mut done, mut refused) = (0, 0);
     for limit in [1, 2, 4, 5, 6, 7, 8, 12, 16, 20, 24, 32, 48] {
         let script = format!(
             "trap '' XFSZ; ulimit -f {limit}; exec \"$0\" --json journal append \"$1\" - < \"$2\""
@@ -267,10 +270,17 @@ fn race_43_a_short_write_leaves_a_part_of_a_record() {
         let output = below_shell(&script, &[&path, &record]);
         let report = Journal::open(&path).unwrap().repair(&at_once(None)).unwrap();
         assert!(report.is_sound(), "{report:?} after {}", told(&output));
+        if output.status.success() {
+            done += 1;
+        } else {
+            refused += 1;
+        }
         let all = entries(&path);
-        assert!(all.iter().all(|line| line == "before" || line.len() == 3000), "{}", told(&output));
+        assert!(all[1..].iter().all(|line| line.len() == 3000), "{}", told(&output));
+        assert_eq!(all.len(), 1 + done, "{}", told(&output));
         scene.tally.tried(1, "appends below a limit of length");
     }
+    assert!(done > 0 && refused > 0, "{done} done, {refused} refused");
     append(&path, &["after"]);
     assert_eq!(entries(&path).last().map(String::as_str), Some("after"));
 }

@@ -1,8 +1,8 @@
 //! Ring 1: the race book. One test for each known failure mode of files as locks, shared JSON and journals,
 //! by its number. A test opens with the story: what broke where, and which guarantee answers it.
 //!
-//! Where the protocol that broke can be shown to break here, the test shows both: theirs, re-implemented in
-//! `tenure-shipped`, fails; ours does not. The bad order of events is forced, never hoped for.
+//! Every test shows both: what broke, re-implemented here or in `tenure-shipped`, breaks; ours does not. The
+//! bad order of events is forced, never hoped for. A test in which nothing breaks fails.
 //!
 //! | number | on Linux |
 //! |---|---|

@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
+use std::time::Duration;
 
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -17,6 +18,7 @@ pub(crate) const DEAD: i32 = 2_147_483_646;
 pub(crate) struct Scene {
     scratch: TempDir,
     pub(crate) tally: Tally,
+    broke: bool,
 }
 
 impl Scene {
@@ -26,7 +28,7 @@ impl Scene {
         for name in ["theirs", "ours"] {
             std::fs::create_dir(scratch.path().join(name)).unwrap();
         }
-        let scene = Self { scratch, tally: Tally::new("race_book", race) };
+        let scene = Self { scratch, tally: Tally::new("race_book", race), broke: false };
         Content::KeysOnly.create(&scene.theirs()).unwrap();
         scene
     }
@@ -57,14 +59,26 @@ impl Scene {
         self.ours("log.jsonl")
     }
 
-    /// The bookkeeping of our document.
+    /// The bookkeeping of our document; there is some.
     pub(crate) fn sidecars(&self) -> Vec<PathBuf> {
-        paths_in(&self.ours(".tenure")).into_iter().filter(|path| is_ours(path)).collect()
+        let mut sidecars = paths_in(&self.ours(".tenure"));
+        sidecars.retain(|path| is_ours(path));
+        assert!(!sidecars.is_empty(), "nothing to be tried upon");
+        sidecars
     }
 
     /// Their protocol broke, as it should; ours is next.
     pub(crate) fn broke(&mut self, what: &str) {
         self.tally.caught(what);
+        self.broke = true;
+    }
+}
+
+impl Drop for Scene {
+    /// A race in which nothing breaks proves nothing.
+    fn drop(&mut self) {
+        let not_run = std::env::var_os("TENURE_WITHOUT_NAMESPACES").is_some();
+        assert!(self.broke || not_run || std::thread::panicking(), "nothing was seen to break");
     }
 }
 
@@ -128,13 +142,24 @@ pub(crate) fn holder(path: &Path) -> (Child, Fence) {
     (puppet, got["fence"].as_u64().unwrap())
 }
 
+/// Kills a process in the middle of many updates.
+pub(crate) fn kill_a_writer(path: &Path) {
+    let mut victim = Child::rust();
+    let before = count(path);
+    victim.tell(&json!({ "op": "add", "path": path, "times": 10_000_000 }));
+    while count(path) < before + 3 {
+        assert_eq!(victim.hear_within(Duration::ZERO), Heard::Silence, "it is at work");
+    }
+    victim.kill();
+}
+
 /// The one of these puppets that answers; all others are silent.
 pub(crate) fn only_one(puppets: &mut [Child]) -> (usize, Value) {
     let started = std::time::Instant::now();
     let (winner, answer) = loop {
         assert!(started.elapsed() < tenure_proof::puppet::FAR_TOO_LONG, "nobody answers");
         let mut heard = puppets.iter_mut().enumerate();
-        let moment = std::time::Duration::from_millis(5);
+        let moment = Duration::from_millis(5);
         let first = heard.find_map(|(at, puppet)| match puppet.hear_within(moment) {
             Heard::Answer(answer) => Some((at, answer)),
             _ => None,

@@ -158,5 +158,6 @@ fn judge_rest(sweep: &Sweep, outcome: &Outcome) -> Verdict {
 fn is_kept(name: &str) -> bool {
     // And where `doctor` tried something out when it was killed: it says what it may remove.
     [".events", ".damaged", ".torn", ".displaced", ".good"].iter().any(|end| name.ends_with(end))
+        || name.contains(".damaged.")
         || name.starts_with(".tenure-probe-")
 }

@@ -6,6 +6,7 @@ mod fingerprint;
 mod fixed_temporary;
 mod merge_on_save;
 mod reset_when_corrupt;
+mod round_trip;
 mod save_without_lock;
 mod truncate_in_place;
 
@@ -15,5 +16,6 @@ pub use self::fingerprint::Fingerprint;
 pub use self::fixed_temporary::FixedTemporary;
 pub use self::merge_on_save::State;
 pub use self::reset_when_corrupt::ResetWhenCorrupt;
+pub use self::round_trip::RoundTrip;
 pub use self::save_without_lock::SaveWithoutLock;
 pub use self::truncate_in_place::Session;

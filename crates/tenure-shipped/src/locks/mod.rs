@@ -3,8 +3,11 @@
 mod gives_in;
 mod mtime;
 mod reclaim_guard;
+mod reentrant;
 mod rename_nonce;
+mod spinning;
 mod stale_takeover;
+mod watchdog;
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
@@ -12,8 +15,11 @@ use std::time::{Duration, SystemTime};
 pub use self::gives_in::GivesIn;
 pub use self::mtime::MtimeLock;
 pub use self::reclaim_guard::GuardedLock;
+pub use self::reentrant::ReentrantLock;
 pub use self::rename_nonce::{JournalLock, Unstamped};
+pub use self::spinning::SpinningLock;
 pub use self::stale_takeover::SessionLock;
+pub use self::watchdog::Watchdog;
 
 use crate::state;
 

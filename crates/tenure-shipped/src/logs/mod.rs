@@ -2,6 +2,7 @@
 
 mod cached_number;
 mod header_rewrite;
+mod noted_length;
 mod plain_append;
 mod rotating;
 mod two_writes;
@@ -12,6 +13,7 @@ use std::path::{Path, PathBuf};
 
 pub use self::cached_number::CachedNumber;
 pub use self::header_rewrite::HeaderRewrite;
+pub use self::noted_length::NotedLength;
 pub use self::plain_append::PlainAppend;
 pub use self::rotating::Rotating;
 pub use self::two_writes::TwoWrites;

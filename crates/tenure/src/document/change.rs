@@ -6,7 +6,7 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use super::compute::{Current, New, by_text, by_value};
-use super::content::{Snapshot, damaged, snapshot};
+use super::content::{Snapshot, snapshot};
 use super::memory::Memory;
 use super::restore;
 use super::watch::Watch;
@@ -156,8 +156,10 @@ impl Document {
     }
 
     /// Brings back the last good version of a document that cannot be parsed. The damaged bytes are
-    /// kept aside. A document that is fine is left alone.
+    /// kept aside. A document that is fine is left alone. Without a good version it is `damaged`, without
+    /// a document `not_found`.
     pub fn restore(&self, options: &WriteOptions) -> Result<Written> {
+        restore::refuse_nothing(&self.target)?;
         let mut commit = Commit::begin(&self.target, options)?;
         let restored = restore::restore(&mut commit, options);
         let written = restored.map_err(|error| match error.is_committed() {
@@ -170,9 +172,4 @@ impl Document {
     pub(crate) fn target(&self) -> &Target {
         &self.target
     }
-}
-
-/// The error for bytes that are no document; kept here for the restore.
-pub(super) fn cannot_restore(target: &Target) -> Error {
-    damaged(target, "cannot be parsed")
 }

@@ -1,7 +1,7 @@
 //! Reading a document: without a lock, and never half of it.
 
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -41,18 +41,40 @@ pub struct Snapshot {
     pub repaired: bool,
 }
 
-/// The bytes of a document and the file they came from.
+/// The bytes of a document and the file they came from, which is open or closed.
 #[derive(Debug)]
-pub(super) struct Content {
-    pub(super) handle: Arc<dyn Handle>,
+pub(super) struct Content<File = Arc<dyn Handle>> {
+    pub(super) handle: File,
     pub(super) stat: Stat,
     pub(super) bytes: Vec<u8>,
     pub(super) checksum: [u8; 16],
 }
 
+/// A file that was read and closed.
+#[derive(Debug)]
+pub(super) struct Closed;
+
 impl Content {
     /// The file as it is, or `None` if there is none.
-    pub(super) fn read(target: &Target, path: &std::path::Path) -> Result<Option<Self>> {
+    pub(super) fn read(target: &Target, path: &Path) -> Result<Option<Self>> {
+        Self::read_and(target, path, |handle| handle)
+    }
+}
+
+impl Content<Closed> {
+    /// The same, with the file closed at once. One that was replaced meanwhile has no name any more, and
+    /// who closes it last removes it from the disk: that takes longer than reading it.
+    fn read_and_close(target: &Target, path: &Path) -> Result<Option<Self>> {
+        Self::read_and(target, path, |_| Closed)
+    }
+}
+
+impl<File> Content<File> {
+    fn read_and(
+        target: &Target,
+        path: &Path,
+        go_on: impl FnOnce(Arc<dyn Handle>) -> File,
+    ) -> Result<Option<Self>> {
         let handle = match target.fs.open(path, Access::Read) {
             Ok(handle) => handle,
             Err(err) if err.kind() == io::ErrorKind::NotFound => return Ok(None),
@@ -65,6 +87,7 @@ impl Content {
         }
         let bytes = read_to_end(handle.as_ref(), stat.size);
         let bytes = bytes.map_err(failed("read document", path))?;
+        let handle = go_on(handle);
         let checksum = checksum::wide(&bytes);
         Ok(Some(Self { handle, stat, bytes, checksum }))
     }
@@ -73,7 +96,8 @@ impl Content {
         json::parse(&self.bytes).map_err(|why| damaged(target, &why))
     }
 
-    /// Whether the document is another file by now.
+    /// Whether the document is another file by now. Of a closed file the number may have been given out
+    /// again; then this is not noticed.
     fn is_displaced(&self, target: &Target) -> bool {
         target.fs.extent(target.path()).is_ok_and(|found| found.id != self.stat.id)
     }
@@ -136,7 +160,9 @@ pub(super) fn snapshot(target: &Target) -> Result<Option<Snapshot>> {
     let mut before: Option<Published> = None;
     let mut tries_left = VERSION_TRIES;
     loop {
-        let Some(content) = Content::read(target, target.path())? else { return Ok(None) };
+        let Some(content) = Content::read_and_close(target, target.path())? else {
+            return Ok(None);
+        };
         let is_of = |published: &Published| published.checksum == content.checksum;
         let record = peek(target)?;
         let published = match (record.last, record.before) {
@@ -153,21 +179,22 @@ pub(super) fn snapshot(target: &Target) -> Result<Option<Snapshot>> {
                 _ => last,
             },
         };
-        let (content, value, repaired) = match content.parse(target) {
-            Ok(value) => (content, value, false),
-            Err(error) => match looks.next() {
-                Some(moment) => {
-                    wait::pause(*moment);
-                    continue;
-                }
-                None => match last_synced(target, error)? {
-                    Some(found) => found,
-                    None => return Ok(None),
-                },
-            },
-        };
         let version = content.version(published);
-        return Ok(Some(Snapshot { value, bytes: content.bytes, version, repaired }));
+        let error = match content.parse(target) {
+            Ok(value) => {
+                let bytes = content.bytes;
+                return Ok(Some(Snapshot { value, bytes, version, repaired: false }));
+            }
+            Err(error) => error,
+        };
+        if let Some(moment) = looks.next() {
+            wait::pause(*moment);
+            continue;
+        }
+        return Ok(last_synced(target, error)?.map(|(good, value, repaired)| {
+            let version = good.version(published);
+            Snapshot { value, bytes: good.bytes, version, repaired }
+        }));
     }
 }
 
@@ -250,13 +277,13 @@ pub(super) fn damaged(target: &Target, why: &str) -> Error {
         .hint(hint)
 }
 
-fn not_a_file(path: &std::path::Path) -> Error {
+fn not_a_file(path: &Path) -> Error {
     Error::new(ErrorKind::Invalid, "read document", "it is not a regular file")
         .at(path)
         .hint("name a file")
 }
 
-fn refused(target: &Target, path: &std::path::Path, err: io::Error) -> Error {
+fn refused(target: &Target, path: &Path, err: io::Error) -> Error {
     match target.fs.stat(path).map(|found| found.kind) {
         Ok(Kind::Directory | Kind::Other) => not_a_file(path),
         _ => Error::io("open document", path, err),

@@ -22,6 +22,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::content::Content;
+use super::restore;
 use crate::commit::Commit;
 use crate::error::{Error, ErrorKind, Result};
 use crate::fs::{Access, FileId, Fs, Handle, Stat};
@@ -143,7 +144,9 @@ fn give_back(target: &Target, temp: &mut Temp, base: &Stat, ours: FileId) -> Res
             // Ours stays visible. What it displaced was read by nobody: it must not be removed.
             temp.used = true;
             let aside = target.sidecar("damaged");
-            let _ = target.fs.rename(&temp.path, &aside);
+            let room = restore::make_room(target, None, restore::FEW);
+            let moved = room.is_ok() && target.fs.rename(&temp.path, &aside).is_ok();
+            let aside = if moved { &aside } else { &temp.path };
             return Err(Error::io("give back what was replaced at", target.path(), err)
                 .committed(true)
                 .hint(format!("the version that it displaced is kept as {}", aside.display())));
@@ -213,6 +216,9 @@ pub(super) fn clear_left_over(commit: &Commit, base: Option<&Content>) -> Result
         }
         _ => None,
     };
+    if let (Some("damaged"), Some(found)) = (keep, &found) {
+        restore::make_room(target, Some(&found.bytes), restore::FEW)?;
+    }
     drop(found);
     if let Some(suffix) = keep {
         target.fs.rename(&path, &target.sidecar(suffix)).map_err(failed)?;

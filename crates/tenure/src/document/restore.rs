@@ -1,8 +1,14 @@
 //! Documents that cannot be parsed: set aside, never reset, restored on request.
+//!
+//! `.damaged` is the newest of what was set aside. Before another takes its name it gets a number
+//! (`.damaged.1`, `.damaged.2`, ...): a restore overwrites nothing that was set aside.
+
+use std::io;
+use std::ops::RangeInclusive;
 
 use serde_json::json;
 
-use super::change::{Written, cannot_restore};
+use super::change::Written;
 use super::content::{Content, good};
 use super::publish::{self, Displaced, Outcome, publish};
 use crate::commit::Commit;
@@ -13,6 +19,30 @@ use crate::target::Target;
 
 /// Damaged files up to this size are copied when they are found.
 const ASIDE_BYTES_MAX: usize = 16 * 1024 * 1024;
+/// The numbers of what was set aside.
+const ANY: RangeInclusive<u32> = 1..=u32::MAX;
+/// The same for files that nobody asked for: a program that breaks the document again and again, or
+/// dies again and again, must not fill the disk with them.
+pub(super) const FEW: RangeInclusive<u32> = 1..=8;
+
+/// A mistyped name leaves nothing behind: looked at before a lock is taken.
+pub(super) fn refuse_nothing(target: &Target) -> Result<()> {
+    let gone = |err: io::Error| err.kind() == io::ErrorKind::NotFound;
+    if target.fs.stat(target.path()).is_err_and(gone) && good(target)?.is_none() {
+        return Err(no_good(target, None));
+    }
+    Ok(())
+}
+
+fn no_good(target: &Target, found: Option<&Content>) -> Error {
+    let damaged = found.and_then(|found| found.parse(target).err());
+    damaged.unwrap_or_else(|| {
+        let detail = "there is no document, and no earlier version of it was kept";
+        Error::new(ErrorKind::NotFound, "restore document", detail)
+            .at(target.path())
+            .hint("check the name, or create it with `doc set`")
+    })
+}
 
 /// Replaces a damaged document by its last good version; the damaged one moves to `.damaged`.
 pub(super) fn restore(commit: &mut Commit, options: &WriteOptions) -> Result<Written> {
@@ -22,7 +52,7 @@ pub(super) fn restore(commit: &mut Commit, options: &WriteOptions) -> Result<Wri
         let version = base.version(commit.seen.record.published);
         return Ok(Written { version, changed: false, replayed: false });
     }
-    let Some(kept) = good(&target)? else { return Err(cannot_restore(&target)) };
+    let Some(kept) = good(&target)? else { return Err(no_good(&target, base.as_ref())) };
     let name = target.sidecar("good");
     if kept.path != name {
         // Out of the way of our own temporary file. A crash before it leaves it there, after it here.
@@ -32,6 +62,9 @@ pub(super) fn restore(commit: &mut Commit, options: &WriteOptions) -> Result<Wri
         moved.map_err(Target::failed("keep last good version", &kept.path))?;
     }
     let kept = kept.content;
+    if let Some(base) = &base {
+        make_room(&target, Some(&base.bytes), ANY)?;
+    }
     let damaged_bytes = base.as_ref().map_or(0, |base| base.bytes.len());
     let outcome = publish(commit, base, &kept.bytes, Displaced::ToDamaged, options)?;
     if matches!(outcome, Outcome::Replaced) {
@@ -52,12 +85,39 @@ pub(super) fn restore(commit: &mut Commit, options: &WriteOptions) -> Result<Wri
 /// hand. Best effort: the document itself is still there.
 pub(super) fn set_aside(target: &Target) {
     let Ok(Some(content)) = Content::read(target, target.path()) else { return };
-    let path = target.sidecar("damaged");
     if content.bytes.is_empty() || content.bytes.len() > ASIDE_BYTES_MAX {
         return;
     }
-    if let Ok(file) = target.open_sidecar(&path) {
+    if !make_room(target, Some(&content.bytes), FEW).unwrap_or(false) {
+        return;
+    }
+    if let Ok(file) = target.open_sidecar(&target.sidecar("damaged")) {
         let written = file.write_all_at(&content.bytes, 0);
         let _ = written.and_then(|()| file.set_len(content.bytes.len() as u64));
     }
+}
+
+/// Gives what is at `.damaged` a number, under the commit lock, before something else takes that name;
+/// unless it is the same, to the byte. False if all those numbers are taken.
+pub(super) fn make_room(
+    target: &Target,
+    newcomer: Option<&[u8]>,
+    numbers: RangeInclusive<u32>,
+) -> Result<bool> {
+    let path = target.sidecar("damaged");
+    let is_same = |bytes| {
+        Content::read(target, &path).is_ok_and(|old| old.is_some_and(|old| old.bytes == bytes))
+    };
+    if newcomer.is_some_and(is_same) {
+        return Ok(true);
+    }
+    for number in numbers {
+        match target.fs.rename_new(&path, &target.sidecar(&format!("damaged.{number}"))) {
+            Ok(()) => return Ok(true),
+            Err(err) if err.kind() == io::ErrorKind::NotFound => return Ok(true), // There is none.
+            Err(err) if err.kind() == io::ErrorKind::AlreadyExists => {}
+            Err(err) => return Err(Error::io("keep", &path, err)),
+        }
+    }
+    Ok(false)
 }

@@ -32,9 +32,7 @@ pub struct Entry {
 pub struct Entries {
     target: Target,
     sources: VecDeque<Source>,
-    scan: Option<Scan>,
-    /// The room of the scan before.
-    spare: Vec<u8>,
+    scan: Scan,
     from: u64,
     left: u64,
 }
@@ -93,59 +91,89 @@ impl Entries {
             sources.push_back(Source::Piece(view.journal.clone(), piece.clone()));
         }
         let left = limit.unwrap_or(u64::MAX);
-        Ok(Self { target: view.target.clone(), sources, scan: None, spare: Vec::new(), from, left })
+        Ok(Self { target: view.target.clone(), sources, scan: Scan::default(), from, left })
     }
 
-    /// Opens the next stretch of entries; `false` at the end.
-    fn advance(&mut self) -> Result<bool> {
-        let Some(source) = self.sources.pop_front() else { return Ok(false) };
-        self.scan = match source {
-            Source::Piece(Some(journal), Piece::Range { start, end, seq }) => {
-                Some(Scan::of_file(journal, start, end, seq, std::mem::take(&mut self.spare)))
-            }
-            Source::Piece(_, Piece::Logged { bytes, seq }) => Some(Scan::of_bytes(&bytes, seq)),
-            Source::Piece(None, Piece::Range { .. }) => None,
-            Source::Indexed(mut indexed) => match indexed.next(&self.target)? {
-                None => None,
-                Some(record) => {
-                    let Segment { start, end, seq, .. } = record.segment;
-                    let (journal, spare) =
-                        (indexed.journal.clone(), std::mem::take(&mut self.spare));
-                    let mut scan = Scan::of_file(journal, start, end, seq, spare);
-                    scan.must_end_at = Some(record.segment.next_seq());
-                    self.sources.push_front(Source::Indexed(indexed));
-                    Some(scan)
-                }
-            },
-        };
-        Ok(true)
+    /// The next entry without a copy of its own: its number, and its line, which is there until the next
+    /// call. For those who look at each entry once and keep none.
+    ///
+    /// ```no_run
+    /// # fn main() -> tenure::Result<()> {
+    /// # let journal = tenure::Journal::open("log")?;
+    /// let (mut entries, mut bytes) = (journal.read(1, None)?, 0);
+    /// while let Some((_seq, line)) = entries.next_line()? {
+    ///     bytes += line.len();
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[inline]
+    pub fn next_line(&mut self) -> Result<Option<(u64, &[u8])>> {
+        Ok(self.find_next()?.map(|line| self.scan.numbered(line)))
     }
 
-    fn next_entry(&mut self) -> Result<Option<Entry>> {
+    /// Where in the scan the next entry is.
+    #[inline]
+    fn find_next(&mut self) -> Result<Option<Range<usize>>> {
         if self.left == 0 {
             return Ok(None);
         }
+        // Nearly always the next line is in memory already.
+        let line = match self.scan.at_hand(self.from) {
+            Some(line) => line,
+            None => match self.read_on() {
+                Ok(Some(line)) => line,
+                ended => {
+                    // What comes after damage is not read as if nothing had happened.
+                    self.left = 0;
+                    return ended;
+                }
+            },
+        };
+        self.left -= 1;
+        Ok(Some(line))
+    }
+
+    /// The same, where there may be more to read.
+    #[cold]
+    fn read_on(&mut self) -> Result<Option<Range<usize>>> {
         loop {
-            if let Some(scan) = &mut self.scan {
-                let failed = Target::failed("read", self.target.path());
-                if let Some(entry) = scan.next_from(self.from).map_err(failed)? {
-                    self.left -= 1;
-                    return Ok(Some(entry));
-                }
-                let (start, end) = (scan.start, scan.end);
-                let damaged = scan.must_end_at.is_some_and(|seq| seq != scan.seq);
-                self.spare = self.scan.take().map_or_else(Vec::new, |scan| scan.buf);
-                if damaged {
-                    let detail = format!("bytes {start} to {end} do not have the lines they had");
-                    return Err(Error::new(ErrorKind::Damaged, "read", detail)
-                        .at(self.target.path())
-                        .hint("verify the journal; restore that part from a copy"));
-                }
+            let failed = Target::failed("read", self.target.path());
+            if let Some(line) = self.scan.next_from(self.from).map_err(failed)? {
+                return Ok(Some(line));
+            }
+            let Scan { start, end, seq, must_end_at, .. } = self.scan;
+            if must_end_at.is_some_and(|must| must != seq) {
+                let detail = format!("bytes {start} to {end} do not have the lines they had");
+                return Err(Error::new(ErrorKind::Damaged, "read", detail)
+                    .at(self.target.path())
+                    .hint("verify the journal; restore that part from a copy"));
             }
             if !self.advance()? {
                 return Ok(None);
             }
         }
+    }
+
+    /// Opens the next stretch of entries; `false` at the end.
+    fn advance(&mut self) -> Result<bool> {
+        let Some(source) = self.sources.pop_front() else { return Ok(false) };
+        match source {
+            Source::Piece(Some(journal), Piece::Range { start, end, seq }) => {
+                self.scan.begin(journal, start, end, seq);
+            }
+            Source::Piece(_, Piece::Logged { bytes, seq }) => self.scan.begin_at_hand(&bytes, seq),
+            Source::Piece(None, Piece::Range { .. }) => {}
+            Source::Indexed(mut indexed) => {
+                if let Some(Record { segment, .. }) = indexed.next(&self.target)? {
+                    let Segment { start, end, seq, .. } = segment;
+                    self.scan.begin(indexed.journal.clone(), start, end, seq);
+                    self.scan.must_end_at = Some(segment.next_seq());
+                    self.sources.push_front(Source::Indexed(indexed));
+                }
+            }
+        }
+        Ok(true)
     }
 }
 
@@ -153,19 +181,8 @@ impl Iterator for Entries {
     type Item = Result<Entry>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        // Nearly always the next line is in memory already.
-        if let Some(scan) = self.scan.as_mut().filter(|_| self.left > 0) {
-            if let Some(line) = scan.at_hand(self.from) {
-                self.left -= 1;
-                return Some(Ok(scan.entry(line)));
-            }
-        }
-        let next = self.next_entry().transpose();
-        if matches!(next, Some(Err(_))) {
-            // What comes after damage is not read as if nothing had happened.
-            self.left = 0;
-        }
-        next
+        let owned = |(seq, line): (u64, &[u8])| Entry { seq, line: line.to_vec() };
+        self.next_line().map(|next| next.map(owned)).transpose()
     }
 }
 
@@ -209,9 +226,9 @@ fn add_archives(
     Ok(())
 }
 
-/// Lines of a stretch of bytes, a chunk at a time.
-#[derive(Debug)]
-pub(super) struct Scan {
+/// Lines of a stretch of bytes, a chunk at a time; of one stretch after another, in the same room.
+#[derive(Debug, Default)]
+struct Scan {
     journal: Option<Arc<dyn Handle>>,
     start: u64,
     /// Where the next chunk is read.
@@ -226,40 +243,34 @@ pub(super) struct Scan {
 }
 
 impl Scan {
-    /// `buf` is room that another scan has left.
-    pub(super) fn of_file(
-        journal: Arc<dyn Handle>,
-        start: u64,
-        end: u64,
-        seq: u64,
-        buf: Vec<u8>,
-    ) -> Self {
-        let (journal, pos, must_end_at) = (Some(journal), start, None);
-        Self { journal, start, pos, end, buf, at: 0, filled: 0, seq, must_end_at }
+    /// Goes on with a stretch of the file.
+    fn begin(&mut self, journal: Arc<dyn Handle>, start: u64, end: u64, seq: u64) {
+        let (journal, buf) = (Some(journal), std::mem::take(&mut self.buf));
+        *self = Self { journal, start, pos: start, end, buf, seq, ..Self::default() };
     }
 
-    fn of_bytes(bytes: &[u8], seq: u64) -> Self {
-        let (buf, filled, must_end_at) = (bytes.to_vec(), bytes.len(), None);
-        Self { journal: None, start: 0, pos: 0, end: 0, buf, at: 0, filled, seq, must_end_at }
+    /// Goes on with bytes that are in memory already.
+    fn begin_at_hand(&mut self, bytes: &[u8], seq: u64) {
+        *self = Self { buf: bytes.to_vec(), filled: bytes.len(), seq, ..Self::default() };
     }
 
-    /// The next entry with at least this number.
-    pub(super) fn next_from(&mut self, from: u64) -> std::io::Result<Option<Entry>> {
+    /// Where in the buffer the next entry is that has at least this number.
+    fn next_from(&mut self, from: u64) -> std::io::Result<Option<Range<usize>>> {
         loop {
             if let Some(line) = self.at_hand(from) {
-                return Ok(Some(self.entry(line)));
+                return Ok(Some(line));
             }
             if self.pos < self.end && self.refill()? {
                 continue;
             }
             // The last line may have no newline.
             let line = std::mem::replace(&mut self.at, self.filled)..self.filled;
-            return Ok(self.counts(&line, from).then(|| self.entry(line)));
+            return Ok(self.counts(&line, from).then_some(line));
         }
     }
 
-    /// Where in the buffer the same is, if it is in memory and has its newline. Not the entry itself:
-    /// built here and moved to the caller, it would cost as much as finding it.
+    /// The same, if it is in memory and has its newline. Only where it is: the entry itself, built here
+    /// and moved to the caller, would cost as much as finding it.
     #[inline]
     fn at_hand(&mut self, from: u64) -> Option<Range<usize>> {
         loop {
@@ -282,10 +293,10 @@ impl Scan {
         self.seq > from
     }
 
-    /// The entry that was numbered last.
+    /// The line that was numbered last, and its number.
     #[inline]
-    fn entry(&self, line: Range<usize>) -> Entry {
-        Entry { seq: self.seq - 1, line: self.buf[line].to_vec() }
+    fn numbered(&self, line: Range<usize>) -> (u64, &[u8]) {
+        (self.seq - 1, &self.buf[line])
     }
 
     /// Reads more behind the unfinished line.

@@ -7,7 +7,8 @@
 
 use std::io;
 
-use super::{Loaded, Record, SLOT_BYTES, SLOT_STRIDE};
+use super::slots::{load_slots, newest_first};
+use super::{Loaded, Record, SLOTS_BYTES, array};
 use crate::fs::Handle;
 
 /// What tenure last published as the document.
@@ -30,18 +31,38 @@ pub(crate) struct Publications {
     pub(crate) before: Option<Published>,
 }
 
+impl Published {
+    /// As a valid slot says.
+    pub(super) fn of(slot: &[u8]) -> Self {
+        Self {
+            generation: u64::from_le_bytes(array(slot, 120)),
+            checksum: array(slot, 128),
+            synced: slot[41] & 1 == 1,
+            boot: array(slot, 232),
+        }
+    }
+}
+
 impl Publications {
     /// Reads the record for nothing else; `Err` inside is the major version of a newer format.
     pub(crate) fn load(file: &dyn Handle) -> io::Result<Result<Self, u16>> {
-        let (loaded, slots) = Record::load_slots(file)?;
-        let last = match loaded {
-            Loaded::Record(record) => record.published,
-            Loaded::Empty | Loaded::Garbage => Published::default(),
-            Loaded::Newer(major) => return Ok(Err(major)),
+        Ok(match load_slots(file, Self::choose)? {
+            Loaded::Record(found) => Ok(found),
+            Loaded::Empty | Loaded::Garbage => Ok(Self::default()),
+            Loaded::Newer(major) => Err(major),
+        })
+    }
+
+    fn choose(bytes: &[u8; SLOTS_BYTES]) -> Loaded<Self> {
+        let slots = match newest_first(bytes) {
+            Ok(slots) => slots,
+            Err(major) => return Loaded::Newer(major),
         };
-        let slots = [&slots[..SLOT_BYTES], &slots[SLOT_STRIDE..]];
-        let mut said = slots.into_iter().filter_map(Record::decode).map(|record| record.published);
-        let before = said.find(|published| *published != last);
-        Ok(Ok(Self { last, before }))
+        let mut said =
+            slots.into_iter().filter(|slot| Record::text_in(slot).is_some()).map(Published::of);
+        match said.next() {
+            Some(last) => Loaded::Record(Self { last, before: said.find(|older| *older != last) }),
+            None => Loaded::none_in(bytes),
+        }
     }
 }

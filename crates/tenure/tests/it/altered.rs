@@ -25,6 +25,31 @@ pub(crate) struct Altered {
     pub(crate) synced: Mutex<HashMap<PathBuf, Vec<u8>>>,
     /// While set, syncs fail.
     pub(crate) sync_fails: AtomicBool,
+    /// What happens during the next look at a name.
+    pub(crate) next_look: Event,
+}
+
+/// Something that happens once, when its time comes.
+#[derive(Default)]
+pub(crate) struct Event(Mutex<Option<Box<dyn FnOnce() + Send>>>);
+
+impl Event {
+    pub(crate) fn plan(&self, act: impl FnOnce() + Send + 'static) {
+        *self.0.lock().unwrap() = Some(Box::new(act));
+    }
+
+    fn comes(&self) {
+        let planned = self.0.lock().unwrap().take();
+        if let Some(act) = planned {
+            act();
+        }
+    }
+}
+
+impl std::fmt::Debug for Event {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Event")
+    }
 }
 
 impl Altered {
@@ -59,6 +84,7 @@ impl Fs for View {
     }
 
     fn stat(&self, path: &Path) -> io::Result<Stat> {
+        self.0.next_look.comes();
         disk().stat(path)
     }
 

@@ -206,6 +206,24 @@ fn a_removed_journal_leaves_no_archive() {
     assert_eq!(sidecars(&scratch), Vec::<String>::new());
 }
 
+/// Documents go with everything that was ever set aside of them.
+#[test]
+fn a_removed_document_leaves_nothing_that_was_set_aside() {
+    let scratch = Scratch::new();
+    let sessions = documents(&scratch);
+    let document = sessions.document("k").unwrap();
+    for damage in ["{1", "{2", "{3"] {
+        std::fs::create_dir_all(scratch.path("sessions")).unwrap();
+        std::fs::write(document.path(), damage).unwrap();
+        assert_eq!(document.set(&json!(1), &quick()).unwrap_err().kind(), ErrorKind::Damaged);
+    }
+    let numbered = |name: &String| name.contains("damaged.");
+    assert_eq!(sidecars(&scratch).iter().filter(|name| numbered(name)).count(), 2);
+    std::fs::write(document.path(), "1").unwrap();
+    assert!(sessions.remove("k", &quick()).unwrap());
+    assert_eq!(sidecars(&scratch), Vec::<String>::new());
+}
+
 /// A big index becomes a collection, once; repeating it changes nothing, and nothing is overwritten.
 #[test]
 fn race_33_a_split_can_be_repeated_and_overwrites_nothing() {

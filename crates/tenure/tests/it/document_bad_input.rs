@@ -100,6 +100,54 @@ fn race_27_the_last_damage_is_set_aside_whole() {
     }
 }
 
+/// Nothing that was set aside is overwritten, by a restore or by a change that meets other damage.
+#[test]
+fn race_27_what_was_set_aside_earlier_gets_a_number() {
+    let scratch = Scratch::new();
+    let document = scratch.document("state.json");
+    document.set(&json!({ "n": 1 }), &durably()).unwrap();
+    document.update(&durably(), increment).unwrap();
+    let aside = |end: &str| bytes_of(scratch.path(&format!(".tenure/state.json.damaged{end}")));
+    for damage in ["{1", "{2"] {
+        foreign_write(document.path(), damage);
+        document.restore(&durably()).unwrap();
+    }
+    assert_eq!((aside("").as_slice(), aside(".1").as_slice()), (&b"{2"[..], &b"{1"[..]));
+    foreign_write(document.path(), "{3");
+    for _ in 0..2 {
+        document.update(&at_once(), increment).unwrap_err();
+    }
+    document.restore(&durably()).unwrap();
+    assert_eq!((aside("").as_slice(), aside(".2").as_slice()), (&b"{3"[..], &b"{2"[..]));
+    assert!(!scratch.path(".tenure/state.json.damaged.3").exists(), "the same is kept once");
+}
+
+/// A program that breaks the document again and again does not fill the disk.
+#[test]
+fn race_27_copies_that_nobody_asked_for_end() {
+    let scratch = Scratch::new();
+    let document = scratch.document("state.json");
+    for damage in 0..12 {
+        foreign_write(document.path(), format!("{{{damage}"));
+        document.update(&at_once(), increment).unwrap_err();
+    }
+    assert_eq!(bytes_of(scratch.path(".tenure/state.json.damaged.8")), b"{7");
+    assert!(!scratch.path(".tenure/state.json.damaged.9").exists());
+    assert_eq!(bytes_of(document.path()), b"{11", "the document itself is left as it is");
+}
+
+/// A document that never was cannot be restored, and asking leaves nothing behind.
+#[test]
+fn nothing_to_restore_is_not_found() {
+    let scratch = Scratch::new();
+    for name in ["state.json", "no/state.json"] {
+        let error = scratch.document(name).restore(&at_once()).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::NotFound, "{error}");
+        assert!(error.to_string().contains(name) && error.next_step().is_some(), "{error}");
+    }
+    assert_eq!(std::fs::read_dir(scratch.path("")).unwrap().count(), 0);
+}
+
 /// A restore is told to people, and it is no replay of anything.
 #[test]
 fn a_restore_is_recorded() {
@@ -146,7 +194,7 @@ fn a_deleted_document_can_be_restored_too() {
     std::fs::remove_file(document.path()).unwrap();
     std::fs::remove_file(scratch.path(".tenure/state.json.good")).unwrap();
     let error = document.restore(&durably()).unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::Damaged, "{error}");
+    assert_eq!(error.kind(), ErrorKind::NotFound, "{error}");
 }
 
 #[test]

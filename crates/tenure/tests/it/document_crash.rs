@@ -197,10 +197,9 @@ impl World {
 
     fn left_over(&self) -> Option<String> {
         let names = self.fs.shared().list(Path::new("/d/.tenure")).unwrap_or_default();
-        let names = names.into_iter().map(|name| name.to_string_lossy().into_owned());
-        let known =
-            |name: &str| MAY_STAY.contains(&name.strip_prefix("state.json.").unwrap_or(name));
-        names.into_iter().find(|name| !known(name))
+        let mut names = names.iter().map(|name| name.to_string_lossy().into_owned());
+        let end = |name: &String| name.trim_start_matches("state.json.").to_owned();
+        names.find(|name| !MAY_STAY.iter().any(|stays| end(name).starts_with(stays)))
     }
 
     fn die(&self, kind: CrashKind) {

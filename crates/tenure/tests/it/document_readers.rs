@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 use serde_json::{Value, json};
+use tenure::fs::disk;
 use tenure::{Document, Durability, ErrorKind, WriteOptions};
 
 use crate::document_scratch::{
@@ -122,6 +123,61 @@ fn g5_a_reader_that_is_overtaken_once_answers_from_its_first_look() {
     assert_eq!((found.value["n"].as_u64(), found.version), (Some(1), first));
     assert_eq!(looks.load(Ordering::Relaxed), 1);
     assert_eq!(count_in(&document), 2);
+}
+
+/// A file that was replaced is removed from the disk by whoever closes it last. That is the writer's work.
+#[test]
+#[cfg(target_os = "linux")]
+fn a_reader_has_closed_the_document_before_it_looks_at_the_record() {
+    let scratch = Scratch::new();
+    let document = scratch.document("state.json");
+    document.set(&json!({ "n": 1 }), &at_once()).unwrap();
+    let path = document.path().to_path_buf();
+    let open = Arc::new(Mutex::new(Vec::new()));
+    let (watched, found) = (path.clone(), open.clone());
+    let fs = FaultyFs::new(move |op, touched| {
+        let here = touched.parent() == watched.parent();
+        if matches!(op, Op::Open(_)) && (here || touched.extension().is_some_and(|x| x == "commit"))
+        {
+            let fds = std::fs::read_dir("/proc/self/fd").unwrap();
+            let mut names = fds.filter_map(|fd| std::fs::read_link(fd.unwrap().path()).ok());
+            found.lock().unwrap().push(names.any(|name| name == watched));
+        }
+        Verdict::Go
+    });
+    let reader = Document::open_on(&fs.shared(), &path).unwrap();
+    assert_eq!(count_in(&reader), 1);
+    assert_eq!(*open.lock().unwrap(), [false, false], "at its own opening, and at the record's");
+}
+
+#[test]
+fn race_32_a_document_with_the_number_of_the_one_that_was_read_is_looked_at_again() {
+    // The file that was read is closed and removed, and its number may be given out again at once: by
+    // the look of it nothing has happened.
+    let scratch = Scratch::new();
+    let document = scratch.document("state.json");
+    document.set(&json!({ "n": 1 }), &at_once()).unwrap();
+    let first = disk().stat(document.path()).unwrap().id;
+    let (writer, path) = (document.clone(), document.path().to_path_buf());
+    let (watched, written) = (path.clone(), Arc::new(Mutex::new(None)));
+    let second = written.clone();
+    let fs = FaultyFs::new(move |op, touched| {
+        let record = touched.extension().is_some_and(|name| name == "commit");
+        let mut second = second.lock().unwrap();
+        if matches!(op, Op::Open(_)) && record && second.is_none() {
+            *second = Some(writer.update(&at_once(), increment).unwrap().version);
+        }
+        Verdict::Go
+    })
+    .showing(move |touched, mut found| {
+        if touched == watched {
+            found.id = first;
+        }
+        found
+    });
+    let found = Document::open_on(&fs.shared(), &path).unwrap().read().unwrap().unwrap();
+    assert_eq!(found.value["n"], 2, "what was read first could be a foreign edit");
+    assert_eq!(Some(found.version), *written.lock().unwrap());
 }
 
 #[test]

@@ -1,9 +1,16 @@
 //! Children: forked ones never unlock what their parent holds, started programs hold nothing.
 
-use tenure::{ErrorKind, Wait};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI32, Ordering};
 
+use tenure::{ErrorKind, Lock, LockGuard, LockOptions, Wait};
+
+use crate::altered::Altered;
 use crate::puppet::Puppet;
 use crate::scratch::{FAR_TOO_LONG, Scratch, count, kind, lock_for, write};
+
+/// After this many seconds the system ends a child that hangs.
+const HANGS_S: u32 = 20;
 
 /// A forked child has a copy of its parent's guard. Its exit handlers ran `release`, and the parent
 /// went on without a lock. Our child may say what it likes: the lock stays where it is.
@@ -127,4 +134,40 @@ fn files_of(pid: &str) -> Vec<String> {
     let links = std::fs::read_dir(format!("/proc/{pid}/fd")).unwrap().flatten();
     let name = |link: std::fs::DirEntry| std::fs::read_link(link.path()).unwrap_or_default();
     links.map(|link| name(link).display().to_string()).collect()
+}
+
+/// A thread of the parent is in the middle of a call of a guard when the process forks. In the child
+/// nobody will ever end that call; whatever the child asks of its copy, it must not wait for it.
+#[test]
+fn race_16_g11_a_child_forked_amid_a_call_does_not_wait_for_its_end() {
+    let scratch = Scratch::new();
+    let (fs, altered) = Altered::default().mounted();
+    let lock = Lock::open_on(&fs, &scratch.target()).unwrap();
+    let guard = Arc::new(lock.acquire(&LockOptions::default()).unwrap());
+    let (copy, code) = (guard.clone(), Arc::new(AtomicI32::new(-1)));
+    let told = code.clone();
+    altered.next_look.plan(move || told.store(child_of_a_call(&copy), Ordering::SeqCst));
+    guard.verify().unwrap();
+    assert_eq!(code.load(Ordering::SeqCst), 0, "the child hung, or was told something else");
+    guard.verify().unwrap();
+    Arc::into_inner(guard).unwrap().release().unwrap();
+}
+
+/// Forks; the wait status of the child, which ends well if it is told that the hold is not its own.
+fn child_of_a_call(guard: &LockGuard) -> i32 {
+    #[expect(unsafe_code, reason = "there is no safe fork")]
+    // SAFETY: the child calls nothing but this crate and ends with `_exit`; that the library survives
+    // this is what is tested.
+    unsafe {
+        let child = libc::fork();
+        if child == 0 {
+            libc::alarm(HANGS_S);
+            let refused = kind(guard.verify()) == Some(ErrorKind::Compromised);
+            let silent = guard.fence() > 0 && guard.raw().is_empty() && guard.end().is_ok();
+            libc::_exit(i32::from(!(refused && silent)));
+        }
+        let mut status = 0;
+        libc::waitpid(child, &raw mut status, 0);
+        status
+    }
 }

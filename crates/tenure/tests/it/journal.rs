@@ -106,6 +106,56 @@ fn lines_of_others_are_numbered_and_an_open_one_is_closed() {
     assert_eq!((report.entries, report.foreign_entries), (6, 4));
 }
 
+/// Whatever the lines are and wherever they come from: archive, index, log, or somebody else.
+#[test]
+fn lines_that_are_lent_are_the_entries() {
+    let dir = Dir::new("lent");
+    let journal = Journal::open(dir.log()).unwrap();
+    let long = "y".repeat(300_000);
+    for number in 0..12 {
+        let lines = [format!("first of {number}"), long.clone(), format!("last of {number}")];
+        journal.append(&lines, &no_sync()).unwrap();
+        foreign(&dir.log(), "\n \t\ntheirs\n");
+        if number == 6 {
+            journal.rotate(&WriteOptions::default()).unwrap();
+        }
+    }
+    for (from, limit) in [(0, None), (1, Some(30)), (9, None), (40, Some(3)), (0, Some(0))] {
+        let owned: Vec<_> = journal.read(from, limit).unwrap().map(Result::unwrap).collect();
+        let (mut lent, mut seen) = (journal.read(from, limit).unwrap(), 0);
+        while let Some((seq, line)) = lent.next_line().unwrap() {
+            assert!((seq, line) == (owned[seen].seq, owned[seen].line.as_slice()), "{seq}");
+            seen += 1;
+        }
+        assert_eq!(seen, owned.len());
+        assert!(lent.next_line().unwrap().is_none() && lent.next().is_none(), "the end stays");
+    }
+    assert_eq!(journal.read(0, None).unwrap().count(), 48);
+}
+
+#[test]
+fn nothing_is_lent_behind_damage() {
+    let dir = Dir::new("lent-damage");
+    let journal = Journal::open(dir.log()).unwrap();
+    for _ in 0..3 {
+        journal.append(&vec!["x".repeat(999); 2000], &durable()).unwrap();
+    }
+    let mut bytes = fs::read(dir.log()).unwrap();
+    bytes[999] = b' '; // A newline of the first segment.
+    overwrite(&dir.log(), &bytes);
+    let mut entries = journal.read(1, None).unwrap();
+    let mut lines = 0;
+    let error = loop {
+        match entries.next_line() {
+            Ok(line) => lines += u64::from(line.expect("not the end").0 > 0),
+            Err(error) => break error,
+        }
+    };
+    assert_eq!(error.kind(), ErrorKind::Damaged);
+    assert!(lines < 6000, "{lines}");
+    assert!(entries.next_line().unwrap().is_none() && entries.next().is_none());
+}
+
 #[test]
 fn a_long_journal_is_checkpointed_and_read_from_any_number() {
     let dir = Dir::new("long");

@@ -3,11 +3,14 @@
 //! A temporary file belongs to a change of its target, which works under that target's lock. So under
 //! the lock, taken without waiting, it is nobody's. Copies that people may want are only reported.
 
+use std::io;
 use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
 use tenure::fs::disk;
 use tenure::{HoldState, Lock, LockOptions, Status, Wait};
+
+use super::Finding;
 
 /// Directories that are never looked into: large, and never with targets of ours.
 const SKIPPED: [&str; 2] = ["node_modules", ".git"];
@@ -51,6 +54,11 @@ impl Kind {
             let is_temp = hex.len() == 16 && hex.bytes().all(|byte| byte.is_ascii_hexdigit());
             return is_temp.then_some((Self::Temp, target));
         }
+        // The newest has the plain name, those before it a number.
+        let numbered = name.rsplit_once('.').filter(|(name, number)| {
+            name.ends_with(".damaged") && number.bytes().all(|byte| byte.is_ascii_digit())
+        });
+        let name = numbered.map_or(name, |(name, _)| name);
         let (target, end) = name.rsplit_once('.')?;
         let kind = match end {
             "damaged" => Self::DamagedCopy,
@@ -85,12 +93,21 @@ impl Leftover {
     }
 }
 
-/// Every file below `dir`, sidecars included; symlinks are not followed.
-pub(super) fn walk(dir: &Path) -> Vec<PathBuf> {
-    let mut files = Vec::new();
+/// Every file below `dir`, sidecars included, and the directories that could not be listed; symlinks
+/// are not followed.
+pub(super) fn walk(dir: &Path) -> (Vec<PathBuf>, Vec<Finding>) {
+    let (mut files, mut unseen) = (Vec::new(), Vec::new());
     let mut todo = vec![dir.to_path_buf()];
     while let Some(dir) = todo.pop() {
-        for entry in std::fs::read_dir(&dir).into_iter().flatten().flatten() {
+        let listed = std::fs::read_dir(&dir).and_then(Iterator::collect::<io::Result<Vec<_>>>);
+        let entries = listed.unwrap_or_else(|err| {
+            // One that went away meanwhile is nobody's problem any more.
+            if err.kind() != io::ErrorKind::NotFound {
+                unseen.push(Finding { path: dir, why: err.to_string() });
+            }
+            Vec::new()
+        });
+        for entry in entries {
             let is_dir = entry.file_type().is_ok_and(|kind| kind.is_dir());
             if is_dir && !SKIPPED.iter().any(|skipped| entry.file_name() == *skipped) {
                 todo.push(entry.path());
@@ -99,7 +116,7 @@ pub(super) fn walk(dir: &Path) -> Vec<PathBuf> {
         }
     }
     files.sort();
-    files
+    (files, unseen)
 }
 
 pub(super) fn find(files: &[PathBuf], targets: &[Status]) -> Vec<Leftover> {
@@ -154,6 +171,7 @@ mod tests {
     fn only_names_of_ours_are_left_over() {
         assert_eq!(Kind::of("a.json.tmp.0123456789abcdef"), Some((Kind::Temp, "a.json")));
         assert_eq!(Kind::of("a.json.damaged"), Some((Kind::DamagedCopy, "a.json")));
+        assert_eq!(Kind::of("a.json.damaged.12"), Some((Kind::DamagedCopy, "a.json")));
         assert_eq!(Kind::of("a.jsonl.torn"), Some((Kind::TornLines, "a.jsonl")));
         for name in ["a.json.hold", "a.json.commit", "a.tmp.xyz", "a.tmp.0123", "floor", "a.good"] {
             assert_eq!(Kind::of(name), None, "{name}");

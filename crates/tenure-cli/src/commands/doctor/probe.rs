@@ -1,5 +1,6 @@
 //! What the file system of a directory does, tried out in a directory of its own.
 
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -11,11 +12,33 @@ use tenure::fs::{Access, Fs, Trust, disk};
 #[derive(Debug)]
 pub(super) struct FileSystem {
     name: String,
-    /// Whether tenure works here without being told to.
+    /// Whether tenure works here without being told to, as far as it was tried out.
     pub(super) trusted: bool,
     verdict: String,
-    /// Each with what happened: `ok`, or why not.
-    checks: Vec<(&'static str, String)>,
+    checks: Vec<(&'static str, Check)>,
+}
+
+/// What became of one trial.
+#[derive(Debug)]
+enum Check {
+    /// It does what the guarantees need.
+    Fine,
+    /// It does not have it, and tenure does without.
+    Spared(&'static str),
+    /// It does something else.
+    Broken(&'static str),
+    /// It could not be tried, so nothing is known.
+    Untried(String),
+}
+
+impl Check {
+    fn told(&self) -> String {
+        match self {
+            Self::Fine => "ok".to_owned(),
+            Self::Spared(why) | Self::Broken(why) => (*why).to_owned(),
+            Self::Untried(why) => format!("could not be tried: {why}"),
+        }
+    }
 }
 
 impl FileSystem {
@@ -23,11 +46,12 @@ impl FileSystem {
         let checks: serde_json::Map<_, _> = self
             .checks
             .iter()
-            .map(|(name, result)| ((*name).to_owned(), Value::String(result.clone())))
+            .map(|(name, check)| ((*name).to_owned(), Value::String(check.told())))
             .collect();
         json!({
             "type": self.name,
             "trusted": self.trusted,
+            "probed": self.is_probed(),
             "verdict": self.verdict,
             "checks": checks,
         })
@@ -35,8 +59,15 @@ impl FileSystem {
 
     pub(super) fn lines(&self) -> Vec<String> {
         let mut lines = vec![format!("file system  {}: {}", self.name, self.verdict)];
-        lines.extend(self.checks.iter().map(|(name, result)| format!("  {name:<10} {result}")));
+        lines.extend(
+            self.checks.iter().map(|(name, check)| format!("  {name:<10} {}", check.told())),
+        );
         lines
+    }
+
+    /// Whether everything was tried out.
+    pub(super) fn is_probed(&self) -> bool {
+        !self.checks.iter().any(|(_, check)| matches!(check, Check::Untried(_)))
     }
 }
 
@@ -44,25 +75,34 @@ impl FileSystem {
 pub(super) fn run(dir: &Path) -> FileSystem {
     let fs = disk();
     let name = type_of(dir).unwrap_or_else(|| "unknown".to_owned());
-    let (mut trusted, mut verdict) = match fs.trust(dir) {
-        Ok(Trust::Yes) => (true, "trusted".to_owned()),
-        Ok(Trust::Probe) => (true, "not known; its lock passed the self-test".to_owned()),
-        Ok(Trust::No(name)) => {
+    let checks = match Place::new(&fs, dir) {
+        Ok(place) => place.checks(),
+        Err(err) => {
+            let untried = |name| (name, Check::Untried(err.to_string()));
+            ["lock", "rename", "exchange", "sync"].map(untried).into()
+        }
+    };
+    let mut found = FileSystem { name, trusted: true, verdict: String::new(), checks };
+    let broken = found.checks.iter().find(|(_, check)| matches!(check, Check::Broken(_)));
+    (found.trusted, found.verdict) = match (fs.trust(dir), broken) {
+        (Ok(Trust::No(name)), _) => {
             let why = format!("NOT trusted: {name} does not keep locks between machines");
             (false, format!("{why}; keep data on a local file system, or use --allow-network"))
         }
-        Err(err) => (false, format!("NOT trusted: {err}")),
+        (Err(err), _) => (false, format!("NOT trusted: {err}")),
+        (Ok(_), Some((name, _))) => {
+            (false, format!("NOT trusted: its {name} failed the self-test"))
+        }
+        (Ok(Trust::Yes), None) if !found.is_probed() => {
+            (true, "of a kind that is trusted, but NOT PROBED here".to_owned())
+        }
+        (Ok(Trust::Probe), None) if !found.is_probed() => {
+            (false, "NOT trusted: not known, and it could not be probed".to_owned())
+        }
+        (Ok(Trust::Yes), None) => (true, "trusted".to_owned()),
+        (Ok(Trust::Probe), None) => (true, "not known; its lock passed the self-test".to_owned()),
     };
-    let checks = match Place::new(&fs, dir) {
-        Ok(place) => place.checks(),
-        Err(why) => vec![("probe", why)],
-    };
-    let lock_fails = |(name, result): &(&str, String)| *name == "lock" && result != "ok";
-    if trusted && checks.iter().any(lock_fails) {
-        trusted = false;
-        "NOT trusted: its lock failed the self-test".clone_into(&mut verdict);
-    }
-    FileSystem { name, trusted, verdict, checks }
+    found
 }
 
 /// A directory of our own, removed at the end with what we put into it.
@@ -81,35 +121,37 @@ impl Drop for Place {
 }
 
 impl Place {
-    fn new(fs: &Arc<dyn Fs>, parent: &Path) -> Result<Self, String> {
+    fn new(fs: &Arc<dyn Fs>, parent: &Path) -> io::Result<Self> {
         let dir = parent.join(format!(".tenure-probe-{}", std::process::id()));
-        fs.create_dir(&dir, 0o700).map_err(|err| format!("not possible: {err}"))?;
+        fs.create_dir(&dir, 0o700)?;
         Ok(Self { fs: fs.clone(), dir })
     }
 
-    fn checks(&self) -> Vec<(&'static str, String)> {
-        let text = |result: std::io::Result<()>| match result {
-            Ok(()) => "ok".to_owned(),
-            Err(err) => err.to_string(),
+    fn checks(&self) -> Vec<(&'static str, Check)> {
+        let check = |tried: io::Result<Check>| {
+            tried.unwrap_or_else(|err| match err.kind() {
+                io::ErrorKind::Unsupported => Check::Broken("it has none"),
+                _ => Check::Untried(err.to_string()),
+            })
         };
         vec![
-            ("lock", text(self.lock())),
-            ("rename", text(self.rename())),
-            ("exchange", text(self.exchange())),
-            ("sync", text(self.sync())),
+            ("lock", check(self.lock())),
+            ("rename", check(self.rename())),
+            ("exchange", check(self.exchange())),
+            ("sync", check(self.sync())),
         ]
     }
 
-    fn lock(&self) -> std::io::Result<()> {
+    fn lock(&self) -> io::Result<Check> {
         let open = || self.fs.open(&self.dir.join("one"), Access::Create(0o600));
         let (one, two) = (open()?, open()?);
         if !one.try_lock(Mode::Exclusive)? || two.try_lock(Mode::Exclusive)? {
-            return Err(std::io::Error::other("it gives one lock to two holders"));
+            return Ok(Check::Broken("it gives one lock to two holders, or to none"));
         }
-        Ok(())
+        Ok(Check::Fine)
     }
 
-    fn rename(&self) -> std::io::Result<()> {
+    fn rename(&self) -> io::Result<Check> {
         let (two, three) = (self.dir.join("two"), self.dir.join("three"));
         for path in [&two, &three] {
             self.fs.open(path, Access::Create(0o600))?;
@@ -117,30 +159,31 @@ impl Place {
         self.fs.rename(&two, &three)?;
         self.fs.open(&two, Access::Create(0o600))?;
         match self.fs.rename_new(&two, &three) {
-            Err(err) if err.kind() == std::io::ErrorKind::AlreadyExists => Ok(()),
+            Err(err) if err.kind() == io::ErrorKind::AlreadyExists => Ok(Check::Fine),
             Err(err) => Err(err),
-            Ok(()) => Err(std::io::Error::other("it replaced a file that it must not replace")),
+            Ok(()) => Ok(Check::Broken("it replaced a file that it must not replace")),
         }
     }
 
-    fn exchange(&self) -> std::io::Result<()> {
+    fn exchange(&self) -> io::Result<Check> {
         let (two, three) = (self.dir.join("two"), self.dir.join("three"));
         for path in [&two, &three] {
             self.fs.open(path, Access::Create(0o600))?;
         }
         match self.fs.exchange(&two, &three) {
-            Err(err) if err.kind() == std::io::ErrorKind::Unsupported => {
-                Err(std::io::Error::other("not supported; tenure works without it"))
+            Err(err) if err.kind() == io::ErrorKind::Unsupported => {
+                Ok(Check::Spared("not supported; tenure works without it"))
             }
-            done => done,
+            done => done.map(|()| Check::Fine),
         }
     }
 
-    fn sync(&self) -> std::io::Result<()> {
+    fn sync(&self) -> io::Result<Check> {
         let file = self.fs.open(&self.dir.join("one"), Access::Create(0o600))?;
         file.write_all_at(b"probe", 0)?;
         file.sync()?;
-        self.fs.sync_dir(&self.dir)
+        self.fs.sync_dir(&self.dir)?;
+        Ok(Check::Fine)
     }
 }
 

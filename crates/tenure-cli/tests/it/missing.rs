@@ -1,0 +1,79 @@
+//! Names that stand for nothing: told, and nothing is made of them.
+
+use crate::bench::Bench;
+
+/// Everything in the directory, by name.
+fn names(bench: &Bench) -> Vec<String> {
+    let entries = std::fs::read_dir(bench.path("")).unwrap();
+    entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect()
+}
+
+#[test]
+fn a_mistyped_name_is_not_found_and_nothing_is_created() {
+    let bench = Bench::new();
+    let verbs: &[&[&str]] = &[
+        &["doc", "get"],
+        &["doc", "version"],
+        &["doc", "restore"],
+        &["journal", "read"],
+        &["journal", "verify"],
+        &["journal", "repair"],
+        &["journal", "compact", "--from", "1"],
+        &["collection", "list"],
+        &["collection", "prune", "--max-count", "1"],
+    ];
+    for verb in verbs {
+        for name in ["typo", "no/such/typo"] {
+            let args = [verb, &[name][..]].concat();
+            bench.tenure(&args).exits(1).complains("typo`").complains("check the name");
+            let error = bench.tenure(&[&args[..], &["--json"]].concat()).exits(1).error();
+            assert_eq!(error["code"], "not_found", "{args:?}");
+            assert!(names(&bench).is_empty(), "{args:?} left {:?}", names(&bench));
+        }
+    }
+}
+
+/// What is only in the log is there, although the file is gone.
+#[test]
+fn an_empty_journal_is_no_missing_one() {
+    let bench = Bench::new();
+    bench.file("empty", "");
+    for verb in [&["read"][..], &["verify"], &["repair"], &["compact", "--from", "1"]] {
+        bench.tenure(&[&["journal"], verb, &["empty"]].concat()).exits(0);
+    }
+}
+
+/// Scripts rely on it: the first write makes room for itself, and closes it to others.
+#[test]
+fn a_write_creates_the_directories_above() {
+    let bench = Bench::new();
+    let writes: &[&[&str]] = &[
+        &["doc", "set", "a/b/s.json", "1"],
+        &["journal", "append", "c/d/j", "line"],
+        &["lease", "acquire", "e/f/l", "--ttl", "1h"],
+        &["run", "g/h/x", "--", "true"],
+    ];
+    for args in writes {
+        bench.tenure(args).ok();
+    }
+    for dir in ["a", "a/b", "c/d", "e/f", "g/h"] {
+        let mode = std::fs::metadata(bench.path(dir)).unwrap().permissions();
+        assert_eq!(std::os::unix::fs::PermissionsExt::mode(&mode) & 0o777, 0o700, "{dir}");
+    }
+}
+
+#[test]
+fn a_second_restore_keeps_what_the_first_set_aside() {
+    let bench = Bench::new();
+    bench.tenure(&["doc", "set", "s.json", "[1]"]).ok();
+    bench.tenure(&["doc", "set", "s.json", "[2]"]).ok();
+    for damage in ["[first", "[second", "[second", "[third"] {
+        bench.file("s.json", damage);
+        bench.tenure(&["doc", "restore", "s.json"]).exits(0);
+    }
+    let aside = |end: &str| bench.read(&format!(".tenure/s.json.damaged{end}"));
+    assert_eq!([aside(""), aside(".1"), aside(".2")], ["[third", "[first", "[second"]);
+    let report = bench.tenure(&["doctor", "--json"]).ok().json();
+    let kinds = report["leftovers"].as_array().unwrap().iter().map(|one| one["kind"].clone());
+    assert_eq!(kinds.collect::<Vec<_>>(), ["damaged"; 3]);
+}

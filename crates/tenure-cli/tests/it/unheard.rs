@@ -1,0 +1,68 @@
+//! Results that nobody can be told: the change is in, and the error says so.
+
+use std::fs::File;
+use std::process::Stdio;
+
+use crate::bench::{Bench, Ran};
+
+/// Runs it with a standard output that refuses everything.
+fn unheard(bench: &Bench, args: &[&str]) -> Ran {
+    let full = File::options().write(true).open("/dev/full").unwrap();
+    let mut command = bench.command(args).with_stdout(full).unstarted();
+    Ran::new(command.stderr(Stdio::piped()).spawn().unwrap().wait_with_output().unwrap())
+}
+
+#[test]
+fn a_change_that_could_not_be_told_is_in_and_the_error_says_so() {
+    let bench = Bench::new();
+    bench.tenure(&["doc", "set", "s.json", r#"{"n":1}"#]).ok();
+    bench.file("index.json", r#"{"a":{}}"#);
+    bench.tenure(&["lease", "acquire", "l", "--ttl", "1h", "--token-file", "token"]).ok();
+    let writes: &[&[&str]] = &[
+        &["doc", "update", "s.json", ".n += 1"],
+        &["doc", "set", "t.json", "1"],
+        &["doc", "merge", "s.json", "{}"],
+        &["doc", "patch", "s.json", "[]"],
+        &["doc", "restore", "s.json"],
+        &["journal", "append", "j", "line"],
+        &["journal", "repair", "j"],
+        &["journal", "rotate", "j"],
+        &["journal", "compact", "j", "--from", "1"],
+        &["collection", "split", "index.json", "all"],
+        &["collection", "prune", "all", "--max-count", "0"],
+        &["lease", "renew", "l", "--token-file", "token"],
+        &["lease", "acquire", "l", "--ttl", "1h", "--token-file", "token"],
+        &["lease", "release", "l", "--token-file", "token"],
+        &["lease", "take-over", "t", "--ttl", "1h", "--reason", "r"],
+    ];
+    for args in writes {
+        let told = unheard(&bench, &[args, &["--json"][..]].concat()).exits(1).error();
+        assert_eq!((&told["code"], &told["committed"]), (&"io".into(), &true.into()), "{args:?}");
+        assert_eq!(told["exit"], 1, "{args:?}");
+    }
+    bench.tenure(&["doc", "get", "s.json", ".n"]).ok().says("2");
+    bench.tenure(&["doc", "get", "t.json"]).ok().says("1");
+    bench.tenure(&["collection", "list", "all"]).ok().says("");
+    bench.tenure(&["lease", "show", "l"]).ok().says("free");
+    bench.tenure(&["journal", "append", "j", "another"]).ok();
+    unheard(&bench, &["journal", "rotate", "j"]).exits(1).complains("the change itself was made");
+    let read = unheard(&bench, &["doc", "get", "s.json", "--json"]).exits(1).error();
+    assert!(read["committed"].is_null(), "{read}");
+}
+
+#[test]
+fn a_lease_whose_token_nobody_got_is_released() {
+    let bench = Bench::new();
+    let args = ["lease", "acquire", "l", "--ttl", "1h"];
+    unheard(&bench, &args).exits(1).complains("released again");
+    bench.tenure(&["lease", "show", "l"]).ok().says("free");
+    let told = unheard(&bench, &[&args[..], &["--json"]].concat()).exits(1).error();
+    assert_eq!(told["committed"], false);
+    // Nobody reads: that is no failure of a read, but it is one here.
+    let (reader, writer) = std::io::pipe().unwrap();
+    drop(reader);
+    let mut command = bench.command(&args).unstarted();
+    let ran = command.stdout(writer).stderr(Stdio::piped()).spawn().unwrap();
+    Ran::new(ran.wait_with_output().unwrap()).exits(1).complains("released again");
+    bench.tenure(&["lease", "show", "l"]).ok().says("free");
+}

@@ -1,0 +1,33 @@
+//! OpenClaw's watchdog: now and then it ends the holds that last too long, of those that it has noted.
+//!
+//! A lock that it cannot end ends its round, so all that come after it stay locked, in this round and in
+//! every later one. And its notes are in memory: what another process holds it never sees.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::io;
+use std::path::PathBuf;
+
+/// The holds of one process.
+#[derive(Debug, Default)]
+pub struct Watchdog {
+    held: BTreeSet<PathBuf>,
+}
+
+impl Watchdog {
+    /// This process has taken the lock of that file.
+    pub fn note(&mut self, lock_file: PathBuf) {
+        self.held.insert(lock_file);
+    }
+
+    /// One round, in which every hold has lasted too long; how many were ended.
+    pub fn round(&mut self) -> io::Result<usize> {
+        let mut ended = 0;
+        for lock_file in self.held.clone() {
+            fs::remove_file(&lock_file)?;
+            self.held.remove(&lock_file);
+            ended += 1;
+        }
+        Ok(ended)
+    }
+}

@@ -121,13 +121,6 @@ pub(crate) fn take(target: &Target, path: &Path, mode: Mode, request: Request<'_
     }
 }
 
-/// How many callers of this process wait for the lock on this file.
-#[cfg(test)]
-pub(crate) fn waiting_for(id: FileId) -> usize {
-    let gate = gates(sys::process_number()).get(&id).cloned();
-    gate.map_or(0, |gate| gate.lock().waiting.len())
-}
-
 /// The queue of one lock in this process.
 #[derive(Debug)]
 struct Gate {
@@ -311,4 +304,11 @@ fn waits_for_itself(path: &Path) -> Error {
     Error::new(ErrorKind::Deadlock, "lock", "this thread holds it already")
         .at(path)
         .hint("release the first hold, or pass its fence to prove it")
+}
+
+#[cfg(test)]
+/// How many callers of this process wait for the lock on this file.
+pub(crate) fn waiting_for(id: FileId) -> usize {
+    let gate = gates(sys::process_number()).get(&id).cloned();
+    gate.map_or(0, |gate| gate.lock().waiting.len())
 }

@@ -8,7 +8,9 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use tenure::{Document, ErrorKind, Wait, WriteOptions};
 
-use crate::document_scratch::{Scratch, at_once, bytes_of, count_in, foreign_replace, increment};
+use crate::document_scratch::{
+    Scratch, at_once, bytes_of, count_in, foreign_replace, foreign_write, increment,
+};
 use crate::faulty_fs::{FaultyFs, Op, Verdict};
 
 /// A document on a disk where `act` runs before each exchange, with the number of the exchange.
@@ -125,12 +127,14 @@ fn g10_a_foreign_version_that_cannot_be_given_back_is_still_there_somewhere() {
         _ => Err(io::Error::from_raw_os_error(5)),
     });
     document.set(&json!({ "n": 1 }), &at_once()).unwrap();
+    foreign_write(scratch.path(".tenure/state.json.damaged"), "of before");
     let error = document.update(&at_once(), sign).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Io, "{error}");
     assert_eq!(error.is_committed(), Some(true), "ours is what readers see: {error}");
     assert_eq!(document.read().unwrap().unwrap().value, json!({ "n": 1, "ours": true }));
     assert!(error.to_string().contains(".damaged"), "it is told where theirs is: {error}");
     assert_eq!(bytes_of(scratch.path(".tenure/state.json.damaged")), b"{\"theirs\": 1}");
+    assert_eq!(bytes_of(scratch.path(".tenure/state.json.damaged.1")), b"of before");
     assert!(scratch.temps().is_empty());
 }
 
@@ -139,6 +143,7 @@ fn g10_a_foreign_version_that_can_be_put_nowhere_stays_until_the_next_change_set
     let scratch = Scratch::new();
     let path = scratch.path("state.json");
     scratch.document("state.json").set(&json!({ "n": 1 }), &at_once()).unwrap();
+    foreign_write(scratch.path(".tenure/state.json.damaged"), "of before");
     let (theirs, exchanges) = (path.clone(), AtomicU64::new(0));
     let fs = FaultyFs::new(move |op, _| match op {
         Op::Exchange if exchanges.fetch_add(1, Ordering::Relaxed) == 0 => {
@@ -149,13 +154,18 @@ fn g10_a_foreign_version_that_can_be_put_nowhere_stays_until_the_next_change_set
         _ => Verdict::Go,
     });
     let error = Document::open_on(&fs.shared(), &path).unwrap().update(&at_once(), sign);
-    assert_eq!(error.unwrap_err().is_committed(), Some(true), "ours is what readers see");
+    let error = error.unwrap_err();
+    assert_eq!(error.is_committed(), Some(true), "ours is what readers see");
+    assert!(error.to_string().contains(".tmp."), "it is told where theirs is: {error}");
     let left: Vec<_> =
         scratch.temps().iter().map(|name| bytes_of(scratch.dir().join(name))).collect();
     assert_eq!(left, [b"{\"theirs\": 1}"]);
     scratch.document("state.json").update(&at_once(), sign).unwrap();
     scratch.document("state.json").update(&at_once(), increment).unwrap();
     assert_eq!(bytes_of(scratch.path(".tenure/state.json.damaged")), b"{\"theirs\": 1}");
+    let before = ["damaged", "damaged.1", "damaged.2"]
+        .map(|suffix| std::fs::read(scratch.path(&format!(".tenure/state.json.{suffix}"))).ok());
+    assert_eq!(before.iter().flatten().filter(|bytes| *bytes == b"of before").count(), 1);
     assert!(scratch.temps().is_empty());
 }
 

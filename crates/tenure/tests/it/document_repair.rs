@@ -83,3 +83,28 @@ fn g10_a_change_whose_repair_fails_has_not_begun() {
     disk.document.update(&durably(), increment).unwrap();
     assert_eq!(disk.file("document"), version(2));
 }
+
+#[test]
+fn race_27_what_was_set_aside_before_is_never_overwritten() {
+    // It cannot be moved, or all names for it are taken.
+    for taken in [0, 8] {
+        let disk = two_versions(&durably());
+        let side = |suffix: &str| disk.scratch.path(&format!(".tenure/state.json.{suffix}"));
+        foreign_write(side("damaged"), "of before");
+        for number in 1..=taken {
+            foreign_write(side(&format!("damaged.{number}")), "earlier");
+        }
+        if taken == 0 {
+            disk.refuse(&[(Op::RenameNew, "other")]);
+        }
+        foreign_write(disk.document.path(), DAMAGED);
+        let error = disk.document.update(&durably(), increment).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Damaged, "{error}");
+        assert_eq!(disk.file("damaged"), Some(b"of before".to_vec()), "{taken} names are taken");
+        disk.live_on();
+        disk.document.restore(&durably()).unwrap();
+        assert_eq!(disk.file("damaged"), Some(DAMAGED.into()));
+        let number = format!("damaged.{}", taken + 1);
+        assert_eq!(disk.file(&number), Some(b"of before".to_vec()), "a restore finds a name");
+    }
+}

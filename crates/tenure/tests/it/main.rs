@@ -18,6 +18,7 @@ mod document_files;
 mod document_foreign;
 mod document_group;
 mod document_readers;
+mod document_restore;
 mod document_scratch;
 mod faulty_fs;
 mod fence;

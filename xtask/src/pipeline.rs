@@ -66,6 +66,21 @@ pub(crate) const STEPS: &[Step] = &[
         name: "lints of the addon",
         action: Cargo(&["clippy", "--package", "tenure-node", "--", "-D", "warnings"]),
     },
+    Step {
+        // A workspace of its own, which follows the core's interface like everybody else.
+        name: "lints of the benchmark",
+        action: Cargo(&[
+            "clippy",
+            "--manifest-path",
+            "bench/Cargo.toml",
+            "--target-dir",
+            "target/bench",
+            "--all-targets",
+            "--",
+            "-D",
+            "warnings",
+        ]),
+    },
     Step { name: "licences", action: Check(licences::check) },
     // Before the tests: the puppets ring has children in both languages.
     Step { name: "node", action: Suite(node::test) },

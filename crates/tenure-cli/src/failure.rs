@@ -77,10 +77,10 @@ impl Failure {
         self
     }
 
-    /// A result could not be printed, and what it tells of was taken back. That is a failure, also if
-    /// nobody reads.
+    /// A token could not be printed, which is told only once; `committed` is whether its lease stands
+    /// all the same. That is a failure, also if nobody reads.
     #[must_use]
-    pub(crate) fn undone(self, hint: &str) -> Self {
+    pub(crate) fn of_a_token(self, committed: bool, hint: &str) -> Self {
         let broken = || {
             tenure::Error::io(
                 "write to",
@@ -89,8 +89,8 @@ impl Failure {
             )
         };
         match self {
-            Self::Core(error) => Self::Core(error.committed(false).hint(hint)),
-            Self::BrokenPipe => Self::Core(broken().committed(false).hint(hint)),
+            Self::Core(error) => Self::Core(error.committed(committed).hint(hint)),
+            Self::BrokenPipe => Self::Core(broken().committed(committed).hint(hint)),
             own @ Self::Own(_) => own,
         }
     }

@@ -9,6 +9,8 @@ use std::path::Path;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::Duration;
 
+use crate::sys;
+
 /// The watch only waits and calls back.
 const STACK_BYTES: usize = 128 * 1024;
 
@@ -37,6 +39,8 @@ impl fmt::Debug for MaxHold {
 #[derive(Debug)]
 pub(crate) struct Watch {
     over: Arc<(Mutex<bool>, Condvar)>,
+    /// Whose thread it is.
+    process: u32,
 }
 
 impl Watch {
@@ -57,12 +61,15 @@ impl Watch {
         };
         let thread = std::thread::Builder::new().name("tenure-max-hold".into());
         thread.stack_size(STACK_BYTES).spawn(watch)?;
-        Ok(Self { over })
+        Ok(Self { over, process: sys::process_number() })
     }
 }
 
 impl Drop for Watch {
     fn drop(&mut self) {
+        if self.process != sys::process_number() {
+            return; // A forked child has no such thread, which may have had the mutex at the fork.
+        }
         let (over, changed) = &*self.over;
         *over.lock().unwrap_or_else(PoisonError::into_inner) = true;
         changed.notify_all();

@@ -158,16 +158,26 @@ fn take_over(args: &TakeOverArgs, out: &mut Output) -> Result<()> {
         lease.take_over(&options, &args.reason)?
     };
     out.committed();
-    print(&lease, &leased, out)
+    let printed = print(&lease, &leased, out).and_then(|()| out.flush());
+    printed.map_err(|failure| {
+        failure.of_a_token(
+            true,
+            "the lease was taken over, but nobody has its token: it ends at its expiry",
+        )
+    })
 }
 
 /// Prints a lease whose token is nowhere else. If nobody gets it, nobody could ever renew or end the
 /// lease, so it ends here.
 fn hand_over(lease: &Lease, leased: &Leased, out: &mut Output) -> Result<()> {
     let printed = print(lease, leased, out).and_then(|()| out.flush());
-    printed.map_err(|failure| {
-        let _ = lease.release(&leased.token);
-        failure.undone("nobody could be given its token, so the lease was released again")
+    printed.map_err(|failure| match lease.release(&leased.token) {
+        Ok(()) => failure
+            .of_a_token(false, "nobody could be given its token, so the lease was released again"),
+        Err(_) => failure.of_a_token(
+            true,
+            "nobody could be given its token, and it could not be released: it ends at its expiry",
+        ),
     })
 }
 

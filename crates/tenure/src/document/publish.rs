@@ -116,8 +116,10 @@ pub(super) fn publish(
         return Ok(Outcome::Replaced);
     }
     if let Some(keep) = keep {
-        // Failing here loses a spare copy, not the document.
-        temp.used = target.fs.rename(&temp.path, &keep).is_ok();
+        let moved = target.fs.rename(&temp.path, &keep).is_ok();
+        // Failing here loses a spare copy, not the document; but of what cannot be parsed it is the only
+        // copy there is, and stays where it is.
+        temp.used = moved || displaced == Displaced::ToDamaged;
     }
     Ok(Outcome::Published(temp))
 }
@@ -144,7 +146,7 @@ fn give_back(target: &Target, temp: &mut Temp, base: &Stat, ours: FileId) -> Res
             // Ours stays visible. What it displaced was read by nobody: it must not be removed.
             temp.used = true;
             let aside = target.sidecar("damaged");
-            let room = restore::make_room(target, None, restore::FEW);
+            let room = restore::make_room(target, None, restore::ANY);
             let moved = room.is_ok() && target.fs.rename(&temp.path, &aside).is_ok();
             let aside = if moved { &aside } else { &temp.path };
             return Err(Error::io("give back what was replaced at", target.path(), err)
@@ -197,12 +199,17 @@ fn write_temp(
 
 /// A temporary file of a change that died; we hold the commit lock, so nobody uses it. If that change
 /// had got as far as the exchange, it is the last synced version, and `.good` is older; or it is a
-/// foreign version that nobody has read, if the change died before it gave that back.
+/// foreign version that nobody has read, if the change died before it gave that back. Whether that is a
+/// document is not ours to judge.
 pub(super) fn clear_left_over(commit: &Commit, base: Option<&Content>) -> Result<()> {
     let (target, published) = (&commit.target, commit.seen.record.published);
     let path = target.document_temp();
     let failed = |err| Error::io("remove left-over", &path, err);
-    let found = Content::read(target, &path).ok().flatten();
+    let found = match Content::read(target, &path) {
+        // What could not be read is not known to be worth nothing.
+        Err(error) if error.kind() == ErrorKind::Io => return Err(error),
+        found => found.ok().flatten(),
+    };
     let is_known = |found: &Content| found.checksum == published.checksum;
     let exchanged = base.is_some_and(|base| !is_known(base));
     let keep = match &found {
@@ -211,13 +218,11 @@ pub(super) fn clear_left_over(commit: &Commit, base: Option<&Content>) -> Result
             found.handle.sync().map_err(failed)?;
             Some("good")
         }
-        Some(found) if exchanged && !is_known(found) && found.parse(target).is_ok() => {
-            Some("damaged")
-        }
+        Some(found) if exchanged && !is_known(found) && !found.bytes.is_empty() => Some("damaged"),
         _ => None,
     };
     if let (Some("damaged"), Some(found)) = (keep, &found) {
-        restore::make_room(target, Some(&found.bytes), restore::FEW)?;
+        restore::make_room(target, Some(&found.bytes), restore::ANY)?;
     }
     drop(found);
     if let Some(suffix) = keep {
@@ -275,7 +280,7 @@ fn keep_as(
 ) -> Result<Option<PathBuf>> {
     let target = &commit.target;
     if displaced == Displaced::ToDamaged {
-        return Ok(Some(target.sidecar("damaged")));
+        return restore::name_damaged(target, base);
     }
     let good = target.sidecar("good");
     let published = commit.seen.record.published;

@@ -5,6 +5,7 @@
 
 use std::io;
 use std::ops::RangeInclusive;
+use std::path::PathBuf;
 
 use serde_json::json;
 
@@ -20,10 +21,10 @@ use crate::target::Target;
 /// Damaged files up to this size are copied when they are found.
 const ASIDE_BYTES_MAX: usize = 16 * 1024 * 1024;
 /// The numbers of what was set aside.
-const ANY: RangeInclusive<u32> = 1..=u32::MAX;
-/// The same for files that nobody asked for: a program that breaks the document again and again, or
-/// dies again and again, must not fill the disk with them.
-pub(super) const FEW: RangeInclusive<u32> = 1..=8;
+pub(super) const ANY: RangeInclusive<u32> = 1..=u32::MAX;
+/// The same for copies that nobody asked for: a program that breaks the document again and again must
+/// not fill the disk with them.
+const FEW: RangeInclusive<u32> = 1..=8;
 
 /// A mistyped name leaves nothing behind: looked at before a lock is taken.
 pub(super) fn refuse_nothing(target: &Target) -> Result<()> {
@@ -62,9 +63,6 @@ pub(super) fn restore(commit: &mut Commit, options: &WriteOptions) -> Result<Wri
         moved.map_err(Target::failed("keep last good version", &kept.path))?;
     }
     let kept = kept.content;
-    if let Some(base) = &base {
-        make_room(&target, Some(&base.bytes), ANY)?;
-    }
     let damaged_bytes = base.as_ref().map_or(0, |base| base.bytes.len());
     let outcome = publish(commit, base, &kept.bytes, Displaced::ToDamaged, options)?;
     if matches!(outcome, Outcome::Replaced) {
@@ -88,7 +86,8 @@ pub(super) fn set_aside(target: &Target) {
     if content.bytes.is_empty() || content.bytes.len() > ASIDE_BYTES_MAX {
         return;
     }
-    if !make_room(target, Some(&content.bytes), FEW).unwrap_or(false) {
+    // What is there may be a second name of the document itself; it is never written over.
+    if !matches!(make_room(target, Some(&content.bytes), FEW), Ok(Room::Free)) {
         return;
     }
     if let Ok(file) = target.open_sidecar(&target.sidecar("damaged")) {
@@ -97,27 +96,51 @@ pub(super) fn set_aside(target: &Target) {
     }
 }
 
-/// Gives what is at `.damaged` a number, under the commit lock, before something else takes that name;
-/// unless it is the same, to the byte. False if all those numbers are taken.
+/// Gives the damaged document a second name, before its first goes to another file: whoever dies after
+/// this leaves its bytes there. Where that cannot be, tells what it shall be called afterwards; then who
+/// dies on the way leaves them in the temporary file, where the next change finds them.
+pub(super) fn name_damaged(target: &Target, base: &Content) -> Result<Option<PathBuf>> {
+    let path = target.sidecar("damaged");
+    let room = make_room(target, Some(&base.bytes), ANY)?;
+    if !matches!(room, Room::Free) || target.fs.link(target.path(), &path).is_err() {
+        return Ok(Some(path));
+    }
+    // Or a power loss could keep the loss of the first name and forget the second.
+    let synced = target.fs.sync_dir(target.side());
+    synced.map_err(Target::failed("sync directory", target.side()))?;
+    Ok(None)
+}
+
+/// What is at `.damaged`.
+#[derive(Debug)]
+pub(super) enum Room {
+    Free,
+    /// The newcomer itself, to the byte.
+    Same,
+    /// Something else, and all numbers are taken.
+    Taken,
+}
+
+/// Gives what is at `.damaged` a number, under the commit lock, before something else takes that name.
 pub(super) fn make_room(
     target: &Target,
     newcomer: Option<&[u8]>,
     numbers: RangeInclusive<u32>,
-) -> Result<bool> {
+) -> Result<Room> {
     let path = target.sidecar("damaged");
     let is_same = |bytes| {
         Content::read(target, &path).is_ok_and(|old| old.is_some_and(|old| old.bytes == bytes))
     };
     if newcomer.is_some_and(is_same) {
-        return Ok(true);
+        return Ok(Room::Same);
     }
     for number in numbers {
         match target.fs.rename_new(&path, &target.sidecar(&format!("damaged.{number}"))) {
-            Ok(()) => return Ok(true),
-            Err(err) if err.kind() == io::ErrorKind::NotFound => return Ok(true), // There is none.
+            Ok(()) => return Ok(Room::Free),
+            Err(err) if err.kind() == io::ErrorKind::NotFound => return Ok(Room::Free),
             Err(err) if err.kind() == io::ErrorKind::AlreadyExists => {}
             Err(err) => return Err(Error::io("keep", &path, err)),
         }
     }
-    Ok(false)
+    Ok(Room::Taken)
 }

@@ -66,6 +66,17 @@ fn g4_numbers_at_the_end_of_their_range_neither_panic_nor_start_again_at_zero() 
 }
 
 #[test]
+fn r1_a_record_in_a_state_that_nobody_knows_is_none() {
+    let scratch = Scratch::new();
+    for state in [3, 0xFF] {
+        let held = lease(&scratch.target(), "holder");
+        forge(&scratch.sidecar("commit"), SLOTS, |slot| slot[40] = state);
+        assert!(Lease::open(scratch.target()).unwrap().show().unwrap().is_none(), "{state}");
+        assert!(lock_for(&scratch.target(), Wait::No).unwrap().fence() > held.fence, "{state}");
+    }
+}
+
+#[test]
 fn r3_a_fence_floor_of_a_newer_version_is_neither_ignored_nor_rewritten() {
     let scratch = Scratch::new();
     let keys = Collection::open(scratch.path("keys"), CollectionKind::Documents).unwrap();

@@ -21,6 +21,7 @@ mod document_group;
 mod document_moving;
 mod document_readers;
 mod document_repair;
+mod document_restore;
 mod document_scratch;
 mod document_steps;
 mod faulty_fs;

@@ -1,7 +1,9 @@
 //! What dead operations and repairs left in `.tenure/`.
 //!
 //! A temporary file belongs to a change of its target, which works under that target's lock. So under
-//! the lock, taken without waiting, it is nobody's. Copies that people may want are only reported.
+//! the lock, taken without waiting, it is nobody's. Copies that people may want are only reported, and so
+//! is the temporary file of a document: it can be the last version that was synced, or one that nobody has
+//! read, and the next change of the document knows which.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -14,6 +16,9 @@ use super::Finding;
 
 /// Directories that are never looked into: large, and never with targets of ours.
 const SKIPPED: [&str; 2] = ["node_modules", ".git"];
+
+/// The number in the name of a document's temporary file, which is always the same.
+const OF_A_DOCUMENT: &str = "0000000000000000";
 
 /// A file that is there and has no present use.
 #[derive(Debug)]
@@ -30,6 +35,8 @@ pub(super) struct Leftover {
 enum Kind {
     /// Of a change that died.
     Temp,
+    /// The same, of a document.
+    Undecided,
     /// The bytes of a document that could not be parsed.
     DamagedCopy,
     /// Lines that a crash tore.
@@ -41,7 +48,7 @@ enum Kind {
 impl Kind {
     fn name(self) -> &'static str {
         match self {
-            Self::Temp => "temp",
+            Self::Temp | Self::Undecided => "temp",
             Self::DamagedCopy => "damaged",
             Self::TornLines => "torn",
             Self::Displaced => "displaced",
@@ -52,7 +59,8 @@ impl Kind {
     fn of(name: &str) -> Option<(Self, &str)> {
         if let Some((target, hex)) = name.rsplit_once(".tmp.") {
             let is_temp = hex.len() == 16 && hex.bytes().all(|byte| byte.is_ascii_hexdigit());
-            return is_temp.then_some((Self::Temp, target));
+            let kind = if hex == OF_A_DOCUMENT { Self::Undecided } else { Self::Temp };
+            return is_temp.then_some((kind, target));
         }
         // The newest has the plain name, those before it a number.
         let numbered = name.rsplit_once('.').filter(|(name, number)| {
@@ -136,6 +144,9 @@ pub(super) fn find(files: &[PathBuf], targets: &[Status]) -> Vec<Leftover> {
             (Kind::Temp, Some(HoldState::Free | HoldState::Abandoned)) => None,
             (Kind::Temp, Some(_)) => Some("kept: its target is held".to_owned()),
             (Kind::Temp, None) => Some("kept: its target is not known".to_owned()),
+            (Kind::Undecided, _) => {
+                Some("kept: the next change of the document decides about it".to_owned())
+            }
             _ => Some("kept: somebody may want to look at it".to_owned()),
         };
         found.push(Leftover { path: path.clone(), target, kind, kept, removed: false });
@@ -170,6 +181,7 @@ mod tests {
     #[test]
     fn only_names_of_ours_are_left_over() {
         assert_eq!(Kind::of("a.json.tmp.0123456789abcdef"), Some((Kind::Temp, "a.json")));
+        assert_eq!(Kind::of("a.json.tmp.0000000000000000"), Some((Kind::Undecided, "a.json")));
         assert_eq!(Kind::of("a.json.damaged"), Some((Kind::DamagedCopy, "a.json")));
         assert_eq!(Kind::of("a.json.damaged.12"), Some((Kind::DamagedCopy, "a.json")));
         assert_eq!(Kind::of("a.jsonl.torn"), Some((Kind::TornLines, "a.jsonl")));

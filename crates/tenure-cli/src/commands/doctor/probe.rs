@@ -1,5 +1,6 @@
 //! What the file system of a directory does, tried out in a directory of its own.
 
+use std::hash::{BuildHasher, Hasher, RandomState};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -122,7 +123,9 @@ impl Drop for Place {
 
 impl Place {
     fn new(fs: &Arc<dyn Fs>, parent: &Path) -> io::Result<Self> {
-        let dir = parent.join(format!(".tenure-probe-{}", std::process::id()));
+        // Not by process number: in a container that comes again, and a doctor that was killed left its own.
+        let number = RandomState::new().build_hasher().finish();
+        let dir = parent.join(format!(".tenure-probe-{number:016x}"));
         fs.create_dir(&dir, 0o700)?;
         Ok(Self { fs: fs.clone(), dir })
     }

@@ -1,0 +1,94 @@
+//! What was damaged is somebody's data: however a restore ends, its bytes are there afterwards.
+
+use std::path::Path;
+
+use serde_json::json;
+use tenure::fs::Access;
+use tenure::{Document, WriteOptions};
+use tenure_testkit::{CrashKind, SimFs};
+
+use crate::document_scratch::{at_once, durably};
+
+const PATH: &str = "/d/state.json";
+const DAMAGE: &[u8] = b"{\"n\": 3, and a line that somebody still wants";
+
+/// More operations than a restore makes.
+const STEPS: u64 = 60;
+
+fn document(fs: &SimFs) -> Document {
+    Document::open_on(&fs.shared(), Path::new(PATH)).unwrap()
+}
+
+/// Two versions, and then something that is none.
+fn damaged(seed: u64) -> SimFs {
+    let fs = SimFs::new(seed);
+    fs.add_dir("/d");
+    for n in [1, 2] {
+        document(&fs).set(&json!({ "n": n }), &durably()).unwrap();
+    }
+    let file = fs.shared().open(Path::new(PATH), Access::ReadWrite).unwrap();
+    file.write_all_at(DAMAGE, 0).unwrap();
+    file.set_len(DAMAGE.len() as u64).unwrap();
+    file.sync().unwrap();
+    fs
+}
+
+/// The damaged bytes, wherever they are; the temporary file is not a place where somebody finds them.
+fn is_kept(fs: &SimFs) -> bool {
+    let side = Path::new("/d/.tenure");
+    let names = fs.shared().list(side).unwrap_or_default();
+    let aside = names.iter().filter(|name| name.to_string_lossy().contains(".damaged"));
+    let mut places: Vec<_> = aside.map(|name| side.join(name)).collect();
+    places.push(PATH.into());
+    places.iter().any(|place| fs.peek(place).is_some_and(|bytes| bytes == DAMAGE))
+}
+
+fn survives_a_death_at_every_step(kind: CrashKind, options: &WriteOptions) {
+    for nth in 0..STEPS {
+        let fs = damaged(nth);
+        fs.fail_after(1 + nth, kind);
+        let restored = document(&fs).restore(options);
+        match kind {
+            CrashKind::Process => fs.process_crash(),
+            CrashKind::Power => fs.crash(),
+        }
+        // Whoever comes next tidies up what the dead one left, and may restore it, too.
+        let next = document(&fs);
+        let _ = next.restore(options);
+        next.set(&json!({ "n": 4 }), options).unwrap();
+        assert!(is_kept(&fs), "step {nth}, {restored:?}\n{}", fs.history());
+    }
+}
+
+#[test]
+fn race_27_a_restore_that_is_killed_keeps_the_damaged_bytes() {
+    for options in [at_once(), durably()] {
+        survives_a_death_at_every_step(CrashKind::Process, &options);
+    }
+}
+
+#[test]
+fn race_27_a_restore_that_the_power_ends_keeps_the_damaged_bytes() {
+    for options in [at_once(), durably()] {
+        survives_a_death_at_every_step(CrashKind::Power, &options);
+    }
+}
+
+/// A change died between the exchange and giving back what somebody had saved meanwhile, which is no
+/// JSON yet. It is not ours to judge.
+#[test]
+fn race_50_a_foreign_version_in_the_temporary_file_is_kept_even_if_it_is_no_document() {
+    let fs = damaged(1);
+    let half = b"{\"somebody\": is still typing";
+    // As after that death: the document is of nobody's record, and the other one is where ours was.
+    let shared = fs.shared();
+    let place = |path: &str, bytes: &[u8]| {
+        let file = shared.open(Path::new(path), Access::Create(0o600)).unwrap();
+        file.write_all_at(bytes, 0).unwrap();
+        file.set_len(bytes.len() as u64).unwrap();
+    };
+    place(PATH, b"{\"n\": 3}");
+    place("/d/.tenure/state.json.tmp.0000000000000000", half);
+    document(&fs).set(&json!({ "n": 4 }), &at_once()).unwrap();
+    assert_eq!(fs.peek("/d/.tenure/state.json.damaged").as_deref(), Some(&half[..]));
+}

@@ -25,7 +25,7 @@ use super::content::Content;
 use super::restore;
 use crate::commit::Commit;
 use crate::error::{Error, ErrorKind, Result};
-use crate::fs::{Access, FileId, Fs, Handle, Stat};
+use crate::fs::{Access, FileId, Fs, Handle, Kind, Stat};
 use crate::options::{Durability, WriteOptions};
 use crate::target::Target;
 
@@ -205,9 +205,11 @@ pub(super) fn clear_left_over(commit: &Commit, base: Option<&Content>) -> Result
     let (target, published) = (&commit.target, commit.seen.record.published);
     let path = target.document_temp();
     let failed = |err| Error::io("remove left-over", &path, err);
+    // What is not a file is not of a change of ours: a symlink that somebody planted (G13).
+    let planted = || target.fs.stat(&path).is_ok_and(|found| found.kind != Kind::File);
     let found = match Content::read(target, &path) {
         // What could not be read is not known to be worth nothing.
-        Err(error) if error.kind() == ErrorKind::Io => return Err(error),
+        Err(error) if error.kind() == ErrorKind::Io && !planted() => return Err(error),
         found => found.ok().flatten(),
     };
     let is_known = |found: &Content| found.checksum == published.checksum;

@@ -90,6 +90,9 @@ pub(crate) const STEPS: &[Step] = &[
     Step { name: "costs", action: Check(costs::check) },
 ];
 
+/// The languages whose puppets must run.
+pub(crate) const LANGUAGES: &str = "rust,cli,node,python";
+
 /// Runs `steps` up to the first failure and reports. Tells whether all went well.
 pub(crate) fn run(steps: &[Step], options: &Options) -> bool {
     let start = Instant::now();
@@ -138,7 +141,7 @@ fn perform(action: &Action, options: &Options, tally: &mut Tally) -> Result<(), 
             let mut command = cargo(arguments);
             command.envs(tools::limits().map(|limit| (limit, "1")));
             if !options.allow_missing {
-                command.env("TENURE_PUPPETS", "rust,cli,node,python");
+                command.env("TENURE_PUPPETS", LANGUAGES);
             }
             let before = tally.passed + tally.failed;
             stream::run(&mut command, tally)?;

@@ -9,10 +9,10 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::pipeline::{Options, cargo};
+use crate::pipeline::{LANGUAGES, Options, cargo};
 use crate::reliability::{self, RINGS};
 use crate::tally::Tally;
-use crate::{platform_table, root, stream, tools};
+use crate::{node, platform_table, python, root, stream, tools};
 
 /// Where a run writes its records until all of its tests have passed.
 const FRESH: &str = "target/proof";
@@ -35,10 +35,15 @@ pub(crate) fn run(form: Form, names: &[&str], options: &Options) -> Result<(), S
     if form == Form::Long && asked("parsers") {
         tools::ensure_fuzzer()?;
     }
+    if asked("puppets") {
+        // Their suites build the packages that children of other languages use.
+        node::test(options, &mut Tally::default())?;
+        python::test(options, &mut Tally::default())?;
+    }
     let mut failed = Vec::new();
     for ring in RINGS.iter().filter(|ring| asked(ring.name)) {
         println!("\n== ring {}: {}", ring.name, ring.title);
-        match attack(form, ring.name) {
+        match attack(form, ring.name, options) {
             Ok(()) => println!("== ring {}: held", ring.name),
             Err(problem) => {
                 println!("== ring {}: FAILED: {problem}", ring.name);
@@ -52,7 +57,7 @@ pub(crate) fn run(form: Form, names: &[&str], options: &Options) -> Result<(), S
 }
 
 /// One ring, and its record.
-fn attack(form: Form, ring: &str) -> Result<(), String> {
+fn attack(form: Form, ring: &str, options: &Options) -> Result<(), String> {
     let fresh = root().join(FRESH);
     let written = fresh.join(format!("{ring}.jsonl"));
     std::fs::create_dir_all(&fresh).map_err(failed("make", &fresh))?;
@@ -68,6 +73,9 @@ fn attack(form: Form, ring: &str) -> Result<(), String> {
         command.env("TENURE_PROOF", "long").args(["--profile", "prove"]);
     }
     command.envs(tools::limits().map(|limit| (limit, "1")));
+    if !options.allow_missing {
+        command.env("TENURE_PUPPETS", LANGUAGES);
+    }
     stream::run(&mut command, &mut Tally::default())?;
     let record = record_of(ring);
     if form == Form::Quick && reliability::is_long(&record) {

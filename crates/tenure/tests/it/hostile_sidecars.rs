@@ -226,3 +226,19 @@ fn g13_a_link_planted_in_a_sticky_directory_is_refused() {
     std::os::unix::fs::lchown(&link, Some(0), None).unwrap();
     play("lock once", &link, "exec setpriv --reuid=1111 --clear-groups \"$@\"");
 }
+
+/// Somebody plants a file of another place as the log of a journal that is not there yet. Whoever makes
+/// the journal gives its own log the journal's mode; that of a file with another name stays as it is.
+#[test]
+fn g13_the_mode_of_a_planted_log_is_left_alone() {
+    let scratch = Scratch::new();
+    let (path, other) = (scratch.path("log.jsonl"), scratch.path("other"));
+    lock_for(&path, Wait::No).unwrap().release().unwrap(); // Makes the directory of the sidecars.
+    File::create(&other).unwrap().set_permissions(PermissionsExt::from_mode(0o640)).unwrap();
+    let log = scratch.path(".tenure/log.jsonl.wal");
+    std::fs::hard_link(&other, &log).unwrap();
+    Journal::open(&path).unwrap().append(&["line"], &tenure::AppendOptions::default()).unwrap();
+    let mode = |path: &Path| std::fs::metadata(path).unwrap().mode() & 0o777;
+    assert_eq!(mode(&other), 0o640, "changed by way of its second name");
+    assert_eq!(mode(&path), 0o600);
+}

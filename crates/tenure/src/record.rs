@@ -26,7 +26,7 @@ use crate::marks::Mark;
 
 pub(crate) use self::published::{Publications, Published};
 pub(crate) use self::slots::Loaded;
-use self::slots::{load_slots, newest_first};
+use self::slots::{load_slots, newest_first, seq_of};
 
 /// Byte 0 of the file is the lock (a mandatory range on Windows), so the slots stay clear of it, and
 /// of each other's page.
@@ -117,6 +117,10 @@ impl Record {
         let Some(mut record) = slots.into_iter().find_map(Self::decode) else {
             return Loaded::none_in(bytes);
         };
+        // The other slot has the record before this one. If it has not, it may have had a newer one.
+        if seq_of(slots[1]).checked_add(1) != Some(record.seq) {
+            record.confirmed = 0;
+        }
         for mark in [Mark::Ended, Mark::Told] {
             let Some((fence, set_us)) = mark.read(bytes) else { continue };
             match mark {

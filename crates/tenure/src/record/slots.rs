@@ -54,10 +54,14 @@ pub(super) fn load_slots<T>(
     }
 }
 
+/// The number that a slot claims to have.
+pub(super) fn seq_of(slot: &[u8]) -> u64 {
+    u64::from_le_bytes(array(slot, 8))
+}
+
 /// The slots, the newer one first; `Err` is the major version of a newer format.
 pub(super) fn newest_first(bytes: &[u8; SLOTS_BYTES]) -> Result<[&[u8]; 2], u16> {
     let slots = [&bytes[..SLOT_BYTES], &bytes[SLOT_STRIDE..]];
-    let seq_of = |slot: &[u8]| u64::from_le_bytes(array(slot, 8));
     let slots = if seq_of(slots[0]) > seq_of(slots[1]) { slots } else { [slots[1], slots[0]] };
     for slot in slots {
         let major = u16::from_le_bytes([slot[6], slot[7]]);

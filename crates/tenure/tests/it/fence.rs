@@ -1,5 +1,6 @@
 //! Fences grow: over locks, leases and take-overs, over lost, old and copied records, over reboots.
 
+use std::fs::File;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::sync::Arc;
@@ -89,6 +90,28 @@ fn race_51_g4_a_lost_record_does_not_take_a_fence_back() {
         fences.extend((0..100).map(|_| draw(&scratch.target())));
     }
     assert_grow(&fences);
+}
+
+/// The newest record and the marks beside the older one are gone at once: what is left is a valid record
+/// of an older fence. That the other slot does not have its predecessor gives it away.
+#[test]
+fn race_11_g4_a_record_that_was_cut_or_zeroed_does_not_take_a_fence_back() {
+    for holds in [3, 4] {
+        for from in [4096, 4200, 5120, 5144, 8192, 8300, 9216, 12_288] {
+            for zeroes in [false, true] {
+                let scratch = Scratch::new();
+                let mut fences: Vec<_> = (0..holds).map(|_| draw(&scratch.target())).collect();
+                let commit = File::options().write(true).open(scratch.sidecar("commit")).unwrap();
+                let length = commit.metadata().unwrap().len();
+                commit.set_len(from).unwrap();
+                if zeroes {
+                    commit.set_len(length).unwrap();
+                }
+                fences.push(draw(&scratch.target()));
+                assert_grow(&fences);
+            }
+        }
+    }
 }
 
 /// `cp -r`, rsync and backups bring an older `.tenure/` back. Its record says which file it was

@@ -44,6 +44,20 @@ fn a_dead_temp_is_removed_only_when_asked_and_only_when_nobody_can_own_it() {
     bench.tenure(&["doc", "get", "s.json"]).ok().says("1");
 }
 
+/// It can be the last version that was synced, or one that nobody has read: the next change decides.
+#[test]
+fn race_50_the_temporary_file_of_a_document_is_never_removed_by_a_doctor() {
+    let bench = Bench::new();
+    bench.tenure(&["doc", "set", "s.json", "1"]).ok();
+    let temp = bench.file(".tenure/s.json.tmp.0000000000000000", "2");
+    let report = bench.tenure(&["doctor", "--fix", "--json"]).ok().json();
+    let found = &report["leftovers"][0];
+    assert_eq!((&found["removable"], &found["removed"]), (&false.into(), &false.into()), "{found}");
+    assert!(temp.exists());
+    bench.tenure(&["doc", "set", "s.json", "3"]).ok();
+    assert!(!temp.exists());
+}
+
 #[test]
 fn damaged_data_is_5() {
     let bench = Bench::new();

@@ -12,6 +12,15 @@ fn unheard(bench: &Bench, args: &[&str]) -> Ran {
     Ran::new(command.stderr(Stdio::piped()).spawn().unwrap().wait_with_output().unwrap())
 }
 
+/// Runs it with a standard output that nobody reads any more.
+fn unread(bench: &Bench, args: &[&str]) -> Ran {
+    let (reader, writer) = std::io::pipe().unwrap();
+    drop(reader);
+    let mut command = bench.command(args).unstarted();
+    let ran = command.stdout(writer).stderr(Stdio::piped()).spawn().unwrap();
+    Ran::new(ran.wait_with_output().unwrap())
+}
+
 #[test]
 fn a_change_that_could_not_be_told_is_in_and_the_error_says_so() {
     let bench = Bench::new();
@@ -59,10 +68,18 @@ fn a_lease_whose_token_nobody_got_is_released() {
     let told = unheard(&bench, &[&args[..], &["--json"]].concat()).exits(1).error();
     assert_eq!(told["committed"], false);
     // Nobody reads: that is no failure of a read, but it is one here.
-    let (reader, writer) = std::io::pipe().unwrap();
-    drop(reader);
-    let mut command = bench.command(&args).unstarted();
-    let ran = command.stdout(writer).stderr(Stdio::piped()).spawn().unwrap();
-    Ran::new(ran.wait_with_output().unwrap()).exits(1).complains("released again");
+    unread(&bench, &args).exits(1).complains("released again");
     bench.tenure(&["lease", "show", "l"]).ok().says("free");
+}
+
+/// A take-over is on record with its reason, and stays; so somebody must hear that its token is lost.
+#[test]
+fn a_take_over_whose_token_nobody_got_is_an_error_and_stays() {
+    let bench = Bench::new();
+    let args = ["lease", "take-over", "l", "--ttl", "1h", "--reason", "r"];
+    unread(&bench, &args).exits(1).complains("nobody has its token");
+    let shown = bench.tenure(&["lease", "show", "l", "--json"]).ok().json();
+    assert_eq!(shown["leased"], true);
+    // A change without a token is none.
+    unread(&bench, &["doc", "set", "s.json", "1", "--json"]).ok();
 }

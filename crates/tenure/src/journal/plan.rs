@@ -8,6 +8,9 @@
 //!    after a power loss, and the torn beginning of a batch that somebody else's line follows.
 //! 2. Bytes of others stay where they are. A batch that they overtook goes behind them.
 
+#[cfg(test)]
+mod tests;
+
 use std::io;
 
 use crate::checksum;

@@ -43,12 +43,8 @@ fn theirs(text: &str) -> Logged {
 }
 
 /// A process died while it was writing the entries.
-const KILLED: Circumstances = Circumstances {
-    power_loss: false,
-    begun: true,
-    partial: 0,
-    shift: Shift { number: 0, at: 0 },
-};
+const KILLED: Circumstances =
+    Circumstances { power_loss: false, begun: true, partial: 0, shift: Shift { number: 0, at: 0 } };
 /// The power went.
 const POWER_LOST: Circumstances = Circumstances { power_loss: true, ..KILLED };
 /// Nobody has written any of them yet.

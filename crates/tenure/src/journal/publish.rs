@@ -170,10 +170,11 @@ impl Session {
         self.go_on_with_new().map_err(|error| error.committed(true))
     }
 
-    /// An error says nothing about what the log says: then the next section does what was intended.
+    /// An error says nothing about what the log says: the next section does what is intended there.
     fn unless_intended(&self, error: Error) -> Error {
-        let head = session::load_head(&self.target, &self.wal).ok().flatten();
-        if head.is_some_and(|head| head.intent.is_some()) { error.committed(true) } else { error }
+        let head = session::load_head(&self.target, &self.wal);
+        let known = head.is_ok_and(|head| head.is_none_or(|head| head.intent.is_none()));
+        if known { error } else { error.committed(true) }
     }
 
     fn go_on_with_new(&mut self) -> Result<()> {

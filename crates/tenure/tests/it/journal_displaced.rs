@@ -7,7 +7,7 @@ use tenure::{ErrorKind, Rotated};
 use tenure_testkit::{CrashKind, Fault, Survival, Times};
 
 use crate::journal_publish::{WAYS, Way, three_lines};
-use crate::watched_journal::{PATH, Watched, with_header, write};
+use crate::watched_journal::{PATH, Watched, unsynced, with_header, write};
 
 /// A journal that was replaced, and where its old file is now.
 fn replaced(way: Way) -> (Watched, String) {
@@ -64,6 +64,63 @@ fn race_40_late_lines_go_behind_what_others_have_appended_to_the_new_file() {
         assert_eq!((done.adopted, done.closed_tail), (4, true), "{way:?}");
         let text = disk.text("log.jsonl").unwrap();
         assert!(text.ends_with("own\nopen\nlate 1\nlate 2\nlast\n"), "{text}");
+    }
+}
+
+#[test]
+fn race_40_late_lines_are_taken_over_before_the_log_is_emptied() {
+    let (disk, old) = replaced(Way::Rotate);
+    let journal = disk.journal();
+    let long = "x".repeat(1_100_000);
+    journal.append(&[&long], &unsynced()).unwrap();
+    disk.outsider().append(PATH, "own\nopen");
+    disk.outsider().append(&old, "late 1\nlate 2\n");
+    let done = journal.append(&["last"], &unsynced()).unwrap();
+    assert_eq!((done.first, done.adopted, done.closed_tail), (9, 4, true));
+    let lines = lines_behind(&disk, Way::Rotate);
+    assert_eq!(lines[1..], ["own", "open", "late 1", "late 2", "last"]);
+    let report = disk.journal().verify().unwrap();
+    assert!(report.is_sound() && report.entries == 6 && report.foreign_entries == 2, "{report:?}");
+}
+
+#[test]
+fn race_40_what_others_append_meanwhile_is_in_the_new_file_at_once() {
+    // The old file still has the name, or the new one has it already.
+    for (step, line) in [("Exchange journal", "late"), ("SyncDir d", "own")] {
+        let (disk, text) = (three_lines(), format!("{line}\n"));
+        let outsider = disk.outsider();
+        disk.before(step, move || outsider.append(PATH, &text));
+        let rotated = disk.journal().rotate(&write()).unwrap();
+        assert_eq!((rotated.archive, rotated.next), (archive(1), 5), "{line}");
+        assert_eq!(disk.text("log.jsonl").unwrap(), format!("{line}\n"));
+        disk.expect(&["one", "two", "three", line]);
+        let report = disk.journal().verify().unwrap();
+        assert_eq!(report.next, 5);
+    }
+}
+
+#[test]
+fn j10_a_file_that_somebody_puts_there_in_the_last_moment_goes_back() {
+    for way in WAYS {
+        for exchange in [true, false] {
+            let disk = three_lines();
+            if !exchange {
+                disk.sim.inject(1, Fault::NoExchange, Times::Forever);
+            }
+            let outsider = disk.outsider();
+            disk.before("Exchange journal", move || outsider.replace(PATH, "their line\n"));
+            way.go(&disk.journal()).unwrap();
+            let when = format!("{way:?}, {exchange}");
+            assert_eq!(disk.text("log.jsonl").as_deref(), Some("their line\n"), "{when}");
+            assert_eq!(disk.text(way.old()), None, "{when}: it has no other name");
+            let first = disk.append(&["next"]);
+            assert_eq!(disk.text("log.jsonl").as_deref(), Some("their line\nnext\n"), "{when}");
+            let read = disk.journal().read(first - 1, None).unwrap().map(Result::unwrap);
+            let lines: Vec<_> = read.map(|entry| (entry.seq, entry.line)).collect();
+            let expected = [(first - 1, b"their line".to_vec()), (first, b"next".to_vec())];
+            assert_eq!(lines, expected, "{when}");
+            assert!(!disk.sidecars().iter().any(|name| name.starts_with("tmp")), "{when}");
+        }
     }
 }
 
@@ -143,9 +200,16 @@ fn race_40_a_rotation_takes_the_first_number_that_is_free() {
         assert_eq!(disk.text(name).as_deref(), Some("theirs"));
     }
     // A compaction keeps the way to the archives.
-    disk.journal().compact(&write(), |_| true).unwrap();
-    disk.expect(&["one", "two", "three", "four", "five"]);
-    assert_eq!(disk.index("index").archive, 5);
+    for _ in 0..2 {
+        disk.journal().compact(&write(), |_| true).unwrap();
+        disk.expect(&["one", "two", "three", "four", "five"]);
+        assert_eq!((disk.index("index").archive, disk.head().at(200)), (5, 5));
+    }
+    // However many are taken.
+    for number in 6..80 {
+        disk.sim.add_file(format!("{PATH}.{number}"), "theirs");
+    }
+    assert_eq!(disk.journal().rotate(&write()).unwrap().archive, archive(80));
 }
 
 #[test]
@@ -158,6 +222,9 @@ fn race_40_j10_a_number_that_was_taken_in_the_last_moment_is_given_up_for_the_ne
         disk.sim.add_file("/d/log.jsonl.3", "theirs");
         take_name(&disk, 1);
         take_name(&disk, 2);
+        let hand = disk.clone();
+        let intended = |hand: &Watched| (hand.head().at(224) & 8, hand.head().at(312));
+        disk.before("RenameNew 4", move || assert_eq!(intended(&hand), (8, 4), "in the log"));
         let journal = disk.journal();
         let rotated = journal.rotate(&write()).unwrap();
         assert_eq!(rotated.archive, archive(4));

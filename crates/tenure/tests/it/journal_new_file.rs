@@ -4,10 +4,10 @@
 use std::io::ErrorKind as Io;
 
 use tenure::{AppendOptions, Rotated};
-use tenure_testkit::Survival;
+use tenure_testkit::{CrashKind, Survival};
 
 use crate::journal_publish::{WAYS, Way, three_lines};
-use crate::watched_journal::{Index, PATH, Record, Watched, write};
+use crate::watched_journal::{Index, PATH, Range, Watched, write};
 
 #[test]
 fn leftovers_under_the_temporary_names_are_not_in_the_way() {
@@ -110,19 +110,13 @@ fn race_01_nothing_is_published_by_whom_the_lock_was_taken_from() {
     }
 }
 
-/// Of a sound index: where each record is, its first number, its lines, and how many are of others.
-fn ranges(index: &Index) -> Vec<(u64, u64, u64, u32, u32)> {
-    let range = |found: &Record| (found.start, found.end, found.seq, found.lines, found.foreign);
-    index.records.iter().map(range).collect()
-}
-
 #[test]
 fn a_new_file_has_an_index_and_a_head_of_its_own() {
     for way in WAYS {
         let disk = three_lines();
         disk.journal().repair(&write()).unwrap();
         let (old, before) = (disk.index("index"), disk.head());
-        assert_eq!(ranges(&old), [(0, 14, 1, 3, 1)]);
+        assert_eq!(old.ranges(), [Range::new(0, 14, 1, 3, 1)]);
         way.go(&disk.journal()).unwrap();
         let (new, head) = (disk.index("index"), disk.head());
         let (first, header, archive) = match way {
@@ -133,10 +127,10 @@ fn a_new_file_has_an_index_and_a_head_of_its_own() {
         assert_eq!((new.first_seq, new.header_len, new.archive), (first, header, archive));
         let told = match way {
             Way::Rotate => vec![],
-            Way::Compact => vec![(0, 4, 1, 1, 0), (4, 10, 3, 1, 0)],
-            Way::Stamp => vec![(7, 21, 1, 3, 1), (21, 26, 4, 1, 0)],
+            Way::Compact => vec![Range::new(0, 4, 1, 1, 0), Range::new(4, 10, 3, 1, 0)],
+            Way::Stamp => vec![Range::new(7, 21, 1, 3, 1), Range::new(21, 26, 4, 1, 0)],
         };
-        assert_eq!(ranges(&new), told, "{way:?}");
+        assert_eq!(new.ranges(), told, "{way:?}");
         assert!(new.records.iter().all(|record| (record.reach, record.number) == (0, 0)));
         let size = way.text().len() as u64;
         assert_eq!(head.at(24), before.at(24) + 1, "{way:?}: a new epoch");
@@ -148,7 +142,10 @@ fn a_new_file_has_an_index_and_a_head_of_its_own() {
         assert_eq!(head.at(224), 2 + 4, "names_synced, displaced");
         assert_eq!((head.at(240), head.at(248), head.at(256)), (before.at(72), 14, archive));
         if way == Way::Rotate {
-            assert_eq!(ranges(&disk.index("index.1")), ranges(&old));
+            assert_eq!(disk.index("index.1").ranges(), old.ranges());
+        }
+        if way == Way::Stamp {
+            way.go(&disk.journal()).unwrap(); // The operation is done, and remembered.
         }
         // The journal is recognised by the end of the new file after a power loss, too.
         disk.sim.crash_with(Survival::Everything);
@@ -200,4 +197,56 @@ fn a_long_journal_is_copied_in_pieces_and_an_empty_one_stays_empty() {
     assert_eq!(disk.journal().rotate(&write()).unwrap(), Rotated { archive: None, next: 1 });
     assert_eq!(disk.append(&["one"]), 1);
     disk.expect(&["one"]);
+}
+
+#[test]
+fn j7_what_is_on_its_way_and_what_others_left_open_is_in_the_old_file_first() {
+    for way in WAYS {
+        let disk = three_lines();
+        disk.outsider().append(PATH, "open");
+        way.go(&disk.journal()).unwrap();
+        let old = disk.text(way.old());
+        assert_eq!(old.as_deref(), Some("one\ntwo\nthree\nopen\n"), "{way:?}");
+        let lines = disk.entries();
+        assert!(lines.contains(&(4, "open".to_owned())), "{way:?}: {lines:?}");
+        // A batch that is logged, by a process that died before its sync.
+        let disk = three_lines();
+        let sim = disk.sim.clone();
+        disk.before("Sync wal", move || sim.fail_after(1, CrashKind::Process));
+        disk.journal().append(&["logged"], &AppendOptions::default()).unwrap_err();
+        disk.sim.process_crash();
+        way.go(&disk.journal()).unwrap();
+        let old = disk.text(way.old());
+        assert_eq!(old.as_deref(), Some("one\ntwo\nthree\nlogged\n"), "{way:?}");
+        let lines = disk.entries();
+        assert!(lines.contains(&(4, "logged".to_owned())), "{way:?}: {lines:?}");
+        assert!(disk.journal().verify().unwrap().is_sound());
+    }
+}
+
+#[test]
+fn g10_a_log_that_cannot_be_read_does_not_say_that_nothing_was_intended() {
+    for unreadable in [false, true] {
+        let disk = three_lines();
+        let hand = disk.clone();
+        disk.before("Sync tmp 3", move || {
+            hand.refuse("Sync wal", Io::Other);
+            if unreadable {
+                let later = hand.clone();
+                hand.before("Sync wal", move || later.refuse("Read wal", Io::Other));
+            }
+        });
+        let error = Way::Stamp.go(&disk.journal()).unwrap_err();
+        assert_eq!(error.is_committed(), Some(true), "{unreadable}: {error}");
+        assert!(disk.is_through(), "{unreadable}");
+        assert_eq!(disk.append(&["next"]), 5);
+        disk.expect(&["one", "two", "three", "four", "next"]);
+    }
+    // The anchor was not even written.
+    let disk = three_lines();
+    let hand = disk.clone();
+    disk.before("Sync tmp 3", move || hand.refuse("Write wal", Io::Other));
+    let error = Way::Stamp.go(&disk.journal()).unwrap_err();
+    assert_eq!(error.is_committed(), Some(false), "{error}");
+    assert_eq!(disk.append(&["next"]), 4);
 }

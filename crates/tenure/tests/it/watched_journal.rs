@@ -132,6 +132,17 @@ impl Watched {
         self.sim.shared().rename(Path::new(&format!("{path}.copy")), Path::new(path)).unwrap();
     }
 
+    /// Changes one byte of a file in place, as a bad disk does.
+    pub(crate) fn alter(&self, path: &str, at: u64, byte: u8) {
+        let file = self.sim.shared().open(Path::new(path), Access::ReadWrite).unwrap();
+        file.write_all_at(&[byte], at).unwrap();
+    }
+
+    /// A copy of the machine, to try two things on one state.
+    pub(crate) fn fork(&self) -> Self {
+        Self::on(self.sim.fork(1))
+    }
+
     /// The names in the sidecar directory, without the stem.
     pub(crate) fn sidecars(&self) -> Vec<String> {
         let names = self.sim.shared().list(Path::new("/d/.tenure")).unwrap();
@@ -200,6 +211,10 @@ impl Outsider {
         let file = self.0.open(&temp, Access::Create(0o600)).unwrap();
         file.write_all_at(text.as_bytes(), 0).unwrap();
         self.0.rename(&temp, Path::new(path)).unwrap();
+    }
+
+    pub(crate) fn truncate(&self, path: &str) {
+        self.0.open(Path::new(path), Access::ReadWrite).unwrap().set_len(0).unwrap();
     }
 
     pub(crate) fn remove(&self, path: &str) {
@@ -290,6 +305,22 @@ pub(crate) struct Index {
     pub(crate) records: Vec<Record>,
 }
 
+/// A record without its checksums and its place among the checkpoints.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Range {
+    start: u64,
+    end: u64,
+    seq: u64,
+    lines: u32,
+    foreign: u32,
+}
+
+impl Range {
+    pub(crate) fn new(start: u64, end: u64, seq: u64, lines: u32, foreign: u32) -> Self {
+        Self { start, end, seq, lines, foreign }
+    }
+}
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Record {
     pub(crate) start: u64,
@@ -304,6 +335,13 @@ pub(crate) struct Record {
 }
 
 impl Index {
+    pub(crate) fn ranges(&self) -> Vec<Range> {
+        let range = |found: &Record| {
+            Range::new(found.start, found.end, found.seq, found.lines, found.foreign)
+        };
+        self.records.iter().map(range).collect()
+    }
+
     fn read(bytes: &[u8]) -> Self {
         let at = |at: usize| u64::from_le_bytes(bytes[at..at + 8].try_into().unwrap());
         assert_eq!(at(120), xxh3_64(&bytes[..120]), "the title is sound");

@@ -288,6 +288,12 @@ fn a_torn_batch_behind_lost_lines_of_others_is_torn_where_it_was() {
     expect("x\nq\nab\nXY\n", &log, POWER_LOST, &told);
     let told = ["foreign 2..10", "missing 1 at 10 has 0"];
     expect("x\nq\nab\nXY\n", &log, KILLED, &told);
+    // Where the lost lines were it has never been.
+    expect("x\nab\nXY\n", &log, POWER_LOST, &["foreign 2..8", "missing 1 at 8 has 0"]);
+    // Even if it is only the newline that closes a line of others.
+    let log = [theirs("f"), ours("\nab\n")];
+    let told = ["foreign 2..3", "torn 3..4", "foreign 4..7", "missing 1 at 7 has 0"];
+    expect("x\nq\nXY\n", &log, POWER_LOST, &told);
 }
 
 #[test]
@@ -300,6 +306,8 @@ fn j7_a_batch_that_was_moved_is_where_the_shift_says() {
     expect("x\nf\n", &batch, moved(4), &["foreign 2..4", "missing 0 at 4 has 0"]);
     expect("x\n\0ne\n", &batch, moved(2), &["missing 0 at 2 has 4 mends 4"]);
     expect("x\none\n", &batch, moved(2), &["kept 0 at 2"]);
+    // What looks like it in front of the place is of others.
+    expect("x\none\n", &batch, moved(6), &["foreign 2..6", "missing 0 at 6 has 0"]);
     // A place that is not there, or settled, is none.
     expect("x\none\n", &batch, moved(7), &["kept 0 at 2", "in order"]);
     expect("x\none\n", &batch, moved(1), &["kept 0 at 2", "in order"]);
@@ -314,6 +322,8 @@ fn behind_a_shift_the_batches_follow_each_other() {
     let log = [ours("one\n"), theirs("g\n"), ours("two\n")];
     let told = ["foreign 2..4", "kept 0 at 4", "kept 2 at 8", "tail 12..14"];
     expect("x\nf\none\ntwo\nh\n", &log, moved(10, 4), &told);
+    let told = ["foreign 2..4", "kept 0 at 4", "missing 2 at 8 has 4 mends 4"];
+    expect("x\nf\none\n\0\0\0\n", &log, moved(10, 4), &told);
     // Lost lines of others come before it.
     let log = [theirs("f\n"), ours("one\n")];
     expect("x\nq\nr\none\n", &log, moved(11, 6), &["foreign 2..6", "kept 1 at 6"]);

@@ -141,7 +141,7 @@ impl Planner<'_> {
 
     /// The journal goes on at `start` as logged; what was lost before it is of others.
     fn leave_lost(&mut self, start: u64) {
-        if let Some(lost) = self.lost.take().filter(|lost| *lost < start) {
+        if let Some(lost) = self.lost.take() {
             self.plan.steps.push(Step::Foreign { start: lost, end: start });
         }
     }

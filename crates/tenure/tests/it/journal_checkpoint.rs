@@ -140,9 +140,9 @@ fn the_name_of_a_first_index_is_synced_by_whoever_relies_on_it() {
 }
 
 /// A checkpoint whose group is in the index, but whose process died before the anchor.
-fn died_before_its_anchor() -> Watched {
+fn died_before_its_anchor(options: &AppendOptions) -> Watched {
     let disk = Watched::new();
-    disk.append(&["one", "two"]);
+    disk.journal().append(&["one", "two"], options).unwrap();
     let sim = disk.sim.clone();
     disk.before("Sync tmp 1", || {}); // The title.
     let hand = disk.clone();
@@ -163,7 +163,7 @@ fn died_before_its_anchor() -> Watched {
 fn j5_what_a_checkpoint_without_its_anchor_covered_is_not_indexed_again() {
     let covered = Range::new(0, 8, 1, 2, 0);
     for power in [false, true] {
-        let disk = died_before_its_anchor();
+        let disk = died_before_its_anchor(&AppendOptions::default());
         if power {
             disk.sim.crash_with(Survival::Nothing);
         }
@@ -181,7 +181,7 @@ fn j5_what_a_checkpoint_without_its_anchor_covered_is_not_indexed_again() {
         assert_eq!(index.ranges(), expected, "power: {power}");
     }
     // With a line of others it is a matter of what is where.
-    let disk = died_before_its_anchor();
+    let disk = died_before_its_anchor(&AppendOptions::default());
     disk.append(&["three"]);
     disk.outsider().append(PATH, "four\n");
     checkpoint(&disk);
@@ -192,7 +192,7 @@ fn j5_what_a_checkpoint_without_its_anchor_covered_is_not_indexed_again() {
 
 #[test]
 fn j5_nor_is_it_by_batches_without_a_sync() {
-    let disk = died_before_its_anchor();
+    let disk = died_before_its_anchor(&unsynced());
     let journal = disk.journal();
     let long = "x".repeat(1_100_000);
     quickly(&journal, &[&long]);

@@ -2,7 +2,9 @@
 //! up for (J5, docs/FORMAT.md, Checkpoint).
 
 use std::io::ErrorKind as Io;
-use std::sync::{Arc, Mutex};
+use std::os::unix::fs::FileExt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use tenure::{AppendOptions, Journal};
 
@@ -144,24 +146,43 @@ fn a_journal_that_was_emptied_gets_an_index_that_begins_with_the_next_number() {
     assert_eq!(disk.entries(), lines, "older ones are in the archive");
 }
 
-#[test]
-fn no_more_than_64_mib_are_left_to_be_made_up_for() {
+const MIB: usize = 1024 * 1024;
+
+/// How often a journal is synced whose log is emptied when `bytes` of it have not been synced. Most of
+/// them are a sparse file's NULs, with a newline at the end.
+fn syncs_with_unsynced(bytes: usize) -> [usize; 2] {
     let scratch = Scratch::in_memory();
     let path = scratch.path("log.jsonl");
-    let (synced, name) = (Arc::new(Mutex::new(0)), path.clone());
-    let count = synced.clone();
+    let (count, name) = (Arc::new(AtomicUsize::new(0)), path.clone());
+    let counted = count.clone();
     let fs = FaultyFs::new(move |op, path| {
-        *count.lock().unwrap() += usize::from(op == Op::Sync && path == name);
+        let synced = usize::from(op == Op::Sync && path == name);
+        counted.fetch_add(synced, Ordering::Relaxed);
         Verdict::Go
     });
     let journal = Journal::open_on(&fs.shared(), &path).unwrap();
     journal.append(&["first"], &AppendOptions::default()).unwrap();
     journal.repair(&write()).unwrap();
-    *synced.lock().unwrap() = 0;
-    let large = "x".repeat(32 * 1024 * 1024 - 1);
-    // Each of them empties the log of the one before. Two are exactly what may be left.
-    for expected in [0, 0, 0, 1, 1] {
-        journal.append(&[large.as_str()], &unsynced()).unwrap();
-        assert_eq!(*synced.lock().unwrap(), expected);
+    let before = count.load(Ordering::Relaxed);
+    let theirs = std::fs::File::options().write(true).open(&path).unwrap();
+    for _ in 0..bytes / MIB - 2 {
+        let end = theirs.metadata().unwrap().len() + MIB as u64 - 3;
+        theirs.write_all_at(b"\n", end).unwrap();
+        quickly(&journal, "x");
     }
+    let rest = bytes % MIB + 2 * MIB;
+    quickly(&journal, &"y".repeat(rest - 1));
+    let length = theirs.metadata().unwrap().len();
+    assert_eq!(length, (bytes + "first\n".len()) as u64);
+    // Each of them empties the log of the one before.
+    [(); 2].map(|()| {
+        quickly(&journal, &"y".repeat(LONG));
+        count.load(Ordering::Relaxed) - before
+    })
+}
+
+#[test]
+fn no_more_than_64_mib_are_left_to_be_made_up_for() {
+    assert_eq!(syncs_with_unsynced(64 * MIB), [0, 1]);
+    assert_eq!(syncs_with_unsynced(64 * MIB + 1), [1, 1]);
 }

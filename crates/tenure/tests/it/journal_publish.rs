@@ -1,6 +1,8 @@
 //! A journal is replaced by rotation, compaction or a header: every step in its place, cut at each of
 //! them, and with others at work beside it (J10, G10, races 40 and 41).
 
+use std::sync::{Arc, Mutex};
+
 use tenure::{AppendOptions, Journal, Result, WriteOptions};
 use tenure_testkit::{CrashKind, Fault, SimFs, Survival, Times};
 
@@ -235,6 +237,30 @@ fn beside_everywhere(
                 let _tell = disk.sim.tell_on_panic();
                 check(&disk, way, &format!("{way:?}, {exchange}, {nth}: {step}"));
             }
+        }
+    }
+}
+
+#[test]
+fn j9_a_reader_sees_the_old_journal_or_the_new_one() {
+    for way in WAYS {
+        for exchange in [true, false] {
+            let mut new_since = None;
+            for (nth, step) in steps_of(way, exchange).iter().enumerate() {
+                let seen = Arc::new(Mutex::new(Vec::new()));
+                let shown = seen.clone();
+                beside(way, exchange, nth, move |outsider| {
+                    *shown.lock().unwrap() = outsider.entries();
+                });
+                let seen = seen.lock().unwrap().clone();
+                let (old, new) = (numbered(&["one", "two", "three"]), way.entries());
+                let when = format!("{way:?}, {exchange}, {nth}: {step}");
+                assert!(seen == new || (seen == old && new_since.is_none()), "{when}: {seen:?}");
+                if seen == new && new_since.is_none() {
+                    new_since = Some(nth);
+                }
+            }
+            assert!(new_since.is_some());
         }
     }
 }

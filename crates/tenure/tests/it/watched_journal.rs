@@ -108,8 +108,7 @@ impl Watched {
 
     /// Every entry with its number, as a reader sees them now.
     pub(crate) fn entries(&self) -> Vec<(u64, String)> {
-        let entries = self.journal().read(0, None).unwrap().map(Result::unwrap);
-        entries.map(|entry| (entry.seq, String::from_utf8(entry.line).unwrap())).collect()
+        entries_of(&self.journal())
     }
 
     /// The entries are these, numbered from 1 on, and everything fits its checksums.
@@ -167,6 +166,11 @@ impl Watched {
     }
 }
 
+fn entries_of(journal: &Journal) -> Vec<(u64, String)> {
+    let entries = journal.read(0, None).unwrap().map(Result::unwrap);
+    entries.map(|entry| (entry.seq, String::from_utf8(entry.line).unwrap())).collect()
+}
+
 pub(crate) fn numbered(lines: &[&str]) -> Vec<(u64, String)> {
     lines.iter().zip(1..).map(|(line, seq)| (seq, (*line).to_owned())).collect()
 }
@@ -193,13 +197,18 @@ impl Outsider {
         assert_eq!(file.append(text.as_bytes()).unwrap(), text.len());
     }
 
-    /// The same, and syncs it.
+    /// Reads it with tenure all the same.
+    pub(crate) fn entries(&self) -> Vec<(u64, String)> {
+        entries_of(&Journal::open_on(&self.0, Path::new(PATH)).unwrap())
+    }
+
+    /// Appends and syncs.
     pub(crate) fn append_durably(&self, path: &str, text: &str) {
         self.append(path, text);
         self.0.open(Path::new(path), Access::Append).unwrap().sync().unwrap();
     }
 
-    /// The same, as those do whose file may have been moved away.
+    /// As those do whose file may have been moved away.
     pub(crate) fn append_or_create(&self, path: &str, text: &str) {
         drop(self.0.open(Path::new(path), Access::Create(0o600)).unwrap());
         self.append(path, text);

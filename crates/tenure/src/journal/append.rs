@@ -49,12 +49,11 @@ impl Journal {
     /// has to be synced by [`Self::finish`].
     pub(crate) fn append_in(
         &self,
-        commit: Commit,
+        mut commit: Commit,
         batch: &mut Batch,
         options: &AppendOptions,
     ) -> Result<(Appended, Option<u64>)> {
         let durable = options.write.durability == Durability::Durable;
-        let mut commit = commit;
         if !commit.seen.record.journal {
             commit.seen.record.journal = true;
             commit.write_record()?;
@@ -87,8 +86,8 @@ impl Journal {
     /// journal. Usually the leader has done both for everybody, and the head says so.
     fn make_durable(&self, target: &Target, mine: u64, options: &AppendOptions) -> Result<()> {
         let file = target.open_sidecar(&target.sidecar("wal")).map_err(logged_already)?;
-        let new_mode = options.write.new_mode;
-        let log = LogSync { target, wal: Wal { file }, files: &self.files, new_mode };
+        let (files, new_mode) = (&self.files, options.write.new_mode);
+        let log = LogSync { target, wal: Wal { file }, files, new_mode };
         let synced = group::sync(target, mine, &log);
         let reach = match &synced {
             Ok(_) if log.has_applied(mine) => return Ok(()),
@@ -163,13 +162,13 @@ impl LogSync<'_> {
         let _turn = take_commit(self.target, Mode::Exclusive, request)?;
         let Some(head) = load_head(self.target, &self.wal)? else { return Ok(()) };
         let path = self.target.sidecar("wal");
-        let failed = Target::failed;
         let number = head.first_number + head.applied;
         let pending = self.wal.chain(&head, head.applied_end, number, Reach::Counted);
-        if (pending.map_err(failed("read", &path))?.len() as u64) < head.entries - head.applied {
+        let pending = pending.map_err(Target::failed("read", &path))?;
+        if (pending.len() as u64) < head.entries - head.applied {
             return Err(lost(self.target));
         }
-        self.wal.rewrite(&head).map_err(failed("write", &path))
+        self.wal.rewrite(&head).map_err(Target::failed("write", &path))
     }
 }
 
@@ -201,8 +200,7 @@ impl Session {
             }
             let close = self.head.open_tail;
             debug_assert!(!close || !self.head.has_pending(), "what waits has closed the line");
-            let bytes = batch.entry_bytes(close);
-            let payload_len = bytes.len() - ENTRY_BYTES;
+            let payload_len = batch.entry_bytes(close).len() - ENTRY_BYTES;
             let kind = if durable { Kind::Durable } else { Kind::Direct };
             let mut entry = self.next_entry(batch.lines(), payload_len, kind);
             entry.operation = batch.operation;
@@ -286,9 +284,12 @@ impl Session {
         if let Err(error) = self.push_all(payload) {
             // What is in the log is finished as soon as the journal has grown, by a beginning of it or by
             // somebody else. A batch of which nothing is there must not come back.
-            let is_absent = self.journal_size().is_ok_and(|size| size == self.size);
-            let is_gone = is_absent && self.withdraw().is_ok();
-            return Err(if is_gone { error } else { logged_already(error) });
+            let failed = Target::failed("look at", self.target.path());
+            if self.journal.extent().map_err(failed)?.size > self.size {
+                return Err(logged_already(error));
+            }
+            self.withdraw()?;
+            return Err(error);
         }
         let alone = self.was_alone(payload).map_err(|error| error.committed(true))?;
         self.count_entry(entry);
@@ -306,8 +307,7 @@ impl Session {
 
     /// Logs `payload` and writes it to the journal at once.
     pub(super) fn log_direct(&mut self, payload: &[u8], kind: Kind) -> Result<()> {
-        let mut bytes = vec![0; ENTRY_BYTES];
-        bytes.extend_from_slice(payload);
+        let mut bytes = [&[0; ENTRY_BYTES], payload].concat();
         let entry = self.next_entry(Count::of(payload).entries(), payload.len(), kind);
         self.write_entry(&entry, &mut bytes)?;
         self.section.verify()?;

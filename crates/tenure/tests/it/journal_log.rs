@@ -247,15 +247,52 @@ fn g10_an_append_that_fails_behind_its_write_says_that_it_counts() {
 /// the log later, whatever others append meanwhile.
 #[test]
 fn g10_a_batch_that_was_not_written_at_all_does_not_come_back() {
-    for meanwhile in ["", "theirs\n"] {
+    for (step, meanwhile) in
+        [(WRITTEN, ""), (WRITTEN, "theirs\n"), (LOOKED, ""), (LOOKED, "theirs\n")]
+    {
         let disk = with_a_line(&no_sync());
-        disk.at_next(WRITTEN, full);
+        disk.at_next(step, full);
         let error = disk.journal.append(&["ours"], &no_sync()).unwrap_err();
         assert_eq!(error.is_committed(), Some(false), "{error}");
         assert_eq!(disk.text(), "first\n");
         foreign(&disk.log(), meanwhile);
         disk.journal.append(&["ours"], &no_sync()).unwrap();
-        assert_eq!(disk.text(), format!("first\n{meanwhile}ours\n"));
+        assert_eq!(disk.text(), format!("first\n{meanwhile}ours\n"), "{step:?}");
+    }
+}
+
+#[test]
+fn g10_a_batch_that_was_cut_short_behind_a_line_of_others_is_told_to_count_and_completed() {
+    let disk = with_a_line(&no_sync());
+    let path = disk.log();
+    disk.at_nth(1, WRITTEN, || Verdict::Short);
+    disk.at_nth(2, WRITTEN, move || {
+        foreign(&path, "\ntheirs\n");
+        full()
+    });
+    let error = disk.journal.append(&["12345678"], &no_sync()).unwrap_err();
+    assert_eq!(error.is_committed(), Some(true), "{error}");
+    disk.journal.append(&["last"], &no_sync()).unwrap();
+    assert_eq!(all(&disk.journal).iter().filter(|(_, line)| line == "12345678").count(), 1);
+    assert!(disk.text().ends_with("\n12345678\nlast\n"), "{}", disk.text());
+}
+
+/// Neither that it counts nor that it does not is known.
+#[test]
+fn g10_a_batch_that_was_neither_written_nor_withdrawn_is_not_claimed_to_be_anything() {
+    let refuse_withdrawal: fn(&Watched) = |disk| disk.refuse_nth(3, LOGGED);
+    let refuse_look: fn(&Watched) = |disk| {
+        disk.refuse_nth(2, LOOKED);
+        disk.refuse_nth(3, LOOKED);
+    };
+    for prepare in [refuse_withdrawal, refuse_look] {
+        let disk = with_a_line(&no_sync());
+        disk.at_next(WRITTEN, full);
+        prepare(&disk);
+        let error = disk.journal.append(&["ours"], &no_sync()).unwrap_err();
+        assert_eq!((error.kind(), error.is_committed()), (ErrorKind::Io, None), "{error}");
+        disk.journal.append(&["last"], &no_sync()).unwrap();
+        assert!(disk.text().ends_with("last\n") && disk.text().matches("ours").count() < 2);
     }
 }
 

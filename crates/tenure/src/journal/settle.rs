@@ -22,7 +22,7 @@ use super::plan::{self, Circumstances, Plan, Step};
 use super::session::Session;
 
 /// How often others may get in between before the call gives up.
-const ATTEMPTS: usize = 64;
+pub(super) const ATTEMPTS: usize = 64;
 /// The quarantine of torn beginnings is bounded: one that would outgrow this starts anew.
 const TORN_BYTES_MAX: u64 = 1024 * 1024;
 /// Blanking goes page by page from the end, so that a kill in between leaves a shorter torn beginning.
@@ -69,12 +69,16 @@ impl Session {
                 return self.finish_out_of_order(&plan, pos, &pending, newer);
             }
         }
+        Err(self.overtaken())
+    }
+
+    pub(super) fn overtaken(&self) -> Error {
         let detail = "others append to it faster than it can be settled";
-        Err(Error::new(ErrorKind::Busy, "settle", detail).at(self.target.path()))
+        Error::new(ErrorKind::Busy, "settle", detail).at(self.target.path())
     }
 
     /// Counts entries into the head that a crash kept out of it.
-    fn count(&mut self, pending: &[Logged]) {
+    pub(super) fn count(&mut self, pending: &[Logged]) {
         let head = &mut self.head;
         let mut end = head.applied_end;
         for logged in pending {
@@ -135,17 +139,23 @@ impl Session {
         });
         let Some((index, mut start, done)) = missing else { return Ok(()) };
         if done == 0 {
-            let open = lines::is_open_at(self.journal.as_ref(), self.size);
-            if open.map_err(|err| self.journal_failed("read", err))? {
-                self.push(b"\n")?;
-                self.news.closed_tail = true;
-            }
+            self.close_line()?;
             start = self.size;
         }
         if !plan.in_order {
             self.shift(pending[index].entry.number, start)?;
         }
         self.push(&bytes)?;
+        Ok(())
+    }
+
+    /// Closes an unterminated line of somebody else, so that a batch can follow it.
+    pub(super) fn close_line(&mut self) -> Result<()> {
+        let open = lines::is_open_at(self.journal.as_ref(), self.size);
+        if open.map_err(|err| self.journal_failed("read", err))? {
+            self.push(b"\n")?;
+            self.news.closed_tail = true;
+        }
         Ok(())
     }
 

@@ -279,11 +279,7 @@ impl Session {
             match written {
                 Ok(written) => done += written,
                 Err(err) => {
-                    // Keep what is known about the torn part; if that fails too, the plan finds out.
-                    if self.journal_size().is_ok_and(|size| size == self.size + done as u64) {
-                        (self.head.begun, self.head.partial) = (done > 0, done as u64);
-                        let _ = self.store();
-                    }
+                    self.note_torn(done as u64);
                     let mut error = self.journal_failed("append to", err);
                     if done > 0 {
                         error = error.hint("a part is written; the rest follows as soon as it can");
@@ -293,6 +289,17 @@ impl Session {
             }
         }
         Ok(())
+    }
+
+    /// Keeps what is known about a beginning of the next entry, if nothing else stands where it goes.
+    /// An earlier attempt may have left some of it. If this fails too, the plan finds out.
+    fn note_torn(&mut self, done: u64) {
+        let ours = self.size == self.head.journal_end + self.head.partial;
+        if ours && self.journal_size().is_ok_and(|size| size == self.size + done) {
+            self.head.partial += done;
+            self.head.begun = self.head.partial > 0;
+            let _ = self.store();
+        }
     }
 
     /// Whether nobody else has appended since these bytes were pushed.

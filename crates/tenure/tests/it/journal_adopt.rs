@@ -8,7 +8,7 @@ use tenure::{AppendOptions, ErrorKind, WriteOptions};
 
 use crate::faulty_fs::{Change, Op, Verdict};
 use crate::journal_stage::{
-    Death, ENTRIES, LOG_SYNCED, Stage, WRITTEN, durable, named, no_sync, numbered,
+    Death, ENTRIES, FIRST_NUMBER, LOG_SYNCED, Stage, WRITTEN, durable, named, no_sync, numbered,
 };
 
 /// How somebody else puts another content in the journal's place.
@@ -302,4 +302,31 @@ fn j8_without_its_log_a_journal_is_numbered_above_what_its_index_knows() {
         assert_eq!(stage.entries(), numbered(&(first..).zip(lines).collect::<Vec<_>>()));
         assert_eq!(stage.records(), [[0, 14, first, 3, 3]], "a new index has taken its place");
     }
+}
+
+/// Numbers of log entries as they were drawn while the clock was ahead, in the year 2100.
+const AHEAD: u64 = 4_102_444_800_000_000;
+
+/// The notes of the shared sync say up to which number the log was synced. A number that came again would
+/// pass for synced.
+#[test]
+fn s2_j8_entries_of_an_adopted_journal_have_numbers_that_were_never_synced() {
+    let stage = indexed();
+    stage.forge_head(FIRST_NUMBER, AHEAD);
+    stage.append("four", &durable());
+    for (text, syncs) in [(None, 1), (Some("older\n"), 2), (None, 1), (Some(""), 2)] {
+        stage.live_on();
+        if let Some(text) = text {
+            stage.replace(text);
+        }
+        stage.append("next", &durable());
+        assert_eq!(stage.times(LOG_SYNCED), syncs, "{text:?}: the batch, and an anchor");
+    }
+    // Nor may they if everything but the notes is gone, and the log begins anew.
+    let stage = indexed();
+    fs::remove_file(stage.side("wal")).unwrap();
+    fs::remove_file(stage.path()).unwrap();
+    stage.live_on();
+    stage.append("next", &durable());
+    assert_eq!(stage.times(LOG_SYNCED), 1);
 }

@@ -1,6 +1,7 @@
 //! Bringing a journal in agreement with its log: after a kill at any step, a full disk, lines of others in
 //! between, and restarts (J6, J7; docs/FORMAT.md, "What a crash leaves").
 
+use std::time::{Duration, Instant};
 use std::{fs, io};
 
 use serde_json::json;
@@ -8,8 +9,8 @@ use tenure::{AppendOptions, ErrorKind, WriteOptions};
 
 use crate::faulty_fs::{Op, Verdict};
 use crate::journal_stage::{
-    BEGUN, Death, FLAGS, LOG_SYNCED, PARTIAL, SYNCED, Stage, WRITTEN, durable, named, no_sync,
-    numbered,
+    BEGUN, Death, FLAGS, LOG_SYNCED, LOGGED, PARTIAL, SYNCED, Stage, WRITTEN, durable, named,
+    no_sync, numbered,
 };
 
 /// A journal with one line, and a batch of `lines` that waits for its sync.
@@ -230,4 +231,59 @@ fn g1_who_lost_the_lock_brings_nothing_in_order() {
     assert_eq!(stage.text(), "first\na\n");
     stage.append("third", &no_sync());
     assert_eq!(stage.text(), "first\na\nsecond\nthird\n");
+}
+
+/// A leader that is paused between the grant of the lock and its write looks at the name again.
+#[test]
+fn g1_a_leader_that_was_paused_while_its_lock_file_went_lets_nothing_in() {
+    let stage = Stage::new();
+    stage.append("first", &durable());
+    let other = stage.clone();
+    stage.at(LOG_SYNCED, 1, || Verdict::Go);
+    stage.at(LOGGED, 1, move || {
+        fs::remove_file(other.side("commit")).unwrap();
+        let since = Instant::now();
+        while since.elapsed() < Duration::from_millis(2) {
+            std::thread::yield_now();
+        }
+        other.live_on();
+        Verdict::Go
+    });
+    assert_eq!(stage.append("second", &durable()).first, 2);
+    let locked = (Op::Lock, "commit");
+    assert_eq!(stage.done(&[locked, WRITTEN]), [locked, WRITTEN], "under another lock");
+    assert_eq!(stage.text(), "first\nsecond\n");
+}
+
+/// What a kill or somebody else did before a line of others is found, and whether the journal is another
+/// one then. A batch that waits is not lost with the index.
+#[test]
+fn j7_j8_a_journal_that_grew_is_adopted_if_its_index_or_its_log_is_gone() {
+    type Deed = fn(&Stage);
+    let damage: Deed = |stage| {
+        let mut log = fs::read(stage.side("wal")).unwrap();
+        log[12288 + 64] ^= 1;
+        fs::write(stage.side("wal"), log).unwrap();
+    };
+    let cases: [(&str, Deed, bool, bool); 3] = [
+        ("nothing", |_| {}, false, true),
+        ("no index", |stage| fs::remove_file(stage.side("index")).unwrap(), true, true),
+        ("damaged log", damage, true, false),
+    ];
+    for (what, deed, adopted, kept) in cases {
+        let stage = Stage::new();
+        stage.append("first", &durable());
+        stage.journal().repair(&WriteOptions::default()).unwrap();
+        stage.die_at(LOG_SYNCED, 1, Death::Before);
+        assert!(stage.journal().append(&["second"], &durable()).is_err());
+        stage.live_on();
+        deed(&stage);
+        stage.foreign("theirs\n");
+        stage.append("next", &no_sync());
+        assert_eq!(stage.events("journal_adopted").len(), usize::from(adopted), "{what}");
+        let second = if kept { "second\n" } else { "" };
+        assert_eq!(stage.text(), format!("first\ntheirs\n{second}next\n"), "{what}");
+        assert_eq!(stage.entries().contains(&(2, "second".to_owned())), kept, "{what}");
+        assert!(stage.journal().verify().unwrap().is_sound(), "{what}");
+    }
 }

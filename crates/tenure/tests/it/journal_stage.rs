@@ -9,6 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use rustix::io::Errno;
 use serde_json::Value;
 use tenure::{AppendOptions, Appended, Durability, Journal, WriteOptions};
+use xxhash_rust::xxh3::xxh3_64;
 
 use crate::document_scratch::Scratch;
 use crate::faulty_fs::{Change, FaultyFs, Op, Verdict};
@@ -21,16 +22,14 @@ pub(crate) const LOGGED: Step = (Op::Write, "wal");
 pub(crate) const LOG_SYNCED: Step = (Op::Sync, "wal");
 pub(crate) const WRITTEN: Step = (Op::Write, "journal");
 pub(crate) const SYNCED: Step = (Op::Sync, "journal");
-pub(crate) const INDEXED: Step = (Op::Write, "index");
 pub(crate) const OPENED_TO_MEND: Step = (Op::Open(Change::Write), "journal");
 
 /// Numbers in a slot of the log.
 pub(crate) const EPOCH: usize = 24;
 pub(crate) const BASE: usize = 96;
 pub(crate) const BASE_SEQ: usize = 104;
+pub(crate) const FIRST_NUMBER: usize = 112;
 pub(crate) const ENTRIES: usize = 120;
-pub(crate) const APPLIED: usize = 136;
-pub(crate) const JOURNAL_END: usize = 152;
 pub(crate) const PARTIAL: usize = 168;
 pub(crate) const FLAGS: usize = 224;
 /// Writing to the journal may have begun.
@@ -47,14 +46,24 @@ pub(crate) enum Death {
     After,
 }
 
+impl Death {
+    fn verdict(self) -> Verdict {
+        match self {
+            Self::Before => Verdict::Fail(Errno::IO.into()),
+            Self::Within => Verdict::Short,
+            Self::After => Verdict::Go,
+        }
+    }
+}
+
 type Deed = Box<dyn FnOnce() -> Verdict + Send>;
 
 #[derive(Default)]
 struct Script {
     done: Vec<Step>,
     cues: Vec<(Step, usize, Deed)>,
-    /// Steps until the process dies.
-    left: Option<usize>,
+    /// Steps until the process dies, and how.
+    left: Option<(usize, Death)>,
     is_dead: bool,
 }
 
@@ -65,11 +74,12 @@ impl Script {
             return Some(Box::new(|| Verdict::Fail(Errno::IO.into())));
         }
         self.done.push(step);
-        if let Some(left) = &mut self.left {
+        if let Some((left, death)) = &mut self.left {
             *left -= 1;
             if *left == 0 {
                 self.is_dead = true;
-                return Some(Box::new(|| Verdict::Short));
+                let death = *death;
+                return Some(Box::new(move || death.verdict()));
             }
         }
         let cue = self.cues.first_mut().filter(|cue| cue.0 == step)?;
@@ -113,7 +123,12 @@ impl Stage {
     }
 
     /// Does something right before the `nth` such step from now; of several cues, one after the other.
-    pub(crate) fn at(&self, step: Step, nth: usize, act: impl FnOnce() -> Verdict + Send + 'static) {
+    pub(crate) fn at(
+        &self,
+        step: Step,
+        nth: usize,
+        act: impl FnOnce() -> Verdict + Send + 'static,
+    ) {
         locked(&self.script).cues.push((step, nth, Box::new(act)));
     }
 
@@ -122,17 +137,13 @@ impl Stage {
         let script = self.script.clone();
         self.at(step, nth, move || {
             locked(&script).is_dead = true;
-            match death {
-                Death::Before => Verdict::Fail(Errno::IO.into()),
-                Death::Within => Verdict::Short,
-                Death::After => Verdict::Go,
-            }
+            death.verdict()
         });
     }
 
-    /// Ends the process in the `nth` step from now, whatever that is; of a write, half is done.
-    pub(crate) fn die_in_step(&self, nth: usize) {
-        locked(&self.script).left = Some(nth);
+    /// Ends the process at the `nth` step from now, whatever that is.
+    pub(crate) fn die_at_step(&self, nth: usize, death: Death) {
+        locked(&self.script).left = Some((nth, death));
     }
 
     /// Whether the process has come to its end.
@@ -195,6 +206,20 @@ impl Stage {
         let log = fs::read(self.side("wal")).unwrap();
         let slots = SLOTS.iter().filter_map(|slot| log.get(*slot..slot + 1024));
         number_in(slots.max_by_key(|slot| number_in(slot, 8)).unwrap(), at)
+    }
+
+    /// Plants a number in every slot of the log, with a checksum that fits.
+    pub(crate) fn forge_head(&self, at: usize, number: u64) {
+        let mut log = fs::read(self.side("wal")).unwrap();
+        for slot in SLOTS {
+            if !log[slot..].starts_with(b"tenwal") {
+                continue;
+            }
+            log[slot + at..][..8].copy_from_slice(&number.to_le_bytes());
+            let sum = xxh3_64(&log[slot..slot + 1016]);
+            log[slot + 1016..][..8].copy_from_slice(&sum.to_le_bytes());
+        }
+        fs::write(self.side("wal"), log).unwrap();
     }
 
     /// The records of the index: start, end, first number, lines, and how many of them are of others.

@@ -54,7 +54,6 @@ impl Session {
         self.news.adopted += found;
         let detail = json!({ "lines": found, "bytes": self.size });
         let _ = events::record(&self.target, "journal_adopted", &detail);
-        self.head.journal_end = self.size;
         let open = lines::is_open_at(self.journal.as_ref(), self.size);
         self.head.open_tail = open.map_err(|err| self.journal_failed("read", err))?;
         self.sync_journal()?;
@@ -84,9 +83,6 @@ impl Session {
     /// The header line that the last index knew, if the journal still has a line of that length.
     fn header_len(&self, index: Option<&Index>) -> u64 {
         let len = index.map_or(0, |index| index.title.header_len);
-        if len == 0 || len > self.size {
-            return 0;
-        }
         let line = self.journal.read_range(0, len).unwrap_or_default();
         let ends = memchr::memchr(b'\n', &line).map(|newline| newline as u64 + 1);
         if ends == Some(len) { len } else { 0 }

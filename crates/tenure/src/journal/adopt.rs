@@ -55,7 +55,6 @@ impl Session {
         self.news.adopted += found;
         let detail = json!({ "lines": found, "bytes": self.size });
         let _ = events::record(&self.target, "journal_adopted", &detail);
-        self.head.journal_end = self.size;
         let open = lines::is_open_at(self.journal.as_ref(), self.size);
         self.head.open_tail = open.map_err(|err| self.journal_failed("read", err))?;
         self.sync_journal()?;

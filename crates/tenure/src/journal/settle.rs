@@ -176,10 +176,10 @@ impl Session {
         }
         let span = |logged: &Logged| logged.entry.span();
         head.journal_end = pos + pending.iter().map(span).sum::<u64>();
-        if let Some(last) = pending.last() {
-            head.open_tail = last.entry.is_foreign()
-                && lines::is_open_at(self.journal.as_ref(), head.journal_end).unwrap_or(true);
-        }
+        // Looked up and not remembered: a restart leaves only what is in the journal.
+        let open = lines::is_open_at(self.journal.as_ref(), head.journal_end);
+        self.head.open_tail = open.map_err(|err| self.journal_failed("read", err))?;
+        let head = &mut self.head;
         (head.applied, head.applied_end) = (head.entries, head.end);
         (head.begun, head.partial) = (false, 0);
         if power_loss {

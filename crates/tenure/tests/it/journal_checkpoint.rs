@@ -89,14 +89,16 @@ fn a_checkpoint_begins_an_epoch_behind_everything() {
     // There is nothing to do for a second one.
     disk.steps();
     checkpoint(&disk);
-    assert_eq!((disk.head().at(EPOCH), disk.steps()), (after.at(EPOCH), vec![]));
+    let steps = disk.steps().join(", ");
+    assert_eq!((disk.head().at(EPOCH), steps.as_str()), (after.at(EPOCH), "Sync journal"));
 }
 
 #[test]
 fn a_checkpoint_syncs_the_journal_then_the_index_then_its_anchor() {
     let disk = Watched::new();
     disk.append(&["one"]);
-    let all = "Sync journal, Write index, Sync index, Write wal, Sync wal, Write wal";
+    // The last one is that of a repair, which may have died after it blanked something.
+    let all = "Sync journal, Write index, Sync index, Write wal, Sync wal, Write wal, Sync journal";
     for (first, epoch) in [(true, 2), (false, 3)] {
         disk.append(&["two"]);
         disk.steps();
@@ -105,7 +107,7 @@ fn a_checkpoint_syncs_the_journal_then_the_index_then_its_anchor() {
         if first {
             let made = "Remove tmp 1, SetMode tmp 1, Write tmp 1, Sync tmp 1, Rename index, SyncDir .tenure";
             let all = all.replace("Write index, Sync index", "Write tmp 1, Sync tmp 1");
-            assert_eq!(steps, all.replace("Sync journal", &format!("Sync journal, {made}")));
+            assert_eq!(steps, all.replacen("Sync journal", &format!("Sync journal, {made}"), 1));
         } else {
             assert_eq!(steps, all);
         }

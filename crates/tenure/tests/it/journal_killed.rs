@@ -43,7 +43,8 @@ impl Situation {
 
     /// Every line is there, once; those of batches have their numbers.
     fn check(&self, when: &str) {
-        let mut entries = self.stage.entries();
+        let lines = self.stage.entries();
+        let mut entries = lines.clone();
         entries.iter_mut().for_each(|entry| entry.1.truncate(NAME_BYTES));
         let seqs: Vec<u64> = entries.iter().map(|(seq, _)| *seq).collect();
         assert!(seqs.windows(2).all(|pair| pair[0] < pair[1]), "{when}: {seqs:?}");
@@ -61,6 +62,12 @@ impl Situation {
         assert!(others[0] <= 1 && others[1] == 1, "{when}: {entries:?}");
         let all = self.logged.len() + self.theirs.len() + others[0] + others[1];
         assert_eq!(entries.len(), all, "{when}: {entries:?}");
+        // For those who read it without tenure, too.
+        let text = self.stage.text();
+        let mut plain: Vec<&str> = text.lines().filter(|line| !line.trim().is_empty()).collect();
+        let mut told: Vec<&str> = lines.iter().map(|(_, line)| line.as_str()).collect();
+        (plain.sort_unstable(), told.sort_unstable());
+        assert!(plain == told, "{when}: {entries:?}");
         let report = self.stage.journal().verify().unwrap();
         assert!(report.is_sound() && report.pending == 0, "{when}: {report:?}");
     }
@@ -75,7 +82,8 @@ struct End {
 
 const KILLS: [End; 2] =
     [End { death: Death::Within, reboots: false }, End { death: Death::After, reboots: false }];
-const RESTARTS: [End; 1] = [End { death: Death::Within, reboots: true }];
+const RESTARTS: [End; 2] =
+    [End { death: Death::Within, reboots: true }, End { death: Death::After, reboots: true }];
 
 /// Ends the first process at its `nth` step. Returns whether it had so many.
 fn ended(make: fn() -> Situation, nth: usize, end: End) -> bool {
@@ -96,7 +104,7 @@ fn ended(make: fn() -> Situation, nth: usize, end: End) -> bool {
 fn at_every_step(make: fn() -> Situation, ends: &[End]) {
     for end in ends {
         let needed = (1..1000).find(|nth| !ended(make, *nth, *end));
-        assert!(needed.is_some_and(|nth| nth > 20), "{needed:?}");
+        assert!(needed.is_some_and(|nth| nth > 8), "{needed:?}");
     }
 }
 
@@ -196,6 +204,18 @@ fn j8_a_batch_whose_journal_was_replaced() {
         situation
     };
     at_every_step(make, &KILLS);
+}
+
+/// Whoever numbers it dies before its own batch closes the line.
+#[test]
+fn j8_a_journal_of_others_whose_last_line_is_open() {
+    let make = || {
+        let stage = Stage::new();
+        stage.foreign("theirs");
+        Situation { stage, logged: Vec::new(), theirs: vec!["theirs".to_owned()] }
+    };
+    at_every_step(make, &KILLS);
+    at_every_step(make, &RESTARTS);
 }
 
 /// The batch of [`torn`]: nine lines of a thousand bytes, of which `page` bytes of the file are there.

@@ -4,11 +4,13 @@ use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::Path;
 
+use rustix::io::Errno;
+use tenure::fs::{Access, Mode, disk};
 use tenure::{AppendOptions, ErrorKind, Wait, WriteOptions};
 
 use crate::faulty_fs::{Change, Op, Verdict};
-use crate::journal_stage::{LOG_SYNCED, Stage, durable, no_sync, numbered};
-use crate::scratch::{lease, lock_for, share_for};
+use crate::journal_stage::{Death, LOG_SYNCED, LOGGED, Stage, durable, no_sync, numbered};
+use crate::scratch::{kind, lease, lock_for, share_for};
 
 const LOG_MADE: (Op, &str) = (Op::Open(Change::Create), "wal");
 const LOG_OPENED: (Op, &str) = (Op::Open(Change::Write), "wal");
@@ -79,6 +81,54 @@ fn what_is_not_a_file_is_no_journal() {
     }
 }
 
+/// Between the look at its name and its opening, somebody puts a FIFO in its place.
+#[test]
+fn what_is_not_a_file_when_it_is_opened_is_no_journal() {
+    let stage = Stage::new();
+    stage.append("one", &no_sync());
+    let path = stage.path();
+    stage.at(JOURNAL_OPENED, 1, move || {
+        fs::remove_file(&path).unwrap();
+        let (fifo, mode) = (rustix::fs::FileType::Fifo, rustix::fs::Mode::from(0o600));
+        rustix::fs::mknodat(rustix::fs::CWD, &path, fifo, mode, 0).unwrap();
+        Verdict::Go
+    });
+    let refused = stage.journal().append(&["two"], &no_sync()).unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::Invalid, "{refused}");
+}
+
+/// What cannot be looked at, or made, or written is an error, and nothing is guessed.
+#[test]
+fn a_refused_step_of_the_first_append_is_an_error() {
+    let steps = [(Op::Stat, "journal"), JOURNAL_MADE, LOGGED, (Op::SetMode, "wal"), LOG_MADE];
+    for step in steps {
+        let stage = Stage::new();
+        let journal = stage.journal();
+        stage.at(step, 1, || Verdict::Fail(Errno::IO.into()));
+        let refused = journal.append(&["one"], &no_sync()).expect_err(&format!("{step:?}"));
+        assert_eq!(refused.kind(), ErrorKind::Io, "{step:?}: {refused}");
+        assert_ne!(refused.is_committed(), Some(true), "{step:?}");
+        assert_eq!(stage.append("one", &durable()).first, 1, "{step:?}");
+        assert_eq!(stage.text(), "one\n", "{step:?}");
+    }
+}
+
+/// Whoever lets batches in does that alone, also before it gets a hold.
+#[test]
+fn l4_batches_are_let_in_under_the_commit_lock_alone() {
+    let stage = Stage::new();
+    stage.append("one", &durable());
+    stage.die_at(LOG_SYNCED, 1, Death::Before);
+    assert!(stage.journal().append(&["two"], &durable()).is_err());
+    let reader = disk().open(&stage.side("commit"), Access::ReadWrite).unwrap();
+    reader.lock(Mode::Shared).unwrap();
+    assert_eq!(kind(share_for(&stage.path(), Wait::No)), Some(ErrorKind::Busy));
+    assert_eq!(stage.text(), "one\n");
+    reader.unlock().unwrap();
+    drop(share_for(&stage.path(), Wait::No).unwrap());
+    assert_eq!(stage.text(), "one\ntwo\n");
+}
+
 /// A process that appends again and again opens its files once. It looks at their names each time.
 #[test]
 fn files_are_opened_once_and_again_only_if_they_are_others() {
@@ -87,7 +137,11 @@ fn files_are_opened_once_and_again_only_if_they_are_others() {
         ("nothing", |_| {}, &[]),
         ("lines of others", |stage| stage.foreign("theirs\n"), &[]),
         ("another journal", |stage| stage.replace("theirs\n"), &[JOURNAL_OPENED]),
-        ("another log", |stage| fs::remove_file(stage.side("wal")).unwrap(), &[LOG_MADE]),
+        (
+            "another log",
+            |stage| fs::remove_file(stage.side("wal")).unwrap(),
+            &[LOG_OPENED, LOG_MADE],
+        ),
         ("another lock", |stage| fs::remove_file(stage.side("commit")).unwrap(), &[LOG_OPENED]),
     ];
     for (what, deed, expected) in cases {

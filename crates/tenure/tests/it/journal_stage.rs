@@ -74,7 +74,8 @@ impl Script {
             return Some(Box::new(|| Verdict::Fail(Errno::IO.into())));
         }
         self.done.push(step);
-        if let Some((left, death)) = &mut self.left {
+        let counts = step.0.changes() || matches!(step.0, Op::Sync | Op::SyncDir);
+        if let Some((left, death)) = self.left.as_mut().filter(|_| counts) {
             *left -= 1;
             if *left == 0 {
                 self.is_dead = true;
@@ -141,7 +142,7 @@ impl Stage {
         });
     }
 
-    /// Ends the process at the `nth` step from now, whatever that is.
+    /// Ends the process at the `nth` step from now that changes or syncs anything.
     pub(crate) fn die_at_step(&self, nth: usize, death: Death) {
         locked(&self.script).left = Some((nth, death));
     }

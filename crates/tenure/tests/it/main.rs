@@ -35,6 +35,7 @@ mod identity;
 mod in_flight;
 mod journal;
 mod journal_adopt;
+mod journal_anchors;
 mod journal_batches;
 mod journal_checkpoint;
 mod journal_checkpoint_damaged;

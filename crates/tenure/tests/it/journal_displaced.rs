@@ -125,6 +125,24 @@ fn j10_a_file_that_somebody_puts_there_in_the_last_moment_goes_back() {
 }
 
 #[test]
+fn j10_nor_is_it_lost_if_the_process_dies_before_it_is_back() {
+    for way in WAYS {
+        let disk = three_lines();
+        let (outsider, sim) = (disk.outsider(), disk.sim.clone());
+        disk.before("Exchange journal", move || {
+            outsider.replace(PATH, "their line\n");
+            sim.fail_after(2, CrashKind::Process);
+        });
+        way.go(&disk.journal()).unwrap_err();
+        disk.sim.process_crash();
+        assert_eq!(disk.text("log.jsonl").as_deref(), Some(way.text()), "it was swapped away");
+        disk.append(&["next"]);
+        assert_eq!(disk.text("log.jsonl").as_deref(), Some("their line\nnext\n"), "{way:?}");
+        assert!(disk.journal().verify().unwrap().is_sound());
+    }
+}
+
+#[test]
 fn race_40_only_the_very_file_that_was_displaced_has_late_lines() {
     for way in WAYS {
         let (disk, old) = replaced(way);

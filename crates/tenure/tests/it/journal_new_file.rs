@@ -242,6 +242,16 @@ fn g10_a_log_that_cannot_be_read_does_not_say_that_nothing_was_intended() {
         assert_eq!(disk.append(&["next"]), 5);
         disk.expect(&["one", "two", "three", "four", "next"]);
     }
+    // There is no log any more.
+    let disk = three_lines();
+    let (outsider, hand) = (disk.outsider(), disk.clone());
+    disk.before("Sync tmp 3", move || {
+        hand.refuse("Sync wal", Io::Other);
+        hand.before("Sync wal", move || outsider.truncate("/d/.tenure/log.jsonl.wal"));
+    });
+    let error = Way::Stamp.go(&disk.journal()).unwrap_err();
+    assert_eq!(error.is_committed(), Some(false), "{error}");
+    assert_eq!(disk.text("log.jsonl").as_deref(), Some("one\ntwo\nthree\n"));
     // The anchor was not even written.
     let disk = three_lines();
     let hand = disk.clone();

@@ -183,7 +183,7 @@ fn a_long_journal_is_copied_in_pieces_and_an_empty_one_stays_empty() {
     let disk = Watched::new();
     let lines: Vec<String> =
         (0..700).map(|number| format!("{number} {}", "x".repeat(997))).collect();
-    let text: String = lines.iter().map(|line| format!("{line}\n")).collect();
+    let text = lines.join("\n") + "\n";
     disk.append(&lines.iter().map(String::as_str).collect::<Vec<_>>());
     for way in [Way::Compact, Way::Stamp] {
         way.go(&disk.journal()).unwrap();

@@ -246,7 +246,7 @@ fn differs_in_nuls_only(have: &[u8], payload: &[u8]) -> bool {
 
 /// Where `payload` begins in `region`, and how much of it is there: all of it anywhere, or a beginning
 /// that starts a line and reaches the end of the region.
-fn locate(region: &[u8], payload: &[u8]) -> Option<(usize, usize)> {
+pub(super) fn locate(region: &[u8], payload: &[u8]) -> Option<(usize, usize)> {
     if let Some(at) = memchr::memmem::find(region, payload) {
         return Some((at, payload.len()));
     }

@@ -26,6 +26,13 @@ fn checkpoint(disk: &Watched) {
     disk.journal().repair(&write()).unwrap();
 }
 
+/// What the checkpoint of a repair did; the repair itself syncs the journal in the end.
+fn steps_of_checkpoint(disk: &Watched) -> String {
+    let mut steps = disk.steps();
+    assert_eq!(steps.pop().as_deref(), Some("Sync journal"));
+    steps.join(", ")
+}
+
 #[test]
 fn j4_batches_that_follow_each_other_share_a_record_until_it_is_long_enough() {
     let disk = Watched::new();
@@ -89,7 +96,10 @@ fn a_checkpoint_begins_an_epoch_behind_everything() {
     // There is nothing to do for a second one.
     disk.steps();
     checkpoint(&disk);
-    assert_eq!((disk.head().at(EPOCH), disk.steps()), (after.at(EPOCH), vec![]));
+    assert_eq!(
+        (disk.head().at(EPOCH), steps_of_checkpoint(&disk)),
+        (after.at(EPOCH), String::new())
+    );
 }
 
 #[test]
@@ -101,7 +111,7 @@ fn a_checkpoint_syncs_the_journal_then_the_index_then_its_anchor() {
         disk.append(&["two"]);
         disk.steps();
         checkpoint(&disk);
-        let steps = disk.steps().join(", ");
+        let steps = steps_of_checkpoint(&disk);
         if first {
             let made = "Remove tmp 1, SetMode tmp 1, Write tmp 1, Sync tmp 1, Rename index, SyncDir .tenure";
             let all = all.replace("Write index, Sync index", "Write tmp 1, Sync tmp 1");

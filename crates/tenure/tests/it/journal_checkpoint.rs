@@ -313,3 +313,17 @@ fn an_epoch_begins_where_nothing_is_begun_or_shifted() {
     let one = Range::new(0, 4, 1, 1, 0);
     assert_eq!(index.ranges(), [one, Range::new(11, 15, 2, 1, 0), Range::new(4, 11, 3, 1, 1)]);
 }
+
+#[test]
+fn g13_an_index_that_cannot_be_opened_is_not_one_that_is_missing() {
+    let disk = Watched::new();
+    disk.append(&["one"]);
+    disk.sim.add_file("/d/theirs", "theirs");
+    disk.sim.add_symlink("/d/theirs", "/d/.tenure/log.jsonl.index");
+    disk.journal().repair(&write()).unwrap_err();
+    assert_eq!(disk.text("theirs").as_deref(), Some("theirs"));
+    assert_eq!(disk.text("log.jsonl").as_deref(), Some("one\n"));
+    disk.outsider().remove("/d/.tenure/log.jsonl.index");
+    checkpoint(&disk);
+    disk.expect(&["one"]);
+}

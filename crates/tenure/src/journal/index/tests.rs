@@ -152,14 +152,6 @@ fn a_newer_format_and_an_index_that_cannot_be_opened_are_errors() {
     place.open().unwrap_err();
 }
 
-#[cfg(unix)]
-#[test]
-fn g13_a_link_is_not_followed_and_not_taken_for_nothing() {
-    let place = Place::new();
-    std::os::unix::fs::symlink(place.dir.join("other"), place.path()).unwrap();
-    place.open().unwrap_err();
-}
-
 #[test]
 fn j4_a_record_is_where_the_format_says_and_any_altered_byte_or_generation_makes_it_invalid() {
     let place = Place::new();

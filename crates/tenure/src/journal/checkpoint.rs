@@ -37,6 +37,11 @@ const LIGHT: u64 = 1 << 63;
 /// No more than this is left to be made up for.
 const LIGHT_BYTES_MAX: u64 = 64 * LOG_BYTES;
 
+/// Whether so many bytes of the journal must not stay unsynced.
+fn is_too_much(unsynced: u64) -> bool {
+    unsynced > LIGHT_BYTES_MAX
+}
+
 /// A range of the journal on its way into the index.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Span {
@@ -76,7 +81,7 @@ impl Session {
         debug_assert!(!self.head.has_pending(), "only what is in the journal can be indexed");
         let Head { base, index_len, .. } = self.head;
         let durable = self.head.unanchored.unwrap_or(Unanchored { base, index_len });
-        let much = self.head.journal_end - durable.base > LIGHT_BYTES_MAX;
+        let much = is_too_much(self.head.journal_end - durable.base);
         if much || self.head.promised || self.head.shift != Shift::default() {
             return Ok(false);
         }
@@ -341,5 +346,16 @@ impl Merging {
     fn finish(mut self) -> Vec<Span> {
         self.done.extend(self.current.take());
         self.done
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_too_much;
+
+    #[test]
+    fn as_much_may_stay_unsynced_as_the_format_says() {
+        let limit = 64 * 1024 * 1024;
+        assert!(!is_too_much(0) && !is_too_much(limit) && is_too_much(limit + 1));
     }
 }

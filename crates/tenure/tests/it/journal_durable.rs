@@ -108,12 +108,15 @@ fn one_sync_serves_all_who_are_logged_and_they_need_no_lock_to_return() {
 
 #[test]
 fn j7_what_the_leader_cannot_let_in_its_owner_does() {
-    let disk = with_a_line();
-    disk.refuse_nth(2, LOCKED); // The first is to log it.
-    disk.journal.append(&["second"], &durable()).unwrap();
-    assert_eq!(disk.text(), "first\nsecond\n");
-    assert_eq!(disk.take(&[LOCKED]).len(), 3);
-    assert_eq!(disk.head().applied, 2);
+    for meanwhile in ["", "theirs\n"] {
+        let disk = with_a_line();
+        disk.refuse_nth(2, LOCKED); // The first is to log it.
+        disk.foreign_at_next(WRITTEN, meanwhile);
+        disk.journal.append(&["second"], &durable()).unwrap();
+        assert_eq!(disk.text(), format!("first\n{meanwhile}second\n"));
+        assert_eq!(disk.take(&[LOCKED]).len(), 3);
+        assert!(all(&disk.journal).contains(&(2, "second".to_owned())));
+    }
 }
 
 /// Whoever has logged a batch cannot take it back, so it waits longer than it was told to.

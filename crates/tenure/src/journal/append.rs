@@ -156,18 +156,12 @@ impl LogSync<'_> {
     }
 
     /// A failed sync may leave pages that the kernel believes to be clean. Writing them again makes
-    /// the next sync mean what it says.
+    /// the next sync mean what it says. What was lost already is found when it is let in.
     fn write_again(&self) -> Result<()> {
         let request = Request::until(Deadline::after(Wait::For(FINISH_PATIENCE)));
         let _turn = take_commit(self.target, Mode::Exclusive, request)?;
         let Some(head) = load_head(self.target, &self.wal)? else { return Ok(()) };
         let path = self.target.sidecar("wal");
-        let number = head.first_number + head.applied;
-        let pending = self.wal.chain(&head, head.applied_end, number, Reach::Counted);
-        let pending = pending.map_err(Target::failed("read", &path))?;
-        if (pending.len() as u64) < head.entries - head.applied {
-            return Err(lost(self.target));
-        }
         self.wal.rewrite(&head).map_err(Target::failed("write", &path))
     }
 }

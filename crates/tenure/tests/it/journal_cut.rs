@@ -136,12 +136,12 @@ fn j7_a_durable_batch_in_a_log_that_was_emptied_lightly_takes_everything_before_
     let fs = machine(1);
     let journal = open(&fs);
     let long = "x".repeat(LONG);
-    for _ in 0..3 {
-        journal.append(&[&long], &no_sync).unwrap();
+    for line in [&long, &long, &long, "short"] {
+        journal.append(&[line], &no_sync).unwrap();
     }
     journal.append(&["durable"], &durable).unwrap();
     fs.crash_with(Survival::Nothing);
-    assert_eq!(open(&fs).append(&["last"], &durable).unwrap().first, 5);
-    let expected = [long.as_str(), &long, &long, "durable", "last"];
+    assert_eq!(open(&fs).append(&["last"], &durable).unwrap().first, 6);
+    let expected = [long.as_str(), &long, &long, "short", "durable", "last"];
     assert!(lines(&fs) == expected, "{} lines", lines(&fs).len());
 }

@@ -34,6 +34,14 @@ fn commit_lock(disk: &Watched) -> Arc<dyn Handle> {
     lock
 }
 
+/// Lets the clock go on.
+fn wait(time: Duration) {
+    let since = Instant::now();
+    while since.elapsed() < time {
+        std::thread::yield_now();
+    }
+}
+
 /// Stops whoever comes to this step until it is told to go on. The first end says that it is there.
 fn stop_at(disk: &Watched, step: Step) -> (Receiver<()>, Sender<()>) {
     let ((arrived, there), (go, gone)) = (channel(), channel());
@@ -100,12 +108,15 @@ fn one_sync_serves_all_who_are_logged_and_they_need_no_lock_to_return() {
 
 #[test]
 fn j7_what_the_leader_cannot_let_in_its_owner_does() {
-    let disk = with_a_line();
-    disk.refuse_nth(2, LOCKED); // The first is to log it.
-    disk.journal.append(&["second"], &durable()).unwrap();
-    assert_eq!(disk.text(), "first\nsecond\n");
-    assert_eq!(disk.take(&[LOCKED]).len(), 3);
-    assert_eq!(disk.head().applied, 2);
+    for meanwhile in ["", "theirs\n"] {
+        let disk = with_a_line();
+        disk.refuse_nth(2, LOCKED); // The first is to log it.
+        disk.foreign_at_next(WRITTEN, meanwhile);
+        disk.journal.append(&["second"], &durable()).unwrap();
+        assert_eq!(disk.text(), format!("first\n{meanwhile}second\n"));
+        assert_eq!(disk.take(&[LOCKED]).len(), 3);
+        assert!(all(&disk.journal).contains(&(2, "second".to_owned())));
+    }
 }
 
 /// Whoever has logged a batch cannot take it back, so it waits longer than it was told to.
@@ -123,10 +134,7 @@ fn j7_a_logged_batch_is_let_in_with_more_patience_than_the_caller_has() {
         Verdict::Go
     });
     disk.at_nth(4, LOCKED, move || {
-        let since = Instant::now();
-        while since.elapsed() < Duration::from_millis(30) {
-            std::thread::yield_now();
-        }
+        wait(Duration::from_millis(30));
         *released.lock().unwrap() = None;
         Verdict::Go
     });
@@ -147,11 +155,76 @@ fn j7_a_batch_whose_sync_cannot_begin_is_logged_and_not_yet_in_the_journal() {
     assert_eq!(disk.head().entries - disk.head().applied, 1);
     let report = disk.journal.verify().unwrap();
     assert_eq!((report.pending, report.entries), (1, 1), "{report:?}");
-    for options in [durable(), no_sync()] {
-        assert_eq!(disk.journal.append(&["more"], &options).unwrap().rolled_forward, 0);
+    disk.take(&[]);
+    assert_eq!(disk.journal.append(&["third"], &no_sync()).unwrap().rolled_forward, 0);
+    let steps = [LOG_SYNCED, LOGGED, WRITTEN, LOGGED, LOGGED, WRITTEN, LOGGED];
+    assert_eq!(disk.take(&CHANGES), steps, "it is synced and let in first, then ours");
+    assert_eq!(all(&disk.journal), numbered(&["first", "second", "third"]));
+    assert_eq!(disk.text(), "first\nsecond\nthird\n");
+}
+
+#[test]
+fn j7_a_batch_whose_sync_cannot_begin_is_synced_with_the_next_one() {
+    let disk = with_a_line();
+    disk.refuse_nth(1, SYNC_BEGINS);
+    disk.journal.append(&["second"], &durable()).unwrap_err();
+    disk.take(&[]);
+    assert_eq!(disk.journal.append(&["third"], &durable()).unwrap().rolled_forward, 0);
+    let steps = [LOGGED, LOGGED, LOG_SYNCED, LOGGED, WRITTEN, LOGGED];
+    assert_eq!(disk.take(&CHANGES), steps, "both in one write");
+    assert_eq!(disk.text(), "first\nsecond\nthird\n");
+}
+
+/// While the leader syncs, somebody else lets its batch in; another one may wait behind it.
+#[test]
+fn a_leader_writes_nothing_if_its_batches_were_let_in_by_somebody_else() {
+    for behind in [false, true] {
+        let disk = with_a_line();
+        let other = disk.beside();
+        disk.at_next(LOG_SYNCED, move || {
+            other.journal.append(&["third"], &no_sync()).unwrap();
+            if behind {
+                other.refuse_nth(1, SYNC_BEGINS);
+                other.journal.append(&["fourth"], &durable()).unwrap_err();
+            }
+            Verdict::Go
+        });
+        disk.journal.append(&["second"], &durable()).unwrap();
+        assert_eq!(disk.take(&CHANGES), [LOGGED, LOGGED, LOG_SYNCED]);
+        assert_eq!(disk.text(), "first\nsecond\nthird\n", "the fourth waits for its sync");
     }
-    assert_eq!(all(&disk.journal), numbered(&["first", "second", "more", "more"]));
-    assert_eq!(disk.text(), "first\nsecond\nmore\nmore\n");
+}
+
+/// The leader could not, and when its owner comes to it, it is done.
+#[test]
+fn a_batch_that_somebody_else_lets_in_at_last_is_not_lost() {
+    let disk = with_a_line();
+    let other = disk.beside();
+    disk.refuse_nth(2, LOCKED);
+    disk.at_nth(3, (Op::StatHandle, "record"), move || {
+        other.journal.append(&["third"], &no_sync()).unwrap();
+        Verdict::Go
+    });
+    disk.journal.append(&["second"], &durable()).unwrap();
+    let looks = disk.take(&[(Op::StatHandle, "record"), LOCKED, WRITTEN]);
+    assert_eq!(disk.text(), "first\nsecond\nthird\n", "{looks:?}");
+    assert!(!looks.contains(&WRITTEN), "{looks:?}");
+}
+
+/// It notes that it begins to write, is paused, and finds that others may be writing, too.
+#[test]
+fn race_50_a_leader_that_was_paused_while_its_lock_file_went_lets_nobody_in() {
+    let disk = with_a_line();
+    let commit = disk.sidecar("commit");
+    disk.at_nth(3, LOGGED, move || {
+        std::fs::remove_file(&commit).unwrap();
+        wait(Duration::from_millis(2));
+        Verdict::Go
+    });
+    disk.journal.append(&["second"], &durable()).unwrap();
+    let steps = disk.take(&[LOCKED, WRITTEN]);
+    assert!(steps.ends_with(&[LOCKED, WRITTEN]) && steps.len() > 3, "{steps:?}");
+    assert_eq!(disk.text(), "first\nsecond\n");
 }
 
 /// What the log has, it writes again: right after the failure, and whoever syncs next once more, since

@@ -183,26 +183,39 @@ fn g10_an_entry_that_cannot_be_withdrawn_is_an_error() {
     }
 }
 
-/// Right before and right after the write, without a sync.
+/// Right before and right after the write.
 #[test]
 fn j7_a_line_that_comes_with_the_write_is_numbered_behind_the_batch() {
-    for (step, nth, text) in [
-        (WRITTEN, 1, "first\ntheirs\nours\nmore\nlast\n"),
-        (LOOKED, 2, "first\nours\nmore\ntheirs\nlast\n"),
+    for (step, text) in [
+        (WRITTEN, "first\nsecond\nthird\ntheirs\nours\nmore\nlast\n"),
+        (LOOKED, "first\nsecond\nthird\nours\nmore\ntheirs\nlast\n"),
     ] {
-        let disk = with_a_line(&no_sync());
-        let path = disk.log();
-        disk.at_nth(nth, step, move || {
-            foreign(&path, "theirs\n");
-            Verdict::Go
-        });
-        assert_eq!(disk.journal.append(&["ours", "more"], &no_sync()).unwrap().first, 2);
-        assert_eq!(disk.journal.append(&["last"], &no_sync()).unwrap().first, 5);
-        assert_eq!(disk.text(), text);
-        let mut found = all(&disk.journal);
-        found.sort();
-        assert_eq!(found, numbered(&["first", "ours", "more", "theirs", "last"]));
-        assert!(disk.journal.verify().unwrap().is_sound());
+        for options in both() {
+            let disk = with_a_line(&options);
+            disk.journal.append(&["second"], &options).unwrap(); // All its files are there now.
+            disk.take(&[]);
+            disk.journal.append(&["third"], &options).unwrap();
+            // The look at the file that follows the write.
+            let looks = disk.take(&[WRITTEN, LOOKED]);
+            let nth = 1 + looks.iter().take_while(|step| **step == LOOKED).count();
+            let path = disk.log();
+            disk.at_nth(if step == LOOKED { nth } else { 1 }, step, move || {
+                foreign(&path, "theirs\n");
+                Verdict::Go
+            });
+            assert_eq!(disk.journal.append(&["ours", "more"], &options).unwrap().first, 4);
+            let in_order = step == LOOKED;
+            let steps = disk.take(&STEPS);
+            assert_eq!(steps.contains(&SYNCED), !in_order, "only out of order: {steps:?}");
+            assert_eq!(disk.head().epoch, if in_order { 1 } else { 2 });
+            assert_eq!(disk.journal.append(&["last"], &options).unwrap().first, 7);
+            assert_eq!(disk.text(), text);
+            let mut found = all(&disk.journal);
+            found.sort();
+            let lines = ["first", "second", "third", "ours", "more", "theirs", "last"];
+            assert_eq!(found, numbered(&lines));
+            assert!(disk.journal.verify().unwrap().is_sound());
+        }
     }
 }
 
@@ -296,21 +309,31 @@ fn g10_a_batch_that_was_neither_written_nor_withdrawn_is_not_claimed_to_be_anyth
     }
 }
 
-/// A log of exactly a mebibyte is long enough; a byte more is emptied by the next batch.
+/// A log of exactly a mebibyte is long enough; a byte more is emptied by the next batch. Without an
+/// index that takes a sync, whatever was asked for.
 #[test]
 fn a_log_is_emptied_when_it_is_longer_than_a_mebibyte() {
-    for (more, options) in [(0, durable()), (1, durable()), (0, no_sync()), (1, no_sync())] {
-        let disk = Watched::new();
-        let long = "x".repeat(usize::try_from(LOG_BYTES - ENTRY - 1 + more).unwrap());
-        disk.journal.append(&[&long], &options).unwrap();
-        let before = disk.head();
-        assert_eq!(before.end - ENTRIES_AT, LOG_BYTES + more);
-        disk.take(&[]);
-        disk.journal.append(&["ours"], &options).unwrap();
-        let after = disk.head();
-        assert_eq!((after.epoch - before.epoch, after.entries), (more, 2 - more));
-        assert_eq!(disk.take(&[SYNCED]).len() as u64, more, "there is no index yet");
-        assert_eq!(all(&disk.journal).len(), 2);
+    for (options, indexed, syncs) in
+        [(durable(), false, 1), (durable(), true, 1), (no_sync(), false, 1), (no_sync(), true, 0)]
+    {
+        for more in [0, 1] {
+            let disk = with_a_line(&no_sync());
+            if indexed {
+                disk.journal.repair(&WriteOptions::default()).unwrap();
+            }
+            let left = LOG_BYTES - (disk.head().end - ENTRIES_AT) - ENTRY - 1 + more;
+            let long = "x".repeat(usize::try_from(left).unwrap());
+            disk.journal.append(&[&long], &options).unwrap();
+            let before = disk.head();
+            assert_eq!(before.end - ENTRIES_AT, LOG_BYTES + more);
+            disk.take(&[]);
+            disk.journal.append(&["ours"], &options).unwrap();
+            let after = disk.head();
+            assert_eq!(after.epoch - before.epoch, more, "{indexed} {options:?}");
+            assert_eq!(after.entries, if more == 1 { 1 } else { before.entries + 1 });
+            assert_eq!(disk.take(&[SYNCED]).len() as u64, more * syncs, "{indexed} {options:?}");
+            assert_eq!(disk.text(), format!("first\n{long}\nours\n"));
+        }
     }
 }
 

@@ -319,6 +319,10 @@ fn a_log_that_claims_no_room_yet_is_given_a_page() {
     log.head.end = 60;
     log.log(b"", Kind::Direct, false);
     assert_eq!(room(&log), (100 + 4096, 100 + 4096));
+    // A step that is not made of whole pages.
+    (log.head.room, log.head.end) = (5000, 5000);
+    log.log(b"", Kind::Direct, false);
+    assert_eq!(room(&log), (10_000, 10_000));
 }
 
 #[test]

@@ -127,7 +127,8 @@ fn compare_log(target: &Target) -> Result<(View, Report)> {
         let view = View::of(target)?;
         let mut report = Report { bytes: view.size, ..Report::default() };
         check_log(&mut report, &view)?;
-        if report.is_sound() || view.is_current()? {
+        let wal = view.log.as_ref().map(|(wal, _)| wal);
+        if report.is_sound() || view.is_current(wal)? {
             return Ok((view, report));
         }
     }

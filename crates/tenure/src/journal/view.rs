@@ -90,10 +90,11 @@ impl View {
     pub(super) fn of(target: &Target) -> Result<Self> {
         let mut doubts = 0;
         for _ in 0..ATTEMPTS {
-            let (wal, head) = load(target)?;
+            let wal = open_if_there(target, &target.sidecar("wal"))?.map(|file| Wal { file });
+            let head = load(target, wal.as_ref())?;
             let last = doubts == DOUBTS_MAX;
             let (view, verdict) = Self::assemble(target, wal.as_ref(), head.as_ref(), last)?;
-            if !view.is_current()? {
+            if !view.is_current(wal.as_ref())? {
                 continue;
             }
             if verdict == Verdict::Sure || last {
@@ -106,8 +107,8 @@ impl View {
     }
 
     /// Whether there was neither a checkpoint nor a replacement since, so that the log has its entries.
-    pub(super) fn is_current(&self) -> Result<bool> {
-        Ok(mark(load(&self.target)?.1.as_ref()) == self.mark)
+    pub(super) fn is_current(&self, wal: Option<&Wal>) -> Result<bool> {
+        Ok(mark(load(&self.target, wal)?.as_ref()) == self.mark)
     }
 
     /// `last`: nobody is at work, so entries that do not count are those of a writer that died.
@@ -346,11 +347,9 @@ pub(super) fn busy(target: &Target) -> Error {
     Error::new(ErrorKind::Busy, "read", detail).at(target.path())
 }
 
-/// The log, and what its head says now.
-fn load(target: &Target) -> Result<(Option<Wal>, Option<Head>)> {
-    let wal = open_if_there(target, &target.sidecar("wal"))?.map(|file| Wal { file });
-    let head = wal.as_ref().map_or(Ok(None), |wal| session::load_head(target, wal))?;
-    Ok((wal, head))
+/// The head of the log as it is now.
+fn load(target: &Target, wal: Option<&Wal>) -> Result<Option<Head>> {
+    wal.map_or(Ok(None), |wal| session::load_head(target, wal))
 }
 
 fn open_if_there(target: &Target, path: &std::path::Path) -> Result<Option<Arc<dyn Handle>>> {

@@ -15,9 +15,9 @@ use crate::journal::{all, durable, no_sync, numbered};
 use crate::journal_read::{Log, write};
 use crate::scratch::lock_for;
 
-const PATH: &str = "/d/log.jsonl";
+pub(crate) const PATH: &str = "/d/log.jsonl";
 
-fn open(fs: &Arc<dyn Fs>) -> Journal {
+pub(crate) fn open(fs: &Arc<dyn Fs>) -> Journal {
     Journal::open_on(fs, Path::new(PATH)).unwrap()
 }
 
@@ -26,7 +26,7 @@ fn header(text: &str) -> AppendOptions {
 }
 
 /// Somebody who does not use tenure appends.
-fn foreign(fs: &Arc<dyn Fs>, text: &str) {
+pub(crate) fn foreign(fs: &Arc<dyn Fs>, text: &str) {
     let file = fs.open(Path::new(PATH), Access::Append).unwrap();
     assert_eq!(file.append(text.as_bytes()).unwrap(), text.len());
 }
@@ -109,14 +109,14 @@ fn j9_a_reader_sees_what_was_before_or_what_is_after() {
 
 /// How far the operation comes at which a writer dies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Reach {
+pub(crate) enum Reach {
     None,
     Half,
     All,
 }
 
 /// A disk for a writer that dies at its first such operation: nothing changes any more from then on.
-fn dies_at(sim: &SimFs, last: (Op, &'static str), reach: Reach) -> Arc<dyn Fs> {
+pub(crate) fn dies_at(sim: &SimFs, last: (Op, &'static str), reach: Reach) -> Arc<dyn Fs> {
     let dead = Mutex::new(false);
     FaultyFs::on(sim.shared(), move |op, path| {
         let mut dead = dead.lock().unwrap();
@@ -134,8 +134,8 @@ fn dies_at(sim: &SimFs, last: (Op, &'static str), reach: Reach) -> Arc<dyn Fs> {
     .shared()
 }
 
-const LOG: &str = ".tenure/log.jsonl.wal";
-const JOURNAL: &str = "log.jsonl";
+pub(crate) const LOG: &str = ".tenure/log.jsonl.wal";
+pub(crate) const JOURNAL: &str = "log.jsonl";
 
 /// Where a writer died, with what.
 type Death = ((Op, &'static str), Reach, fn() -> AppendOptions);

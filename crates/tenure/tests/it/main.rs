@@ -41,6 +41,7 @@ mod journal_hold;
 mod journal_kept;
 mod journal_light;
 mod journal_mend;
+mod journal_overtaken;
 mod journal_read;
 mod journal_repair;
 mod journal_rotation;

@@ -96,7 +96,6 @@ impl Session {
                 for edge in [&mut record.segment.start, &mut record.segment.end] {
                     *edge = *edge - old_header + new_header;
                 }
-                (record.reach, record.number) = (0, 0);
                 records.push(record);
             }
         }

@@ -4,8 +4,8 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use tenure::Journal;
 use tenure::fs::{Access, Fs};
+use tenure::{AppendOptions, Journal};
 use tenure_testkit::{CrashKind, SimFs, Survival};
 
 use crate::faulty_fs::Op;
@@ -19,10 +19,15 @@ fn with_pending(dead: &[&str]) -> SimFs {
     sim.add_dir("/d");
     open(&sim.shared()).append(&["one", "two"], &durable()).unwrap();
     for line in dead {
-        let dying = dies_at(&sim, (Op::Sync, LOG), Reach::None);
-        assert!(open(&dying).append(&[line], &durable()).is_err());
+        dies_appending(&sim, line);
     }
     sim
+}
+
+/// Logs a line, and dies before it is synced.
+fn dies_appending(sim: &SimFs, line: &str) {
+    let dying = dies_at(sim, (Op::Sync, LOG), Reach::None);
+    assert!(open(&dying).append(&[line], &durable()).is_err());
 }
 
 fn text(sim: &SimFs) -> String {
@@ -75,7 +80,7 @@ fn settled_twice(whole: &SimFs, nth: u64, crash: Option<Survival>) -> bool {
     let sim = whole.fork(nth);
     let _tell = sim.tell_on_panic();
     let fs = sim.shared();
-    let expected = numbered(&["one", "two", "first", "second", "theirs"]);
+    let expected = numbered(&["one", "two", "three", "four", "first", "second", "theirs"]);
     sim.fail_after(nth, if crash.is_some() { CrashKind::Power } else { CrashKind::Process });
     let died = open(&fs).repair(&write()).is_err();
     match crash {
@@ -85,22 +90,75 @@ fn settled_twice(whole: &SimFs, nth: u64, crash: Option<Survival>) -> bool {
     assert_eq!(all(&open(&fs)), expected, "before it is settled");
     let report = open(&fs).verify().unwrap();
     assert!(report.is_sound() && !report.unbound, "{report:?}");
-    assert_eq!(report.entries + report.pending, 5, "{report:?}");
+    assert_eq!((report.entries + report.pending, report.foreign_entries), (7, 2), "{report:?}");
     assert!(open(&fs).repair(&write()).unwrap().is_sound());
     assert_eq!(all(&open(&fs)), expected, "when it is settled");
     let mut lines: Vec<String> = text(&sim).lines().map(str::to_owned).collect();
     lines.retain(|line| !line.trim_matches([' ', '\0']).is_empty());
-    assert_eq!(lines, ["one", "two", "theirs", "first", "second"], "once, whole");
+    let expected = ["one", "two", "three", "four", "theirs", "first", "second"];
+    assert_eq!(lines, expected, "once, whole");
     died
 }
 
 #[test]
 fn j7_j9_settling_that_dies_at_any_step_changes_no_number() {
-    let sim = with_pending(&["first", "second"]);
+    let sim = with_pending(&[]);
+    foreign(&sim.shared(), "three\n");
+    open(&sim.shared()).append(&["four"], &durable()).unwrap();
+    for line in ["first", "second"] {
+        dies_appending(&sim, line);
+    }
     foreign(&sim.shared(), "theirs\n");
     for crash in [None, Some(Survival::Everything)] {
         let whole = (1..1000).find(|nth| !settled_twice(&sim, *nth, crash));
         assert!(whole.is_some_and(|nth| nth > 15), "every step was its last: {whole:?}");
+    }
+}
+
+/// Who replaces the file dies when the new one has its name, and somebody else appends to that.
+#[test]
+fn j10_j9_lines_behind_a_replacement_that_is_not_finished_have_their_numbers() {
+    type Way = (fn(&Journal) -> bool, &'static [(u64, &'static str)], u64);
+    let ways: [Way; 3] = [
+        (|journal| journal.rotate(&write()).is_err(), &[(1, "one"), (2, "two"), (3, "three")], 0),
+        (
+            |journal| journal.compact(&write(), |entry| entry.seq != 2).is_err(),
+            &[(1, "one"), (3, "three")],
+            2,
+        ),
+        (
+            |journal| {
+                let header = Some(b"# header".to_vec());
+                let options = AppendOptions { header, ..durable() };
+                journal.append(&["four"], &options).is_err()
+            },
+            &[(1, "one"), (2, "two"), (3, "three"), (4, "four")],
+            2,
+        ),
+    ];
+    for (dies, lines, segments) in ways {
+        let sim = with_pending(&[]);
+        let fs = sim.shared();
+        open(&fs).append(&["three"], &durable()).unwrap();
+        assert!(dies(&open(&dies_at(&sim, (Op::Exchange, JOURNAL), Reach::All))));
+        let line = |(seq, text): (u64, &str)| (seq, text.to_owned());
+        let mut expected: Vec<_> = lines.iter().copied().map(line).collect();
+        let next = expected.last().unwrap().0 + 1;
+        assert_eq!(all(&open(&fs)), expected);
+        let report = open(&fs).verify().unwrap();
+        assert_eq!((report.next, report.segments, report.unbound), (next, segments, false));
+        assert_eq!((report.foreign_entries, report.torn_tail), (0, false));
+        foreign(&fs, "theirs\n\nopen");
+        expected.push(line((next, "theirs")));
+        assert_eq!(all(&open(&fs)), expected);
+        let report = open(&fs).verify().unwrap();
+        assert!(report.is_sound() && !report.unbound && report.torn_tail, "{report:?}");
+        assert_eq!((report.next, report.segments, report.foreign_entries), (next, segments, 1));
+        let here = if segments == 0 { 1 } else { expected.len() as u64 };
+        assert_eq!(report.entries, here, "of the new file alone");
+        open(&fs).repair(&write()).unwrap();
+        expected.push(line((next + 1, "open")));
+        assert_eq!(all(&open(&fs)), expected);
     }
 }
 

@@ -62,6 +62,8 @@ pub(super) struct View {
     pub(super) next: u64,
     /// Log and head, if they belong to this journal.
     pub(super) log: Option<(Wal, Head)>,
+    /// Log entries up to this number are in the index already.
+    pub(super) covered: u64,
     /// Logged batches that the index and the settled part do not contain, and where they begin.
     pub(super) pending: Vec<Logged>,
     pub(super) plan: Plan,
@@ -132,6 +134,7 @@ impl View {
             pieces: Vec::new(),
             next: 0,
             log: None,
+            covered: 0,
             pending: Vec::new(),
             plan: Plan::default(),
             intent,
@@ -217,9 +220,8 @@ impl View {
         }
         let chain = wal.chain(head, offset, number, Reach::All);
         let mut pending = chain.map_err(failed("read log of", &path))?;
-        if let Some(group) = newer {
-            pending.retain(|logged| logged.entry.number > group.number);
-        }
+        self.covered = newer.map_or(0, |group| group.number);
+        pending.retain(|logged| logged.entry.number > self.covered);
         let counts = |logged: &Logged| power_loss || logged.entry.number < head.next_number();
         if last {
             pending.retain(|logged| counts(logged) || logged.entry.is_direct());
@@ -272,7 +274,7 @@ impl View {
         let index = Index::open(&self.target, &self.target.sidecar("index"), Access::Read)?;
         let known = next_seq_known(next_seq, index.as_ref());
         let known = known.map_err(Target::failed("read index of", self.target.path()))?;
-        let start = header_len(journal, self.size, index.as_ref());
+        let start = header_len(journal, index.as_ref());
         self.add_tail(journal, start, known)
     }
 
@@ -300,11 +302,8 @@ pub(super) fn next_seq_known(next_seq: u64, index: Option<&Index>) -> io::Result
 }
 
 /// The header line that the last index knew, if the journal still has a line of that length.
-pub(super) fn header_len(journal: &dyn Handle, size: u64, index: Option<&Index>) -> u64 {
+pub(super) fn header_len(journal: &dyn Handle, index: Option<&Index>) -> u64 {
     let len = index.map_or(0, |index| index.title.header_len);
-    if len == 0 || len > size {
-        return 0;
-    }
     let line = journal.read_range(0, len).unwrap_or_default();
     let ends = memchr::memchr(b'\n', &line).map(|newline| newline as u64 + 1);
     if ends == Some(len) { len } else { 0 }

@@ -201,6 +201,24 @@ fn j8_a_journal_is_known_again_on_a_disk_with_another_number() {
     }
 }
 
+/// What the log had is numbered before lines that came after the restart, wherever it is.
+#[test]
+fn j9_lines_that_come_after_a_restart_are_numbered_behind_the_log_s() {
+    for survival in [Survival::Everything, Survival::Nothing] {
+        let sim = with_pending(&[]);
+        let fs = sim.shared();
+        open(&fs).append(&["three"], &durable()).unwrap();
+        open(&fs).append(&["four"], &durable()).unwrap();
+        sim.crash_with(survival);
+        let file = fs.open(Path::new(PATH), Access::Append).unwrap();
+        assert_eq!(file.append(b"theirs\n").unwrap(), 7);
+        let expected = numbered(&["one", "two", "three", "four", "theirs"]);
+        assert_eq!(all(&open(&fs)), expected, "{survival:?}");
+        open(&fs).repair(&write()).unwrap();
+        assert_eq!(all(&open(&fs)), expected, "{survival:?}");
+    }
+}
+
 /// The same file, and other bytes right before the end of what was made durable: it is another journal.
 #[test]
 fn j8_other_bytes_after_a_restart_are_another_journal() {

@@ -47,6 +47,7 @@ mod journal_repair;
 mod journal_rotation;
 mod journal_stamp;
 mod journal_sync;
+mod journal_unbound;
 mod journal_verify;
 mod journal_view;
 mod lease;

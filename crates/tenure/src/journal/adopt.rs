@@ -4,7 +4,8 @@
 //!
 //! 1. (J8) The data wins: nothing in it is cut, replaced or replayed. All of it is numbered anew,
 //!    above every number that is still known, and the index starts over in a new generation.
-//! 2. Batches that live processes of this very log still wait for are appended behind it.
+//! 2. (J7) Batches that live processes of this very log still wait for are appended behind it: whole,
+//!    once, and with the numbers they were logged with.
 
 use serde_json::json;
 
@@ -16,10 +17,12 @@ use crate::sys;
 
 use super::checkpoint::Span;
 use super::entry::Logged;
-use super::head::{ENTRIES_AT, Head, Operation};
+use super::head::{ENTRIES_AT, Head};
 use super::index::{Index, Title};
 use super::lines;
+use super::plan;
 use super::session::Session;
+use super::settle::ATTEMPTS;
 use super::view;
 use super::wal::Reach;
 
@@ -27,11 +30,12 @@ impl Session {
     /// Takes the journal as it is. `live`: the log is of this boot and its own, so that what is
     /// pending in it belongs to somebody who waits for it.
     pub(super) fn adopt(&mut self, live: bool, journal: FileId, file: FileId) -> Result<()> {
-        let pending = if live { self.pending(Reach::Counted)? } else { Vec::new() };
         let old = Index::open(&self.target, &self.target.sidecar("index"), Access::ReadWrite)?;
+        let header_len = self.header_len(old.as_ref());
+        let pending = if live { self.pending(Reach::Counted)? } else { Vec::new() };
+        let mut spans = self.append_pending(&pending)?;
         let next_seq = self.next_seq_known(old.as_ref())?;
         let generation = random::number()?;
-        let first_number = self.head.next_number() + pending.len() as u64;
         self.head = Head {
             turn: self.head.turn,
             anchors: self.head.anchors,
@@ -40,21 +44,17 @@ impl Session {
             file,
             journal,
             next_seq,
-            first_number: first_number.max(sys::wall_time_us()),
+            first_number: self.head.next_number().max(sys::wall_time_us()),
             archive: self.head.archive,
             operations: self.head.operations,
-            end: ENTRIES_AT,
             room: self.wal_size()?.max(ENTRIES_AT),
             ..Head::default()
         };
-        let mut spans = self.append_pending(&pending)?;
-        let header_len = self.header_len(old.as_ref());
         self.measure_between(header_len, &mut spans)?;
         let found = self.number_foreign(&mut spans);
         self.news.adopted += found;
         let detail = json!({ "lines": found, "bytes": self.size });
         let _ = events::record(&self.target, "journal_adopted", &detail);
-        self.head.journal_end = self.size;
         let open = lines::is_open_at(self.journal.as_ref(), self.size);
         self.head.open_tail = open.map_err(|err| self.journal_failed("read", err))?;
         self.sync_journal()?;
@@ -79,29 +79,44 @@ impl Session {
         view::header_len(self.journal.as_ref(), index)
     }
 
-    /// Appends batches that somebody waits for. They keep their numbers.
+    /// Appends batches that somebody waits for, in one piece. They keep their numbers.
+    ///
+    /// The head in the log goes on counting them until the new one is written, and names no journal
+    /// meanwhile. So whoever fails or dies in here leaves them to the next one, which comes here again
+    /// and looks first for what is there already.
     fn append_pending(&mut self, pending: &[Logged]) -> Result<Vec<Span>> {
-        let mut spans = Vec::new();
-        for logged in pending.iter().filter(|logged| !logged.entry.is_foreign()) {
-            let open = lines::is_open_at(self.journal.as_ref(), self.size);
-            if open.map_err(|err| self.journal_failed("read", err))? {
-                self.push(b"\n")?;
-                self.news.closed_tail = true;
-            }
-            let start = self.size;
-            let alone = self.push(&logged.payload)?;
-            let region = self.journal.read_range(start, self.size);
+        self.count(pending);
+        let ours: Vec<_> = pending.iter().filter(|logged| !logged.entry.is_foreign()).collect();
+        let bytes: Vec<u8> = ours.iter().flat_map(|logged| &logged.payload).copied().collect();
+        if bytes.is_empty() {
+            return Ok(Vec::new());
+        }
+        self.section.verify()?;
+        let tried = if self.head.begun { bytes.len() as u64 } else { 0 };
+        let from = self.size.saturating_sub(tried);
+        (self.head.journal, self.head.begun) = (FileId::default(), true);
+        self.store()?;
+        for _ in 0..ATTEMPTS {
+            let region = self.journal.read_range(from, self.size);
             let region = region.map_err(|err| self.journal_failed("read", err))?;
-            let at = if alone { Some(0) } else { memchr::memmem::find(&region, &logged.payload) };
-            if let Some(at) = at {
-                spans.push(self.span_of(logged, start + at as u64)?);
+            let (at, done) = plan::locate(&region, &bytes).unwrap_or((region.len(), 0));
+            if done == bytes.len() {
+                return self.spans_of(&ours, from + at as u64);
             }
-            self.head.next_seq = self.head.next_seq.max(logged.entry.next_seq());
-            self.head.remember(Operation {
-                id: logged.entry.operation,
-                first: logged.entry.seq,
-                lines: logged.entry.lines.into(),
-            });
+            if done == 0 {
+                self.close_line()?;
+            }
+            self.push(&bytes[done..])?;
+        }
+        Err(self.overtaken())
+    }
+
+    /// Batches that stand one behind the other.
+    fn spans_of(&self, batches: &[&Logged], mut start: u64) -> Result<Vec<Span>> {
+        let mut spans = Vec::with_capacity(batches.len());
+        for logged in batches {
+            spans.push(self.span_of(logged, start)?);
+            start += logged.entry.span();
         }
         Ok(spans)
     }
@@ -124,10 +139,7 @@ impl Session {
         spans.sort_by_key(|span| span.seq);
         let (generation, journal) = (self.head.generation, self.head.journal);
         let title = Title { generation, journal, ..title };
-        let mut records: Vec<_> = spans.iter().map(|span| span.record(self.head.epoch)).collect();
-        if let Some(last) = records.last_mut() {
-            (last.reach, last.number) = (self.head.journal_end, self.head.next_number() - 1);
-        }
+        let records: Vec<_> = spans.iter().map(|span| span.record(self.head.epoch)).collect();
         let (temp, index) = self.new_index_file(title)?;
         index.append(0, &records).map_err(|err| self.index_failed(err))?;
         let path = self.target.sidecar("index");

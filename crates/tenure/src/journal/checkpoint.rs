@@ -310,7 +310,6 @@ struct Merging {
 
 impl Merging {
     fn add_alone(&mut self, logged: &Logged, start: u64, sum: u64) {
-        self.done.extend(self.current.take());
         let entry = &logged.entry;
         let lines = u64::from(entry.lines);
         let (end, foreign) = (start + entry.span(), if entry.is_foreign() { lines } else { 0 });

@@ -8,6 +8,9 @@
 //!    after a power loss, and the torn beginning of a batch that somebody else's line follows.
 //! 2. Bytes of others stay where they are. A batch that they overtook goes behind them.
 
+#[cfg(test)]
+mod tests;
+
 use std::io;
 
 use crate::checksum;
@@ -138,7 +141,7 @@ impl Planner<'_> {
 
     /// The journal goes on at `start` as logged; what was lost before it is of others.
     fn leave_lost(&mut self, start: u64) {
-        if let Some(lost) = self.lost.take().filter(|lost| *lost < start) {
+        if let Some(lost) = self.lost.take() {
             self.plan.steps.push(Step::Foreign { start: lost, end: start });
         }
     }
@@ -243,7 +246,7 @@ fn differs_in_nuls_only(have: &[u8], payload: &[u8]) -> bool {
 
 /// Where `payload` begins in `region`, and how much of it is there: all of it anywhere, or a beginning
 /// that starts a line and reaches the end of the region.
-fn locate(region: &[u8], payload: &[u8]) -> Option<(usize, usize)> {
+pub(super) fn locate(region: &[u8], payload: &[u8]) -> Option<(usize, usize)> {
     if let Some(at) = memchr::memmem::find(region, payload) {
         return Some((at, payload.len()));
     }

@@ -124,9 +124,13 @@ pub(super) fn salvage(found: &[u8], segment: &Segment, json: bool) -> Salvaged {
 mod tests {
     use super::*;
 
+    fn segment(found: &str, lines: u32, foreign: u32) -> Segment {
+        let (start, end) = (100, 100 + found.len() as u64);
+        Segment { start, end, seq: 10, lines, foreign, sum: 0 }
+    }
+
     fn kept(found: &str, lines: u32) -> Vec<(Option<u64>, u64)> {
-        let segment = Segment { end: found.len() as u64, seq: 10, lines, ..Segment::default() };
-        let salvaged = salvage(found.as_bytes(), &segment, true);
+        let salvaged = salvage(found.as_bytes(), &segment(found, lines, 0), true);
         assert_eq!(salvaged.bytes.len(), found.len());
         let spans = salvaged.spans.iter().filter(|span| span.lines > 0);
         spans.map(|span| (span.seq, span.lines)).collect()
@@ -151,5 +155,100 @@ mod tests {
     fn j4_a_number_is_never_given_twice() {
         assert_eq!(kept("1\n2\n3\n", 2), [(Some(10), 2), (None, 1)]);
         assert_eq!(kept("1\nx\n3\n4\n5\n", 2), [(Some(10), 1), (None, 3)]);
+        // The last of two numbers could be that of a line which is gone.
+        assert_eq!(kept("1\nx\ny\n4\n", 2), [(Some(10), 1), (None, 1)]);
+        assert_eq!(kept("1\nx\ny\n4\n", 3), [(Some(10), 1), (Some(12), 1)]);
+        assert_eq!(kept("x\n2\n3\n", 4), [(Some(12), 2)]);
+        assert_eq!(kept("1\n2\nx\n", 4), [(Some(10), 2)]);
+    }
+
+    /// What is left of a range, and its spans from byte 100 on: how long, which number, how many lines.
+    #[test]
+    fn j4_every_byte_of_the_range_is_in_a_span_with_its_checksum() {
+        type Case = (&'static str, u32, &'static str, &'static [(u64, Option<u64>, u64)]);
+        let cases: [Case; 9] = [
+            (
+                "{}\n{x\n{}\n{}\n",
+                4,
+                "{}\n  \n{}\n{}\n",
+                &[(3, Some(10), 1), (3, Some(11), 0), (6, Some(12), 2)],
+            ),
+            ("{}\n\n{}\n", 2, "{}\n\n{}\n", &[(7, Some(10), 2)]),
+            ("\n{}\n", 1, "\n{}\n", &[(1, Some(10), 0), (3, Some(10), 1)]),
+            ("{x\n\n{}\n", 2, "  \n\n{}\n", &[(4, Some(10), 0), (3, Some(11), 1)]),
+            ("{}\n{}", 2, "{}\n{}", &[(5, Some(10), 2)]),
+            ("{}\n{x", 2, "{}\n  ", &[(3, Some(10), 1), (2, Some(11), 0)]),
+            ("1\n2\n3\n", 2, "1\n2\n3\n", &[(4, Some(10), 2), (2, None, 1)]),
+            (
+                "1\nx\n3\n\n4\n",
+                2,
+                "1\n \n3\n\n4\n",
+                &[(2, Some(10), 1), (2, Some(11), 0), (5, None, 2)],
+            ),
+            (
+                "1\n2\nx\n4\n",
+                5,
+                "1\n2\n \n4\n",
+                &[(4, Some(10), 2), (2, Some(12), 0), (2, Some(14), 1)],
+            ),
+        ];
+        for (found, lines, left, spans) in cases {
+            for foreign in [0, lines - 1, lines] {
+                let all_foreign = foreign == lines;
+                let salvaged = salvage(found.as_bytes(), &segment(found, lines, foreign), true);
+                assert_eq!(salvaged.bytes, left.as_bytes(), "{found:?}");
+                let mut start = 100;
+                let expected = spans.iter().map(|(len, seq, lines)| {
+                    let end = start + len;
+                    let at = |offset: u64| usize::try_from(offset - 100).unwrap_or(0);
+                    let sum = checksum::of(&left.as_bytes()[at(start)..at(end)]);
+                    // They are of others only if all were.
+                    let foreign = if all_foreign { *lines } else { 0 };
+                    let span = Span { start, end, seq: *seq, lines: *lines, foreign, sum };
+                    start = end;
+                    span
+                });
+                assert_eq!(salvaged.spans, expected.collect::<Vec<_>>(), "{found:?} {foreign}");
+            }
+        }
+    }
+
+    #[test]
+    fn j4_lines_are_taken_for_json_if_most_of_them_are() {
+        for (damaged, sample, json) in [
+            ("", "", false),
+            ("x\n", "", false),
+            ("{}\n", "", true),
+            ("{}\nx\n", "", true),
+            ("{}\nx\n", "y\n", false),
+            ("x\n", "{}\n", true),
+            ("x\ny\n", "{}\n", false),
+            ("\n \t\n", "\n\0\n", false),
+            ("x\n\n\n\n", "1\n\n", true),
+        ] {
+            assert_eq!(
+                is_json(damaged.as_bytes(), sample.as_bytes()),
+                json,
+                "{damaged:?} {sample:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn j4_a_line_can_be_read_if_it_is_text_without_control_characters() {
+        let cases: [(&[u8], bool, bool); 8] = [
+            (b"text", true, false),
+            (b"{\"a\":1}", true, true),
+            (b"\t{}\r", true, true),
+            (b"a\tb\r", true, false),
+            (b"a\x01b", false, false),
+            (b"\"a\x7fb\"", false, false),
+            (b"\"\xff\"", false, false),
+            ("\"\u{e9}\"".as_bytes(), true, true),
+        ];
+        for (line, as_text, as_json) in cases {
+            assert_eq!(can_be_read(line, false), as_text, "{line:?}");
+            assert_eq!(can_be_read(line, true), as_json, "{line:?}");
+        }
     }
 }

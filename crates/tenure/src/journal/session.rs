@@ -229,7 +229,7 @@ impl Session {
         let head = &mut self.head;
         (head.entries, head.end, head.applied) = (0, ENTRIES_AT, 0);
         (head.applied_end, head.journal_end) = (ENTRIES_AT, head.base);
-        (head.begun, head.partial, head.open_tail) = (true, 0, false);
+        (head.begun, head.partial) = (true, 0);
         head.names_synced = false; // The journal may have been made again since.
         head.room = room;
         let pending = self.pending(Reach::All)?;
@@ -245,8 +245,8 @@ impl Session {
         let newer = self.group_behind(index.as_ref())?;
         let pending = self.pending(Reach::Counted)?;
         if (pending.len() as u64) < self.head.entries - self.head.applied {
-            // The log itself is damaged. What it had promised durably is in the journal already.
-            return self.adopt(false, self.head.journal, self.head.file);
+            // The log itself is damaged. What can be read of it is let in.
+            return self.adopt(true, self.head.journal, self.head.file);
         }
         self.settle(pending, newer, false)
     }

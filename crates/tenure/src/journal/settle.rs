@@ -22,7 +22,7 @@ use super::plan::{self, Circumstances, Plan, Step};
 use super::session::Session;
 
 /// How often others may get in between before the call gives up.
-const ATTEMPTS: usize = 64;
+pub(super) const ATTEMPTS: usize = 64;
 /// The quarantine of torn beginnings is bounded: one that would outgrow this starts anew.
 const TORN_BYTES_MAX: u64 = 1024 * 1024;
 /// Blanking goes page by page from the end, so that a kill in between leaves a shorter torn beginning.
@@ -69,12 +69,16 @@ impl Session {
                 return self.finish_out_of_order(&plan, pos, &pending, newer);
             }
         }
+        Err(self.overtaken())
+    }
+
+    pub(super) fn overtaken(&self) -> Error {
         let detail = "others append to it faster than it can be settled";
-        Err(Error::new(ErrorKind::Busy, "settle", detail).at(self.target.path()))
+        Error::new(ErrorKind::Busy, "settle", detail).at(self.target.path())
     }
 
     /// Counts entries into the head that a crash kept out of it.
-    fn count(&mut self, pending: &[Logged]) {
+    pub(super) fn count(&mut self, pending: &[Logged]) {
         let head = &mut self.head;
         let mut end = head.applied_end;
         for logged in pending {
@@ -135,17 +139,23 @@ impl Session {
         });
         let Some((index, mut start, done)) = missing else { return Ok(()) };
         if done == 0 {
-            let open = lines::is_open_at(self.journal.as_ref(), self.size);
-            if open.map_err(|err| self.journal_failed("read", err))? {
-                self.push(b"\n")?;
-                self.news.closed_tail = true;
-            }
+            self.close_line()?;
             start = self.size;
         }
         if !plan.in_order {
             self.shift(pending[index].entry.number, start)?;
         }
         self.push(&bytes)?;
+        Ok(())
+    }
+
+    /// Closes an unterminated line of somebody else, so that a batch can follow it.
+    pub(super) fn close_line(&mut self) -> Result<()> {
+        let open = lines::is_open_at(self.journal.as_ref(), self.size);
+        if open.map_err(|err| self.journal_failed("read", err))? {
+            self.push(b"\n")?;
+            self.news.closed_tail = true;
+        }
         Ok(())
     }
 
@@ -166,10 +176,10 @@ impl Session {
         }
         let span = |logged: &Logged| logged.entry.span();
         head.journal_end = pos + pending.iter().map(span).sum::<u64>();
-        if let Some(last) = pending.last() {
-            head.open_tail = last.entry.is_foreign()
-                && lines::is_open_at(self.journal.as_ref(), head.journal_end).unwrap_or(true);
-        }
+        // Looked up and not remembered: a restart leaves only what is in the journal.
+        let open = lines::is_open_at(self.journal.as_ref(), head.journal_end);
+        self.head.open_tail = open.map_err(|err| self.journal_failed("read", err))?;
+        let head = &mut self.head;
         (head.applied, head.applied_end) = (head.entries, head.end);
         (head.begun, head.partial) = (false, 0);
         if power_loss {
@@ -269,11 +279,7 @@ impl Session {
             match written {
                 Ok(written) => done += written,
                 Err(err) => {
-                    // Keep what is known about the torn part; if that fails too, the plan finds out.
-                    if self.journal_size().is_ok_and(|size| size == self.size + done as u64) {
-                        (self.head.begun, self.head.partial) = (done > 0, done as u64);
-                        let _ = self.store();
-                    }
+                    self.note_torn(done as u64);
                     let mut error = self.journal_failed("append to", err);
                     if done > 0 {
                         error = error.hint("a part is written; the rest follows as soon as it can");
@@ -283,6 +289,17 @@ impl Session {
             }
         }
         Ok(())
+    }
+
+    /// Keeps what is known about a beginning of the next entry, if nothing else stands where it goes.
+    /// An earlier attempt may have left some of it. If this fails too, the plan finds out.
+    fn note_torn(&mut self, done: u64) {
+        let ours = self.size == self.head.journal_end + self.head.partial;
+        if ours && self.journal_size().is_ok_and(|size| size == self.size + done) {
+            self.head.partial += done;
+            self.head.begun = self.head.partial > 0;
+            let _ = self.store();
+        }
     }
 
     /// Whether nobody else has appended since these bytes were pushed.

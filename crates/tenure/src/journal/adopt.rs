@@ -76,7 +76,7 @@ impl Session {
 
     /// The header line that the last index knew, if the journal still has a line of that length.
     fn header_len(&self, index: Option<&Index>) -> u64 {
-        view::header_len(self.journal.as_ref(), self.size, index)
+        view::header_len(self.journal.as_ref(), index)
     }
 
     /// Appends batches that somebody waits for, in one piece. They keep their numbers.

@@ -144,7 +144,6 @@ impl Session {
             bytes.map_err(|err| self.journal_failed("read", err))
         };
         let mut bytes = read(0, start)?;
-        bytes.push(b'\n');
         bytes.extend(read(end, self.size)?);
         Ok(bytes)
     }

@@ -49,6 +49,7 @@ mod journal_restart;
 mod journal_settle;
 mod journal_stage;
 mod journal_sync;
+mod journal_unanchored;
 mod lease;
 mod lease_refusals;
 mod lease_writes;

@@ -180,6 +180,27 @@ fn race_43_j6_what_came_in_between_lines_of_others_is_left_alone() {
     assert_eq!(stage.text(), "first\nsea\nsecondx\nsecond line\nnext\n");
 }
 
+/// Between the last look at the length and the write, somebody else appends.
+#[test]
+fn j7_a_line_of_others_that_slips_in_before_the_write_stays_where_it_is() {
+    for options in [durable(), no_sync()] {
+        let stage = Stage::new();
+        stage.append("first", &durable());
+        let other = stage.clone();
+        stage.at(WRITTEN, 1, move || {
+            other.foreign("theirs\n");
+            Verdict::Go
+        });
+        assert_eq!(stage.append("second", &options).first, 2);
+        assert_eq!(stage.text(), "first\ntheirs\nsecond\n");
+        assert_eq!(stage.times(WRITTEN), 1, "and nothing is written again");
+        assert_eq!(stage.entries(), numbered(&[(1, "first"), (2, "second"), (3, "theirs")]));
+        assert_eq!(stage.append("next", &options).first, 4);
+        let report = stage.journal().verify().unwrap();
+        assert!(report.is_sound() && report.foreign_entries == 1, "{report:?}");
+    }
+}
+
 /// A line of others comes behind a batch that others had overtaken, and it has no end.
 #[test]
 fn j7_an_open_line_behind_a_batch_that_was_overtaken_is_closed() {

@@ -8,6 +8,7 @@
 //! 2. A ring that wrote no record has proved nothing, and fails.
 
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use crate::pipeline::{LANGUAGES, Options, cargo};
 use crate::reliability::{self, RINGS};
@@ -82,8 +83,20 @@ fn attack(form: Form, ring: &str, options: &Options) -> Result<(), String> {
         return Ok(());
     }
     std::fs::create_dir_all(record.parent().unwrap_or(root())).map_err(failed("make", &record))?;
-    std::fs::copy(&written, &record).map_err(failed("keep", &written))?;
-    Ok(())
+    let told = std::fs::read_to_string(&written).map_err(failed("read", &written))?;
+    keep(&record, &reliability::stamped(&told, &commit())?)
+}
+
+#[expect(clippy::disallowed_methods, reason = "a file of the repository; git has the old version")]
+fn keep(record: &Path, told: &str) -> Result<(), String> {
+    std::fs::write(record, told).map_err(failed("keep", record))
+}
+
+/// The commit that is attacked, shortened.
+fn commit() -> String {
+    let git =
+        Command::new("git").args(["rev-parse", "--short=10", "HEAD"]).current_dir(root()).output();
+    git.map(|done| String::from_utf8_lossy(&done.stdout).trim().to_owned()).unwrap_or_default()
 }
 
 /// The kept record of a ring.

@@ -1,4 +1,4 @@
-//! The table in `docs/RELIABILITY.md`: what each ring tried in its last long run.
+//! The table in `docs/RELIABILITY.md`: what each ring tried in the run that is on record.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -11,6 +11,11 @@ use crate::root;
 const DOCUMENT: &str = "docs/RELIABILITY.md";
 const BEGIN: &str = "<!-- begin: written by `cargo xtask prove` -->\n";
 const END: &str = "<!-- end -->";
+/// The last section, which is written as well.
+const DETAILS: &str = "## Everything that was tried\n";
+
+/// The table names this many kinds of attacks of a ring; the text below it names all.
+const ROW_MAX: usize = 4;
 
 /// A test binary of the proof crate.
 #[derive(Debug)]
@@ -39,6 +44,8 @@ pub(crate) const RINGS: &[Ring] = &[
 #[derive(Debug, Default)]
 struct Sum {
     form: String,
+    /// Of the code that was attacked.
+    commit: String,
     tests: usize,
     tried: Vec<(u64, String)>,
     caught: Vec<String>,
@@ -55,12 +62,15 @@ impl Sum {
         if sum.tests == 0 {
             return Err("no test has written a record".into());
         }
+        sum.tried.sort_by_key(|(cases, _)| std::cmp::Reverse(*cases));
+        sum.caught.sort();
         Ok(sum)
     }
 
     fn add(&mut self, line: &Value) -> Option<()> {
         self.tests += 1;
         line["form"].as_str()?.clone_into(&mut self.form);
+        line["commit"].as_str().unwrap_or("-").clone_into(&mut self.commit);
         self.seconds += line["seconds"].as_f64()?;
         for tried in line["tried"].as_array()? {
             let (cases, what) = (tried["cases"].as_u64()?, tried["what"].as_str()?);
@@ -79,43 +89,76 @@ impl Sum {
     }
 }
 
-/// The table from the records that are kept.
-fn table() -> Result<String, String> {
-    let mut rows = String::from(
-        "| ring | form | tests | what was tried | deliberate faults and old protocols it caught | violations | seconds |\n\
-         | --- | --- | --- | --- | --- | --- | --- |\n",
-    );
-    for Ring { name, title } in RINGS {
-        let path = record_of(name);
-        let row = match std::fs::read_to_string(&path) {
-            Ok(record) => row(name, title, &record)?,
-            Err(err) if err.kind() == std::io::ErrorKind::NotFound => {
-                format!("| `{name}`: {title} | | | no run is on record | | | |\n")
-            }
-            Err(err) => return Err(failed("read", &path)(err)),
-        };
-        rows.push_str(&row);
-    }
-    Ok(rows)
+/// What the document takes from the records.
+#[derive(Debug)]
+struct Tables {
+    /// Between the markers.
+    rows: String,
+    /// At the end.
+    details: String,
 }
 
-fn row(name: &str, title: &str, record: &str) -> Result<String, String> {
-    let mut sum = Sum::of(record).map_err(|problem| format!("{name}: {problem}"))?;
-    sum.tried.sort_by_key(|(cases, _)| std::cmp::Reverse(*cases));
-    sum.caught.sort();
-    let mut tried = String::new();
-    for (cases, what) in &sum.tried {
-        let separator = if tried.is_empty() { "" } else { "; " };
-        write!(tried, "{separator}{} {what}", grouped(*cases)).map_err(|err| err.to_string())?;
+/// The table from the records that are kept, and everything that they say.
+fn tables() -> Result<Tables, String> {
+    let mut rows = String::from(
+        "| ring | form | commit | tests | what was tried, mostly | deliberate faults and old protocols it caught | violations | seconds |\n\
+         | --- | --- | --- | --- | --- | --- | --- | --- |\n",
+    );
+    let mut details = String::new();
+    for Ring { name, title } in RINGS {
+        let path = record_of(name);
+        match std::fs::read_to_string(&path) {
+            Ok(record) => {
+                let sum = Sum::of(&record).map_err(|problem| format!("{name}: {problem}"))?;
+                rows.push_str(&sum.row(name, title));
+                details.push_str(&sum.details(name, title));
+            }
+            Err(err) if err.kind() == std::io::ErrorKind::NotFound => {
+                let row = format!("| `{name}`: {title} | | | | no run is on record | | | |\n");
+                rows.push_str(&row);
+            }
+            Err(err) => return Err(failed("read", &path)(err)),
+        }
     }
-    let caught = match sum.caught.len() {
-        0 => "-".to_owned(),
-        count => format!("{count}: {}", sum.caught.join(", ")),
-    };
-    // A run with a violation fails and is not kept.
-    let (form, tests, seconds) = (sum.form, sum.tests, sum.seconds);
-    let head = format!("`{name}`: {title} | {form} | {tests}");
-    Ok(format!("| {head} | {tried} | {caught} | 0 | {seconds:.0} |\n"))
+    Ok(Tables { rows, details })
+}
+
+impl Sum {
+    fn row(&self, name: &str, title: &str) -> String {
+        let Self { form, commit, tests, tried, caught, seconds } = self;
+        let tried = told(&tried[..tried.len().min(ROW_MAX)]);
+        let caught = caught.len();
+        // A run with a violation fails and is not kept.
+        let head = format!("`{name}`: {title} | {form} | {commit} | {tests}");
+        format!("| {head} | {tried} | {caught} | 0 | {seconds:.0} |\n")
+    }
+
+    fn details(&self, name: &str, title: &str) -> String {
+        let tried = told(&self.tried);
+        let mut text = format!("\n**`{name}`: {title}.** Tried: {tried}.\n");
+        if !self.caught.is_empty() {
+            let _ = write!(text, "\nCaught:\n\n- {}\n", self.caught.join("\n- "));
+        }
+        text
+    }
+}
+
+/// `1,234 kills; 2 pauses`.
+fn told(tried: &[(u64, String)]) -> String {
+    let each: Vec<String> =
+        tried.iter().map(|(cases, what)| format!("{} {what}", grouped(*cases))).collect();
+    each.join("; ")
+}
+
+/// A record that names the commit of the code that it is about.
+pub(crate) fn stamped(record: &str, commit: &str) -> Result<String, String> {
+    let mut stamped = String::new();
+    for line in record.lines() {
+        let mut line: Value = serde_json::from_str(line).map_err(|err| format!("{err}: {line}"))?;
+        line["commit"] = commit.into();
+        let _ = writeln!(stamped, "{line}");
+    }
+    Ok(stamped)
 }
 
 /// Whether this is the record of a long run.
@@ -137,12 +180,14 @@ fn grouped(number: u64) -> String {
     grouped
 }
 
-/// `document` with `table` between its two markers.
-fn with_table(document: &str, table: &str) -> Result<String, String> {
-    let missing = || format!("{DOCUMENT} has lost the markers of its table");
+/// `document` with the table between its two markers, and the details at its end.
+fn with_tables(document: &str, tables: &Tables) -> Result<String, String> {
+    let Tables { rows, details } = tables;
+    let missing = || format!("{DOCUMENT} has lost the markers of its table, or its last section");
     let (before, rest) = document.split_once(BEGIN).ok_or_else(missing)?;
     let (_, after) = rest.split_once(END).ok_or_else(missing)?;
-    Ok(format!("{before}{BEGIN}\n{table}\n{END}{after}"))
+    let (after, _) = after.split_once(DETAILS).ok_or_else(missing)?;
+    Ok(format!("{before}{BEGIN}\n{rows}\n{END}{after}{DETAILS}{details}"))
 }
 
 /// Writes the table into the document.
@@ -150,7 +195,7 @@ fn with_table(document: &str, table: &str) -> Result<String, String> {
 pub(crate) fn rewrite() -> Result<(), String> {
     let path = root().join(DOCUMENT);
     let document = std::fs::read_to_string(&path).map_err(failed("read", &path))?;
-    let document = with_table(&document, &table()?)?;
+    let document = with_tables(&document, &tables()?)?;
     std::fs::write(&path, document).map_err(failed("write", &path))
 }
 
@@ -161,7 +206,7 @@ mod tests {
     #[test]
     fn the_table_is_what_the_records_say() {
         let document = std::fs::read_to_string(root().join(DOCUMENT)).unwrap();
-        let expected = with_table(&document, &table().unwrap()).unwrap();
+        let expected = with_tables(&document, &tables().unwrap()).unwrap();
         assert!(document == expected, "the table in {DOCUMENT} was not made from the records");
     }
 
@@ -172,13 +217,26 @@ mod tests {
             "\n",
             r#"{"form":"long","tried":[{"cases":34,"what":"kills"},{"cases":2,"what":"x"}],"caught":["a","b"],"seconds":2}"#,
         );
-        let row = row("torture", "t", record).unwrap();
-        assert_eq!(row, "| `torture`: t | long | 2 | 1,234 kills; 2 x | 2: a, b | 0 | 4 |\n");
+        let sum = Sum::of(&stamped(record, "abc").unwrap()).unwrap();
+        let row = sum.row("torture", "t");
+        assert_eq!(row, "| `torture`: t | long | abc | 2 | 1,234 kills; 2 x | 2 | 0 | 4 |\n");
+        let details = sum.details("torture", "t");
+        assert_eq!(
+            details,
+            "\n**`torture`: t.** Tried: 1,234 kills; 2 x.\n\nCaught:\n\n- a\n- b\n"
+        );
         assert!(Sum::of("").is_err() && Sum::of("{}").is_err() && Sum::of("x").is_err());
     }
 
     #[test]
     fn a_document_without_markers_is_left_alone() {
-        assert!(with_table("# Reliability\n", "| |").is_err());
+        let tables = || Tables { rows: "| |\n".to_owned(), details: String::new() };
+        assert!(with_tables("# Reliability\n", &tables()).is_err());
+        assert!(with_tables(&format!("{BEGIN}{END}"), &tables()).is_err());
+        let whole = format!("{BEGIN}old{END}\n{DETAILS}old");
+        assert_eq!(
+            with_tables(&whole, &tables()).unwrap(),
+            format!("{BEGIN}\n| |\n\n{END}\n{DETAILS}")
+        );
     }
 }

@@ -26,7 +26,8 @@ const STANDSTILL: Duration = Duration::from_secs(120);
 const LESSEES: usize = 5;
 
 /// At most so many operations, and so long, until the next blow: a slow machine is not only killing,
-/// and one on which all wait for a dead one is hit as well.
+/// and one on which all wait for a dead one is hit as well. While nobody says anything, blows come
+/// half as often each time: where starting takes longer than that, nobody would get to work.
 const OPERATIONS_APART: u64 = 400;
 const APART: Duration = Duration::from_millis(140);
 
@@ -90,7 +91,7 @@ impl<'a> Storm<'a> {
             let now = Instant::now();
             if now >= latest_blow || self.ledger.total() >= next_blow {
                 next_blow = self.ledger.total() + self.dice.between(1, OPERATIONS_APART);
-                latest_blow = now + APART;
+                latest_blow = now + APART.max(last_word.elapsed());
                 self.strike(now)?;
                 progress(&self.ledger, self.blows);
             }

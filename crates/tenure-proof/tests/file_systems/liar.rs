@@ -22,7 +22,7 @@ use tenure::{
 use tenure_proof::Tally;
 use tenure_proof::mount::{Turn, may_mount};
 
-use crate::RING;
+use crate::{RING, controls};
 
 /// What the server says to everybody who wants a lock.
 #[derive(Debug, Clone, Copy)]
@@ -223,6 +223,10 @@ fn is_refused(name: &str, answer: Answer) {
         println!("{name}: {error}");
         assert_eq!(error.kind(), ErrorKind::Unsupported, "{error}");
         tally.tried(1, "refused");
+    }
+    if matches!(answer, Answer::Granted) {
+        controls::believed(&at.path().join("believed"));
+        tally.caught("flock(1): a server that grants every lock is believed, and two have it");
     }
     session.umount_and_join().unwrap();
 }

@@ -10,6 +10,7 @@
     reason = "a panic is how a test fails, and it says what it saw"
 )]
 
+mod controls;
 mod layered;
 mod liar;
 mod plain;

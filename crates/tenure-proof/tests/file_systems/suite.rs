@@ -169,7 +169,7 @@ fn full_disk(dir: &Path) -> Result<(), String> {
 }
 
 /// Writes until nothing fits any more.
-fn fill(path: &Path) {
+pub(crate) fn fill(path: &Path) {
     let mut file = File::create(path).unwrap();
     for size in [1 << 20, 1 << 16, 1 << 12, 512, 1] {
         let piece = vec![b'f'; size];

@@ -29,7 +29,7 @@ fn options(durability: Durability) -> WriteOptions {
     WriteOptions { wait: Wait::No, durability, ..WriteOptions::default() }
 }
 
-fn line(number: usize) -> String {
+pub(crate) fn line(number: usize) -> String {
     format!("{{\"n\":{number},\"text\":\"{}\"}}", "x".repeat(number % 7))
 }
 
@@ -104,7 +104,7 @@ fn files(sim: &SimFs) -> Vec<PathBuf> {
 }
 
 /// One way to damage a file.
-fn damage(random: &mut Random, bytes: &[u8], other: &[u8]) -> (&'static str, Vec<u8>) {
+pub(crate) fn damage(random: &mut Random, bytes: &[u8], other: &[u8]) -> (&'static str, Vec<u8>) {
     let mut bytes = bytes.to_vec();
     let mut at = random.index(bytes.len().max(1));
     for _ in 0..8 {

@@ -15,7 +15,7 @@ use crate::runs::try_all;
 /// Every number that JSON knows: any length, minus zero, exponents far beyond a float.
 const NUMBER: &str = "-?(0|[1-9][0-9]{0,40})(\\.[0-9]{1,25})?([eE][+-]?[0-9]{1,5})?";
 
-fn number() -> impl Strategy<Value = String> {
+pub(crate) fn number() -> impl Strategy<Value = String> {
     prop_oneof![NUMBER, Just("-0".into()), Just("1e400".into()), Just("-1E-400".into())]
 }
 
@@ -35,24 +35,24 @@ fn value() -> impl Strategy<Value = Value> {
     })
 }
 
-fn object() -> impl Strategy<Value = Value> {
+pub(crate) fn object() -> impl Strategy<Value = Value> {
     let field = ("[a-e]", value());
     proptest::collection::vec(field, 0..5)
         .prop_map(|fields| Value::Object(fields.into_iter().collect::<Map<_, _>>()))
 }
 
-fn quickly() -> WriteOptions {
+pub(crate) fn quickly() -> WriteOptions {
     WriteOptions { wait: Wait::No, durability: Durability::NoSync, ..WriteOptions::default() }
 }
 
 /// A document with these bytes.
-struct Bench {
+pub(crate) struct Bench {
     sim: SimFs,
-    document: Document,
+    pub(crate) document: Document,
 }
 
 impl Bench {
-    fn new(bytes: impl AsRef<[u8]>) -> Self {
+    pub(crate) fn new(bytes: impl AsRef<[u8]>) -> Self {
         let sim = SimFs::new(1);
         sim.add_dir("/d");
         sim.add_file("/d/a.json", bytes);
@@ -61,11 +61,11 @@ impl Bench {
         Self { sim, document }
     }
 
-    fn text(&self) -> String {
+    pub(crate) fn text(&self) -> String {
         String::from_utf8(self.sim.peek("/d/a.json").expect("the document")).expect("UTF-8")
     }
 
-    fn value(&self) -> Value {
+    pub(crate) fn value(&self) -> Value {
         self.document.read().expect("readable").expect("there").value
     }
 
@@ -164,7 +164,7 @@ fn merges_are_idempotent_and_keep_what_they_do_not_name() {
     });
 }
 
-fn patches(rule: &'static str) -> impl Strategy<Value = Vec<Value>> {
+pub(crate) fn patches(rule: &'static str) -> impl Strategy<Value = Vec<Value>> {
     let small = prop_oneof![
         (-1000i64..1000).prop_map(|number| number.to_string()),
         Just("123456789012345678901234567890".to_owned()),
@@ -222,8 +222,8 @@ fn rules_do_not_care_for_the_order_of_patches() {
     }
 }
 
-#[test]
-fn patches_are_applied_whole_or_not_at_all() {
+/// Patches of RFC 6902 that may or may not fit.
+pub(crate) fn operations() -> impl Strategy<Value = Vec<Value>> {
     let path = prop_oneof!["(/[a-e~01/-]{0,2}){0,3}", Just(String::new())];
     let name = prop_oneof![
         Just("add"),
@@ -237,7 +237,12 @@ fn patches_are_applied_whole_or_not_at_all() {
     let operation = (name, path.clone(), path, value()).prop_map(
         |(op, path, from, value)| json!({ "op": op, "path": path, "from": from, "value": value }),
     );
-    let inputs = (object(), proptest::collection::vec(operation, 0..4));
+    proptest::collection::vec(operation, 0..4)
+}
+
+#[test]
+fn patches_are_applied_whole_or_not_at_all() {
+    let inputs = (object(), operations());
     try_all("patches_are_applied_whole_or_not_at_all", 1000, inputs, |(base, operations)| {
         inputs::patch(format!("{base}\0{}", Value::from(operations)).as_bytes());
     });

@@ -2,9 +2,11 @@
 //!
 //! Properties of JSON, merges, patches, numbers, names and lines with random input (`json`, `lines`);
 //! every file on the disk damaged in every way (`corruption`); random command lines (`command_line`);
-//! and every file of the fuzz corpus (`corpus`), which the targets in `fuzz/` go on from.
+//! and every file of the fuzz corpus (`corpus`), which the targets in `fuzz/` go on from. The same inputs
+//! must break code as people write it (`controls`).
 
 mod command_line;
+mod controls;
 mod corpus;
 mod corruption;
 mod json;

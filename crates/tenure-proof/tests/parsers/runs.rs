@@ -6,6 +6,9 @@ use proptest::strategy::Strategy;
 use proptest::test_runner::{Config, RngAlgorithm, RngSeed, TestCaseError, TestRunner};
 use tenure_proof::{Form, Tally, seed};
 
+/// No more than the quick form of any test has.
+const CONTROL_CASES: u32 = 150;
+
 /// Tries `cases` inputs in the quick form and fifty times as many in the long one.
 pub(crate) fn try_all<S>(test: &str, cases: u32, inputs: S, check: impl Fn(S::Value))
 where
@@ -14,22 +17,40 @@ where
 {
     let mut tally = Tally::new("parsers", test);
     let cases = Form::asked().pick(cases, cases * 50);
-    let config = Config {
+    if let Err(error) = runner(test, cases).run(&inputs, |input| {
+        check(input);
+        Ok::<(), TestCaseError>(())
+    }) {
+        panic!("{error}");
+    }
+    tally.tried(cases.into(), "random inputs");
+}
+
+/// The same inputs break `promise`, which returns whether it was kept: a control.
+pub(crate) fn must_break<S>(
+    tally: &mut Tally,
+    fault: &str,
+    inputs: S,
+    promise: impl Fn(S::Value) -> bool,
+) where
+    S: Strategy,
+    S::Value: std::fmt::Debug,
+{
+    let outcome = runner(fault, CONTROL_CASES)
+        .run(&inputs, |input| if promise(input) { Ok(()) } else { Err(TestCaseError::fail("")) });
+    assert!(outcome.is_err(), "not found out by {CONTROL_CASES} inputs: {fault}");
+    tally.caught(fault);
+}
+
+fn runner(test: &str, cases: u32) -> TestRunner {
+    TestRunner::new(Config {
         cases,
         rng_algorithm: RngAlgorithm::ChaCha,
         rng_seed: RngSeed::Fixed(seed("parsers", test)),
         failure_persistence: None,
         max_global_rejects: cases * 20,
         ..Config::default()
-    };
-    let outcome = TestRunner::new(config).run(&inputs, |input| {
-        check(input);
-        Ok::<(), TestCaseError>(())
-    });
-    if let Err(error) = outcome {
-        panic!("{error}");
-    }
-    tally.tried(cases.into(), "random inputs");
+    })
 }
 
 /// Runs `work` and fails if it takes longer: a hang is a failure like any other.

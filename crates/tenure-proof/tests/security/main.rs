@@ -6,6 +6,7 @@
 #![cfg(target_os = "linux")]
 #![expect(clippy::unwrap_used, clippy::disallowed_methods, reason = "a panic is how a test fails")]
 
+mod controls;
 mod keys;
 mod modes;
 mod place;

@@ -17,7 +17,7 @@ const WORK: [&[&str]; 4] = [
 ];
 
 /// Who may do what with a file, beyond its owner.
-fn for_others(path: &Path) -> u32 {
+pub(crate) fn for_others(path: &Path) -> u32 {
     mode(path) & 0o077
 }
 

@@ -64,19 +64,29 @@ impl Place {
         ended
     }
 
-    /// Whether what lies outside is as it was.
+    /// What lies outside is as it was.
+    #[track_caller]
     pub(crate) fn vault_is_untouched(&self) {
+        assert_eq!(self.vault_was_touched(), None);
+    }
+
+    /// What is not as it was of what lies outside.
+    pub(crate) fn vault_was_touched(&self) -> Option<String> {
         let secret = self.path("vault/secret");
+        let text = std::fs::read_to_string(&secret).unwrap();
         let found = std::fs::metadata(&secret).unwrap();
-        assert_eq!(std::fs::read_to_string(&secret).unwrap(), "untouched");
-        assert_eq!((found.mode() & 0o7777, found.uid(), found.gid()), (0o600, 0, 0), "the secret");
-        let mut names: Vec<_> = std::fs::read_dir(self.path("vault")).unwrap().collect();
-        assert_eq!(names.len(), 2, "something was created in the vault: {names:?}");
-        let mine =
-            names.pop().map(|_| std::fs::metadata(self.path("vault/mine")).unwrap()).unwrap();
-        assert_eq!((mine.mode() & 0o7777, mine.uid()), (0o644, MALLORY), "the other file");
+        let owner = (found.mode() & 0o7777, found.uid(), found.gid());
+        let names: Vec<_> = std::fs::read_dir(self.path("vault")).unwrap().collect();
+        let mine = std::fs::metadata(self.path("vault/mine")).unwrap();
         let mode = std::fs::metadata(self.path("vault")).unwrap().mode() & 0o7777;
-        assert_eq!(mode, 0o755, "the vault");
+        let told = [
+            (text != "untouched").then(|| format!("the secret is {text:?}")),
+            (owner != (0o600, 0, 0)).then(|| format!("the secret has {owner:?}")),
+            (names.len() != 2).then(|| format!("something was created: {names:?}")),
+            ((mine.mode() & 0o7777, mine.uid()) != (0o644, MALLORY)).then(|| format!("{mine:?}")),
+            (mode != 0o755).then(|| format!("the vault has {mode:o}")),
+        ];
+        told.into_iter().flatten().next()
     }
 }
 

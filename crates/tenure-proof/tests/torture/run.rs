@@ -12,8 +12,8 @@ pub(crate) struct Ran {
     pub(crate) exit: Option<i32>,
     pub(crate) verdict: Value,
     stderr: String,
-    /// What was kept is in here.
-    _dir: TempDir,
+    /// Where it was.
+    dir: TempDir,
 }
 
 /// Runs it to its end, in the directory for temporary files.
@@ -36,16 +36,19 @@ pub(crate) fn torture_in(place: &Path, words: &[&str]) -> Ran {
     let verdict = serde_json::from_slice(&output.stdout).unwrap_or_else(|err| {
         panic!("{err}: {} {stderr}", String::from_utf8_lossy(&output.stdout))
     });
-    Ran { exit: output.status.code(), verdict, stderr, _dir: dir }
+    Ran { exit: output.status.code(), verdict, stderr, dir }
 }
 
 impl Ran {
     /// Nothing was found.
     #[track_caller]
     pub(crate) fn clean(self) -> Self {
-        assert_eq!((self.exit, self.stderr.as_str()), (Some(0), ""), "{:#}", self.verdict);
-        assert_eq!(self.verdict["found"], 0, "{:#}", self.verdict);
-        self
+        let Self { exit, verdict, stderr, dir } = self;
+        if exit != Some(0) || !stderr.is_empty() || verdict["found"] != 0 {
+            let kept = dir.keep();
+            panic!("exit {exit:?}, see {}: {stderr}\n{verdict:#}", kept.display());
+        }
+        Self { exit, verdict, stderr, dir }
     }
 
     /// This was found, at least once.

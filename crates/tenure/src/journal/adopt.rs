@@ -23,6 +23,7 @@ use super::lines;
 use super::plan;
 use super::session::Session;
 use super::settle::ATTEMPTS;
+use super::view;
 use super::wal::Reach;
 
 impl Session {
@@ -69,23 +70,13 @@ impl Session {
 
     /// The largest number that is still known, plus one.
     fn next_seq_known(&self, index: Option<&Index>) -> Result<u64> {
-        let mut next = self.head.next_seq.max(1);
-        if let Some(index) = index {
-            let last = index.capacity().map_err(|err| self.index_failed(err))?;
-            for at in (last.saturating_sub(2)..last).rev() {
-                let record = index.record(at).map_err(|err| self.index_failed(err))?;
-                next = next.max(record.map_or(0, |record| record.segment.next_seq()));
-            }
-        }
-        Ok(next)
+        let known = view::next_seq_known(self.head.next_seq.max(1), index);
+        known.map_err(|err| self.index_failed(err))
     }
 
     /// The header line that the last index knew, if the journal still has a line of that length.
     fn header_len(&self, index: Option<&Index>) -> u64 {
-        let len = index.map_or(0, |index| index.title.header_len);
-        let line = self.journal.read_range(0, len).unwrap_or_default();
-        let ends = memchr::memchr(b'\n', &line).map(|newline| newline as u64 + 1);
-        if ends == Some(len) { len } else { 0 }
+        view::header_len(self.journal.as_ref(), self.size, index)
     }
 
     /// Appends batches that somebody waits for, in one piece. They keep their numbers.

@@ -49,12 +49,11 @@ impl Journal {
     /// has to be synced by [`Self::finish`].
     pub(crate) fn append_in(
         &self,
-        commit: Commit,
+        mut commit: Commit,
         batch: &mut Batch,
         options: &AppendOptions,
     ) -> Result<(Appended, Option<u64>)> {
         let durable = options.write.durability == Durability::Durable;
-        let mut commit = commit;
         if !commit.seen.record.journal {
             commit.seen.record.journal = true;
             commit.write_record()?;
@@ -87,8 +86,8 @@ impl Journal {
     /// journal. Usually the leader has done both for everybody, and the head says so.
     fn make_durable(&self, target: &Target, mine: u64, options: &AppendOptions) -> Result<()> {
         let file = target.open_sidecar(&target.sidecar("wal")).map_err(logged_already)?;
-        let new_mode = options.write.new_mode;
-        let log = LogSync { target, wal: Wal { file }, files: &self.files, new_mode };
+        let (files, new_mode) = (&self.files, options.write.new_mode);
+        let log = LogSync { target, wal: Wal { file }, files, new_mode };
         let synced = group::sync(target, mine, &log);
         let reach = match &synced {
             Ok(_) if log.has_applied(mine) => return Ok(()),
@@ -101,7 +100,9 @@ impl Journal {
             Wait::No => Wait::For(FINISH_PATIENCE),
             Wait::Forever => Wait::Forever,
         };
-        log.apply(reach.max(mine), patience).map_err(logged_already)?;
+        if !log.apply(reach, patience).map_err(logged_already)? {
+            return Err(lost(target));
+        }
         synced.map(drop)
     }
 }
@@ -141,8 +142,8 @@ impl group::Shared for LogSync<'_> {
 }
 
 impl LogSync<'_> {
-    /// Writes the entries up to `reach`, which are durable, to the journal.
-    fn apply(&self, reach: u64, patience: Wait) -> Result<()> {
+    /// Writes the entries up to `reach`, which are durable, to the journal. `false` if some are lost.
+    fn apply(&self, reach: u64, patience: Wait) -> Result<bool> {
         let request = Request::until(Deadline::after(patience));
         let section = Section::finish(self.target, request)?;
         Session::enter(self.files, section, self.new_mode)?.apply(reach)
@@ -157,20 +158,25 @@ impl LogSync<'_> {
     /// A failed sync may leave pages that the kernel believes to be clean. Writing them again makes
     /// the next sync mean what it says.
     fn write_again(&self) -> Result<()> {
-        let deadline = Deadline::after(Wait::For(FINISH_PATIENCE));
-        let request = Request::until(deadline);
+        let request = Request::until(Deadline::after(Wait::For(FINISH_PATIENCE)));
         let _turn = take_commit(self.target, Mode::Exclusive, request)?;
         let Some(head) = load_head(self.target, &self.wal)? else { return Ok(()) };
         let path = self.target.sidecar("wal");
-        let failed = Target::failed;
         let number = head.first_number + head.applied;
         let pending = self.wal.chain(&head, head.applied_end, number, Reach::Counted);
-        if (pending.map_err(failed("read", &path))?.len() as u64) < head.entries - head.applied {
-            let detail = "a failed sync has lost a part of the log";
-            return Err(Error::new(ErrorKind::Damaged, "write again", detail).at(&path));
+        let pending = pending.map_err(Target::failed("read", &path))?;
+        if (pending.len() as u64) < head.entries - head.applied {
+            return Err(lost(self.target));
         }
-        self.wal.rewrite(&head).map_err(failed("write", &path))
+        self.wal.rewrite(&head).map_err(Target::failed("write", &path))
     }
+}
+
+/// Entries that the head counts cannot be read: a failed sync, or somebody else, took them.
+fn lost(target: &Target) -> Error {
+    let detail = "a part of the log is lost, with batches that were not in the journal yet";
+    let error = Error::new(ErrorKind::Damaged, "let in", detail).at(&target.sidecar("wal"));
+    error.hint("repair the journal, and look for the batch")
 }
 
 /// The batch is in the log: it will be in the journal, whatever this error says. To a caller who asks
@@ -194,8 +200,7 @@ impl Session {
             }
             let close = self.head.open_tail;
             debug_assert!(!close || !self.head.has_pending(), "what waits has closed the line");
-            let bytes = batch.entry_bytes(close);
-            let payload_len = bytes.len() - ENTRY_BYTES;
+            let payload_len = batch.entry_bytes(close).len() - ENTRY_BYTES;
             let kind = if durable { Kind::Durable } else { Kind::Direct };
             let mut entry = self.next_entry(batch.lines(), payload_len, kind);
             entry.operation = batch.operation;
@@ -236,15 +241,21 @@ impl Session {
     /// line that comes after this look is numbered behind the entry, by readers too, since they look
     /// at the length first and at the log second.
     fn has_grown(&mut self) -> Result<bool> {
-        let size = self.journal_size()?;
-        if size == self.size {
+        let size = self.journal_size();
+        if size.as_ref().is_ok_and(|size| *size == self.size) {
             return Ok(false);
         }
-        self.size = size;
-        let withdrawn = self.wal.file.write_all_at(&[0; ENTRY_BYTES], self.head.end);
-        withdrawn.map_err(|err| self.wal_failed("write", err))?;
+        self.withdraw()?;
+        self.size = size?;
         self.recover_crash()?;
         Ok(true)
+    }
+
+    /// Takes the entry back that was just written behind the counted ones. If it is direct and the
+    /// journal grows, the next section would finish it; so what cannot be withdrawn may come back.
+    fn withdraw(&self) -> Result<()> {
+        let withdrawn = self.wal.file.write_all_at(&[0; ENTRY_BYTES], self.head.end);
+        withdrawn.map_err(Target::failed("withdraw from", &self.target.sidecar("wal")))
     }
 
     fn write_entry(&mut self, entry: &Entry, bytes: &mut [u8]) -> Result<()> {
@@ -271,13 +282,18 @@ impl Session {
     /// behind the counted ones and finishes it.
     fn push_entry(&mut self, entry: &Entry, payload: &[u8]) -> Result<()> {
         if let Err(error) = self.push_all(payload) {
-            // A beginning that is in the journal is finished by the next section.
-            return Err(if self.head.partial > 0 { logged_already(error) } else { error });
+            // What is in the log is finished as soon as the journal has grown, by a beginning of it or by
+            // somebody else. A batch of which nothing is there must not come back.
+            let failed = Target::failed("look at", self.target.path());
+            if self.journal.extent().map_err(failed)?.size > self.size {
+                return Err(logged_already(error));
+            }
+            self.withdraw()?;
+            return Err(error);
         }
         let alone = self.was_alone(payload).map_err(|error| error.committed(true))?;
         self.count_entry(entry);
         if !alone {
-            self.head.begun = true;
             let pending = self.pending(Reach::Counted);
             let settled = pending.and_then(|pending| self.settle(pending, None, false));
             return settled.map_err(|error| error.committed(true));
@@ -291,8 +307,7 @@ impl Session {
 
     /// Logs `payload` and writes it to the journal at once.
     pub(super) fn log_direct(&mut self, payload: &[u8], kind: Kind) -> Result<()> {
-        let mut bytes = vec![0; ENTRY_BYTES];
-        bytes.extend_from_slice(payload);
+        let mut bytes = [&[0; ENTRY_BYTES], payload].concat();
         let entry = self.next_entry(Count::of(payload).entries(), payload.len(), kind);
         self.write_entry(&entry, &mut bytes)?;
         self.section.verify()?;
@@ -317,7 +332,6 @@ impl Session {
             return Ok(());
         }
         if end - start > FOREIGN_BYTES_LOGGED_MAX {
-            self.head.begun = true; // Only so that the plan is made; nothing is pending.
             let mut spans = self.settled_spans(None)?;
             self.measure(start, end, &mut spans)?;
             self.news.adopted += self.number_foreign(&mut spans);
@@ -347,16 +361,22 @@ impl Session {
             return Ok(());
         }
         self.sync_wal()?;
-        self.apply(u64::MAX)
+        if !self.apply(u64::MAX)? {
+            self.recover_crash()?; // The journal goes on without what is lost.
+        }
+        Ok(())
     }
 
     /// Writes the entries up to number `reach`, which are durable in the log, to the journal: for
-    /// everybody at once.
-    pub(super) fn apply(&mut self, reach: u64) -> Result<()> {
+    /// everybody at once. `false` if not all that are counted can be read: then it does nothing.
+    fn apply(&mut self, reach: u64) -> Result<bool> {
         if !self.head.has_pending() || self.head.first_number + self.head.applied > reach {
-            return Ok(());
+            return Ok(true);
         }
         let pending = self.pending(Reach::Counted)?;
+        if (pending.len() as u64) < self.head.entries - self.head.applied {
+            return Ok(false);
+        }
         let ready = pending.iter().take_while(|logged| logged.entry.number <= reach);
         let (mut bytes, mut count, mut log_len) = (Vec::new(), 0, 0);
         for logged in ready {
@@ -368,13 +388,13 @@ impl Session {
         self.begin_applying()?;
         self.section.verify_batch()?;
         if !self.push(&bytes)? {
-            return self.settle(pending, None, false);
+            return self.settle(pending, None, false).map(|()| true);
         }
         let head = &mut self.head;
         head.applied += count;
         head.applied_end += log_len;
         head.journal_end += bytes.len() as u64;
         head.begun = false;
-        self.store()
+        self.store().map(|()| true)
     }
 }

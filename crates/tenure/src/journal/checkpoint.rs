@@ -54,10 +54,17 @@ impl Session {
     pub(super) fn checkpoint(&mut self, force: bool) -> Result<()> {
         debug_assert!(!self.head.has_pending(), "only what is in the journal can be indexed");
         let long = self.head.end - ENTRIES_AT > LOG_BYTES;
-        if self.head.entries == 0 || !(long || force) {
+        if !(long || force) {
             return Ok(());
         }
         let index = self.matching_index()?;
+        if index.is_none() && self.head.index_len > 0 {
+            // Somebody removed it, or a repair died before its head: what it said is gone (J8).
+            return self.adopt(false, self.head.journal, self.head.file);
+        }
+        if self.head.entries == 0 {
+            return Ok(());
+        }
         let newer = self.group_behind(index.as_ref())?;
         let mut spans = self.settled_spans(newer)?;
         self.number_foreign(&mut spans);
@@ -303,7 +310,6 @@ struct Merging {
 
 impl Merging {
     fn add_alone(&mut self, logged: &Logged, start: u64, sum: u64) {
-        self.done.extend(self.current.take());
         let entry = &logged.entry;
         let lines = u64::from(entry.lines);
         let (end, foreign) = (start + entry.span(), if entry.is_foreign() { lines } else { 0 });

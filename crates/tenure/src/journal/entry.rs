@@ -162,26 +162,89 @@ impl Logged {
 mod tests {
     use super::*;
 
-    fn sealed(salt: u64) -> Vec<u8> {
-        let entry = Entry {
-            epoch: 3,
-            number: 9,
-            seq: 40,
-            lines: 2,
-            payload_len: 8,
-            operation: 77,
-            kind: Kind::Late(12),
-        };
-        let mut bytes = vec![0; ENTRY_BYTES];
-        bytes.extend_from_slice(b"one\ntwo\n");
-        entry.seal(&mut bytes, salt);
-        assert_eq!(Entry::peek(&bytes), Some(entry));
+    const PAYLOAD: &[u8; 8] = b"one\ntwo\n";
+
+    fn entry(kind: Kind) -> Entry {
+        Entry { epoch: 3, number: 9, seq: 40, lines: 2, payload_len: 8, operation: 77, kind }
+    }
+
+    fn sealed(kind: Kind, salt: u64) -> Vec<u8> {
+        let mut bytes = vec![0xff; ENTRY_BYTES];
+        bytes.extend_from_slice(PAYLOAD);
+        entry(kind).seal(&mut bytes, salt);
         bytes
     }
 
     #[test]
+    fn j2_the_bytes_are_those_of_the_format() {
+        let kinds = [
+            (Kind::Durable, 0, 0),
+            (Kind::Direct, 1, 0),
+            (Kind::Foreign(12), 2, 12),
+            (Kind::Late(13), 5, 13),
+        ];
+        for (kind, flags, aux) in kinds {
+            let bytes = sealed(kind, 5);
+            let mut take = Take::new(&bytes);
+            assert_eq!(take.raw(), *b"TJE1");
+            assert_eq!([take.u16(), take.u16()], [flags, 0], "{kind:?}");
+            assert_eq!([take.u64(), take.u64(), take.u64()], [3, 9, 40]);
+            assert_eq!([take.u32(), take.u32()], [2, 8]);
+            assert_eq!([take.u64(), take.u64()], [77, aux]);
+            let summed = [&5_u64.to_le_bytes(), &bytes[..56], PAYLOAD].concat();
+            assert_eq!(take.u64(), checksum::of(&summed));
+            assert_eq!(take.raw(), *PAYLOAD);
+            assert_eq!(Entry::peek(&bytes), Some(entry(kind)));
+        }
+    }
+
+    #[test]
+    fn j2_other_flags_another_magic_and_half_a_header_are_no_entry() {
+        let bytes = sealed(Kind::Direct, 5);
+        assert!(Entry::peek(&bytes[..ENTRY_BYTES]).is_some());
+        assert!(Entry::peek(&bytes[..ENTRY_BYTES - 1]).is_none());
+        for flags in (0..16_u16).chain([256, 257, u16::MAX]) {
+            let mut bytes = bytes.clone();
+            bytes[4..6].copy_from_slice(&flags.to_le_bytes());
+            assert_eq!(Entry::peek(&bytes).is_some(), [0, 1, 2, 5].contains(&flags), "{flags}");
+        }
+        for at in 0..4 {
+            let mut bytes = bytes.clone();
+            bytes[at] ^= 1;
+            assert!(Entry::peek(&bytes).is_none());
+        }
+    }
+
+    #[test]
+    fn what_an_entry_stands_for_depends_on_its_kind() {
+        let kinds = [
+            // Span in the journal, foreign, direct, promised.
+            (Kind::Durable, 8, false, false, true),
+            (Kind::Direct, 8, false, true, false),
+            (Kind::Foreign(12), 12, true, false, false),
+            (Kind::Late(13), 8, false, true, true),
+        ];
+        for (kind, span, foreign, direct, promised) in kinds {
+            let entry = entry(kind);
+            assert_eq!((entry.span(), entry.is_foreign()), (span, foreign), "{kind:?}");
+            assert_eq!((entry.is_direct(), entry.is_promised()), (direct, promised), "{kind:?}");
+            assert_eq!((entry.next_seq(), entry.log_len()), (42, 72), "{kind:?}");
+        }
+    }
+
+    #[test]
+    fn a_foreign_entry_keeps_a_checksum_and_nothing_else() {
+        let sum = |payload: &[u8]| {
+            let entry = entry(Kind::Foreign(12));
+            Logged { entry, payload: payload.to_vec() }.foreign_sum()
+        };
+        assert_eq!(sum(&0x0102_0304_0506_0708_u64.to_le_bytes()), 0x0102_0304_0506_0708);
+        assert_eq!((sum(&[1; 7]), sum(&[1; 9])), (0, 0));
+    }
+
+    #[test]
     fn j2_any_flipped_bit_makes_an_entry_invalid() {
-        let bytes = sealed(5);
+        let bytes = sealed(Kind::Late(12), 5);
         assert!(Entry::is_sound(&bytes, 5));
         for bit in 0..bytes.len() * 8 {
             let mut flipped = bytes.clone();
@@ -192,6 +255,6 @@ mod tests {
 
     #[test]
     fn j2_an_entry_of_another_salt_is_invalid() {
-        assert!(!Entry::is_sound(&sealed(5), 6));
+        assert!(!Entry::is_sound(&sealed(Kind::Late(12), 5), 6));
     }
 }

@@ -13,6 +13,9 @@
 //! 3. If the slot with the largest `turn` is of this boot, it counts. Otherwise the newest anchor
 //!    does, and of it only what was true when it was written: the entries are read again.
 
+#[cfg(test)]
+mod tests;
+
 use std::io;
 
 use crate::checksum;
@@ -20,8 +23,6 @@ use crate::fs::{FileId, Handle};
 use crate::record::MAJOR;
 
 use super::layout::{Fill, Take};
-#[cfg(test)]
-use super::slots::is_valid;
 use super::slots::{ANCHORS_AT, CHECKSUM_AT, HINTS_AT, MAGIC, Mark, SLOT_BYTES};
 
 /// Entries start here, behind the slots.
@@ -335,31 +336,4 @@ pub(super) fn decode(slot: &[u8]) -> Head {
     let unanchored = Unanchored { base: take.u64(), index_len: take.u64() };
     head.unanchored = has(7).then_some(unanchored);
     head
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn j1_a_head_reads_back_and_any_flipped_bit_makes_it_invalid() {
-        let mut head = Head {
-            turn: 4,
-            epoch: 2,
-            salt: 99,
-            base: 10,
-            names_synced: true,
-            displaced: Some(Displaced { end: 5, ..Displaced::default() }),
-            ..Head::default()
-        };
-        head.remember(Operation { id: 1, first: 2, lines: 3 });
-        let slot = head.encode();
-        assert!(is_valid(&slot));
-        assert_eq!(decode(&slot), head);
-        for bit in 0..slot.len() * 8 {
-            let mut flipped = slot;
-            flipped[bit / 8] ^= 1 << (bit % 8);
-            assert!(!is_valid(&flipped), "bit {bit}");
-        }
-    }
 }

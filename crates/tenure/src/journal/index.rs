@@ -11,6 +11,9 @@
 //! 3. The journal was synced before a record about it was written. The index is synced before the log
 //!    entries that it covers are overwritten.
 
+#[cfg(test)]
+mod tests;
+
 use std::io;
 use std::path::Path;
 use std::sync::Arc;

@@ -138,3 +138,107 @@ pub(super) fn is_open_at(file: &dyn Handle, end: u64) -> io::Result<bool> {
     let last = file.read_range(end - 1, end)?;
     Ok(last.first().is_some_and(|byte| *byte != b'\n'))
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use crate::fs::{Access, disk};
+
+    use super::*;
+
+    /// A file with these bytes and no name.
+    fn file(bytes: &[u8]) -> Arc<dyn Handle> {
+        let name = format!("tenure-lines-{}", crate::random::number().unwrap());
+        let path = std::env::temp_dir().canonicalize().unwrap().join(name);
+        let file = disk().open(&path, Access::CreateNew(0o600)).unwrap();
+        file.write_all_at(bytes, 0).unwrap();
+        disk().remove(&path).unwrap();
+        file
+    }
+
+    fn entries(bytes: &[u8]) -> u64 {
+        bytes.split(|byte| *byte == b'\n').filter(|line| !is_blank(line)).count() as u64
+    }
+
+    /// The same ranges, found one byte after the other.
+    fn cut(bytes: &[u8], start: usize, target: usize) -> Vec<Measured> {
+        let mut found = Vec::new();
+        let mut from = start;
+        for at in start..bytes.len() {
+            let far = at - from >= target && bytes[at] == b'\n';
+            if far || at + 1 == bytes.len() {
+                let range = &bytes[from..=at];
+                let (entries, sum) = (entries(range), checksum::of(range));
+                let (start, end) = (from as u64, at as u64 + 1);
+                found.push(Measured { start, end, entries, sum });
+                from = at + 1;
+            }
+        }
+        found
+    }
+
+    #[test]
+    fn ranges_end_at_newlines_and_are_counted_and_summed() {
+        let lens =
+            [0, 1, 5, 999, CHUNK_BYTES - 1, 3, 0, CHUNK_BYTES, 2 * CHUNK_BYTES + 7, 60_000, 0];
+        let mut long: Vec<u8> =
+            lens.iter().flat_map(|len| [vec![b'x'; *len], vec![b'\n']].concat()).collect();
+        long.extend_from_slice(b"  \n\t\0\n open");
+        for bytes in
+            [long.as_slice(), b"", b"\n", b"a", b"a\nb\n", b"a\n\n\nb", &long[..CHUNK_BYTES]]
+        {
+            for target in [0, 1, 2, 1000, CHUNK_BYTES - 1, CHUNK_BYTES, 200_000, 1 << 40] {
+                for start in [0, 1, 700].into_iter().filter(|start| *start <= bytes.len()) {
+                    let (file, mut found) = (file(bytes), Vec::new());
+                    let end = bytes.len() as u64;
+                    let each = |range| {
+                        found.push(range);
+                        Ok(())
+                    };
+                    measure(file.as_ref(), start as u64, end, target as u64, each).unwrap();
+                    assert_eq!(found, cut(bytes, start, target), "{start} {end} {target}");
+                }
+            }
+        }
+        let short = measure(file(b"a\n").as_ref(), 0, 9, 1, |_| Ok(()));
+        assert_eq!(short.unwrap_err().kind(), io::ErrorKind::UnexpectedEof);
+    }
+
+    #[test]
+    fn entries_are_counted_wherever_the_pieces_end() {
+        let bytes = b"a\n\n \t\r\0\nbc\n \n d\n\0e";
+        let whole = Count::of(bytes);
+        assert_eq!((whole.closed, whole.entries(), whole.is_open()), (3, 4, true));
+        for first in 0..=bytes.len() {
+            for second in first..=bytes.len() {
+                let mut count = Count::default();
+                for piece in [&bytes[..first], &bytes[first..second], &bytes[second..]] {
+                    count.feed(piece);
+                }
+                assert_eq!((count.closed, count.entries()), (3, 4), "{first} {second}");
+                let part = Count::of(&bytes[..second]);
+                assert_eq!(part.entries(), entries(&bytes[..second]), "{second}");
+                assert_eq!(part.is_open(), second > 0 && bytes[second - 1] != b'\n', "{second}");
+            }
+        }
+    }
+
+    #[test]
+    fn the_last_line_is_found_from_the_end() {
+        let far = [b"ab\ncd\n".as_slice(), &vec![b'x'; 2 * CHUNK_BYTES + 5]].concat();
+        let edge = [vec![b'x'; 9], vec![b'\n'], vec![b'x'; CHUNK_BYTES]].concat();
+        for bytes in [far.as_slice(), &edge, b"", b"\n", b"a", b"a\n", b"a\nb", b"\n\nb"] {
+            let (file, end) = (file(bytes), bytes.len() as u64);
+            for start in [0, 1, 3, 6, 10].into_iter().filter(|start| *start <= bytes.len()) {
+                let newline = bytes[start..].iter().rposition(|byte| *byte == b'\n');
+                let expected = newline.map_or(start, |at| start + at + 1) as u64;
+                let found = last_line_end(file.as_ref(), start as u64, end).unwrap();
+                assert_eq!(found, expected, "{start} {end}");
+            }
+            let open = bytes.last().is_some_and(|byte| *byte != b'\n');
+            assert_eq!(is_open_at(file.as_ref(), end).unwrap(), open);
+        }
+        assert!(!is_open_at(file(b"a\nb").as_ref(), 2).unwrap());
+    }
+}

@@ -40,7 +40,7 @@ impl Appended {
     }
 
     pub(super) fn replay(done: Operation) -> Self {
-        Self { replayed: true, ..Self::new(done.first, done.lines.max(1)) }
+        Self { replayed: true, ..Self::new(done.first, done.lines) }
     }
 
     pub(super) fn tell(&mut self, news: &News) {

@@ -8,6 +8,9 @@
 //!    after a power loss, and the torn beginning of a batch that somebody else's line follows.
 //! 2. Bytes of others stay where they are. A batch that they overtook goes behind them.
 
+#[cfg(test)]
+mod tests;
+
 use std::io;
 
 use crate::checksum;
@@ -138,7 +141,7 @@ impl Planner<'_> {
 
     /// The journal goes on at `start` as logged; what was lost before it is of others.
     fn leave_lost(&mut self, start: u64) {
-        if let Some(lost) = self.lost.take().filter(|lost| *lost < start) {
+        if let Some(lost) = self.lost.take() {
             self.plan.steps.push(Step::Foreign { start: lost, end: start });
         }
     }

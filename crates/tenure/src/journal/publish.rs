@@ -13,11 +13,11 @@
 //!    one in the archive's place: the archive takes the next number that is free.
 
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::commit::Commit;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::fs::{Access, FileId, Handle};
 use crate::options::WriteOptions;
 use crate::random;
@@ -25,10 +25,10 @@ use crate::target::Target;
 
 use super::Journal;
 use super::entry::Kind;
-use super::head::{Displaced, ENTRIES_AT, Head, Intent, Operation, Shift};
+use super::head::{Displaced, Head, Intent, Operation};
 use super::index::{Index, Record, Title};
 use super::lines;
-use super::session::{Section, Session};
+use super::session::{self, Section, Session};
 use super::wal::Wal;
 
 /// How often somebody may take the archive's name before the call gives up.
@@ -166,10 +166,22 @@ impl Session {
             operation: what.operation,
         });
         // A crash before the end of this sync leaves the old journal, or finishes the new one.
-        self.anchor()?;
+        self.anchor().map_err(|error| self.unless_intended(error))?;
+        self.go_on_with_new().map_err(|error| error.committed(true))
+    }
+
+    /// An error says nothing about what the log says: the next section does what is intended there.
+    fn unless_intended(&self, error: Error) -> Error {
+        let head = session::load_head(&self.target, &self.wal);
+        let known = head.is_ok_and(|head| head.is_none_or(|head| head.intent.is_none()));
+        if known { error } else { error.committed(true) }
+    }
+
+    fn go_on_with_new(&mut self) -> Result<()> {
         finish(&self.target, &self.wal, &mut self.head)?;
         let path = self.target.path();
-        self.journal = self.target.fs.open(path, Access::Append).map_err(failed("open", path))?;
+        let opened = self.target.fs.open(path, Access::Append);
+        self.journal = opened.map_err(Target::failed("open", path))?;
         self.size = self.journal_size()?;
         self.adopt_tail()?;
         self.adopt_late()
@@ -264,9 +276,8 @@ pub(super) fn finish(target: &Target, wal: &Wal, head: &mut Head) -> Result<()> 
 fn swap(target: &Target, intent: &Intent) -> io::Result<bool> {
     let (path, temp) = (target.path(), temp_path(target, intent.journal_temp));
     let home = displaced_path(target, intent.archive);
-    let same = |one: FileId, other: FileId| one == other || one.ino == other.ino;
-    let is = |path: &std::path::Path, id| match target.fs.stat(path) {
-        Ok(found) => Ok(same(found.id, id)),
+    let is = |path: &Path, id: FileId| match target.fs.stat(path) {
+        Ok(found) => Ok(found.id.ino == id.ino),
         Err(err) if err.kind() == io::ErrorKind::NotFound => Ok(false),
         Err(err) => Err(err),
     };
@@ -278,14 +289,25 @@ fn swap(target: &Target, intent: &Intent) -> io::Result<bool> {
             Err(err) if err.kind() == io::ErrorKind::Unsupported && intent.archive > 0 => {
                 // A crash after the first rename leaves no journal; the next section goes on here.
                 target.fs.rename_new(path, &home)?;
+                if !is(&home, intent.old)? {
+                    target.fs.rename_new(&home, path)?; // Theirs, put there after we looked.
+                }
             }
             Err(err) if err.kind() == io::ErrorKind::Unsupported => {
                 remove_if_there(target, &home)?;
                 target.fs.link(path, &home)?;
-                target.fs.rename(&temp, path)?;
+                if is(&home, intent.old)? {
+                    target.fs.rename(&temp, path)?;
+                } else {
+                    target.fs.remove(&home)?; // Theirs as well.
+                }
             }
             swapped => swapped?,
         }
+    }
+    if is(path, intent.new)? && target.fs.stat(&temp).is_ok() && !is(&temp, intent.old)? {
+        // Somebody put their file there after we looked, and it was swapped away: it goes back.
+        target.fs.exchange(&temp, path)?;
     }
     if is(&temp, intent.new)? {
         // The journal's name is free, or somebody else took it in between: theirs is adopted then.
@@ -307,7 +329,7 @@ fn swap(target: &Target, intent: &Intent) -> io::Result<bool> {
     Ok(true)
 }
 
-fn remove_if_there(target: &Target, path: &std::path::Path) -> io::Result<()> {
+fn remove_if_there(target: &Target, path: &Path) -> io::Result<()> {
     match target.fs.remove(path) {
         Err(err) if err.kind() == io::ErrorKind::NotFound => Ok(()),
         removed => removed,
@@ -333,8 +355,7 @@ fn retitle(target: &Target, intent: &Intent) -> Result<()> {
 fn move_index(target: &Target, intent: &Intent) -> Result<()> {
     let (path, temp) = (target.sidecar("index"), temp_path(target, intent.index_temp));
     let failed = Target::failed;
-    let current = Index::open(target, &path, Access::Read)?;
-    let Some(current) = current else {
+    let Some(current) = Index::open(target, &path, Access::Read)? else {
         return rename_if_there(target, &temp, &path).map_err(failed("move index", &path));
     };
     if current.title.generation == intent.generation {
@@ -347,24 +368,19 @@ fn move_index(target: &Target, intent: &Intent) -> Result<()> {
     rename_if_there(target, &temp, &path).map_err(failed("move index", &path))
 }
 
-fn rename_if_there(
-    target: &Target,
-    from: &std::path::Path,
-    to: &std::path::Path,
-) -> io::Result<()> {
+fn rename_if_there(target: &Target, from: &Path, to: &Path) -> io::Result<()> {
     match target.fs.rename(from, to) {
         Err(err) if err.kind() == io::ErrorKind::NotFound => Ok(()),
         renamed => renamed,
     }
 }
 
-/// The head of the new file: an epoch behind what is in it.
+/// The head of the new file: an epoch behind what is in it. The log was empty when it was intended.
 fn begin_with(target: &Target, head: &mut Head, intent: &Intent) -> Result<()> {
     let path = target.path();
     let failed = Target::failed;
     let file = target.fs.open(path, Access::Read).map_err(failed("open", path))?;
-    let tail_sum = super::session::tail_sum(file.as_ref(), intent.new_end);
-    head.first_number = head.next_number();
+    let tail_sum = session::tail_sum(file.as_ref(), intent.new_end);
     head.epoch += 1;
     head.salt = random::number()?;
     head.generation = intent.generation;
@@ -372,10 +388,7 @@ fn begin_with(target: &Target, head: &mut Head, intent: &Intent) -> Result<()> {
     head.boot = target.fs.boot_id();
     head.next_seq = head.next_seq.max(intent.next_seq);
     (head.base, head.base_seq) = (intent.new_end, head.next_seq);
-    (head.entries, head.end) = (0, ENTRIES_AT);
-    (head.applied, head.applied_end, head.journal_end) = (0, ENTRIES_AT, intent.new_end);
-    (head.begun, head.partial, head.open_tail, head.names_synced) = (false, 0, false, true);
-    head.shift = Shift::default();
+    (head.journal_end, head.open_tail) = (intent.new_end, false);
     (head.index_len, head.tail_sum) = (intent.index_len, tail_sum.map_err(failed("read", path))?);
     head.remember(intent.operation);
     let (file, end, archive) = (intent.old, intent.old_end, intent.archive);

@@ -312,9 +312,6 @@ impl Scan {
             journal.read_full_at(&mut self.buf[self.filled..self.filled + want], self.pos)?;
         self.filled += read;
         self.pos += read as u64;
-        if read < want {
-            self.end = self.pos; // Somebody cut the file; what must be there is checked above.
-        }
-        Ok(read > 0)
+        Ok(read > 0) // Somebody may have cut the file; what must be there is checked above.
     }
 }

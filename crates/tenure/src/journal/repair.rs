@@ -6,6 +6,8 @@
 //!    there. That file only grows.
 //! 2. A batch that the log still holds is written back. Of other damage, lines that cannot be read are
 //!    blanked, and the rest stays: nothing moves, and every range has a checksum again.
+//!    The index knows which lines stay before a line is blanked, so that a repair that dies can be done
+//!    again.
 //! 3. Lines in front of the damage and behind it keep their numbers, as far as the damage lets them be
 //!    counted; a line whose number cannot be told gets a new one.
 
@@ -22,7 +24,7 @@ use crate::target::Target;
 use super::Journal;
 use super::checkpoint::Span;
 use super::head::ENTRIES_AT;
-use super::index::{Index, Record};
+use super::index::{Index, Record, Segment};
 use super::salvage::{self, Salvaged};
 use super::session::Session;
 use super::verify::{self, Damage, Report};
@@ -78,7 +80,7 @@ impl Session {
     /// Takes what is left of damaged ranges of the index, and writes the index anew.
     fn accept_the_rest(&mut self, quarantine: &mut Quarantine) -> Result<()> {
         let Some(index) = self.matching_index()? else { return Ok(()) };
-        let (mut spans, mut damaged, mut unknown) = (Vec::new(), false, false);
+        let (mut spans, mut damaged, mut unknown) = (Vec::new(), Vec::new(), false);
         for record in self.all_records(&index)? {
             let Some(Record { segment, .. }) = record else {
                 unknown = true;
@@ -89,31 +91,50 @@ impl Session {
                 spans.push(Span::of(&segment));
                 continue;
             }
-            damaged = true;
             let found = self.journal.read_range(segment.start, segment.end);
             let found = found.map_err(|err| self.journal_failed("read", err))?;
             self.set_aside(quarantine, segment.start, &found, "the checksum differed")?;
             let json = salvage::is_json(&found, &self.sample(segment.start, segment.end)?);
-            let Salvaged { bytes, spans: kept } = salvage::salvage(&found, &segment, json);
-            if bytes != found {
-                self.rewrite(&bytes, segment.start)?;
-            }
-            spans.extend(kept);
+            spans.extend(salvage::salvage(&found, &segment, json).spans);
+            damaged.push((segment, json));
         }
         if unknown {
             // What the lost records said is gone with them: the data wins, and is numbered anew.
             let why = "a record of the index was damaged, so all lines have new numbers";
             quarantine.ranges.push(Damage { start: 0, end: self.size, why: why.to_owned() });
+            self.blank_unreadable(&damaged)?;
             return self.adopt(false, self.head.journal, self.head.file);
         }
-        if !damaged {
+        if !damaged.is_empty() {
+            self.number_foreign(&mut spans);
+            self.sync_journal()?;
+            self.head.generation = random::number()?;
+            self.rebuild_index(index.title, &mut spans)?;
+            self.begin_epoch(self.head.journal_end)?;
+            // A crash before this leaves lines that cannot be read and are not counted. The other way
+            // around, blanks would hide how many lines there were, and the next repair would give
+            // those behind them other numbers.
+            self.blank_unreadable(&damaged)?;
+        }
+        // A repair that died may have left blanks, too, that are neither durable nor in the head.
+        self.sync_journal()?;
+        if self.tail_sum(self.head.base)? == self.head.tail_sum {
             return Ok(());
         }
-        self.number_foreign(&mut spans);
-        self.sync_journal()?;
-        self.head.generation = random::number()?;
-        self.rebuild_index(index.title, &mut spans)?;
         self.begin_epoch(self.head.journal_end)
+    }
+
+    /// Blanks what cannot be read in these ranges.
+    fn blank_unreadable(&self, damaged: &[(Segment, bool)]) -> Result<()> {
+        for (segment, json) in damaged {
+            let found = self.journal.read_range(segment.start, segment.end);
+            let found = found.map_err(|err| self.journal_failed("read", err))?;
+            let Salvaged { bytes, .. } = salvage::salvage(&found, segment, *json);
+            if bytes != found {
+                self.rewrite(&bytes, segment.start)?;
+            }
+        }
+        Ok(())
     }
 
     /// Bytes from the file's beginning and from behind a damaged range.

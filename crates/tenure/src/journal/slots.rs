@@ -8,6 +8,9 @@
 //! 2. Every write of a slot has a larger `turn` than all before it. So if the slot that this process
 //!    wrote last is still there, and no other has a larger one, nobody has written since.
 
+#[cfg(test)]
+mod tests;
+
 use std::io;
 
 use crate::checksum;

@@ -13,7 +13,7 @@ use super::head::ENTRIES_AT;
 use super::index::Index;
 use super::lines::{CHUNK_BYTES, Count};
 use super::plan::Step;
-use super::view::{Piece, View};
+use super::view::{self, ATTEMPTS, Piece, View};
 use super::wal::{Reach, Wal};
 
 /// A range of the journal that is not what it was.
@@ -85,18 +85,19 @@ fn check_unbound(report: &mut Report, target: &Target, journal: &dyn Handle) -> 
 }
 
 pub(super) fn verify(target: &Target) -> Result<Report> {
-    let view = View::of(target)?;
-    let mut report = Report { bytes: view.size, ..Report::default() };
+    let (view, mut report) = compare_log(target)?;
     let Some(journal) = view.journal.clone() else { return Ok(report) };
     let failed = Target::failed;
     if let Some((index, len)) = &view.index {
+        let of_log = std::mem::take(&mut report.damaged);
         check_index(&mut report, target, &journal, index, *len)?;
+        report.damaged.extend(of_log);
     }
-    match &view.log {
-        Some((_, head)) => report.next = head.next_seq,
-        None => check_unbound(&mut report, target, journal.as_ref())?,
+    report.next = view.next;
+    let unbound = view.next == 0;
+    if unbound {
+        check_unbound(&mut report, target, journal.as_ref())?;
     }
-    check_log(&mut report, &view, &journal)?;
     for piece in &view.pieces {
         if let Piece::Range { start, end, .. } = *piece {
             let count =
@@ -109,7 +110,7 @@ pub(super) fn verify(target: &Target) -> Result<Report> {
         let count = count(journal.as_ref(), start, end).map_err(failed("read", target.path()))?.0;
         report.foreign_entries += count.closed;
         report.torn_tail = count.is_open();
-    } else if view.log.is_none() {
+    } else if unbound {
         report.foreign_entries = report.entries;
         let open = super::lines::is_open_at(journal.as_ref(), view.size);
         report.torn_tail = open.map_err(failed("read", target.path()))?;
@@ -117,6 +118,20 @@ pub(super) fn verify(target: &Target) -> Result<Report> {
         report.torn_tail = head.open_tail;
     }
     Ok(report)
+}
+
+/// The journal at one moment, with the log's part compared. A log that was emptied after the view was
+/// made has other entries and looks damaged, so that is looked at again.
+fn compare_log(target: &Target) -> Result<(View, Report)> {
+    for _ in 0..ATTEMPTS {
+        let view = View::of(target)?;
+        let mut report = Report { bytes: view.size, ..Report::default() };
+        check_log(&mut report, &view)?;
+        if report.is_sound() || view.is_current()? {
+            return Ok((view, report));
+        }
+    }
+    Err(view::busy(target))
 }
 
 fn check_index(
@@ -156,12 +171,21 @@ fn check_index(
 }
 
 /// The part that is in the log, but not in the index yet.
-fn check_log(report: &mut Report, view: &View, journal: &Arc<dyn Handle>) -> Result<()> {
-    let Some((wal, head)) = &view.log else { return Ok(()) };
+fn check_log(report: &mut Report, view: &View) -> Result<()> {
+    let (Some((wal, head)), Some(journal)) = (&view.log, &view.journal) else { return Ok(()) };
     let failed = Target::failed;
     let path = view.target.path();
-    let missing = |step: &&Step| matches!(step, Step::Missing { .. });
-    report.pending = view.plan.steps.iter().filter(missing).count() as u64;
+    for step in &view.plan.steps {
+        match *step {
+            Step::Missing { .. } => report.pending += 1,
+            Step::Kept { index, .. } => report.foreign_entries += foreign_in(&view.pending[index]),
+            Step::Foreign { start, end } => {
+                let count = count(journal.as_ref(), start, end).map_err(failed("read", path))?.0;
+                report.foreign_entries += count.entries();
+            }
+            Step::Torn { .. } => {}
+        }
+    }
     if head.boot != view.target.fs.boot_id() {
         return Ok(()); // The view was planned from the first entry on: all of it was compared.
     }
@@ -177,12 +201,15 @@ fn check_log(report: &mut Report, view: &View, journal: &Arc<dyn Handle>) -> Res
         if !is_as_logged(journal.as_ref(), logged, pos).map_err(failed("read", path))? {
             report.damage(pos, end, "it differs from what was logged");
         }
-        if logged.entry.is_foreign() {
-            report.foreign_entries += u64::from(logged.entry.lines);
-        }
+        report.foreign_entries += foreign_in(logged);
         pos = end;
     }
     Ok(())
+}
+
+/// How many lines of others an entry stands for.
+fn foreign_in(logged: &Logged) -> u64 {
+    if logged.entry.is_foreign() { logged.entry.lines.into() } else { 0 }
 }
 
 fn is_as_logged(journal: &dyn Handle, logged: &Logged, start: u64) -> std::io::Result<bool> {

@@ -25,7 +25,7 @@ use super::session;
 use super::wal::{Reach, Wal};
 
 /// How often a view is made again before the reader gives up.
-const ATTEMPTS: usize = 200;
+pub(super) const ATTEMPTS: usize = 200;
 /// How often a view that may only show a writer at work is made again, and after how long.
 const DOUBTS_MAX: usize = 10;
 const DOUBT: Duration = Duration::from_millis(1);
@@ -58,6 +58,8 @@ pub(super) struct View {
     pub(super) index: Option<(Index, u64)>,
     /// What is not in the index, in the order of the numbers.
     pub(super) pieces: Vec<Piece>,
+    /// The number that the next entry gets; 0 if no sidecars of this file say so.
+    pub(super) next: u64,
     /// Log and head, if they belong to this journal.
     pub(super) log: Option<(Wal, Head)>,
     /// Logged batches that the index and the settled part do not contain, and where they begin.
@@ -65,6 +67,14 @@ pub(super) struct View {
     pub(super) plan: Plan,
     /// A replacement that is not finished: files may still have their names from before.
     pub(super) intent: Option<Intent>,
+    mark: Mark,
+}
+
+/// What every checkpoint and every replacement changes.
+type Mark = Option<(u64, u64, bool)>;
+
+fn mark(head: Option<&Head>) -> Mark {
+    head.map(|head| (head.epoch, head.generation, head.intent.is_some()))
 }
 
 /// How a view came out.
@@ -80,15 +90,10 @@ impl View {
     pub(super) fn of(target: &Target) -> Result<Self> {
         let mut doubts = 0;
         for _ in 0..ATTEMPTS {
-            let wal = open_if_there(target, &target.sidecar("wal"))?.map(|file| Wal { file });
-            let load = || wal.as_ref().map_or(Ok(None), |wal| session::load_head(target, wal));
-            let head = load()?;
+            let (wal, head) = load(target)?;
             let last = doubts == DOUBTS_MAX;
             let (view, verdict) = Self::assemble(target, wal.as_ref(), head.as_ref(), last)?;
-            let mark = |head: Option<Head>| {
-                head.map(|head| (head.epoch, head.generation, head.intent.is_some()))
-            };
-            if mark(head) != mark(load()?) {
+            if !view.is_current()? {
                 continue;
             }
             if verdict == Verdict::Sure || last {
@@ -97,8 +102,12 @@ impl View {
             doubts += 1;
             wait_for_a_writer();
         }
-        let detail = "it is being rewritten all the time";
-        Err(Error::new(ErrorKind::Busy, "read", detail).at(target.path()))
+        Err(busy(target))
+    }
+
+    /// Whether there was neither a checkpoint nor a replacement since, so that the log has its entries.
+    pub(super) fn is_current(&self) -> Result<bool> {
+        Ok(mark(load(&self.target)?.1.as_ref()) == self.mark)
     }
 
     /// `last`: nobody is at work, so entries that do not count are those of a writer that died.
@@ -120,10 +129,12 @@ impl View {
             size: 0,
             index: None,
             pieces: Vec::new(),
+            next: 0,
             log: None,
             pending: Vec::new(),
             plan: Plan::default(),
             intent,
+            mark: mark(head),
         };
         let Some(journal) = journal else { return Ok((view, Verdict::Sure)) };
         // Head, index, length, log, in this order: each is at least as new as the one before.
@@ -140,12 +151,14 @@ impl View {
         session::require_file(target, found.kind)?;
         view.size = found.size;
         let (Some(wal), Some(head)) = (wal, head) else {
-            view.add_tail(journal.as_ref(), 0, 1)?;
+            view.add_unknown(journal.as_ref(), 1)?;
             return Ok((view, Verdict::Sure));
         };
         if let Some(intent) = intent.filter(|intent| intent.new == found.id) {
             view.index = find_index(target, intent.generation, intent.index_temp)?
                 .map(|index| (index, intent.index_len));
+            view.next = intent.next_seq;
+            view.plan.tail = Some((intent.new_end, view.size)).filter(|(start, end)| start < end);
             view.add_tail(journal.as_ref(), intent.new_end, intent.next_seq)?;
             return Ok((view, Verdict::Sure));
         }
@@ -155,7 +168,7 @@ impl View {
                 return Ok((view, verdict));
             }
         }
-        view.add_tail(journal.as_ref(), 0, head.next_seq.max(1))?;
+        view.add_unknown(journal.as_ref(), head.next_seq.max(1))?;
         Ok((view, Verdict::Unsure))
     }
 
@@ -215,7 +228,7 @@ impl View {
         self.plan = plan::plan(journal.as_ref(), self.size, settled, &pending, known)
             .map_err(failed("read", &path))?;
         self.pending = pending;
-        self.log = Some((wal.clone(), head.clone()));
+        (self.next, self.log) = (head.next_seq, Some((wal.clone(), head.clone())));
         let next = newer.map_or(0, |group| group.next_seq).max(head.next_seq);
         let sure = self.plan.in_order || self.pending.iter().all(counts);
         self.add_planned(journal.as_ref(), power_loss, next)?;
@@ -253,6 +266,15 @@ impl View {
         Ok(())
     }
 
+    /// Adds all of a file that its sidecars do not describe, numbered as the writer will who adopts it.
+    fn add_unknown(&mut self, journal: &dyn Handle, next_seq: u64) -> Result<()> {
+        let index = Index::open(&self.target, &self.target.sidecar("index"), Access::Read)?;
+        let known = next_seq_known(next_seq, index.as_ref());
+        let known = known.map_err(Target::failed("read index of", self.target.path()))?;
+        let start = header_len(journal, self.size, index.as_ref());
+        self.add_tail(journal, start, known)
+    }
+
     /// Adds lines of others at the end: complete ones only.
     fn add_tail(&mut self, journal: &dyn Handle, start: u64, seq: u64) -> Result<()> {
         let end = lines::last_line_end(journal, start, self.size)
@@ -262,6 +284,29 @@ impl View {
         }
         Ok(())
     }
+}
+
+/// The largest number that is still known, plus one, where the log knows `next_seq`.
+pub(super) fn next_seq_known(next_seq: u64, index: Option<&Index>) -> io::Result<u64> {
+    let mut next = next_seq;
+    if let Some(index) = index {
+        let last = index.capacity()?;
+        for at in (last.saturating_sub(2)..last).rev() {
+            next = next.max(index.record(at)?.map_or(0, |record| record.segment.next_seq()));
+        }
+    }
+    Ok(next)
+}
+
+/// The header line that the last index knew, if the journal still has a line of that length.
+pub(super) fn header_len(journal: &dyn Handle, size: u64, index: Option<&Index>) -> u64 {
+    let len = index.map_or(0, |index| index.title.header_len);
+    if len == 0 || len > size {
+        return 0;
+    }
+    let line = journal.read_range(0, len).unwrap_or_default();
+    let ends = memchr::memchr(b'\n', &line).map(|newline| newline as u64 + 1);
+    if ends == Some(len) { len } else { 0 }
 }
 
 fn count(target: &Target, journal: &dyn Handle, start: u64, end: u64) -> Result<u64> {
@@ -293,6 +338,19 @@ fn find_index(target: &Target, generation: u64, temp: u64) -> Result<Option<Inde
         }
     }
     Ok(None)
+}
+
+/// A reader that has tried often enough gives up.
+pub(super) fn busy(target: &Target) -> Error {
+    let detail = "it is being rewritten all the time";
+    Error::new(ErrorKind::Busy, "read", detail).at(target.path())
+}
+
+/// The log, and what its head says now.
+fn load(target: &Target) -> Result<(Option<Wal>, Option<Head>)> {
+    let wal = open_if_there(target, &target.sidecar("wal"))?.map(|file| Wal { file });
+    let head = wal.as_ref().map_or(Ok(None), |wal| session::load_head(target, wal))?;
+    Ok((wal, head))
 }
 
 fn open_if_there(target: &Target, path: &std::path::Path) -> Result<Option<Arc<dyn Handle>>> {

@@ -8,6 +8,9 @@
 //!    synced.
 //! 3. The log is filled with zeros ahead of its entries, so that a sync seldom has to write metadata.
 
+#[cfg(test)]
+pub(super) mod tests;
+
 use std::io;
 use std::sync::Arc;
 

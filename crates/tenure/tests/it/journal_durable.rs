@@ -1,0 +1,243 @@
+//! A durable batch on its way: logged, synced together with others, and let in. Who is told what if a
+//! step is refused, and what everybody else finds. Cites J7, G8, G10 and race 54.
+
+use std::os::unix::fs::FileExt;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use tenure::fs::{Access, Handle, Mode, disk};
+use tenure::{AppendOptions, ErrorKind, Journal, Wait, WriteOptions};
+
+use crate::faulty_fs::{Op, Verdict};
+use crate::journal::{all, durable, no_sync, numbered};
+use crate::scratch::lock_for;
+use crate::watched_log::{
+    LOCKED, LOG_SYNCED, LOGGED, RECORDED, SYNC_BEGINS, SYNCED, Step, WRITTEN, Watched,
+};
+
+/// Everything that changes the log or the journal, or makes them durable.
+const CHANGES: [Step; 4] = [LOGGED, LOG_SYNCED, WRITTEN, SYNCED];
+
+/// A journal with one durable line, and a handle that knows it.
+fn with_a_line() -> Watched {
+    let disk = Watched::new();
+    disk.journal.append(&["first"], &durable()).unwrap();
+    disk.take(&[]);
+    disk
+}
+
+/// The commit lock, in the hands of somebody else.
+fn commit_lock(disk: &Watched) -> Arc<dyn Handle> {
+    let lock = self::disk().open(&disk.sidecar("commit"), Access::ReadWrite).unwrap();
+    lock.lock(Mode::Exclusive).unwrap();
+    lock
+}
+
+/// Stops whoever comes to this step until it is told to go on. The first end says that it is there.
+fn stop_at(disk: &Watched, step: Step) -> (Receiver<()>, Sender<()>) {
+    let ((arrived, there), (go, gone)) = (channel(), channel());
+    disk.at_next(step, move || {
+        arrived.send(()).unwrap();
+        gone.recv().unwrap();
+        Verdict::Go
+    });
+    (there, go)
+}
+
+#[test]
+fn j7_a_durable_batch_is_logged_synced_and_then_written() {
+    let disk = with_a_line();
+    let path = disk.log();
+    disk.at_next(LOG_SYNCED, move || {
+        assert_eq!(std::fs::read_to_string(path).unwrap(), "first\n", "before its sync");
+        Verdict::Go
+    });
+    disk.journal.append(&["second"], &durable()).unwrap();
+    // The entry, a hint that counts it; its sync; a hint that it is being written, the next that it was.
+    let steps = [LOGGED, LOGGED, LOG_SYNCED, LOGGED, WRITTEN, LOGGED];
+    assert_eq!(disk.take(&CHANGES), steps);
+    let head = disk.head();
+    assert_eq!((head.entries, head.applied, head.flags & 1), (2, 2, 0), "{head:?}");
+    assert_eq!((head.journal_end, head.next_seq), ("first\nsecond\n".len() as u64, 3));
+}
+
+#[test]
+fn an_append_that_is_not_the_first_writes_no_record() {
+    let disk = with_a_line();
+    for options in [durable(), no_sync()] {
+        disk.journal.append(&["more"], &options).unwrap();
+        assert_eq!(disk.take(&[RECORDED]), [], "{options:?}");
+    }
+}
+
+/// Both are logged before the first of them begins to sync.
+#[test]
+fn one_sync_serves_all_who_are_logged_and_they_need_no_lock_to_return() {
+    let (one, other) = {
+        let disk = with_a_line();
+        (disk.beside(), disk)
+    };
+    let (one_is_logged, go_on_one) = stop_at(&one, SYNC_BEGINS);
+    let (other_is_logged, go_on_other) = stop_at(&other, SYNC_BEGINS);
+    std::thread::scope(|scope| {
+        let leading = scope.spawn(|| one.journal.append(&["second"], &durable()));
+        one_is_logged.recv().unwrap();
+        let following = scope.spawn(|| other.journal.append(&["third"], &durable()));
+        other_is_logged.recv().unwrap();
+        assert_eq!(one.text(), "first\n");
+        go_on_one.send(()).unwrap();
+        assert_eq!(leading.join().unwrap().unwrap().first, 2);
+        assert_eq!(one.text(), "first\nsecond\nthird\n", "it let both in");
+        let somebody = commit_lock(&one);
+        go_on_other.send(()).unwrap();
+        assert_eq!(following.join().unwrap().unwrap().first, 3);
+        drop(somebody);
+    });
+    assert_eq!(one.take(&[LOG_SYNCED]), [LOG_SYNCED]);
+    assert_eq!(other.take(&[LOG_SYNCED]), [], "somebody else has synced it");
+}
+
+#[test]
+fn j7_what_the_leader_cannot_let_in_its_owner_does() {
+    let disk = with_a_line();
+    disk.refuse_nth(2, LOCKED); // The first is to log it.
+    disk.journal.append(&["second"], &durable()).unwrap();
+    assert_eq!(disk.text(), "first\nsecond\n");
+    assert_eq!(disk.take(&[LOCKED]).len(), 3);
+    assert_eq!(disk.head().applied, 2);
+}
+
+/// Whoever has logged a batch cannot take it back, so it waits longer than it was told to.
+#[test]
+fn j7_a_logged_batch_is_let_in_with_more_patience_than_the_caller_has() {
+    let disk = with_a_line();
+    disk.refuse_nth(2, LOCKED);
+    let somebody: Arc<Mutex<Option<Arc<dyn Handle>>>> = Arc::default();
+    let (theirs, released) = (somebody.clone(), somebody.clone());
+    let commit = disk.sidecar("commit");
+    disk.at_nth(3, LOCKED, move || {
+        let lock = self::disk().open(&commit, Access::ReadWrite).unwrap();
+        lock.lock(Mode::Exclusive).unwrap();
+        *theirs.lock().unwrap() = Some(lock);
+        Verdict::Go
+    });
+    disk.at_nth(4, LOCKED, move || {
+        let since = Instant::now();
+        while since.elapsed() < Duration::from_millis(30) {
+            std::thread::yield_now();
+        }
+        *released.lock().unwrap() = None;
+        Verdict::Go
+    });
+    let write = WriteOptions { wait: Wait::For(Duration::from_millis(5)), ..durable().write };
+    let options = AppendOptions { write, ..durable() };
+    disk.journal.append(&["second"], &options).unwrap();
+    assert_eq!(disk.text(), "first\nsecond\n");
+    assert!(somebody.lock().unwrap().is_none(), "it had to wait");
+}
+
+#[test]
+fn j7_a_batch_whose_sync_cannot_begin_is_logged_and_not_yet_in_the_journal() {
+    let disk = with_a_line();
+    disk.refuse_nth(1, SYNC_BEGINS);
+    let error = disk.journal.append(&["second"], &durable()).unwrap_err();
+    assert_eq!((error.kind(), error.is_committed()), (ErrorKind::Io, Some(true)), "{error}");
+    assert_eq!(disk.text(), "first\n", "not a byte of it before it is durable");
+    assert_eq!(disk.head().entries - disk.head().applied, 1);
+    let report = disk.journal.verify().unwrap();
+    assert_eq!((report.pending, report.entries), (1, 1), "{report:?}");
+    for options in [durable(), no_sync()] {
+        assert_eq!(disk.journal.append(&["more"], &options).unwrap().rolled_forward, 0);
+    }
+    assert_eq!(all(&disk.journal), numbered(&["first", "second", "more", "more"]));
+    assert_eq!(disk.text(), "first\nsecond\nmore\nmore\n");
+}
+
+/// What the log has, it writes again: right after the failure, and whoever syncs next once more, since
+/// the first may have died in between.
+#[test]
+fn race_54_g8_a_failed_sync_is_told_and_its_pages_are_written_again() {
+    let disk = with_a_line();
+    disk.refuse_nth(1, LOG_SYNCED);
+    let error = disk.journal.append(&["second"], &durable()).unwrap_err();
+    assert_eq!((error.kind(), error.is_committed()), (ErrorKind::NotDurable, Some(true)));
+    assert_eq!(disk.text(), "first\nsecond\n", "it is visible all the same");
+    let again = [LOGGED, LOGGED, LOG_SYNCED, LOGGED, LOGGED, WRITTEN, LOGGED];
+    assert_eq!(
+        disk.take(&CHANGES),
+        again,
+        "the entry, its hint, and after the sync both once more"
+    );
+    disk.journal.append(&["third"], &durable()).unwrap();
+    let in_doubt = [LOGGED, LOGGED, LOGGED, LOG_SYNCED, LOGGED, WRITTEN, LOGGED];
+    assert_eq!(disk.take(&CHANGES), in_doubt);
+    disk.journal.append(&["fourth"], &durable()).unwrap();
+    let sure = [LOGGED, LOGGED, LOG_SYNCED, LOGGED, WRITTEN, LOGGED];
+    assert_eq!(disk.take(&CHANGES), sure);
+    assert_eq!(all(&disk.journal), numbered(&["first", "second", "third", "fourth"]));
+}
+
+/// Lets a batch get lost in the log after it was logged, and counted: the kernel may throw a page away
+/// that it could not write, and read an older one.
+fn lose_the_next_batch(disk: &Watched) {
+    let (log, at) = (disk.sidecar("wal"), disk.head().end);
+    disk.at_next(SYNC_BEGINS, move || {
+        let log = std::fs::OpenOptions::new().write(true).open(log).unwrap();
+        log.write_all_at(&[0; 100], at).unwrap();
+        Verdict::Go
+    });
+}
+
+type Mend = fn(&Watched);
+
+#[test]
+fn race_54_a_batch_that_is_lost_in_the_log_is_told_and_so_is_every_one_behind_it() {
+    let append: Mend = |disk| {
+        disk.journal.append(&["mended"], &no_sync()).unwrap();
+    };
+    let repair: Mend = |disk| {
+        disk.journal.repair(&WriteOptions::default()).unwrap();
+    };
+    let hold: Mend = |disk| drop(lock_for(&disk.log(), Wait::No).unwrap());
+    for mend in [append, repair, hold] {
+        for in_doubt in [false, true] {
+            let disk = with_a_line();
+            if in_doubt {
+                disk.refuse_nth(1, LOG_SYNCED);
+                disk.journal.append(&["second"], &durable()).unwrap_err();
+            }
+            let before = disk.text();
+            lose_the_next_batch(&disk);
+            for line in ["lost", "behind it"] {
+                let error = disk.journal.append(&[line], &durable()).unwrap_err();
+                assert_eq!((error.kind(), error.is_committed()), (ErrorKind::Damaged, None));
+                assert_eq!(disk.text(), before, "{line}");
+            }
+            mend(&disk);
+            assert!(disk.events().contains("journal_adopted"), "{}", disk.events());
+            let done = disk.journal.append(&["last"], &durable()).unwrap();
+            assert!(disk.text().starts_with(&before) && disk.text().ends_with("last\n"));
+            assert!(!disk.text().contains("lost") && !disk.text().contains("behind it"));
+            assert_eq!(all(&disk.journal).last(), Some(&(done.first, "last".to_owned())));
+            assert!(Journal::open(disk.log()).unwrap().verify().unwrap().is_sound());
+        }
+    }
+}
+
+/// A process that was paused after it logged a line of its own accord.
+#[test]
+fn race_50_a_foreign_line_is_not_closed_by_who_has_lost_the_lock() {
+    let disk = with_a_line();
+    crate::journal::foreign(&disk.log(), "open");
+    let commit = disk.sidecar("commit");
+    // Noted as foreign with a hint, and then the newline.
+    disk.at_nth(3, LOGGED, move || {
+        std::fs::remove_file(&commit).unwrap();
+        Verdict::Go
+    });
+    let error = disk.journal.rotate(&WriteOptions::default()).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Compromised, "{error}");
+    assert_eq!(disk.text(), "first\nopen");
+    assert_eq!(disk.take(&[(Op::Write, "journal")]), []);
+}

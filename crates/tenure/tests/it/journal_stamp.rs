@@ -1,0 +1,149 @@
+//! The header line: set in one step with a batch, kept out of the numbers, and the file written anew
+//! only where it differs (race 41).
+
+use std::fs;
+
+use tenure::{AppendOptions, Appended, ErrorKind, WriteOptions};
+
+use crate::journal::{all, durable, no_sync, numbered};
+use crate::journal_read::Log;
+
+fn header(text: &str, options: AppendOptions) -> AppendOptions {
+    AppendOptions { header: Some(text.into()), ..options }
+}
+
+#[test]
+fn a_header_that_is_no_line_is_refused_and_nothing_happens() {
+    let log = Log::new();
+    log.append(&["one"]);
+    for bad in ["", " ", "\t\r", "a\nb", "a\n"] {
+        let refused = log.journal.append(&["two"], &header(bad, durable())).unwrap_err();
+        assert_eq!(refused.kind(), ErrorKind::Invalid, "{bad:?}");
+        assert_eq!((log.text(), all(&log.journal).len()), ("one\n".to_owned(), 1), "{bad:?}");
+    }
+}
+
+#[test]
+fn only_another_header_writes_the_file_anew() {
+    use std::os::unix::fs::MetadataExt;
+    let log = Log::new();
+    let inode = || fs::metadata(log.path()).unwrap().ino();
+    log.append(&["one"]);
+    let mut before = inode();
+    for (text, anew) in [("# a", true), ("# a", false), ("# ab", true), ("# b", true), ("#", true)]
+    {
+        log.stamp(text, &[]);
+        assert_eq!(inode() != before, anew, "{text}");
+        assert_eq!(log.text(), format!("{text}\none\n"));
+        before = inode();
+    }
+    // The same line where it is no header is an entry.
+    let plain = Log::new();
+    plain.append(&["# a"]);
+    assert_eq!(plain.stamp("# a", &["two"]).first, 2);
+    assert_eq!(plain.text(), "# a\n# a\ntwo\n");
+    assert_eq!(all(&plain.journal), numbered(&["# a", "two"]));
+}
+
+/// What is found on the way is told as it is by any other append.
+#[test]
+fn an_append_with_a_header_tells_what_it_found() {
+    for same in [false, true] {
+        let log = Log::new();
+        log.stamp("# a", &["one"]);
+        log.foreign("two\n\nopen");
+        let done = log.stamp(if same { "# a" } else { "# b" }, &["four", "five"]);
+        let told = Appended { first: 4, last: 5, adopted: 2, closed_tail: true, ..done };
+        assert_eq!(done, told, "{same}");
+        assert!(!done.replayed && done.rolled_forward == 0);
+        let text = format!("# {}\none\ntwo\n\nopen\nfour\nfive\n", if same { "a" } else { "b" });
+        assert_eq!(log.text(), text);
+        assert_eq!(all(&log.journal), numbered(&["one", "two", "open", "four", "five"]));
+        let report = log.journal.verify().unwrap();
+        assert!(report.is_sound() && report.next == 6, "{report:?}");
+        assert_eq!((report.entries, report.foreign_entries), (5, 2));
+        assert_eq!(log.append(&["six"]), 6);
+    }
+}
+
+/// A body of any length, with any number of records, in front of which another header comes.
+#[test]
+fn everything_moves_with_the_header() {
+    let log = Log::with_gaps(150);
+    let body = log.text();
+    for text in ["# long header", "#", "# another header"] {
+        log.stamp(text, &[]);
+        assert_eq!(log.text(), format!("{text}\n{body}"));
+        assert_eq!(all(&log.journal), Log::gapped(0, 150));
+        assert_eq!(log.journal.read(77, None).unwrap().count(), 37);
+        let report = log.journal.verify().unwrap();
+        assert!(report.is_sound(), "{report:?}");
+        assert_eq!((report.entries, report.segments, report.next), (75, 75, 151));
+    }
+    let long = Log::new();
+    let lines: Vec<String> = (0..400).map(|at| format!("{at} {}", "x".repeat(999))).collect();
+    long.journal.append(&lines, &no_sync()).unwrap();
+    let body = long.text();
+    let done = long.stamp("# header", &["last"]);
+    assert_eq!((done.first, done.last), (401, 401));
+    assert!(long.text() == format!("# header\n{body}last\n"));
+    let report = long.journal.verify().unwrap();
+    assert!(report.is_sound() && report.entries == 401, "{report:?}");
+    long.foreign("theirs\n");
+    assert_eq!(long.append(&["own"]), 403);
+}
+
+/// Archives are still found behind a file that was written anew, and a number is not given twice.
+#[test]
+fn a_header_keeps_what_came_before_the_file() {
+    let log = Log::new();
+    log.append(&["one", "two"]);
+    log.rotate();
+    log.stamp("# a", &[]);
+    log.stamp("# b", &["three"]);
+    assert_eq!(all(&log.journal), numbered(&["one", "two", "three"]));
+    let fresh = Log::new();
+    assert_eq!((fresh.stamp("# a", &["one"]).first, fresh.append(&["two"])), (1, 2));
+    assert_eq!(all(&fresh.journal), numbered(&["one", "two"]));
+    assert_eq!(fresh.journal.verify().unwrap().segments, 1);
+}
+
+#[test]
+fn a_header_that_is_damaged_is_not_taken_for_an_entry() {
+    let log = Log::with_gaps(10);
+    log.stamp("# a", &[]);
+    crate::journal_read::alter(&log.sidecar("index"), 128 + 72 * 2, 0xee);
+    let refused = log.journal.append(&["more"], &header("# b", durable())).unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::Damaged, "{refused}");
+    assert!(log.text().starts_with("# a\nline 0001\n"));
+    let index = fs::OpenOptions::new().write(true).open(log.sidecar("index")).unwrap();
+    index.set_len(128 + 72 * 2).unwrap();
+    let refused = log.journal.append(&["more"], &header("# b", durable())).unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::Damaged, "{refused}");
+    assert!(log.text().starts_with("# a\nline 0001\n"));
+}
+
+/// An operation is done once, with a header, without lines, or both.
+#[test]
+fn a_repeated_header_says_what_the_first_said() {
+    let named = |name: &str, text: &str| {
+        let write = WriteOptions { operation: Some(name.to_owned()), ..no_sync().write };
+        header(text, AppendOptions { write, ..no_sync() })
+    };
+    let log = Log::new();
+    log.append(&["one"]);
+    let empty: &[&str] = &[];
+    let mut told = Vec::new();
+    for (name, text, lines) in [("a", "# a", empty), ("b", "# b", &["two", "three"])] {
+        let done = log.journal.append(lines, &named(name, text)).unwrap();
+        assert!(!done.replayed);
+        told.push(done);
+    }
+    assert_eq!((told[0].first, told[0].last), (2, 1));
+    assert_eq!((told[1].first, told[1].last), (2, 3));
+    for (name, text, done) in [("a", "# c", told[0]), ("b", "# c", told[1])] {
+        let again = log.journal.append(&["other"], &named(name, text)).unwrap();
+        assert_eq!(again, Appended { replayed: true, ..done }, "{name}");
+    }
+    assert_eq!(log.text(), "# b\none\ntwo\nthree\n");
+}

@@ -120,6 +120,7 @@ fn j7_lines_of_others_that_a_power_loss_cut_do_not_take_ours_along() {
 #[test]
 fn j6_lines_of_others_after_the_restart_are_not_taken_for_ours() {
     for (left, theirs, text, set_aside) in [
+        ("", "fig\n", "fig\nfirst\n", ""),
         ("fi\0\0\0\n", "sea", "first\nsea\n", ""),
         ("first\n", "sea\n", "first\nsea\n", ""),
         ("first\n", "second\n", "first\nsecond\n", ""),

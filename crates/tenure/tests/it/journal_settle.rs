@@ -332,11 +332,11 @@ fn j7_j8_a_journal_that_grew_is_adopted_if_its_index_or_its_log_is_gone() {
         log[12288 + at] ^= 1;
         fs::write(stage.side("wal"), log).unwrap();
     }
-    let cases: [(&str, Deed, bool, &[(u64, &str)]); 4] = [
-        ("nothing", |_| {}, false, &[(2, "second"), (3, "third")]),
-        ("no index", remove_index, true, &[(2, "second"), (3, "third")]),
-        ("first entry", |stage| damage(stage, 64), true, &[]),
-        ("second entry", |stage| damage(stage, 64 + 7 + 64), true, &[(2, "second")]),
+    let cases: [(&str, Deed, bool, usize); 4] = [
+        ("nothing", |_| {}, false, 2),
+        ("no index", remove_index, true, 2),
+        ("first entry", |stage| damage(stage, 64), true, 0),
+        ("second entry", |stage| damage(stage, 64 + 7 + 64), true, 1),
     ];
     for (what, deed, adopted, kept) in cases {
         let stage = Stage::new();
@@ -351,10 +351,11 @@ fn j7_j8_a_journal_that_grew_is_adopted_if_its_index_or_its_log_is_gone() {
         stage.foreign("theirs\n");
         stage.append("next", &no_sync());
         assert_eq!(stage.events("journal_adopted").len(), usize::from(adopted), "{what}");
-        let batches: String = kept.iter().map(|(_, line)| format!("{line}\n")).collect();
-        assert_eq!(stage.text(), format!("first\ntheirs\n{batches}next\n"), "{what}");
+        let batches = &["second\n", "third\n"][..kept];
+        assert_eq!(stage.text(), format!("first\ntheirs\n{}next\n", batches.concat()), "{what}");
         let found = stage.entries();
-        assert!(numbered(kept).iter().all(|entry| found.contains(entry)), "{what}: {found:?}");
+        let batches = &numbered(&[(2, "second"), (3, "third")])[..kept];
+        assert!(batches.iter().all(|entry| found.contains(entry)), "{what}: {found:?}");
         assert!(stage.journal().verify().unwrap().is_sound(), "{what}");
     }
 }

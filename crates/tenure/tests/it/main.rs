@@ -65,6 +65,7 @@ mod journal_settle;
 mod journal_stage;
 mod journal_stamp;
 mod journal_sync;
+mod journal_unanchored;
 mod journal_unbound;
 mod journal_verify;
 mod journal_view;

@@ -278,10 +278,19 @@ impl View {
         self.add_tail(journal, start, known)
     }
 
-    /// Adds lines of others at the end: complete ones only.
-    fn add_tail(&mut self, journal: &dyn Handle, start: u64, seq: u64) -> Result<()> {
-        let end = lines::last_line_end(journal, start, self.size)
-            .map_err(Target::failed("read", self.target.path()))?;
+    /// Adds lines of others at the end: complete ones only. The rest of a line that was numbered while
+    /// it stood open belongs to that number.
+    fn add_tail(&mut self, journal: &dyn Handle, mut start: u64, seq: u64) -> Result<()> {
+        let path = self.target.path();
+        let failed = |err| Target::failed("read", path)(err);
+        let end = lines::last_line_end(journal, start, self.size).map_err(failed)?;
+        if let Some(Piece::Range { end: settled, .. }) = self.pieces.last_mut() {
+            let goes_on = *settled == start && start < end;
+            if goes_on && lines::is_open_at(journal, start).map_err(failed)? {
+                *settled = lines::line_end(journal, start, end).map_err(failed)?;
+                start = *settled;
+            }
+        }
         if start < end {
             self.pieces.push(Piece::Range { start, end, seq });
         }

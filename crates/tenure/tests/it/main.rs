@@ -53,6 +53,7 @@ mod journal_light;
 mod journal_log;
 mod journal_mend;
 mod journal_new_file;
+mod journal_once;
 mod journal_open_files;
 mod journal_overtaken;
 mod journal_power;

@@ -115,6 +115,25 @@ fn j7_j9_settling_that_dies_at_any_step_changes_no_number() {
     }
 }
 
+/// The last line that a checkpoint covers is of others, and it dies at `nth`. Returns whether it did.
+fn counted_once(whole: &SimFs, nth: u64) -> bool {
+    let sim = whole.fork(nth);
+    sim.fail_after(nth, CrashKind::Process);
+    let died = open(&sim.shared()).repair(&write()).is_err();
+    sim.process_crash();
+    let report = open(&sim.shared()).verify().unwrap();
+    assert_eq!((report.entries, report.foreign_entries), (3, 1), "{nth}: {report:?}");
+    died
+}
+
+#[test]
+fn j5_a_checkpoint_that_dies_counts_lines_of_others_once() {
+    let sim = with_pending(&[]);
+    foreign(&sim.shared(), "theirs\n");
+    let whole = (1..1000).find(|nth| !counted_once(&sim, *nth));
+    assert!(whole.is_some_and(|nth| nth > 10), "every step was its last: {whole:?}");
+}
+
 /// Who replaces the file dies when the new one has its name, and somebody else appends to that.
 #[test]
 fn j10_j9_lines_behind_a_replacement_that_is_not_finished_have_their_numbers() {
@@ -148,6 +167,10 @@ fn j10_j9_lines_behind_a_replacement_that_is_not_finished_have_their_numbers() {
         let report = open(&fs).verify().unwrap();
         assert_eq!((report.next, report.segments, report.unbound), (next, segments, false));
         assert_eq!((report.foreign_entries, report.torn_tail), (0, false));
+        let other = sim.fork(1);
+        other.crash_with(Survival::Everything);
+        other.set_device(77);
+        assert_eq!(all(&open(&other.shared())), expected, "after a restart");
         foreign(&fs, "theirs\n\nopen");
         expected.push(line((next, "theirs")));
         assert_eq!(all(&open(&fs)), expected);

@@ -51,28 +51,43 @@ fn j7_j9_several_batches_that_were_overtaken_go_behind_in_their_order() {
     assert_eq!(text(&sim), "one\ntwo\ntheirs\n\nmore of them\nfirst\nsecond\nnext\n");
 }
 
-/// Somebody writes in front of a batch and behind it, more than is read at a time.
+/// Somebody writes in front of a batch and behind it, little or more than is read at a time.
 #[test]
 fn j9_lines_of_others_on_both_sides_of_a_batch_are_numbered_in_their_order() {
-    let long: Vec<String> = (0..3000).map(|at| format!("{at} {}", "x".repeat(99))).collect();
-    let sim = with_pending(&["batch"]);
+    for count in [2, 3000] {
+        let theirs: Vec<String> = (0..count).map(|at| format!("{at} {}", "x".repeat(99))).collect();
+        let sim = with_pending(&["batch"]);
+        let fs = sim.shared();
+        foreign(&fs, &(theirs.join("\n") + "\n"));
+        let dying = dies_at(&sim, (Op::Write, JOURNAL), Reach::All);
+        assert!(open(&dying).repair(&write()).is_err(), "the batch is there, nobody knows");
+        assert!(text(&sim).ends_with("\nbatch\n"));
+        foreign(&fs, "\nlast\nopen");
+        let mut lines = vec!["one", "two", "batch"];
+        lines.extend(theirs.iter().map(String::as_str));
+        lines.push("last");
+        assert!(all(&open(&fs)) == numbered(&lines), "{count}");
+        let report = open(&fs).verify().unwrap();
+        assert!(report.is_sound() && report.torn_tail && report.pending == 0, "{report:?}");
+        assert_eq!((report.entries, report.foreign_entries), (count + 4, count + 1));
+        open(&fs).repair(&write()).unwrap();
+        lines.push("open");
+        assert!(all(&open(&fs)) == numbered(&lines), "{count}");
+    }
+}
+
+/// One writer died when its batch counted, the next one before: only the first has a number.
+#[test]
+fn j9_a_batch_that_does_not_count_has_no_number_whatever_is_pending_before_it() {
+    let sim = with_pending(&["first"]);
     let fs = sim.shared();
-    foreign(&fs, &(long.join("\n") + "\n"));
-    let dying = dies_at(&sim, (Op::Write, JOURNAL), Reach::All);
-    assert!(open(&dying).repair(&write()).is_err(), "the batch is there, nobody knows");
-    assert!(text(&sim).ends_with("\nbatch\n"));
-    foreign(&fs, "\nlast\nopen");
-    let mut lines = vec!["one", "two", "batch"];
-    lines.extend(long.iter().map(String::as_str));
-    lines.push("last");
-    let expected = numbered(&lines);
-    assert!(all(&open(&fs)) == expected);
-    let report = open(&fs).verify().unwrap();
-    assert_eq!((report.pending, report.entries, report.foreign_entries), (0, 3004, 3001));
-    assert!(report.is_sound() && report.torn_tail, "{report:?}");
-    open(&fs).repair(&write()).unwrap();
-    lines.push("open");
-    assert!(all(&open(&fs)) == numbered(&lines));
+    let dying = dies_at(&sim, (Op::Write, LOG), Reach::All);
+    assert!(open(&dying).append(&["second"], &durable()).is_err());
+    foreign(&fs, "theirs\n");
+    let expected = numbered(&["one", "two", "first", "theirs"]);
+    assert_eq!(all(&open(&fs)), expected);
+    assert_eq!(open(&fs).repair(&write()).unwrap().rolled_forward, 1);
+    assert_eq!(all(&open(&fs)), expected);
 }
 
 /// Settles what was overtaken, dies at `nth`, and is settled by the next. Returns whether it died.

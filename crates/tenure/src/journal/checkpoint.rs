@@ -37,6 +37,11 @@ const LIGHT: u64 = 1 << 63;
 /// No more than this is left to be made up for.
 const LIGHT_BYTES_MAX: u64 = 64 * LOG_BYTES;
 
+/// Whether so many bytes of the journal must not stay unsynced.
+fn is_too_much(unsynced: u64) -> bool {
+    unsynced > LIGHT_BYTES_MAX
+}
+
 /// A range of the journal on its way into the index.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Span {
@@ -76,7 +81,7 @@ impl Session {
         debug_assert!(!self.head.has_pending(), "only what is in the journal can be indexed");
         let Head { base, index_len, .. } = self.head;
         let durable = self.head.unanchored.unwrap_or(Unanchored { base, index_len });
-        let much = self.head.journal_end - durable.base > LIGHT_BYTES_MAX;
+        let much = is_too_much(self.head.journal_end - durable.base);
         if much || self.head.promised || self.head.shift != Shift::default() {
             return Ok(false);
         }
@@ -166,6 +171,10 @@ impl Session {
             Some(index) => {
                 let newer = self.group_behind(Some(&index))?;
                 (index, newer.map_or(self.head.index_len, |group| group.len))
+            }
+            None if self.head.index_len > 0 => {
+                // Somebody removed it meanwhile: one of these spans alone would hide all before them (J8).
+                return self.adopt(false, self.head.journal, self.head.file);
             }
             None => (self.create_index()?, 0),
         };
@@ -305,6 +314,8 @@ impl Span {
 struct Merging {
     done: Vec<Span>,
     current: Option<Span>,
+    /// The current one ends within a line, of which the rest must not begin another one.
+    open: bool,
     sum: checksum::Running,
 }
 
@@ -323,7 +334,7 @@ impl Merging {
         let follows = self.current.filter(|span| {
             span.end == start
                 && span.seq.map(|seq| seq + span.lines) == Some(entry.seq)
-                && span.end - span.start < SEGMENT_BYTES
+                && (self.open || span.end - span.start < SEGMENT_BYTES)
         });
         let mut span = follows.unwrap_or_else(|| {
             self.done.extend(self.current.take());
@@ -331,6 +342,7 @@ impl Merging {
             Span { start, end: start, seq: Some(entry.seq), lines: 0, foreign: 0, sum: 0 }
         });
         self.sum.update(bytes);
+        self.open = bytes.last().is_some_and(|byte| *byte != b'\n');
         span.end += entry.span();
         span.lines += lines;
         span.foreign += foreign;
@@ -341,5 +353,16 @@ impl Merging {
     fn finish(mut self) -> Vec<Span> {
         self.done.extend(self.current.take());
         self.done
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_too_much;
+
+    #[test]
+    fn as_much_may_stay_unsynced_as_the_format_says() {
+        let limit = 64 * 1024 * 1024;
+        assert!(!is_too_much(0) && !is_too_much(limit) && is_too_much(limit + 1));
     }
 }

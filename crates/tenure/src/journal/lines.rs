@@ -130,6 +130,37 @@ pub(super) fn last_line_end(file: &dyn Handle, start: u64, end: u64) -> io::Resu
     Ok(start)
 }
 
+/// Behind the first newline in `[start, end)`; `end` if there is none.
+pub(super) fn line_end(file: &dyn Handle, start: u64, end: u64) -> io::Result<u64> {
+    let mut at = start;
+    while at < end {
+        let bytes = file.read_range(at, end.min(at + CHUNK_BYTES as u64))?;
+        if let Some(newline) = memchr::memchr(b'\n', &bytes) {
+            return Ok(at + newline as u64 + 1);
+        }
+        if bytes.is_empty() {
+            break; // Somebody cut the file.
+        }
+        at += bytes.len() as u64;
+    }
+    Ok(end)
+}
+
+/// The line that stands open at `end`, counted; it begins at `start` or later.
+pub(super) fn open_line(file: &dyn Handle, start: u64, end: u64) -> io::Result<Count> {
+    let mut count = Count::default();
+    let mut at = last_line_end(file, start, end)?;
+    while at < end {
+        let bytes = file.read_range(at, end.min(at + CHUNK_BYTES as u64))?;
+        if bytes.is_empty() {
+            break;
+        }
+        count.feed(&bytes);
+        at += bytes.len() as u64;
+    }
+    Ok(count)
+}
+
 /// Whether the byte before `end` is something else than a newline.
 pub(super) fn is_open_at(file: &dyn Handle, end: u64) -> io::Result<bool> {
     if end == 0 {
@@ -185,12 +216,13 @@ mod tests {
         let mut long: Vec<u8> =
             lens.iter().flat_map(|len| [vec![b'x'; *len], vec![b'\n']].concat()).collect();
         long.extend_from_slice(b"  \n\t\0\n open");
-        for bytes in
-            [long.as_slice(), b"", b"\n", b"a", b"a\nb\n", b"a\n\n\nb", &long[..CHUNK_BYTES]]
-        {
+        // A newline at the end of what is read at a time, before a range is long enough.
+        let edge = [vec![b'x'; CHUNK_BYTES - 1], b"\nx\n".to_vec()].concat();
+        for bytes in [long.as_slice(), b"", b"\n", b"a", b"a\nb\n", b"a\n\n\nb", &edge] {
             for target in [0, 1, 2, 1000, CHUNK_BYTES - 1, CHUNK_BYTES, 200_000, 1 << 40] {
                 for start in [0, 1, 700].into_iter().filter(|start| *start <= bytes.len()) {
-                    let (file, mut found) = (file(bytes), Vec::new());
+                    // What comes behind the range is not in it.
+                    let (file, mut found) = (file(&[bytes, b"more\n"].concat()), Vec::new());
                     let end = bytes.len() as u64;
                     let each = |range| {
                         found.push(range);
@@ -228,7 +260,7 @@ mod tests {
     fn the_last_line_is_found_from_the_end() {
         let far = [b"ab\ncd\n".as_slice(), &vec![b'x'; 2 * CHUNK_BYTES + 5]].concat();
         let edge = [vec![b'x'; 9], vec![b'\n'], vec![b'x'; CHUNK_BYTES]].concat();
-        for bytes in [far.as_slice(), &edge, b"", b"\n", b"a", b"a\n", b"a\nb", b"\n\nb"] {
+        for bytes in [far.as_slice(), &edge, b"", b"\n", b"a", b"a\n", b"a\nb", b"\n\nbcd"] {
             let (file, end) = (file(bytes), bytes.len() as u64);
             for start in [0, 1, 3, 6, 10].into_iter().filter(|start| *start <= bytes.len()) {
                 let newline = bytes[start..].iter().rposition(|byte| *byte == b'\n');
@@ -240,5 +272,6 @@ mod tests {
             assert_eq!(is_open_at(file.as_ref(), end).unwrap(), open);
         }
         assert!(!is_open_at(file(b"a\nb").as_ref(), 2).unwrap());
+        assert!(!is_open_at(file(b"cut").as_ref(), 9).unwrap());
     }
 }

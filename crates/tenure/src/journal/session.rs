@@ -303,23 +303,14 @@ impl Session {
                 synced.map_err(|err| self.index_failed(err))?;
             }
         }
-        self.name_durably()?;
+        self.sync_names()?;
         self.wal.anchor(&mut self.head).map_err(|err| self.wal_failed("anchor", err))
     }
 
     /// Makes the names of journal and log durable, once: that they exist proves nothing, since their
     /// maker may have died before it synced them. Before this a power loss could keep a part of a
-    /// batch in the journal and lose the log that completes it.
+    /// batch in the journal and lose the log that completes it. The caller writes the head down next.
     pub(super) fn sync_names(&mut self) -> Result<()> {
-        if self.head.names_synced {
-            return Ok(());
-        }
-        self.name_durably()?;
-        self.store()
-    }
-
-    /// As [`Session::sync_names`], for who writes the head down next.
-    fn name_durably(&mut self) -> Result<()> {
         if self.head.names_synced {
             return Ok(());
         }

@@ -128,9 +128,6 @@ impl Session {
                 Step::Kept { .. } | Step::Foreign { .. } => {}
             }
         }
-        if bytes.is_empty() {
-            return Ok(());
-        }
         let missing = plan.steps.iter().find_map(|step| match *step {
             Step::Missing { index, start, done, .. } => {
                 (done < pending[index].entry.span()).then_some((index, start, done))
@@ -171,9 +168,6 @@ impl Session {
     /// Everything is where the log says: the head follows.
     fn finish_in_order(&mut self, pos: u64, pending: &[Logged], power_loss: bool) -> Result<()> {
         let head = &mut self.head;
-        if power_loss {
-            head.base_seq = pending.first().map_or(head.next_seq, |logged| logged.entry.seq);
-        }
         let span = |logged: &Logged| logged.entry.span();
         head.journal_end = pos + pending.iter().map(span).sum::<u64>();
         // Looked up and not remembered: a restart leaves only what is in the journal.
@@ -225,7 +219,6 @@ impl Session {
             let detail = json!({ "foreign_lines": found, "journal_bytes": reach });
             let _ = events::record(&self.target, "foreign_lines_adopted", &detail);
         }
-        (self.head.applied, self.head.applied_end) = (self.head.entries, self.head.end);
         self.head.journal_end = reach;
         let open = lines::is_open_at(self.journal.as_ref(), reach);
         self.head.open_tail = open.map_err(|err| self.journal_failed("read", err))?;

@@ -27,19 +27,19 @@ impl Session {
         }
         self.apply_pending()?;
         self.adopt_tail()?;
-        let old = self.header()?;
-        if old.split_last().is_some_and(|(_, line)| line == header.as_slice()) {
+        if self.header()?.split_last().is_some_and(|(_, line)| line == header.as_slice()) {
             return Ok(None);
         }
         self.close_tail()?;
         self.adopt_late()?;
         self.checkpoint(true)?;
+        let old_len = self.header()?.len() as u64;
         let mut new = self.new_journal()?;
         let failed = |err| Error::io("write", self.target.path(), err).committed(false);
         new.write(header).map_err(failed)?;
         new.write(b"\n").map_err(failed)?;
         let header_len = new.end;
-        self.copy_body(&mut new, old.len() as u64)?;
+        self.copy_body(&mut new, old_len)?;
         let seq = self.head.next_seq;
         let span = Span {
             start: new.end,
@@ -50,7 +50,7 @@ impl Session {
             sum: checksum::of(batch.text()),
         };
         new.write(batch.text()).map_err(failed)?;
-        let mut records = self.shifted_records(old.len() as u64, header_len)?;
+        let mut records = self.shifted_records(old_len, header_len)?;
         if batch.lines() > 0 {
             records.push(span.record(self.head.epoch));
         }

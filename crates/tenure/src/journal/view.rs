@@ -62,6 +62,8 @@ pub(super) struct View {
     pub(super) next: u64,
     /// Log and head, if they belong to this journal.
     pub(super) log: Option<(Wal, Head)>,
+    /// Log entries up to this number are in the index already.
+    pub(super) covered: u64,
     /// Logged batches that the index and the settled part do not contain, and where they begin.
     pub(super) pending: Vec<Logged>,
     pub(super) plan: Plan,
@@ -90,10 +92,11 @@ impl View {
     pub(super) fn of(target: &Target) -> Result<Self> {
         let mut doubts = 0;
         for _ in 0..ATTEMPTS {
-            let (wal, head) = load(target)?;
+            let wal = open_if_there(target, &target.sidecar("wal"))?.map(|file| Wal { file });
+            let head = load(target, wal.as_ref())?;
             let last = doubts == DOUBTS_MAX;
             let (view, verdict) = Self::assemble(target, wal.as_ref(), head.as_ref(), last)?;
-            if !view.is_current()? {
+            if !view.is_current(wal.as_ref())? {
                 continue;
             }
             if verdict == Verdict::Sure || last {
@@ -106,8 +109,8 @@ impl View {
     }
 
     /// Whether there was neither a checkpoint nor a replacement since, so that the log has its entries.
-    pub(super) fn is_current(&self) -> Result<bool> {
-        Ok(mark(load(&self.target)?.1.as_ref()) == self.mark)
+    pub(super) fn is_current(&self, wal: Option<&Wal>) -> Result<bool> {
+        Ok(mark(load(&self.target, wal)?.as_ref()) == self.mark)
     }
 
     /// `last`: nobody is at work, so entries that do not count are those of a writer that died.
@@ -131,6 +134,7 @@ impl View {
             pieces: Vec::new(),
             next: 0,
             log: None,
+            covered: 0,
             pending: Vec::new(),
             plan: Plan::default(),
             intent,
@@ -154,7 +158,11 @@ impl View {
             view.add_unknown(journal.as_ref(), 1)?;
             return Ok((view, Verdict::Sure));
         };
-        if let Some(intent) = intent.filter(|intent| intent.new == found.id) {
+        let another_boot = head.boot != target.fs.boot_id();
+        // A device may get another number at the next boot; an inode does not.
+        let same =
+            |one: FileId, other: FileId| one == other || (another_boot && one.ino == other.ino);
+        if let Some(intent) = intent.filter(|intent| same(intent.new, found.id)) {
             view.index = find_index(target, intent.generation, intent.index_temp)?
                 .map(|index| (index, intent.index_len));
             view.next = intent.next_seq;
@@ -163,21 +171,13 @@ impl View {
             return Ok((view, Verdict::Sure));
         }
         let wal_id = wal.file.stat().map_err(Target::failed("look at", target.path()))?.id;
-        if view.belongs(head, found.id, wal_id) {
+        if same(head.journal, found.id) && same(head.file, wal_id) {
             if let Some(verdict) = view.add_settled(wal, head, index, newer, last)? {
                 return Ok((view, verdict));
             }
         }
         view.add_unknown(journal.as_ref(), head.next_seq.max(1))?;
         Ok((view, Verdict::Unsure))
-    }
-
-    /// Whether head and journal describe each other.
-    fn belongs(&self, head: &Head, journal: FileId, wal: FileId) -> bool {
-        let same_boot = head.boot == self.target.fs.boot_id();
-        let same =
-            |one: FileId, other: FileId| one == other || (!same_boot && one.ino == other.ino);
-        same(head.journal, journal) && same(head.file, wal)
     }
 
     /// Adds index, settled part and pending entries. `None` if the sidecars do not fit the data.
@@ -216,9 +216,8 @@ impl View {
         }
         let chain = wal.chain(head, offset, number, Reach::All);
         let mut pending = chain.map_err(failed("read log of", &path))?;
-        if let Some(group) = newer {
-            pending.retain(|logged| logged.entry.number > group.number);
-        }
+        self.covered = newer.map_or(0, |group| group.number);
+        pending.retain(|logged| logged.entry.number > self.covered);
         let counts = |logged: &Logged| power_loss || logged.entry.number < head.next_number();
         if last {
             pending.retain(|logged| counts(logged) || logged.entry.is_direct());
@@ -271,14 +270,23 @@ impl View {
         let index = Index::open(&self.target, &self.target.sidecar("index"), Access::Read)?;
         let known = next_seq_known(next_seq, index.as_ref());
         let known = known.map_err(Target::failed("read index of", self.target.path()))?;
-        let start = header_len(journal, self.size, index.as_ref());
+        let start = header_len(journal, index.as_ref());
         self.add_tail(journal, start, known)
     }
 
-    /// Adds lines of others at the end: complete ones only.
-    fn add_tail(&mut self, journal: &dyn Handle, start: u64, seq: u64) -> Result<()> {
-        let end = lines::last_line_end(journal, start, self.size)
-            .map_err(Target::failed("read", self.target.path()))?;
+    /// Adds lines of others at the end: complete ones only. The rest of a line that was numbered while
+    /// it stood open belongs to that number.
+    fn add_tail(&mut self, journal: &dyn Handle, mut start: u64, seq: u64) -> Result<()> {
+        let path = self.target.path();
+        let failed = |err| Target::failed("read", path)(err);
+        let end = lines::last_line_end(journal, start, self.size).map_err(failed)?;
+        if let Some(Piece::Range { end: settled, .. }) = self.pieces.last_mut() {
+            let goes_on = *settled == start && start < end;
+            if goes_on && lines::is_open_at(journal, start).map_err(failed)? {
+                *settled = lines::line_end(journal, start, end).map_err(failed)?;
+                start = *settled;
+            }
+        }
         if start < end {
             self.pieces.push(Piece::Range { start, end, seq });
         }
@@ -299,11 +307,8 @@ pub(super) fn next_seq_known(next_seq: u64, index: Option<&Index>) -> io::Result
 }
 
 /// The header line that the last index knew, if the journal still has a line of that length.
-pub(super) fn header_len(journal: &dyn Handle, size: u64, index: Option<&Index>) -> u64 {
+pub(super) fn header_len(journal: &dyn Handle, index: Option<&Index>) -> u64 {
     let len = index.map_or(0, |index| index.title.header_len);
-    if len == 0 || len > size {
-        return 0;
-    }
     let line = journal.read_range(0, len).unwrap_or_default();
     let ends = memchr::memchr(b'\n', &line).map(|newline| newline as u64 + 1);
     if ends == Some(len) { len } else { 0 }
@@ -346,11 +351,9 @@ pub(super) fn busy(target: &Target) -> Error {
     Error::new(ErrorKind::Busy, "read", detail).at(target.path())
 }
 
-/// The log, and what its head says now.
-fn load(target: &Target) -> Result<(Option<Wal>, Option<Head>)> {
-    let wal = open_if_there(target, &target.sidecar("wal"))?.map(|file| Wal { file });
-    let head = wal.as_ref().map_or(Ok(None), |wal| session::load_head(target, wal))?;
-    Ok((wal, head))
+/// The head of the log as it is now.
+fn load(target: &Target, wal: Option<&Wal>) -> Result<Option<Head>> {
+    wal.map_or(Ok(None), |wal| session::load_head(target, wal))
 }
 
 fn open_if_there(target: &Target, path: &std::path::Path) -> Result<Option<Arc<dyn Handle>>> {

@@ -191,9 +191,9 @@ fn j7_batches_that_a_kill_kept_from_going_behind_the_other_journal_are_not_doubl
             stage.live_on();
         }
         stage.append("next", &no_sync());
-        let logged: String = (2..2 + batches).map(|batch| format!("batch {batch}\n")).collect();
+        let logged: Vec<String> = (2..2 + batches).map(|batch| format!("batch {batch}")).collect();
         let text = stage.text();
-        let begun = format!("old\n{logged}");
+        let begun = format!("old\n{}\n", logged.join("\n"));
         assert!(text.starts_with(&begun) && text.ends_with("next\n"), "{text:?} {death:?}");
         assert_eq!(text.matches("batch").count() as u64, batches, "{text:?} {death:?}");
         let entries = stage.entries();

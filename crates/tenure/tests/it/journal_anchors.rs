@@ -95,7 +95,9 @@ fn j1_an_anchor_whose_writer_died_is_synced_before_anything_is_written() {
 fn j1_hints_without_an_anchor_do_not_come_back() {
     for text in ["", "theirs\n"] {
         let stage = Stage::new();
-        (0..9).for_each(|_| drop(stage.append("old", &durable())));
+        for _ in 0..9 {
+            stage.append("old", &durable());
+        }
         let mut log = fs::read(stage.side("wal")).unwrap();
         log[..8192].fill(0);
         fs::write(stage.side("wal"), log).unwrap();

@@ -91,7 +91,7 @@ fn race_40_what_others_append_meanwhile_is_in_the_new_file_at_once() {
         let outsider = disk.outsider();
         disk.before(step, move || outsider.append(PATH, &text));
         let rotated = disk.journal().rotate(&write()).unwrap();
-        assert_eq!((rotated.archive, rotated.next), (archive(1), 5), "{line}");
+        assert_eq!((rotated.archive, rotated.next), (Some(archive(1)), 5), "{line}");
         assert_eq!(disk.text("log.jsonl").unwrap(), format!("{line}\n"));
         disk.expect(&["one", "two", "three", line]);
         let report = disk.journal().verify().unwrap();
@@ -121,6 +121,24 @@ fn j10_a_file_that_somebody_puts_there_in_the_last_moment_goes_back() {
             assert_eq!(lines, expected, "{when}");
             assert!(!disk.sidecars().iter().any(|name| name.starts_with("tmp")), "{when}");
         }
+    }
+}
+
+#[test]
+fn j10_nor_is_it_lost_if_the_process_dies_before_it_is_back() {
+    for way in WAYS {
+        let disk = three_lines();
+        let (outsider, sim) = (disk.outsider(), disk.sim.clone());
+        disk.before("Exchange journal", move || {
+            outsider.replace(PATH, "their line\n");
+            sim.fail_after(2, CrashKind::Process);
+        });
+        way.go(&disk.journal()).unwrap_err();
+        disk.sim.process_crash();
+        assert_eq!(disk.text("log.jsonl").as_deref(), Some(way.text()), "it was swapped away");
+        disk.append(&["next"]);
+        assert_eq!(disk.text("log.jsonl").as_deref(), Some("their line\nnext\n"), "{way:?}");
+        assert!(disk.journal().verify().unwrap().is_sound());
     }
 }
 
@@ -180,8 +198,8 @@ fn take_name(disk: &Watched, number: u64) {
     });
 }
 
-fn archive(number: u64) -> Option<PathBuf> {
-    Some(PathBuf::from(format!("{PATH}.{number}")))
+fn archive(number: u64) -> PathBuf {
+    PathBuf::from(format!("{PATH}.{number}"))
 }
 
 #[test]
@@ -191,9 +209,9 @@ fn race_40_a_rotation_takes_the_first_number_that_is_free() {
         disk.sim.add_file(format!("/d/{name}"), "theirs");
     }
     let rotated = disk.journal().rotate(&write()).unwrap();
-    assert_eq!(rotated, Rotated { archive: archive(3), next: 4 });
+    assert_eq!(rotated, Rotated { archive: Some(archive(3)), next: 4 });
     assert_eq!(disk.append(&["four"]), 4);
-    assert_eq!(disk.journal().rotate(&write()).unwrap().archive, archive(5));
+    assert_eq!(disk.journal().rotate(&write()).unwrap().archive, Some(archive(5)));
     assert_eq!(disk.append(&["five"]), 5);
     disk.expect(&["one", "two", "three", "four", "five"]);
     for name in ["log.jsonl.1", "log.jsonl.2", "log.jsonl.4"] {
@@ -209,7 +227,7 @@ fn race_40_a_rotation_takes_the_first_number_that_is_free() {
     for number in 6..80 {
         disk.sim.add_file(format!("{PATH}.{number}"), "theirs");
     }
-    assert_eq!(disk.journal().rotate(&write()).unwrap().archive, archive(80));
+    assert_eq!(disk.journal().rotate(&write()).unwrap().archive, Some(archive(80)));
 }
 
 #[test]
@@ -227,7 +245,7 @@ fn race_40_j10_a_number_that_was_taken_in_the_last_moment_is_given_up_for_the_ne
         disk.before("RenameNew 4", move || assert_eq!(intended(&hand), (8, 4), "in the log"));
         let journal = disk.journal();
         let rotated = journal.rotate(&write()).unwrap();
-        assert_eq!(rotated.archive, archive(4));
+        assert_eq!(rotated.archive, Some(archive(4)));
         let steps = disk.steps().join(", ");
         let renumbered = "RenameNew 1, Write wal, Sync wal, Write wal, ";
         assert!(steps.contains(renumbered), "the number is safe before the name: {steps}");

@@ -1,10 +1,13 @@
 //! Following a journal: entries as they appear, each once, from any number on.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use tenure::{ErrorKind, Follow, Journal, Wait};
 
+use crate::faulty_fs::{Change, FaultyFs, Op, Verdict};
 use crate::journal::no_sync;
 use crate::journal_read::{Log, alter, write};
 use crate::scratch::FAR_TOO_LONG;
@@ -95,4 +98,23 @@ fn a_follower_waits_as_long_as_it_was_told_to() {
     }
     assert!(took.iter().all(|time| *time >= short), "{took:?}");
     assert!(took.iter().any(|time| *time < Duration::from_millis(300)), "{took:?}");
+}
+
+/// It sleeps until something changes in the directory, and looks before and after.
+#[test]
+fn a_follower_that_waits_does_not_spin() {
+    let log = Log::new();
+    log.append(&["one"]);
+    let (path, looks) = (log.path(), Arc::new(AtomicUsize::new(0)));
+    let counted = looks.clone();
+    let fs = FaultyFs::new(move |op, file| {
+        if op == Op::Open(Change::Never) && file == path {
+            counted.fetch_add(1, Ordering::SeqCst);
+        }
+        Verdict::Go
+    });
+    let journal = Journal::open_on(&fs.shared(), &log.path()).unwrap();
+    let mut follow = journal.follow(2).unwrap();
+    assert_eq!(follow.next(Wait::For(Duration::from_millis(250))).unwrap(), None);
+    assert!(looks.load(Ordering::SeqCst) <= 12, "{looks:?}");
 }

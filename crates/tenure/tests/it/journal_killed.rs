@@ -45,7 +45,9 @@ impl Situation {
     fn check(&self, when: &str) {
         let lines = self.stage.entries();
         let mut entries = lines.clone();
-        entries.iter_mut().for_each(|entry| entry.1.truncate(NAME_BYTES));
+        for entry in &mut entries {
+            entry.1.truncate(NAME_BYTES);
+        }
         let seqs: Vec<u64> = entries.iter().map(|(seq, _)| *seq).collect();
         assert!(seqs.windows(2).all(|pair| pair[0] < pair[1]), "{when}: {seqs:?}");
         for (seq, line) in &self.logged {
@@ -66,7 +68,8 @@ impl Situation {
         let text = self.stage.text();
         let mut plain: Vec<&str> = text.lines().filter(|line| !line.trim().is_empty()).collect();
         let mut told: Vec<&str> = lines.iter().map(|(_, line)| line.as_str()).collect();
-        (plain.sort_unstable(), told.sort_unstable());
+        plain.sort_unstable();
+        told.sort_unstable();
         assert!(plain == told, "{when}: {entries:?}");
         let report = self.stage.journal().verify().unwrap();
         assert!(report.is_sound() && report.pending == 0, "{when}: {report:?}");

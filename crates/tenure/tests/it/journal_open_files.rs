@@ -9,7 +9,7 @@ use tenure::fs::{Access, Mode, disk};
 use tenure::{AppendOptions, ErrorKind, Wait, WriteOptions};
 
 use crate::faulty_fs::{Change, Op, Verdict};
-use crate::journal_stage::{Death, LOG_SYNCED, LOGGED, Stage, durable, no_sync, numbered};
+use crate::journal_stage::{Death, LOG_SYNCED, LOGGED, Stage, WRITTEN, durable, no_sync, numbered};
 use crate::scratch::{kind, lease, lock_for, share_for};
 
 const LOG_MADE: (Op, &str) = (Op::Open(Change::Create), "wal");
@@ -97,19 +97,57 @@ fn what_is_not_a_file_when_it_is_opened_is_no_journal() {
     assert_eq!(refused.kind(), ErrorKind::Invalid, "{refused}");
 }
 
-/// What cannot be looked at, or made, or written is an error, and nothing is guessed.
+fn refused() -> Verdict {
+    Verdict::Fail(Errno::IO.into())
+}
+
+/// What cannot be looked at, made, or written is an error that says that nothing was appended. Nothing is
+/// guessed, and the next append goes on.
 #[test]
-fn a_refused_step_of_the_first_append_is_an_error() {
-    let steps = [(Op::Stat, "journal"), JOURNAL_MADE, LOGGED, (Op::SetMode, "wal"), LOG_MADE];
-    for step in steps {
+fn g10_a_refused_step_of_an_append_is_an_error() {
+    for step in [JOURNAL_MADE, LOGGED, (Op::SetMode, "wal"), LOG_MADE, WRITTEN] {
         let stage = Stage::new();
         let journal = stage.journal();
-        stage.at(step, 1, || Verdict::Fail(Errno::IO.into()));
-        let refused = journal.append(&["one"], &no_sync()).expect_err(&format!("{step:?}"));
-        assert_eq!(refused.kind(), ErrorKind::Io, "{step:?}: {refused}");
-        assert_ne!(refused.is_committed(), Some(true), "{step:?}");
+        stage.at(step, 1, refused);
+        let error = journal.append(&["one"], &no_sync()).expect_err(&format!("{step:?}"));
+        assert_eq!(error.kind(), ErrorKind::Io, "{step:?}: {error}");
+        assert_ne!(error.is_committed(), Some(true), "{step:?}");
+        assert!(error.to_string().contains("os error 5"), "{step:?}: {error}");
         assert_eq!(stage.append("one", &durable()).first, 1, "{step:?}");
         assert_eq!(stage.text(), "one\n", "{step:?}");
+    }
+    for step in [(Op::Stat, "journal"), LOGGED, WRITTEN] {
+        let stage = Stage::new();
+        let journal = stage.journal();
+        journal.append(&["one"], &no_sync()).unwrap();
+        journal.append(&["two"], &no_sync()).unwrap();
+        stage.live_on();
+        stage.at(step, 1, refused);
+        let error = journal.append(&["three"], &no_sync()).expect_err(&format!("{step:?}"));
+        assert_ne!(error.is_committed(), Some(true), "{step:?}");
+        assert_eq!(journal.append(&["three"], &no_sync()).unwrap().first, 3, "{step:?}");
+    }
+    let stage = Stage::new();
+    stage.append("one", &durable());
+    stage.journal().repair(&WriteOptions::default()).unwrap();
+    stage.append("two", &durable());
+    stage.at((Op::Write, "index"), 1, refused);
+    let error = stage.journal().repair(&WriteOptions::default()).unwrap_err();
+    assert_eq!(error.is_committed(), Some(false), "{error}");
+}
+
+/// A directory that could not be synced is synced again before the journal is relied upon.
+#[test]
+fn j7_names_that_could_not_be_synced_do_not_count_as_durable() {
+    let (side, dir) = ((Op::SyncDir, "side"), (Op::SyncDir, "dir"));
+    for (step, expected) in [(side, vec![side, side, dir]), (dir, vec![side, dir, side, dir])] {
+        let stage = Stage::new();
+        stage.append("one", &no_sync());
+        stage.live_on();
+        stage.at(step, 1, refused);
+        stage.append("two", &durable());
+        assert_eq!(stage.done(&[side, dir]), expected);
+        assert_eq!(stage.text(), "one\ntwo\n");
     }
 }
 

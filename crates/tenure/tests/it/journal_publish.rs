@@ -107,10 +107,8 @@ fn j10_every_step_of_a_replacement_is_in_its_place() {
         );
         assert_eq!(steps_of(Way::Rotate, exchange).join(", "), told);
         let new = "Remove tmp 2, SetMode tmp 2, Write tmp 2, Sync tmp 2";
-        let names = match exchange {
-            true => "Rename displaced",
-            false => "Remove displaced, Link displaced, Rename journal",
-        };
+        let linked = "Remove displaced, Link displaced, Rename journal";
+        let names = if exchange { "Rename displaced" } else { linked };
         let told = format!(
             "{settled}, {new}, {index}, Write tmp 3, {intended}, {names}, Rename displaced, \
              {stays}, {ended}"

@@ -80,6 +80,7 @@ fn a_compaction_says_what_it_did() {
     assert_eq!(done, Compacted { kept: 2, dropped: 1, bytes_before: 16, bytes_after: 11 });
     let report = log.journal.verify().unwrap();
     assert_eq!((report.segments, report.entries, report.next), (2, 2, 6), "{report:?}");
+    assert_eq!(report.foreign_entries, 0, "whose they were is not known any more");
     let line = |seq, text: &str| (seq, text.to_owned());
     let archived = [line(1, "one"), line(2, "two")];
     let left = [&archived[..], &[line(3, "three"), line(5, "five")]].concat();
@@ -93,16 +94,15 @@ fn a_compaction_says_what_it_did() {
 #[test]
 fn a_long_run_is_cut_into_segments() {
     let log = Log::new();
-    let lines: Vec<String> =
-        (1..=100).map(|seq| format!("{seq:04} {}", "x".repeat(4994))).collect();
+    let lines: Vec<String> = (1..=95).map(|seq| format!("{seq:04} {}", "x".repeat(4090))).collect();
     log.journal.append(&lines, &no_sync()).unwrap();
-    log.journal.compact(&write(), |entry| entry.seq != 50).unwrap();
+    log.journal.compact(&write(), |entry| entry.seq != 64).unwrap();
     let report = log.journal.verify().unwrap();
-    // Lines of 5000 bytes: 26 of them are the first that reach 124 KiB.
-    assert_eq!((report.segments, report.entries, report.is_sound()), (4, 99, true), "{report:?}");
-    for from in [1, 26, 27, 49, 50, 51, 76, 77, 100] {
+    // Lines of 4 KiB, of which 31 are 124 KiB: two runs of 63 and 31 lines are 31, 31, 1 and 31.
+    assert_eq!((report.segments, report.entries, report.is_sound()), (4, 94, true), "{report:?}");
+    for from in [1, 31, 32, 62, 63, 64, 65, 95] {
         let entry = log.journal.read(from, Some(1)).unwrap().next().unwrap().unwrap();
-        let seq = if from == 50 { 51 } else { from };
+        let seq = if from == 64 { 65 } else { from };
         let line = &lines[usize::try_from(seq).unwrap() - 1];
         assert!(entry.seq == seq && entry.line == line.as_bytes(), "{from}");
     }
@@ -110,14 +110,24 @@ fn a_long_run_is_cut_into_segments() {
 
 #[test]
 fn g7_damage_is_neither_compacted_nor_changed() {
-    let log = Log::new();
-    log.append(&["one", "two"]);
-    log.repair();
+    let log = Log::with_gaps(6);
     alter(&log.path(), 1, b'#');
+    alter(&log.path(), 21, b'#');
+    let before = log.text();
     let refused = log.journal.compact(&write(), |_| panic!("nobody is asked")).unwrap_err();
     assert_eq!((refused.kind(), refused.is_committed()), (ErrorKind::Damaged, Some(false)));
-    assert!(refused.to_string().contains("bytes 0 to 8"), "{refused}");
-    assert_eq!(log.text(), "o#e\ntwo\n");
+    assert!(refused.to_string().contains("bytes 0 to 10"), "{refused}");
+    assert_eq!(log.text(), before);
+}
+
+/// What is written to a file that was compacted when it was empty is not forgotten by the next.
+#[test]
+fn an_empty_file_is_compacted_and_goes_on() {
+    let log = Log::new();
+    log.journal.compact(&write(), |_| true).unwrap();
+    log.append(&["one"]);
+    assert_eq!(log.journal.compact(&write(), |_| true).unwrap().kept, 1);
+    assert_eq!(all(&log.journal), numbered(&["one"]));
 }
 
 type Replacing = fn(&Journal);

@@ -114,7 +114,7 @@ fn j7_what_a_killed_write_left_is_completed() {
             assert_eq!(stage.text(), format!("first\n{batch}"), "{what}");
             assert_eq!(stage.append("next", &no_sync()).first, 4, "{what}");
             assert_eq!(stage.entries().len(), 4, "{what}");
-            assert_eq!(stage.in_head(FLAGS) & BEGUN, 0, "{what}");
+            assert_eq!((stage.in_head(FLAGS) & BEGUN, stage.in_head(PARTIAL)), (0, 0), "{what}");
             let report = stage.journal().repair(&WriteOptions::default()).unwrap();
             assert!(report.is_sound() && report.foreign_entries == 0, "{what} {report:?}");
             assert_eq!(stage.records(), [[0, 34, 1, 4, 0]], "{what}");
@@ -130,24 +130,92 @@ fn full() -> Verdict {
 /// remembered, and not taken for anybody's line.
 #[test]
 fn race_43_a_batch_is_completed_however_often_the_disk_was_full() {
-    for options in [durable(), no_sync()] {
-        for tries in 1..4 {
-            let what = format!("{tries} {:?}", options.write.durability);
-            let stage = Stage::new();
-            stage.append("first", &durable());
-            stage.at(WRITTEN, 1, || Verdict::Short);
-            (0..6).for_each(|_| stage.at(WRITTEN, 1, full));
-            let told = stage.journal().append(&["second line"], &options).unwrap_err();
-            assert_eq!(told.is_committed(), Some(true), "{what}: {told}");
-            for _ in 1..tries {
-                assert!(stage.journal().append(&["no"], &no_sync()).is_err(), "{what}");
+    for (line, left) in [("second line", [6, 9, 11]), ("s", [1, 1, 1])] {
+        for options in [durable(), no_sync()] {
+            for (tries, more) in (1..4).flat_map(|tries| [(tries, false), (tries, true)]) {
+                let what = format!("{line} {tries} {more} {:?}", options.write.durability);
+                let stage = Stage::new();
+                stage.append("first", &durable());
+                stage.at(WRITTEN, 1, || Verdict::Short);
+                stage.at(WRITTEN, 1, full);
+                for _ in 0..6 {
+                    if more && line.len() > 1 {
+                        stage.at(WRITTEN, 1, || Verdict::Short);
+                    }
+                    stage.at(WRITTEN, 1, full);
+                }
+                // A durable batch is tried twice, by the leader and by its own process.
+                let told = stage.journal().append(&[line], &options).unwrap_err();
+                assert_eq!(told.is_committed(), Some(true), "{what}: {told}");
+                let tried =
+                    if options.write.durability == durable().write.durability { 2 } else { 1 };
+                for _ in tried..tries {
+                    assert!(stage.journal().append(&["no"], &no_sync()).is_err(), "{what}");
+                }
+                let expected = if more { left[tries.max(tried) - 1] } else { left[0] };
+                assert_eq!(stage.in_head(PARTIAL), expected, "{what}");
+                stage.live_on();
+                assert_eq!(stage.append("next", &no_sync()).first, 3, "{what}");
+                assert_eq!(stage.text(), format!("first\n{line}\nnext\n"), "{what}");
             }
-            assert_eq!(stage.in_head(PARTIAL), 6, "{what}");
-            stage.live_on();
-            assert_eq!(stage.append("next", &no_sync()).first, 3, "{what}");
-            assert_eq!(stage.text(), "first\nsecond line\nnext\n", "{what}");
         }
     }
+}
+
+/// Others append before and behind what came in, so that nobody knows where that is: nothing is blanked.
+#[test]
+fn race_43_j6_what_came_in_between_lines_of_others_is_left_alone() {
+    let stage = Stage::new();
+    stage.append("first", &durable());
+    let other = stage.clone();
+    stage.at(WRITTEN, 1, move || {
+        other.foreign("sea\n");
+        Verdict::Short
+    });
+    stage.at(WRITTEN, 1, full);
+    assert!(stage.journal().append(&["second line"], &no_sync()).is_err());
+    assert_eq!(stage.in_head(PARTIAL), 0);
+    stage.foreign("x\n");
+    stage.append("next", &no_sync());
+    assert_eq!(stage.text(), "first\nsea\nsecondx\nsecond line\nnext\n");
+}
+
+/// Between the last look at the length and the write, somebody else appends.
+#[test]
+fn j7_a_line_of_others_that_slips_in_before_the_write_stays_where_it_is() {
+    for options in [durable(), no_sync()] {
+        let stage = Stage::new();
+        stage.append("first", &durable());
+        stage.live_on();
+        let other = stage.clone();
+        stage.at(WRITTEN, 1, move || {
+            other.foreign("theirs\n");
+            Verdict::Go
+        });
+        assert_eq!(stage.append("second", &options).first, 2);
+        assert_eq!(stage.text(), "first\ntheirs\nsecond\n");
+        assert_eq!(stage.times(WRITTEN), 1, "and nothing is written again");
+        assert_eq!(stage.entries(), numbered(&[(1, "first"), (2, "second"), (3, "theirs")]));
+        assert_eq!(stage.append("next", &options).first, 4);
+        let report = stage.journal().verify().unwrap();
+        assert!(report.is_sound() && report.foreign_entries == 1, "{report:?}");
+    }
+}
+
+/// A line of others comes behind a batch that others had overtaken, and it has no end.
+#[test]
+fn j7_an_open_line_behind_a_batch_that_was_overtaken_is_closed() {
+    let stage = waiting(&["second"], &durable());
+    stage.foreign("a\n");
+    stage.die_at(WRITTEN, 1, Death::After);
+    assert!(stage.journal().append(&["no"], &no_sync()).is_err());
+    stage.live_on();
+    stage.foreign("open");
+    let done = stage.append("next", &no_sync());
+    assert_eq!((done.first, done.adopted, done.closed_tail), (5, 2, true));
+    assert_eq!(stage.text(), "first\na\nsecond\nopen\nnext\n");
+    let expected = [(1, "first"), (2, "second"), (3, "a"), (4, "open"), (5, "next")];
+    assert_eq!(stage.entries(), numbered(&expected));
 }
 
 /// The same, and somebody else goes on where the disk was full. Only what is known to be ours is taken
@@ -265,11 +333,11 @@ fn j7_j8_a_journal_that_grew_is_adopted_if_its_index_or_its_log_is_gone() {
         log[12288 + at] ^= 1;
         fs::write(stage.side("wal"), log).unwrap();
     }
-    let cases: [(&str, Deed, bool, &[(u64, &str)]); 4] = [
-        ("nothing", |_| {}, false, &[(2, "second"), (3, "third")]),
-        ("no index", remove_index, true, &[(2, "second"), (3, "third")]),
-        ("first entry", |stage| damage(stage, 64), true, &[]),
-        ("second entry", |stage| damage(stage, 64 + 7 + 64), true, &[(2, "second")]),
+    let cases: [(&str, Deed, bool, usize); 4] = [
+        ("nothing", |_| {}, false, 2),
+        ("no index", remove_index, true, 2),
+        ("first entry", |stage| damage(stage, 64), true, 0),
+        ("second entry", |stage| damage(stage, 64 + 7 + 64), true, 1),
     ];
     for (what, deed, adopted, kept) in cases {
         let stage = Stage::new();
@@ -284,10 +352,11 @@ fn j7_j8_a_journal_that_grew_is_adopted_if_its_index_or_its_log_is_gone() {
         stage.foreign("theirs\n");
         stage.append("next", &no_sync());
         assert_eq!(stage.events("journal_adopted").len(), usize::from(adopted), "{what}");
-        let batches: String = kept.iter().map(|(_, line)| format!("{line}\n")).collect();
-        assert_eq!(stage.text(), format!("first\ntheirs\n{batches}next\n"), "{what}");
+        let batches = &["second\n", "third\n"][..kept];
+        assert_eq!(stage.text(), format!("first\ntheirs\n{}next\n", batches.concat()), "{what}");
         let found = stage.entries();
-        assert!(numbered(kept).iter().all(|entry| found.contains(entry)), "{what}: {found:?}");
+        let batches = &numbered(&[(2, "second"), (3, "third")])[..kept];
+        assert!(batches.iter().all(|entry| found.contains(entry)), "{what}: {found:?}");
         assert!(stage.journal().verify().unwrap().is_sound(), "{what}");
     }
 }

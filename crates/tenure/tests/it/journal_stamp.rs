@@ -2,11 +2,16 @@
 //! only where it differs (race 41).
 
 use std::fs;
+use std::io::{self, Write};
+use std::path::Path;
 
-use tenure::{AppendOptions, Appended, ErrorKind, WriteOptions};
+use tenure::{AppendOptions, Appended, ErrorKind, Journal, Result, WriteOptions};
+use tenure_testkit::SimFs;
 
+use crate::faulty_fs::{Change, FaultyFs, Op, Verdict};
 use crate::journal::{all, durable, no_sync, numbered};
-use crate::journal_read::Log;
+use crate::journal_read::{Log, write};
+use crate::journal_view::{LOG, PATH, Reach, dies_at, open};
 
 fn header(text: &str, options: AppendOptions) -> AppendOptions {
     AppendOptions { header: Some(text.into()), ..options }
@@ -106,6 +111,99 @@ fn a_header_keeps_what_came_before_the_file() {
     assert_eq!((fresh.stamp("# a", &["one"]).first, fresh.append(&["two"])), (1, 2));
     assert_eq!(all(&fresh.journal), numbered(&["one", "two"]));
     assert_eq!(fresh.journal.verify().unwrap().segments, 1);
+    assert_eq!(fresh.journal.compact(&write(), |_| true).unwrap().kept, 2);
+}
+
+/// Records behind those that count, of a checkpoint that nobody finished, do not move along.
+#[test]
+fn what_does_not_count_stays_behind() {
+    let log = Log::with_gaps(150);
+    let mut index = fs::OpenOptions::new().append(true).open(log.sidecar("index")).unwrap();
+    index.write_all(&[7; 72 * 70]).unwrap();
+    log.stamp("# header", &["more"]);
+    let report = log.journal.verify().unwrap();
+    assert!(report.is_sound() && report.segments == 76, "{report:?}");
+    assert_eq!(log.journal.read(0, None).unwrap().count(), 76);
+}
+
+/// A batch of a writer that died is in the file before the header, and before the batch behind it.
+#[test]
+fn j7_a_batch_on_its_way_comes_before_the_header_s() {
+    for old in ["# old", "# new"] {
+        let sim = SimFs::new(1);
+        sim.add_dir("/d");
+        let fs = sim.shared();
+        open(&fs).append(&["one"], &header(old, durable())).unwrap();
+        let dying = dies_at(&sim, (Op::Sync, LOG), Reach::None);
+        assert!(open(&dying).append(&["dead"], &durable()).is_err());
+        let done = open(&fs).append(&["three"], &header("# new", durable())).unwrap();
+        assert_eq!(done.first, 3);
+        assert_eq!(sim.peek(PATH).unwrap(), b"# new\none\ndead\nthree\n", "{old}");
+        assert_eq!(all(&open(&fs)), numbered(&["one", "dead", "three"]), "{old}");
+    }
+}
+
+/// Tries to set a header while somebody does this to the journal, or to the file that is to replace it.
+fn meanwhile(
+    log: &Log,
+    lines: &[&str],
+    deed: impl Fn(Op, &Path) -> Verdict + Send + Sync + 'static,
+) -> Result<Appended> {
+    let fs = FaultyFs::new(move |op, path: &Path| {
+        let temp = path.to_string_lossy().ends_with("log.jsonl.tmp.0000000000000002");
+        if temp { deed(op, path) } else { Verdict::Go }
+    });
+    let journal = Journal::open_on(&fs.shared(), &log.path()).unwrap();
+    journal.append(lines, &header("# header", no_sync()))
+}
+
+#[test]
+fn g10_a_header_that_cannot_be_written_changes_nothing() {
+    let long = "x".repeat(300_000);
+    for (body, batch) in [("short", long.as_str()), (long.as_str(), "short")] {
+        let log = Log::new();
+        log.append(&[body]);
+        let full = |op, _: &Path| match op {
+            Op::Write => Verdict::Fail(io::ErrorKind::StorageFull.into()),
+            _ => Verdict::Go,
+        };
+        let error = meanwhile(&log, &[batch], full).unwrap_err();
+        assert_eq!(error.is_committed(), Some(false), "{error}");
+        assert!(log.text() == format!("{body}\n"));
+        assert_eq!(log.append(&["next"]), 2);
+    }
+}
+
+#[test]
+fn race_40_a_line_that_comes_while_a_header_is_set_is_there_once() {
+    let log = Log::new();
+    log.append(&["one"]);
+    let path = log.path();
+    let appends = move |op, _: &Path| {
+        if op == Op::Open(Change::Create) {
+            crate::journal::foreign(&path, "meanwhile\n");
+        }
+        Verdict::Go
+    };
+    assert_eq!(meanwhile(&log, &["two"], appends).unwrap().first, 2);
+    assert_eq!(log.text(), "# header\none\ntwo\nmeanwhile\n");
+    assert_eq!(all(&log.journal), numbered(&["one", "two", "meanwhile"]));
+}
+
+#[test]
+fn a_file_that_is_cut_while_a_header_is_set_is_not_replaced() {
+    let log = Log::new();
+    log.append(&["one", "two"]);
+    let path = log.path();
+    let cuts = move |op, _: &Path| {
+        if op == Op::Open(Change::Create) {
+            fs::OpenOptions::new().write(true).open(&path).unwrap().set_len(4).unwrap();
+        }
+        Verdict::Go
+    };
+    let error = meanwhile(&log, &["three"], cuts).unwrap_err();
+    assert_eq!(error.is_committed(), Some(false), "{error}");
+    assert_eq!(log.text(), "one\n");
 }
 
 #[test]

@@ -2,12 +2,13 @@
 //! (J4, G7).
 
 use std::fs;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use tenure::fs::Access;
 use tenure::{Damage, Journal, Report};
 use tenure_testkit::SimFs;
 
-use crate::faulty_fs::{FaultyFs, Verdict};
+use crate::faulty_fs::{FaultyFs, Op, Verdict};
 use crate::journal::durable;
 use crate::journal_read::{Log, alter};
 
@@ -194,6 +195,26 @@ fn g7_a_segment_that_is_cut_off_is_damaged() {
     assert_eq!(cut.damaged, damage(25, 35, "lines that were written here are missing"));
     assert_eq!((cut.entries, cut.foreign_entries, cut.segments, cut.next), (2, 2, 0, 0));
     assert!(cut.torn_tail);
+}
+
+/// Somebody cuts the file while it is read.
+#[test]
+fn g7_a_segment_that_is_cut_off_meanwhile_is_damaged() {
+    let log = six_lines();
+    log.repair();
+    let (path, reads) = (log.path(), AtomicUsize::new(0));
+    let fs = FaultyFs::new(move |op, file| {
+        let index = file.extension().is_some_and(|suffix| suffix == "index");
+        // The title, what is behind the records that count, and then the records.
+        if op == Op::Read && index && reads.fetch_add(1, Ordering::SeqCst) == 2 {
+            fs::OpenOptions::new().write(true).open(&path).unwrap().set_len(4).unwrap();
+        }
+        Verdict::Go
+    });
+    let journal = Journal::open_on(&fs.shared(), &log.path()).unwrap();
+    let found = journal.verify().unwrap();
+    assert_eq!(found.damaged, damage(0, 24, "the checksum differs"));
+    assert_eq!((found.bytes, found.entries), (24, 6), "as it was when it began");
 }
 
 #[test]

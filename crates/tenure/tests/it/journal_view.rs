@@ -1,23 +1,24 @@
 //! What a reader sees beside writers that are at work, have died, or never knew of this file: what was
 //! before or what is after, with the numbers that the next writer gives (J9).
 
-use std::fs;
 use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc::channel;
 use std::sync::{Arc, Mutex};
+use std::{fs, io, thread};
 
 use tenure::fs::{Access, Fs};
 use tenure::{AppendOptions, ErrorKind, Journal, Wait};
 use tenure_testkit::SimFs;
 
-use crate::faulty_fs::{FaultyFs, Op, Verdict};
+use crate::faulty_fs::{Change, FaultyFs, Op, Verdict};
 use crate::journal::{all, durable, no_sync, numbered};
 use crate::journal_read::{Log, write};
 use crate::scratch::lock_for;
 
-const PATH: &str = "/d/log.jsonl";
+pub(crate) const PATH: &str = "/d/log.jsonl";
 
-fn open(fs: &Arc<dyn Fs>) -> Journal {
+pub(crate) fn open(fs: &Arc<dyn Fs>) -> Journal {
     Journal::open_on(fs, Path::new(PATH)).unwrap()
 }
 
@@ -26,7 +27,7 @@ fn header(text: &str) -> AppendOptions {
 }
 
 /// Somebody who does not use tenure appends.
-fn foreign(fs: &Arc<dyn Fs>, text: &str) {
+pub(crate) fn foreign(fs: &Arc<dyn Fs>, text: &str) {
     let file = fs.open(Path::new(PATH), Access::Append).unwrap();
     assert_eq!(file.append(text.as_bytes()).unwrap(), text.len());
 }
@@ -109,14 +110,14 @@ fn j9_a_reader_sees_what_was_before_or_what_is_after() {
 
 /// How far the operation comes at which a writer dies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Reach {
+pub(crate) enum Reach {
     None,
     Half,
     All,
 }
 
 /// A disk for a writer that dies at its first such operation: nothing changes any more from then on.
-fn dies_at(sim: &SimFs, last: (Op, &'static str), reach: Reach) -> Arc<dyn Fs> {
+pub(crate) fn dies_at(sim: &SimFs, last: (Op, &'static str), reach: Reach) -> Arc<dyn Fs> {
     let dead = Mutex::new(false);
     FaultyFs::on(sim.shared(), move |op, path| {
         let mut dead = dead.lock().unwrap();
@@ -126,7 +127,7 @@ fn dies_at(sim: &SimFs, last: (Op, &'static str), reach: Reach) -> Arc<dyn Fs> {
             Reach::Half if first => Verdict::Short,
             Reach::All if first => Verdict::Go,
             _ if *dead && (op.changes() || matches!(op, Op::Sync | Op::SyncDir)) => {
-                Verdict::Fail(std::io::ErrorKind::Other.into())
+                Verdict::Fail(io::ErrorKind::Other.into())
             }
             _ => Verdict::Go,
         }
@@ -134,8 +135,8 @@ fn dies_at(sim: &SimFs, last: (Op, &'static str), reach: Reach) -> Arc<dyn Fs> {
     .shared()
 }
 
-const LOG: &str = ".tenure/log.jsonl.wal";
-const JOURNAL: &str = "log.jsonl";
+pub(crate) const LOG: &str = ".tenure/log.jsonl.wal";
+pub(crate) const JOURNAL: &str = "log.jsonl";
 
 /// Where a writer died, with what.
 type Death = ((Op, &'static str), Reach, fn() -> AppendOptions);
@@ -239,47 +240,70 @@ fn j9_after_a_restart_a_logged_batch_is_shown_wherever_it_is() {
     }
 }
 
-/// Sidecars that are not of this file: its lines are numbered as the next writer numbers them.
+/// A file that cannot be opened is not taken for one that is not there.
 #[test]
-fn j9_j8_what_is_going_to_be_adopted_has_its_numbers_already() {
-    let copied = |path: &Path| {
-        let copy = path.with_extension("copy");
-        fs::copy(path, &copy).unwrap();
-        fs::rename(copy, path).unwrap();
-    };
-    let cut = |path: &Path| {
-        fs::OpenOptions::new().write(true).open(path).unwrap().set_len(20).unwrap();
-    };
-    let deeds: [(&str, &dyn Fn(&Log)); 8] = [
-        ("no log", &|log| fs::remove_file(log.sidecar("wal")).unwrap()),
-        ("no sidecar", &|log| fs::remove_dir_all(log.scratch.path(".tenure")).unwrap()),
-        ("garbage", &|log| fs::write(log.sidecar("wal"), [7; 20_000]).unwrap()),
-        ("another file", &|log| copied(&log.path())),
-        ("another log", &|log| copied(&log.sidecar("wal"))),
-        ("cut", &|log| cut(&log.path())),
-        ("no index", &|log| fs::remove_file(log.sidecar("index")).unwrap()),
-        ("replaced", &|log| {
-            fs::remove_file(log.path()).unwrap();
-            log.foreign("other\nlines\n");
-        }),
-    ];
-    for header in [false, true] {
-        for (what, deed) in deeds {
-            let log = Log::new();
-            if header {
-                log.stamp("# header", &["one"]);
-            } else {
-                log.append(&["one"]);
-            }
-            log.append(&["two", "three"]);
-            log.repair();
-            log.append(&["four"]);
-            deed(&log);
-            log.foreign("five\n");
-            let before = all(&log.journal);
-            log.repair();
-            assert_eq!(all(&log.journal), before, "{what}, header {header}");
+fn a_reader_that_may_not_look_says_so() {
+    let log = Log::new();
+    log.append(&["one"]);
+    log.repair();
+    for file in [log.path(), log.sidecar("wal"), log.sidecar("index")] {
+        let fs = FaultyFs::new(move |op, path| match op {
+            Op::Open(_) if path == file => Verdict::Fail(io::ErrorKind::PermissionDenied.into()),
+            _ => Verdict::Go,
+        });
+        let journal = Journal::open_on(&fs.shared(), &log.path()).unwrap();
+        assert!(journal.read(0, None).is_err() && journal.verify().is_err());
+    }
+}
+
+/// A writer has logged its batch, and not yet said so, when somebody else appends and a reader comes:
+/// the reader looks again, and the batch comes first.
+#[test]
+fn j9_a_reader_waits_for_a_writer_that_is_at_work() {
+    for dead in [false, true] {
+        let log = Log::new();
+        log.journal.append(&["one"], &durable()).unwrap();
+        let mut expected = vec!["one"];
+        if dead {
+            // A batch that waits in the log already.
+            let dying = FaultyFs::new(|op, path| match op {
+                Op::Sync if path.ends_with(LOG) => Verdict::Fail(io::ErrorKind::Other.into()),
+                Op::Write if path.ends_with(JOURNAL) => Verdict::Fail(io::ErrorKind::Other.into()),
+                _ => Verdict::Go,
+            });
+            let journal = Journal::open_on(&dying.shared(), &log.path()).unwrap();
+            assert!(journal.append(&["dead"], &durable()).is_err());
+            expected.push("dead");
         }
+        expected.extend(["batch", "theirs"]);
+        let ((logged, is_logged), (go, may_go)) = (channel(), channel::<()>());
+        let (may_go, writes) = (Mutex::new(may_go), AtomicUsize::new(0));
+        let paused = FaultyFs::new(move |op, path| {
+            let log = op == Op::Write && path.ends_with(LOG);
+            if log && writes.fetch_add(1, Ordering::SeqCst) == 1 {
+                logged.send(()).unwrap();
+                may_go.lock().unwrap().recv().unwrap();
+            }
+            Verdict::Go
+        });
+        let (writer, path) = (paused.shared(), log.path());
+        let writer = thread::spawn(move || {
+            Journal::open_on(&writer, &path).unwrap().append(&["batch"], &durable()).unwrap()
+        });
+        is_logged.recv().unwrap();
+        log.foreign("theirs\n");
+        let (writer, looks) = (Mutex::new(Some(writer)), AtomicUsize::new(0));
+        let reader = FaultyFs::new(move |op, path| {
+            let look = op == Op::Open(Change::Never) && path.ends_with(JOURNAL);
+            if look && looks.fetch_add(1, Ordering::SeqCst) == 1 {
+                go.send(()).unwrap();
+                writer.lock().unwrap().take().unwrap().join().unwrap();
+            }
+            Verdict::Go
+        });
+        let reader = Journal::open_on(&reader.shared(), &log.path()).unwrap();
+        assert_eq!(all(&reader), numbered(&expected), "{dead}");
+        assert_eq!(all(&log.journal), numbered(&expected), "{dead}");
     }
 }
 

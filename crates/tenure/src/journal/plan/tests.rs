@@ -160,7 +160,8 @@ fn where_a_batch_is_among_bytes_of_others() {
 
 /// A batch of lines, longer than two pages.
 fn long() -> String {
-    (0..900).map(|number| format!("line {number:04}\n")).collect()
+    let lines: Vec<String> = (0..900).map(|number| format!("line {number:04}")).collect();
+    lines.join("\n") + "\n"
 }
 
 #[test]

@@ -93,12 +93,12 @@ fn race_39_j9_a_line_that_goes_on_after_it_was_numbered_is_one_line() {
         let all: Vec<(u64, String)> = (1..).zip(lines).collect();
         let next = all.len() as u64 + 1;
         if rest.ends_with('\n') {
-            assert_eq!(stage.entries(), all, "{:.20}", rest);
+            assert_eq!(stage.entries(), all, "{rest:.20}");
         }
         let done = stage.append("last", &durable());
-        assert_eq!((done.first, done.closed_tail), (next, !rest.ends_with('\n')), "{:.20}", rest);
+        assert_eq!((done.first, done.closed_tail), (next, !rest.ends_with('\n')), "{rest:.20}");
         let expected = [all, vec![(next, "last".to_owned())]].concat();
-        assert_eq!(stage.entries(), expected, "{:.20}", rest);
+        assert_eq!(stage.entries(), expected, "{rest:.20}");
         for _ in 0..2 {
             let report = stage.journal().repair(&durable().write).unwrap();
             assert!(report.is_sound() && report.set_aside.is_empty(), "{report:?}");

@@ -35,7 +35,7 @@ impl Session {
         let header_len = self.header_len(old.as_ref());
         let pending = if live { self.pending(Reach::Counted)? } else { Vec::new() };
         self.note_lost(&pending)?;
-        let mut spans = self.append_pending(&pending)?;
+        let mut spans = self.append_pending(&pending, journal)?;
         let next_seq = self.next_seq_known(old.as_ref())?;
         let generation = random::number()?;
         self.head = Head {
@@ -74,9 +74,8 @@ impl Session {
     }
 
     /// Writes down which entries are lost: those that are counted and not among the pending ones that
-    /// could be read. Whoever waits for them has to be told so, whatever becomes of what follows; and
-    /// until that is done the head names no journal, so that nobody logs a batch behind them. After a
-    /// restart nobody waits, and what the head counts may have been in the journal for long.
+    /// could be read. Whoever waits for them has to be told so, whatever becomes of what follows. After
+    /// a restart nobody waits, and what the head counts may have been in the journal for long.
     fn note_lost(&mut self, pending: &[Logged]) -> Result<()> {
         let head = &mut self.head;
         let first = head.first_number + head.applied + pending.len() as u64;
@@ -86,7 +85,10 @@ impl Session {
         let seq = pending.last().map_or(head.pending_seq, |logged| logged.entry.next_seq());
         let detail = json!({ "batches": head.next_number() - first });
         head.lose(first, seq);
-        head.journal = FileId::default();
+        if pending.is_empty() {
+            // Until there is a new head, nobody logs a batch behind them. (As for batches to append.)
+            head.journal = FileId::default();
+        }
         let _ = events::record(&self.target, "batches_lost", &detail);
         self.store()
     }
@@ -104,10 +106,10 @@ impl Session {
 
     /// Appends batches that somebody waits for, in one piece. They keep their numbers.
     ///
-    /// The head in the log goes on counting them until the new one is written, and names no journal
-    /// meanwhile. So whoever fails or dies in here leaves them to the next one, which comes here again
-    /// and looks first for what is there already.
-    fn append_pending(&mut self, pending: &[Logged]) -> Result<Vec<Span>> {
+    /// The head in the log goes on counting them until the new one is written, names no journal
+    /// meanwhile, and says where they begin. So whoever fails or dies in here leaves them to the next
+    /// one, which comes here again and looks from there on for what is in the journal already.
+    fn append_pending(&mut self, pending: &[Logged], journal: FileId) -> Result<Vec<Span>> {
         self.count(pending);
         let ours: Vec<_> = pending.iter().filter(|logged| !logged.entry.is_foreign()).collect();
         let bytes: Vec<u8> = ours.iter().flat_map(|logged| &logged.payload).copied().collect();
@@ -115,9 +117,14 @@ impl Session {
             return Ok(Vec::new());
         }
         self.section.verify()?;
-        let tried = if self.head.begun { bytes.len() as u64 } else { 0 };
-        let from = self.size.saturating_sub(tried);
-        (self.head.journal, self.head.begun) = (FileId::default(), true);
+        let was_here = self.head.journal == journal
+            && (self.head.begun || ours.iter().any(|logged| logged.entry.is_direct()));
+        let was_tried = self.head.journal == FileId::default();
+        // In another file nothing is ours, however much its lines look like it.
+        let from = if was_here || was_tried { self.head.journal_end } else { self.size };
+        let from = from.min(self.size);
+        (self.head.journal, self.head.journal_end) = (FileId::default(), from);
+        (self.head.begun, self.head.partial) = (true, 0);
         self.store()?;
         for _ in 0..ATTEMPTS {
             let region = self.journal.read_range(from, self.size);

@@ -1,6 +1,5 @@
 //! Appending a batch: logged under the lock, synced outside of it, then written to the journal.
 
-use crate::checksum;
 use crate::commit::Commit;
 use crate::error::{Error, ErrorKind, Result};
 use crate::group;
@@ -12,14 +11,12 @@ use super::Journal;
 use super::batch::Batch;
 use super::entry::{ENTRY_BYTES, Entry, Kind};
 use super::head::Operation;
-use super::lines::{self, Count};
+use super::lines::Count;
 use super::log_sync::{FINISH_PATIENCE, LogSync, lost};
 use super::options::{AppendOptions, Appended};
 use super::session::{Section, Session};
 use super::wal::{Reach, Wal};
 
-/// Lines of others up to this much are noted in the log; more of them go to the index at once.
-const FOREIGN_BYTES_LOGGED_MAX: u64 = super::checkpoint::LOG_BYTES;
 /// How often others may get in between before the call gives up.
 const ATTEMPTS: usize = 64;
 
@@ -155,7 +152,7 @@ impl Session {
     }
 
     /// The entry that comes next in the log.
-    fn next_entry(&self, lines: u64, payload_len: usize, kind: Kind) -> Entry {
+    pub(super) fn next_entry(&self, lines: u64, payload_len: usize, kind: Kind) -> Entry {
         Entry {
             epoch: self.head.epoch,
             number: self.head.next_number(),
@@ -189,12 +186,12 @@ impl Session {
         withdrawn.map_err(Target::failed("withdraw from", &self.target.sidecar("wal")))
     }
 
-    fn write_entry(&mut self, entry: &Entry, bytes: &mut [u8]) -> Result<()> {
+    pub(super) fn write_entry(&mut self, entry: &Entry, bytes: &mut [u8]) -> Result<()> {
         let written = self.wal.write(&mut self.head, entry, bytes);
         written.map_err(|err| self.wal_failed("write", err))
     }
 
-    fn count_entry(&mut self, entry: &Entry) {
+    pub(super) fn count_entry(&mut self, entry: &Entry) {
         let head = &mut self.head;
         if !head.has_pending() {
             head.pending_seq = entry.seq;
@@ -257,36 +254,6 @@ impl Session {
         self.apply_pending()?;
         self.adopt_late()?;
         if durable || !self.light_checkpoint()? { self.checkpoint(false) } else { Ok(()) }
-    }
-
-    /// Numbers lines that others have appended.
-    pub(super) fn adopt_tail(&mut self) -> Result<()> {
-        let (start, end) = (self.head.journal_end, self.size);
-        if self.head.has_pending() || end <= start {
-            return Ok(());
-        }
-        if end - start > FOREIGN_BYTES_LOGGED_MAX {
-            let mut spans = self.settled_spans(None)?;
-            self.measure(start, end, &mut spans)?;
-            self.news.adopted += self.number_foreign(&mut spans);
-            self.head.journal_end = end;
-            let open = lines::is_open_at(self.journal.as_ref(), end);
-            self.head.open_tail = open.map_err(|err| self.journal_failed("read", err))?;
-            return self.commit_spans(spans);
-        }
-        let bytes = self.journal.read_range(start, end);
-        let bytes = bytes.map_err(|err| self.journal_failed("read", err))?;
-        let count = Count::of(&bytes);
-        let mut log = vec![0; ENTRY_BYTES];
-        log.extend_from_slice(&checksum::of(&bytes).to_le_bytes());
-        let entry = self.next_entry(count.entries(), 8, Kind::Foreign(end - start));
-        self.write_entry(&entry, &mut log)?;
-        self.count_entry(&entry);
-        let head = &mut self.head;
-        (head.applied, head.applied_end, head.journal_end) = (head.entries, head.end, end);
-        head.open_tail = count.is_open();
-        self.news.adopted += count.entries();
-        self.store()
     }
 
     /// Writes everything that is logged to the journal, synced first.

@@ -172,6 +172,10 @@ impl Session {
                 let newer = self.group_behind(Some(&index))?;
                 (index, newer.map_or(self.head.index_len, |group| group.len))
             }
+            None if self.head.index_len > 0 => {
+                // Somebody removed it meanwhile: one of these spans alone would hide all before them (J8).
+                return self.adopt(false, self.head.journal, self.head.file);
+            }
             None => (self.create_index()?, 0),
         };
         if self.head.index_len == 0 {
@@ -310,6 +314,8 @@ impl Span {
 struct Merging {
     done: Vec<Span>,
     current: Option<Span>,
+    /// The current one ends within a line, of which the rest must not begin another one.
+    open: bool,
     sum: checksum::Running,
 }
 
@@ -328,7 +334,7 @@ impl Merging {
         let follows = self.current.filter(|span| {
             span.end == start
                 && span.seq.map(|seq| seq + span.lines) == Some(entry.seq)
-                && span.end - span.start < SEGMENT_BYTES
+                && (self.open || span.end - span.start < SEGMENT_BYTES)
         });
         let mut span = follows.unwrap_or_else(|| {
             self.done.extend(self.current.take());
@@ -336,6 +342,7 @@ impl Merging {
             Span { start, end: start, seq: Some(entry.seq), lines: 0, foreign: 0, sum: 0 }
         });
         self.sum.update(bytes);
+        self.open = bytes.last().is_some_and(|byte| *byte != b'\n');
         span.end += entry.span();
         span.lines += lines;
         span.foreign += foreign;

@@ -130,6 +130,37 @@ pub(super) fn last_line_end(file: &dyn Handle, start: u64, end: u64) -> io::Resu
     Ok(start)
 }
 
+/// Behind the first newline in `[start, end)`; `end` if there is none.
+pub(super) fn line_end(file: &dyn Handle, start: u64, end: u64) -> io::Result<u64> {
+    let mut at = start;
+    while at < end {
+        let bytes = file.read_range(at, end.min(at + CHUNK_BYTES as u64))?;
+        if let Some(newline) = memchr::memchr(b'\n', &bytes) {
+            return Ok(at + newline as u64 + 1);
+        }
+        if bytes.is_empty() {
+            break; // Somebody cut the file.
+        }
+        at += bytes.len() as u64;
+    }
+    Ok(end)
+}
+
+/// The line that stands open at `end`, counted; it begins at `start` or later.
+pub(super) fn open_line(file: &dyn Handle, start: u64, end: u64) -> io::Result<Count> {
+    let mut count = Count::default();
+    let mut at = last_line_end(file, start, end)?;
+    while at < end {
+        let bytes = file.read_range(at, end.min(at + CHUNK_BYTES as u64))?;
+        if bytes.is_empty() {
+            break;
+        }
+        count.feed(&bytes);
+        at += bytes.len() as u64;
+    }
+    Ok(count)
+}
+
 /// Whether the byte before `end` is something else than a newline.
 pub(super) fn is_open_at(file: &dyn Handle, end: u64) -> io::Result<bool> {
     if end == 0 {

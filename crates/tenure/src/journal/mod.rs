@@ -38,6 +38,7 @@ mod session;
 mod settle;
 mod slots;
 mod stamp;
+mod tail;
 mod verify;
 mod view;
 mod wal;

@@ -62,7 +62,9 @@ impl Session {
         let chain = self.wal.chain(&self.head, ENTRIES_AT, self.head.first_number, Reach::Counted);
         let chain = chain.map_err(|err| self.wal_failed("read", err))?;
         let mut start = self.head.base;
-        for logged in &chain {
+        // An entry behind those may be of somebody who died before the journal had it.
+        let applied = usize::try_from(self.head.applied).unwrap_or(usize::MAX);
+        for logged in chain.iter().take(applied) {
             let end = start + logged.entry.span();
             if !logged.entry.is_foreign() {
                 let found = self.journal.read_range(start, end);

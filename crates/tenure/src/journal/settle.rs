@@ -49,6 +49,7 @@ impl Session {
         let (begun, partial) = (self.head.begun, self.head.partial);
         let mut known = Circumstances { power_loss, begun, partial, shift: self.head.shift };
         for _ in 0..ATTEMPTS {
+            self.size = self.journal_size()?;
             let plan = plan::plan(self.journal.as_ref(), self.size, pos, &pending, known)
                 .map_err(|err| self.journal_failed("read", err))?;
             if plan.needs_work() {

@@ -96,6 +96,7 @@ impl Session {
                 for edge in [&mut record.segment.start, &mut record.segment.end] {
                     *edge = *edge - old_header + new_header;
                 }
+                (record.reach, record.number) = (0, 0);
                 records.push(record);
             }
         }

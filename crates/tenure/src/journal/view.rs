@@ -158,7 +158,11 @@ impl View {
             view.add_unknown(journal.as_ref(), 1)?;
             return Ok((view, Verdict::Sure));
         };
-        if let Some(intent) = intent.filter(|intent| intent.new == found.id) {
+        let another_boot = head.boot != target.fs.boot_id();
+        // A device may get another number at the next boot; an inode does not.
+        let same =
+            |one: FileId, other: FileId| one == other || (another_boot && one.ino == other.ino);
+        if let Some(intent) = intent.filter(|intent| same(intent.new, found.id)) {
             view.index = find_index(target, intent.generation, intent.index_temp)?
                 .map(|index| (index, intent.index_len));
             view.next = intent.next_seq;
@@ -167,21 +171,13 @@ impl View {
             return Ok((view, Verdict::Sure));
         }
         let wal_id = wal.file.stat().map_err(Target::failed("look at", target.path()))?.id;
-        if view.belongs(head, found.id, wal_id) {
+        if same(head.journal, found.id) && same(head.file, wal_id) {
             if let Some(verdict) = view.add_settled(wal, head, index, newer, last)? {
                 return Ok((view, verdict));
             }
         }
         view.add_unknown(journal.as_ref(), head.next_seq.max(1))?;
         Ok((view, Verdict::Unsure))
-    }
-
-    /// Whether head and journal describe each other.
-    fn belongs(&self, head: &Head, journal: FileId, wal: FileId) -> bool {
-        let same_boot = head.boot == self.target.fs.boot_id();
-        let same =
-            |one: FileId, other: FileId| one == other || (!same_boot && one.ino == other.ino);
-        same(head.journal, journal) && same(head.file, wal)
     }
 
     /// Adds index, settled part and pending entries. `None` if the sidecars do not fit the data.
@@ -278,10 +274,19 @@ impl View {
         self.add_tail(journal, start, known)
     }
 
-    /// Adds lines of others at the end: complete ones only.
-    fn add_tail(&mut self, journal: &dyn Handle, start: u64, seq: u64) -> Result<()> {
-        let end = lines::last_line_end(journal, start, self.size)
-            .map_err(Target::failed("read", self.target.path()))?;
+    /// Adds lines of others at the end: complete ones only. The rest of a line that was numbered while
+    /// it stood open belongs to that number.
+    fn add_tail(&mut self, journal: &dyn Handle, mut start: u64, seq: u64) -> Result<()> {
+        let path = self.target.path();
+        let failed = |err| Target::failed("read", path)(err);
+        let end = lines::last_line_end(journal, start, self.size).map_err(failed)?;
+        if let Some(Piece::Range { end: settled, .. }) = self.pieces.last_mut() {
+            let goes_on = *settled == start && start < end;
+            if goes_on && lines::is_open_at(journal, start).map_err(failed)? {
+                *settled = lines::line_end(journal, start, end).map_err(failed)?;
+                start = *settled;
+            }
+        }
         if start < end {
             self.pieces.push(Piece::Range { start, end, seq });
         }

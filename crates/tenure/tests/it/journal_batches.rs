@@ -30,7 +30,8 @@ fn each_bad_line_is_named_and_nothing_is_touched() {
     versioned.write.if_version = Some("0-0".parse().unwrap());
     let error = disk.journal.append(&["1"], &versioned).unwrap_err();
     assert!(error.to_string().contains("a journal has no version"), "{error}");
-    assert!(disk.scratch.listing().is_empty(), "{:?}", disk.scratch.listing());
+    let dir = disk.stage.path().parent().unwrap().to_path_buf();
+    assert_eq!(std::fs::read_dir(dir).unwrap().count(), 0);
 }
 
 #[test]
@@ -65,11 +66,11 @@ fn a_header_that_is_there_already_leaves_the_log_as_it_is() {
     let disk = Watched::new();
     let header = AppendOptions { header: Some(b"# head".to_vec()), ..durable() };
     disk.journal.append(&["one"], &header).unwrap();
-    let before = std::fs::read(disk.sidecar("wal")).unwrap();
+    let before = std::fs::read(disk.stage.side("wal")).unwrap();
     let done = disk.journal.append(&[] as &[&str], &header).unwrap();
     assert_eq!((done.first, done.last), (2, 1));
-    assert!(std::fs::read(disk.sidecar("wal")).unwrap() == before);
-    assert_eq!(disk.text(), "# head\none\n");
+    assert!(std::fs::read(disk.stage.side("wal")).unwrap() == before);
+    assert_eq!(disk.stage.text(), "# head\none\n");
 }
 
 /// Lines of others and closing newlines are logged as well; they are no operations.
@@ -78,24 +79,24 @@ fn eight_operations_are_remembered_and_nothing_else() {
     for options in [durable(), no_sync()] {
         let disk = Watched::new();
         for number in 1..=8 {
-            foreign(&disk.log(), "theirs\n");
+            foreign(&disk.stage.path(), "theirs\n");
             let batch = [format!("{number}"), "more".to_owned()];
             disk.journal.append(&batch, &named(&number.to_string(), &options)).unwrap();
         }
-        foreign(&disk.log(), "open");
+        foreign(&disk.stage.path(), "open");
         disk.journal.repair(&WriteOptions::default()).unwrap();
         disk.journal.append(&["unnamed"], &options).unwrap();
-        let before = disk.text();
+        let before = disk.stage.text();
         for number in 1..=8 {
             let again = disk.journal.append(&["x"], &named(&number.to_string(), &options)).unwrap();
             let first = number * 3 - 1;
             assert_eq!((again.first, again.last, again.replayed), (first, first + 1, true));
         }
-        assert_eq!(disk.text(), before);
+        assert_eq!(disk.stage.text(), before);
         disk.journal.append(&["ninth"], &named("9", &options)).unwrap();
         let second = disk.journal.append(&["x"], &named("2", &options)).unwrap();
         assert_eq!((second.first, second.replayed), (5, true));
         let forgotten = disk.journal.append(&["again"], &named("1", &options)).unwrap();
-        assert!(!forgotten.replayed && disk.text().ends_with("ninth\nagain\n"));
+        assert!(!forgotten.replayed && disk.stage.text().ends_with("ninth\nagain\n"));
     }
 }

@@ -327,3 +327,25 @@ fn g13_an_index_that_cannot_be_opened_is_not_one_that_is_missing() {
     checkpoint(&disk);
     disk.expect(&["one"]);
 }
+
+#[test]
+fn j8_a_checkpoint_that_finds_no_index_numbers_everything_anew() {
+    for more in [false, true] {
+        let disk = Watched::new();
+        disk.append(&["one", "two"]);
+        checkpoint(&disk);
+        if more {
+            disk.append(&["three"]);
+        }
+        disk.outsider().remove("/d/.tenure/log.jsonl.index");
+        checkpoint(&disk);
+        let (first, lines) = if more { (4, 3) } else { (3, 2) };
+        let told = ["one", "two", "three"].into_iter().map(str::to_owned);
+        let expected: Vec<(u64, String)> = (first..).zip(told).take(lines).collect();
+        assert_eq!(disk.entries(), expected, "above what is known");
+        let end = disk.text("log.jsonl").unwrap().len() as u64;
+        let count = u32::try_from(lines).unwrap();
+        assert_eq!(disk.index("index").ranges(), [Range::new(0, end, first, count, count)]);
+        assert!(disk.journal().verify().unwrap().is_sound());
+    }
+}

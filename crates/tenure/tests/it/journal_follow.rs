@@ -115,6 +115,6 @@ fn a_follower_that_waits_does_not_spin() {
     });
     let journal = Journal::open_on(&fs.shared(), &log.path()).unwrap();
     let mut follow = journal.follow(2).unwrap();
-    assert_eq!(follow.next(Wait::For(Duration::from_millis(50))).unwrap(), None);
+    assert_eq!(follow.next(Wait::For(Duration::from_millis(250))).unwrap(), None);
     assert!(looks.load(Ordering::SeqCst) <= 12, "{looks:?}");
 }

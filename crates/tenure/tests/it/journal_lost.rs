@@ -12,9 +12,9 @@ use tenure::{AppendOptions, ErrorKind, Journal, Wait, WriteOptions};
 use crate::faulty_fs::Verdict;
 use crate::journal::{all, durable, foreign, no_sync};
 use crate::journal_durable::{stop_at, with_a_line};
-use crate::journal_stage::{self, Stage, named};
+use crate::journal_stage::{LOG_SYNCED, SYNCED, Stage, named};
 use crate::scratch::lock_for;
-use crate::watched_log::{LOG_SYNCED, SYNC_BEGINS, SYNCED, Watched};
+use crate::watched_log::{END, SYNC_BEGINS, Watched};
 
 /// The kernel may throw a page away that it could not write, and read an older one.
 fn lose(log: &Path, at: u64) {
@@ -27,8 +27,8 @@ type Meanwhile = fn(&Watched);
 
 /// Lets the next batch get lost after it was logged, and counted; its sync then begins like this.
 fn lose_the_next_batch(disk: &Watched, meanwhile: Meanwhile, then: fn() -> Verdict) {
-    let (log, at, other) = (disk.sidecar("wal"), disk.head().end, disk.beside());
-    disk.at_next(SYNC_BEGINS, move || {
+    let (log, at, other) = (disk.stage.side("wal"), disk.stage.in_head(END), disk.beside());
+    disk.stage.at(SYNC_BEGINS, 1, move || {
         lose(&log, at);
         meanwhile(&other);
         then()
@@ -52,9 +52,9 @@ const APPENDS_DURABLY: Meanwhile = |other| is_told(other.journal.append(&["behin
 const REPAIRS: Meanwhile = |other| {
     other.journal.repair(&WriteOptions::default()).unwrap();
 };
-const HOLDS: Meanwhile = |other| drop(lock_for(&other.log(), Wait::No).unwrap());
+const HOLDS: Meanwhile = |other| drop(lock_for(&other.stage.path(), Wait::No).unwrap());
 const WRITES_AND_HOLDS: Meanwhile = |other| {
-    foreign(&other.log(), "theirs\n");
+    foreign(&other.stage.path(), "theirs\n");
     HOLDS(other);
 };
 const GOES_ON_FOR_LONG: Meanwhile = |other| {
@@ -64,7 +64,7 @@ const GOES_ON_FOR_LONG: Meanwhile = |other| {
     APPENDS(other);
 };
 const RESTORES_THE_LOG: Meanwhile = |other| {
-    let (log, copy) = (other.sidecar("wal"), other.sidecar("copy"));
+    let (log, copy) = (other.stage.side("wal"), other.stage.side("copy"));
     std::fs::copy(&log, &copy).unwrap();
     std::fs::rename(&copy, &log).unwrap();
     APPENDS(other);
@@ -84,10 +84,10 @@ fn goes_on(disk: &Watched) {
         let done = disk.journal.append(&["last"], &options).unwrap();
         assert_eq!(all(&disk.journal).last(), Some(&(done.first, "last".to_owned())));
     }
-    let text = disk.text();
+    let text = disk.stage.text();
     assert!(!text.contains("lost") && !text.contains("behind"), "{text}");
-    assert!(disk.events().contains("batches_lost"), "{}", disk.events());
-    assert!(Journal::open(disk.log()).unwrap().verify().unwrap().is_sound());
+    assert!(!disk.stage.events("batches_lost").is_empty());
+    assert!(Journal::open(disk.stage.path()).unwrap().verify().unwrap().is_sound());
 }
 
 #[test]
@@ -106,7 +106,7 @@ fn race_54_whoever_goes_on_without_a_lost_batch_its_owner_is_told() {
         for in_doubt in [false, true] {
             let disk = with_a_line();
             if in_doubt {
-                disk.refuse_nth(1, LOG_SYNCED);
+                disk.refuse(LOG_SYNCED, 1);
                 disk.journal.append(&["second"], &durable()).unwrap_err();
             }
             lose_the_next_batch(&disk, meanwhile, go);
@@ -124,7 +124,7 @@ fn race_54_the_owner_of_a_lost_batch_is_told_if_its_sync_fails_or_cannot_begin()
         let disk = with_a_line();
         lose_the_next_batch(&disk, APPENDS, then);
         if failed {
-            disk.refuse_nth(1, LOG_SYNCED);
+            disk.refuse(LOG_SYNCED, 1);
         }
         is_told(disk.journal.append(&["lost"], &durable()));
         goes_on(&disk);
@@ -137,14 +137,14 @@ fn race_54_the_owner_of_a_lost_batch_is_told_if_the_journal_cannot_go_on_yet() {
     for theirs in ["", "theirs\n"] {
         let disk = with_a_line();
         lose_the_next_batch(&disk, NOBODY, go);
-        disk.foreign_at_next(LOG_SYNCED, theirs);
-        disk.refuse_nth(1, SYNCED);
-        disk.refuse_nth(2, SYNCED);
+        disk.foreign_at(LOG_SYNCED, 1, theirs);
+        disk.refuse(SYNCED, 1);
+        disk.refuse(SYNCED, 1);
         is_told(disk.journal.append(&["lost"], &durable()));
         let error = disk.journal.append(&["next"], &durable()).unwrap_err();
         assert_eq!((error.kind(), error.is_committed()), (ErrorKind::Io, Some(false)), "{error}");
         disk.journal.append(&["next"], &durable()).unwrap();
-        assert_eq!(disk.text(), format!("first\n{theirs}next\n"));
+        assert_eq!(disk.stage.text(), format!("first\n{theirs}next\n"));
         goes_on(&disk);
     }
 }
@@ -156,7 +156,7 @@ fn operation(id: &str) -> AppendOptions {
 /// Whether the journal takes the call for a repetition.
 fn repeats(disk: &Watched, line: &str) -> bool {
     let done = disk.journal.append(&[line], &operation(line)).unwrap();
-    assert_eq!(disk.text().matches(line).count(), 1, "{}", disk.text());
+    assert_eq!(disk.stage.text().matches(line).count(), 1, "{}", disk.stage.text());
     done.replayed
 }
 
@@ -167,7 +167,7 @@ fn an_operation_that_was_lost_can_be_repeated_and_no_other() {
             let disk = Watched::new();
             disk.journal.append(&["first"], &operation("first")).unwrap();
             if waiting {
-                disk.refuse_nth(1, SYNC_BEGINS);
+                disk.refuse(SYNC_BEGINS, 1);
                 disk.journal.append(&["second"], &operation("second")).unwrap_err();
             }
             lose_the_next_batch(&disk, meanwhile, go);
@@ -184,14 +184,14 @@ fn an_operation_that_was_lost_can_be_repeated_and_no_other() {
 fn an_operation_that_was_let_in_before_the_loss_is_known() {
     let disk = with_a_line();
     let other = disk.beside();
-    disk.at_next(LOG_SYNCED, move || {
-        other.refuse_nth(1, SYNC_BEGINS);
+    disk.stage.at(LOG_SYNCED, 1, move || {
+        other.refuse(SYNC_BEGINS, 1);
         other.journal.append(&["third"], &operation("third")).unwrap_err();
         Verdict::Go
     });
     disk.journal.append(&["second"], &operation("second")).unwrap();
-    assert_eq!(disk.text(), "first\nsecond\n", "the third waits");
-    lose(&disk.sidecar("wal"), disk.head().end - 64 - "third\n".len() as u64);
+    assert_eq!(disk.stage.text(), "first\nsecond\n", "the third waits");
+    lose(&disk.stage.side("wal"), disk.stage.in_head(END) - 64 - "third\n".len() as u64);
     REPAIRS(&disk);
     assert!(repeats(&disk, "second") && !repeats(&disk, "third"));
 }
@@ -206,10 +206,10 @@ fn j7_a_batch_before_the_lost_one_is_there_once_and_its_owner_is_told_so() {
         std::thread::scope(|scope| {
             let before = scope.spawn(|| one.journal.append(&["before"], &durable()));
             one_is_logged.recv().unwrap();
-            let at = disk.head().end;
+            let at = disk.stage.in_head(END);
             let lost = scope.spawn(|| other.journal.append(&["lost"], &durable()));
             other_is_logged.recv().unwrap();
-            lose(&disk.sidecar("wal"), at);
+            lose(&disk.stage.side("wal"), at);
             let told = || {
                 go_on_other.send(()).unwrap();
                 is_told(lost.join().unwrap());
@@ -220,14 +220,14 @@ fn j7_a_batch_before_the_lost_one_is_there_once_and_its_owner_is_told_so() {
             };
             if lost_first {
                 told();
-                assert!(disk.text().ends_with("before\n"));
+                assert!(disk.stage.text().ends_with("before\n"));
                 acknowledged();
             } else {
                 acknowledged();
                 told();
             }
         });
-        assert_eq!(disk.text(), "first\nbefore\n");
+        assert_eq!(disk.stage.text(), "first\nbefore\n");
         assert!(all(&disk.journal).contains(&(2, "before".to_owned())));
         goes_on(&disk);
     }
@@ -241,15 +241,15 @@ fn race_54_a_second_loss_does_not_hide_the_first() {
     let (one_is_logged, go_on_one) = stop_at(&one, SYNC_BEGINS);
     let (other_is_logged, go_on_other) = stop_at(&other, SYNC_BEGINS);
     std::thread::scope(|scope| {
-        let at = disk.head().end;
+        let at = disk.stage.in_head(END);
         let first = scope.spawn(|| one.journal.append(&["lost"], &durable()));
         one_is_logged.recv().unwrap();
-        lose(&disk.sidecar("wal"), at);
+        lose(&disk.stage.side("wal"), at);
         APPENDS(&disk);
-        let at = disk.head().end;
+        let at = disk.stage.in_head(END);
         let second = scope.spawn(|| other.journal.append(&["lost too"], &durable()));
         other_is_logged.recv().unwrap();
-        lose(&disk.sidecar("wal"), at);
+        lose(&disk.stage.side("wal"), at);
         APPENDS(&disk);
         disk.journal.append(&["sound"], &durable()).unwrap();
         go_on_one.send(()).unwrap();
@@ -257,7 +257,7 @@ fn race_54_a_second_loss_does_not_hide_the_first() {
         go_on_other.send(()).unwrap();
         is_told(second.join().unwrap());
     });
-    assert_eq!(disk.text(), "first\ntheirs\ntheirs\nsound\n");
+    assert_eq!(disk.stage.text(), "first\ntheirs\ntheirs\nsound\n");
     goes_on(&disk);
 }
 
@@ -266,8 +266,8 @@ fn race_54_a_second_loss_does_not_hide_the_first() {
 fn a_loss_does_no_harm_after_a_restart() {
     let stage = Stage::new();
     stage.append("first", &durable());
-    let (log, at) = (stage.side("wal"), stage.in_head(128));
-    stage.at(journal_stage::LOG_SYNCED, 1, move || {
+    let (log, at) = (stage.side("wal"), stage.in_head(END));
+    stage.at(LOG_SYNCED, 1, move || {
         lose(&log, at);
         Verdict::Go
     });

@@ -131,7 +131,6 @@ fn a_new_file_has_an_index_and_a_head_of_its_own() {
             Way::Stamp => vec![Range::new(7, 21, 1, 3, 1), Range::new(21, 26, 4, 1, 0)],
         };
         assert_eq!(new.ranges(), told, "{way:?}");
-        assert!(new.records.iter().all(|record| (record.reach, record.number) == (0, 0)));
         let size = way.text().len() as u64;
         assert_eq!(head.at(24), before.at(24) + 1, "{way:?}: a new epoch");
         assert_ne!(head.at(32), before.at(32), "and salt");

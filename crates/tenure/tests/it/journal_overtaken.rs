@@ -51,28 +51,43 @@ fn j7_j9_several_batches_that_were_overtaken_go_behind_in_their_order() {
     assert_eq!(text(&sim), "one\ntwo\ntheirs\n\nmore of them\nfirst\nsecond\nnext\n");
 }
 
-/// Somebody writes in front of a batch and behind it, more than is read at a time.
+/// Somebody writes in front of a batch and behind it, little or more than is read at a time.
 #[test]
 fn j9_lines_of_others_on_both_sides_of_a_batch_are_numbered_in_their_order() {
-    let long: Vec<String> = (0..3000).map(|at| format!("{at} {}", "x".repeat(99))).collect();
-    let sim = with_pending(&["batch"]);
+    for count in [2, 3000] {
+        let theirs: Vec<String> = (0..count).map(|at| format!("{at} {}", "x".repeat(99))).collect();
+        let sim = with_pending(&["batch"]);
+        let fs = sim.shared();
+        foreign(&fs, &(theirs.join("\n") + "\n"));
+        let dying = dies_at(&sim, (Op::Write, JOURNAL), Reach::All);
+        assert!(open(&dying).repair(&write()).is_err(), "the batch is there, nobody knows");
+        assert!(text(&sim).ends_with("\nbatch\n"));
+        foreign(&fs, "\nlast\nopen");
+        let mut lines = vec!["one", "two", "batch"];
+        lines.extend(theirs.iter().map(String::as_str));
+        lines.push("last");
+        assert!(all(&open(&fs)) == numbered(&lines), "{count}");
+        let report = open(&fs).verify().unwrap();
+        assert!(report.is_sound() && report.torn_tail && report.pending == 0, "{report:?}");
+        assert_eq!((report.entries, report.foreign_entries), (count + 4, count + 1));
+        open(&fs).repair(&write()).unwrap();
+        lines.push("open");
+        assert!(all(&open(&fs)) == numbered(&lines), "{count}");
+    }
+}
+
+/// One writer died when its batch counted, the next one before: only the first has a number.
+#[test]
+fn j9_a_batch_that_does_not_count_has_no_number_whatever_is_pending_before_it() {
+    let sim = with_pending(&["first"]);
     let fs = sim.shared();
-    foreign(&fs, &(long.join("\n") + "\n"));
-    let dying = dies_at(&sim, (Op::Write, JOURNAL), Reach::All);
-    assert!(open(&dying).repair(&write()).is_err(), "the batch is there, nobody knows");
-    assert!(text(&sim).ends_with("\nbatch\n"));
-    foreign(&fs, "\nlast\nopen");
-    let mut lines = vec!["one", "two", "batch"];
-    lines.extend(long.iter().map(String::as_str));
-    lines.push("last");
-    let expected = numbered(&lines);
-    assert!(all(&open(&fs)) == expected);
-    let report = open(&fs).verify().unwrap();
-    assert_eq!((report.pending, report.entries, report.foreign_entries), (0, 3004, 3001));
-    assert!(report.is_sound() && report.torn_tail, "{report:?}");
-    open(&fs).repair(&write()).unwrap();
-    lines.push("open");
-    assert!(all(&open(&fs)) == numbered(&lines));
+    let dying = dies_at(&sim, (Op::Write, LOG), Reach::All);
+    assert!(open(&dying).append(&["second"], &durable()).is_err());
+    foreign(&fs, "theirs\n");
+    let expected = numbered(&["one", "two", "first", "theirs"]);
+    assert_eq!(all(&open(&fs)), expected);
+    assert_eq!(open(&fs).repair(&write()).unwrap().rolled_forward, 1);
+    assert_eq!(all(&open(&fs)), expected);
 }
 
 /// Settles what was overtaken, dies at `nth`, and is settled by the next. Returns whether it died.
@@ -115,6 +130,25 @@ fn j7_j9_settling_that_dies_at_any_step_changes_no_number() {
     }
 }
 
+/// The last line that a checkpoint covers is of others, and it dies at `nth`. Returns whether it did.
+fn counted_once(whole: &SimFs, nth: u64) -> bool {
+    let sim = whole.fork(nth);
+    sim.fail_after(nth, CrashKind::Process);
+    let died = open(&sim.shared()).repair(&write()).is_err();
+    sim.process_crash();
+    let report = open(&sim.shared()).verify().unwrap();
+    assert_eq!((report.entries, report.foreign_entries), (3, 1), "{nth}: {report:?}");
+    died
+}
+
+#[test]
+fn j5_a_checkpoint_that_dies_counts_lines_of_others_once() {
+    let sim = with_pending(&[]);
+    foreign(&sim.shared(), "theirs\n");
+    let whole = (1..1000).find(|nth| !counted_once(&sim, *nth));
+    assert!(whole.is_some_and(|nth| nth > 10), "every step was its last: {whole:?}");
+}
+
 /// Who replaces the file dies when the new one has its name, and somebody else appends to that.
 #[test]
 fn j10_j9_lines_behind_a_replacement_that_is_not_finished_have_their_numbers() {
@@ -148,6 +182,10 @@ fn j10_j9_lines_behind_a_replacement_that_is_not_finished_have_their_numbers() {
         let report = open(&fs).verify().unwrap();
         assert_eq!((report.next, report.segments, report.unbound), (next, segments, false));
         assert_eq!((report.foreign_entries, report.torn_tail), (0, false));
+        let other = sim.fork(1);
+        other.crash_with(Survival::Everything);
+        other.set_device(77);
+        assert_eq!(all(&open(&other.shared())), expected, "after a restart");
         foreign(&fs, "theirs\n\nopen");
         expected.push(line((next, "theirs")));
         assert_eq!(all(&open(&fs)), expected);

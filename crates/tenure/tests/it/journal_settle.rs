@@ -186,6 +186,7 @@ fn j7_a_line_of_others_that_slips_in_before_the_write_stays_where_it_is() {
     for options in [durable(), no_sync()] {
         let stage = Stage::new();
         stage.append("first", &durable());
+        stage.live_on();
         let other = stage.clone();
         stage.at(WRITTEN, 1, move || {
             other.foreign("theirs\n");

@@ -104,13 +104,22 @@ impl Stage {
 
     /// The same, with some things looking different.
     pub(crate) fn shown_as(alter: impl FnOnce(FaultyFs) -> FaultyFs) -> Self {
+        Self::below(Arc::new(Scratch::in_memory()), alter)
+    }
+
+    /// The same files, with a process and a script of its own.
+    pub(crate) fn beside(&self) -> Self {
+        Self::below(self.scratch.clone(), |fs| fs)
+    }
+
+    fn below(scratch: Arc<Scratch>, alter: impl FnOnce(FaultyFs) -> FaultyFs) -> Self {
         let script = Arc::new(Mutex::new(Script::default()));
         let followed = script.clone();
         let fs = FaultyFs::new(move |op, path| {
             let deed = locked(&followed).advance((op, role_of(path)));
             deed.map_or(Verdict::Go, |deed| deed())
         });
-        Self { scratch: Arc::new(Scratch::in_memory()), fs: alter(fs), script }
+        Self { scratch, fs: alter(fs), script }
     }
 
     /// The journal as a process sees it that has just been started.
@@ -160,6 +169,13 @@ impl Stage {
     /// What was done to these files since the beginning, or since [`Self::live_on`].
     pub(crate) fn done(&self, of: &[Step]) -> Vec<Step> {
         locked(&self.script).done.iter().filter(|step| of.contains(step)).copied().collect()
+    }
+
+    /// The same, and forgets everything that was done.
+    pub(crate) fn take(&self, of: &[Step]) -> Vec<Step> {
+        let done = self.done(of);
+        locked(&self.script).done.clear();
+        done
     }
 
     pub(crate) fn times(&self, step: Step) -> usize {
@@ -252,7 +268,8 @@ fn role_of(path: &Path) -> &'static str {
     let Some(suffix) = name.strip_prefix("log.jsonl") else {
         return if name == ".tenure" { "side" } else { "dir" };
     };
-    let known = ["wal", "index", "torn", "damaged", "displaced", "commit", "hold", "events"];
+    let known =
+        ["wal", "index", "torn", "damaged", "displaced", "commit", "hold", "events", "sync0"];
     match suffix.strip_prefix('.') {
         None => "journal",
         Some(temp) if temp.starts_with("tmp.") => "temp",

@@ -219,9 +219,10 @@ fn g7_a_segment_that_is_cut_off_meanwhile_is_damaged() {
 
 #[test]
 fn sidecars_of_another_file_are_told_and_nothing_is_called_damaged() {
+    type Deed = (&'static str, fn(&Log));
     let expected =
         Report { entries: 6, foreign_entries: 6, bytes: 24, unbound: true, ..Report::default() };
-    let deeds: [(&str, fn(&Log)); 4] = [
+    let deeds: [Deed; 4] = [
         ("the index is gone", |log| fs::remove_file(log.sidecar("index")).unwrap()),
         ("another file", |log| {
             fs::copy(log.path(), log.scratch.path("copy")).unwrap();

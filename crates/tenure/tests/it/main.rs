@@ -54,6 +54,7 @@ mod journal_log;
 mod journal_lost;
 mod journal_mend;
 mod journal_new_file;
+mod journal_once;
 mod journal_open_files;
 mod journal_overtaken;
 mod journal_power;

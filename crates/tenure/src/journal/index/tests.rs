@@ -261,7 +261,7 @@ fn j5_a_group_with_a_record_that_is_damaged_or_of_another_epoch_does_not_count()
 
 #[test]
 fn a_number_is_found_in_its_record_or_in_the_first_one_behind_it() {
-    for count in [0, 1, 2, 64, 65, 130] {
+    for count in [0, 1, 2, 64, 65, 200] {
         let place = Place::new();
         let index = place.with(&many(count));
         // Around the first number, the last one and the gap of every record.

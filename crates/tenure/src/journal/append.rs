@@ -99,7 +99,7 @@ impl Journal {
         };
         let applied = log.apply(reach, patience);
         // Also if it failed: what is lost is written down before anything else is tried.
-        if log.head().lost.has(mine) {
+        if applied.as_ref().map_or_else(|_| log.head().lost, |lost| *lost).has(mine) {
             return Err(lost(target));
         }
         applied.map_err(logged_already)?;

@@ -17,7 +17,7 @@ use crate::group;
 use crate::target::Target;
 use crate::wait::{Deadline, Request, Wait};
 
-use super::head::Head;
+use super::head::{Head, Lost};
 use super::open_files::OpenFiles;
 use super::session::{Section, Session, load_head};
 use super::wal::Wal;
@@ -62,11 +62,14 @@ impl group::Shared for LogSync<'_> {
 }
 
 impl LogSync<'_> {
-    /// Writes the entries up to `reach`, which are durable, to the journal, as far as they are not lost.
-    pub(super) fn apply(&self, reach: u64, patience: Wait) -> Result<()> {
+    /// Writes the entries up to `reach`, which are durable, to the journal, and says which are lost: in
+    /// the log that counts, which need not be the one that was opened here.
+    pub(super) fn apply(&self, reach: u64, patience: Wait) -> Result<Lost> {
         let request = Request::until(Deadline::after(patience));
         let section = Section::finish(self.target, request)?;
-        Session::enter(self.files, section, self.new_mode)?.apply(reach)
+        let mut session = Session::enter(self.files, section, self.new_mode)?;
+        session.apply(reach)?;
+        Ok(session.head.lost)
     }
 
     /// What the head says now. One that is being written is read as the one before; one that cannot be

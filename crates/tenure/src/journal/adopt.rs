@@ -5,7 +5,8 @@
 //! 1. (J8) The data wins: nothing in it is cut, replaced or replayed. All of it is numbered anew,
 //!    above every number that is still known, and the index starts over in a new generation.
 //! 2. (J7) Batches that live processes of this very log still wait for are appended behind it: whole,
-//!    once, and with the numbers they were logged with.
+//!    once, and with the numbers they were logged with. The head remembers those that cannot be read
+//!    any more as lost, so that nobody takes them for done.
 
 use serde_json::json;
 
@@ -33,6 +34,7 @@ impl Session {
         let old = Index::open(&self.target, &self.target.sidecar("index"), Access::ReadWrite)?;
         let header_len = self.header_len(old.as_ref());
         let pending = if live { self.pending(Reach::Counted)? } else { Vec::new() };
+        self.note_lost(&pending)?;
         let mut spans = self.append_pending(&pending, journal)?;
         let next_seq = self.next_seq_known(old.as_ref())?;
         let generation = random::number()?;
@@ -44,9 +46,12 @@ impl Session {
             file,
             journal,
             next_seq,
-            first_number: self.head.next_number().max(sys::wall_time_us()),
+            // One is left out: whoever repeats an operation waits for the number before the next one,
+            // which must not be a lost one.
+            first_number: self.head.next_number().saturating_add(1).max(sys::wall_time_us()),
             archive: self.head.archive,
             operations: self.head.operations,
+            lost: self.head.lost,
             room: self.wal_size()?.max(ENTRIES_AT),
             ..Head::default()
         };
@@ -66,6 +71,26 @@ impl Session {
             self.rebuild_index(title, &mut spans)?;
         }
         self.begin_epoch(self.size)
+    }
+
+    /// Writes down which entries are lost: those that are counted and not among the pending ones that
+    /// could be read. Whoever waits for them has to be told so, whatever becomes of what follows. After
+    /// a restart nobody waits, and what the head counts may have been in the journal for long.
+    fn note_lost(&mut self, pending: &[Logged]) -> Result<()> {
+        let head = &mut self.head;
+        let first = head.first_number + head.applied + pending.len() as u64;
+        if first >= head.next_number() || head.boot != self.target.fs.boot_id() {
+            return Ok(());
+        }
+        let seq = pending.last().map_or(head.pending_seq, |logged| logged.entry.next_seq());
+        let detail = json!({ "batches": head.next_number() - first });
+        head.lose(first, seq);
+        if pending.is_empty() {
+            // Until there is a new head, nobody logs a batch behind them. (As for batches to append.)
+            head.journal = FileId::default();
+        }
+        let _ = events::record(&self.target, "batches_lost", &detail);
+        self.store()
     }
 
     /// The largest number that is still known, plus one.

@@ -1,33 +1,24 @@
 //! Appending a batch: logged under the lock, synced outside of it, then written to the journal.
 
-use std::io;
-use std::sync::Arc;
-use std::time::Duration;
-
-use crate::commit::{Commit, take_commit};
+use crate::commit::Commit;
 use crate::error::{Error, ErrorKind, Result};
-use crate::fs::Mode;
 use crate::group;
 use crate::options::Durability;
 use crate::target::Target;
-use crate::wait::{Deadline, Request, Wait};
+use crate::wait::Wait;
 
 use super::Journal;
 use super::batch::Batch;
 use super::entry::{ENTRY_BYTES, Entry, Kind};
 use super::head::Operation;
 use super::lines::Count;
-use super::open_files::OpenFiles;
+use super::log_sync::{FINISH_PATIENCE, LogSync, lost};
 use super::options::{AppendOptions, Appended};
-use super::session::{Section, Session, load_head};
+use super::session::{Section, Session};
 use super::wal::{Reach, Wal};
 
 /// How often others may get in between before the call gives up.
 const ATTEMPTS: usize = 64;
-/// Finishing a logged batch waits at least this long: it is only ever waited for short sections.
-const FINISH_PATIENCE: Duration = Duration::from_secs(10);
-/// A leader that finishes for others waits less than they wait for it.
-const LEADER_PATIENCE: Duration = Duration::from_secs(1);
 
 impl Journal {
     pub(super) fn append_batch(
@@ -87,9 +78,18 @@ impl Journal {
         let log = LogSync { target, wal: Wal { file }, files, new_mode };
         let synced = group::sync(target, mine, &log);
         let reach = match &synced {
-            Ok(_) if log.has_applied(mine) => return Ok(()),
-            Ok(reach) => *reach,
+            Ok(reach) => {
+                let head = log.head();
+                if head.lost.has(mine) {
+                    return Err(lost(target));
+                }
+                if head.has_applied(mine) {
+                    return Ok(());
+                }
+                *reach
+            }
             Err(error) if error.kind() == ErrorKind::NotDurable => mine,
+            Err(_) if log.head().lost.has(mine) => return Err(lost(target)),
             Err(_) => return synced.map(drop).map_err(logged_already),
         };
         let patience = match options.write.wait {
@@ -97,77 +97,14 @@ impl Journal {
             Wait::No => Wait::For(FINISH_PATIENCE),
             Wait::Forever => Wait::Forever,
         };
-        if !log.apply(reach, patience).map_err(logged_already)? {
+        let applied = log.apply(reach, patience);
+        // Also if it failed: what is lost is written down before anything else is tried.
+        if applied.as_ref().map_or_else(|_| log.head().lost, |lost| *lost).has(mine) {
             return Err(lost(target));
         }
+        applied.map_err(logged_already)?;
         synced.map(drop)
     }
-}
-
-/// The log, synced together with everybody who waits for that.
-struct LogSync<'a> {
-    target: &'a Target,
-    wal: Wal,
-    files: &'a Arc<OpenFiles>,
-    new_mode: u32,
-}
-
-impl group::Shared for LogSync<'_> {
-    /// The newest entry that is completely in the log.
-    fn newest(&self) -> Result<u64> {
-        let head = load_head(self.target, &self.wal)?.unwrap_or_default();
-        Ok(head.next_number().saturating_sub(1))
-    }
-
-    fn sync(&self, doubt: bool) -> io::Result<()> {
-        if doubt {
-            self.write_again().map_err(io::Error::other)?;
-        }
-        let synced = self.wal.file.sync();
-        if synced.is_err() {
-            // The next one need not be in doubt; if this fails it has to answer for itself.
-            let _ = self.write_again();
-        }
-        synced
-    }
-
-    /// Lets what was synced into the journal for everybody, before they wake: they need no lock then.
-    /// If it cannot be done now, each of them finds that out and does it.
-    fn finish(&self, reach: u64) {
-        let _ = self.apply(reach, Wait::For(LEADER_PATIENCE));
-    }
-}
-
-impl LogSync<'_> {
-    /// Writes the entries up to `reach`, which are durable, to the journal. `false` if some are lost.
-    fn apply(&self, reach: u64, patience: Wait) -> Result<bool> {
-        let request = Request::until(Deadline::after(patience));
-        let section = Section::finish(self.target, request)?;
-        Session::enter(self.files, section, self.new_mode)?.apply(reach)
-    }
-
-    /// Whether the journal has entry `number`. A head that is being written is read as the one before.
-    fn has_applied(&self, number: u64) -> bool {
-        let head = load_head(self.target, &self.wal);
-        head.is_ok_and(|head| head.is_some_and(|head| head.first_number + head.applied > number))
-    }
-
-    /// A failed sync may leave pages that the kernel believes to be clean. Writing them again makes
-    /// the next sync mean what it says. What was lost already is found when it is let in.
-    fn write_again(&self) -> Result<()> {
-        let request = Request::until(Deadline::after(Wait::For(FINISH_PATIENCE)));
-        let _turn = take_commit(self.target, Mode::Exclusive, request)?;
-        let Some(head) = load_head(self.target, &self.wal)? else { return Ok(()) };
-        let path = self.target.sidecar("wal");
-        self.wal.rewrite(&head).map_err(Target::failed("write", &path))
-    }
-}
-
-/// Entries that the head counts cannot be read: a failed sync, or somebody else, took them.
-fn lost(target: &Target) -> Error {
-    let detail = "a part of the log is lost, with batches that were not in the journal yet";
-    let error = Error::new(ErrorKind::Damaged, "let in", detail).at(&target.sidecar("wal"));
-    error.hint("repair the journal, and look for the batch")
 }
 
 /// The batch is in the log: it will be in the journal, whatever this error says. To a caller who asks
@@ -256,6 +193,9 @@ impl Session {
 
     pub(super) fn count_entry(&mut self, entry: &Entry) {
         let head = &mut self.head;
+        if !head.has_pending() {
+            head.pending_seq = entry.seq;
+        }
         head.entries += 1;
         head.end += entry.log_len();
         head.next_seq = entry.next_seq();
@@ -326,40 +266,40 @@ impl Session {
             return Ok(());
         }
         self.sync_wal()?;
-        if !self.apply(u64::MAX)? {
-            self.recover_crash()?; // The journal goes on without what is lost.
-        }
-        Ok(())
+        self.apply(u64::MAX)
     }
 
     /// Writes the entries up to number `reach`, which are durable in the log, to the journal: for
-    /// everybody at once. `false` if not all that are counted can be read: then it does nothing.
-    fn apply(&mut self, reach: u64) -> Result<bool> {
-        if !self.head.has_pending() || self.head.first_number + self.head.applied > reach {
-            return Ok(true);
+    /// everybody at once. If some that are counted cannot be read, the journal goes on without them.
+    pub(super) fn apply(&mut self, reach: u64) -> Result<()> {
+        if !self.head.has_pending() || self.head.has_applied(reach) {
+            return Ok(());
         }
         let pending = self.pending(Reach::Counted)?;
         if (pending.len() as u64) < self.head.entries - self.head.applied {
-            return Ok(false);
+            return self.recover_crash();
         }
         let ready = pending.iter().take_while(|logged| logged.entry.number <= reach);
         let (mut bytes, mut count, mut log_len) = (Vec::new(), 0, 0);
+        let mut next_seq = self.head.pending_seq;
         for logged in ready {
             bytes.extend_from_slice(&logged.payload);
             count += 1;
             log_len += logged.entry.log_len();
+            next_seq = logged.entry.next_seq();
         }
         self.sync_names()?;
         self.begin_applying()?;
         self.section.verify_batch()?;
         if !self.push(&bytes)? {
-            return self.settle(pending, None, false).map(|()| true);
+            return self.settle(pending, None, false);
         }
         let head = &mut self.head;
         head.applied += count;
         head.applied_end += log_len;
         head.journal_end += bytes.len() as u64;
+        head.pending_seq = next_seq;
         head.begun = false;
-        self.store().map(|()| true)
+        self.store()
     }
 }

@@ -86,6 +86,28 @@ pub(super) struct Unanchored {
     pub(super) index_len: u64,
 }
 
+/// Numbers of entries that were counted, and could not be read when they were to be let in: a failed
+/// sync, or somebody else, took them. A number never comes again, so whoever waits for one of these
+/// finds it here, however long it waits. One range holds all losses: it may cover entries in between
+/// that are fine, and never misses one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) struct Lost {
+    /// 0: there are none.
+    pub(super) first: u64,
+    pub(super) last: u64,
+}
+
+impl Lost {
+    pub(super) fn has(&self, number: u64) -> bool {
+        self.first > 0 && (self.first..=self.last).contains(&number)
+    }
+
+    fn add(&mut self, first: u64, last: u64) {
+        self.first = if self.first == 0 { first } else { self.first.min(first) };
+        self.last = self.last.max(last);
+    }
+}
+
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 #[expect(clippy::struct_excessive_bools, reason = "independent flags of one slot")]
 pub(super) struct Head {
@@ -141,6 +163,9 @@ pub(super) struct Head {
     pub(super) displaced: Option<Displaced>,
     pub(super) intent: Option<Intent>,
     pub(super) operations: [Operation; OPERATIONS],
+    pub(super) lost: Lost,
+    /// The sequence number of the first entry that is not in the journal; of no meaning if all are.
+    pub(super) pending_seq: u64,
 }
 
 impl Head {
@@ -168,6 +193,22 @@ impl Head {
 
     pub(super) fn has_pending(&self) -> bool {
         self.applied < self.entries
+    }
+
+    /// Whether entry `number` is in the journal, if it is not lost.
+    pub(super) fn has_applied(&self, number: u64) -> bool {
+        self.first_number + self.applied > number
+    }
+
+    /// Gives up the entries that are counted from `number` on, whose lines begin at `seq`. What they
+    /// were to do is not done, so it can be repeated. (A log of an older version does not say where
+    /// they begin: then nothing is forgotten.)
+    pub(super) fn lose(&mut self, number: u64, seq: u64) {
+        self.lost.add(number, self.next_number() - 1);
+        let was_lost = |operation: &Operation| seq > 0 && operation.first >= seq;
+        for operation in self.operations.iter_mut().filter(|operation| was_lost(operation)) {
+            *operation = Operation::default();
+        }
     }
 
     pub(super) fn finished(&self, id: u64) -> Option<Operation> {
@@ -236,6 +277,9 @@ impl Head {
         let unanchored = self.unanchored.unwrap_or_default();
         fill.u64(unanchored.base);
         fill.u64(unanchored.index_len);
+        fill.u64(self.lost.first);
+        fill.u64(self.lost.last);
+        fill.u64(self.pending_seq);
         let sum = checksum::of(&slot[..CHECKSUM_AT]);
         slot[CHECKSUM_AT..].copy_from_slice(&sum.to_le_bytes());
         debug_assert_eq!(&decode(&slot), self, "what is written can be read back");
@@ -335,5 +379,7 @@ pub(super) fn decode(slot: &[u8]) -> Head {
     head.operations = std::array::from_fn(|_| take_operation(&mut take));
     let unanchored = Unanchored { base: take.u64(), index_len: take.u64() };
     head.unanchored = has(7).then_some(unanchored);
+    head.lost = Lost { first: take.u64(), last: take.u64() };
+    head.pending_seq = take.u64();
     head
 }

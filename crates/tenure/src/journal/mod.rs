@@ -11,7 +11,7 @@
 //! - `entry`, `head`, `index`: the three formats. `wal`: the log, `slots`: where it keeps its head.
 //!   `lines`: what an entry is.
 //! - `session`: the critical section, `open_files`: what is kept between two. `plan`, `settle`: log against journal. `adopt`: foreign journals.
-//! - `batch`, `append`, `checkpoint`: writing. `publish`: a new file (`rotate`, `compact`, `stamp`).
+//! - `batch`, `append`, `log_sync`, `checkpoint`: writing. `publish`: a new file (`rotate`, `compact`, `stamp`).
 //! - `view`, `read`, `follow`, `verify`: reading, without locks. `repair`, `salvage`: damage.
 
 mod adopt;
@@ -25,6 +25,7 @@ mod head;
 mod index;
 mod layout;
 mod lines;
+mod log_sync;
 mod open_files;
 mod options;
 mod plan;

@@ -1,27 +1,23 @@
 //! A durable batch on its way: logged, synced together with others, and let in. Who is told what if a
 //! step is refused, and what everybody else finds. Cites J7, G8, G10 and race 54.
 
-use std::os::unix::fs::FileExt;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use tenure::fs::{Access, Handle, Mode, disk};
-use tenure::{AppendOptions, ErrorKind, Journal, Wait, WriteOptions};
+use tenure::{AppendOptions, ErrorKind, Wait, WriteOptions};
 
 use crate::faulty_fs::{Op, Verdict};
 use crate::journal::{all, durable, no_sync, numbered};
 use crate::journal_stage::{BEGUN, ENTRIES, FLAGS, LOG_SYNCED, LOGGED, SYNCED, Step, WRITTEN};
-use crate::scratch::lock_for;
-use crate::watched_log::{
-    APPLIED, END, JOURNAL_END, LOCKED, NEXT_SEQ, RECORDED, SYNC_BEGINS, Watched,
-};
+use crate::watched_log::{APPLIED, JOURNAL_END, LOCKED, NEXT_SEQ, RECORDED, SYNC_BEGINS, Watched};
 
 /// Everything that changes the log or the journal, or makes them durable.
 const CHANGES: [Step; 4] = [LOGGED, LOG_SYNCED, WRITTEN, SYNCED];
 
 /// A journal with one durable line, and a handle that knows it.
-fn with_a_line() -> Watched {
+pub(crate) fn with_a_line() -> Watched {
     let disk = Watched::new();
     disk.journal.append(&["first"], &durable()).unwrap();
     disk.stage.take(&[]);
@@ -44,7 +40,7 @@ fn wait(time: Duration) {
 }
 
 /// Stops whoever comes to this step until it is told to go on. The first end says that it is there.
-fn stop_at(disk: &Watched, step: Step) -> (Receiver<()>, Sender<()>) {
+pub(crate) fn stop_at(disk: &Watched, step: Step) -> (Receiver<()>, Sender<()>) {
     let ((arrived, there), (go, gone)) = (channel(), channel());
     disk.stage.at(step, 1, move || {
         arrived.send(()).unwrap();
@@ -250,57 +246,6 @@ fn race_54_g8_a_failed_sync_is_told_and_its_pages_are_written_again() {
     let sure = [LOGGED, LOGGED, LOG_SYNCED, LOGGED, WRITTEN, LOGGED];
     assert_eq!(disk.stage.take(&CHANGES), sure);
     assert_eq!(all(&disk.journal), numbered(&["first", "second", "third", "fourth"]));
-}
-
-/// Lets a batch get lost in the log after it was logged, and counted: the kernel may throw a page away
-/// that it could not write, and read an older one.
-fn lose_the_next_batch(disk: &Watched) {
-    let (log, at) = (disk.stage.side("wal"), disk.stage.in_head(END));
-    disk.stage.at(SYNC_BEGINS, 1, move || {
-        let log = std::fs::OpenOptions::new().write(true).open(log).unwrap();
-        log.write_all_at(&[0; 100], at).unwrap();
-        Verdict::Go
-    });
-}
-
-type Mend = fn(&Watched);
-
-#[test]
-fn race_54_a_batch_that_is_lost_in_the_log_is_told_and_so_is_every_one_behind_it() {
-    let append: Mend = |disk| {
-        disk.journal.append(&["mended"], &no_sync()).unwrap();
-    };
-    let repair: Mend = |disk| {
-        disk.journal.repair(&WriteOptions::default()).unwrap();
-    };
-    let hold: Mend = |disk| drop(lock_for(&disk.stage.path(), Wait::No).unwrap());
-    for mend in [append, repair, hold] {
-        for in_doubt in [false, true] {
-            let disk = with_a_line();
-            if in_doubt {
-                disk.refuse(LOG_SYNCED, 1);
-                disk.journal.append(&["second"], &durable()).unwrap_err();
-            }
-            let before = disk.stage.text();
-            lose_the_next_batch(&disk);
-            for line in ["lost", "behind it"] {
-                let error = disk.journal.append(&[line], &durable()).unwrap_err();
-                assert_eq!((error.kind(), error.is_committed()), (ErrorKind::Damaged, None));
-                assert_eq!(disk.stage.text(), before, "{line}");
-            }
-            mend(&disk);
-            assert!(!disk.stage.events("journal_adopted").is_empty());
-            let done = disk.journal.append(&["last"], &durable()).unwrap();
-            assert!(
-                disk.stage.text().starts_with(&before) && disk.stage.text().ends_with("last\n")
-            );
-            assert!(
-                !disk.stage.text().contains("lost") && !disk.stage.text().contains("behind it")
-            );
-            assert_eq!(all(&disk.journal).last(), Some(&(done.first, "last".to_owned())));
-            assert!(Journal::open(disk.stage.path()).unwrap().verify().unwrap().is_sound());
-        }
-    }
 }
 
 /// A process that was paused after it logged a line of its own accord.

@@ -51,6 +51,7 @@ mod journal_kept;
 mod journal_killed;
 mod journal_light;
 mod journal_log;
+mod journal_lost;
 mod journal_mend;
 mod journal_new_file;
 mod journal_once;

@@ -241,6 +241,10 @@ impl Session {
         let mut bytes = [&[0; ENTRY_BYTES], payload].concat();
         let entry = self.next_entry(Count::of(payload).entries(), payload.len(), kind);
         self.write_entry(&entry, &mut bytes)?;
+        if entry.is_promised() {
+            // A power loss must not keep late lines and forget that they were taken over.
+            self.sync_wal()?;
+        }
         self.section.verify()?;
         self.push_entry(&entry, payload)
     }

@@ -59,7 +59,7 @@ pub(super) struct Circumstances {
     pub(super) power_loss: bool,
     /// Somebody may have begun to write the pending entries.
     pub(super) begun: bool,
-    /// This many bytes of the first pending entry are known to be there.
+    /// This many bytes of the pending entries are known to be there.
     pub(super) partial: u64,
     /// Where entries are that bytes of others have overtaken.
     pub(super) shift: Shift,
@@ -74,7 +74,9 @@ pub(super) fn plan(
     known: Circumstances,
 ) -> io::Result<Plan> {
     let plan = Plan { in_order: true, ..Plan::default() };
-    let mut planner = Planner { journal, size, pos, lost: None, shifted: false, known, plan };
+    let written = pos + known.partial;
+    let mut planner =
+        Planner { journal, size, pos, written, lost: None, shifted: false, known, plan };
     for (index, logged) in pending.iter().enumerate() {
         planner.follow_shift(logged.entry.number);
         if logged.entry.is_foreign() {
@@ -95,6 +97,8 @@ struct Planner<'a> {
     size: u64,
     /// Where the next entry should be.
     pos: u64,
+    /// What stands before this is known to be of pending entries.
+    written: u64,
     /// Logged bytes of others that should begin here are not what they were: a power loss took some
     /// of them, and what follows may be anywhere from here on.
     lost: Option<u64>,
@@ -229,7 +233,7 @@ impl Planner<'_> {
         let equal = pairs.take_while(|(have, wanted)| have == wanted || left(**have));
         let common = equal.count() as u64;
         let page = (from + common) / PAGE_BYTES * PAGE_BYTES;
-        let partial = if self.plan.steps.is_empty() { self.known.partial } else { 0 };
+        let partial = self.written.saturating_sub(from);
         let lines = if self.known.power_loss {
             let common = &logged.payload[..usize::try_from(common).unwrap_or(0)];
             memchr::memrchr(b'\n', common).map_or(0, |newline| newline as u64 + 1)

@@ -9,6 +9,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::fs::{Access, Handle};
 use crate::target::Target;
 
+use super::head::Intent;
 use super::index::{Index, Record, Segment};
 use super::lines::{self, CHUNK_BYTES};
 use super::publish;
@@ -196,10 +197,12 @@ fn add_archives(
     let target = &view.target;
     let mut title = index.title;
     while from < title.first_seq && title.archive > 0 {
-        let archive = title.archive;
+        // A rotation that is not finished may have taken another number than the index says.
+        let ours = |intent: &Intent| intent.archive > 0 && intent.generation == title.generation;
+        let intent = view.intent.filter(ours);
+        let archive = intent.map_or(title.archive, |intent| intent.archive);
         let mut indexes = vec![target.sidecar(&format!("index.{archive}"))];
         let mut journals = vec![publish::archive_path(target, archive)];
-        let intent = view.intent.filter(|intent| intent.archive == archive);
         if let Some(intent) = intent {
             // The rotation is not finished: the names from before.
             indexes.push(target.sidecar("index"));

@@ -183,7 +183,7 @@ fn taken_over_until(way: Way, nth: u64, survival: Option<Survival>) -> bool {
 #[test]
 fn race_40_late_lines_are_taken_over_once_whatever_ends_in_between() {
     for way in WAYS {
-        for survival in [None, Some(Survival::Everything)] {
+        for survival in [None, Some(Survival::Everything), Some(Survival::Nothing)] {
             let steps = (1..100).find(|nth| !taken_over_until(way, *nth, survival));
             assert!(steps > Some(8), "{steps:?}");
         }
@@ -269,6 +269,7 @@ fn race_40_a_rotation_gives_up_if_every_number_is_taken_and_the_next_call_finish
     let error = disk.journal().rotate(&write()).unwrap_err();
     assert_eq!(error.is_committed(), Some(true), "{error}");
     assert!(disk.is_through(), "it tried 64 numbers more");
+    disk.expect_entries(&["one", "two", "three"]);
     assert_eq!(disk.append(&["four"]), 4);
     disk.expect(&["one", "two", "three", "four"]);
     assert_eq!(disk.text("log.jsonl.66").as_deref(), Some("one\ntwo\nthree\n"));

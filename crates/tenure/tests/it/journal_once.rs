@@ -102,12 +102,8 @@ fn race_39_j9_a_line_that_goes_on_after_it_was_numbered_is_one_line() {
         for _ in 0..2 {
             let report = stage.journal().repair(&durable().write).unwrap();
             assert!(report.is_sound() && report.set_aside.is_empty(), "{report:?}");
-            assert_eq!(
-                (stage.entries(), report.next),
-                (expected.clone(), next + 1),
-                "{:.20}",
-                rest
-            );
+            let told = (stage.entries(), report.next);
+            assert_eq!(told, (expected.clone(), next + 1), "{rest:.20}");
         }
     }
 }

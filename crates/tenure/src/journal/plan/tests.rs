@@ -196,7 +196,7 @@ fn j6_a_killed_write_stops_at_a_page_and_only_that_much_is_torn() {
 }
 
 #[test]
-fn j6_as_much_of_the_first_batch_as_is_known_to_be_there_is_torn() {
+fn j6_as_much_of_the_batches_as_is_known_to_be_there_is_torn() {
     let full = |partial| Circumstances { partial, ..KILLED };
     let batch = ours("abcdef\n");
     let pending = std::slice::from_ref(&batch);
@@ -206,10 +206,12 @@ fn j6_as_much_of_the_first_batch_as_is_known_to_be_there_is_torn() {
     let told = ["torn 2..4", "foreign 4..7", "missing 0 at 7 has 0"];
     expect("x\nabcf\n", pending, full(2), &told);
     expect("x\nabcf\n", pending, full(0), &["foreign 2..7", "missing 0 at 7 has 0"]);
-    // It is said of the first one only.
+    // It is said of all of them together.
     let two = [ours("one\n"), batch];
     let told = ["kept 0 at 2", "foreign 6..11", "missing 1 at 11 has 0"];
     expect("x\none\nabcf\n", &two, full(3), &told);
+    let told = ["kept 0 at 2", "torn 6..9", "foreign 9..11", "missing 1 at 11 has 0"];
+    expect("x\none\nabcf\n", &two, full(7), &told);
 }
 
 #[test]

@@ -57,14 +57,18 @@ pub fn update_and_append(
         }
     };
     let Attempt { commit: document_commit, written, .. } = attempt;
+    let changed = written.changed;
     let half_done = |error: Error| {
         let hint =
             "the document is changed, the journal is not; repeat it with the same operation id";
-        if written.changed { error.committed(true).hint(hint) } else { error }
+        if changed { error.committed(true).hint(hint) } else { error }
     };
     let appended = journal.append_in(journal_commit, &mut batch, &of_journal);
     let (appended, pending) = appended.map_err(half_done)?;
     let written = document.finish(document_commit, &options.write, written)?;
-    journal.finish(pending, &of_journal)?;
+    let finished = journal.finish(pending, &of_journal);
+    // Of all that can go wrong here, only a log that was lost keeps the batch out of the journal.
+    let is_lost = |error: &Error| error.kind() == ErrorKind::Damaged;
+    finished.map_err(|error| if is_lost(&error) { half_done(error) } else { error })?;
     Ok((written, appended))
 }

@@ -97,13 +97,13 @@ impl Journal {
             Wait::No => Wait::For(FINISH_PATIENCE),
             Wait::Forever => Wait::Forever,
         };
-        let applied = log.apply(reach, patience);
-        // Also if it failed: what is lost is written down before anything else is tried.
-        if applied.as_ref().map_or_else(|_| log.head().lost, |lost| *lost).has(mine) {
-            return Err(lost(target));
+        match log.apply(reach, patience) {
+            Ok(head) if head.has_applied(mine) && !head.lost.has(mine) => synced.map(drop),
+            Ok(_) => Err(lost(target)),
+            // What is lost is written down before anything else is tried.
+            Err(_) if log.head().lost.has(mine) => Err(lost(target)),
+            Err(error) => Err(logged_already(error)),
         }
-        applied.map_err(logged_already)?;
-        synced.map(drop)
     }
 }
 

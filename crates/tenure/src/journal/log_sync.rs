@@ -17,7 +17,7 @@ use crate::group;
 use crate::target::Target;
 use crate::wait::{Deadline, Request, Wait};
 
-use super::head::{Head, Lost};
+use super::head::Head;
 use super::open_files::OpenFiles;
 use super::session::{Section, Session, load_head};
 use super::wal::Wal;
@@ -62,14 +62,14 @@ impl group::Shared for LogSync<'_> {
 }
 
 impl LogSync<'_> {
-    /// Writes the entries up to `reach`, which are durable, to the journal, and says which are lost: in
-    /// the log that counts, which need not be the one that was opened here.
-    pub(super) fn apply(&self, reach: u64, patience: Wait) -> Result<Lost> {
+    /// Writes the entries up to `reach`, which are durable, to the journal, and tells the head of the
+    /// log that counts, which need not be the one that was opened here.
+    pub(super) fn apply(&self, reach: u64, patience: Wait) -> Result<Head> {
         let request = Request::until(Deadline::after(patience));
         let section = Section::finish(self.target, request)?;
         let mut session = Session::enter(self.files, section, self.new_mode)?;
         session.apply(reach)?;
-        Ok(session.head.lost)
+        Ok(session.head.clone())
     }
 
     /// What the head says now. One that is being written is read as the one before; one that cannot be
@@ -89,7 +89,8 @@ impl LogSync<'_> {
     }
 }
 
-/// Entries that the head counts cannot be read: a failed sync, or somebody else, took them.
+/// Entries that the head counts cannot be read, or the log is another one: a failed sync, or somebody
+/// else, took them.
 pub(super) fn lost(target: &Target) -> Error {
     let detail = "a part of the log is lost, with batches that were not in the journal yet";
     let error = Error::new(ErrorKind::Damaged, "let in", detail).at(&target.sidecar("wal"));

@@ -135,11 +135,17 @@ impl Session {
             _ => None,
         });
         let Some((index, mut start, done)) = missing else { return Ok(()) };
+        let mut moved = !plan.in_order;
         if done == 0 {
-            self.close_line()?;
+            // One that was logged behind an open line closes that itself, where the log says.
+            if !pending[index].payload.starts_with(b"\n") {
+                let before = self.size;
+                self.close_line()?;
+                moved |= self.size > before;
+            }
             start = self.size;
         }
-        if !plan.in_order {
+        if moved {
             self.shift(pending[index].entry.number, start)?;
         }
         self.push(&bytes)?;

@@ -79,3 +79,28 @@ fn j4_a_repaired_index_is_in_the_order_of_its_numbers_and_survives_a_power_loss(
     assert_eq!(on(&fs).append(&["kl"], &durable()).unwrap().first, 6);
     assert_eq!(found(&fs)[..5], expected);
 }
+
+/// A batch that was logged behind an open line closes that line itself, where the log says: a newline
+/// more would move it from there, and a second power loss could leave a part of it.
+#[test]
+fn j6_a_batch_behind_an_open_line_comes_back_where_the_log_says() {
+    let fs = SimFs::new(1);
+    fs.add_dir("/d");
+    on(&fs).append(&["one"], &durable()).unwrap();
+    on(&fs).repair(&WriteOptions::default()).unwrap();
+    let file = fs.shared().open(Path::new(PATH), Access::Append).unwrap();
+    file.append(b"open").unwrap();
+    file.sync().unwrap();
+    on(&fs).append(&["two"], &durable()).unwrap();
+    for _ in 0..2 {
+        fs.crash_with(Survival::Nothing);
+        on(&fs).append(&[""; 0], &header()).unwrap();
+        let text = String::from_utf8(fs.peek(PATH).unwrap()).unwrap();
+        assert_eq!(text, "# header\none\nopen\ntwo\n");
+    }
+    assert_eq!(found(&fs), numbered(&[(1, "one"), (2, "open"), (3, "two")]));
+}
+
+fn header() -> tenure::AppendOptions {
+    tenure::AppendOptions { header: Some(b"# header".to_vec()), ..durable() }
+}

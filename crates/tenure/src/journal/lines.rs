@@ -274,4 +274,27 @@ mod tests {
         assert!(!is_open_at(file(b"a\nb").as_ref(), 2).unwrap());
         assert!(!is_open_at(file(b"cut").as_ref(), 9).unwrap());
     }
+
+    #[test]
+    fn a_line_is_followed_to_its_end_and_counted_from_its_beginning() {
+        let long = [b"ab\n \n".as_slice(), &vec![b'x'; 2 * CHUNK_BYTES + 5], b"\nrest"].concat();
+        let blank = [b"ab\n".as_slice(), &vec![b' '; CHUNK_BYTES + 1]].concat();
+        for bytes in [long.as_slice(), &blank, b"", b"a", b"a\n", b"a\nb\n", b"\n\nb"] {
+            let (file, end) = (file(bytes), bytes.len() as u64);
+            for start in [0, 1, 2, 3, 6, CHUNK_BYTES, CHUNK_BYTES + 4] {
+                let Some(rest) = bytes.get(start..) else { continue };
+                let newline = rest.iter().position(|byte| *byte == b'\n');
+                let expected = newline.map_or(end, |at| (start + at) as u64 + 1);
+                assert_eq!(line_end(file.as_ref(), start as u64, end).unwrap(), expected);
+                let far = end + 9;
+                let cut = newline.map_or(far, |_| expected);
+                assert_eq!(line_end(file.as_ref(), start as u64, far).unwrap(), cut, "cut");
+                let line = bytes.rsplit(|byte| *byte == b'\n').next().unwrap_or_default();
+                let line = &line[line.len().saturating_sub(rest.len())..];
+                let count = open_line(file.as_ref(), start as u64, end).unwrap();
+                let inked = u64::from(!is_blank(line));
+                assert_eq!((count.entries(), count.is_open()), (inked, !line.is_empty()));
+            }
+        }
+    }
 }

@@ -25,6 +25,7 @@ pub(crate) fn believed(path: &Path) {
     assert_eq!(holder.line().as_deref(), Some("held"));
     let second = script("exec flock -n \"$0\" true", path).status();
     assert!(second.is_ok_and(|status| status.success()), "two holders were not found out");
+    holder.end(); // All of it: nobody may have the file open when it is unmounted.
 }
 
 fn on_memory(test: &str, attack: impl FnOnce(&Path, &mut Tally)) {

@@ -16,9 +16,8 @@ const ATTEMPTS: u64 = 1_000;
 
 /// A shell script, run by somebody in the shared directory.
 fn script(place: &Place, user: u32, text: &str) -> Command {
-    let mut command = Command::new("setpriv");
-    command.arg(format!("--reuid={user}")).arg(format!("--regid={user}"));
-    command.args(["--clear-groups", "sh", "-c", text]).current_dir(place.shared());
+    let mut command = place.as_user(user);
+    command.args(["sh", "-c", text]);
     command
 }
 

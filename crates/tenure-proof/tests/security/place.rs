@@ -50,9 +50,15 @@ impl Place {
 
     /// A program as somebody else (0 is root), in the shared directory.
     pub(crate) fn command<S: AsRef<OsStr>>(&self, user: u32, name: &str, args: &[S]) -> Command {
+        let mut command = self.as_user(user);
+        command.args(["prlimit", MEMORY, "--"]).arg(self.path(name)).args(args);
+        command
+    }
+
+    /// What follows is run by somebody else, in the shared directory.
+    pub(crate) fn as_user(&self, user: u32) -> Command {
         let mut command = Command::new("setpriv");
-        command.arg(format!("--reuid={user}")).arg(format!("--regid={user}"));
-        command.args(["--clear-groups", "prlimit", MEMORY, "--"]).arg(self.path(name)).args(args);
+        command.arg(format!("--reuid={user}")).arg(format!("--regid={user}")).arg("--clear-groups");
         command.current_dir(self.shared());
         command
     }

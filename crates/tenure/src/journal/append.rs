@@ -15,10 +15,8 @@ use super::lines::Count;
 use super::log_sync::{FINISH_PATIENCE, LogSync, lost};
 use super::options::{AppendOptions, Appended};
 use super::session::{Section, Session};
+use super::settle::ATTEMPTS;
 use super::wal::{Reach, Wal};
-
-/// How often others may get in between before the call gives up.
-const ATTEMPTS: usize = 64;
 
 impl Journal {
     pub(super) fn append_batch(

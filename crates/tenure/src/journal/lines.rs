@@ -53,6 +53,20 @@ impl Count {
         self.open
     }
 
+    /// What is in `[start, end)` of a file. Memory does not grow with the range.
+    pub(super) fn between(file: &dyn Handle, start: u64, end: u64) -> io::Result<Self> {
+        let (mut count, mut at) = (Self::default(), start);
+        while at < end {
+            let bytes = file.read_range(at, end.min(at + CHUNK_BYTES as u64))?;
+            if bytes.is_empty() {
+                break; // Somebody cut the file.
+            }
+            count.feed(&bytes);
+            at += bytes.len() as u64;
+        }
+        Ok(count)
+    }
+
     /// The number of entries in `bytes`.
     pub(super) fn of(bytes: &[u8]) -> Self {
         let mut count = Self::default();
@@ -148,17 +162,7 @@ pub(super) fn line_end(file: &dyn Handle, start: u64, end: u64) -> io::Result<u6
 
 /// The line that stands open at `end`, counted; it begins at `start` or later.
 pub(super) fn open_line(file: &dyn Handle, start: u64, end: u64) -> io::Result<Count> {
-    let mut count = Count::default();
-    let mut at = last_line_end(file, start, end)?;
-    while at < end {
-        let bytes = file.read_range(at, end.min(at + CHUNK_BYTES as u64))?;
-        if bytes.is_empty() {
-            break;
-        }
-        count.feed(&bytes);
-        at += bytes.len() as u64;
-    }
-    Ok(count)
+    Count::between(file, last_line_end(file, start, end)?, end)
 }
 
 /// Whether the byte before `end` is something else than a newline.

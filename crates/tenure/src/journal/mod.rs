@@ -10,7 +10,7 @@
 //!
 //! - `entry`, `head`, `index`: the three formats. `wal`: the log, `slots`: where it keeps its head.
 //!   `lines`: what an entry is.
-//! - `session`: the critical section, `open_files`: what is kept between two. `plan`, `settle`: log against journal. `adopt`: foreign journals.
+//! - `session`: the critical section, `open_files`: what is kept between two. `plan`, `settle`: log against journal. `adopt`: foreign journals, `tail`: foreign lines.
 //! - `batch`, `append`, `log_sync`, `checkpoint`: writing. `publish`: a new file (`rotate`, `compact`, `stamp`).
 //! - `view`, `read`, `follow`, `verify`: reading, without locks. `repair`, `salvage`: damage.
 

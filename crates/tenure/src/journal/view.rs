@@ -309,24 +309,15 @@ pub(super) fn next_seq_known(next_seq: u64, index: Option<&Index>) -> io::Result
 /// The header line that the last index knew, if the journal still has a line of that length.
 pub(super) fn header_len(journal: &dyn Handle, index: Option<&Index>) -> u64 {
     let len = index.map_or(0, |index| index.title.header_len);
-    let line = journal.read_range(0, len).unwrap_or_default();
-    let ends = memchr::memchr(b'\n', &line).map(|newline| newline as u64 + 1);
-    if ends == Some(len) { len } else { 0 }
+    // Read piece by piece: whoever may write there can plant any length.
+    let ends = lines::line_end(journal, 0, len).ok().filter(|ends| *ends == len && len > 0);
+    let newline = ends.and_then(|ends| journal.read_range(ends - 1, ends).ok());
+    if newline.as_deref() == Some(b"\n") { len } else { 0 }
 }
 
 fn count(target: &Target, journal: &dyn Handle, start: u64, end: u64) -> Result<u64> {
-    let mut count = Count::default();
-    let mut at = start;
-    while at < end {
-        let bytes = journal.read_range(at, end.min(at + lines::CHUNK_BYTES as u64));
-        let bytes = bytes.map_err(Target::failed("read", target.path()))?;
-        if bytes.is_empty() {
-            break;
-        }
-        count.feed(&bytes);
-        at += bytes.len() as u64;
-    }
-    Ok(count.entries())
+    let count = Count::between(journal, start, end).map_err(Target::failed("read", target.path()));
+    Ok(count?.entries())
 }
 
 #[expect(clippy::disallowed_methods, reason = "there may be nobody whose event would come")]

@@ -110,8 +110,9 @@ fn race_54_whoever_goes_on_without_a_lost_batch_its_owner_is_told() {
                 disk.journal.append(&["second"], &durable()).unwrap_err();
             }
             lose_the_next_batch(&disk, meanwhile, go);
-            eprintln!("meanwhile {name}, in doubt: {in_doubt}");
-            is_told(disk.journal.append(&["lost"], &durable()));
+            let told = disk.journal.append(&["lost"], &durable());
+            assert!(told.is_err(), "meanwhile {name}, in doubt: {in_doubt}");
+            is_told(told);
             goes_on(&disk);
         }
     }
@@ -205,6 +206,8 @@ fn j7_a_batch_before_the_lost_one_is_there_once_and_its_owner_is_told_so() {
         let (one_is_logged, go_on_one) = stop_at(&one, SYNC_BEGINS);
         let (other_is_logged, go_on_other) = stop_at(&other, SYNC_BEGINS);
         std::thread::scope(|scope| {
+            // Gone with a failed assertion, so that nobody waits for them.
+            let (go_on_one, go_on_other) = (go_on_one, go_on_other);
             let before = scope.spawn(|| one.journal.append(&["before"], &durable()));
             one_is_logged.recv().unwrap();
             let at = disk.stage.in_head(END);
@@ -242,6 +245,7 @@ fn race_54_a_second_loss_does_not_hide_the_first() {
     let (one_is_logged, go_on_one) = stop_at(&one, SYNC_BEGINS);
     let (other_is_logged, go_on_other) = stop_at(&other, SYNC_BEGINS);
     std::thread::scope(|scope| {
+        let (go_on_one, go_on_other) = (go_on_one, go_on_other);
         let at = disk.stage.in_head(END);
         let first = scope.spawn(|| one.journal.append(&["lost"], &durable()));
         one_is_logged.recv().unwrap();

@@ -84,3 +84,31 @@ fn j8_a_header_is_known_again_by_its_length() {
         assert_eq!(all(&log.journal)[..entries], before, "{text:?}");
     }
 }
+
+/// What this process has ever had of memory, where the system tells.
+fn peak_memory_kib() -> u64 {
+    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+    line.and_then(|line| line.split_whitespace().next()?.parse().ok()).unwrap_or(0)
+}
+
+/// Whoever may write beside the journal can claim any length for its header.
+#[test]
+fn g13_a_planted_length_of_the_header_takes_no_memory() {
+    for len in [3_u64 << 30, u64::MAX] {
+        let log = Log::new();
+        log.stamp("# header", &["one"]);
+        let mut index = fs::read(log.sidecar("index")).unwrap();
+        index[40..48].copy_from_slice(&len.to_le_bytes());
+        let sum = xxhash_rust::xxh3::xxh3_64(&index[..120]);
+        index[120..128].copy_from_slice(&sum.to_le_bytes());
+        fs::write(log.sidecar("index"), index).unwrap();
+        fs::remove_file(log.sidecar("wal")).unwrap();
+        let lines: Vec<String> = all(&log.journal).into_iter().map(|(_, line)| line).collect();
+        assert_eq!(lines, ["# header", "one"]);
+        log.append(&["two"]);
+        assert_eq!(log.text(), "# header\none\ntwo\n");
+    }
+    let peak = peak_memory_kib();
+    assert!(peak < 1 << 20, "{peak} KiB of memory at the worst moment");
+}

@@ -43,7 +43,17 @@ impl Bench {
 
     /// A `tenure` command with these arguments, not started yet.
     pub(crate) fn command<S: AsRef<OsStr>>(&self, args: &[S]) -> Tenure {
-        let mut command = Command::new(TENURE);
+        self.started_by(Command::new(TENURE), args)
+    }
+
+    /// The same, without what the caller of the tests (`nohup`, say) made them ignore.
+    pub(crate) fn unshielded<S: AsRef<OsStr>>(&self, args: &[S]) -> Tenure {
+        let mut env = Command::new("env");
+        env.args(["--default-signal", TENURE]);
+        self.started_by(env, args)
+    }
+
+    fn started_by<S: AsRef<OsStr>>(&self, mut command: Command, args: &[S]) -> Tenure {
         command.args(args).current_dir(self.dir.path()).stdin(Stdio::null());
         for (name, _) in std::env::vars_os() {
             if name.to_string_lossy().starts_with("TENURE_") {

@@ -95,7 +95,7 @@ fn signals_go_to_the_command() {
         let script = format!(
             "exec 3<&0; trap 'echo got; exit 7' {name}; cat <&3 >/dev/null 2>&1 & echo ready; wait"
         );
-        let mut live = bench.command(&["run", "x", "--", "sh", "-c", &script]).start();
+        let mut live = bench.unshielded(&["run", "x", "--", "sh", "-c", &script]).start();
         assert_eq!(live.line(), "ready");
         live.signal(signal);
         live.wait().exits(7).says("got");

@@ -301,4 +301,18 @@ mod tests {
             }
         }
     }
+
+    #[test]
+    fn a_range_is_counted_as_far_as_it_is_there() {
+        let bytes = [b"ab\n\ncd\n".as_slice(), &vec![b'x'; CHUNK_BYTES], b"\n\n\nopen"].concat();
+        let (file, end) = (file(&bytes), bytes.len() as u64);
+        for (start, until) in [(0, 0), (0, 3), (0, 5), (1, 9), (5, end - 1), (0, end), (3, end + 9)]
+        {
+            let count = Count::between(file.as_ref(), start, until).unwrap();
+            let cut = |at: u64| usize::try_from(at.min(end)).unwrap();
+            let whole = Count::of(&bytes[cut(start)..cut(until)]);
+            let told = |count: &Count| (count.closed, count.entries(), count.is_open());
+            assert_eq!(told(&count), told(&whole), "{start} {until}");
+        }
+    }
 }

@@ -71,6 +71,21 @@ fn j4_batches_that_follow_each_other_share_a_record_until_it_is_long_enough() {
     assert_eq!(disk.journal().read(0, None).unwrap().count(), 48);
 }
 
+/// However long it is: the rest of it would be taken for a line of its own.
+#[test]
+fn j4_a_line_that_stood_open_shares_its_record_with_what_closes_it() {
+    let disk = Watched::new();
+    let line = "x".repeat(130_000);
+    quickly(&disk.journal(), &["one"]);
+    disk.outsider().append(PATH, &line);
+    quickly(&disk.journal(), &["next"]);
+    quickly(&disk.journal(), &["last"]);
+    checkpoint(&disk);
+    let ranges = [Range::new(0, 130_010, 1, 3, 1), Range::new(130_010, 130_015, 4, 1, 0)];
+    assert_eq!(disk.index("index").ranges(), ranges);
+    disk.expect_entries(&["one", &line, "next", "last"]);
+}
+
 #[test]
 fn a_checkpoint_begins_an_epoch_behind_everything() {
     let disk = Watched::new();

@@ -150,6 +150,37 @@ fn race_54_the_owner_of_a_lost_batch_is_told_if_the_journal_cannot_go_on_yet() {
     }
 }
 
+/// The sync fails, so that the owner itself is the first who tries to let the batch in.
+#[test]
+fn race_54_the_owner_who_finds_the_loss_is_told_so_if_it_cannot_go_on_either() {
+    let disk = with_a_line();
+    lose_the_next_batch(&disk, NOBODY, go);
+    disk.refuse(LOG_SYNCED, 1);
+    disk.refuse(SYNCED, 1);
+    is_told(disk.journal.append(&["lost"], &durable()));
+    goes_on(&disk);
+}
+
+/// Logs a batch that goes on waiting.
+fn leave_waiting(disk: &Watched, line: &str) {
+    disk.refuse(SYNC_BEGINS, 1);
+    disk.journal.append(&[line], &operation(line)).unwrap_err();
+}
+
+#[test]
+fn nothing_is_lost_with_a_journal_that_was_replaced() {
+    for waiting in ["", "second\n"] {
+        let disk = with_a_line();
+        if !waiting.is_empty() {
+            leave_waiting(&disk, waiting.trim_end());
+        }
+        disk.stage.replace("theirs\n");
+        disk.journal.append(&["next"], &durable()).unwrap();
+        assert_eq!(disk.stage.text(), format!("theirs\n{waiting}next\n"));
+        assert!(disk.stage.events("batches_lost").is_empty());
+    }
+}
+
 fn operation(id: &str) -> AppendOptions {
     named(id, &durable())
 }
@@ -164,19 +195,62 @@ fn repeats(disk: &Watched, line: &str) -> bool {
 #[test]
 fn an_operation_that_was_lost_can_be_repeated_and_no_other() {
     for meanwhile in [NOBODY, APPENDS, REPAIRS, WRITES_AND_HOLDS] {
-        for waiting in [false, true] {
+        for waiting in [&[][..], &["second"], &["second", "more"]] {
             let disk = Watched::new();
             disk.journal.append(&["first"], &operation("first")).unwrap();
             disk.journal.append(&["direct"], &named("direct", &no_sync())).unwrap();
-            if waiting {
-                disk.refuse(SYNC_BEGINS, 1);
-                disk.journal.append(&["second"], &operation("second")).unwrap_err();
+            for line in waiting {
+                leave_waiting(&disk, line);
             }
             lose_the_next_batch(&disk, meanwhile, go);
             is_told(disk.journal.append(&["third"], &operation("third")));
             assert!(!repeats(&disk, "third") && repeats(&disk, "third"));
             assert!(repeats(&disk, "first") && repeats(&disk, "direct"));
-            assert_eq!(repeats(&disk, "second"), waiting);
+            for line in ["second", "more"] {
+                assert_eq!(repeats(&disk, line), waiting.contains(&line), "{line}");
+            }
+        }
+    }
+}
+
+/// What stands behind a hole cannot be found.
+#[test]
+fn operations_that_were_lost_together_can_all_be_repeated() {
+    for before in [false, true] {
+        let disk = Watched::new();
+        if before {
+            disk.journal.append(&["first"], &operation("first")).unwrap();
+        }
+        leave_waiting(&disk, "second");
+        let at = disk.stage.in_head(END) - 64 - "second\n".len() as u64;
+        leave_waiting(&disk, "third");
+        lose(&disk.stage.side("wal"), at);
+        REPAIRS(&disk);
+        assert!(!repeats(&disk, "third") && !repeats(&disk, "second"));
+        assert_eq!(repeats(&disk, "first"), before);
+    }
+}
+
+/// Another file has nothing of a batch that waits, and nor has the journal if nobody has begun to let
+/// the batch in: a line of others that looks like it is theirs.
+#[test]
+fn j7_j8_a_line_of_others_is_not_taken_for_the_batch_that_waits_before_the_lost_one() {
+    for replaced in [false, true] {
+        for lost in [false, true] {
+            let disk = with_a_line();
+            leave_waiting(&disk, "second");
+            if lost {
+                let at = disk.stage.in_head(END);
+                leave_waiting(&disk, "lost");
+                lose(&disk.stage.side("wal"), at);
+            }
+            if replaced {
+                disk.stage.replace("first\nsecond\n");
+            } else {
+                disk.stage.foreign("second\n");
+            }
+            disk.journal.append(&["next"], &durable()).unwrap();
+            assert_eq!(disk.stage.text(), "first\nsecond\nsecond\nnext\n");
         }
     }
 }

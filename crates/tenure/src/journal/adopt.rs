@@ -38,6 +38,14 @@ impl Session {
         let mut spans = self.append_pending(&pending, journal)?;
         let next_seq = self.next_seq_known(old.as_ref())?;
         let generation = random::number()?;
+        // One is left out: whoever repeats an operation waits for the number before the next one,
+        // which must not be a lost one.
+        let first_number = self.head.next_number().saturating_add(1).max(sys::wall_time_us());
+        let mut lost = self.head.lost;
+        if self.head.file != file {
+            // Somebody may wait for a batch that was in the log whose place this one took.
+            lost.since = first_number - 1;
+        }
         self.head = Head {
             turn: self.head.turn,
             anchors: self.head.anchors,
@@ -46,12 +54,10 @@ impl Session {
             file,
             journal,
             next_seq,
-            // One is left out: whoever repeats an operation waits for the number before the next one,
-            // which must not be a lost one.
-            first_number: self.head.next_number().saturating_add(1).max(sys::wall_time_us()),
+            first_number,
             archive: self.head.archive,
             operations: self.head.operations,
-            lost: self.head.lost,
+            lost,
             room: self.wal_size()?.max(ENTRIES_AT),
             ..Head::default()
         };

@@ -95,11 +95,14 @@ pub(super) struct Lost {
     /// 0: there are none.
     pub(super) first: u64,
     pub(super) last: u64,
+    /// Numbers below this are of a log that is gone. What became of them is not known.
+    pub(super) since: u64,
 }
 
 impl Lost {
     pub(super) fn has(&self, number: u64) -> bool {
-        self.first > 0 && (self.first..=self.last).contains(&number)
+        let in_range = self.first > 0 && (self.first..=self.last).contains(&number);
+        in_range || number < self.since
     }
 
     fn add(&mut self, first: u64, last: u64) {
@@ -280,6 +283,7 @@ impl Head {
         fill.u64(self.lost.first);
         fill.u64(self.lost.last);
         fill.u64(self.pending_seq);
+        fill.u64(self.lost.since);
         let sum = checksum::of(&slot[..CHECKSUM_AT]);
         slot[CHECKSUM_AT..].copy_from_slice(&sum.to_le_bytes());
         debug_assert_eq!(&decode(&slot), self, "what is written can be read back");
@@ -379,7 +383,7 @@ pub(super) fn decode(slot: &[u8]) -> Head {
     head.operations = std::array::from_fn(|_| take_operation(&mut take));
     let unanchored = Unanchored { base: take.u64(), index_len: take.u64() };
     head.unanchored = has(7).then_some(unanchored);
-    head.lost = Lost { first: take.u64(), last: take.u64() };
-    head.pending_seq = take.u64();
+    (head.lost.first, head.lost.last) = (take.u64(), take.u64());
+    (head.pending_seq, head.lost.since) = (take.u64(), take.u64());
     head
 }

@@ -23,7 +23,7 @@ use crate::target::Target;
 use crate::wait::Request;
 
 use super::entry::Logged;
-use super::head::{ENTRIES_AT, Head};
+use super::head::{ENTRIES_AT, Head, Lost};
 use super::index::{Group, Index};
 use super::open_files::{OpenFiles, OpenLog};
 use super::slots::{Loaded, Slots};
@@ -183,6 +183,8 @@ impl Session {
     }
 
     fn start_fresh(&mut self, journal: FileId, file: FileId) -> Result<()> {
+        // Numbers of a log that was deleted must not come again while its sync notes live.
+        let first_number = sys::wall_time_us().max(1);
         self.head = Head {
             epoch: 1,
             salt: random::number()?,
@@ -192,8 +194,8 @@ impl Session {
             boot: self.target.fs.boot_id(),
             base_seq: 1,
             next_seq: 1,
-            // Numbers of a log that was deleted must not come again while its sync notes live.
-            first_number: sys::wall_time_us().max(1),
+            first_number,
+            lost: Lost { since: first_number, ..Lost::default() },
             end: ENTRIES_AT,
             applied_end: ENTRIES_AT,
             room: ENTRIES_AT,

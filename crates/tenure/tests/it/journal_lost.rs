@@ -47,6 +47,9 @@ const NOBODY: Meanwhile = |_| ();
 const APPENDS: Meanwhile = |other| {
     other.journal.append(&["theirs"], &no_sync()).unwrap();
 };
+const SYNCS: Meanwhile = |other| {
+    other.journal.append(&["theirs"], &durable()).unwrap();
+};
 /// It is logged before anybody has seen the hole.
 const APPENDS_DURABLY: Meanwhile = |other| is_told(other.journal.append(&["behind"], &durable()));
 const REPAIRS: Meanwhile = |other| {
@@ -114,6 +117,31 @@ fn race_54_whoever_goes_on_without_a_lost_batch_its_owner_is_told() {
             assert!(told.is_err(), "meanwhile {name}, in doubt: {in_doubt}");
             is_told(told);
             goes_on(&disk);
+        }
+    }
+}
+
+/// Nothing tells any more which batches were counted.
+#[test]
+fn race_54_the_owner_of_a_batch_is_told_if_its_log_is_removed_or_put_back() {
+    for restored in [false, true] {
+        for others in [NOBODY, APPENDS, SYNCS, GOES_ON_FOR_LONG] {
+            let disk = with_a_line();
+            let (log, copy) = (disk.stage.side("wal"), disk.stage.side("copy"));
+            std::fs::copy(&log, &copy).unwrap();
+            let other = disk.beside();
+            disk.stage.at(SYNC_BEGINS, 1, move || {
+                std::fs::remove_file(&log).unwrap();
+                if restored {
+                    std::fs::rename(&copy, &log).unwrap();
+                }
+                others(&other);
+                Verdict::Go
+            });
+            is_told(disk.journal.append(&["lost"], &durable()));
+            assert!(!disk.stage.text().contains("lost"), "{}", disk.stage.text());
+            disk.journal.append(&["last"], &operation("last")).unwrap();
+            assert!(repeats(&disk, "last"));
         }
     }
 }

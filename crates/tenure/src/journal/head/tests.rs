@@ -47,7 +47,7 @@ fn head() -> Head {
         }),
         operations: std::array::from_fn(|at| operation(48 + 3 * at as u64)),
         unanchored: Some(Unanchored { base: 72, index_len: 73 }),
-        lost: Lost { first: 74, last: 75 },
+        lost: Lost { first: 74, last: 75, since: 77 },
         pending_seq: 76,
         ..Head::default()
     }
@@ -63,12 +63,12 @@ fn j1_every_field_is_where_the_format_says() {
     assert_eq!(slot[..6], *b"tenwal");
     assert_eq!(slot[6..8], [1, 0]);
     let (boot, flags) = (80, 224);
-    for at in (8..616).step_by(8).filter(|at| *at != boot && *at != boot + 8 && *at != flags) {
+    for at in (8..624).step_by(8).filter(|at| *at != boot && *at != boot + 8 && *at != flags) {
         assert_eq!(number_at(&slot, at), at as u64 / 8, "at {at}");
     }
     assert_eq!(slot[boot..boot + 16], *b"0123456789abcdef");
     assert_eq!(number_at(&slot, flags), 4 | 8 | 128, "displaced, intent and unanchored are there");
-    assert!(slot[616..1016].iter().all(|byte| *byte == 0));
+    assert!(slot[624..1016].iter().all(|byte| *byte == 0));
     assert_eq!(number_at(&slot, 1016), checksum::of(&slot[..1016]));
     assert_eq!(decode(&slot), head());
 }
@@ -134,13 +134,15 @@ fn every_loss_widens_the_range_and_takes_its_operations_along() {
     assert!(!head.lost.has(0) && !head.lost.has(13), "older slots have zeros there");
     (20..24).for_each(|seq| head.remember(operation(seq)));
     head.lose(13, 22);
-    assert_eq!(head.lost, Lost { first: 13, last: 14 });
+    assert_eq!(head.lost, Lost { first: 13, last: 14, since: 0 });
     assert!(!head.lost.has(12) && head.lost.has(13) && head.lost.has(14) && !head.lost.has(15));
     assert_eq!([20, 21, 22, 23].map(|id| head.finished(id).is_some()), [true, true, false, false]);
     (head.first_number, head.entries) = (40, 2);
     head.lose(41, 0);
-    assert_eq!(head.lost, Lost { first: 13, last: 41 });
+    assert_eq!(head.lost, Lost { first: 13, last: 41, since: 0 });
     assert!(head.finished(20).is_some() && head.finished(21).is_some(), "it is not known which");
+    head.lost.since = 7;
+    assert!(head.lost.has(6) && !head.lost.has(7) && !head.lost.has(12) && head.lost.has(13));
 }
 
 #[test]

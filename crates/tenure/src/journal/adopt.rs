@@ -76,6 +76,7 @@ impl Session {
                 Title { header_len, first_seq, archive: self.head.archive, ..Title::default() };
             self.rebuild_index(title, &mut spans)?;
         }
+        self.cut = false;
         self.begin_epoch(self.size)
     }
 
@@ -127,12 +128,16 @@ impl Session {
             && (self.head.begun || ours.iter().any(|logged| logged.entry.is_direct()));
         let was_tried = self.head.journal == FileId::default();
         // In another file nothing is ours, however much its lines look like it.
-        let from = if was_here || was_tried { self.head.journal_end } else { self.size };
-        let from = from.min(self.size);
+        let mut from = self.size;
+        if was_here || was_tried {
+            from = self.behind_a_cut(self.head.journal_end, bytes.len());
+        }
+        self.cut = false; // From here on it is another cut.
         (self.head.journal, self.head.journal_end) = (FileId::default(), from);
         (self.head.begun, self.head.partial) = (true, 0);
         self.store()?;
         for _ in 0..ATTEMPTS {
+            from = self.behind_a_cut(from, bytes.len());
             let region = self.journal.read_range(from, self.size);
             let region = region.map_err(|err| self.journal_failed("read", err))?;
             let (at, done) = plan::locate(&region, &bytes).unwrap_or((region.len(), 0));
@@ -145,6 +150,12 @@ impl Session {
             self.push(&bytes[done..])?;
         }
         Err(self.overtaken())
+    }
+
+    /// Where to look for `len` bytes that were appended at `from` or behind it. If somebody has cut the
+    /// journal since, they are the last ones in it, or gone.
+    fn behind_a_cut(&self, from: u64, len: usize) -> u64 {
+        if self.cut || self.size < from { self.size.saturating_sub(len as u64) } else { from }
     }
 
     /// Batches that stand one behind the other.

@@ -120,10 +120,11 @@ impl Session {
             self.anchor()?;
         }
         for _ in 0..ATTEMPTS {
-            self.adopt_tail()?;
             if !durable {
                 self.apply_pending()?;
             }
+            // After it: what waits may have been let in with a line of others right behind it.
+            self.adopt_tail()?;
             let close = self.head.open_tail;
             debug_assert!(!close || !self.head.has_pending(), "what waits has closed the line");
             let payload_len = batch.entry_bytes(close).len() - ENTRY_BYTES;
@@ -172,7 +173,9 @@ impl Session {
             return Ok(false);
         }
         self.withdraw()?;
-        self.size = size?;
+        let size = size?;
+        self.cut |= size < self.size;
+        self.size = size;
         self.recover_crash()?;
         Ok(true)
     }

@@ -201,17 +201,19 @@ fn add_archives(
         let ours = |intent: &Intent| intent.archive > 0 && intent.generation == title.generation;
         let intent = view.intent.filter(ours);
         let archive = intent.map_or(title.archive, |intent| intent.archive);
-        let mut indexes = vec![target.sidecar(&format!("index.{archive}"))];
-        let mut journals = vec![publish::archive_path(target, archive)];
+        // If the rotation is not finished they may still have the names from before. Those come first: a
+        // file that moves meanwhile must not be missed, and what has the old name then is another one.
+        let (mut indexes, mut journals) = (Vec::new(), Vec::new());
         if let Some(intent) = intent {
-            // The rotation is not finished: the names from before.
             indexes.push(target.sidecar("index"));
             journals.push(publish::temp_path(target, intent.journal_temp));
         }
+        indexes.push(target.sidecar(&format!("index.{archive}")));
+        journals.push(publish::archive_path(target, archive));
         let mut found = None;
         for path in &indexes {
             let index = Index::open(target, path, Access::Read)?;
-            found = found.or(index.filter(|index| index.title.generation != title.generation));
+            found = index.filter(|index| index.title.generation != title.generation).or(found);
         }
         // A file of somebody else may have the archive's name until the rotation takes another.
         let is_old = |journal: &Arc<dyn Handle>| match intent {

@@ -122,6 +122,8 @@ pub(super) struct Session {
     pub(super) head: Head,
     /// The journal's length as it was seen last.
     pub(super) size: u64,
+    /// It was shorter than it must have been, so somebody has cut it: offsets mean nothing any more.
+    pub(super) cut: bool,
     pub(super) news: News,
 }
 
@@ -150,7 +152,8 @@ impl Session {
         }
         let (journal, found) = files.open_journal(&target, new_mode)?;
         let (files, size, news) = (files.clone(), found.size, News::default());
-        let mut session = Self { section, target, files, wal, journal, head, size, news };
+        let mut session =
+            Self { section, target, files, wal, journal, head, size, cut: false, news };
         session.orient(known, found)?;
         Ok(session)
     }

@@ -49,7 +49,11 @@ impl Session {
         let (begun, partial) = (self.head.begun, self.head.partial);
         let mut known = Circumstances { power_loss, begun, partial, shift: self.head.shift };
         for _ in 0..ATTEMPTS {
-            self.size = self.journal_size()?;
+            self.was_alone(b"")?;
+            if self.cut || self.size < self.head.journal_end {
+                // Somebody has cut it since we looked: what is settled is gone, and offsets mean nothing.
+                return self.adopt(!power_loss, self.head.journal, self.head.file);
+            }
             let plan = plan::plan(self.journal.as_ref(), self.size, pos, &pending, known)
                 .map_err(|err| self.journal_failed("read", err))?;
             if plan.needs_work() {
@@ -80,6 +84,9 @@ impl Session {
     /// Counts entries into the head that a crash kept out of it.
     pub(super) fn count(&mut self, pending: &[Logged]) {
         let head = &mut self.head;
+        if let Some(first) = pending.first().filter(|_| !head.has_pending()) {
+            head.pending_seq = first.entry.seq;
+        }
         let mut end = head.applied_end;
         for logged in pending {
             let entry = &logged.entry;
@@ -225,6 +232,8 @@ impl Session {
             let detail = json!({ "foreign_lines": found, "journal_bytes": reach });
             let _ = events::record(&self.target, "foreign_lines_adopted", &detail);
         }
+        // All of them are there, whatever becomes of the index.
+        (self.head.applied, self.head.applied_end) = (self.head.entries, self.head.end);
         self.head.journal_end = reach;
         let open = lines::is_open_at(self.journal.as_ref(), reach);
         self.head.open_tail = open.map_err(|err| self.journal_failed("read", err))?;
@@ -305,6 +314,7 @@ impl Session {
     pub(super) fn was_alone(&mut self, bytes: &[u8]) -> Result<bool> {
         let size = self.journal_size()?;
         let alone = size == self.size + bytes.len() as u64;
+        self.cut |= size < self.size + bytes.len() as u64;
         self.size = size;
         Ok(alone)
     }

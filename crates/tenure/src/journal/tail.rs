@@ -28,7 +28,7 @@ impl Session {
             // The rest of a line that was numbered before belongs to the part that is logged.
             end = lines::line_end(self.journal.as_ref(), start, end).map_err(failed)?;
         }
-        if end - start > FOREIGN_BYTES_LOGGED_MAX {
+        if end - start > FOREIGN_BYTES_LOGGED_MAX && !self.head.open_tail {
             let mut spans = self.settled_spans(None)?;
             self.measure(start, end, &mut spans)?;
             self.news.adopted += self.number_foreign(&mut spans);

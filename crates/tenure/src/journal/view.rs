@@ -73,10 +73,10 @@ pub(super) struct View {
 }
 
 /// What every checkpoint and every replacement changes.
-type Mark = Option<(u64, u64, bool)>;
+type Mark = Option<(u64, u64, Option<u64>)>;
 
 fn mark(head: Option<&Head>) -> Mark {
-    head.map(|head| (head.epoch, head.generation, head.intent.is_some()))
+    head.map(|head| (head.epoch, head.generation, head.intent.map(|intent| intent.archive)))
 }
 
 /// How a view came out.
@@ -163,18 +163,23 @@ impl View {
         let same =
             |one: FileId, other: FileId| one == other || (another_boot && one.ino == other.ino);
         if let Some(intent) = intent.filter(|intent| same(intent.new, found.id)) {
-            view.index = find_index(target, intent.generation, intent.index_temp)?
-                .map(|index| (index, intent.index_len));
+            let index = find_index(target, intent.generation, intent.index_temp)?;
+            let verdict = if index.is_some() { Verdict::Sure } else { Verdict::Unsure };
+            view.index = index.map(|index| (index, intent.index_len));
             view.next = intent.next_seq;
             view.plan.tail = Some((intent.new_end, view.size)).filter(|(start, end)| start < end);
             view.add_tail(journal.as_ref(), intent.new_end, intent.next_seq)?;
-            return Ok((view, Verdict::Sure));
+            return Ok((view, verdict));
         }
         let wal_id = wal.file.stat().map_err(Target::failed("look at", target.path()))?.id;
         if same(head.journal, found.id) && same(head.file, wal_id) {
             if let Some(verdict) = view.add_settled(wal, head, index, newer, last)? {
                 return Ok((view, verdict));
             }
+        }
+        if head.journal == FileId::default() && head.begun && head.has_pending() && !another_boot {
+            // An adoption is under way, or died: what it has appended so far is the next writer's to tell.
+            view.size = view.size.min(head.journal_end);
         }
         view.add_unknown(journal.as_ref(), head.next_seq.max(1))?;
         Ok((view, Verdict::Unsure))
@@ -325,9 +330,11 @@ fn wait_for_a_writer() {
     std::thread::sleep(DOUBT);
 }
 
-/// The index of this generation, under its own name or still under the temporary one.
+/// The index of this generation, under its own name or still under the temporary one (0: none). Where it
+/// comes from is looked at first: it moves the other way, and must not be missed in between.
 fn find_index(target: &Target, generation: u64, temp: u64) -> Result<Option<Index>> {
-    for path in [target.sidecar("index"), super::publish::temp_path(target, temp)] {
+    let temp = (temp > 0).then(|| super::publish::temp_path(target, temp));
+    for path in temp.into_iter().chain([target.sidecar("index")]) {
         let index = Index::open(target, &path, Access::Read)?;
         if let Some(index) = index.filter(|index| index.title.generation == generation) {
             return Ok(Some(index));

@@ -58,6 +58,13 @@ pub(crate) fn numbered(lines: &[&str]) -> Vec<(u64, String)> {
     lines.iter().zip(1..).map(|(line, seq)| (seq, (*line).to_owned())).collect()
 }
 
+/// What this process has ever had of memory, where the system tells.
+pub(crate) fn peak_memory_kib() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+    line.and_then(|line| line.split_whitespace().next()?.parse().ok()).unwrap_or(0)
+}
+
 #[test]
 fn a_batch_is_plain_lines_and_numbered() {
     let dir = Dir::new("batch");

@@ -17,7 +17,7 @@ use crate::scratch::lock_for;
 use crate::watched_log::{END, SYNC_BEGINS, Watched};
 
 /// The kernel may throw a page away that it could not write, and read an older one.
-fn lose(log: &Path, at: u64) {
+pub(crate) fn lose(log: &Path, at: u64) {
     let log = std::fs::OpenOptions::new().write(true).open(log).unwrap();
     log.write_all_at(&[0; 64], at).unwrap();
 }

@@ -56,14 +56,17 @@ impl Death {
     }
 }
 
+type Kind = fn(Step) -> bool;
 type Deed = Box<dyn FnOnce() -> Verdict + Send>;
 
 #[derive(Default)]
 struct Script {
     done: Vec<Step>,
     cues: Vec<(Step, usize, Deed)>,
-    /// Steps until the process dies, and how.
-    left: Option<(usize, Death)>,
+    /// Steps of this kind until the process dies, and how.
+    left: Option<(Kind, usize, Death)>,
+    /// Steps of any kind until something happens.
+    soon: Option<(usize, Deed)>,
     is_dead: bool,
 }
 
@@ -74,8 +77,13 @@ impl Script {
             return Some(Box::new(|| Verdict::Fail(Errno::IO.into())));
         }
         self.done.push(step);
-        let counts = step.0.changes() || matches!(step.0, Op::Sync | Op::SyncDir);
-        if let Some((left, death)) = self.left.as_mut().filter(|_| counts) {
+        if let Some((left, deed)) = self.soon.take() {
+            if left == 0 {
+                return Some(deed);
+            }
+            self.soon = Some((left - 1, deed));
+        }
+        if let Some((_, left, death)) = self.left.as_mut().filter(|(counts, ..)| counts(step)) {
             *left -= 1;
             if *left == 0 {
                 self.is_dead = true;
@@ -142,6 +150,11 @@ impl Stage {
         locked(&self.script).cues.push((step, nth, Box::new(act)));
     }
 
+    /// Does something right before the `nth` step of any kind from now on, 0 is the next one.
+    pub(crate) fn before_step(&self, nth: usize, act: impl FnOnce() -> Verdict + Send + 'static) {
+        locked(&self.script).soon = Some((nth, Box::new(act)));
+    }
+
     /// Ends the process at the `nth` such step from now.
     pub(crate) fn die_at(&self, step: Step, nth: usize, death: Death) {
         let script = self.script.clone();
@@ -153,7 +166,13 @@ impl Stage {
 
     /// Ends the process at the `nth` step from now that changes or syncs anything.
     pub(crate) fn die_at_step(&self, nth: usize, death: Death) {
-        locked(&self.script).left = Some((nth, death));
+        let counts = |step: Step| step.0.changes() || matches!(step.0, Op::Sync | Op::SyncDir);
+        self.die_at_any(counts, nth, death);
+    }
+
+    /// Ends the process at the `nth` step of this kind from now.
+    pub(crate) fn die_at_any(&self, counts: Kind, nth: usize, death: Death) {
+        locked(&self.script).left = Some((counts, nth, death));
     }
 
     /// Whether the process has come to its end.

@@ -4,7 +4,7 @@
 use std::fs;
 use std::path::Path;
 
-use crate::journal::all;
+use crate::journal::{all, peak_memory_kib};
 use crate::journal_read::Log;
 
 /// What somebody does to a journal with four entries, of which three are in the index; the number that
@@ -83,13 +83,6 @@ fn j8_a_header_is_known_again_by_its_length() {
         log.append(&["more"]);
         assert_eq!(all(&log.journal)[..entries], before, "{text:?}");
     }
-}
-
-/// What this process has ever had of memory, where the system tells.
-fn peak_memory_kib() -> u64 {
-    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
-    line.and_then(|line| line.split_whitespace().next()?.parse().ok()).unwrap_or(0)
 }
 
 /// Whoever may write beside the journal can claim any length for its header.

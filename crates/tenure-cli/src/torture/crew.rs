@@ -19,7 +19,7 @@ use std::time::Duration;
 use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 
 use super::clock;
-use super::presence::{Incarnation, Overlap};
+use super::presence::{Holder, Overlap};
 use super::word::Word;
 use super::worker::{Task, VERB};
 
@@ -174,7 +174,7 @@ impl Crew {
 
     /// Whether the other one in an overlap was alive when it was seen.
     pub(super) fn was_alive(&self, overlap: Overlap) -> bool {
-        let other = Incarnation::of_flag(overlap.flag);
+        let other = Holder::of_flag(overlap.flag);
         match self.deaths.get(&other.generation) {
             Some(death) if death.family || !other.child => overlap.at < death.at,
             // Only its parent was killed; the child went on.

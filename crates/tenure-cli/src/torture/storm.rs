@@ -11,7 +11,7 @@ use super::crew::{Crew, Heard};
 use super::finding::{Fault, Thing};
 use super::ledger::Ledger;
 use super::memory::Memory;
-use super::presence::{self, Incarnation};
+use super::presence::{self, Holder};
 use super::word::Word;
 use super::worker::{Task, memory_file};
 use super::{Limit, Setup};
@@ -211,7 +211,7 @@ impl<'a> Storm<'a> {
     fn note(&mut self, slot: usize, generation: u64, word: Word) {
         if let Word::Two(overlap) = word {
             if self.crew.was_alive(overlap) {
-                let other = Incarnation::of_flag(overlap.flag);
+                let other = Holder::of_flag(overlap.flag);
                 let detail = format!("worker {slot} ({generation}) was inside with {other:?}");
                 self.ledger.found(Thing::Lock, Fault::TwoHolders, detail);
             } else {

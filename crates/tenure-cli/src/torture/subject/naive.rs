@@ -116,6 +116,10 @@ impl Subject for Naive {
         Ok(())
     }
 
+    fn compact(&self, _path: &Path) -> Answer<()> {
+        Ok(())
+    }
+
     fn remove(&self, dir: &Path, key: &str) -> Answer<()> {
         Ok(fs::remove_file(path_of(dir, key))?)
     }

@@ -102,6 +102,11 @@ impl Subject for Tenure {
         Ok(())
     }
 
+    fn compact(&self, path: &Path) -> Answer<()> {
+        Journal::open(path)?.compact(&options(false), |_| true)?;
+        Ok(())
+    }
+
     fn remove(&self, dir: &Path, key: &str) -> Answer<()> {
         let collection = Collection::open(dir, CollectionKind::Documents)?;
         collection.remove(key, &options(false))?;

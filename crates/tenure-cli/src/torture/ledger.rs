@@ -1,10 +1,10 @@
-//! What the workers were promised, kept by the parent; [`Ledger::judge`] holds the files to it.
+//! What the workers were promised, kept by the parent; `judge` holds the files to it.
 //!
 //! # Invariants
 //!
 //! 1. Only what was said over a pipe is a promise. Every incarnation may have done one operation more
 //!    than it said, and no more.
-//! 2. Nothing is asked of tenure here except what the files say through it.
+//! 2. Nothing is asked of tenure here.
 
 use std::collections::{BTreeMap, HashMap};
 

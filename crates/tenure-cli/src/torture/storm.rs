@@ -116,6 +116,11 @@ impl<'a> Storm<'a> {
                 self.note(slot, generation, word);
             }
         }
+        let take_overs = &mut self.ledger.take_overs;
+        for (generation, at) in take_overs.begun.drain() {
+            // One that was not killed has told its end, or that it failed.
+            take_overs.unheard.extend(self.crew.gone(generation).map(|gone| (at, gone)));
+        }
         progress(&self.ledger, self.blows);
         Ok(())
     }

@@ -97,6 +97,8 @@ pub(super) type Change<'a> = &'a mut dyn FnMut(Option<&Value>) -> Value;
 pub(super) trait Subject {
     fn lock(&self, path: &Path, shared: bool) -> Answer<Hold>;
     fn acquire(&self, path: &Path, ttl: Duration) -> Answer<Grant>;
+    /// Takes the lease from whoever has it.
+    fn take_over(&self, path: &Path, ttl: Duration) -> Answer<Grant>;
     fn renew(&self, path: &Path, grant: &Grant, ttl: Duration) -> Answer<()>;
     fn release(&self, path: &Path, grant: &Grant) -> Answer<()>;
     fn update(&self, path: &Path, durable: bool, change: Change<'_>) -> Answer<()>;

@@ -69,6 +69,10 @@ impl Subject for Reused {
         Tenure.acquire(path, ttl)
     }
 
+    fn take_over(&self, path: &Path, ttl: Duration) -> Answer<Grant> {
+        Tenure.take_over(path, ttl)
+    }
+
     fn renew(&self, path: &Path, grant: &Grant, ttl: Duration) -> Answer<()> {
         Tenure.renew(path, grant, ttl)
     }

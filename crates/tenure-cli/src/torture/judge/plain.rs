@@ -50,6 +50,7 @@ mod tests {
     use super::lines;
 
     #[test]
+    #[expect(clippy::disallowed_methods, reason = "plain files for a plain reader")]
     fn archives_come_first_and_in_the_order_of_their_numbers() {
         let dir = tempfile::tempdir().expect("a directory");
         let write = |name: &str, text: &str| {

@@ -7,7 +7,7 @@ use tenure_shipped::Lock as _;
 use tenure_shipped::locks::SessionLock;
 
 use super::Answer;
-use super::reused::Descriptor;
+use super::reused::{self, Descriptor};
 use crate::child::Inherited;
 
 /// What ends a hold.
@@ -44,8 +44,8 @@ impl Guard {
     pub(in crate::torture) fn leave_to_children(self) -> Answer<()> {
         match self {
             Self::Tenure(guard) => Ok(guard.leave_to_children()?),
-            Self::Reused(descriptor) => {
-                descriptor.leave();
+            Self::Reused(_) => {
+                reused::leave();
                 Ok(())
             }
             Self::Shipped(_) | Self::Nothing => self.release(),

@@ -28,13 +28,11 @@ pub(in super::super) struct Descriptor(&'static File);
 
 impl Descriptor {
     fn take(path: &Path) -> io::Result<Self> {
-        let file = match OPEN.get() {
-            Some(file) => file,
-            None => {
-                let file =
-                    OpenOptions::new().create(true).truncate(false).write(true).open(path)?;
-                OPEN.get_or_init(|| file)
-            }
+        let file = if let Some(file) = OPEN.get() {
+            file
+        } else {
+            let file = OpenOptions::new().create(true).truncate(false).write(true).open(path)?;
+            OPEN.get_or_init(|| file)
         };
         rustix::io::retry_on_intr(|| flock(file, FlockOperation::LockExclusive))?;
         Ok(Self(file))
@@ -50,10 +48,11 @@ impl Descriptor {
         }
         Ok(())
     }
+}
 
-    pub(super) fn leave(self) {
-        LEFT.store(true, Ordering::Relaxed);
-    }
+/// A child has it now.
+pub(super) fn leave() {
+    LEFT.store(true, Ordering::Relaxed);
 }
 
 /// Tenure, but for the lock.

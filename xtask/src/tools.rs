@@ -67,6 +67,12 @@ const NEEDS: &[Need] = &[
         ],
         allowed: may_mount,
     },
+    Need {
+        tests: "storms in memory of the torture ring",
+        without: "TENURE_WITHOUT_MEMORY",
+        programs: &[],
+        allowed: may_use_memory,
+    },
 ];
 
 /// Makes what is needed available, or says what is not run.
@@ -159,6 +165,12 @@ fn may_mount() -> Result<(), String> {
         return Err("only root may mount".into());
     }
     succeeds(&["unshare", "--mount", "mount", "-t", "tmpfs", "none", "/mnt"])
+}
+
+/// The place in memory that Linux has for everybody.
+fn may_use_memory() -> Result<(), String> {
+    let look = "cd /dev/shm && test -w . && test \"$(stat -f -c %T .)\" = tmpfs";
+    succeeds(&["sh", "-c", look]).map_err(|why| format!("/dev/shm is not in memory: {why}"))
 }
 
 fn succeeds(words: &[&str]) -> Result<(), String> {

@@ -25,8 +25,9 @@ with everything below them, while others read the file.
 Exit codes: 0 nothing found, 5 something found (the directory is kept), 1 it could not be run";
 
 /// Many processes work on one directory while they are killed, paused and restarted at random, and
-/// judges that share no code with tenure watch: two holders, fences that do not grow, lost updates,
-/// torn reads, damaged files, files left over. Ctrl-C ends it with the verdict so far.
+/// judges that read the files themselves and share no code with tenure watch: two holders, fences that
+/// do not grow, lost updates, torn reads, damaged files, files left over. Ctrl-C ends it with the
+/// verdict so far.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct TortureArgs {
@@ -71,6 +72,9 @@ pub(crate) struct TortureArgs {
     /// Work by protocols that shipped: the judges must find something
     #[arg(long, hide = true, conflicts_with = "naive")]
     pub(crate) shipped: bool,
+    /// Work with a lock that lets a process in beside its own child: the judges must find it
+    #[arg(long, hide = true, conflicts_with_all = ["naive", "shipped"])]
+    pub(crate) reused: bool,
 }
 
 /// Something that can be worked on.

@@ -27,16 +27,21 @@ pub(crate) struct Inherited {
 impl Inherited {
     /// The lock of `guard`; `None` if it is not ours to give (a nested hold).
     pub(crate) fn of(guard: &LockGuard) -> io::Result<Option<Self>> {
-        let mut copies = Vec::new();
+        let mut ours = Vec::new();
         for raw in guard.raw() {
             #[expect(unsafe_code, reason = "the core hands out a raw descriptor")]
             // SAFETY: the guard owns the descriptor and outlives this borrow.
             let borrowed = unsafe { BorrowedFd::borrow_raw(raw) };
-            // A duplicate shares the lock and, unlike the original, is not closed by `exec`. No
-            // other thread starts processes meanwhile.
-            copies.push(rustix::io::dup(borrowed)?);
+            ours.push(borrowed);
         }
-        Ok((!copies.is_empty()).then_some(Self { _descriptors: copies }))
+        if ours.is_empty() { Ok(None) } else { Self::copy(&ours).map(Some) }
+    }
+
+    /// Copies of these. A duplicate shares the lock and, unlike the original, is not closed by `exec`.
+    /// No other thread starts processes meanwhile.
+    pub(crate) fn copy(descriptors: &[BorrowedFd<'_>]) -> io::Result<Self> {
+        let copies: Result<_, _> = descriptors.iter().map(rustix::io::dup).collect();
+        Ok(Self { _descriptors: copies? })
     }
 }
 

@@ -19,7 +19,7 @@ use std::time::Duration;
 use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 
 use super::clock;
-use super::presence::{Incarnation, Overlap};
+use super::presence::{Holder, Overlap};
 use super::word::Word;
 use super::worker::{Task, VERB};
 
@@ -38,6 +38,8 @@ pub(super) struct Heard {
 #[derive(Debug, Clone, Copy)]
 struct Death {
     at: u64,
+    /// It was surely dead then.
+    gone: u64,
     /// With its children.
     family: bool,
 }
@@ -123,19 +125,20 @@ impl Crew {
     /// Kills the worker in `slot`, with its children or without, and reaps it.
     pub(super) fn kill(&mut self, slot: usize, family: bool) {
         let Some(mut worker) = self.workers[slot].take() else { return };
-        self.deaths.insert(worker.generation, Death { at: clock::now(), family });
+        let at = clock::now();
         worker.shoot(family);
         let _ = worker.reap();
+        self.deaths.insert(worker.generation, Death { at, gone: clock::now(), family });
     }
 
     /// Kills everybody in one moment. Nobody is left to tidy up.
     pub(super) fn kill_all(&mut self) {
         let at = clock::now();
-        for worker in self.workers.iter().flatten() {
-            self.deaths.insert(worker.generation, Death { at, family: true });
-            worker.shoot(true);
+        self.workers.iter().flatten().for_each(|worker| worker.shoot(true));
+        for mut worker in self.workers.iter_mut().filter_map(Option::take) {
+            let _ = worker.reap();
+            self.deaths.insert(worker.generation, Death { at, gone: clock::now(), family: true });
         }
-        self.workers.iter_mut().for_each(|worker| *worker = None);
     }
 
     /// Stops a worker where it stands, or lets it go on.
@@ -174,12 +177,17 @@ impl Crew {
 
     /// Whether the other one in an overlap was alive when it was seen.
     pub(super) fn was_alive(&self, overlap: Overlap) -> bool {
-        let other = Incarnation::of_flag(overlap.flag);
+        let other = Holder::of_flag(overlap.flag);
         match self.deaths.get(&other.generation) {
             Some(death) if death.family || !other.child => overlap.at < death.at,
             // Only its parent was killed; the child went on.
             _ => true,
         }
+    }
+
+    /// When this incarnation was surely gone, if it was killed.
+    pub(super) fn gone(&self, generation: u64) -> Option<u64> {
+        self.deaths.get(&generation).map(|death| death.gone)
     }
 
     /// The end of what the workers complained about.

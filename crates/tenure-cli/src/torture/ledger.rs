@@ -1,10 +1,10 @@
-//! What the workers were promised, kept by the parent; [`Ledger::judge`] holds the files to it.
+//! What the workers were promised, kept by the parent; `judge` holds the files to it.
 //!
 //! # Invariants
 //!
 //! 1. Only what was said over a pipe is a promise. Every incarnation may have done one operation more
 //!    than it said, and no more.
-//! 2. Nothing is asked of tenure here except what the files say through it.
+//! 2. Nothing is asked of tenure here.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -14,11 +14,24 @@ use super::word::{Own, Word};
 use super::words;
 
 /// A stretch of time in which a lease was surely held.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Span {
     pub(super) fence: u64,
+    /// It was granted after this moment, and before `from`.
+    pub(super) called: u64,
     pub(super) from: u64,
     pub(super) until: u64,
+}
+
+/// Take-overs of the lease: who has it may lose it at any moment of one.
+#[derive(Debug, Default)]
+pub(super) struct TakeOvers {
+    /// Of each generation that has begun one and has not told its fence: the moment before it.
+    pub(super) begun: HashMap<u64, u64>,
+    /// The moment before each one, and the fence that it gave.
+    pub(super) done: Vec<(u64, u64)>,
+    /// From when to when one may have been done by somebody who was killed in it.
+    pub(super) unheard: Vec<(u64, u64)>,
 }
 
 /// What was promised about one document that counts.
@@ -47,10 +60,11 @@ pub(super) struct Ledger {
     pub(super) batches: HashMap<(usize, u64), u64>,
     pub(super) spans: Vec<Span>,
     pub(super) endings: HashMap<u64, u64>,
+    pub(super) take_overs: TakeOvers,
     /// The fence that each batch was written under.
     pub(super) wrote: HashMap<(usize, u64), u64>,
     /// Who was given a fence: a slot and a generation.
-    fences: HashMap<u64, (usize, u64)>,
+    pub(super) fences: HashMap<u64, (usize, u64)>,
 }
 
 impl Ledger {
@@ -68,6 +82,7 @@ impl Ledger {
             batches: HashMap::new(),
             spans: Vec::new(),
             endings: HashMap::new(),
+            take_overs: TakeOvers::default(),
             wrote: HashMap::new(),
             fences: HashMap::new(),
         }
@@ -109,7 +124,10 @@ impl Ledger {
                 self.done(Thing::Journal);
                 self.batches.insert((slot, batch), first);
             }
-            Word::Leased { fence, from, until } => self.lease(slot, generation, fence, from, until),
+            Word::Leased(span) => self.lease(slot, generation, span),
+            Word::Taking { at } => {
+                self.take_overs.begun.insert(generation, at);
+            }
             Word::Ending { fence, at } => {
                 self.endings.insert(fence, at);
             }
@@ -137,14 +155,18 @@ impl Ledger {
         }
     }
 
-    fn lease(&mut self, slot: usize, generation: u64, fence: u64, from: u64, until: u64) {
+    fn lease(&mut self, slot: usize, generation: u64, span: Span) {
+        let fence = span.fence;
         self.done(Thing::Lease);
+        if let Some(at) = self.take_overs.begun.remove(&generation) {
+            self.take_overs.done.push((at, fence));
+        }
         let owner = *self.fences.entry(fence).or_insert((slot, generation));
         if owner != (slot, generation) {
             self.found(Thing::Lease, Fault::Fence, format!("fence {fence} was granted twice"));
         }
-        if from < until {
-            self.spans.push(Span { fence, from, until });
+        if span.from < span.until {
+            self.spans.push(span);
         }
     }
 }

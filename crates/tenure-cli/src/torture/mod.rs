@@ -66,9 +66,10 @@ impl Setup {
             seed: args.seed.unwrap_or_else(Dice::fresh_seed),
             processes: usize::from(args.processes),
             things,
-            author: match (args.naive, args.shipped) {
-                (true, _) => Author::Naive,
-                (_, true) => Author::Shipped,
+            author: match (args.naive, args.shipped, args.reused) {
+                (true, ..) => Author::Naive,
+                (_, true, _) => Author::Shipped,
+                (.., true) => Author::Reused,
                 _ => Author::Tenure,
             },
         }
@@ -214,5 +215,6 @@ fn repeat(args: &TortureArgs, seed: u64) -> String {
     words.extend(args.operations.map(|number| format!("--operations {number}")));
     words.extend(args.naive.then(|| "--naive".to_owned()));
     words.extend(args.shipped.then(|| "--shipped".to_owned()));
+    words.extend(args.reused.then(|| "--reused".to_owned()));
     words.join(" ")
 }

@@ -7,6 +7,9 @@
 //! 2. It raises its own flag and then looks at all others: of two holders one sees the other.
 //! 3. A flag names the incarnation of its process. The parent knows which of them it has killed, and
 //!    when; one that was seen inside before that was alive.
+//! 4. A flag names the hold as well. A worker that leaves its hold to a child lowers its flag when the
+//!    child may have raised its own already, so the child may find that very flag, and no other: once
+//!    its parent comes in again, or finds the child inside, the lock was given twice.
 
 use std::sync::atomic::Ordering::SeqCst;
 
@@ -17,24 +20,41 @@ use super::{clock, words};
 const EXCLUSIVE: u64 = 1;
 const SHARED: u64 = 2;
 const CHILD: u64 = 4;
-const BITS: u32 = 3;
+const KIND_BITS: u32 = 3;
+/// The number of the hold comes next. It starts over, long after all children of the first one are gone.
+const HOLD_BITS: u32 = 24;
 
-/// One incarnation: a worker from its start to its end, or a child that it left the lock to.
+/// Who is inside: a worker, from its start to its end, under one hold, or the child that it left that
+/// hold to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Incarnation {
+pub(super) struct Holder {
     pub(super) generation: u64,
+    /// Which hold of this generation.
+    pub(super) hold: u64,
     pub(super) child: bool,
 }
 
-impl Incarnation {
-    /// The process that a flag belongs to.
+impl Holder {
+    /// The one that a flag belongs to.
     pub(super) fn of_flag(flag: u64) -> Self {
-        Self { generation: flag >> BITS, child: flag & CHILD != 0 }
+        Self {
+            generation: flag >> (KIND_BITS + HOLD_BITS),
+            hold: flag >> KIND_BITS & ((1 << HOLD_BITS) - 1),
+            child: flag & CHILD != 0,
+        }
     }
 
     fn flag(self, shared: bool) -> u64 {
         let child = if self.child { CHILD } else { 0 };
-        self.generation << BITS | child | if shared { SHARED } else { EXCLUSIVE }
+        let hold = self.hold & ((1 << HOLD_BITS) - 1);
+        let kind = child | if shared { SHARED } else { EXCLUSIVE };
+        self.generation << (KIND_BITS + HOLD_BITS) | hold << KIND_BITS | kind
+    }
+
+    /// Whether `flag` is the parent's, not lowered yet, of the hold that was left to this child.
+    fn is_left_by(self, flag: u64) -> bool {
+        let parent = Self { child: false, ..self };
+        self.child && flag == parent.flag(false)
     }
 }
 
@@ -60,7 +80,7 @@ impl Flag {
     pub(super) fn raise(
         memory: Memory,
         slot: usize,
-        who: Incarnation,
+        who: Holder,
         shared: bool,
     ) -> (Self, Vec<Overlap>) {
         let place = words::flag(slot, who.child);
@@ -69,10 +89,8 @@ impl Flag {
         let overlaps = others.filter_map(|other| {
             let flag = memory.word(other).load(SeqCst);
             let both_read = shared && flag & SHARED != 0;
-            // A worker and the child that it has just left the lock to hold it together.
-            let family = Incarnation::of_flag(flag).generation == who.generation;
             let overlap = Overlap { place: other, flag, at: clock::now() };
-            (flag != 0 && !both_read && !family).then_some(overlap)
+            (flag != 0 && !both_read && !who.is_left_by(flag)).then_some(overlap)
         });
         let overlaps = overlaps.collect();
         (Self { memory, place }, overlaps)
@@ -88,4 +106,76 @@ impl Drop for Flag {
 /// Takes down the flag of a dead process, unless another one is up there by now.
 pub(super) fn take_down(memory: Memory, overlap: Overlap) {
     let _ = memory.word(overlap.place).compare_exchange(overlap.flag, 0, SeqCst, SeqCst);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Flag, Holder};
+    use crate::torture::memory::Memory;
+
+    const SLOT: usize = 3;
+
+    fn worker(hold: u64) -> Holder {
+        Holder { generation: 5, hold, child: false }
+    }
+
+    fn child(hold: u64) -> Holder {
+        Holder { child: true, ..worker(hold) }
+    }
+
+    fn memory() -> (tempfile::TempDir, Memory) {
+        let dir = tempfile::tempdir().expect("a directory");
+        let memory = Memory::create(&dir.path().join("words")).expect("words");
+        (dir, memory)
+    }
+
+    /// Raises a flag and tells whom it found.
+    fn enter(memory: Memory, slot: usize, who: Holder, shared: bool) -> (Flag, Vec<Holder>) {
+        let (flag, overlaps) = Flag::raise(memory, slot, who, shared);
+        (flag, overlaps.iter().map(|overlap| Holder::of_flag(overlap.flag)).collect())
+    }
+
+    #[test]
+    fn a_child_may_find_its_parent_on_the_way_out() {
+        let (_dir, memory) = memory();
+        let (parent, seen) = enter(memory, SLOT, worker(7), false);
+        assert_eq!(seen, []);
+        let (_child, seen) = enter(memory, SLOT, child(7), false);
+        assert_eq!(seen, []);
+        drop(parent);
+        let other = Holder { generation: 6, hold: 7, child: false };
+        assert_eq!(enter(memory, 0, other, false).1, [child(7)]);
+    }
+
+    #[test]
+    fn a_parent_that_comes_in_beside_its_child_is_seen() {
+        let (_dir, memory) = memory();
+        let (inside, _) = enter(memory, SLOT, child(7), false);
+        for shared in [false, true] {
+            assert_eq!(enter(memory, SLOT, worker(8), shared).1, [child(7)]);
+        }
+        drop(inside);
+        assert_eq!(enter(memory, SLOT, worker(9), false).1, []);
+    }
+
+    #[test]
+    fn a_child_that_comes_late_sees_its_parent_inside_again() {
+        let (_dir, memory) = memory();
+        for shared in [false, true] {
+            let (_again, _) = enter(memory, SLOT, worker(8), shared);
+            assert_eq!(enter(memory, SLOT, child(7), false).1, [worker(8)]);
+        }
+    }
+
+    #[test]
+    fn readers_are_inside_together_and_flags_say_whose_they_are() {
+        let (_dir, memory) = memory();
+        let (_one, _) = enter(memory, SLOT, worker(1), true);
+        let other = Holder { generation: 6, hold: 1, child: false };
+        assert_eq!(enter(memory, 4, other, true).1, []);
+        assert_eq!(enter(memory, 4, other, false).1, [worker(1)]);
+        for who in [worker(0), child(1 << 20), Holder { generation: 1 << 30, ..child(2) }] {
+            assert_eq!(Holder::of_flag(who.flag(false)), who);
+        }
+    }
 }

@@ -11,7 +11,7 @@ use super::crew::{Crew, Heard};
 use super::finding::{Fault, Thing};
 use super::ledger::Ledger;
 use super::memory::Memory;
-use super::presence::{self, Incarnation};
+use super::presence::{self, Holder};
 use super::word::Word;
 use super::worker::{Task, memory_file};
 use super::{Limit, Setup};
@@ -116,6 +116,11 @@ impl<'a> Storm<'a> {
                 self.note(slot, generation, word);
             }
         }
+        let take_overs = &mut self.ledger.take_overs;
+        for (generation, at) in take_overs.begun.drain() {
+            // One that was not killed has told its end, or that it failed.
+            take_overs.unheard.extend(self.crew.gone(generation).map(|gone| (at, gone)));
+        }
         progress(&self.ledger, self.blows);
         Ok(())
     }
@@ -211,7 +216,7 @@ impl<'a> Storm<'a> {
     fn note(&mut self, slot: usize, generation: u64, word: Word) {
         if let Word::Two(overlap) = word {
             if self.crew.was_alive(overlap) {
-                let other = Incarnation::of_flag(overlap.flag);
+                let other = Holder::of_flag(overlap.flag);
                 let detail = format!("worker {slot} ({generation}) was inside with {other:?}");
                 self.ledger.found(Thing::Lock, Fault::TwoHolders, detail);
             } else {

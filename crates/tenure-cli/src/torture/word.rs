@@ -3,6 +3,7 @@
 use std::fmt;
 
 use super::finding::{Fault, Finding, Thing};
+use super::ledger::Span;
 use super::presence::Overlap;
 
 /// A word of a worker.
@@ -18,8 +19,10 @@ pub(super) enum Word {
     Own { number: u64, state: Own },
     /// It appended this batch, whose lines are numbered from `first` (0: it was told no number).
     Appended { batch: u64, first: u64 },
-    /// It has the lease under this fence, surely from one moment until another unless it ends it.
-    Leased { fence: u64, from: u64, until: u64 },
+    /// It was granted the lease, or a renewal, and has it for this time unless it ends it.
+    Leased(Span),
+    /// It is about to take the lease over; the next one that it has is that.
+    Taking { at: u64 },
     /// It is about to end the lease, or has nothing more of it.
     Ending { fence: u64, at: u64 },
     /// It wrote this batch under the fence of a lease.
@@ -64,7 +67,10 @@ impl fmt::Display for Word {
             Self::KeyCounted { key, total } => write!(f, "key {key} {total}"),
             Self::Own { number, state } => write!(f, "{} {number}", state.name()),
             Self::Appended { batch, first } => write!(f, "appended {batch} {first}"),
-            Self::Leased { fence, from, until } => write!(f, "leased {fence} {from} {until}"),
+            Self::Leased(Span { fence, called, from, until }) => {
+                write!(f, "leased {fence} {called} {from} {until}")
+            }
+            Self::Taking { at } => write!(f, "taking {at}"),
             Self::Ending { fence, at } => write!(f, "ending {fence} {at}"),
             Self::Wrote { fence, batch } => write!(f, "wrote {fence} {batch}"),
             Self::Read { thing } => write!(f, "read {}", thing.name()),
@@ -112,7 +118,10 @@ impl Word {
             ("removing", &[number]) => Self::Own { number, state: Own::Removing },
             ("removed", &[number]) => Self::Own { number, state: Own::Removed },
             ("appended", &[batch, first]) => Self::Appended { batch, first },
-            ("leased", &[fence, from, until]) => Self::Leased { fence, from, until },
+            ("leased", &[fence, called, from, until]) => {
+                Self::Leased(Span { fence, called, from, until })
+            }
+            ("taking", &[at]) => Self::Taking { at },
             ("ending", &[fence, at]) => Self::Ending { fence, at },
             ("wrote", &[fence, batch]) => Self::Wrote { fence, batch },
             ("return", &[at, ref answer @ ..]) => Self::Return { answer: answer.to_vec(), at },
@@ -134,7 +143,7 @@ impl Word {
 
 #[cfg(test)]
 mod tests {
-    use super::{Fault, Finding, Overlap, Own, Thing, Word};
+    use super::{Fault, Finding, Overlap, Own, Span, Thing, Word};
 
     #[test]
     fn words_are_heard_as_they_were_said_and_half_a_line_is_nothing() {
@@ -144,7 +153,8 @@ mod tests {
             Word::KeyCounted { key: 1, total: 2 },
             Word::Own { number: 4, state: Own::Removing },
             Word::Appended { batch: 3, first: 9 },
-            Word::Leased { fence: 1, from: 2, until: 3 },
+            Word::Leased(Span { fence: 1, called: 2, from: 3, until: 4 }),
+            Word::Taking { at: 4 },
             Word::Ending { fence: 1, at: 5 },
             Word::Wrote { fence: 1, batch: 5 },
             Word::Read { thing: Thing::Journal },

@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 use super::finding::{Fault, Finding, Thing};
 use super::jobs;
 use super::memory::Memory;
-use super::presence::{Flag, Incarnation};
+use super::presence::{Flag, Holder};
 use super::subject::{Author, Refused, Subject};
 use super::word::Word;
 use crate::child::Inherited;
@@ -25,6 +25,9 @@ const SHORT: Duration = Duration::from_micros(100);
 
 /// The hidden verb of the command line.
 pub(super) const VERB: &str = "torture-worker";
+
+/// In the place of a hold: this child has none.
+const IDLE: &str = "idle";
 
 /// What the parent tells a worker on its command line.
 #[derive(Debug, Clone)]
@@ -100,6 +103,7 @@ pub(super) struct Worker<'a> {
     pub(super) dice: Dice,
     /// The next batch, or document of its own.
     pub(super) next: u64,
+    holds: u64,
     quit: Arc<AtomicBool>,
 }
 
@@ -112,7 +116,7 @@ impl<'a> Worker<'a> {
         let dice = Dice::new(task.seed);
         // No incarnation uses a number of another one, whatever those were killed in.
         let next = task.generation << 32;
-        Ok(Self { task, subject, memory, dice, next, quit })
+        Ok(Self { task, subject, memory, dice, next, holds: 0, quit })
     }
 
     fn work(mut self) -> io::Result<()> {
@@ -148,9 +152,10 @@ impl<'a> Worker<'a> {
         self.next - 1
     }
 
-    /// This process, to the judges.
-    pub(super) fn incarnation(&self) -> Incarnation {
-        Incarnation { generation: self.task.generation, child: false }
+    /// This process under its next hold, to the judges.
+    pub(super) fn next_hold(&mut self) -> Holder {
+        self.holds += 1;
+        Holder { generation: self.task.generation, hold: self.holds, child: false }
     }
 
     #[expect(clippy::unused_self, reason = "a worker speaks; others have nobody to speak to")]
@@ -162,16 +167,16 @@ impl<'a> Worker<'a> {
         self.say(&Word::Bad(finding))
     }
 
-    /// Starts a child that lingers for a while; with `inherited` it has the lock, too.
-    pub(super) fn start_child(&mut self, inherited: Option<Inherited>) -> io::Result<()> {
-        let holds = if inherited.is_some() { "holds" } else { "idle" };
+    /// Starts a child that lingers for a while; with what it inherits it has the lock of this hold, too.
+    pub(super) fn start_child(&mut self, left: Option<(Inherited, Holder)>) -> io::Result<()> {
+        let hold = left.as_ref().map_or_else(|| IDLE.to_owned(), |(_, who)| who.hold.to_string());
         let time = self.dice.between(0, 20_000).to_string();
         let (slot, generation) = (self.task.slot.to_string(), self.task.generation.to_string());
         let mut command = Command::new(std::env::current_exe()?);
         command.args([VERB, "child"]).arg(memory_file(&self.task.scratch));
-        command.args([slot, generation, time, holds.to_owned()]).stdin(Stdio::null());
+        command.args([slot, generation, time, hold]).stdin(Stdio::null());
         let mut child = command.spawn()?;
-        drop(inherited);
+        drop(left);
         // Somebody has to hear of its end, or it stays in the list of processes.
         std::thread::Builder::new().name("child".into()).spawn(move || child.wait())?;
         self.say(&Word::Child)
@@ -203,15 +208,15 @@ fn listen(quit: &AtomicBool) {
 
 /// A child of a worker. If it inherited the lock, its parent may be gone and it is the only holder.
 fn run_child(words: &[OsString]) -> Option<io::Result<()>> {
-    let [memory, slot, generation, time, holds] = words else { return None };
+    let [memory, slot, generation, time, hold] = words else { return None };
     let number = |word: &OsString| word.to_str()?.parse::<u64>().ok();
     let slot = usize::try_from(number(slot)?).ok()?;
-    let who = Incarnation { generation: number(generation)?, child: true };
     let time = Duration::from_micros(number(time)?);
-    if holds != "holds" {
+    if hold == IDLE {
         dwell(time);
         return Some(Ok(()));
     }
+    let who = Holder { generation: number(generation)?, hold: number(hold)?, child: true };
     let memory = match Memory::open(memory.as_ref()) {
         Ok(memory) => memory,
         Err(error) => return Some(Err(error)),

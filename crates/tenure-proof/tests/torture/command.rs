@@ -21,15 +21,18 @@ fn a_save_through_tenure_passes() {
     }
 }
 
+/// Runs a script until something is found in it: this, among others.
+fn find_out(command: &str, file: &str, fault: &str, seed: &str) {
+    let words = ["--command", command, "--file", file, "--seed", seed, "--minutes", "1"];
+    torture(&[&words[..], &["--processes", "6"]].concat()).found("command", fault);
+}
+
 /// The first script that comes to mind, and the second.
 #[test]
 fn scripts_that_lose_updates_are_found_out() {
     let mut tally = Tally::new("torture", "scripts_that_lose_updates_are_found_out");
     let seed = seed("torture", "scripts_that_lose_updates_are_found_out").to_string();
-    let run = |command: &str, fault: &str| {
-        let words = ["--command", command, "--seed", &seed, "--minutes", "1"];
-        torture(&[&words[..], &["--processes", "6"]].concat()).found("command", fault);
-    };
+    let run = |command: &str, fault: &str| find_out(command, "state.json", fault, &seed);
     // A read, a pause for thought, and an atomic replacement: whole, and forgetful.
     run(
         r#"old=$(cat {}); new=$(mktemp {}.XXXXXX); printf '%s,"{key}":1}' "${old%?}" | sed 's/{,/{/' >"$new"; mv "$new" {}"#,
@@ -47,4 +50,21 @@ fn scripts_that_lose_updates_are_found_out() {
         "stuck",
     );
     tally.caught("a lock directory that outlives its holder: a standstill");
+}
+
+/// What is wrong when all is over, and not only meanwhile.
+#[test]
+fn scripts_that_leave_a_mess_are_found_out() {
+    let mut tally = Tally::new("torture", "scripts_that_leave_a_mess_are_found_out");
+    let seed = seed("torture", "scripts_that_leave_a_mess_are_found_out").to_string();
+    // A line in two writes: killed in between, or beside another, it stays half a line.
+    let in_two = "printf {key} >>{}; sleep 0.02; echo >>{}";
+    find_out(in_two, "log.txt", "corrupt_file", &seed);
+    tally.caught("a script that writes a line in two steps: a corrupt file");
+    // New names for new versions, and nobody who removes those of the dead.
+    let new_names = r#"new=$(mktemp {}.XXXXXX)
+        old=$(cat {}); printf '%s,"{key}":1}' "${old%?}" | sed 's/{,/{/' >"$new"
+        sleep 0.02; mv "$new" {}"#;
+    find_out(new_names, "state.json", "left_over", &seed);
+    tally.caught("a script that is killed before it renames: a file left over");
 }

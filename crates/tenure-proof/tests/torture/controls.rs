@@ -96,3 +96,13 @@ fn protocols_that_shipped_are_found_out() {
     ];
     find_out("protocols_that_shipped_are_found_out", "--shipped", &cases);
 }
+
+/// A lock with one mistake that only the eye for parents and children can see.
+#[test]
+fn a_parent_beside_its_own_child_is_found_out() {
+    let cases: [Expected; 1] = [(
+        "lock",
+        &[("two_holders", "a lock asked for again beside the child it was left to: two holders")],
+    )];
+    find_out("a_parent_beside_its_own_child_is_found_out", "--reused", &cases);
+}

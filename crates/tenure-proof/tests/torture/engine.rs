@@ -11,15 +11,31 @@ const PROCESSES: [&str; 3] = ["8", "16", "32"];
 
 const THINGS: [&str; 5] = ["lock", "lease", "doc", "journal", "collection"];
 
-/// A disk as people have it, and memory where it can be had: syncs cost nothing there, so that the
-/// moments between them come more often.
+/// A disk as people have it, and memory: syncs cost nothing there, so that the moments between them
+/// come more often.
 fn places() -> Vec<(PathBuf, &'static str)> {
-    let memory = PathBuf::from("/dev/shm");
     let mut places = vec![(std::env::temp_dir(), "storms on the disk")];
-    if memory.is_dir() {
-        places.push((memory, "storms in memory"));
-    }
+    places.extend(memory().map(|memory| (memory, "storms in memory")));
     places
+}
+
+/// A directory in memory; `None` only where it was said that there is none.
+#[cfg(target_os = "linux")]
+fn memory() -> Option<PathBuf> {
+    const TMPFS: u64 = 0x0102_1994;
+    let memory = PathBuf::from("/dev/shm");
+    let kind = rustix::fs::statfs(&memory).map(|found| u64::try_from(found.f_type));
+    let works = kind == Ok(Ok(TMPFS)) && tempfile::tempdir_in(&memory).is_ok();
+    let what = "/dev/shm, in memory and for everybody";
+    tenure_proof::machine::allows(works, what, "TENURE_WITHOUT_MEMORY").then_some(memory)
+}
+
+/// Other systems have no such place that is always there.
+#[cfg(not(target_os = "linux"))]
+#[expect(clippy::print_stderr, reason = "a test that did not run must be seen")]
+fn memory() -> Option<PathBuf> {
+    eprintln!("NOT RUN: storms in memory: it takes Linux");
+    None
 }
 
 /// The sum over all quick (10^5) or long (10^7) runs.

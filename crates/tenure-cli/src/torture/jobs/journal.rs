@@ -25,11 +25,10 @@ const BACK: u64 = 6;
 pub(super) fn run(worker: &mut Worker<'_>) -> io::Result<Answer<()>> {
     let path = worker.path(FILE);
     match worker.dice.between(0, 2000) {
-        0 => {
-            attempt!(worker.subject.rotate(&path));
-            Ok(Ok(()))
-        }
-        1..300 => read_plainly(worker, &path),
+        0 => Ok(worker.subject.rotate(&path)),
+        // Everything is kept, so that every entry can still be asked for at the end.
+        1 => Ok(worker.subject.compact(&path)),
+        2..300 => read_plainly(worker, &path),
         300..600 => read(worker, &path),
         _ => append(worker, &path),
     }

@@ -1,4 +1,4 @@
-//! Acquires a lease, writes under its fence, renews it, and ends it or lets it run out.
+//! Acquires a lease or takes it over, writes under its fence, renews it, and ends it or lets it run out.
 
 use std::io;
 use std::time::Duration;
@@ -7,6 +7,7 @@ use super::attempt;
 use super::document::DURABLE;
 use crate::torture::clock;
 use crate::torture::content;
+use crate::torture::ledger::Span;
 use crate::torture::subject::{Answer, Grant, Refused};
 use crate::torture::word::Word;
 use crate::torture::worker::Worker;
@@ -14,11 +15,21 @@ use crate::torture::worker::Worker;
 /// What is leased, and the journal that is written under its fence.
 pub(in crate::torture) const FILE: &str = "leased.jsonl";
 
+/// One in so many does not wait for the holder.
+const TAKE_OVER: u64 = 8;
+
 pub(super) fn run(worker: &mut Worker<'_>) -> io::Result<Answer<()>> {
     let path = worker.path(FILE);
     let ttl = Duration::from_millis(worker.dice.between(15, 120));
+    let takes = worker.one_in(TAKE_OVER);
     let called = clock::now();
-    let grant = attempt!(worker.subject.acquire(&path, ttl));
+    let grant = if takes {
+        // Told before it happens: from here on the present holder may not have it any more.
+        worker.say(&Word::Taking { at: called })?;
+        attempt!(worker.subject.take_over(&path, ttl))
+    } else {
+        attempt!(worker.subject.acquire(&path, ttl))
+    };
     tell(worker, &grant, called)?;
     let worked = work(worker, &grant)?;
     if worked.is_ok() && worker.one_in(20) {
@@ -33,7 +44,7 @@ pub(super) fn run(worker: &mut Worker<'_>) -> io::Result<Answer<()>> {
 /// It was granted after the call began, so it lasts at least from now until that moment and its time.
 fn tell(worker: &Worker<'_>, grant: &Grant, called: u64) -> io::Result<()> {
     let until = called + u64::try_from(grant.ttl.as_nanos()).unwrap_or(0);
-    worker.say(&Word::Leased { fence: grant.fence, from: clock::now(), until })
+    worker.say(&Word::Leased(Span { fence: grant.fence, called, from: clock::now(), until }))
 }
 
 fn work(worker: &mut Worker<'_>, grant: &Grant) -> io::Result<Answer<()>> {

@@ -4,13 +4,10 @@ use std::io;
 use std::sync::atomic::Ordering::SeqCst;
 use std::time::Duration;
 
-use tenure_shipped::Lock as _;
-
 use super::attempt;
-use crate::child::Inherited;
 use crate::torture::finding::{Fault, Finding, Thing};
 use crate::torture::presence::Flag;
-use crate::torture::subject::{Answer, Guard};
+use crate::torture::subject::Answer;
 use crate::torture::word::Word;
 use crate::torture::words;
 use crate::torture::worker::{Worker, dwell};
@@ -18,7 +15,7 @@ use crate::torture::worker::{Worker, dwell};
 pub(super) fn run(worker: &mut Worker<'_>) -> io::Result<Answer<()>> {
     let shared = worker.one_in(5);
     let hold = attempt!(worker.subject.lock(&worker.path("lock"), shared));
-    let who = worker.incarnation();
+    let who = worker.next_hold();
     let (flag, overlaps) = Flag::raise(worker.memory, worker.task.slot, who, shared);
     for overlap in overlaps {
         worker.say(&Word::Two(overlap))?;
@@ -38,23 +35,15 @@ pub(super) fn run(worker: &mut Worker<'_>) -> io::Result<Answer<()>> {
         // One that must not keep the lock alive.
         worker.start_child(None)?;
     }
-    match hold.guard {
-        Guard::Tenure(guard) if worker.one_in(200) && !shared => {
-            if let Some(inherited) = Inherited::of(&guard)? {
-                worker.start_child(Some(inherited))?;
-            }
-            drop(flag);
-            attempt!(guard.leave_to_children().map_err(Into::into));
-        }
-        Guard::Tenure(guard) => {
-            drop(flag);
-            attempt!(guard.release().map_err(Into::into));
-        }
-        Guard::Shipped(mut lock) => {
-            drop(flag);
-            attempt!(lock.leave().map_err(Into::into));
-        }
-        Guard::Nothing => {}
+    let leaves = !shared && worker.one_in(200);
+    let inherited = if leaves { hold.guard.inherited()? } else { None };
+    if let Some(inherited) = inherited {
+        worker.start_child(Some((inherited, who)))?;
+        drop(flag);
+        attempt!(hold.guard.leave_to_children());
+    } else {
+        drop(flag);
+        attempt!(hold.guard.release());
     }
     worker.say(&Word::Held { fence: hold.fence.unwrap_or(0) })?;
     Ok(Ok(()))

@@ -1,7 +1,9 @@
-//! What is tortured: tenure, or, to try the judges, code that protects nothing and protocols that
-//! shipped.
+//! What is tortured: tenure, or, to try the judges, code that protects nothing, protocols that shipped
+//! and a lock with one mistake.
 
+mod guard;
 mod naive;
+mod reused;
 mod shipped;
 mod through_tenure;
 
@@ -9,10 +11,10 @@ use std::path::Path;
 use std::time::Duration;
 
 use serde_json::Value;
-use tenure::LockGuard;
-use tenure_shipped::locks::SessionLock;
 
+pub(super) use self::guard::Guard;
 use self::naive::Naive;
+use self::reused::Reused;
 use self::shipped::Shipped;
 use self::through_tenure::Tenure;
 
@@ -22,16 +24,18 @@ pub(super) enum Author {
     Tenure,
     Naive,
     Shipped,
+    Reused,
 }
 
 impl Author {
-    const ALL: [Self; 3] = [Self::Tenure, Self::Naive, Self::Shipped];
+    const ALL: [Self; 4] = [Self::Tenure, Self::Naive, Self::Shipped, Self::Reused];
 
     pub(super) fn name(self) -> &'static str {
         match self {
             Self::Tenure => "tenure",
             Self::Naive => "naive",
             Self::Shipped => "shipped",
+            Self::Reused => "reused",
         }
     }
 
@@ -45,6 +49,7 @@ impl Author {
             Self::Tenure => &Tenure,
             Self::Naive => &Naive,
             Self::Shipped => &Shipped,
+            Self::Reused => &Reused,
         }
     }
 }
@@ -67,15 +72,6 @@ pub(super) struct Hold {
     /// `None` for code that has no fences.
     pub(super) fence: Option<u64>,
     pub(super) guard: Guard,
-}
-
-/// What ends a hold.
-#[derive(Debug)]
-pub(super) enum Guard {
-    Tenure(LockGuard),
-    Shipped(SessionLock),
-    /// For code that never lets go of anything.
-    Nothing,
 }
 
 /// A lease that was granted.
@@ -101,6 +97,8 @@ pub(super) type Change<'a> = &'a mut dyn FnMut(Option<&Value>) -> Value;
 pub(super) trait Subject {
     fn lock(&self, path: &Path, shared: bool) -> Answer<Hold>;
     fn acquire(&self, path: &Path, ttl: Duration) -> Answer<Grant>;
+    /// Takes the lease from whoever has it.
+    fn take_over(&self, path: &Path, ttl: Duration) -> Answer<Grant>;
     fn renew(&self, path: &Path, grant: &Grant, ttl: Duration) -> Answer<()>;
     fn release(&self, path: &Path, grant: &Grant) -> Answer<()>;
     fn update(&self, path: &Path, durable: bool, change: Change<'_>) -> Answer<()>;
@@ -120,6 +118,8 @@ pub(super) trait Subject {
     fn entries(&self, path: &Path, from: u64) -> Answer<Vec<(u64, Vec<u8>)>>;
     /// Moves the entries so far into a file of their own.
     fn rotate(&self, path: &Path) -> Answer<()>;
+    /// Writes the entries of the file anew, all of them.
+    fn compact(&self, path: &Path) -> Answer<()>;
     /// Removes a document from a collection.
     fn remove(&self, dir: &Path, key: &str) -> Answer<()>;
     /// Removes what dead operations left in a collection.

@@ -61,6 +61,10 @@ impl Subject for Naive {
         Ok(Grant { token: String::new(), fence, ttl })
     }
 
+    fn take_over(&self, path: &Path, ttl: Duration) -> Answer<Grant> {
+        self.acquire(path, ttl)
+    }
+
     fn renew(&self, _path: &Path, _grant: &Grant, _ttl: Duration) -> Answer<()> {
         Ok(())
     }
@@ -113,6 +117,10 @@ impl Subject for Naive {
     }
 
     fn rotate(&self, _path: &Path) -> Answer<()> {
+        Ok(())
+    }
+
+    fn compact(&self, _path: &Path) -> Answer<()> {
         Ok(())
     }
 

@@ -29,6 +29,10 @@ fn options(durable: bool) -> WriteOptions {
     WriteOptions { wait: Wait::Forever, durability, ..WriteOptions::default() }
 }
 
+fn lease_options(ttl: Duration) -> AcquireOptions {
+    AcquireOptions { ttl, wait: Wait::Forever, ..AcquireOptions::default() }
+}
+
 impl Subject for Tenure {
     fn lock(&self, path: &Path, shared: bool) -> Answer<Hold> {
         let mode = if shared { Mode::Shared } else { Mode::Exclusive };
@@ -38,8 +42,12 @@ impl Subject for Tenure {
     }
 
     fn acquire(&self, path: &Path, ttl: Duration) -> Answer<Grant> {
-        let options = AcquireOptions { ttl, wait: Wait::Forever, ..AcquireOptions::default() };
-        let leased = Lease::open(path)?.acquire(&options)?;
+        let leased = Lease::open(path)?.acquire(&lease_options(ttl))?;
+        Ok(Grant { token: leased.token, fence: leased.fence, ttl })
+    }
+
+    fn take_over(&self, path: &Path, ttl: Duration) -> Answer<Grant> {
+        let leased = Lease::open(path)?.take_over(&lease_options(ttl), "torture")?;
         Ok(Grant { token: leased.token, fence: leased.fence, ttl })
     }
 
@@ -99,6 +107,11 @@ impl Subject for Tenure {
 
     fn rotate(&self, path: &Path) -> Answer<()> {
         Journal::open(path)?.rotate(&options(false))?;
+        Ok(())
+    }
+
+    fn compact(&self, path: &Path) -> Answer<()> {
+        Journal::open(path)?.compact(&options(false), |_| true)?;
         Ok(())
     }
 

@@ -1,0 +1,124 @@
+//! A lock with one mistake: a process that has left it to a child asks for it again through the same
+//! open file. To the kernel that is one holder, so it says yes while the child is inside.
+//!
+//! Nobody else gets in: from then on the process does not let go before it ends. So there is one thing
+//! to find, a parent beside its own child. All the rest is tenure's.
+
+use std::fs::{File, OpenOptions};
+use std::io;
+use std::os::fd::AsFd;
+use std::path::Path;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use rustix::fs::{FlockOperation, flock};
+use serde_json::Value;
+
+use super::{Answer, Change, Grant, Guard, Hold, Read, Subject, Tenure};
+use crate::child::Inherited;
+
+/// The one open file of this process, and whether a child has a copy of it.
+static OPEN: OnceLock<File> = OnceLock::new();
+static LEFT: AtomicBool = AtomicBool::new(false);
+
+/// The lock, held.
+#[derive(Debug)]
+pub(in super::super) struct Descriptor(&'static File);
+
+impl Descriptor {
+    fn take(path: &Path) -> io::Result<Self> {
+        let file = if let Some(file) = OPEN.get() {
+            file
+        } else {
+            let file = OpenOptions::new().create(true).truncate(false).write(true).open(path)?;
+            OPEN.get_or_init(|| file)
+        };
+        rustix::io::retry_on_intr(|| flock(file, FlockOperation::LockExclusive))?;
+        Ok(Self(file))
+    }
+
+    pub(super) fn inherited(&self) -> io::Result<Inherited> {
+        Inherited::copy(&[self.0.as_fd()])
+    }
+
+    pub(super) fn release(self) -> io::Result<()> {
+        if !LEFT.load(Ordering::Relaxed) {
+            flock(self.0, FlockOperation::Unlock)?;
+        }
+        Ok(())
+    }
+}
+
+/// A child has it now.
+pub(super) fn leave() {
+    LEFT.store(true, Ordering::Relaxed);
+}
+
+/// Tenure, but for the lock.
+#[derive(Debug)]
+pub(in super::super) struct Reused;
+
+impl Subject for Reused {
+    fn lock(&self, path: &Path, _shared: bool) -> Answer<Hold> {
+        Ok(Hold { fence: None, guard: Guard::Reused(Descriptor::take(path)?) })
+    }
+
+    fn acquire(&self, path: &Path, ttl: Duration) -> Answer<Grant> {
+        Tenure.acquire(path, ttl)
+    }
+
+    fn take_over(&self, path: &Path, ttl: Duration) -> Answer<Grant> {
+        Tenure.take_over(path, ttl)
+    }
+
+    fn renew(&self, path: &Path, grant: &Grant, ttl: Duration) -> Answer<()> {
+        Tenure.renew(path, grant, ttl)
+    }
+
+    fn release(&self, path: &Path, grant: &Grant) -> Answer<()> {
+        Tenure.release(path, grant)
+    }
+
+    fn update(&self, path: &Path, durable: bool, change: Change<'_>) -> Answer<()> {
+        Tenure.update(path, durable, change)
+    }
+
+    fn read(&self, path: &Path) -> Answer<Option<Read>> {
+        Tenure.read(path)
+    }
+
+    fn compare_and_set(&self, path: &Path, version: &str, value: &Value) -> Answer<bool> {
+        Tenure.compare_and_set(path, version, value)
+    }
+
+    fn append(
+        &self,
+        path: &Path,
+        lines: &[String],
+        durable: bool,
+        fence: Option<u64>,
+    ) -> Answer<Option<u64>> {
+        Tenure.append(path, lines, durable, fence)
+    }
+
+    fn entries(&self, path: &Path, from: u64) -> Answer<Vec<(u64, Vec<u8>)>> {
+        Tenure.entries(path, from)
+    }
+
+    fn rotate(&self, path: &Path) -> Answer<()> {
+        Tenure.rotate(path)
+    }
+
+    fn compact(&self, path: &Path) -> Answer<()> {
+        Tenure.compact(path)
+    }
+
+    fn remove(&self, dir: &Path, key: &str) -> Answer<()> {
+        Tenure.remove(dir, key)
+    }
+
+    fn prune(&self, dir: &Path) -> Answer<()> {
+        Tenure.prune(dir)
+    }
+}

@@ -10,6 +10,7 @@ mod costs;
 mod dist;
 mod licences;
 mod node;
+mod not_run;
 mod performance;
 mod pipeline;
 mod platform_table;

@@ -6,11 +6,13 @@
 //! 2. The last line is always `N passed, N failed`. A step that fails without a failed test (a
 //!    format or build error, a test program that dies) counts as one failure, so the line never
 //!    says zero failures of a run that failed.
-//! 3. Tests that pass without a single test having run are a failure.
+//! 3. What the tests say they did not run stands before that, with the reasons.
+//! 4. Tests that pass without a single test having run are a failure.
 
 use std::process::Command;
 use std::time::Instant;
 
+use crate::not_run::NotRun;
 use crate::tally::Tally;
 use crate::{costs, licences, node, python, root, stream, tools};
 
@@ -97,19 +99,26 @@ pub(crate) const LANGUAGES: &str = "rust,cli,node,python";
 pub(crate) fn run(steps: &[Step], options: &Options) -> bool {
     let start = Instant::now();
     let mut tally = Tally::default();
-    let outcome = steps.iter().try_for_each(|step| announce(step, options, &mut tally));
+    let not_run = NotRun::new();
+    let outcome = steps.iter().try_for_each(|step| announce(step, options, &mut tally, &not_run));
     let seconds = start.elapsed().as_secs_f64();
     match &outcome {
         Ok(()) => println!("\n== all {} steps passed in {seconds:.1} s", steps.len()),
         Err(step) => println!("\n== stopped at `{step}` after {seconds:.1} s"),
     }
     let failed = if outcome.is_err() { tally.failed.max(1) } else { tally.failed };
+    println!("{}", not_run.told());
     println!("{} passed, {failed} failed", tally.passed);
     outcome.is_ok()
 }
 
 /// Runs one step between its two lines. The error is the name of the step.
-fn announce(step: &Step, options: &Options, tally: &mut Tally) -> Result<(), &'static str> {
+fn announce(
+    step: &Step,
+    options: &Options,
+    tally: &mut Tally,
+    not_run: &NotRun,
+) -> Result<(), &'static str> {
     let name = step.name;
     match &step.action {
         Check(_) | Suite(_) => println!("\n== {name}"),
@@ -118,7 +127,7 @@ fn announce(step: &Step, options: &Options, tally: &mut Tally) -> Result<(), &'s
         }
     }
     let start = Instant::now();
-    let outcome = perform(&step.action, options, tally);
+    let outcome = perform(&step.action, options, tally, not_run);
     let seconds = start.elapsed().as_secs_f64();
     match outcome {
         Ok(()) => {
@@ -132,7 +141,12 @@ fn announce(step: &Step, options: &Options, tally: &mut Tally) -> Result<(), &'s
     }
 }
 
-fn perform(action: &Action, options: &Options, tally: &mut Tally) -> Result<(), String> {
+fn perform(
+    action: &Action,
+    options: &Options,
+    tally: &mut Tally,
+    not_run: &NotRun,
+) -> Result<(), String> {
     match action {
         Check(check) => check(options),
         Suite(suite) => suite(options, tally),
@@ -143,6 +157,7 @@ fn perform(action: &Action, options: &Options, tally: &mut Tally) -> Result<(), 
             if !options.allow_missing {
                 command.env("TENURE_PUPPETS", LANGUAGES);
             }
+            not_run.collect(&mut command);
             let before = tally.passed + tally.failed;
             stream::run(&mut command, tally)?;
             if tally.passed + tally.failed == before {
@@ -163,7 +178,7 @@ pub(crate) fn cargo(arguments: &[&str]) -> Command {
 
 #[cfg(test)]
 mod tests {
-    use super::{Action, Options, Step, Tally, announce, perform, run};
+    use super::{Action, NotRun, Options, Step, Tally, announce, perform, run};
 
     const OPTIONS: Options = Options { allow_missing: false };
     const GOOD: Step = Step { name: "good", action: Action::Check(|_| Ok(())) };
@@ -174,13 +189,14 @@ mod tests {
     fn the_first_failure_ends_the_run() {
         assert!(run(&[GOOD, GOOD], &OPTIONS));
         assert!(!run(&[GOOD, BAD, NEVER], &OPTIONS));
-        assert_eq!(announce(&BAD, &OPTIONS, &mut Tally::default()), Err("bad"));
+        assert_eq!(announce(&BAD, &OPTIONS, &mut Tally::default(), &NotRun::new()), Err("bad"));
     }
 
     #[test]
     fn a_test_step_that_runs_no_test_fails() {
         let silent = Action::Tests(&["--version"]);
-        let problem = perform(&silent, &OPTIONS, &mut Tally::default()).unwrap_err();
+        let problem =
+            perform(&silent, &OPTIONS, &mut Tally::default(), &NotRun::new()).unwrap_err();
         assert_eq!(problem, "no test was run");
     }
 }

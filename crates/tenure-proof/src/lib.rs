@@ -18,6 +18,7 @@ pub mod live;
 #[cfg(target_os = "linux")]
 pub mod machine;
 pub mod mount;
+mod not_run;
 #[cfg(target_os = "linux")]
 pub mod strace;
 mod tally;
@@ -29,4 +30,5 @@ pub mod timeline;
 pub use self::command::tenure;
 pub use self::form::{Form, seed};
 pub use self::history::{History, Judgement, Object, Operation};
+pub use self::not_run::not_run;
 pub use self::tally::Tally;

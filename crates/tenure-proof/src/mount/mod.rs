@@ -30,10 +30,9 @@ const WITHOUT: &str = "TENURE_WITHOUT_MOUNTS";
 
 /// Whether file systems can be mounted here. If not, that must have been said beforehand, and then it
 /// is said again that `test` is not run.
-#[expect(clippy::print_stdout, reason = "whoever reads the result must see it")]
 pub fn may_mount(test: &str) -> bool {
     if std::env::var_os(WITHOUT).is_some_and(|value| value == "1") {
-        println!("NOT RUN: {test}: no file system can be mounted here ({WITHOUT}=1)");
+        crate::not_run(&format!("{test}: no file system can be mounted here ({WITHOUT}=1)"));
         return false;
     }
     let tried = tempfile::tempdir().and_then(|dir| {

@@ -86,7 +86,6 @@ impl Child {
 
 /// The languages that can run here. Whatever is missing is said once, loudly; what is required by
 /// `TENURE_PUPPETS` fails instead.
-#[expect(clippy::print_stderr, reason = "a language that is not run must not go unnoticed")]
 pub fn languages() -> &'static [Language] {
     static THERE: OnceLock<Vec<Language>> = OnceLock::new();
     THERE.get_or_init(|| {
@@ -100,7 +99,9 @@ pub fn languages() -> &'static [Language] {
             Some(why) => {
                 let name = language.name();
                 assert!(!required.contains(&name), "{REQUIRED} requires {name}: {why}");
-                eprintln!("NOT RUN: puppets in {name}: {why} (required with {REQUIRED}={name})");
+                crate::not_run(&format!(
+                    "puppets in {name}: {why} (required with {REQUIRED}={name})"
+                ));
                 false
             }
         });

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
-use tenure_proof::{Form, Tally, inputs};
+use tenure_proof::{Form, Tally, inputs, not_run};
 
 use crate::runs::within;
 
@@ -43,7 +43,7 @@ fn the_fuzzer_finds_nothing_new() {
             std::env::var_os("TENURE_WITHOUT_FUZZ").is_some(),
             "cargo-fuzz is not installed: `cargo install cargo-fuzz`, or set TENURE_WITHOUT_FUZZ=1"
         );
-        println!("NOT RUN: cargo-fuzz is not installed");
+        not_run("cargo-fuzz is not installed");
         return;
     }
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");

@@ -7,10 +7,10 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use tenure_proof::Tally;
 use tenure_proof::crash_states::{Change, Op, Recorder, State};
 use tenure_proof::mount::memory;
 use tenure_proof::victim::{self, Task, Work};
+use tenure_proof::{Tally, not_run};
 
 use crate::RING;
 
@@ -104,7 +104,7 @@ fn kind_of(call: &str, dir: &Path) -> Option<&'static str> {
 fn a_recording_at_the_seam_misses_nothing_that_the_kernel_does() {
     let test = "a_recording_at_the_seam_misses_nothing";
     if std::env::var_os("TENURE_WITHOUT_STRACE").is_some_and(|value| value == "1") {
-        println!("NOT RUN: {test}: there is no strace here (TENURE_WITHOUT_STRACE=1)");
+        not_run(&format!("{test}: there is no strace here (TENURE_WITHOUT_STRACE=1)"));
         return;
     }
     let mut tally = Tally::new(RING, test);

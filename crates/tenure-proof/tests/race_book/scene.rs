@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 use tenure::{Document, Durability, Error, ErrorKind, Fence, Wait, WriteOptions};
 use tenure_proof::puppet::{Child, Heard, Puppet};
-use tenure_proof::{Tally, tenure};
+use tenure_proof::{Tally, not_run, tenure};
 use tenure_shipped::state::{self, Content};
 
 /// A process number that nobody has.
@@ -16,19 +16,22 @@ pub(crate) const DEAD: i32 = 2_147_483_646;
 
 /// One race.
 pub(crate) struct Scene {
+    race: &'static str,
     scratch: TempDir,
     pub(crate) tally: Tally,
     broke: bool,
+    not_run: bool,
 }
 
 impl Scene {
     /// The race of this number.
-    pub(crate) fn new(race: &str) -> Self {
+    pub(crate) fn new(race: &'static str) -> Self {
         let scratch = TempDir::new().unwrap();
         for name in ["theirs", "ours"] {
             std::fs::create_dir(scratch.path().join(name)).unwrap();
         }
-        let scene = Self { scratch, tally: Tally::new("race_book", race), broke: false };
+        let tally = Tally::new("race_book", race);
+        let scene = Self { race, scratch, tally, broke: false, not_run: false };
         Content::KeysOnly.create(&scene.theirs()).unwrap();
         scene
     }
@@ -72,13 +75,22 @@ impl Scene {
         self.tally.caught(what);
         self.broke = true;
     }
+
+    /// The race, or what is left of it, needs namespaces, and there are none because of `why`. That must
+    /// have been allowed. The caller returns; no other race is excused.
+    pub(crate) fn has_no_namespaces(&mut self, why: &str) {
+        let may_not = std::env::var_os("TENURE_WITHOUT_NAMESPACES").is_some();
+        assert!(may_not, "{why}; allow it, or set TENURE_WITHOUT_NAMESPACES=1");
+        not_run(&format!("{}: {why}", self.race));
+        self.not_run = true;
+    }
 }
 
 impl Drop for Scene {
     /// A race in which nothing breaks proves nothing.
     fn drop(&mut self) {
-        let not_run = std::env::var_os("TENURE_WITHOUT_NAMESPACES").is_some();
-        assert!(self.broke || not_run || std::thread::panicking(), "nothing was seen to break");
+        let told = self.broke || self.not_run;
+        assert!(told || std::thread::panicking(), "nothing was seen to break");
     }
 }
 

@@ -1,5 +1,7 @@
 //! Random command lines for the real command: a known exit code, one line of error, no panic.
 
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
@@ -38,7 +40,9 @@ const VERBS: &[&[&str]] = &[
     &["collection", "split"],
     &["who"],
     &["doctor"],
+    &["lease", "hold", "--wait", "0"],
     &["completions"],
+    &["man"],
     &["no-such-verb"],
     &[],
 ];
@@ -118,6 +122,38 @@ const WORDS: &[&str] = &[
     "0123456789abcdef0123456789abcdef",
 ];
 
+/// What is no text, where text is wanted.
+const NO_TEXT: &[&[u8]] = &[
+    b"\xff",
+    b"-\xff",
+    b"--\xff",
+    b"--label=\xff",
+    b"--token=\xc3\x28",
+    b"--if-version=\x80",
+    b"a\xfe.json",
+    b"{\"a\":\"\xff\"}",
+    b".a\xf0\x9f",
+    b"\xed\xa0\x80",
+];
+
+/// Any bytes that an argument can have; often none at all. No slash, so that no file is made elsewhere.
+fn raw(random: &mut Random) -> OsString {
+    let byte = |random: &mut Random| match random.index(256).to_le_bytes()[0] {
+        0 | b'/' => b'-',
+        other => other,
+    };
+    OsString::from_vec((0..random.index(12)).map(|_| byte(random)).collect())
+}
+
+/// The next word.
+fn word(random: &mut Random) -> OsString {
+    match random.index(8) {
+        0 => raw(random),
+        1 => OsStr::from_bytes(NO_TEXT[random.index(NO_TEXT.len())]).to_owned(),
+        _ => WORDS[random.index(WORDS.len())].into(),
+    }
+}
+
 /// Nothing like this may be said to a user.
 const PANICS: &[&str] = &["panicked at", "RUST_BACKTRACE", "internal error", "overflow"];
 
@@ -133,12 +169,14 @@ fn random_command_lines_end_as_the_contract_says() {
     let command = tenure();
     let cases = Form::asked().pick(200, 10_000);
     for _ in 0..cases {
-        let mut words: Vec<&str> = VERBS[random.index(VERBS.len())].to_vec();
+        let verb = VERBS[random.index(VERBS.len())];
+        let mut words: Vec<OsString> = verb.iter().map(OsString::from).collect();
         for _ in 0..random.index(6) {
-            words.push(WORDS[random.index(WORDS.len())]);
+            words.push(word(&mut random));
         }
-        if words.first() == Some(&"run") {
-            words.extend(["--", ["true", "/", "no-such-command"][random.index(3)]]);
+        if verb.starts_with(&["run"]) || verb.starts_with(&["lease", "hold"]) {
+            let command = ["true", "/", "no-such-command"][random.index(3)];
+            words.extend(["--", command].map(OsString::from));
         }
         let mut started = Command::new(command);
         started.args(&words).current_dir(&path).env_clear();

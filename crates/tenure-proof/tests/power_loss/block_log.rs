@@ -56,6 +56,12 @@ fn finding(run: &Run, format: &Format, at: usize, random: &mut Random) -> Option
     found.map(|found| format!("cut after step {at} of {}: {found}", run.steps.len()))
 }
 
+/// How many steps come before each flush.
+fn flushes_of(run: &Run) -> Vec<usize> {
+    let steps = run.steps.iter().enumerate();
+    steps.filter(|(_, step)| matches!(step, Step::Flush)).map(|(at, _)| at).collect()
+}
+
 fn survives(test: &str, format: &Format, cuts: u64) {
     if !may_mount(test) {
         return;
@@ -66,16 +72,23 @@ fn survives(test: &str, format: &Format, cuts: u64) {
     let run = record(format, Form::asked().pick(4, 15), None);
     let count = |is: fn(&Step) -> bool| run.steps.iter().filter(|step| is(step)).count();
     let writes = count(|step| matches!(step, Step::Write { .. }));
-    let flushes = count(|step| matches!(step, Step::Flush));
+    let flushes = flushes_of(&run).len();
     let told = count(|step| matches!(step, Step::Told(_)));
     println!("{}: {writes} writes, {flushes} flushes, {told} acknowledgements", format.name);
     assert!(flushes > 20 && told > 20, "the device sees what the victims do");
-    for _ in 0..cuts {
-        let at = random.index(run.steps.len() + 1);
-        let found = finding(&run, format, at, &mut random);
+    let mut cut = |at: usize, random: &mut Random, what: &str| {
+        let found = finding(&run, format, at, random);
         assert!(found.is_none(), "{}: {}", format.name, found.unwrap());
+        tally.tried(1, &format!("{what} of a block device under {}", format.name));
+    };
+    for _ in 0..cuts {
+        cut(random.index(run.steps.len() + 1), &mut random, "cuts");
     }
-    tally.tried(cuts, &format!("cuts of a block device under {}", format.name));
+    // Before each flush the most is open, and after it nothing may be.
+    for at in Form::asked().pick(Vec::new(), flushes_of(&run)) {
+        cut(at, &mut random, "cuts before a flush");
+        cut(at + 1, &mut random, "cuts after a flush");
+    }
 }
 
 #[test]

@@ -74,9 +74,10 @@ fn collection_set(dir: &str, key: &str, value: &str) -> tenure::Result<()> {
     Ok(())
 }
 
-/// How many tools save: truncate, then write. Whoever dies in between leaves half a file.
+/// How many tools save: truncate, then write. Whoever dies in between leaves half a file. Its error quotes
+/// something, but not where it happened.
 fn broken_in_place(file: &str, value: &str) -> Result<(), String> {
-    std::fs::write(file, value).map_err(|err| format!("failed to write {file}: {err}"))
+    std::fs::write(file, value).map_err(|err| format!("failed to `write` the file: {err}"))
 }
 
 /// Renames whatever became of the temporary file: a full disk replaces good data by half of the new.

@@ -122,6 +122,8 @@ operations! {
     g10_lock_again: called(&[RUN], &["lock", "t"], Subject::Lease);
     g10_run: Job { subject: Subject::Run, ..lease(&[], RUN) };
     g10_run_again: Job { subject: Subject::Run, ..lease(&[RUN], RUN) };
+    g10_run_shared:
+        Job { subject: Subject::Run, ..lease(&[], &["run", "--shared", "t", "--", "true"]) };
     g10_lease_acquire: lease(&[], LEASE);
     g10_lease_renew: lease(&[LEASE], &["lease", "renew", "t", "--ttl", "2h", "--token", TOKEN]);
     g10_lease_release: lease(&[LEASE], &["lease", "release", "t", "--token", TOKEN]);
@@ -179,6 +181,14 @@ operations! {
     g10_reading_a_document: Job { subject: Subject::Both, ..document(&[ONE, LINES], &["doc", "get", "d.json"]) };
     g10_reading_a_journal:
         Job { subject: Subject::Both, ..document(&[ONE, LINES], &["journal", "read", "j.jsonl"]) };
+    g10_verifying_a_journal:
+        Job { subject: Subject::Both, ..document(&[ONE, LINES], &["journal", "verify", "j.jsonl"]) };
+    g10_listing_a_collection: Job {
+        tamper: two_keys,
+        subject: Subject::Collection,
+        ..document(&[], &["collection", "list", "c"])
+    };
+    g10_showing_a_lease: lease(&[LEASE], &["lease", "show", "t"]);
     g10_who: Job { subject: Subject::Both, ..document(&[ONE, LINES, LEASE], &["who"]) };
     g10_doctor: Job { subject: Subject::Both, ..document(&[ONE, LINES, LEASE], &["doctor"]) };
 }

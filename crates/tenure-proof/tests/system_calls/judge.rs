@@ -6,6 +6,7 @@ use tenure_proof::strace::{Case, Fault};
 
 use super::cases::must_be_survived;
 use super::job::{Subject, View};
+use super::place::is_named;
 use super::sweep::{Sweep, names_below};
 use super::trouble::Trouble;
 
@@ -99,9 +100,10 @@ fn judge_end(sweep: &Sweep, trouble: &Trouble, ended: &Ended, about: &str) -> Re
     }
     let told = !failed || said.message.starts_with("tenure: failed to ");
     ensure!(told, "it does not say at which step: {about}");
-    // A path is quoted. A thread has none.
+    // A thread has no path.
     let thread = matches!(trouble, Trouble::Call(case) if case.call == "clone3");
-    ensure!(!failed || said.message.contains('`') || thread, "it does not say where: {about}");
+    let placed = !failed || thread || is_named(sweep, &said.message);
+    ensure!(placed, "it does not say where: {about}");
     Ok(said)
 }
 

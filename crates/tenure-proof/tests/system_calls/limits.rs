@@ -33,6 +33,15 @@ fn operations() -> Vec<(&'static str, Job)> {
     traced.chain([(LARGE, large())]).collect()
 }
 
+/// All of them, or a few in the quick form.
+fn sample(name: &str, mut troubles: Vec<Trouble>, random: &mut Random) -> Vec<Trouble> {
+    let sampled = Form::asked() == Form::Quick && name != LARGE;
+    while sampled && troubles.len() > 3 {
+        troubles.swap_remove(random.index(troubles.len()));
+    }
+    troubles
+}
+
 /// Puts every operation through what `troubles` names; the quick form takes a few of each.
 fn limits(test: &str, what: &str, in_memory: bool, troubles: impl Fn(&Sweep) -> Vec<Trouble>) {
     let mut tally = Tally::new(RING, test);
@@ -46,11 +55,7 @@ fn limits(test: &str, what: &str, in_memory: bool, troubles: impl Fn(&Sweep) -> 
     let mut bad = Vec::new();
     for (name, job) in operations() {
         let sweep = Sweep::at(job, dir.clone(), None).unwrap();
-        let mut troubles = troubles(&sweep);
-        let sampled = Form::asked() == Form::Quick && name != LARGE;
-        while sampled && troubles.len() > 3 {
-            troubles.swap_remove(random.index(troubles.len()));
-        }
+        let troubles = sample(name, troubles(&sweep), &mut random);
         bad.extend(sweep.findings(&troubles));
         tally.tried(troubles.len() as u64, what);
         std::fs::remove_dir_all(&dir).unwrap();
@@ -65,6 +70,34 @@ fn g10_race_43_writes_that_are_cut_short_by_a_limit_on_the_length_of_files() {
         let sizes = |sweep: &Sweep| sweep.file_sizes().into_iter().map(Trouble::FileSize).collect();
         limits(test, "limits on the length of files", false, sizes);
     }
+}
+
+#[test]
+fn g10_race_43_writes_that_are_cut_short_while_recovering_from_a_crash() {
+    if !strace::available() {
+        return;
+    }
+    let test = "g10_race_43_writes_that_are_cut_short_while_recovering_from_a_crash";
+    let mut tally = Tally::new(RING, test);
+    let mut random = Random::new(seed(RING, test));
+    let mut bad = Vec::new();
+    for (name, job) in operations() {
+        let first = Sweep::new(job);
+        if first.is_of_a_reader() {
+            continue;
+        }
+        let crash = first.a_crash(&mut random);
+        let Some(again) = Sweep::at(job, first.dir.clone(), Some(crash)) else { continue };
+        let sizes = again.file_sizes().into_iter().map(Trouble::FileSize).collect();
+        let troubles = sample(name, sizes, &mut random);
+        bad.extend(again.findings(&troubles));
+        tally.tried(
+            troubles.len() as u64,
+            "limits on the length of files while recovering from a crash",
+        );
+    }
+    assert!(bad.is_empty(), "{} bad:\n{}", bad.len(), bad.join("\n"));
+    assert!(tally.cases() > 20, "too little to tell: {tally:?}");
 }
 
 #[test]

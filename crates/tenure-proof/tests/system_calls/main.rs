@@ -14,6 +14,7 @@ mod job;
 mod jobs;
 mod judge;
 mod limits;
+mod place;
 mod sweep;
 mod trouble;
 mod underneath;

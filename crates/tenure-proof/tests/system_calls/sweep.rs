@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use tenure_proof::strace::{self, Case};
+use tenure_proof::strace::{self, Case, Fault};
 use tenure_proof::{Form, Tally, seed};
 use tenure_testkit::Random;
 
@@ -19,6 +19,9 @@ pub(crate) const RING: &str = "system_calls";
 const PLAIN: Sample = Sample { kills: 3, others: 1, anything: true };
 /// And while recovering from a crash.
 const RECOVERING: Sample = Sample { kills: 1, others: 1, anything: false };
+
+/// Deaths alone.
+const ONE_KILL: Sample = Sample { kills: 1, others: 0, anything: false };
 
 /// From how many kinds of crashes the long form recovers.
 const CRASHES: usize = 4;
@@ -42,6 +45,8 @@ pub(crate) struct Sweep {
     pub(crate) files: Vec<String>,
     /// Every name that is there in the end.
     pub(crate) names: Vec<String>,
+    /// Every name that was there at some time.
+    pub(crate) seen: Vec<String>,
     /// What kills left, one of each kind, to recover from.
     crashes: RefCell<BTreeMap<String, Case>>,
 }
@@ -73,6 +78,7 @@ impl Sweep {
             again: None,
             files: Vec::new(),
             names: Vec::new(),
+            seen: Vec::new(),
             crashes: RefCell::default(),
         };
         sweep.look().then_some(sweep)
@@ -82,6 +88,8 @@ impl Sweep {
     fn look(&mut self) -> bool {
         let dir = self.dir.clone();
         self.files = self.files();
+        self.job.set_up(&dir);
+        self.seen = names_below(&dir);
         self.set_up();
         self.files = self.files();
         self.old = self.job.view(&dir);
@@ -96,6 +104,7 @@ impl Sweep {
         self.files = self.files();
         self.job.change(&dir).unwrap();
         self.names = names_below(&dir);
+        self.seen.extend(self.names.iter().cloned());
         self.settled = self.old.clone();
         if matches!(self.job.subject, Subject::Journal | Subject::Rotated) {
             self.set_up();
@@ -128,6 +137,18 @@ impl Sweep {
         self.set_up();
         counts.extend(trace().count_shared(&log));
         counts
+    }
+
+    /// A death of the command, to recover from.
+    pub(crate) fn a_crash(&self, random: &mut Random) -> Case {
+        let mut kills = cases(&self.counts(), ONE_KILL, random);
+        kills.retain(|case| case.fault == Fault::Kill);
+        kills.swap_remove(random.index(kills.len()))
+    }
+
+    /// Whether the command only reads, and leaves nothing to recover from.
+    pub(crate) fn is_of_a_reader(&self) -> bool {
+        self.old == self.new && self.job.subject == Subject::Both
     }
 
     /// Limits for the length of a file that cut a write of the command short, or refuse it.
@@ -219,8 +240,8 @@ pub(crate) fn sweep(test: &str, job: Job) {
     let sweep = Sweep::new(job);
     let mut bad = sweep.all_calls(&mut random, &mut tally);
     let mut crashes: Vec<_> = sweep.crashes.take().into_values().collect();
-    if sweep.old == sweep.new && job.subject == Subject::Both {
-        crashes.clear(); // A reader leaves nothing to recover from.
+    if sweep.is_of_a_reader() {
+        crashes.clear();
     }
     while crashes.len() > Form::asked().pick(1, CRASHES) {
         crashes.swap_remove(random.index(crashes.len()));

@@ -14,7 +14,7 @@ use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{self, Receiver, SyncSender};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 
@@ -23,6 +23,8 @@ use super::presence::{Holder, Overlap};
 use super::word::Word;
 use super::worker::{Task, VERB};
 
+/// Whoever was killed is gone after this long, if nothing holds it up in the kernel.
+const SOON: Duration = Duration::from_millis(250);
 /// Words that may wait to be heard; then the workers wait.
 const BACKLOG: usize = 4096;
 
@@ -73,6 +75,18 @@ impl Worker {
         // It may have ended just now; it is not reaped yet, so the number is still its own.
         let shoot = if family { kill_process_group } else { kill_process };
         let _ = shoot(self.pid(), Signal::KILL);
+    }
+
+    /// Whether it has ended, or does in a moment.
+    fn ends_soon(&mut self) -> bool {
+        let since = Instant::now();
+        while let Ok(None) = self.child.try_wait() {
+            if since.elapsed() > SOON {
+                return false;
+            }
+            std::thread::park_timeout(Duration::from_millis(1));
+        }
+        true
     }
 
     fn reap(&mut self) -> io::Result<ExitStatus> {
@@ -127,6 +141,10 @@ impl Crew {
         let Some(mut worker) = self.workers[slot].take() else { return };
         let at = clock::now();
         worker.shoot(family);
+        if !worker.ends_soon() {
+            // The request of a dead one to a FUSE server may wait for a lock of one that is paused.
+            (0..self.workers.len()).for_each(|slot| self.pause(slot, false));
+        }
         let _ = worker.reap();
         self.deaths.insert(worker.generation, Death { at, gone: clock::now(), family });
     }

@@ -29,8 +29,8 @@ const CHECKS: &[Check] = &[
     ("full disk", full_disk),
 ];
 
-/// Why FUSE servers are not tortured: what the judges find there at once.
-const UNSEEN: &str = "a reader may find no document while another one replaces it";
+/// Why FUSE servers are not tortured: what the judges find there at once. tenure looks again.
+const UNSEEN: &str = "a plain reader may find no document while somebody replaces it";
 
 /// Runs every check in `dir`, which is on a file system of its own, small enough to be filled.
 pub(crate) fn run(name: &str, dir: &Path) -> Tally {

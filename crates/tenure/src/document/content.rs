@@ -10,7 +10,7 @@ use serde_json::Value;
 use super::memory::Memory;
 use crate::checksum;
 use crate::error::{Error, ErrorKind, Result};
-use crate::fs::{Access, Handle, Kind, Stat};
+use crate::fs::{Access, Handle, Kind, Stat, Trust};
 use crate::json;
 use crate::options::Version;
 use crate::record::{Publications, Published};
@@ -25,6 +25,16 @@ const SECOND_LOOKS: [Duration; 3] =
     [Duration::from_millis(2), Duration::from_millis(8), Duration::from_millis(20)];
 /// A document that grows while it is read is followed in such steps.
 const GROWTH_BYTES: usize = 4096;
+/// After these moments a reader looks again for a document that was published and is not there: a FUSE
+/// server that finds files by their paths misses one that is being replaced, about once in fifty looks.
+const GONE_LOOKS: [Duration; 6] = [
+    Duration::ZERO,
+    Duration::from_millis(1),
+    Duration::from_millis(2),
+    Duration::from_millis(4),
+    Duration::from_millis(8),
+    Duration::from_millis(16),
+];
 /// How often a reader starts over because the document changed while it read the version.
 const VERSION_TRIES: usize = 16;
 
@@ -158,10 +168,14 @@ pub(super) fn read_parsed(target: &Target, memory: &Memory) -> Result<Option<(Co
 pub(super) fn snapshot(target: &Target) -> Result<Option<Snapshot>> {
     let mut looks = SECOND_LOOKS.iter();
     let mut before: Option<Published> = None;
-    let mut tries_left = VERSION_TRIES;
+    let (mut tries_left, mut gone_looks) = (VERSION_TRIES, GONE_LOOKS.iter());
     loop {
         let Some(content) = Content::read_and_close(target, target.path())? else {
-            return Ok(None);
+            match gone_looks.next() {
+                Some(moment) if may_be_missed(target)? => wait::pause(*moment),
+                _ => return Ok(None),
+            }
+            continue;
         };
         let is_of = |published: &Published| published.checksum == content.checksum;
         let record = peek(target)?;
@@ -196,6 +210,13 @@ pub(super) fn snapshot(target: &Target) -> Result<Option<Snapshot>> {
             Snapshot { value, bytes: good.bytes, version, repaired }
         }));
     }
+}
+
+/// Whether a document that was not found may be there: it was published, and where a name is being replaced
+/// this file system may show none.
+fn may_be_missed(target: &Target) -> Result<bool> {
+    let replaces_whole = target.fs.trust(target.dir()).is_ok_and(|trust| trust == Trust::Yes);
+    Ok(!replaces_whole && peek(target)?.last != Published::default())
 }
 
 /// What tenure published, read without a lock and without creating anything.

@@ -1,6 +1,7 @@
 //! Readers: never in the way, never half a document, and nothing left behind (G5).
 
 use std::io;
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
@@ -221,6 +222,33 @@ fn race_27_a_reader_gives_a_foreign_writer_in_place_a_moment_to_finish() {
     });
     let document = Document::open_on(&fs.shared(), &path).unwrap();
     assert_eq!(count_in(&document), 5);
+}
+
+/// Some servers of FUSE file systems answer so. On others, and where nobody published it, it is not there.
+#[test]
+fn g5_a_document_that_is_not_found_while_it_is_replaced_is_looked_for_again() {
+    for (misses, unknown, found) in
+        [(1, true, true), (6, true, true), (7, true, false), (1, false, false)]
+    {
+        let scratch = Scratch::in_memory();
+        let path = scratch.path("state.json");
+        let (own, left) = (path.clone(), Arc::new(AtomicU64::new(0)));
+        let counted = left.clone();
+        let fs = FaultyFs::new(move |op, path: &Path| {
+            let takes = |left: u64| left.checked_sub(1);
+            let missed = path == own
+                && op == Op::Open(Change::Never)
+                && counted.fetch_update(Ordering::Relaxed, Ordering::Relaxed, takes).is_ok();
+            if missed { Verdict::Fail(io::ErrorKind::NotFound.into()) } else { Verdict::Go }
+        });
+        let fs = if unknown { fs.unknown() } else { fs };
+        let document = Document::open_on(&fs.shared(), &path).unwrap();
+        left.store(1, Ordering::Relaxed);
+        assert!(document.read().unwrap().is_none(), "nobody made it yet");
+        document.set(&json!({ "n": 1 }), &WriteOptions::default()).unwrap();
+        left.store(misses, Ordering::Relaxed);
+        assert_eq!(document.read().unwrap().is_some(), found, "{misses} {unknown}");
+    }
 }
 
 #[test]

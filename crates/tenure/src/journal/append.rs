@@ -173,9 +173,7 @@ impl Session {
             return Ok(false);
         }
         self.withdraw()?;
-        let size = size?;
-        self.cut |= size < self.size;
-        self.size = size;
+        self.size = size?;
         self.recover_crash()?;
         Ok(true)
     }

@@ -163,13 +163,12 @@ impl View {
         let same =
             |one: FileId, other: FileId| one == other || (another_boot && one.ino == other.ino);
         if let Some(intent) = intent.filter(|intent| same(intent.new, found.id)) {
-            let index = find_index(target, intent.generation, intent.index_temp)?;
-            let verdict = if index.is_some() { Verdict::Sure } else { Verdict::Unsure };
-            view.index = index.map(|index| (index, intent.index_len));
+            view.index = find_index(target, intent.generation, intent.index_temp)?
+                .map(|index| (index, intent.index_len));
             view.next = intent.next_seq;
             view.plan.tail = Some((intent.new_end, view.size)).filter(|(start, end)| start < end);
             view.add_tail(journal.as_ref(), intent.new_end, intent.next_seq)?;
-            return Ok((view, verdict));
+            return Ok((view, Verdict::Sure));
         }
         let wal_id = wal.file.stat().map_err(Target::failed("look at", target.path()))?.id;
         if same(head.journal, found.id) && same(head.file, wal_id) {

@@ -38,6 +38,35 @@ fn j7_j8_a_batch_whose_journal_is_cut_before_its_write_is_there_once() {
     }
 }
 
+/// It is put behind what is there now, and not looked for where it cannot be.
+#[test]
+fn j7_j8_a_batch_is_there_once_if_its_journal_is_cut_after_its_write_and_again() {
+    for theirs in ["", "theirs\n"] {
+        let disk = with_a_line();
+        let stage = disk.stage.clone();
+        disk.stage.at(WRITTEN, 1, || Verdict::Go);
+        disk.stage.at(LOOKED, 1, move || {
+            stage.overwrite("");
+            Verdict::Go
+        });
+        disk.stage.at(WRITTEN, 1, || Verdict::Go);
+        disk.foreign_at(LOOKED, 1, theirs);
+        disk.journal.append(&["batch"], &durable()).unwrap();
+        assert_eq!(disk.stage.text(), format!("batch\n{theirs}"));
+    }
+    let disk = with_a_line();
+    disk.refuse(SYNC_BEGINS, 1);
+    disk.journal.append(&["batch"], &durable()).unwrap_err();
+    disk.stage.replace("another journal, which is longer\n");
+    let stage = disk.stage.clone();
+    disk.stage.at(WRITTEN, 1, move || {
+        stage.overwrite("");
+        Verdict::Go
+    });
+    disk.journal.append(&["next"], &durable()).unwrap();
+    assert_eq!(disk.stage.text(), "batch\nnext\n");
+}
+
 /// It is in the journal, behind a line that overtook it, and waits only for the index.
 #[test]
 fn j7_a_batch_is_not_lost_with_the_index() {

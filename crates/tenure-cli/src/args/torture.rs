@@ -9,7 +9,7 @@ const EXAMPLES: &str = "\
 Examples:
   tenure torture                             one minute, all five things, in this directory
   tenure torture /mnt/data --minutes 30 --processes 32
-  tenure torture --ops lock,lease --seed 7   the same plan of kills again
+  tenure torture --ops lock,lease --seed 7   the same plan of kills; whom they hit when is up to the machine
   tenure torture --command './save.sh {} {key}'
   tenure torture --command 'jq \".[\\\"{key}\\\"]=1\" {} >{}.new && mv {}.new {}'
   tenure torture --command 'tenure doc update {} \".[\\$k]=1\" --arg k {key}'
@@ -22,7 +22,8 @@ the file and stays there. For a JSON file the key may be any object key or strin
 .jsonl, .log or .txt it is looked for in the lines. Runs are started side by side, paused and killed
 with everything below them, while others read the file.
 
-Exit codes: 0 nothing found, 5 something found (the directory is kept), 1 it could not be run";
+Exit codes: 0 nothing found, 5 something found (the directory is kept), 1 it could not be run, or too few
+runs of the command succeeded to tell";
 
 /// Many processes work on one directory while they are killed, paused and restarted at random, and
 /// judges that read the files themselves and share no code with tenure watch: two holders, fences that
@@ -38,7 +39,7 @@ pub(crate) struct TortureArgs {
     #[arg(long, value_name = "N", default_value = "1", value_parser = minutes)]
     pub(crate) minutes: Duration,
     /// Stop after so many operations, if that comes first
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) operations: Option<u64>,
     /// What is worked on [default: all of it]
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
@@ -46,7 +47,7 @@ pub(crate) struct TortureArgs {
     /// The plan of kills and of work [default: a new one]
     #[arg(long, value_name = "N")]
     pub(crate) seed: Option<u64>,
-    /// How many processes at a time
+    /// How many processes at a time, from 2 to 64
     #[arg(long, value_name = "N", default_value_t = 16,
           value_parser = clap::value_parser!(u16).range(2..=64))]
     pub(crate) processes: u16,
@@ -62,7 +63,7 @@ pub(crate) struct TortureArgs {
     /// A shell command that judges the file {} whenever all is quiet; not 0 is damage
     #[arg(long, value_name = "CMD", requires = "command")]
     pub(crate) check: Option<String>,
-    /// Write down who called what when and was told what: of a counter, a register with compare-and-set
+    /// Instead, write down who called what when and was told what: of a counter, a register with compare-and-set
     /// and a queue, a JSON object per line, for a checker of linearizability
     #[arg(long, value_name = "FILE", conflicts_with = "ops")]
     pub(crate) history: Option<PathBuf>,

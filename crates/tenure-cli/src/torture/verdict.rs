@@ -107,7 +107,12 @@ impl Verdict {
         }
         let early = if self.interrupted { ", ended early" } else { "" };
         let (bold, end) = (paint(BOLD), paint(PLAIN));
-        let outcome = if self.is_clean() { "nothing found" } else { "DAMAGE FOUND" };
+        let stuck = |finding: &Finding| finding.fault == Fault::Stuck;
+        let outcome = match self.is_clean() {
+            true => "nothing found",
+            false if self.findings.iter().all(stuck) => "STANDSTILL FOUND",
+            false => "DAMAGE FOUND",
+        };
         let total = thousands(self.total());
         let _ = writeln!(text, "{bold}verdict: {outcome}{end} in {total} operations{early}");
         if let Some(kept) = &self.kept {

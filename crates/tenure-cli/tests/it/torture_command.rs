@@ -114,7 +114,7 @@ fn a_script_that_forgets_is_found_out_and_tenure_is_not() {
     assert!(found.as_u64().unwrap() > 0, "{verdict:#}");
 
     let ours = format!("{TENURE} doc update {{}} '.[$k]=1' --arg k {{key}} --wait forever");
-    let words = ["torture", "--json", "--processes", "4", "--minutes", "0.05", "--command"];
+    let words = ["torture", "--json", "--processes", "4", "--minutes", "0.2", "--command"];
     let verdict = bench.tenure(&[&words[..], &[&ours]].concat()).ok().json();
     assert!(verdict["operations"].as_u64().unwrap() > 0, "{verdict:#}");
 }
@@ -124,7 +124,7 @@ fn the_check_and_the_environment_are_used() {
     let bench = Bench::new();
     let save = "echo $TENURE_TORTURE_KEY >>$TENURE_TORTURE_FILE";
     let with_check = |check: &str| {
-        let words = ["torture", "--json", "--processes", "2", "--minutes", "0.02"];
+        let words = ["torture", "--json", "--processes", "2", "--minutes", "0.05"];
         let more = ["--file", "log.txt", "--command", save, "--check", check];
         bench.tenure(&[&words[..], &more].concat())
     };
@@ -144,11 +144,46 @@ fn a_command_that_cannot_be_tested_is_told_why() {
     try_out(&["--command", "echo no >&2; false"]).exits(1).complains("no");
     try_out(&["--command", "true"]).exits(1).complains("not in the file");
     try_out(&["--command", "true", "--file", "a/b"]).exits(2).complains("without directories");
+    try_out(&["--command", "true", "--init", "{"]).exits(2).complains("--init is no JSON");
+    try_out(&["--command", "true", "--operations", "0"]).exits(2);
     try_out(&["--check", "true"]).exits(2);
     try_out(&["--minutes", "0"]).exits(2);
     try_out(&["--ops", "nonsense"]).exits(2);
     try_out(&["--processes", "65"]).exits(2);
     bench.tenure(&["torture", "no-such-directory"]).exits(1);
+}
+
+/// Nothing can be told from runs that were all killed.
+#[test]
+fn too_few_runs_are_no_clean_verdict() {
+    let bench = Bench::new();
+    let slow = "sleep 1; echo {key} >>{}";
+    let args = ["torture", "--minutes", "0.01", "--file", "log.txt", "--command", slow];
+    let ran = bench.tenure(&args).exits(1);
+    assert!(ran.stderr.contains("too few to tell; give it more --minutes"), "{ran:?}");
+    assert!(left(&bench).is_empty());
+}
+
+#[test]
+fn a_standstill_is_called_one() {
+    let bench = Bench::new();
+    let stuck = "mkdir {}.lock || exec sleep 60; kill -9 $$";
+    let script = format!("if test -e dead; then {stuck}; fi; echo {{key}} >>{{}}");
+    let check = "touch dead";
+    let args = [
+        "torture",
+        "--minutes",
+        "0.01",
+        "--file",
+        "log.txt",
+        "--check",
+        check,
+        "--command",
+        &script,
+    ];
+    let ran = bench.tenure(&args).exits(5);
+    assert!(ran.stdout.contains("STANDSTILL FOUND"), "{ran:?}");
+    assert!(ran.stdout.contains("it did not end in 10 s"), "{ran:?}");
 }
 
 #[test]

@@ -27,8 +27,10 @@ use crate::failure::{Failure, Result};
 pub(super) use self::program::{Program, quoted};
 use self::runs::{Fate, Runs};
 
-/// How long a round is; the file is new in each.
+/// How long a round is at least; the file is new in each.
 const ROUND: Duration = Duration::from_secs(4);
+/// A clean verdict needs so many runs that succeeded, for each process.
+const RUNS_EACH: u64 = 2;
 
 /// Tortures `program` until the limit, or until a round has found something.
 pub(super) fn run(
@@ -44,10 +46,13 @@ pub(super) fn run(
     let mut finished = 0;
     let mut round = 0;
     let usual = rehearse(program, &scratch.join("rehearsal"))?;
+    let processes = setup.processes as u64;
+    // The end of a round kills all runs. All of them share the cores, and many have to succeed before.
+    let long = ROUND.max(usual.time * 2 * u32::try_from(processes).unwrap_or(u32::MAX));
     while (round == 0 || !limit.is_over(finished)) && verdict.is_clean() {
         let dir = scratch.join(format!("round-{round}"));
         let play = Round::new(program, dir, &usual).map_err(failed)?;
-        let time = limit.time.saturating_sub(limit.start.elapsed()).min(ROUND);
+        let time = limit.time.saturating_sub(limit.start.elapsed()).min(long);
         let runs = Runs::new(program, &play.file, setup.processes, usual.time);
         let mut show = |done: u64, kills: u64| {
             let (done, kills) = (finished + done, verdict.blows.kills + kills);
@@ -69,10 +74,14 @@ pub(super) fn run(
     verdict.operations.insert(Thing::Command, finished);
     verdict.took = limit.start.elapsed();
     verdict.interrupted = limit.is_interrupted();
-    if finished == 0 && verdict.is_clean() {
-        let detail = format!("no run of {} succeeded", verdict.refused);
+    let enough = limit.operations.min(RUNS_EACH * processes);
+    if finished < enough && verdict.is_clean() && !verdict.interrupted {
+        let (kills, refused) = (verdict.blows.kills, verdict.refused);
+        let detail = format!(
+            "only {finished} runs succeeded ({kills} were killed, {refused} failed), too few to tell"
+        );
         return Err(Failure::new(ExitCode::Failed, "failed", "torture the command", detail)
-            .hint("try with fewer --processes"));
+            .hint("give it more --minutes, or fewer --processes"));
     }
     Ok(verdict)
 }
@@ -90,19 +99,21 @@ fn rehearse(program: &Program, dir: &Path) -> Result<Usual> {
     let failed = |err| Failure::io("rehearse in", dir, err);
     let refused = |detail: String| {
         Failure::new(ExitCode::Failed, "failed", "run the command undisturbed", detail)
-            .hint("exit code 0 promises that {key} is in the file {}")
     };
+    let promise = "exit code 0 promises that {key} is in the file {}";
     let file = program.prepare(dir).map_err(failed)?;
     let start = Instant::now();
     for key in ["k99x000001", "k99x000002"] {
         match runs::run_once(program, &file, key).map_err(failed)? {
             Fate::Done => {}
             Fate::Refused(why) => return Err(refused(why)),
-            Fate::Stuck => return Err(refused("it does not end".to_owned())),
+            Fate::Stuck => return Err(refused(runs::stuck())),
         }
-        let found = program.keys(&fs::read(&file).map_err(failed)?).map_err(refused)?;
+        let found = program.keys(&fs::read(&file).map_err(failed)?);
+        let found = found.map_err(|why| refused(why).hint(program.reading()))?;
         if !found.contains(key) {
-            return Err(refused(format!("it exited with 0 but `{key}` is not in the file")));
+            let detail = format!("it exited with 0 but `{key}` is not in the file");
+            return Err(refused(detail).hint(promise));
         }
     }
     if let Some(why) = program.check(&file).map_err(failed)? {
@@ -165,7 +176,7 @@ impl<'a> Round<'a> {
         match runs::run_once(self.program, &self.file, "k99x999999")? {
             Fate::Done => {}
             Fate::Refused(why) => found(Fault::Failed, format!("alone after the storm: {why}")),
-            Fate::Stuck => found(Fault::Stuck, "alone after the storm: it does not end".to_owned()),
+            Fate::Stuck => found(Fault::Stuck, format!("alone after the storm: {}", runs::stuck())),
         }
         if let Some(why) = self.program.check(&self.file)? {
             found(Fault::Corrupt, format!("the check failed: {why}"));

@@ -38,6 +38,11 @@ impl Program {
             Some("jsonl" | "ndjson" | "log" | "txt")
         );
         let init = args.init.clone().unwrap_or_else(|| if lines { "" } else { "{}\n" }.to_owned());
+        if !lines {
+            let no_json =
+                |err| Failure::usage("read the command line", format!("--init is no JSON: {err}"));
+            serde_json::from_str::<Value>(&init).map_err(no_json)?;
+        }
         let (command, check) = (command.to_owned(), args.check.clone());
         Ok(Self { command, check, name: name.clone(), init, lines })
     }
@@ -60,12 +65,22 @@ impl Program {
     /// Asks the check; says why it is not content.
     pub(super) fn check(&self, file: &Path) -> io::Result<Option<String>> {
         let Some(check) = &self.check else { return Ok(None) };
-        let output = shell(check, file, "").stderr(Stdio::piped()).output()?;
+        let mut shell = shell(check, file, "");
+        let output = shell.stdout(Stdio::piped()).stderr(Stdio::piped()).output()?;
         if output.status.success() {
             return Ok(None);
         }
-        let why = String::from_utf8_lossy(&output.stderr);
-        Ok(Some(format!("{}: {}", output.status, why.lines().next().unwrap_or_default())))
+        let said = [output.stderr, output.stdout].concat();
+        Ok(Some(super::runs::said(output.status, String::from_utf8_lossy(&said).lines().next())))
+    }
+
+    /// How its file is read.
+    pub(super) fn reading(&self) -> &'static str {
+        if self.lines {
+            "a .jsonl, .log or .txt file is read as lines, each with one {key}"
+        } else {
+            "the file is read as JSON; name it .jsonl, .log or .txt if it has lines (--file)"
+        }
     }
 
     /// The keys that are in a file, or why it is damaged.

@@ -232,8 +232,17 @@ pub(super) fn run_once(program: &Program, file: &Path, key: &str) -> io::Result<
         return Ok(Fate::Done);
     }
     let errors = std::fs::read_to_string(errors(file)).unwrap_or_default();
-    let why = errors.lines().last().unwrap_or_default();
-    Ok(Fate::Refused(format!("{status}: {why}")))
+    Ok(Fate::Refused(said(status, errors.lines().last())))
+}
+
+/// How a program ended that was not content, and what it said.
+pub(super) fn said(status: ExitStatus, why: Option<&str>) -> String {
+    why.map_or_else(|| status.to_string(), |why| format!("{status}: {why}"))
+}
+
+/// What is told of a run that did not end.
+pub(super) fn stuck() -> String {
+    format!("it did not end in {} s", PATIENCE.as_secs())
 }
 
 /// Complaints are kept beside the directory of the file, which holds only what the program makes.

@@ -150,6 +150,7 @@ WAITS = {
 def test_ctrl_c_ends_a_wait(tmp_path, child, what):
     code = f"""
 import signal, sys, tenure
+signal.signal(signal.SIGINT, signal.default_int_handler)  # The tests may run where it is ignored.
 path = sys.argv[1]
 tenure.Document(path + '.w').set([0])
 try:

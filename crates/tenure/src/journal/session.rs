@@ -198,7 +198,7 @@ impl Session {
             base_seq: 1,
             next_seq: 1,
             first_number,
-            lost: Lost { since: first_number, ..Lost::default() },
+            lost: Lost { since: first_number - 1, ..Lost::default() }, // As in an adoption.
             end: ENTRIES_AT,
             applied_end: ENTRIES_AT,
             room: ENTRIES_AT,

@@ -28,6 +28,19 @@ fn a_header_that_is_no_line_is_refused_and_nothing_happens() {
     }
 }
 
+/// Nothing was ever logged: the head remembers the operation alone.
+#[test]
+fn an_operation_that_made_the_journal_with_its_header_can_be_repeated() {
+    for options in [durable(), no_sync()] {
+        let log = Log::new();
+        let operation = crate::journal_stage::named("x", &options);
+        let first = log.journal.append(&["one"], &header("# v1", operation.clone())).unwrap();
+        let again = log.journal.append(&["one"], &operation).unwrap();
+        assert_eq!((first.replayed, again.replayed, again.first), (false, true, first.first));
+        assert_eq!(log.text(), "# v1\none\n");
+    }
+}
+
 #[test]
 fn only_another_header_writes_the_file_anew() {
     use std::os::unix::fs::MetadataExt;

@@ -9,7 +9,7 @@ const EXAMPLES: &str = "\
 Examples:
   tenure torture                             one minute, all five things, in this directory
   tenure torture /mnt/data --minutes 30 --processes 32
-  tenure torture --ops lock,lease --seed 7   the same plan of kills; whom they hit when is up to the machine
+  tenure torture --ops lock,lease --seed 7   the same plan of kills; whom they meet is chance
   tenure torture --command './save.sh {} {key}'
   tenure torture --command 'jq \".[\\\"{key}\\\"]=1\" {} >{}.new && mv {}.new {}'
   tenure torture --command 'tenure doc update {} \".[\\$k]=1\" --arg k {key}'
@@ -22,8 +22,8 @@ the file and stays there. For a JSON file the key may be any object key or strin
 .jsonl, .log or .txt it is looked for in the lines. Runs are started side by side, paused and killed
 with everything below them, while others read the file.
 
-Exit codes: 0 nothing found, 5 something found (the directory is kept), 1 it could not be run, or too few
-runs of the command succeeded to tell";
+Exit codes: 0 nothing found, 5 something found (the directory is kept), 1 it could not be run, or too
+few runs of the command succeeded to tell";
 
 /// Many processes work on one directory while they are killed, paused and restarted at random, and
 /// judges that read the files themselves and share no code with tenure watch: two holders, fences that
@@ -63,8 +63,8 @@ pub(crate) struct TortureArgs {
     /// A shell command that judges the file {} whenever all is quiet; not 0 is damage
     #[arg(long, value_name = "CMD", requires = "command")]
     pub(crate) check: Option<String>,
-    /// Instead, write down who called what when and was told what: of a counter, a register with compare-and-set
-    /// and a queue, a JSON object per line, for a checker of linearizability
+    /// Instead, write down who called what when and was told what: of a counter, a register with
+    /// compare-and-set and a queue, a JSON object per line, for a checker of linearizability
     #[arg(long, value_name = "FILE", conflicts_with = "ops")]
     pub(crate) history: Option<PathBuf>,
     /// Work without tenure, naively: the judges must find something

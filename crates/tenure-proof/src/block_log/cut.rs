@@ -13,7 +13,7 @@ use super::device::Step;
 use crate::victim::{Ack, acks_in};
 
 /// What a disk writes as one, at least.
-const SECTOR: usize = 512;
+pub const SECTOR: usize = 512;
 
 /// The contents of a disk, without its zeros.
 #[derive(Debug, Clone, Default)]
@@ -98,13 +98,19 @@ enum Keep {
     Everything,
     /// In parts of 256; each write whole or not.
     Writes(u64),
-    /// The same, but sector by sector.
-    Sectors(u64),
+    /// The same, but each write may be torn.
+    Torn(u64),
 }
 
 impl Cut {
-    /// Cuts after the first `steps` steps of a log.
-    pub fn after(base: &Image, log: &[Step], steps: usize, random: &mut Random) -> Self {
+    /// Cuts after the first `steps` steps of a log of a disk that writes `atom` bytes as one.
+    pub fn after(
+        base: &Image,
+        log: &[Step],
+        steps: usize,
+        atom: usize,
+        random: &mut Random,
+    ) -> Self {
         let mut image = base.clone();
         let mut pending = Vec::new();
         let mut told = String::new();
@@ -123,7 +129,7 @@ impl Cut {
             0 => Keep::Nothing,
             1 => Keep::Everything,
             2..5 => Keep::Writes(random.below(257)),
-            _ => Keep::Sectors(random.below(257)),
+            _ => Keep::Torn(random.below(257)),
         };
         for (offset, bytes) in pending {
             match keep {
@@ -134,10 +140,10 @@ impl Cut {
                         image.write(offset, bytes);
                     }
                 }
-                Keep::Sectors(parts) => {
-                    for (at, sector) in (0..).zip(bytes.chunks(SECTOR)) {
+                Keep::Torn(parts) => {
+                    for (at, piece) in (offset..).step_by(atom).zip(bytes.chunks(atom)) {
                         if random.chance(parts) {
-                            image.write(offset + at * SECTOR as u64, sector);
+                            image.write(at, piece);
                         }
                     }
                 }

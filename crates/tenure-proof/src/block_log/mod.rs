@@ -7,5 +7,5 @@
 mod cut;
 mod device;
 
-pub use self::cut::{Cut, Image};
+pub use self::cut::{Cut, Image, SECTOR};
 pub use self::device::{BlockLog, Step};

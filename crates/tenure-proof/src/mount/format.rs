@@ -4,6 +4,7 @@ use std::fs::File;
 use std::path::{Path, PathBuf};
 
 use super::{Mounted, tool};
+use crate::block_log::SECTOR;
 
 /// How a file system is made and mounted.
 #[derive(Debug, Clone, Copy)]
@@ -18,6 +19,8 @@ pub struct Format {
     pub options: &'static str,
     /// The size of its image: about the smallest that it takes.
     pub mib: u64,
+    /// How many bytes it expects its disk to write as one.
+    pub atom: usize,
 }
 
 /// As it is made by default on a disk.
@@ -27,6 +30,7 @@ pub const EXT4: Format = Format {
     make: &["mkfs.ext4", "-q", "-F", "-b", "4096"],
     options: "",
     mib: 32,
+    atom: SECTOR,
 };
 
 /// Blocks smaller than a page.
@@ -38,16 +42,24 @@ pub const EXT4_WRITEBACK: Format =
     Format { name: "ext4, data=writeback", options: "data=writeback", ..EXT4 };
 
 /// Journals metadata only.
-pub const XFS: Format =
-    Format { name: "xfs", kind: "xfs", make: &["mkfs.xfs", "-q", "-f"], options: "", mib: 300 };
+pub const XFS: Format = Format {
+    name: "xfs",
+    kind: "xfs",
+    make: &["mkfs.xfs", "-q", "-f"],
+    options: "",
+    mib: 300,
+    atom: SECTOR,
+};
 
-/// Copy on write.
+/// Copy on write. Its superblock is 4 KiB under one checksum, and it cannot be mounted when half of a
+/// new one was written.
 pub const BTRFS: Format = Format {
     name: "btrfs",
     kind: "btrfs",
     make: &["mkfs.btrfs", "-q", "-f"],
     options: "",
     mib: 128,
+    atom: 4096,
 };
 
 impl Format {

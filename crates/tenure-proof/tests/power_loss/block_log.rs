@@ -40,9 +40,9 @@ fn record(format: &Format, rounds: u64, broken: Option<Broken>) -> Run {
 }
 
 /// A cut that the file system itself does not survive is a finding against it, not against tenure;
-/// none of the three has shown one.
+/// none of the three has shown one on a disk that keeps its [`Format::atom`] whole.
 fn finding(run: &Run, format: &Format, at: usize, random: &mut Random) -> Option<String> {
-    let cut = Cut::after(&run.base, &run.steps, at, random);
+    let cut = Cut::after(&run.base, &run.steps, at, format.atom, random);
     let scratch = memory();
     let path = scratch.path().join("image");
     cut.image.save(&path).expect("the cut image can be written");

@@ -11,9 +11,9 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use tempfile::TempDir;
-use tenure_proof::Tally;
 use tenure_proof::puppet::{Language, Troupe, languages};
 use tenure_proof::timeline::{Cast, Scenario, play};
+use tenure_proof::{Form, Tally};
 
 mod controls;
 
@@ -100,13 +100,8 @@ fn perform(name: &str) {
     let mut tally = Tally::new("puppets", name);
     let languages = languages();
     check_exceptions(&scenario, languages);
-    for (number, _) in languages.iter().enumerate() {
-        run(&scenario, &[languages[number]], &mut tally);
-        // Everybody speaks another one; each rotation gives each part to another language.
-        let mixed: Vec<_> = languages.iter().cycle().skip(number).take(languages.len()).collect();
-        if mixed.len() > 1 {
-            run(&scenario, &mixed.into_iter().copied().collect::<Vec<_>>(), &mut tally);
-        }
+    for spoken in casts(languages, u32::try_from(scenario.actors().len()).unwrap()) {
+        run(&scenario, &spoken, &mut tally);
     }
     if !scenario.needs_processes() {
         let scratch = TempDir::new().unwrap();
@@ -117,13 +112,27 @@ fn perform(name: &str) {
     }
 }
 
-/// Plays it once; the actors speak these languages in turn.
+/// Who speaks what: each language alone, and each part once in each language while the others speak
+/// others; in the long form, every part in every language beside every other.
+fn casts(languages: &[Language], actors: u32) -> Vec<Vec<Language>> {
+    let count = languages.len();
+    let spoken = |nth: usize| languages[nth % count];
+    if Form::asked() == Form::Long {
+        let part = |cast: usize, actor| spoken(cast / count.pow(actor));
+        let casts = 0..count.pow(actors);
+        return casts.map(|cast| (0..actors).map(|actor| part(cast, actor)).collect()).collect();
+    }
+    let alone = (0..count).map(|nth| (0..actors).map(|_| spoken(nth)).collect());
+    let turned = (0..count).map(|first| (first..).map(spoken).take(actors as usize).collect());
+    alone.chain(turned.filter(|_| count > 1)).collect()
+}
+
+/// Plays it once; each actor speaks its language.
 #[expect(clippy::print_stdout, reason = "whoever reads a failure needs the cast")]
 fn run(scenario: &Scenario, spoken: &[Language], tally: &mut Tally) {
-    let actors = scenario.actors().into_iter();
     let mut cast = Cast::new();
     let mut names = Vec::new();
-    for (actor, language) in actors.zip(spoken.iter().cycle()) {
+    for (actor, language) in scenario.actors().into_iter().zip(spoken) {
         let puppet = language.start().unwrap();
         if let Some(op) = scenario.orders_of(actor).into_iter().find(|op| !puppet.knows(op)) {
             println!("not for {} as {actor}: {} needs `{op}`", language.name(), scenario.name);
@@ -136,7 +145,9 @@ fn run(scenario: &Scenario, spoken: &[Language], tally: &mut Tally) {
     let scratch = TempDir::new().unwrap();
     play(scenario, cast, scratch.path());
     let what = match spoken {
-        [one] => format!("scenarios in {}", one.name()),
+        [one, others @ ..] if others.iter().all(|other| other == one) => {
+            format!("scenarios in {}", one.name())
+        }
         _ => "scenarios in mixed languages".to_owned(),
     };
     tally.tried(1, &what);

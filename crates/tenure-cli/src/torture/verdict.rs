@@ -58,6 +58,18 @@ impl Verdict {
         faults
     }
 
+    /// Each finding once, and how often it was made.
+    fn told(&self) -> Vec<(&Finding, usize)> {
+        let mut told: Vec<(&Finding, usize)> = Vec::new();
+        for finding in &self.findings {
+            match told.iter_mut().find(|(known, _)| *known == finding) {
+                Some((_, times)) => *times += 1,
+                None => told.push((finding, 1)),
+            }
+        }
+        told
+    }
+
     /// Everything that was worked on, or in which something was found.
     fn things(&self) -> Vec<Thing> {
         let mut things: Vec<_> = self.operations.keys().copied().collect();
@@ -96,10 +108,12 @@ impl Verdict {
             let _ = writeln!(text, "{:<12}{operations:>12}  {colour}{found}{end}", thing.name());
         }
         text.push('\n');
-        for Finding { thing, fault, detail } in self.findings.iter().take(SHOWN) {
-            let _ = writeln!(text, "{}: {}: {detail}", thing.name(), fault.name());
+        let told = self.told();
+        for (Finding { thing, fault, detail }, times) in told.iter().take(SHOWN) {
+            let _ = write!(text, "{}: {}: {detail}", thing.name(), fault.name());
+            text.push_str(&if *times > 1 { format!(" ({times} times)\n") } else { "\n".into() });
         }
-        if let Some(more) = self.findings.len().checked_sub(SHOWN).filter(|more| *more > 0) {
+        if let Some(more) = told.len().checked_sub(SHOWN).filter(|more| *more > 0) {
             let _ = writeln!(text, "... and {} more", thousands(more as u64));
         }
         if self.refused > 0 {

@@ -111,7 +111,7 @@ mod tests {
 
     #[test]
     fn one_thread_stays_and_a_job_never_waits_for_another() {
-        let stays = Duration::from_mins(1);
+        let stays = Duration::from_secs(60);
         let room = Box::leak(Box::new(Room { stays, ..Room::default() }));
         let first = sent(room);
         let (end, ends) = channel::<()>();

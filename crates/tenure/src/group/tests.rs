@@ -117,8 +117,9 @@ impl Shared for Writes<'_> {
     }
 }
 
+/// A device that does not answer: `EREMOTEIO`, and `ERROR_SEM_TIMEOUT` on Windows.
 fn broken() -> io::Error {
-    io::Error::from_raw_os_error(5)
+    io::Error::from_raw_os_error(121)
 }
 
 fn no_descriptor() -> io::Error {
@@ -271,8 +272,9 @@ fn s4_the_second_note_is_written_under_the_commit_lock() {
     });
     noted.unwrap();
     assert_eq!(place.notes().late.began, 7);
-    std::fs::remove_file(place.target.commit_file()).unwrap();
-    std::fs::create_dir(place.target.commit_file()).unwrap();
+    let commit_file = place.target.commit_file();
+    std::fs::rename(&commit_file, place.dir.join("moved")).unwrap();
+    std::fs::create_dir(&commit_file).unwrap();
     let writes = Writes::up_to(5, &place);
     let error = place.sync_alone(5, &writes).unwrap_err();
     assert_eq!(error.is_committed(), Some(true), "what it should sync is visible: {error}");

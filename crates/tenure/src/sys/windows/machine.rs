@@ -117,6 +117,7 @@ pub(crate) fn process_number() -> u32 {
 }
 
 /// There is none, and none goes unnoticed.
+#[expect(clippy::unnecessary_wraps, reason = "where there are forks, the answer may be unknown")]
 pub(crate) fn forks() -> Option<u32> {
     Some(0)
 }

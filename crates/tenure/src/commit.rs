@@ -170,6 +170,12 @@ impl Commit {
         Ok(reserved.max(self.seen.record.fence).max(self.seen.record.ceiling))
     }
 
+    /// Whether the record may be older than what was published since: told once.
+    pub(crate) fn starts_anew(&mut self) -> bool {
+        self.seen.look_for_put_back(self.own.handle().as_ref());
+        std::mem::take(&mut self.seen.is_older)
+    }
+
     /// Writes the record back.
     pub(crate) fn write_record(&mut self) -> Result<()> {
         self.seen.write(&self.target, self.own.handle().as_ref())

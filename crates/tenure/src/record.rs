@@ -45,6 +45,8 @@ pub(crate) const MAJOR: u16 = 1;
 const NUMBER_MAX: u64 = u64::MAX / 2;
 /// How many finished operations are remembered, so that a repeated one is recognised.
 pub(crate) const OPERATIONS: usize = 8;
+/// Where they are in a slot.
+const OPERATIONS_RANGE: std::ops::Range<usize> = 144..144 + OPERATIONS * 8;
 
 /// What the last hold is doing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -224,10 +226,12 @@ impl Record {
                 state,
                 u8::from(self.published.synced)
                     | u8::from(self.left) << 1
-                    | u8::from(self.journal) << 2,
+                    | u8::from(self.journal) << 2
+                    | u8::from(self.published.failed) << 3,
             ],
         );
         put(42, &text_len.to_le_bytes());
+        put(44, &self.published.tag.to_le_bytes());
         put(48, &self.since_us.to_le_bytes());
         put(56, &self.boot);
         put(72, &self.file.dev.to_le_bytes());
@@ -238,7 +242,7 @@ impl Record {
         put(120, &self.published.generation.to_le_bytes());
         put(128, &self.published.checksum);
         for (index, operation) in self.operations.iter().enumerate() {
-            put(144 + index * 8, &operation.to_le_bytes());
+            put(OPERATIONS_RANGE.start + index * 8, &operation.to_le_bytes());
         }
         put(208, &self.pending.0.to_le_bytes());
         put(216, &self.pending.1);
@@ -294,7 +298,7 @@ impl Record {
                 expires_us: number(112),
             },
             published: Published::of(slot),
-            operations: std::array::from_fn(|index| number(144 + index * 8)),
+            operations: std::array::from_fn(|index| number(OPERATIONS_RANGE.start + index * 8)),
             pending: (number(208), array(slot, 216)),
             holder: HolderText::from(text),
             told: false,
@@ -329,7 +333,14 @@ mod tests {
             file_born_us: 12,
             written_us: 13,
             lease: LeaseTerms { token: [8; 16], ttl_us: 60_000_000, expires_us: 99 },
-            published: Published { generation: 4, checksum: [6; 16], synced: true, boot: [1; 16] },
+            published: Published {
+                generation: 4,
+                checksum: [6; 16],
+                tag: 7,
+                synced: true,
+                failed: false,
+                boot: [1; 16],
+            },
             operations: [1, 2, 3, 4, 5, 6, 7, 8],
             pending: (9, [2; 16]),
             holder: HolderText::this_process("a \"b\"", ""),
@@ -340,8 +351,8 @@ mod tests {
     #[test]
     fn r1_a_record_reads_back_as_it_was_written() {
         for flags in 0..32 {
-            let [left, journal, synced] = [1, 2, 4].map(|flag| flags & flag != 0);
-            let published = Published { synced, ..sample().published };
+            let [left, journal, synced, failed] = [1, 2, 4, 8].map(|flag| flags & flag != 0);
+            let published = Published { synced, failed, ..sample().published };
             // Of every length, which stands right behind the flags.
             let holder = HolderText::this_process(&"x".repeat(flags), "");
             let record = Record { left, journal, published, holder, ..sample() };

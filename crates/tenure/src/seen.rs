@@ -37,6 +37,9 @@ pub(crate) struct Seen {
     pub(crate) bound: bool,
     /// It is this very file's, and of an earlier boot.
     pub(crate) rebooted: bool,
+    /// It was not bound when it was read, or was put back: what else is known of its publications may be
+    /// of later ones. Taken by whoever starts to number them anew.
+    pub(crate) is_older: bool,
     /// No slot could be read. Whoever writes the record next notes it; a reader creates nothing.
     unreadable: bool,
     /// When the file was born.
@@ -95,7 +98,7 @@ impl Seen {
             // It was on another clock; writing it back under ours must not make it run again.
             record.lease.expires_us = 0;
         }
-        Ok(Self { record, bound, rebooted, unreadable, born_us, put_back_us })
+        Ok(Self { record, bound, rebooted, is_older: !bound, unreadable, born_us, put_back_us })
     }
 
     /// Notices an older record that was put back in place: fences above it may have been given out, so
@@ -107,6 +110,7 @@ impl Seen {
         // The file cannot have changed later than now, so mostly it need not be asked.
         if sys::wall_time_us() > put_back_us && file.times().changed_us > put_back_us {
             self.record.confirmed = 0;
+            self.is_older = true;
         }
     }
 

@@ -64,9 +64,19 @@ impl Document {
             Some(true) => self.visible(options, error),
             _ => error,
         };
+        let was = content.as_ref().map(|content| content.stat);
         let outcome = publish(&mut commit, content, &bytes, Displaced::ToGood, options);
-        let Outcome::Published(displaced) = outcome.map_err(visible)? else { return Ok(None) };
-        let recorded = publish::record(&mut commit, sum, operation, Some(synced));
+        let Ok(Outcome::Published(displaced, tag)) = outcome else {
+            let replaced = outcome.is_ok();
+            if operation != 0 && (replaced || publish::is_still(&self.target, was.as_ref())) {
+                // Nothing was published. Bytes like these that somebody else writes must not pass for it.
+                commit.seen.record.pending = (0, [0; 16]);
+                let withdrawn = commit.write_record();
+                withdrawn.or_else(|error| if replaced { Err(error) } else { Ok(()) })?;
+            }
+            return outcome.map(|_| None).map_err(visible);
+        };
+        let recorded = publish::record(&mut commit, (sum, tag), operation, Some(synced));
         drop(displaced);
         let generation = recorded.map_err(visible)?;
         let version = Version(format!("{generation:x}-{:032x}", u128::from_be_bytes(sum)));
@@ -132,10 +142,15 @@ impl Document {
         let (pending, sum) = commit.seen.record.pending;
         match content.filter(|content| pending != 0 && content.checksum == sum) {
             None => Ok(()),
-            Some(content) => publish::clear_left_over(commit, Some(content)) // While the record tells what it is.
-                .and_then(|()| publish::record(commit, content.checksum, pending, None))
-                .map(drop)
-                .map_err(|error| error.committed(pending == operation)),
+            Some(content) => {
+                publish::clear_left_over(commit, Some(content)) // While the record tells what it is.
+                    .and_then(|()| {
+                        let file = (content.checksum, publish::tag_of(&content.stat));
+                        publish::record(commit, file, pending, None)
+                    })
+                    .map(drop)
+                    .map_err(|error| error.committed(pending == operation))
+            }
         }
     }
 
@@ -176,7 +191,7 @@ fn unchanged(mut commit: Commit, base: Option<(Content, Value)>, replayed: bool)
     };
     // What somebody else wrote was not synced by us, whatever we synced before.
     published.synced &=
-        base.as_ref().is_some_and(|(found, _)| found.checksum == published.checksum);
+        base.as_ref().is_some_and(|(found, _)| publish::is_published(found, *published));
     let now = base.map(|(content, value)| (content.bytes, value));
     Attempt { commit, written: Written { version, changed: false, replayed }, now, _before: None }
 }

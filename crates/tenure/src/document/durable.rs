@@ -4,7 +4,9 @@
 //!
 //! 1. A durable call returns when its version is on the disk, content and name. Where that cannot be
 //!    said, it says so (G8).
-//! 2. The leader of a group lets those write first who wait for the hold already. It waits for its turn
+//! 2. So are the operations that the record remembers; their sync comes before that of the name.
+//! 3. A file whose sync failed is never believed again: it is published anew.
+//! 4. The leader of a group lets those write first who wait for the hold already. It waits for its turn
 //!    among them, once, and no longer than [`TURN_PATIENCE`]; then it syncs, whatever has come.
 //!
 //! # Why the leader waits
@@ -19,17 +21,20 @@
 //! the syncs that began to wait before, each once, by that patience. A write that proves a hold does not
 //! wait for the hold.
 
+use std::cell::Cell;
 use std::io;
 use std::time::Duration;
 
 use super::change::{Document, Written};
 use super::content::{Content, peek};
+use super::publish::{self, Displaced, Outcome, publish};
 use crate::commit::Commit;
 use crate::error::{Error, ErrorKind, Result};
-use crate::fs::Mode;
+use crate::fs::{Access, Mode};
 use crate::gate;
 use crate::group;
 use crate::options::{Durability, WriteOptions};
+use crate::record::OPERATIONS;
 use crate::target::Target;
 use crate::wait::{Deadline, Request, Wait};
 
@@ -45,30 +50,60 @@ impl Document {
         done: Written,
     ) -> Result<Written> {
         if options.durability == Durability::Durable {
-            let durable = self.make_durable(commit);
+            let durable = self.make_durable(commit, options);
             durable.map_err(|err| if done.changed { self.visible(options, err) } else { err })?;
         }
         Ok(done)
     }
 
-    fn make_durable(&self, mut commit: Commit) -> Result<()> {
+    fn make_durable(&self, mut commit: Commit, options: &WriteOptions) -> Result<()> {
         let target = &self.target;
-        if !commit.seen.record.published.synced {
-            // Unchanged, but published without a sync (or by somebody else): sync what is there.
-            let Some(content) = Content::read(target, target.path())? else { return Ok(()) };
-            // The shared sync knows only of our own changes.
-            let synced = content.handle.sync().and_then(|()| target.fs.sync_dir(target.dir()));
-            synced.map_err(|err| group::not_durable(target).caused_by(err))?;
-            if commit.seen.record.published.checksum == content.checksum {
-                commit.seen.record.published.synced = true;
-                commit.write_record()?;
-            }
+        let record = &commit.seen.record;
+        if !record.published.synced && !self.sync_as_it_is(&mut commit, options)? {
             return Ok(());
         }
-        let generation = commit.seen.record.published.generation;
-        let names = Names { target, had_hold: commit.holds(target.hold_file()) };
+        let record = &commit.seen.record;
+        let generation = record.published.generation;
+        let operations = Cell::new(record.operations != [0; OPERATIONS]);
+        let had_hold = commit.holds(target.hold_file());
+        let names = Names { target, had_hold, operations };
         drop(commit);
         group::sync(target, generation, &names).map(drop)
+    }
+
+    /// Unchanged, but published without a sync (or by somebody else): syncs what is there. Whether it had to
+    /// be published anew, and its name is still to be synced.
+    fn sync_as_it_is(&self, commit: &mut Commit, options: &WriteOptions) -> Result<bool> {
+        let target = &self.target;
+        let boot = target.fs.boot_id();
+        let Some(content) = Content::read(target, target.path())? else { return Ok(false) };
+        let file = (content.checksum, publish::tag_of(&content.stat));
+        let published = &mut commit.seen.record.published;
+        let is_known = publish::is_published(&content, *published);
+        if published.failed && is_known && published.boot == boot {
+            let bytes = content.bytes.clone();
+            let outcome = publish(commit, Some(content), &bytes, Displaced::ToGood, options)?;
+            let Outcome::Published(displaced, tag) = outcome else {
+                return Err(group::not_durable(target));
+            };
+            let recorded = publish::record(commit, (file.0, tag), 0, Some(true));
+            drop(displaced);
+            return recorded.map(|_| true);
+        }
+        // The shared sync knows only of our own changes.
+        let synced = content.handle.sync().and_then(|()| target.fs.sync_dir(target.dir()));
+        if let Err(err) = synced {
+            (published.checksum, published.tag) = file;
+            (published.boot, published.failed) = (boot, true);
+            // Without the note the next one who asks believes the kernel.
+            let _ = commit.write_record();
+            return Err(group::not_durable(target).caused_by(err));
+        }
+        if is_known {
+            (published.synced, published.failed) = (true, false);
+            commit.write_record()?;
+        }
+        Ok(false)
     }
 
     /// An error that came after readers could see the change: whether the change survives a power loss
@@ -89,6 +124,20 @@ struct Names<'a> {
     /// The change had the hold for itself, and others may wait for it. A change that proved somebody's
     /// hold would wait for that.
     had_hold: bool,
+    /// The record remembers operations, which must be as durable as what they did.
+    operations: Cell<bool>,
+}
+
+impl Names<'_> {
+    /// Before the names: a record that is newer than the document after a power loss forgets what it
+    /// remembers, and one that is older would let an operation be done twice.
+    fn sync_operations(&self) -> io::Result<()> {
+        if !self.operations.get() {
+            return Ok(());
+        }
+        self.target.fs.open(self.target.commit_file(), Access::ReadWrite)?.sync()?;
+        self.target.fs.sync_dir(self.target.side())
+    }
 }
 
 impl group::Shared for Names<'_> {
@@ -101,10 +150,13 @@ impl group::Shared for Names<'_> {
     }
 
     fn newest(&self) -> Result<u64> {
-        Ok(peek(self.target)?.last.generation)
+        let record = peek(self.target)?;
+        self.operations.set(self.operations.get() || record.operations);
+        Ok(record.last.generation)
     }
 
     fn sync(&self, _doubt: bool) -> io::Result<()> {
+        self.sync_operations()?;
         // Names cannot be written again; a file system that failed to sync them fails from then on.
         self.target.fs.sync_dir(self.target.dir())
     }

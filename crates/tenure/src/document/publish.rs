@@ -23,17 +23,19 @@ use std::sync::Arc;
 
 use super::content::Content;
 use super::restore;
+use crate::checksum;
 use crate::commit::Commit;
 use crate::error::{Error, ErrorKind, Result};
 use crate::fs::{Access, FileId, Fs, Handle, Kind, Stat};
 use crate::options::{Durability, WriteOptions};
+use crate::record::Published;
 use crate::target::Target;
 
 /// What became of an attempt to publish.
 pub(super) enum Outcome {
-    /// It is visible. What it displaced is removed when this is dropped: under the locks, and after the
-    /// record is written.
-    Published(Temp),
+    /// It is visible, with this tag. What it displaced is removed when that is dropped: under the locks,
+    /// and after the record is written.
+    Published(Temp, u32),
     /// Somebody replaced the file since it was read: start again from theirs.
     Replaced,
 }
@@ -43,6 +45,23 @@ pub(super) struct Temp {
     fs: Arc<dyn Fs>,
     path: PathBuf,
     used: bool,
+}
+
+/// Tells a file from another one with the same bytes, and from itself after it was written to.
+pub(super) fn tag_of(stat: &Stat) -> u32 {
+    let mut bytes = [0; 24];
+    bytes[..8].copy_from_slice(&stat.id.ino.to_le_bytes());
+    bytes[8..].copy_from_slice(&stat.modified_ns.to_le_bytes());
+    #[expect(clippy::cast_possible_truncation, reason = "half of a checksum")]
+    let tag = checksum::of(&bytes) as u32;
+    tag.max(1)
+}
+
+/// Whether a file is what the record says was published, and not only the same bytes. Records of before
+/// have no tag.
+pub(super) fn is_published(found: &Content, published: Published) -> bool {
+    let tag = published.tag;
+    found.checksum == published.checksum && (tag == 0 || tag == tag_of(&found.stat))
 }
 
 impl Drop for Temp {
@@ -74,45 +93,49 @@ pub(super) fn publish(
     let target = commit.target.clone();
     let (target, path) = (&target, target.path());
     // A sidecar directory that was moved away is not a missing file: the locks went with it.
-    let (mut temp, handle) = write_temp(commit, base.as_ref(), bytes, options)
+    let (mut temp, handle, new) = write_temp(commit, base.as_ref(), bytes, options)
         .map_err(|error| commit.verify().err().unwrap_or(error))?;
     if syncs(options, base.is_some(), bytes) {
         let synced = handle.sync_in_order();
         synced.map_err(|err| Error::io("sync new version of", path, err).committed(false))?;
     }
-    let ours = handle.id().map_err(Target::failed("look at temporary file", &temp.path))?;
     drop(handle);
-    commit.verify()?;
+    let tag = tag_of(&new);
     let failed = |err| Error::io("publish", path, err).committed(false);
     let Some(base) = base else {
+        commit.verify()?;
         // Of a document that is gone, and of a change that died.
         let _ = target.fs.remove(&target.sidecar("spare"));
         return match target.fs.rename_new(&temp.path, path) {
             Ok(()) => {
                 temp.used = true;
-                Ok(Outcome::Published(temp))
+                Ok(Outcome::Published(temp, tag))
             }
             Err(err) if err.kind() == io::ErrorKind::AlreadyExists => Ok(Outcome::Replaced),
             Err(err) => Err(failed(err)),
         };
     };
     let keep = keep_as(commit, &base, displaced, options)?;
-    let Content { handle, stat, .. } = base;
+    let Content { handle, stat, bytes: old, .. } = base;
     drop(handle);
+    let precious = (displaced == Displaced::ToDamaged).then_some(old.as_slice());
+    // After everything that can take long: syncs.
+    commit.verify()?;
     if !same_file(target, path, &stat).map_err(failed)? {
         return Ok(Outcome::Replaced);
     }
     match target.fs.exchange(&temp.path, path) {
         Ok(()) => {}
         Err(err) if err.kind() == io::ErrorKind::Unsupported => {
-            publish_by_rename(target, &temp, keep.as_deref(), options).map_err(failed)?;
+            let keep = keep.as_deref();
+            publish_by_rename(target, &temp, keep, precious, options).map_err(failed)?;
             temp.used = true;
-            return Ok(Outcome::Published(temp));
+            return Ok(Outcome::Published(temp, tag));
         }
         Err(err) if err.kind() == io::ErrorKind::NotFound => return Ok(Outcome::Replaced),
         Err(err) => return Err(failed(err)),
     }
-    if give_back(target, &mut temp, &stat, ours)? {
+    if give_back(target, &mut temp, &stat, new.id)? {
         return Ok(Outcome::Replaced);
     }
     if let Some(keep) = keep {
@@ -121,14 +144,15 @@ pub(super) fn publish(
         // copy there is, and stays where it is.
         temp.used = moved || displaced == Displaced::ToDamaged;
     }
-    Ok(Outcome::Published(temp))
+    Ok(Outcome::Published(temp, tag))
 }
 
 /// Whether a change syncs its content before it is published. Without a version before it there is
 /// nothing that a power loss could fall back to, so the first one is always synced. So is a bare
 /// number, the only document that still is one when it was cut.
 pub(super) fn syncs(options: &WriteOptions, has_base: bool, bytes: &[u8]) -> bool {
-    let number = bytes.first().is_some_and(|byte| byte.is_ascii_digit() || *byte == b'-');
+    let mut text = bytes.iter().skip_while(|byte| byte.is_ascii_whitespace());
+    let number = text.next().is_some_and(|byte| byte.is_ascii_digit() || *byte == b'-');
     options.durability == Durability::Durable || !has_base || number
 }
 
@@ -169,7 +193,7 @@ fn write_temp(
     base: Option<&Content>,
     bytes: &[u8],
     options: &WriteOptions,
-) -> Result<(Temp, Arc<dyn Handle>)> {
+) -> Result<(Temp, Arc<dyn Handle>, Stat)> {
     let target = &commit.target;
     let path = target.document_temp();
     let create = || target.fs.open(&path, Access::CreateNew(0o600));
@@ -189,12 +213,12 @@ fn write_temp(
         None => handle.set_mode(options.new_mode & 0o777),
     }
     .map_err(failed("set mode of temporary file"))?;
-    let size = handle.stat().map_err(failed("look at temporary file"))?.size;
-    if size != bytes.len() as u64 {
-        let detail = format!("{size} bytes are there instead of {}", bytes.len());
+    let new = handle.stat().map_err(failed("look at temporary file"))?;
+    if new.size != bytes.len() as u64 {
+        let detail = format!("{} bytes are there instead of {}", new.size, bytes.len());
         return Err(Error::new(ErrorKind::Io, "write temporary file", detail).at(&temp.path));
     }
-    Ok((temp, handle))
+    Ok((temp, handle, new))
 }
 
 /// A temporary file of a change that died; we hold the commit lock, so nobody uses it. If that change
@@ -214,7 +238,10 @@ pub(super) fn clear_left_over(commit: &Commit, base: Option<&Content>) -> Result
     };
     let is_known = |found: &Content| found.checksum == published.checksum;
     let exchanged = base.is_some_and(|base| !is_known(base));
+    let is_document =
+        |found: &Content| base.is_some_and(|document| document.stat.id == found.stat.id);
     let keep = match &found {
+        Some(found) if is_document(found) => None,
         Some(found) if published.synced && is_known(found) => {
             // It may also be a copy that nobody has synced, made by a restore that died.
             found.handle.sync().map_err(failed)?;
@@ -238,11 +265,13 @@ pub(super) fn clear_left_over(commit: &Commit, base: Option<&Content>) -> Result
 }
 
 /// Where a file system cannot exchange: a second name keeps the old version, then a plain rename. A
-/// crash in between leaves the document with two names, of which [`our_links`] knows the other.
+/// crash in between leaves the document with two names, of which [`our_links`] knows the other. Where it
+/// cannot link either, a copy keeps what is `precious`: the only one there is.
 fn publish_by_rename(
     target: &Target,
     temp: &Temp,
     keep: Option<&Path>,
+    precious: Option<&[u8]>,
     options: &WriteOptions,
 ) -> io::Result<()> {
     let spare = target.sidecar("spare");
@@ -252,6 +281,8 @@ fn publish_by_rename(
         if linked {
             target.fs.rename(&spare, keep)?;
             let _ = target.fs.remove(&spare); // Still there if both were names of one file already.
+        } else if let Some(bytes) = precious {
+            restore::copy_aside(target, keep, bytes)?;
         }
         if options.durability == Durability::NoSync {
             // The old version must be safe before the new one, which is not, takes its name.
@@ -265,11 +296,13 @@ fn publish_by_rename(
     target.fs.rename(&temp.path, target.path())
 }
 
-/// How many of a document's names are ours.
+/// How many of a document's names are ours. It has the temporary one too if its maker died where a new
+/// file gets its name by a link.
 pub(super) fn our_links(target: &Target, document: FileId) -> u64 {
     let names = ["spare", "good", "damaged"].map(|suffix| target.sidecar(suffix));
+    let names = names.into_iter().chain([target.document_temp()]);
     let is_ours = |path: &PathBuf| target.fs.stat(path).is_ok_and(|found| found.id == document);
-    names.iter().filter(|path| is_ours(path)).count() as u64
+    names.filter(is_ours).count() as u64
 }
 
 /// Only a version that was itself synced counts as last-good. A change without a sync needs one to
@@ -286,7 +319,7 @@ fn keep_as(
     }
     let good = target.sidecar("good");
     let published = commit.seen.record.published;
-    let known = published.checksum == base.checksum;
+    let known = is_published(base, published);
     if known && published.synced {
         return Ok(Some(good));
     }
@@ -297,17 +330,29 @@ fn keep_as(
     }
     // Written down first: if we die between the exchange and the renaming, the next change must know
     // what the left-over is.
-    commit.seen.record.published.checksum = base.checksum;
-    commit.seen.record.published.synced = true;
+    let published = &mut commit.seen.record.published;
+    (published.checksum, published.tag) = (base.checksum, tag_of(&base.stat));
+    published.synced = true;
     commit.write_record()?;
     Ok(Some(good))
 }
 
+/// Whether the document is still what it was: the file that was read, or none.
+pub(super) fn is_still(target: &Target, base: Option<&Stat>) -> bool {
+    let gone = |err: io::Error| err.kind() == io::ErrorKind::NotFound;
+    match base {
+        Some(base) => same_file(target, target.path(), base).unwrap_or(false),
+        None => target.fs.stat(target.path()).is_err_and(gone),
+    }
+}
+
+/// Whether a file is still what somebody looked at. Its mode and owner count as well: they were given to
+/// the version that takes its place.
 fn same_file(target: &Target, path: &Path, known: &Stat) -> io::Result<bool> {
+    let of =
+        |stat: &Stat| ((stat.id, stat.size, stat.modified_ns), (stat.mode, stat.uid, stat.gid));
     match target.fs.stat(path) {
-        Ok(now) => {
-            Ok((now.id, now.size, now.modified_ns) == (known.id, known.size, known.modified_ns))
-        }
+        Ok(now) => Ok(of(&now) == of(known)),
         Err(err) if err.kind() == io::ErrorKind::NotFound => Ok(false),
         Err(err) => Err(err),
     }
@@ -317,22 +362,24 @@ fn same_file(target: &Target, path: &Path, known: &Stat) -> io::Result<bool> {
 /// this boot or an earlier one, and died: then nobody knows.
 pub(super) fn record(
     commit: &mut Commit,
-    content: [u8; 16],
+    (content, tag): ([u8; 16], u32),
     operation: u64,
     synced: Option<bool>,
 ) -> Result<u64> {
     let boot = commit.target.fs.boot_id();
+    let is_older = commit.starts_anew();
     let record = &mut commit.seen.record;
     let published = &mut record.published;
     published.generation += 1;
-    if published.boot != boot {
+    if is_older || published.boot != boot {
         // A new record starts at the clock, and so does one that a power loss may have taken back: the
-        // versions that are lost do not come again.
+        // versions that are lost do not come again. And one that was copied, or put back: the notes of the
+        // shared sync may be newer, and tell of numbers that it has not reached.
         published.generation = published.generation.max(crate::sys::wall_time_us());
     }
     published.boot = synced.map_or_else(Default::default, |_| boot);
-    published.checksum = content;
-    published.synced = synced.unwrap_or(false);
+    (published.checksum, published.tag) = (content, tag);
+    (published.synced, published.failed) = (synced.unwrap_or(false), false);
     let generation = published.generation;
     if operation != 0 {
         record.remember(operation);

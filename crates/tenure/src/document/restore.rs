@@ -5,7 +5,7 @@
 
 use std::io;
 use std::ops::RangeInclusive;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use serde_json::json;
 
@@ -15,6 +15,7 @@ use super::publish::{self, Displaced, Outcome, publish};
 use crate::commit::Commit;
 use crate::error::{Error, ErrorKind, Result};
 use crate::events;
+use crate::fs::Access;
 use crate::options::{Durability, WriteOptions};
 use crate::target::Target;
 
@@ -65,14 +66,15 @@ pub(super) fn restore(commit: &mut Commit, options: &WriteOptions) -> Result<Wri
     let kept = kept.content;
     let damaged_bytes = base.as_ref().map_or(0, |base| base.bytes.len());
     let outcome = publish(commit, base, &kept.bytes, Displaced::ToDamaged, options)?;
-    if matches!(outcome, Outcome::Replaced) {
+    let Outcome::Published(displaced, tag) = outcome else {
         let detail = "somebody replaced it during the restore";
         return Err(Error::new(ErrorKind::Busy, "restore", detail).at(target.path()));
-    }
+    };
     let synced = options.durability == Durability::Durable;
     // An older version is back: what came after it is not done any more.
     commit.seen.record.operations = Default::default();
-    publish::record(commit, kept.checksum, 0, Some(synced))?;
+    publish::record(commit, (kept.checksum, tag), 0, Some(synced))?;
+    drop(displaced);
     // For people; the restored document is there without it.
     let _ = events::record(&target, "restored", &json!({ "damaged_bytes": damaged_bytes }));
     let version = kept.version(commit.seen.record.published);
@@ -109,6 +111,18 @@ pub(super) fn name_damaged(target: &Target, base: &Content) -> Result<Option<Pat
     let synced = target.fs.sync_dir(target.side());
     synced.map_err(Target::failed("sync directory", target.side()))?;
     Ok(None)
+}
+
+/// The same by a copy, made before the document goes. What has its name already is the same to the byte:
+/// room was made for it.
+pub(super) fn copy_aside(target: &Target, path: &Path, bytes: &[u8]) -> io::Result<()> {
+    let file = match target.fs.open(path, Access::CreateNew(0o600)) {
+        Err(err) if err.kind() == io::ErrorKind::AlreadyExists => return Ok(()),
+        made => made?,
+    };
+    file.write_all_at(bytes, 0)?;
+    file.sync()?;
+    target.fs.sync_dir(target.side())
 }
 
 /// What is at `.damaged`.

@@ -28,15 +28,17 @@ pub(super) fn full_sync(fd: &OwnedFd) -> rustix::io::Result<()> {
 }
 
 /// Access lists are not among the extended attributes here, but the system copies both. What may not
-/// be copied stays as the system made it.
-pub(super) fn copy_xattrs(fd: &OwnedFd, model: BorrowedFd<'_>) {
+/// be copied stays as the system made it. Lists are not bound to the bits of the mode: they take nothing
+/// from the group, and always leave the mode to mean what it says.
+pub(super) fn copy_xattrs(fd: &OwnedFd, model: BorrowedFd<'_>, _mode: u32) -> bool {
     let what = CopyfileFlags::ACL | CopyfileFlags::XATTR;
-    let Ok(state) = rfs::copyfile_state_alloc() else { return };
+    let Ok(state) = rfs::copyfile_state_alloc() else { return true };
     // SAFETY: the state is new, used for this one copy, and freed once.
     unsafe {
         let _ = rfs::fcopyfile(model, fd, state, what);
         let _ = rfs::copyfile_state_free(state);
     }
+    true
 }
 
 /// `kern.bootsessionuuid`: another one in every boot.

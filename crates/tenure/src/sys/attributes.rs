@@ -13,9 +13,13 @@ use super::apple::copy_xattrs;
 /// The longest list of names, and the longest value, that Linux allows.
 #[cfg(not(target_vendor = "apple"))]
 const XATTR_BYTES_MAX: usize = 64 * 1024;
+/// The attribute that is a file's access list.
+#[cfg(not(target_vendor = "apple"))]
+const ACCESS_LIST: &[u8] = b"system.posix_acl_access";
 
 /// Takes over what `model` has. Owner and attributes are taken where permitted; the mode must be, and
-/// never gets wider: where the group cannot be kept, only the bits stay that everybody had.
+/// never gets wider: where the group cannot be kept, only the bits stay that everybody had, and where the
+/// access list cannot be, nobody but the owner and others has any.
 pub(super) fn copy(fd: &OwnedFd, model: &dyn Handle) -> io::Result<()> {
     let (wanted, have) = (model.stat()?, stat(fd)?);
     let mut mode = wanted.mode & 0o777;
@@ -33,7 +37,11 @@ pub(super) fn copy(fd: &OwnedFd, model: &dyn Handle) -> io::Result<()> {
         #[expect(unsafe_code, reason = "the model handle outlives this call")]
         // SAFETY: `raw()` was taken from a live handle that the caller borrows for the whole call.
         let model = unsafe { BorrowedFd::borrow_raw(raw) };
-        copy_xattrs(fd, model);
+        if !copy_xattrs(fd, model, mode) {
+            // The bits of the group are the mask of an access list, and without it, or with another
+            // one, they let in whoever was kept out.
+            mode &= !0o070;
+        }
     }
     Ok(rfs::fchmod(fd, super::platform::bits(mode))?)
 }
@@ -43,24 +51,34 @@ fn stat(fd: &OwnedFd) -> io::Result<(u32, u32)> {
     Ok((found.st_uid, found.st_gid))
 }
 
-/// ACLs are extended attributes too. Each that may be read and set is kept; the rest (security labels
-/// set by the system, trusted ones without the capability) stays as the system made it.
+/// Access lists are extended attributes too. Each attribute that may be read and set is kept; the rest
+/// (security labels set by the system, trusted ones without the capability) stays as the system made it.
+/// Whether the access list is the model's then, or `mode` gives it nothing to say.
 #[cfg(not(target_vendor = "apple"))]
-fn copy_xattrs(fd: &OwnedFd, model: BorrowedFd<'_>) {
+fn copy_xattrs(fd: &OwnedFd, model: BorrowedFd<'_>, mode: u32) -> bool {
     use rustix::fs::XattrFlags;
     use rustix::io::Errno;
+    let mut is_kept = None;
     // Most files have none; that is asked without a buffer.
-    if let Ok(0) | Err(Errno::NOTSUP) = rfs::flistxattr_query(model) {
-        return;
-    }
-    let mut names = vec![0u8; XATTR_BYTES_MAX];
-    let Ok(len) = rfs::flistxattr(model, &mut names[..]) else { return };
-    for name in names[..len].split(|byte| *byte == 0).filter(|name| !name.is_empty()) {
-        let mut value = vec![0u8; XATTR_BYTES_MAX];
-        if let Ok(len) = rfs::fgetxattr(model, name, &mut value[..]) {
-            let _ = rfs::fsetxattr(fd, name, &value[..len], XattrFlags::empty());
+    if !matches!(rfs::flistxattr_query(model), Ok(0) | Err(Errno::NOTSUP)) {
+        let mut names = vec![0u8; XATTR_BYTES_MAX];
+        let len = rfs::flistxattr(model, &mut names[..]).unwrap_or(0);
+        for name in names[..len].split(|byte| *byte == 0).filter(|name| !name.is_empty()) {
+            let mut value = vec![0u8; XATTR_BYTES_MAX];
+            let len = rfs::fgetxattr(model, name, &mut value[..]);
+            let set =
+                len.and_then(|len| rfs::fsetxattr(fd, name, &value[..len], XattrFlags::empty()));
+            if name == ACCESS_LIST {
+                is_kept = Some(set.is_ok());
+            }
         }
     }
+    // A directory may give its new files a list that the model does not have.
+    is_kept.unwrap_or_else(|| {
+        mode & 0o070 == 0
+            || rfs::fgetxattr_query(fd, ACCESS_LIST).is_err()
+            || rfs::fremovexattr(fd, ACCESS_LIST).is_ok()
+    })
 }
 
 /// Birth and last change, where the system tells them.

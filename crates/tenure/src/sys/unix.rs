@@ -90,7 +90,10 @@ impl Fs for Disk {
             Err(Errno::INVAL | Errno::NOSYS | Errno::NOTSUP) => {
                 // Without NOREPLACE a hard link gives the same "must not exist" in one step.
                 rfs::link(from, to)?;
-                Ok(rfs::unlink(from)?)
+                rfs::unlink(from).inspect_err(|_| {
+                    let _ = rfs::unlink(to); // Both or neither.
+                })?;
+                Ok(())
             }
             other => Ok(other?),
         }

@@ -232,3 +232,22 @@ fn g10_a_record_that_cannot_be_looked_at_is_an_io_error() {
     let lock = Lock::open_on(&fs.shared(), &scratch.target()).unwrap();
     assert_eq!(kind(lock.acquire(&LockOptions::default())), Some(ErrorKind::Io));
 }
+
+/// A change may have to sync what it falls back to; the locks are looked at after that.
+#[test]
+fn race_25_a_lock_file_that_is_removed_during_a_sync_is_noticed() {
+    let scratch = Scratch::new();
+    let path = scratch.path("state.json");
+    let (lock, armed) = (scratch.sidecar("commit"), AtomicBool::new(true));
+    let fs = FaultyFs::new(move |op, path| {
+        if op == Op::Sync && path.ends_with("state.json") && armed.swap(false, Ordering::Relaxed) {
+            std::fs::remove_file(&lock).unwrap();
+        }
+        Verdict::Go
+    });
+    let document = Document::open_on(&fs.shared(), &path).unwrap();
+    document.set(&json!(1), &at_once(None)).unwrap();
+    std::fs::write(&path, "2").unwrap();
+    let done = document.set(&json!(3), &at_once(None));
+    assert_eq!(done.unwrap_err().kind(), ErrorKind::Compromised);
+}

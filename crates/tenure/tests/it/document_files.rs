@@ -3,7 +3,7 @@
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
 use tenure::{Document, ErrorKind, WriteOptions};
@@ -192,4 +192,24 @@ fn race_52_g12_a_document_that_is_a_mount_point_is_refused() {
         play("refused as a mount point", &path, launcher);
     }
     scratch.document("state.json").update(&at_once(), increment).unwrap();
+}
+
+/// Where a new file gets its name by a link (FUSE servers that know no flags of rename), a maker that was
+/// killed right after it leaves the document with the temporary name as well.
+#[test]
+fn g2_a_document_whose_maker_died_with_two_names_can_be_changed() {
+    let scratch = Scratch::new();
+    let document = scratch.document("state.json");
+    document.update(&at_once(), |_| Ok(None)).unwrap();
+    let temp = scratch.path(".tenure/state.json.tmp.0000000000000000");
+    foreign_write(&temp, "{\n  \"n\": 1\n}\n");
+    std::fs::hard_link(&temp, document.path()).unwrap();
+    document.update(&durably(), increment).unwrap();
+    assert_eq!(count_in(&document), 2);
+    let kept = |path: &PathBuf| {
+        let name = path.to_string_lossy();
+        name.contains(".tmp.") || name.contains(".damaged")
+    };
+    let left = scratch.listing().into_iter().find(kept);
+    assert_eq!(left, None, "it was the document, and nothing that has to be kept");
 }

@@ -1,6 +1,7 @@
 //! People who do not use tenure replace the file while we change it (G6).
 
 use std::io;
+use std::os::unix::fs::PermissionsExt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -272,4 +273,22 @@ fn g6_without_an_exchange_the_rename_keeps_the_rules_it_can() {
     document.update(&durable, compute).unwrap();
     assert_eq!((seen, count_in(&document)), (vec![true, false], 1), "and so is a deletion");
     assert!(scratch.temps().is_empty());
+}
+
+/// Somebody closes the document to others while the new version is on its way, with the old mode.
+#[test]
+fn g13_a_mode_that_is_set_meanwhile_is_kept() {
+    let scratch = Scratch::new();
+    let path = scratch.path("state.json");
+    foreign_write(&path, "{\"n\": 1}");
+    let mode = |mode| std::fs::set_permissions(&path, std::fs::Permissions::from_mode(mode));
+    mode(0o644).unwrap();
+    let there = path.clone();
+    let document = acting_before_exchange(&scratch, move |nth| {
+        let closed = std::fs::Permissions::from_mode(0o600);
+        if nth == 0 { std::fs::set_permissions(&there, closed) } else { Ok(()) }
+    });
+    document.update(&at_once(), increment).unwrap();
+    assert_eq!(count_in(&document), 2);
+    assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
 }

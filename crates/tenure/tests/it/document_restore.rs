@@ -7,7 +7,8 @@ use tenure::fs::Access;
 use tenure::{Document, WriteOptions};
 use tenure_testkit::{CrashKind, SimFs};
 
-use crate::document_scratch::{at_once, durably};
+use crate::document_scratch::{Scratch, at_once, durably};
+use crate::faulty_fs::{FaultyFs, Op, Verdict};
 
 const PATH: &str = "/d/state.json";
 const DAMAGE: &[u8] = b"{\"n\": 3, and a line that somebody still wants";
@@ -91,4 +92,23 @@ fn race_50_a_foreign_version_in_the_temporary_file_is_kept_even_if_it_is_no_docu
     place("/d/.tenure/state.json.tmp.0000000000000000", half);
     document(&fs).set(&json!({ "n": 4 }), &at_once()).unwrap();
     assert_eq!(fs.peek("/d/.tenure/state.json.damaged").as_deref(), Some(&half[..]));
+}
+
+/// Where names can be neither exchanged nor linked, a copy keeps what a restore replaces.
+#[test]
+fn the_damaged_bytes_are_kept_also_where_there_are_no_links() {
+    let scratch = Scratch::new();
+    let path = scratch.path("state.json");
+    for n in [1, 2] {
+        scratch.document("state.json").set(&json!({ "n": n }), &durably()).unwrap();
+    }
+    std::fs::write(&path, DAMAGE).unwrap();
+    let fs = FaultyFs::new(|op, _| match op {
+        Op::Exchange | Op::Link => Verdict::Fail(std::io::ErrorKind::Unsupported.into()),
+        _ => Verdict::Go,
+    });
+    let document = Document::open_on(&fs.shared(), &path).unwrap();
+    document.restore(&at_once()).unwrap();
+    assert_eq!(document.read().unwrap().map(|found| found.value), Some(json!({ "n": 1 })));
+    assert_eq!(std::fs::read(scratch.path(".tenure/state.json.damaged")).unwrap(), DAMAGE);
 }

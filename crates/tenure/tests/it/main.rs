@@ -24,6 +24,7 @@ mod document_repair;
 mod document_restore;
 mod document_scratch;
 mod document_steps;
+mod document_unsynced;
 mod faulty_fs;
 mod fence;
 mod forged;

@@ -1,13 +1,15 @@
 //! Operation ids: what is remembered, for how long, and what a repeated one is told.
 
 use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use serde_json::json;
-use tenure::{AppendOptions, Document, Journal, WriteOptions};
+use tenure::{AppendOptions, Document, Journal, WriteOptions, update_and_append};
 use tenure_testkit::{CrashKind, SimFs};
 
 use crate::document_scratch::{Scratch, at_once, count_in, durably, foreign_replace, increment};
-use crate::faulty_fs::{FaultyFs, Verdict};
+use crate::faulty_fs::{FaultyFs, Op, Verdict};
 
 fn with_operation(id: &str) -> WriteOptions {
     WriteOptions { operation: Some(id.to_owned()), ..at_once() }
@@ -128,4 +130,76 @@ fn race_51_a_repeated_append_that_is_answered_is_there_whatever_went_down_before
 fn lines(fs: &SimFs, path: &str) -> Vec<String> {
     let entries = Journal::open_on(&fs.shared(), Path::new(path)).unwrap().read(0, None).unwrap();
     entries.map(|entry| String::from_utf8(entry.unwrap().line).unwrap()).collect()
+}
+
+/// A foreign counter makes the very same step between the look of an operation and its exchange, or after
+/// the operation failed. Bytes like its own do not pass for it: both count.
+#[test]
+fn g6_an_operation_that_was_withdrawn_is_not_taken_for_done() {
+    for fails in [false, true] {
+        let scratch = Scratch::new();
+        let path = scratch.path("state.json");
+        let (there, armed) = (path.clone(), Arc::new(AtomicBool::new(false)));
+        let once = armed.clone();
+        let fs = FaultyFs::new(move |op, _| {
+            if op == Op::Exchange && once.swap(false, Ordering::Relaxed) {
+                foreign_replace(&there, "{\n  \"n\": 2\n}\n");
+            }
+            Verdict::Go
+        });
+        let full = FaultyFs::new(|op, path| {
+            let is_new = op == Op::Write && path.to_string_lossy().contains(".tmp.");
+            if is_new { Verdict::Fail(std::io::ErrorKind::StorageFull.into()) } else { Verdict::Go }
+        });
+        let document = Document::open_on(&fs.shared(), &path).unwrap();
+        document.update(&at_once(), increment).unwrap();
+        if fails {
+            let document = Document::open_on(&full.shared(), &path).unwrap();
+            document.update(&with_operation("x"), increment).unwrap_err();
+            foreign_replace(&path, "{\n  \"n\": 2\n}\n");
+        } else {
+            armed.store(true, Ordering::Relaxed);
+        }
+        document.update(&with_operation("x"), increment).unwrap();
+        assert_eq!(count_in(&document), 3, "1, theirs 2, ours 3; failed before: {fails}");
+    }
+}
+
+/// A durable operation is acknowledged, the power goes, and its caller repeats it.
+#[test]
+fn g8_race_51_a_durable_operation_is_not_done_twice_after_a_power_loss() {
+    for seed in 0..200 {
+        let fs = SimFs::new(seed);
+        fs.add_dir("/d");
+        let open = || Document::open_on(&fs.shared(), Path::new("/d/state.json")).unwrap();
+        let options = WriteOptions { operation: Some("x".into()), ..durably() };
+        open().update(&durably(), increment).unwrap();
+        open().update(&options, increment).unwrap();
+        if seed % 2 == 1 {
+            open().update(&durably(), increment).unwrap();
+        }
+        fs.crash();
+        assert!(open().update(&options, increment).unwrap().replayed, "seed {seed}");
+        assert_eq!(count_in(&open()), 2 + seed % 2, "seed {seed}");
+    }
+}
+
+/// The same of a document and a journal in one call.
+#[test]
+fn g8_a_repeated_call_does_neither_part_twice_after_a_power_loss() {
+    for seed in 0..100 {
+        let fs = SimFs::new(seed);
+        fs.add_dir("/d");
+        let write = WriteOptions { operation: Some("x".into()), ..durably() };
+        let options = AppendOptions { write, ..AppendOptions::default() };
+        let call = || {
+            let document = Document::open_on(&fs.shared(), Path::new("/d/state.json")).unwrap();
+            let journal = Journal::open_on(&fs.shared(), Path::new("/d/log.jsonl")).unwrap();
+            update_and_append(&document, &journal, &["{}"], &options, increment).unwrap();
+            (count_in(&document), lines(&fs, "/d/log.jsonl").len())
+        };
+        assert_eq!(call(), (1, 1));
+        fs.crash();
+        assert_eq!(call(), (1, 1), "seed {seed}");
+    }
 }

@@ -197,3 +197,57 @@ fn g13_the_owner_of_a_read_only_document_can_change_it_again_and_again() {
     assert_eq!(mode(&path), 0o444);
     assert_eq!(mode(scratch.path(".tenure/state.json.hold")), 0o644);
 }
+
+/// An access list, as the kernel keeps it: what the owner, user 1111, the group, all of these at most,
+/// and others may do.
+fn access_list([owner, user, group, mask, others]: [u16; 5]) -> Vec<u8> {
+    const NOBODY: u32 = u32::MAX;
+    let entries = [
+        (1_u16, owner, NOBODY),
+        (2, user, 1111),
+        (4, group, NOBODY),
+        (16, mask, NOBODY),
+        (32, others, NOBODY),
+    ];
+    let mut bytes = 2_u32.to_le_bytes().to_vec();
+    for (tag, rights, id) in entries {
+        bytes.extend(tag.to_le_bytes());
+        bytes.extend(rights.to_le_bytes());
+        bytes.extend(id.to_le_bytes());
+    }
+    bytes
+}
+
+fn set_list(path: &Path, name: &str, list: &[u8]) {
+    rustix::fs::setxattr(path, name, list, XattrFlags::empty()).unwrap();
+}
+
+fn has_list(path: &Path) -> bool {
+    rustix::fs::getxattr(path, "system.posix_acl_access", &mut [0; 256][..]).is_ok()
+}
+
+/// The directory gives its new files a list that lets another user in; a document that was moved there
+/// has none, and its next version gets none.
+#[test]
+fn g13_a_change_lets_nobody_in_by_the_list_of_its_directory() {
+    let scratch = Scratch::new();
+    let path = scratch.path("state.json");
+    foreign_write(&path, "{\"n\": 1}");
+    set_mode(&path, 0o640);
+    set_list(scratch.dir(), "system.posix_acl_default", &access_list([7, 6, 5, 7, 0]));
+    scratch.document("state.json").update(&at_once(), increment).unwrap();
+    assert_eq!((mode(&path), has_list(&path)), (0o640, false));
+}
+
+/// The bits of the group are the mask of a list. Where the list cannot be kept (in a container that does
+/// not know user 1111), they would let the group in.
+#[test]
+fn g13_a_change_lets_no_group_in_where_the_list_cannot_be_kept() {
+    let scratch = Scratch::new();
+    let path = scratch.path("state.json");
+    foreign_write(&path, "{\"n\": 1}");
+    set_list(&path, "system.posix_acl_access", &access_list([6, 6, 0, 6, 0]));
+    assert_eq!(mode(&path), 0o660, "the mask");
+    play("set once", &path, "exec unshare -U -r \"$@\"");
+    assert_eq!((mode(&path), has_list(&path)), (0o600, false));
+}

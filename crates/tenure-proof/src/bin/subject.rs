@@ -5,6 +5,7 @@
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "it is a command")]
 #![expect(clippy::disallowed_methods, reason = "the broken writers do what one must not do")]
 
+use std::io::Write;
 use std::process::ExitCode;
 
 use serde_json::{Value, json};
@@ -16,7 +17,8 @@ fn main() -> ExitCode {
     match run(&args) {
         Ok(()) => ExitCode::SUCCESS,
         Err(message) => {
-            eprintln!("tenure: {message}");
+            // Without a panic where that cannot be written either.
+            let _ = writeln!(std::io::stderr(), "tenure: {message}");
             ExitCode::FAILURE
         }
     }

@@ -84,7 +84,7 @@ impl Entries {
         let mut sources = VecDeque::new();
         if let (Some((index, len)), Some(journal)) = (&view.index, &view.journal) {
             add_archives(view, index, from, &mut sources)?;
-            let at = index.find(*len, from)?;
+            let at = index.find(*len, from).map_err(|error| error.at(view.target.path()))?;
             let (index, journal) = (index.clone(), journal.clone());
             sources.push_back(Source::Indexed(Indexed::new(journal, index, at, *len)));
         }
@@ -224,7 +224,7 @@ fn add_archives(
         let journal = journals.iter().find_map(open);
         let (Some(index), Some(journal)) = (found, journal) else { return Ok(()) };
         let len = index.capacity().map_err(Target::failed("read index of", target.path()))?;
-        let at = index.find(len, from)?;
+        let at = index.find(len, from).map_err(|error| error.at(target.path()))?;
         title = index.title;
         sources.push_front(Source::Indexed(Indexed::new(journal, index, at, len)));
     }

@@ -3,6 +3,7 @@
 
 use std::fs;
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 use tenure::{AppendOptions, ErrorKind, Journal, Wait, WriteOptions};
@@ -148,6 +149,30 @@ fn an_index_with_many_records_is_read_from_any_number() {
     assert_eq!(all(&log.journal), Log::gapped(0, 300));
     assert_eq!(log.append(&["more"]), 301);
     assert_eq!(log.journal.read(299, None).unwrap().count(), 2);
+}
+
+/// Whichever read of the index fails, the error says where.
+#[test]
+fn g10_an_index_that_cannot_be_read_is_named() {
+    let log = Log::with_gaps(120);
+    let mut failed = 0;
+    for nth in 0..8 {
+        let reads = AtomicU64::new(0);
+        let fs = FaultyFs::new(move |op, path| {
+            let is_it = op == Op::Read && path.extension().is_some_and(|name| name == "index");
+            match is_it && reads.fetch_add(1, Ordering::Relaxed) == nth {
+                true => Verdict::Fail(std::io::ErrorKind::TimedOut.into()),
+                false => Verdict::Go,
+            }
+        });
+        let journal = Journal::open_on(&fs.shared(), &log.path()).unwrap();
+        if let Err(error) = journal.read(77, None).and_then(|mut entries| entries.next().unwrap()) {
+            assert_eq!(error.kind(), ErrorKind::Io);
+            assert!(error.path().is_some(), "read {nth}: {error}");
+            failed += 1;
+        }
+    }
+    assert!(failed >= 3, "its head, its records by halves, and those that are read");
 }
 
 #[test]

@@ -6,8 +6,8 @@
 //!    them fails.
 //! 2. The document comes first. On local files a crash between the two leaves the document changed and
 //!    the entry missing, and a power loss may leave either without the other; repeating the call with
-//!    the same operation id completes it, and does neither part twice. A remote store commits both in
-//!    one transaction.
+//!    the same operation id completes it, and does neither part twice (docs/FORMAT.md says when a power
+//!    loss forgets an id). A remote store commits both in one transaction.
 
 use serde_json::Value;
 

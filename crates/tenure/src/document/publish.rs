@@ -5,7 +5,7 @@
 //! 1. temp file created, written, given mode and owner: a left-over that the next change removes.
 //! 2. temp file synced (durable mode), or at least in order: its content comes before every later change
 //!    of names. The same.
-//! 3. locks verified, then exchanged with the document: the new version is visible. Old or new after
+//! 3. locks verified, after the last sync, then exchanged with the document: the new version is visible. Old or new after
 //!    a power loss, each complete in durable mode; in the other mode the new one may be empty, and
 //!    the displaced one, synced earlier, is under the temp's name or under `.good`.
 //! 4. displaced version renamed to `.good` if it was synced.

@@ -170,10 +170,9 @@ impl Commit {
         Ok(reserved.max(self.seen.record.fence).max(self.seen.record.ceiling))
     }
 
-    /// Whether the record may be older than what was published since: told once.
-    pub(crate) fn starts_anew(&mut self) -> bool {
+    /// Before what was published last is replaced in the record: whether that was put back.
+    pub(crate) fn look_for_put_back(&mut self) {
         self.seen.look_for_put_back(self.own.handle().as_ref());
-        std::mem::take(&mut self.seen.is_older)
     }
 
     /// Writes the record back.

@@ -37,9 +37,6 @@ pub(crate) struct Seen {
     pub(crate) bound: bool,
     /// It is this very file's, and of an earlier boot.
     pub(crate) rebooted: bool,
-    /// It was not bound when it was read, or was put back: what else is known of its publications may be
-    /// of later ones. Taken by whoever starts to number them anew.
-    pub(crate) is_older: bool,
     /// No slot could be read. Whoever writes the record next notes it; a reader creates nothing.
     unreadable: bool,
     /// When the file was born.
@@ -97,20 +94,22 @@ impl Seen {
             record.confirmed = 0;
             // It was on another clock; writing it back under ours must not make it run again.
             record.lease.expires_us = 0;
+            // Of its boot or not, later publications than it knows of may have been made.
+            record.published.boot = Default::default();
         }
-        Ok(Self { record, bound, rebooted, is_older: !bound, unreadable, born_us, put_back_us })
+        Ok(Self { record, bound, rebooted, unreadable, born_us, put_back_us })
     }
 
-    /// Notices an older record that was put back in place: fences above it may have been given out, so
-    /// the next one starts above the clock. Only who draws a fence or writes the record has to know,
-    /// before it changes the record or the file: asking for the time of a change makes the next
-    /// write dearer.
+    /// Notices an older record that was put back in place: fences above it may have been given out, and
+    /// versions published, so the next ones start above the clock. Only who draws a fence or writes the
+    /// record has to know, before it changes the record or the file: asking for the time of a change makes
+    /// the next write dearer.
     pub(crate) fn look_for_put_back(&mut self, file: &dyn Handle) {
         let Some(put_back_us) = self.put_back_us.take() else { return };
         // The file cannot have changed later than now, so mostly it need not be asked.
         if sys::wall_time_us() > put_back_us && file.times().changed_us > put_back_us {
             self.record.confirmed = 0;
-            self.is_older = true;
+            self.record.published.boot = Default::default();
         }
     }
 

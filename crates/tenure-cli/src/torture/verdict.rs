@@ -111,7 +111,10 @@ impl Verdict {
         let told = self.told();
         for (Finding { thing, fault, detail }, times) in told.iter().take(SHOWN) {
             let _ = write!(text, "{}: {}: {detail}", thing.name(), fault.name());
-            text.push_str(&if *times > 1 { format!(" ({times} times)\n") } else { "\n".into() });
+            if *times > 1 {
+                let _ = write!(text, " ({times} times)");
+            }
+            text.push('\n');
         }
         if let Some(more) = told.len().checked_sub(SHOWN).filter(|more| *more > 0) {
             let _ = writeln!(text, "... and {} more", thousands(more as u64));

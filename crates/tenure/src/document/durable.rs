@@ -93,8 +93,11 @@ impl Document {
         // The shared sync knows only of our own changes.
         let synced = content.handle.sync().and_then(|()| target.fs.sync_dir(target.dir()));
         if let Err(err) = synced {
+            commit.look_for_put_back();
+            let published = &mut commit.seen.record.published;
+            published.begin_in(boot);
             (published.checksum, published.tag) = file;
-            (published.boot, published.failed) = (boot, true);
+            published.failed = true;
             // Without the note the next one who asks believes the kernel.
             let _ = commit.write_record();
             return Err(group::not_durable(target).caused_by(err));

@@ -367,16 +367,11 @@ pub(super) fn record(
     synced: Option<bool>,
 ) -> Result<u64> {
     let boot = commit.target.fs.boot_id();
-    let is_older = commit.starts_anew();
+    commit.look_for_put_back();
     let record = &mut commit.seen.record;
     let published = &mut record.published;
+    published.begin_in(boot);
     published.generation += 1;
-    if is_older || published.boot != boot {
-        // A new record starts at the clock, and so does one that a power loss may have taken back: the
-        // versions that are lost do not come again. And one that was copied, or put back: the notes of the
-        // shared sync may be newer, and tell of numbers that it has not reached.
-        published.generation = published.generation.max(crate::sys::wall_time_us());
-    }
     published.boot = synced.map_or_else(Default::default, |_| boot);
     (published.checksum, published.tag) = (content, tag);
     (published.synced, published.failed) = (synced.unwrap_or(false), false);

@@ -273,8 +273,8 @@ fn s4_the_second_note_is_written_under_the_commit_lock() {
     noted.unwrap();
     assert_eq!(place.notes().late.began, 7);
     let commit_file = place.target.commit_file();
-    std::fs::rename(&commit_file, place.dir.join("moved")).unwrap();
-    std::fs::create_dir(&commit_file).unwrap();
+    place.target.fs.rename(commit_file, &place.dir.join("moved")).unwrap();
+    std::fs::create_dir(commit_file).unwrap();
     let writes = Writes::up_to(5, &place);
     let error = place.sync_alone(5, &writes).unwrap_err();
     assert_eq!(error.is_committed(), Some(true), "what it should sync is visible: {error}");

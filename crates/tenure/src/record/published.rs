@@ -24,7 +24,8 @@ pub(crate) struct Published {
     /// A sync of it failed in that boot. What the kernel could not write counts as written since then:
     /// no other sync of that file can be believed.
     pub(crate) failed: bool,
-    /// The boot it was published in. The record's own boot is no help: any lock renews that.
+    /// The boot it was published in, if that is known. The record's own boot is no help: any lock renews
+    /// that.
     pub(crate) boot: [u8; 16],
 }
 
@@ -39,6 +40,16 @@ pub(crate) struct Publications {
 }
 
 impl Published {
+    /// The numbers of a boot start at the clock: those that a power loss may have taken back do not come
+    /// again. Nor do those of a record that was copied or put back (its boot is not known): the notes of
+    /// the shared sync may be newer, and tell of numbers that it has not reached.
+    pub(crate) fn begin_in(&mut self, boot: [u8; 16]) {
+        if self.boot != boot {
+            self.generation = self.generation.max(crate::sys::wall_time_us());
+            self.boot = boot;
+        }
+    }
+
     /// As a valid slot says.
     pub(super) fn of(slot: &[u8]) -> Self {
         Self {

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use serde_json::json;
 use tenure::fs::Access;
-use tenure::{Document, ErrorKind};
+use tenure::{Document, ErrorKind, Lock, LockOptions};
 use tenure_testkit::{Fault, SimFs, Times};
 
 use crate::document_scratch::{Scratch, at_once, durably, increment};
@@ -69,9 +69,16 @@ fn the_same_bytes_of_somebody_else_are_not_taken_for_synced() {
 }
 
 /// A directory that was copied while a writer was busy: the record first, the notes of the shared sync
-/// some changes later. They tell of numbers that the copy has not reached.
+/// some changes later. They tell of numbers that the copy has not reached, also if a lock has made the record
+/// its own before the first change.
 #[test]
 fn every_durable_change_of_a_copy_is_synced() {
+    for locked in [false, true] {
+        every_change_of_a_copy_is_synced(locked);
+    }
+}
+
+fn every_change_of_a_copy_is_synced(locked: bool) {
     let scratch = Scratch::new();
     std::fs::create_dir(scratch.path("one")).unwrap();
     std::fs::create_dir_all(scratch.path("two/.tenure")).unwrap();
@@ -96,10 +103,17 @@ fn every_durable_change_of_a_copy_is_synced() {
         }
         Verdict::Go
     });
-    let document = Document::open_on(&fs.shared(), &scratch.path("two/state.json")).unwrap();
+    let path = scratch.path("two/state.json");
+    if locked {
+        let guard = Lock::open(&path).unwrap().acquire(&LockOptions::default()).unwrap();
+        guard.fence();
+        guard.release().unwrap();
+    }
+    let document = Document::open_on(&fs.shared(), &path).unwrap();
     for nth in 1..=4 {
         document.update(&durably(), increment).unwrap();
-        assert_eq!(syncs.load(Ordering::Relaxed), nth, "each was acknowledged as durable");
+        let synced = syncs.load(Ordering::Relaxed);
+        assert_eq!(synced, nth, "each was acknowledged as durable, locked before: {locked}");
     }
 }
 

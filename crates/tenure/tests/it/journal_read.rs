@@ -160,10 +160,10 @@ fn g10_an_index_that_cannot_be_read_is_named() {
         let reads = AtomicU64::new(0);
         let fs = FaultyFs::new(move |op, path| {
             let is_it = op == Op::Read && path.extension().is_some_and(|name| name == "index");
-            match is_it && reads.fetch_add(1, Ordering::Relaxed) == nth {
-                true => Verdict::Fail(std::io::ErrorKind::TimedOut.into()),
-                false => Verdict::Go,
+            if is_it && reads.fetch_add(1, Ordering::Relaxed) == nth {
+                return Verdict::Fail(std::io::ErrorKind::TimedOut.into());
             }
+            Verdict::Go
         });
         let journal = Journal::open_on(&fs.shared(), &log.path()).unwrap();
         if let Err(error) = journal.read(77, None).and_then(|mut entries| entries.next().unwrap()) {

@@ -145,6 +145,32 @@ impl Handle for SimHandle {
         })
     }
 
+    fn sync_all(&self) -> io::Result<()> {
+        self.sync()?;
+        self.run(self.step(Verb::SyncAttached), |machine, _| {
+            if !machine.broken.ignore_sync {
+                machine.disk.nodes[self.ino].attached.sync();
+            }
+            Ok(())
+        })
+    }
+
+    fn attach(&self, bytes: &[u8]) -> io::Result<()> {
+        self.run(self.step(Verb::Attach), |machine, _| {
+            let sequence = machine.disk.next_sequence();
+            let attached = &mut machine.disk.nodes[self.ino].attached;
+            (attached.now, attached.sequence) = (Some(bytes.into()), sequence);
+            Ok(())
+        })
+    }
+
+    fn attached(&self) -> Option<Vec<u8>> {
+        let read = self.run(self.step(Verb::Read), |machine, _| {
+            Ok(machine.disk.nodes[self.ino].attached.now.as_deref().map(<[u8]>::to_vec))
+        });
+        read.ok().flatten()
+    }
+
     fn stat(&self) -> io::Result<Stat> {
         self.run(self.step(Verb::Stat), |machine, _| Ok(machine.disk.stat(self.ino)))
     }

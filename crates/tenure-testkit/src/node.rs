@@ -28,6 +28,7 @@ pub(crate) struct Node {
     pub(crate) body: Body,
     pub(crate) attributes: Attributes,
     pub(crate) durable_attributes: Attributes,
+    pub(crate) attached: Attached,
     pub(crate) links: u32,
     pub(crate) durable_links: u32,
     pub(crate) mentions: u32,
@@ -40,6 +41,28 @@ pub(crate) struct Attributes {
     pub(crate) mode: u32,
     /// The logical clock of the last change of the content.
     pub(crate) modified: u64,
+}
+
+/// A few bytes that ride in the inode. They are on the disk before any later change of a name is; a sync of
+/// the content does not reach them (`fdatasync`).
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Attached {
+    pub(crate) now: Option<Arc<[u8]>>,
+    pub(crate) durable: Option<Arc<[u8]>>,
+    pub(crate) sequence: u64,
+}
+
+impl Attached {
+    /// A change of a name of this file is durable.
+    pub(crate) fn name_is_durable(&mut self, sequence: u64) {
+        if self.sequence < sequence {
+            self.sync();
+        }
+    }
+
+    pub(crate) fn sync(&mut self) {
+        self.durable.clone_from(&self.now);
+    }
 }
 
 /// What a node is.
@@ -75,6 +98,7 @@ impl Node {
             body,
             attributes,
             durable_attributes: attributes,
+            attached: Attached::default(),
             links: 0,
             durable_links: 0,
             mentions: 0,

@@ -16,8 +16,10 @@ pub(crate) enum Verb {
     Append,
     SetLen,
     SetMode,
+    Attach,
     Sync,
     SyncInOrder,
+    SyncAttached,
     SyncDir,
     Rename,
     RenameNew,
@@ -48,7 +50,7 @@ impl Verb {
 
     /// It makes something durable.
     pub(crate) fn syncs(self) -> bool {
-        matches!(self, Self::Sync | Self::SyncInOrder | Self::SyncDir)
+        matches!(self, Self::Sync | Self::SyncInOrder | Self::SyncAttached | Self::SyncDir)
     }
 
     /// It may need a new block of the disk.

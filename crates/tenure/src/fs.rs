@@ -202,6 +202,23 @@ pub trait Handle: Send + Sync + Debug {
         self.sync()
     }
 
+    /// Makes everything durable, what is attached as well (`fsync`).
+    fn sync_all(&self) -> io::Result<()> {
+        self.sync()
+    }
+
+    /// Attaches a few bytes to the file itself, in place of those before. They come and go with it, and are
+    /// on the disk before any later change of its names is. `Unsupported` where files cannot have that.
+    fn attach(&self, bytes: &[u8]) -> io::Result<()> {
+        let _ = bytes;
+        Err(io::ErrorKind::Unsupported.into())
+    }
+
+    /// What is attached, if anything is and that can be told.
+    fn attached(&self) -> Option<Vec<u8>> {
+        None
+    }
+
     /// Describes the open object.
     fn stat(&self) -> io::Result<Stat>;
 

@@ -45,8 +45,6 @@ pub(crate) const MAJOR: u16 = 1;
 const NUMBER_MAX: u64 = u64::MAX / 2;
 /// How many finished operations are remembered, so that a repeated one is recognised.
 pub(crate) const OPERATIONS: usize = 8;
-/// Where they are in a slot.
-const OPERATIONS_RANGE: std::ops::Range<usize> = 144..144 + OPERATIONS * 8;
 
 /// What the last hold is doing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -196,8 +194,19 @@ impl Record {
 
     /// Remembers an operation in place of the oldest one.
     pub(crate) fn remember(&mut self, operation: u64) {
-        self.operations.rotate_left(1);
-        self.operations[OPERATIONS - 1] = operation;
+        if !self.has_done(operation) {
+            self.operations = self.operations_with(operation);
+        }
+    }
+
+    /// What is remembered once `operation` is done as well; 0 is none.
+    pub(crate) fn operations_with(&self, operation: u64) -> [u64; OPERATIONS] {
+        let mut operations = self.operations;
+        if operation != 0 {
+            operations.rotate_left(1);
+            operations[OPERATIONS - 1] = operation;
+        }
+        operations
     }
 
     fn encode(&self) -> [u8; SLOT_BYTES] {
@@ -242,7 +251,7 @@ impl Record {
         put(120, &self.published.generation.to_le_bytes());
         put(128, &self.published.checksum);
         for (index, operation) in self.operations.iter().enumerate() {
-            put(OPERATIONS_RANGE.start + index * 8, &operation.to_le_bytes());
+            put(144 + index * 8, &operation.to_le_bytes());
         }
         put(208, &self.pending.0.to_le_bytes());
         put(216, &self.pending.1);
@@ -298,7 +307,7 @@ impl Record {
                 expires_us: number(112),
             },
             published: Published::of(slot),
-            operations: std::array::from_fn(|index| number(OPERATIONS_RANGE.start + index * 8)),
+            operations: std::array::from_fn(|index| number(144 + index * 8)),
             pending: (number(208), array(slot, 216)),
             holder: HolderText::from(text),
             told: false,

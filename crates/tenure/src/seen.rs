@@ -94,8 +94,10 @@ impl Seen {
             record.confirmed = 0;
             // It was on another clock; writing it back under ours must not make it run again.
             record.lease.expires_us = 0;
-            // Of its boot or not, later publications than it knows of may have been made.
+            // Of its boot or not, later publications than it knows of may have been made. And a sync that
+            // failed was of another boot, or of another file.
             record.published.boot = Default::default();
+            record.published.failed = false;
         }
         Ok(Self { record, bound, rebooted, unreadable, born_us, put_back_us })
     }

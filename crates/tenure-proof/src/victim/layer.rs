@@ -206,6 +206,14 @@ impl<L: Layer> Handle for LayeredHandle<L> {
         self.file.below.copy_attributes(model)
     }
 
+    fn attach(&self, bytes: &[u8]) -> io::Result<()> {
+        self.file.below.attach(bytes)
+    }
+
+    fn attached(&self) -> Option<Vec<u8>> {
+        self.file.below.attached()
+    }
+
     fn times(&self) -> Times {
         self.file.below.times()
     }

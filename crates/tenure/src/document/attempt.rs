@@ -7,11 +7,12 @@ use super::change::{Document, Written};
 use super::compute::{Current, New};
 use super::content::{Content, last_synced, read_parsed};
 use super::publish::{self, Displaced, Outcome, publish};
-use super::restore;
+use super::{operations, restore};
 use crate::checksum;
 use crate::commit::Commit;
 use crate::error::{Error, ErrorKind, Result};
-use crate::options::{Version, WriteOptions};
+use crate::group;
+use crate::options::{Durability, Version, WriteOptions};
 use crate::record::Published;
 use crate::target::Target;
 
@@ -49,6 +50,7 @@ impl Document {
                 // Done is done: if it is repeated after somebody else's change, it must not undo that.
                 commit.seen.record.remember(operation);
                 commit.write_record()?;
+                self.attach_to(content, &commit, options)?;
             }
             return Ok(Some(unchanged(commit, base, false)));
         };
@@ -65,7 +67,7 @@ impl Document {
             _ => error,
         };
         let was = content.as_ref().map(|content| content.stat);
-        let outcome = publish(&mut commit, content, &bytes, Displaced::ToGood, options);
+        let outcome = publish(&mut commit, content, &bytes, Displaced::ToGood, operation, options);
         let Ok(Outcome::Published(displaced, tag)) = outcome else {
             let replaced = outcome.is_ok();
             if operation != 0 && (replaced || publish::is_still(&self.target, was.as_ref())) {
@@ -85,6 +87,23 @@ impl Document {
         Ok(Some(Attempt { commit, written, now, _before: before }))
     }
 
+    /// An operation that changed nothing is attached to the version that it found.
+    fn attach_to(
+        &self,
+        found: Option<&Content>,
+        commit: &Commit,
+        options: &WriteOptions,
+    ) -> Result<()> {
+        let Some(found) = found else { return Ok(()) };
+        let file = found.handle.as_ref();
+        let attached = operations::attach(file, found.checksum, &commit.seen.record.operations);
+        if attached && options.durability == Durability::Durable {
+            // Attributes alone: no other sync is for them.
+            file.sync_all().map_err(|err| group::not_durable(&self.target).caused_by(err))?;
+        }
+        Ok(())
+    }
+
     /// What is on the disk, under the lock. After a power loss the last synced version is put back
     /// first.
     fn current(
@@ -93,13 +112,8 @@ impl Document {
         options: &WriteOptions,
     ) -> Result<Option<(Content, Value)>> {
         let found = read_parsed(&self.target, &self.memory);
-        let published = commit.seen.record.published;
-        let described =
-            matches!(&found, Ok(Some((content, _))) if content.checksum == published.checksum);
-        if !described && published.boot != self.target.fs.boot_id() {
-            // A power loss may have taken back what the record remembers as done (race 51).
-            commit.seen.record.operations = Default::default();
-        }
+        let content = found.as_ref().ok().and_then(Option::as_ref).map(|(content, _)| content);
+        operations::reconcile(commit, content, options.operation.is_some());
         let found = match found {
             Err(error) if error.kind() == ErrorKind::Damaged => {
                 let repaired = last_synced(&self.target, error)

@@ -4,9 +4,8 @@
 //!
 //! 1. A durable call returns when its version is on the disk, content and name. Where that cannot be
 //!    said, it says so (G8).
-//! 2. So are the operations that the record remembers; their sync comes before that of the name.
-//! 3. A file whose sync failed is never believed again: it is published anew.
-//! 4. The leader of a group lets those write first who wait for the hold already. It waits for its turn
+//! 2. A file whose sync failed is never believed again: it is published anew.
+//! 3. The leader of a group lets those write first who wait for the hold already. It waits for its turn
 //!    among them, once, and no longer than [`TURN_PATIENCE`]; then it syncs, whatever has come.
 //!
 //! # Why the leader waits
@@ -21,7 +20,6 @@
 //! the syncs that began to wait before, each once, by that patience. A write that proves a hold does not
 //! wait for the hold.
 
-use std::cell::Cell;
 use std::io;
 use std::time::Duration;
 
@@ -30,11 +28,10 @@ use super::content::{Content, peek};
 use super::publish::{self, Displaced, Outcome, publish};
 use crate::commit::Commit;
 use crate::error::{Error, ErrorKind, Result};
-use crate::fs::{Access, Mode};
+use crate::fs::Mode;
 use crate::gate;
 use crate::group;
 use crate::options::{Durability, WriteOptions};
-use crate::record::OPERATIONS;
 use crate::target::Target;
 use crate::wait::{Deadline, Request, Wait};
 
@@ -58,15 +55,11 @@ impl Document {
 
     fn make_durable(&self, mut commit: Commit, options: &WriteOptions) -> Result<()> {
         let target = &self.target;
-        let record = &commit.seen.record;
-        if !record.published.synced && !self.sync_as_it_is(&mut commit, options)? {
+        if !commit.seen.record.published.synced && !self.sync_as_it_is(&mut commit, options)? {
             return Ok(());
         }
-        let record = &commit.seen.record;
-        let generation = record.published.generation;
-        let operations = Cell::new(record.operations != [0; OPERATIONS]);
-        let had_hold = commit.holds(target.hold_file());
-        let names = Names { target, had_hold, operations };
+        let generation = commit.seen.record.published.generation;
+        let names = Names { target, had_hold: commit.holds(target.hold_file()) };
         drop(commit);
         group::sync(target, generation, &names).map(drop)
     }
@@ -75,37 +68,21 @@ impl Document {
     /// be published anew, and its name is still to be synced.
     fn sync_as_it_is(&self, commit: &mut Commit, options: &WriteOptions) -> Result<bool> {
         let target = &self.target;
-        let boot = target.fs.boot_id();
         let Some(content) = Content::read(target, target.path())? else { return Ok(false) };
-        let file = (content.checksum, publish::tag_of(&content.stat));
-        let published = &mut commit.seen.record.published;
-        let is_known = publish::is_published(&content, *published);
-        if published.failed && is_known && published.boot == boot {
-            let bytes = content.bytes.clone();
-            let outcome = publish(commit, Some(content), &bytes, Displaced::ToGood, options)?;
+        let published = commit.seen.record.published;
+        if published.failed && publish::is_published(&content, published) {
+            let (bytes, checksum) = (content.bytes.clone(), content.checksum);
+            let outcome = publish(commit, Some(content), &bytes, Displaced::ToGood, 0, options)?;
             let Outcome::Published(displaced, tag) = outcome else {
                 return Err(group::not_durable(target));
             };
-            let recorded = publish::record(commit, (file.0, tag), 0, Some(true));
+            let recorded = publish::record(commit, (checksum, tag), 0, Some(true));
             drop(displaced);
             return recorded.map(|_| true);
         }
-        // The shared sync knows only of our own changes.
-        let synced = content.handle.sync().and_then(|()| target.fs.sync_dir(target.dir()));
-        if let Err(err) = synced {
-            commit.look_for_put_back();
-            let published = &mut commit.seen.record.published;
-            published.begin_in(boot);
-            (published.checksum, published.tag) = file;
-            published.failed = true;
-            // Without the note the next one who asks believes the kernel.
-            let _ = commit.write_record();
-            return Err(group::not_durable(target).caused_by(err));
-        }
-        if is_known {
-            (published.synced, published.failed) = (true, false);
-            commit.write_record()?;
-        }
+        publish::clear_left_over(commit, Some(&content))?; // While the record tells what it is.
+        let synced = sync_found(commit, &content)?;
+        synced.map_err(|err| group::not_durable(target).caused_by(err))?;
         Ok(false)
     }
 
@@ -121,26 +98,30 @@ impl Document {
     }
 }
 
+/// Syncs a file that somebody else wrote, or that was published without a sync: the shared sync knows only of
+/// our own durable changes. It counts as failed from before the sync until it has succeeded, so that whoever
+/// dies in between leaves it to be published anew.
+pub(super) fn sync_found(commit: &mut Commit, found: &Content) -> Result<io::Result<()>> {
+    let published = &mut commit.seen.record.published;
+    (published.checksum, published.tag) = (found.checksum, publish::tag_of(&found.stat));
+    (published.synced, published.failed) = (false, true);
+    commit.write_record()?;
+    let target = &commit.target;
+    let synced = found.handle.sync().and_then(|()| target.fs.sync_dir(target.dir()));
+    if synced.is_ok() {
+        let published = &mut commit.seen.record.published;
+        (published.synced, published.failed) = (true, false);
+        commit.write_record()?;
+    }
+    Ok(synced)
+}
+
 /// The names of a document and its copies, which one sync of the directory makes durable.
 struct Names<'a> {
     target: &'a Target,
     /// The change had the hold for itself, and others may wait for it. A change that proved somebody's
     /// hold would wait for that.
     had_hold: bool,
-    /// The record remembers operations, which must be as durable as what they did.
-    operations: Cell<bool>,
-}
-
-impl Names<'_> {
-    /// Before the names: a record that is newer than the document after a power loss forgets what it
-    /// remembers, and one that is older would let an operation be done twice.
-    fn sync_operations(&self) -> io::Result<()> {
-        if !self.operations.get() {
-            return Ok(());
-        }
-        self.target.fs.open(self.target.commit_file(), Access::ReadWrite)?.sync()?;
-        self.target.fs.sync_dir(self.target.side())
-    }
 }
 
 impl group::Shared for Names<'_> {
@@ -153,13 +134,10 @@ impl group::Shared for Names<'_> {
     }
 
     fn newest(&self) -> Result<u64> {
-        let record = peek(self.target)?;
-        self.operations.set(self.operations.get() || record.operations);
-        Ok(record.last.generation)
+        Ok(peek(self.target)?.last.generation)
     }
 
     fn sync(&self, _doubt: bool) -> io::Result<()> {
-        self.sync_operations()?;
         // Names cannot be written again; a file system that failed to sync them fails from then on.
         self.target.fs.sync_dir(self.target.dir())
     }

@@ -15,6 +15,7 @@ mod compute;
 mod content;
 mod durable;
 mod memory;
+mod operations;
 mod publish;
 mod restore;
 mod watch;

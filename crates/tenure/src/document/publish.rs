@@ -22,13 +22,14 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::content::Content;
-use super::restore;
+use super::durable::sync_found;
+use super::{operations, restore};
 use crate::checksum;
 use crate::commit::Commit;
 use crate::error::{Error, ErrorKind, Result};
 use crate::fs::{Access, FileId, Fs, Handle, Kind, Stat};
 use crate::options::{Durability, WriteOptions};
-use crate::record::Published;
+use crate::record::{OPERATIONS, Published};
 use crate::target::Target;
 
 /// What became of an attempt to publish.
@@ -82,12 +83,13 @@ pub(super) enum Displaced {
 }
 
 /// Steps 1 to 4. `base` is the content that `bytes` was made from; its handle is closed before the
-/// file is replaced, because not every system replaces a file that is open.
+/// file is replaced, because not every system replaces a file that is open. `operation` made them, or 0.
 pub(super) fn publish(
     commit: &mut Commit,
     base: Option<Content>,
     bytes: &[u8],
     displaced: Displaced,
+    operation: u64,
     options: &WriteOptions,
 ) -> Result<Outcome> {
     let target = commit.target.clone();
@@ -95,6 +97,10 @@ pub(super) fn publish(
     // A sidecar directory that was moved away is not a missing file: the locks went with it.
     let (mut temp, handle, new) = write_temp(commit, base.as_ref(), bytes, options)
         .map_err(|error| commit.verify().err().unwrap_or(error))?;
+    let done = commit.seen.record.operations_with(operation);
+    if done != [0; OPERATIONS] {
+        operations::attach(handle.as_ref(), checksum::wide(bytes), &done);
+    }
     if syncs(options, base.is_some(), bytes) {
         let synced = handle.sync_in_order();
         synced.map_err(|err| Error::io("sync new version of", path, err).committed(false))?;
@@ -107,12 +113,15 @@ pub(super) fn publish(
         // Of a document that is gone, and of a change that died.
         let _ = target.fs.remove(&target.sidecar("spare"));
         return match target.fs.rename_new(&temp.path, path) {
-            Ok(()) => {
+            Err(err) if err.kind() == io::ErrorKind::AlreadyExists => Ok(Outcome::Replaced),
+            // It may have its name, and the temporary one too: a left-over, as of somebody who died.
+            Err(err) if target.fs.stat(path).map_or(true, |found| found.id != new.id) => {
+                Err(failed(err))
+            }
+            _ => {
                 temp.used = true;
                 Ok(Outcome::Published(temp, tag))
             }
-            Err(err) if err.kind() == io::ErrorKind::AlreadyExists => Ok(Outcome::Replaced),
-            Err(err) => Err(failed(err)),
         };
     };
     let keep = keep_as(commit, &base, displaced, options)?;
@@ -128,7 +137,13 @@ pub(super) fn publish(
         Ok(()) => {}
         Err(err) if err.kind() == io::ErrorKind::Unsupported => {
             let keep = keep.as_deref();
-            publish_by_rename(target, &temp, keep, precious, options).map_err(failed)?;
+            keep_second_name(target, &temp, keep, precious, options).map_err(failed)?;
+            // Again, since that may have taken long.
+            commit.verify()?;
+            if !same_file(target, path, &stat).map_err(failed)? {
+                return Ok(Outcome::Replaced);
+            }
+            target.fs.rename(&temp.path, path).map_err(failed)?;
             temp.used = true;
             return Ok(Outcome::Published(temp, tag));
         }
@@ -264,10 +279,10 @@ pub(super) fn clear_left_over(commit: &Commit, base: Option<&Content>) -> Result
     }
 }
 
-/// Where a file system cannot exchange: a second name keeps the old version, then a plain rename. A
-/// crash in between leaves the document with two names, of which [`our_links`] knows the other. Where it
+/// Where a file system cannot exchange, before a plain rename: a second name keeps the old version. A
+/// crash before the rename leaves the document with two names, of which [`our_links`] knows the other. Where it
 /// cannot link either, a copy keeps what is `precious`: the only one there is.
-fn publish_by_rename(
+fn keep_second_name(
     target: &Target,
     temp: &Temp,
     keep: Option<&Path>,
@@ -293,7 +308,7 @@ fn publish_by_rename(
             }
         }
     }
-    target.fs.rename(&temp.path, target.path())
+    Ok(())
 }
 
 /// How many of a document's names are ours. It has the temporary one too if its maker died where a new
@@ -323,18 +338,14 @@ fn keep_as(
     if known && published.synced {
         return Ok(Some(good));
     }
-    let ours_unsynced = known && published.boot == target.fs.boot_id();
-    let dispensable = options.durability == Durability::Durable || ours_unsynced;
-    if dispensable || base.handle.sync().is_err() {
+    let ours_unsynced = known && (published.failed || published.boot == target.fs.boot_id());
+    if options.durability == Durability::Durable || ours_unsynced {
         return Ok(None);
     }
     // Written down first: if we die between the exchange and the renaming, the next change must know
     // what the left-over is.
-    let published = &mut commit.seen.record.published;
-    (published.checksum, published.tag) = (base.checksum, tag_of(&base.stat));
-    published.synced = true;
-    commit.write_record()?;
-    Ok(Some(good))
+    let synced = sync_found(commit, base)?;
+    Ok(synced.is_ok().then_some(good))
 }
 
 /// Whether the document is still what it was: the file that was read, or none.

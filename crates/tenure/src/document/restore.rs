@@ -11,6 +11,7 @@ use serde_json::json;
 
 use super::change::Written;
 use super::content::{Content, good};
+use super::operations;
 use super::publish::{self, Displaced, Outcome, publish};
 use crate::commit::Commit;
 use crate::error::{Error, ErrorKind, Result};
@@ -51,6 +52,7 @@ pub(super) fn restore(commit: &mut Commit, options: &WriteOptions) -> Result<Wri
     let target = commit.target.clone();
     let base = Content::read(&target, target.path())?;
     if let Some(base) = base.as_ref().filter(|base| base.parse(&target).is_ok()) {
+        operations::reconcile(commit, Some(base), false);
         let version = base.version(commit.seen.record.published);
         return Ok(Written { version, changed: false, replayed: false });
     }
@@ -65,14 +67,17 @@ pub(super) fn restore(commit: &mut Commit, options: &WriteOptions) -> Result<Wri
     }
     let kept = kept.content;
     let damaged_bytes = base.as_ref().map_or(0, |base| base.bytes.len());
-    let outcome = publish(commit, base, &kept.bytes, Displaced::ToDamaged, options)?;
+    // An older version is back: what came after it is not done any more.
+    commit.seen.record.operations = Default::default();
+    for done in operations::attached(&kept) {
+        commit.seen.record.remember(done);
+    }
+    let outcome = publish(commit, base, &kept.bytes, Displaced::ToDamaged, 0, options)?;
     let Outcome::Published(displaced, tag) = outcome else {
         let detail = "somebody replaced it during the restore";
         return Err(Error::new(ErrorKind::Busy, "restore", detail).at(target.path()));
     };
     let synced = options.durability == Durability::Durable;
-    // An older version is back: what came after it is not done any more.
-    commit.seen.record.operations = Default::default();
     publish::record(commit, (kept.checksum, tag), 0, Some(synced))?;
     drop(displaced);
     // For people; the restored document is there without it.
@@ -117,10 +122,16 @@ pub(super) fn name_damaged(target: &Target, base: &Content) -> Result<Option<Pat
 /// room was made for it.
 pub(super) fn copy_aside(target: &Target, path: &Path, bytes: &[u8]) -> io::Result<()> {
     let file = match target.fs.open(path, Access::CreateNew(0o600)) {
-        Err(err) if err.kind() == io::ErrorKind::AlreadyExists => return Ok(()),
-        made => made?,
+        // Written, but not synced by whoever set it aside.
+        Err(err) if err.kind() == io::ErrorKind::AlreadyExists => {
+            target.fs.open(path, Access::ReadWrite)?
+        }
+        made => {
+            let made = made?;
+            made.write_all_at(bytes, 0)?;
+            made
+        }
     };
-    file.write_all_at(bytes, 0)?;
     file.sync()?;
     target.fs.sync_dir(target.side())
 }

@@ -8,7 +8,7 @@
 use std::io;
 
 use super::slots::{load_slots, newest_first};
-use super::{Loaded, OPERATIONS_RANGE, Record, SLOTS_BYTES, array};
+use super::{Loaded, Record, SLOTS_BYTES, array};
 use crate::fs::Handle;
 
 /// What tenure last published as the document.
@@ -21,8 +21,8 @@ pub(crate) struct Published {
     pub(crate) tag: u32,
     /// Whether the content was synced before it was published.
     pub(crate) synced: bool,
-    /// A sync of it failed in that boot. What the kernel could not write counts as written since then:
-    /// no other sync of that file can be believed.
+    /// A sync of it has begun in this boot, and failed or died. What the kernel could not write counts as
+    /// written since then: no other sync of that file can be believed.
     pub(crate) failed: bool,
     /// The boot it was published in, if that is known. The record's own boot is no help: any lock renews
     /// that.
@@ -35,8 +35,6 @@ pub(crate) struct Publications {
     pub(crate) last: Published,
     /// As the slot says that does not count any more.
     pub(crate) before: Option<Published>,
-    /// The record remembers operations that were done.
-    pub(crate) operations: bool,
 }
 
 impl Published {
@@ -78,11 +76,11 @@ impl Publications {
             Ok(slots) => slots,
             Err(major) => return Loaded::Newer(major),
         };
-        let mut valid = slots.into_iter().filter(|slot| Record::text_in(slot).is_some());
-        let Some(newest) = valid.next() else { return Loaded::none_in(bytes) };
-        let last = Published::of(newest);
-        let before = valid.map(Published::of).find(|older| *older != last);
-        let operations = newest[OPERATIONS_RANGE].iter().any(|byte| *byte != 0);
-        Loaded::Record(Self { last, before, operations })
+        let mut said =
+            slots.into_iter().filter(|slot| Record::text_in(slot).is_some()).map(Published::of);
+        match said.next() {
+            Some(last) => Loaded::Record(Self { last, before: said.find(|older| *older != last) }),
+            None => Loaded::none_in(bytes),
+        }
     }
 }

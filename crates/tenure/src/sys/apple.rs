@@ -29,16 +29,16 @@ pub(super) fn full_sync(fd: &OwnedFd) -> rustix::io::Result<()> {
 
 /// Access lists are not among the extended attributes here, but the system copies both. What may not
 /// be copied stays as the system made it. Lists are not bound to the bits of the mode: they take nothing
-/// from the group, and always leave the mode to mean what it says.
-pub(super) fn copy_xattrs(fd: &OwnedFd, model: BorrowedFd<'_>, _mode: u32) -> bool {
+/// from the group, and all of its bits may be given.
+pub(super) fn copy_xattrs(fd: &OwnedFd, model: BorrowedFd<'_>, _mode: u32) -> u32 {
     let what = CopyfileFlags::ACL | CopyfileFlags::XATTR;
-    let Ok(state) = rfs::copyfile_state_alloc() else { return true };
+    let Ok(state) = rfs::copyfile_state_alloc() else { return !0 };
     // SAFETY: the state is new, used for this one copy, and freed once.
     unsafe {
         let _ = rfs::fcopyfile(model, fd, state, what);
         let _ = rfs::copyfile_state_free(state);
     }
-    true
+    !0
 }
 
 /// `kern.bootsessionuuid`: another one in every boot.

@@ -13,13 +13,17 @@ use super::apple::copy_xattrs;
 /// The longest list of names, and the longest value, that Linux allows.
 #[cfg(not(target_vendor = "apple"))]
 const XATTR_BYTES_MAX: usize = 64 * 1024;
+/// The attribute of our own ([`Handle::attach`]).
+const ATTACHED: &str = "user.tenure.attached";
+/// Much more than is ever attached.
+const ATTACHED_BYTES_MAX: usize = 256;
 /// The attribute that is a file's access list.
 #[cfg(not(target_vendor = "apple"))]
 const ACCESS_LIST: &[u8] = b"system.posix_acl_access";
 
 /// Takes over what `model` has. Owner and attributes are taken where permitted; the mode must be, and
 /// never gets wider: where the group cannot be kept, only the bits stay that everybody had, and where the
-/// access list cannot be, nobody but the owner and others has any.
+/// access list cannot be, only those of the owner. What is attached belongs to the model's content.
 pub(super) fn copy(fd: &OwnedFd, model: &dyn Handle) -> io::Result<()> {
     let (wanted, have) = (model.stat()?, stat(fd)?);
     let mut mode = wanted.mode & 0o777;
@@ -37,11 +41,7 @@ pub(super) fn copy(fd: &OwnedFd, model: &dyn Handle) -> io::Result<()> {
         #[expect(unsafe_code, reason = "the model handle outlives this call")]
         // SAFETY: `raw()` was taken from a live handle that the caller borrows for the whole call.
         let model = unsafe { BorrowedFd::borrow_raw(raw) };
-        if !copy_xattrs(fd, model, mode) {
-            // The bits of the group are the mask of an access list, and without it, or with another
-            // one, they let in whoever was kept out.
-            mode &= !0o070;
-        }
+        mode &= copy_xattrs(fd, model, mode);
     }
     Ok(rfs::fchmod(fd, super::platform::bits(mode))?)
 }
@@ -53,32 +53,58 @@ fn stat(fd: &OwnedFd) -> io::Result<(u32, u32)> {
 
 /// Access lists are extended attributes too. Each attribute that may be read and set is kept; the rest
 /// (security labels set by the system, trusted ones without the capability) stays as the system made it.
-/// Whether the access list is the model's then, or `mode` gives it nothing to say.
+/// Which bits of `mode` may be given then.
 #[cfg(not(target_vendor = "apple"))]
-fn copy_xattrs(fd: &OwnedFd, model: BorrowedFd<'_>, mode: u32) -> bool {
+fn copy_xattrs(fd: &OwnedFd, model: BorrowedFd<'_>, mode: u32) -> u32 {
     use rustix::fs::XattrFlags;
     use rustix::io::Errno;
-    let mut is_kept = None;
+    let mut value = Vec::new();
+    let mut take_over = |name: &[u8]| {
+        value.resize(XATTR_BYTES_MAX, 0);
+        let len = rfs::fgetxattr(model, name, &mut value[..])?;
+        rfs::fsetxattr(fd, name, &value[..len], XattrFlags::empty())
+    };
     // Most files have none; that is asked without a buffer.
-    if !matches!(rfs::flistxattr_query(model), Ok(0) | Err(Errno::NOTSUP)) {
+    let has_list = if matches!(rfs::flistxattr_query(model), Ok(0) | Err(Errno::NOTSUP)) {
+        false
+    } else {
         let mut names = vec![0u8; XATTR_BYTES_MAX];
         let len = rfs::flistxattr(model, &mut names[..]).unwrap_or(0);
-        for name in names[..len].split(|byte| *byte == 0).filter(|name| !name.is_empty()) {
-            let mut value = vec![0u8; XATTR_BYTES_MAX];
-            let len = rfs::fgetxattr(model, name, &mut value[..]);
-            let set =
-                len.and_then(|len| rfs::fsetxattr(fd, name, &value[..len], XattrFlags::empty()));
-            if name == ACCESS_LIST {
-                is_kept = Some(set.is_ok());
-            }
+        let names = names[..len].split(|byte| *byte == 0).filter(|name| !name.is_empty());
+        for name in names.filter(|name| ![ACCESS_LIST, ATTACHED.as_bytes()].contains(name)) {
+            let _ = take_over(name);
         }
-    }
+        // By its name: there may be more names than can be listed.
+        match take_over(ACCESS_LIST) {
+            Ok(()) => return !0,
+            Err(Errno::NODATA | Errno::NOTSUP) => false,
+            Err(_) => true,
+        }
+    };
     // A directory may give its new files a list that the model does not have.
-    is_kept.unwrap_or_else(|| {
-        mode & 0o070 == 0
-            || rfs::fgetxattr_query(fd, ACCESS_LIST).is_err()
-            || rfs::fremovexattr(fd, ACCESS_LIST).is_ok()
-    })
+    let is_free = mode & 0o070 == 0
+        || rfs::fgetxattr_query(fd, ACCESS_LIST).is_err()
+        || rfs::fremovexattr(fd, ACCESS_LIST).is_ok();
+    match (has_list, is_free) {
+        // It may have kept somebody out whom the bits of others let in.
+        (true, _) => 0o700,
+        // The bits of the group are the mask of a list, and let in whoever is in that one.
+        (false, false) => !0o070,
+        (false, true) => !0,
+    }
+}
+
+/// Attaches a few bytes to a file.
+pub(super) fn attach(fd: &OwnedFd, bytes: &[u8]) -> io::Result<()> {
+    Ok(rfs::fsetxattr(fd, ATTACHED, bytes, rfs::XattrFlags::empty())?)
+}
+
+/// What was attached to a file.
+pub(super) fn attached(fd: &OwnedFd) -> Option<Vec<u8>> {
+    let mut bytes = vec![0; ATTACHED_BYTES_MAX];
+    let len = rfs::fgetxattr(fd, ATTACHED, &mut bytes[..]).ok()?;
+    bytes.truncate(len);
+    Some(bytes)
 }
 
 /// Birth and last change, where the system tells them.

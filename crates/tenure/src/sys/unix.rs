@@ -8,7 +8,7 @@ use std::sync::{Arc, OnceLock};
 
 use rustix::fs::{self as rfs, AtFlags, FlockOperation, Mode as Bits, OFlags};
 #[cfg(not(target_vendor = "apple"))]
-use rustix::fs::{fdatasync as sync_data, fsync as sync_names};
+use rustix::fs::{fdatasync as sync_data, fsync as sync_whole};
 use rustix::io::Errno;
 
 #[cfg(any(target_os = "linux", target_os = "android"))]
@@ -16,7 +16,7 @@ use crate::fs::Extent;
 use crate::fs::{Access, FileId, Fs, Handle, Mode, Stat, Times, Trust};
 
 #[cfg(target_vendor = "apple")]
-use super::apple::{boot_name, full_sync as sync_data, full_sync as sync_names};
+use super::apple::{boot_name, full_sync as sync_data, full_sync as sync_whole};
 
 pub(crate) type RawHandle = std::os::fd::RawFd;
 
@@ -90,10 +90,12 @@ impl Fs for Disk {
             Err(Errno::INVAL | Errno::NOSYS | Errno::NOTSUP) => {
                 // Without NOREPLACE a hard link gives the same "must not exist" in one step.
                 rfs::link(from, to)?;
-                rfs::unlink(from).inspect_err(|_| {
-                    let _ = rfs::unlink(to); // Both or neither.
-                })?;
-                Ok(())
+                // It may have both names after a failure, as after a death. By name nothing is taken back:
+                // what has that name by now may be somebody else's.
+                match rfs::unlink(from) {
+                    Err(Errno::NOENT) => Ok(()),
+                    removed => Ok(removed?),
+                }
             }
             other => Ok(other?),
         }
@@ -137,7 +139,7 @@ impl Fs for Disk {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let fd = rfs::open(path, flags, Bits::empty())?;
         // A signal is no failed sync: nothing was reported as lost, so it may be repeated.
-        match rustix::io::retry_on_intr(|| sync_names(&fd)) {
+        match rustix::io::retry_on_intr(|| sync_whole(&fd)) {
             // Some FUSE file systems cannot sync a directory and keep names on their own.
             Err(Errno::INVAL) => Ok(()),
             done => Ok(done?),
@@ -181,6 +183,18 @@ impl Handle for Descriptor {
     #[cfg(any(target_os = "linux", target_os = "android"))]
     fn sync_in_order(&self) -> io::Result<()> {
         super::in_order::sync(&self.fd)
+    }
+
+    fn sync_all(&self) -> io::Result<()> {
+        Ok(rustix::io::retry_on_intr(|| sync_whole(&self.fd))?)
+    }
+
+    fn attach(&self, bytes: &[u8]) -> io::Result<()> {
+        super::attributes::attach(&self.fd, bytes)
+    }
+
+    fn attached(&self) -> Option<Vec<u8>> {
+        super::attributes::attached(&self.fd)
     }
 
     fn stat(&self) -> io::Result<Stat> {

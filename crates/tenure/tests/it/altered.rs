@@ -185,6 +185,14 @@ impl Handle for File {
         self.inner.set_mode(mode)
     }
 
+    fn attach(&self, bytes: &[u8]) -> io::Result<()> {
+        self.inner.attach(bytes)
+    }
+
+    fn attached(&self) -> Option<Vec<u8>> {
+        self.inner.attached()
+    }
+
     fn copy_attributes(&self, model: &dyn Handle) -> io::Result<()> {
         self.inner.copy_attributes(model)
     }

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use tenure::{Document, ErrorKind, Wait, WriteOptions};
 
 use crate::document_scratch::{
-    Scratch, at_once, bytes_of, count_in, foreign_replace, foreign_write, increment,
+    Scratch, at_once, bytes_of, count_in, durably, foreign_replace, foreign_write, increment,
 };
 use crate::faulty_fs::{FaultyFs, Op, Verdict};
 
@@ -291,4 +291,39 @@ fn g13_a_mode_that_is_set_meanwhile_is_kept() {
     document.update(&at_once(), increment).unwrap();
     assert_eq!(count_in(&document), 2);
     assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
+}
+
+/// Where names cannot be exchanged, a change without a sync syncs the copy that it falls back to. What comes
+/// meanwhile is noticed: a foreign version, and a lock file that is removed.
+#[test]
+fn g6_without_an_exchange_a_replacement_during_a_sync_is_noticed() {
+    for removes in [false, true] {
+        let scratch = Scratch::new();
+        let path = scratch.path("state.json");
+        scratch.document("state.json").set(&json!({ "n": 1 }), &durably()).unwrap();
+        let (there, lock) = (path.clone(), scratch.path(".tenure/state.json.commit"));
+        let armed = AtomicU64::new(1);
+        let fs = FaultyFs::new(move |op, at| {
+            if op == Op::SyncDir && at.ends_with(".tenure") && armed.swap(0, Ordering::Relaxed) > 0
+            {
+                if removes {
+                    std::fs::remove_file(&lock).unwrap();
+                } else {
+                    foreign_replace(&there, "{\"n\": 100}");
+                }
+            }
+            match op {
+                Op::Exchange => Verdict::Fail(io::ErrorKind::Unsupported.into()),
+                _ => Verdict::Go,
+            }
+        });
+        let document = Document::open_on(&fs.shared(), &path).unwrap();
+        let done = document.update(&at_once(), increment);
+        if removes {
+            assert_eq!(done.unwrap_err().kind(), ErrorKind::Compromised);
+        } else {
+            done.unwrap();
+            assert_eq!(count_in(&document), 101);
+        }
+    }
 }

@@ -7,7 +7,7 @@ use tenure::fs::Access;
 use tenure::{Document, WriteOptions};
 use tenure_testkit::{CrashKind, SimFs};
 
-use crate::document_scratch::{Scratch, at_once, durably};
+use crate::document_scratch::{Scratch, at_once, durably, foreign_replace};
 use crate::faulty_fs::{FaultyFs, Op, Verdict};
 
 const PATH: &str = "/d/state.json";
@@ -111,4 +111,53 @@ fn the_damaged_bytes_are_kept_also_where_there_are_no_links() {
     document.restore(&at_once()).unwrap();
     assert_eq!(document.read().unwrap().map(|found| found.value), Some(json!({ "n": 1 })));
     assert_eq!(std::fs::read(scratch.path(".tenure/state.json.damaged")).unwrap(), DAMAGE);
+}
+
+/// The same, if somebody mends the document while its copy is synced: the mended one stays.
+#[test]
+fn a_document_that_is_mended_during_its_restore_stays() {
+    let scratch = Scratch::new();
+    let path = scratch.path("state.json");
+    for n in [1, 2] {
+        scratch.document("state.json").set(&json!({ "n": n }), &durably()).unwrap();
+    }
+    std::fs::write(&path, DAMAGE).unwrap();
+    let there = path.clone();
+    let fs = FaultyFs::new(move |op, at| match op {
+        Op::Exchange | Op::Link => Verdict::Fail(std::io::ErrorKind::Unsupported.into()),
+        Op::Sync if at.to_string_lossy().ends_with(".damaged") => {
+            foreign_replace(&there, "{\"n\": 3}");
+            Verdict::Go
+        }
+        _ => Verdict::Go,
+    });
+    let document = Document::open_on(&fs.shared(), &path).unwrap();
+    document.restore(&durably()).unwrap_err();
+    assert_eq!(document.read().unwrap().map(|found| found.value), Some(json!({ "n": 3 })));
+}
+
+/// A change met the damage first, and has copied it without a sync.
+#[test]
+fn damaged_bytes_that_a_restore_relies_on_are_synced() {
+    for seed in 0..100 {
+        let fs = SimFs::new(seed);
+        fs.add_dir("/d");
+        for n in [1, 2] {
+            document(&fs).set(&json!({ "n": n }), &durably()).unwrap();
+        }
+        let file = fs.shared().open(Path::new(PATH), Access::ReadWrite).unwrap();
+        file.write_all_at(DAMAGE, 0).unwrap();
+        file.sync().unwrap();
+        drop(file);
+        let poor = FaultyFs::on(fs.shared(), |op, _| match op {
+            Op::Exchange | Op::Link => Verdict::Fail(std::io::ErrorKind::Unsupported.into()),
+            _ => Verdict::Go,
+        });
+        let document = Document::open_on(&poor.shared(), Path::new(PATH)).unwrap();
+        document.update(&durably(), |_| Ok(Some(json!(0)))).unwrap_err();
+        document.restore(&durably()).unwrap();
+        fs.crash();
+        let kept = ["/d/.tenure/state.json.damaged", PATH].map(|path| fs.peek(path));
+        assert!(kept.iter().flatten().any(|bytes| bytes == DAMAGE), "seed {seed}");
+    }
 }

@@ -135,3 +135,112 @@ fn g5_a_bare_number_is_synced_also_behind_a_blank() {
     document.update_text(&at_once(), |_| Ok(Some(" 123456".into()))).unwrap();
     assert_eq!(syncs.load(Ordering::Relaxed), before + 1);
 }
+
+/// A foreign version, whose sync fails or whose syncing process dies, before a change that does not come
+/// about; then a durable call that changes nothing.
+#[test]
+fn race_54_a_version_that_could_not_be_synced_is_not_believed_later() {
+    for (seed, dies) in (0..100).flat_map(|seed| [(seed, false), (seed, true)]) {
+        let fs = machine(seed);
+        open(&fs).update(&durably(), increment).unwrap();
+        let file = fs.shared().open(Path::new(PATH), Access::ReadWrite).unwrap();
+        file.write_all_at(b"{\n  \"n\": 7\n}\n", 0).unwrap();
+        drop(file);
+        let first = fs.another_process();
+        let (sim, dead) = (fs.clone(), AtomicU64::new(0));
+        let broken = FaultyFs::on(first.shared(), move |op, path| {
+            let refused = op == Op::Exchange || dead.load(Ordering::Relaxed) > 0;
+            if op == Op::Sync && path == Path::new(PATH) {
+                sim.inject(1, Fault::SyncFailure, Times::Once);
+                dead.store(u64::from(dies), Ordering::Relaxed);
+            }
+            if refused {
+                return Verdict::Fail(std::io::ErrorKind::PermissionDenied.into());
+            }
+            Verdict::Go
+        });
+        let document = Document::open_on(&broken.shared(), Path::new(PATH)).unwrap();
+        let options = if dies { durably() } else { at_once() };
+        let change = |_: Option<&serde_json::Value>| Ok((!dies).then(|| json!(8)));
+        document.update(&options, change).unwrap_err();
+        drop(document);
+        first.process_crash();
+        assert!(!open(&fs).set(&json!({ "n": 7 }), &durably()).unwrap().changed);
+        fs.crash();
+        let found = open(&fs).read().unwrap().map(|found| found.value);
+        assert_eq!(found, Some(json!({ "n": 7 })), "seed {seed}, dies: {dies}");
+    }
+}
+
+/// A change without a sync has synced what it falls back to, and then did not come about. That this version
+/// was synced says so of its name as well.
+#[test]
+fn g8_the_name_of_a_foreign_version_is_synced_with_it() {
+    for seed in 0..100 {
+        let fs = machine(seed);
+        open(&fs).update(&durably(), increment).unwrap();
+        let theirs = Path::new("/d/theirs");
+        let file = fs.shared().open(theirs, Access::CreateNew(0o600)).unwrap();
+        file.write_all_at(b"{\n  \"n\": 7\n}\n", 0).unwrap();
+        drop(file);
+        fs.shared().rename(theirs, Path::new(PATH)).unwrap();
+        let refusing = FaultyFs::on(fs.shared(), |op, _| match op {
+            Op::Exchange => Verdict::Fail(std::io::ErrorKind::PermissionDenied.into()),
+            _ => Verdict::Go,
+        });
+        let document = Document::open_on(&refusing.shared(), Path::new(PATH)).unwrap();
+        document.update(&at_once(), increment).unwrap_err();
+        assert!(!open(&fs).set(&json!({ "n": 7 }), &durably()).unwrap().changed);
+        fs.crash();
+        let found = open(&fs).read().unwrap().map(|found| found.value);
+        assert_eq!(found, Some(json!({ "n": 7 })), "seed {seed}");
+    }
+}
+
+/// Somebody touched the file: it is synced once more, and not each time.
+#[test]
+fn a_file_that_was_touched_is_synced_once() {
+    let scratch = Scratch::new();
+    let syncs = Arc::new(AtomicU64::new(0));
+    let counted = syncs.clone();
+    let fs = FaultyFs::new(move |op, _| {
+        counted.fetch_add(u64::from(matches!(op, Op::Sync | Op::SyncDir)), Ordering::Relaxed);
+        Verdict::Go
+    });
+    let document = Document::open_on(&fs.shared(), &scratch.path("state.json")).unwrap();
+    document.update(&durably(), increment).unwrap();
+    let file = std::fs::File::open(document.path()).unwrap();
+    file.set_modified(std::time::SystemTime::UNIX_EPOCH).unwrap();
+    let synced = |()| {
+        let before = syncs.load(Ordering::Relaxed);
+        document.set(&json!({ "n": 1 }), &durably()).unwrap();
+        syncs.load(Ordering::Relaxed) - before
+    };
+    assert_eq!([(); 3].map(synced), [2, 0, 0], "content and name");
+}
+
+/// After a restart the numbers of versions start at the clock, also if a sync failed first.
+#[test]
+fn a_failed_sync_does_not_take_part_in_the_numbers() {
+    let scratch = Scratch::new();
+    let armed = Arc::new(AtomicU64::new(0));
+    let once = armed.clone();
+    let fs = FaultyFs::new(move |op, path| {
+        let fails = op == Op::Sync && path.ends_with("state.json");
+        if fails && once.swap(0, Ordering::Relaxed) > 0 {
+            return Verdict::Fail(std::io::Error::from_raw_os_error(5));
+        }
+        Verdict::Go
+    });
+    let document = Document::open_on(&fs.shared(), &scratch.path("state.json")).unwrap();
+    let number = |version: tenure::Version| {
+        u64::from_str_radix(version.to_string().split('-').next().unwrap(), 16).unwrap()
+    };
+    document.update(&at_once(), increment).unwrap();
+    let before = number(document.update(&at_once(), increment).unwrap().version);
+    fs.reboot();
+    armed.store(1, Ordering::Relaxed);
+    document.set(&json!({ "n": 2 }), &durably()).unwrap_err();
+    let after = number(document.update(&at_once(), increment).unwrap().version);
+    assert!(after > before + 1, "{before} and {after}");
+}

@@ -288,6 +288,14 @@ impl Handle for FaultyHandle {
         self.inner.set_mode(mode)
     }
 
+    fn attach(&self, bytes: &[u8]) -> io::Result<()> {
+        self.inner.attach(bytes)
+    }
+
+    fn attached(&self) -> Option<Vec<u8>> {
+        self.inner.attached()
+    }
+
     fn copy_attributes(&self, model: &dyn Handle) -> io::Result<()> {
         self.fs.ask(Op::SetMode, &self.path)?;
         self.inner.copy_attributes(model)

@@ -80,6 +80,7 @@ mod lease_writes;
 mod lock;
 mod newcomer;
 mod operations;
+mod operations_kept;
 mod permissions;
 mod puppet;
 mod renewal;

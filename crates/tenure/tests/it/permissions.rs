@@ -251,3 +251,14 @@ fn g13_a_change_lets_no_group_in_where_the_list_cannot_be_kept() {
     play("set once", &path, "exec unshare -U -r \"$@\"");
     assert_eq!((mode(&path), has_list(&path)), (0o600, false));
 }
+
+/// A list that keeps user 1111 out, while others may read: without it, the bits of others would let him in.
+#[test]
+fn g13_a_change_lets_nobody_in_whom_a_lost_list_kept_out() {
+    let scratch = Scratch::new();
+    let path = scratch.path("state.json");
+    foreign_write(&path, "{\"n\": 1}");
+    set_list(&path, "system.posix_acl_access", &access_list([6, 0, 4, 4, 4]));
+    play("set once", &path, "exec unshare -U -r \"$@\"");
+    assert_eq!((mode(&path), has_list(&path)), (0o600, false));
+}

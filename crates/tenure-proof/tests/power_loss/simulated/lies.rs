@@ -173,6 +173,14 @@ impl Handle for LyingHandle {
         self.handle.set_mode(mode)
     }
 
+    fn attach(&self, bytes: &[u8]) -> io::Result<()> {
+        self.handle.attach(bytes)
+    }
+
+    fn attached(&self) -> Option<Vec<u8>> {
+        self.handle.attached()
+    }
+
     fn copy_attributes(&self, model: &dyn Handle) -> io::Result<()> {
         self.handle.copy_attributes(model)
     }

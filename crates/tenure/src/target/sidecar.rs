@@ -11,16 +11,28 @@ use super::Target;
 use crate::error::{Error, ErrorKind, Result};
 use crate::fs::{Access, Handle, Kind};
 
+/// How often the directory of the sidecars is made anew for somebody who finds it gone.
+const PREPARE_ATTEMPTS: u32 = 16;
+
 impl Target {
     /// Opens a sidecar, creating it closed to others first and then as open as the target is.
     pub(crate) fn open_sidecar(&self, path: &Path) -> Result<Arc<dyn Handle>> {
+        let mut attempts = PREPARE_ATTEMPTS;
+        // A lock file of the caller's may be in a directory of its own, which is not ours to make.
+        let is_ours = |path: &Path| path.parent() == Some(self.side());
         loop {
             let opened = match self.fs.open(path, Access::ReadWrite) {
                 Err(err) if err.kind() == io::ErrorKind::NotFound => {
                     match self.fs.open(path, Access::CreateNew(0o600)) {
                         Err(err) if err.kind() == io::ErrorKind::AlreadyExists => continue,
-                        Err(err) if err.kind() == io::ErrorKind::NotFound && self.forget() => {
+                        Err(err)
+                            if err.kind() == io::ErrorKind::NotFound
+                                && attempts > 0
+                                && is_ours(path)
+                                && self.forget() =>
+                        {
                             // Somebody removed the directory since we looked.
+                            attempts -= 1;
                             self.prepare()?;
                             continue;
                         }
@@ -57,6 +69,9 @@ impl Target {
                 "whoever may write {} needs read and write access here too",
                 self.path().display()
             ));
+        }
+        if err.kind() == io::ErrorKind::NotFound {
+            return Error::io("open sidecar", path, err).hint("create the directory first");
         }
         Error::io("open sidecar", path, err)
     }

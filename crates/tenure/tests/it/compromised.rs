@@ -251,3 +251,14 @@ fn race_25_a_lock_file_that_is_removed_during_a_sync_is_noticed() {
     let done = document.set(&json!(3), &at_once(None));
     assert_eq!(done.unwrap_err().kind(), ErrorKind::Compromised);
 }
+
+/// A lock file of the caller's, in a directory that is not there: an error, and no waiting for ever.
+#[test]
+fn g10_a_given_lock_file_without_a_directory_is_an_error() {
+    let scratch = Scratch::new();
+    let options =
+        LockOptions { lock_file: Some(scratch.path("missing/x")), ..LockOptions::default() };
+    let error = Lock::open(scratch.target()).unwrap().acquire(&options).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Io);
+    assert!(error.to_string().contains("missing/x"), "{error}");
+}

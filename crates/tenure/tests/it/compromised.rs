@@ -259,6 +259,6 @@ fn g10_a_given_lock_file_without_a_directory_is_an_error() {
     let options =
         LockOptions { lock_file: Some(scratch.path("missing/x")), ..LockOptions::default() };
     let error = Lock::open(scratch.target()).unwrap().acquire(&options).unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::Io);
+    assert_eq!(error.kind(), ErrorKind::NotFound);
     assert!(error.to_string().contains("missing/x"), "{error}");
 }

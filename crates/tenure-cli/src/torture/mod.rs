@@ -71,6 +71,9 @@ impl Setup {
         if things.is_empty() {
             things.extend(Thing::ALL);
         }
+        // Each is judged once: what is said twice is meant once.
+        things.sort_unstable();
+        things.dedup();
         let author = match (args.naive, args.shipped, args.reused, args.leaky) {
             (true, ..) => Author::Naive,
             (_, true, ..) => Author::Shipped,
@@ -110,7 +113,8 @@ pub(crate) fn run(args: &TortureArgs, out: &mut Output) -> Result<ExitCode> {
         }
         (None, Some(file)) => {
             let failed = |err| Failure::io("write the history to", file, err);
-            history::run(&setup, &limit, scratch.path(), file).map_err(failed)?
+            let verdict = history::run(&setup, &limit, scratch.path(), file).map_err(failed)?;
+            Verdict { history: Some(file.clone()), ..verdict }
         }
         (None, None) => storm(&setup, &limit, scratch.path()).map_err(failed)?,
     };
@@ -164,6 +168,7 @@ fn blank(setup: &Setup, limit: &Limit, blows: Blows) -> Verdict {
         refused: 0,
         blows,
         findings: Vec::new(),
+        history: None,
         kept: None,
     }
 }

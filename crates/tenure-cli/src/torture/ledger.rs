@@ -95,7 +95,7 @@ impl Ledger {
     pub(super) fn outline(&self) -> Self {
         let (operations, findings) = (self.operations.clone(), self.findings.clone());
         let (reads, children) = (self.reads, self.children);
-        Self { operations, findings, reads, children, ..Self::new(0) }
+        Self { operations, reads, children, findings, ..Self::new(0) }
     }
 
     /// All acknowledged operations.

@@ -126,8 +126,8 @@ mod tests {
 
     const PATIENCE: Duration = Duration::from_secs(60);
 
-    fn busy(thing: Thing, seconds: u64) -> Option<Busy> {
-        Some(Busy { thing, time: Duration::from_secs(seconds) })
+    fn busy(thing: Thing, seconds: u64) -> Busy {
+        Busy { thing, time: Duration::from_secs(seconds) }
     }
 
     fn changes(counts: &[(Thing, u64)]) -> BTreeMap<Thing, u64> {
@@ -144,12 +144,15 @@ mod tests {
             watch.look(&changes(&[(Thing::Lock, 5), (Thing::Lease, seconds)]), at(seconds));
         }
         assert_eq!(watch.silence(at(80)), Duration::from_secs(70));
-        let hangs = [busy(Thing::Lease, 0), None, busy(Thing::Lock, 69)];
+        let hangs = [Some(busy(Thing::Lease, 0)), None, Some(busy(Thing::Lock, 69))];
         let found = watch.judge(&hangs, at(80)).expect("found");
         assert_eq!((found.thing, found.fault), (Thing::Lock, Fault::Stuck));
         assert!(found.detail.contains("no change for 70 s, 1 of 3 workers"), "{}", found.detail);
         // Those who began only just now may be new: they may have been killed all the time.
-        assert_eq!(watch.judge(&[busy(Thing::Lease, 0), busy(Thing::Lock, 59)], at(80)), None);
+        assert_eq!(
+            watch.judge(&[Some(busy(Thing::Lease, 0)), Some(busy(Thing::Lock, 59))], at(80)),
+            None
+        );
         // One that waits long while others have their turn is only unlucky.
         watch.look(&changes(&[(Thing::Lock, 6), (Thing::Lease, 80)]), at(79));
         assert_eq!(watch.judge(&hangs, at(80)), None);
@@ -160,7 +163,7 @@ mod tests {
         let start = Instant::now();
         let at = |seconds| start + Duration::from_secs(seconds);
         let watch = Watch::new(&[Thing::Lock, Thing::Document], PATIENCE, start);
-        let hangs = [busy(Thing::Document, 61), busy(Thing::Document, 70)];
+        let hangs = [Some(busy(Thing::Document, 61)), Some(busy(Thing::Document, 70))];
         let found = watch.judge(&hangs, at(70)).expect("found");
         assert_eq!(found.thing, Thing::Document);
         assert_eq!(watch.judge(&[None, None], at(120)), None, "a machine that starts nobody");

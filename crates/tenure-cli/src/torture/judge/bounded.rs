@@ -63,7 +63,7 @@ mod tests {
             judge(ledger, subject, dir.path(), &things, patience).expect("judged")
         };
         assert_eq!(look(Duration::from_secs(60)).findings, []);
-        std::fs::write(dir.path().join("lock.gate"), "").expect("shut");
+        std::fs::File::create(dir.path().join("lock.gate")).expect("shut");
         let ledger = look(Duration::from_secs(2));
         let found: Vec<_> = ledger.findings.iter().map(|one| (one.thing, one.fault)).collect();
         assert_eq!(found, [(Thing::Lock, Fault::Stuck)]);

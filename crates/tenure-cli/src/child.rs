@@ -18,6 +18,8 @@ use std::process::Command;
 use crate::exit_code::ExitCode;
 use crate::failure::{Failure, Result};
 
+#[cfg(unix)]
+pub(crate) use self::platform::ignored_signals;
 pub(crate) use self::platform::{Inherited, Running};
 
 /// How a command ended.

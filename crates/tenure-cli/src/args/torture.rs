@@ -23,12 +23,13 @@ the file and stays there. For a JSON file the key may be any object key or strin
 with everything below them, while others read the file.
 
 Exit codes: 0 nothing found, 5 something found (the directory is kept), 1 it could not be run, or too
-few runs of the command succeeded to tell";
+few runs of the command succeeded to tell; 128+N nothing found until signal N ended it early (130 after
+Ctrl-C)";
 
 /// Many processes work on one directory while they are killed, paused and restarted at random, and
 /// judges that read the files themselves and share no code with tenure watch: two holders, fences that
-/// do not grow, lost updates, torn reads, damaged files, files left over. Ctrl-C ends it with the
-/// verdict so far.
+/// do not grow, lost updates, torn reads, damaged files, files left over, things that stand still.
+/// Ctrl-C ends it with the verdict so far.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct TortureArgs {
@@ -76,6 +77,9 @@ pub(crate) struct TortureArgs {
     /// Work with a lock that lets a process in beside its own child: the judges must find it
     #[arg(long, hide = true, conflicts_with_all = ["naive", "shipped"])]
     pub(crate) reused: bool,
+    /// Let this thing hang in the end: the judges must find it
+    #[arg(long, hide = true, value_name = "THING", conflicts_with_all = ["naive", "shipped", "reused"])]
+    pub(crate) leaky: Option<ThingArg>,
 }
 
 /// Something that can be worked on.

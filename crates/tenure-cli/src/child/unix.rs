@@ -140,8 +140,8 @@ impl Running {
     }
 }
 
-/// What `nohup` and the like made tenure ignore, the command ignores as well.
-fn ignored_signals() -> u64 {
+/// What `nohup` and the like made tenure ignore, the command ignores as well. One bit for each signal.
+pub(crate) fn ignored_signals() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
     line.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0)

@@ -5,12 +5,13 @@
 //! 1. The moment of a kill is noted before the signal is sent: who was seen at work before it was alive.
 //! 2. Every worker has a process group of its own, with its children. Dropping the crew kills all of
 //!    them and reaps the workers, whatever went wrong before.
-//! 3. What a worker said before it died is heard.
+//! 3. What a worker said before it died is heard, and that it died by itself is told, even if it is
+//!    killed before anybody has noticed.
 
 use std::collections::HashMap;
 use std::fs::OpenOptions;
 use std::io::{self, BufRead, BufReader, Write};
-use std::os::unix::process::CommandExt;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{self, Receiver, SyncSender};
@@ -53,6 +54,8 @@ pub(super) struct Crew {
     errors: PathBuf,
     workers: Vec<Option<Worker>>,
     deaths: HashMap<u64, Death>,
+    /// Who ended by itself and in no good way, and how.
+    ends: Vec<(usize, String)>,
     sender: Option<SyncSender<Heard>>,
     receiver: Receiver<Heard>,
 }
@@ -111,8 +114,8 @@ impl Crew {
         let (sender, receiver) = mpsc::sync_channel(BACKLOG);
         let workers = (0..size).map(|_| None).collect();
         let (executable, errors) = (std::env::current_exe()?, scratch.join("errors.txt"));
-        let deaths = HashMap::new();
-        Ok(Self { executable, errors, workers, deaths, sender: Some(sender), receiver })
+        let (deaths, ends) = (HashMap::new(), Vec::new());
+        Ok(Self { executable, errors, workers, deaths, ends, sender: Some(sender), receiver })
     }
 
     /// Starts a worker in its place.
@@ -145,16 +148,31 @@ impl Crew {
             // The request of a dead one to a FUSE server may wait for a lock of one that is paused.
             (0..self.workers.len()).for_each(|slot| self.pause(slot, false));
         }
-        let _ = worker.reap();
+        self.end(slot, worker.reap());
         self.deaths.insert(worker.generation, Death { at, gone: clock::now(), family });
+    }
+
+    /// A worker that ended otherwise than by a kill, or in order, did so by itself: a panic, an error.
+    fn end(&mut self, slot: usize, status: io::Result<ExitStatus>) {
+        let killed = |status: ExitStatus| status.signal() == Some(Signal::KILL.as_raw());
+        if let Some(status) = status.ok().filter(|status| !status.success() && !killed(*status)) {
+            let detail = format!("worker {slot} ended by itself: {status}; {}", self.complaints());
+            self.ends.push((slot, detail));
+        }
+    }
+
+    /// Those who ended by themselves and in no good way, each told once.
+    pub(super) fn ends(&mut self) -> Vec<(usize, String)> {
+        std::mem::take(&mut self.ends)
     }
 
     /// Kills everybody in one moment. Nobody is left to tidy up.
     pub(super) fn kill_all(&mut self) {
         let at = clock::now();
         self.workers.iter().flatten().for_each(|worker| worker.shoot(true));
-        for mut worker in self.workers.iter_mut().filter_map(Option::take) {
-            let _ = worker.reap();
+        for slot in 0..self.workers.len() {
+            let Some(mut worker) = self.workers[slot].take() else { continue };
+            self.end(slot, worker.reap());
             self.deaths.insert(worker.generation, Death { at, gone: clock::now(), family: true });
         }
     }
@@ -174,10 +192,12 @@ impl Crew {
         }
     }
 
-    /// How the worker in `slot` ended by itself, if it was this one and has ended.
-    pub(super) fn reap(&mut self, slot: usize, generation: u64) -> Option<ExitStatus> {
-        let mut worker = self.workers[slot].take_if(|worker| worker.generation == generation)?;
-        worker.reap().ok()
+    /// Reaps the worker in `slot` that has ended; tells whether it was this one.
+    pub(super) fn reap(&mut self, slot: usize, generation: u64) -> bool {
+        let ended = self.workers[slot].take_if(|worker| worker.generation == generation);
+        let Some(mut worker) = ended else { return false };
+        self.end(slot, worker.reap());
+        true
     }
 
     /// The next word, or `None` if nobody speaks for that long or nobody is left.
@@ -209,7 +229,7 @@ impl Crew {
     }
 
     /// The end of what the workers complained about.
-    pub(super) fn complaints(&self) -> String {
+    fn complaints(&self) -> String {
         let text = std::fs::read_to_string(&self.errors).unwrap_or_default();
         let lines: Vec<_> = text.lines().rev().take(3).collect();
         lines.into_iter().rev().collect::<Vec<_>>().join("; ")

@@ -7,13 +7,15 @@
 //! 2. Rounds are apart: all workers of a round are dead before the parent looks at the state and the
 //!    next round starts. A call without a return took effect in its round, or never.
 //! 3. Every value is written once, so a version and a value mean the same.
+//! 4. A call without a return is one of a worker that was killed, or that failed openly. A worker that
+//!    ends in another way is a finding.
 
 use std::collections::HashMap;
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::path::Path;
 use std::sync::atomic::Ordering::SeqCst;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
@@ -201,17 +203,28 @@ impl Scribe<'_> {
         self.look("end")
     }
 
-    /// Hears everybody to the end, and kills a few on the way.
+    /// Hears everybody to the end, and kills and pauses a few on the way.
     fn listen(&mut self, crew: &mut Crew) -> io::Result<()> {
         let mut open: HashMap<usize, Open> = HashMap::new();
         let mut left = self.setup.processes;
         let mut fuse = self.dice.between(20, 200);
+        let mut paused: Option<(usize, Instant)> = None;
+        let mut last_word = Instant::now();
         while left > 0 {
-            let Some(Heard { slot, generation, word }) = crew.hear(PATIENCE) else {
+            let now = Instant::now();
+            if let Some((slot, _)) = paused.take_if(|(_, end)| *end <= now) {
+                crew.pause(slot, false);
+            }
+            let wait = paused.map_or(PATIENCE, |(_, end)| end.saturating_duration_since(now));
+            let Some(Heard { slot, generation, word }) = crew.hear(wait) else {
+                if last_word.elapsed() < PATIENCE {
+                    continue;
+                }
                 let detail = format!("nothing was done for {} s", PATIENCE.as_secs());
                 self.findings.push(Finding::new(Thing::History, Fault::Stuck, detail));
                 return Ok(());
             };
+            last_word = now;
             match word {
                 None => {
                     left -= 1;
@@ -237,13 +250,29 @@ impl Scribe<'_> {
             }
             fuse -= 1;
             if fuse == 0 {
-                fuse = self.dice.between(100, 600);
-                let slot = self.dice.between(0, self.setup.processes as u64);
-                crew.kill(usize::try_from(slot).unwrap_or(0), true);
-                self.blows.kills += 1;
+                fuse = self.dice.between(50, 300);
+                self.strike(crew, &mut paused);
             }
         }
+        let ends = crew.ends().into_iter();
+        self.findings.extend(ends.map(|(_, why)| Finding::new(Thing::History, Fault::Failed, why)));
         Ok(())
+    }
+
+    /// Kills somebody, or pauses somebody for a while: what it is in goes on long after others were told
+    /// of what they did meanwhile.
+    fn strike(&mut self, crew: &mut Crew, paused: &mut Option<(usize, Instant)>) {
+        let slot = self.dice.between(0, self.setup.processes as u64);
+        let slot = usize::try_from(slot).unwrap_or(0);
+        let (pause, ms) = (self.dice.between(0, 2) == 0, self.dice.between(1, 40));
+        if !pause {
+            crew.kill(slot, true);
+            self.blows.kills += 1;
+        } else if paused.is_none() {
+            crew.pause(slot, true);
+            *paused = Some((slot, Instant::now() + Duration::from_millis(ms)));
+            self.blows.pauses += 1;
+        }
     }
 
     /// What is there while all is quiet.

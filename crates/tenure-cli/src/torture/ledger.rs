@@ -47,6 +47,8 @@ pub(super) struct Promised {
 pub(super) struct Ledger {
     /// Acknowledged operations.
     pub(super) operations: BTreeMap<Thing, u64>,
+    /// Those of them that changed something, or held it.
+    pub(super) changes: BTreeMap<Thing, u64>,
     /// How many of them were reads.
     pub(super) reads: u64,
     pub(super) children: u64,
@@ -72,6 +74,7 @@ impl Ledger {
     pub(super) fn new(slots: usize) -> Self {
         Self {
             operations: BTreeMap::new(),
+            changes: BTreeMap::new(),
             reads: 0,
             children: 0,
             findings: Vec::new(),
@@ -88,6 +91,13 @@ impl Ledger {
         }
     }
 
+    /// What the verdict tells of it.
+    pub(super) fn outline(&self) -> Self {
+        let (operations, findings) = (self.operations.clone(), self.findings.clone());
+        let (reads, children) = (self.reads, self.children);
+        Self { operations, reads, children, findings, ..Self::new(0) }
+    }
+
     /// All acknowledged operations.
     pub(super) fn total(&self) -> u64 {
         self.operations.values().sum()
@@ -100,6 +110,7 @@ impl Ledger {
 
     fn done(&mut self, thing: Thing) {
         *self.operations.entry(thing).or_default() += 1;
+        *self.changes.entry(thing).or_default() += 1;
     }
 
     /// Writes down what the worker in `slot` said. Overlaps are for the one who knows the deaths.
@@ -136,7 +147,7 @@ impl Ledger {
                 self.wrote.insert((slot, batch), fence);
             }
             Word::Read { thing } => {
-                self.done(thing);
+                *self.operations.entry(thing).or_default() += 1;
                 self.reads += 1;
             }
             Word::Child => self.children += 1,

@@ -2,7 +2,7 @@
 //!
 //! - `storm` is the parent, `crew` its workers, `worker` and `jobs` what they do;
 //! - `subject` is what they do it through: tenure, or, to try the judges, nothing or an old protocol;
-//! - `presence` (in shared memory), `content` (data that checks itself), `ledger` (what was promised)
+//! - `standstill` sees who hangs; `presence` (in shared memory), `content` (data that checks itself), `ledger` (what was promised)
 //!   and `judge` (the last look) find things out; none of them uses code of tenure to decide;
 //! - `foreign` does the same to somebody's own program, `history` writes down who was told what when;
 //! - `verdict` is the result.
@@ -16,9 +16,11 @@ mod history;
 mod jobs;
 mod judge;
 mod ledger;
+mod limit;
 mod memory;
 mod presence;
 mod scratch;
+mod standstill;
 mod storm;
 mod subject;
 mod verdict;
@@ -27,14 +29,11 @@ mod words;
 mod worker;
 
 use std::io;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
-
-use signal_hook::consts::{SIGINT, SIGTERM};
+use std::time::Duration;
 
 use self::finding::Thing;
 use self::foreign::Program;
+use self::limit::Limit;
 use self::scratch::Scratch;
 use self::storm::{Blows, Storm};
 use self::subject::{Author, Subject};
@@ -47,6 +46,14 @@ use crate::output::{self, Layout, Output};
 
 pub(crate) use self::worker::run as work;
 
+/// The machine is not only busy with something else.
+const PATIENCE: Duration = Duration::from_secs(120);
+/// For what is known to hang: nobody should have to wait for it.
+const SHORT_PATIENCE: Duration = Duration::from_secs(6);
+
+/// The last look at a thing reads everything that was ever done to it, and may take so much longer.
+const LAST_LOOK: u32 = 10;
+
 /// Who works how.
 #[derive(Debug)]
 struct Setup {
@@ -54,6 +61,8 @@ struct Setup {
     processes: usize,
     things: Vec<Thing>,
     author: Author,
+    /// So long nobody gets anything done with a thing before that is a standstill.
+    patience: Duration,
 }
 
 impl Setup {
@@ -62,16 +71,22 @@ impl Setup {
         if things.is_empty() {
             things.extend(Thing::ALL);
         }
+        // Each is judged once: what is said twice is meant once.
+        things.sort_unstable();
+        things.dedup();
+        let author = match (args.naive, args.shipped, args.reused, args.leaky) {
+            (true, ..) => Author::Naive,
+            (_, true, ..) => Author::Shipped,
+            (_, _, true, _) => Author::Reused,
+            (.., Some(thing)) => Author::Leaky(thing.into()),
+            _ => Author::Tenure,
+        };
         Self {
             seed: args.seed.unwrap_or_else(Dice::fresh_seed),
             processes: usize::from(args.processes),
             things,
-            author: match (args.naive, args.shipped, args.reused) {
-                (true, ..) => Author::Naive,
-                (_, true, _) => Author::Shipped,
-                (.., true) => Author::Reused,
-                _ => Author::Tenure,
-            },
+            author,
+            patience: if args.leaky.is_some() { SHORT_PATIENCE } else { PATIENCE },
         }
     }
 
@@ -82,44 +97,6 @@ impl Setup {
 
     fn subject(&self) -> &'static dyn Subject {
         self.author.subject()
-    }
-}
-
-/// When a run is over.
-#[derive(Debug)]
-struct Limit {
-    start: Instant,
-    time: Duration,
-    operations: u64,
-    interrupted: Arc<AtomicBool>,
-}
-
-impl Limit {
-    fn new(args: &TortureArgs) -> io::Result<Self> {
-        let interrupted = Arc::new(AtomicBool::new(false));
-        for signal in [SIGINT, SIGTERM] {
-            // The second one ends it at once; the workers end with their input.
-            signal_hook::flag::register_conditional_shutdown(signal, 130, interrupted.clone())?;
-            signal_hook::flag::register(signal, interrupted.clone())?;
-        }
-        let operations = args.operations.unwrap_or(u64::MAX);
-        Ok(Self { start: Instant::now(), time: args.minutes, operations, interrupted })
-    }
-
-    fn is_over(&self, operations: u64) -> bool {
-        self.is_interrupted() || self.start.elapsed() >= self.time || operations >= self.operations
-    }
-
-    fn is_interrupted(&self) -> bool {
-        self.interrupted.load(Ordering::Relaxed)
-    }
-
-    /// How far it is, from 0 to 1.
-    fn part(&self, operations: u64) -> f64 {
-        let time = self.start.elapsed().as_secs_f64() / self.time.as_secs_f64();
-        #[expect(clippy::cast_precision_loss, reason = "a part of a narrow bar")]
-        let work = operations as f64 / self.operations as f64;
-        time.max(work)
     }
 }
 
@@ -136,7 +113,8 @@ pub(crate) fn run(args: &TortureArgs, out: &mut Output) -> Result<ExitCode> {
         }
         (None, Some(file)) => {
             let failed = |err| Failure::io("write the history to", file, err);
-            history::run(&setup, &limit, scratch.path(), file).map_err(failed)?
+            let verdict = history::run(&setup, &limit, scratch.path(), file).map_err(failed)?;
+            Verdict { history: Some(file.clone()), ..verdict }
         }
         (None, None) => storm(&setup, &limit, scratch.path()).map_err(failed)?,
     };
@@ -152,7 +130,7 @@ pub(crate) fn run(args: &TortureArgs, out: &mut Output) -> Result<ExitCode> {
             && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
         out.raw(verdict.text(colour).as_bytes())?;
     }
-    Ok(if verdict.is_clean() { ExitCode::Done } else { ExitCode::Damaged })
+    Ok(if verdict.is_clean() { limit.exit_code() } else { ExitCode::Damaged })
 }
 
 fn storm(setup: &Setup, limit: &Limit, scratch: &std::path::Path) -> io::Result<Verdict> {
@@ -166,7 +144,8 @@ fn storm(setup: &Setup, limit: &Limit, scratch: &std::path::Path) -> io::Result<
     drop(progress);
     let Storm { mut ledger, blows, .. } = storm;
     if !ledger.findings.iter().any(|finding| finding.fault == finding::Fault::Stuck) {
-        judge::judge(&mut ledger, setup.subject(), scratch, &setup.things);
+        let patience = LAST_LOOK * setup.patience;
+        ledger = judge::judge(ledger, setup.subject(), scratch, &setup.things, patience)?;
     }
     let mut verdict = blank(setup, limit, blows);
     verdict.operations = ledger.operations;
@@ -189,6 +168,7 @@ fn blank(setup: &Setup, limit: &Limit, blows: Blows) -> Verdict {
         refused: 0,
         blows,
         findings: Vec::new(),
+        history: None,
         kept: None,
     }
 }
@@ -216,5 +196,6 @@ fn repeat(args: &TortureArgs, seed: u64) -> String {
     words.extend(args.naive.then(|| "--naive".to_owned()));
     words.extend(args.shipped.then(|| "--shipped".to_owned()));
     words.extend(args.reused.then(|| "--reused".to_owned()));
+    words.extend(args.leaky.map(|thing| format!("--leaky {}", Thing::from(thing).name())));
     words.join(" ")
 }

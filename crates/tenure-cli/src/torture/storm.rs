@@ -8,28 +8,29 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use super::crew::{Crew, Heard};
-use super::finding::{Fault, Thing};
+use super::finding::{Fault, Finding, Thing};
 use super::ledger::Ledger;
 use super::memory::Memory;
 use super::presence::{self, Holder};
+use super::standstill::{Busy, LONG, Watch};
 use super::word::Word;
 use super::worker::{Task, memory_file};
 use super::{Limit, Setup};
 use crate::demo::Dice;
-
-/// Nobody was promised anything for that long, and nobody was paused: they stand still, and the machine
-/// is not only busy with something else.
-const STANDSTILL: Duration = Duration::from_secs(120);
 
 /// Of so many places one works on leases only, if there is something else to work on: the lease of a
 /// dead worker lasts, and the others should not all wait for it.
 const LESSEES: usize = 5;
 
 /// At most so many operations, and so long, until the next blow: a slow machine is not only killing,
-/// and one on which all wait for a dead one is hit as well. While nobody says anything, blows come
-/// half as often each time: where starting takes longer than that, nobody would get to work.
+/// and one on which all wait for a dead one is hit as well. While nothing is done with one of the
+/// things, blows come half as often each time: where starting takes longer than that, nobody would get
+/// to work, and what hangs would be cured.
 const OPERATIONS_APART: u64 = 400;
 const APART: Duration = Duration::from_millis(140);
+
+/// How often somebody looks whether all things go on.
+const TICK: Duration = Duration::from_millis(100);
 
 /// What was done to the workers.
 #[derive(Debug, Default, Clone, Copy)]
@@ -53,6 +54,7 @@ pub(super) struct Storm<'a> {
     memory: Memory,
     dice: Dice,
     crew: Crew,
+    watch: Watch,
     places: Vec<Place>,
     generation: u64,
     pub(super) ledger: Ledger,
@@ -68,6 +70,7 @@ impl<'a> Storm<'a> {
             memory: Memory::create(&memory_file(scratch))?,
             dice: Dice::new(setup.seed),
             crew: Crew::new(setup.processes, scratch)?,
+            watch: Watch::new(&setup.things, setup.patience, Instant::now()),
             places: vec![Place::default(); setup.processes],
             generation: 0,
             ledger: Ledger::new(setup.processes),
@@ -85,30 +88,31 @@ impl<'a> Storm<'a> {
             self.start(slot)?;
         }
         let (mut next_blow, mut latest_blow) = (0, Instant::now());
-        let mut last_word = Instant::now();
+        let mut next_look = Instant::now();
         let enough = self.setup.enough();
         while !limit.is_over(self.ledger.total()) && self.ledger.findings.len() < enough {
             let now = Instant::now();
-            if now >= latest_blow || self.ledger.total() >= next_blow {
+            if now >= next_look {
+                next_look = now + TICK;
+                if let Some(finding) = self.look(now) {
+                    self.ledger.findings.push(finding);
+                    break;
+                }
+            }
+            let silence = self.watch.silence(now);
+            let worked = silence < LONG && self.ledger.total() >= next_blow;
+            if now >= latest_blow || worked {
                 next_blow = self.ledger.total() + self.dice.between(1, OPERATIONS_APART);
-                latest_blow = now + APART.max(last_word.elapsed());
+                latest_blow = now + APART.max(silence);
                 self.strike(now)?;
                 progress(&self.ledger, self.blows);
             }
             self.end_pauses(now)?;
             // All may wait for one that is paused: its end comes on time.
             let ends = self.places.iter().filter_map(|place| place.paused.map(|(end, _)| end));
-            let next_end = ends.fold(latest_blow, Instant::min);
-            match self.crew.hear(next_end.saturating_duration_since(now)) {
-                Some(heard) => {
-                    last_word = now;
-                    self.hear(heard)?;
-                }
-                None if last_word.elapsed() > STANDSTILL => {
-                    let detail = format!("nothing was done for {} s", STANDSTILL.as_secs());
-                    self.ledger.found(Thing::Lock, Fault::Stuck, detail);
-                }
-                None => {}
+            let next_end = ends.fold(latest_blow.min(next_look), Instant::min);
+            if let Some(heard) = self.crew.hear(next_end.saturating_duration_since(now)) {
+                self.hear(heard)?;
             }
         }
         for Heard { slot, generation, word } in self.crew.last_words() {
@@ -116,6 +120,7 @@ impl<'a> Storm<'a> {
                 self.note(slot, generation, word);
             }
         }
+        self.note_ends();
         let take_overs = &mut self.ledger.take_overs;
         for (generation, at) in take_overs.begun.drain() {
             // One that was not killed has told its end, or that it failed.
@@ -125,7 +130,21 @@ impl<'a> Storm<'a> {
         Ok(())
     }
 
+    /// Whether all things go on.
+    fn look(&mut self, now: Instant) -> Option<Finding> {
+        self.watch.look(&self.ledger.changes, now);
+        let busy: Vec<_> = (0..self.places.len()).map(|slot| Busy::of(self.memory, slot)).collect();
+        self.watch.judge(&busy, now)
+    }
+
+    /// Whether the worker in `slot` may hang. Killed, it would not be found.
+    fn may_hang(&self, slot: usize) -> bool {
+        Busy::of(self.memory, slot).is_some_and(|busy| busy.time > LONG)
+    }
+
     fn start(&mut self, slot: usize) -> io::Result<()> {
+        self.note_ends();
+        Busy::clear(self.memory, slot);
         self.generation += 1;
         self.ledger.incarnations[slot] += 1;
         self.places[slot] = Place::default();
@@ -152,6 +171,10 @@ impl<'a> Storm<'a> {
     fn strike(&mut self, now: Instant) -> io::Result<()> {
         let slot = usize::try_from(self.dice.between(0, self.setup.processes as u64)).unwrap_or(0);
         let (lot, ms) = (self.dice.between(0, 100), self.dice.between(1, 40));
+        let everybody = lot >= 98;
+        if (0..self.places.len()).any(|one| (everybody || one == slot) && self.may_hang(one)) {
+            return Ok(());
+        }
         match lot {
             0..40 => self.replace(slot, false),
             40..52 => self.replace(slot, true),
@@ -204,13 +227,15 @@ impl<'a> Storm<'a> {
             return Ok(());
         }
         // One that was killed has been reaped and replaced already.
-        let Some(status) = self.crew.reap(slot, generation) else { return Ok(()) };
-        if !status.success() {
-            let why = self.crew.complaints();
-            let detail = format!("worker {slot} ended by itself: {status}; {why}");
-            self.ledger.found(Thing::Lock, Fault::Failed, detail);
+        if self.crew.reap(slot, generation) { self.start(slot) } else { Ok(()) }
+    }
+
+    /// Who ended by itself found something, in what it was at.
+    fn note_ends(&mut self) {
+        for (slot, detail) in self.crew.ends() {
+            let thing = Busy::of(self.memory, slot).map_or(self.setup.things[0], |busy| busy.thing);
+            self.ledger.found(thing, Fault::Failed, detail);
         }
-        self.start(slot)
     }
 
     fn note(&mut self, slot: usize, generation: u64, word: Word) {

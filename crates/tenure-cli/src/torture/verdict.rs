@@ -1,6 +1,6 @@
 //! The result, for people and for programs.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -36,6 +36,8 @@ pub(super) struct Verdict {
     pub(super) refused: u64,
     pub(super) blows: Blows,
     pub(super) findings: Vec<Finding>,
+    /// The history that was written; it is for others to judge.
+    pub(super) history: Option<PathBuf>,
     /// The kept directory.
     pub(super) kept: Option<PathBuf>,
 }
@@ -58,7 +60,7 @@ impl Verdict {
         faults
     }
 
-    /// Each finding once, and how often it was made.
+    /// Each finding once, and how often it was made. The first of each fault come first.
     fn told(&self) -> Vec<(&Finding, usize)> {
         let mut told: Vec<(&Finding, usize)> = Vec::new();
         for finding in &self.findings {
@@ -67,7 +69,11 @@ impl Verdict {
                 None => told.push((finding, 1)),
             }
         }
-        told
+        let mut faults = BTreeSet::new();
+        let (mut first, more): (Vec<_>, Vec<_>) =
+            told.into_iter().partition(|(one, _)| faults.insert((one.thing, one.fault)));
+        first.extend(more);
+        first
     }
 
     /// Everything that was worked on, or in which something was found.
@@ -132,6 +138,11 @@ impl Verdict {
         };
         let total = thousands(self.total());
         let _ = writeln!(text, "{bold}verdict: {outcome}{end} in {total} operations{early}");
+        if let Some(history) = &self.history {
+            let history = history.display();
+            let _ =
+                writeln!(text, "history: {history}, which is for a checker and not judged here");
+        }
         if let Some(kept) = &self.kept {
             let _ = writeln!(text, "kept: {}", kept.display());
         }
@@ -189,5 +200,39 @@ fn plural(fault: Fault, count: u64) -> String {
         (count, Fault::Twice) => format!("{} operations done twice", thousands(count)),
         (count, Fault::LeftOver) => format!("{} files left over", thousands(count)),
         (count, fault) => format!("{} {}s", thousands(count), fault.name()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_fault_is_shown_and_the_rest_is_counted() {
+        let torn = |number| Finding::new(Thing::Command, Fault::Torn, format!("read {number}"));
+        let mut findings: Vec<_> = (0..20).map(torn).collect();
+        findings.push(torn(0));
+        findings.push(Finding::new(Thing::Command, Fault::Corrupt, "half of it"));
+        let verdict = Verdict {
+            repeat: "tenure torture".to_owned(),
+            seed: 1,
+            processes: 2,
+            took: Duration::from_secs(1),
+            interrupted: false,
+            operations: BTreeMap::new(),
+            reads: 0,
+            children: 0,
+            refused: 0,
+            blows: Blows::default(),
+            findings,
+            history: None,
+            kept: None,
+        };
+        let text = verdict.text(false);
+        for line in ["command: torn read: read 0 (2 times)", "command: corrupt file: half of it"] {
+            assert!(text.lines().any(|one| one == line), "{text}");
+        }
+        assert!(text.contains("21 torn reads, 1 corrupt file"), "{text}");
+        assert!(text.contains("... and 13 more"), "{text}");
     }
 }

@@ -27,3 +27,8 @@ pub(super) const JOURNAL: usize = FENCE + 2;
 pub(super) fn key(key: usize) -> usize {
     FENCE + 3 + key % KEYS
 }
+
+/// What the process in `slot` is at, and since when.
+pub(super) fn busy(slot: usize) -> usize {
+    FENCE + 3 + KEYS + slot
+}

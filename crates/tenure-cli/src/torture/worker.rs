@@ -15,6 +15,7 @@ use super::finding::{Fault, Finding, Thing};
 use super::jobs;
 use super::memory::Memory;
 use super::presence::{Flag, Holder};
+use super::standstill::Busy;
 use super::subject::{Author, Refused, Subject};
 use super::word::Word;
 use crate::child::Inherited;
@@ -125,6 +126,7 @@ impl<'a> Worker<'a> {
         {
             let turn = self.dice.between(0, self.task.things.len() as u64);
             let thing = self.task.things[usize::try_from(turn).unwrap_or(0)];
+            Busy::begin(self.memory, self.task.slot, thing);
             match jobs::run(thing, &mut self)? {
                 Ok(()) | Err(Refused::Lost) => {}
                 Err(Refused::Failed(detail)) => {

@@ -23,6 +23,8 @@ fn torture(bench: &Bench, words: &str) -> Ran {
 #[test]
 fn a_run_without_a_finding_leaves_nothing() {
     let bench = Bench::new();
+    // What is said twice is judged once.
+    torture(&bench, "--operations 50 --ops doc,doc").ok();
     let ran = torture(&bench, "--minutes 0.05").ok();
     let verdict = ran.json();
     assert_eq!(verdict["verdict"], "nothing_found");
@@ -49,16 +51,20 @@ fn a_finding_is_5_keeps_the_evidence_and_says_how_to_repeat_it() {
     assert!(!ran.stdout.contains('\x1b'), "colour is for terminals: {ran:?}");
 }
 
+/// A run that was cut short is not one that went through.
 #[test]
-fn ctrl_c_ends_it_with_the_verdict_so_far() {
-    let bench = Bench::new();
-    let run = bench.command(&["torture", "--json", "--minutes", "60", "--processes", "4"]).start();
-    eventually(|| left(&bench).iter().any(|dir| dir.join("doc.json").exists()));
-    run.signal(Signal::INT);
-    let verdict = run.wait().ok().json();
-    assert_eq!(verdict["interrupted"], true);
-    assert_eq!(verdict["verdict"], "nothing_found");
-    assert_eq!(left(&bench).len(), 0);
+fn a_signal_ends_it_with_the_verdict_so_far_and_its_own_code() {
+    for (signal, code) in [(Signal::INT, 130), (Signal::TERM, 143), (Signal::HUP, 129)] {
+        let bench = Bench::new();
+        let args = ["torture", "--json", "--minutes", "60", "--processes", "4"];
+        let run = bench.command(&args).start();
+        eventually(|| left(&bench).iter().any(|dir| dir.join("doc.json").exists()));
+        run.signal(signal);
+        let verdict = run.wait().exits(code).json();
+        assert_eq!(verdict["interrupted"], true);
+        assert_eq!(verdict["verdict"], "nothing_found");
+        assert_eq!(left(&bench).len(), 0);
+    }
 }
 
 /// Processes with this path among their arguments.
@@ -68,6 +74,43 @@ fn workers_in(dir: &Path) -> usize {
     let processes = std::fs::read_dir("/proc").unwrap().flatten();
     let lines = processes.filter_map(|one| std::fs::read(one.path().join("cmdline")).ok());
     lines.filter(|line| String::from_utf8_lossy(line).contains(dir)).count()
+}
+
+/// The numbers of the workers in a directory, without their children.
+#[cfg(target_os = "linux")]
+fn worker_pids(dir: &Path) -> Vec<i32> {
+    let work = format!("torture-worker\0work\0{}", dir.display());
+    let processes = std::fs::read_dir("/proc").unwrap().flatten();
+    let workers = processes.filter(|one| {
+        let line = std::fs::read(one.path().join("cmdline")).unwrap_or_default();
+        String::from_utf8_lossy(&line).contains(&work)
+    });
+    workers.filter_map(|one| one.file_name().to_str()?.parse().ok()).collect()
+}
+
+/// A worker that crashes is no worker that was killed: what it was in may be what crashed it.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_worker_that_crashes_is_a_finding() {
+    use rustix::process::{Pid, kill_process};
+    use std::cell::RefCell;
+    for words in [&["--ops", "doc"][..], &["--history", "h.jsonl"]] {
+        let bench = Bench::new();
+        let args = ["torture", "--json", "--minutes", "60", "--processes", "4"];
+        let run = RefCell::new(bench.command(&[&args[..], words].concat()).start());
+        eventually(|| {
+            for pid in left(&bench).iter().flat_map(|dir| worker_pids(dir)).take(1) {
+                // It may be gone by now; another one is met.
+                let _ = kill_process(Pid::from_raw(pid).unwrap(), Signal::ABORT);
+            }
+            !run.borrow_mut().is_running()
+        });
+        let verdict = run.into_inner().wait().exits(5).json();
+        let finding = &verdict["findings"][0];
+        assert_eq!(finding["fault"], "failed", "{verdict:#}");
+        let detail = finding["detail"].as_str().unwrap();
+        assert!(detail.contains("ended by itself: signal: 6"), "{detail}");
+    }
 }
 
 #[cfg(target_os = "linux")]
@@ -189,7 +232,8 @@ fn a_standstill_is_called_one() {
 #[test]
 fn a_history_has_calls_and_returns() {
     let bench = Bench::new();
-    torture(&bench, "--operations 100 --history h.jsonl").ok();
+    let ran = bench.tenure(&["torture", "--operations", "100", "--history", "h.jsonl"]).ok();
+    assert!(ran.stdout.contains("h.jsonl, which is for a checker and not judged here"), "{ran:?}");
     let text = bench.read("h.jsonl");
     let lines: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     let answered = lines.iter().filter(|line| !line["return"].is_null()).count();

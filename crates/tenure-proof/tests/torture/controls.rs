@@ -2,6 +2,7 @@
 
 use tenure_proof::{Tally, seed};
 
+use crate::engine::THINGS;
 use crate::run::torture;
 
 /// So often a control is run until all that it does wrong was found.
@@ -105,4 +106,31 @@ fn a_parent_beside_its_own_child_is_found_out() {
         &[("two_holders", "a lock asked for again beside the child it was left to: two holders")],
     )];
     find_out("a_parent_beside_its_own_child_is_found_out", "--reused", &cases);
+}
+
+/// One thing hangs for ever, in turn, while the others go on: that one is found, and no other.
+#[test]
+fn a_thing_that_hangs_is_found_out_beside_others_that_go_on() {
+    let test = "a_thing_that_hangs_is_found_out_beside_others_that_go_on";
+    let mut tally = Tally::new("torture", test);
+    let seed = seed("torture", test).to_string();
+    // They wait most of the time, so all of them at once.
+    let hang = |thing: &'static str| {
+        let words = ["--leaky", thing, "--minutes", "2", "--processes", "6", "--seed", &seed];
+        (thing, torture(&words))
+    };
+    let ran: Vec<_> = std::thread::scope(|scope| {
+        let runs = THINGS.map(|thing| scope.spawn(move || hang(thing)));
+        runs.into_iter().map(|run| run.join().expect("a run")).collect()
+    });
+    for (thing, ran) in ran {
+        ran.found(thing, "stuck");
+        assert_eq!(ran.number("found"), 1, "{:#}", ran.verdict);
+        // It had gone on, and what stood still was told from the machine, which did not.
+        for one in THINGS {
+            assert!(ran.operations(one) > 0, "{one}: {:#}", ran.verdict);
+        }
+        assert!(ran.number("took_ms") < 60_000, "{:#}", ran.verdict);
+        tally.caught(&format!("a gate that is left shut before the {thing}: a standstill of it"));
+    }
 }

@@ -6,10 +6,15 @@ use tenure_proof::{Form, Tally, seed};
 
 use crate::run::torture_in;
 
-/// How many work at a time, in run after run.
-const PROCESSES: [&str; 3] = ["8", "16", "32"];
+/// How many work at a time, in run after run: the fewest and the most already in the quick form.
+const PROCESSES: [u64; 3] = [8, 32, 16];
 
-const THINGS: [&str; 5] = ["lock", "lease", "doc", "journal", "collection"];
+/// So many operations are done in all, at least.
+const QUICK: u64 = 100_000;
+const LONG: u64 = 10_000_000;
+
+/// What is tortured.
+pub(crate) const THINGS: [&str; 5] = ["lock", "lease", "doc", "journal", "collection"];
 
 /// A disk as people have it, and memory: syncs cost nothing there, so that the moments between them
 /// come more often.
@@ -44,17 +49,27 @@ fn nothing_is_found_while_everybody_is_killed() {
     let mut tally = Tally::new("torture", "nothing_is_found_while_everybody_is_killed");
     let seed = seed("torture", "nothing_is_found_while_everybody_is_killed");
     // Several shorter runs: another plan each, and the last look at the files comes more often.
-    let (runs, operations) = Form::asked().pick((2, 50_000), (30, 333_334));
+    let (runs, total) = Form::asked().pick((2, QUICK), (30, LONG));
+    let operations = total.div_ceil(runs);
+    let (mut done, mut most) = (0, 0);
     let places = places();
     for (run, processes) in (0..runs).zip(PROCESSES.iter().cycle()) {
-        let (place, name) = &places[run % places.len()];
-        let (seed, operations) = ((seed + run as u64).to_string(), operations.to_string());
-        let words = ["--minutes", "60", "--processes", processes, "--seed", &seed];
-        let words = [&words[..], &["--operations", &operations]].concat();
+        let (place, name) = places.iter().cycle().nth(usize::from(run % 2 == 1)).expect("a place");
+        let words = format!(
+            "--minutes 60 --processes {processes} --seed {} --operations {operations}",
+            seed + run
+        );
+        let words: Vec<_> = words.split(' ').collect();
         let ran = torture_in(place, &words).clean();
+        let worked: u64 = THINGS.iter().map(|thing| ran.operations(thing)).sum();
+        assert!(worked >= operations, "{worked} of {operations}: {:#}", ran.verdict);
+        assert_eq!(ran.number("operations"), worked, "{:#}", ran.verdict);
+        assert_eq!(ran.number("processes"), *processes, "{:#}", ran.verdict);
+        (done, most) = (done + worked, most.max(*processes));
         tally.tried(1, name);
         for thing in THINGS {
-            assert!(ran.operations(thing) > 100, "{thing}: {:#}", ran.verdict);
+            // Nobody is there only in name.
+            assert!(ran.operations(thing) > operations / 20, "{thing}: {:#}", ran.verdict);
             tally.tried(ran.operations(thing), &format!("{thing} operations under kills"));
         }
         for blow in ["kills", "pauses", "restarts", "children"] {
@@ -62,4 +77,5 @@ fn nothing_is_found_while_everybody_is_killed() {
             tally.tried(ran.number(blow), blow);
         }
     }
+    assert!(done >= total && most == 32, "{done} of {total} operations, {most} processes");
 }

@@ -5,14 +5,14 @@ use std::path::PathBuf;
 use tempfile::TempDir;
 use tenure_proof::{Form, History, Judgement, Object, Tally, seed};
 
-use crate::run::torture;
+use crate::run::{Ran, torture};
 
-fn history(words: &[&str]) -> (History, TempDir) {
+fn history(words: &[&str]) -> (History, Ran, TempDir) {
     let dir = tempfile::tempdir().expect("a directory");
     let file: PathBuf = dir.path().join("history.jsonl");
     let path = file.to_str().expect("a path");
-    torture(&[&["--history", path, "--minutes", "60"], words].concat()).clean();
-    (History::read(&file), dir)
+    let ran = torture(&[&["--history", path, "--minutes", "60"], words].concat()).clean();
+    (History::read(&file), ran, dir)
 }
 
 #[test]
@@ -21,14 +21,18 @@ fn every_history_is_linearizable() {
     let seed = seed("torture", "every_history_is_linearizable").to_string();
     let operations = Form::asked().pick("10000", "1000000");
     let words = ["--seed", &seed, "--processes", "8", "--operations", operations];
-    let (history, _dir) = history(&words);
+    let (history, ran, _dir) = history(&words);
     assert_eq!(history.violations(), []);
-    // A history in which everybody waits for everybody, or nobody dies, proves little.
+    // A history in which everybody waits for everybody, or nobody dies or is paused, proves little.
     let (len, concurrent, unanswered) = (history.len(), history.concurrent(), history.unanswered());
     assert!(
         concurrent > len / 10 && unanswered > len / 2000,
         "{concurrent}, {unanswered} of {len}"
     );
+    for blow in ["kills", "pauses"] {
+        assert!(ran.number(blow) > len / 2000, "{blow}: {:#}", ran.verdict);
+        tally.tried(ran.number(blow), &format!("{blow} in histories"));
+    }
     tally.tried(len, "operations in linearizable histories");
     tally.tried(unanswered, "operations cut short by a kill");
 }

@@ -90,6 +90,8 @@ impl Program {
             for line in bytes.split_inclusive(|byte| *byte == b'\n') {
                 self.line_keys(line, &mut keys)?;
             }
+        } else if bytes.is_empty() {
+            return Err("the file is empty".to_owned());
         } else {
             let value: Value = serde_json::from_slice(bytes)
                 .map_err(|err| format!("{err}: {}", shortened(&String::from_utf8_lossy(bytes))))?;
@@ -185,6 +187,7 @@ mod tests {
 
     #[test]
     fn keys_of_a_document_are_its_names_and_strings() {
+        assert_eq!(program(false).keys(b""), Err("the file is empty".to_owned()));
         let keys = program(false).keys(br#"{"k01x000001":1,"a":["k01x000002",{"b":"c"}]}"#);
         let mut keys: Vec<_> = keys.expect("whole").into_iter().collect();
         keys.sort();

@@ -2,6 +2,7 @@
 //!
 //! The files are read plainly, without tenure. That tenure reads the same is one more thing to judge.
 
+mod bounded;
 mod journal;
 mod lease;
 mod plain;
@@ -19,27 +20,31 @@ use super::ledger::{Ledger, Promised};
 use super::subject::{Refused, Subject, path_of};
 use super::word::Own;
 
-/// Judges everything that was worked on in `scratch`.
-pub(super) fn judge(ledger: &mut Ledger, subject: &dyn Subject, scratch: &Path, things: &[Thing]) {
-    for thing in things {
-        match thing {
-            Thing::Document => {
-                let path = scratch.join(jobs::DOCUMENT);
-                let promised = std::mem::take(&mut ledger.document);
-                counts(ledger, Thing::Document, subject, &path, &promised);
-            }
-            Thing::Collection => collection(ledger, subject, &scratch.join(jobs::COLLECTION)),
-            Thing::Journal => journal::judge(ledger, subject, &scratch.join(jobs::JOURNAL)),
-            Thing::Lease => lease::judge(ledger, subject, &scratch.join(jobs::LEASE)),
-            Thing::Lock => {
-                // Everybody is dead, so it is free.
-                if let Err(Refused::Failed(detail)) = subject.lock(&scratch.join("lock"), false) {
-                    ledger.found(Thing::Lock, Fault::Failed, detail);
-                }
-            }
-            Thing::Command | Thing::History => {}
+pub(super) use self::bounded::judge;
+
+/// Judges one thing.
+fn judge_thing(thing: Thing, ledger: &mut Ledger, subject: &dyn Subject, scratch: &Path) {
+    match thing {
+        Thing::Document => {
+            let path = scratch.join(jobs::DOCUMENT);
+            let promised = std::mem::take(&mut ledger.document);
+            counts(ledger, Thing::Document, subject, &path, &promised);
         }
+        Thing::Collection => collection(ledger, subject, &scratch.join(jobs::COLLECTION)),
+        Thing::Journal => journal::judge(ledger, subject, &scratch.join(jobs::JOURNAL)),
+        Thing::Lease => lease::judge(ledger, subject, &scratch.join(jobs::LEASE)),
+        Thing::Lock => {
+            // Everybody is dead, so it is free.
+            if let Err(Refused::Failed(detail)) = subject.lock(&scratch.join("lock"), false) {
+                ledger.found(Thing::Lock, Fault::Failed, detail);
+            }
+        }
+        Thing::Command | Thing::History => {}
     }
+}
+
+/// Judges what is left when each thing was judged.
+fn judge_rest(ledger: &mut Ledger, subject: &dyn Subject, scratch: &Path, things: &[Thing]) {
     if !ledger.findings.is_empty() {
         return; // Not everything was tidied up by a next operation.
     }

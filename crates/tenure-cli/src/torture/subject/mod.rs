@@ -1,7 +1,8 @@
-//! What is tortured: tenure, or, to try the judges, code that protects nothing, protocols that shipped
-//! and a lock with one mistake.
+//! What is tortured: tenure, or, to try the judges, code that protects nothing, protocols that shipped,
+//! a lock with one mistake and things that hang for ever.
 
 mod guard;
+mod leaky;
 mod naive;
 mod reused;
 mod shipped;
@@ -13,10 +14,12 @@ use std::time::Duration;
 use serde_json::Value;
 
 pub(super) use self::guard::Guard;
+use self::leaky::Leaky;
 use self::naive::Naive;
 use self::reused::Reused;
 use self::shipped::Shipped;
 use self::through_tenure::Tenure;
+use super::finding::Thing;
 
 /// Whose code does the work.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -25,10 +28,22 @@ pub(super) enum Author {
     Naive,
     Shipped,
     Reused,
+    /// This thing hangs in the end.
+    Leaky(Thing),
 }
 
 impl Author {
-    const ALL: [Self; 4] = [Self::Tenure, Self::Naive, Self::Shipped, Self::Reused];
+    const ALL: [Self; 9] = [
+        Self::Tenure,
+        Self::Naive,
+        Self::Shipped,
+        Self::Reused,
+        Self::Leaky(Thing::Lock),
+        Self::Leaky(Thing::Lease),
+        Self::Leaky(Thing::Document),
+        Self::Leaky(Thing::Journal),
+        Self::Leaky(Thing::Collection),
+    ];
 
     pub(super) fn name(self) -> &'static str {
         match self {
@@ -36,6 +51,7 @@ impl Author {
             Self::Naive => "naive",
             Self::Shipped => "shipped",
             Self::Reused => "reused",
+            Self::Leaky(thing) => thing.name(),
         }
     }
 
@@ -50,6 +66,11 @@ impl Author {
             Self::Naive => &Naive,
             Self::Shipped => &Shipped,
             Self::Reused => &Reused,
+            Self::Leaky(Thing::Lease) => &Leaky(Thing::Lease),
+            Self::Leaky(Thing::Document) => &Leaky(Thing::Document),
+            Self::Leaky(Thing::Journal) => &Leaky(Thing::Journal),
+            Self::Leaky(Thing::Collection) => &Leaky(Thing::Collection),
+            Self::Leaky(_) => &Leaky(Thing::Lock),
         }
     }
 }
@@ -94,7 +115,7 @@ pub(super) struct Read {
 pub(super) type Change<'a> = &'a mut dyn FnMut(Option<&Value>) -> Value;
 
 /// Everything that a worker does. Every call waits for as long as it takes.
-pub(super) trait Subject {
+pub(super) trait Subject: Sync {
     fn lock(&self, path: &Path, shared: bool) -> Answer<Hold>;
     fn acquire(&self, path: &Path, ttl: Duration) -> Answer<Grant>;
     /// Takes the lease from whoever has it.

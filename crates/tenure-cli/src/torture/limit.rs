@@ -1,0 +1,71 @@
+//! When a run is over: after its time, after so many operations, or when somebody has had enough.
+
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::flag;
+
+use crate::args::TortureArgs;
+use crate::child::ignored_signals;
+use crate::exit_code::ExitCode;
+
+/// When a run is over.
+#[derive(Debug)]
+pub(super) struct Limit {
+    pub(super) start: Instant,
+    pub(super) time: Duration,
+    pub(super) operations: u64,
+    interrupted: Arc<AtomicBool>,
+    /// The exit code for the signal that ended it, 0 for none.
+    code: Arc<AtomicUsize>,
+}
+
+impl Limit {
+    /// What was asked for, from now on.
+    pub(super) fn new(args: &TortureArgs) -> io::Result<Self> {
+        let (interrupted, code) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicUsize::new(0)));
+        let ignored = ignored_signals();
+        // What `nohup` made us ignore stays ignored.
+        for signal in
+            [SIGINT, SIGTERM, SIGHUP].into_iter().filter(|s| ignored & (1 << (s - 1)) == 0)
+        {
+            let number = 128 + signal;
+            if signal != SIGHUP {
+                // The second one ends it at once; the workers end with their input. A terminal that
+                // goes away may say so twice, and that is not impatience.
+                flag::register_conditional_shutdown(signal, number, interrupted.clone())?;
+            }
+            flag::register_usize(signal, code.clone(), number.unsigned_abs() as usize)?;
+            flag::register(signal, interrupted.clone())?;
+        }
+        let operations = args.operations.unwrap_or(u64::MAX);
+        Ok(Self { start: Instant::now(), time: args.minutes, operations, interrupted, code })
+    }
+
+    pub(super) fn is_over(&self, operations: u64) -> bool {
+        self.is_interrupted() || self.start.elapsed() >= self.time || operations >= self.operations
+    }
+
+    pub(super) fn is_interrupted(&self) -> bool {
+        self.interrupted.load(Ordering::Relaxed)
+    }
+
+    /// How a run without a finding ends: as a shell tells it, if a signal cut it short.
+    pub(super) fn exit_code(&self) -> ExitCode {
+        match u8::try_from(self.code.load(Ordering::Relaxed)) {
+            Ok(code @ 1..) => ExitCode::Other(code),
+            _ => ExitCode::Done,
+        }
+    }
+
+    /// How far it is, from 0 to 1.
+    pub(super) fn part(&self, operations: u64) -> f64 {
+        let time = self.start.elapsed().as_secs_f64() / self.time.as_secs_f64();
+        #[expect(clippy::cast_precision_loss, reason = "a part of a narrow bar")]
+        let work = operations as f64 / self.operations as f64;
+        time.max(work)
+    }
+}

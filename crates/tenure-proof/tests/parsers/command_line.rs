@@ -1,161 +1,117 @@
 //! Random command lines for the real command: a known exit code, one line of error, no panic.
 
-use std::ffi::{OsStr, OsString};
-use std::os::unix::ffi::{OsStrExt, OsStringExt};
-use std::process::{Command, Stdio};
+use std::ffi::OsString;
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
 use std::time::Duration;
 
+use serde_json::Value;
 use tenure_proof::{Form, Tally, seed, tenure};
 use tenure_testkit::Random;
 
 use crate::runs::within;
+use crate::words::line;
 
 /// Exit codes of the contract. `run` and `lease hold` pass on what their command returned; the commands
 /// here end with 0, 126 or 127.
 const EXIT_CODES: &[i32] = &[0, 1, 2, 3, 4, 5, 6, 75, 126, 127];
 
-/// Verbs, but none that goes on until it is ended: `watch`, `follow`, `demo`.
-const VERBS: &[&[&str]] = &[
-    &["run", "--wait", "0"],
-    &["doc", "get"],
-    &["doc", "set", "--wait", "0"],
-    &["doc", "update", "--wait", "0"],
-    &["doc", "merge", "--wait", "0"],
-    &["doc", "patch", "--wait", "0"],
-    &["doc", "version"],
-    &["doc", "restore", "--wait", "0"],
-    &["journal", "append", "--wait", "0"],
-    &["journal", "read"],
-    &["journal", "verify"],
-    &["journal", "repair", "--wait", "0"],
-    &["journal", "rotate", "--wait", "0"],
-    &["journal", "compact", "--wait", "0"],
-    &["lease", "acquire", "--wait", "0"],
-    &["lease", "renew"],
-    &["lease", "release"],
-    &["lease", "show"],
-    &["lease", "take-over", "--wait", "0"],
-    &["collection", "list"],
-    &["collection", "prune"],
-    &["collection", "split"],
-    &["who"],
-    &["doctor"],
-    &["lease", "hold", "--wait", "0"],
-    &["completions"],
-    &["man"],
-    &["no-such-verb"],
-    &[],
-];
-
-/// What may follow: files, values, filters, and what a shell never gives by itself.
-const WORDS: &[&str] = &[
-    "a.json",
-    "log.jsonl",
-    "dir",
-    "missing/x",
-    "",
-    ".",
-    "..",
-    "--",
-    "-",
-    "-e",
-    "-r",
-    "--json",
-    "--raw",
-    "--shared",
-    "--fence",
-    "--label",
-    "--no-sync",
-    "--operation",
-    "--if-version",
-    "--ttl",
-    "--owner",
-    "--token",
-    "--reason",
-    "--from",
-    "--limit",
-    "--key",
-    "--union",
-    "--max",
-    "--sum",
-    "--help",
-    "--busy-code",
-    "--kind",
-    "documents",
-    "0",
-    "1",
-    "-1",
-    "18446744073709551616",
-    "1e400",
-    "60s",
-    "1ms",
-    "99999999999999d",
-    "true",
-    "null",
-    "{\"a\":1}",
-    "{\"a\":1,\"a\":2}",
-    "[{\"op\":\"add\"}]",
-    "\"x",
-    ".",
-    ".a",
-    ".[",
-    "def f: f; 1",
-    "reduce .[] as $x (0; . + $x)",
-    "input",
-    "$ENV",
-    "@base64d",
-    "..|..",
-    "error(\"x\")",
-    "limit(3; repeat(1))",
-    "\"\\(1/0)\"",
-    "1/0",
-    "/a/b",
-    "/~2",
-    "\u{1F600}",
-    "a\nb",
-    "\u{202e}",
-    "%s%n",
-    "$(true)",
-    "*",
-    "~",
-    "bash",
-    "0123456789abcdef0123456789abcdef",
-];
-
-/// What is no text, where text is wanted.
-const NO_TEXT: &[&[u8]] = &[
-    b"\xff",
-    b"-\xff",
-    b"--\xff",
-    b"--label=\xff",
-    b"--token=\xc3\x28",
-    b"--if-version=\x80",
-    b"a\xfe.json",
-    b"{\"a\":\"\xff\"}",
-    b".a\xf0\x9f",
-    b"\xed\xa0\x80",
-];
-
-/// Any bytes that an argument can have; often none at all. No slash, so that no file is made elsewhere.
-fn raw(random: &mut Random) -> OsString {
-    let byte = |random: &mut Random| match random.index(256).to_le_bytes()[0] {
-        0 | b'/' => b'-',
-        other => other,
-    };
-    OsString::from_vec((0..random.index(12)).map(|_| byte(random)).collect())
-}
-
-/// The next word.
-fn word(random: &mut Random) -> OsString {
-    match random.index(8) {
-        0 => raw(random),
-        1 => OsStr::from_bytes(NO_TEXT[random.index(NO_TEXT.len())]).to_owned(),
-        _ => WORDS[random.index(WORDS.len())].into(),
-    }
-}
+/// So many command lines work in one directory: then the next ones find it as it was.
+const PER_DIRECTORY: u64 = 50;
 
 /// Nothing like this may be said to a user.
 const PANICS: &[&str] = &["panicked at", "RUST_BACKTRACE", "internal error", "overflow"];
+
+/// The lines on standard error that say why, in the one form or the other.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Told {
+    plain: usize,
+    objects: usize,
+    /// Neither an error nor a warning, nor how a command went.
+    noise: usize,
+}
+
+impl Told {
+    fn by(complaint: &str, code: i32) -> Self {
+        let mut told = Self::default();
+        for line in complaint.lines() {
+            if let Ok(Value::Object(object)) = serde_json::from_str(line) {
+                // What `run --json` tells of its command has a number there, a warning has nothing.
+                if object.get("code").is_some_and(Value::is_string) {
+                    told.objects += usize::from(object["exit"] == code);
+                    told.noise += usize::from(object["exit"] != code);
+                }
+            } else if line.starts_with("tenure: ") {
+                told.plain += usize::from(!line.starts_with("tenure: warning: "));
+            } else {
+                told.noise += 1;
+            }
+        }
+        told
+    }
+}
+
+/// Whether a command may end like this without a word of why: `-e` is asked for its exit code, and
+/// `doctor` has its findings as a result.
+fn is_mute(words: &[OsString], code: i32, said: &str) -> bool {
+    let has = |names: &[&str]| words.iter().any(|word| names.iter().any(|name| word == name));
+    let asked = has(&["get"]) && has(&["-e", "--exit-status"]) && code == 3;
+    asked || (has(&["doctor"]) && [5, 6].contains(&code) && !said.is_empty())
+}
+
+/// Why this is not as the contract says; `None` if it is.
+fn breach(
+    words: &[OsString],
+    code: Option<i32>,
+    said: &str,
+    complaint: &str,
+) -> Option<&'static str> {
+    let Some(code) = code.filter(|code| EXIT_CODES.contains(code)) else {
+        return Some("an exit code that is not in the contract");
+    };
+    if PANICS.iter().any(|panic| complaint.contains(panic)) {
+        return Some("a panic");
+    }
+    let told = Told::by(complaint, code);
+    let json = words.first().is_some_and(|word| word == "--json");
+    let could = words.iter().any(|word| word == "--json");
+    let errors = told.plain + told.objects;
+    match () {
+        () if told.noise > 0 => Some("something on standard error that is no message"),
+        () if code == 0 && errors > 0 => Some("an error, and an exit code that says there is none"),
+        () if code == 0 => None,
+        () if errors > 1 => Some("more than one error"),
+        () if errors == 0 && !is_mute(words, code, said) => Some("a failure without a word"),
+        () if json && told.plain > 0 => Some("an error as text, where JSON was asked for"),
+        () if !could && told.objects > 0 => Some("an error as JSON, where nobody asked for it"),
+        () => None,
+    }
+}
+
+/// What the command lines find.
+fn furnish(dir: &Path) {
+    std::fs::create_dir_all(dir.join("dir")).expect("a directory");
+    let files = [
+        ("a.json", "{\"n\": 1, \"set\": [1], \"max\": 2}\n"),
+        ("b.json", "[1, 2, 3]\n"),
+        ("bad.json", "{\"n\": "),
+        ("log.jsonl", "{\"n\":1}\n{\"n\":2}\n"),
+        ("dir/key.json", "{}\n"),
+    ];
+    for (name, text) in files {
+        std::fs::write(dir.join(name), text).expect("a file");
+    }
+}
+
+fn run(words: &[OsString], dir: &Path) -> Output {
+    let mut command = Command::new(tenure());
+    command.args(words).current_dir(dir).stdin(Stdio::null());
+    // Nobody ends what an earlier line has leased.
+    command.env_clear().env("TENURE_WAIT", "1ms");
+    within(Duration::from_secs(20), &format!("{words:?}"), move || {
+        command.output().expect("the command can be started")
+    })
+}
 
 #[test]
 fn random_command_lines_end_as_the_contract_says() {
@@ -163,37 +119,69 @@ fn random_command_lines_end_as_the_contract_says() {
     let mut tally = Tally::new("parsers", test);
     let mut random = Random::new(seed("parsers", test));
     let directory = tempfile::tempdir().expect("a directory");
-    // What lies above is ours, too: `doctor ..` looks through all of it.
-    let path = directory.path().join("here");
-    std::fs::create_dir(&path).expect("a directory");
-    let command = tenure();
-    let cases = Form::asked().pick(200, 10_000);
-    for _ in 0..cases {
-        let verb = VERBS[random.index(VERBS.len())];
-        let mut words: Vec<OsString> = verb.iter().map(OsString::from).collect();
-        for _ in 0..random.index(6) {
-            words.push(word(&mut random));
+    let mut codes = std::collections::BTreeMap::<i32, u64>::new();
+    let cases = Form::asked().pick(250, 10_000);
+    for case in 0..cases {
+        // What lies above is ours, too: `doctor ..` looks through all of it.
+        let dir = directory.path().join((case / PER_DIRECTORY).to_string()).join("here");
+        if case % PER_DIRECTORY == 0 {
+            furnish(&dir);
         }
-        if verb.starts_with(&["run"]) || verb.starts_with(&["lease", "hold"]) {
-            let command = ["true", "/", "no-such-command"][random.index(3)];
-            words.extend(["--", command].map(OsString::from));
-        }
-        let mut started = Command::new(command);
-        started.args(&words).current_dir(&path).env_clear();
-        started.stdin(Stdio::null());
-        let output = within(Duration::from_secs(20), &format!("{words:?}"), move || {
-            started.output().expect("the command can be started")
-        });
+        let words = line(&mut random);
+        let output = run(&words, &dir);
         let (said, complaint) =
             (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
         let code = output.status.code();
-        let shown = format!("tenure {words:?}: {code:?}\n{said}\n{complaint}");
-        assert!(code.is_some_and(|code| EXIT_CODES.contains(&code)), "{shown}");
-        assert!(!PANICS.iter().any(|panic| complaint.contains(panic)), "{shown}");
-        let failed = code.is_some_and(|code| ![0, 2, 3].contains(&code));
-        let errors = complaint.lines().filter(|line| line.starts_with("tenure: ")).count();
-        assert!(!failed || errors <= 1, "more than one line of error: {shown}");
-        assert!(code != Some(2) || !complaint.is_empty(), "refused without a word: {shown}");
+        *codes.entry(code.unwrap_or(-1)).or_default() += 1;
+        if let Some(breach) = breach(&words, code, &said, &complaint) {
+            panic!("{breach}: tenure {words:?}: {code:?}\n{said}\n{complaint}");
+        }
+    }
+    println!("exit codes: {codes:?}");
+    // A grammar that always fails, or never gets to the data, tries only the parser of arguments.
+    for (code, least) in [(0, cases / 8), (1, 1), (2, 1), (3, 1), (5, 1)] {
+        let times = codes.get(&code).copied().unwrap_or(0);
+        assert!(times >= least, "exit code {code} only {times} times: {codes:?}");
     }
     tally.tried(cases, "command lines");
+}
+
+/// Commands that end in another way than ours: each must be noticed.
+#[test]
+fn a_breach_of_the_contract_is_noticed() {
+    let mut tally = Tally::new("parsers", "a_breach_of_the_contract_is_noticed");
+    let object = |exit| format!("{{\"code\":\"io\",\"message\":\"m\",\"exit\":{exit}}}\n");
+    let bad: &[(&[&str], i32, &str, String)] = &[
+        (&["doc"], 1, "", String::new()),
+        (&["doc"], 3, "", String::new()),
+        (&["doctor"], 5, "", String::new()),
+        (&["doc"], 1, "half", String::new()),
+        (&["doc"], 1, "", "tenure: one\ntenure: two\n".into()),
+        (&["doc"], 1, "", "tenure: one\nand more of it\n".into()),
+        (&["doc"], 0, "", "tenure: failed\n".into()),
+        (&["doc"], 1, "", "thread 'main' panicked at x\n".into()),
+        (&["doc"], 101, "", "tenure: one\n".into()),
+        (&["--json", "doc"], 1, "", "tenure: one\n".into()),
+        (&["doc"], 1, "", object(1)),
+        (&["--json", "doc"], 1, "", object(2)),
+        (&["doc"], 75, "", "tenure: warning: no more\n".into()),
+    ];
+    for (words, code, said, complaint) in bad {
+        let words: Vec<OsString> = words.iter().map(OsString::from).collect();
+        let found = breach(&words, Some(*code), said, complaint);
+        assert!(found.is_some(), "{words:?} {code} {said:?} {complaint:?}");
+    }
+    let good: &[(&[&str], i32, &str, String)] = &[
+        (&["doc"], 1, "", "tenure: one\n".into()),
+        (&["--json", "doc"], 75, "", object(75)),
+        (&["doc", "get", "-e"], 3, "", String::new()),
+        (&["doctor"], 6, "findings", String::new()),
+        (&["doc"], 0, "x", "tenure: warning: late\n".into()),
+        (&["--json", "run"], 0, "", "{\"code\":0}\n".into()),
+    ];
+    for (words, code, said, complaint) in good {
+        let words: Vec<OsString> = words.iter().map(OsString::from).collect();
+        assert_eq!(breach(&words, Some(*code), said, complaint), None, "{words:?}");
+    }
+    tally.caught("a command that fails without a word, with two, or in the wrong form");
 }

@@ -1,11 +1,12 @@
 //! What this ring must find: parsers, merges and formats as people make them, with the same inputs.
 
 use serde_json::{Value, json};
+use tenure::Rules;
 use tenure_proof::{Tally, seed};
 use tenure_testkit::Random;
 
 use crate::corruption::{damage, line};
-use crate::json::{Bench, number, object, operations, patches, quickly};
+use crate::json::{Bench, number, object, operations, patches, quickly, ruled};
 use crate::runs::must_break;
 
 /// So many times a file is damaged.
@@ -20,6 +21,23 @@ fn promises_of_json_that_others_break() {
     });
     let fault = "a merge in which the last patch wins: the order of patches shows";
     must_break(&mut tally, fault, patches("max"), |patches| patches.first() == patches.last());
+    let fault = "a merge that keeps the fields of both: what was deleted stays";
+    must_break(&mut tally, fault, (ruled(), ruled()), |(base, patch)| {
+        let mut both = patch.clone();
+        let fields = both.as_object_mut().expect("an object");
+        fields.retain(|_, value| !value.is_null());
+        fields.extend(base.as_object().expect("an object").clone());
+        let deleted = patch.as_object().expect("an object").iter().filter(|(_, now)| now.is_null());
+        deleted.map(|(name, _)| name).all(|name| both.get(name).is_none())
+    });
+    let fault = "a sum that is taken for idempotent: the second time shows";
+    must_break(&mut tally, fault, patches("sum"), |patches| {
+        let rules = Rules::new().sum("/x").expect("a rule");
+        let bench = Bench::new("{}");
+        let merge = |patch: &Value| bench.document.merge(patch, &rules, &quickly());
+        merge(&patches[0]).expect("a merge");
+        !merge(&patches[0]).expect("a merge").changed
+    });
     let fault = "a patch that is applied step by step: a step that fails leaves those before it";
     must_break(&mut tally, fault, (object(), operations()), |(base, operations)| {
         let bench = Bench::new(base.to_string());

@@ -12,3 +12,6 @@ mod corruption;
 mod json;
 mod lines;
 mod runs;
+mod sealed;
+mod seeds;
+mod words;

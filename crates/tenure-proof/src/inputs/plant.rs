@@ -1,0 +1,106 @@
+//! How an input becomes a file on the simulated disk.
+//!
+//! Its first byte says what is done with the rest: bits 0 to 3 are the constants below, the others are
+//! left to the target.
+
+use std::path::Path;
+
+use tenure::fs::{Access, Extent};
+use tenure_testkit::SimFs;
+
+use super::sums::{self, Layout};
+
+/// Every checksum is made to fit.
+pub const MEND: u8 = 1;
+/// The file stays the one that it was: the same inode, with other bytes.
+pub const IN_PLACE: u8 = 2;
+/// Boot, inode and birth are made to be those of the file itself, so that it is bound to it.
+pub const OURS: u8 = 4;
+/// The rest is not the file but edits of the one that is there: the structure, a place in it, how many
+/// bytes, and the bytes. A few bytes of input say a lot about a file of many pages.
+pub const EDITS: u8 = 8;
+
+/// What was planted.
+#[derive(Debug)]
+pub(super) struct Planted {
+    pub(super) bytes: Vec<u8>,
+    /// All checksums fit, so what stands there may be believed.
+    pub(super) mended: bool,
+}
+
+/// Puts the input in the place of `path`; `journal` is the file that a log and an index belong to.
+pub(super) fn plant(
+    sim: &SimFs,
+    path: &str,
+    layout: Layout,
+    (flags, input): (u8, &[u8]),
+    journal: &str,
+) -> Planted {
+    let mut bytes = input.to_vec();
+    if flags & EDITS != 0 {
+        bytes = sim.peek(path).unwrap_or_default();
+        edit(&mut bytes, layout, input);
+    }
+    if flags & IN_PLACE == 0 || sim.peek(path).is_none() {
+        sim.add_file(path, &bytes);
+    }
+    if flags & OURS != 0 {
+        bind(sim, path, layout, &mut bytes, journal);
+    }
+    let mended = flags & MEND != 0;
+    if mended {
+        sums::mend(layout, &mut bytes);
+    }
+    let file = sim.shared().open(Path::new(path), Access::ReadWrite).expect("a file");
+    file.set_len(bytes.len() as u64).expect("a length");
+    file.write_all_at(&bytes, 0).expect("a write");
+    Planted { bytes, mended }
+}
+
+fn edit(bytes: &mut [u8], layout: Layout, mut edits: &[u8]) {
+    let mut places = sums::places(layout, bytes);
+    if places.is_empty() {
+        places.push(0..bytes.len());
+    }
+    while let [which, low, high, len, rest @ ..] = edits {
+        let place = &places[usize::from(*which) % places.len()];
+        let at = usize::from(u16::from_le_bytes([*low, *high])) % place.len().max(1);
+        let (new, behind) = rest.split_at(rest.len().min(usize::from(*len)));
+        for (to, from) in bytes.iter_mut().skip(place.start + at).zip(new) {
+            *to = *from;
+        }
+        edits = behind;
+    }
+}
+
+fn extent(sim: &SimFs, path: &str) -> Option<Extent> {
+    sim.shared().extent(Path::new(path)).ok()
+}
+
+/// Writes who the file is where its structures say that.
+fn bind(sim: &SimFs, path: &str, layout: Layout, bytes: &mut [u8], journal: &str) {
+    let Some(own) = extent(sim, path) else { return };
+    let id = |file: Extent| [file.id.dev.to_le_bytes(), file.id.ino.to_le_bytes()].concat();
+    let of_journal = extent(sim, journal).map_or_else(|| vec![0; 16], id);
+    let boot = sim.shared().boot_id().to_vec();
+    let born = own.born_us.to_le_bytes().to_vec();
+    let fields: Vec<(usize, Vec<u8>)> = match layout {
+        Layout::Record => vec![(56, boot.clone()), (72, id(own)), (232, boot), (248, born)],
+        Layout::Log => vec![(48, id(own)), (64, of_journal), (80, boot)],
+        Layout::Index => vec![(16, of_journal)],
+        Layout::Notes => vec![(0, boot)],
+        Layout::Plain => Vec::new(),
+    };
+    let starts = if layout == Layout::Index { &[0] } else { sums::slots(layout) };
+    for start in starts {
+        // What was never written stays so.
+        if bytes.iter().skip(*start).take(24).all(|byte| *byte == 0) {
+            continue;
+        }
+        for (at, field) in &fields {
+            for (to, from) in bytes.iter_mut().skip(start + at).zip(field) {
+                *to = *from;
+            }
+        }
+    }
+}

@@ -1,0 +1,127 @@
+//! The record of a target, as anything at all.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use serde_json::json;
+use tenure::fs::Fs;
+use tenure::{Document, ErrorKind, Lease};
+
+use super::plant::{Planted, plant};
+use super::sums::{self, Layout, number};
+use super::{DOCUMENT, an_hour, disk, fence_of, quickly};
+
+/// Nobody counts this far. A file with fitting checksums that does is not tried: where numbers end is
+/// another matter, and R1 speaks of it for records only.
+pub(super) const CLAIMS_MAX: u64 = u64::MAX / 4;
+const RECORD: &str = "/d/.tenure/state.json.commit";
+
+/// What a record says, read from the format: a second opinion.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Said {
+    /// Nothing that counts.
+    Nothing,
+    Newer,
+    /// The slot that counts: its fence, its ceiling, and whether it says `leased`.
+    Slot {
+        fence: u64,
+        ceiling: u64,
+        leased: bool,
+    },
+}
+
+/// What the two slots of `bytes` say if every checksum fits.
+pub(super) fn said(bytes: &[u8]) -> Said {
+    // What is missing at the end counts as zeros.
+    let mut whole = bytes.to_vec();
+    whole.resize(whole.len().max(17_408), 0);
+    let seq = |at: usize| number(&whole, at + 8);
+    let order = if seq(4096) > seq(8192) { [4096, 8192] } else { [8192, 4096] };
+    let major = |at: usize| number(&whole, at) >> 48;
+    let ours = |at: &usize| whole[*at..].starts_with(b"tenure") && at + 1024 <= bytes.len();
+    if order.iter().any(|at| ours(at) && major(*at) > 1) {
+        return Said::Newer;
+    }
+    let valid = |at: &usize| {
+        let counters = [8, 16, 24, 32, 120].map(|field| number(&whole, at + field));
+        let state = whole[at + 40];
+        let text = u16::from_le_bytes([whole[at + 42], whole[at + 43]]);
+        let fits = counters.iter().all(|counter| *counter <= u64::MAX / 2);
+        ours(at) && major(*at) == 1 && state <= 2 && fits && text <= 760
+    };
+    let Some(at) = order.into_iter().find(valid) else { return Said::Nothing };
+    let leased = whole[at + 40] == 2;
+    Said::Slot { fence: number(&whole, at + 16), ceiling: number(&whole, at + 24), leased }
+}
+
+/// The record of a target is anything at all: the document is still there, and fences grow, above those
+/// that a record with fitting checksums speaks of.
+pub fn record(bytes: &[u8]) -> bool {
+    let Some((flags, input)) = bytes.split_first() else { return false };
+    let (sim, fs) = disk();
+    let document = Document::open_on(&fs, Path::new(DOCUMENT)).expect("a path");
+    let value = json!({ "kept": [1, 2.50, "x"] });
+    document.set(&value, &quickly()).expect("the first version");
+    let before = fence_of(&fs, DOCUMENT).expect("a first fence");
+    let planted = plant(&sim, RECORD, Layout::Record, (*flags, input), DOCUMENT);
+    if planted.mended && sums::largest_claim(Layout::Record, &planted.bytes) > CLAIMS_MAX {
+        return false;
+    }
+    let newer = match document.read() {
+        Ok(read) => {
+            assert_eq!(read.map(|snapshot| snapshot.value), Some(value));
+            false
+        }
+        Err(error) => {
+            assert_eq!(error.kind(), ErrorKind::NewerFormat, "{error}");
+            true
+        }
+    };
+    if planted.mended { believed(&fs, &planted, newer) } else { doubted(&fs, before, newer) }
+}
+
+/// No checksum was mended: what is read is the record as it was, or none.
+fn doubted(fs: &Arc<dyn Fs>, before: u64, newer: bool) -> bool {
+    match fence_of(fs, DOCUMENT) {
+        Ok(after) => {
+            assert!(!newer, "readers and holders judge alike");
+            assert!(after > before, "fence {after} after {before}");
+            change(fs).expect("a change");
+        }
+        Err(kind) => assert!(newer && kind == ErrorKind::NewerFormat, "{kind:?}"),
+    }
+    false
+}
+
+/// Every checksum fits: what the record says counts, and must not harm.
+fn believed(fs: &Arc<dyn Fs>, planted: &Planted, newer: bool) -> bool {
+    let said = said(&planted.bytes);
+    assert_eq!(newer, said == Said::Newer, "only a newer format is refused: {said:?}");
+    let lease = Lease::open_on(fs, Path::new(DOCUMENT)).expect("a path");
+    let shown = lease.show();
+    let Said::Slot { fence, leased, .. } = said else {
+        assert_eq!(fence_of(fs, DOCUMENT).is_err(), newer, "{said:?}");
+        return false;
+    };
+    let shown = shown.expect("a record of this format can be shown");
+    let mut next = fence_of(fs, DOCUMENT);
+    if next == Err(ErrorKind::Busy) {
+        assert!(leased && shown.is_some(), "busy without a lease: {said:?}");
+        assert_eq!(change(fs), Err(ErrorKind::Busy), "a lease keeps writers out");
+        let taken = lease.take_over(&an_hour(), "to go on").expect("a take-over");
+        lease.release(&taken.token).expect("a release");
+        next = Ok(taken.fence);
+    }
+    let next = next.expect("a record of this format gives fences");
+    assert!(next > fence, "fence {next} after {fence}");
+    change(fs).expect("a change");
+    next <= fence.saturating_add(1024)
+}
+
+fn change(fs: &Arc<dyn Fs>) -> Result<(), ErrorKind> {
+    let document = Document::open_on(fs, Path::new(DOCUMENT)).expect("a path");
+    document.set(&json!([]), &quickly()).map_err(|error| error.kind())?;
+    let read = document.read().map_err(|error| error.kind())?;
+    assert_eq!(read.map(|snapshot| snapshot.value), Some(json!([])), "what was just written");
+    Ok(())
+}

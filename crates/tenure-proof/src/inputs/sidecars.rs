@@ -1,0 +1,149 @@
+//! The smaller files below `.tenure/`: notes of the shared sync, a directory's floor, events, holds.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+use tenure::fs::Fs;
+use tenure::{
+    AppendOptions, Collection, CollectionKind, Document, ErrorKind, Journal, Lease, Lock,
+    LockOptions, Prune, Wait,
+};
+
+use super::plant::{IN_PLACE, plant};
+use super::record::{CLAIMS_MAX, Said, said};
+use super::sums::{self, Layout, number};
+use super::{DOCUMENT, an_hour, disk, durably, fence_of, quickly};
+
+const JOURNAL: &str = "/d/log.jsonl";
+/// Events are kept up to this length.
+const EVENTS_MAX: usize = 64 * 1024;
+
+/// The notes of a journal's shared sync are anything at all: a durable append is done, or is done and
+/// says that it may not be durable. It is never refused, and never waits for a leader that is not there.
+pub fn sync(bytes: &[u8]) -> bool {
+    let Some((flags, input)) = bytes.split_first() else { return false };
+    let (sim, fs) = disk();
+    let journal = Journal::open_on(&fs, Path::new(JOURNAL)).expect("a path");
+    let options = AppendOptions { write: durably(), ..AppendOptions::default() };
+    journal.append(&["{\"n\":1}"], &options).expect("the first line");
+    let file = ["/d/.tenure/log.jsonl.sync0", "/d/.tenure/log.jsonl.sync1"];
+    let file = file[usize::from(flags >> 4) % 2];
+    let planted = plant(&sim, file, Layout::Notes, (*flags, input), JOURNAL);
+    if planted.mended && sums::largest_claim(Layout::Notes, &planted.bytes) > CLAIMS_MAX {
+        return false;
+    }
+    let mut believed = false;
+    for line in ["{\"n\":2}", "{\"n\":3}"] {
+        if let Err(error) = journal.append(&[line], &options) {
+            assert_eq!(error.kind(), ErrorKind::NotDurable, "{error}");
+            assert_eq!(error.is_committed(), Some(true), "{error}");
+            believed = true;
+        }
+    }
+    let read = journal.read(0, None).expect("readable").map(|entry| entry.expect("an entry").line);
+    assert_eq!(read.count(), 3, "what was committed is there");
+    // A bound note with a turn is one that was written over.
+    let turn = |at: &usize| number(&planted.bytes, at + 16);
+    let boot = fs.boot_id();
+    let ours = |at: &usize| planted.bytes.get(*at..at + 16) == Some(&boot[..]);
+    let counts = sums::slots(Layout::Notes).iter().any(|at| ours(at) && turn(at) > 0);
+    planted.mended && (believed || counts)
+}
+
+/// The floor of a directory is anything at all: a key that was removed and comes again has a larger
+/// fence than before, and than a floor with fitting checksums says.
+pub fn floor(bytes: &[u8]) -> bool {
+    let Some((flags, input)) = bytes.split_first() else { return false };
+    let (sim, fs) = disk();
+    let keys = Collection::open_on(&fs, Path::new("/d"), CollectionKind::Documents);
+    let keys = keys.expect("a directory");
+    let all = Prune { max_count: Some(0), ..Prune::default() };
+    let set = || keys.document("key").and_then(|document| document.set(&json!(1), &quickly()));
+    set().expect("a key");
+    let before = fence_of(&fs, "/d/key.json").expect("a fence");
+    keys.prune(&all, &quickly()).expect("a removal");
+    let planted = plant(&sim, "/d/.tenure/floor", Layout::Record, (*flags, input), "/d/none");
+    let claim = sums::largest_claim(Layout::Record, &planted.bytes);
+    if planted.mended && claim > CLAIMS_MAX {
+        return false;
+    }
+    let said = if planted.mended { said(&planted.bytes) } else { Said::Nothing };
+    match fence_of(&fs, "/d/key.json") {
+        Ok(after) => {
+            assert_ne!(said, Said::Newer, "a newer floor is refused");
+            let Said::Slot { ceiling, .. } = said else {
+                assert!(planted.mended || after > before, "fence {after} after {before}");
+                return false;
+            };
+            assert!(after > ceiling, "fence {after} under the floor {ceiling}");
+            set().expect("the key again");
+            keys.prune(&all, &quickly()).expect("a removal again");
+            let again = fence_of(&fs, "/d/key.json").expect("a fence");
+            assert!(again > after, "fence {again} after {after}");
+            after <= ceiling.max(before).saturating_add(1024)
+        }
+        Err(kind) => {
+            assert_eq!(kind, ErrorKind::NewerFormat);
+            assert!(!planted.mended || said == Said::Newer, "{said:?}");
+            false
+        }
+    }
+}
+
+/// The events of a target are anything at all: what can be read is told, and a take-over is written
+/// down where it can be read again.
+pub fn events(bytes: &[u8]) -> bool {
+    let Some((flags, input)) = bytes.split_first() else { return false };
+    let (sim, fs) = disk();
+    let lease = Lease::open_on(&fs, Path::new(DOCUMENT)).expect("a path");
+    let leased = lease.take_over(&an_hour(), "the first").expect("a lease");
+    let file = "/d/.tenure/state.json.events";
+    let planted = plant(&sim, file, Layout::Plain, (*flags, input), DOCUMENT);
+    let before = lease.events();
+    let lines = planted.bytes.split(|byte| *byte == b'\n');
+    let known = lines.filter(|line| serde_json::from_slice::<Value>(line).is_ok()).count();
+    assert!(before.len() <= known, "{} events of {known} lines", before.len());
+    lease.take_over(&an_hour(), "the second").expect("a take-over");
+    let after = lease.events();
+    let told = after.last().is_some_and(|event| event["detail"]["reason"] == "the second");
+    // An event behind a line that was torn is on that line.
+    let torn = planted.bytes.last().is_some_and(|last| *last != b'\n');
+    assert!(
+        told || torn,
+        "a take-over that cannot be read: {:?} of {} events",
+        after.last(),
+        after.len()
+    );
+    let kept = sim.peek(file).expect("the events").len();
+    assert!(kept <= EVENTS_MAX.max(planted.bytes.len()), "{kept} bytes of events");
+    assert!(lease.renew(&leased.token, None).is_err(), "the first lease is over");
+    !before.is_empty()
+}
+
+/// The hold file is anything at all: what stands in it decides nothing (L2).
+pub fn hold(bytes: &[u8]) -> bool {
+    let Some((flags, input)) = bytes.split_first() else { return false };
+    let (sim, fs) = disk();
+    let document = Document::open_on(&fs, Path::new(DOCUMENT)).expect("a path");
+    document.set(&json!(1), &quickly()).expect("a value");
+    let before = fence_of(&fs, DOCUMENT).expect("a fence");
+    let file = "/d/.tenure/state.json.hold";
+    let planted = plant(&sim, file, Layout::Plain, (*flags, input), DOCUMENT);
+    let options = LockOptions { wait: Wait::No, ..LockOptions::default() };
+    let lock = Lock::open_on(&fs, Path::new(DOCUMENT)).expect("a path");
+    let guard = lock.acquire(&options).expect("nobody holds it");
+    assert_eq!(guard.fence(), before + 1, "the fence after {before}");
+    other_is_kept_out(&sim.another_process().shared());
+    guard.release().expect("a release");
+    assert_eq!(fence_of(&sim.another_process().shared(), DOCUMENT), Ok(before + 2));
+    assert_eq!(sim.peek(file), Some(planted.bytes), "a hold file is never written");
+    flags & IN_PLACE == 0 || !input.is_empty()
+}
+
+fn other_is_kept_out(fs: &Arc<dyn Fs>) {
+    assert_eq!(fence_of(fs, DOCUMENT), Err(ErrorKind::Busy), "two holders");
+    let document = Document::open_on(fs, Path::new(DOCUMENT)).expect("a path");
+    let refused = document.set(&json!(2), &quickly()).expect_err("it is held");
+    assert_eq!(refused.kind(), ErrorKind::Busy, "{refused}");
+}

@@ -6,9 +6,11 @@
 //! document is the old or the new one for any reader, batches are whole and in order with their
 //! numbers, fences have not gone back, and in the end the next operation works.
 
+mod batches;
 mod document;
 mod journal;
 mod lies;
+mod once;
 mod together;
 mod world;
 
@@ -147,6 +149,10 @@ fn every_lie_of_a_file_system_is_found_out() {
         ("the index is not synced", Lie::SkipsSync(".index")),
         ("a new document is not synced", Lie::SkipsSync(".tmp.0000000000000000")),
         ("a new document is synced after it has its name", Lie::SyncsLate(".tmp.0000000000000000")),
+        ("a version to fall back to is not synced", Lie::SkipsSync("/loose.json.tmp")),
+        ("a journal that is written anew is not synced", Lie::SkipsSync("/log.jsonl.tmp")),
+        ("the memory of operations is not synced", Lie::SkipsSync("/once.json.commit")),
+        ("the directory of a collection is not synced", Lie::SkipsDirSync("keys")),
         ("the directory of the data is not synced", Lie::SkipsDirSync("d")),
         ("the directory of the sidecars is not synced", Lie::SkipsDirSync(".tenure")),
     ];

@@ -6,10 +6,28 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 use tenure::fs::Fs;
-use tenure::{Collection, CollectionKind, Document, Wait, WriteOptions};
+use tenure::{Collection, CollectionKind, Document, Durability, Prune, Wait, WriteOptions};
 use tenure_testkit::{CrashKind, SimFs};
 
 use super::world::{Finding, Step};
+
+/// The keys of the collection.
+pub(crate) const KEYS: [&str; 2] = ["one", "two"];
+
+/// One way to change it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum How {
+    /// A new version, durable.
+    Durable,
+    /// A new version without a sync.
+    NoSync,
+    /// The same version once more, durable: what was not synced is from then on.
+    Confirm,
+    /// A key is removed by its name.
+    Remove,
+    /// A key is removed because there are too many.
+    Prune,
+}
 
 /// What must be true of it. Version 0 is its absence; every change has the next number.
 #[derive(Debug, Clone)]
@@ -17,7 +35,7 @@ pub(crate) struct DocumentPart {
     path: PathBuf,
     key: Option<&'static str>,
     tried: u64,
-    /// The newest that was acknowledged: survives any process, and, since all are durable, the power.
+    /// The newest that was acknowledged: survives any process, and the power if it was durable.
     acked: u64,
     /// The newest that is known to survive the power.
     synced: u64,
@@ -26,6 +44,10 @@ pub(crate) struct DocumentPart {
     dead: u64,
     /// Versions that are removals.
     removals: Vec<u64>,
+    /// Some version was published without a sync: a power loss may cut the file.
+    loose: bool,
+    /// A power loss has cut the file; readers of ours are served, plain ones after the next change.
+    cut: bool,
 }
 
 impl DocumentPart {
@@ -34,32 +56,70 @@ impl DocumentPart {
             Some(key) => Path::new(path).join(format!("{key}.json")),
             None => path.into(),
         };
-        Self { path, key, tried: 0, acked: 0, synced: 0, dead: 0, removals: Vec::new() }
+        Self {
+            path,
+            key,
+            tried: 0,
+            acked: 0,
+            synced: 0,
+            dead: 0,
+            removals: Vec::new(),
+            loose: false,
+            cut: false,
+        }
     }
 
     fn open(&self, fs: &Arc<dyn Fs>) -> tenure::Result<Document> {
         Document::open_on(fs, &self.path)
     }
 
-    /// Changes it; a key of a collection is removed now and then.
-    pub(crate) fn step(&mut self, fs: &Arc<dyn Fs>, remove: bool) -> Step {
-        let next = self.tried.max(self.dead) + 1;
-        let options = WriteOptions { wait: Wait::No, ..WriteOptions::default() };
-        self.tried = next;
-        // Only what is there: a removal that finds nothing makes no promise about an earlier one.
+    /// Changes it. Only a key that is there is removed: a removal that finds nothing makes no promise
+    /// about an earlier one.
+    pub(crate) fn step(&mut self, fs: &Arc<dyn Fs>, how: How) -> Step {
+        let failed = |error| format!("{}: {error}", self.path.display());
+        let durability = if how == How::NoSync { Durability::NoSync } else { Durability::Durable };
+        let options = WriteOptions { wait: Wait::No, durability, ..WriteOptions::default() };
         let there = self.acked > 0 && !self.removals.contains(&self.acked);
-        let done = if let Some(key) = self.key.filter(|_| remove && there) {
+        if how == How::Confirm {
+            if there {
+                let document = self.open(fs).map_err(failed)?;
+                document.update(&options, |current| Ok(current.cloned())).map_err(failed)?;
+                (self.synced, self.cut) = (self.acked, false);
+            }
+            return Ok(());
+        }
+        let next = self.tried.max(self.dead) + 1;
+        self.tried = next;
+        self.loose |= how == How::NoSync;
+        let removes = there && matches!(how, How::Remove | How::Prune);
+        if let Some(key) = self.key.filter(|_| removes) {
             self.removals.push(next);
-            let dir = self.path.parent().unwrap_or(Path::new("/"));
-            let all = Collection::open_on(fs, dir, CollectionKind::Documents);
-            all.and_then(|all| all.remove(key, &options)).map(drop)
+            self.remove(fs, key, how == How::Prune, &options)?;
         } else {
-            let document = self.open(fs);
-            document.and_then(|it| it.update(&options, |_| Ok(Some(checked(next))))).map(drop)
-        };
-        done.map_err(|error| format!("{}: {error}", self.path.display()))?;
-        (self.acked, self.synced, self.dead) = (next, next, 0);
+            let document = self.open(fs).map_err(failed)?;
+            document.update(&options, |_| Ok(Some(checked(next)))).map_err(failed)?;
+        }
+        (self.acked, self.dead, self.cut) = (next, 0, false);
+        if how != How::NoSync {
+            self.synced = next;
+        }
         Ok(())
+    }
+
+    fn remove(&self, fs: &Arc<dyn Fs>, key: &str, prune: bool, options: &WriteOptions) -> Step {
+        let failed = |error| format!("{}: {error}", self.path.display());
+        let dir = self.path.parent().unwrap_or(Path::new("/"));
+        let all = Collection::open_on(fs, dir, CollectionKind::Documents).map_err(failed)?;
+        let removed = if prune {
+            let others = KEYS.iter().filter(|other| **other != key);
+            let keep = others.map(|other| (*other).to_owned()).collect();
+            let too_many = Prune { max_count: Some(0), keep, ..Prune::default() };
+            let pruned = all.prune(&too_many, options).map_err(failed)?;
+            pruned.removed.iter().any(|removed| removed == key)
+        } else {
+            all.remove(key, options).map_err(failed)?
+        };
+        if removed { Ok(()) } else { Err(format!("{}: it is not removed", self.path.display())) }
     }
 
     /// The newest allowed version that `found` can be.
@@ -81,7 +141,9 @@ impl DocumentPart {
         };
         let name = self.path.display();
         let plain = sim.peek(&self.path);
-        if self.allowed(plain.as_deref(), &range).is_none() {
+        let is_right = self.allowed(plain.as_deref(), &range).is_some();
+        self.cut |= !is_right && self.loose && kind == CrashKind::Power;
+        if !is_right && !self.cut {
             return Err(format!("{name}: a plain reader finds {}", shown(plain.as_deref())));
         }
         let read = self.open(fs).and_then(|document| document.read());

@@ -4,125 +4,157 @@ use std::path::Path;
 use std::sync::Arc;
 
 use tenure::fs::Fs;
-use tenure::{AppendOptions, Durability, Journal, Wait, WriteOptions};
-use tenure_testkit::{CrashKind, Random};
+use tenure::{AppendOptions, Appended, Durability, Journal, Wait, WriteOptions};
+use tenure_testkit::{CrashKind, Random, SimFs};
 
+use super::batches::{Batches, Tried};
 use super::world::{Finding, Step};
 
 /// The log is emptied when it is longer than this.
 const FULL_LOG: usize = 1024 * 1024;
 
-/// A batch that a call tried to append.
-#[derive(Debug, Clone)]
-struct Tried {
-    id: u64,
-    lines: u64,
-    durable: bool,
-    /// The first number, once acknowledged.
-    acked: Option<u64>,
-}
-
 /// What must be true of it.
 #[derive(Debug, Clone)]
 pub(crate) struct JournalPart {
     path: &'static str,
-    tried: Vec<Tried>,
-    next_id: u64,
+    batches: Batches,
+    /// The header that was acknowledged, and those that were tried since: a replacement that was begun
+    /// can be finished by the next writer, and until then a power loss may take it back.
+    headers: Vec<Option<u64>>,
 }
 
 impl JournalPart {
     pub(crate) fn new(path: &'static str) -> Self {
-        Self { path, tried: Vec::new(), next_id: 0 }
+        Self { path, batches: Batches::default(), headers: vec![None] }
     }
 
     fn open(&self, fs: &Arc<dyn Fs>) -> tenure::Result<Journal> {
         Journal::open_on(fs, Path::new(self.path))
     }
 
+    fn failed(&self, error: &tenure::Error) -> String {
+        format!("{}: {error}", self.path)
+    }
+
     pub(crate) fn step(&mut self, fs: &Arc<dyn Fs>, random: &mut Random) -> Step {
-        let failed = |error: tenure::Error| format!("{}: {error}", self.path);
-        let journal = self.open(fs).map_err(failed)?;
-        let write = WriteOptions { wait: Wait::No, ..WriteOptions::default() };
-        match random.below(16) {
-            0 => journal.rotate(&write).map(drop).map_err(failed),
-            1 => journal.repair(&write).map(drop).map_err(failed),
-            2 => journal.compact(&write, |_| true).map(drop).map_err(failed),
-            some => self.append(&journal, random, some % 4 != 3),
-        }
+        let journal = self.open(fs).map_err(|error| self.failed(&error))?;
+        let write = at_once(Durability::Durable);
+        let done = match random.below(24) {
+            0 => journal.rotate(&write).map(drop),
+            1 => journal.repair(&write).map(drop),
+            2 => journal.compact(&write, |_| true).map(drop),
+            3 => return self.drop_one(&journal, random),
+            4 => return self.stamp(&journal, random),
+            5..8 => return self.append_once(&journal, random),
+            some => return self.append(&journal, random, some % 4 != 3),
+        };
+        done.map_err(|error| self.failed(&error))
     }
 
     /// A durable batch: the step that must always work.
     pub(crate) fn recover(&mut self, fs: &Arc<dyn Fs>, random: &mut Random) -> Step {
-        let journal = self.open(fs).map_err(|error| format!("{}: {error}", self.path))?;
+        let journal = self.open(fs).map_err(|error| self.failed(&error))?;
+        if random.coin() {
+            return self.append_once(&journal, random);
+        }
         self.append(&journal, random, true)
     }
 
     fn append(&mut self, journal: &Journal, random: &mut Random, durable: bool) -> Step {
-        let (id, lines) = (self.next_id, 1 + random.below(3));
-        self.next_id += 1;
-        let longest = if random.chance(8) { 2000 } else { 24 };
+        let (lines, longest) = (1 + random.below(3), if random.chance(8) { 2000 } else { 24 });
         // Now and then more than the log may hold before it is emptied, which then costs no sync.
         let pad = if !durable && random.chance(12) { FULL_LOG } else { random.index(longest) };
-        let batch: Vec<String> =
-            (0..lines).map(|at| format!("B {id} {at} {lines} {}", "x".repeat(pad))).collect();
-        self.tried.push(Tried { id, lines, durable, acked: None });
+        let id = self.batches.begin(lines, pad, durable);
         let durability = if durable { Durability::Durable } else { Durability::NoSync };
-        let write = WriteOptions { wait: Wait::No, durability, ..WriteOptions::default() };
-        let options = AppendOptions { write, ..AppendOptions::default() };
-        let done = journal.append(&batch, &options);
-        let done = done.map_err(|error| format!("{}: {error}", self.path))?;
-        if let Some(tried) = self.tried.last_mut() {
-            tried.acked = Some(done.first);
+        let options = AppendOptions { write: at_once(durability), ..AppendOptions::default() };
+        self.send(journal, id, &options).map(drop)
+    }
+
+    /// A batch with an operation id. One that was not acknowledged is repeated before there is another,
+    /// and now and then one that was: it is answered as it was, and nothing is done.
+    fn append_once(&mut self, journal: &Journal, random: &mut Random) -> Step {
+        let before = self.batches.to_repeat(random).map(Tried::clone);
+        let id = match &before {
+            Some(before) => before.id,
+            None => self.batches.begin_once(1 + random.below(3), random.index(24)),
+        };
+        let operation = Some(format!("batch {id}"));
+        let write = WriteOptions { operation, ..at_once(Durability::Durable) };
+        let done = self.send(journal, id, &AppendOptions { write, ..AppendOptions::default() })?;
+        match before.and_then(|before| before.acked) {
+            Some(first) if !done.replayed || done.first != first => {
+                Err(format!("{}: batch {id} at {first} was repeated: {done:?}", self.path))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// A batch with a new header, which is the first line from then on.
+    fn stamp(&mut self, journal: &Journal, random: &mut Random) -> Step {
+        let id = self.batches.begin(1 + random.below(3), random.index(24), true);
+        self.headers.push(Some(id));
+        let header = Some(format!("H {id}").into_bytes());
+        let options = AppendOptions { write: at_once(Durability::Durable), header, json: false };
+        self.send(journal, id, &options)?;
+        self.headers = vec![Some(id)];
+        Ok(())
+    }
+
+    fn send(
+        &mut self,
+        journal: &Journal,
+        id: u64,
+        options: &AppendOptions,
+    ) -> Result<Appended, String> {
+        let lines = self.batches.lines_of(id);
+        let done = journal.append(&lines, options).map_err(|error| self.failed(&error))?;
+        self.batches.acknowledge(id, done.first);
+        Ok(done)
+    }
+
+    /// A compaction without one of the batches; those of archives stay.
+    fn drop_one(&mut self, journal: &Journal, random: &mut Random) -> Step {
+        let Some((id, lines)) = self.batches.begin_drop(random) else { return Ok(()) };
+        let others =
+            |entry: &tenure::Entry| super::batches::parse(&entry.line).is_none_or(|of| of.0 != id);
+        let done = journal.compact(&at_once(Durability::Durable), others);
+        if done.map_err(|error| self.failed(&error))?.dropped == lines {
+            self.batches.dropped(id);
         }
         Ok(())
     }
 
     /// Looks at what a crash left.
-    pub(crate) fn examine(&mut self, fs: &Arc<dyn Fs>, kind: CrashKind) -> Finding {
+    pub(crate) fn examine(&mut self, sim: &SimFs, fs: &Arc<dyn Fs>, kind: CrashKind) -> Finding {
         if kind == CrashKind::Power {
-            // It may have kept any part of a batch without a sync. Nothing is promised about those.
-            self.tried.retain(|tried| tried.durable);
+            self.batches.lose_power();
         }
-        let found = |error: tenure::Error| format!("{}: a reader fails: {error}", self.path);
-        let journal = self.open(fs).map_err(found)?;
-        let mut lines: Vec<(u64, u64, u64)> = Vec::new();
-        let mut last = 0;
-        for entry in journal.read(0, None).map_err(found)? {
-            let entry = entry.map_err(found)?;
-            if entry.seq <= last {
-                return Err(format!("{}: number {} after {last}", self.path, entry.seq));
-            }
-            last = entry.seq;
-            // Lines that a power loss cut out of a batch without a sync are nobody's.
-            lines.extend(parse(&entry.line).map(|(id, at)| (entry.seq, id, at)));
-        }
-        for tried in &self.tried {
-            let mine: Vec<_> = lines.iter().filter(|(_, id, _)| *id == tried.id).collect();
-            let whole = mine.len() as u64 == tried.lines
-                && mine
-                    .iter()
-                    .enumerate()
-                    .all(|(at, line)| line.2 == at as u64 && line.0 == mine[0].0 + at as u64);
-            let right = match tried.acked {
-                Some(first) => whole && mine[0].0 == first,
-                None => whole || mine.is_empty(),
-            };
-            if !right {
-                return Err(format!("{}: {tried:?}, there is {mine:?}", self.path));
-            }
-        }
-        if !journal.verify().map_err(found)?.is_sound() {
+        let failed = |error: tenure::Error| format!("{}: a reader fails: {error}", self.path);
+        let journal = self.open(fs).map_err(failed)?;
+        let entries: tenure::Result<Vec<_>> = journal.read(0, None).map_err(failed)?.collect();
+        let found = self.batches.judge(&entries.map_err(failed)?);
+        found.map_err(|what| format!("{}: {what}", self.path))?;
+        if !journal.verify().map_err(failed)?.is_sound() {
             return Err(format!("{}: it does not verify", self.path));
         }
-        Ok(())
+        self.examine_header(sim)
+    }
+
+    /// The header, as a plain reader sees it; a rotation that was cut may have left no file for now.
+    fn examine_header(&self, sim: &SimFs) -> Finding {
+        let Some(bytes) = sim.peek(self.path).filter(|bytes| !bytes.is_empty()) else {
+            return Ok(());
+        };
+        let first = bytes.split(|byte| *byte == b'\n').next().unwrap_or_default();
+        let first = std::str::from_utf8(first).unwrap_or_default();
+        let found = first.strip_prefix("H ").and_then(|id| id.parse().ok());
+        if self.headers.contains(&found) {
+            return Ok(());
+        }
+        Err(format!("{}: of the headers {:?} `{first}` is there", self.path, self.headers))
     }
 }
 
-/// The batch and the place in it, if the line is whole.
-fn parse(line: &[u8]) -> Option<(u64, u64)> {
-    let text = std::str::from_utf8(line).ok()?;
-    let mut words = text.strip_prefix("B ")?.split(' ');
-    let mut number = || words.next()?.parse().ok();
-    let (id, at, _lines): (u64, u64, u64) = (number()?, number()?, number()?);
-    Some((id, at))
+fn at_once(durability: Durability) -> WriteOptions {
+    WriteOptions { wait: Wait::No, durability, ..WriteOptions::default() }
 }

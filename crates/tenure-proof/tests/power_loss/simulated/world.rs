@@ -6,9 +6,10 @@ use std::sync::Arc;
 use tenure::fs::Fs;
 use tenure_testkit::{CrashKind, Fault, Random, SimFs, Times};
 
-use super::document::DocumentPart;
+use super::document::{DocumentPart, How, KEYS};
 use super::journal::JournalPart;
 use super::lies::Lie;
+use super::once::OncePart;
 use super::together::{FencePart, TogetherPart};
 
 /// One step of the work; an error is fine if the machine is down.
@@ -19,9 +20,12 @@ pub(crate) type Finding = Result<(), String>;
 #[derive(Debug, Clone)]
 enum Part {
     Document(DocumentPart),
+    /// With and without a sync.
+    Loose(DocumentPart),
     Key(DocumentPart),
     Journal(JournalPart),
     Together(TogetherPart),
+    Once(OncePart),
     Fences(FencePart),
     /// Locks only: its target is a key that is written by others.
     Locks(FencePart),
@@ -50,9 +54,11 @@ impl World {
             Part::Journal(JournalPart::new("/d/log.jsonl")),
             Part::Together(TogetherPart::default()),
             Part::Fences(FencePart::new("/d/turn")),
-            Part::Key(DocumentPart::new(keys, Some("one"))),
-            Part::Key(DocumentPart::new(keys, Some("two"))),
+            Part::Key(DocumentPart::new(keys, Some(KEYS[0]))),
+            Part::Key(DocumentPart::new(keys, Some(KEYS[1]))),
             Part::Locks(FencePart::new("/d/keys/one.json")),
+            Part::Loose(DocumentPart::new("/d/loose.json", None)),
+            Part::Once(OncePart::default()),
         ];
         // Few parts make short stories, and many crashes of each.
         let few = if random.chance(224) { 64 } else { 256 };
@@ -94,11 +100,13 @@ impl World {
 
     fn take(&mut self, fs: &Arc<dyn Fs>, at: usize, random: &mut Random, plain: bool) -> Finding {
         let done = match &mut self.parts[at] {
-            Part::Document(part) => part.step(fs, false),
-            Part::Key(part) => part.step(fs, !plain && random.chance(64)),
+            Part::Document(part) => part.step(fs, How::Durable),
+            Part::Loose(part) => part.step(fs, if plain { How::Durable } else { loose(random) }),
+            Part::Key(part) => part.step(fs, if plain { How::Durable } else { of_key(random) }),
             Part::Journal(part) if plain => part.recover(fs, random),
             Part::Journal(part) => part.step(fs, random),
             Part::Together(part) => part.step(fs),
+            Part::Once(part) => part.step(fs, random),
             Part::Fences(part) => part.step(fs, random.coin()),
             Part::Locks(part) => part.step(fs, false),
         };
@@ -120,12 +128,31 @@ impl World {
         let mut found = Ok(());
         for part in &mut self.parts {
             found = found.and(match part {
-                Part::Document(part) | Part::Key(part) => part.examine(&self.sim, &fs, kind),
-                Part::Journal(part) => part.examine(&fs, kind),
+                Part::Document(part) | Part::Loose(part) | Part::Key(part) => {
+                    part.examine(&self.sim, &fs, kind)
+                }
+                Part::Journal(part) => part.examine(&self.sim, &fs, kind),
                 Part::Together(part) => part.examine(&fs),
+                Part::Once(part) => part.examine(&fs, kind),
                 Part::Fences(part) | Part::Locks(part) => part.examine(),
             });
         }
         found.map_err(|what| self.finding(&format!("after {kind:?}: {what}")))
+    }
+}
+
+fn loose(random: &mut Random) -> How {
+    match random.below(8) {
+        0..5 => How::NoSync,
+        5 => How::Confirm,
+        _ => How::Durable,
+    }
+}
+
+fn of_key(random: &mut Random) -> How {
+    match random.below(8) {
+        0 => How::Remove,
+        1 => How::Prune,
+        _ => How::Durable,
     }
 }

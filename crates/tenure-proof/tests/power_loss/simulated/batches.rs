@@ -1,0 +1,146 @@
+//! The batches of a simulated journal: what was tried, and what must be there.
+
+use tenure::Entry;
+use tenure_testkit::Random;
+
+/// A journal remembers the eight newest operations; a repetition comes while it does.
+const REMEMBERED: usize = 6;
+
+/// A batch that a call tried to append.
+#[derive(Debug, Clone)]
+pub(crate) struct Tried {
+    pub(crate) id: u64,
+    lines: u64,
+    pad: usize,
+    durable: bool,
+    /// It has an operation id.
+    once: bool,
+    /// The first number, once acknowledged.
+    pub(crate) acked: Option<u64>,
+    /// A compaction leaves it out: it may be gone as a whole.
+    dropping: bool,
+    /// That was acknowledged: it stays away.
+    gone: bool,
+}
+
+/// All of them, in the order in which they were tried.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Batches {
+    tried: Vec<Tried>,
+    next_id: u64,
+}
+
+impl Batches {
+    /// A new batch.
+    pub(crate) fn begin(&mut self, lines: u64, pad: usize, durable: bool) -> u64 {
+        let id = self.next_id;
+        self.next_id += 1;
+        let (once, acked, dropping, gone) = (false, None, false, false);
+        self.tried.push(Tried { id, lines, pad, durable, once, acked, dropping, gone });
+        id
+    }
+
+    /// A new durable batch with an operation id.
+    pub(crate) fn begin_once(&mut self, lines: u64, pad: usize) -> u64 {
+        let id = self.begin(lines, pad, true);
+        if let Some(tried) = self.tried.last_mut() {
+            tried.once = true;
+        }
+        id
+    }
+
+    /// The operation that is repeated now, if one is: whoever got no answer asks again.
+    pub(crate) fn to_repeat(&self, random: &mut Random) -> Option<&Tried> {
+        let once: Vec<&Tried> = self.tried.iter().filter(|tried| tried.once).collect();
+        let newest = &once[once.len().saturating_sub(REMEMBERED)..];
+        if let Some(open) = newest.iter().find(|tried| tried.acked.is_none()) {
+            return Some(open);
+        }
+        // A repetition tells where the entries were, whether or not they are still there.
+        let again = random.coin() && !newest.is_empty();
+        again.then(|| newest[random.index(newest.len())])
+    }
+
+    pub(crate) fn lines_of(&self, id: u64) -> Vec<String> {
+        let Some(Tried { lines, pad, .. }) = self.tried.iter().find(|tried| tried.id == id) else {
+            return Vec::new();
+        };
+        (0..*lines).map(|at| format!("B {id} {at} {lines} {}", "x".repeat(*pad))).collect()
+    }
+
+    pub(crate) fn acknowledge(&mut self, id: u64, first: u64) {
+        if let Some(tried) = self.tried.iter_mut().find(|tried| tried.id == id) {
+            tried.acked = Some(first);
+        }
+    }
+
+    /// Some batch is left out from now on: its id and its lines.
+    pub(crate) fn begin_drop(&mut self, random: &mut Random) -> Option<(u64, u64)> {
+        let there = |tried: &&mut Tried| tried.acked.is_some() && !tried.gone;
+        let mut there: Vec<&mut Tried> = self.tried.iter_mut().filter(there).collect();
+        if there.is_empty() {
+            return None;
+        }
+        let tried = there.swap_remove(random.index(there.len()));
+        tried.dropping = true;
+        Some((tried.id, tried.lines))
+    }
+
+    /// The compaction was acknowledged, and had the whole batch.
+    pub(crate) fn dropped(&mut self, id: u64) {
+        for tried in self.tried.iter_mut().filter(|tried| tried.id == id) {
+            tried.gone = true;
+        }
+    }
+
+    /// A power loss may keep any part of batches without a sync, unless a durable one came after them:
+    /// then they are in the log before it.
+    pub(crate) fn lose_power(&mut self) {
+        let durable = self.tried.iter().filter(|tried| tried.durable);
+        let last = durable.filter_map(|tried| tried.acked).max();
+        for tried in &mut self.tried {
+            tried.durable |= tried.acked.is_some() && tried.acked < last;
+        }
+        self.tried.retain(|tried| tried.durable);
+    }
+
+    /// Whether these entries are what must be there.
+    pub(crate) fn judge(&self, entries: &[Entry]) -> Result<(), String> {
+        let mut last = 0;
+        let mut lines: Vec<(u64, u64, u64)> = Vec::new();
+        for entry in entries {
+            if entry.seq <= last {
+                return Err(format!("number {} after {last}", entry.seq));
+            }
+            last = entry.seq;
+            // Lines that a power loss cut out of a batch without a sync are nobody's.
+            lines.extend(parse(&entry.line).map(|(id, at)| (entry.seq, id, at)));
+        }
+        for tried in &self.tried {
+            let mine: Vec<_> = lines.iter().filter(|(_, id, _)| *id == tried.id).collect();
+            let in_order = |(at, line): (usize, &&(u64, u64, u64))| {
+                line.2 == at as u64 && line.0 == mine[0].0 + at as u64
+            };
+            let whole = mine.len() as u64 == tried.lines && mine.iter().enumerate().all(in_order);
+            let is_right = match tried.acked {
+                _ if tried.gone => mine.is_empty(),
+                Some(_) if tried.dropping && mine.is_empty() => true,
+                Some(first) => whole && mine[0].0 == first,
+                None => whole || mine.is_empty(),
+            };
+            if !is_right {
+                return Err(format!("{tried:?}, there is {mine:?}"));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The batch and the place in it, if the line is whole.
+pub(crate) fn parse(line: &[u8]) -> Option<(u64, u64)> {
+    let text = std::str::from_utf8(line).ok()?;
+    let mut words = text.strip_prefix("B ")?.split(' ');
+    let mut number = || words.next()?.parse().ok();
+    let (id, at, _lines): (u64, u64, u64) = (number()?, number()?, number()?);
+    Some((id, at))
+}

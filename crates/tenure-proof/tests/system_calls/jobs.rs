@@ -15,7 +15,7 @@ const LINES: &[&str] = &["journal", "append", "j.jsonl", "1", "2", "3"];
 const MORE: &[&str] = &["journal", "append", "j.jsonl", "4", "5"];
 const LEASE: &[&str] = &["lease", "acquire", "t", "--ttl", "1h", "--token", TOKEN];
 const RUN: &[&str] = &["run", "t", "--", "true"];
-const UPDATE: &[&str] = &["doc", "update", "d.json", ".n += 1"];
+pub(crate) const UPDATE: &[&str] = &["doc", "update", "d.json", ".n += 1"];
 
 pub(crate) const fn document(prepare: &'static [&[&str]], args: &'static [&str]) -> Job {
     let program = Program::Tenure;

@@ -25,13 +25,14 @@ const ONE_KILL: Sample = Sample { kills: 1, others: 0, anything: false, moments:
 /// Of a hundred faults, so many may not come about: how often a command waits, or looks at other
 /// processes, is not the same in two runs.
 const MISSED_MAX: u64 = 3;
+/// How often a fault that does not come about is tried.
+const ATTEMPTS: usize = 2;
+
+/// The kinds of faults, for the tally.
 const KILLS: &str = "kills at a call";
 const ERRORS: &str = "errors of a call";
 const MOMENTS: &str = "moments from which many kinds of calls fail";
-/// What they are called.
 const MISSED: &str = "faults that did not come about";
-/// How often a fault that does not come about is tried.
-const ATTEMPTS: usize = 2;
 
 /// From how many kinds of crashes the long form recovers.
 const CRASHES: usize = 4;

@@ -28,7 +28,9 @@ pub(crate) fn run(args: &[&str]) -> Result<(), Failure> {
             Ok(())
         }
         ["broken-impatient", file, value] => impatient(file, value),
-        ["broken-leaves-half", file, value] => leaves_half(file, value),
+        ["broken-record", file, value] => record(file, value),
+        ["broken-resumed", file, value] => resumed(file, value),
+        ["broken-lock", file, value] => lock(file, value),
         _ => Err(Failure::new(format!("failed to understand {args:?}"), None)),
     }
 }
@@ -83,10 +85,11 @@ fn left_over(file: &str, value: &str) -> Result<(), Failure> {
     fs::remove_file(own).map_err(failed("clean up", file, true))
 }
 
-/// Looks at the document once more when it is done, and calls that a failure of the change.
+/// Looks at the document twice when it is done, and calls that a failure of the change.
 fn committed(file: &str, value: &str) -> Result<(), Failure> {
     set(file, value)?;
-    File::open(file).map(drop).map_err(failed("look at", file, false))
+    let looked = File::open(file).and_then(|_| File::open(file));
+    looked.map(drop).map_err(failed("look at", file, false))
 }
 
 /// Keeps others out by a file that must not be there, and which a dead one leaves there.
@@ -116,14 +119,41 @@ fn impatient(file: &str, value: &str) -> Result<(), Failure> {
     set(file, value)
 }
 
-/// Leaves something in the place of a sidecar that nobody can work with.
-fn leaves_half(file: &str, value: &str) -> Result<(), Failure> {
-    let place = format!(".tenure/{file}.commit");
+/// Takes the record of the document away for a while.
+fn record(file: &str, value: &str) -> Result<(), Failure> {
+    set(file, value)?;
+    away(&format!(".tenure/{file}.commit"), file, || Ok(()))
+}
+
+/// Does something else if it finds what a dead one left.
+fn resumed(file: &str, value: &str) -> Result<(), Failure> {
+    let own = format!("{file}.busy");
+    if fs::remove_file(&own).is_ok() {
+        return set(file, "\"resumed\"");
+    }
+    fs::write(&own, value).map_err(failed("write", file, false))?;
+    set(file, value)?;
+    fs::remove_file(own).map_err(failed("clean up", file, true))
+}
+
+/// Has a way of its own to write, and keeps all others out meanwhile. It does not mind who does that.
+fn lock(file: &str, value: &str) -> Result<(), Failure> {
+    let write = || {
+        let temp = format!("{file}.damaged");
+        fs::write(&temp, value)?;
+        fs::rename(temp, file)
+    };
+    let place = format!(".tenure/{file}.hold");
+    if fs::metadata(&place).is_ok_and(|found| found.is_dir()) {
+        return write().map_err(failed("write", file, false));
+    }
+    away(&place, file, write)
+}
+
+/// Puts a directory in the place of a sidecar while `work` is done.
+fn away(place: &str, file: &str, work: impl FnOnce() -> io::Result<()>) -> Result<(), Failure> {
     let aside = format!("{place}.damaged");
-    fs::rename(&place, &aside).map_err(failed("move", file, false))?;
-    let back = || fs::rename(&aside, &place);
-    let made = fs::create_dir(&place).and_then(|()| fs::remove_dir(&place));
-    made.map_err(failed("make", file, false))?;
-    back().map_err(failed("move back", file, false))?;
-    set(file, value)
+    let there = || fs::rename(place, &aside).and_then(|()| fs::create_dir(place));
+    let back = || fs::remove_dir(place).and_then(|()| fs::rename(&aside, place));
+    there().and_then(|()| work()).and_then(|()| back()).map_err(failed("move", file, true))
 }

@@ -42,6 +42,11 @@ impl Tally {
         self.tried.iter().map(|(cases, _)| cases).sum()
     }
 
+    /// How many cases of this were tried so far.
+    pub fn cases_of(&self, what: &str) -> u64 {
+        self.tried.iter().find(|(_, known)| known == what).map_or(0, |(cases, _)| *cases)
+    }
+
     /// This deliberate fault, or this known-bad protocol, was found out.
     pub fn caught(&mut self, fault: &str) {
         if !self.caught.iter().any(|known| known == fault) {

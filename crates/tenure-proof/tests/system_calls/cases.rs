@@ -1,18 +1,45 @@
 //! Which faults are tried at which call, and how the quick form samples them.
 
 use std::collections::BTreeMap;
+use std::ops::RangeInclusive;
 
 use tenure_proof::Form;
-use tenure_proof::strace::{Case, Fault};
+use tenure_proof::strace::{Calls, Case, Fault};
 use tenure_testkit::Random;
 
+use super::together::together;
+
 /// Calls that change nothing: a death before one of them is a death before the next that does.
-const LOOKS: [&str; 8] =
-    ["fstat", "statx", "statfs", "readlink", "pread64", "read", "getdents64", "flistxattr"];
+const LOOKS: [&str; 16] = [
+    "stat",
+    "lstat",
+    "fstat",
+    "newfstatat",
+    "statx",
+    "statfs",
+    "fstatfs",
+    "readlink",
+    "readlinkat",
+    "pread64",
+    "read",
+    "lseek",
+    "getdents64",
+    "getcwd",
+    "flistxattr",
+    "fgetxattr",
+];
 /// Calls that wait, or move data: one that was interrupted is repeated, not reported.
-const REPEATED: [&str; 7] = ["flock", "fsync", "fdatasync", "read", "pread64", "write", "pwrite64"];
+const REPEATED: [&str; 8] =
+    ["flock", "fsync", "fdatasync", "sync_file_range", "read", "pread64", "write", "pwrite64"];
+/// Calls that a signal may interrupt on slow file systems; whether they are repeated is not promised.
+const INTERRUPTED: [&str; 6] =
+    ["open", "openat", "openat2", "fallocate", "ftruncate", "copy_file_range"];
 /// Faults of the system as a whole. The long form tries them at every call.
 const ANYWHERE: [&str; 6] = ["ENOSPC", "EIO", "EMFILE", "EACCES", "EROFS", "EDQUOT"];
+/// What a filter of system calls says of one that it does not know; another one is made instead.
+const UNKNOWN: [&str; 2] = ["ENOSYS", "EPERM"];
+/// The long form samples too, where a command looks at every process of the machine.
+const LONG_MOST: usize = 40;
 
 /// How much is tried.
 #[derive(Debug, Clone, Copy)]
@@ -23,33 +50,50 @@ pub(crate) struct Sample {
     pub(crate) others: usize,
     /// Whether the long form tries, at every call, what only other calls fail with.
     pub(crate) anything: bool,
+    /// Moments from which the quick form makes many kinds of calls fail.
+    pub(crate) moments: usize,
+    /// The only kinds of calls in the quick form; all if there are none.
+    pub(crate) only: &'static [&'static str],
 }
 
 /// Everything, or a sample, of the faults that make sense at these calls.
-pub(crate) fn cases(
-    counts: &BTreeMap<String, usize>,
-    sample: Sample,
-    random: &mut Random,
-) -> Vec<Case> {
+pub(crate) fn cases(calls: &Calls, sample: Sample, random: &mut Random) -> Vec<Case> {
     let form = Form::asked();
+    let mut attacked: BTreeMap<String, RangeInclusive<usize>> = calls.attacked();
+    if form == Form::Quick && !sample.only.is_empty() {
+        attacked.retain(|call, _| sample.only.contains(&call.as_str()));
+    }
     let mut cases = Vec::new();
-    for (call, count) in counts {
-        for fault in faults(call, form, sample.anything) {
-            let mut numbers: Vec<_> = (1..=*count).collect();
-            let most = if fault == Fault::Kill { sample.kills } else { sample.others };
-            while form == Form::Quick && numbers.len() > most {
-                numbers.swap_remove(random.index(numbers.len()));
-            }
-            let case = |number| Case { call: call.clone(), number, fault };
-            cases.extend(numbers.into_iter().map(case));
+    for (call, numbers) in attacked {
+        for fault in faults(&call, form, sample.anything) {
+            let quick = if fault == Fault::Kill { sample.kills } else { sample.others };
+            let picked = pick(numbers.clone(), form.pick(quick, LONG_MOST), random);
+            let case = |number| Case { call: call.clone(), number, fault, with: Vec::new() };
+            cases.extend(picked.into_iter().map(case));
         }
     }
+    let moments = form.pick(sample.moments, usize::MAX);
+    cases.extend(together(calls, moments, random));
     cases
+}
+
+/// At most so many of these numbers. Who is asked for that few of them looks at other processes, and
+/// those come and go: the last ones may not be there the next time.
+fn pick(numbers: RangeInclusive<usize>, most: usize, random: &mut Random) -> Vec<usize> {
+    let (start, count) = (*numbers.start(), numbers.count());
+    let safe = if count > LONG_MOST { count / 2 } else { count };
+    let mut numbers: Vec<_> = (start..start + safe).collect();
+    while numbers.len() > most {
+        numbers.swap_remove(random.index(numbers.len()));
+    }
+    numbers
 }
 
 /// Whether the command must get over this fault without an error.
 pub(crate) fn must_be_survived(case: &Case) -> bool {
-    case.fault == Fault::Interrupted && REPEATED.contains(&case.call.as_str())
+    let unknown = case.call == "sync_file_range"
+        && matches!(case.fault, Fault::Once(error) | Fault::Always(error) if UNKNOWN.contains(&error));
+    unknown || (case.fault == Fault::Interrupted && REPEATED.contains(&case.call.as_str()))
 }
 
 /// The faults that make sense at a call.
@@ -73,7 +117,7 @@ fn faults(call: &str, form: Form, anything: bool) -> Vec<Fault> {
     } else {
         faults.extend(lasting(call).map(Fault::Always));
     }
-    if REPEATED.contains(&call) {
+    if REPEATED.contains(&call) || INTERRUPTED.contains(&call) {
         faults.push(Fault::Interrupted);
     }
     faults
@@ -87,15 +131,20 @@ fn likely(call: &str) -> &'static [&'static str] {
             &["ENOSPC", "EIO", "EDQUOT"]
         }
         "fsync" | "fdatasync" => &["EIO", "ENOSPC", "EDQUOT"],
+        "sync_file_range" => &["EIO", "ENOSPC", "EDQUOT", "ENOSYS", "EPERM"],
         "rename" | "renameat" | "renameat2" | "link" | "linkat" => {
             &["ENOSPC", "EIO", "EACCES", "EROFS"]
         }
         "mkdir" | "mkdirat" => &["ENOSPC", "EACCES", "EROFS", "EDQUOT"],
-        "unlink" | "unlinkat" => &["EIO", "EACCES", "EROFS"],
-        "fchmod" | "fchown" => &["EIO", "EPERM", "EROFS"],
+        "unlink" | "unlinkat" | "rmdir" => &["EIO", "EACCES", "EROFS"],
+        "fchmod" | "fchown" | "utimensat" => &["EIO", "EPERM", "EROFS"],
         "flock" => &["ENOLCK", "EIO"],
-        "statx" | "readlink" => &["EIO", "EACCES"],
-        "fstat" | "statfs" | "read" | "pread64" | "getdents64" | "flistxattr" => &["EIO"],
+        "stat" | "lstat" | "newfstatat" | "statx" | "readlink" | "readlinkat" => &["EIO", "EACCES"],
+        "fstat" | "statfs" | "fstatfs" | "read" | "pread64" | "lseek" | "getdents64" => &["EIO"],
+        "flistxattr" | "fgetxattr" | "fremovexattr" => &["EIO", "EOPNOTSUPP"],
+        "fsetxattr" => &["ENOSPC", "EPERM", "EOPNOTSUPP", "EDQUOT"],
+        "getcwd" => &["ENOENT"],
+        "dup" => &["EMFILE"],
         "clone3" => &["EAGAIN"],
         _ => &[],
     }
@@ -105,7 +154,7 @@ fn likely(call: &str) -> &'static [&'static str] {
 fn lasting(call: &str) -> Option<&'static str> {
     match call {
         "pwrite64" | "mkdir" => Some("ENOSPC"),
-        "fsync" | "fdatasync" => Some("EIO"),
+        "fsync" | "fdatasync" | "sync_file_range" => Some("EIO"),
         "openat2" => Some("EMFILE"),
         "renameat" | "renameat2" | "linkat" | "unlink" => Some("EROFS"),
         _ => None,

@@ -5,6 +5,7 @@ use std::process::Command;
 
 use serde_json::Value;
 use tenure_proof::bounded::{self, Ended};
+use tenure_proof::strace;
 
 /// A command on a prepared directory.
 #[derive(Debug, Clone, Copy)]
@@ -86,7 +87,7 @@ impl Job {
         }
         std::fs::create_dir(dir).unwrap();
         for command in self.prepare {
-            let ended = tenure(dir, command);
+            let ended = self.start(Program::Tenure, dir, command);
             assert!(ended.is_done(), "{command:?}: {ended:?}");
         }
         (self.tamper)(dir);
@@ -94,8 +95,16 @@ impl Job {
 
     /// Runs the command without a fault.
     pub(crate) fn run(&self, dir: &Path) -> Ended {
-        let mut command = Command::new(self.program.path());
-        command.args(self.args).current_dir(dir);
+        self.start(self.program, dir, self.args)
+    }
+
+    /// Runs a program without a fault, on a machine that lacks what it lacks.
+    fn start(&self, program: Program, dir: &Path, args: &[&str]) -> Ended {
+        let mut command = match self.lacks {
+            None => Command::new(program.path()),
+            Some(lacks) => strace::lacking(lacks, program.path()),
+        };
+        command.args(args).current_dir(dir);
         bounded::run(command)
     }
 
@@ -113,7 +122,7 @@ impl Job {
             Subject::Collection => &[key],
         };
         for command in commands {
-            let ended = tenure(dir, command);
+            let ended = self.start(Program::Tenure, dir, command);
             if !ended.is_done() {
                 return Err(format!("{command:?}: {ended:?}"));
             }

@@ -15,7 +15,7 @@ const LINES: &[&str] = &["journal", "append", "j.jsonl", "1", "2", "3"];
 const MORE: &[&str] = &["journal", "append", "j.jsonl", "4", "5"];
 const LEASE: &[&str] = &["lease", "acquire", "t", "--ttl", "1h", "--token", TOKEN];
 const RUN: &[&str] = &["run", "t", "--", "true"];
-const UPDATE: &[&str] = &["doc", "update", "d.json", ".n += 1"];
+pub(crate) const UPDATE: &[&str] = &["doc", "update", "d.json", ".n += 1"];
 
 pub(crate) const fn document(prepare: &'static [&[&str]], args: &'static [&str]) -> Job {
     let program = Program::Tenure;
@@ -103,6 +103,34 @@ fn cut(dir: &Path) {
     file.set_len(4).unwrap();
 }
 
+/// Another user may write the document: an access list, which the next version gets too.
+fn let_in(dir: &Path) {
+    let nobody = u32::MAX;
+    let entries =
+        [(1_u16, 6_u16, nobody), (2, 6, 1111), (4, 0, nobody), (16, 6, nobody), (32, 0, nobody)];
+    let mut list = 2_u32.to_le_bytes().to_vec();
+    for (tag, rights, id) in entries {
+        list.extend(tag.to_le_bytes());
+        list.extend(rights.to_le_bytes());
+        list.extend(id.to_le_bytes());
+    }
+    let (file, name) = (dir.join("d.json"), "system.posix_acl_access");
+    rustix::fs::setxattr(file, name, &list, rustix::fs::XattrFlags::empty()).unwrap();
+}
+
+/// A directory that lets another user into all that is made in it; the document was there before.
+fn let_into_new(dir: &Path) {
+    let_in(dir);
+    let (file, name) = (dir.join("d.json"), "system.posix_acl_access");
+    let mut list = [0; 256];
+    let length = rustix::fs::getxattr(&file, name, &mut list[..]).unwrap();
+    rustix::fs::removexattr(&file, name).unwrap();
+    let flags = rustix::fs::XattrFlags::empty();
+    rustix::fs::setxattr(dir, "system.posix_acl_default", &list[..length], flags).unwrap();
+    let shared = std::os::unix::fs::PermissionsExt::from_mode(0o640);
+    std::fs::set_permissions(file, shared).unwrap();
+}
+
 /// One test for each, and all of them in a table.
 macro_rules! operations {
     ($($name:ident: $job:expr;)*) => {
@@ -136,6 +164,9 @@ operations! {
         document(&[ONE, TWO], &["doc", "update", "d.json", ".n += 1", "--no-sync"]);
     g10_doc_update_after_no_sync: document(&[ONE, TWO_UNSYNCED], UPDATE);
     g10_doc_update_of_a_copied_directory: Job { tamper: copy, ..document(&[ONE, TWO], UPDATE) };
+    g10_doc_update_with_an_access_list: Job { tamper: let_in, ..document(&[ONE], UPDATE) };
+    g10_doc_update_where_new_files_get_an_access_list:
+        Job { tamper: let_into_new, ..document(&[ONE], UPDATE) };
     g10_doc_update_where_names_cannot_be_exchanged:
         Job { lacks: Some("renameat2:error=EINVAL"), ..document(&[ONE, TWO], UPDATE) };
     g10_doc_update_with_an_operation_id:

@@ -80,6 +80,7 @@ fn judge_end(sweep: &Sweep, trouble: &Trouble, ended: &Ended, about: &str) -> Re
         return Ok(Said::default());
     };
     ensure!(job.is_documented(code), "undocumented exit code: {about}");
+    ensure!(!trouble.kills() || code != 0, "it was killed, and says that it is done: {about}");
     let repeated = !matches!(trouble, Trouble::Call(case) if must_be_survived(case)) || code == 0;
     ensure!(repeated, "an interrupted call was not repeated: {about}");
     let mut lines: Vec<_> = ended.stderr.lines().collect();

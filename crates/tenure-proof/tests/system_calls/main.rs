@@ -10,11 +10,13 @@
 
 mod cases;
 mod controls;
+mod ext4;
 mod job;
 mod jobs;
 mod judge;
 mod limits;
 mod place;
 mod sweep;
+mod together;
 mod trouble;
 mod underneath;

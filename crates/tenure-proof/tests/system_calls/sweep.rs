@@ -1,27 +1,38 @@
 //! One command, its directory, and every trouble that it is put through.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use tenure_proof::strace::{self, Case, Fault};
+use tenure_proof::strace::{self, Calls, Case, Fault, Struck};
 use tenure_proof::{Form, Tally, seed};
 use tenure_testkit::Random;
 
 use super::cases::{Sample, cases};
 use super::job::{Job, Subject, View, names, tenure};
-use super::judge::judge;
-use super::trouble::{Trouble, traced};
+use super::judge::{Verdict, judge};
+use super::trouble::{Trouble, log_of, traced};
 
 /// The name of this ring.
 pub(crate) const RING: &str = "system_calls";
 /// What is tried at the calls of a command.
-const PLAIN: Sample = Sample { kills: 3, others: 1, anything: true };
+const PLAIN: Sample = Sample { kills: 3, others: 1, anything: true, moments: 2, only: &[] };
 /// And while recovering from a crash.
-const RECOVERING: Sample = Sample { kills: 1, others: 1, anything: false };
-
+const RECOVERING: Sample = Sample { kills: 1, anything: false, moments: 1, ..PLAIN };
 /// Deaths alone.
-const ONE_KILL: Sample = Sample { kills: 1, others: 0, anything: false };
+const ONE_KILL: Sample = Sample { kills: 1, others: 0, anything: false, moments: 0, only: &[] };
+
+/// Of a hundred faults, so many may not come about: how often a command waits, or looks at other
+/// processes, is not the same in two runs.
+const MISSED_MAX: u64 = 3;
+/// How often a fault that does not come about is tried.
+const ATTEMPTS: usize = 2;
+
+/// The kinds of faults, for the tally.
+const KILLS: &str = "kills at a call";
+const ERRORS: &str = "errors of a call";
+const MOMENTS: &str = "moments from which many kinds of calls fail";
+const MISSED: &str = "faults that did not come about";
 
 /// From how many kinds of crashes the long form recovers.
 const CRASHES: usize = 4;
@@ -49,6 +60,8 @@ pub(crate) struct Sweep {
     pub(crate) seen: Vec<String>,
     /// What kills left, one of each kind, to recover from.
     crashes: RefCell<BTreeMap<String, Case>>,
+    /// How many faults did not come about.
+    missed: Cell<u64>,
 }
 
 impl Sweep {
@@ -80,6 +93,7 @@ impl Sweep {
             names: Vec::new(),
             seen: Vec::new(),
             crashes: RefCell::default(),
+            missed: Cell::new(0),
         };
         sweep.look().then_some(sweep)
     }
@@ -117,10 +131,19 @@ impl Sweep {
 
     fn set_up(&self) {
         self.job.set_up(&self.dir);
-        if let Some(crash) = &self.crash {
-            let ended = traced(&self.job, &self.dir, self.job.args, &self.files).with_fault(crash);
-            assert_eq!(ended.signal, Some(9), "{crash:?}: {ended:?}");
+        let Some(crash) = &self.crash else { return };
+        for _ in 0..ATTEMPTS {
+            if self.strike(&Trouble::Call(crash.clone())).ended.signal == Some(9) {
+                return;
+            }
+            self.job.set_up(&self.dir);
         }
+        panic!("it does not die of {crash:?}");
+    }
+
+    /// Runs the command into the trouble.
+    fn strike(&self, trouble: &Trouble) -> Struck {
+        trouble.strike(&self.job, &self.dir)
     }
 
     /// For people.
@@ -128,20 +151,15 @@ impl Sweep {
         self.crash.as_ref().map(|crash| format!(" after {crash:?}")).unwrap_or_default()
     }
 
-    /// How often the command makes each kind of call.
-    fn counts(&self) -> BTreeMap<String, usize> {
-        let log = self.dir.with_extension("log");
-        let trace = || traced(&self.job, &self.dir, self.job.args, &self.files);
+    /// The calls that the command makes.
+    pub(crate) fn calls(&self) -> Calls {
         self.set_up();
-        let mut counts = trace().count(&log);
-        self.set_up();
-        counts.extend(trace().count_shared(&log));
-        counts
+        traced(&self.job, &self.dir, self.job.args, &log_of(&self.dir)).calls()
     }
 
     /// A death of the command, to recover from.
     pub(crate) fn a_crash(&self, random: &mut Random) -> Case {
-        let mut kills = cases(&self.counts(), ONE_KILL, random);
+        let mut kills = cases(&self.calls(), ONE_KILL, random);
         kills.retain(|case| case.fault == Fault::Kill);
         kills.swap_remove(random.index(kills.len()))
     }
@@ -154,8 +172,7 @@ impl Sweep {
     /// Limits for the length of a file that cut a write of the command short, or refuse it.
     pub(crate) fn file_sizes(&self) -> Vec<u64> {
         self.set_up();
-        let trace = traced(&self.job, &self.dir, self.job.args, &self.files);
-        let writes = trace.writes(&self.dir.with_extension("log"));
+        let writes = traced(&self.job, &self.dir, self.job.args, &log_of(&self.dir)).writes();
         let whole = self.files.iter().filter_map(|file| std::fs::metadata(file).ok());
         let whole = whole.map(|found| (found.len(), found.len()));
         let ends = writes.into_iter().chain(whole).filter(|(_, length)| *length > 1);
@@ -169,15 +186,27 @@ impl Sweep {
     /// Runs the command into each trouble and judges what it left. Everything that is wrong, because
     /// one cause often shows in several places.
     pub(crate) fn findings(&self, troubles: &[Trouble]) -> Vec<String> {
-        let put_through = |trouble: &Trouble| {
+        troubles.iter().filter_map(|trouble| self.put_through(trouble).err()).collect()
+    }
+
+    fn put_through(&self, trouble: &Trouble) -> Verdict {
+        for _ in 0..ATTEMPTS {
             self.set_up();
-            let ended = trouble.strike(&self.job, &self.dir, &self.files);
-            if let (Trouble::Call(case), true) = (trouble, trouble.kills()) {
-                self.crashes.borrow_mut().entry(self.shape()).or_insert_with(|| case.clone());
+            let struck = self.strike(trouble);
+            if struck.came_about {
+                self.remember(trouble, &struck);
+                return judge(self, trouble, &struck.ended);
             }
-            judge(self, trouble, &ended).err()
-        };
-        troubles.iter().filter_map(put_through).collect()
+        }
+        self.missed.set(self.missed.get() + 1);
+        Ok(())
+    }
+
+    /// A death may be one to recover from.
+    fn remember(&self, trouble: &Trouble, struck: &Struck) {
+        if let (Trouble::Call(case), Some(9)) = (trouble, struck.ended.signal) {
+            self.crashes.borrow_mut().entry(self.shape()).or_insert_with(|| case.clone());
+        }
     }
 
     /// Every call of the command with every fault, or a sample of them. Everything that is wrong.
@@ -186,12 +215,31 @@ impl Sweep {
             None => (PLAIN, ""),
             Some(_) => (RECOVERING, " while recovering from a crash"),
         };
-        let cases = cases(&self.counts(), sample, random);
-        let troubles: Vec<_> = cases.into_iter().map(Trouble::Call).collect();
-        let kills = troubles.iter().filter(|trouble| trouble.kills()).count();
-        tally.tried(kills as u64, &format!("kills at a call{state}"));
-        tally.tried((troubles.len() - kills) as u64, &format!("errors of a call{state}"));
-        self.findings(&troubles)
+        self.sampled_calls(sample, state, random, tally)
+    }
+
+    /// The calls of the command with the faults that `sample` names, in a `state` that is told.
+    pub(crate) fn sampled_calls(
+        &self,
+        sample: Sample,
+        state: &str,
+        random: &mut Random,
+        tally: &mut Tally,
+    ) -> Vec<String> {
+        let cases = cases(&self.calls(), sample, random);
+        let mut found = Vec::new();
+        for kind in [KILLS, MOMENTS, ERRORS] {
+            let ours = cases.iter().filter(|case| kind_of(case) == kind);
+            let ours = ours.cloned().map(Trouble::Call);
+            let troubles: Vec<_> = ours.collect();
+            found.extend(self.findings(&troubles));
+            let missed = self.missed.take();
+            tally.tried(troubles.len() as u64 - missed, &format!("{kind}{state}"));
+            if missed > 0 {
+                tally.tried(missed, MISSED);
+            }
+        }
+        found
     }
 
     /// Names, sizes and data, without what differs from run to run.
@@ -213,6 +261,15 @@ impl Sweep {
         let mut files: Vec<_> = files.iter().map(path).collect();
         files.push("/proc/sys/kernel/random/boot_id".to_owned());
         files
+    }
+}
+
+/// What is counted together.
+fn kind_of(case: &Case) -> &'static str {
+    match case.fault {
+        Fault::Kill => KILLS,
+        _ if case.with.is_empty() => ERRORS,
+        _ => MOMENTS,
     }
 }
 
@@ -250,6 +307,13 @@ pub(crate) fn sweep(test: &str, job: Job) {
         let Some(again) = Sweep::at(job, sweep.dir.clone(), Some(crash)) else { continue };
         bad.extend(again.all_calls(&mut random, &mut tally));
     }
+    conclude(&bad, &tally);
+}
+
+/// Nothing is wrong, and enough was tried to say so.
+pub(crate) fn conclude(bad: &[String], tally: &Tally) {
     assert!(bad.is_empty(), "{} bad:\n{}", bad.len(), bad.join("\n"));
     assert!(tally.cases() > 20, "too little to tell: {tally:?}");
+    let missed = tally.cases_of(MISSED);
+    assert!(missed * 100 <= tally.cases() * MISSED_MAX, "too many {MISSED}: {tally:?}");
 }

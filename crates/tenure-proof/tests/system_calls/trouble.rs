@@ -5,10 +5,10 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use tenure_proof::bounded::{self, Ended};
-use tenure_proof::strace::{Case, Fault, Traced};
+use tenure_proof::bounded;
+use tenure_proof::strace::{Case, Fault, Struck, Traced};
 
-use super::job::{Job, Program, Subject};
+use super::job::{Job, Subject};
 
 /// A page of memory: the unit in which a file system in memory fills up.
 const PAGE: usize = 4096;
@@ -41,11 +41,11 @@ impl Trouble {
             Self::FileSize(limit) | Self::OpenFiles(limit) => limit.is_multiple_of(2),
             Self::Pages(left) | Self::Names(left) => left.is_multiple_of(2),
         };
-        odd && job.subject != Subject::Run && job.program == Program::Tenure
+        odd && job.subject != Subject::Run
     }
 
     /// Runs the command of `job` in `dir` into it.
-    pub(crate) fn strike(&self, job: &Job, dir: &Path, files: &[String]) -> Ended {
+    pub(crate) fn strike(&self, job: &Job, dir: &Path) -> Struck {
         let mut args = job.args.to_vec();
         if self.is_json(job) {
             args.insert(0, "--json");
@@ -67,13 +67,17 @@ impl Trouble {
             }
             ended
         };
-        match self {
-            Self::Call(case) => traced(job, dir, &args, files).with_fault(case),
+        let ended = match self {
+            Self::Call(case) => {
+                let log = log_of(dir);
+                return traced(job, dir, &args, &log).with_fault(case);
+            }
             Self::FileSize(limit) => limited(format!("--fsize={limit}")),
             Self::OpenFiles(limit) => limited(format!("--nofile={limit}")),
             Self::Pages(left) => full(fill_pages, *left),
             Self::Names(left) => full(fill_names, *left),
-        }
+        };
+        Struck { ended, came_about: true }
     }
 }
 
@@ -82,9 +86,14 @@ pub(crate) fn traced<'a>(
     job: &'a Job,
     dir: &'a Path,
     args: &'a [&'a str],
-    files: &'a [String],
+    log: &'a Path,
 ) -> Traced<'a> {
-    Traced { program: job.program.path(), args, dir, lacks: job.lacks, files }
+    Traced { program: job.program.path(), args, dir, lacks: job.lacks, log }
+}
+
+/// Where strace writes to, beside the directory.
+pub(crate) fn log_of(dir: &Path) -> PathBuf {
+    dir.with_extension("log")
 }
 
 /// Fills the disk up to so many free pages.

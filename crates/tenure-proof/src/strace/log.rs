@@ -1,0 +1,191 @@
+//! What strace wrote down: which calls a command makes, which of them can be attacked, and whether a
+//! fault came about.
+
+use std::collections::BTreeMap;
+use std::ops::RangeInclusive;
+
+use super::{Case, Fault};
+
+/// What is attacked.
+const ATTACKED: [&str; 47] = [
+    "open",
+    "openat",
+    "openat2",
+    "close",
+    "read",
+    "pread64",
+    "write",
+    "pwrite64",
+    "copy_file_range",
+    "fallocate",
+    "ftruncate",
+    "fsync",
+    "fdatasync",
+    "sync_file_range",
+    "rename",
+    "renameat",
+    "renameat2",
+    "link",
+    "linkat",
+    "unlink",
+    "unlinkat",
+    "rmdir",
+    "mkdir",
+    "mkdirat",
+    "flock",
+    "fchmod",
+    "fchown",
+    "utimensat",
+    "stat",
+    "lstat",
+    "fstat",
+    "newfstatat",
+    "statx",
+    "statfs",
+    "fstatfs",
+    "readlink",
+    "readlinkat",
+    "getdents64",
+    "getcwd",
+    "flistxattr",
+    "fgetxattr",
+    "fsetxattr",
+    "fremovexattr",
+    "dup",
+    "lseek",
+    "clone3",
+    "exit_group",
+];
+/// What is let pass: no fault of a file shows there. Checks of descriptors, memory, terminals, waiting,
+/// the start of another program, and the descriptors of a child.
+const PASSED: [&str; 11] = [
+    "fcntl",
+    "mmap",
+    "ioctl",
+    "poll",
+    "ppoll",
+    "execve",
+    "access",
+    "dup2",
+    "dup3",
+    "pipe2",
+    "epoll_create1",
+];
+/// Rust's runtime looks at the three standard descriptors as the last thing before `main`.
+const START_ENDS: &str = "poll";
+
+/// The calls of a run without a fault.
+#[derive(Debug)]
+pub struct Calls {
+    /// Of each thread, in order. The first one is where the program begins.
+    threads: Vec<Vec<String>>,
+    /// How many calls of the first thread belong to the loader and the runtime.
+    start: usize,
+    /// What fails anyway.
+    lacking: Option<String>,
+}
+
+impl Calls {
+    /// From the log of a run. Panics at a call that nobody thought of.
+    pub(super) fn read(log: &str, lacking: Option<&str>) -> Self {
+        let mut names: Vec<&str> = Vec::new();
+        let mut threads: Vec<Vec<String>> = Vec::new();
+        for line in log.lines() {
+            let Some((thread, call)) = begun(line) else { continue };
+            let index = names.iter().position(|name| *name == thread).unwrap_or_else(|| {
+                names.push(thread);
+                threads.push(Vec::new());
+                names.len() - 1
+            });
+            threads[index].push(call.to_owned());
+        }
+        let first = threads.first().expect("a program makes calls");
+        let start = first.iter().position(|call| call == START_ENDS);
+        let start = start.expect("the runtime looks at the standard descriptors") + 1;
+        for thread in threads.iter_mut().skip(1) {
+            // From there on it is another program.
+            let own = thread.iter().position(|call| call == "execve").unwrap_or(thread.len());
+            thread.truncate(own);
+        }
+        let calls = Self { threads, start, lacking: lacking.map(str::to_owned) };
+        for (call, _) in calls.of_the_program() {
+            let known = ATTACKED.contains(&call) || PASSED.contains(&call);
+            assert!(known, "nobody thought of `{call}`");
+        }
+        calls
+    }
+
+    /// The numbers of each kind that can be attacked: those after the start, in the busiest thread.
+    pub fn attacked(&self) -> BTreeMap<String, RangeInclusive<usize>> {
+        let mut all: BTreeMap<String, RangeInclusive<usize>> = BTreeMap::new();
+        for (call, number) in self.of_the_program() {
+            if ATTACKED.contains(&call) && self.lacking.as_deref() != Some(call) {
+                let range = all.entry(call.to_owned()).or_insert(number..=number);
+                *range = *range.start().min(&number)..=*range.end().max(&number);
+            }
+        }
+        all
+    }
+
+    /// For each call of one of these kinds that the first thread makes: itself, and then all other
+    /// kinds, each with the number that it has next. Those too that are made only when something fails.
+    pub fn from_there_on(&self, kinds: &[&str]) -> Vec<Vec<(String, usize)>> {
+        let kinds: Vec<_> =
+            kinds.iter().filter(|kind| self.lacking.as_deref() != Some(**kind)).collect();
+        let mut counts: Vec<(String, usize)> =
+            kinds.iter().map(|kind| ((**kind).to_owned(), 1)).collect();
+        let mut points = Vec::new();
+        for (index, call) in self.threads[0].iter().enumerate() {
+            let Some(kind) = counts.iter().position(|(kind, _)| kind == call) else { continue };
+            if index >= self.start {
+                let mut point = counts.clone();
+                point.swap(0, kind);
+                points.push(point);
+            }
+            counts[kind].1 += 1;
+        }
+        points
+    }
+
+    /// The calls of the first thread after the start, each with its number among its kind.
+    fn first(&self) -> impl Iterator<Item = (&str, usize)> {
+        numbered(&self.threads[0]).skip(self.start)
+    }
+
+    fn of_the_program(&self) -> impl Iterator<Item = (&str, usize)> {
+        self.first().chain(self.threads[1..].iter().flat_map(|thread| numbered(thread)))
+    }
+}
+
+fn numbered(thread: &[String]) -> impl Iterator<Item = (&str, usize)> {
+    let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
+    thread.iter().map(move |call| {
+        let count = counts.entry(call).or_default();
+        *count += 1;
+        (call.as_str(), *count)
+    })
+}
+
+/// The thread and the call that begins in a line.
+fn begun(line: &str) -> Option<(&str, &str)> {
+    let (thread, rest) = line.split_once(char::is_whitespace)?;
+    let (call, _) = rest.trim_start().split_once('(')?;
+    let is_name = call.chars().all(|letter| letter.is_ascii_alphanumeric() || letter == '_');
+    (is_name && !call.is_empty()).then_some((thread, call))
+}
+
+/// The call that ends in a line.
+fn ended(line: &str) -> Option<&str> {
+    let resumed = line.split_once("<... ").and_then(|(_, rest)| rest.split_once(" resumed>"));
+    resumed.map(|(call, _)| call).or_else(|| begun(line).map(|(_, call)| call))
+}
+
+/// Whether the log of a run shows that the fault came about.
+pub(super) fn has_fault(log: &str, case: &Case) -> bool {
+    let injected = |line: &str| {
+        line.contains("(INJECTED)")
+            && ended(line).is_some_and(|call| case.kinds().any(|kind| kind == call))
+    };
+    let killed = |line: &str| line.contains("+++ killed by SIGKILL");
+    log.lines().any(|line| if case.fault == Fault::Kill { killed(line) } else { injected(line) })
+}

@@ -21,7 +21,6 @@ pub(super) enum At {
     TryLead,
     ReadAgain,
     MarkBegan,
-    Newest,
     LookForOthers,
     WaitMark,
     Mark,

@@ -197,9 +197,7 @@ impl State {
             At::MarkBegan => {
                 next.doubt = self.note.began;
                 self.note.began = true;
-                At::Newest
-            }
-            At::Newest => {
+                // Two steps of the code: what is marked shows to nobody before our end.
                 next.reach = self.counted.max(process.mine);
                 At::LookForOthers
             }

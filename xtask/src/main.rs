@@ -6,6 +6,7 @@
 #![expect(clippy::print_stdout, reason = "this program reports to people")]
 
 mod bench;
+mod complete;
 mod costs;
 mod dist;
 mod licences;
@@ -17,11 +18,13 @@ mod platform_table;
 mod prove;
 mod python;
 mod reliability;
+mod ring_times;
 mod stream;
 mod tally;
 #[cfg(test)]
 mod tidy;
 mod tools;
+mod tree;
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -44,7 +47,7 @@ usage: cargo xtask test [--allow-missing]
   test             format, lints, licences, every test, release build; installs what is missing
   --allow-missing  go on without a tool that cannot be installed, and say what was not run
   prove            the test rings (or only these) in their long form, which takes hours; writes what
-                   was tried to docs/RELIABILITY.md (--quick: in their quick form; --table: only writes it again)
+                   was tried to docs/RELIABILITY.md and docs/PLATFORM.md (--quick: in their quick form; --table: only writes it again)
   mutants          small mistakes in the core that the tests must notice; writes docs/MUTANTS.md, takes an
                    hour (--help: its options)
   bench            tenure beside the system-call floor and beside what people would use instead, in about two
@@ -65,7 +68,9 @@ fn main() -> ExitCode {
         ["costs"] => told(costs::run(costs::Verb::Compare)),
         ["costs", "--accept"] => told(costs::run(costs::Verb::Accept)),
         ["dist"] => told(dist::build().map(|path| println!("{}", path.display()))),
-        ["prove", "--table"] => told(reliability::rewrite()),
+        ["prove", "--table"] => {
+            told(reliability::rewrite().and_then(|()| platform_table::rewrite()))
+        }
         ["prove", "--quick", rings @ ..] => told(prove::run(Form::Quick, rings, STRICT)),
         ["prove", rings @ ..] => told(prove::run(Form::Long, rings, STRICT)),
         ["mutants", options @ ..] => told(mutants(options)),

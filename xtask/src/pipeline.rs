@@ -7,12 +7,14 @@
 //!    format or build error, a test program that dies) counts as one failure, so the line never
 //!    says zero failures of a run that failed.
 //! 3. What the tests say they did not run stands before that, with the reasons.
-//! 4. Tests that pass without a single test having run are a failure.
+//! 4. So does how long each ring took.
+//! 5. Tests that pass without a single test having run are a failure.
 
 use std::process::Command;
 use std::time::Instant;
 
 use crate::not_run::NotRun;
+use crate::ring_times::RingTimes;
 use crate::tally::Tally;
 use crate::{costs, licences, node, python, root, stream, tools};
 
@@ -92,6 +94,19 @@ pub(crate) const STEPS: &[Step] = &[
     Step { name: "costs", action: Check(costs::check) },
 ];
 
+/// What the tests of a run write down for its end.
+#[derive(Debug)]
+struct Notes {
+    not_run: NotRun,
+    ring_times: RingTimes,
+}
+
+impl Notes {
+    fn new() -> Self {
+        Self { not_run: NotRun::new(), ring_times: RingTimes::new() }
+    }
+}
+
 /// The languages whose puppets must run.
 pub(crate) const LANGUAGES: &str = "rust,cli,node,python";
 
@@ -99,15 +114,18 @@ pub(crate) const LANGUAGES: &str = "rust,cli,node,python";
 pub(crate) fn run(steps: &[Step], options: &Options) -> bool {
     let start = Instant::now();
     let mut tally = Tally::default();
-    let not_run = NotRun::new();
-    let outcome = steps.iter().try_for_each(|step| announce(step, options, &mut tally, &not_run));
+    let notes = Notes::new();
+    let outcome = steps.iter().try_for_each(|step| announce(step, options, &mut tally, &notes));
     let seconds = start.elapsed().as_secs_f64();
     match &outcome {
         Ok(()) => println!("\n== all {} steps passed in {seconds:.1} s", steps.len()),
         Err(step) => println!("\n== stopped at `{step}` after {seconds:.1} s"),
     }
     let failed = if outcome.is_err() { tally.failed.max(1) } else { tally.failed };
-    println!("{}", not_run.told());
+    if let Some(times) = notes.ring_times.told() {
+        println!("{times}");
+    }
+    println!("{}", notes.not_run.told());
     println!("{} passed, {failed} failed", tally.passed);
     outcome.is_ok()
 }
@@ -117,7 +135,7 @@ fn announce(
     step: &Step,
     options: &Options,
     tally: &mut Tally,
-    not_run: &NotRun,
+    notes: &Notes,
 ) -> Result<(), &'static str> {
     let name = step.name;
     match &step.action {
@@ -127,7 +145,7 @@ fn announce(
         }
     }
     let start = Instant::now();
-    let outcome = perform(&step.action, options, tally, not_run);
+    let outcome = perform(&step.action, options, tally, notes);
     let seconds = start.elapsed().as_secs_f64();
     match outcome {
         Ok(()) => {
@@ -145,7 +163,7 @@ fn perform(
     action: &Action,
     options: &Options,
     tally: &mut Tally,
-    not_run: &NotRun,
+    notes: &Notes,
 ) -> Result<(), String> {
     match action {
         Check(check) => check(options),
@@ -157,7 +175,8 @@ fn perform(
             if !options.allow_missing {
                 command.env("TENURE_PUPPETS", LANGUAGES);
             }
-            not_run.collect(&mut command);
+            notes.not_run.collect(&mut command);
+            notes.ring_times.collect(&mut command)?;
             let before = tally.passed + tally.failed;
             stream::run(&mut command, tally)?;
             if tally.passed + tally.failed == before {
@@ -178,7 +197,7 @@ pub(crate) fn cargo(arguments: &[&str]) -> Command {
 
 #[cfg(test)]
 mod tests {
-    use super::{Action, NotRun, Options, Step, Tally, announce, perform, run};
+    use super::{Action, Notes, Options, Step, Tally, announce, perform, run};
 
     const OPTIONS: Options = Options { allow_missing: false };
     const GOOD: Step = Step { name: "good", action: Action::Check(|_| Ok(())) };
@@ -189,14 +208,13 @@ mod tests {
     fn the_first_failure_ends_the_run() {
         assert!(run(&[GOOD, GOOD], &OPTIONS));
         assert!(!run(&[GOOD, BAD, NEVER], &OPTIONS));
-        assert_eq!(announce(&BAD, &OPTIONS, &mut Tally::default(), &NotRun::new()), Err("bad"));
+        assert_eq!(announce(&BAD, &OPTIONS, &mut Tally::default(), &Notes::new()), Err("bad"));
     }
 
     #[test]
     fn a_test_step_that_runs_no_test_fails() {
         let silent = Action::Tests(&["--version"]);
-        let problem =
-            perform(&silent, &OPTIONS, &mut Tally::default(), &NotRun::new()).unwrap_err();
+        let problem = perform(&silent, &OPTIONS, &mut Tally::default(), &Notes::new()).unwrap_err();
         assert_eq!(problem, "no test was run");
     }
 }

@@ -1,8 +1,10 @@
 //! The table of file systems in `docs/PLATFORM.md`: what the ring `file_systems` has shown of each.
 //!
-//! Each test of that ring is one file system, and each thing that it tried is a column. The table is
+//! Each test of that ring is one file system, and each thing that it tried is a column. Below it stand the
+//! known-bad locks and writers that the same questions found out. Both are
 //! made from the kept record of the ring and nothing else; a test compares the two.
 
+use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
 use serde_json::Value;
@@ -22,23 +24,31 @@ const COLUMNS: &[&str] = &[
     "no lost update, whole batches",
     "lease",
     "watch and follow",
+    "torture",
     "full disk",
     "read-only",
 ];
 /// What tenure thinks of the file system before it was tried.
 const VERDICTS: &[&str] = &["trusted", "tested at first use", "refused"];
 
-/// The table of a record.
+/// The table of a record, and the controls that it caught.
 fn table(record: &str) -> Result<String, String> {
     let mut rows = Vec::new();
+    let mut caught = BTreeSet::new();
     for line in record.lines() {
         let line: Value = serde_json::from_str(line).map_err(|err| format!("{err}: {line}"))?;
         rows.extend(row(&line)?);
+        let controls = line["caught"].as_array().into_iter().flatten();
+        caught.extend(controls.filter_map(Value::as_str).map(|control| format!("- {control}\n")));
     }
     rows.sort();
     let mut table = format!("| file system | {} | verdict |\n", COLUMNS.join(" | "));
     writeln!(table, "|{}", " --- |".repeat(COLUMNS.len() + 2)).map_err(|err| err.to_string())?;
     table.extend(rows);
+    if !caught.is_empty() {
+        table.push_str("\nThe same questions found these out, which are known to be bad:\n\n");
+        table.extend(caught);
+    }
     Ok(table)
 }
 
@@ -111,8 +121,23 @@ mod tests {
         );
         let table = table(record).unwrap();
         let rows: Vec<&str> = table.lines().skip(2).collect();
-        let erofs = "| erofs | - | - | - | - | - | - | kept | readable, every write is refused |";
-        assert_eq!(rows, [erofs, "| xfs | kept | - | - | - | - | - | - | trusted |"]);
+        let erofs =
+            "| erofs | - | - | - | - | - | - | - | kept | readable, every write is refused |";
+        assert_eq!(rows, [erofs, "| xfs | kept | - | - | - | - | - | - | - | trusted |"]);
         assert!(super::table("{}").is_err());
+    }
+
+    #[test]
+    fn controls_are_listed_below_and_are_no_file_systems() {
+        let record = concat!(
+            r#"{"test":"b","tried":[],"caught":["two holders","a lost update"]}"#,
+            "\n",
+            r#"{"test":"xfs","tried":[{"cases":1,"what":"torture"}],"caught":["two holders"]}"#,
+        );
+        let table = table(record).unwrap();
+        let (rows, caught) = table.split_once("\n\n").unwrap();
+        assert_eq!(rows.lines().count(), 3, "{rows}");
+        assert!(rows.contains("| xfs | - | - | - | - | - | kept | - |"), "{rows}");
+        assert!(caught.ends_with("bad:\n\n- a lost update\n- two holders\n"), "{caught}");
     }
 }

@@ -26,20 +26,30 @@ pub(crate) struct Ring {
     pub(crate) name: &'static str,
     /// What it is, for people.
     pub(crate) title: &'static str,
+    /// Tests of the ring itself, which try nothing and write no record.
+    pub(crate) silent: &'static [&'static str],
 }
 
 /// Every ring, in the order of the table.
 pub(crate) const RINGS: &[Ring] = &[
-    Ring { name: "race_book", title: "every known race, theirs and ours" },
-    Ring { name: "puppets", title: "timelines of processes in every language" },
-    Ring { name: "torture", title: "kill and pause, histories checked" },
-    Ring { name: "system_calls", title: "a fault at every system call" },
-    Ring { name: "power_loss", title: "power loss, simulated and on real file systems" },
-    Ring { name: "models", title: "models, checked exhaustively" },
-    Ring { name: "identity", title: "identity and time" },
-    Ring { name: "parsers", title: "parsers, damage and properties" },
-    Ring { name: "file_systems", title: "file systems" },
-    Ring { name: "security", title: "other users" },
+    Ring { name: "race_book", title: "every known race, theirs and ours", silent: &[] },
+    Ring {
+        name: "puppets",
+        title: "timelines of processes in every language",
+        silent: &["every_timeline_is_played"],
+    },
+    Ring { name: "torture", title: "kill and pause, histories checked", silent: &[] },
+    Ring { name: "system_calls", title: "a fault at every system call", silent: &[] },
+    Ring {
+        name: "power_loss",
+        title: "power loss, simulated and on real file systems",
+        silent: &[],
+    },
+    Ring { name: "models", title: "models, checked exhaustively", silent: &[] },
+    Ring { name: "identity", title: "identity and time", silent: &[] },
+    Ring { name: "parsers", title: "parsers, damage and properties", silent: &[] },
+    Ring { name: "file_systems", title: "file systems", silent: &[] },
+    Ring { name: "security", title: "other users", silent: &[] },
 ];
 
 /// What the records of one ring add up to.
@@ -116,7 +126,7 @@ fn tables(document: &str) -> Result<Tables, String> {
          | --- | --- | --- | --- | --- | --- | --- | --- |\n",
     );
     let mut details = String::new();
-    for Ring { name, title } in RINGS {
+    for Ring { name, title, .. } in RINGS {
         let path = record_of(name);
         match std::fs::read_to_string(&path) {
             Ok(record) => {

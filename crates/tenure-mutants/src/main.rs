@@ -17,7 +17,7 @@ mod swaps;
 mod trial;
 mod values;
 
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 use std::time::Duration;
@@ -27,7 +27,8 @@ use crate::hunt::{Fate, Pace};
 use crate::points::Point;
 use crate::scratch::Scratch;
 
-/// What is mutated: the code that the guarantees rest on.
+/// What is mutated without a word: the code that the guarantees rest on. A file of the core that is asked for by
+/// name is mutated as well.
 const SCOPE: &[&str] = &[
     "commit.rs",
     "document/",
@@ -50,7 +51,8 @@ const SCOPE: &[&str] = &[
 const USAGE: &str = "\
 usage: cargo xtask mutants [OPTION...] [FILE...]
 
-  FILE             only mutants of these (`lock.rs`, `journal/`)
+  FILE             only mutants of these (`lock.rs`, `journal/`), also of those that are not mutated by default
+  --count          try nothing, only say how many there are, by file, before the compiler has refused some
   --report         try nothing, only write down what earlier runs found
   --again          keep what earlier runs killed, and try the others
   --on             go on with a run that was ended: as --again, without those that it knows to live
@@ -61,15 +63,23 @@ usage: cargo xtask mutants [OPTION...] [FILE...]
   --quickest SECS  leave out tests that take less (0), which earlier runs have tried
   --scratch DIR    where the mutated copy is (target/mutants)";
 
+/// What is done with the mutants.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Verb {
+    Try,
+    Report,
+    Count,
+}
+
 /// What was asked for.
 #[derive(Debug)]
 struct Asked {
     files: Vec<String>,
     rings: Vec<String>,
     tests: Vec<String>,
+    verb: Verb,
     again: bool,
     on: bool,
-    report: bool,
     pace: Pace,
     scratch: PathBuf,
 }
@@ -96,13 +106,14 @@ fn asked(mut words: impl Iterator<Item = String>) -> Option<Asked> {
     let pace = Pace { jobs: 2, quickest: Duration::ZERO, slowest: Duration::from_secs(600) };
     let scratch = root().join("target/mutants");
     let (files, rings, tests) = (Vec::new(), Vec::new(), Vec::new());
-    let (again, on, report) = (false, false, false);
-    let mut asked = Asked { files, rings, tests, again, on, report, pace, scratch };
+    let (verb, again, on) = (Verb::Try, false, false);
+    let mut asked = Asked { files, rings, tests, verb, again, on, pace, scratch };
     while let Some(word) = words.next() {
         match word.as_str() {
+            "--count" => asked.verb = Verb::Count,
             "--again" => asked.again = true,
             "--on" => (asked.again, asked.on) = (true, true),
-            "--report" => (asked.again, asked.report) = (true, true),
+            "--report" => (asked.again, asked.verb) = (true, Verb::Report),
             "--ring" => asked.rings.push(words.next()?),
             "--tests" => asked.tests.push(words.next()?),
             "--jobs" => asked.pace.jobs = words.next()?.parse().ok()?,
@@ -122,18 +133,40 @@ fn seconds(word: &str) -> Option<Duration> {
 
 /// Tries the mutants; returns those that live without a reason.
 fn run(asked: &Asked) -> Result<Vec<String>, String> {
-    let scratch = Scratch::copy(&root(), asked.scratch.clone())?;
     let mut sources = Vec::new();
     collect(&root().join("crates/tenure/src"), "", &mut sources)?;
-    let points = compiling(&scratch, &sources, asked.again)?;
+    let found = find(&sources, &asked.files)?;
+    if asked.verb == Verb::Count {
+        count(&found, &asked.files);
+        return Ok(Vec::new());
+    }
+    let scratch = Scratch::copy(&root(), asked.scratch.clone())?;
+    let points = compiling(&scratch, &sources, found, asked.again)?;
     let path = scratch.dir().join("fates.tsv");
-    if !asked.report {
+    if asked.verb == Verb::Try {
         try_all(&scratch, asked, &points, &Fates::open(&path, asked.again)?)?;
     }
     let fates = Fates::open(&path, true)?;
     let known = |point| fates.of(point).map(|fate| (point, fate.clone()));
     let outcomes: Vec<(&Point, Fate)> = points.iter().filter_map(known).collect();
     report::write(&root().join("docs/MUTANTS.md"), &commit(), &outcomes)
+}
+
+/// Whether a name is one of those that were asked for; without a word all are.
+fn begins(name: &str, prefixes: &[String]) -> bool {
+    prefixes.is_empty() || prefixes.iter().any(|prefix| name.starts_with(prefix))
+}
+
+/// Says how many mutants there are, by file.
+fn count(points: &[Point], files: &[String]) {
+    let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
+    for point in points.iter().filter(|point| begins(&point.file, files)) {
+        *counts.entry(&point.file).or_default() += 1;
+    }
+    for (file, count) in &counts {
+        println!("{count:6} {file}");
+    }
+    println!("{:6} in all", counts.values().sum::<usize>());
 }
 
 /// Tries those that were asked for and have not been noticed yet; what becomes of them is kept.
@@ -149,9 +182,6 @@ fn try_all(
         let arguments: Vec<&str> = ["--package", "tenure-proof"].into_iter().chain(rings).collect();
         programs.extend(scratch.programs(&arguments)?);
     }
-    let begins = |name: &str, prefixes: &[String]| {
-        prefixes.is_empty() || prefixes.iter().any(|prefix| name.starts_with(prefix))
-    };
     let is_known = |point: &Point| fates.noticed(point) || (asked.on && fates.of(point).is_some());
     let chosen = |point: &&Point| begins(&point.file, &asked.files) && !is_known(point);
     let tried: Vec<Point> = points.iter().filter(chosen).cloned().collect();
@@ -174,13 +204,13 @@ fn try_all(
 fn compiling(
     scratch: &Scratch,
     sources: &[(String, String)],
+    mut points: Vec<Point>,
     again: bool,
 ) -> Result<Vec<Point>, String> {
     let path = scratch.dir().join("refused.tsv");
     let earlier =
         if again { std::fs::read_to_string(&path).unwrap_or_default() } else { String::new() };
     let earlier: HashSet<&str> = earlier.lines().collect();
-    let mut points = find(sources)?;
     let all: Vec<String> = points.iter().map(Point::key).collect();
     points.retain(|point| !earlier.contains(point.key().as_str()));
     let points = scratch.settle(sources, points)?;
@@ -194,12 +224,13 @@ fn compiling(
     Ok(points)
 }
 
-/// All mutants of these sources.
-fn find(sources: &[(String, String)]) -> Result<Vec<Point>, String> {
+/// All mutants of these sources, in the files that are always mutated and in those that were asked for.
+fn find(sources: &[(String, String)], files: &[String]) -> Result<Vec<Point>, String> {
     let mut points: Vec<Point> = Vec::new();
     for (file, text) in sources {
         let is_test = file.ends_with("/tests.rs");
-        if SCOPE.iter().any(|part| file.starts_with(part)) && !is_test {
+        let asked = files.iter().map(String::as_str);
+        if SCOPE.iter().copied().chain(asked).any(|part| file.starts_with(part)) && !is_test {
             let first = points.last().map_or(1, |last| last.number + 1);
             points.extend(points::find(file, text, first)?);
         }

@@ -17,6 +17,8 @@ const RECORD: &str = "TENURE_PROOF_RECORD";
 pub struct Tally {
     ring: &'static str,
     test: String,
+    /// The test function, by the thread that it runs on.
+    by: Option<String>,
     tried: Vec<(u64, String)>,
     caught: Vec<String>,
     start: Instant,
@@ -25,8 +27,9 @@ pub struct Tally {
 impl Tally {
     /// For `test` in `ring`.
     pub fn new(ring: &'static str, test: &str) -> Self {
-        let start = Instant::now();
-        Self { ring, test: test.to_owned(), tried: Vec::new(), caught: Vec::new(), start }
+        let (start, test) = (Instant::now(), test.to_owned());
+        let by = std::thread::current().name().map(str::to_owned);
+        Self { ring, test, by, tried: Vec::new(), caught: Vec::new(), start }
     }
 
     /// So many cases of something were tried: `tried(6_306, "system calls with a fault")`.
@@ -59,6 +62,7 @@ impl Tally {
         let line = json!({
             "ring": self.ring,
             "test": self.test,
+            "by": self.by,
             "form": Form::asked().pick("quick", "long"),
             "tried": tried.collect::<Vec<_>>(),
             "caught": self.caught,

@@ -1,7 +1,7 @@
 //! Publishing a document by exchange, with a last good copy.
 //!
-//! Mirrors `document/publish.rs` (temp, sync, compare, exchange, look at what was displaced, keep,
-//! record), `clear_left_over`, `keep_as`, `document/restore.rs` and the view of a reader after a power
+//! Mirrors `document/publish.rs` (temp, sync, what to keep, compare, exchange, look at what was displaced, keep,
+//! record, remove), `clear_left_over`, `keep_as`, `document/restore.rs` and the view of a reader after a power
 //! loss (`content::last_synced`, D6). A change adds one bit to what it read, so a lost update is a
 //! missing bit. Names change in one order (all pass through one temporary name), and a power loss leaves
 //! them as they were after one of the changes since the last sync of the directory (docs/FORMAT.md);
@@ -33,6 +33,8 @@ enum Fault {
     DisplacedNotChecked,
     /// Whatever was displaced becomes the last good version.
     KeepsUnsynced,
+    /// The same bytes in another file pass for the version that was synced.
+    TagNotCompared,
     /// What lies under the temporary name after a power loss is removed, not rescued.
     LeftOverRemoved,
     /// Cut to nothing and written in place.
@@ -46,6 +48,8 @@ enum Action {
     Kill(usize),
     /// Somebody who knows nothing of tenure replaces the file by an edited copy.
     Foreign,
+    /// The same, and nothing was edited.
+    Resave,
     /// After which change of names, whether unsynced content is cut, and whether the record survives.
     PowerLoss {
         names: usize,
@@ -61,6 +65,7 @@ struct Publishing {
     changes: u8,
     kills: u8,
     foreign: u8,
+    resaves: u8,
     power_losses: u8,
     /// A sync of content only makes it come before later changes of names.
     in_order: bool,
@@ -93,6 +98,9 @@ impl Model for Publishing {
         if state.foreign > 0 && state.names.document.is_some() {
             actions.push(Action::Foreign);
         }
+        if state.resaves > 0 && State::is_whole(state.names.document) {
+            actions.push(Action::Resave);
+        }
         if state.power_losses > 0 {
             for names in 0..state.history.len() {
                 for (cut, record) in [(true, true), (true, false), (false, true), (false, false)] {
@@ -112,6 +120,7 @@ impl Model for Publishing {
                 next.end(index);
             }
             Action::Foreign => next.edit(),
+            Action::Resave => next.save_again(),
             Action::PowerLoss { names, cut, record } => next.lose_power(names, cut, record),
         }
         next.tidy();
@@ -126,8 +135,10 @@ impl Model for Publishing {
                     model.durable.contains(&false) || State::is_whole(state.names.document)
                 },
             ),
-            Property::always("what was acknowledged is there", |_, state: &State| {
-                state.view() & state.acked == state.acked
+            Property::always("what was acknowledged is there", |model: &Self, state: &State| {
+                // Whoever puts a file that is not synced in its place answers for it.
+                let replaced = state.resaves < model.resaves;
+                replaced || state.view() & state.acked == state.acked
             }),
             Property::always("no update is lost", |model: &Self, state: &State| {
                 let crashed = state.power_losses < model.power_losses;
@@ -160,6 +171,7 @@ const POWER: Publishing = Publishing {
     changes: 1,
     kills: 1,
     foreign: 0,
+    resaves: 0,
     power_losses: 1,
     in_order: false,
     fault: Fault::None,
@@ -182,6 +194,8 @@ fn documents_stay_whole_and_complete() {
     let twice =
         Publishing { changes: 2, kills: 0, power_losses: Form::asked().pick(1, 2), ..MIXED };
     check::holds(&mut tally, "durable and not, twice", twice);
+    let saved = Publishing { resaves: 1, ..MIXED };
+    check::holds(&mut tally, "durable and not, saved again by others", saved);
 }
 
 #[test]
@@ -204,6 +218,12 @@ fn broken_publications_are_found_out() {
         ("a plain rename over a foreign edit", Fault::PlainRename, lost, FOREIGN_EDITS),
         ("displaced version not checked", Fault::DisplacedNotChecked, lost, FOREIGN_EDITS),
         ("unsynced version kept as good", Fault::KeepsUnsynced, "the good copy is whole", unsynced),
+        (
+            "the same bytes of others kept as good",
+            Fault::TagNotCompared,
+            "the good copy is whole",
+            Publishing { resaves: 1, ..MIXED },
+        ),
         ("left-over removed after a power loss", Fault::LeftOverRemoved, there, twice),
         ("truncated and written in place", Fault::InPlace, whole, POWER),
     ] {

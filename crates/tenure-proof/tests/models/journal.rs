@@ -47,7 +47,7 @@ enum Action {
     Step(usize),
     /// The sync that the process waits for fails.
     SyncFails(usize),
-    /// A follower has waited long enough.
+    /// A follower has waited long enough, or a leader that would let others in.
     Patience(usize),
     Kill(usize),
     /// How many log entries and how many lines of the journal survive.
@@ -86,7 +86,7 @@ impl Model for Appending {
             if process.at == At::SyncEnd && state.sync_errors > 0 {
                 actions.push(Action::SyncFails(index));
             }
-            if process.at == At::Follow {
+            if state.may_lose_patience(index) {
                 actions.push(Action::Patience(index));
             }
             if state.kills > 0 {
@@ -111,11 +111,7 @@ impl Model for Appending {
             }
             Action::Step(index) => next.step(index, self.fault),
             Action::SyncFails(index) => next.fail_sync(index, self.fault),
-            Action::Patience(index) => {
-                // Nothing is known of the syncs of others, so this one relies on none of them.
-                next.processes[index].alone = true;
-                next.processes[index].at = At::WaitMark;
-            }
+            Action::Patience(index) => next.lose_patience(index),
             Action::Kill(index) => {
                 next.kills -= 1;
                 next.end(index);

@@ -6,7 +6,9 @@
 //! the record, the commit lock, the second look, the write.
 //!
 //! The boot clock only goes on; the wall clock jumps; a reboot starts the boot clock anew and may leave
-//! an older record, because a lease is not synced. Drawing a fence is one step here (see the lock).
+//! an older record, because a lease is not synced. A token renews a lease of an earlier boot under a new
+//! fence. Drawing the first fence of a boot writes the record twice, as in `Seen::draw`; that fences grow
+//! is for the model of the lock to show.
 
 mod steps;
 
@@ -32,6 +34,8 @@ enum Fault {
     RenewByName,
     /// A token renews a lease of an earlier boot, with its old fence.
     RenewAcrossBoots,
+    /// It gets a new one only while the record names the earlier boot.
+    BoundByTheDead,
     /// A take-over does not wait for writes in flight.
     TakeOverWithoutCommitLock,
     /// A take-over is written down after it took effect.
@@ -146,6 +150,9 @@ impl Model for Leasing {
             }),
             Property::sometimes("a write is refused", |_, state: &State| state.refused),
             Property::sometimes("an expired lease is renewed", |_, state: &State| state.revived),
+            Property::sometimes("a lease outlives its boot", |model: &Self, state: &State| {
+                model.reboots == 0 || state.redrawn
+            }),
             Property::sometimes("a renewal comes in between", |_, state: &State| {
                 state.stepped_back
             }),
@@ -192,6 +199,12 @@ fn broken_leases_are_found_out() {
         ("lease released by name", Fault::ReleaseByName, "a release ends only its own", QUICK),
         ("lease renewed by name", Fault::RenewByName, "no old fence writes", QUICK),
         ("lease of an earlier boot renewed", Fault::RenewAcrossBoots, "no old fence writes", QUICK),
+        (
+            "lease of an earlier boot, bound by one who died",
+            Fault::BoundByTheDead,
+            "no old fence writes",
+            Leasing { calls: 5, ticks: 0, ..QUICK },
+        ),
         (
             "take-over without the commit lock",
             Fault::TakeOverWithoutCommitLock,

@@ -3,13 +3,14 @@
 //! Mirrors, step for step: `gate::take` (open, wait in the kernel, compare the file with its name),
 //! `lock::take_exclusive` (commit lock only if the predecessor did not end), `Seen::draw` (reserve,
 //! sync, confirm), `Commit::begin` (hold before commit lock, fence checked under it), `Hold::tell` and
-//! `Hold::release` (the mark first, under the commit lock if the fence was told; the lock last), files
+//! `Hold::release` (the mark first, under the commit lock if the fence was told, or not at all if a write under it
+//! takes too long; the lock last), files
 //! that stay open between turns (`target/kept.rs`) and the removal of a key in `collection/prune.rs` (C2).
 //!
 //! The wall clock stands still at zero, the worst case of F2: only what is durable makes fences grow.
 //! Children of a holder outlive it, with its fence. A killed process starts again. The two slots of
 //! the record are the newest write and the one before it: a power loss leaves either, or what was
-//! synced last. Shared holds and leases are not in this model.
+//! synced last. Shared holds, leases, and locks that a child inherits are not in this model.
 
 mod process;
 mod steps;
@@ -17,7 +18,7 @@ mod steps;
 use stateright::{Model, Property};
 use tenure_proof::{Form, Tally};
 
-use self::process::{At, Process};
+use self::process::{At, Process, Role};
 use self::steps::State;
 use crate::check;
 
@@ -59,6 +60,8 @@ enum Action {
     Prune(usize),
     /// A process goes on.
     Step(usize),
+    /// A release has waited long enough for a write in flight.
+    GiveUp(usize),
     /// A process that has released releases once more.
     ReleaseAgain(usize),
     Kill(usize),
@@ -107,6 +110,8 @@ impl Model for Locking {
             }
             if state.can_step(self, index) {
                 actions.push(Action::Step(index));
+            } else if process.at == At::WaitCommit && process.role == Role::Release {
+                actions.push(Action::GiveUp(index));
             }
             if state.kills > 0 && process.at != At::Idle {
                 actions.push(Action::Kill(index));
@@ -127,6 +132,8 @@ impl Model for Locking {
             Action::Child(index) => next.start_child(self, index),
             Action::Prune(index) => next.begin_prune(index),
             Action::Step(index) => next.step(self, index),
+            // The record stays as it is: the next holder waits for that write instead.
+            Action::GiveUp(index) => next.processes[index].at = At::Unlock,
             Action::ReleaseAgain(index) => next.release_again(self, index),
             Action::Kill(index) => next.kill(index),
             Action::PowerLoss(kept) => next.lose_power(kept),

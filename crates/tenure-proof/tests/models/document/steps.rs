@@ -1,6 +1,7 @@
 //! The steps of a change, the names it changes, and what a power loss leaves of them.
 
 mod in_place;
+mod keep;
 
 use super::{Fault, Publishing};
 
@@ -32,12 +33,14 @@ pub(super) enum At {
     Rescue,
     Temp,
     Sync,
+    KeepAs,
     Compare,
     Exchange,
     Look,
     GiveBack,
     Keep,
     Record,
+    Remove,
     SyncNames,
 }
 
@@ -53,12 +56,16 @@ pub(super) struct Process {
     placed: Option<File>,
     /// What is computed from: the base, or its last synced version.
     content: u8,
+    /// What is displaced becomes the good copy.
+    keeps: bool,
 }
 
 /// What the record says of the published version.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 struct Published {
     content: u8,
+    /// The very file (its tag); 0 is none.
+    file: u8,
     synced: bool,
     this_boot: bool,
 }
@@ -73,6 +80,7 @@ pub(super) struct State {
     next_id: u8,
     pub(super) kills: u8,
     pub(super) foreign: u8,
+    pub(super) resaves: u8,
     pub(super) power_losses: u8,
     pub(super) acked: u8,
     pub(super) published: u8,
@@ -91,6 +99,7 @@ impl State {
             base: None,
             placed: None,
             content: 0,
+            keeps: false,
         };
         let first = File { id: 1, content: 0, synced: true, cut: false };
         let names = Names { document: Some(first), ..Names::default() };
@@ -98,10 +107,11 @@ impl State {
             processes: vec![process(0, model.durable[0]), process(1, model.durable[1])],
             names,
             history: vec![names],
-            record: Published { content: 0, synced: true, this_boot: true },
+            record: Published { content: 0, file: first.id, synced: true, this_boot: true },
             next_id: 2,
             kills: model.kills,
             foreign: model.foreign,
+            resaves: model.resaves,
             power_losses: model.power_losses,
             acked: 0,
             published: 0,
@@ -146,6 +156,7 @@ impl State {
         let process = &mut self.processes[index];
         (process.at, process.in_commit) = (At::Idle, false);
         (process.base, process.placed, process.content) = (None, None, 0);
+        process.keeps = false;
     }
 
     /// A second change of a process adds a bit of its own.
@@ -201,6 +212,9 @@ impl State {
         for process in &mut self.processes {
             [&mut process.base, &mut process.placed].into_iter().flatten().for_each(&mut number);
         }
+        // One that is gone is like any other that is.
+        let tag = known.iter().position(|id| *id == self.record.file).map_or(0, |index| index + 1);
+        self.record.file = u8::try_from(tag).expect("few files");
         self.next_id = 100;
         self.history.dedup();
         if self.power_losses == 0 {
@@ -215,6 +229,13 @@ impl State {
         let edited = File { id: self.next_id, content, synced: false, cut: false };
         self.rename(|names| names.document = Some(edited));
         self.published |= FOREIGN;
+    }
+
+    /// The same without a change: the bytes are known, the file is not.
+    pub(super) fn save_again(&mut self) {
+        self.resaves -= 1;
+        let edited = File { id: self.next_id, content: self.view(), synced: false, cut: false };
+        self.rename(|names| names.document = Some(edited));
     }
 
     pub(super) fn lose_power(&mut self, names: usize, cut: bool, record: bool) {
@@ -274,7 +295,11 @@ impl State {
                     self.sync_content(id, in_order);
                 }
                 let unchecked = matches!(fault, Fault::PlainRename | Fault::ReadOutsideLock);
-                if unchecked { At::Exchange } else { At::Compare }
+                if unchecked { At::Exchange } else { At::KeepAs }
+            }
+            At::KeepAs => {
+                next.keeps = self.keep_as(&process, fault);
+                At::Compare
             }
             At::Compare if Self::same(self.names.document, process.base) => At::Exchange,
             At::Compare => {
@@ -282,13 +307,12 @@ impl State {
                 At::Read
             }
             At::Exchange if fault == Fault::PlainRename => {
+                next.placed = self.names.temp;
                 self.rename(|names| names.document = names.temp.take());
                 self.published |= Self::bit(&process);
                 At::Record
             }
             At::Exchange => {
-                // Known before: whether the displaced version may become the good one.
-                self.sync_what_is_displaced(&process);
                 next.placed = self.names.temp;
                 self.rename(|names| std::mem::swap(&mut names.document, &mut names.temp));
                 match fault {
@@ -311,27 +335,25 @@ impl State {
                 }
             }
             At::Keep => {
-                let displaced = self.names.temp;
-                let good = displaced.is_some_and(|file| {
-                    fault == Fault::KeepsUnsynced || (self.is_good(file) && !file.cut)
-                });
                 self.published |= Self::bit(&process);
                 if fault == Fault::OrderedLate {
                     let id = self.names.document.expect("our new version").id;
                     self.sync_content(id, in_order);
                 }
-                self.rename(|names| {
-                    let displaced = names.temp.take();
-                    if good {
-                        names.good = displaced;
-                    }
-                });
+                if process.keeps {
+                    self.rename(|names| names.good = names.temp.take());
+                }
                 At::Record
             }
             At::Record => {
                 let content = process.content | Self::bit(&process);
                 let synced = process.durable && fault != Fault::ContentNotSynced;
-                self.record = Published { content, synced, this_boot: true };
+                let file = process.placed.map_or(0, |placed| placed.id);
+                self.record = Published { content, file, synced, this_boot: true };
+                At::Remove
+            }
+            At::Remove => {
+                self.rename(|names| names.temp = None);
                 next.in_commit = false;
                 match fault {
                     Fault::AckBeforeNames => {
@@ -353,38 +375,5 @@ impl State {
 
     fn same(one: Option<File>, other: Option<File>) -> bool {
         one.map(|file| file.id) == other.map(|file| file.id)
-    }
-
-    /// `keep_as`: only what the record knows to be synced becomes the good copy.
-    fn is_good(&self, file: File) -> bool {
-        self.record.synced && self.record.content == file.content
-    }
-
-    /// A change without a sync needs something to fall back to: a version whose state is not known is
-    /// synced, and written down as such, before it is displaced.
-    fn sync_what_is_displaced(&mut self, process: &Process) {
-        let Some(base) = process.base.filter(|base| !base.cut) else { return };
-        let known = self.record.content == base.content;
-        let ours_unsynced = known && self.record.this_boot && !self.record.synced;
-        if process.durable || ours_unsynced || (known && self.record.synced) {
-            return;
-        }
-        self.change_file(base.id, |file| file.synced = true);
-        (self.record.content, self.record.synced) = (base.content, true);
-    }
-
-    /// `clear_left_over`: of a change that died.
-    fn clear_left_over(&mut self, base: Option<File>, fault: Fault) {
-        let Some(left) = self.names.temp else { return };
-        if self.is_good(left) && !left.cut && fault != Fault::LeftOverRemoved {
-            self.change_file(left.id, |file| file.synced = true);
-            self.rename(|names| names.good = names.temp.take());
-        } else {
-            let exchanged = base.is_some_and(|base| base.content != self.record.content);
-            if exchanged && !left.cut {
-                self.aside |= left.content;
-            }
-            self.rename(|names| names.temp = None);
-        }
     }
 }

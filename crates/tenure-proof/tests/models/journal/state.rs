@@ -20,8 +20,8 @@ pub(super) enum At {
     ReadNote,
     TryLead,
     ReadAgain,
-    Newest,
     MarkBegan,
+    LookForOthers,
     WaitMark,
     Mark,
     WaitRewrite,
@@ -55,6 +55,9 @@ pub(super) struct Process {
     pub(super) leads: bool,
     /// We sync for ourselves, out of patience.
     pub(super) alone: bool,
+    /// An earlier sync may have failed without a word.
+    pub(super) doubt: bool,
+    /// How far our sync is to reach, as it was known before it.
     pub(super) reach: usize,
     /// How many entries were written when the sync began.
     pub(super) covered: usize,
@@ -71,6 +74,7 @@ pub(super) const IDLE: Process = Process {
     generation: 0,
     leads: false,
     alone: false,
+    doubt: false,
     reach: 0,
     covered: 0,
     reported: 0,

@@ -49,6 +49,29 @@ impl State {
         }
     }
 
+    /// Who may give up waiting: a follower whose leader is slow, and a leader that
+    /// would let others in.
+    pub(super) fn may_lose_patience(&self, index: usize) -> bool {
+        let process = &self.processes[index];
+        match process.at {
+            At::Follow => true,
+            At::WaitApply => process.leads && !self.can_step(index),
+            _ => false,
+        }
+    }
+
+    pub(super) fn lose_patience(&mut self, index: usize) {
+        let newest = self.counted;
+        let process = &mut self.processes[index];
+        if process.at == At::WaitApply {
+            process.at = At::NoteSuccess; // Each of the others finds out, and does it.
+            return;
+        }
+        // Nothing is known of the syncs of others, so this one relies on none of them.
+        (process.alone, process.at) = (true, At::WaitMark);
+        process.reach = newest.max(process.mine);
+    }
+
     /// Whether somebody holds the lock of this generation: two files alternate.
     fn is_led(&self, generation: u8) -> bool {
         let same = |other: &Process| other.leads && other.generation % 2 == generation % 2;
@@ -170,14 +193,17 @@ impl State {
                 next.leads = false;
                 At::ReadNote
             }
-            At::ReadAgain => At::Newest,
-            At::Newest => {
-                next.reach = self.counted.max(process.mine);
-                At::MarkBegan
-            }
+            At::ReadAgain => At::MarkBegan,
             At::MarkBegan => {
-                let doubt = (self.note.began || self.marks > 0) && fault != Fault::NoDoubt;
+                next.doubt = self.note.began;
                 self.note.began = true;
+                // Two steps of the code: what is marked shows to nobody before our end.
+                next.reach = self.counted.max(process.mine);
+                At::LookForOthers
+            }
+            At::LookForOthers => {
+                let doubt = (process.doubt || self.marks > 0) && fault != Fault::NoDoubt;
+                next.doubt = false;
                 if doubt { At::WaitRewrite } else { At::SyncBegin }
             }
             At::WaitMark => {
@@ -241,7 +267,8 @@ impl State {
                 At::NoteLate
             }
             At::NoteLate => {
-                self.late.add_failed(process.mine.min(self.note.synced + 1), self.counted);
+                // What came after our sync had begun is told by the mark, which stays.
+                self.late.add_failed(process.mine.min(self.note.synced + 1), process.reach);
                 next.in_commit = false;
                 return self.answer_failure(index, next, fault);
             }

@@ -5,6 +5,9 @@ use super::{Fault, Leasing};
 /// How long a lease lasts, in ticks of the boot clock.
 const TTL: i8 = 2;
 
+/// The expiry of a lease whose clock is gone: one that runs, or ran in this boot, ends later.
+const NEVER: i8 = 0;
+
 /// The record, as far as a lease needs it. The token stands for the fence it was granted with.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub(super) struct Record {
@@ -35,6 +38,8 @@ pub(super) enum At {
     WaitCommit,
     UnderCommit,
     NoteEvent,
+    /// Reserves fences, the first time in a boot: a write of the record as it was, bound to this boot.
+    Reserve,
     Grant,
     Publish,
 }
@@ -82,6 +87,7 @@ pub(super) struct State {
     pub(super) ended_another: bool,
     pub(super) refused: bool,
     pub(super) revived: bool,
+    pub(super) redrawn: bool,
     pub(super) stepped_back: bool,
 }
 
@@ -117,6 +123,7 @@ impl State {
             ended_another: false,
             refused: false,
             revived: false,
+            redrawn: false,
             stepped_back: false,
         }
     }
@@ -189,8 +196,8 @@ impl State {
                 self.processes[index].has_hold = true;
                 match process.role {
                     Role::TakeOver if fault == Fault::TakeOverWithoutCommitLock => At::NoteEvent,
-                    Role::TakeOver => At::WaitCommit,
-                    _ => At::FirstLook,
+                    Role::Acquire => At::FirstLook,
+                    _ => At::WaitCommit,
                 }
             }
             At::FirstLook if self.lease_runs(fault) => return self.end(index),
@@ -205,7 +212,16 @@ impl State {
                 if fault == Fault::EventAfterEffect {
                     return self.end(index);
                 }
+                self.next_of_draw()
+            }
+            At::Reserve => {
+                // Whatever its clock was, it does not run on ours.
+                self.write(Record { expires: NEVER, ..self.record });
                 At::Grant
+            }
+            At::Grant if process.role == Role::Renew => {
+                self.redraw(index, fault);
+                return self.end(index);
             }
             At::Grant => {
                 self.grant(index, fault);
@@ -229,11 +245,11 @@ impl State {
         let second_look = fault != Fault::NoSecondLook;
         let at = match process.role {
             Role::Acquire | Role::Plain if second_look && self.lease_runs(fault) => {
-                self.stepped_back = true;
+                self.stepped_back |= process.role == Role::Acquire;
                 return self.end(index);
             }
-            Role::Acquire => At::Grant,
-            Role::TakeOver if fault == Fault::EventAfterEffect => At::Grant,
+            Role::Acquire => self.next_of_draw(),
+            Role::TakeOver if fault == Fault::EventAfterEffect => self.next_of_draw(),
             Role::TakeOver => At::NoteEvent,
             Role::Plain => {
                 self.theft |= self.truly_runs();
@@ -243,6 +259,10 @@ impl State {
                 }
                 At::Publish
             }
+            Role::Renew if !self.finds(process, fault == Fault::RenewByName) => {
+                return self.end(index);
+            }
+            Role::Renew if self.is_of_another_boot(fault) => self.next_of_draw(),
             Role::Renew => {
                 self.renew(process, fault);
                 return self.end(index);
@@ -280,16 +300,28 @@ impl State {
         (self.processes[index].token, self.processes[index].fence) = (fence, fence);
     }
 
-    /// `find`: the record still names the token, in this boot.
-    fn finds(&self, process: Process, by_name: bool, fault: Fault) -> bool {
-        let this_boot = self.is_bound(fault) || fault == Fault::RenewAcrossBoots;
-        self.record.leased && this_boot && (by_name || self.record.token == process.token)
+    /// `Seen::draw`: the first one who draws in a boot reserves.
+    fn next_of_draw(&self) -> At {
+        if self.record.boot == self.boot { At::Grant } else { At::Reserve }
     }
 
-    fn renew(&mut self, process: Process, fault: Fault) {
-        if !self.finds(process, fault == Fault::RenewByName, fault) {
-            return;
+    /// `find`: the record still names the token, in this boot or an earlier one.
+    fn finds(&self, process: Process, by_name: bool) -> bool {
+        self.record.leased && (by_name || self.record.token == process.token)
+    }
+
+    /// Whether a later grant may have been lost with the power: somebody who died while it drew may have
+    /// bound the record to this boot, but the lease has not run in it.
+    fn is_of_another_boot(&self, fault: Fault) -> bool {
+        match fault {
+            Fault::RenewAcrossBoots | Fault::RenewByName => false,
+            Fault::BoundByTheDead => self.record.boot != self.boot,
+            _ => self.record.boot != self.boot || self.record.expires == NEVER,
         }
+    }
+
+    /// In its boot a lease keeps its fence.
+    fn renew(&mut self, process: Process, fault: Fault) {
         self.revived |= !self.truly_runs();
         let expires = self.clock(fault) + TTL;
         // By name, the caller takes its own fence for the current one.
@@ -298,8 +330,18 @@ impl State {
         self.truth = Some(Truth { fence, ends: self.now + TTL });
     }
 
+    /// A lease of another boot goes on, under a new fence.
+    fn redraw(&mut self, index: usize, fault: Fault) {
+        self.redrawn = true;
+        self.newest += 1;
+        let (fence, expires) = (self.newest, self.clock(fault) + TTL);
+        self.write(Record { fence, expires, ..self.record });
+        self.truth = Some(Truth { fence, ends: self.now + TTL });
+        self.processes[index].fence = fence;
+    }
+
     fn release(&mut self, process: Process, fault: Fault) {
-        if !self.finds(process, fault == Fault::ReleaseByName, fault) {
+        if !self.finds(process, fault == Fault::ReleaseByName) {
             return;
         }
         let another = self.truth.is_some_and(|truth| truth.fence != process.fence);

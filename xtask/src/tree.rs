@@ -1,0 +1,62 @@
+//! What a record is about: a commit, and nothing that is not in it.
+//!
+//! # Invariants
+//!
+//! 1. A record names the commit that was attacked, so none is made while a file of the repository differs from
+//!    it. What the run itself writes is excepted.
+
+use std::process::Command;
+
+use crate::root;
+
+/// What `cargo xtask prove` writes: a run of several rings goes on behind its own records.
+const WRITTEN: &[&str] =
+    &["docs/RELIABILITY.md", "docs/PLATFORM.md", "crates/tenure-proof/record/"];
+
+/// The commit of the tree, shortened. The error says that it is not what the tree is.
+pub(crate) fn clean_commit() -> Result<String, String> {
+    let names = git(&["diff", "--name-only", "HEAD"])?;
+    let changed = changed(&names);
+    match changed.as_slice() {
+        [] => Ok(git(&["rev-parse", "--short=10", "HEAD"])?.trim().to_owned()),
+        [first, others @ ..] => {
+            let more = if others.is_empty() {
+                String::new()
+            } else {
+                format!(" and {} more", others.len())
+            };
+            let why = "a record names the commit that it is about: commit first";
+            Err(format!("not as in HEAD: {first}{more}; {why}"))
+        }
+    }
+}
+
+/// The files of a listing that a run does not write.
+fn changed(names: &str) -> Vec<&str> {
+    let ours = |name: &&str| !WRITTEN.iter().any(|written| name.starts_with(written));
+    names.lines().filter(ours).collect()
+}
+
+fn git(arguments: &[&str]) -> Result<String, String> {
+    let done = Command::new("git").args(arguments).current_dir(root()).output();
+    let done = done.map_err(|err| format!("cannot run git: {err}"))?;
+    if !done.status.success() {
+        let why = String::from_utf8_lossy(&done.stderr);
+        return Err(format!("git {}: {}", arguments.join(" "), why.trim()));
+    }
+    Ok(String::from_utf8_lossy(&done.stdout).into_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::changed;
+
+    #[test]
+    fn only_what_a_run_writes_may_differ() {
+        let written =
+            "crates/tenure-proof/record/torture.jsonl\ndocs/PLATFORM.md\ndocs/RELIABILITY.md\n";
+        assert_eq!(changed(written), [""; 0]);
+        let both = format!("{written}crates/tenure/src/lease.rs\ndocs/FORMAT.md\n");
+        assert_eq!(changed(&both), ["crates/tenure/src/lease.rs", "docs/FORMAT.md"]);
+    }
+}

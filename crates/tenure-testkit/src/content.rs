@@ -7,6 +7,7 @@
 //!    power loss.
 
 use std::io;
+use std::sync::Arc;
 
 use crate::crash::{Fate, Judge};
 
@@ -16,11 +17,12 @@ const SECTOR: usize = 512;
 /// Nothing under test is this big; a wrong offset must not eat the memory of the machine.
 const LARGEST: u64 = 1 << 31;
 
-/// A file's content, volatile and durable.
+/// A file's content, volatile and durable. A machine is copied far more often than a file of it is
+/// changed, so copies share their bytes until then.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Content {
-    now: Vec<u8>,
-    durable: Vec<u8>,
+    now: Arc<Vec<u8>>,
+    durable: Arc<Vec<u8>>,
     pending: Vec<Change>,
     /// A sync failed: the pages count as clean, and no later sync writes them again.
     diverged: bool,
@@ -36,14 +38,15 @@ struct Change {
 
 #[derive(Debug, Clone)]
 enum What {
-    Write { offset: usize, bytes: Vec<u8> },
+    Write { offset: usize, bytes: Arc<[u8]> },
     SetLen(usize),
 }
 
 impl Content {
     /// A file that was on the disk all along.
     pub(crate) fn settled(bytes: &[u8]) -> Self {
-        Self { now: bytes.to_vec(), durable: bytes.to_vec(), ..Self::default() }
+        let bytes = Arc::new(bytes.to_vec());
+        Self { now: bytes.clone(), durable: bytes, ..Self::default() }
     }
 
     pub(crate) fn bytes(&self) -> &[u8] {
@@ -68,8 +71,8 @@ impl Content {
         if bytes.is_empty() {
             return Ok(());
         }
-        overwrite(&mut self.now, offset, bytes);
-        let what = What::Write { offset, bytes: bytes.to_vec() };
+        overwrite(Arc::make_mut(&mut self.now), offset, bytes);
+        let what = What::Write { offset, bytes: bytes.into() };
         self.pending.push(Change { sequence, what });
         Ok(())
     }
@@ -77,7 +80,7 @@ impl Content {
     pub(crate) fn set_len(&mut self, len: u64, sequence: u64) -> io::Result<()> {
         let len = checked_size(len)?;
         if len != self.now.len() {
-            self.now.resize(len, 0);
+            Arc::make_mut(&mut self.now).resize(len, 0);
             self.pending.push(Change { sequence, what: What::SetLen(len) });
         }
         Ok(())
@@ -104,10 +107,17 @@ impl Content {
 
     fn sync_before(&mut self, end: u64) {
         let later = self.pending.partition_point(|change| change.sequence < end);
+        if later == self.pending.len() && !self.diverged {
+            // Invariant 1: then nothing differs any more.
+            self.pending.clear();
+            self.durable.clone_from(&self.now);
+            return;
+        }
+        let durable = Arc::make_mut(&mut self.durable);
         for change in self.pending.drain(..later) {
             match change.what {
-                What::Write { offset, bytes } => overwrite(&mut self.durable, offset, &bytes),
-                What::SetLen(len) => self.durable.resize(len, 0),
+                What::Write { offset, bytes } => overwrite(durable, offset, &bytes),
+                What::SetLen(len) => durable.resize(len, 0),
             }
         }
     }
@@ -134,21 +144,25 @@ impl Content {
     }
 
     fn judge(&mut self, judge: &mut Judge<'_>) {
+        if self.pending.is_empty() {
+            return;
+        }
+        let durable = Arc::make_mut(&mut self.durable);
         for change in self.pending.drain(..) {
             let fate = judge.change(change.sequence);
             match (fate, change.what) {
                 (Fate::Dropped, _) => {}
                 (Fate::Whole, What::Write { offset, bytes }) => {
-                    overwrite(&mut self.durable, offset, &bytes);
+                    overwrite(durable, offset, &bytes);
                 }
-                (Fate::Whole, What::SetLen(len)) => self.durable.resize(len, 0),
+                (Fate::Whole, What::SetLen(len)) => durable.resize(len, 0),
                 (Fate::Damaged, What::Write { offset, bytes }) => {
-                    damage(&mut self.durable, offset, &bytes, judge);
+                    damage(durable, offset, &bytes, judge);
                 }
                 (Fate::Damaged, What::SetLen(len)) => {
                     // A length cannot be half: it is the old one or the new one.
                     if judge.random.coin() {
-                        self.durable.resize(len, 0);
+                        durable.resize(len, 0);
                     }
                 }
             }

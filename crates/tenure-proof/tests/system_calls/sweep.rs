@@ -19,14 +19,17 @@ pub(crate) const RING: &str = "system_calls";
 const PLAIN: Sample = Sample { kills: 3, others: 1, anything: true, moments: 2, only: &[] };
 /// And while recovering from a crash.
 const RECOVERING: Sample = Sample { kills: 1, anything: false, moments: 1, ..PLAIN };
+/// The same at the first of the crashes, where the long form tries everything.
+const RECOVERING_FIRST: Sample = Sample { anything: true, ..RECOVERING };
 /// Deaths alone.
 const ONE_KILL: Sample = Sample { kills: 1, others: 0, anything: false, moments: 0, only: &[] };
 
 /// Of a hundred faults, so many may not come about: how often a command waits, or looks at other
 /// processes, is not the same in two runs.
 const MISSED_MAX: u64 = 3;
-/// How often a fault that does not come about is tried.
-const ATTEMPTS: usize = 2;
+/// How often a fault that does not come about is tried: some looks are made only by a command that was
+/// held up.
+const ATTEMPTS: usize = 5;
 
 /// The kinds of faults, for the tally.
 const KILLS: &str = "kills at a call";
@@ -189,6 +192,7 @@ impl Sweep {
         troubles.iter().filter_map(|trouble| self.put_through(trouble).err()).collect()
     }
 
+    #[expect(clippy::print_stdout, reason = "whoever reads that too many were missed needs them")]
     fn put_through(&self, trouble: &Trouble) -> Verdict {
         for _ in 0..ATTEMPTS {
             self.set_up();
@@ -198,6 +202,7 @@ impl Sweep {
                 return judge(self, trouble, &struck.ended);
             }
         }
+        println!("did not come about: {trouble:?}{}", self.after());
         self.missed.set(self.missed.get() + 1);
         Ok(())
     }
@@ -211,11 +216,7 @@ impl Sweep {
 
     /// Every call of the command with every fault, or a sample of them. Everything that is wrong.
     pub(crate) fn all_calls(&self, random: &mut Random, tally: &mut Tally) -> Vec<String> {
-        let (sample, state) = match self.crash {
-            None => (PLAIN, ""),
-            Some(_) => (RECOVERING, " while recovering from a crash"),
-        };
-        self.sampled_calls(sample, state, random, tally)
+        self.sampled_calls(PLAIN, "", random, tally)
     }
 
     /// The calls of the command with the faults that `sample` names, in a `state` that is told.
@@ -303,9 +304,12 @@ pub(crate) fn sweep(test: &str, job: Job) {
     while crashes.len() > Form::asked().pick(1, CRASHES) {
         crashes.swap_remove(random.index(crashes.len()));
     }
+    let mut sample = RECOVERING_FIRST;
     for crash in crashes {
         let Some(again) = Sweep::at(job, sweep.dir.clone(), Some(crash)) else { continue };
-        bad.extend(again.all_calls(&mut random, &mut tally));
+        let state = " while recovering from a crash";
+        bad.extend(again.sampled_calls(sample, state, &mut random, &mut tally));
+        sample = RECOVERING;
     }
     conclude(&bad, &tally);
 }

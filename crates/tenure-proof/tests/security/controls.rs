@@ -38,7 +38,7 @@ fn a_temporary_file_by_a_known_name_leads_outside() {
     let attacker = Live::start(place.command(MALLORY, "attacker", &[dir, victim, seed]));
     // A pipe that was swapped in would keep it for ever; that is not what is shown here.
     let save = "timeout 1 sh -c 'for turn in 1 2 3 4 5 6 7 8 9; do echo {} > \"$0\"; done' \
-                .tenure/state.json.tmp.0000000000000000 2>/dev/null";
+                .tenure/script.tmp 2>/dev/null";
     let mut attempts = 0..ATTEMPTS;
     let led_outside = attempts.any(|_| {
         bounded::run(script(&place, 0, save));

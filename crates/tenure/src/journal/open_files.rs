@@ -16,6 +16,7 @@ use crate::fs::{Access, Extent, FileId, Handle};
 use crate::target::Target;
 
 use super::head::Head;
+use super::publish::{JOURNAL_TEMP, fresh_temp};
 use super::session::require_file;
 use super::slots::Mark;
 
@@ -138,10 +139,7 @@ impl OpenFiles {
 /// A crash after this leaves an empty journal, which is what its absence means too.
 fn create_journal(target: &Target, new_mode: u32) -> Result<()> {
     let path = target.path();
-    match target.fs.open(path, Access::CreateNew(new_mode)) {
-        Err(err) if err.kind() == io::ErrorKind::AlreadyExists => {}
-        made => drop(made.map_err(Target::failed("create", path))?),
-    }
+    place_journal(target, new_mode)?;
     // The log was made before there was a journal whose mode it could follow. A file with another name
     // is not of our making: somebody planted it, and its mode is not ours to change (G13).
     let log = target.open_sidecar(&target.sidecar("wal"))?;
@@ -150,4 +148,25 @@ fn create_journal(target: &Target, new_mode: u32) -> Result<()> {
     }
     let mode = (new_mode & 0o666) | 0o600;
     log.set_mode(mode).map_err(Target::failed("set mode of log of", path))
+}
+
+/// Gives an empty file the name of the journal. It has its mode before, whatever the umask: a crash in
+/// between leaves a temporary file, which the next one removes, and never a journal that is open to
+/// others or closed to its owner (G13).
+fn place_journal(target: &Target, new_mode: u32) -> Result<()> {
+    let temp = fresh_temp(target, JOURNAL_TEMP)?;
+    let made = target.fs.open(&temp, Access::CreateNew(0o600));
+    let made = made.map_err(Target::failed("create", &temp))?;
+    made.set_mode(new_mode & 0o777).map_err(Target::failed("set mode of", &temp))?;
+    drop(made);
+    // Not over a file that others have made since we looked: theirs is the journal then. Neither name
+    // is synced here: whoever needs the journal's durable syncs its directory.
+    match target.fs.rename_new(&temp, target.path()) {
+        Err(err) if err.kind() == io::ErrorKind::AlreadyExists => {
+            // Nobody else's: we hold the commit lock. If it stays, the next one removes it.
+            let _ = target.fs.remove(&temp);
+            Ok(())
+        }
+        placed => placed.map_err(Target::failed("create", target.path())),
+    }
 }

@@ -1,19 +1,34 @@
-//! Swaps files for links, pipes and directories, as fast as possible.
+//! Swaps files for links, pipes and directories.
+//!
+//! # Invariants
+//!
+//! 1. What was there comes back, or the name is free: nothing planted stays, since after that nobody
+//!    would get far enough to be attacked again. What a planted file does that stays is tried elsewhere.
+//! 2. Bursts and pauses take turns, so that some commands get through and others meet a swap in the
+//!    middle of their work.
 
-use std::io::Read;
+use std::io;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
-use rustix::fs::{CWD, FileType, Mode, mknodat};
+use rustix::fs::{CWD, FileType, Mode, RenameFlags, mknodat, renameat_with};
 use tenure_testkit::Random;
 
-/// What is swapped, below the attacked directory.
-const NAMES: [&str; 16] = [
+use crate::counts::Counts;
+
+/// The directory of the sidecars.
+const SIDE: &str = ".tenure";
+/// What is going to be the document.
+const TEMPORARY: &str = ".tenure/state.json.tmp.0000000000000000";
+/// What is swapped, below the attacked directory; the directory of the sidecars as often as all data.
+const NAMES: [&str; 20] = [
     "state.json",
     "log.jsonl",
-    ".tenure",
+    "loose.json",
+    SIDE,
+    SIDE,
+    SIDE,
     ".tenure/.gitignore",
     ".tenure/floor",
     ".tenure/state.json.hold",
@@ -22,12 +37,21 @@ const NAMES: [&str; 16] = [
     ".tenure/state.json.sync1",
     ".tenure/state.json.good",
     ".tenure/state.json.events",
-    ".tenure/state.json.tmp.0000000000000000",
+    ".tenure/script.tmp",
+    TEMPORARY,
     ".tenure/log.jsonl.hold",
     ".tenure/log.jsonl.commit",
     ".tenure/log.jsonl.wal",
     ".tenure/log.jsonl.index",
 ];
+/// What is put there; links first.
+const PLANTS: [&str; 5] =
+    ["a link to a secret", "a link to a directory", "a second name", "a pipe", "a file"];
+const LINKS: usize = 2;
+
+/// At most so many swaps one after the other, and at most so many milliseconds between two bursts.
+const BURST: usize = 96;
+const PAUSE_MS: u64 = 40;
 
 /// See the top of `main.rs`.
 pub(crate) fn run() {
@@ -37,18 +61,29 @@ pub(crate) fn run() {
     };
     let (dir, victim) = (PathBuf::from(dir), PathBuf::from(victim));
     let mut random = Random::new(seed.parse().expect("a number"));
-    let over = Arc::new(AtomicBool::new(false));
-    let told = over.clone();
-    std::thread::spawn(move || {
-        let _ = std::io::stdin().read_to_end(&mut Vec::new());
-        told.store(true, Ordering::SeqCst);
-    });
-    let mut swaps = 0_u64;
-    while !over.load(Ordering::SeqCst) {
-        let name = dir.join(NAMES[random.index(NAMES.len())]);
-        swaps += u64::from(swap(&name, &victim, &mut random));
+    let counts = Counts::answering();
+    while !counts.is_over() {
+        for _ in 0..=random.index(BURST) {
+            let name = NAMES[random.index(NAMES.len())];
+            if let Some(what) = swap(&dir.join(name), &victim, &mut random) {
+                counts.add(place(name), what);
+            }
+        }
+        rest(random.below(PAUSE_MS * 1000));
     }
-    println!("{swaps}");
+}
+
+/// What kind of place a name is.
+fn place(name: &str) -> &'static str {
+    match name {
+        SIDE => "directory",
+        _ if name.starts_with(SIDE) => "sidecar",
+        _ => "data",
+    }
+}
+
+fn rest(micros: u64) {
+    std::thread::sleep(Duration::from_micros(micros));
 }
 
 /// Whether names in the directory of `path` belong to their owners.
@@ -57,32 +92,77 @@ fn is_sticky(path: &Path) -> bool {
     dir.is_some_and(|dir| dir.permissions().mode() & 0o1000 != 0)
 }
 
-/// Puts something else in the place of `name` for a moment, and sometimes leaves it there.
-fn swap(name: &Path, victim: &Path, random: &mut Random) -> bool {
+/// Puts something else in the place of `name` for a moment, and says what, if it could.
+fn swap(name: &Path, victim: &Path, random: &mut Random) -> Option<&'static str> {
     let (aside, planted) = (name.with_extension("aside"), name.with_extension("planted"));
-    let _ = std::fs::remove_file(&planted);
+    clear(&planted);
     // A target is what its name leads to; only in a sticky directory is a link of others refused.
-    let data =
-        name.extension().is_some() && !name.parent().is_some_and(|dir| dir.ends_with(".tenure"));
-    let first = if data && !is_sticky(name) { 3 } else { 0 };
-    let made = match first + random.below(6 - first) {
-        0 | 1 => symlink(victim.join("secret"), &planted),
-        2 => symlink(victim, &planted),
-        3 => std::fs::hard_link(victim.join("mine"), &planted),
-        4 => {
-            let mode = Mode::from_raw_mode(0o666);
-            mknodat(CWD, &planted, FileType::Fifo, mode, 0).map_err(std::io::Error::from)
-        }
-        _ => std::fs::write(&planted, "not what you think"),
+    let data = name.extension().is_some() && !name.parent().is_some_and(|dir| dir.ends_with(SIDE));
+    let first = if data && !is_sticky(name) { LINKS } else { 0 };
+    let what = first + random.index(PLANTS.len() - first);
+    plant(what, &planted, victim).ok()?;
+    // Who may replace a temporary file by a link may as well replace the document; but a link that was
+    // there first must not be followed. The rest in one step, so that nobody finds the place empty, or
+    // in two, so that somebody may take it.
+    let (kept, swapped) = if what < LINKS && name.ends_with(TEMPORARY) {
+        (None, rename_new(&planted, name).is_ok())
+    } else if random.coin() && exchange(&planted, name).is_ok() {
+        (Some(planted.as_path()), true)
+    } else {
+        let kept = std::fs::rename(name, &aside).is_ok().then_some(aside.as_path());
+        (kept, std::fs::rename(&planted, name).is_ok())
     };
-    let there = made.is_ok() && std::fs::rename(name, &aside).is_ok();
-    let swapped = made.is_ok() && std::fs::rename(&planted, name).is_ok();
-    if there && random.chance(200) {
-        if name.is_dir() != aside.is_dir() {
-            let _ = std::fs::remove_file(name);
-        }
-        let _ = std::fs::rename(&aside, name);
+    // A link in the place of a link is no swap of the directory.
+    let real = !name.ends_with(SIDE) || kept.is_some_and(is_directory);
+    if random.chance(64) {
+        rest(random.below(2000));
     }
-    let _ = std::fs::remove_file(&planted).and_then(|()| std::fs::remove_file(&aside));
-    swapped
+    let sidecar = !data && !name.ends_with(SIDE);
+    match kept {
+        Some(kept) if !(sidecar && random.chance(32)) => put_back(kept, name),
+        Some(kept) => [kept, name].into_iter().for_each(clear),
+        None if swapped => clear(name),
+        None => {}
+    }
+    clear(&planted);
+    (swapped && real).then_some(PLANTS[what])
+}
+
+/// Makes one of [`PLANTS`].
+fn plant(what: usize, at: &Path, victim: &Path) -> io::Result<()> {
+    match what {
+        0 => symlink(victim.join("secret"), at),
+        1 => symlink(victim, at),
+        2 => std::fs::hard_link(victim.join("mine"), at),
+        3 => Ok(mknodat(CWD, at, FileType::Fifo, Mode::from_raw_mode(0o666), 0)?),
+        _ => std::fs::write(at, "not what you think"),
+    }
+}
+
+fn exchange(one: &Path, other: &Path) -> io::Result<()> {
+    Ok(renameat_with(CWD, one, CWD, other, RenameFlags::EXCHANGE)?)
+}
+
+fn rename_new(from: &Path, to: &Path) -> io::Result<()> {
+    Ok(renameat_with(CWD, from, CWD, to, RenameFlags::NOREPLACE)?)
+}
+
+/// What was at `name` comes back, also in the place of what others have made there meanwhile.
+fn put_back(kept: &Path, name: &Path) {
+    match exchange(kept, name) {
+        Ok(()) => clear(kept),
+        Err(_) => drop(std::fs::rename(kept, name)),
+    }
+}
+
+/// Removes whatever has this name, and follows nothing.
+fn clear(path: &Path) {
+    let gone =
+        if is_directory(path) { std::fs::remove_dir_all(path) } else { std::fs::remove_file(path) };
+    drop(gone);
+}
+
+/// Whether this is a directory, and no link to one.
+fn is_directory(path: &Path) -> bool {
+    std::fs::symlink_metadata(path).is_ok_and(|found| found.is_dir())
 }

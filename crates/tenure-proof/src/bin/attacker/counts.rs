@@ -1,0 +1,44 @@
+//! How many swaps of each kind were made, told to whoever asks.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use serde_json::json;
+
+/// See the top of the file.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Counts {
+    made: Arc<Mutex<BTreeMap<String, u64>>>,
+    over: Arc<AtomicBool>,
+}
+
+impl Counts {
+    /// Answers each line of the input from now on, beside the work; its end is the end of the work.
+    pub(crate) fn answering() -> Self {
+        let counts = Self::default();
+        let told = counts.clone();
+        std::thread::spawn(move || {
+            for _ in std::io::stdin().lines().map_while(Result::ok) {
+                println!("{}", told.line());
+            }
+            told.over.store(true, Ordering::SeqCst);
+        });
+        counts
+    }
+
+    /// Whether the input has ended.
+    pub(crate) fn is_over(&self) -> bool {
+        self.over.load(Ordering::SeqCst)
+    }
+
+    /// One more of what is put at such a place: `("sidecar", "a pipe")`.
+    pub(crate) fn add(&self, place: &str, what: &str) {
+        let mut made = self.made.lock().unwrap_or_else(PoisonError::into_inner);
+        *made.entry(format!("{place}: {what}")).or_default() += 1;
+    }
+
+    fn line(&self) -> String {
+        json!(*self.made.lock().unwrap_or_else(PoisonError::into_inner)).to_string()
+    }
+}

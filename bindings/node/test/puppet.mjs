@@ -1,11 +1,12 @@
 // A child that does what it is told, one order per line, and answers: the same protocol in every
-// language. `--async` does the orders with the asynchronous half of the package.
+// language. `--async` does the orders with the asynchronous half of the package, and so do several actors:
+// the other half would make them wait for each other.
 
 import { spawn } from 'node:child_process';
 import { createInterface } from 'node:readline';
 import { Document, Journal, Lease, lock, lockSync } from '../index.mjs';
 
-const asynchronous = process.argv.includes('--async');
+let asynchronous = process.argv.includes('--async');
 const kept = new Map();
 
 /** Calls `name` or `nameSync` of a thing. */
@@ -31,8 +32,11 @@ function write(order, names = {}) {
   };
 }
 
+/** What is kept has a name, which is its actor's own. */
+const nameOf = (order) => JSON.stringify([order.actor, order.as ?? 'it']);
+
 function find(order) {
-  const name = order.as ?? 'it';
+  const name = nameOf(order);
   if (!kept.has(name)) throw new Misunderstood(`nothing is kept as ${name}`);
   return kept.get(name);
 }
@@ -49,7 +53,7 @@ const ORDERS = {
       const { shared, owner, label, reentrant, fence } = order;
       const options = { waitMs: waitMs(order), shared, owner, label, reentrant, fence };
       const guard = asynchronous ? await lock(order.path, options) : lockSync(order.path, options);
-      kept.set(order.as ?? 'it', guard);
+      kept.set(nameOf(order), guard);
       return { fence: guard.fence, recovered_from: guard.recoveredFrom?.pid ?? null };
     },
   ],
@@ -57,7 +61,7 @@ const ORDERS = {
     ['as'],
     async (order) => {
       const guard = find(order);
-      kept.delete(order.as ?? 'it');
+      kept.delete(nameOf(order));
       await ask(guard, 'release');
       return {};
     },
@@ -109,7 +113,7 @@ const ORDERS = {
   follow: [
     ['path', 'from', 'as'],
     async (order) => {
-      kept.set(order.as ?? 'it', { journal: new Journal(order.path), from: order.from ?? 1 });
+      kept.set(nameOf(order), { journal: new Journal(order.path), from: order.from ?? 1 });
       return {};
     },
   ],
@@ -184,21 +188,42 @@ const ORDERS = {
 async function obey({ op, ...order }) {
   const [fields, act] = ORDERS[op] ?? [];
   if (!act) throw new Misunderstood(`no such order: ${op}`);
-  const unknown = Object.keys(order).filter((field) => !fields.includes(field));
+  const unknown = Object.keys(order).filter((field) => field !== 'actor' && !fields.includes(field));
   if (unknown.length > 0) throw new Misunderstood(`unknown fields of ${op}: ${unknown}`);
   return act(order);
 }
 
 const say = (answer) => process.stdout.write(`${JSON.stringify(answer)}\n`);
 
-say({ ready: { language: 'node', pid: process.pid, ops: Object.keys(ORDERS) } });
-for await (const line of createInterface({ input: process.stdin })) {
+/** Does an order, and answers. */
+async function perform(order) {
+  const { actor } = order;
   try {
-    say({ ok: (await obey(JSON.parse(line))) ?? {} });
+    say({ actor, ok: (await obey(order)) ?? {} });
   } catch (error) {
     const { code = 'misunderstood', message, holder = null } = error;
-    say({ error: { code, message, holder } });
+    say({ actor, error: { code, message, holder } });
   }
+}
+
+const actors = new Map();
+
+say({ ready: { language: 'node', pid: process.pid, ops: Object.keys(ORDERS), actors: true } });
+for await (const line of createInterface({ input: process.stdin })) {
+  let order;
+  try {
+    order = JSON.parse(line);
+  } catch ({ message }) {
+    say({ error: { code: 'misunderstood', message, holder: null } });
+    continue;
+  }
+  if (order.actor === undefined) {
+    await perform(order);
+    continue;
+  }
+  asynchronous = true;
+  const before = actors.get(order.actor) ?? Promise.resolve();
+  actors.set(order.actor, before.then(() => perform(order)));
 }
 // Nothing is released: what the end of a process does to its holds is part of the test.
 process.exit(0);

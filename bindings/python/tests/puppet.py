@@ -8,8 +8,10 @@ else the installed one.
 import asyncio
 import json
 import os
+import queue
 import subprocess
 import sys
+import threading
 
 BESIDE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "python")
 if os.path.exists(os.path.join(BESIDE, "tenure", "_tenure.abi3.so")):
@@ -17,8 +19,18 @@ if os.path.exists(os.path.join(BESIDE, "tenure", "_tenure.abi3.so")):
 
 import tenure  # noqa: E402
 
-held = {}
+
+
+class Kept(threading.local):
+    """What an actor has: each of several is a thread."""
+
+    def __init__(self):
+        self.by_name = {}
+
+
+kept = Kept()
 programs = []
+speaking = threading.Lock()
 
 
 class Misunderstood(Exception):
@@ -57,18 +69,18 @@ def lock(order):
     name, wait = order.take("as", "it"), order.wait()
     options = order.options("shared", "owner", "label", "reentrant", "fence")
     guard = tenure.lock(order.need("path"), wait=wait, **options)
-    held[name] = guard
+    kept.by_name[name] = guard
     died = guard.recovered_from
     return {"fence": guard.fence, "recovered_from": died and died["pid"]}
 
 
 def release(order):
-    held.pop(order.take("as", "it")).release()
+    kept.by_name.pop(order.take("as", "it")).release()
     return {}
 
 
 def verify(order):
-    held[order.take("as", "it")].verify()
+    kept.by_name[order.take("as", "it")].verify()
     return {}
 
 
@@ -139,12 +151,12 @@ def rotate(order):
 
 def follow(order):
     follower = tenure.Journal(order.need("path")).follow(order.take("from", 1))
-    held[order.take("as", "it")] = follower
+    kept.by_name[order.take("as", "it")] = follower
     return {}
 
 
 def next_(order):
-    entry = held[order.take("as", "it")].next(wait=order.wait())
+    entry = kept.by_name[order.take("as", "it")].next(wait=order.wait())
     return {"seq": None} if entry is None else line_of(entry)
 
 
@@ -211,7 +223,7 @@ def code_of(act):
 
 
 def fork(order):
-    guard = held[order.take("as", "it")]
+    guard = kept.by_name[order.take("as", "it")]
     reading, writing = os.pipe()
     pid = os.fork()
     if pid == 0:
@@ -235,9 +247,9 @@ ORDERS = {
 }
 
 
-def answer(line):
+def answer(fields):
     try:
-        order = Order(json.loads(line))
+        order = Order(fields)
         act = ORDERS.get(order.need("op"))
         if act is None:
             raise Misunderstood("no such order")
@@ -248,20 +260,43 @@ def answer(line):
     except tenure.TenureError as error:
         return {"error": {"code": error.code, "message": str(error), "holder": error.holder}}
     except Exception as error:
-        return {"error": {"code": "misunderstood", "message": repr(error), "holder": None}}
+        return misunderstood(error)
+
+
+def misunderstood(error):
+    return {"error": {"code": "misunderstood", "message": repr(error), "holder": None}}
+
+
+def play(actor, orders):
+    """The orders of one of several actors, in turn."""
+    while True:
+        say({"actor": actor, **answer(orders.get())})
 
 
 def main():
-    say({"ready": {"language": "python", "pid": os.getpid(), "ops": sorted(ORDERS)}})
+    say({"ready": {"language": "python", "pid": os.getpid(), "ops": sorted(ORDERS), "actors": True}})
+    actors = {}
     for line in sys.stdin:
-        say(answer(line))
-    sys.stdout.flush()
+        try:
+            fields = json.loads(line)
+            actor = fields.pop("actor", None)
+        except Exception as error:
+            say(misunderstood(error))
+            continue
+        if actor is None:
+            say(answer(fields))
+            continue
+        if actor not in actors:
+            actors[actor] = queue.SimpleQueue()
+            threading.Thread(target=play, args=(actor, actors[actor]), daemon=True).start()
+        actors[actor].put(fields)
     os._exit(0)  # At once, and without releasing anything first.
 
 
 def say(words):
-    sys.stdout.write(json.dumps(words) + "\n")
-    sys.stdout.flush()
+    with speaking:
+        sys.stdout.write(json.dumps(words) + "\n")
+        sys.stdout.flush()
 
 
 if __name__ == "__main__":

@@ -30,6 +30,11 @@ impl Troupe {
         Child { process: self.process.clone(), actor: Some(name.to_owned()) }
     }
 
+    /// Whether it can have several, as its greeting says.
+    pub fn takes_actors(&self) -> bool {
+        self.process.borrow().takes_actors
+    }
+
     /// The only actor.
     pub fn alone(self) -> Child {
         Child { process: self.process, actor: None }
@@ -107,6 +112,7 @@ struct Process {
     /// Answers that came while somebody else's was waited for.
     kept: HashMap<String, VecDeque<Value>>,
     ops: Value,
+    takes_actors: bool,
 }
 
 impl Process {
@@ -126,10 +132,12 @@ impl Process {
             }
         };
         std::thread::Builder::new().spawn(read).map_err(|err| err.to_string())?;
-        let mut process = Self { child, input, lines, kept: HashMap::new(), ops: Value::Null };
+        let (kept, ops) = (HashMap::new(), Value::Null);
+        let mut process = Self { child, input, lines, kept, ops, takes_actors: false };
         match process.lines.recv_timeout(FAR_TOO_LONG) {
             Ok(greeting) if greeting["ready"].is_object() => {
                 process.ops = greeting["ready"]["ops"].clone();
+                process.takes_actors = greeting["ready"]["actors"] == true;
                 Ok(process)
             }
             other => Err(format!("{command:?} did not greet: {other:?}")),

@@ -75,6 +75,7 @@ fn a_lock_that_gives_in_is_found_out() {
 
 #[test]
 fn a_wrong_expectation_is_found_out() {
+    let mut tally = Tally::new("puppets", "a_wrong_expectation_is_found_out");
     for (text, step) in [
         ("files: doc\n1 A lock $doc -> fence=0\n", "step 1"),
         ("files: doc\n1 A lock $doc -> fence=$a\n2 - $a > $a\n", "step 2"),
@@ -90,4 +91,5 @@ fn a_wrong_expectation_is_found_out() {
         });
         assert!(why.contains(step), "{text}: {why}");
     }
+    tally.caught("a timeline that expects the wrong thing");
 }

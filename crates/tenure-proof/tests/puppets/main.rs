@@ -104,12 +104,24 @@ fn perform(name: &str) {
         run(&scenario, &spoken, &mut tally);
     }
     if !scenario.needs_processes() {
-        let scratch = TempDir::new().unwrap();
-        let troupe = Troupe::start(&mut rust()).unwrap();
-        let part = |actor: &str| (actor.to_owned(), Box::new(troupe.actor(actor)) as Box<_>);
-        play(&scenario, scenario.actors().into_iter().map(part).collect(), scratch.path());
-        tally.tried(1, "scenarios between handles of one process");
+        // Every command is a process: there are no handles that two of them could have in one.
+        let commands = |language: &&Language| **language == Language::CommandLine;
+        for language in languages.iter().filter(|language| !commands(language)) {
+            run_in_one_process(&scenario, *language, &mut tally);
+        }
     }
+}
+
+/// Plays it once; all actors are in one process, each with handles of its own.
+#[expect(clippy::print_stdout, reason = "whoever reads a failure needs the cast")]
+fn run_in_one_process(scenario: &Scenario, language: Language, tally: &mut Tally) {
+    println!("{} in one process of {}", scenario.name, language.name());
+    let scratch = TempDir::new().unwrap();
+    let troupe = Troupe::start(&mut language.command()).unwrap();
+    assert!(troupe.takes_actors(), "{} cannot play several", language.name());
+    let part = |actor: &str| (actor.to_owned(), Box::new(troupe.actor(actor)) as Box<_>);
+    play(scenario, scenario.actors().into_iter().map(part).collect(), scratch.path());
+    tally.tried(1, &format!("scenarios between handles of one process in {}", language.name()));
 }
 
 /// Who speaks what: each language alone, and each part once in each language while the others speak

@@ -2,7 +2,7 @@
 //! and the journal of the file system is really replayed.
 
 use tenure_proof::mount::{EXT4, EXT4_WRITEBACK, Format, Turn, XFS, may_mount, memory, shut_down};
-use tenure_proof::victim::Broken;
+use tenure_proof::victim::{Broken, survivors};
 use tenure_proof::{Form, Tally, seed};
 use tenure_testkit::Random;
 
@@ -44,6 +44,7 @@ fn run(format: &Format, cycles: u64, broken: Option<Broken>, random: &mut Random
         mounted.unmount();
         result.acks += acks.len() as u64;
         kept.extend(acks);
+        kept = survivors(&kept);
         let mounted = format.mount(&image);
         let dir = mounted.path().join(&name);
         match (Scene { dir: &dir, losses, broken }).check(&kept) {

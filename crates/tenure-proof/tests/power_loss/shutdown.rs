@@ -38,7 +38,7 @@ fn run(format: &Format, cycles: u64, broken: Option<Broken>, random: &mut Random
         let dir = mounted.path().join(&name);
         let crowd = Crowd::start(&Scene { dir: &dir, losses, broken }, 3);
         // Only what was read before the cut counts: a sync in flight may return although it is lost.
-        let acks = crowd.wait_for(1 + random.index(60));
+        let acks = crowd.wait_for(1 + random.index(150));
         shut_down(mounted.path()).expect("the file system can be shut down");
         drop(crowd);
         mounted.unmount();

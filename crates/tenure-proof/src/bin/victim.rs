@@ -1,8 +1,8 @@
 //! A process for the power-loss and file-system rings to crash, and to look at what is left.
 //!
 //! `victim DIR [--writer N] [--rounds N] [--tasks a,b] [--boot N] [--broken HOW]` works and writes
-//! `ACK ...` to standard output after each call that was acknowledged as durable.
-//! `victim DIR --check [--writer N] [--boot N]` reads such lines from standard input, looks at the
+//! `ACK ...` to standard output after each call that was acknowledged; `--tasks all` are all.
+//! `victim DIR --check [--writer N] [--tasks a,b] [--boot N]` reads such lines from standard input, looks at the
 //! directory and works in it as writer N, and writes what that acknowledged; it exits with 1 and a
 //! line about the first thing that is wrong.
 
@@ -35,7 +35,7 @@ fn main() -> ExitCode {
 
 fn order(mut words: impl Iterator<Item = String>) -> Result<Order, String> {
     let dir = PathBuf::from(words.next().ok_or("a directory is missing")?);
-    let work = Work { dir, writer: 1, tasks: Task::ALL.to_vec(), rounds: u64::MAX };
+    let work = Work { dir, writer: 1, tasks: Task::COMMON.to_vec(), rounds: u64::MAX };
     let mut order = Order { work, boot: 1, broken: None, check: false };
     while let Some(word) = words.next() {
         let mut value = || words.next().ok_or_else(|| format!("{word}: its value is missing"));
@@ -45,15 +45,18 @@ fn order(mut words: impl Iterator<Item = String>) -> Result<Order, String> {
             "--rounds" => order.work.rounds = parse(&value()?)?,
             "--boot" => order.boot = parse(&value()?)?,
             "--broken" => order.broken = Some(value()?.parse()?),
-            "--tasks" => {
-                let tasks: Result<Vec<Task>, String> =
-                    value()?.split(',').map(Task::from_str).collect();
-                order.work.tasks = tasks?;
-            }
+            "--tasks" => order.work.tasks = tasks(&value()?)?,
             _ => return Err(format!("{word}: unknown")),
         }
     }
     Ok(order)
+}
+
+fn tasks(names: &str) -> Result<Vec<Task>, String> {
+    match names {
+        "all" => Ok(Task::all()),
+        _ => names.split(',').map(Task::from_str).collect(),
+    }
 }
 
 fn parse(word: &str) -> Result<u64, String> {
@@ -66,7 +69,8 @@ fn run(order: &Order) -> Result<(), String> {
         let mut text = String::new();
         std::io::stdin().read_to_string(&mut text).map_err(|err| err.to_string())?;
         let acks = victim::acks_in(&text);
-        let new = victim::check(&disk, &order.work.dir, &acks, order.work.writer)?;
+        let next = Work { rounds: 2, ..order.work.clone() };
+        let new = victim::check_and_go_on(&disk, &acks, &next)?;
         let told = std::io::stdout().write_all(victim::lines_of(&new).as_bytes());
         return told.map_err(|err| err.to_string());
     }

@@ -30,21 +30,104 @@ pub enum Ack {
     Lock(u64),
     /// A lease on `session` drew this fence.
     Lease(u64),
+    /// The archive of `log.jsonl` with this number is there.
+    Archive(u64),
+    /// A batch in `stamped.jsonl`, which came with a header of its own.
+    Stamp {
+        /// Who appended it.
+        writer: u64,
+        /// Which of the writer's batches it is.
+        batch: u64,
+        /// The sequence number of its first line.
+        first: u64,
+    },
+    /// The writer's own key has this number.
+    Key {
+        /// Whose it is.
+        writer: u64,
+        /// Its number.
+        number: u64,
+    },
+    /// A lock on a key that comes and goes drew this fence.
+    KeyFence(u64),
+    /// A key was removed.
+    Gone {
+        /// Who had set it.
+        writer: u64,
+        /// In which of its steps.
+        step: u64,
+    },
+    /// A key was pruned.
+    Pruned {
+        /// Who had set it.
+        writer: u64,
+        /// In which of its steps.
+        step: u64,
+    },
+    /// `loose.json` has this number, durably.
+    Loose(u64),
+    /// A batch in `loose.jsonl`.
+    LooseBatch {
+        /// Who appended it.
+        writer: u64,
+        /// Which of the writer's batches it is.
+        batch: u64,
+        /// The sequence number of its first line.
+        first: u64,
+        /// Whether it was synced.
+        durable: bool,
+    },
+}
+
+impl Ack {
+    /// Its kind and its numbers.
+    fn words(self) -> (&'static str, Vec<u64>) {
+        match self {
+            Self::Document(n) => ("document", vec![n]),
+            Self::Batch { writer, batch, first } => ("batch", vec![writer, batch, first]),
+            Self::Both { number, writer, step } => ("both", vec![number, writer, step]),
+            Self::Lock(fence) => ("lock", vec![fence]),
+            Self::Lease(fence) => ("lease", vec![fence]),
+            Self::Archive(number) => ("archive", vec![number]),
+            Self::Stamp { writer, batch, first } => ("stamp", vec![writer, batch, first]),
+            Self::Key { writer, number } => ("key", vec![writer, number]),
+            Self::KeyFence(fence) => ("key-fence", vec![fence]),
+            Self::Gone { writer, step } => ("gone", vec![writer, step]),
+            Self::Pruned { writer, step } => ("pruned", vec![writer, step]),
+            Self::Loose(number) => ("loose", vec![number]),
+            Self::LooseBatch { writer, batch, first, durable } => {
+                ("loose-batch", vec![writer, batch, first, durable.into()])
+            }
+        }
+    }
+
+    fn from_words(kind: &str, numbers: &[u64]) -> Option<Self> {
+        Some(match (kind, numbers) {
+            ("document", &[n]) => Self::Document(n),
+            ("batch", &[writer, batch, first]) => Self::Batch { writer, batch, first },
+            ("both", &[number, writer, step]) => Self::Both { number, writer, step },
+            ("lock", &[fence]) => Self::Lock(fence),
+            ("lease", &[fence]) => Self::Lease(fence),
+            ("archive", &[number]) => Self::Archive(number),
+            ("stamp", &[writer, batch, first]) => Self::Stamp { writer, batch, first },
+            ("key", &[writer, number]) => Self::Key { writer, number },
+            ("key-fence", &[fence]) => Self::KeyFence(fence),
+            ("gone", &[writer, step]) => Self::Gone { writer, step },
+            ("pruned", &[writer, step]) => Self::Pruned { writer, step },
+            ("loose", &[number]) => Self::Loose(number),
+            ("loose-batch", &[writer, batch, first, durable]) => {
+                Self::LooseBatch { writer, batch, first, durable: durable == 1 }
+            }
+            _ => return None,
+        })
+    }
 }
 
 impl fmt::Display for Ack {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Document(n) => write!(f, "ACK document {n}"),
-            Self::Batch { writer, batch, first } => {
-                write!(f, "ACK batch {writer} {batch} {first}")
-            }
-            Self::Both { number, writer, step } => {
-                write!(f, "ACK both {number} {writer} {step}")
-            }
-            Self::Lock(fence) => write!(f, "ACK lock {fence}"),
-            Self::Lease(fence) => write!(f, "ACK lease {fence}"),
-        }
+        let (kind, numbers) = self.words();
+        write!(f, "ACK {kind}")?;
+        numbers.iter().try_for_each(|number| write!(f, " {number}"))
     }
 }
 
@@ -52,22 +135,12 @@ impl FromStr for Ack {
     type Err = String;
 
     fn from_str(line: &str) -> Result<Self, String> {
-        let words: Vec<&str> = line.split_whitespace().collect();
-        let number = |word: &str| word.parse().map_err(|_| format!("`{word}` is no number"));
-        match words[..] {
-            ["ACK", "document", n] => Ok(Self::Document(number(n)?)),
-            ["ACK", "batch", writer, batch, first] => Ok(Self::Batch {
-                writer: number(writer)?,
-                batch: number(batch)?,
-                first: number(first)?,
-            }),
-            ["ACK", "both", n, writer, step] => {
-                Ok(Self::Both { number: number(n)?, writer: number(writer)?, step: number(step)? })
-            }
-            ["ACK", "lock", fence] => Ok(Self::Lock(number(fence)?)),
-            ["ACK", "lease", fence] => Ok(Self::Lease(number(fence)?)),
-            _ => Err(format!("`{line}` is no acknowledgement")),
-        }
+        let mut words = line.split_whitespace();
+        let is_ack = words.next() == Some("ACK");
+        let kind = words.next().filter(|_| is_ack);
+        let numbers: Option<Vec<u64>> = words.map(|word| word.parse().ok()).collect();
+        let found = kind.zip(numbers).and_then(|(kind, found)| Self::from_words(kind, &found));
+        found.ok_or_else(|| format!("`{line}` is no acknowledgement"))
     }
 }
 
@@ -94,6 +167,15 @@ mod tests {
             Ack::Both { number: 5, writer: 2, step: 3 },
             Ack::Lock(6),
             Ack::Lease(7),
+            Ack::Archive(8),
+            Ack::Stamp { writer: 2, batch: 3, first: 9 },
+            Ack::Key { writer: 2, number: 10 },
+            Ack::KeyFence(11),
+            Ack::Gone { writer: 2, step: 12 },
+            Ack::Pruned { writer: 2, step: 13 },
+            Ack::Loose(14),
+            Ack::LooseBatch { writer: 2, batch: 3, first: 15, durable: true },
+            Ack::LooseBatch { writer: 2, batch: 4, first: 16, durable: false },
         ];
         assert_eq!(acks_in(&lines_of(&all)), all);
         assert_eq!(acks_in("ACK lock 1\nACK lock 12"), [Ack::Lock(1)], "the last line is cut");

@@ -9,29 +9,39 @@ use tenure::fs::Fs;
 use tenure::{Document, Entry, Journal, WriteOptions};
 
 use super::ack::Ack;
+use super::keys::PromisedKeys;
+use super::loose::{PromisedLoose, survivors};
+use super::stamp;
 use super::work::{
-    BOTH_DOCUMENT, BOTH_JOURNAL, DOCUMENT, JOURNAL, Task, Work, batch, both_line, number_of, work,
+    BOTH_DOCUMENT, BOTH_JOURNAL, DOCUMENT, JOURNAL, Task, Work, batch, both_line, line_of,
+    number_of, work,
 };
 
-/// Looks at `dir` after a crash, before which `acks` were given; the first problem as words.
-///
-/// `fs` must be of another boot than the victims' if power was lost. Then the writer with the number
-/// `next`, which no victim has had, works in the directory, and everything is looked at once more.
-/// Returns what that writer acknowledged.
+/// [`check_and_go_on`] with the common tasks, as the writer with the number `next`.
 pub fn check(fs: &Arc<dyn Fs>, dir: &Path, acks: &[Ack], next: u64) -> Result<Vec<Ack>, String> {
+    let tasks = Task::COMMON.to_vec();
+    check_and_go_on(fs, acks, &Work { dir: dir.to_path_buf(), writer: next, tasks, rounds: 2 })
+}
+
+/// Looks at a directory after a crash, before which `acks` were given; the first problem as words.
+///
+/// `fs` must be of another boot than the victims' if power was lost. Then `next` is done by a writer
+/// that no victim was, and everything is looked at once more. Its tasks are those of the victims, so
+/// that it clears away what they left. Returns what it acknowledged.
+pub fn check_and_go_on(fs: &Arc<dyn Fs>, acks: &[Ack], next: &Work) -> Result<Vec<Ack>, String> {
+    let dir = &*next.dir;
     let promised = Promised::of(acks);
     promised.check_as_plain_reader(dir).map_err(|why| format!("a plain reader: {why}"))?;
     promised.check_as_reader(fs, dir).map_err(|why| format!("a reader: {why}"))?;
-    let more = Work { dir: dir.to_path_buf(), writer: next, tasks: Task::ALL.to_vec(), rounds: 2 };
     let mut new = Vec::new();
-    let done = work(fs, &more, &mut |ack| new.push(ack));
+    let done = work(fs, next, &mut |ack| new.push(ack));
     done.map_err(|error| format!("the next writer: {error}"))?;
     new.iter().try_for_each(|ack| promised.check_growth(*ack))?;
     // A replacement clears away what one before it has left.
     let journal = Journal::open_on(fs, &dir.join(JOURNAL));
     let compacted = journal.and_then(|found| found.compact(&WriteOptions::default(), |_| true));
     compacted.map_err(|error| format!("the next compaction: {error}"))?;
-    let after = Promised::of(&[acks, &new].concat());
+    let after = Promised::of(&[&survivors(acks)[..], &new].concat());
     after.check_as_plain_reader(dir).map_err(|why| format!("a plain reader, later: {why}"))?;
     after.check_as_reader(fs, dir).map_err(|why| format!("a reader, later: {why}"))?;
     no_temporary_file(dir)?;
@@ -47,13 +57,17 @@ struct Promised {
     both_lines: BTreeSet<String>,
     lock: u64,
     lease: u64,
-    /// The first entry's number, by writer and batch.
-    batches: BTreeMap<(u64, u64), u64>,
+    key_fence: u64,
+    batches: Batches,
+    archive: u64,
+    stamped: Batches,
+    keys: PromisedKeys,
+    loose: PromisedLoose,
 }
 
 impl Promised {
     fn of(acks: &[Ack]) -> Self {
-        let mut promised = Self::default();
+        let mut promised = Self { loose: PromisedLoose::of(acks), ..Self::default() };
         for ack in acks {
             match *ack {
                 Ack::Document(number) => promised.document = promised.document.max(number),
@@ -64,8 +78,15 @@ impl Promised {
                 Ack::Lock(fence) => promised.lock = promised.lock.max(fence),
                 Ack::Lease(fence) => promised.lease = promised.lease.max(fence),
                 Ack::Batch { writer, batch, first } => {
-                    promised.batches.insert((writer, batch), first);
+                    promised.batches.0.insert((writer, batch), first);
                 }
+                Ack::Archive(number) => promised.archive = promised.archive.max(number),
+                Ack::Stamp { writer, batch, first } => {
+                    promised.stamped.0.insert((writer, batch), first);
+                }
+                Ack::KeyFence(fence) => promised.key_fence = promised.key_fence.max(fence),
+                Ack::Key { .. } | Ack::Gone { .. } | Ack::Pruned { .. } => promised.keys.add(*ack),
+                Ack::Loose(_) | Ack::LooseBatch { .. } => {}
             }
         }
         promised
@@ -78,7 +99,14 @@ impl Promised {
             Ack::Both { number, .. } => (number, self.both),
             Ack::Lock(fence) => (fence, self.lock),
             Ack::Lease(fence) => (fence, self.lease),
-            Ack::Batch { first, .. } => (first, self.batches.values().copied().max().unwrap_or(0)),
+            Ack::Batch { first, .. } => (first, self.batches.newest()),
+            Ack::Archive(number) => (number, self.archive),
+            Ack::Stamp { first, .. } => (first, self.stamped.newest()),
+            Ack::KeyFence(fence) => (fence, self.key_fence),
+            Ack::Loose(number) => (number, self.loose.number),
+            Ack::LooseBatch { first, .. } => (first, self.loose.newest()),
+            // Each writer has keys of its own.
+            Ack::Key { .. } | Ack::Gone { .. } | Ack::Pruned { .. } => return Ok(()),
         };
         if new > old { Ok(()) } else { Err(format!("`{ack}` is not above {old}")) }
     }
@@ -101,7 +129,7 @@ impl Promised {
         let whole = bytes.iter().rposition(|byte| *byte == b'\n').map_or(0, |end| end + 1);
         for line in bytes[..whole].split(|byte| *byte == b'\n') {
             if !line.contains(&0) && !line.is_empty() {
-                line_of(line)?;
+                line_of(line).map_err(|why| format!("{JOURNAL}: {why}"))?;
             }
         }
         Ok(())
@@ -114,7 +142,14 @@ impl Promised {
             let read = read.map_err(|error| format!("{name}: {error}"))?;
             at_least(name, read.as_ref().map(|read| &read.value), promised)?;
         }
-        self.check_batches(&entries(fs, dir, JOURNAL)?)?;
+        self.batches.check(JOURNAL, &entries(fs, dir, JOURNAL)?)?;
+        let archive = format!("{JOURNAL}.{}", self.archive);
+        if self.archive > 0 && !dir.join(&archive).exists() {
+            return Err(format!("{archive}: it is gone"));
+        }
+        stamp::check(&self.stamped, fs, dir)?;
+        self.keys.check(fs, dir)?;
+        self.loose.check(fs, dir)?;
         // The document comes first: a crash may leave it changed without its line, never the reverse.
         let found = entries(fs, dir, BOTH_JOURNAL)?;
         let found: BTreeSet<&[u8]> = found.iter().map(|entry| entry.line.as_slice()).collect();
@@ -123,41 +158,56 @@ impl Promised {
             Some(line) => Err(format!("{BOTH_JOURNAL}: acknowledged {line} is gone")),
         }
     }
+}
+
+/// The batches that are promised to be in a journal: the first entry's number, by writer and batch.
+#[derive(Debug, Default)]
+pub(super) struct Batches(BTreeMap<(u64, u64), u64>);
+
+impl Batches {
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// The largest number that is promised.
+    fn newest(&self) -> u64 {
+        self.0.values().copied().max().unwrap_or(0)
+    }
 
     /// Every batch is whole, in order and there once; acknowledged ones are where they were said to
     /// be (G7, G8).
-    fn check_batches(&self, entries: &[Entry]) -> Result<(), String> {
-        let mut missing: BTreeSet<(u64, u64)> = self.batches.keys().copied().collect();
+    pub(super) fn check(&self, name: &str, entries: &[Entry]) -> Result<(), String> {
+        let mut missing: BTreeSet<(u64, u64)> = self.0.keys().copied().collect();
         let mut seen = BTreeSet::new();
         let mut rest = entries;
         while let Some(entry) = rest.first() {
-            let (writer, number) = line_of(&entry.line)?;
+            let (writer, number) = line_of(&entry.line).map_err(|why| format!("{name}: {why}"))?;
             let lines = batch(writer, number);
             let found = rest.iter().take(lines.len()).map(|entry| entry.line.as_slice());
             if !found.eq(lines.iter().map(String::as_bytes)) {
-                return Err(format!("{JOURNAL}: batch {writer} {number} is not whole"));
+                return Err(format!("{name}: batch {writer} {number} is not whole"));
             }
             if !seen.insert((writer, number)) {
-                return Err(format!("{JOURNAL}: batch {writer} {number} is there twice"));
+                return Err(format!("{name}: batch {writer} {number} is there twice"));
             }
             missing.remove(&(writer, number));
-            let promised = self.batches.get(&(writer, number));
+            let promised = self.0.get(&(writer, number));
             if promised.is_some_and(|first| *first != entry.seq) {
                 let found = entry.seq;
-                return Err(format!("{JOURNAL}: batch {writer} {number} is at {found} now"));
+                return Err(format!("{name}: batch {writer} {number} is at {found} now"));
             }
             rest = &rest[lines.len()..];
         }
         match missing.first() {
             None => Ok(()),
             Some((writer, number)) => {
-                Err(format!("{JOURNAL}: acknowledged batch {writer} {number} is gone"))
+                Err(format!("{name}: acknowledged batch {writer} {number} is gone"))
             }
         }
     }
 }
 
-fn at_least(name: &str, value: Option<&Value>, promised: u64) -> Result<(), String> {
+pub(super) fn at_least(name: &str, value: Option<&Value>, promised: u64) -> Result<(), String> {
     let Some(value) = value else {
         return if promised == 0 { Ok(()) } else { Err(format!("{name}: {promised} is gone")) };
     };
@@ -171,7 +221,7 @@ fn at_least(name: &str, value: Option<&Value>, promised: u64) -> Result<(), Stri
 }
 
 /// All entries of a journal that is sound; an absent journal has none.
-fn entries(fs: &Arc<dyn Fs>, dir: &Path, name: &str) -> Result<Vec<Entry>, String> {
+pub(super) fn entries(fs: &Arc<dyn Fs>, dir: &Path, name: &str) -> Result<Vec<Entry>, String> {
     let failed = |error: tenure::Error| format!("{name}: {error}");
     let journal = Journal::open_on(fs, &dir.join(name)).map_err(failed)?;
     let report = journal.verify().map_err(failed)?;
@@ -184,20 +234,6 @@ fn entries(fs: &Arc<dyn Fs>, dir: &Path, name: &str) -> Result<Vec<Entry>, Strin
         Some(pair) => Err(format!("{name}: {} comes after {}", pair[1].seq, pair[0].seq)),
         None => Ok(entries),
     }
-}
-
-/// Which batch a line is of; it must be a line of it, byte for byte.
-fn line_of(line: &[u8]) -> Result<(u64, u64), String> {
-    let value: Option<Value> = serde_json::from_slice(line).ok();
-    let number = |name: &str| value.as_ref().and_then(|value| value[name].as_u64());
-    let found = number("writer").zip(number("batch"));
-    let known = |&(writer, number): &(u64, u64)| {
-        batch(writer, number).iter().any(|known| known.as_bytes() == line)
-    };
-    found.filter(known).ok_or_else(|| {
-        let shown = String::from_utf8_lossy(&line[..line.len().min(60)]);
-        format!("{JOURNAL}: a line of nobody: {shown}")
-    })
 }
 
 /// A crash leaves none for good (G10): the writers after it have cleared them away.

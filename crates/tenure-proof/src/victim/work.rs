@@ -16,6 +16,9 @@ use tenure::{
 };
 
 use super::ack::Ack;
+use super::keys::Keys;
+use super::loose::Loose;
+use super::stamp;
 
 pub(super) const DOCUMENT: &str = "state.json";
 pub(super) const JOURNAL: &str = "log.jsonl";
@@ -41,27 +44,67 @@ pub enum Task {
     Rotate,
     /// Compacts the journal, keeping everything.
     Compact,
+    /// Appends a batch with a new header.
+    Stamp,
+    /// Sets a key of a collection.
+    Key,
+    /// Sets keys and removes them.
+    Remove,
+    /// Sets a key and prunes its collection.
+    Prune,
+    /// Counts up in a document, mostly without a sync.
+    LooseDocument,
+    /// Appends batches to a journal, mostly without a sync.
+    LooseJournal,
 }
+
+/// Every task, by its name on the command line.
+const NAMES: [(&str, Task); 13] = [
+    ("document", Task::Document),
+    ("journal", Task::Journal),
+    ("both", Task::Both),
+    ("lock", Task::Lock),
+    ("lease", Task::Lease),
+    ("rotate", Task::Rotate),
+    ("compact", Task::Compact),
+    ("stamp", Task::Stamp),
+    ("key", Task::Key),
+    ("remove", Task::Remove),
+    ("prune", Task::Prune),
+    ("loose-document", Task::LooseDocument),
+    ("loose-journal", Task::LooseJournal),
+];
 
 impl Task {
     /// What every victim does unless told otherwise.
-    pub const ALL: &[Self] = &[Self::Document, Self::Journal, Self::Both, Self::Lock, Self::Lease];
+    pub const COMMON: &[Self] =
+        &[Self::Document, Self::Journal, Self::Both, Self::Lock, Self::Lease];
+
+    /// The other tasks.
+    pub const RARE: &[Self] = &[
+        Self::LooseDocument,
+        Self::LooseJournal,
+        Self::Key,
+        Self::Remove,
+        Self::Stamp,
+        Self::Prune,
+        Self::Rotate,
+        Self::Compact,
+    ];
+
+    /// Everything there is: what is common comes twice as often.
+    pub fn all() -> Vec<Self> {
+        let (one, other) = Self::RARE.split_at(Self::RARE.len() / 2);
+        [Self::COMMON, one, Self::COMMON, other].concat()
+    }
 }
 
 impl FromStr for Task {
     type Err = String;
 
     fn from_str(name: &str) -> Result<Self, String> {
-        Ok(match name {
-            "document" => Self::Document,
-            "journal" => Self::Journal,
-            "both" => Self::Both,
-            "lock" => Self::Lock,
-            "lease" => Self::Lease,
-            "rotate" => Self::Rotate,
-            "compact" => Self::Compact,
-            _ => return Err(format!("`{name}` is no task")),
-        })
+        let found = NAMES.iter().find(|(known, _)| *known == name);
+        found.map(|(_, task)| *task).ok_or_else(|| format!("`{name}` is no task"))
     }
 }
 
@@ -85,6 +128,9 @@ struct Things {
     both: (Document, Journal),
     lock: Lock,
     lease: Lease,
+    stamped: Journal,
+    keys: Keys,
+    loose: Loose,
 }
 
 impl Things {
@@ -97,61 +143,81 @@ impl Things {
             both: (document(BOTH_DOCUMENT)?, journal(BOTH_JOURNAL)?),
             lock: Lock::open_on(fs, &dir.join(LOCK))?,
             lease: Lease::open_on(fs, &dir.join(LEASE))?,
+            stamped: stamp::open(fs, dir)?,
+            keys: Keys::open(fs, dir)?,
+            loose: Loose::open(fs, dir)?,
         })
     }
 }
 
-/// Does the work; `acknowledge` is called after each durable call that returned.
+/// Does the work; `acknowledge` is called after each call that returned, with what it promises.
 pub fn work(fs: &Arc<dyn Fs>, work: &Work, acknowledge: &mut dyn FnMut(Ack)) -> Result<()> {
     let things = Things::open(fs, &work.dir)?;
     // A number for each step: no two batches of a writer have the same.
     let tasks = work.tasks.len() as u64;
     for round in 0..work.rounds {
         for (step, task) in (round * tasks..).zip(&work.tasks) {
-            if let Some(ack) = perform(&things, *task, work.writer, step)? {
-                acknowledge(ack);
-            }
+            let turn = Turn { writer: work.writer, step, round };
+            things.perform(*task, turn)?.into_iter().for_each(&mut *acknowledge);
         }
     }
     Ok(())
 }
 
-fn perform(things: &Things, task: Task, writer: u64, step: u64) -> Result<Option<Ack>> {
-    let durable = WriteOptions::default();
-    Ok(Some(match task {
-        Task::Document => {
-            let mut number = 0;
-            things.document.update(&durable, |current| {
-                number = next_number(current)?;
-                Ok(Some(document(number)))
-            })?;
-            Ack::Document(number)
-        }
-        Task::Journal => {
-            let appended =
-                things.journal.append(&batch(writer, step), &AppendOptions::default())?;
-            Ack::Batch { writer, batch: step, first: appended.first }
-        }
-        Task::Both => {
-            let number = count_both(&things.both, writer, step)?;
-            Ack::Both { number, writer, step }
-        }
-        Task::Lock => {
-            let guard = things.lock.acquire(&LockOptions::default())?;
-            let fence = guard.fence();
-            guard.release()?;
-            Ack::Lock(fence)
-        }
-        Task::Lease => Ack::Lease(hold_lease(&things.lease, writer)?),
-        Task::Rotate => {
-            things.journal.rotate(&durable)?;
-            return Ok(None);
-        }
-        Task::Compact => {
-            things.journal.compact(&durable, |_| true)?;
-            return Ok(None);
-        }
-    }))
+/// Whose turn it is, and which.
+#[derive(Debug, Clone, Copy)]
+struct Turn {
+    writer: u64,
+    step: u64,
+    round: u64,
+}
+
+impl Things {
+    fn perform(&self, task: Task, turn: Turn) -> Result<Vec<Ack>> {
+        let Turn { writer, step, round } = turn;
+        let durable = WriteOptions::default();
+        Ok(match task {
+            Task::Document => {
+                let mut number = 0;
+                self.document.update(&durable, |current| {
+                    number = next_number(current)?;
+                    Ok(Some(document(number)))
+                })?;
+                vec![Ack::Document(number)]
+            }
+            Task::Journal => {
+                let appended =
+                    self.journal.append(&batch(writer, step), &AppendOptions::default())?;
+                vec![Ack::Batch { writer, batch: step, first: appended.first }]
+            }
+            Task::Both => {
+                let number = count_both(&self.both, writer, step)?;
+                vec![Ack::Both { number, writer, step }]
+            }
+            Task::Lock => {
+                let guard = self.lock.acquire(&LockOptions::default())?;
+                let fence = guard.fence();
+                guard.release()?;
+                vec![Ack::Lock(fence)]
+            }
+            Task::Lease => vec![Ack::Lease(hold_lease(&self.lease, writer)?)],
+            Task::Rotate => {
+                let archive = self.journal.rotate(&durable)?.archive;
+                let number = archive.and_then(|path| path.extension()?.to_str()?.parse().ok());
+                number.map(Ack::Archive).into_iter().collect()
+            }
+            Task::Compact => {
+                self.journal.compact(&durable, |_| true)?;
+                Vec::new()
+            }
+            Task::Stamp => vec![stamp::stamp(&self.stamped, writer, step)?],
+            Task::Key => vec![self.keys.set(writer, step)?],
+            Task::Remove => self.keys.remove(writer, step)?.to_vec(),
+            Task::Prune => self.keys.prune(writer, step)?,
+            Task::LooseDocument => self.loose.count(writer, round)?.into_iter().collect(),
+            Task::LooseJournal => vec![self.loose.append(writer, step, round)?],
+        })
+    }
 }
 
 fn count_both(both: &(Document, Journal), writer: u64, step: u64) -> Result<u64> {
@@ -200,7 +266,7 @@ pub(super) fn document(number: u64) -> Value {
     json!({ "number": number, "pad": pad })
 }
 
-fn next_number(current: Option<&Value>) -> Result<u64> {
+pub(super) fn next_number(current: Option<&Value>) -> Result<u64> {
     let Some(current) = current else { return Ok(1) };
     match number_of(current) {
         Some(number) => Ok(number + 1),
@@ -221,4 +287,18 @@ pub(super) fn batch(writer: u64, batch: u64) -> Vec<String> {
     let pad: String = (0..length).map(|_| 'p').collect();
     let line = |line: u64| json!({ "writer": writer, "batch": batch, "line": line, "pad": pad });
     (0..lines).map(|number| line(number).to_string()).collect()
+}
+
+/// Which batch a line is of; it must be a line of it, byte for byte.
+pub(super) fn line_of(line: &[u8]) -> std::result::Result<(u64, u64), String> {
+    let value: Option<Value> = serde_json::from_slice(line).ok();
+    let number = |name: &str| value.as_ref().and_then(|value| value[name].as_u64());
+    let found = number("writer").zip(number("batch"));
+    let known = |&(writer, number): &(u64, u64)| {
+        batch(writer, number).iter().any(|known| known.as_bytes() == line)
+    };
+    found.filter(known).ok_or_else(|| {
+        let shown = String::from_utf8_lossy(&line[..line.len().min(60)]);
+        format!("a line of nobody: {shown}")
+    })
 }

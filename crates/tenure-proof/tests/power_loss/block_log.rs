@@ -16,6 +16,8 @@ struct Run {
 }
 
 const DIR: &str = "work";
+/// A long run cuts before and after so many flushes, spread over the whole of it.
+const LONG_FLUSHES: usize = 400;
 
 fn record(format: &Format, rounds: u64, broken: Option<Broken>) -> Run {
     let scratch = memory();
@@ -62,7 +64,13 @@ fn flushes_of(run: &Run) -> Vec<usize> {
     steps.filter(|(_, step)| matches!(step, Step::Flush)).map(|(at, _)| at).collect()
 }
 
-fn survives(test: &str, format: &Format, cuts: u64) {
+/// As many of these, from all parts of the run.
+fn some_of(all: Vec<usize>, most: usize) -> Vec<usize> {
+    let step = all.len().div_ceil(most.max(1)).max(1);
+    all.into_iter().step_by(step).collect()
+}
+
+fn survives(test: &str, format: &Format, cuts: u64, quick_flushes: usize) {
     if !may_mount(test) {
         return;
     }
@@ -85,7 +93,9 @@ fn survives(test: &str, format: &Format, cuts: u64) {
         cut(random.index(run.steps.len() + 1), &mut random, "cuts");
     }
     // Before each flush the most is open, and after it nothing may be.
-    for at in Form::asked().pick(Vec::new(), flushes_of(&run)) {
+    let flushes = flushes_of(&run);
+    let most = Form::asked().pick(quick_flushes, LONG_FLUSHES);
+    for at in some_of(flushes, most) {
         cut(at, &mut random, "cuts before a flush");
         cut(at + 1, &mut random, "cuts after a flush");
     }
@@ -93,17 +103,17 @@ fn survives(test: &str, format: &Format, cuts: u64) {
 
 #[test]
 fn g8_a_disk_that_is_cut_under_ext4_loses_nothing_acknowledged() {
-    survives("a_disk_that_is_cut_under_ext4", &EXT4, Form::asked().pick(40, 1500));
+    survives("a_disk_that_is_cut_under_ext4", &EXT4, Form::asked().pick(40, 1500), 8);
 }
 
 #[test]
 fn g8_a_disk_that_is_cut_under_xfs_loses_nothing_acknowledged() {
-    survives("a_disk_that_is_cut_under_xfs", &XFS, Form::asked().pick(15, 500));
+    survives("a_disk_that_is_cut_under_xfs", &XFS, Form::asked().pick(15, 500), 3);
 }
 
 #[test]
 fn g8_a_disk_that_is_cut_under_btrfs_loses_nothing_acknowledged() {
-    survives("a_disk_that_is_cut_under_btrfs", &BTRFS, Form::asked().pick(15, 500));
+    survives("a_disk_that_is_cut_under_btrfs", &BTRFS, Form::asked().pick(15, 500), 3);
 }
 
 #[test]

@@ -4,7 +4,9 @@
 //! - `states`: every directory that a power loss could leave, enumerated from recorded runs;
 //! - `shutdown`: ext4 and xfs are shut down under victims that work, and mounted again;
 //! - `block_log`: the writes and flushes of a block device under ext4, xfs and btrfs are recorded, and
-//!   the device is cut between any two of them.
+//!   the device is cut between any two of them;
+//! - `in_order`: both really try the way without a sync of its own for content, where tenure takes it;
+//! - `seam`: the recordings of `states` miss nothing.
 //!
 //! Everywhere the same victim works and the same checker looks, and everywhere victims that are broken
 //! on purpose must be found out.
@@ -17,6 +19,7 @@
 )]
 
 mod block_log;
+mod in_order;
 mod seam;
 mod shutdown;
 mod simulated;

@@ -28,8 +28,7 @@ type Counts = BTreeMap<&'static str, u64>;
 fn recorded(dir: &Path) -> Counts {
     let recorder = Recorder::new(dir);
     let fs = victim::boot(0, &recorder.over(&tenure::fs::disk()));
-    let work =
-        Work { dir: dir.to_path_buf(), writer: 1, tasks: Task::ALL.to_vec(), rounds: ROUNDS };
+    let work = Work { dir: dir.to_path_buf(), writer: 1, tasks: Task::all(), rounds: ROUNDS };
     victim::work(&fs, &work, &mut |_| {}).unwrap();
     let mut counts = Counts::new();
     for op in recorder.finish(State::default()).ops {
@@ -51,7 +50,16 @@ fn traced(dir: &Path, log: &Path) -> Counts {
     let mut strace = Command::new("strace");
     strace.args(["-f", "-y", "-qq", "-s", "0", "-e", "signal=none", "-e", CALLS, "-o"]).arg(log);
     strace.arg(env!("CARGO_BIN_EXE_victim")).arg(dir);
-    strace.args(["--boot", "0", "--writer", "1", "--rounds", &ROUNDS.to_string()]);
+    strace.args([
+        "--boot",
+        "0",
+        "--writer",
+        "1",
+        "--tasks",
+        "all",
+        "--rounds",
+        &ROUNDS.to_string(),
+    ]);
     let status = strace.stdin(Stdio::null()).stdout(Stdio::null()).status();
     assert!(status.expect("strace can be started").success());
     let mut counts = Counts::new();

@@ -2,7 +2,7 @@
 //! and the journal of the file system is really replayed.
 
 use tenure_proof::mount::{EXT4, EXT4_WRITEBACK, Format, Turn, XFS, may_mount, memory, shut_down};
-use tenure_proof::victim::Broken;
+use tenure_proof::victim::{Broken, survivors};
 use tenure_proof::{Form, Tally, seed};
 use tenure_testkit::Random;
 
@@ -38,12 +38,13 @@ fn run(format: &Format, cycles: u64, broken: Option<Broken>, random: &mut Random
         let dir = mounted.path().join(&name);
         let crowd = Crowd::start(&Scene { dir: &dir, losses, broken }, 3);
         // Only what was read before the cut counts: a sync in flight may return although it is lost.
-        let acks = crowd.wait_for(1 + random.index(60));
+        let acks = crowd.wait_for(1 + random.index(150));
         shut_down(mounted.path()).expect("the file system can be shut down");
         drop(crowd);
         mounted.unmount();
         result.acks += acks.len() as u64;
         kept.extend(acks);
+        kept = survivors(&kept);
         let mounted = format.mount(&image);
         let dir = mounted.path().join(&name);
         match (Scene { dir: &dir, losses, broken }).check(&kept) {

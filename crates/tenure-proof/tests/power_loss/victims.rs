@@ -31,6 +31,7 @@ impl Scene<'_> {
         let writer = self.losses * 10 + nth;
         let mut command = Command::new(env!("CARGO_BIN_EXE_victim"));
         command.arg(self.dir).args(["--boot", &boot.to_string(), "--writer", &writer.to_string()]);
+        command.args(["--tasks", "all"]);
         command
     }
 

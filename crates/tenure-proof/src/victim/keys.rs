@@ -1,0 +1,133 @@
+//! Keys of collections: set, removed and pruned.
+//!
+//! A key that is removed has a name of its own and never comes again, so whatever is found of it after
+//! its removal was acknowledged has come back.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+use std::sync::Arc;
+
+use tenure::fs::Fs;
+use tenure::{Collection, CollectionKind, Lock, LockOptions, Prune, Result, WriteOptions};
+
+use super::ack::Ack;
+use super::work::{document, number_of};
+
+/// Keys that are set, and removed by their names.
+const KEYS: &str = "keys";
+/// Keys that are pruned.
+const OLD: &str = "old";
+/// A key that is locked and removed again and again.
+const TURN: &str = "turn";
+
+/// The two collections of a directory.
+pub(super) struct Keys {
+    keys: Collection,
+    old: Collection,
+    fs: Arc<dyn Fs>,
+}
+
+impl Keys {
+    pub(super) fn open(fs: &Arc<dyn Fs>, dir: &Path) -> Result<Self> {
+        let open = |name: &str| Collection::open_on(fs, &dir.join(name), CollectionKind::Documents);
+        Ok(Self { keys: open(KEYS)?, old: open(OLD)?, fs: fs.clone() })
+    }
+
+    /// The writer's own key gets the next number.
+    pub(super) fn set(&self, writer: u64, step: u64) -> Result<Ack> {
+        let number = step + 1;
+        let own = self.keys.document(&format!("kept-{writer}"))?;
+        own.set(&document(number), &WriteOptions::default())?;
+        Ok(Ack::Key { writer, number })
+    }
+
+    /// A key comes and goes; another one is locked before it goes, and whoever locks it next has a
+    /// larger fence.
+    pub(super) fn remove(&self, writer: u64, step: u64) -> Result<[Ack; 2]> {
+        let durable = WriteOptions::default();
+        let turn = self.keys.path_of(TURN)?;
+        let held = Lock::open_on(&self.fs, &turn)?.acquire(&LockOptions::default())?;
+        let fence = held.fence();
+        held.release()?;
+        self.keys.document(TURN)?.set(&document(step), &durable)?;
+        self.keys.remove(TURN, &durable)?;
+        let own = gone_name(writer, step);
+        self.keys.document(&own)?.set(&document(step), &durable)?;
+        self.keys.remove(&own, &durable)?;
+        Ok([Ack::KeyFence(fence), Ack::Gone { writer, step }])
+    }
+
+    /// A key comes, and every old key goes that nobody holds.
+    pub(super) fn prune(&self, writer: u64, step: u64) -> Result<Vec<Ack>> {
+        let durable = WriteOptions::default();
+        self.old.document(&gone_name(writer, step))?.set(&document(step), &durable)?;
+        let pruned = self.old.prune(&Prune { max_count: Some(0), ..Prune::default() }, &durable)?;
+        let ack = |key: &String| {
+            let (writer, step) = numbers_of(key)?;
+            Some(Ack::Pruned { writer, step })
+        };
+        Ok(pruned.removed.iter().filter_map(ack).collect())
+    }
+}
+
+fn gone_name(writer: u64, step: u64) -> String {
+    format!("gone-{writer}-{step}")
+}
+
+fn numbers_of(key: &str) -> Option<(u64, u64)> {
+    let (writer, step) = key.strip_prefix("gone-")?.split_once('-')?;
+    Some((writer.parse().ok()?, step.parse().ok()?))
+}
+
+/// What the acknowledgements promise about keys.
+#[derive(Debug, Default)]
+pub(super) struct PromisedKeys {
+    /// The number of each writer's own key.
+    kept: BTreeMap<u64, u64>,
+    gone: BTreeSet<(u64, u64)>,
+    pruned: BTreeSet<(u64, u64)>,
+}
+
+impl PromisedKeys {
+    pub(super) fn add(&mut self, ack: Ack) {
+        match ack {
+            Ack::Key { writer, number } => {
+                let kept = self.kept.entry(writer).or_default();
+                *kept = number.max(*kept);
+            }
+            Ack::Gone { writer, step } => _ = self.gone.insert((writer, step)),
+            Ack::Pruned { writer, step } => _ = self.pruned.insert((writer, step)),
+            _ => {}
+        }
+    }
+
+    /// Keys are whole, those that were set are there, and those that went stay away (G8).
+    pub(super) fn check(&self, fs: &Arc<dyn Fs>, dir: &Path) -> std::result::Result<(), String> {
+        let all = Keys::open(fs, dir).map_err(|error| error.to_string())?;
+        for (name, keys, gone) in [(KEYS, &all.keys, &self.gone), (OLD, &all.old, &self.pruned)] {
+            let failed = |error: tenure::Error| format!("{name}: {error}");
+            let mut found = BTreeMap::new();
+            for key in keys.keys().map_err(failed)? {
+                let Some(read) = keys.document(&key).and_then(|it| it.read()).map_err(failed)?
+                else {
+                    continue;
+                };
+                let number = number_of(&read.value);
+                let number = number.ok_or_else(|| format!("{name}: {key} is a mixture"))?;
+                if numbers_of(&key).is_some_and(|of| gone.contains(&of)) {
+                    return Err(format!("{name}: {key} has come back"));
+                }
+                found.insert(key, number);
+            }
+            for (writer, number) in self.kept.iter().filter(|_| name == KEYS) {
+                let there = found.get(&format!("kept-{writer}"));
+                if there.is_none_or(|there| there < number) {
+                    return Err(format!(
+                        "{name}: {number} of {writer} was set, {there:?} is there"
+                    ));
+                }
+            }
+        }
+        Ok(())
+    }
+}

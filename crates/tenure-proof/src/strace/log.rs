@@ -189,3 +189,66 @@ pub(super) fn has_fault(log: &str, case: &Case) -> bool {
     let killed = |line: &str| line.contains("+++ killed by SIGKILL");
     log.lines().any(|line| if case.fault == Fault::Kill { killed(line) } else { injected(line) })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A start with one `read`; then three calls, one of a child, and what is another program.
+    const LOG: &str = "\
+10    execve(\"a\") = 0
+10    read(3) = 832
+10    poll([{fd=0}]) = 0
+10    read(3) = 5
+10    clone3({flags=0} <unfinished ...>
+11    read(4) = 1
+11    execve(\"b\" <unfinished ...>
+10    <... clone3 resumed>) = 11
+11    <... execve resumed>) = 0
+11    read(3) = 832
+11    read(3) = 832
+11    read(3) = 832
+10    flock(4, LOCK_EX) = -1 EIO (Input/output error) (INJECTED)
+10    flock(4, LOCK_UN) = 0
+10    exit_group(0) = ?
+";
+
+    fn case(call: &str, fault: Fault) -> Case {
+        Case { call: call.to_owned(), number: 1, fault, with: Vec::new() }
+    }
+
+    #[test]
+    fn the_start_and_other_programs_are_passed_over() {
+        let attacked = Calls::read(LOG, None).attacked();
+        // The second of the program, and the first of its child.
+        assert_eq!(attacked["read"], 1..=2);
+        assert_eq!(attacked["flock"], 1..=2);
+        assert!(!attacked.contains_key("poll"));
+        assert!(!Calls::read(LOG, Some("flock")).attacked().contains_key("flock"));
+    }
+
+    #[test]
+    fn each_kind_has_the_number_that_comes_next() {
+        let points = Calls::read(LOG, None).from_there_on(&["pwrite64", "read", "flock"]);
+        let told: Vec<_> = points.iter().map(|point| format!("{point:?}")).collect();
+        assert_eq!(told.len(), 3);
+        assert_eq!(told[0], r#"[("read", 2), ("pwrite64", 1), ("flock", 1)]"#);
+        assert_eq!(told[2], r#"[("flock", 2), ("read", 3), ("pwrite64", 1)]"#);
+    }
+
+    #[test]
+    #[should_panic(expected = "nobody thought of `swapon`")]
+    fn a_call_that_nobody_thought_of_is_told() {
+        Calls::read(&LOG.replace("flock", "swapon"), None);
+    }
+
+    #[test]
+    fn only_a_fault_that_is_in_the_log_came_about() {
+        assert!(has_fault(LOG, &case("flock", Fault::Once("EIO"))));
+        assert!(!has_fault(LOG, &case("read", Fault::Once("EIO"))));
+        assert!(!has_fault(LOG, &case("flock", Fault::Kill)));
+        let resumed = "10 <... fsync resumed>) = -1 EIO (Input/output error) (INJECTED)\n";
+        assert!(has_fault(resumed, &case("fsync", Fault::Always("EIO"))));
+        assert!(has_fault("10 +++ killed by SIGKILL +++\n", &case("flock", Fault::Kill)));
+    }
+}

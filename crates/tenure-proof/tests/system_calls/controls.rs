@@ -147,3 +147,16 @@ fn every_judgement_of_how_a_command_ends_finds_out_an_ending_that_is_wrong() {
         tally.caught(&format!("an ending of which is said: {said}"));
     }
 }
+
+#[test]
+fn a_fault_that_never_comes_about_is_not_counted_as_tried() {
+    if !strace::available() {
+        return;
+    }
+    let mut tally = Tally::new(RING, "a_fault_that_never_comes_about_is_not_counted_as_tried");
+    let sweep = Sweep::new(document(&[ONE], UPDATE));
+    let [killed, refused] = [Fault::Kill, Fault::Once("EIO")].map(|fault| at("flock", 1000, fault));
+    let found = sweep.findings(&[Trouble::Call(killed), Trouble::Call(refused)]);
+    assert_eq!((found.len(), sweep.missed.get()), (0, 2), "{found:?}");
+    tally.caught("a fault that never comes about");
+}

@@ -64,7 +64,7 @@ pub(crate) struct Sweep {
     /// What kills left, one of each kind, to recover from.
     crashes: RefCell<BTreeMap<String, Case>>,
     /// How many faults did not come about.
-    missed: Cell<u64>,
+    pub(crate) missed: Cell<u64>,
 }
 
 impl Sweep {

@@ -57,9 +57,20 @@ fn r5_e1_g4_a_lease_of_another_boot_is_over_but_its_token_may_renew_it() {
     // Nobody came since: the token renews it, and then it runs again.
     let bench = Bench::new();
     assert!(bench.tenure(&PLAIN, &LEASE).is_done());
+    let old = bench.lease(&PLAIN)["fence"].as_u64().unwrap();
     assert_eq!(bench.lease(&NEXT)["leased"], false);
     assert!(bench.tenure(&NEXT, &renew).is_done());
     assert_eq!(bench.lease(&NEXT)["leased"], true);
+    // Under a new fence: a power loss may have taken back a grant after the old one.
+    let new = bench.lease(&NEXT)["fence"].as_u64().unwrap();
+    assert!(new > old, "{new} after {old}");
+    for (fence, code) in [(old, 4), (new, 0)] {
+        let write = ["doc", "set", "t", "1", "--fence", &fence.to_string()];
+        assert_eq!(bench.tenure(&NEXT, &write).code, Some(code), "a write under {fence}");
+    }
+    // In the same boot it keeps its fence.
+    assert!(bench.tenure(&NEXT, &renew).is_done());
+    assert_eq!(bench.lease(&NEXT)["fence"], new);
     // Somebody came: it is lost, and the fence has grown.
     let bench = Bench::new();
     assert!(bench.tenure(&PLAIN, &LEASE).is_done());

@@ -1,86 +1,42 @@
 //! Clocks: set back, set forward, asleep, and different in every namespace.
-//!
-//! The wall clock of one process is changed by a function that the dynamic linker puts before the C
-//! library's own.
-
-use std::io::Write;
-use std::path::{Path, PathBuf};
-use std::process::Command;
-use std::time::{Duration, Instant};
 
 use tenure_proof::machine::{allows, allows_root};
 use tenure_proof::{Form, Tally};
 
 use crate::RING;
 use crate::bench::Bench;
+use crate::expiry::{TOKEN, expire_under};
+use crate::wall::{WallClock, YEARS, words};
 
-const TOKEN: &str = "0123456789abcdef0123456789abcdef";
 const LEASE: [&str; 7] = ["lease", "acquire", "t", "--ttl", "1h", "--token", TOKEN];
 /// Somebody else's.
 const OTHER_LEASE: [&str; 7] = ["lease", "acquire", "t", "--ttl", "1s", "--wait", "0"];
-
-/// A wall clock that says what it is told to.
-const CLOCK: &str = r#"
-#define _GNU_SOURCE
-#include <stdlib.h>
-#include <sys/syscall.h>
-#include <time.h>
-#include <unistd.h>
-int clock_gettime(clockid_t clock, struct timespec *time) {
-    if (clock != CLOCK_REALTIME) return syscall(SYS_clock_gettime, clock, time);
-    *time = (struct timespec){ .tv_sec = atoll(getenv("CLOCK_SECONDS")) };
-    return 0;
-}
-"#;
-
-/// The clock, built for the dynamic linker.
-fn clock(bench: &Bench) -> PathBuf {
-    let (source, built) = (bench.path("clock.c"), bench.path("clock.so"));
-    std::fs::File::create_new(&source).unwrap().write_all(CLOCK.as_bytes()).unwrap();
-    let mut compiler = Command::new("cc");
-    let done = compiler.args(["-shared", "-fPIC", "-o"]).arg(&built).arg(&source).status();
-    assert!(done.unwrap().success(), "cc builds what links every Rust program");
-    built
-}
-
-/// Lets the program see these seconds since 1970.
-fn at(clock: &Path, seconds: i64) -> Vec<String> {
-    let preload = format!("LD_PRELOAD={}", clock.display());
-    vec!["env".to_owned(), preload, format!("CLOCK_SECONDS={seconds}")]
-}
-
-fn words(launcher: &[String]) -> Vec<&str> {
-    launcher.iter().map(String::as_str).collect()
-}
-
-/// Years 2001 and 2096.
-const CLOCKS: [i64; 2] = [1_000_000_000, 4_000_000_000];
 
 #[test]
 fn g1_g4_a_wall_clock_that_jumps_decides_nothing() {
     let mut tally = Tally::new(RING, "g1_g4_a_wall_clock_that_jumps_decides_nothing");
     let bench = Bench::new();
-    let preload = clock(&bench);
+    let wall = WallClock::new();
     let mut last = bench.fence(&["env"]);
-    for clock in CLOCKS.into_iter().cycle().take(Form::asked().pick(6, 60)) {
+    for year in YEARS.into_iter().cycle().take(Form::asked().pick(6, 60)) {
         // Fences grow, whatever the clock says when they are drawn.
-        let jumped = at(&preload, clock);
+        let jumped = wall.at(year);
         for launcher in [words(&jumped), vec!["env"]] {
             let fence = bench.fence(&launcher);
-            assert!(fence > last, "{fence} after {last} in the year of {clock}");
+            assert!(fence > last, "{fence} after {last} in the year of {year}");
             last = fence;
         }
         // A lock is held, whatever the clock of the other says.
         let holder = bench.holder(&["env"]);
         let busy = bench.tenure(&words(&jumped), &["run", "--wait", "0", "t", "--", "true"]);
-        assert_eq!(busy.code, Some(75), "in the year of {clock}: {busy:?}");
+        assert_eq!(busy.code, Some(75), "in the year of {year}: {busy:?}");
         assert!(holder.end().is_done());
         // The other two had the clock of the machine.
         tally.tried(2, "commands under another wall clock");
     }
     // The method works: the program does see the other clock.
     let shown = bench.tenure(
-        &words(&at(&preload, CLOCKS[1])),
+        &words(&wall.at(YEARS[1])),
         &["run", "fresh", "--", "sh", "-c", "echo $TENURE_FENCE"],
     );
     let fence: u64 = shown.stdout.trim().parse().unwrap();
@@ -106,27 +62,12 @@ fn live_under(bench: &Bench, makes: &[&str], looks: &[&str]) {
     assert_eq!(bench.lease(makes)["leased"], false, "{about}");
 }
 
-/// A lease that is made under one clock and ends by itself under another: not before its time, and not
-/// long after it.
-fn expire_under(bench: &Bench, makes: &[&str], looks: &[&str]) {
-    let started = Instant::now();
-    let made = bench.tenure(makes, &["lease", "acquire", "t", "--ttl", "1s", "--token", TOKEN]);
-    assert!(made.is_done(), "{made:?}");
-    let next = bench.tenure(looks, &["lease", "acquire", "t", "--ttl", "1h", "--wait", "20s"]);
-    assert!(next.is_done(), "made by {makes:?}, still not free for {looks:?}: {next:?}");
-    let waited = started.elapsed();
-    assert!(waited >= Duration::from_secs(1), "made by {makes:?}, {looks:?} had it in {waited:?}");
-    let late = bench.tenure(makes, &["lease", "renew", "t", "--token", TOKEN]);
-    assert!(!late.is_done(), "made by {makes:?}, lost to {looks:?}, and renewed: {late:?}");
-}
-
 #[test]
 fn e1_a_wall_clock_that_jumps_neither_ends_nor_extends_a_lease() {
     let test = "e1_a_wall_clock_that_jumps_neither_ends_nor_extends_a_lease";
     let mut tally = Tally::new(RING, test);
-    let tools = Bench::new();
-    let preload = clock(&tools);
-    let [past, future] = CLOCKS.map(|clock| at(&preload, clock));
+    let wall = WallClock::new();
+    let [past, future] = YEARS.map(|year| wall.at(year));
     let (here, past, future) = (vec!["env"], words(&past), words(&future));
     for (makes, looks) in [
         (&here, &past),
@@ -136,9 +77,8 @@ fn e1_a_wall_clock_that_jumps_neither_ends_nor_extends_a_lease() {
         (&future, &here),
         (&future, &past),
     ] {
-        let bench = Bench::new();
-        live_under(&bench, makes, looks);
-        expire_under(&bench, makes, looks);
+        live_under(&Bench::new(), makes, looks);
+        expire_under(makes, looks);
         tally.tried(2, "leases between different wall clocks");
     }
 }

@@ -8,7 +8,7 @@ use tenure_proof::{Form, Tally};
 use crate::RING;
 use crate::bench::Bench;
 
-const CONTAINER: [&str; 7] =
+pub(crate) const CONTAINER: [&str; 7] =
     ["unshare", "--pid", "--fork", "--mount-proc", "--mount", "--uts", "--kill-child"];
 const USERS: [&str; 3] = ["unshare", "--user", "--map-root-user"];
 

@@ -7,7 +7,12 @@ mod bench;
 mod boots;
 mod clocks;
 mod containers;
+mod controls;
+mod expiry;
+mod jumps;
 mod recycled;
+mod volumes;
+mod wall;
 
 /// The name of this ring.
 const RING: &str = "identity";

@@ -1,0 +1,83 @@
+//! What this ring must find: locks and leases as people write them, on the same bench.
+
+use tenure_proof::Tally;
+use tenure_proof::bounded;
+use tenure_proof::live::Live;
+use tenure_proof::machine::allows_root;
+
+use crate::RING;
+use crate::bench::Bench;
+use crate::containers::CONTAINER;
+use crate::expiry::{TTL, Verdict, judge};
+use crate::wall::{WallClock, YEARS, words};
+
+/// A lock file with a host name and a process number in it. Whoever is not of this host counts as alive,
+/// and whoever is of this host is looked for.
+const HOST_AND_PID: &str = r#"
+if [ -e lock ]; then
+    read -r host pid <lock
+    if [ "$host" != "$(hostname)" ] || [ -d "/proc/$pid" ]; then echo busy; exit 0; fi
+fi
+echo "$(hostname) $$" >lock; echo mine; exec cat"#;
+
+#[test]
+fn race_09_a_host_name_and_a_process_number_are_found_out() {
+    if !allows_root() {
+        return;
+    }
+    let mut tally = Tally::new(RING, "race_09_a_host_name_and_a_process_number_are_found_out");
+    // Two containers with the name of the host: the number of one means nothing in the other.
+    let bench = Bench::new();
+    let one = Live::start(bench.script(&["env"], HOST_AND_PID));
+    assert_eq!(one.line().as_deref(), Some("mine"));
+    let two = Live::start(bench.script(&CONTAINER, HOST_AND_PID));
+    assert_eq!(two.line().as_deref(), Some("mine"), "two holders were not found out");
+    assert!(one.end().is_done() && two.end().is_done(), "the first one did live");
+    tally.caught("a lock file with a host name and a process number: a living holder of another PID namespace is dead");
+    // With names of their own: nobody can tell that the holder is dead.
+    let bench = Bench::new();
+    let named = format!("hostname box-a; {HOST_AND_PID}");
+    let one = Live::start(bench.script(&CONTAINER, &named));
+    assert_eq!(one.line().as_deref(), Some("mine"));
+    one.kill();
+    assert!(!one.end().is_done());
+    let two = bounded::run(bench.script(&["env"], HOST_AND_PID));
+    assert_eq!(two.stdout, "busy\n", "a lock of the dead was not found out");
+    tally.caught("a lock file with a host name and a process number: death in a container of another name does not free it");
+}
+
+/// A lease as a file with the time of its end, by the wall clock; tried for five seconds.
+const WALL_LEASE: &str = r#"
+acquire() {
+    [ -e lease ] && [ "$(cat lease)" -gt "$(date +%s)" ] && return 1
+    echo $(($(date +%s) + TTL)) >new && mv new lease
+}
+for turn in $(seq 100); do acquire && exit 0; sleep 0.05; done; exit 75"#;
+
+/// How such a lease is judged that is made under one clock and awaited under another.
+fn judged(makes: &[&str], looks: &[&str], ttl: u64) -> Verdict {
+    let bench = Bench::new();
+    let script = format!("TTL={ttl}; {WALL_LEASE}");
+    let acquire = |launcher| bounded::run(bench.script(launcher, &script)).is_done();
+    judge(|| assert!(acquire(makes)), || acquire(looks))
+}
+
+#[test]
+fn e1_leases_by_the_wall_clock_are_found_out() {
+    let mut tally = Tally::new(RING, "e1_leases_by_the_wall_clock_are_found_out");
+    let clock = WallClock::new();
+    let [past, future] = YEARS.map(|year| clock.at(year));
+    let (here, past, future) = (&["env"][..], &words(&past), &words(&future));
+    // `date` tells whole seconds: the lease is one longer than the judge knows, and never too short.
+    let ttl = TTL.as_secs() + 1;
+    assert_eq!(judged(here, here, ttl), Verdict::InTime, "without a jump it works");
+    assert!(matches!(judged(here, future, ttl), Verdict::Early(_)), "stolen, and not found out");
+    tally.caught("a lease that ends by the wall clock: set forward, it is stolen early");
+    assert_eq!(judged(here, past, ttl), Verdict::Never, "it stays, and was not found out");
+    tally.caught("a lease that ends by the wall clock: set back, it never ends");
+    let jumping = clock.jumping();
+    let (_, verdict) = clock.jump_during(|| judged(here, &words(&jumping), 3600));
+    assert!(matches!(verdict, Verdict::Early(_)), "{verdict:?}: a jump was not found out");
+    tally
+        .caught("a lease that ends by the wall clock: stolen when the clock jumps during the wait");
+}

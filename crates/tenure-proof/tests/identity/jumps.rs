@@ -1,0 +1,82 @@
+//! A wall clock that is set forward and back by days while somebody waits, or renews.
+
+use std::time::{Duration, Instant};
+
+use tenure_proof::live::Live;
+use tenure_proof::{Form, Tally};
+
+use crate::RING;
+use crate::bench::Bench;
+use crate::expiry::expire_under;
+use crate::wall::{WallClock, words};
+
+/// The clock was set at least so often while something lasted for a second and more.
+const JUMPS: u64 = 10;
+
+#[test]
+fn e1_a_clock_that_jumps_during_a_wait_neither_ends_nor_extends_the_lease() {
+    let test = "e1_a_clock_that_jumps_during_a_wait_neither_ends_nor_extends_the_lease";
+    let mut tally = Tally::new(RING, test);
+    let clock = WallClock::new();
+    let (here, jumping) = (["env"], clock.jumping());
+    let jumping = words(&jumping);
+    for (makes, looks) in [(&here[..], &jumping[..]), (&jumping, &jumping), (&jumping, &here)] {
+        let (jumps, ()) = clock.jump_during(|| expire_under(makes, looks));
+        assert!(jumps >= JUMPS, "only {jumps} jumps");
+        tally.tried(jumps, "jumps of the wall clock while somebody waits or renews");
+        tally.tried(1, "leases awaited while the wall clock jumps");
+    }
+}
+
+#[test]
+fn g2_a_clock_that_jumps_during_a_wait_neither_ends_nor_extends_the_wait() {
+    let test = "g2_a_clock_that_jumps_during_a_wait_neither_ends_nor_extends_the_wait";
+    let mut tally = Tally::new(RING, test);
+    let clock = WallClock::new();
+    let bench = Bench::new();
+    let holder = bench.holder(&["env"]);
+    let (jumps, waited) = clock.jump_during(|| {
+        let start = Instant::now();
+        let args = ["run", "--wait", "1500ms", "t", "--", "true"];
+        let busy = bench.tenure(&words(&clock.jumping()), &args);
+        assert_eq!(busy.code, Some(75), "{busy:?}");
+        start.elapsed()
+    });
+    assert!(jumps >= JUMPS, "only {jumps} jumps");
+    let bounds = Duration::from_millis(1500)..Duration::from_secs(8);
+    assert!(bounds.contains(&waited), "it waited for {waited:?}");
+    assert!(holder.end().is_done());
+    tally.tried(jumps, "jumps of the wall clock while somebody waits or renews");
+}
+
+#[test]
+fn e1_a_clock_that_jumps_does_not_end_a_lease_that_is_renewed() {
+    let test = "e1_a_clock_that_jumps_does_not_end_a_lease_that_is_renewed";
+    let mut tally = Tally::new(RING, test);
+    let clock = WallClock::new();
+    let bench = Bench::new();
+    let jumping = clock.jumping();
+    let hold = ["lease", "hold", "t", "--ttl", "2s", "--", "sh", "-c", "echo ready; exec cat"];
+    let holder = Live::start(bench.command(&words(&jumping), &hold));
+    assert_eq!(holder.line().as_deref(), Some("ready"));
+    let long = Form::asked().pick(Duration::from_secs(5), Duration::from_secs(60));
+    let (jumps, looks) = clock.jump_during(|| {
+        let (start, mut looks) = (Instant::now(), 0);
+        while start.elapsed() < long {
+            for comes in [&["env"][..], &words(&jumping)] {
+                let busy = bench.tenure(comes, &["run", "--wait", "200ms", "t", "--", "true"]);
+                assert_eq!(busy.code, Some(75), "after {:?}: {busy:?}", start.elapsed());
+                let left = bench.lease(comes)["expires_in_ms"].as_u64().unwrap();
+                assert!((1..=2000).contains(&left), "{left} ms left, {comes:?}");
+                looks += 1;
+            }
+        }
+        looks
+    });
+    let ended = holder.end();
+    assert!(ended.is_done(), "its lease was lost: {ended:?}");
+    let next = bench.tenure(&["env"], &["run", "--wait", "0", "t", "--", "true"]);
+    assert!(next.is_done(), "it was not given back: {next:?}");
+    tally.tried(jumps, "jumps of the wall clock while somebody waits or renews");
+    tally.tried(looks, "looks at a lease that is renewed while the wall clock jumps");
+}

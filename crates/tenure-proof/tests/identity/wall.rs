@@ -1,0 +1,115 @@
+//! A wall clock for one program, by a function that the dynamic linker puts before the C library's own:
+//! one that stands still in another year, or one that is set forward and back while the program runs.
+
+use std::fs::File;
+use std::io::Write;
+use std::os::unix::fs::FileExt;
+use std::path::PathBuf;
+use std::process::Command;
+use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::time::Duration;
+
+use crate::bench::Bench;
+
+/// Says what it is told to, or is wrong by what a file says at this moment.
+const SOURCE: &str = r#"
+#define _GNU_SOURCE
+#include <fcntl.h>
+#include <stdlib.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+int clock_gettime(clockid_t clock, struct timespec *time) {
+    if (clock != CLOCK_REALTIME) return syscall(SYS_clock_gettime, clock, time);
+    const char *fixed = getenv("CLOCK_SECONDS");
+    if (fixed) {
+        *time = (struct timespec){ .tv_sec = atoll(fixed) };
+        return 0;
+    }
+    char wrong_by[32] = { 0 };
+    int file = open(getenv("CLOCK_WRONG_BY"), O_RDONLY | O_CLOEXEC);
+    if (file < 0 || read(file, wrong_by, sizeof wrong_by - 1) <= 0) abort();
+    close(file);
+    int done = syscall(SYS_clock_gettime, clock, time);
+    time->tv_sec += atoll(wrong_by);
+    return done;
+}
+"#;
+
+/// Years 2001 and 2096.
+pub(crate) const YEARS: [i64; 2] = [1_000_000_000, 4_000_000_000];
+
+const DAY: i64 = 24 * 3600;
+/// Where it is set to, in days from the true time, one after the other.
+const JUMPS: [i64; 6] = [2, -3, 400, 0, -1, 30];
+/// A waiter looks at a clock at least this often, if it looks at one at all.
+const JUMP_EVERY: Duration = Duration::from_millis(25);
+
+/// See the top of the file.
+pub(crate) struct WallClock {
+    bench: Bench,
+    wrong_by: File,
+}
+
+impl WallClock {
+    /// Built for the dynamic linker, in a directory of its own; right until it is set.
+    pub(crate) fn new() -> Self {
+        let bench = Bench::new();
+        let (source, built) = (bench.path("clock.c"), bench.path("clock.so"));
+        File::create_new(&source).unwrap().write_all(SOURCE.as_bytes()).unwrap();
+        let mut compiler = Command::new("cc");
+        let done = compiler.args(["-shared", "-fPIC", "-o"]).arg(&built).arg(&source).status();
+        assert!(done.unwrap().success(), "cc builds what links every Rust program");
+        let wrong_by = File::create_new(Self::file(&bench)).unwrap();
+        let clock = Self { bench, wrong_by };
+        clock.set(0);
+        clock
+    }
+
+    fn file(bench: &Bench) -> PathBuf {
+        bench.path("wrong-by")
+    }
+
+    fn launcher(&self, setting: String) -> Vec<String> {
+        let preload = format!("LD_PRELOAD={}", self.bench.path("clock.so").display());
+        vec!["env".to_owned(), preload, setting]
+    }
+
+    /// Lets the program see these seconds since 1970.
+    pub(crate) fn at(&self, seconds: i64) -> Vec<String> {
+        self.launcher(format!("CLOCK_SECONDS={seconds}"))
+    }
+
+    /// Lets the program see a clock that [`Self::jump_during`] sets.
+    pub(crate) fn jumping(&self) -> Vec<String> {
+        self.launcher(format!("CLOCK_WRONG_BY={}", Self::file(&self.bench).display()))
+    }
+
+    /// Always the same length, in one write: a reader sees one or the other.
+    fn set(&self, days: i64) {
+        let text = format!("{:+015}\n", days * DAY);
+        self.wrong_by.write_all_at(text.as_bytes(), 0).unwrap();
+    }
+
+    /// Sets the clock forward and back by days until `work` is done. How often that was, and what `work`
+    /// gave.
+    pub(crate) fn jump_during<T: Send>(&self, work: impl FnOnce() -> T + Send) -> (u64, T) {
+        std::thread::scope(|scope| {
+            let (done, ended) = channel();
+            scope.spawn(move || done.send(work()));
+            for (jumps, days) in (0..).zip(JUMPS.into_iter().cycle()) {
+                match ended.recv_timeout(JUMP_EVERY) {
+                    Ok(given) => return (jumps, given),
+                    Err(RecvTimeoutError::Timeout) => self.set(days),
+                    Err(RecvTimeoutError::Disconnected) => break,
+                }
+            }
+            panic!("the work beside the clock failed");
+        })
+    }
+}
+
+/// A launcher as [`Bench`] takes it.
+pub(crate) fn words(launcher: &[String]) -> Vec<&str> {
+    launcher.iter().map(String::as_str).collect()
+}

@@ -80,7 +80,10 @@ pub fn floor(bytes: &[u8]) -> bool {
             set().expect("the key again");
             keys.prune(&all, &quickly()).expect("a removal again");
             let again = fence_of(&fs, "/d/key.json").expect("a fence");
-            assert!(again > after, "fence {again} after {after}");
+            // A floor that confirms more than it reserves says that it need not be raised.
+            let confirmed = |slot: &usize| number(&planted.bytes, slot + 32);
+            let lies = sums::slots(Layout::Record).iter().any(|slot| confirmed(slot) > ceiling);
+            assert!(again > after || lies, "fence {again} after {after}");
             after <= ceiling.max(before).saturating_add(1024)
         }
         Err(kind) => {

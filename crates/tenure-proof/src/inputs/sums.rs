@@ -169,12 +169,12 @@ pub(super) fn largest_claim(layout: Layout, bytes: &[u8]) -> u64 {
             // Seq, fence, ceiling, confirmed, generation.
             Layout::Record if is_slot => &[8..40, 120..128],
             Layout::Log if is_slot => {
-                &[8..32, 96..192, 200..224, 248..264, 296..360, 392..408, 576..624]
+                &[8..32, 96..192, 200..224, 248..264, 312..336, 344..360, 392..408, 576..624]
             }
             Layout::Log => &[8..32, 48..56],
-            Layout::Index if at == 0 => &[32..56],
+            Layout::Index if at == 0 => &[32..48, 48..56],
             Layout::Index => &[0..24, 40..64],
-            Layout::Notes => &[16..64],
+            Layout::Notes => &[16..32, 32..64],
             Layout::Record | Layout::Plain => &[],
         };
         let fields = counters.iter().flat_map(|range| range.clone().step_by(8));

@@ -5,6 +5,8 @@
 //! and every file of the fuzz corpus (`corpus`), which the targets in `fuzz/` go on from. The same inputs
 //! must break code as people write it (`controls`).
 
+#![expect(clippy::disallowed_methods, reason = "tests play the outsider who does as they like")]
+
 mod command_line;
 mod controls;
 mod corpus;

@@ -37,7 +37,7 @@ fn edits(random: &mut Random) -> Vec<u8> {
     if random.index(6) == 0 {
         input[0] ^= [IN_PLACE, OURS, IN_PLACE | OURS][random.index(3)];
     }
-    for _ in 0..1 + random.index(4) {
+    for _ in 0..=random.index(4) {
         let structure = random.index(8).to_le_bytes()[0];
         let fields = if random.coin() { 16 } else { 80 };
         let at = 8 * random.index(fields);

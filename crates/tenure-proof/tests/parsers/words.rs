@@ -24,6 +24,7 @@ enum Want {
     Ttl,
     Reason,
     Number,
+    Code,
     Guard,
     Version,
     Text,
@@ -65,7 +66,7 @@ const GRANT: Options =
 const TOKEN: Options = &[("--token", Want::Text), ("--token-file", Want::File)];
 const HOLD: Options =
     &[("--label", Want::Text), ("--lock-file", Want::Lock), ("--wait", Want::Duration)];
-const RUN: Options = &[("--shared", Want::None), ("--busy-code", Want::Number)];
+const RUN: Options = &[("--shared", Want::None), ("--busy-code", Want::Code)];
 const PRUNE: Options = &[
     ("--max-age", Want::Duration),
     ("--max-count", Want::Number),
@@ -73,6 +74,7 @@ const PRUNE: Options = &[
     ("--dry-run", Want::None),
     ("--kind", Want::Kind),
 ];
+const KIND: Options = &[("--kind", Want::Kind)];
 const WHO: Options = &[("--all", Want::None), ("--events", Want::None)];
 
 /// One command: its verb, what it takes, its options. None that goes on until it is ended: `watch`,
@@ -112,7 +114,7 @@ const RULES_OF_ALL: &[Rule] = &[
     rule(&["lease", "take-over"], &[Want::Leased, Want::Ttl, Want::Reason], &[GRANT]),
     rule(&["lease", "hold"], &[Want::Leased, Want::Ttl], &[GRANT, RUN]),
     rule(&["run"], &[Want::File], &[HOLD, RUN]),
-    rule(&["collection", "list"], &[Want::Directory], &[PRUNE]),
+    rule(&["collection", "list"], &[Want::Directory], &[KIND]),
     rule(&["collection", "prune"], &[Want::Directory], &[PRUNE, WRITE]),
     rule(&["collection", "split"], &[Want::File, Want::Directory], &[WRITE]),
     rule(&["who"], &[Want::Directory], &[WHO]),
@@ -180,6 +182,8 @@ const DURATIONS: Values =
 const TIMES: Values = (&["1ms", "20ms", "1m"], &["0", "0s", "forever", "367d", "-1s", ""]);
 const NUMBERS: Values =
     (&["0", "1", "2", "18446744073709551615"], &["-1", "18446744073709551616", "x", "0x1"]);
+/// Whoever asks for 0 if it is busy gets it.
+const CODES: Values = (&["75", "6"], &["256", "-1", "x", ""]);
 const GUARDS: Values = (&["lease=1", "a.json=1", "none/x=3"], &["=1", "a=b=7", "lease=x", "a"]);
 const VERSIONS: Values =
     (&["1-0123456789abcdef0123456789abcdef", "0-0", "x"], &["", "a b", "\u{e9}"]);
@@ -250,6 +254,7 @@ fn wanted(random: &mut Random, want: Want) -> Vec<OsString> {
         Want::Ttl => return vec!["--ttl".into(), pick(random, TIMES).into()],
         Want::Reason => return vec!["--reason".into(), pick(random, TEXTS).into()],
         Want::Number => NUMBERS,
+        Want::Code => CODES,
         Want::Guard => GUARDS,
         Want::Version => VERSIONS,
         Want::Text => TEXTS,

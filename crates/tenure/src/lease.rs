@@ -224,8 +224,9 @@ fn renew(
 ) -> Result<Leased> {
     let (commit, mut seen) = find(target, token, request)?;
     let ttl = ttl.unwrap_or(Duration::from_micros(seen.record.lease.ttl_us));
-    if seen.rebooted {
-        // A power loss may have taken back a later grant: the old fence must not be current again.
+    if seen.record.lease.expires_us == 0 {
+        // It is of another boot, though somebody who failed since may have bound the record to this one. A
+        // power loss may have taken back a later grant: the old fence must not be current again.
         seen.draw(target, commit.handle().as_ref())?;
     }
     seen.record.lease = terms(token, ttl);

@@ -22,7 +22,7 @@ const TURN: &str = "turn";
 
 /// The two collections of a directory.
 pub(super) struct Keys {
-    keys: Collection,
+    kept: Collection,
     old: Collection,
     fs: Arc<dyn Fs>,
 }
@@ -30,13 +30,13 @@ pub(super) struct Keys {
 impl Keys {
     pub(super) fn open(fs: &Arc<dyn Fs>, dir: &Path) -> Result<Self> {
         let open = |name: &str| Collection::open_on(fs, &dir.join(name), CollectionKind::Documents);
-        Ok(Self { keys: open(KEYS)?, old: open(OLD)?, fs: fs.clone() })
+        Ok(Self { kept: open(KEYS)?, old: open(OLD)?, fs: fs.clone() })
     }
 
     /// The writer's own key gets the next number.
     pub(super) fn set(&self, writer: u64, step: u64) -> Result<Ack> {
         let number = step + 1;
-        let own = self.keys.document(&format!("kept-{writer}"))?;
+        let own = self.kept.document(&format!("kept-{writer}"))?;
         own.set(&document(number), &WriteOptions::default())?;
         Ok(Ack::Key { writer, number })
     }
@@ -45,15 +45,15 @@ impl Keys {
     /// larger fence.
     pub(super) fn remove(&self, writer: u64, step: u64) -> Result<[Ack; 2]> {
         let durable = WriteOptions::default();
-        let turn = self.keys.path_of(TURN)?;
+        let turn = self.kept.path_of(TURN)?;
         let held = Lock::open_on(&self.fs, &turn)?.acquire(&LockOptions::default())?;
         let fence = held.fence();
         held.release()?;
-        self.keys.document(TURN)?.set(&document(step), &durable)?;
-        self.keys.remove(TURN, &durable)?;
+        self.kept.document(TURN)?.set(&document(step), &durable)?;
+        self.kept.remove(TURN, &durable)?;
         let own = gone_name(writer, step);
-        self.keys.document(&own)?.set(&document(step), &durable)?;
-        self.keys.remove(&own, &durable)?;
+        self.kept.document(&own)?.set(&document(step), &durable)?;
+        self.kept.remove(&own, &durable)?;
         Ok([Ack::KeyFence(fence), Ack::Gone { writer, step }])
     }
 
@@ -104,7 +104,7 @@ impl PromisedKeys {
     /// Keys are whole, those that were set are there, and those that went stay away (G8).
     pub(super) fn check(&self, fs: &Arc<dyn Fs>, dir: &Path) -> std::result::Result<(), String> {
         let all = Keys::open(fs, dir).map_err(|error| error.to_string())?;
-        for (name, keys, gone) in [(KEYS, &all.keys, &self.gone), (OLD, &all.old, &self.pruned)] {
+        for (name, keys, gone) in [(KEYS, &all.kept, &self.gone), (OLD, &all.old, &self.pruned)] {
             let failed = |error: tenure::Error| format!("{name}: {error}");
             let mut found = BTreeMap::new();
             for key in keys.keys().map_err(failed)? {

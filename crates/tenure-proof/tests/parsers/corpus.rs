@@ -51,8 +51,11 @@ fn every_file_of_the_corpus_is_harmless_and_some_are_believed() {
     tally.tried(tried, "corpus files");
 }
 
+/// A target, and the files of its corpus by their paths.
+type Home<'a> = (&'a str, Vec<(String, Vec<u8>)>);
+
 /// How many files came before `target`, and how many of its own it believed.
-fn believed(all: &[(&str, Vec<(String, Vec<u8>)>)], target: &str, check: Check) -> (u64, usize) {
+fn believed(all: &[Home<'_>], target: &str, check: Check) -> (u64, usize) {
     let (mut tried, mut believed) = (0, 0);
     for (home, files) in all {
         assert!(!files.is_empty(), "{home} has no corpus");

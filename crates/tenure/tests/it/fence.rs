@@ -338,3 +338,28 @@ fn g4_a_failed_reservation_does_not_revive_a_lock_of_another_boot() {
     let next = lock.acquire(&options).unwrap();
     assert!(next.fence() > fence);
 }
+
+/// The same, and then the lease is renewed by its token. A later grant may have been lost with the power, so
+/// the fence of before must not be current again, whoever bound the record to this boot.
+#[test]
+fn g4_a_failed_reservation_does_not_make_a_fence_of_another_boot_current_again() {
+    for by_itself in [true, false] {
+        let scratch = Scratch::new();
+        let path = scratch.target();
+        let (before, _) = Altered::boot(1).mounted();
+        let held = Lease::open_on(&before, &path).unwrap().acquire(&terms("old", LONG, Wait::No));
+        let held = held.unwrap();
+        let (after, altered) = Altered::boot(2).mounted();
+        let lease = Lease::open_on(&after, &path).unwrap();
+        altered.sync_fails.store(true, Ordering::SeqCst);
+        let failed = if by_itself {
+            kind(lease.renew(&held.token, None))
+        } else {
+            kind(lease.acquire(&terms("new", LONG, Wait::No)))
+        };
+        assert_eq!(failed, Some(ErrorKind::Io));
+        altered.sync_fails.store(false, Ordering::SeqCst);
+        let renewed = lease.renew(&held.token, None).unwrap();
+        assert!(renewed.fence > held.fence, "{} came after {}", renewed.fence, held.fence);
+    }
+}

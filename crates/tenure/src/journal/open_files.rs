@@ -16,7 +16,7 @@ use crate::fs::{Access, Extent, FileId, Handle};
 use crate::target::Target;
 
 use super::head::Head;
-use super::publish::{JOURNAL_TEMP, fresh_temp};
+use super::publish::fresh_temp;
 use super::session::require_file;
 use super::slots::Mark;
 
@@ -136,6 +136,9 @@ impl OpenFiles {
     }
 }
 
+/// Never the number of a journal that a replacement has moved: who has lost its intent must not remove that.
+const EMPTY_TEMP: u64 = 4;
+
 /// A crash after this leaves an empty journal, which is what its absence means too.
 fn create_journal(target: &Target, new_mode: u32) -> Result<()> {
     let path = target.path();
@@ -154,7 +157,7 @@ fn create_journal(target: &Target, new_mode: u32) -> Result<()> {
 /// between leaves a temporary file, which the next one removes, and never a journal that is open to
 /// others or closed to its owner (G13).
 fn place_journal(target: &Target, new_mode: u32) -> Result<()> {
-    let temp = fresh_temp(target, JOURNAL_TEMP)?;
+    let temp = fresh_temp(target, EMPTY_TEMP)?;
     let made = target.fs.open(&temp, Access::CreateNew(0o600));
     let made = made.map_err(Target::failed("create", &temp))?;
     made.set_mode(new_mode & 0o777).map_err(Target::failed("set mode of", &temp))?;

@@ -47,7 +47,7 @@ pub(super) fn archive_path(target: &Target, number: u64) -> PathBuf {
 /// under way (the commit lock), so they can be the same each time, and a crash leaves no more than
 /// these. An intent still says which it means.
 pub(super) const INDEX_ALONE_TEMP: u64 = 1;
-pub(super) const JOURNAL_TEMP: u64 = 2;
+const JOURNAL_TEMP: u64 = 2;
 const INDEX_TEMP: u64 = 3;
 
 /// The temporary file with this number.

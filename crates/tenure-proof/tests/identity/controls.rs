@@ -9,6 +9,7 @@ use crate::RING;
 use crate::bench::Bench;
 use crate::containers::CONTAINER;
 use crate::expiry::{TTL, Verdict, judge};
+use crate::jumps::wait_in_vain;
 use crate::wall::{WallClock, YEARS, words};
 
 /// A lock file with a host name and a process number in it. Whoever is not of this host counts as alive,
@@ -80,4 +81,19 @@ fn e1_leases_by_the_wall_clock_are_found_out() {
     assert!(matches!(verdict, Verdict::Early(_)), "{verdict:?}: a jump was not found out");
     tally
         .caught("a lease that ends by the wall clock: stolen when the clock jumps during the wait");
+}
+
+/// A wait with its end by the wall clock, for something that nobody gives back.
+const WALL_WAIT: &str = r#"
+mkdir lock; end=$(($(date +%s) + 2))
+until mkdir lock 2>/dev/null; do [ "$(date +%s)" -ge "$end" ] && exit 75; sleep 0.05; done"#;
+
+#[test]
+fn g2_a_wait_by_the_wall_clock_is_found_out() {
+    let mut tally = Tally::new(RING, "g2_a_wait_by_the_wall_clock_is_found_out");
+    let (clock, bench) = (WallClock::new(), Bench::new());
+    let command = bench.script(&words(&clock.jumping()), WALL_WAIT);
+    let (_, waited) = clock.jump_during(|| wait_in_vain(command));
+    assert!(waited.is_err(), "a wait that the clock ended was not found out");
+    tally.caught("a wait that ends by the wall clock: set forward, it is over at once");
 }

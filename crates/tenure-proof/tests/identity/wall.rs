@@ -94,10 +94,23 @@ impl WallClock {
     /// Sets the clock forward and back by days until `work` is done. How often that was, and what `work`
     /// gave.
     pub(crate) fn jump_during<T: Send>(&self, work: impl FnOnce() -> T + Send) -> (u64, T) {
+        self.set_during(JUMPS.into_iter().cycle(), work)
+    }
+
+    /// Sets the clock back by a day, again and again, so that it never comes to where it was.
+    pub(crate) fn go_back_during<T: Send>(&self, work: impl FnOnce() -> T + Send) -> (u64, T) {
+        self.set_during((0..).map(|days: i64| -days), work)
+    }
+
+    fn set_during<T: Send>(
+        &self,
+        days: impl Iterator<Item = i64>,
+        work: impl FnOnce() -> T + Send,
+    ) -> (u64, T) {
         std::thread::scope(|scope| {
             let (done, ended) = channel();
             scope.spawn(move || done.send(work()));
-            for (jumps, days) in (0..).zip(JUMPS.into_iter().cycle()) {
+            for (jumps, days) in (0..).zip(days) {
                 match ended.recv_timeout(JUMP_EVERY) {
                     Ok(given) => return (jumps, given),
                     Err(RecvTimeoutError::Timeout) => self.set(days),

@@ -7,7 +7,7 @@ use tenure_proof::bounded::Ended;
 use crate::bench::Bench;
 
 pub(crate) const TOKEN: &str = "0123456789abcdef0123456789abcdef";
-/// How long the leases last here.
+/// How long the leases last that are awaited here.
 pub(crate) const TTL: Duration = Duration::from_secs(1);
 /// Soon, on a busy machine: two programs are started meanwhile.
 const LATE: Duration = Duration::from_secs(2);
@@ -23,8 +23,8 @@ pub(crate) enum Verdict {
     Never,
 }
 
-/// Judges a lease that `make` makes for [`TTL`], and `wait` waits for: whether that got it.
-pub(crate) fn judge(make: impl FnOnce(), wait: impl FnOnce() -> bool) -> Verdict {
+/// Judges a lease that `make` makes for `ttl`, and `wait` waits for: whether that got it.
+pub(crate) fn judge(ttl: Duration, make: impl FnOnce(), wait: impl FnOnce() -> bool) -> Verdict {
     let before = Instant::now();
     make();
     let made = Instant::now();
@@ -32,8 +32,8 @@ pub(crate) fn judge(make: impl FnOnce(), wait: impl FnOnce() -> bool) -> Verdict
     // It began after `before` and at `made` at the latest.
     let (longest, shortest) = (before.elapsed(), made.elapsed());
     match has_it {
-        true if longest < TTL => Verdict::Early(longest),
-        true if shortest > TTL + LATE => Verdict::Late(shortest),
+        true if longest < ttl => Verdict::Early(longest),
+        true if shortest > ttl + LATE => Verdict::Late(shortest),
         true => Verdict::InTime,
         false => Verdict::Never,
     }
@@ -44,7 +44,7 @@ pub(crate) fn expire_under(makes: &[&str], looks: &[&str]) {
     let about = format!("made by {makes:?}, awaited by {looks:?}");
     let verdicts = (0..TRIES).map(|_| {
         let bench = Bench::new();
-        let verdict = judge(|| acquire(&bench, makes), || comes_next(&bench, looks).is_done());
+        let verdict = judge(TTL, || acquire(&bench, makes), || comes_next(&bench, looks).is_done());
         let late = bench.tenure(makes, &["lease", "renew", "t", "--token", TOKEN]);
         assert_eq!(late.code, Some(4), "{about}: renewed after its end: {late:?}");
         assert!(matches!(verdict, Verdict::InTime | Verdict::Late(_)), "{about}: {verdict:?}");

@@ -7,7 +7,7 @@ use tenure::fs::Fs;
 use tenure::{AppendOptions, Appended, Durability, Journal, Wait, WriteOptions};
 use tenure_testkit::{CrashKind, Random, SimFs};
 
-use super::batches::{Batches, Tried};
+use super::batches::Batches;
 use super::world::{Finding, Step};
 
 /// The log is emptied when it is longer than this.
@@ -73,7 +73,7 @@ impl JournalPart {
     /// A batch with an operation id. One that was not acknowledged is repeated before there is another,
     /// and now and then one that was: it is answered as it was, and nothing is done.
     fn append_once(&mut self, journal: &Journal, random: &mut Random) -> Step {
-        let before = self.batches.to_repeat(random).map(Tried::clone);
+        let before = self.batches.to_repeat(random).cloned();
         let id = match &before {
             Some(before) => before.id,
             None => self.batches.begin_once(1 + random.below(3), random.index(24)),

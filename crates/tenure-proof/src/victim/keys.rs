@@ -8,10 +8,10 @@ use std::path::Path;
 use std::sync::Arc;
 
 use tenure::fs::Fs;
-use tenure::{Collection, CollectionKind, Lock, LockOptions, Prune, Result, WriteOptions};
+use tenure::{Collection, CollectionKind, Lock, LockOptions, Prune, Result};
 
 use super::ack::Ack;
-use super::work::{document, number_of};
+use super::work::{PATIENCE, document, number_of, patient};
 
 /// Keys that are set, and removed by their names.
 const KEYS: &str = "keys";
@@ -22,7 +22,7 @@ const TURN: &str = "turn";
 
 /// The two collections of a directory.
 pub(super) struct Keys {
-    kept: Collection,
+    lasting: Collection,
     old: Collection,
     fs: Arc<dyn Fs>,
 }
@@ -30,36 +30,37 @@ pub(super) struct Keys {
 impl Keys {
     pub(super) fn open(fs: &Arc<dyn Fs>, dir: &Path) -> Result<Self> {
         let open = |name: &str| Collection::open_on(fs, &dir.join(name), CollectionKind::Documents);
-        Ok(Self { kept: open(KEYS)?, old: open(OLD)?, fs: fs.clone() })
+        Ok(Self { lasting: open(KEYS)?, old: open(OLD)?, fs: fs.clone() })
     }
 
     /// The writer's own key gets the next number.
     pub(super) fn set(&self, writer: u64, step: u64) -> Result<Ack> {
         let number = step + 1;
-        let own = self.kept.document(&format!("kept-{writer}"))?;
-        own.set(&document(number), &WriteOptions::default())?;
+        let own = self.lasting.document(&format!("kept-{writer}"))?;
+        own.set(&document(number), &patient())?;
         Ok(Ack::Key { writer, number })
     }
 
     /// A key comes and goes; another one is locked before it goes, and whoever locks it next has a
     /// larger fence.
     pub(super) fn remove(&self, writer: u64, step: u64) -> Result<[Ack; 2]> {
-        let durable = WriteOptions::default();
-        let turn = self.kept.path_of(TURN)?;
-        let held = Lock::open_on(&self.fs, &turn)?.acquire(&LockOptions::default())?;
+        let durable = patient();
+        let turn = self.lasting.path_of(TURN)?;
+        let lock_options = LockOptions { wait: PATIENCE, ..LockOptions::default() };
+        let held = Lock::open_on(&self.fs, &turn)?.acquire(&lock_options)?;
         let fence = held.fence();
         held.release()?;
-        self.kept.document(TURN)?.set(&document(step), &durable)?;
-        self.kept.remove(TURN, &durable)?;
+        self.lasting.document(TURN)?.set(&document(step), &durable)?;
+        self.lasting.remove(TURN, &durable)?;
         let own = gone_name(writer, step);
-        self.kept.document(&own)?.set(&document(step), &durable)?;
-        self.kept.remove(&own, &durable)?;
+        self.lasting.document(&own)?.set(&document(step), &durable)?;
+        self.lasting.remove(&own, &durable)?;
         Ok([Ack::KeyFence(fence), Ack::Gone { writer, step }])
     }
 
     /// A key comes, and every old key goes that nobody holds.
     pub(super) fn prune(&self, writer: u64, step: u64) -> Result<Vec<Ack>> {
-        let durable = WriteOptions::default();
+        let durable = patient();
         self.old.document(&gone_name(writer, step))?.set(&document(step), &durable)?;
         let pruned = self.old.prune(&Prune { max_count: Some(0), ..Prune::default() }, &durable)?;
         let ack = |key: &String| {
@@ -104,7 +105,8 @@ impl PromisedKeys {
     /// Keys are whole, those that were set are there, and those that went stay away (G8).
     pub(super) fn check(&self, fs: &Arc<dyn Fs>, dir: &Path) -> std::result::Result<(), String> {
         let all = Keys::open(fs, dir).map_err(|error| error.to_string())?;
-        for (name, keys, gone) in [(KEYS, &all.kept, &self.gone), (OLD, &all.old, &self.pruned)] {
+        for (name, keys, gone) in [(KEYS, &all.lasting, &self.gone), (OLD, &all.old, &self.pruned)]
+        {
             let failed = |error: tenure::Error| format!("{name}: {error}");
             let mut found = BTreeMap::new();
             for key in keys.keys().map_err(failed)? {

@@ -16,7 +16,7 @@ use tenure::{AppendOptions, Document, Durability, Journal, Result, WriteOptions}
 
 use super::ack::Ack;
 use super::check::{at_least, entries};
-use super::work::{batch, document, line_of, next_number};
+use super::work::{batch, document, line_of, next_number, patient};
 
 const DOCUMENT: &str = "loose.json";
 const JOURNAL: &str = "loose.jsonl";
@@ -57,7 +57,7 @@ impl Loose {
 fn options(writer: u64, round: u64) -> (bool, WriteOptions) {
     let durable = (writer + round) % 3 == 2;
     let durability = if durable { Durability::Durable } else { Durability::NoSync };
-    (durable, WriteOptions { durability, ..WriteOptions::default() })
+    (durable, WriteOptions { durability, ..patient() })
 }
 
 /// What is still promised after a power loss: of the batches without a sync, those that a durable one

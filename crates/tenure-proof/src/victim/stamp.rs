@@ -10,7 +10,7 @@ use tenure::{AppendOptions, Journal, Result};
 
 use super::ack::Ack;
 use super::check::{Batches, entries};
-use super::work::{batch, line_of};
+use super::work::{batch, line_of, patient};
 
 const JOURNAL: &str = "stamped.jsonl";
 
@@ -21,7 +21,7 @@ pub(super) fn open(fs: &Arc<dyn Fs>, dir: &Path) -> Result<Journal> {
 /// Appends a batch and stamps its header, in one call.
 pub(super) fn stamp(journal: &Journal, writer: u64, step: u64) -> Result<Ack> {
     let header = Some(json!({ "header": [writer, step] }).to_string().into_bytes());
-    let options = AppendOptions { header, json: true, ..AppendOptions::default() };
+    let options = AppendOptions { write: patient(), header, json: true };
     let first = journal.append(&batch(writer, step), &options)?.first;
     Ok(Ack::Stamp { writer, batch: step, first })
 }

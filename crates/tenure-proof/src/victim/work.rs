@@ -27,6 +27,14 @@ pub(super) const BOTH_JOURNAL: &str = "both.jsonl";
 pub(super) const LOCK: &str = "turn";
 pub(super) const LEASE: &str = "session";
 
+/// Longer than any of this takes, however busy the machine is.
+pub(super) const PATIENCE: Wait = Wait::For(Duration::from_secs(100));
+
+/// A durable write that waits for its turn.
+pub(super) fn patient() -> WriteOptions {
+    WriteOptions { wait: PATIENCE, ..WriteOptions::default() }
+}
+
 /// One kind of work.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Task {
@@ -96,6 +104,12 @@ impl Task {
     pub fn all() -> Vec<Self> {
         let (one, other) = Self::RARE.split_at(Self::RARE.len() / 2);
         [Self::COMMON, one, Self::COMMON, other].concat()
+    }
+
+    /// The same without those that put a new file in a journal's place.
+    pub fn all_in_place() -> Vec<Self> {
+        let replaces = |task: &Self| matches!(task, Self::Stamp | Self::Rotate | Self::Compact);
+        Self::all().into_iter().filter(|task| !replaces(task)).collect()
     }
 }
 
@@ -175,7 +189,7 @@ struct Turn {
 impl Things {
     fn perform(&self, task: Task, turn: Turn) -> Result<Vec<Ack>> {
         let Turn { writer, step, round } = turn;
-        let durable = WriteOptions::default();
+        let durable = patient();
         Ok(match task {
             Task::Document => {
                 let mut number = 0;
@@ -186,8 +200,8 @@ impl Things {
                 vec![Ack::Document(number)]
             }
             Task::Journal => {
-                let appended =
-                    self.journal.append(&batch(writer, step), &AppendOptions::default())?;
+                let options = AppendOptions { write: durable, ..AppendOptions::default() };
+                let appended = self.journal.append(&batch(writer, step), &options)?;
                 vec![Ack::Batch { writer, batch: step, first: appended.first }]
             }
             Task::Both => {
@@ -195,7 +209,8 @@ impl Things {
                 vec![Ack::Both { number, writer, step }]
             }
             Task::Lock => {
-                let guard = self.lock.acquire(&LockOptions::default())?;
+                let guard =
+                    self.lock.acquire(&LockOptions { wait: PATIENCE, ..LockOptions::default() })?;
                 let fence = guard.fence();
                 guard.release()?;
                 vec![Ack::Lock(fence)]
@@ -222,7 +237,7 @@ impl Things {
 
 fn count_both(both: &(Document, Journal), writer: u64, step: u64) -> Result<u64> {
     let operation = Some(format!("{writer}-{step}"));
-    let write = WriteOptions { operation, ..WriteOptions::default() };
+    let write = WriteOptions { operation, ..patient() };
     let options = AppendOptions { write, json: true, ..AppendOptions::default() };
     let mut number = 0;
     update_and_append(&both.0, &both.1, &[both_line(writer, step)], &options, |current| {
@@ -242,6 +257,7 @@ fn hold_lease(lease: &Lease, writer: u64) -> Result<u64> {
     let options = AcquireOptions {
         owner: format!("victim {writer}"),
         ttl: Duration::from_secs(3600),
+        wait: PATIENCE,
         ..AcquireOptions::default()
     };
     let at_once = AcquireOptions { wait: Wait::No, ..options.clone() };

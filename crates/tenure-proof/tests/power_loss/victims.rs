@@ -21,6 +21,8 @@ pub(crate) struct Scene<'d> {
     pub(crate) losses: u64,
     /// How they are broken.
     pub(crate) broken: Option<Broken>,
+    /// Whether they also give journals new files.
+    pub(crate) replaces: bool,
 }
 
 impl Scene<'_> {
@@ -31,7 +33,7 @@ impl Scene<'_> {
         let writer = self.losses * 10 + nth;
         let mut command = Command::new(env!("CARGO_BIN_EXE_victim"));
         command.arg(self.dir).args(["--boot", &boot.to_string(), "--writer", &writer.to_string()]);
-        command.args(["--tasks", "all"]);
+        command.args(["--tasks", if self.replaces { "all" } else { "all-in-place" }]);
         command
     }
 

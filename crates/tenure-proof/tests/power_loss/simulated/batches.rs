@@ -17,17 +17,17 @@ pub(crate) struct Tried {
     once: bool,
     /// The first number, once acknowledged.
     pub(crate) acked: Option<u64>,
-    left_out: LeftOut,
+    dropped: Dropped,
 }
 
-/// Whether a compaction has left a batch out.
+/// Whether a compaction leaves a batch out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum LeftOut {
+enum Dropped {
     No,
-    /// It was told to: the batch may be gone as a whole.
-    Maybe,
-    /// That was acknowledged: it stays away.
-    Yes,
+    /// It may be gone as a whole.
+    Tried,
+    /// It was acknowledged: the batch stays away.
+    Done,
 }
 
 /// All of them, in the order in which they were tried.
@@ -42,8 +42,8 @@ impl Batches {
     pub(crate) fn begin(&mut self, lines: u64, pad: usize, durable: bool) -> u64 {
         let id = self.next_id;
         self.next_id += 1;
-        let (once, acked, left_out) = (false, None, LeftOut::No);
-        self.tried.push(Tried { id, lines, pad, durable, once, acked, left_out });
+        let (once, acked, dropped) = (false, None, Dropped::No);
+        self.tried.push(Tried { id, lines, pad, durable, once, acked, dropped });
         id
     }
 
@@ -83,20 +83,20 @@ impl Batches {
 
     /// Some batch is left out from now on: its id and its lines.
     pub(crate) fn begin_drop(&mut self, random: &mut Random) -> Option<(u64, u64)> {
-        let there = |tried: &&mut Tried| tried.acked.is_some() && tried.left_out != LeftOut::Yes;
+        let there = |tried: &&mut Tried| tried.acked.is_some() && tried.dropped != Dropped::Done;
         let mut there: Vec<&mut Tried> = self.tried.iter_mut().filter(there).collect();
         if there.is_empty() {
             return None;
         }
         let tried = there.swap_remove(random.index(there.len()));
-        tried.left_out = LeftOut::Maybe;
+        tried.dropped = Dropped::Tried;
         Some((tried.id, tried.lines))
     }
 
     /// The compaction was acknowledged, and had the whole batch.
     pub(crate) fn dropped(&mut self, id: u64) {
         for tried in self.tried.iter_mut().filter(|tried| tried.id == id) {
-            tried.left_out = LeftOut::Yes;
+            tried.dropped = Dropped::Done;
         }
     }
 
@@ -130,8 +130,8 @@ impl Batches {
             };
             let whole = mine.len() as u64 == tried.lines && mine.iter().enumerate().all(in_order);
             let is_right = match tried.acked {
-                _ if tried.left_out == LeftOut::Yes => mine.is_empty(),
-                Some(_) if tried.left_out == LeftOut::Maybe && mine.is_empty() => true,
+                _ if tried.dropped == Dropped::Done => mine.is_empty(),
+                Some(_) if tried.dropped == Dropped::Tried && mine.is_empty() => true,
                 Some(first) => whole && mine[0].0 == first,
                 None => whole || mine.is_empty(),
             };

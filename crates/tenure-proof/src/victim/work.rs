@@ -106,9 +106,11 @@ impl Task {
         [Self::COMMON, one, Self::COMMON, other].concat()
     }
 
-    /// The same without those that put a new file in a journal's place.
+    /// The same without those that put a new file in a journal's place, and without documents that are not
+    /// synced.
     pub fn all_in_place() -> Vec<Self> {
-        let replaces = |task: &Self| matches!(task, Self::Stamp | Self::Rotate | Self::Compact);
+        use Task::{Compact, LooseDocument, Rotate, Stamp};
+        let replaces = |task: &Self| matches!(task, Stamp | Rotate | Compact | LooseDocument);
         Self::all().into_iter().filter(|task| !replaces(task)).collect()
     }
 }

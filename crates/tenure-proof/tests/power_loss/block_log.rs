@@ -10,7 +10,9 @@ use crate::RING;
 use crate::victims::{Scene, Victim, tell_to};
 
 /// Whether the device of the file system has the same number after a start. btrfs has another one each
-/// time, and then a replacement of a journal's file that was cut is not finished but adopted.
+/// time, and then a replacement of a journal's file that was cut is not finished but adopted. Nor does it
+/// keep changes of names in two directories in their order, on which documents rely that are not synced
+/// (docs/PLATFORM.md).
 fn keeps_its_number(format: &Format) -> bool {
     format.kind != BTRFS.kind
 }

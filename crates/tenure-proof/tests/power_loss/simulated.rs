@@ -151,7 +151,7 @@ fn every_lie_of_a_file_system_is_found_out() {
         ("a new document is synced after it has its name", Lie::SyncsLate(".tmp.0000000000000000")),
         ("a version to fall back to is not synced", Lie::SkipsSync("/loose.json.tmp")),
         ("a journal that is written anew is not synced", Lie::SkipsSync("/log.jsonl.tmp")),
-        ("the memory of operations is not synced", Lie::SkipsSync("/once.json.commit")),
+        ("the memory of operations is not kept", Lie::LosesAttached),
         ("the directory of a collection is not synced", Lie::SkipsDirSync("keys")),
         ("the directory of the data is not synced", Lie::SkipsDirSync("d")),
         ("the directory of the sidecars is not synced", Lie::SkipsDirSync(".tenure")),

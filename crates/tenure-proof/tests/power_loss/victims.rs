@@ -21,7 +21,7 @@ pub(crate) struct Scene<'d> {
     pub(crate) losses: u64,
     /// How they are broken.
     pub(crate) broken: Option<Broken>,
-    /// Whether they also give journals new files.
+    /// Whether they also give journals new files, and change documents without a sync.
     pub(crate) replaces: bool,
 }
 

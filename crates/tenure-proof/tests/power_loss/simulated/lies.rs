@@ -22,6 +22,8 @@ pub(crate) enum Lie {
     SkipsDirSync(&'static str),
     /// Files whose path contains this are synced after the next change of names, not before it.
     SyncsLate(&'static str),
+    /// What is attached to a file is not kept.
+    LosesAttached,
 }
 
 impl Lie {
@@ -60,9 +62,12 @@ impl Fs for Liar {
         let handle = self.fs.open(path, access)?;
         let meant = |part: &str| path.to_string_lossy().contains(part);
         match self.lie {
-            Lie::SkipsSync(part) if meant(part) => Ok(Arc::new(LyingHandle { handle, late: None })),
+            Lie::SkipsSync(part) if meant(part) => {
+                Ok(Arc::new(LyingHandle { handle, about: About::Syncs }))
+            }
+            Lie::LosesAttached => Ok(Arc::new(LyingHandle { handle, about: About::Attached })),
             Lie::SyncsLate(part) if meant(part) => {
-                Ok(Arc::new(LyingHandle { handle, late: Some(self.late.clone()) }))
+                Ok(Arc::new(LyingHandle { handle, about: About::Order(self.late.clone()) }))
             }
             _ => Ok(handle),
         }
@@ -123,16 +128,28 @@ impl Fs for Liar {
     }
 }
 
+/// What a handle lies about.
+#[derive(Debug)]
+enum About {
+    Syncs,
+    Order(Late),
+    Attached,
+}
+
 #[derive(Debug)]
 struct LyingHandle {
     handle: Arc<dyn Handle>,
-    late: Option<Late>,
+    about: About,
 }
 
 impl Handle for LyingHandle {
     fn sync(&self) -> io::Result<()> {
-        if let Some(late) = &self.late {
-            late.lock().unwrap_or_else(PoisonError::into_inner).push(self.handle.clone());
+        match &self.about {
+            About::Syncs => {}
+            About::Order(late) => {
+                late.lock().unwrap_or_else(PoisonError::into_inner).push(self.handle.clone());
+            }
+            About::Attached => self.handle.sync()?,
         }
         Ok(())
     }
@@ -174,7 +191,7 @@ impl Handle for LyingHandle {
     }
 
     fn attach(&self, bytes: &[u8]) -> io::Result<()> {
-        self.handle.attach(bytes)
+        if matches!(self.about, About::Attached) { Ok(()) } else { self.handle.attach(bytes) }
     }
 
     fn attached(&self) -> Option<Vec<u8>> {

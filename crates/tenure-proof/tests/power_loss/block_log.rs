@@ -25,7 +25,7 @@ struct Run {
 
 const DIR: &str = "work";
 /// A long run cuts before and after so many flushes, spread over the whole of it.
-const LONG_FLUSHES: usize = 400;
+const LONG_FLUSHES: usize = 150;
 
 fn record(format: &Format, rounds: u64, broken: Option<Broken>) -> Run {
     let scratch = memory();

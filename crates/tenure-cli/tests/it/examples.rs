@@ -26,7 +26,7 @@ const INSTEAD: [(&str, &str); 16] = [
     ("--minutes 1", ""),
     ("tenure torture", "tenure torture --minutes 0.01"),
     // Some runs must succeed, also on a machine that does much else.
-    ("--minutes 0.01 --command", "--minutes 0.05 --processes 2 --command"),
+    ("--minutes 0.01 --command", "--minutes 0.1 --processes 2 --command"),
     ("tenure bench", "tenure bench --quick"),
     ("demo --quick", "demo"),
     ("tenure demo", "tenure demo --quick"),

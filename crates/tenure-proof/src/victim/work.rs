@@ -106,12 +106,9 @@ impl Task {
         [Self::COMMON, one, Self::COMMON, other].concat()
     }
 
-    /// The same without those that put a new file in a journal's place, and without documents that are not
-    /// synced.
-    pub fn all_in_place() -> Vec<Self> {
-        use Task::{Compact, LooseDocument, Rotate, Stamp};
-        let replaces = |task: &Self| matches!(task, Stamp | Rotate | Compact | LooseDocument);
-        Self::all().into_iter().filter(|task| !replaces(task)).collect()
+    /// The same without documents that are not synced.
+    pub fn all_in_order() -> Vec<Self> {
+        Self::all().into_iter().filter(|task| *task != Self::LooseDocument).collect()
     }
 }
 

@@ -9,11 +9,9 @@ use tenure_testkit::Random;
 use crate::RING;
 use crate::victims::{Scene, Victim, tell_to};
 
-/// Whether the device of the file system has the same number after a start. btrfs has another one each
-/// time, and then a replacement of a journal's file that was cut is not finished but adopted. Nor does it
-/// keep changes of names in two directories in their order, on which documents rely that are not synced
-/// (docs/PLATFORM.md).
-fn keeps_its_number(format: &Format) -> bool {
+/// Whether the file system keeps changes of names in two directories in their order, on which documents
+/// rely that are not synced. btrfs does not seem to (docs/PLATFORM.md).
+fn keeps_order(format: &Format) -> bool {
     format.kind != BTRFS.kind
 }
 
@@ -39,7 +37,7 @@ fn record(format: &Format, rounds: u64, broken: Option<Broken>) -> Run {
     let device = Loop::over(&log.disk());
     let mounted = Mounted::new(device.path(), format.kind, format.options);
     let dir = mounted.path().join(DIR);
-    let scene = Scene { dir: &dir, losses: 0, broken, replaces: keeps_its_number(format) };
+    let scene = Scene { dir: &dir, losses: 0, broken, loosely: keeps_order(format) };
     let start = |nth| Victim::start(&scene, nth, Some(rounds), tell_to(&log.ack()));
     let victims: Vec<Victim> = (1..=3).map(start).collect();
     victims.into_iter().for_each(Victim::finish);
@@ -60,8 +58,8 @@ fn finding(run: &Run, format: &Format, at: usize, random: &mut Random) -> Option
         Ok(mounted) => mounted,
         Err(problem) => return Some(format!("it cannot be mounted: {problem}")),
     };
-    let (dir, replaces) = (mounted.path().join(DIR), keeps_its_number(format));
-    let scene = Scene { dir: &dir, losses: 0, broken: None, replaces };
+    let (dir, loosely) = (mounted.path().join(DIR), keeps_order(format));
+    let scene = Scene { dir: &dir, losses: 0, broken: None, loosely };
     let found = scene.check(&cut.acks).err();
     mounted.unmount();
     found.map(|found| format!("cut after step {at} of {}: {found}", run.steps.len()))

@@ -21,8 +21,8 @@ pub(crate) struct Scene<'d> {
     pub(crate) losses: u64,
     /// How they are broken.
     pub(crate) broken: Option<Broken>,
-    /// Whether they also give journals new files, and change documents without a sync.
-    pub(crate) replaces: bool,
+    /// Whether they also change documents without a sync.
+    pub(crate) loosely: bool,
 }
 
 impl Scene<'_> {
@@ -33,7 +33,7 @@ impl Scene<'_> {
         let writer = self.losses * 10 + nth;
         let mut command = Command::new(env!("CARGO_BIN_EXE_victim"));
         command.arg(self.dir).args(["--boot", &boot.to_string(), "--writer", &writer.to_string()]);
-        command.args(["--tasks", if self.replaces { "all" } else { "all-in-place" }]);
+        command.args(["--tasks", if self.loosely { "all" } else { "all-in-order" }]);
         command
     }
 

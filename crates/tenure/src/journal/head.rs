@@ -172,6 +172,13 @@ pub(super) struct Head {
 }
 
 impl Head {
+    /// The journal and the log are these files, if their inodes are the same: a device may get another
+    /// number at the next boot.
+    pub(super) fn follow(&mut self, (journal, file): (FileId, FileId)) {
+        let now = |known: FileId, found: FileId| if found.ino == known.ino { found } else { known };
+        (self.journal, self.file) = (now(self.journal, journal), now(self.file, file));
+    }
+
     /// Writes the head as a hint. A crash of the process before it leaves the hint before.
     pub(super) fn store(&mut self, file: &dyn Handle) -> io::Result<Mark> {
         self.turn += 1;

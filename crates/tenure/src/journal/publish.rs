@@ -264,7 +264,7 @@ pub(super) fn finish(target: &Target, wal: &Wal, head: &mut Head) -> Result<()> 
         move_index(target, &intent)?;
         // Before the head forgets the intent, the names must stay whatever happens.
         target.fs.sync_dir(target.side()).map_err(failed("sync directory", target.side()))?;
-        begin_with(target, head, &intent)?;
+        begin_with(target, wal, head, &intent)?;
     }
     head.intent = None;
     // A crash before the end of this sync finds everything in place and comes here again.
@@ -376,15 +376,15 @@ fn rename_if_there(target: &Target, from: &Path, to: &Path) -> io::Result<()> {
 }
 
 /// The head of the new file: an epoch behind what is in it. The log was empty when it was intended.
-fn begin_with(target: &Target, head: &mut Head, intent: &Intent) -> Result<()> {
-    let path = target.path();
-    let failed = Target::failed;
+fn begin_with(target: &Target, wal: &Wal, head: &mut Head, intent: &Intent) -> Result<()> {
+    let (path, failed) = (target.path(), Target::failed);
     let file = target.fs.open(path, Access::Read).map_err(failed("open", path))?;
     let tail_sum = session::tail_sum(file.as_ref(), intent.new_end);
     head.epoch += 1;
     head.salt = random::number()?;
-    head.generation = intent.generation;
-    head.journal = intent.new;
+    (head.generation, head.journal) = (intent.generation, intent.new);
+    let found = file.id().and_then(|journal| Ok((journal, wal.file.id()?)));
+    head.follow(found.map_err(failed("look at", path))?);
     head.boot = target.fs.boot_id();
     head.next_seq = head.next_seq.max(intent.next_seq);
     (head.base, head.base_seq) = (intent.new_end, head.next_seq);

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use tenure::fs::Access;
 use tenure::{Journal, WriteOptions};
-use tenure_testkit::{SimFs, Survival};
+use tenure_testkit::{CrashKind, SimFs, Survival};
 
 use crate::journal_stage::{durable, numbered};
 
@@ -103,4 +103,28 @@ fn j6_a_batch_behind_an_open_line_comes_back_where_the_log_says() {
 
 fn header() -> tenure::AppendOptions {
     tenure::AppendOptions { header: Some(b"# header".to_vec()), ..durable() }
+}
+
+/// A device may get another number when the machine starts again (that of a btrfs always does). A
+/// replacement that the power cut is finished all the same, and every entry keeps its number.
+#[test]
+fn j10_a_replacement_that_was_cut_is_finished_on_a_device_with_another_number() {
+    for nth in 1.. {
+        let fs = SimFs::new(nth);
+        fs.add_dir("/d");
+        on(&fs).append(&["one", "two"], &durable()).unwrap();
+        on(&fs).rotate(&WriteOptions::default()).unwrap();
+        on(&fs).append(&["three"], &durable()).unwrap();
+        let before = found(&fs);
+        fs.fail_after(nth, CrashKind::Power);
+        let done = on(&fs).compact(&WriteOptions::default(), |_| true).is_ok();
+        fs.crash_with(Survival::Everything);
+        fs.set_device(1_000_000 + nth);
+        assert_eq!(found(&fs), before, "after {nth} operations");
+        assert_eq!(on(&fs).append(&["four"], &durable()).unwrap().first, 4);
+        assert_eq!(found(&fs)[..3], before, "after {nth} operations");
+        if done {
+            return;
+        }
+    }
 }

@@ -6,17 +6,13 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 use tenure::fs::Fs;
 use tenure::{Document, Wait, WriteOptions, Written};
-use tenure_testkit::{CrashKind, Random};
+use tenure_testkit::Random;
 
 use super::world::{Finding, Step};
 
 const PATH: &str = "/d/once.json";
 /// A document remembers the eight newest operations; a repetition comes while it does.
 const REMEMBERED: u64 = 6;
-
-/// Whether a power loss may take the memory of an operation that had no answer at first, and of those
-/// before it: then one that reached the disk is done again by its repetition (docs/FORMAT.md, documents).
-const MAY_FORGET: bool = true;
 
 /// What must be true of it: each operation adds one.
 #[derive(Debug, Clone, Default)]
@@ -25,16 +21,12 @@ pub(crate) struct OncePart {
     tried: u64,
     /// What the document had before the operation that is under way, or has if none is.
     number: u64,
-    /// That may be the operation's own work, from before a power loss that took the memory of it.
-    may_be_there: bool,
-    /// Operations up to this one may have been forgotten.
-    forgotten: u64,
 }
 
 impl OncePart {
     /// What got no answer is asked again; else something that was done is, or the next one comes.
     pub(crate) fn step(&mut self, fs: &Arc<dyn Fs>, random: &mut Random) -> Step {
-        let known = (self.acked - self.forgotten.min(self.acked)).min(REMEMBERED);
+        let known = self.acked.min(REMEMBERED);
         if self.tried == self.acked && known > 0 && random.chance(64) {
             return self.ask_again(fs, self.acked - random.below(known));
         }
@@ -44,18 +36,11 @@ impl OncePart {
         let done = count(fs, next)?;
         let now = read(fs)?;
         let is_there = before > self.number;
-        let is_right = if done.replayed {
-            (is_there || self.may_be_there) && now == before
-        } else {
-            !is_there && now == before + 1
-        };
+        let is_right = done.replayed == is_there && now == before + u64::from(!is_there);
         if !is_right {
             return Err(format!("{PATH}: {next}, from {before} to {now}: {done:?}"));
         }
-        (self.acked, self.number, self.may_be_there) = (next, now, false);
-        if MAY_FORGET && done.replayed {
-            self.forgotten = next;
-        }
+        (self.acked, self.number) = (next, now);
         Ok(())
     }
 
@@ -65,15 +50,11 @@ impl OncePart {
         if is_right { Ok(()) } else { Err(format!("{PATH}: {nth} again: {done:?}")) }
     }
 
-    pub(crate) fn examine(&mut self, fs: &Arc<dyn Fs>, kind: CrashKind) -> Finding {
+    pub(crate) fn examine(&self, fs: &Arc<dyn Fs>) -> Finding {
         let number = read(fs)?;
         let under_way = self.tried - self.acked;
         if !(self.number..=self.number + under_way).contains(&number) {
             return Err(format!("{PATH}: {self:?}, there is {number}"));
-        }
-        if MAY_FORGET && kind == CrashKind::Power && under_way > 0 {
-            self.may_be_there |= number > self.number;
-            (self.forgotten, self.number) = (self.tried, number);
         }
         Ok(())
     }

@@ -133,7 +133,7 @@ impl World {
                 }
                 Part::Journal(part) => part.examine(&self.sim, &fs, kind),
                 Part::Together(part) => part.examine(&fs),
-                Part::Once(part) => part.examine(&fs, kind),
+                Part::Once(part) => part.examine(&fs),
                 Part::Fences(part) | Part::Locks(part) => part.examine(),
             });
         }

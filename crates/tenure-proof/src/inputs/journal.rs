@@ -12,6 +12,7 @@ use super::{disk, durably, quickly};
 
 const JOURNAL: &str = "/d/log.jsonl";
 const ARCHIVE: &str = "/d/log.jsonl.1";
+const ARCHIVE_INDEX: &str = "/d/.tenure/log.jsonl.index.1";
 const HEADER: &str = "{\"header\":0}";
 /// Lines in the archive, and behind it.
 const OLD: &[&str] = &["{\"n\":1}", "{\"n\":2}"];
@@ -26,7 +27,7 @@ const FILES: &[(&str, Layout)] = &[
     ("/d/.tenure/log.jsonl.index", Layout::Index),
     ("/d/.tenure/log.jsonl.commit", Layout::Record),
     ("/d/.tenure/log.jsonl.wal", Layout::Log),
-    ("/d/.tenure/log.jsonl.index.1", Layout::Index),
+    (ARCHIVE_INDEX, Layout::Index),
     (ARCHIVE, Layout::Plain),
     ("/d/.tenure/log.jsonl.sync0", Layout::Notes),
 ];
@@ -66,7 +67,8 @@ pub fn journal(bytes: &[u8]) -> bool {
     }
     let is_data = layout == Layout::Plain;
     // Who begins in a damaged archive is told, and does not get to what is behind it.
-    let from = if file == ARCHIVE { OLD.len() as u64 + 1 } else { 0 };
+    let is_old = [ARCHIVE, ARCHIVE_INDEX].contains(&file);
+    let from = if is_old { OLD.len() as u64 + 1 } else { 0 };
     let report = journal.verify();
     let before = lines(&journal, from);
     if let (Ok(before), false) = (&before, is_data || planted.mended) {

@@ -15,11 +15,21 @@ const UNSTEADY: &[&str] =
 const UNSTEADY_SLACK: f64 = 2.0;
 /// Less than this part of a call per operation happens now and then, in one run and not in the other.
 const NOW_AND_THEN: f64 = 0.1;
-/// The call by which names are looked at. Where it is not made every time, it is made by the clock: a look
-/// at the names of a journal's files lasts a millisecond, so a slower machine looks more often.
+/// The call by which names are looked at.
 const LOOK: &str = "statx";
-/// So many more of those are none; of all other calls nothing is forgiven for it.
+/// So many more of those are none where they are made by the clock; of all other calls nothing is forgiven
+/// for it.
 const LOOKS_SLACK: f64 = 3.0;
+
+/// How much more than on record is none.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Slack {
+    /// So many parts of a hundred more instructions.
+    pub(super) percent: u64,
+    /// Whether names are looked at by the clock: a look at the names of a journal's files lasts a
+    /// millisecond, so a slower machine looks more often.
+    pub(super) looks: bool,
+}
 
 /// What something costs.
 #[derive(Debug, Clone, PartialEq)]
@@ -111,10 +121,10 @@ impl Cost {
         }
     }
 
-    /// Why this is worse than what is known, allowing so many parts of a hundred more instructions.
-    pub(super) fn worse_than(&self, known: &Self, slack: u64) -> Vec<String> {
+    /// Why this is worse than what is known.
+    pub(super) fn worse_than(&self, known: &Self, slack: Slack) -> Vec<String> {
         let mut problems = Vec::new();
-        if self.instructions > known.limit(slack) {
+        if self.instructions > known.limit(slack.percent) {
             let percent = (self.instructions / known.instructions - 1.0) * 100.0;
             let (now, before) = (self.instructions, known.instructions);
             problems.push(format!("{now} instructions, on record {before} (+{percent:.1} %)"));
@@ -122,7 +132,7 @@ impl Cost {
         let (steady, unsteady) = self.sums();
         let (known_steady, known_unsteady) = known.sums();
         // What is left over by fewer looks than on record is no room for other calls.
-        let looks = if known.looks_by_the_clock() { self.looks() - known.looks() } else { 0.0 };
+        let looks = if slack.looks { self.looks() - known.looks() } else { 0.0 };
         let others = steady - looks;
         if others > known_steady + NOW_AND_THEN
             || looks > LOOKS_SLACK
@@ -136,11 +146,11 @@ impl Cost {
     }
 
     /// Whether this is so much better that it should be on record.
-    pub(super) fn is_better_than(&self, known: &Self, slack: u64) -> bool {
+    pub(super) fn is_better_than(&self, known: &Self, slack: Slack) -> bool {
         let fewer = |ours: f64, theirs: f64, slack: f64| ours < theirs - slack;
         let ((steady, unsteady), (known_steady, known_unsteady)) = (self.sums(), known.sums());
-        let looks = if known.looks_by_the_clock() { self.looks() - known.looks() } else { 0.0 };
-        known.instructions > self.limit(slack)
+        let looks = if slack.looks { self.looks() - known.looks() } else { 0.0 };
+        known.instructions > self.limit(slack.percent)
             || fewer(steady - looks, known_steady, NOW_AND_THEN)
             || fewer(unsteady, known_unsteady, UNSTEADY_SLACK)
     }
@@ -150,15 +160,10 @@ impl Cost {
         self.calls.get(LOOK).copied().unwrap_or_default()
     }
 
-    /// Whether that is not the same every time.
-    fn looks_by_the_clock(&self) -> bool {
-        self.looks().fract() != 0.0
-    }
-
-    fn limit(&self, slack: u64) -> f64 {
+    fn limit(&self, percent: u64) -> f64 {
         #[expect(clippy::cast_precision_loss, reason = "a small number")]
-        let slack = slack as f64;
-        self.instructions * (1.0 + slack / 100.0)
+        let percent = percent as f64;
+        self.instructions * (1.0 + percent / 100.0)
     }
 
     /// How many system calls are always made, and how many hang on chance.
@@ -193,6 +198,9 @@ impl fmt::Display for Cost {
 mod tests {
     use super::*;
 
+    const EVERY_TIME: Slack = Slack { percent: 3, looks: false };
+    const BY_THE_CLOCK: Slack = Slack { percent: 3, looks: true };
+
     fn cost(instructions: f64, calls: &[(&str, f64)]) -> Cost {
         let calls = calls.iter().map(|(name, count)| ((*name).to_owned(), *count)).collect();
         Cost { instructions, calls }
@@ -209,37 +217,37 @@ mod tests {
     #[test]
     fn one_more_call_or_four_percent_more_instructions_are_worse() {
         let known = cost(1000.0, &[("flock", 2.0), ("brk", 3.0)]);
-        assert!(known.worse_than(&known, 3).is_empty());
+        assert!(known.worse_than(&known, EVERY_TIME).is_empty());
         for worse in [
             cost(1040.0, &[("flock", 2.0), ("brk", 3.0)]),
             cost(1000.0, &[("flock", 3.0), ("brk", 1.0)]),
             cost(1000.0, &[("flock", 2.0), ("brk", 3.0), ("openat", 1.0)]),
             cost(1000.0, &[("flock", 2.0), ("brk", 6.0)]),
         ] {
-            assert_eq!(worse.worse_than(&known, 3).len(), 1, "{worse:?}");
-            assert!(!worse.is_better_than(&known, 3), "{worse:?}");
-            assert!(known.is_better_than(&worse, 3), "{worse:?}");
+            assert_eq!(worse.worse_than(&known, EVERY_TIME).len(), 1, "{worse:?}");
+            assert!(!worse.is_better_than(&known, EVERY_TIME), "{worse:?}");
+            assert!(known.is_better_than(&worse, EVERY_TIME), "{worse:?}");
         }
         let other_call = cost(1020.0, &[("flock", 1.0), ("fcntl", 1.0), ("brk", 5.0)]);
-        assert!(other_call.worse_than(&known, 3).is_empty());
+        assert!(other_call.worse_than(&known, EVERY_TIME).is_empty());
     }
 
     #[test]
     fn looks_by_the_clock_make_room_for_looks_and_nothing_else() {
         let known = cost(1000.0, &[("flock", 2.0), ("statx", 7.87)]);
         let more_looks = cost(1000.0, &[("flock", 2.0), ("statx", 8.22)]);
-        assert!(more_looks.worse_than(&known, 3).is_empty());
-        assert!(!known.is_better_than(&more_looks, 3));
+        assert!(more_looks.worse_than(&known, BY_THE_CLOCK).is_empty());
+        assert!(!known.is_better_than(&more_looks, BY_THE_CLOCK));
         for worse in [
             cost(1000.0, &[("flock", 3.0), ("statx", 7.87)]),
             cost(1000.0, &[("flock", 3.0), ("statx", 6.0)]),
             cost(1000.0, &[("flock", 2.0), ("statx", 11.0)]),
         ] {
-            assert_eq!(worse.worse_than(&known, 3).len(), 1, "{worse:?}");
+            assert_eq!(worse.worse_than(&known, BY_THE_CLOCK).len(), 1, "{worse:?}");
         }
         let every_time = cost(1000.0, &[("flock", 2.0), ("statx", 3.0)]);
         let one_more = cost(1000.0, &[("flock", 2.0), ("statx", 4.0)]);
-        assert_eq!(one_more.worse_than(&every_time, 3).len(), 1);
+        assert_eq!(one_more.worse_than(&every_time, EVERY_TIME).len(), 1);
     }
 
     #[test]

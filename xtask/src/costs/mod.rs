@@ -20,7 +20,7 @@ mod subjects;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use self::count::Cost;
+use self::count::{Cost, Slack};
 use self::record::{Record, Tools};
 use self::scratch::Scratch;
 use self::subjects::{SUBJECTS, Subject};
@@ -64,11 +64,12 @@ pub(crate) fn run(verb: Verb) -> Result<(), String> {
         return Record { tools, costs }.write(&path);
     }
     let record = Record::read(&path)?;
-    let Some(slack) = slack(&record.tools, &tools) else { return Ok(()) };
+    let Some(percent) = slack(&record.tools, &tools) else { return Ok(()) };
     let mut worse = Vec::new();
     count_all(&programs, |subject, cost| match record.costs.get(subject.name) {
         None => worse.push(format!("{}: not on record", subject.name)),
         Some(known) => {
+            let slack = Slack { percent, looks: subject.looks_by_the_clock };
             let problems = cost.worse_than(known, slack).into_iter();
             worse.extend(problems.map(|problem| format!("{}: {problem}", subject.name)));
             if cost.is_better_than(known, slack) {

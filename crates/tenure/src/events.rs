@@ -16,11 +16,14 @@ const EVENTS_BYTES_MAX: u64 = 64 * 1024;
 pub(crate) fn record(target: &Target, event: &str, detail: &Value) -> Result<()> {
     let path = target.sidecar("events");
     let file = target.open_sidecar(&path)?;
-    let mut line = json!({ "at_us": sys::wall_time_us(), "event": event, "detail": detail })
-        .to_string()
-        .into_bytes();
-    line.push(b'\n');
+    let said = json!({ "at_us": sys::wall_time_us(), "event": event, "detail": detail });
+    let mut line = format!("{said}\n");
     let mut end = file.stat().map_err(Target::failed("look at", &path))?.size;
+    let last = file.read_range(end.saturating_sub(1), end);
+    if last.map_err(Target::failed("read", &path))?.first().is_some_and(|last| *last != b'\n') {
+        // Somebody died in the middle of a line: this one is not to be a part of it.
+        line.insert(0, '\n');
+    }
     if end + line.len() as u64 > EVENTS_BYTES_MAX {
         // Of a file that is far too long (not ours, then) only the end is read.
         let from = end - (end / 2).min(EVENTS_BYTES_MAX / 2);
@@ -30,7 +33,7 @@ pub(crate) fn record(target: &Target, event: &str, detail: &Value) -> Result<()>
         end = (kept.len() - start) as u64;
         file.set_len(end).map_err(Target::failed("cut", &path))?;
     }
-    file.write_all_at(&line, end).map_err(Target::failed("write", &path))
+    file.write_all_at(line.as_bytes(), end).map_err(Target::failed("write", &path))
 }
 
 /// The events that are still known, oldest first.

@@ -247,8 +247,9 @@ impl Collection {
             Loaded::Empty | Loaded::Garbage => Record::default(),
             Loaded::Newer(major) => return Err(newer_format(&path, major)),
         };
-        // `confirmed` is what was synced; what is only written may be of somebody who died.
-        if floor.confirmed < fence {
+        // `confirmed` is what was synced; what is only written may be of somebody who died. A floor that
+        // confirms more than it keeps is not ours: it keeps no more than it says.
+        if floor.confirmed.min(floor.ceiling) < fence {
             let reserved = Record::reserved(file).map_err(failed("read fence floor", &path))?;
             floor.ceiling = fence.max(reserved).max(sys::wall_time_us()) + FLOOR_AHEAD_US;
             floor.store(file).map_err(failed("write fence floor", &path))?;

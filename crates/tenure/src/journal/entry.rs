@@ -111,15 +111,15 @@ impl Entry {
         let flags = take.u16();
         take.u16();
         let mut entry = Self {
-            epoch: take.u64(),
-            number: take.u64(),
-            seq: take.u64(),
+            epoch: take.count(),
+            number: take.count(),
+            seq: take.count(),
             lines: take.u32(),
             payload_len: take.u32(),
             operation: take.u64(),
             kind: Kind::Durable,
         };
-        let aux = take.u64();
+        let aux = take.count();
         entry.kind = match flags {
             0 => Kind::Durable,
             DIRECT => Kind::Direct,
@@ -127,7 +127,7 @@ impl Entry {
             flags if flags == DIRECT | LATE => Kind::Late(aux),
             _ => return None,
         };
-        Some(entry)
+        take.could_be().then_some(entry)
     }
 
     /// Whether `bytes` (header and payload) are exactly what was sealed.

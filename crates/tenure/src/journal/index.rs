@@ -115,11 +115,11 @@ impl Index {
         let title = Title {
             generation: take.u64(),
             journal: FileId { dev: take.u64(), ino: take.u64() },
-            first_seq: take.u64(),
-            header_len: take.u64(),
-            archive: take.u64(),
+            first_seq: take.count(),
+            header_len: take.count(),
+            archive: take.count(),
         };
-        Ok(Some(Self { file, title }))
+        Ok(take.could_be().then_some(Self { file, title }))
     }
 
     /// Reads record `at`; `None` if it is not valid.
@@ -290,12 +290,13 @@ fn decode(bytes: &[u8], generation: u64) -> Option<Record> {
     }
     let mut take = Take::new(bytes);
     let segment = Segment {
-        start: take.u64(),
-        end: take.u64(),
-        seq: take.u64(),
+        start: take.count(),
+        end: take.count(),
+        seq: take.count(),
         lines: take.u32(),
         foreign: take.u32(),
         sum: take.u64(),
     };
-    Some(Record { segment, epoch: take.u64(), reach: take.u64(), number: take.u64() })
+    let (epoch, reach, number) = (take.u64(), take.count(), take.count());
+    take.could_be().then_some(Record { segment, epoch, reach, number })
 }

@@ -30,16 +30,32 @@ impl<'a> Fill<'a> {
     }
 }
 
+/// Nobody counts this far. What says that it does was not written by tenure, and would wrap.
+const COUNT_MAX: u64 = u64::MAX / 4;
+
 /// Reads a record from its first byte on. The caller has checked its length.
 #[derive(Debug)]
 pub(super) struct Take<'a> {
     bytes: &'a [u8],
     at: usize,
+    absurd: bool,
 }
 
 impl<'a> Take<'a> {
     pub(super) fn new(bytes: &'a [u8]) -> Self {
-        Self { bytes, at: 0 }
+        Self { bytes, at: 0, absurd: false }
+    }
+
+    /// A number that is counted on with, or a place in a file.
+    pub(super) fn count(&mut self) -> u64 {
+        let count = self.u64();
+        self.absurd |= count > COUNT_MAX;
+        count
+    }
+
+    /// Whether every count so far is one that tenure can have written.
+    pub(super) fn could_be(&self) -> bool {
+        !self.absurd
     }
 
     pub(super) fn raw<const N: usize>(&mut self) -> [u8; N] {

@@ -2,7 +2,8 @@
 //!
 //! # Invariants
 //!
-//! 1. (J1) A slot is valid if and only if its magic and major version are ours and its checksum fits.
+//! 1. (J1) A slot is valid if and only if its magic and major version are ours, its checksum fits, no
+//!    number in it is one that nobody counts to, and the log ends behind the slots.
 //!    If the valid one with the largest `turn` is of this boot, it counts. Otherwise the newest valid
 //!    anchor does.
 //! 2. Every write of a slot has a larger `turn` than all before it. So if the slot that this process
@@ -17,7 +18,7 @@ use crate::checksum;
 use crate::fs::Handle;
 use crate::record::MAJOR;
 
-use super::head::{Head, decode};
+use super::head::{ENTRIES_AT, Head, decode};
 use super::layout::Take;
 
 pub(super) const SLOT_BYTES: usize = 1024;
@@ -97,7 +98,8 @@ impl Slots {
         }
         let newest = |slots: &[&[u8]]| {
             let valid = slots.iter().copied().filter(|slot| is_valid(slot));
-            valid.max_by_key(|slot| turn_of(slot)).map(decode)
+            let heads = valid.filter_map(decode).filter(|head| head.end >= ENTRIES_AT);
+            heads.max_by_key(|head| head.turn)
         };
         match newest(&slots) {
             Some(head) if head.boot == boot => Loaded::Head(Box::new(head)),

@@ -94,6 +94,25 @@ fn g4_f2_c2_a_removed_key_takes_what_was_reserved_into_the_floor_of_its_director
     }
 }
 
+/// A floor that says it has confirmed more than it keeps would never be raised.
+#[test]
+fn g4_f2_a_floor_keeps_what_it_says_and_no_more() {
+    let scratch = Scratch::new();
+    let keys = Collection::open(scratch.path("keys"), CollectionKind::Documents).unwrap();
+    let set = |key: &str| keys.document(key).unwrap().set(&json!(1), &at_once(None)).unwrap();
+    set("a");
+    drop(lock_for(&keys.path_of("a").unwrap(), Wait::No).unwrap());
+    keys.remove("a", &at_once(None)).unwrap();
+    let floor = scratch.path("keys/.tenure/floor");
+    forge(&floor, SLOTS, |slot| slot[32..40].copy_from_slice(&(2 * AHEAD).to_le_bytes()));
+    set("a");
+    let record = scratch.path("keys/.tenure/a.json.commit");
+    forge(&record, SLOTS, |slot| set_ceiling(slot, AHEAD));
+    keys.remove("a", &at_once(None)).unwrap();
+    let fence = lock_for(&keys.path_of("b").unwrap(), Wait::No).unwrap().fence();
+    assert!(fence > AHEAD, "{fence}");
+}
+
 #[test]
 fn g4_f2_a_floor_counts_by_its_record_and_by_its_reservation() {
     // The one that is not raised is of a time before.

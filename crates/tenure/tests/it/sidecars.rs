@@ -191,6 +191,24 @@ fn reading_leaves_no_trace() {
     assert!(Lease::open(&path).unwrap().acquire(&terms("me", LONG, Wait::No)).is_ok());
 }
 
+/// Whoever wrote an event down may have died on the way.
+#[test]
+fn an_event_behind_a_torn_line_has_a_line_of_its_own() {
+    let scratch = Scratch::new();
+    let lease = Lease::open(scratch.target()).unwrap();
+    for reason in ["first", "second", "third"] {
+        lease.take_over(&terms("me", LONG, Wait::No), reason).unwrap();
+        let path = scratch.sidecar("events");
+        let whole = std::fs::read(&path).unwrap();
+        if reason == "second" {
+            std::fs::write(&path, &whole[..whole.len() - 5]).unwrap();
+        }
+    }
+    let reasons: Vec<_> =
+        lease.events().iter().map(|event| event["detail"]["reason"].clone()).collect();
+    assert_eq!(reasons, ["first", "third"]);
+}
+
 /// A target that is new is not one whose record was lost: nothing is reported.
 #[test]
 fn a_new_target_reports_nothing() {

@@ -8,10 +8,16 @@ const BOOT: [u8; 16] = [7; 16];
 const BOOT_BEFORE: [u8; 16] = [6; 16];
 
 /// A log whose slots were written in this order.
-#[derive(Default)]
 struct Log {
     file: MemoryFile,
     head: Head,
+}
+
+impl Default for Log {
+    fn default() -> Self {
+        let head = Head { end: ENTRIES_AT, ..Head::default() };
+        Self { file: MemoryFile::default(), head }
+    }
 }
 
 impl Log {
@@ -108,6 +114,16 @@ fn j1_the_newest_valid_slot_of_this_boot_counts() {
     }
     log.damage(100);
     assert!(matches!(log.found(), Loaded::Garbage), "nothing is valid, but something is there");
+}
+
+/// What is written there would overwrite the slots.
+#[test]
+fn j1_a_log_that_ends_before_its_entries_begin_is_none() {
+    let mut log = Log::default();
+    log.hint(BOOT, 1);
+    log.head.end = ENTRIES_AT - 1;
+    log.hint(BOOT, 2);
+    assert_eq!(log.epoch(), Some(1));
 }
 
 #[test]

@@ -170,8 +170,11 @@ pub trait Fs: Send + Sync + Debug {
 /// The verdict of [`Fs::trust`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Trust {
-    /// Known to lock and to sync.
+    /// Known to lock and to sync, and to keep changes of names in their order, whatever is synced.
     Yes,
+    /// Known to lock and to sync. A sync of one file may bring a part of an earlier change of names to the
+    /// disk, so a power loss can take a name away from a file that was never synced, and give it to none.
+    Unordered,
     /// Not known; a self-test of the lock decides.
     Probe,
     /// Known not to exclude other machines or at all; the name of the file system.

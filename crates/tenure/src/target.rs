@@ -57,6 +57,8 @@ pub(crate) struct Target {
     mount_root: Option<bool>,
     /// The directories were there and fit to lock in when we last looked.
     prepared: Arc<AtomicBool>,
+    /// They are known to keep changes of names in their order.
+    orders_names: Arc<AtomicBool>,
     kept: Arc<Kept>,
 }
 
@@ -99,6 +101,7 @@ impl Target {
             allow_network: false,
             mount_root: seen.map(|seen| seen.is_ok_and(|found| is_mounted_alone(&found))),
             prepared: Arc::default(),
+            orders_names: Arc::default(),
             kept: Arc::default(),
         })
     }
@@ -108,7 +111,7 @@ impl Target {
         let mut target = self.clone();
         if allow_network != self.allow_network {
             target.allow_network = allow_network;
-            target.prepared = Arc::default();
+            (target.prepared, target.orders_names) = Default::default();
         }
         if let Some(file) = lock_file {
             target.lock_file = Some(resolve_path(self.fs.as_ref(), file)?);
@@ -229,9 +232,16 @@ impl Target {
                 .at(self.path())
                 .hint("mount the directory instead of the single file"));
         }
-        self.require_trust()?;
+        let trust = self.require_trust()?;
+        self.orders_names.store(trust == Trust::Yes, Ordering::Relaxed);
         self.prepared.store(true, Ordering::Relaxed);
         Ok(())
+    }
+
+    /// Whether a power loss leaves changes of names as they were after one of them. What was not looked at
+    /// counts as no.
+    pub(crate) fn orders_names(&self) -> bool {
+        self.orders_names.load(Ordering::Relaxed)
     }
 
     /// In a directory like `/tmp` nobody can replace another user's file. But whoever owns `.tenure/`
@@ -315,7 +325,7 @@ impl Target {
         }
     }
 
-    fn require_trust(&self) -> Result<()> {
+    fn require_trust(&self) -> Result<Trust> {
         if self.fs.boot_id() == [0; 16] {
             let detail = "this boot of the machine cannot be told from the last one";
             return Err(Error::new(ErrorKind::Unsupported, "use", detail)
@@ -323,12 +333,12 @@ impl Target {
                 .hint("make the boot id readable (mount /proc)"));
         }
         if self.allow_network {
-            return Ok(());
+            return Ok(Trust::Probe);
         }
         let trust = self.fs.trust(self.dir());
         match trust.map_err(Self::failed("look at the file system of", self.dir()))? {
-            Trust::Yes => Ok(()),
-            Trust::Probe => self.probe(),
+            known @ (Trust::Yes | Trust::Unordered) => Ok(known),
+            Trust::Probe => self.probe().map(|()| Trust::Probe),
             Trust::No(name) => {
                 let detail = format!("{name} does not keep locks between machines");
                 Err(Error::new(ErrorKind::Unsupported, "use", detail).at(self.path()).hint(

@@ -2,7 +2,6 @@
 //!
 //! `victim DIR [--writer N] [--rounds N] [--tasks a,b] [--boot N] [--broken HOW]` works and writes
 //! `ACK ...` to standard output after each call that was acknowledged; `--tasks all` are all.
-//! `--tasks all-in-order` are those that give no journal a new file.
 //! `victim DIR --check [--writer N] [--tasks a,b] [--boot N]` reads such lines from standard input, looks at the
 //! directory and works in it as writer N, and writes what that acknowledged; it exits with 1 and a
 //! line about the first thing that is wrong.
@@ -56,7 +55,6 @@ fn order(mut words: impl Iterator<Item = String>) -> Result<Order, String> {
 fn tasks(names: &str) -> Result<Vec<Task>, String> {
     match names {
         "all" => Ok(Task::all()),
-        "all-in-order" => Ok(Task::all_in_order()),
         _ => names.split(',').map(Task::from_str).collect(),
     }
 }

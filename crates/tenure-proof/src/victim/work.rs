@@ -105,11 +105,6 @@ impl Task {
         let (one, other) = Self::RARE.split_at(Self::RARE.len() / 2);
         [Self::COMMON, one, Self::COMMON, other].concat()
     }
-
-    /// The same without documents that are not synced.
-    pub fn all_in_order() -> Vec<Self> {
-        Self::all().into_iter().filter(|task| *task != Self::LooseDocument).collect()
-    }
 }
 
 impl FromStr for Task {

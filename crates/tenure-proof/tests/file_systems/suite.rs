@@ -48,7 +48,7 @@ pub(crate) fn run(name: &str, dir: &Path) -> Tally {
         tally.tried(1, what);
     }
     let trust = match tenure::fs::disk().trust(dir).unwrap() {
-        Trust::Yes => "trusted",
+        Trust::Yes | Trust::Unordered => "trusted",
         Trust::Probe => "tested at first use",
         Trust::No(_) => "refused",
     };

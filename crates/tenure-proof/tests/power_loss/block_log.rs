@@ -9,12 +9,6 @@ use tenure_testkit::Random;
 use crate::RING;
 use crate::victims::{Scene, Victim, tell_to};
 
-/// Whether the file system keeps changes of names in two directories in their order, on which documents
-/// rely that are not synced. btrfs does not seem to (docs/PLATFORM.md).
-fn keeps_order(format: &Format) -> bool {
-    format.kind != BTRFS.kind
-}
-
 /// A recorded run of victims.
 struct Run {
     base: Image,
@@ -37,7 +31,7 @@ fn record(format: &Format, rounds: u64, broken: Option<Broken>) -> Run {
     let device = Loop::over(&log.disk());
     let mounted = Mounted::new(device.path(), format.kind, format.options);
     let dir = mounted.path().join(DIR);
-    let scene = Scene { dir: &dir, losses: 0, broken, loosely: keeps_order(format) };
+    let scene = Scene { dir: &dir, losses: 0, broken };
     let start = |nth| Victim::start(&scene, nth, Some(rounds), tell_to(&log.ack()));
     let victims: Vec<Victim> = (1..=3).map(start).collect();
     victims.into_iter().for_each(Victim::finish);
@@ -58,8 +52,8 @@ fn finding(run: &Run, format: &Format, at: usize, random: &mut Random) -> Option
         Ok(mounted) => mounted,
         Err(problem) => return Some(format!("it cannot be mounted: {problem}")),
     };
-    let (dir, loosely) = (mounted.path().join(DIR), keeps_order(format));
-    let scene = Scene { dir: &dir, losses: 0, broken: None, loosely };
+    let dir = mounted.path().join(DIR);
+    let scene = Scene { dir: &dir, losses: 0, broken: None };
     let found = scene.check(&cut.acks).err();
     mounted.unmount();
     found.map(|found| format!("cut after step {at} of {}: {found}", run.steps.len()))

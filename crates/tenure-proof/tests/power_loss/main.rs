@@ -5,6 +5,7 @@
 //! - `shutdown`: ext4 and xfs are shut down under victims that work, and mounted again;
 //! - `block_log`: the writes and flushes of a block device under ext4, xfs and btrfs are recorded, and
 //!   the device is cut between any two of them;
+//! - `half_exchange`: btrfs, cut when one half of an exchange of names is on the disk;
 //! - `in_order`: both really try the way without a sync of its own for content, where tenure takes it;
 //! - `seam`: the recordings of `states` miss nothing.
 //!
@@ -19,6 +20,7 @@
 )]
 
 mod block_log;
+mod half_exchange;
 mod in_order;
 mod seam;
 mod shutdown;

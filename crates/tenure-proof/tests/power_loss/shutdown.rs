@@ -36,7 +36,7 @@ fn run(format: &Format, cycles: u64, broken: Option<Broken>, random: &mut Random
             kept.clear();
         }
         let dir = mounted.path().join(&name);
-        let crowd = Crowd::start(&Scene { dir: &dir, losses, broken, loosely: true }, 3);
+        let crowd = Crowd::start(&Scene { dir: &dir, losses, broken }, 3);
         // Only what was read before the cut counts: a sync in flight may return although it is lost.
         let acks = crowd.wait_for(1 + random.index(150));
         shut_down(mounted.path()).expect("the file system can be shut down");
@@ -47,7 +47,7 @@ fn run(format: &Format, cycles: u64, broken: Option<Broken>, random: &mut Random
         kept = survivors(&kept);
         let mounted = format.mount(&image);
         let dir = mounted.path().join(&name);
-        match (Scene { dir: &dir, losses, broken, loosely: true }).check(&kept) {
+        match (Scene { dir: &dir, losses, broken }).check(&kept) {
             Ok(more) => kept.extend(more),
             Err(finding) => result.finding = Some(finding),
         }

@@ -21,8 +21,6 @@ pub(crate) struct Scene<'d> {
     pub(crate) losses: u64,
     /// How they are broken.
     pub(crate) broken: Option<Broken>,
-    /// Whether they also change documents without a sync.
-    pub(crate) loosely: bool,
 }
 
 impl Scene<'_> {
@@ -33,7 +31,7 @@ impl Scene<'_> {
         let writer = self.losses * 10 + nth;
         let mut command = Command::new(env!("CARGO_BIN_EXE_victim"));
         command.arg(self.dir).args(["--boot", &boot.to_string(), "--writer", &writer.to_string()]);
-        command.args(["--tasks", if self.loosely { "all" } else { "all-in-order" }]);
+        command.args(["--tasks", "all"]);
         command
     }
 

@@ -61,7 +61,7 @@ impl Document {
             commit.write_record()?;
         }
         let (content, before) = base.unzip();
-        let synced = publish::syncs(options, content.is_some(), &bytes);
+        let synced = publish::syncs(&self.target, options, content.is_some(), &bytes);
         let visible = |error: Error| match error.is_committed() {
             Some(true) => self.visible(options, error),
             _ => error,

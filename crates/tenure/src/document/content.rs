@@ -215,7 +215,8 @@ pub(super) fn snapshot(target: &Target) -> Result<Option<Snapshot>> {
 /// Whether a document that was not found may be there: it was published, and where a name is being replaced
 /// this file system may show none.
 fn may_be_missed(target: &Target) -> Result<bool> {
-    let replaces_whole = target.fs.trust(target.dir()).is_ok_and(|trust| trust == Trust::Yes);
+    let is_known = |trust: Trust| matches!(trust, Trust::Yes | Trust::Unordered);
+    let replaces_whole = target.fs.trust(target.dir()).is_ok_and(is_known);
     Ok(!replaces_whole && peek(target)?.last != Published::default())
 }
 

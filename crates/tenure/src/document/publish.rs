@@ -101,7 +101,7 @@ pub(super) fn publish(
     if done != [0; OPERATIONS] {
         operations::attach(handle.as_ref(), checksum::wide(bytes), &done);
     }
-    if syncs(options, base.is_some(), bytes) {
+    if syncs(target, options, base.is_some(), bytes) {
         let synced = handle.sync_in_order();
         synced.map_err(|err| Error::io("sync new version of", path, err).committed(false))?;
     }
@@ -164,11 +164,12 @@ pub(super) fn publish(
 
 /// Whether a change syncs its content before it is published. Without a version before it there is
 /// nothing that a power loss could fall back to, so the first one is always synced. So is a bare
-/// number, the only document that still is one when it was cut.
-pub(super) fn syncs(options: &WriteOptions, has_base: bool, bytes: &[u8]) -> bool {
+/// number, the only document that still is one when it was cut; and everything where the exchange of a
+/// file that was never synced may be kept by half: the old version loses its name, and the new one gets none.
+pub(super) fn syncs(target: &Target, options: &WriteOptions, has_base: bool, bytes: &[u8]) -> bool {
     let mut text = bytes.iter().skip_while(|byte| byte.is_ascii_whitespace());
     let number = text.next().is_some_and(|byte| byte.is_ascii_digit() || *byte == b'-');
-    options.durability == Durability::Durable || !has_base || number
+    options.durability == Durability::Durable || !has_base || number || !target.orders_names()
 }
 
 /// Looks at what the exchange displaced. A version that nobody has read goes back, and the change

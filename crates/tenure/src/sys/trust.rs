@@ -7,15 +7,15 @@ use crate::fs::Trust;
 
 /// Local file systems whose flock and fsync were run by our tests, or share their code.
 #[cfg(any(target_os = "linux", target_os = "android"))]
-const LOCAL: &[u64] = &[
-    0xEF53,      // ext2, ext3, ext4
-    0x5846_5342, // xfs
-    0x9123_683E, // btrfs
-    0x0102_1994, // tmpfs
-    0x794C_7630, // overlayfs
-    0xF2F5_2010, // f2fs
-    0x2FC1_2FC1, // zfs
-    0x8584_58F6, // ramfs
+const LOCAL: &[(u64, Trust)] = &[
+    (0xEF53, Trust::Yes),            // ext2, ext3, ext4
+    (0x5846_5342, Trust::Yes),       // xfs
+    (0x0102_1994, Trust::Yes),       // tmpfs
+    (0x8584_58F6, Trust::Yes),       // ramfs
+    (0x9123_683E, Trust::Unordered), // btrfs: seen to happen
+    (0x794C_7630, Trust::Unordered), // overlayfs: as what is below it, which may be btrfs
+    (0xF2F5_2010, Trust::Unordered), // f2fs: a log of single files, too; not tried
+    (0x2FC1_2FC1, Trust::Unordered), // zfs: the same
 ];
 
 /// File systems that other machines write to, where flock may exclude nobody.
@@ -44,8 +44,8 @@ const REMOTE: &[(u64, &str)] = &[
 pub(super) fn of(dir: &Path) -> io::Result<Trust> {
     #[expect(clippy::cast_sign_loss, reason = "a magic number is 32 bits")]
     let magic = rustix::fs::statfs(dir)?.f_type as u64 & 0xFFFF_FFFF;
-    if LOCAL.contains(&magic) {
-        return Ok(Trust::Yes);
+    if let Some((_, trust)) = LOCAL.iter().find(|(number, _)| *number == magic) {
+        return Ok(trust.clone());
     }
     let remote = REMOTE.iter().find(|(number, _)| *number == magic);
     Ok(remote.map_or(Trust::Probe, |(_, name)| Trust::No((*name).to_owned())))

@@ -5,10 +5,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use serde_json::json;
-use tenure::fs::Access;
-use tenure::{Document, ErrorKind, Lock, LockOptions};
+use tenure::fs::{Access, Trust};
+use tenure::{Document, ErrorKind, Lock, LockOptions, WriteOptions};
 use tenure_testkit::{Fault, SimFs, Times};
 
+use crate::altered::Altered;
 use crate::document_scratch::{Scratch, at_once, durably, increment};
 use crate::faulty_fs::{FaultyFs, Op, Verdict};
 
@@ -65,6 +66,29 @@ fn the_same_bytes_of_somebody_else_are_not_taken_for_synced() {
             let found = open(&fs).read().unwrap().map(|found| found.value["n"].as_u64());
             assert!(found.flatten() >= Some(2), "seed {seed}, durable: {durable}: {found:?}");
         }
+    }
+}
+
+/// Where an exchange with a file that was never synced may be kept by half, or nobody knows, the new version
+/// is synced first.
+#[test]
+fn g5_a_change_without_a_sync_syncs_where_names_lose_their_order() {
+    let cases = [
+        (Some(Trust::Yes), false, 0),
+        (Some(Trust::Unordered), false, 1),
+        (Some(Trust::Probe), false, 1),
+        (Some(Trust::Yes), true, 1), // Not looked at.
+    ];
+    for (trust, allow_network, syncs) in cases {
+        let scratch = Scratch::new();
+        let (fs, altered) = Altered { trust: trust.clone(), ..Altered::default() }.mounted();
+        let document = Document::open_on(&fs, &scratch.path("state.json")).unwrap();
+        let options = |write: WriteOptions| WriteOptions { allow_network, ..write };
+        document.update(&options(durably()), increment).unwrap();
+        let before = altered.syncs.load(Ordering::SeqCst);
+        document.update(&options(at_once()), increment).unwrap();
+        let made = altered.syncs.load(Ordering::SeqCst) - before;
+        assert_eq!(made, syncs, "{trust:?}, allow_network: {allow_network}");
     }
 }
 

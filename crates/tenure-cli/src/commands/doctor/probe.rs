@@ -94,13 +94,13 @@ pub(super) fn run(dir: &Path) -> FileSystem {
         (Ok(_), Some((name, _))) => {
             (false, format!("NOT trusted: its {name} failed the self-test"))
         }
-        (Ok(Trust::Yes), None) if !found.is_probed() => {
+        (Ok(Trust::Yes | Trust::Unordered), None) if !found.is_probed() => {
             (true, "of a kind that is trusted, but NOT PROBED here".to_owned())
         }
         (Ok(Trust::Probe), None) if !found.is_probed() => {
             (false, "NOT trusted: not known, and it could not be probed".to_owned())
         }
-        (Ok(Trust::Yes), None) => (true, "trusted".to_owned()),
+        (Ok(Trust::Yes | Trust::Unordered), None) => (true, "trusted".to_owned()),
         (Ok(Trust::Probe), None) => (true, "not known; its lock passed the self-test".to_owned()),
     };
     found

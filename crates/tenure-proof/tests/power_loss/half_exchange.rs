@@ -1,0 +1,104 @@
+//! btrfs, cut when it has kept one half of an exchange of names.
+//!
+//! Whoever syncs a file of btrfs syncs a log of what was synced since the last commit, and of nothing else. If
+//! that has the document's directory in it, an exchange adds the new name of the old version, which it
+//! knows, and not that of the new one, if that was never synced. A power loss after anybody's sync then leaves
+//! the document's name to none of them. So tenure syncs a new version there whatever it was asked for.
+
+use std::fs::File;
+use std::path::Path;
+
+use serde_json::{Value, json};
+use tenure::{Document, Durability, WriteOptions};
+use tenure_proof::Tally;
+use tenure_proof::block_log::Image;
+use tenure_proof::mount::{BTRFS, Mounted, Turn, may_mount, memory};
+
+use crate::RING;
+
+const DOCUMENT: &str = "state.json";
+/// Files that somebody else syncs: beside the document, and elsewhere.
+const OTHERS: [&str; 2] = ["d/beside", "elsewhere"];
+
+/// Makes the document, lets `change` put another one in its place, has `other` synced, and cuts the power. What
+/// is left is looked at by `look`.
+fn cut<T>(
+    other: &str,
+    make: impl FnOnce(&Path),
+    change: impl FnOnce(&Path),
+    look: impl FnOnce(&Path) -> T,
+) -> T {
+    let scratch = memory();
+    let image = BTRFS.image(scratch.path());
+    let mounted = BTRFS.mount(&image);
+    let dir = mounted.directory("d");
+    let others = OTHERS.map(|name| File::create(mounted.path().join(name)).unwrap());
+    make(&dir);
+    rustix::fs::syncfs(File::open(&dir).unwrap()).unwrap();
+    // From here to the next commit the directory is in the log.
+    File::create(dir.join("new")).unwrap();
+    File::open(&dir).unwrap().sync_all().unwrap();
+    change(&dir);
+    let at = OTHERS.iter().position(|name| *name == other).unwrap();
+    others[at].set_len(1).unwrap();
+    others[at].sync_all().unwrap();
+    let left = scratch.path().join("left");
+    Image::read(&image).unwrap().save(&left).unwrap();
+    drop(others);
+    mounted.unmount();
+    let mounted = Mounted::new(&left, BTRFS.kind, &BTRFS.with("loop"));
+    let found = look(&mounted.path().join("d"));
+    mounted.unmount();
+    found
+}
+
+fn options(durability: Durability) -> WriteOptions {
+    WriteOptions { durability, ..WriteOptions::default() }
+}
+
+#[test]
+fn g5_a_document_keeps_its_name_whatever_half_of_an_exchange_btrfs_keeps() {
+    let test = "half_exchange";
+    if !may_mount(test) {
+        return;
+    }
+    let _turn = Turn::take();
+    let mut tally = Tally::new(RING, test);
+    for other in OTHERS {
+        let make = |dir: &Path| {
+            let temp = dir.join("temp");
+            std::fs::create_dir(&temp).unwrap();
+            let file = File::create(dir.join(DOCUMENT)).unwrap();
+            file.set_len(7).and_then(|()| file.sync_all()).unwrap();
+        };
+        let exchanges = |dir: &Path| {
+            let (new, name) = (dir.join("temp/new"), dir.join(DOCUMENT));
+            File::create(&new).unwrap().set_len(8).unwrap();
+            let here = rustix::fs::CWD;
+            let flags = rustix::fs::RenameFlags::EXCHANGE;
+            rustix::fs::renameat_with(here, &new, here, &name, flags).unwrap();
+        };
+        let left = cut(other, make, exchanges, |dir| dir.join(DOCUMENT).exists());
+        assert!(!left, "{other}: btrfs keeps exchanges whole now; tenure need not sync for it");
+        let make = |dir: &Path| {
+            let document = Document::open(dir.join(DOCUMENT)).unwrap();
+            for n in [6, 7] {
+                document.set(&json!({ "n": n }), &options(Durability::Durable)).unwrap();
+            }
+        };
+        let changes = |dir: &Path| {
+            let document = Document::open(dir.join(DOCUMENT)).unwrap();
+            document.set(&json!({ "n": 8 }), &options(Durability::NoSync)).unwrap();
+        };
+        let look = |dir: &Path| {
+            let plain = std::fs::read(dir.join(DOCUMENT)).unwrap();
+            let read = Document::open(dir.join(DOCUMENT)).unwrap().read().unwrap();
+            (serde_json::from_slice::<Value>(&plain).unwrap(), read.unwrap().value)
+        };
+        let (plain, read) = cut(other, make, changes, look);
+        assert_eq!(plain, read, "{other}: a plain reader finds it, too");
+        assert!(read["n"].as_u64() >= Some(7), "{other}: {read}");
+        tally.tried(1, "exchanges of names that btrfs kept by half");
+    }
+    tally.caught("an exchange of names without a sync of the new file, on btrfs");
+}

@@ -42,19 +42,21 @@
 //! A sync that cannot even begin (no descriptor left, no access) is its caller's error and says nothing
 //! about anybody's bytes: the note is left as it was.
 
+mod notes;
 #[cfg(test)]
 mod tests;
 
 use std::io;
 use std::time::Duration;
 
-use crate::checksum;
 use crate::commit::take_commit;
 use crate::error::{Error, ErrorKind, Result};
-use crate::fs::{Handle, Mode};
+use crate::fs::{Access, Handle, Mode};
 use crate::gate;
 use crate::target::Target;
 use crate::wait::{Deadline, Request, Wait};
+
+use self::notes::{Found, LATE_OFFSETS, NOTE_OFFSETS, Note, read, write};
 
 /// A follower syncs on its own after this long; a paused leader costs time, never an answer.
 const FOLLOW_PATIENCE: Duration = Duration::from_secs(2);
@@ -63,49 +65,8 @@ const FOLLOW_PATIENCE: Duration = Duration::from_secs(2);
 const GLANCES: u32 = 2;
 /// Noting a failure waits this long: it is only ever waited for short sections.
 const NOTE_PATIENCE: Duration = Duration::from_secs(10);
-/// The notes stay clear of byte 0, which is the lock. Of the leader's there are two, written in turn:
-/// one that a kill has torn leaves the one before it.
-const NOTE_OFFSETS: [u64; 2] = [64, 192];
-const LATE_OFFSETS: [u64; 2] = [320, 448];
-const NOTE_BYTES: usize = 64;
-/// All of them are read at once.
-const NOTES_AT: u64 = NOTE_OFFSETS[0];
-const NOTES_BYTES: usize = 512;
 /// `ENFILE` and `EMFILE`, the same on every Unix.
 const NO_DESCRIPTOR: [i32; 2] = [23, 24];
-
-/// What the last leader found out. Only page cache: after a reboot it means nothing.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-struct Note {
-    boot: [u8; 16],
-    /// Of two notes the later counts.
-    turn: u64,
-    generation: u64,
-    synced: u64,
-    failed_from: u64,
-    failed_to: u64,
-    /// A write that the sync is for that is under way, or whose leader died in it; 0 is none. In the second
-    /// note: how many sync on their own, or died in that.
-    began: u64,
-}
-
-/// The notes as they were at one moment.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Notes {
-    leader: Found,
-    /// Of those who sync on their own.
-    late: Note,
-}
-
-/// What reading a note gave.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Found {
-    Note(Note),
-    /// Not a note; whether the outcome of a sync of this boot may have stood there.
-    Unreadable {
-        this_boot: bool,
-    },
-}
 
 /// What is synced together.
 pub(crate) trait Shared {
@@ -167,6 +128,19 @@ pub(crate) fn sync(target: &Target, mine: u64, shared: &impl Shared) -> Result<u
             }
             Err(error) if error.kind() == ErrorKind::Busy => {}
             Err(error) => return Err(error),
+        }
+    }
+}
+
+/// The largest number of which something is noted in this boot. Whoever is about to give out that one, or a
+/// smaller one, counts by a file that was put back: what is noted is about other writes.
+pub(crate) fn reach(target: &Target) -> Result<u64> {
+    let path = target.sidecar("sync0");
+    match target.fs.open(&path, Access::Read) {
+        Err(err) if err.kind() == io::ErrorKind::NotFound => Ok(0),
+        opened => {
+            let file = opened.map_err(Target::failed("open", &path))?;
+            Ok(read(target, file.as_ref())?.reach())
         }
     }
 }
@@ -288,29 +262,6 @@ fn never_began(err: &io::Error) -> bool {
         || err.raw_os_error().is_some_and(|number| NO_DESCRIPTOR.contains(&number))
 }
 
-impl Notes {
-    /// What they say about write `mine`.
-    fn answer(&self, target: &Target, mine: u64) -> Option<Result<u64>> {
-        let Found::Note(note) = self.leader else { return None };
-        if note.has_failed(mine) || self.late.has_failed(mine) {
-            return Some(Err(not_durable(target)));
-        }
-        (note.synced >= mine).then_some(Ok(note.synced))
-    }
-}
-
-impl Note {
-    /// One range holds all failures: it may cover writes in between that are fine, never miss one.
-    fn add_failed(&mut self, from: u64, to: u64) {
-        self.failed_from = if self.failed_from == 0 { from } else { self.failed_from.min(from) };
-        self.failed_to = self.failed_to.max(to);
-    }
-
-    fn has_failed(&self, number: u64) -> bool {
-        self.failed_from > 0 && (self.failed_from..=self.failed_to).contains(&number)
-    }
-}
-
 /// The change is visible, and whether it survives a power loss is not known.
 pub(crate) fn not_durable(target: &Target) -> Error {
     Error::new(
@@ -321,80 +272,4 @@ pub(crate) fn not_durable(target: &Target) -> Error {
     .at(target.path())
     .committed(true)
     .hint("check the disk; a failed sync is not mended by repeating it")
-}
-
-fn read(target: &Target, file: &dyn Handle) -> Result<Notes> {
-    let boot = target.fs.boot_id();
-    let read = || -> Result<[u8; NOTES_BYTES]> {
-        let mut bytes = [0; NOTES_BYTES];
-        let read = file.read_full_at(&mut bytes, NOTES_AT);
-        read.map_err(Target::failed("read sync note of", target.path()))?;
-        Ok(bytes)
-    };
-    let mut bytes = read()?;
-    loop {
-        let leader = newest(&bytes, NOTE_OFFSETS, boot);
-        let late = newest(&bytes, LATE_OFFSETS, boot);
-        if let (Found::Note(_), Found::Note(late)) = (leader, late) {
-            return Ok(Notes { leader, late });
-        }
-        // Notes can be read while they are written. What is there twice is there.
-        let again = read()?;
-        if again == bytes {
-            // Of one that a kill has torn: who wrote it had begun, and that is all it can say.
-            let torn = Note { began: 1, ..Note::default() };
-            let late = if let Found::Note(late) = late { late } else { torn };
-            return Ok(Notes { leader, late });
-        }
-        bytes = again;
-    }
-}
-
-/// The later of two notes.
-fn newest(bytes: &[u8; NOTES_BYTES], offsets: [u64; 2], boot: [u8; 16]) -> Found {
-    let notes = offsets.map(|offset| {
-        let at = usize::try_from(offset - NOTES_AT).unwrap_or(0);
-        &bytes[at..at + NOTE_BYTES + 8]
-    });
-    if let Some(note) = notes.into_iter().filter_map(decode).max_by_key(|note| note.turn) {
-        // A note of another boot says nothing but how far generations and turns were.
-        let Note { turn, generation, .. } = note;
-        let old = Note { turn, generation, ..Note::default() };
-        return Found::Note(if note.boot == boot { note } else { old });
-    }
-    if notes.iter().any(|note| note.iter().all(|byte| *byte == 0)) {
-        // The outcome of the first sync is the second note: no sync has ended yet.
-        return Found::Note(Note::default());
-    }
-    // In every boot, too, the outcome of the first sync is the second note.
-    Found::Unreadable { this_boot: notes.iter().all(|note| note.starts_with(&boot)) }
-}
-
-fn decode(bytes: &[u8]) -> Option<Note> {
-    let number = |at: usize| u64::from_le_bytes(std::array::from_fn(|index| bytes[at + index]));
-    (number(NOTE_BYTES) == checksum::of(&bytes[..NOTE_BYTES])).then(|| Note {
-        boot: std::array::from_fn(|index| bytes[index]),
-        turn: number(16),
-        generation: number(24),
-        synced: number(32),
-        failed_from: number(40),
-        failed_to: number(48),
-        began: number(56),
-    })
-}
-
-/// Writes a note over the older of two. A crash in it leaves the newer one.
-fn write(target: &Target, file: &dyn Handle, offsets: [u64; 2], note: &mut Note) -> Result<()> {
-    note.turn += 1;
-    let mut bytes = [0; NOTE_BYTES + 8];
-    bytes[..16].copy_from_slice(&note.boot);
-    let ends = [note.failed_from, note.failed_to, note.began];
-    let numbers = [note.turn, note.generation, note.synced].into_iter().chain(ends);
-    for (index, number) in numbers.enumerate() {
-        bytes[16 + index * 8..24 + index * 8].copy_from_slice(&number.to_le_bytes());
-    }
-    let sum = checksum::of(&bytes[..NOTE_BYTES]);
-    bytes[NOTE_BYTES..].copy_from_slice(&sum.to_le_bytes());
-    file.write_all_at(&bytes, offsets[usize::from(note.turn % 2 == 1)])
-        .map_err(Target::failed("write sync note of", target.path()))
 }

@@ -138,6 +138,13 @@ impl Record {
     /// Writes the record into the slot that does not count now. A crash before or during it leaves
     /// the other slot; after it, this one counts.
     pub(crate) fn store(&mut self, file: &dyn Handle) -> io::Result<()> {
+        let generation = self.published.generation;
+        let ends = [self.seq + 1, self.fence, self.ceiling, self.confirmed, generation];
+        if ends.iter().any(|number| *number > NUMBER_MAX) {
+            // It could not be read back, and the record before it would count again.
+            let why = "its numbers are at their end, which nobody has counted to";
+            return Err(io::Error::new(io::ErrorKind::InvalidData, why));
+        }
         self.seq += 1;
         let slot = self.encode();
         let offset = SLOT_OFFSET + (self.seq % 2) * SLOT_STRIDE as u64;
@@ -292,7 +299,8 @@ impl Record {
             seq: number(8),
             fence: number(16),
             ceiling: number(24),
-            confirmed: number(32),
+            // More than was reserved was not confirmed by tenure.
+            confirmed: if number(32) <= number(24) { number(32) } else { 0 },
             state,
             left: slot[41] & 2 == 2,
             journal: slot[41] & 4 == 4,

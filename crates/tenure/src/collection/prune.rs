@@ -251,6 +251,8 @@ impl Collection {
         // confirms more than it keeps is not ours: it keeps no more than it says.
         if floor.confirmed.min(floor.ceiling) < fence {
             let reserved = Record::reserved(file).map_err(failed("read fence floor", &path))?;
+            // A death before the sync must not leave what is only written as confirmed.
+            floor.confirmed = 0;
             floor.ceiling = fence.max(reserved).max(sys::wall_time_us()) + FLOOR_AHEAD_US;
             floor.store(file).map_err(failed("write fence floor", &path))?;
             // Kept apart as well: one power loss can tear both slots.

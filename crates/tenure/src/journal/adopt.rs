@@ -13,19 +13,28 @@ use serde_json::json;
 use crate::error::Result;
 use crate::events;
 use crate::fs::{Access, FileId};
+use crate::group;
 use crate::random;
 use crate::sys;
+use crate::target::Target;
 
 use super::checkpoint::Span;
 use super::entry::Logged;
 use super::head::{ENTRIES_AT, Head};
 use super::index::{Index, Title};
 use super::lines;
+use super::open_files::EMPTY_TEMP;
 use super::plan;
+use super::publish::fresh_temp;
 use super::session::Session;
 use super::settle::ATTEMPTS;
 use super::view;
 use super::wal::Reach;
+
+/// Removes the file of somebody who died before it was the journal: others have made one since.
+pub(super) fn clear_empty(target: &Target) {
+    let _ = fresh_temp(target, EMPTY_TEMP);
+}
 
 impl Session {
     /// Takes the journal as it is. `live`: the log is of this boot and its own, so that what is
@@ -40,7 +49,9 @@ impl Session {
         let generation = random::number()?;
         // One is left out: whoever repeats an operation waits for the number before the next one,
         // which must not be a lost one.
-        let first_number = self.head.next_number().saturating_add(1).max(sys::wall_time_us());
+        clear_empty(&self.target);
+        let noted = group::reach(&self.target)?;
+        let first_number = (self.head.next_number() + 1).max(sys::wall_time_us()).max(noted + 2);
         let mut lost = self.head.lost;
         if self.head.file != file {
             // Somebody may wait for a batch that was in the log whose place this one took.

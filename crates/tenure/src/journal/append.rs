@@ -46,7 +46,13 @@ impl Journal {
         }
         let section = Section::Write(Box::new(commit));
         let mut session = Session::enter(&self.files, section, options.write.new_mode)?;
+        if durable {
+            session.leave_series_put_back()?;
+        }
         let mut appended = if let Some(done) = session.head.finished(batch.operation) {
+            if durable {
+                session.promise().map_err(|error| error.committed(true))?;
+            }
             Appended::replay(done)
         } else if let Some(appended) = session.stamp(batch, options)? {
             return Ok((appended, None));
@@ -113,6 +119,28 @@ fn logged_already(error: Error) -> Error {
 }
 
 impl Session {
+    /// A log that was put back in its place, from a copy, gives numbers out a second time. The notes of the
+    /// shared sync speak of those of the first time, and whoever believed them would not sync.
+    fn leave_series_put_back(&mut self) -> Result<()> {
+        if group::reach(&self.target)? < self.head.next_number() {
+            return Ok(());
+        }
+        self.adopt(true, self.head.journal, self.head.file)
+    }
+
+    /// What was done without a sync is asked for again, with one. What the log and the journal stand on is
+    /// made durable; the log itself is synced outside of the lock, and from here on not emptied without a sync.
+    fn promise(&mut self) -> Result<()> {
+        if self.head.unanchored.is_some() || !self.head.names_synced {
+            self.anchor()?;
+        }
+        if self.head.promised || self.head.entries == 0 {
+            return Ok(());
+        }
+        self.head.promised = true;
+        self.store()
+    }
+
     /// Logs the batch. Without a sync to wait for, it goes to the journal at once.
     pub(super) fn log(&mut self, batch: &mut Batch, durable: bool) -> Result<Appended> {
         self.make_room(durable)?;

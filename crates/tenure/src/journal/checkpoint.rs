@@ -81,7 +81,7 @@ impl Session {
         debug_assert!(!self.head.has_pending(), "only what is in the journal can be indexed");
         let Head { base, index_len, .. } = self.head;
         let durable = self.head.unanchored.unwrap_or(Unanchored { base, index_len });
-        let much = is_too_much(self.head.journal_end - durable.base);
+        let much = is_too_much(self.head.journal_end.saturating_sub(durable.base));
         if much || self.head.promised || self.head.shift != Shift::default() {
             return Ok(false);
         }
@@ -117,7 +117,7 @@ impl Session {
             if !covered {
                 self.merge(&mut builder, logged, pos)?;
             }
-            (pos, seq) = (pos + logged.entry.span(), logged.entry.next_seq());
+            (pos, seq) = (pos.saturating_add(logged.entry.span()), logged.entry.next_seq());
         }
         let mut spans = builder.finish();
         if (chain.len() as u64) < self.head.applied {

@@ -172,10 +172,12 @@ pub(super) struct Head {
 }
 
 impl Head {
-    /// The journal and the log are these files, if their inodes are the same: a device may get another
-    /// number at the next boot.
-    pub(super) fn follow(&mut self, (journal, file): (FileId, FileId)) {
-        let now = |known: FileId, found: FileId| if found.ino == known.ino { found } else { known };
+    /// It is of this boot from now on. In another boot a device may have another number: the journal and
+    /// the log are these files, if their inodes are the same.
+    pub(super) fn enter(&mut self, boot: [u8; 16], (journal, file): (FileId, FileId)) {
+        let other = std::mem::replace(&mut self.boot, boot) != boot;
+        let same = |known: FileId, found: FileId| other && found.ino == known.ino;
+        let now = |known, found| if same(known, found) { found } else { known };
         (self.journal, self.file) = (now(self.journal, journal), now(self.file, file));
     }
 
@@ -293,8 +295,7 @@ impl Head {
         fill.u64(self.lost.since);
         let sum = checksum::of(&slot[..CHECKSUM_AT]);
         slot[CHECKSUM_AT..].copy_from_slice(&sum.to_le_bytes());
-        let reads_back = |read: Head| read == *self;
-        debug_assert!(decode(&slot).is_none_or(reads_back), "what is written can be read back");
+        debug_assert!(decode(&slot).is_none_or(|read| read == *self), "it can be read back");
         slot
     }
 }

@@ -30,8 +30,9 @@ impl<'a> Fill<'a> {
     }
 }
 
-/// Nobody counts this far. What says that it does was not written by tenure, and would wrap.
-const COUNT_MAX: u64 = u64::MAX / 4;
+/// Nobody counts this far, not even microseconds. What says that it does was not written by tenure, and
+/// would wrap.
+const COUNT_MAX: u64 = 1 << 56;
 
 /// Reads a record from its first byte on. The caller has checked its length.
 #[derive(Debug)]

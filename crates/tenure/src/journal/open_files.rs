@@ -137,7 +137,7 @@ impl OpenFiles {
 }
 
 /// Never the number of a journal that a replacement has moved: who has lost its intent must not remove that.
-const EMPTY_TEMP: u64 = 4;
+pub(super) const EMPTY_TEMP: u64 = 4;
 
 /// A crash after this leaves an empty journal, which is what its absence means too.
 fn create_journal(target: &Target, new_mode: u32) -> Result<()> {

@@ -128,7 +128,7 @@ impl Planner<'_> {
         if self.shifted {
             return Ok(());
         }
-        let (start, end) = (self.pos, self.pos + logged.entry.span());
+        let (start, end) = (self.pos, self.pos.saturating_add(logged.entry.span()));
         self.pos = end;
         if end <= self.size {
             let bytes = self.journal.read_range(start, end)?;

@@ -384,8 +384,7 @@ fn begin_with(target: &Target, wal: &Wal, head: &mut Head, intent: &Intent) -> R
     head.salt = random::number()?;
     (head.generation, head.journal) = (intent.generation, intent.new);
     let found = file.id().and_then(|journal| Ok((journal, wal.file.id()?)));
-    head.follow(found.map_err(failed("look at", path))?);
-    head.boot = target.fs.boot_id();
+    head.enter(target.fs.boot_id(), found.map_err(failed("look at", path))?);
     head.next_seq = head.next_seq.max(intent.next_seq);
     (head.base, head.base_seq) = (intent.new_end, head.next_seq);
     (head.journal_end, head.open_tail) = (intent.new_end, false);

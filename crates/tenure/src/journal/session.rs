@@ -15,6 +15,7 @@ use crate::commit::{Commit, LOOK_LASTS, take_commit};
 use crate::error::{Error, ErrorKind, Result};
 use crate::fs::{Access, Extent, FileId, Handle, Kind, Mode};
 use crate::gate::Turn;
+use crate::group;
 use crate::hold::check_named;
 use crate::random;
 use crate::record::MAJOR;
@@ -186,8 +187,9 @@ impl Session {
     }
 
     fn start_fresh(&mut self, journal: FileId, file: FileId) -> Result<()> {
+        super::adopt::clear_empty(&self.target);
         // Numbers of a log that was deleted must not come again while its sync notes live.
-        let first_number = sys::wall_time_us().max(1);
+        let first_number = sys::wall_time_us().max(group::reach(&self.target)? + 2);
         self.head = Head {
             epoch: 1,
             salt: random::number()?,

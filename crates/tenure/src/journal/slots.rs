@@ -3,7 +3,7 @@
 //! # Invariants
 //!
 //! 1. (J1) A slot is valid if and only if its magic and major version are ours, its checksum fits, no
-//!    number in it is one that nobody counts to, and the log ends behind the slots.
+//!    number in it is one that nobody counts to, and its numbers add up.
 //!    If the valid one with the largest `turn` is of this boot, it counts. Otherwise the newest valid
 //!    anchor does.
 //! 2. Every write of a slot has a larger `turn` than all before it. So if the slot that this process
@@ -98,8 +98,7 @@ impl Slots {
         }
         let newest = |slots: &[&[u8]]| {
             let valid = slots.iter().copied().filter(|slot| is_valid(slot));
-            let heads = valid.filter_map(decode).filter(|head| head.end >= ENTRIES_AT);
-            heads.max_by_key(|head| head.turn)
+            valid.filter_map(decode).filter(adds_up).max_by_key(|head| head.turn)
         };
         match newest(&slots) {
             Some(head) if head.boot == boot => Loaded::Head(Box::new(head)),
@@ -114,6 +113,14 @@ impl Slots {
             None => Loaded::Garbage,
         }
     }
+}
+
+/// Whether what it says of the log can be so. The log begins behind the slots, and none of it is in the
+/// journal that is not in the log.
+fn adds_up(head: &Head) -> bool {
+    head.first_number > 0
+        && head.applied <= head.entries
+        && (ENTRIES_AT..=head.end).contains(&head.applied_end)
 }
 
 fn turn_of(slot: &[u8]) -> u64 {

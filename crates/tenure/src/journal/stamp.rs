@@ -94,7 +94,10 @@ impl Session {
                     return Err(Index::damaged(at).at(self.target.path()));
                 };
                 for edge in [&mut record.segment.start, &mut record.segment.end] {
-                    *edge = *edge - old_header + new_header;
+                    let Some(body) = edge.checked_sub(old_header) else {
+                        return Err(Index::damaged(at).at(self.target.path()));
+                    };
+                    *edge = new_header + body;
                 }
                 (record.reach, record.number) = (0, 0);
                 records.push(record);

@@ -94,6 +94,24 @@ fn g4_f2_c2_a_removed_key_takes_what_was_reserved_into_the_floor_of_its_director
     }
 }
 
+/// A fence that could not be read back would be given out a second time.
+#[test]
+fn g4_numbers_that_are_at_their_end_give_out_nothing() {
+    let scratch = Scratch::new();
+    let path = scratch.target();
+    drop(lock_for(&path, Wait::No).unwrap());
+    let end = (u64::MAX / 2).to_le_bytes();
+    forge(&scratch.sidecar("commit"), SLOTS, |slot| {
+        for at in [16, 24, 32] {
+            slot[at..at + 8].copy_from_slice(&end);
+        }
+    });
+    for _ in 0..2 {
+        let refused = lock_for(&path, Wait::No).map(|guard| guard.fence()).unwrap_err();
+        assert_eq!(refused.kind(), ErrorKind::Io, "{refused}");
+    }
+}
+
 /// A floor that says it has confirmed more than it keeps would never be raised.
 #[test]
 fn g4_f2_a_floor_keeps_what_it_says_and_no_more() {

@@ -62,6 +62,7 @@ mod journal_open_files;
 mod journal_overtaken;
 mod journal_power;
 mod journal_publish;
+mod journal_put_back;
 mod journal_read;
 mod journal_repair;
 mod journal_restart;

@@ -15,7 +15,8 @@ struct Log {
 
 impl Default for Log {
     fn default() -> Self {
-        let head = Head { end: ENTRIES_AT, ..Head::default() };
+        let (end, applied_end) = (ENTRIES_AT, ENTRIES_AT);
+        let head = Head { first_number: 1, end, applied_end, ..Head::default() };
         Self { file: MemoryFile::default(), head }
     }
 }
@@ -116,14 +117,22 @@ fn j1_the_newest_valid_slot_of_this_boot_counts() {
     assert!(matches!(log.found(), Loaded::Garbage), "nothing is valid, but something is there");
 }
 
-/// What is written there would overwrite the slots.
 #[test]
-fn j1_a_log_that_ends_before_its_entries_begin_is_none() {
-    let mut log = Log::default();
-    log.hint(BOOT, 1);
-    log.head.end = ENTRIES_AT - 1;
-    log.hint(BOOT, 2);
-    assert_eq!(log.epoch(), Some(1));
+fn j1_a_head_that_does_not_add_up_is_none() {
+    let changes: [fn(&mut Head); 5] = [
+        |head| head.first_number = 0,
+        |head| head.applied = 1,
+        |head| head.applied_end = ENTRIES_AT - 1, // What is written there would overwrite the slots.
+        |head| (head.applied_end, head.end) = (ENTRIES_AT - 1, ENTRIES_AT - 1),
+        |head| head.applied_end = ENTRIES_AT + 1,
+    ];
+    for (at, change) in changes.into_iter().enumerate() {
+        let mut log = Log::default();
+        log.hint(BOOT, 1);
+        change(&mut log.head);
+        log.hint(BOOT, 2);
+        assert_eq!(log.epoch(), Some(1), "{at}");
+    }
 }
 
 #[test]

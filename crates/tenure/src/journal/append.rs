@@ -131,8 +131,13 @@ impl Session {
     /// What was done without a sync is asked for again, with one. What the log and the journal stand on is
     /// made durable; the log itself is synced outside of the lock, and from here on not emptied without a sync.
     fn promise(&mut self) -> Result<()> {
-        if self.head.unanchored.is_some() || !self.head.names_synced {
+        if self.head.unanchored.is_some() {
+            // Everything is in the journal then, which is synced first.
             self.anchor()?;
+        } else if !self.head.names_synced {
+            // No anchor: it would know the operation, and outlive an entry that is not synced yet.
+            self.sync_names()?;
+            self.store()?;
         }
         if self.head.promised || self.head.entries == 0 {
             return Ok(());

@@ -345,7 +345,7 @@ fn keep_as(
     }
     // Written down first: if we die between the exchange and the renaming, the next change must know
     // what the left-over is.
-    let synced = sync_found(commit, base)?;
+    let synced = sync_found(commit, base, Handle::sync)?;
     Ok(synced.is_ok().then_some(good))
 }
 

@@ -43,6 +43,29 @@ fn race_54_a_failed_sync_is_not_mended_by_asking_again() {
     }
 }
 
+/// The same, of an operation that changed nothing and was to be attached to the version that it found.
+#[test]
+fn race_54_a_failed_sync_of_an_operation_is_not_mended_by_asking_again() {
+    for seed in 0..200 {
+        for repeated in [None, Some("x".to_owned())] {
+            let fs = machine(seed);
+            open(&fs).update(&durably(), increment).unwrap();
+            open(&fs).update(&at_once(), increment).unwrap();
+            fs.inject(1, Fault::SyncFailure, Times::Once);
+            let named = WriteOptions { operation: Some("x".into()), ..durably() };
+            let first = open(&fs).set(&json!({ "n": 2 }), &named).unwrap_err();
+            assert_eq!(first.kind(), ErrorKind::NotDurable);
+            let again = WriteOptions { operation: repeated.clone(), ..durably() };
+            assert!(!open(&fs).set(&json!({ "n": 2 }), &again).unwrap().changed);
+            fs.crash();
+            let found = open(&fs).read().unwrap().map(|found| found.value);
+            assert_eq!(found, Some(json!({ "n": 2 })), "seed {seed}, {repeated:?}");
+            let done = open(&fs).update(&named, increment).unwrap();
+            assert!(done.replayed, "seed {seed}, {repeated:?}");
+        }
+    }
+}
+
 /// Somebody else replaced the document by the same bytes and did not sync them. A durable call that
 /// changes nothing syncs that file; and one without a sync keeps no copy of it that could be empty.
 #[test]

@@ -90,8 +90,9 @@ impl Target {
         match self.fs.open(self.path(), Access::Read) {
             Ok(model) if model.stat().is_ok_and(|found| found.kind == Kind::File) => {
                 made.copy_attributes(model.as_ref())?;
-                let mode = model.stat()?.mode & 0o777;
-                // The owner of a read-only document may replace it, so he may lock it, too.
+                // What it has now: where the group or the list could not be kept, that is less than the
+                // model has. The owner of a read-only document may replace it, so he may lock it, too.
+                let mode = made.stat()?.mode & 0o777;
                 if mode & 0o600 == 0o600 { Ok(()) } else { made.set_mode(mode | 0o600) }
             }
             _ => {

@@ -198,6 +198,28 @@ fn g13_the_owner_of_a_read_only_document_can_change_it_again_and_again() {
     assert_eq!(mode(scratch.path(".tenure/state.json.hold")), 0o644);
 }
 
+/// The document has a group that its owner is not in, so its sidecars get another one, which may not even
+/// read it.
+#[test]
+fn g13_a_sidecar_lets_no_other_group_in() {
+    if !rustix::process::geteuid().is_root() {
+        return;
+    }
+    for closed in [0o440, 0o640] {
+        let scratch = Scratch::new();
+        std::os::unix::fs::chown(scratch.dir(), Some(1111), Some(2345)).unwrap();
+        let path = scratch.path("state.json");
+        foreign_write(&path, "{\"n\": 0}");
+        set_mode(&path, closed);
+        std::os::unix::fs::chown(&path, Some(1111), Some(0)).unwrap();
+        play("lock once", &path, "exec setpriv --reuid=1111 --regid=2345 --clear-groups \"$@\"");
+        for name in ["hold", "commit"] {
+            let sidecar = scratch.path(&format!(".tenure/state.json.{name}"));
+            assert_eq!(mode(&sidecar), 0o600, "{name} of a {closed:o} target");
+        }
+    }
+}
+
 /// An access list, as the kernel keeps it: what the owner, user 1111, the group, all of these at most,
 /// and others may do.
 fn access_list([owner, user, group, mask, others]: [u16; 5]) -> Vec<u8> {

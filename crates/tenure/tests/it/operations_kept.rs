@@ -121,3 +121,26 @@ fn an_operation_outlives_its_record() {
     assert!(document.update(&named("x", durably()), increment).unwrap().replayed, "handed on");
     assert_eq!(count_in(&document), 2);
 }
+
+/// Copied with everything that is attached to it (`cp -a`, `rsync -X`): the copy is another document, which
+/// never saw the operation.
+#[test]
+fn an_operation_is_not_taken_from_a_copy() {
+    const ATTACHED: &str = "user.tenure.attached";
+    let scratch = Scratch::new();
+    let (one, two) = (scratch.document("one.json"), scratch.document("two.json"));
+    one.update(&named("x", durably()), increment).unwrap();
+    let mut attached = [0; 256];
+    let Ok(len) = rustix::fs::getxattr(one.path(), ATTACHED, &mut attached[..]) else {
+        return; // Nothing can be attached here.
+    };
+    std::fs::copy(one.path(), two.path()).unwrap();
+    let flags = rustix::fs::XattrFlags::empty();
+    rustix::fs::setxattr(two.path(), ATTACHED, &attached[..len], flags).unwrap();
+    assert!(!two.update(&named("x", durably()), increment).unwrap().replayed);
+    assert_eq!(count_in(&two), 2);
+    // Moved, it is the same file.
+    std::fs::rename(one.path(), scratch.path("three.json")).unwrap();
+    let moved = scratch.document("three.json");
+    assert!(moved.update(&named("x", durably()), increment).unwrap().replayed);
+}

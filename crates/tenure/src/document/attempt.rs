@@ -118,6 +118,8 @@ impl Document {
         commit: &mut Commit,
         options: &WriteOptions,
     ) -> Result<Option<(Content, Value)>> {
+        // A record that was put back does not know of operations that the file does.
+        commit.look_for_put_back();
         let found = read_parsed(&self.target, &self.memory);
         let content = found.as_ref().ok().and_then(Option::as_ref).map(|(content, _)| content);
         operations::reconcile(commit, content, options.operation.is_some());

@@ -50,6 +50,7 @@ fn no_good(target: &Target, found: Option<&Content>) -> Error {
 /// Replaces a damaged document by its last good version; the damaged one moves to `.damaged`.
 pub(super) fn restore(commit: &mut Commit, options: &WriteOptions) -> Result<Written> {
     let target = commit.target.clone();
+    commit.look_for_put_back(); // Before anything is taken from it.
     let base = Content::read(&target, target.path())?;
     if let Some(base) = base.as_ref().filter(|base| base.parse(&target).is_ok()) {
         operations::reconcile(commit, Some(base), false);

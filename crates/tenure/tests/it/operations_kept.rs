@@ -144,3 +144,22 @@ fn an_operation_is_not_taken_from_a_copy() {
     let moved = scratch.document("three.json");
     assert!(moved.update(&named("x", durably()), increment).unwrap().replayed);
 }
+
+/// Somebody put the record back as it was before an operation, and the next change is not asked about any.
+#[test]
+fn race_51_an_operation_outlives_a_record_that_was_put_back() {
+    let scratch = Scratch::new();
+    let document = scratch.document("state.json");
+    document.update(&durably(), increment).unwrap();
+    let record = scratch.path(".tenure/state.json.commit");
+    let before = std::fs::read(&record).unwrap();
+    document.update(&named("x", durably()), increment).unwrap();
+    if rustix::fs::getxattr(document.path(), "user.tenure.attached", &mut [0; 256][..]).is_err() {
+        return; // Nothing can be attached here.
+    }
+    std::thread::sleep(std::time::Duration::from_millis(600));
+    std::fs::write(&record, before).unwrap();
+    document.update(&durably(), increment).unwrap();
+    assert!(document.update(&named("x", durably()), increment).unwrap().replayed);
+    assert_eq!(count_in(&document), 3);
+}

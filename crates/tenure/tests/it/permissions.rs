@@ -245,6 +245,28 @@ fn g13_an_empty_sidecar_that_is_closed_to_its_own_user_is_opened_again() {
     assert_eq!(mode(&hold), 0o000);
 }
 
+/// What is attached to a version is attached while its file can still be written to.
+#[test]
+fn g13_an_operation_on_a_read_only_document_is_attached_to_it() {
+    if !rustix::process::geteuid().is_root() {
+        return;
+    }
+    let scratch = Scratch::new();
+    std::os::unix::fs::chown(scratch.dir(), Some(1111), Some(2345)).unwrap();
+    let path = scratch.path("state.json");
+    foreign_write(&path, "{\"n\": 0}");
+    set_mode(&path, 0o444);
+    std::os::unix::fs::chown(&path, Some(1111), Some(2345)).unwrap();
+    if rustix::fs::setxattr(&path, "user.tenure", b"kept", XattrFlags::empty()).is_err() {
+        return; // Nothing can be attached here.
+    }
+    let owner = "exec setpriv --reuid=1111 --regid=2345 --clear-groups \"$@\"";
+    play("increment as an operation", &path, owner);
+    assert_eq!(mode(&path), 0o444);
+    let attached = rustix::fs::getxattr(&path, "user.tenure.attached", &mut [0; 256][..]);
+    assert!(attached.is_ok(), "{attached:?}");
+}
+
 /// An access list, as the kernel keeps it: what the owner, user 1111, the group, all of these at most,
 /// and others may do.
 fn access_list([owner, user, group, mask, others]: [u16; 5]) -> Vec<u8> {

@@ -22,6 +22,8 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::fs::{Access, Handle, Kind, Mode};
 use crate::wait;
 
+/// The file of the self-test.
+pub(super) const PROBE: &str = "probe";
 /// How often the directory of the sidecars is made anew for somebody who finds it gone.
 const PREPARE_ATTEMPTS: u32 = 16;
 /// The number of the temporary name of a sidecar that is being made. Those below are of documents and journals.
@@ -40,6 +42,8 @@ impl Target {
         let mut attempts = PREPARE_ATTEMPTS;
         // A lock file of the caller's may be in a directory of its own, which is not ours to make.
         let is_ours = path.parent() == Some(self.side());
+        // It is opened while the directory is being prepared.
+        let is_probe = path.file_name() == Some(OsStr::new(PROBE));
         let handle = loop {
             let err = match self.fs.open(path, Access::ReadWrite) {
                 Ok(opened) => break opened,
@@ -59,11 +63,13 @@ impl Target {
                 Ok(Some(made)) => break made,
                 Ok(None) => {}
                 Err((OPEN, err)) if err.kind() == io::ErrorKind::NotFound => {
-                    if attempts == 0 || !is_ours || !self.forget() {
+                    if attempts == 0 || !is_ours || is_probe {
                         return Err(self.refused(path, err));
                     }
-                    // Somebody removed the directory since we looked.
+                    // Somebody removed the directory since we looked, and another thread may be about to make
+                    // it anew: whoever comes second finds it made.
                     attempts -= 1;
+                    self.prepared.store(false, Ordering::Relaxed);
                     self.prepare()?;
                 }
                 Err((OPEN, err)) => return Err(self.refused(path, err)),
@@ -144,11 +150,6 @@ impl Target {
         shared.map(|()| made).map_err(|err| ("set mode of", err))
     }
 
-    /// Looks at the directories anew; `false` if that was due anyway.
-    fn forget(&self) -> bool {
-        self.prepared.swap(false, Ordering::Relaxed)
-    }
-
     fn refused(&self, path: &Path, err: io::Error) -> Error {
         if err.kind() == io::ErrorKind::PermissionDenied {
             return Error::io(OPEN, path, err).hint(format!(
@@ -168,7 +169,7 @@ impl Target {
         let theirs = self.lock_file.as_deref() == Some(path);
         theirs
             || locks.iter().any(|suffix| self.sidecar(suffix) == path)
-            || ["floor", "probe"].iter().any(|name| path.file_name() == Some(OsStr::new(name)))
+            || ["floor", PROBE].iter().any(|name| path.file_name() == Some(OsStr::new(name)))
     }
 
     /// Gives a new sidecar the mode and group of the target, else of its directory (G13).

@@ -72,13 +72,17 @@ impl Document {
         let published = commit.seen.record.published;
         if published.failed && publish::is_published(&content, published) {
             let (bytes, checksum) = (content.bytes.clone(), content.checksum);
-            let outcome = publish(commit, Some(content), &bytes, Displaced::ToGood, 0, options)?;
-            let Outcome::Published(displaced, tag) = outcome else {
+            let visible = |error: Error| match error.is_committed() {
+                Some(true) => self.visible(options, error),
+                _ => error,
+            };
+            let outcome = publish(commit, Some(content), &bytes, Displaced::ToGood, 0, options);
+            let Outcome::Published(displaced, tag) = outcome.map_err(visible)? else {
                 return Err(group::not_durable(target));
             };
             let recorded = publish::record(commit, (checksum, tag), 0, Some(true));
             drop(displaced);
-            return recorded.map(|_| true);
+            return recorded.map(|_| true).map_err(visible);
         }
         publish::clear_left_over(commit, Some(&content))?; // While the record tells what it is.
         let synced = sync_found(commit, &content, Handle::sync)?;

@@ -291,3 +291,31 @@ fn a_failed_sync_does_not_take_part_in_the_numbers() {
     let after = number(document.update(&at_once(), increment).unwrap().version);
     assert!(after > before + 1, "{before} and {after}");
 }
+
+/// A version whose sync failed is published anew, and its record cannot be written then: the version is
+/// visible, and whether it is durable nobody knows.
+#[test]
+fn g8_a_version_that_was_published_anew_without_its_record_is_not_durable() {
+    let scratch = Scratch::new();
+    let (armed, anew) = (Arc::new(AtomicU64::new(0)), AtomicU64::new(0));
+    let now = armed.clone();
+    let fs = FaultyFs::new(move |op, path| {
+        let now = now.load(Ordering::Relaxed);
+        let syncs = now == 1 && op == Op::Sync && path.ends_with("state.json");
+        anew.fetch_add(u64::from(now == 2 && op == Op::Exchange), Ordering::Relaxed);
+        let records = op == Op::Write && path.ends_with("state.json.commit");
+        if syncs || (records && anew.load(Ordering::Relaxed) > 0) {
+            return Verdict::Fail(std::io::Error::from_raw_os_error(5));
+        }
+        Verdict::Go
+    });
+    let document = Document::open_on(&fs.shared(), &scratch.path("state.json")).unwrap();
+    document.update(&durably(), increment).unwrap();
+    document.update(&at_once(), increment).unwrap();
+    for step in [1, 2] {
+        armed.store(step, Ordering::Relaxed);
+        let error = document.set(&json!({ "n": 2 }), &durably()).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::NotDurable, "step {step}: {error}");
+        assert_eq!(error.is_committed(), Some(true), "step {step}");
+    }
+}

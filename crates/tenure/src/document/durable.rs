@@ -124,7 +124,9 @@ pub(super) fn sync_found(
     Ok(synced)
 }
 
-/// The names of a document and its copies, which one sync of the directory makes durable.
+/// The name of a document, which one sync of its directory makes durable. Its copies are in another one: where
+/// names keep their order, they are durable with it; elsewhere `.good` may be older after a power loss, or gone,
+/// and no acknowledged version depends on it.
 struct Names<'a> {
     target: &'a Target,
     /// The change had the hold for itself, and others may wait for it. A change that proved somebody's

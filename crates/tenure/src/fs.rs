@@ -153,6 +153,13 @@ pub trait Fs: Send + Sync + Debug {
     /// Creates one directory with this mode (whatever the umask); `AlreadyExists` if it is there.
     fn create_dir(&self, path: &Path, mode: u32) -> io::Result<()>;
 
+    /// Lets us open an empty file again that is ours, has no other name, and is closed to ourselves; a symlink
+    /// is not followed. `Unsupported` where that cannot be done.
+    fn open_up(&self, path: &Path) -> io::Result<()> {
+        let _ = path;
+        Err(io::ErrorKind::Unsupported.into())
+    }
+
     /// Makes the names in a directory durable.
     fn sync_dir(&self, path: &Path) -> io::Result<()>;
 

@@ -350,7 +350,7 @@ impl Target {
 
     /// An unknown file system must at least refuse a second lock.
     fn probe(&self) -> Result<()> {
-        let path = self.side().join("probe");
+        let path = self.side().join(sidecar::PROBE);
         let failed = Self::failed;
         let (one, two) = (self.open_sidecar(&path)?, self.open_sidecar(&path)?);
         let mode = crate::fs::Mode::Exclusive;

@@ -6,11 +6,13 @@ use serde_json::Value;
 use super::change::{Document, Written};
 use super::compute::{Current, New};
 use super::content::{Content, last_synced, read_parsed};
+use super::durable::sync_found;
 use super::publish::{self, Displaced, Outcome, publish};
 use super::{operations, restore};
 use crate::checksum;
 use crate::commit::Commit;
 use crate::error::{Error, ErrorKind, Result};
+use crate::fs::Handle;
 use crate::group;
 use crate::options::{Durability, Version, WriteOptions};
 use crate::record::Published;
@@ -50,7 +52,7 @@ impl Document {
                 // Done is done: if it is repeated after somebody else's change, it must not undo that.
                 commit.seen.record.remember(operation);
                 commit.write_record()?;
-                self.attach_to(content, &commit, options)?;
+                self.attach_to(content, &mut commit, options)?;
             }
             return Ok(Some(unchanged(commit, base, false)));
         };
@@ -91,17 +93,22 @@ impl Document {
     fn attach_to(
         &self,
         found: Option<&Content>,
-        commit: &Commit,
+        commit: &mut Commit,
         options: &WriteOptions,
     ) -> Result<()> {
         let Some(found) = found else { return Ok(()) };
         let file = found.handle.as_ref();
         let attached = operations::attach(file, found.checksum, &commit.seen.record.operations);
-        if attached && options.durability == Durability::Durable {
-            // Attributes alone: no other sync is for them.
-            file.sync_all().map_err(|err| group::not_durable(&self.target).caused_by(err))?;
+        let published = commit.seen.record.published;
+        // A file whose sync failed is not synced again: it is published anew, with what the record remembers.
+        let failed = published.failed && publish::is_published(found, published);
+        if !attached || failed || options.durability == Durability::NoSync {
+            return Ok(());
         }
-        Ok(())
+        publish::clear_left_over(commit, Some(found))?; // While the record tells what it is.
+        // What is attached as well: no other sync is for that.
+        let synced = sync_found(commit, found, Handle::sync_all)?;
+        synced.map_err(|err| group::not_durable(&self.target).caused_by(err))
     }
 
     /// What is on the disk, under the lock. After a power loss the last synced version is put back
@@ -111,6 +118,8 @@ impl Document {
         commit: &mut Commit,
         options: &WriteOptions,
     ) -> Result<Option<(Content, Value)>> {
+        // A record that was put back does not know of operations that the file does.
+        commit.look_for_put_back();
         let found = read_parsed(&self.target, &self.memory);
         let content = found.as_ref().ok().and_then(Option::as_ref).map(|(content, _)| content);
         operations::reconcile(commit, content, options.operation.is_some());

@@ -28,7 +28,7 @@ use super::content::{Content, peek};
 use super::publish::{self, Displaced, Outcome, publish};
 use crate::commit::Commit;
 use crate::error::{Error, ErrorKind, Result};
-use crate::fs::Mode;
+use crate::fs::{Handle, Mode};
 use crate::gate;
 use crate::group;
 use crate::options::{Durability, WriteOptions};
@@ -72,16 +72,20 @@ impl Document {
         let published = commit.seen.record.published;
         if published.failed && publish::is_published(&content, published) {
             let (bytes, checksum) = (content.bytes.clone(), content.checksum);
-            let outcome = publish(commit, Some(content), &bytes, Displaced::ToGood, 0, options)?;
-            let Outcome::Published(displaced, tag) = outcome else {
+            let visible = |error: Error| match error.is_committed() {
+                Some(true) => self.visible(options, error),
+                _ => error,
+            };
+            let outcome = publish(commit, Some(content), &bytes, Displaced::ToGood, 0, options);
+            let Outcome::Published(displaced, tag) = outcome.map_err(visible)? else {
                 return Err(group::not_durable(target));
             };
             let recorded = publish::record(commit, (checksum, tag), 0, Some(true));
             drop(displaced);
-            return recorded.map(|_| true);
+            return recorded.map(|_| true).map_err(visible);
         }
         publish::clear_left_over(commit, Some(&content))?; // While the record tells what it is.
-        let synced = sync_found(commit, &content)?;
+        let synced = sync_found(commit, &content, Handle::sync)?;
         synced.map_err(|err| group::not_durable(target).caused_by(err))?;
         Ok(false)
     }
@@ -100,14 +104,18 @@ impl Document {
 
 /// Syncs a file that somebody else wrote, or that was published without a sync: the shared sync knows only of
 /// our own durable changes. It counts as failed from before the sync until it has succeeded, so that whoever
-/// dies in between leaves it to be published anew.
-pub(super) fn sync_found(commit: &mut Commit, found: &Content) -> Result<io::Result<()>> {
+/// dies in between leaves it to be published anew. `sync` is of the content, or of everything.
+pub(super) fn sync_found(
+    commit: &mut Commit,
+    found: &Content,
+    sync: fn(&(dyn Handle + 'static)) -> io::Result<()>,
+) -> Result<io::Result<()>> {
     let published = &mut commit.seen.record.published;
     (published.checksum, published.tag) = (found.checksum, publish::tag_of(&found.stat));
     (published.synced, published.failed) = (false, true);
     commit.write_record()?;
     let target = &commit.target;
-    let synced = found.handle.sync().and_then(|()| target.fs.sync_dir(target.dir()));
+    let synced = sync(found.handle.as_ref()).and_then(|()| target.fs.sync_dir(target.dir()));
     if synced.is_ok() {
         let published = &mut commit.seen.record.published;
         (published.synced, published.failed) = (true, false);
@@ -116,7 +124,9 @@ pub(super) fn sync_found(commit: &mut Commit, found: &Content) -> Result<io::Res
     Ok(synced)
 }
 
-/// The names of a document and its copies, which one sync of the directory makes durable.
+/// The name of a document, which one sync of its directory makes durable. Its copies are in another one: where
+/// names keep their order, they are durable with it; elsewhere `.good` may be older after a power loss, or gone,
+/// and no acknowledged version depends on it.
 struct Names<'a> {
     target: &'a Target,
     /// The change had the hold for itself, and others may wait for it. A change that proved somebody's

@@ -5,7 +5,8 @@
 //!
 //! # Invariants
 //!
-//! 1. It counts only for the content that it was made for: who writes into the file in place has another.
+//! 1. It counts only for the content and for the very file that it was made for: who writes into the file in
+//!    place has another content, and a copy with all attributes is another file. A rename keeps the file.
 //! 2. A version has it before it gets its name.
 //! 3. Where files cannot have anything attached, a document works all the same, and a power loss may make
 //!    it forget operations: then a repeated one is done again.
@@ -16,9 +17,11 @@ use crate::fs::Handle;
 use crate::record::OPERATIONS;
 
 /// What it begins with, and its version.
-const MAGIC: &[u8; 4] = b"ops1";
-/// With the checksum of the content.
-const HEAD_BYTES: usize = MAGIC.len() + 16;
+const MAGIC: &[u8; 4] = b"ops2";
+/// With the checksum of the content, and behind it the number of the inode and its birth, or 0.
+const FILE_AT: usize = MAGIC.len() + 16;
+const BORN_AT: usize = FILE_AT + 8;
+const HEAD_BYTES: usize = BORN_AT + 8;
 const BYTES: usize = HEAD_BYTES + OPERATIONS * 8;
 
 /// Attaches `operations` to a file whose content has this checksum. Whether that could be done.
@@ -27,9 +30,12 @@ pub(super) fn attach(
     checksum: [u8; 16],
     operations: &[u64; OPERATIONS],
 ) -> bool {
+    let Ok(extent) = file.extent() else { return false };
     let mut bytes = Vec::with_capacity(BYTES);
     bytes.extend(MAGIC);
     bytes.extend(checksum);
+    bytes.extend(extent.id.ino.to_le_bytes());
+    bytes.extend(extent.born_us.to_le_bytes());
     bytes.extend(operations.iter().flat_map(|operation| operation.to_le_bytes()));
     file.attach(&bytes).is_ok()
 }
@@ -59,11 +65,22 @@ pub(super) fn reconcile(commit: &mut Commit, found: Option<&Content>, asked: boo
 pub(super) fn attached(found: &Content) -> Vec<u64> {
     let bytes = found.handle.attached().unwrap_or_default();
     let is_ours = bytes.len() == BYTES && bytes.starts_with(MAGIC);
-    if !is_ours || bytes[MAGIC.len()..HEAD_BYTES] != found.checksum {
+    if !is_ours || bytes[MAGIC.len()..FILE_AT] != found.checksum || !is_of(found, &bytes) {
         return Vec::new();
     }
-    let numbers = bytes[HEAD_BYTES..]
-        .chunks_exact(8)
-        .map(|number| number.iter().rev().fold(0, |number, byte| number << 8 | u64::from(*byte)));
+    let numbers = bytes[HEAD_BYTES..].chunks_exact(8).map(number);
     numbers.filter(|operation| *operation != 0).collect()
+}
+
+/// Whether it was made for this very file. An inode number is given out again, so its birth counts as well,
+/// where both know it.
+fn is_of(found: &Content, bytes: &[u8]) -> bool {
+    let born_us = number(&bytes[BORN_AT..HEAD_BYTES]);
+    let is_born_then = |now_us: u64| now_us == born_us || now_us == 0 || born_us == 0;
+    number(&bytes[FILE_AT..BORN_AT]) == found.stat.id.ino
+        && found.handle.extent().is_ok_and(|extent| is_born_then(extent.born_us))
+}
+
+fn number(bytes: &[u8]) -> u64 {
+    bytes.iter().rev().fold(0, |number, byte| number << 8 | u64::from(*byte))
 }

@@ -95,12 +95,8 @@ pub(super) fn publish(
     let target = commit.target.clone();
     let (target, path) = (&target, target.path());
     // A sidecar directory that was moved away is not a missing file: the locks went with it.
-    let (mut temp, handle, new) = write_temp(commit, base.as_ref(), bytes, options)
+    let (mut temp, handle, new) = write_temp(commit, base.as_ref(), bytes, operation, options)
         .map_err(|error| commit.verify().err().unwrap_or(error))?;
-    let done = commit.seen.record.operations_with(operation);
-    if done != [0; OPERATIONS] {
-        operations::attach(handle.as_ref(), checksum::wide(bytes), &done);
-    }
     if syncs(target, options, base.is_some(), bytes) {
         let synced = handle.sync_in_order();
         synced.map_err(|err| Error::io("sync new version of", path, err).committed(false))?;
@@ -203,11 +199,12 @@ fn give_back(target: &Target, temp: &mut Temp, base: &Stat, ours: FileId) -> Res
     }
 }
 
-/// Creates the temporary file with all of `bytes`, and the mode and owner it shall have.
+/// Creates the temporary file with all of `bytes`, what is attached to it, and the mode and owner it shall have.
 fn write_temp(
     commit: &Commit,
     base: Option<&Content>,
     bytes: &[u8],
+    operation: u64,
     options: &WriteOptions,
 ) -> Result<(Temp, Arc<dyn Handle>, Stat)> {
     let target = &commit.target;
@@ -224,6 +221,11 @@ fn write_temp(
     let temp = Temp { fs: target.fs.clone(), path, used: false };
     let failed = |action| Target::failed(action, &temp.path);
     handle.write_all_at(bytes, 0).map_err(failed("write temporary file"))?;
+    let done = commit.seen.record.operations_with(operation);
+    if done != [0; OPERATIONS] {
+        // Before the mode is set: nothing can be attached to a file that its owner may not write.
+        operations::attach(handle.as_ref(), checksum::wide(bytes), &done);
+    }
     match base {
         Some(base) => handle.copy_attributes(base.handle.as_ref()),
         None => handle.set_mode(options.new_mode & 0o777),
@@ -345,7 +347,7 @@ fn keep_as(
     }
     // Written down first: if we die between the exchange and the renaming, the next change must know
     // what the left-over is.
-    let synced = sync_found(commit, base)?;
+    let synced = sync_found(commit, base, Handle::sync)?;
     Ok(synced.is_ok().then_some(good))
 }
 

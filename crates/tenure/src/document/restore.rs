@@ -50,6 +50,7 @@ fn no_good(target: &Target, found: Option<&Content>) -> Error {
 /// Replaces a damaged document by its last good version; the damaged one moves to `.damaged`.
 pub(super) fn restore(commit: &mut Commit, options: &WriteOptions) -> Result<Written> {
     let target = commit.target.clone();
+    commit.look_for_put_back(); // Before anything is taken from it.
     let base = Content::read(&target, target.path())?;
     if let Some(base) = base.as_ref().filter(|base| base.parse(&target).is_ok()) {
         operations::reconcile(commit, Some(base), false);
@@ -97,9 +98,11 @@ pub(super) fn set_aside(target: &Target) {
     if !matches!(make_room(target, Some(&content.bytes), FEW), Ok(Room::Free)) {
         return;
     }
-    if let Ok(file) = target.open_sidecar(&target.sidecar("damaged")) {
+    let path = target.sidecar("damaged");
+    if let Ok(file) = target.open_sidecar(&path) {
         let written = file.write_all_at(&content.bytes, 0);
-        let _ = written.and_then(|()| file.set_len(content.bytes.len() as u64));
+        let written = written.and_then(|()| file.set_len(content.bytes.len() as u64));
+        remove_half(target, &path, written.is_ok());
     }
 }
 
@@ -128,12 +131,21 @@ pub(super) fn copy_aside(target: &Target, path: &Path, bytes: &[u8]) -> io::Resu
         }
         made => {
             let made = made?;
-            made.write_all_at(bytes, 0)?;
-            made
+            let written = made.write_all_at(bytes, 0);
+            remove_half(target, path, written.is_ok());
+            written.map(|()| made)?
         }
     };
     file.sync()?;
     target.fs.sync_dir(target.side())
+}
+
+/// Under the commit lock, a copy of our own that could not be written whole. The document is still there, and
+/// half of it would get a number each time somebody tries again (G10).
+fn remove_half(target: &Target, path: &Path, is_whole: bool) {
+    if !is_whole {
+        let _ = target.fs.remove(path);
+    }
 }
 
 /// What is at `.damaged`.

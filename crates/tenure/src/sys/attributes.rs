@@ -14,7 +14,7 @@ use super::apple::copy_xattrs;
 #[cfg(not(target_vendor = "apple"))]
 const XATTR_BYTES_MAX: usize = 64 * 1024;
 /// The attribute of our own ([`Handle::attach`]).
-const ATTACHED: &str = "user.tenure.attached";
+pub(super) const ATTACHED: &str = "user.tenure.attached";
 /// Much more than is ever attached.
 const ATTACHED_BYTES_MAX: usize = 256;
 /// The attribute that is a file's access list.
@@ -23,7 +23,8 @@ const ACCESS_LIST: &[u8] = b"system.posix_acl_access";
 
 /// Takes over what `model` has. Owner and attributes are taken where permitted; the mode must be, and
 /// never gets wider: where the group cannot be kept, only the bits stay that everybody had, and where the
-/// access list cannot be, only those of the owner. What is attached belongs to the model's content.
+/// access list cannot be, only those of the owner. What is attached belongs to the model's content, and stays
+/// what it is.
 pub(super) fn copy(fd: &OwnedFd, model: &dyn Handle) -> io::Result<()> {
     let (wanted, have) = (model.stat()?, stat(fd)?);
     let mut mode = wanted.mode & 0o777;

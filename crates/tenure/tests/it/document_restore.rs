@@ -1,6 +1,7 @@
 //! What was damaged is somebody's data: however a restore ends, its bytes are there afterwards.
 
 use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use serde_json::json;
 use tenure::fs::Access;
@@ -160,4 +161,37 @@ fn damaged_bytes_that_a_restore_relies_on_are_synced() {
         let kept = ["/d/.tenure/state.json.damaged", PATH].map(|path| fs.peek(path));
         assert!(kept.iter().flatten().any(|bytes| bytes == DAMAGE), "seed {seed}");
     }
+}
+
+/// A full disk, where a damaged document can neither be linked nor exchanged: its copy is whole, or it is not
+/// there. Half of it would get a number each time somebody tries again.
+#[test]
+fn g10_no_half_of_a_damaged_document_is_left_by_a_full_disk() {
+    let scratch = Scratch::new();
+    let document = scratch.document("state.json");
+    for n in [1, 2] {
+        document.set(&json!({ "n": n }), &durably()).unwrap();
+    }
+    foreign_replace(document.path(), DAMAGE);
+    let written = AtomicU64::new(0);
+    let full = FaultyFs::new(move |op, path| match op {
+        Op::Exchange | Op::Link => Verdict::Fail(std::io::ErrorKind::Unsupported.into()),
+        Op::Write if path.to_string_lossy().contains(".damaged") => {
+            let first = written.fetch_add(1, Ordering::Relaxed) % 2 == 0;
+            let full = Verdict::Fail(std::io::ErrorKind::StorageFull.into());
+            if first { Verdict::Short } else { full }
+        }
+        _ => Verdict::Go,
+    });
+    let full = Document::open_on(&full.shared(), document.path()).unwrap();
+    for _ in 0..3 {
+        full.restore(&durably()).unwrap_err();
+        full.set(&json!({ "n": 3 }), &at_once()).unwrap_err();
+        let names = scratch.listing();
+        let halves: Vec<_> =
+            names.iter().filter(|name| name.to_string_lossy().contains(".damaged")).collect();
+        assert!(halves.is_empty(), "{halves:?}");
+    }
+    document.restore(&durably()).unwrap();
+    assert_eq!(std::fs::read(scratch.path(".tenure/state.json.damaged")).unwrap(), DAMAGE);
 }

@@ -144,7 +144,7 @@ fn g10_a_temporary_file_of_the_wrong_length_is_never_published() {
     let lying = |fs: crate::faulty_fs::FaultyFs| {
         fs.showing_open(|path, mut stat| {
             if path.to_string_lossy().contains(".tmp.") {
-                stat.size -= 1;
+                stat.size = stat.size.saturating_sub(1);
             }
             stat
         })

@@ -43,6 +43,29 @@ fn race_54_a_failed_sync_is_not_mended_by_asking_again() {
     }
 }
 
+/// The same, of an operation that changed nothing and was to be attached to the version that it found.
+#[test]
+fn race_54_a_failed_sync_of_an_operation_is_not_mended_by_asking_again() {
+    for seed in 0..200 {
+        for repeated in [None, Some("x".to_owned())] {
+            let fs = machine(seed);
+            open(&fs).update(&durably(), increment).unwrap();
+            open(&fs).update(&at_once(), increment).unwrap();
+            fs.inject(1, Fault::SyncFailure, Times::Once);
+            let named = WriteOptions { operation: Some("x".into()), ..durably() };
+            let first = open(&fs).set(&json!({ "n": 2 }), &named).unwrap_err();
+            assert_eq!(first.kind(), ErrorKind::NotDurable);
+            let again = WriteOptions { operation: repeated.clone(), ..durably() };
+            assert!(!open(&fs).set(&json!({ "n": 2 }), &again).unwrap().changed);
+            fs.crash();
+            let found = open(&fs).read().unwrap().map(|found| found.value);
+            assert_eq!(found, Some(json!({ "n": 2 })), "seed {seed}, {repeated:?}");
+            let done = open(&fs).update(&named, increment).unwrap();
+            assert!(done.replayed, "seed {seed}, {repeated:?}");
+        }
+    }
+}
+
 /// Somebody else replaced the document by the same bytes and did not sync them. A durable call that
 /// changes nothing syncs that file; and one without a sync keeps no copy of it that could be empty.
 #[test]
@@ -267,4 +290,32 @@ fn a_failed_sync_does_not_take_part_in_the_numbers() {
     document.set(&json!({ "n": 2 }), &durably()).unwrap_err();
     let after = number(document.update(&at_once(), increment).unwrap().version);
     assert!(after > before + 1, "{before} and {after}");
+}
+
+/// A version whose sync failed is published anew, and its record cannot be written then: the version is
+/// visible, and whether it is durable nobody knows.
+#[test]
+fn g8_a_version_that_was_published_anew_without_its_record_is_not_durable() {
+    let scratch = Scratch::new();
+    let (armed, anew) = (Arc::new(AtomicU64::new(0)), AtomicU64::new(0));
+    let now = armed.clone();
+    let fs = FaultyFs::new(move |op, path| {
+        let now = now.load(Ordering::Relaxed);
+        let syncs = now == 1 && op == Op::Sync && path.ends_with("state.json");
+        anew.fetch_add(u64::from(now == 2 && op == Op::Exchange), Ordering::Relaxed);
+        let records = op == Op::Write && path.ends_with("state.json.commit");
+        if syncs || (records && anew.load(Ordering::Relaxed) > 0) {
+            return Verdict::Fail(std::io::Error::from_raw_os_error(5));
+        }
+        Verdict::Go
+    });
+    let document = Document::open_on(&fs.shared(), &scratch.path("state.json")).unwrap();
+    document.update(&durably(), increment).unwrap();
+    document.update(&at_once(), increment).unwrap();
+    for step in [1, 2] {
+        armed.store(step, Ordering::Relaxed);
+        let error = document.set(&json!({ "n": 2 }), &durably()).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::NotDurable, "step {step}: {error}");
+        assert_eq!(error.is_committed(), Some(true), "step {step}");
+    }
 }

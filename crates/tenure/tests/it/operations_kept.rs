@@ -121,3 +121,45 @@ fn an_operation_outlives_its_record() {
     assert!(document.update(&named("x", durably()), increment).unwrap().replayed, "handed on");
     assert_eq!(count_in(&document), 2);
 }
+
+/// Copied with everything that is attached to it (`cp -a`, `rsync -X`): the copy is another document, which
+/// never saw the operation.
+#[test]
+fn an_operation_is_not_taken_from_a_copy() {
+    const ATTACHED: &str = "user.tenure.attached";
+    let scratch = Scratch::new();
+    let (one, two) = (scratch.document("one.json"), scratch.document("two.json"));
+    one.update(&named("x", durably()), increment).unwrap();
+    let mut attached = [0; 256];
+    let Ok(len) = rustix::fs::getxattr(one.path(), ATTACHED, &mut attached[..]) else {
+        return; // Nothing can be attached here.
+    };
+    std::fs::copy(one.path(), two.path()).unwrap();
+    let flags = rustix::fs::XattrFlags::empty();
+    rustix::fs::setxattr(two.path(), ATTACHED, &attached[..len], flags).unwrap();
+    assert!(!two.update(&named("x", durably()), increment).unwrap().replayed);
+    assert_eq!(count_in(&two), 2);
+    // Moved, it is the same file.
+    std::fs::rename(one.path(), scratch.path("three.json")).unwrap();
+    let moved = scratch.document("three.json");
+    assert!(moved.update(&named("x", durably()), increment).unwrap().replayed);
+}
+
+/// Somebody put the record back as it was before an operation, and the next change is not asked about any.
+#[test]
+fn race_51_an_operation_outlives_a_record_that_was_put_back() {
+    let scratch = Scratch::new();
+    let document = scratch.document("state.json");
+    document.update(&durably(), increment).unwrap();
+    let record = scratch.path(".tenure/state.json.commit");
+    let before = std::fs::read(&record).unwrap();
+    document.update(&named("x", durably()), increment).unwrap();
+    if rustix::fs::getxattr(document.path(), "user.tenure.attached", &mut [0; 256][..]).is_err() {
+        return; // Nothing can be attached here.
+    }
+    std::thread::sleep(std::time::Duration::from_millis(600));
+    std::fs::write(&record, before).unwrap();
+    document.update(&durably(), increment).unwrap();
+    assert!(document.update(&named("x", durably()), increment).unwrap().replayed);
+    assert_eq!(count_in(&document), 3);
+}

@@ -8,7 +8,7 @@ use serde_json::json;
 use tenure::WriteOptions;
 
 use crate::document_scratch::{Scratch, at_once, bytes_of, durably, foreign_write, increment};
-use crate::roles::play;
+use crate::roles::{play, played};
 
 fn mode(path: impl AsRef<Path>) -> u32 {
     std::fs::metadata(path).unwrap().permissions().mode() & 0o7777
@@ -196,6 +196,75 @@ fn g13_the_owner_of_a_read_only_document_can_change_it_again_and_again() {
     play("increment 50 times", &path, owner);
     assert_eq!(mode(&path), 0o444);
     assert_eq!(mode(scratch.path(".tenure/state.json.hold")), 0o644);
+}
+
+/// The document has a group that its owner is not in, so its sidecars get another one, which may not even
+/// read it.
+#[test]
+fn g13_a_sidecar_lets_no_other_group_in() {
+    if !rustix::process::geteuid().is_root() {
+        return;
+    }
+    for closed in [0o440, 0o640] {
+        let scratch = Scratch::new();
+        std::os::unix::fs::chown(scratch.dir(), Some(1111), Some(2345)).unwrap();
+        let path = scratch.path("state.json");
+        foreign_write(&path, "{\"n\": 0}");
+        set_mode(&path, closed);
+        std::os::unix::fs::chown(&path, Some(1111), Some(0)).unwrap();
+        play("lock once", &path, "exec setpriv --reuid=1111 --regid=2345 --clear-groups \"$@\"");
+        for name in ["hold", "commit"] {
+            let sidecar = scratch.path(&format!(".tenure/state.json.{name}"));
+            assert_eq!(mode(&sidecar), 0o600, "{name} of a {closed:o} target");
+        }
+    }
+}
+
+/// A sidecar of somebody who died under such a umask while making it.
+#[test]
+fn g13_an_empty_sidecar_that_is_closed_to_its_own_user_is_opened_again() {
+    if !rustix::process::geteuid().is_root() {
+        return;
+    }
+    let scratch = Scratch::new();
+    std::os::unix::fs::chown(scratch.dir(), Some(1111), Some(2345)).unwrap();
+    set_mode(scratch.dir(), 0o770);
+    let path = scratch.path("state.json");
+    let user = "exec setpriv --reuid=1111 --regid=2345 --clear-groups \"$@\"";
+    play("lock once", &path, user);
+    let hold = scratch.path(".tenure/state.json.hold");
+    for closed in [0o000, 0o400] {
+        set_mode(&hold, closed);
+        play("lock once", &path, user);
+        assert_eq!(mode(&hold), 0o660);
+    }
+    // A file with another name is somebody's: its mode is not ours to change.
+    set_mode(&hold, 0o000);
+    std::fs::hard_link(&hold, scratch.path("theirs")).unwrap();
+    assert!(!played("lock once", &path, user).output().unwrap().status.success());
+    assert_eq!(mode(&hold), 0o000);
+}
+
+/// What is attached to a version is attached while its file can still be written to.
+#[test]
+fn g13_an_operation_on_a_read_only_document_is_attached_to_it() {
+    if !rustix::process::geteuid().is_root() {
+        return;
+    }
+    let scratch = Scratch::new();
+    std::os::unix::fs::chown(scratch.dir(), Some(1111), Some(2345)).unwrap();
+    let path = scratch.path("state.json");
+    foreign_write(&path, "{\"n\": 0}");
+    set_mode(&path, 0o444);
+    std::os::unix::fs::chown(&path, Some(1111), Some(2345)).unwrap();
+    if rustix::fs::setxattr(&path, "user.tenure", b"kept", XattrFlags::empty()).is_err() {
+        return; // Nothing can be attached here.
+    }
+    let owner = "exec setpriv --reuid=1111 --regid=2345 --clear-groups \"$@\"";
+    play("increment as an operation", &path, owner);
+    assert_eq!(mode(&path), 0o444);
+    let attached = rustix::fs::getxattr(&path, "user.tenure.attached", &mut [0; 256][..]);
+    assert!(attached.is_ok(), "{attached:?}");
 }
 
 /// An access list, as the kernel keeps it: what the owner, user 1111, the group, all of these at most,

@@ -45,6 +45,7 @@ fn a_child_process_plays_its_role() {
     match role.as_str() {
         "increment 50 times" => increments(&path, 50),
         "set once" => set_once(&path),
+        "increment as an operation" => increment_as_an_operation(&path),
         "refused" => {
             assert_eq!(tenure::lock(&path).expect_err("a refusal").kind(), ErrorKind::Unsupported);
         }
@@ -69,6 +70,12 @@ fn increments(path: &Path, times: u64) {
 fn set_once(path: &Path) {
     let document = Document::open(path).expect("a document");
     document.set(&json!({ "a": 1 }), &WriteOptions::default()).expect("a write");
+}
+
+fn increment_as_an_operation(path: &Path) {
+    let document = Document::open(path).expect("a document");
+    let options = WriteOptions { operation: Some("x".into()), ..WriteOptions::default() };
+    document.update(&options, increment).expect("an update");
 }
 
 /// The file system is read-only here: reading works, writing is a clear error.

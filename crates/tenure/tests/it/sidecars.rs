@@ -1,12 +1,17 @@
 //! Anything at all in place of a sidecar: an error or a recovery, never a hang, a panic, a second
 //! lock or a write through a link.
 
+use std::fs::Permissions;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use serde_json::json;
 use tenure::{Document, ErrorKind, Lease, Wait, WriteOptions};
 
+use crate::faulty_fs::{FaultyFs, Op, Verdict};
 use crate::scratch::{LONG, Scratch, count, kind, lock_for, terms, write};
 
 /// The sidecars that a lock, a document or a lease opens.
@@ -219,4 +224,86 @@ fn a_new_target_reports_nothing() {
         write(&path, None).unwrap();
     }
     assert_eq!(Lease::open(&path).unwrap().events(), Vec::<serde_json::Value>::new());
+}
+
+/// A sidecar has its mode before it has its name: whoever dies while making one locks nobody out, and what
+/// it leaves is removed by whoever makes one next.
+#[test]
+fn g13_who_dies_while_making_a_sidecar_locks_nobody_out() {
+    for nth in 1..40 {
+        let scratch = Scratch::new();
+        std::fs::set_permissions(scratch.path("."), Permissions::from_mode(0o770)).unwrap();
+        let steps = AtomicU64::new(0);
+        let dying = FaultyFs::new(move |op, path| {
+            let in_side = path.to_string_lossy().contains(".tenure/");
+            let step = u64::from(op.changes() && in_side);
+            if steps.fetch_add(step, Ordering::Relaxed) + step >= nth && op.changes() {
+                return Verdict::Fail(std::io::ErrorKind::PermissionDenied.into());
+            }
+            Verdict::Go
+        });
+        let document = Document::open_on(&dying.shared(), &scratch.target()).unwrap();
+        let died = document.set(&json!({ "n": 1 }), &WriteOptions::default());
+        for name in ["hold", "commit"] {
+            let found = std::fs::metadata(scratch.sidecar(name));
+            let found = found.map(|found| found.permissions().mode() & 0o777);
+            let open = found.as_ref().map_or(true, |found| *found == 0o660);
+            assert!(open, "step {nth}: {name} has mode {found:?}");
+        }
+        drop(document);
+        let next = Document::open(scratch.target()).unwrap();
+        next.set(&json!({ "n": 2 }), &WriteOptions::default()).unwrap();
+        let names = scratch.names(".tenure");
+        assert!(names.iter().all(|name| !name.contains(".tmp.")), "step {nth}: {names:?}");
+        if died.is_ok() {
+            return;
+        }
+    }
+    panic!("it never came to its end");
+}
+
+fn wait_for(now: &AtomicU64, step: u64) {
+    let until = Instant::now() + Duration::from_secs(5);
+    while now.load(Ordering::SeqCst) < step && Instant::now() < until {
+        std::thread::yield_now();
+    }
+}
+
+/// Two threads find the directory gone, and both make it anew.
+#[test]
+fn a_directory_that_was_removed_is_made_anew_by_everybody() {
+    let scratch = Scratch::new();
+    let reached = Arc::new(AtomicU64::new(0));
+    let now = reached.clone();
+    let fs = FaultyFs::new(move |op, path| {
+        let is_second = std::thread::current().name() == Some("second");
+        let side = path.ends_with(".tenure");
+        if is_second && matches!(op, Op::Open(_)) && path.ends_with("state.json.hold") {
+            // It has found the directory, which goes now; the first is about to make it anew.
+            if now.compare_exchange(1, 2, Ordering::SeqCst, Ordering::SeqCst).is_ok() {
+                wait_for(&now, 3);
+            }
+        } else if !is_second && op == Op::CreateDir && side {
+            if now.compare_exchange(2, 3, Ordering::SeqCst, Ordering::SeqCst).is_ok() {
+                wait_for(&now, 4);
+            }
+        }
+        Verdict::Go
+    });
+    let document = Document::open_on(&fs.shared(), &scratch.target()).unwrap();
+    let options =
+        WriteOptions { wait: Wait::For(Duration::from_secs(5)), ..WriteOptions::default() };
+    document.set(&json!({ "n": 1 }), &options).unwrap();
+    std::fs::remove_dir_all(scratch.path(".tenure")).unwrap();
+    reached.store(1, Ordering::SeqCst);
+    std::thread::scope(|scope| {
+        let second = std::thread::Builder::new().name("second".into()).spawn_scoped(scope, || {
+            let done = document.set(&json!({ "n": 2 }), &options);
+            reached.store(4, Ordering::SeqCst);
+            done
+        });
+        wait_for(&reached, 2);
+        document.set(&json!({ "n": 3 }), &options).unwrap();
+        second.unwrap().join().unwrap().unwrap();
+    });
 }

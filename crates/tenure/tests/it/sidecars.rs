@@ -283,10 +283,12 @@ fn a_directory_that_was_removed_is_made_anew_by_everybody() {
             if now.compare_exchange(1, 2, Ordering::SeqCst, Ordering::SeqCst).is_ok() {
                 wait_for(&now, 3);
             }
-        } else if !is_second && op == Op::CreateDir && side {
-            if now.compare_exchange(2, 3, Ordering::SeqCst, Ordering::SeqCst).is_ok() {
-                wait_for(&now, 4);
-            }
+        } else if !is_second
+            && op == Op::CreateDir
+            && side
+            && now.compare_exchange(2, 3, Ordering::SeqCst, Ordering::SeqCst).is_ok()
+        {
+            wait_for(&now, 4);
         }
         Verdict::Go
     });

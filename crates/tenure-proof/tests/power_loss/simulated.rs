@@ -145,7 +145,7 @@ fn every_lie_of_a_file_system_is_found_out() {
             Lie::Disk(Broken { break_exchange_atomicity: true, ..truth }),
         ),
         ("the log is not synced", Lie::SkipsSync(".wal")),
-        ("the journal is not synced", Lie::SkipsSync("/log.jsonl")),
+        ("the journal is not synced", Lie::SkipsSyncOf("/d/log.jsonl")),
         ("the index is not synced", Lie::SkipsSync(".index")),
         ("a new document is not synced", Lie::SkipsSync(".tmp.0000000000000000")),
         ("a new document is synced after it has its name", Lie::SyncsLate(".tmp.0000000000000000")),

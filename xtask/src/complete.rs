@@ -3,13 +3,16 @@
 //! # Invariants
 //!
 //! 1. A test that passes without a record has tried nothing, or could not run here. The record of the others is not
-//!    one of the ring. Tests that are about the ring itself are known ([`Ring::silent`]).
+//!    one of the ring. Tests that are about the ring itself are known ([`Ring::silent`]), and so are those of the long
+//!    form alone ([`Ring::long`]).
+//! 2. A record that names nothing that was tried or caught is none.
 
 use std::collections::BTreeSet;
 use std::process::{Command, Stdio};
 
 use serde_json::Value;
 
+use crate::prove::Form;
 use crate::reliability::Ring;
 
 /// The names of the tests that `command` would run: cargo, with the arguments of one ring.
@@ -26,14 +29,24 @@ pub(crate) fn tests(mut command: Command) -> Result<BTreeSet<String>, String> {
 }
 
 /// Compares the tests of a ring with those that wrote `record`.
-pub(crate) fn check(ring: &Ring, tests: &BTreeSet<String>, record: &str) -> Result<(), String> {
-    let mut told: BTreeSet<String> = ring.silent.iter().map(ToString::to_string).collect();
+pub(crate) fn check(
+    form: Form,
+    ring: &Ring,
+    tests: &BTreeSet<String>,
+    record: &str,
+) -> Result<(), String> {
+    let not_now = if form == Form::Quick { ring.long } else { &[] };
+    let mut told: BTreeSet<String> =
+        ring.silent.iter().chain(not_now).map(ToString::to_string).collect();
     if let Some(gone) = told.iter().find(|silent| !tests.contains(*silent)) {
         return Err(format!("there is no test `{gone}` any more that could write no record"));
     }
     for line in record.lines() {
         let line: Value = serde_json::from_str(line).map_err(|err| format!("{err}: {line}"))?;
-        told.extend(line["by"].as_str().map(str::to_owned));
+        let names_some = |field: &str| line[field].as_array().is_some_and(|it| !it.is_empty());
+        if names_some("tried") || names_some("caught") {
+            told.extend(line["by"].as_str().map(str::to_owned));
+        }
     }
     let untold: Vec<&str> = tests.difference(&told).map(String::as_str).collect();
     if untold.is_empty() {
@@ -46,7 +59,11 @@ pub(crate) fn check(ring: &Ring, tests: &BTreeSet<String>, record: &str) -> Resu
 mod tests {
     use super::*;
 
-    const RING: Ring = Ring { name: "r", title: "t", silent: &["controls::itself"] };
+    const RING: Ring =
+        Ring { name: "r", title: "t", silent: &["controls::itself"], long: &["slow"] };
+
+    const RECORD: &str = "{\"by\":\"a\",\"tried\":[{\"cases\":1,\"what\":\"x\"}],\"caught\":[]}\n\
+                          {\"by\":\"b::c\",\"caught\":[\"y\"]}\n";
 
     fn named(tests: &[&str]) -> BTreeSet<String> {
         tests.iter().map(ToString::to_string).collect()
@@ -54,16 +71,32 @@ mod tests {
 
     #[test]
     fn a_record_of_fewer_tests_than_the_ring_has_is_refused() {
-        let record = "{\"by\":\"a\",\"test\":\"x\"}\n{\"by\":\"a\"}\n{\"by\":\"b::c\"}\n";
-        let all = named(&["a", "b::c", "controls::itself"]);
-        assert_eq!(check(&RING, &all, record), Ok(()));
-        let more = named(&["a", "b::c", "controls::itself", "d", "e"]);
-        let problem = check(&RING, &more, record).unwrap_err();
-        assert_eq!(problem, "2 of 5 tests wrote no record: d, e");
-        assert!(
-            check(&RING, &all, "{\"test\":\"a\"}\n").is_err(),
-            "names of rows are no names of tests"
-        );
-        assert!(check(&RING, &named(&["a", "b::c"]), record).unwrap_err().contains("any more"));
+        let all = named(&["a", "b::c", "slow", "controls::itself"]);
+        assert_eq!(check(Form::Quick, &RING, &all, RECORD), Ok(()));
+        let more = named(&["a", "b::c", "slow", "controls::itself", "d", "e"]);
+        let problem = check(Form::Quick, &RING, &more, RECORD).unwrap_err();
+        assert_eq!(problem, "2 of 6 tests wrote no record: d, e");
+        let rows = RECORD.replace("by", "test");
+        let problem = check(Form::Quick, &RING, &all, &rows).unwrap_err();
+        assert!(problem.starts_with("2 of 4"), "names of rows are no names of tests: {problem}");
+        let gone = check(Form::Quick, &RING, &named(&["a", "b::c", "slow"]), RECORD);
+        assert!(gone.unwrap_err().contains("any more"));
+    }
+
+    #[test]
+    fn a_test_of_the_long_form_is_silent_in_the_quick_one_only() {
+        let all = named(&["a", "b::c", "slow", "controls::itself"]);
+        let problem = check(Form::Long, &RING, &all, RECORD).unwrap_err();
+        assert_eq!(problem, "1 of 4 tests wrote no record: slow");
+    }
+
+    #[test]
+    fn a_record_of_nothing_is_none() {
+        let all = named(&["a", "b::c", "slow", "controls::itself"]);
+        for empty in ["\"tried\":[],\"caught\":[]", "\"seconds\":1"] {
+            let record = RECORD.replace("\"caught\":[\"y\"]", empty);
+            let problem = check(Form::Quick, &RING, &all, &record).unwrap_err();
+            assert_eq!(problem, "1 of 4 tests wrote no record: b::c");
+        }
     }
 }

@@ -89,10 +89,14 @@ fn attack(form: Form, ring: &Ring, options: &Options, not_run: &NotRun) -> Resul
     not_run.collect(&mut command);
     stream::run(&mut command, &mut Tally::default())?;
     let told = std::fs::read_to_string(&written).map_err(failed("read", &written))?;
-    complete::check(ring, &tests, &told)?;
+    complete::check(form, ring, &tests, &told)?;
     let record = record_of(ring.name);
     if form == Form::Quick && reliability::is_long(&record) {
         return Ok(());
+    }
+    // What was attacked is what the record names, from the first test to the last.
+    if tree::clean_commit()? != commit {
+        return Err(format!("{commit} is no longer HEAD: the record would name another commit"));
     }
     std::fs::create_dir_all(record.parent().unwrap_or(root())).map_err(failed("make", &record))?;
     keep(&record, &reliability::stamped(&told, &commit)?)

@@ -2,8 +2,8 @@
 //!
 //! # Invariants
 //!
-//! 1. A record names the commit that was attacked, so none is made while a file of the repository differs from
-//!    it. What the run itself writes is excepted.
+//! 1. A record names the commit that was attacked, so none is made while a file differs from it, or is not in it:
+//!    rings read whole directories. What git ignores and what the run itself writes are excepted.
 
 use std::process::Command;
 
@@ -15,8 +15,8 @@ const WRITTEN: &[&str] =
 
 /// The commit of the tree, shortened. The error says that it is not what the tree is.
 pub(crate) fn clean_commit() -> Result<String, String> {
-    let names = git(&["diff", "--name-only", "HEAD"])?;
-    let changed = changed(&names);
+    let status = git(&["status", "--porcelain", "--untracked-files=all", "--no-renames"])?;
+    let changed = changed(&status);
     match changed.as_slice() {
         [] => Ok(git(&["rev-parse", "--short=10", "HEAD"])?.trim().to_owned()),
         [first, others @ ..] => {
@@ -31,10 +31,10 @@ pub(crate) fn clean_commit() -> Result<String, String> {
     }
 }
 
-/// The files of a listing that a run does not write.
-fn changed(names: &str) -> Vec<&str> {
+/// The files of a status that a run does not write: two letters, a space and the name.
+fn changed(status: &str) -> Vec<&str> {
     let ours = |name: &&str| !WRITTEN.iter().any(|written| name.starts_with(written));
-    names.lines().filter(ours).collect()
+    status.lines().filter_map(|line| line.get(3..)).filter(ours).collect()
 }
 
 fn git(arguments: &[&str]) -> Result<String, String> {
@@ -53,10 +53,16 @@ mod tests {
 
     #[test]
     fn only_what_a_run_writes_may_differ() {
-        let written =
-            "crates/tenure-proof/record/torture.jsonl\ndocs/PLATFORM.md\ndocs/RELIABILITY.md\n";
+        let written = " M crates/tenure-proof/record/torture.jsonl\n M docs/PLATFORM.md\n\
+                       M  docs/RELIABILITY.md\n?? crates/tenure-proof/record/new.jsonl\n";
         assert_eq!(changed(written), [""; 0]);
-        let both = format!("{written}crates/tenure/src/lease.rs\ndocs/FORMAT.md\n");
+        let both = format!("{written}MM crates/tenure/src/lease.rs\n D docs/FORMAT.md\n");
         assert_eq!(changed(&both), ["crates/tenure/src/lease.rs", "docs/FORMAT.md"]);
+    }
+
+    #[test]
+    fn a_file_that_git_does_not_know_is_a_difference() {
+        let planted = "?? crates/tenure-proof/corpus/record/planted\n";
+        assert_eq!(changed(planted), ["crates/tenure-proof/corpus/record/planted"]);
     }
 }

@@ -4,8 +4,8 @@
 //! is broken. The fuzz targets (`fuzz/`) call them, and ring 8 calls them with every file of `corpus/`.
 //!
 //! Most of what tenure reads has a checksum, and random bytes never fit one. So an input can ask for
-//! fitting ones (`plant`, `sums`), and each function returns whether the bytes got behind all checks
-//! and were believed: a corpus of which nothing is believed tries nothing.
+//! fitting ones (`plant`, `sums`), and each function tells by what tenure then did whether the bytes
+//! were believed ([`Fate`]): a corpus of which nothing is believed tries nothing.
 
 mod journal;
 mod json;
@@ -31,8 +31,25 @@ pub use self::record::record;
 pub use self::sidecars::{events, floor, hold, sync};
 pub use self::sums::{Layout, mend, structures};
 
-/// What takes any bytes, panics if a promise is broken, and tells whether they were believed.
-pub type Check = fn(&[u8]) -> bool;
+/// What became of an input. What tenure did decides, not what the input asked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Fate {
+    /// It was not tried.
+    Skipped,
+    /// Nothing shows that tenure was guided by it.
+    Refused,
+    /// Tenure was guided by it.
+    Believed,
+}
+
+impl Fate {
+    fn seen(believed: bool) -> Self {
+        if believed { Self::Believed } else { Self::Refused }
+    }
+}
+
+/// What takes any bytes, panics if a promise is broken, and tells what became of them.
+pub type Check = fn(&[u8]) -> Fate;
 
 /// The functions by the name of their fuzz target and their directory in `corpus/`.
 pub const ALL: &[(&str, Check)] = &[

@@ -8,7 +8,7 @@ use tenure_testkit::SimFs;
 use super::plant::{Planted, plant};
 use super::record::CLAIMS_MAX;
 use super::sums::{self, Layout, number};
-use super::{disk, durably, quickly};
+use super::{Fate, disk, durably, quickly};
 
 const JOURNAL: &str = "/d/log.jsonl";
 const ARCHIVE: &str = "/d/log.jsonl.1";
@@ -53,8 +53,8 @@ fn lines(journal: &Journal, from: u64) -> tenure::Result<Vec<String>> {
 
 /// One file of a journal is anything at all. Lines that are there stay, what is appended is read back,
 /// and nothing is altered in silence.
-pub fn journal(bytes: &[u8]) -> bool {
-    let Some((flags, input)) = bytes.split_first() else { return false };
+pub fn journal(bytes: &[u8]) -> Fate {
+    let Some((flags, input)) = bytes.split_first() else { return Fate::Skipped };
     let (sim, fs) = disk();
     let journal = Journal::open_on(&fs, Path::new(JOURNAL)).expect("a path");
     build(&journal);
@@ -63,7 +63,7 @@ pub fn journal(bytes: &[u8]) -> bool {
     if planted.mended && layout == Layout::Record {
         let too_far = sums::largest_claim(layout, &planted.bytes) > CLAIMS_MAX;
         if too_far {
-            return false;
+            return Fate::Skipped;
         }
     }
     let is_data = layout == Layout::Plain;
@@ -72,18 +72,28 @@ pub fn journal(bytes: &[u8]) -> bool {
     let from = if is_old { OLD.len() as u64 + 1 } else { 0 };
     let report = journal.verify();
     let before = lines(&journal, from);
+    let fate = match layout {
+        // What is there is told.
+        Layout::Plain => before.is_ok(),
+        // The log is the journal's, and no slot of it is as it was.
+        Layout::Log => planted.replaces_all() && report.as_ref().is_ok_and(|it| !it.unbound),
+        // No answer here shows whether an index was used; the others have functions of their own.
+        Layout::Index | Layout::Record | Layout::Notes => false,
+    };
+    let fate = Fate::seen(fate);
     if let (Ok(before), false) = (&before, is_data || planted.mended) {
         let all = [OLD, NEW].concat();
         let ours = all.iter().rev().zip(before.iter().rev()).all(|(one, other)| one == other);
         assert!(ours && before.len() >= NEW.len(), "other lines: {before:?}");
     }
     if planted.mended && !is_data {
-        return believed(&sim, &journal, layout, &planted, report.as_ref());
+        heeded(&sim, &journal, layout, &planted);
+        return fate;
     }
     let plain = sim.peek(JOURNAL).expect("the journal");
     let options = AppendOptions { write: quickly(), ..AppendOptions::default() };
     if journal.append(&[LATEST], &options).is_err() {
-        return false;
+        return fate;
     }
     let after = sim.peek(JOURNAL).expect("the journal");
     assert!(after.starts_with(&plain), "the journal is never cut");
@@ -95,19 +105,12 @@ pub fn journal(bytes: &[u8]) -> bool {
     } else {
         let _ = lines(&journal, from).map_err(|error| told(&error));
     }
-    is_data
+    fate
 }
 
 /// Every checksum of a sidecar fits, whatever it says. It may be wrong, and what it says may be told;
 /// but no byte of the journal goes, and nothing panics, hangs or takes memory without bounds.
-fn believed(
-    sim: &SimFs,
-    journal: &Journal,
-    layout: Layout,
-    planted: &Planted,
-    report: Result<&tenure::Report, &tenure::Error>,
-) -> bool {
-    let bound = report.is_ok_and(|report| !report.unbound);
+fn heeded(sim: &SimFs, journal: &Journal, layout: Layout, planted: &Planted) {
     let plain = sim.peek(JOURNAL).expect("the journal");
     for write in [quickly(), durably()] {
         let options = AppendOptions { write, ..AppendOptions::default() };
@@ -120,13 +123,12 @@ fn believed(
     let slots = sums::slots(layout).iter();
     let intent = |slot: &usize| number(&planted.bytes, slot + 224) & HAS_INTENT != 0;
     if layout == Layout::Log && slots.clone().any(intent) {
-        return bound; // Finishing a replacement takes the journal's name away, as it was told to.
+        return; // Finishing a replacement takes the journal's name away, as it was told to.
     }
     let after = sim.peek(JOURNAL).expect("the journal");
     assert!(after.len() >= plain.len(), "the journal is never cut");
     let _ = journal.repair(&durably()).map_err(|error| told(&error));
     let _ = journal.rotate(&durably()).map_err(|error| told(&error));
-    bound
 }
 
 /// What is wrong is said, and of a kind that says so.

@@ -6,10 +6,10 @@ use serde_json::{Map, Value, json};
 use tenure::{Document, ErrorKind, Rules, parse_json};
 use tenure_testkit::SimFs;
 
-use super::{DOCUMENT, disk, quickly};
+use super::{DOCUMENT, Fate, disk, quickly};
 
 /// A document is anything at all: it is read as it is, or refused and left alone.
-pub fn document(bytes: &[u8]) -> bool {
+pub fn document(bytes: &[u8]) -> Fate {
     let (sim, fs) = disk();
     sim.add_file(DOCUMENT, bytes);
     let document = Document::open_on(&fs, Path::new(DOCUMENT)).expect("a path");
@@ -20,7 +20,7 @@ pub fn document(bytes: &[u8]) -> bool {
         let refused = document.set(&json!(1), &quickly());
         assert!(refused.is_err(), "a damaged document was replaced");
         assert_eq!(sim.peek(DOCUMENT).as_deref(), Some(bytes), "a damaged document was changed");
-        return false;
+        return Fate::Refused;
     };
     let snapshot = read.expect("JSON can be read").expect("it is there");
     assert_eq!(snapshot.value, value);
@@ -30,7 +30,7 @@ pub fn document(bytes: &[u8]) -> bool {
     other.set(&value, &quickly()).expect("what was read can be written");
     let again = other.read().expect("what was written can be read").expect("it is there").value;
     assert_eq!(again.to_string(), value.to_string(), "a round trip changes nothing");
-    true
+    Fate::Believed
 }
 
 /// Values with a NUL in between: the document, and what is done to it.
@@ -84,15 +84,15 @@ fn rules() -> Rules {
 }
 
 /// A merge is RFC 7396 with rules: each promise of their table, for a document and one or two patches.
-pub fn merge(bytes: &[u8]) -> bool {
+pub fn merge(bytes: &[u8]) -> Fate {
     let (base, patch, other) = match values(bytes).as_deref() {
         Some([base, patch]) => (base.clone(), patch.clone(), None),
         Some([base, patch, other]) => (base.clone(), patch.clone(), Some(other.clone())),
-        _ => return false,
+        _ => return Fate::Skipped,
     };
     let bench = Bench::new(&base);
     if bench.merge(&patch).is_none() {
-        return false;
+        return Fate::Refused;
     }
     let once = bench.value();
     if let (Value::Object(base), Value::Object(patch)) = (&base, &patch) {
@@ -110,7 +110,7 @@ pub fn merge(bytes: &[u8]) -> bool {
     }
     let named =
         ["union", "max", "min", "sum", "last"].iter().any(|rule| patch.get(*rule).is_some());
-    named && once.is_object()
+    Fate::seen(named && once.is_object())
 }
 
 /// Every field after one merge.
@@ -209,10 +209,10 @@ fn orders(base: &Value, one: &Value, other: &Value) {
 }
 
 /// A JSON patch is applied whole or not at all.
-pub fn patch(bytes: &[u8]) -> bool {
+pub fn patch(bytes: &[u8]) -> Fate {
     let Some([base, operations]) = values(bytes).and_then(|all| <[Value; 2]>::try_from(all).ok())
     else {
-        return false;
+        return Fate::Skipped;
     };
     let bench = Bench::new(&base);
     let before = bench.sim.peek(DOCUMENT);
@@ -220,9 +220,9 @@ pub fn patch(bytes: &[u8]) -> bool {
         let expected = [ErrorKind::Invalid, ErrorKind::Conflict];
         assert!(expected.contains(&error.kind()), "{error}");
         assert_eq!(bench.sim.peek(DOCUMENT), before, "a refused patch changes nothing");
-        return false;
+        return Fate::Refused;
     }
     let after = bench.sim.peek(DOCUMENT).expect("the document");
     parse_json(&after).expect("what a patch leaves is JSON");
-    true
+    Fate::Believed
 }

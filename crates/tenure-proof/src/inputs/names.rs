@@ -5,10 +5,10 @@ use std::path::Path;
 use serde_json::json;
 use tenure::{Collection, CollectionKind, Rules, Version};
 
-use super::{disk, quickly};
+use super::{Fate, disk, quickly};
 
 /// Keys, versions and pointers: refused, or safe.
-pub fn names(bytes: &[u8]) -> bool {
+pub fn names(bytes: &[u8]) -> Fate {
     let text = String::from_utf8_lossy(bytes);
     let (_, fs) = disk();
     let open = |kind| Collection::open_on(&fs, Path::new("/d"), kind).expect("a directory");
@@ -31,5 +31,5 @@ pub fn names(bytes: &[u8]) -> bool {
     if Rules::new().union(&text).is_ok() {
         assert!(text.is_empty() || text.starts_with('/'), "{text:?} is no JSON Pointer");
     }
-    believed
+    Fate::seen(believed)
 }

@@ -3,6 +3,7 @@
 //! Its first byte says what is done with the rest: bits 0 to 3 are the constants below, the others are
 //! left to the target.
 
+use std::ops::Range;
 use std::path::Path;
 
 use tenure::fs::{Access, Extent};
@@ -23,6 +24,9 @@ pub const EDITS: u8 = 8;
 /// What was planted.
 #[derive(Debug)]
 pub(super) struct Planted {
+    layout: Layout,
+    /// What was there.
+    before: Vec<u8>,
     pub(super) bytes: Vec<u8>,
     /// All checksums fit, so what stands there may be believed.
     pub(super) mended: bool,
@@ -36,9 +40,10 @@ pub(super) fn plant(
     (flags, input): (u8, &[u8]),
     journal: &str,
 ) -> Planted {
+    let before = sim.peek(path).unwrap_or_default();
     let mut bytes = input.to_vec();
     if flags & EDITS != 0 {
-        bytes = sim.peek(path).unwrap_or_default();
+        bytes.clone_from(&before);
         edit(&mut bytes, layout, input);
     }
     if flags & IN_PLACE == 0 || sim.peek(path).is_none() {
@@ -54,7 +59,27 @@ pub(super) fn plant(
     let file = sim.shared().open(Path::new(path), Access::ReadWrite).expect("a file");
     file.set_len(bytes.len() as u64).expect("a length");
     file.write_all_at(&bytes, 0).expect("a write");
-    Planted { bytes, mended }
+    Planted { layout, before, bytes, mended }
+}
+
+impl Planted {
+    /// Whether every slot is another one than before: who is guided by any has believed what was planted.
+    pub(super) fn replaces_all(&self) -> bool {
+        let slots = sums::slots(self.layout);
+        let mut counts = sums::structures(self.layout, &self.bytes);
+        counts.retain(|(place, written)| *written && slots.contains(&place.start));
+        let is_new =
+            |place: &Range<usize>| self.bytes.get(place.clone()) != self.before.get(place.clone());
+        !counts.is_empty() && counts.iter().all(|(place, _)| is_new(place))
+    }
+
+    /// Whether what is there `now` was written behind a planted slot: its number is so many further than
+    /// theirs. Slots that are refused leave the number to the very first.
+    pub(super) fn is_followed(&self, now: &[u8], by: u64) -> bool {
+        let newest = sums::newest(self.layout, &self.bytes);
+        let now = sums::newest(self.layout, now);
+        self.replaces_all() && newest > 0 && newest.checked_add(by) == Some(now)
+    }
 }
 
 fn edit(bytes: &mut [u8], layout: Layout, mut edits: &[u8]) {

@@ -9,10 +9,10 @@ use tenure::{Document, ErrorKind, Lease};
 
 use super::plant::{Planted, plant};
 use super::sums::{self, Layout, number};
-use super::{DOCUMENT, an_hour, disk, fence_of, quickly};
+use super::{DOCUMENT, Fate, an_hour, disk, fence_of, quickly};
 
-/// Nobody counts this far. A file with fitting checksums that does is not tried: where numbers end is
-/// another matter, and R1 speaks of it for records only.
+/// Nobody counts this far. A record or a note with fitting checksums that does is not tried: where
+/// numbers end is another matter.
 pub(super) const CLAIMS_MAX: u64 = u64::MAX / 4;
 const RECORD: &str = "/d/.tenure/state.json.commit";
 
@@ -56,16 +56,18 @@ pub(super) fn said(bytes: &[u8]) -> Said {
 
 /// The record of a target is anything at all: the document is still there, and fences grow, above those
 /// that a record with fitting checksums speaks of.
-pub fn record(bytes: &[u8]) -> bool {
-    let Some((flags, input)) = bytes.split_first() else { return false };
+pub fn record(bytes: &[u8]) -> Fate {
+    let Some((flags, input)) = bytes.split_first() else { return Fate::Skipped };
     let (sim, fs) = disk();
     let document = Document::open_on(&fs, Path::new(DOCUMENT)).expect("a path");
     let value = json!({ "kept": [1, 2.50, "x"] });
     document.set(&value, &quickly()).expect("the first version");
+    let written = sim.peek(RECORD).map_or(0, |record| sums::newest(Layout::Record, &record));
     let before = fence_of(&fs, DOCUMENT).expect("a first fence");
+    let one_turn = sums::newest(Layout::Record, &sim.peek(RECORD).expect("a record")) - written;
     let planted = plant(&sim, RECORD, Layout::Record, (*flags, input), DOCUMENT);
     if planted.mended && sums::largest_claim(Layout::Record, &planted.bytes) > CLAIMS_MAX {
-        return false;
+        return Fate::Skipped;
     }
     let newer = match document.read() {
         Ok(read) => {
@@ -77,34 +79,43 @@ pub fn record(bytes: &[u8]) -> bool {
             true
         }
     };
-    if planted.mended { believed(&fs, &planted, newer) } else { doubted(&fs, before, newer) }
+    if newer {
+        assert_eq!(fence_of(&fs, DOCUMENT), Err(ErrorKind::NewerFormat), "as readers judge");
+        assert!(!planted.mended || said(&planted.bytes) == Said::Newer, "it is of this format");
+        return Fate::Refused;
+    }
+    let next = fence_of(&fs, DOCUMENT);
+    let now = sim.peek(RECORD).expect("a record");
+    // Nobody has a lease here but the one that was planted.
+    let fate = next == Err(ErrorKind::Busy) || planted.is_followed(&now, one_turn);
+    if planted.mended {
+        heeded(&fs, &planted, next)
+    } else {
+        doubted(&fs, before, next)
+    }
+    Fate::seen(fate)
 }
 
 /// No checksum was mended: what is read is the record as it was, or none.
-fn doubted(fs: &Arc<dyn Fs>, before: u64, newer: bool) -> bool {
-    match fence_of(fs, DOCUMENT) {
-        Ok(after) => {
-            assert!(!newer, "readers and holders judge alike");
-            assert!(after > before, "fence {after} after {before}");
-            change(fs).expect("a change");
-        }
-        Err(kind) => assert!(newer && kind == ErrorKind::NewerFormat, "{kind:?}"),
-    }
-    false
+fn doubted(fs: &Arc<dyn Fs>, before: u64, next: Result<u64, ErrorKind>) {
+    // A lease that was believed is found out by the fate, with a better word for it.
+    let Ok(next) = next else { return };
+    assert!(next > before, "fence {next} after {before}");
+    change(fs).expect("a change");
 }
 
 /// Every checksum fits: what the record says counts, and must not harm.
-fn believed(fs: &Arc<dyn Fs>, planted: &Planted, newer: bool) -> bool {
+fn heeded(fs: &Arc<dyn Fs>, planted: &Planted, next: Result<u64, ErrorKind>) {
     let said = said(&planted.bytes);
-    assert_eq!(newer, said == Said::Newer, "only a newer format is refused: {said:?}");
+    assert_ne!(said, Said::Newer, "a newer format is refused");
     let lease = Lease::open_on(fs, Path::new(DOCUMENT)).expect("a path");
     let shown = lease.show();
     let Said::Slot { fence, leased, .. } = said else {
-        assert_eq!(fence_of(fs, DOCUMENT).is_err(), newer, "{said:?}");
-        return false;
+        assert!(next.is_ok(), "{said:?}");
+        return;
     };
     let shown = shown.expect("a record of this format can be shown");
-    let mut next = fence_of(fs, DOCUMENT);
+    let mut next = next;
     if next == Err(ErrorKind::Busy) {
         assert!(leased && shown.is_some(), "busy without a lease: {said:?}");
         assert_eq!(change(fs), Err(ErrorKind::Busy), "a lease keeps writers out");
@@ -115,7 +126,6 @@ fn believed(fs: &Arc<dyn Fs>, planted: &Planted, newer: bool) -> bool {
     let next = next.expect("a record of this format gives fences");
     assert!(next > fence, "fence {next} after {fence}");
     change(fs).expect("a change");
-    next <= fence.saturating_add(1024)
 }
 
 fn change(fs: &Arc<dyn Fs>) -> Result<(), ErrorKind> {

@@ -10,51 +10,51 @@ use tenure::{
     LockOptions, Prune, Wait,
 };
 
-use super::plant::{IN_PLACE, plant};
+use super::plant::plant;
 use super::record::{CLAIMS_MAX, Said, said};
-use super::sums::{self, Layout, number};
-use super::{DOCUMENT, an_hour, disk, durably, fence_of, quickly};
+use super::sums::{self, Layout};
+use super::{DOCUMENT, Fate, an_hour, disk, durably, fence_of, quickly};
 
 const JOURNAL: &str = "/d/log.jsonl";
+const FLOOR: &str = "/d/.tenure/floor";
+/// A removal writes the floor, and writes that it is durable.
+const WRITES_OF_A_REMOVAL: u64 = 2;
 /// Events are kept up to this length.
 const EVENTS_MAX: usize = 64 * 1024;
 
 /// The notes of a journal's shared sync are anything at all: a durable append is done, or is done and
 /// says that it may not be durable. It is never refused, and never waits for a leader that is not there.
-pub fn sync(bytes: &[u8]) -> bool {
-    let Some((flags, input)) = bytes.split_first() else { return false };
+pub fn sync(bytes: &[u8]) -> Fate {
+    let Some((flags, input)) = bytes.split_first() else { return Fate::Skipped };
     let (sim, fs) = disk();
     let journal = Journal::open_on(&fs, Path::new(JOURNAL)).expect("a path");
     let options = AppendOptions { write: durably(), ..AppendOptions::default() };
-    journal.append(&["{\"n\":1}"], &options).expect("the first line");
     let file = ["/d/.tenure/log.jsonl.sync0", "/d/.tenure/log.jsonl.sync1"];
     let file = file[usize::from(flags >> 4) % 2];
+    let turn = || sums::newest(Layout::Notes, &sim.peek(file).unwrap_or_default());
+    journal.append(&["{\"n\":0}"], &options).expect("the first line");
+    let first = turn();
+    journal.append(&["{\"n\":1}"], &options).expect("the second line");
+    let one_turn = turn() - first;
     let planted = plant(&sim, file, Layout::Notes, (*flags, input), JOURNAL);
     if planted.mended && sums::largest_claim(Layout::Notes, &planted.bytes) > CLAIMS_MAX {
-        return false;
+        return Fate::Skipped;
     }
-    let mut believed = false;
     for line in ["{\"n\":2}", "{\"n\":3}"] {
         if let Err(error) = journal.append(&[line], &options) {
             assert_eq!(error.kind(), ErrorKind::NotDurable, "{error}");
             assert_eq!(error.is_committed(), Some(true), "{error}");
-            believed = true;
         }
     }
     let read = journal.read(0, None).expect("readable").map(|entry| entry.expect("an entry").line);
-    assert_eq!(read.count(), 3, "what was committed is there");
-    // A bound note with a turn is one that was written over.
-    let turn = |at: &usize| number(&planted.bytes, at + 16);
-    let boot = fs.boot_id();
-    let ours = |at: &usize| planted.bytes.get(*at..at + 16) == Some(&boot[..]);
-    let counts = sums::slots(Layout::Notes).iter().any(|at| ours(at) && turn(at) > 0);
-    planted.mended && (believed || counts)
+    assert_eq!(read.count(), 4, "what was committed is there");
+    Fate::seen(planted.is_followed(&sim.peek(file).expect("notes"), 2 * one_turn))
 }
 
 /// The floor of a directory is anything at all: a key that was removed and comes again has a larger
 /// fence than before, and than a floor with fitting checksums says.
-pub fn floor(bytes: &[u8]) -> bool {
-    let Some((flags, input)) = bytes.split_first() else { return false };
+pub fn floor(bytes: &[u8]) -> Fate {
+    let Some((flags, input)) = bytes.split_first() else { return Fate::Skipped };
     let (sim, fs) = disk();
     let keys = Collection::open_on(&fs, Path::new("/d"), CollectionKind::Documents);
     let keys = keys.expect("a directory");
@@ -63,38 +63,39 @@ pub fn floor(bytes: &[u8]) -> bool {
     set().expect("a key");
     let before = fence_of(&fs, "/d/key.json").expect("a fence");
     keys.prune(&all, &quickly()).expect("a removal");
-    let planted = plant(&sim, "/d/.tenure/floor", Layout::Record, (*flags, input), "/d/none");
+    let planted = plant(&sim, FLOOR, Layout::Record, (*flags, input), "/d/none");
     let claim = sums::largest_claim(Layout::Record, &planted.bytes);
     if planted.mended && claim > CLAIMS_MAX {
-        return false;
+        return Fate::Skipped;
     }
     let said = if planted.mended { said(&planted.bytes) } else { Said::Nothing };
-    match fence_of(&fs, "/d/key.json") {
-        Ok(after) => {
-            assert_ne!(said, Said::Newer, "a newer floor is refused");
-            let Said::Slot { ceiling, .. } = said else {
-                assert!(planted.mended || after > before, "fence {after} after {before}");
-                return false;
-            };
-            assert!(after > ceiling, "fence {after} under the floor {ceiling}");
-            set().expect("the key again");
-            keys.prune(&all, &quickly()).expect("a removal again");
-            let again = fence_of(&fs, "/d/key.json").expect("a fence");
-            assert!(again > after, "fence {again} after {after}");
-            after <= ceiling.max(before).saturating_add(1024)
-        }
+    let after = match fence_of(&fs, "/d/key.json") {
+        Ok(after) => after,
         Err(kind) => {
             assert_eq!(kind, ErrorKind::NewerFormat);
             assert!(!planted.mended || said == Said::Newer, "{said:?}");
-            false
+            return Fate::Refused;
         }
+    };
+    assert_ne!(said, Said::Newer, "a newer floor is refused");
+    match said {
+        Said::Slot { ceiling, .. } => {
+            assert!(after > ceiling, "fence {after} under the floor {ceiling}");
+        }
+        _ => assert!(planted.mended || after > before, "fence {after} after {before}"),
     }
+    set().expect("the key again");
+    keys.prune(&all, &quickly()).expect("a removal again");
+    let now = sim.peek(FLOOR).expect("a floor");
+    let again = fence_of(&fs, "/d/key.json").expect("a fence");
+    assert!(again > after, "fence {again} after {after}");
+    Fate::seen(planted.is_followed(&now, WRITES_OF_A_REMOVAL))
 }
 
 /// The events of a target are anything at all: what can be read is told, and a take-over is written
 /// down where it can be read again.
-pub fn events(bytes: &[u8]) -> bool {
-    let Some((flags, input)) = bytes.split_first() else { return false };
+pub fn events(bytes: &[u8]) -> Fate {
+    let Some((flags, input)) = bytes.split_first() else { return Fate::Skipped };
     let (sim, fs) = disk();
     let lease = Lease::open_on(&fs, Path::new(DOCUMENT)).expect("a path");
     let leased = lease.take_over(&an_hour(), "the first").expect("a lease");
@@ -111,12 +112,12 @@ pub fn events(bytes: &[u8]) -> bool {
     let kept = sim.peek(file).expect("the events").len();
     assert!(kept <= EVENTS_MAX.max(planted.bytes.len()), "{kept} bytes of events");
     assert!(lease.renew(&leased.token, None).is_err(), "the first lease is over");
-    !before.is_empty()
+    Fate::seen(!before.is_empty())
 }
 
 /// The hold file is anything at all: what stands in it decides nothing (L2).
-pub fn hold(bytes: &[u8]) -> bool {
-    let Some((flags, input)) = bytes.split_first() else { return false };
+pub fn hold(bytes: &[u8]) -> Fate {
+    let Some((flags, input)) = bytes.split_first() else { return Fate::Skipped };
     let (sim, fs) = disk();
     let document = Document::open_on(&fs, Path::new(DOCUMENT)).expect("a path");
     document.set(&json!(1), &quickly()).expect("a value");
@@ -131,7 +132,8 @@ pub fn hold(bytes: &[u8]) -> bool {
     guard.release().expect("a release");
     assert_eq!(fence_of(&sim.another_process().shared(), DOCUMENT), Ok(before + 2));
     assert_eq!(sim.peek(file), Some(planted.bytes), "a hold file is never written");
-    flags & IN_PLACE == 0 || !input.is_empty()
+    // It was held over whatever stands there.
+    Fate::Believed
 }
 
 fn other_is_kept_out(fs: &Arc<dyn Fs>) {

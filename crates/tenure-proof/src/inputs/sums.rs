@@ -93,6 +93,12 @@ pub(super) fn slots(layout: Layout) -> &'static [usize] {
     }
 }
 
+/// The number of the newest of the first two slots.
+pub(super) fn newest(layout: Layout, bytes: &[u8]) -> u64 {
+    let at = if layout == Layout::Notes { 16 } else { 8 };
+    slots(layout).iter().take(2).map(|slot| number(bytes, slot + at)).max().unwrap_or(0)
+}
+
 /// Where the structures of a file are, and whether each has been written.
 pub fn structures(layout: Layout, bytes: &[u8]) -> Vec<(Range<usize>, bool)> {
     let is_written = |range: &Range<usize>| bytes[range.clone()].iter().any(|byte| *byte != 0);
@@ -160,27 +166,20 @@ pub fn mend(layout: Layout, bytes: &mut [u8]) {
     }
 }
 
-/// The largest number that a file claims where it counts something.
+/// The largest number that a record or a note claims where it counts something. What the other files of
+/// a journal claim is tried, however far it goes.
 pub(super) fn largest_claim(layout: Layout, bytes: &[u8]) -> u64 {
-    let claims = all(layout, bytes).into_iter().flat_map(|structure| {
-        let at = structure.range.start;
-        let is_slot = structure.range.len() == SLOT && !matches!(structure.seed, Seed::Entry(_));
-        let counters: &[Range<usize>] = match layout {
-            // Seq, fence, ceiling, confirmed, generation.
-            Layout::Record if is_slot => &[8..40, 120..128],
-            Layout::Log if is_slot => {
-                &[8..32, 96..192, 200..224, 248..264, 312..336, 344..360, 392..408, 576..624]
-            }
-            Layout::Log => &[8..32, 48..56],
-            Layout::Index if at == 0 => &[32..48, 48..56],
-            Layout::Index => &[0..24, 40..64],
-            Layout::Notes => &[16..32, 32..64],
-            Layout::Record | Layout::Plain => &[],
-        };
+    let counters: &[Range<usize>] = match layout {
+        // Seq, fence, ceiling, confirmed, generation.
+        Layout::Record => &[8..40, 120..128],
+        Layout::Notes => &[16..64],
+        Layout::Log | Layout::Index | Layout::Plain => &[],
+    };
+    let fields = slots(layout).iter().flat_map(|slot| {
         let fields = counters.iter().flat_map(|range| range.clone().step_by(8));
-        fields.map(|field| number(bytes, at + field)).collect::<Vec<_>>()
+        fields.map(move |field| number(bytes, slot + field))
     });
-    claims.max().unwrap_or(0)
+    fields.max().unwrap_or(0)
 }
 
 #[cfg(test)]

@@ -12,7 +12,7 @@ use std::time::{Duration, SystemTime};
 
 use serde_json::Value;
 use tenure::fs::Fs;
-use tenure::{AppendOptions, Document, Durability, Journal, Result, WriteOptions};
+use tenure::{AppendOptions, Document, Durability, Entry, Journal, Result, WriteOptions};
 
 use super::ack::Ack;
 use super::check::{at_least, entries};
@@ -112,7 +112,10 @@ impl PromisedLoose {
         let read = Document::open_on(fs, &dir.join(DOCUMENT)).and_then(|it| it.read());
         let read = read.map_err(|error| format!("{DOCUMENT}: {error}"))?;
         at_least(DOCUMENT, read.as_ref().map(|read| &read.value), self.number)?;
-        let entries = entries(fs, dir, JOURNAL)?;
+        self.check_batches(&entries(fs, dir, JOURNAL)?)
+    }
+
+    fn check_batches(&self, entries: &[Entry]) -> std::result::Result<(), String> {
         let mut seen = BTreeSet::new();
         for (at, entry) in entries.iter().enumerate() {
             let Ok((writer, number)) = line_of(&entry.line) else { continue };
@@ -143,4 +146,33 @@ fn age_if_cut(path: &Path) -> std::result::Result<(), String> {
     let long_ago = SystemTime::UNIX_EPOCH + Duration::from_secs(1_000_000_000);
     let aged = File::options().write(true).open(path).and_then(|it| it.set_modified(long_ago));
     aged.map_err(|err| format!("{DOCUMENT}: {err}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A batch without a sync is promised if a durable one came after it, and only then.
+    #[test]
+    fn a_batch_before_a_durable_one_is_promised() {
+        let len = batch(1, 0).len() as u64;
+        let ack = |number: u64, durable| Ack::LooseBatch {
+            writer: 1,
+            batch: number,
+            first: 1 + number * len,
+            durable,
+        };
+        let acks = [ack(0, false), ack(1, true), ack(2, false)];
+        assert_eq!(survivors(&acks), acks[..2]);
+        let promised = PromisedLoose::of(&acks);
+        let lines = (0..3).flat_map(|number| batch(1, number));
+        let all: Vec<Entry> =
+            (1..).zip(lines).map(|(seq, line)| Entry { seq, line: line.into_bytes() }).collect();
+        let len = usize::try_from(len).expect("a few lines");
+        assert_eq!(promised.check_batches(&all[..2 * len]), Ok(()), "the last may be gone");
+        let first_gone = promised.check_batches(&all[len..]).unwrap_err();
+        assert!(first_gone.contains("(1, 0)"), "{first_gone}");
+        assert!(promised.check_batches(&all[1..]).is_err(), "the first one is cut");
+        assert!(promised.check_batches(&all[..len]).is_err(), "the durable one is gone");
+    }
 }

@@ -4,13 +4,13 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-use tenure_proof::inputs::{self, Check};
+use tenure_proof::inputs::{self, Check, Fate};
 use tenure_proof::{Form, Tally, not_run};
 
 use crate::runs::within;
 
 /// So many files of its corpus each target believes, at least.
-const BELIEVED: &[(&str, usize)] = &[("record", 8), ("journal", 20), ("sync", 6), ("floor", 3)];
+const BELIEVED: &[(&str, usize)] = &[("record", 3), ("journal", 20), ("sync", 6), ("floor", 5)];
 
 pub(crate) fn directory(target: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("corpus").join(target)
@@ -62,7 +62,7 @@ fn every_file_of_the_corpus_is_harmless_and_some_are_believed() {
 fn believed(files: &[(String, Vec<u8>)], target: &str, check: Check) -> usize {
     let was_believed = |(path, bytes): &&(String, Vec<u8>)| {
         let (what, bytes) = (format!("{path} as {target}"), bytes.clone());
-        within(Duration::from_secs(20), &what, move || check(&bytes))
+        within(Duration::from_secs(20), &what, move || check(&bytes)) == Fate::Believed
     };
     files.iter().filter(was_believed).count()
 }
@@ -71,7 +71,6 @@ fn believed(files: &[(String, Vec<u8>)], target: &str, check: Check) -> usize {
 /// is not installed it says so; `TENURE_WITHOUT_FUZZ=1` makes that no failure.
 #[test]
 fn the_fuzzer_finds_nothing_new() {
-    let mut tally = Tally::new("parsers", "the_fuzzer_finds_nothing_new");
     if Form::asked() == Form::Quick {
         println!("not run: the fuzzer is part of the long form");
         return;
@@ -85,6 +84,7 @@ fn the_fuzzer_finds_nothing_new() {
         not_run("cargo-fuzz is not installed");
         return;
     }
+    let mut tally = Tally::new("parsers", "the_fuzzer_finds_nothing_new");
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     for (target, _) in inputs::ALL {
         // New inputs go to a directory of their own; the corpus changes only by hand.

@@ -7,7 +7,8 @@ use proptest::prelude::{Just, Strategy, any, prop_oneof};
 use serde_json::{Map, Value, json};
 use tenure::fs::Fs;
 use tenure::{Document, Durability, ErrorKind, Rules, Wait, WriteOptions, parse_json};
-use tenure_proof::{Form, Tally, inputs};
+use tenure_proof::inputs::{self, Fate};
+use tenure_proof::{Form, Tally};
 use tenure_testkit::SimFs;
 
 use crate::runs::try_all;
@@ -88,8 +89,9 @@ fn numbers_keep_every_digit_and_fields_their_place() {
 #[test]
 fn any_value_survives_a_round_trip() {
     try_all("any_value_survives_a_round_trip", 400, value(), |value| {
-        assert!(inputs::document(value.to_string().as_bytes()));
-        assert!(inputs::document(serde_json::to_string_pretty(&value).expect("text").as_bytes()));
+        assert_eq!(inputs::document(value.to_string().as_bytes()), Fate::Believed);
+        let pretty = serde_json::to_string_pretty(&value).expect("text");
+        assert_eq!(inputs::document(pretty.as_bytes()), Fate::Believed);
     });
 }
 
@@ -148,7 +150,7 @@ fn what_is_not_strict_json_is_refused() {
     for text in bad {
         let shown: String = text.chars().take(40).collect();
         assert!(parse_json(text.as_bytes()).is_err(), "{shown:?} was read");
-        assert!(!inputs::document(text.as_bytes()), "{shown:?} was believed");
+        assert_eq!(inputs::document(text.as_bytes()), Fate::Refused, "{shown:?}");
     }
     assert!(parse_json(b"\"\xff\"").is_err() && parse_json(b"\"\xed\xa0\x80\"").is_err());
     for good in ["-0", "1e400", "\"\\ud83d\\ude00\"", "[]", " {} \r\n\t", "\"\u{7f}\u{2028}\""] {
@@ -198,8 +200,8 @@ fn merges_keep_every_promise_of_their_rules() {
     let (done, refused) = (std::cell::Cell::new(0), std::cell::Cell::new(0));
     try_all(test, 500, inputs, |(base, patch, other)| {
         let other = other.map_or_else(String::new, |other| format!("\0{other}"));
-        let believed = inputs::merge(format!("{base}\0{patch}{other}").as_bytes());
-        let count = if believed { &done } else { &refused };
+        let fate = inputs::merge(format!("{base}\0{patch}{other}").as_bytes());
+        let count = if fate == Fate::Believed { &done } else { &refused };
         count.set(count.get() + 1);
     });
     assert!(done.get() > refused.get(), "{} merges, {} refusals", done.get(), refused.get());

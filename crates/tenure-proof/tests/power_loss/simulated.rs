@@ -91,6 +91,17 @@ fn crash_again(mut world: World, random: &mut Random, crashes: &AtomicU64) -> Fi
 
 /// Stories from seed `first` on, until `enough` says so or something is found.
 fn hunt(first: u64, threads: u64, lie: Lie, enough: impl Fn(u64) -> bool + Sync) -> (u64, Finding) {
+    hunt_for("", first, threads, lie, enough)
+}
+
+/// A [`hunt`] for a finding whose first line has `wanted` in it; others are passed over.
+fn hunt_for(
+    wanted: &str,
+    first: u64,
+    threads: u64,
+    lie: Lie,
+    enough: impl Fn(u64) -> bool + Sync,
+) -> (u64, Finding) {
     let (crashes, next, found) = (AtomicU64::new(0), AtomicU64::new(0), AtomicBool::new(false));
     let run = || -> Finding {
         let device = DEVICES.fetch_add(1, Ordering::Relaxed);
@@ -100,10 +111,13 @@ fn hunt(first: u64, threads: u64, lie: Lie, enough: impl Fn(u64) -> bool + Sync)
                 return Ok(());
             }
             let seed = first + stories;
-            story(seed, device, lie, &crashes).map_err(|finding| {
-                found.store(true, Ordering::Relaxed);
-                format!("{finding}\nTENURE_SEED={seed}")
-            })?;
+            match story(seed, device, lie, &crashes) {
+                Err(finding) if finding.lines().next().is_some_and(|it| it.contains(wanted)) => {
+                    found.store(true, Ordering::Relaxed);
+                    return Err(format!("{finding}\nTENURE_SEED={seed}"));
+                }
+                _ => {}
+            }
         }
     };
     let outcome = std::thread::scope(|scope| {
@@ -145,7 +159,7 @@ fn every_lie_of_a_file_system_is_found_out() {
             Lie::Disk(Broken { break_exchange_atomicity: true, ..truth }),
         ),
         ("the log is not synced", Lie::SkipsSync(".wal")),
-        ("the journal is not synced", Lie::SkipsSync("/log.jsonl")),
+        ("the journal is not synced", Lie::SkipsSyncOf("/d/log.jsonl")),
         ("the index is not synced", Lie::SkipsSync(".index")),
         ("a new document is not synced", Lie::SkipsSync(".tmp.0000000000000000")),
         ("a new document is synced after it has its name", Lie::SyncsLate(".tmp.0000000000000000")),
@@ -161,5 +175,24 @@ fn every_lie_of_a_file_system_is_found_out() {
         assert!(outcome.is_err(), "{name}: not found in {crashes} crashes");
         tally.tried(crashes, "crashes of a machine that lies, until it was found out");
         tally.caught(name);
+    }
+}
+
+/// What the log has before a durable batch is as durable as that one, also when it is no longer in the
+/// log: the journal is synced for it.
+#[test]
+fn the_sync_that_a_batch_owes_to_those_before_it_is_missed() {
+    let name = "simulated::the_sync_that_a_batch_owes_to_those_before_it_is_missed";
+    let mut tally = Tally::new(RING, name);
+    for (fault, lie) in [
+        ("the journal is not synced for a durable batch", Lie::SkipsSyncOf("/d/log.jsonl")),
+        ("the log is not synced for a durable batch", Lie::SkipsSync("/log.jsonl.wal")),
+    ] {
+        let (crashes, outcome) =
+            hunt_for("a loose batch", 1, THREADS, lie, |stories| stories >= STORIES_PER_LIE);
+        assert!(outcome.is_err(), "{fault}: no batch before it is missed in {crashes} crashes");
+        println!("{fault}: {}", outcome.unwrap_err().lines().next().unwrap_or_default());
+        tally.tried(crashes, "crashes of a machine that lies, until it was found out");
+        tally.caught(fault);
     }
 }

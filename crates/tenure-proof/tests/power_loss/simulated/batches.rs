@@ -1,6 +1,7 @@
 //! The batches of a simulated journal: what was tried, and what must be there.
 
 use tenure::Entry;
+use tenure_proof::Tally;
 use tenure_testkit::Random;
 
 /// A journal remembers the eight newest operations; a repetition comes while it does.
@@ -12,6 +13,9 @@ pub(crate) struct Tried {
     pub(crate) id: u64,
     lines: u64,
     pad: usize,
+    /// Its own append was a durable one.
+    synced: bool,
+    /// It is held to survive the power: synced, or before one that was when the power went.
     durable: bool,
     /// It has an operation id.
     once: bool,
@@ -43,7 +47,8 @@ impl Batches {
         let id = self.next_id;
         self.next_id += 1;
         let (once, acked, dropped) = (false, None, Dropped::No);
-        self.tried.push(Tried { id, lines, pad, durable, once, acked, dropped });
+        let synced = durable;
+        self.tried.push(Tried { id, lines, pad, synced, durable, once, acked, dropped });
         id
     }
 
@@ -136,7 +141,8 @@ impl Batches {
                 None => whole || mine.is_empty(),
             };
             if !is_right {
-                return Err(format!("{tried:?}, there is {mine:?}"));
+                let kind = if tried.synced { "a durable" } else { "a loose" };
+                return Err(format!("{kind} batch: {tried:?}, there is {mine:?}"));
             }
         }
         Ok(())
@@ -150,4 +156,27 @@ pub(crate) fn parse(line: &[u8]) -> Option<(u64, u64)> {
     let mut number = || words.next()?.parse().ok();
     let (id, at, _lines): (u64, u64, u64) = (number()?, number()?, number()?);
     Some((id, at))
+}
+
+/// The control of the judge: a batch without a sync is missed after a power loss if a durable one came
+/// behind it, and only then.
+#[test]
+fn a_batch_that_a_durable_one_came_after_is_missed() {
+    let mut tally = Tally::new(
+        crate::RING,
+        "simulated::batches::a_batch_that_a_durable_one_came_after_is_missed",
+    );
+    let mut batches = Batches::default();
+    let [before, durable, behind] = [false, true, false].map(|synced| batches.begin(1, 0, synced));
+    let all = [before, durable, behind].map(|id| {
+        batches.acknowledge(id, id + 1);
+        Entry { seq: id + 1, line: batches.lines_of(id).concat().into_bytes() }
+    });
+    assert_eq!(batches.judge(&all), Ok(()));
+    batches.lose_power();
+    assert_eq!(batches.judge(&all[..2]), Ok(()), "the last one had no sync behind it");
+    let found = batches.judge(&all[1..2]).expect_err("the first one is gone");
+    assert!(found.starts_with("a loose batch"), "{found}");
+    assert!(batches.judge(&all[..1]).is_err(), "the durable one is gone");
+    tally.caught("a batch without a sync is gone, and a durable one behind it is there");
 }

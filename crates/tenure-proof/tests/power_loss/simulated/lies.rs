@@ -18,6 +18,8 @@ pub(crate) enum Lie {
     Disk(Broken),
     /// Files whose path contains this are never synced.
     SkipsSync(&'static str),
+    /// The file with this path is never synced; those beside it are.
+    SkipsSyncOf(&'static str),
     /// A directory whose path ends in this is never synced.
     SkipsDirSync(&'static str),
     /// Files whose path contains this are synced after the next change of names, not before it.
@@ -63,6 +65,9 @@ impl Fs for Liar {
         let meant = |part: &str| path.to_string_lossy().contains(part);
         match self.lie {
             Lie::SkipsSync(part) if meant(part) => {
+                Ok(Arc::new(LyingHandle { handle, about: About::Syncs }))
+            }
+            Lie::SkipsSyncOf(whole) if path == Path::new(whole) => {
                 Ok(Arc::new(LyingHandle { handle, about: About::Syncs }))
             }
             Lie::LosesAttached => Ok(Arc::new(LyingHandle { handle, about: About::Attached })),

@@ -21,8 +21,8 @@ pub(super) const NOTE_BYTES: usize = 64;
 /// All of them are read at once.
 const NOTES_AT: u64 = NOTE_OFFSETS[0];
 const NOTES_BYTES: usize = 512;
-/// Nobody counts this far.
-const COUNT_MAX: u64 = 1 << 56;
+/// Nobody counts this far. A log that goes on above what a note says must have room to count.
+const COUNT_MAX: u64 = 1 << 55;
 
 /// What the last leader found out. Only page cache: after a reboot it means nothing.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]

@@ -2,6 +2,10 @@
 //!
 //! The crash states are made from what is recorded at the seam. A write or a rename below it, or a
 //! sync that is promised there and not made, would escape them; `strace` sees both.
+//!
+//! What is attached to a file is not part of a recording: operation ids of documents are in no enumerated
+//! state, and a layer makes a plain sync of the one that would bring them along. They are tried in the
+//! simulation (`simulated`), and on real disks by `shutdown` and `block_log`, whose victims have no layer.
 
 use std::collections::BTreeMap;
 use std::path::Path;

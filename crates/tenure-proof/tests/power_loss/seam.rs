@@ -4,8 +4,7 @@
 //! sync that is promised there and not made, would escape them; `strace` sees both.
 //!
 //! What is attached to a file is not part of a recording: operation ids of documents are in no enumerated
-//! state, and a layer makes a plain sync of the one that would bring them along. They are tried in the
-//! simulation (`simulated`), and on real disks by `shutdown` and `block_log`, whose victims have no layer.
+//! state. They are tried in the simulation (`simulated`), and on real disks (`shutdown`, `block_log`).
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -107,9 +106,16 @@ fn kind_of(call: &str, dir: &Path) -> Option<&'static str> {
         "write" | "pwrite64" => Some("writes"),
         "ftruncate" => Some("lengths"),
         "fdatasync" => Some("syncs"),
-        "fsync" => Some("syncs of directories"),
+        "fsync" if is_of_a_directory(rest) => Some("syncs of directories"),
+        "fsync" => Some("syncs"),
         _ => panic!("nobody thought of `{call}`"),
     }
+}
+
+/// Whether the descriptor of a call is a directory: `NUMBER</path>) = 0`.
+fn is_of_a_directory(rest: &str) -> bool {
+    let path = rest.split_once('<').and_then(|(_, path)| path.split_once('>'));
+    path.is_some_and(|(path, _)| Path::new(path).is_dir())
 }
 
 #[test]

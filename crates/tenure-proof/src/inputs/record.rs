@@ -89,9 +89,9 @@ pub fn record(bytes: &[u8]) -> Fate {
     // Nobody has a lease here but the one that was planted.
     let fate = next == Err(ErrorKind::Busy) || planted.is_followed(&now, one_turn);
     if planted.mended {
-        heeded(&fs, &planted, next)
+        heeded(&fs, &planted, next);
     } else {
-        doubted(&fs, before, next)
+        doubted(&fs, before, next);
     }
     Fate::seen(fate)
 }

@@ -172,7 +172,7 @@ pub(super) fn largest_claim(layout: Layout, bytes: &[u8]) -> u64 {
     let counters: &[Range<usize>] = match layout {
         // Seq, fence, ceiling, confirmed, generation.
         Layout::Record => &[8..40, 120..128],
-        Layout::Notes => &[16..64],
+        Layout::Notes => &[16..32, 32..64],
         Layout::Log | Layout::Index | Layout::Plain => &[],
     };
     let fields = slots(layout).iter().flat_map(|slot| {

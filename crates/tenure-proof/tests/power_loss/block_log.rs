@@ -64,7 +64,7 @@ fn finding(run: &Run, format: &Format, at: usize, random: &mut Random) -> Option
     cut.image.save(&path).expect("the cut image can be written");
     let mounted = match Mounted::try_new(&path, format.kind, &format.with("loop")) {
         Ok(mounted) => mounted,
-        Err(problem) => return Some(Found::FileSystem(problem.to_string())),
+        Err(problem) => return Some(Found::FileSystem(problem)),
     };
     let (dir, loosely) = (mounted.path().join(DIR), keeps_order(format));
     let scene = Scene { dir: &dir, losses: 0, broken: None, loosely };

@@ -105,9 +105,8 @@ fn kind_of(call: &str, dir: &Path) -> Option<&'static str> {
         | "mkdir" | "mkdirat" => Some("names"),
         "write" | "pwrite64" => Some("writes"),
         "ftruncate" => Some("lengths"),
-        "fdatasync" => Some("syncs"),
         "fsync" if is_of_a_directory(rest) => Some("syncs of directories"),
-        "fsync" => Some("syncs"),
+        "fdatasync" | "fsync" => Some("syncs"),
         _ => panic!("nobody thought of `{call}`"),
     }
 }

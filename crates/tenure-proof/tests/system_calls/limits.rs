@@ -66,7 +66,6 @@ fn limits(test: &str, what: &str, in_memory: bool, troubles: impl Fn(&Sweep) -> 
         std::fs::remove_dir_all(&dir).unwrap();
     }
     assert!(bad.is_empty(), "{} bad:\n{}", bad.len(), bad.join("\n"));
-    println!("{what}: {} made a command fail, {wide} did not", tally.cases());
     assert!(tally.cases() > FELT_MIN, "too few {what} are felt: {tally:?}, {wide} are not");
 }
 

@@ -211,6 +211,14 @@ impl Layer for Recorder {
         })
     }
 
+    // What is attached is not recorded: for what is, this is a sync like any other.
+    fn sync_all(&self, file: &OpenFile) -> io::Result<()> {
+        self.note(|| {
+            file.below.sync_all()?;
+            Ok(((), Some(Op::Sync(file.below.id()?.ino))))
+        })
+    }
+
     // Where the recording is made, this is a sync as well.
     fn sync_in_order(&self, file: &OpenFile) -> io::Result<()> {
         self.sync(file)

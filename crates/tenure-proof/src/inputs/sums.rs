@@ -169,11 +169,11 @@ pub fn mend(layout: Layout, bytes: &mut [u8]) {
 /// The largest number that a record or a note claims where it counts something. What the other files of
 /// a journal claim is tried, however far it goes.
 pub(super) fn largest_claim(layout: Layout, bytes: &[u8]) -> u64 {
-    let counters = match layout {
+    let counters: &[Range<usize>] = match layout {
         // Seq, fence, ceiling, confirmed, generation.
-        Layout::Record => vec![8..40, 120..128],
-        Layout::Notes => vec![16..40, 40..64],
-        Layout::Log | Layout::Index | Layout::Plain => Vec::new(),
+        Layout::Record => &[8..40, 120..128],
+        Layout::Notes => &[16..32, 32..64],
+        Layout::Log | Layout::Index | Layout::Plain => &[],
     };
     let fields = slots(layout).iter().flat_map(|slot| {
         let fields = counters.iter().flat_map(|range| range.clone().step_by(8));

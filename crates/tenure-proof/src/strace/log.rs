@@ -4,58 +4,8 @@
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
 
-use super::{Case, Fault};
+use super::{Case, Fault, Kind};
 
-/// What is attacked.
-const ATTACKED: [&str; 47] = [
-    "open",
-    "openat",
-    "openat2",
-    "close",
-    "read",
-    "pread64",
-    "write",
-    "pwrite64",
-    "copy_file_range",
-    "fallocate",
-    "ftruncate",
-    "fsync",
-    "fdatasync",
-    "sync_file_range",
-    "rename",
-    "renameat",
-    "renameat2",
-    "link",
-    "linkat",
-    "unlink",
-    "unlinkat",
-    "rmdir",
-    "mkdir",
-    "mkdirat",
-    "flock",
-    "fchmod",
-    "fchown",
-    "utimensat",
-    "stat",
-    "lstat",
-    "fstat",
-    "newfstatat",
-    "statx",
-    "statfs",
-    "fstatfs",
-    "readlink",
-    "readlinkat",
-    "getdents64",
-    "getcwd",
-    "flistxattr",
-    "fgetxattr",
-    "fsetxattr",
-    "fremovexattr",
-    "dup",
-    "lseek",
-    "clone3",
-    "exit_group",
-];
 /// What is let pass: no fault of a file shows there. Checks of descriptors, memory, terminals, waiting,
 /// the start of another program, and the descriptors of a child.
 const PASSED: [&str; 11] = [
@@ -109,7 +59,7 @@ impl Calls {
         }
         let calls = Self { threads, start, lacking: lacking.map(str::to_owned) };
         for (call, _) in calls.of_the_program() {
-            let known = ATTACKED.contains(&call) || PASSED.contains(&call);
+            let known = Kind::named(call).is_some() || PASSED.contains(&call);
             assert!(known, "nobody thought of `{call}`");
         }
         calls
@@ -119,7 +69,7 @@ impl Calls {
     pub fn attacked(&self) -> BTreeMap<String, RangeInclusive<usize>> {
         let mut all: BTreeMap<String, RangeInclusive<usize>> = BTreeMap::new();
         for (call, number) in self.of_the_program() {
-            if ATTACKED.contains(&call) && self.lacking.as_deref() != Some(call) {
+            if Kind::named(call).is_some() && self.lacking.as_deref() != Some(call) {
                 let range = all.entry(call.to_owned()).or_insert(number..=number);
                 *range = *range.start().min(&number)..=*range.end().max(&number);
             }

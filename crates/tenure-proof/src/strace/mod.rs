@@ -12,12 +12,14 @@
 //!    used: the calls of the loader and the runtime are counted, and passed over.
 
 mod case;
+mod kinds;
 mod log;
 
 use std::path::Path;
 use std::process::Command;
 
 pub use self::case::{Case, Fault};
+pub use self::kinds::{Does, KINDS, Kind};
 pub use self::log::Calls;
 use crate::bounded::{Ended, run};
 

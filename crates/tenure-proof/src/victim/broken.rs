@@ -180,6 +180,10 @@ impl Layer for BrokenLayer {
     fn sync_in_order(&self, file: &OpenFile) -> io::Result<()> {
         if self.skips(file) { Ok(()) } else { file.below.sync_in_order() }
     }
+
+    fn sync_all(&self, file: &OpenFile) -> io::Result<()> {
+        if self.skips(file) { Ok(()) } else { file.below.sync_all() }
+    }
 }
 
 fn is_temp(path: &Path) -> bool {

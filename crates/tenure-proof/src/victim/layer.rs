@@ -59,6 +59,9 @@ pub trait Layer: Send + Sync + 'static {
     fn sync_in_order(&self, file: &OpenFile) -> io::Result<()> {
         file.below.sync_in_order()
     }
+    fn sync_all(&self, file: &OpenFile) -> io::Result<()> {
+        file.below.sync_all()
+    }
     fn stat_open(&self, file: &OpenFile) -> io::Result<Stat> {
         file.below.stat()
     }
@@ -180,6 +183,10 @@ impl<L: Layer> Handle for LayeredHandle<L> {
 
     fn sync_in_order(&self) -> io::Result<()> {
         self.layer.sync_in_order(&self.file)
+    }
+
+    fn sync_all(&self) -> io::Result<()> {
+        self.layer.sync_all(&self.file)
     }
 
     fn stat(&self) -> io::Result<Stat> {

@@ -12,7 +12,7 @@ pub(crate) const TTL: Duration = Duration::from_secs(1);
 /// Soon, on a busy machine: two programs are started meanwhile.
 const LATE: Duration = Duration::from_secs(2);
 /// A machine can be too busy once, and not each time.
-const TRIES: usize = 3;
+pub(crate) const TRIES: usize = 3;
 
 /// What became of somebody who waited for the end of a lease.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

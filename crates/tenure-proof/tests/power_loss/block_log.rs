@@ -41,22 +41,30 @@ fn record(format: &Format, rounds: u64, broken: Option<Broken>) -> Run {
     Run { base, steps }
 }
 
-/// A cut that the file system itself does not survive is a finding against it, not against tenure;
-/// none of the three has shown one on a disk that keeps its [`Format::atom`] whole.
-fn finding(run: &Run, format: &Format, at: usize, random: &mut Random) -> Option<String> {
+/// What is wrong with a disk that was cut.
+#[derive(Debug)]
+enum Found {
+    /// The file system itself does not survive it; none of the three has shown that on a disk that keeps
+    /// its [`Format::atom`] whole.
+    FileSystem(String),
+    /// Something that was acknowledged is not there, or not whole.
+    Victim(String),
+}
+
+fn finding(run: &Run, format: &Format, at: usize, random: &mut Random) -> Option<Found> {
     let cut = Cut::after(&run.base, &run.steps, at, format.atom, random);
     let scratch = memory();
     let path = scratch.path().join("image");
     cut.image.save(&path).expect("the cut image can be written");
     let mounted = match Mounted::try_new(&path, format.kind, &format.with("loop")) {
         Ok(mounted) => mounted,
-        Err(problem) => return Some(format!("it cannot be mounted: {problem}")),
+        Err(problem) => return Some(Found::FileSystem(problem)),
     };
     let dir = mounted.path().join(DIR);
     let scene = Scene { dir: &dir, losses: 0, broken: None };
     let found = scene.check(&cut.acks).err();
     mounted.unmount();
-    found.map(|found| format!("cut after step {at} of {}: {found}", run.steps.len()))
+    found.map(|found| Found::Victim(format!("cut after step {at} of {}: {found}", run.steps.len())))
 }
 
 /// How many steps come before each flush.
@@ -87,7 +95,7 @@ fn survives(test: &str, format: &Format, cuts: u64, quick_flushes: usize) {
     assert!(flushes > 20 && told > 20, "the device sees what the victims do");
     let mut cut = |at: usize, random: &mut Random, what: &str| {
         let found = finding(&run, format, at, random);
-        assert!(found.is_none(), "{}: {}", format.name, found.unwrap());
+        assert!(found.is_none(), "{}: {found:?}", format.name);
         tally.tried(1, &format!("{what} of a block device under {}", format.name));
     };
     for _ in 0..cuts {
@@ -137,7 +145,10 @@ fn broken_victims_are_found_out_by_cutting_the_disk() {
         let run = record(&format, 4, Some(broken));
         let cut = |_| {
             let at = random.index(run.steps.len() + 1);
-            finding(&run, &format, at, &mut random)
+            match finding(&run, &format, at, &mut random)? {
+                Found::Victim(found) => Some(found),
+                Found::FileSystem(problem) => panic!("{}: {problem}", format.name),
+            }
         };
         let name = broken.name();
         let found = (0..80).find_map(cut);

@@ -2,6 +2,9 @@
 //!
 //! The crash states are made from what is recorded at the seam. A write or a rename below it, or a
 //! sync that is promised there and not made, would escape them; `strace` sees both.
+//!
+//! What is attached to a file is not part of a recording: operation ids of documents are in no enumerated
+//! state. They are tried in the simulation (`simulated`), and on real disks (`shutdown`, `block_log`).
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -102,10 +105,16 @@ fn kind_of(call: &str, dir: &Path) -> Option<&'static str> {
         | "mkdir" | "mkdirat" => Some("names"),
         "write" | "pwrite64" => Some("writes"),
         "ftruncate" => Some("lengths"),
-        "fdatasync" => Some("syncs"),
-        "fsync" => Some("syncs of directories"),
+        "fsync" if is_of_a_directory(rest) => Some("syncs of directories"),
+        "fdatasync" | "fsync" => Some("syncs"),
         _ => panic!("nobody thought of `{call}`"),
     }
+}
+
+/// Whether the descriptor of a call is a directory: `NUMBER</path>) = 0`.
+fn is_of_a_directory(rest: &str) -> bool {
+    let path = rest.split_once('<').and_then(|(_, path)| path.split_once('>'));
+    path.is_some_and(|(path, _)| Path::new(path).is_dir())
 }
 
 #[test]

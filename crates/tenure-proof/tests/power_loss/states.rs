@@ -15,6 +15,9 @@ use crate::RING;
 /// The writer that works after a power loss; no victim has its number.
 const NEXT: u64 = 1_000_000;
 
+/// A victim does so many operations at least, after each of which it can die.
+const DEATHS_MIN: usize = 60;
+
 /// A recorded directory; it is kept as long as its recording is used, with its inode numbers.
 struct Recorded {
     recording: Recording,
@@ -185,12 +188,17 @@ fn g8_what_the_successor_of_a_dead_victim_acknowledges_survives() {
     let mut tally = Tally::new(RING, test);
     let mut random = Random::new(seed(RING, test));
     let step = Form::asked().pick(5, 1);
+    let mut deaths = 0;
     for operations in (0..).step_by(step) {
         let Some(recorded) = record_successor(operations, None) else { break };
         let (states, finding) = search(&recorded, effort_for_each_death(), &mut random);
         assert!(finding.is_none(), "death after {operations}: {}", finding.unwrap());
         tally.tried(states, "crash states after a death and a successor");
+        deaths += 1;
     }
+    println!("{deaths} deaths, {} states", tally.cases());
+    assert!(deaths >= DEATHS_MIN / step, "only {deaths} deaths");
+    assert!(tally.cases() > 500, "{} states are too few to mean anything", tally.cases());
 }
 
 /// The power goes again while what the first loss left is repaired.
@@ -232,6 +240,9 @@ fn g8_a_second_power_loss_during_recovery_loses_nothing() {
             tally.tried(1, "crash states of a recovery");
         }
     }
+    println!("{} states", tally.cases());
+    let least = first * second as u64 / 2;
+    assert!(tally.cases() >= least, "{} of {least} states", tally.cases());
 }
 
 /// The power takes all that was not synced, and nothing else.

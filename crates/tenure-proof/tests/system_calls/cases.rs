@@ -4,30 +4,11 @@ use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
 
 use tenure_proof::Form;
-use tenure_proof::strace::{Calls, Case, Fault};
+use tenure_proof::strace::{Calls, Case, Does, Fault, Kind};
 use tenure_testkit::Random;
 
 use super::together::together;
 
-/// Calls that change nothing: a death before one of them is a death before the next that does.
-const LOOKS: [&str; 16] = [
-    "stat",
-    "lstat",
-    "fstat",
-    "newfstatat",
-    "statx",
-    "statfs",
-    "fstatfs",
-    "readlink",
-    "readlinkat",
-    "pread64",
-    "read",
-    "lseek",
-    "getdents64",
-    "getcwd",
-    "flistxattr",
-    "fgetxattr",
-];
 /// Calls that wait, or move data: one that was interrupted is repeated, not reported.
 const REPEATED: [&str; 8] =
     ["flock", "fsync", "fdatasync", "sync_file_range", "read", "pread64", "write", "pwrite64"];
@@ -65,7 +46,8 @@ pub(crate) fn cases(calls: &Calls, sample: Sample, random: &mut Random) -> Vec<C
     }
     let mut cases = Vec::new();
     for (call, numbers) in attacked {
-        for fault in faults(&call, form, sample.anything) {
+        let kind = Kind::named(&call).expect("only those are attacked");
+        for fault in faults(kind, form, sample.anything) {
             let quick = if fault == Fault::Kill { sample.kills } else { sample.others };
             let picked = pick(numbers.clone(), form.pick(quick, LONG_MOST), random);
             let case = |number| Case { call: call.clone(), number, fault, with: Vec::new() };
@@ -97,66 +79,28 @@ pub(crate) fn must_be_survived(case: &Case) -> bool {
 }
 
 /// The faults that make sense at a call.
-fn faults(call: &str, form: Form, anything: bool) -> Vec<Fault> {
+fn faults(kind: &Kind, form: Form, anything: bool) -> Vec<Fault> {
     let long = form == Form::Long;
     let mut faults = Vec::new();
-    if long || !LOOKS.contains(&call) {
+    // A death before a call that changes nothing is a death before the next that does.
+    if long || kind.does != Does::Looks {
         faults.push(Fault::Kill);
     }
-    // A failed close would keep the file open here, which Linux never does.
-    if ["close", "exit_group"].contains(&call) {
+    if kind.does == Does::Ends {
         return faults;
     }
-    let mut errors = likely(call).to_vec();
-    if long && anything && call != "clone3" {
-        errors.extend(ANYWHERE.iter().filter(|error| !likely(call).contains(error)));
+    let mut errors = kind.errors.to_vec();
+    if long && anything && kind.does != Does::Begins {
+        errors.extend(ANYWHERE.iter().filter(|error| !kind.errors.contains(error)));
     }
     faults.extend(errors.iter().copied().map(Fault::Once));
     if long && anything {
         faults.extend(errors.into_iter().map(Fault::Always));
     } else {
-        faults.extend(lasting(call).map(Fault::Always));
+        faults.extend(kind.lasting.map(Fault::Always));
     }
-    if REPEATED.contains(&call) || INTERRUPTED.contains(&call) {
+    if REPEATED.contains(&kind.name) || INTERRUPTED.contains(&kind.name) {
         faults.push(Fault::Interrupted);
     }
     faults
-}
-
-/// What this call fails with in practice.
-fn likely(call: &str) -> &'static [&'static str] {
-    match call {
-        "open" | "openat" | "openat2" => &["EMFILE", "EACCES", "EROFS", "EIO", "ENOSPC"],
-        "write" | "pwrite64" | "copy_file_range" | "fallocate" | "ftruncate" => {
-            &["ENOSPC", "EIO", "EDQUOT"]
-        }
-        "fsync" | "fdatasync" => &["EIO", "ENOSPC", "EDQUOT"],
-        "sync_file_range" => &["EIO", "ENOSPC", "EDQUOT", "ENOSYS", "EPERM"],
-        "rename" | "renameat" | "renameat2" | "link" | "linkat" => {
-            &["ENOSPC", "EIO", "EACCES", "EROFS"]
-        }
-        "mkdir" | "mkdirat" => &["ENOSPC", "EACCES", "EROFS", "EDQUOT"],
-        "unlink" | "unlinkat" | "rmdir" => &["EIO", "EACCES", "EROFS"],
-        "fchmod" | "fchown" | "utimensat" => &["EIO", "EPERM", "EROFS"],
-        "flock" => &["ENOLCK", "EIO"],
-        "stat" | "lstat" | "newfstatat" | "statx" | "readlink" | "readlinkat" => &["EIO", "EACCES"],
-        "fstat" | "statfs" | "fstatfs" | "read" | "pread64" | "lseek" | "getdents64" => &["EIO"],
-        "flistxattr" | "fgetxattr" | "fremovexattr" => &["EIO", "EOPNOTSUPP"],
-        "fsetxattr" => &["ENOSPC", "EPERM", "EOPNOTSUPP", "EDQUOT"],
-        "getcwd" => &["ENOENT"],
-        "dup" => &["EMFILE"],
-        "clone3" => &["EAGAIN"],
-        _ => &[],
-    }
-}
-
-/// What stays: a full disk stays full, a broken one broken, and a table of open files full.
-fn lasting(call: &str) -> Option<&'static str> {
-    match call {
-        "pwrite64" | "mkdir" => Some("ENOSPC"),
-        "fsync" | "fdatasync" | "sync_file_range" => Some("EIO"),
-        "openat2" => Some("EMFILE"),
-        "renameat" | "renameat2" | "linkat" | "unlink" => Some("EROFS"),
-        _ => None,
-    }
 }

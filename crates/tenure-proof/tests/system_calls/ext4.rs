@@ -9,8 +9,9 @@ use super::cases::Sample;
 use super::jobs::OPERATIONS;
 use super::sweep::{RING, Sweep, conclude};
 
-/// What the quick form tries: the calls that are made here and not in memory, and those next to them.
-const QUICK: Sample = Sample { kills: 1, others: 1, anything: true, moments: 2, only: &IN_ORDER };
+/// What is tried. The quick form takes the calls that are made here and not in memory, and those next to
+/// them; the long one takes all.
+const SAMPLE: Sample = Sample { kills: 1, others: 1, anything: true, moments: 2, only: &IN_ORDER };
 const IN_ORDER: [&str; 4] = ["sync_file_range", "fstatfs", "fsync", "renameat2"];
 
 /// The operations, and whether they are durable when they return.
@@ -39,7 +40,7 @@ fn g10_documents_on_ext4_where_content_is_written_in_order() {
         let sweep = Sweep::at(*job, dir.clone(), None).unwrap();
         let in_order = sweep.calls().attacked().contains_key("sync_file_range");
         assert!(in_order || !is_durable, "{name} does not do what is tested here");
-        bad.extend(sweep.sampled_calls(QUICK, " on ext4", &mut random, &mut tally));
+        bad.extend(sweep.sampled_calls(SAMPLE, " on ext4", &mut random, &mut tally));
     }
     conclude(&bad, &tally);
 }

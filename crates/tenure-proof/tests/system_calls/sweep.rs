@@ -197,7 +197,12 @@ impl Sweep {
         for _ in 0..ATTEMPTS {
             self.set_up();
             let struck = self.strike(trouble);
-            if struck.came_about {
+            // A limit that the command does not reach is no fault, and what it did is judged all the same.
+            let is_limit = !matches!(trouble, Trouble::Call(_));
+            if is_limit && !struck.came_about {
+                self.missed.set(self.missed.get() + 1);
+            }
+            if is_limit || struck.came_about {
                 self.remember(trouble, &struck);
                 return judge(self, trouble, &struck.ended);
             }
@@ -317,7 +322,7 @@ pub(crate) fn sweep(test: &str, job: Job) {
 /// Nothing is wrong, and enough was tried to say so.
 pub(crate) fn conclude(bad: &[String], tally: &Tally) {
     assert!(bad.is_empty(), "{} bad:\n{}", bad.len(), bad.join("\n"));
-    assert!(tally.cases() > 20, "too little to tell: {tally:?}");
     let missed = tally.cases_of(MISSED);
+    assert!(tally.cases() - missed > 20, "too little to tell: {tally:?}");
     assert!(missed * 100 <= tally.cases() * MISSED_MAX, "too many {MISSED}: {tally:?}");
 }

@@ -77,7 +77,9 @@ impl Trouble {
             Self::Pages(left) => full(fill_pages, *left),
             Self::Names(left) => full(fill_names, *left),
         };
-        Struck { ended, came_about: true }
+        // A command that does what it was asked for has not felt the limit, or got over it.
+        let came_about = !ended.is_done();
+        Struck { ended, came_about }
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::path::Path;
 use std::process::Command;
+use std::time::{Duration, Instant};
 
 use rustix::mount::{MountFlags, mount_remount};
 use serde_json::Value;
@@ -12,6 +13,9 @@ use tenure_proof::{Form, Tally};
 
 use super::job::{Program, tenure};
 use super::sweep::RING;
+
+/// A waiter is seen before that, on any machine; it waits for longer.
+const LIMIT: Duration = Duration::from_secs(15);
 
 fn start(dir: &Path, args: &[&str]) -> Live {
     let mut command = Command::new(Program::Tenure.path());
@@ -24,13 +28,15 @@ fn holder_and_waiter(root: &Path) -> (Live, Live) {
     let holder = start(root, &["run", "work/t", "--", "sh", "-c", "echo ready; exec cat"]);
     assert_eq!(holder.line().as_deref(), Some("ready"));
     let waiter = start(root, &["run", "--wait", "20s", "work/t", "--", "true"]);
-    loop {
+    let start = Instant::now();
+    while start.elapsed() < LIMIT {
         let seen = tenure(root, &["who", "--json", "work/t"]);
         let seen: Value = serde_json::from_str(&seen.stdout).unwrap();
         if seen["targets"][0]["waiters"].as_array().is_some_and(|waiters| !waiters.is_empty()) {
             return (holder, waiter);
         }
     }
+    panic!("nobody is seen to wait after {:?}", start.elapsed());
 }
 
 /// A waiter waits for a name: it may make the directory anew and have that lock, or say what is wrong.

@@ -52,9 +52,9 @@ impl Batches {
         id
     }
 
-    /// A new durable batch with an operation id.
-    pub(crate) fn begin_once(&mut self, lines: u64, pad: usize) -> u64 {
-        let id = self.begin(lines, pad, true);
+    /// A new batch with an operation id.
+    pub(crate) fn begin_once(&mut self, lines: u64, pad: usize, durable: bool) -> u64 {
+        let id = self.begin(lines, pad, durable);
         if let Some(tried) = self.tried.last_mut() {
             tried.once = true;
         }
@@ -83,6 +83,22 @@ impl Batches {
     pub(crate) fn acknowledge(&mut self, id: u64, first: u64) {
         if let Some(tried) = self.tried.iter_mut().find(|tried| tried.id == id) {
             tried.acked = Some(first);
+        }
+    }
+
+    /// A durable call was told that the batch is there, whoever had appended it and how.
+    pub(crate) fn acknowledge_durably(&mut self, id: u64, first: u64) {
+        for tried in self.tried.iter_mut().filter(|tried| tried.id == id) {
+            (tried.acked, tried.synced, tried.durable) = (Some(first), true, true);
+        }
+    }
+
+    /// It is tried once more. What got no answer is from now on as durable as this call, at most: what the
+    /// one before it has left may not be synced.
+    pub(crate) fn begin_again(&mut self, id: u64, durable: bool) {
+        let open = |tried: &&mut Tried| tried.id == id && tried.acked.is_none();
+        for tried in self.tried.iter_mut().filter(open) {
+            tried.durable &= durable;
         }
     }
 

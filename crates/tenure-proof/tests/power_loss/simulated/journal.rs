@@ -45,7 +45,10 @@ impl JournalPart {
             2 => journal.compact(&write, |_| true).map(drop),
             3 => return self.drop_one(&journal, random),
             4 => return self.stamp(&journal, random),
-            5..8 => return self.append_once(&journal, random),
+            5..8 => {
+                let durable = random.coin();
+                return self.append_once(&journal, random, durable);
+            }
             some => return self.append(&journal, random, some % 4 != 3),
         };
         done.map_err(|error| self.failed(&error))
@@ -55,7 +58,7 @@ impl JournalPart {
     pub(crate) fn recover(&mut self, fs: &Arc<dyn Fs>, random: &mut Random) -> Step {
         let journal = self.open(fs).map_err(|error| self.failed(&error))?;
         if random.coin() {
-            return self.append_once(&journal, random);
+            return self.append_once(&journal, random, true);
         }
         self.append(&journal, random, true)
     }
@@ -65,22 +68,27 @@ impl JournalPart {
         // Now and then more than the log may hold before it is emptied, which then costs no sync.
         let pad = if !durable && random.chance(12) { FULL_LOG } else { random.index(longest) };
         let id = self.batches.begin(lines, pad, durable);
-        let durability = if durable { Durability::Durable } else { Durability::NoSync };
-        let options = AppendOptions { write: at_once(durability), ..AppendOptions::default() };
+        let write = at_once(durability(durable));
+        let options = AppendOptions { write, ..AppendOptions::default() };
         self.send(journal, id, &options).map(drop)
     }
 
     /// A batch with an operation id. One that was not acknowledged is repeated before there is another,
-    /// and now and then one that was: it is answered as it was, and nothing is done.
-    fn append_once(&mut self, journal: &Journal, random: &mut Random) -> Step {
+    /// and now and then one that was: it is answered as it was, and nothing is done. Each time it is
+    /// durable or not; who is told so by a durable call finds it after a power loss, whoever did it.
+    fn append_once(&mut self, journal: &Journal, random: &mut Random, durable: bool) -> Step {
         let before = self.batches.to_repeat(random).cloned();
         let id = match &before {
             Some(before) => before.id,
-            None => self.batches.begin_once(1 + random.below(3), random.index(24)),
+            None => self.batches.begin_once(1 + random.below(3), random.index(24), durable),
         };
+        self.batches.begin_again(id, durable);
         let operation = Some(format!("batch {id}"));
-        let write = WriteOptions { operation, ..at_once(Durability::Durable) };
+        let write = WriteOptions { operation, ..at_once(durability(durable)) };
         let done = self.send(journal, id, &AppendOptions { write, ..AppendOptions::default() })?;
+        if durable {
+            self.batches.acknowledge_durably(id, done.first);
+        }
         match before.and_then(|before| before.acked) {
             Some(first) if !done.replayed || done.first != first => {
                 Err(format!("{}: batch {id} at {first} was repeated: {done:?}", self.path))
@@ -153,6 +161,10 @@ impl JournalPart {
         }
         Err(format!("{}: of the headers {:?} `{first}` is there", self.path, self.headers))
     }
+}
+
+fn durability(durable: bool) -> Durability {
+    if durable { Durability::Durable } else { Durability::NoSync }
 }
 
 fn at_once(durability: Durability) -> WriteOptions {

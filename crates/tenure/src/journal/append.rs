@@ -50,9 +50,9 @@ impl Journal {
             session.leave_series_put_back()?;
         }
         let mut appended = if let Some(done) = session.head.finished(batch.operation) {
-            if durable {
-                session.promise().map_err(|error| error.committed(true))?;
-            }
+            // Whoever did it may have died before it was in the journal, or did it without a sync.
+            let kept = if durable { session.promise() } else { session.apply_pending() };
+            kept.map_err(|error| error.committed(true))?;
             Appended::replay(done)
         } else if let Some(appended) = session.stamp(batch, options)? {
             return Ok((appended, None));

@@ -8,7 +8,7 @@ use tenure::{AppendOptions, Journal};
 use tenure_testkit::SimFs;
 use xxhash_rust::xxh3::xxh3_64;
 
-use crate::journal_stage::{FIRST_NUMBER, LOG_SYNCED, Stage, durable, named, no_sync};
+use crate::journal_stage::{Death, FIRST_NUMBER, LOG_SYNCED, Stage, durable, named, no_sync};
 
 /// Where the notes are in `sync0`, and `synced` in each of them.
 const NOTES: [usize; 2] = [64, 192];
@@ -89,6 +89,20 @@ fn g10_the_file_of_a_maker_who_died_does_not_stay() {
         stage.append("two", &durable());
         assert!(!left.exists(), "{text:?}");
     }
+}
+
+/// Who asks without a sync for what somebody died over is told that it is there, so it is.
+#[test]
+fn a_repetition_without_a_sync_is_there_when_it_is_answered() {
+    let stage = Stage::new();
+    stage.append("one", &durable());
+    stage.live_on();
+    stage.die_at(LOG_SYNCED, 1, Death::Before);
+    assert!(stage.journal().append(&["two"], &named("x", &durable())).is_err());
+    stage.live_on();
+    let again = stage.append("two", &named("x", &no_sync()));
+    assert!(again.replayed);
+    assert_eq!(stage.text(), "one\ntwo\n");
 }
 
 const JOURNAL: &str = "/d/log.jsonl";

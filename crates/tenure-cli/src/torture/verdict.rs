@@ -22,7 +22,7 @@ const PLAIN: &str = "\x1b[0m";
 /// What came of a run.
 #[derive(Debug)]
 pub(super) struct Verdict {
-    /// The arguments that repeat it, without the program's name.
+    /// The command that does the same again.
     pub(super) repeat: String,
     pub(super) seed: u64,
     pub(super) processes: usize,

@@ -76,7 +76,7 @@ fn compare_and_set(worker: &mut Worker<'_>) -> io::Result<Answer<()>> {
     let mut seen = None;
     attempt!(call(worker, "register", "read", &[], |subject, scratch| {
         let read = subject.read(&scratch.join(REGISTER))?;
-        let read = read.ok_or_else(|| Refused::Failed("the register is gone".to_owned()))?;
+        let read = read.ok_or_else(|| Refused::Damaged("the register is gone".to_owned()))?;
         let value = number(Some(&read.value));
         seen = Some((value, read.version));
         Ok(vec![value])
@@ -120,7 +120,7 @@ fn tail(subject: &dyn Subject, scratch: &Path, known: u64) -> Answer<Vec<u64>> {
     let Some((number, line)) = entries.last() else { return Ok(vec![0, 0]) };
     let value = String::from_utf8_lossy(line).parse();
     value.map_or_else(
-        |_| Err(Refused::Failed(format!("entry {number} is torn"))),
+        |_| Err(Refused::Damaged(format!("entry {number} is torn"))),
         |value| Ok(vec![*number, value]),
     )
 }
@@ -147,7 +147,7 @@ pub(super) fn run(
         findings: Vec::new(),
     };
     let first = setup.subject().update(&scratch.join(REGISTER), false, &mut |_| json!({ "n": 0 }));
-    first.map_err(|refused| io::Error::other(format!("{refused:?}")))?;
+    first.map_err(|refused| io::Error::other(refused.to_string()))?;
     while !limit.is_over(scribe.operations) && scribe.findings.len() < setup.enough() {
         scribe.round()?;
         let done = format!("{} operations", thousands(scribe.operations));
@@ -287,7 +287,7 @@ impl Scribe<'_> {
             ("queue", tail(subject, scratch, known)),
         ];
         for (object, found) in looks {
-            let found = found.map_err(|refused| io::Error::other(format!("{refused:?}")))?;
+            let found = found.map_err(|refused| io::Error::other(refused.to_string()))?;
             let (object, action, at) = (object.to_owned(), action.to_owned(), clock::now());
             let look = Open { object, action, arguments: Vec::new(), at };
             self.write(None, &look, Some((&found, clock::now())))?;

@@ -19,6 +19,47 @@ const GREEN: &str = "\x1b[32m";
 const BOLD: &str = "\x1b[1m";
 const PLAIN: &str = "\x1b[0m";
 
+/// What a run comes to, by the worst that was found; the later, the worse.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Outcome {
+    Nothing,
+    /// Something failed that must not. Nothing is known to be damaged by it.
+    Failure,
+    /// Something stands still. Nothing is known to be damaged by it.
+    Standstill,
+    Damage,
+}
+
+impl Outcome {
+    fn of(fault: Fault) -> Self {
+        match fault {
+            Fault::Failed => Self::Failure,
+            Fault::Stuck => Self::Standstill,
+            _ => Self::Damage,
+        }
+    }
+
+    /// A stable word for programs.
+    fn code(self) -> &'static str {
+        match self {
+            Self::Nothing => "nothing_found",
+            Self::Failure => "failure_found",
+            Self::Standstill => "standstill_found",
+            Self::Damage => "damage_found",
+        }
+    }
+
+    /// For people.
+    fn name(self) -> &'static str {
+        match self {
+            Self::Nothing => "nothing found",
+            Self::Failure => "FAILURE FOUND",
+            Self::Standstill => "STANDSTILL FOUND",
+            Self::Damage => "DAMAGE FOUND",
+        }
+    }
+}
+
 /// What came of a run.
 #[derive(Debug)]
 pub(super) struct Verdict {
@@ -46,6 +87,11 @@ impl Verdict {
     /// Whether anything was found.
     pub(super) fn is_clean(&self) -> bool {
         self.findings.is_empty()
+    }
+
+    fn outcome(&self) -> Outcome {
+        let found = self.findings.iter().map(|finding| Outcome::of(finding.fault));
+        found.max().unwrap_or(Outcome::Nothing)
     }
 
     fn total(&self) -> u64 {
@@ -130,13 +176,7 @@ impl Verdict {
         }
         let early = if self.interrupted { ", ended early" } else { "" };
         let (bold, end) = (paint(BOLD), paint(PLAIN));
-        let stuck = |finding: &Finding| finding.fault == Fault::Stuck;
-        let outcome = match self.is_clean() {
-            true => "nothing found",
-            false if self.findings.iter().all(stuck) => "STANDSTILL FOUND",
-            false => "DAMAGE FOUND",
-        };
-        let total = thousands(self.total());
+        let (outcome, total) = (self.outcome().name(), thousands(self.total()));
         let _ = writeln!(text, "{bold}verdict: {outcome}{end} in {total} operations{early}");
         if let Some(history) = &self.history {
             let history = history.display();
@@ -163,7 +203,7 @@ impl Verdict {
             })
             .collect();
         json!({
-            "verdict": if self.is_clean() { "nothing_found" } else { "damage_found" },
+            "verdict": self.outcome().code(),
             "interrupted": self.interrupted,
             "seed": self.seed,
             "processes": self.processes,
@@ -178,6 +218,7 @@ impl Verdict {
             "things": things,
             "found": self.findings.len(),
             "findings": findings,
+            "history": self.history.as_ref().map(|history| history.to_string_lossy()),
             "kept": self.kept.as_ref().map(|kept| kept.to_string_lossy()),
             "repeat": self.repeat,
         })
@@ -207,13 +248,8 @@ fn plural(fault: Fault, count: u64) -> String {
 mod tests {
     use super::*;
 
-    #[test]
-    fn every_fault_is_shown_and_the_rest_is_counted() {
-        let torn = |number| Finding::new(Thing::Command, Fault::Torn, format!("read {number}"));
-        let mut findings: Vec<_> = (0..20).map(torn).collect();
-        findings.push(torn(0));
-        findings.push(Finding::new(Thing::Command, Fault::Corrupt, "half of it"));
-        let verdict = Verdict {
+    fn verdict(findings: Vec<Finding>) -> Verdict {
+        Verdict {
             repeat: "tenure torture".to_owned(),
             seed: 1,
             processes: 2,
@@ -227,8 +263,33 @@ mod tests {
             findings,
             history: None,
             kept: None,
+        }
+    }
+
+    #[test]
+    fn text_and_json_tell_the_same_outcome_by_the_worst_that_was_found() {
+        let outcome = |faults: &[Fault]| {
+            let findings = faults.iter().map(|fault| Finding::new(Thing::Lock, *fault, "so"));
+            let verdict = verdict(findings.collect());
+            let text = verdict.text(false);
+            let line = text.lines().find_map(|line| line.strip_prefix("verdict: ")).expect("one");
+            let told = line.split(" in ").next().expect("words").to_lowercase().replace(' ', "_");
+            assert_eq!(verdict.json()["verdict"], told);
+            told
         };
-        let text = verdict.text(false);
+        assert_eq!(outcome(&[]), "nothing_found");
+        assert_eq!(outcome(&[Fault::Failed]), "failure_found");
+        assert_eq!(outcome(&[Fault::Stuck, Fault::Failed]), "standstill_found");
+        assert_eq!(outcome(&[Fault::Stuck, Fault::Corrupt, Fault::Failed]), "damage_found");
+    }
+
+    #[test]
+    fn every_fault_is_shown_and_the_rest_is_counted() {
+        let torn = |number| Finding::new(Thing::Command, Fault::Torn, format!("read {number}"));
+        let mut findings: Vec<_> = (0..20).map(torn).collect();
+        findings.push(torn(0));
+        findings.push(Finding::new(Thing::Command, Fault::Corrupt, "half of it"));
+        let text = verdict(findings).text(false);
         for line in ["command: torn read: read 0 (2 times)", "command: corrupt file: half of it"] {
             assert!(text.lines().any(|one| one == line), "{text}");
         }

@@ -108,6 +108,7 @@ fn a_worker_that_crashes_is_a_finding() {
         let verdict = run.into_inner().wait().exits(5).json();
         let finding = &verdict["findings"][0];
         assert_eq!(finding["fault"], "failed", "{verdict:#}");
+        assert_eq!(verdict["verdict"], "failure_found", "{verdict:#}");
         let detail = finding["detail"].as_str().unwrap();
         assert!(detail.contains("ended by itself: signal: 6"), "{detail}");
     }
@@ -234,6 +235,8 @@ fn a_history_has_calls_and_returns() {
     let bench = Bench::new();
     let ran = bench.tenure(&["torture", "--operations", "100", "--history", "h.jsonl"]).ok();
     assert!(ran.stdout.contains("h.jsonl, which is for a checker and not judged here"), "{ran:?}");
+    let args = ["torture", "--json", "--operations", "100", "--history", "h.jsonl"];
+    assert_eq!(bench.tenure(&args).ok().json()["history"], "h.jsonl");
     let text = bench.read("h.jsonl");
     let lines: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     let answered = lines.iter().filter(|line| !line["return"].is_null()).count();

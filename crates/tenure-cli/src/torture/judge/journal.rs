@@ -46,7 +46,7 @@ pub(super) fn lines(
     let slots = ledger.incarnations.len();
     let closing = content::batch(slots, u64::MAX, 1, u64::MAX);
     if let Err(refused) = subject.append(path, &closing, true, None) {
-        ledger.found(thing, Fault::Failed, format!("{refused:?}"));
+        ledger.found(thing, refused.fault(), refused.to_string());
     }
     let plain = match plain::lines(path) {
         Ok(plain) => plain,
@@ -101,7 +101,7 @@ fn same_through_subject(
     let entries = match subject.entries(path, 1) {
         Ok(entries) => entries,
         Err(refused) => {
-            ledger.found(thing, Fault::Corrupt, format!("{refused:?}"));
+            ledger.found(thing, Fault::Corrupt, refused.to_string());
             return;
         }
     };

@@ -13,11 +13,11 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 
-use super::content::Counts;
+use super::content::{Counts, shortened};
 use super::finding::{Fault, Thing};
 use super::jobs;
 use super::ledger::{Ledger, Promised};
-use super::subject::{Refused, Subject, path_of};
+use super::subject::{Subject, path_of};
 use super::word::Own;
 
 pub(super) use self::bounded::judge;
@@ -35,8 +35,8 @@ fn judge_thing(thing: Thing, ledger: &mut Ledger, subject: &dyn Subject, scratch
         Thing::Lease => lease::judge(ledger, subject, &scratch.join(jobs::LEASE)),
         Thing::Lock => {
             // Everybody is dead, so it is free.
-            if let Err(Refused::Failed(detail)) = subject.lock(&scratch.join("lock"), false) {
-                ledger.found(Thing::Lock, Fault::Failed, detail);
+            if let Err(refused) = subject.lock(&scratch.join("lock"), false) {
+                ledger.found(Thing::Lock, refused.fault(), refused.to_string());
             }
         }
         Thing::Command | Thing::History => {}
@@ -53,7 +53,7 @@ fn judge_rest(ledger: &mut Ledger, subject: &dyn Subject, scratch: &Path, things
         if let Some(Err(refused)) =
             things.contains(&thing).then(|| subject.rotate(&scratch.join(file)))
         {
-            ledger.found(thing, Fault::Failed, format!("{file}: {refused:?}"));
+            ledger.found(thing, refused.fault(), format!("{file}: {refused}"));
         }
     }
     for name in temporary_files(scratch) {
@@ -81,11 +81,15 @@ fn counts(
             for (fault, detail) in promised.judge(&counts, &incarnations) {
                 ledger.found(thing, fault, format!("{name}: {detail}"));
             }
-            let read = subject.read(path);
-            let same = read.map(|read| read.is_none_or(|read| read.value == counts.to_value()));
-            if same != Ok(true) {
-                let detail = format!("{name}: a plain reader and tenure differ: {same:?}");
-                ledger.found(thing, Fault::Stale, detail);
+            match subject.read(path) {
+                Err(refused) => ledger.found(thing, refused.fault(), format!("{name}: {refused}")),
+                Ok(None) if counts.total == 0 => {}
+                Ok(Some(read)) if read.value == counts.to_value() => {}
+                Ok(read) => {
+                    let read = shortened(&read.map_or(Value::Null, |read| read.value).to_string());
+                    let detail = format!("{name}: a plain reader and tenure differ: {read}");
+                    ledger.found(thing, Fault::Stale, detail);
+                }
             }
         }
     }
@@ -95,7 +99,7 @@ fn counts(
     // One more operation: it has to work, and to tidy up after the dead.
     let next = subject.update(path, false, &mut |_| json!("judged"));
     if let Err(refused) = next {
-        ledger.found(thing, Fault::Failed, format!("{name}: {refused:?}"));
+        ledger.found(thing, refused.fault(), format!("{name}: {refused}"));
     }
 }
 
@@ -117,7 +121,7 @@ fn collection(ledger: &mut Ledger, subject: &dyn Subject, dir: &Path) {
         }
     }
     if let Err(refused) = subject.prune(dir) {
-        ledger.found(Thing::Collection, Fault::Failed, format!("{refused:?}"));
+        ledger.found(Thing::Collection, refused.fault(), refused.to_string());
     }
 }
 

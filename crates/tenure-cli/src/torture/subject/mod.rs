@@ -8,6 +8,7 @@ mod reused;
 mod shipped;
 mod through_tenure;
 
+use std::fmt;
 use std::path::Path;
 use std::time::Duration;
 
@@ -19,7 +20,7 @@ use self::naive::Naive;
 use self::reused::Reused;
 use self::shipped::Shipped;
 use self::through_tenure::Tenure;
-use super::finding::Thing;
+use super::finding::{Fault, Thing};
 
 /// Whose code does the work.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -80,8 +81,29 @@ impl Author {
 pub(super) enum Refused {
     /// The lease is over. That happens to whoever is paused for too long.
     Lost,
-    /// Something that must not happen here.
+    /// It found a file damaged.
+    Damaged(String),
+    /// Something else that must not happen here.
     Failed(String),
+}
+
+impl Refused {
+    /// What it is a finding of. Nobody loses a lease in the last look.
+    pub(super) fn fault(&self) -> Fault {
+        match self {
+            Self::Damaged(_) => Fault::Corrupt,
+            Self::Lost | Self::Failed(_) => Fault::Failed,
+        }
+    }
+}
+
+impl fmt::Display for Refused {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Lost => f.write_str("the lease is over"),
+            Self::Damaged(detail) | Self::Failed(detail) => f.write_str(detail),
+        }
+    }
 }
 
 /// The answer of an operation.

@@ -19,6 +19,7 @@ impl From<tenure::Error> for Refused {
     fn from(error: tenure::Error) -> Self {
         match error.kind() {
             ErrorKind::Fenced | ErrorKind::LeaseLost => Self::Lost,
+            ErrorKind::Damaged => Self::Damaged(error.to_string()),
             _ => Self::Failed(error.to_string()),
         }
     }

@@ -29,7 +29,7 @@ Ctrl-C)";
 /// Many processes work on one directory while they are killed, paused and restarted at random, and
 /// judges that read the files themselves and share no code with tenure watch: two holders, fences that
 /// do not grow, lost updates, torn reads, damaged files, files left over, things that stand still.
-/// Ctrl-C ends it with the verdict so far.
+/// It ends with a last look at all files; Ctrl-C ends it with the verdict so far, also while it looks.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct TortureArgs {

@@ -16,6 +16,7 @@ const SHOWN: usize = 8;
 
 const RED: &str = "\x1b[31m";
 const GREEN: &str = "\x1b[32m";
+const YELLOW: &str = "\x1b[33m";
 const BOLD: &str = "\x1b[1m";
 const PLAIN: &str = "\x1b[0m";
 
@@ -77,6 +78,8 @@ pub(super) struct Verdict {
     pub(super) refused: u64,
     pub(super) blows: Blows,
     pub(super) findings: Vec<Finding>,
+    /// What nobody took the last look at, or not to its end: of that, nothing found says little.
+    pub(super) unjudged: BTreeSet<Thing>,
     /// The history that was written; it is for others to judge.
     pub(super) history: Option<PathBuf>,
     /// The kept directory.
@@ -126,6 +129,7 @@ impl Verdict {
     fn things(&self) -> Vec<Thing> {
         let mut things: Vec<_> = self.operations.keys().copied().collect();
         things.extend(self.findings.iter().map(|finding| finding.thing));
+        things.extend(&self.unjudged);
         things.sort_unstable();
         things.dedup();
         things
@@ -148,13 +152,16 @@ impl Verdict {
         let _ = writeln!(text, "{:<12}{:>12}  FOUND", "THING", "OPERATIONS");
         for thing in self.things() {
             let faults = self.faults(thing);
-            let found: Vec<_> =
+            let unjudged = self.unjudged.contains(&thing);
+            let mut found: Vec<_> =
                 faults.iter().map(|(fault, count)| plural(*fault, *count)).collect();
-            let (colour, found) = if found.is_empty() {
-                (GREEN, "nothing".to_owned())
-            } else {
-                (RED, found.join(", "))
+            let colour = match found.is_empty() {
+                false => RED,
+                true if unjudged => YELLOW,
+                true => GREEN,
             };
+            found.extend(unjudged.then(|| "not judged".to_owned()));
+            let found = if found.is_empty() { "nothing".to_owned() } else { found.join(", ") };
             let operations = thousands(self.operations.get(&thing).copied().unwrap_or(0));
             let (colour, end) = (paint(colour), paint(PLAIN));
             let _ = writeln!(text, "{:<12}{operations:>12}  {colour}{found}{end}", thing.name());
@@ -229,7 +236,8 @@ impl Verdict {
         let found: serde_json::Map<_, _> =
             faults.map(|(fault, count)| (fault.code().to_owned(), json!(count))).collect();
         let operations = self.operations.get(&thing).copied().unwrap_or(0);
-        json!({ "thing": thing.name(), "operations": operations, "found": found })
+        let judged = !self.unjudged.contains(&thing);
+        json!({ "thing": thing.name(), "operations": operations, "judged": judged, "found": found })
     }
 }
 
@@ -261,6 +269,7 @@ mod tests {
             refused: 0,
             blows: Blows::default(),
             findings,
+            unjudged: BTreeSet::new(),
             history: None,
             kept: None,
         }
@@ -281,6 +290,21 @@ mod tests {
         assert_eq!(outcome(&[Fault::Failed]), "failure_found");
         assert_eq!(outcome(&[Fault::Stuck, Fault::Failed]), "standstill_found");
         assert_eq!(outcome(&[Fault::Stuck, Fault::Corrupt, Fault::Failed]), "damage_found");
+    }
+
+    #[test]
+    fn what_was_not_judged_is_not_called_sound() {
+        let mut verdict = verdict(vec![Finding::new(Thing::Lock, Fault::Stuck, "so")]);
+        verdict.operations.insert(Thing::Document, 5);
+        verdict.unjudged = BTreeSet::from([Thing::Lock, Thing::Journal]);
+        let text = verdict.text(false);
+        let row = |thing| text.lines().find(|line| line.starts_with(thing)).expect("a row");
+        assert!(row("lock ").ends_with("  1 standstill, not judged"), "{text}");
+        assert!(row("doc ").ends_with("  nothing"), "{text}");
+        assert!(row("journal ").ends_with("  not judged"), "{text}");
+        let json = verdict.json();
+        let judged: Vec<_> = (0..3).map(|place| json["things"][place]["judged"].clone()).collect();
+        assert_eq!(judged, [false, true, false]);
     }
 
     #[test]

@@ -20,10 +20,10 @@ use super::ledger::{Ledger, Promised};
 use super::subject::{Subject, path_of};
 use super::word::Own;
 
-pub(super) use self::bounded::judge;
+pub(super) use self::bounded::{Judged, Look, judge};
 
-/// Judges one thing.
-fn judge_thing(thing: Thing, ledger: &mut Ledger, subject: &dyn Subject, scratch: &Path) {
+/// Judges one thing; tells whether it could be.
+fn judge_thing(thing: Thing, ledger: &mut Ledger, subject: &dyn Subject, scratch: &Path) -> bool {
     match thing {
         Thing::Document => {
             let path = scratch.join(jobs::DOCUMENT);
@@ -31,30 +31,39 @@ fn judge_thing(thing: Thing, ledger: &mut Ledger, subject: &dyn Subject, scratch
             counts(ledger, Thing::Document, subject, &path, &promised);
         }
         Thing::Collection => collection(ledger, subject, &scratch.join(jobs::COLLECTION)),
-        Thing::Journal => journal::judge(ledger, subject, &scratch.join(jobs::JOURNAL)),
-        Thing::Lease => lease::judge(ledger, subject, &scratch.join(jobs::LEASE)),
+        Thing::Journal => return journal::judge(ledger, subject, &scratch.join(jobs::JOURNAL)),
+        Thing::Lease => return lease::judge(ledger, subject, &scratch.join(jobs::LEASE)),
         Thing::Lock => {
             // Everybody is dead, so it is free.
             if let Err(refused) = subject.lock(&scratch.join("lock"), false) {
                 ledger.found(Thing::Lock, refused.fault(), refused.to_string());
             }
         }
-        Thing::Command | Thing::History => {}
+        Thing::Command | Thing::History => return false,
+    }
+    true
+}
+
+/// Lets the next operation tidy up when each thing was judged.
+fn tidy_up(thing: Thing, ledger: &mut Ledger, subject: &dyn Subject, scratch: &Path) {
+    let file = match thing {
+        Thing::Journal => jobs::JOURNAL,
+        Thing::Lease => jobs::LEASE,
+        _ => return,
+    };
+    if !ledger.findings.is_empty() {
+        return; // Evidence is left as it is.
+    }
+    // What a dead one left of an index goes when the next index is written, not with any append.
+    if let Err(refused) = subject.rotate(&scratch.join(file)) {
+        ledger.found(thing, refused.fault(), format!("{file}: {refused}"));
     }
 }
 
-/// Judges what is left when each thing was judged.
-fn judge_rest(ledger: &mut Ledger, subject: &dyn Subject, scratch: &Path, things: &[Thing]) {
+/// Judges what is left when everything was tidied up.
+fn left_over(ledger: &mut Ledger, scratch: &Path) {
     if !ledger.findings.is_empty() {
         return; // Not everything was tidied up by a next operation.
-    }
-    for (thing, file) in [(Thing::Journal, jobs::JOURNAL), (Thing::Lease, jobs::LEASE)] {
-        // What a dead one left of an index goes when the next index is written, not with any append.
-        if let Some(Err(refused)) =
-            things.contains(&thing).then(|| subject.rotate(&scratch.join(file)))
-        {
-            ledger.found(thing, refused.fault(), format!("{file}: {refused}"));
-        }
     }
     for name in temporary_files(scratch) {
         ledger.found(Thing::Document, Fault::LeftOver, format!("{name} after the next operation"));

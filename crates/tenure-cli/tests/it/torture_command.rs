@@ -1,8 +1,10 @@
 //! `tenure torture`: what it finds, what it leaves, and how it ends. The long runs are ring 3.
 
+use std::io::Read;
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 
-use rustix::process::Signal;
+use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 use serde_json::Value;
 
 use crate::bench::{Bench, Ran, TENURE, eventually};
@@ -67,6 +69,75 @@ fn a_signal_ends_it_with_the_verdict_so_far_and_its_own_code() {
     }
 }
 
+/// A thing that stands still is found in a run that is shorter than the patience, too.
+#[test]
+fn a_short_run_waits_for_what_may_stand_still() {
+    let bench = Bench::new();
+    let verdict = torture(&bench, "--leaky doc --ops doc --minutes 0.05").exits(5).json();
+    assert_eq!(verdict["verdict"], "standstill_found", "{verdict:#}");
+    let detail = verdict["findings"][0]["detail"].as_str().unwrap();
+    assert!(detail.starts_with("no change for "), "{verdict:#}");
+    assert_eq!(verdict["things"][0]["judged"], false, "{verdict:#}");
+}
+
+/// The last look hangs before a gate; whoever waits for it is told what is known.
+#[test]
+fn a_signal_ends_the_last_look_with_the_verdict_so_far() {
+    let bench = Bench::new();
+    let (mut screen, slave) = terminal();
+    let output = std::fs::File::create(bench.path("output")).unwrap();
+    let args = ["torture", "--json", "--leaky", "doc", "--ops", "doc", "--processes", "4"];
+    let mut run = bench.command(&args).with_stdout(output).with_stderr(slave).spawn();
+    eventually(|| left(&bench).iter().any(|dir| dir.join("doc.json").exists()));
+    let gate = left(&bench)[0].join("doc.gate");
+    // One that forgets it, or is killed inside, may have been faster.
+    let _ = (0..100_000).find(|_| std::fs::File::create_new(&gate).is_ok());
+    let interrupt = || kill_process(Pid::from_child(&run), Signal::INT).unwrap();
+    interrupt();
+    see(&mut screen, "the last look: doc");
+    interrupt();
+    assert_eq!(run.wait().unwrap().code(), Some(130));
+    let verdict: Value = serde_json::from_str(&bench.read("output")).unwrap();
+    assert_eq!(verdict["verdict"], "nothing_found", "{verdict:#}");
+    assert_eq!(verdict["interrupted"], true, "{verdict:#}");
+    assert_eq!(verdict["things"][0]["judged"], false, "{verdict:#}");
+    assert_eq!(left(&bench).len(), 0);
+}
+
+/// Nobody answers for a check that was cut off.
+#[test]
+fn a_signal_is_no_answer_of_a_check() {
+    let bench = Bench::new();
+    let (mut screen, slave) = terminal();
+    let output = std::fs::File::create(bench.path("output")).unwrap();
+    let check = "if test -e slow; then touch asleep; exec sleep 600; fi; touch slow";
+    let save = "echo {key} >>{}";
+    let args = ["torture", "--json", "--processes", "2", "--minutes", "0.01", "--file", "log.txt"];
+    let more = ["--check", check, "--command", save];
+    let args = [&args[..], &more].concat();
+    let mut command = bench.command(&args).with_stdout(output).with_stderr(slave).unstarted();
+    let mut run = command.process_group(0).spawn().unwrap();
+    see(&mut screen, "the last look at this round");
+    eventually(|| bench.path("asleep").exists());
+    // From the keyboard it goes to the whole group.
+    kill_process_group(Pid::from_child(&run), Signal::INT).unwrap();
+    assert_eq!(run.wait().unwrap().code(), Some(130));
+    let verdict: Value = serde_json::from_str(&bench.read("output")).unwrap();
+    assert_eq!(verdict["verdict"], "nothing_found", "{verdict:#}");
+    assert_eq!(verdict["things"][0]["judged"], false, "{verdict:#}");
+}
+
+/// Reads what a person sees until it contains this.
+fn see(screen: &mut impl Read, text: &str) -> Vec<u8> {
+    let mut seen = Vec::new();
+    while !String::from_utf8_lossy(&seen).contains(text) {
+        let mut bytes = [0; 256];
+        let count = screen.read(&mut bytes).unwrap();
+        seen.extend_from_slice(&bytes[..count]);
+    }
+    seen
+}
+
 /// Processes with this path among their arguments.
 #[cfg(target_os = "linux")]
 fn workers_in(dir: &Path) -> usize {
@@ -92,7 +163,6 @@ fn worker_pids(dir: &Path) -> Vec<i32> {
 #[cfg(target_os = "linux")]
 #[test]
 fn a_worker_that_crashes_is_a_finding() {
-    use rustix::process::{Pid, kill_process};
     use std::cell::RefCell;
     for words in [&["--ops", "doc"][..], &["--history", "h.jsonl"]] {
         let bench = Bench::new();
@@ -126,17 +196,11 @@ fn no_worker_survives_its_parent() {
 
 #[test]
 fn a_person_sees_how_far_it_is() {
-    use std::io::Read;
     let bench = Bench::new();
     let (mut screen, slave) = terminal();
     let args = ["torture", "--minutes", "0.03", "--processes", "2", "--ops", "lock"];
     let mut run = bench.command(&args).with_stderr(slave).spawn();
-    let mut seen = Vec::new();
-    while !String::from_utf8_lossy(&seen).contains("operations,") {
-        let mut bytes = [0; 256];
-        let count = screen.read(&mut bytes).unwrap();
-        seen.extend_from_slice(&bytes[..count]);
-    }
+    let seen = see(&mut screen, "operations,");
     assert!(seen.starts_with(b"\r["), "a bar");
     // Nobody has to read on: the rest fits into the terminal's buffer.
     assert!(run.wait().unwrap().success());

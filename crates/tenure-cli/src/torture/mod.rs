@@ -174,7 +174,8 @@ fn storm(setup: &Setup, limit: &Limit, scratch: &std::path::Path) -> io::Result<
     };
     drop(progress);
     let mut verdict = blank(setup, limit, blows);
-    verdict.operations = ledger.operations;
+    verdict.operations = setup.things.iter().map(|thing| (*thing, 0)).collect();
+    verdict.operations.extend(ledger.operations);
     (verdict.reads, verdict.children) = (ledger.reads, ledger.children);
     verdict.findings = ledger.findings;
     verdict.unjudged = unjudged;

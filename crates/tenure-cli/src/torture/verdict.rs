@@ -155,14 +155,18 @@ impl Verdict {
             let unjudged = self.unjudged.contains(&thing);
             let mut found: Vec<_> =
                 faults.iter().map(|(fault, count)| plural(*fault, *count)).collect();
+            let operations = self.operations.get(&thing).copied().unwrap_or(0);
             let colour = match found.is_empty() {
                 false => RED,
-                true if unjudged => YELLOW,
+                true if unjudged || operations == 0 => YELLOW,
                 true => GREEN,
             };
             found.extend(unjudged.then(|| "not judged".to_owned()));
-            let found = if found.is_empty() { "nothing".to_owned() } else { found.join(", ") };
-            let operations = thousands(self.operations.get(&thing).copied().unwrap_or(0));
+            if found.is_empty() {
+                let nothing = if operations == 0 { "nothing was done" } else { "nothing" };
+                found.push(nothing.to_owned());
+            }
+            let (operations, found) = (thousands(operations), found.join(", "));
             let (colour, end) = (paint(colour), paint(PLAIN));
             let _ = writeln!(text, "{:<12}{operations:>12}  {colour}{found}{end}", thing.name());
         }
@@ -295,13 +299,14 @@ mod tests {
     #[test]
     fn what_was_not_judged_is_not_called_sound() {
         let mut verdict = verdict(vec![Finding::new(Thing::Lock, Fault::Stuck, "so")]);
-        verdict.operations.insert(Thing::Document, 5);
+        verdict.operations.extend([(Thing::Document, 5), (Thing::Collection, 0)]);
         verdict.unjudged = BTreeSet::from([Thing::Lock, Thing::Journal]);
         let text = verdict.text(false);
         let row = |thing| text.lines().find(|line| line.starts_with(thing)).expect("a row");
         assert!(row("lock ").ends_with("  1 standstill, not judged"), "{text}");
         assert!(row("doc ").ends_with("  nothing"), "{text}");
         assert!(row("journal ").ends_with("  not judged"), "{text}");
+        assert!(row("collection ").ends_with("  nothing was done"), "{text}");
         let json = verdict.json();
         let judged: Vec<_> = (0..3).map(|place| json["things"][place]["judged"].clone()).collect();
         assert_eq!(judged, [false, true, false]);

@@ -53,6 +53,14 @@ fn a_finding_is_5_keeps_the_evidence_and_says_how_to_repeat_it() {
     assert!(!ran.stdout.contains('\x1b'), "colour is for terminals: {ran:?}");
 }
 
+#[test]
+fn its_help_says_what_is_found_and_how_it_ends() {
+    let help = Bench::new().tenure(&["torture", "--help"]).ok().stdout;
+    for part in ["things that stand still", "Ctrl-C ends it with the verdict so far"] {
+        assert!(help.contains(part), "{part}: {help}");
+    }
+}
+
 /// A run that was cut short is not one that went through.
 #[test]
 fn a_signal_ends_it_with_the_verdict_so_far_and_its_own_code() {

@@ -29,10 +29,10 @@ the file and stays there. For a JSON file the key may be any object key or strin
 with everything below them, while others read the file.
 
 Exit codes: 0 nothing found, 5 something found (the directory is kept), 1 it could not be run, or too
-few runs of the command succeeded to tell; 128+N nothing found until signal N ended it early (130 after
+little was done to tell; 128+N nothing found until signal N ended it early (130 after
 Ctrl-C)";
 
-/// Storms and last looks.
+/// What `tenure torture` is told.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct TortureArgs {

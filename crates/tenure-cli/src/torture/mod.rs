@@ -126,6 +126,11 @@ pub(crate) fn run(args: &TortureArgs, out: &mut Output) -> Result<ExitCode> {
         }
         (None, None) => storm(&setup, &limit, scratch.path()).map_err(failed)?,
     };
+    if verdict.is_idle() {
+        let detail = "nothing was done in that time, too little to tell";
+        return Err(Failure::new(ExitCode::Failed, "failed", "torture", detail)
+            .hint("give it more --minutes, or fewer --processes"));
+    }
     verdict.repeat = repeat(args, setup.seed);
     if !verdict.is_clean() {
         scratch.keep();

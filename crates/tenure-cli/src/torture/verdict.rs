@@ -92,6 +92,11 @@ impl Verdict {
         self.findings.is_empty()
     }
 
+    /// Whether nothing was found because nothing was done.
+    pub(super) fn is_idle(&self) -> bool {
+        self.is_clean() && !self.interrupted && self.total() == 0
+    }
+
     fn outcome(&self) -> Outcome {
         let found = self.findings.iter().map(|finding| Outcome::of(finding.fault));
         found.max().unwrap_or(Outcome::Nothing)
@@ -294,6 +299,18 @@ mod tests {
         assert_eq!(outcome(&[Fault::Failed]), "failure_found");
         assert_eq!(outcome(&[Fault::Stuck, Fault::Failed]), "standstill_found");
         assert_eq!(outcome(&[Fault::Stuck, Fault::Corrupt, Fault::Failed]), "damage_found");
+    }
+
+    #[test]
+    fn nothing_found_in_no_operation_is_no_verdict() {
+        let mut verdict = verdict(Vec::new());
+        verdict.operations.insert(Thing::Lock, 0);
+        assert!(verdict.is_idle());
+        verdict.interrupted = true;
+        assert!(!verdict.is_idle(), "nobody wanted to know");
+        verdict.interrupted = false;
+        verdict.operations.insert(Thing::Lock, 1);
+        assert!(!verdict.is_idle());
     }
 
     #[test]

@@ -6,6 +6,12 @@ use std::time::Duration;
 use clap::{Args, ValueEnum};
 
 const EXAMPLES: &str = "\
+Many processes work on one directory while they are killed, paused and restarted at random, and judges
+that read the files themselves and share no code with tenure watch: two holders, fences that do not grow,
+lost updates, torn reads, damaged files, files left over, things that stand still. When the time is over
+and something may stand still, that is waited for, two minutes at most; then comes a last look at all
+files. Ctrl-C ends it with the verdict so far, and once more ends the last look.
+
 Examples:
   tenure torture                             one minute, all five things, in this directory
   tenure torture /mnt/data --minutes 30 --processes 32
@@ -23,13 +29,10 @@ the file and stays there. For a JSON file the key may be any object key or strin
 with everything below them, while others read the file.
 
 Exit codes: 0 nothing found, 5 something found (the directory is kept), 1 it could not be run, or too
-few runs of the command succeeded to tell; 128+N nothing found until signal N ended it early (130 after
+little was done to tell; 128+N nothing found until signal N ended it early (130 after
 Ctrl-C)";
 
-/// Many processes work on one directory while they are killed, paused and restarted at random, and
-/// judges that read the files themselves and share no code with tenure watch: two holders, fences that
-/// do not grow, lost updates, torn reads, damaged files, files left over, things that stand still.
-/// Ctrl-C ends it with the verdict so far.
+/// What `tenure torture` is told.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct TortureArgs {

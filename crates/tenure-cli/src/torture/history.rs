@@ -33,8 +33,8 @@ use crate::demo::{Dice, Progress, thousands};
 
 /// Operations of each worker in a round.
 const ROUND: u64 = 30;
-/// A worker that says nothing for so long stands still.
-const PATIENCE: Duration = Duration::from_secs(120);
+/// How often somebody looks whether all go on.
+const TICK: Duration = Duration::from_millis(100);
 
 const COUNTER: &str = "counter.json";
 const REGISTER: &str = "register.json";
@@ -76,7 +76,7 @@ fn compare_and_set(worker: &mut Worker<'_>) -> io::Result<Answer<()>> {
     let mut seen = None;
     attempt!(call(worker, "register", "read", &[], |subject, scratch| {
         let read = subject.read(&scratch.join(REGISTER))?;
-        let read = read.ok_or_else(|| Refused::Failed("the register is gone".to_owned()))?;
+        let read = read.ok_or_else(|| Refused::Damaged("the register is gone".to_owned()))?;
         let value = number(Some(&read.value));
         seen = Some((value, read.version));
         Ok(vec![value])
@@ -120,7 +120,7 @@ fn tail(subject: &dyn Subject, scratch: &Path, known: u64) -> Answer<Vec<u64>> {
     let Some((number, line)) = entries.last() else { return Ok(vec![0, 0]) };
     let value = String::from_utf8_lossy(line).parse();
     value.map_or_else(
-        |_| Err(Refused::Failed(format!("entry {number} is torn"))),
+        |_| Err(Refused::Damaged(format!("entry {number} is torn"))),
         |value| Ok(vec![*number, value]),
     )
 }
@@ -136,6 +136,7 @@ pub(super) fn run(
     let progress = Progress::new();
     let mut scribe = Scribe {
         setup,
+        limit,
         scratch,
         memory,
         file: BufWriter::new(File::create(file)?),
@@ -147,7 +148,7 @@ pub(super) fn run(
         findings: Vec::new(),
     };
     let first = setup.subject().update(&scratch.join(REGISTER), false, &mut |_| json!({ "n": 0 }));
-    first.map_err(|refused| io::Error::other(format!("{refused:?}")))?;
+    first.map_err(|refused| io::Error::other(refused.to_string()))?;
     while !limit.is_over(scribe.operations) && scribe.findings.len() < setup.enough() {
         scribe.round()?;
         let done = format!("{} operations", thousands(scribe.operations));
@@ -156,12 +157,14 @@ pub(super) fn run(
     scribe.file.flush()?;
     let mut verdict = blank(setup, limit, scribe.blows);
     verdict.operations.insert(Thing::History, scribe.operations);
+    verdict.unjudged.insert(Thing::History);
     verdict.findings = scribe.findings;
     Ok(verdict)
 }
 
 struct Scribe<'a> {
     setup: &'a Setup,
+    limit: &'a Limit,
     scratch: &'a Path,
     memory: Memory,
     file: BufWriter<File>,
@@ -210,20 +213,25 @@ impl Scribe<'_> {
         let mut fuse = self.dice.between(20, 200);
         let mut paused: Option<(usize, Instant)> = None;
         let mut last_word = Instant::now();
+        // Whoever is cut off is heard to the end: what it called may have happened.
+        let mut cut = false;
         while left > 0 {
             let now = Instant::now();
             if let Some((slot, _)) = paused.take_if(|(_, end)| *end <= now) {
                 crew.pause(slot, false);
             }
-            let wait = paused.map_or(PATIENCE, |(_, end)| end.saturating_duration_since(now));
-            let Some(Heard { slot, generation, word }) = crew.hear(wait) else {
-                if last_word.elapsed() < PATIENCE {
-                    continue;
+            let stuck = now.saturating_duration_since(last_word) > self.setup.patience;
+            if !cut && (stuck || self.limit.is_interrupted()) {
+                cut = true;
+                crew.kill_all();
+                if stuck {
+                    let seconds = self.setup.patience.as_secs();
+                    let detail = format!("nothing was done for {seconds} s");
+                    self.findings.push(Finding::new(Thing::History, Fault::Stuck, detail));
                 }
-                let detail = format!("nothing was done for {} s", PATIENCE.as_secs());
-                self.findings.push(Finding::new(Thing::History, Fault::Stuck, detail));
-                return Ok(());
-            };
+            }
+            let wait = paused.map_or(TICK, |(_, end)| end.saturating_duration_since(now).min(TICK));
+            let Some(Heard { slot, generation, word }) = crew.hear(wait) else { continue };
             last_word = now;
             match word {
                 None => {
@@ -248,8 +256,8 @@ impl Scribe<'_> {
                 Some(Word::Bad(finding)) => self.findings.push(finding),
                 Some(_) => {}
             }
-            fuse -= 1;
-            if fuse == 0 {
+            fuse = fuse.saturating_sub(1);
+            if fuse == 0 && !cut {
                 fuse = self.dice.between(50, 300);
                 self.strike(crew, &mut paused);
             }
@@ -287,7 +295,7 @@ impl Scribe<'_> {
             ("queue", tail(subject, scratch, known)),
         ];
         for (object, found) in looks {
-            let found = found.map_err(|refused| io::Error::other(format!("{refused:?}")))?;
+            let found = found.map_err(|refused| io::Error::other(refused.to_string()))?;
             let (object, action, at) = (object.to_owned(), action.to_owned(), clock::now());
             let look = Open { object, action, arguments: Vec::new(), at };
             self.write(None, &look, Some((&found, clock::now())))?;

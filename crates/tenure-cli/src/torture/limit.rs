@@ -19,6 +19,8 @@ pub(super) struct Limit {
     pub(super) time: Duration,
     pub(super) operations: u64,
     interrupted: Arc<AtomicBool>,
+    /// Somebody was at the keyboard. The next time it is over at once, unless the last look begins before.
+    asked: Arc<AtomicBool>,
     /// The exit code for the signal that ended it, 0 for none.
     code: Arc<AtomicUsize>,
 }
@@ -27,6 +29,7 @@ impl Limit {
     /// What was asked for, from now on.
     pub(super) fn new(args: &TortureArgs) -> io::Result<Self> {
         let (interrupted, code) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicUsize::new(0)));
+        let asked = Arc::new(AtomicBool::new(false));
         let ignored = ignored_signals();
         // What `nohup` made us ignore stays ignored.
         for signal in
@@ -36,13 +39,14 @@ impl Limit {
             if signal != SIGHUP {
                 // The second one ends it at once; the workers end with their input. A terminal that
                 // goes away may say so twice, and that is not impatience.
-                flag::register_conditional_shutdown(signal, number, interrupted.clone())?;
+                flag::register_conditional_shutdown(signal, number, asked.clone())?;
+                flag::register(signal, asked.clone())?;
             }
             flag::register_usize(signal, code.clone(), number.unsigned_abs() as usize)?;
             flag::register(signal, interrupted.clone())?;
         }
         let operations = args.operations.unwrap_or(u64::MAX);
-        Ok(Self { start: Instant::now(), time: args.minutes, operations, interrupted, code })
+        Ok(Self { start: Instant::now(), time: args.minutes, operations, interrupted, asked, code })
     }
 
     pub(super) fn is_over(&self, operations: u64) -> bool {
@@ -51,6 +55,14 @@ impl Limit {
 
     pub(super) fn is_interrupted(&self) -> bool {
         self.interrupted.load(Ordering::Relaxed)
+    }
+
+    /// Begins the last look, which is taken after an interruption as well. The answer tells whether
+    /// somebody has had enough of that, too: a terminal that goes away says so only once.
+    pub(super) fn last_look(&self) -> impl Fn() -> bool + Sync {
+        let before = self.is_interrupted();
+        self.asked.store(false, Ordering::Relaxed);
+        move || self.asked.load(Ordering::Relaxed) || (!before && self.is_interrupted())
     }
 
     /// How a run without a finding ends: as a shell tells it, if a signal cut it short.

@@ -7,7 +7,7 @@
 //!    around, at least one sees the other.
 
 use std::fs::{File, OpenOptions};
-use std::io;
+use std::io::{self, Write};
 use std::path::Path;
 use std::sync::atomic::AtomicU64;
 
@@ -26,8 +26,9 @@ pub(super) struct Memory {
 impl Memory {
     /// Makes the file, all words zero.
     pub(super) fn create(path: &Path) -> io::Result<Self> {
-        let file = OpenOptions::new().read(true).write(true).create_new(true).open(path)?;
-        file.set_len(BYTES as u64)?;
+        let mut file = OpenOptions::new().read(true).write(true).create_new(true).open(path)?;
+        // Written, not only made that long: a page that a full disk has no place for would be fatal.
+        file.write_all(&[0; BYTES])?;
         Self::map(&file)
     }
 

@@ -28,11 +28,13 @@ mod word;
 mod words;
 mod worker;
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::time::Duration;
 
-use self::finding::Thing;
+use self::finding::{Fault, Thing};
 use self::foreign::Program;
+use self::judge::{Judged, Look};
 use self::limit::Limit;
 use self::scratch::Scratch;
 use self::storm::{Blows, Storm};
@@ -51,7 +53,7 @@ const PATIENCE: Duration = Duration::from_secs(120);
 /// For what is known to hang: nobody should have to wait for it.
 const SHORT_PATIENCE: Duration = Duration::from_secs(6);
 
-/// The last look at a thing reads everything that was ever done to it, and may take so much longer.
+/// However long a run was, the last look at a thing takes at most so much longer than the patience.
 const LAST_LOOK: u32 = 10;
 
 /// Who works how.
@@ -95,6 +97,12 @@ impl Setup {
         if self.author == Author::Tenure { 1 } else { 400 }
     }
 
+    /// So long the last look at a thing may take, which reads everything that was done to it in the time
+    /// that was `worked`; the machine may be busier by now.
+    fn last_look(&self, worked: Duration) -> Duration {
+        (2 * (self.patience + worked)).min(LAST_LOOK * self.patience)
+    }
+
     fn subject(&self) -> &'static dyn Subject {
         self.author.subject()
     }
@@ -118,6 +126,11 @@ pub(crate) fn run(args: &TortureArgs, out: &mut Output) -> Result<ExitCode> {
         }
         (None, None) => storm(&setup, &limit, scratch.path()).map_err(failed)?,
     };
+    if verdict.is_idle() {
+        let detail = "nothing was done in that time, too little to tell";
+        return Err(Failure::new(ExitCode::Failed, "failed", "torture", detail)
+            .hint("give it more --minutes, or fewer --processes"));
+    }
     verdict.repeat = repeat(args, setup.seed);
     if !verdict.is_clean() {
         scratch.keep();
@@ -136,21 +149,41 @@ pub(crate) fn run(args: &TortureArgs, out: &mut Output) -> Result<ExitCode> {
 fn storm(setup: &Setup, limit: &Limit, scratch: &std::path::Path) -> io::Result<Verdict> {
     let progress = Progress::new();
     let mut storm = Storm::new(setup, scratch)?;
-    storm.run(limit, |ledger, blows| {
+    storm.run(limit, |ledger, blows, suspect| {
         let total = ledger.total();
         let (done, kills) = (thousands(total), thousands(blows.kills));
-        progress.show(limit.part(total), &format!("{done} operations, {kills} kills"));
+        let text = suspect.map_or_else(
+            || format!("{done} operations, {kills} kills"),
+            |(thing, time)| format!("{} is silent for {} s", thing.name(), time.as_secs()),
+        );
+        progress.show(limit.part(total), &text);
     })?;
+    let Storm { ledger, blows, .. } = storm;
+    let stuck = ledger.findings.iter().any(|finding| finding.fault == Fault::Stuck);
+    let Judged { ledger, unjudged } = if stuck {
+        // It would not get in either.
+        Judged { ledger, unjudged: setup.things.iter().copied().collect() }
+    } else {
+        let look = Look {
+            subject: setup.subject(),
+            scratch,
+            things: &setup.things,
+            patience: setup.last_look(limit.start.elapsed()),
+            enough: &limit.last_look(),
+            show: &|thing, time| {
+                let text = format!("the last look: {}, {} s", thing.name(), time.as_secs());
+                progress.show(1.0, &text);
+            },
+        };
+        judge::judge(ledger, &look)?
+    };
     drop(progress);
-    let Storm { mut ledger, blows, .. } = storm;
-    if !ledger.findings.iter().any(|finding| finding.fault == finding::Fault::Stuck) {
-        let patience = LAST_LOOK * setup.patience;
-        ledger = judge::judge(ledger, setup.subject(), scratch, &setup.things, patience)?;
-    }
     let mut verdict = blank(setup, limit, blows);
-    verdict.operations = ledger.operations;
+    verdict.operations = setup.things.iter().map(|thing| (*thing, 0)).collect();
+    verdict.operations.extend(ledger.operations);
     (verdict.reads, verdict.children) = (ledger.reads, ledger.children);
     verdict.findings = ledger.findings;
+    verdict.unjudged = unjudged;
     Ok(verdict)
 }
 
@@ -162,12 +195,13 @@ fn blank(setup: &Setup, limit: &Limit, blows: Blows) -> Verdict {
         processes: setup.processes,
         took: limit.start.elapsed(),
         interrupted: limit.is_interrupted(),
-        operations: std::collections::BTreeMap::new(),
+        operations: BTreeMap::new(),
         reads: 0,
         children: 0,
         refused: 0,
         blows,
         findings: Vec::new(),
+        unjudged: BTreeSet::new(),
         history: None,
         kept: None,
     }

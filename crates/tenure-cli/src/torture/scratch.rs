@@ -3,8 +3,13 @@
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use crate::demo::Dice;
+
+/// So often it is tried to remove it.
+const TRIES: u32 = 100;
+const TURN: Duration = Duration::from_millis(10);
 
 /// The directory.
 #[derive(Debug)]
@@ -35,9 +40,12 @@ impl Scratch {
 
 impl Drop for Scratch {
     fn drop(&mut self) {
-        if !self.keep {
-            // Best effort: a name that says where it comes from is all that may stay.
-            let _ = fs::remove_dir_all(&self.path);
+        // A last look that was given up may still make files in it. Best effort: a name that says where it
+        // comes from is all that may stay.
+        let mut tries = if self.keep { 0 } else { TRIES };
+        while tries > 0 && fs::remove_dir_all(&self.path).is_err() && self.path.exists() {
+            tries -= 1;
+            std::thread::park_timeout(TURN);
         }
     }
 }

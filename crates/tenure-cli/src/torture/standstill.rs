@@ -7,7 +7,8 @@
 //! 2. Two things are needed: no change of the thing for as long as the patience lasts, and a worker
 //!    that has been in one operation on it for as long. So a thing is not blamed because those who
 //!    would work on it hang in another one, nor because the machine has no time to start anybody.
-//! 3. The storm leaves alone who has been in one operation for long, and strikes more rarely the
+//! 3. A run is not over while a thing is suspected: a short one would kill who hangs, and call all well.
+//! 4. The storm leaves alone who has been in one operation for long, and strikes more rarely the
 //!    longer a thing is silent: a kill would cure what has to be found.
 
 use std::collections::BTreeMap;
@@ -86,28 +87,43 @@ impl Watch {
 
     /// What stands still, if something does; `busy` has a place for each worker.
     pub(super) fn judge(&self, busy: &[Option<Busy>], now: Instant) -> Option<Finding> {
-        let silent = |thing: &Thing| {
-            let (_, at) = self.last.get(thing)?;
-            Some(now.saturating_duration_since(*at)).filter(|silence| *silence > self.patience)
-        };
-        let hanging: Vec<_> = busy
-            .iter()
-            .enumerate()
-            .filter_map(|(slot, busy)| busy.map(|busy| (slot, busy)))
-            .filter(|(_, busy)| busy.time > self.patience && silent(&busy.thing).is_some())
-            .collect();
-        let longest = hanging.iter().max_by_key(|(_, busy)| busy.time);
-        if let Some((slot, Busy { thing, time })) = longest {
-            let silence = silent(thing).unwrap_or_default().as_secs();
-            let count = hanging.iter().filter(|(_, busy)| busy.thing == *thing).count();
+        let hanging = self.hanging(busy, now, self.patience);
+        let longest = hanging.iter().max_by_key(|(_, busy, _)| busy.time);
+        if let Some((slot, Busy { thing, time }, silence)) = longest {
+            let count = hanging.iter().filter(|(_, busy, _)| busy.thing == *thing).count();
             let detail = format!(
-                "no change for {silence} s, {count} of {} workers hang in one operation on it, worker {slot} for {} s",
+                "no change for {} s, {count} of {} workers hang in one operation on it, worker {slot} for {} s",
+                silence.as_secs(),
                 busy.len(),
                 time.as_secs(),
             );
             return Some(Finding::new(*thing, Fault::Stuck, detail));
         }
         self.judge_all(now)
+    }
+
+    /// What may stand still, and for how long by now: it is too early to tell, and so to stop.
+    pub(super) fn suspect(&self, busy: &[Option<Busy>], now: Instant) -> Option<(Thing, Duration)> {
+        let hanging = self.hanging(busy, now, LONG).into_iter();
+        hanging.map(|(_, busy, silence)| (busy.thing, silence)).max_by_key(|(_, silence)| *silence)
+    }
+
+    /// Who is in one operation for longer than `time` on a thing that is silent for longer, too, and
+    /// for how long it is.
+    fn hanging(
+        &self,
+        busy: &[Option<Busy>],
+        now: Instant,
+        time: Duration,
+    ) -> Vec<(usize, Busy, Duration)> {
+        let silence = |thing| {
+            let (_, at) = self.last.get(&thing)?;
+            Some(now.saturating_duration_since(*at)).filter(|silence| *silence > time)
+        };
+        let busy = busy.iter().enumerate().filter_map(|(slot, busy)| Some((slot, (*busy)?)));
+        busy.filter(|(_, busy)| busy.time > time)
+            .filter_map(|(slot, busy)| Some((slot, busy, silence(busy.thing)?)))
+            .collect()
     }
 
     /// Nobody hangs in an operation, and yet nothing is done at all: nobody gets that far.
@@ -148,6 +164,7 @@ mod tests {
         let found = watch.judge(&hangs, at(80)).expect("found");
         assert_eq!((found.thing, found.fault), (Thing::Lock, Fault::Stuck));
         assert!(found.detail.contains("no change for 70 s, 1 of 3 workers"), "{}", found.detail);
+        assert_eq!(watch.suspect(&hangs, at(80)), Some((Thing::Lock, Duration::from_secs(70))));
         // Those who began only just now may be new: they may have been killed all the time.
         assert_eq!(
             watch.judge(&[Some(busy(Thing::Lease, 0)), Some(busy(Thing::Lock, 59))], at(80)),
@@ -156,6 +173,9 @@ mod tests {
         // One that waits long while others have their turn is only unlucky.
         watch.look(&changes(&[(Thing::Lock, 6), (Thing::Lease, 80)]), at(79));
         assert_eq!(watch.judge(&hangs, at(80)), None);
+        assert_eq!(watch.suspect(&hangs, at(80)), None);
+        assert_eq!(watch.judge(&hangs, at(82)), None, "too early to tell");
+        assert_eq!(watch.suspect(&hangs, at(82)), Some((Thing::Lock, Duration::from_secs(3))));
     }
 
     #[test]

@@ -78,11 +78,12 @@ impl<'a> Storm<'a> {
         })
     }
 
-    /// Runs it to its end. Everybody is dead then, and was heard.
+    /// Runs it to its end. Everybody is dead then, and was heard. `progress` is told what is waited for,
+    /// too, when it should be over and something may stand still.
     pub(super) fn run(
         &mut self,
         limit: &Limit,
-        mut progress: impl FnMut(&Ledger, Blows),
+        mut progress: impl FnMut(&Ledger, Blows, Option<(Thing, Duration)>),
     ) -> io::Result<()> {
         for slot in 0..self.setup.processes {
             self.start(slot)?;
@@ -90,13 +91,21 @@ impl<'a> Storm<'a> {
         let (mut next_blow, mut latest_blow) = (0, Instant::now());
         let mut next_look = Instant::now();
         let enough = self.setup.enough();
-        while !limit.is_over(self.ledger.total()) && self.ledger.findings.len() < enough {
+        while !limit.is_interrupted() && self.ledger.findings.len() < enough {
             let now = Instant::now();
+            let over = limit.is_over(self.ledger.total());
+            let suspect = if over { self.watch.suspect(&self.busy(), now) } else { None };
+            if over && suspect.is_none() {
+                break;
+            }
             if now >= next_look {
                 next_look = now + TICK;
                 if let Some(finding) = self.look(now) {
                     self.ledger.findings.push(finding);
                     break;
+                }
+                if over {
+                    progress(&self.ledger, self.blows, suspect);
                 }
             }
             let silence = self.watch.silence(now);
@@ -104,8 +113,10 @@ impl<'a> Storm<'a> {
             if now >= latest_blow || worked {
                 next_blow = self.ledger.total() + self.dice.between(1, OPERATIONS_APART);
                 latest_blow = now + APART.max(silence);
-                self.strike(now)?;
-                progress(&self.ledger, self.blows);
+                if !over {
+                    self.strike(now)?;
+                    progress(&self.ledger, self.blows, None);
+                }
             }
             self.end_pauses(now)?;
             // All may wait for one that is paused: its end comes on time.
@@ -126,15 +137,19 @@ impl<'a> Storm<'a> {
             // One that was not killed has told its end, or that it failed.
             take_overs.unheard.extend(self.crew.gone(generation).map(|gone| (at, gone)));
         }
-        progress(&self.ledger, self.blows);
+        progress(&self.ledger, self.blows, None);
         Ok(())
     }
 
     /// Whether all things go on.
     fn look(&mut self, now: Instant) -> Option<Finding> {
         self.watch.look(&self.ledger.changes, now);
-        let busy: Vec<_> = (0..self.places.len()).map(|slot| Busy::of(self.memory, slot)).collect();
-        self.watch.judge(&busy, now)
+        self.watch.judge(&self.busy(), now)
+    }
+
+    /// What everybody is at.
+    fn busy(&self) -> Vec<Option<Busy>> {
+        (0..self.places.len()).map(|slot| Busy::of(self.memory, slot)).collect()
     }
 
     /// Whether the worker in `slot` may hang. Killed, it would not be found.

@@ -16,13 +16,55 @@ const SHOWN: usize = 8;
 
 const RED: &str = "\x1b[31m";
 const GREEN: &str = "\x1b[32m";
+const YELLOW: &str = "\x1b[33m";
 const BOLD: &str = "\x1b[1m";
 const PLAIN: &str = "\x1b[0m";
+
+/// What a run comes to, by the worst that was found; the later, the worse.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Outcome {
+    Nothing,
+    /// Something failed that must not. Nothing is known to be damaged by it.
+    Failure,
+    /// Something stands still. Nothing is known to be damaged by it.
+    Standstill,
+    Damage,
+}
+
+impl Outcome {
+    fn of(fault: Fault) -> Self {
+        match fault {
+            Fault::Failed => Self::Failure,
+            Fault::Stuck => Self::Standstill,
+            _ => Self::Damage,
+        }
+    }
+
+    /// A stable word for programs.
+    fn code(self) -> &'static str {
+        match self {
+            Self::Nothing => "nothing_found",
+            Self::Failure => "failure_found",
+            Self::Standstill => "standstill_found",
+            Self::Damage => "damage_found",
+        }
+    }
+
+    /// For people.
+    fn name(self) -> &'static str {
+        match self {
+            Self::Nothing => "nothing found",
+            Self::Failure => "FAILURE FOUND",
+            Self::Standstill => "STANDSTILL FOUND",
+            Self::Damage => "DAMAGE FOUND",
+        }
+    }
+}
 
 /// What came of a run.
 #[derive(Debug)]
 pub(super) struct Verdict {
-    /// The arguments that repeat it, without the program's name.
+    /// The command that does the same again.
     pub(super) repeat: String,
     pub(super) seed: u64,
     pub(super) processes: usize,
@@ -36,6 +78,8 @@ pub(super) struct Verdict {
     pub(super) refused: u64,
     pub(super) blows: Blows,
     pub(super) findings: Vec<Finding>,
+    /// What nobody took the last look at, or not to its end: of that, nothing found says little.
+    pub(super) unjudged: BTreeSet<Thing>,
     /// The history that was written; it is for others to judge.
     pub(super) history: Option<PathBuf>,
     /// The kept directory.
@@ -46,6 +90,16 @@ impl Verdict {
     /// Whether anything was found.
     pub(super) fn is_clean(&self) -> bool {
         self.findings.is_empty()
+    }
+
+    /// Whether nothing was found because nothing was done.
+    pub(super) fn is_idle(&self) -> bool {
+        self.is_clean() && !self.interrupted && self.total() == 0
+    }
+
+    fn outcome(&self) -> Outcome {
+        let found = self.findings.iter().map(|finding| Outcome::of(finding.fault));
+        found.max().unwrap_or(Outcome::Nothing)
     }
 
     fn total(&self) -> u64 {
@@ -80,6 +134,7 @@ impl Verdict {
     fn things(&self) -> Vec<Thing> {
         let mut things: Vec<_> = self.operations.keys().copied().collect();
         things.extend(self.findings.iter().map(|finding| finding.thing));
+        things.extend(&self.unjudged);
         things.sort_unstable();
         things.dedup();
         things
@@ -102,14 +157,21 @@ impl Verdict {
         let _ = writeln!(text, "{:<12}{:>12}  FOUND", "THING", "OPERATIONS");
         for thing in self.things() {
             let faults = self.faults(thing);
-            let found: Vec<_> =
+            let unjudged = self.unjudged.contains(&thing);
+            let mut found: Vec<_> =
                 faults.iter().map(|(fault, count)| plural(*fault, *count)).collect();
-            let (colour, found) = if found.is_empty() {
-                (GREEN, "nothing".to_owned())
-            } else {
-                (RED, found.join(", "))
+            let operations = self.operations.get(&thing).copied().unwrap_or(0);
+            let colour = match found.is_empty() {
+                false => RED,
+                true if unjudged || operations == 0 => YELLOW,
+                true => GREEN,
             };
-            let operations = thousands(self.operations.get(&thing).copied().unwrap_or(0));
+            found.extend(unjudged.then(|| "not judged".to_owned()));
+            if found.is_empty() {
+                let nothing = if operations == 0 { "nothing was done" } else { "nothing" };
+                found.push(nothing.to_owned());
+            }
+            let (operations, found) = (thousands(operations), found.join(", "));
             let (colour, end) = (paint(colour), paint(PLAIN));
             let _ = writeln!(text, "{:<12}{operations:>12}  {colour}{found}{end}", thing.name());
         }
@@ -130,13 +192,7 @@ impl Verdict {
         }
         let early = if self.interrupted { ", ended early" } else { "" };
         let (bold, end) = (paint(BOLD), paint(PLAIN));
-        let stuck = |finding: &Finding| finding.fault == Fault::Stuck;
-        let outcome = match self.is_clean() {
-            true => "nothing found",
-            false if self.findings.iter().all(stuck) => "STANDSTILL FOUND",
-            false => "DAMAGE FOUND",
-        };
-        let total = thousands(self.total());
+        let (outcome, total) = (self.outcome().name(), thousands(self.total()));
         let _ = writeln!(text, "{bold}verdict: {outcome}{end} in {total} operations{early}");
         if let Some(history) = &self.history {
             let history = history.display();
@@ -163,7 +219,7 @@ impl Verdict {
             })
             .collect();
         json!({
-            "verdict": if self.is_clean() { "nothing_found" } else { "damage_found" },
+            "verdict": self.outcome().code(),
             "interrupted": self.interrupted,
             "seed": self.seed,
             "processes": self.processes,
@@ -178,6 +234,7 @@ impl Verdict {
             "things": things,
             "found": self.findings.len(),
             "findings": findings,
+            "history": self.history.as_ref().map(|history| history.to_string_lossy()),
             "kept": self.kept.as_ref().map(|kept| kept.to_string_lossy()),
             "repeat": self.repeat,
         })
@@ -188,7 +245,8 @@ impl Verdict {
         let found: serde_json::Map<_, _> =
             faults.map(|(fault, count)| (fault.code().to_owned(), json!(count))).collect();
         let operations = self.operations.get(&thing).copied().unwrap_or(0);
-        json!({ "thing": thing.name(), "operations": operations, "found": found })
+        let judged = !self.unjudged.contains(&thing);
+        json!({ "thing": thing.name(), "operations": operations, "judged": judged, "found": found })
     }
 }
 
@@ -207,13 +265,8 @@ fn plural(fault: Fault, count: u64) -> String {
 mod tests {
     use super::*;
 
-    #[test]
-    fn every_fault_is_shown_and_the_rest_is_counted() {
-        let torn = |number| Finding::new(Thing::Command, Fault::Torn, format!("read {number}"));
-        let mut findings: Vec<_> = (0..20).map(torn).collect();
-        findings.push(torn(0));
-        findings.push(Finding::new(Thing::Command, Fault::Corrupt, "half of it"));
-        let verdict = Verdict {
+    fn verdict(findings: Vec<Finding>) -> Verdict {
+        Verdict {
             repeat: "tenure torture".to_owned(),
             seed: 1,
             processes: 2,
@@ -225,10 +278,64 @@ mod tests {
             refused: 0,
             blows: Blows::default(),
             findings,
+            unjudged: BTreeSet::new(),
             history: None,
             kept: None,
+        }
+    }
+
+    #[test]
+    fn text_and_json_tell_the_same_outcome_by_the_worst_that_was_found() {
+        let outcome = |faults: &[Fault]| {
+            let findings = faults.iter().map(|fault| Finding::new(Thing::Lock, *fault, "so"));
+            let verdict = verdict(findings.collect());
+            let text = verdict.text(false);
+            let line = text.lines().find_map(|line| line.strip_prefix("verdict: ")).expect("one");
+            let told = line.split(" in ").next().expect("words").to_lowercase().replace(' ', "_");
+            assert_eq!(verdict.json()["verdict"], told);
+            told
         };
+        assert_eq!(outcome(&[]), "nothing_found");
+        assert_eq!(outcome(&[Fault::Failed]), "failure_found");
+        assert_eq!(outcome(&[Fault::Stuck, Fault::Failed]), "standstill_found");
+        assert_eq!(outcome(&[Fault::Stuck, Fault::Corrupt, Fault::Failed]), "damage_found");
+    }
+
+    #[test]
+    fn nothing_found_in_no_operation_is_no_verdict() {
+        let mut verdict = verdict(Vec::new());
+        verdict.operations.insert(Thing::Lock, 0);
+        assert!(verdict.is_idle());
+        verdict.interrupted = true;
+        assert!(!verdict.is_idle(), "nobody wanted to know");
+        verdict.interrupted = false;
+        verdict.operations.insert(Thing::Lock, 1);
+        assert!(!verdict.is_idle());
+    }
+
+    #[test]
+    fn what_was_not_judged_is_not_called_sound() {
+        let mut verdict = verdict(vec![Finding::new(Thing::Lock, Fault::Stuck, "so")]);
+        verdict.operations.extend([(Thing::Document, 5), (Thing::Collection, 0)]);
+        verdict.unjudged = BTreeSet::from([Thing::Lock, Thing::Journal]);
         let text = verdict.text(false);
+        let row = |thing| text.lines().find(|line| line.starts_with(thing)).expect("a row");
+        assert!(row("lock ").ends_with("  1 standstill, not judged"), "{text}");
+        assert!(row("doc ").ends_with("  nothing"), "{text}");
+        assert!(row("journal ").ends_with("  not judged"), "{text}");
+        assert!(row("collection ").ends_with("  nothing was done"), "{text}");
+        let json = verdict.json();
+        let judged: Vec<_> = (0..3).map(|place| json["things"][place]["judged"].clone()).collect();
+        assert_eq!(judged, [false, true, false]);
+    }
+
+    #[test]
+    fn every_fault_is_shown_and_the_rest_is_counted() {
+        let torn = |number| Finding::new(Thing::Command, Fault::Torn, format!("read {number}"));
+        let mut findings: Vec<_> = (0..20).map(torn).collect();
+        findings.push(torn(0));
+        findings.push(Finding::new(Thing::Command, Fault::Corrupt, "half of it"));
+        let text = verdict(findings).text(false);
         for line in ["command: torn read: read 0 (2 times)", "command: corrupt file: half of it"] {
             assert!(text.lines().any(|one| one == line), "{text}");
         }

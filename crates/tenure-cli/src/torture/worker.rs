@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use super::finding::{Fault, Finding, Thing};
+use super::finding::{Finding, Thing};
 use super::jobs;
 use super::memory::Memory;
 use super::presence::{Flag, Holder};
@@ -129,8 +129,8 @@ impl<'a> Worker<'a> {
             Busy::begin(self.memory, self.task.slot, thing);
             match jobs::run(thing, &mut self)? {
                 Ok(()) | Err(Refused::Lost) => {}
-                Err(Refused::Failed(detail)) => {
-                    self.found(Finding::new(thing, Fault::Failed, detail))?;
+                Err(refused) => {
+                    self.found(Finding::new(thing, refused.fault(), refused.to_string()))?;
                 }
             }
             done += 1;

@@ -1,8 +1,10 @@
 //! `tenure torture`: what it finds, what it leaves, and how it ends. The long runs are ring 3.
 
+use std::io::Read;
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 
-use rustix::process::Signal;
+use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 use serde_json::Value;
 
 use crate::bench::{Bench, Ran, TENURE, eventually};
@@ -51,6 +53,14 @@ fn a_finding_is_5_keeps_the_evidence_and_says_how_to_repeat_it() {
     assert!(!ran.stdout.contains('\x1b'), "colour is for terminals: {ran:?}");
 }
 
+#[test]
+fn its_help_says_what_is_found_and_how_it_ends() {
+    let help = Bench::new().tenure(&["torture", "--help"]).ok().stdout;
+    for part in ["things that stand still", "Ctrl-C ends it with the verdict so far"] {
+        assert!(help.contains(part), "{part}: {help}");
+    }
+}
+
 /// A run that was cut short is not one that went through.
 #[test]
 fn a_signal_ends_it_with_the_verdict_so_far_and_its_own_code() {
@@ -65,6 +75,75 @@ fn a_signal_ends_it_with_the_verdict_so_far_and_its_own_code() {
         assert_eq!(verdict["verdict"], "nothing_found");
         assert_eq!(left(&bench).len(), 0);
     }
+}
+
+/// A thing that stands still is found in a run that is shorter than the patience, too.
+#[test]
+fn a_short_run_waits_for_what_may_stand_still() {
+    let bench = Bench::new();
+    let verdict = torture(&bench, "--leaky doc --ops doc --minutes 0.09").exits(5).json();
+    assert_eq!(verdict["verdict"], "standstill_found", "{verdict:#}");
+    let detail = verdict["findings"][0]["detail"].as_str().unwrap();
+    assert!(detail.starts_with("no change for "), "{verdict:#}");
+    assert_eq!(verdict["things"][0]["judged"], false, "{verdict:#}");
+}
+
+/// The last look hangs before a gate; whoever waits for it is told what is known.
+#[test]
+fn a_signal_ends_the_last_look_with_the_verdict_so_far() {
+    let bench = Bench::new();
+    let (mut screen, slave) = terminal();
+    let output = std::fs::File::create(bench.path("output")).unwrap();
+    let args = ["torture", "--json", "--leaky", "doc", "--ops", "doc", "--processes", "4"];
+    let mut run = bench.command(&args).with_stdout(output).with_stderr(slave).spawn();
+    eventually(|| left(&bench).iter().any(|dir| dir.join("judge.memory").exists()));
+    // Shut before anybody gets in, or by one that forgot it or was killed inside.
+    let gate = left(&bench)[0].join("doc.gate");
+    let _ = (0..100_000).find(|_| std::fs::File::create_new(&gate).is_ok());
+    let interrupt = || kill_process(Pid::from_child(&run), Signal::INT).unwrap();
+    interrupt();
+    see(&mut screen, "the last look: doc");
+    interrupt();
+    assert_eq!(run.wait().unwrap().code(), Some(130));
+    let verdict: Value = serde_json::from_str(&bench.read("output")).unwrap();
+    assert_eq!(verdict["verdict"], "nothing_found", "{verdict:#}");
+    assert_eq!(verdict["interrupted"], true, "{verdict:#}");
+    assert_eq!(verdict["things"][0]["judged"], false, "{verdict:#}");
+    assert_eq!(left(&bench).len(), 0);
+}
+
+/// Nobody answers for a check that was cut off.
+#[test]
+fn a_signal_is_no_answer_of_a_check() {
+    let bench = Bench::new();
+    let (mut screen, slave) = terminal();
+    let output = std::fs::File::create(bench.path("output")).unwrap();
+    let check = "if test -e slow; then touch asleep; exec sleep 600; fi; touch slow";
+    let save = "echo {key} >>{}";
+    let args = ["torture", "--json", "--processes", "2", "--minutes", "0.01", "--file", "log.txt"];
+    let more = ["--check", check, "--command", save];
+    let args = [&args[..], &more].concat();
+    let mut command = bench.command(&args).with_stdout(output).with_stderr(slave).unstarted();
+    let mut run = command.process_group(0).spawn().unwrap();
+    see(&mut screen, "the last look at this round");
+    eventually(|| bench.path("asleep").exists());
+    // From the keyboard it goes to the whole group.
+    kill_process_group(Pid::from_child(&run), Signal::INT).unwrap();
+    assert_eq!(run.wait().unwrap().code(), Some(130));
+    let verdict: Value = serde_json::from_str(&bench.read("output")).unwrap();
+    assert_eq!(verdict["verdict"], "nothing_found", "{verdict:#}");
+    assert_eq!(verdict["things"][0]["judged"], false, "{verdict:#}");
+}
+
+/// Reads what a person sees until it contains this.
+fn see(screen: &mut impl Read, text: &str) -> Vec<u8> {
+    let mut seen = Vec::new();
+    while !String::from_utf8_lossy(&seen).contains(text) {
+        let mut bytes = [0; 256];
+        let count = screen.read(&mut bytes).unwrap();
+        seen.extend_from_slice(&bytes[..count]);
+    }
+    seen
 }
 
 /// Processes with this path among their arguments.
@@ -92,7 +171,6 @@ fn worker_pids(dir: &Path) -> Vec<i32> {
 #[cfg(target_os = "linux")]
 #[test]
 fn a_worker_that_crashes_is_a_finding() {
-    use rustix::process::{Pid, kill_process};
     use std::cell::RefCell;
     for words in [&["--ops", "doc"][..], &["--history", "h.jsonl"]] {
         let bench = Bench::new();
@@ -108,6 +186,7 @@ fn a_worker_that_crashes_is_a_finding() {
         let verdict = run.into_inner().wait().exits(5).json();
         let finding = &verdict["findings"][0];
         assert_eq!(finding["fault"], "failed", "{verdict:#}");
+        assert_eq!(verdict["verdict"], "failure_found", "{verdict:#}");
         let detail = finding["detail"].as_str().unwrap();
         assert!(detail.contains("ended by itself: signal: 6"), "{detail}");
     }
@@ -125,17 +204,11 @@ fn no_worker_survives_its_parent() {
 
 #[test]
 fn a_person_sees_how_far_it_is() {
-    use std::io::Read;
     let bench = Bench::new();
     let (mut screen, slave) = terminal();
     let args = ["torture", "--minutes", "0.03", "--processes", "2", "--ops", "lock"];
     let mut run = bench.command(&args).with_stderr(slave).spawn();
-    let mut seen = Vec::new();
-    while !String::from_utf8_lossy(&seen).contains("operations,") {
-        let mut bytes = [0; 256];
-        let count = screen.read(&mut bytes).unwrap();
-        seen.extend_from_slice(&bytes[..count]);
-    }
+    let seen = see(&mut screen, "operations,");
     assert!(seen.starts_with(b"\r["), "a bar");
     // Nobody has to read on: the rest fits into the terminal's buffer.
     assert!(run.wait().unwrap().success());
@@ -234,6 +307,8 @@ fn a_history_has_calls_and_returns() {
     let bench = Bench::new();
     let ran = bench.tenure(&["torture", "--operations", "100", "--history", "h.jsonl"]).ok();
     assert!(ran.stdout.contains("h.jsonl, which is for a checker and not judged here"), "{ran:?}");
+    let args = ["torture", "--json", "--operations", "100", "--history", "h.jsonl"];
+    assert_eq!(bench.tenure(&args).ok().json()["history"], "h.jsonl");
     let text = bench.read("h.jsonl");
     let lines: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     let answered = lines.iter().filter(|line| !line["return"].is_null()).count();

@@ -25,7 +25,7 @@ use crate::exit_code::ExitCode;
 use crate::failure::{Failure, Result};
 
 pub(super) use self::program::{Program, quoted};
-use self::runs::{Fate, Runs};
+use self::runs::{Enough, Fate, Runs};
 
 /// How long a round is at least; the file is new in each.
 const ROUND: Duration = Duration::from_secs(4);
@@ -45,7 +45,13 @@ pub(super) fn run(
     let mut verdict = blank(setup, limit, Blows::default());
     let mut finished = 0;
     let mut round = 0;
-    let usual = rehearse(program, &scratch.join("rehearsal"))?;
+    progress.show(0.0, "two runs alone");
+    let Some(usual) = rehearse(program, &scratch.join("rehearsal"), &|| limit.is_interrupted())?
+    else {
+        verdict.interrupted = true;
+        verdict.unjudged.insert(Thing::Command);
+        return Ok(verdict);
+    };
     let processes = setup.processes as u64;
     // The end of a round kills all runs. All of them share the cores, and many have to succeed before.
     let long = ROUND.max(usual.time * 2 * u32::try_from(processes).unwrap_or(u32::MAX));
@@ -67,7 +73,11 @@ pub(super) fn run(
         verdict.blows.kills += done.kills;
         verdict.blows.pauses += done.pauses;
         verdict.findings.extend(done.seen.findings);
-        play.judge(&done.promised, &mut verdict.findings).map_err(failed)?;
+        progress.show(limit.part(finished), "the last look at this round");
+        let judged = play.judge(&done.promised, &mut verdict.findings, &limit.last_look());
+        if !judged.map_err(failed)? {
+            verdict.unjudged.insert(Thing::Command);
+        }
         round += 1;
     }
     drop(progress);
@@ -94,8 +104,9 @@ struct Usual {
     names: BTreeSet<PathBuf>,
 }
 
-/// Two runs that nobody disturbs: does it work at all, and what does it leave?
-fn rehearse(program: &Program, dir: &Path) -> Result<Usual> {
+/// Two runs that nobody disturbs: does it work at all, and what does it leave? `None` if somebody has
+/// had enough before that is known.
+fn rehearse(program: &Program, dir: &Path, enough: Enough<'_>) -> Result<Option<Usual>> {
     let failed = |err| Failure::io("rehearse in", dir, err);
     let refused = |detail: String| {
         Failure::new(ExitCode::Failed, "failed", "run the command undisturbed", detail)
@@ -104,8 +115,9 @@ fn rehearse(program: &Program, dir: &Path) -> Result<Usual> {
     let file = program.prepare(dir).map_err(failed)?;
     let start = Instant::now();
     for key in ["k99x000001", "k99x000002"] {
-        match runs::run_once(program, &file, key).map_err(failed)? {
+        match runs::run_once(program, &file, key, enough).map_err(failed)? {
             Fate::Done => {}
+            Fate::Cut => return Ok(None),
             Fate::Refused(why) => return Err(refused(why)),
             Fate::Stuck => return Err(refused(runs::stuck())),
         }
@@ -116,10 +128,11 @@ fn rehearse(program: &Program, dir: &Path) -> Result<Usual> {
             return Err(refused(detail).hint(promise));
         }
     }
-    if let Some(why) = program.check(&file).map_err(failed)? {
+    let time = start.elapsed() / 2;
+    if let Some(why) = program.check(&file, enough).map_err(failed)? {
         return Err(refused(format!("the check failed: {why}")));
     }
-    Ok(Usual { time: start.elapsed() / 2, names: names(dir).map_err(failed)? })
+    Ok(Some(Usual { time, names: names(dir).map_err(failed)? }))
 }
 
 /// All files below a directory. What tenure keeps for itself counts only if it is temporary.
@@ -155,8 +168,13 @@ impl<'a> Round<'a> {
         Ok(Self { program, dir, file, usual })
     }
 
-    /// The last look, when nobody is alive any more.
-    fn judge(&self, promised: &[String], findings: &mut Vec<Finding>) -> std::io::Result<()> {
+    /// The last look, when nobody is alive any more; tells whether it was taken to its end.
+    fn judge(
+        &self,
+        promised: &[String],
+        findings: &mut Vec<Finding>,
+        enough: Enough<'_>,
+    ) -> std::io::Result<bool> {
         let mut found = |fault, detail: String| {
             findings.push(Finding::new(Thing::Command, fault, detail));
         };
@@ -164,7 +182,7 @@ impl<'a> Round<'a> {
         match self.program.keys(&bytes) {
             Err(why) => {
                 found(Fault::Corrupt, why);
-                return Ok(());
+                return Ok(true);
             }
             Ok(keys) => {
                 for key in promised.iter().filter(|key| !keys.contains(key.as_str())) {
@@ -173,19 +191,20 @@ impl<'a> Round<'a> {
             }
         }
         // What the dead left may be tidied up by whoever comes next.
-        match runs::run_once(self.program, &self.file, "k99x999999")? {
+        match runs::run_once(self.program, &self.file, "k99x999999", enough)? {
             Fate::Done => {}
+            Fate::Cut => return Ok(false),
             Fate::Refused(why) => found(Fault::Failed, format!("alone after the storm: {why}")),
             Fate::Stuck => found(Fault::Stuck, format!("alone after the storm: {}", runs::stuck())),
         }
-        if let Some(why) = self.program.check(&self.file)? {
+        if let Some(why) = self.program.check(&self.file, enough)? {
             found(Fault::Corrupt, format!("the check failed: {why}"));
         }
         let left: Vec<_> = names(&self.dir)?.difference(&self.usual.names).cloned().collect();
         for name in left {
             found(Fault::LeftOver, name.display().to_string());
         }
-        Ok(())
+        Ok(!enough())
     }
 }
 

@@ -3,12 +3,15 @@
 use std::collections::HashSet;
 use std::ffi::OsStr;
 use std::fs;
-use std::io;
+use std::io::{self, Read};
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::time::Duration;
 
 use serde_json::Value;
 
+use super::runs::{self, Enough};
 use super::write_new;
 use crate::args::TortureArgs;
 use crate::failure::{Failure, Result};
@@ -62,16 +65,27 @@ impl Program {
         shell
     }
 
-    /// Asks the check; says why it is not content.
-    pub(super) fn check(&self, file: &Path) -> io::Result<Option<String>> {
+    /// Asks the check; says why it is not content. It takes its time, unless somebody has had enough:
+    /// then it has said nothing.
+    pub(super) fn check(&self, file: &Path, enough: Enough<'_>) -> io::Result<Option<String>> {
         let Some(check) = &self.check else { return Ok(None) };
+        // A group of its own: a signal to us, from the keyboard, is no answer of the check.
         let mut shell = shell(check, file, "");
-        let output = shell.stdout(Stdio::piped()).stderr(Stdio::piped()).output()?;
-        if output.status.success() {
+        shell.process_group(0).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = shell.spawn()?;
+        let (output, errors) = (child.stdout.take(), child.stderr.take());
+        let (cut, said) = std::thread::scope(|scope| {
+            let output = scope.spawn(|| read_all(output));
+            let errors = scope.spawn(|| read_all(errors));
+            let cut = runs::wait_or_end(&child, Duration::MAX, enough)?.is_some();
+            let said = [errors.join(), output.join()].map(Result::unwrap_or_default).concat();
+            Ok::<_, io::Error>((cut, said))
+        })?;
+        let status = child.wait()?;
+        if cut || status.success() {
             return Ok(None);
         }
-        let said = [output.stderr, output.stdout].concat();
-        Ok(Some(super::runs::said(output.status, String::from_utf8_lossy(&said).lines().next())))
+        Ok(Some(runs::said(status, String::from_utf8_lossy(&said).lines().next())))
     }
 
     /// How its file is read.
@@ -141,6 +155,14 @@ fn keys_in(text: &str) -> impl Iterator<Item = &str> {
     let starts = 0..text.len().saturating_sub(9);
     starts
         .filter_map(move |start| text.get(start..start + 10).filter(|word| is_key(word.as_bytes())))
+}
+
+/// What a program says, to its end.
+fn read_all(pipe: Option<impl Read>) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    // What was said until an error is all that was said.
+    let _ = pipe.map(|mut pipe| pipe.read_to_end(&mut bytes));
+    bytes
 }
 
 /// All object keys and strings of a document.

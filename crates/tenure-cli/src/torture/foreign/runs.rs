@@ -26,6 +26,8 @@ use crate::demo::Dice;
 const TICK: Duration = Duration::from_micros(500);
 /// A run that nobody disturbs is over long before.
 const PATIENCE: Duration = Duration::from_secs(10);
+/// How often somebody looks whether it is enough.
+const SLICE: Duration = Duration::from_millis(100);
 /// How many read the file all the time.
 const READERS: usize = 2;
 
@@ -36,7 +38,12 @@ pub(super) enum Fate {
     Refused(String),
     /// It did not end.
     Stuck,
+    /// Somebody has had enough of it.
+    Cut,
 }
+
+/// Whether somebody has had enough.
+pub(super) type Enough<'a> = &'a (dyn Fn() -> bool + Sync);
 
 /// What came of all runs.
 #[derive(Debug, Default)]
@@ -208,31 +215,50 @@ impl<'a> Runs<'a> {
 }
 
 /// Runs the program once. Nobody disturbs it, but it is ended if it takes far too long.
-pub(super) fn run_once(program: &Program, file: &Path, key: &str) -> io::Result<Fate> {
+pub(super) fn run_once(
+    program: &Program,
+    file: &Path,
+    key: &str,
+    enough: Enough<'_>,
+) -> io::Result<Fate> {
     let mut child = start(program, file, key)?;
-    let group = Pid::from_child(&child);
+    let ended = wait_or_end(&child, PATIENCE, enough)?;
+    let status = child.wait()?;
+    Ok(match ended {
+        Some(fate) => fate,
+        None if status.success() => Fate::Done,
+        None => {
+            let errors = std::fs::read_to_string(errors(file)).unwrap_or_default();
+            Fate::Refused(said(status, errors.lines().last()))
+        }
+    })
+}
+
+/// Blocks until the leader of a group has ended, which is not reaped. The group is ended if that takes
+/// longer than `patience`, or if somebody has had enough; it is told which.
+pub(super) fn wait_or_end(
+    child: &Child,
+    patience: Duration,
+    enough: Enough<'_>,
+) -> io::Result<Option<Fate>> {
+    let group = Pid::from_child(child);
     let (done, ended) = channel::<()>();
-    let stuck = std::thread::scope(|scope| {
+    std::thread::scope(|scope| {
         let watch = scope.spawn(move || {
-            let stuck = ended.recv_timeout(PATIENCE) == Err(RecvTimeoutError::Timeout);
-            if stuck {
-                let _ = kill_process_group(group, Signal::KILL);
+            let start = Instant::now();
+            while ended.recv_timeout(SLICE) == Err(RecvTimeoutError::Timeout) {
+                let fate = if enough() { Fate::Cut } else { Fate::Stuck };
+                if matches!(fate, Fate::Cut) || start.elapsed() >= patience {
+                    let _ = kill_process_group(group, Signal::KILL);
+                    return Some(fate);
+                }
             }
-            stuck
+            None
         });
         let waited = wait(group);
         drop(done);
-        waited.map(|()| watch.join().unwrap_or(false))
-    })?;
-    let status = child.wait()?;
-    if stuck {
-        return Ok(Fate::Stuck);
-    }
-    if status.success() {
-        return Ok(Fate::Done);
-    }
-    let errors = std::fs::read_to_string(errors(file)).unwrap_or_default();
-    Ok(Fate::Refused(said(status, errors.lines().last())))
+        waited.map(|()| watch.join().unwrap_or(None))
+    })
 }
 
 /// How a program ended that was not content, and what it said.

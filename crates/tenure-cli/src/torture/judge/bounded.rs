@@ -1,72 +1,176 @@
-//! The last look, given up if it hangs: it works on everything once more, and a thing may be shut.
+//! The last look, given up if it hangs or if somebody has had enough of it: it works on everything once
+//! more, and a thing may be shut.
+//!
+//! What was found until then stays found, and what was not judged is called so.
 
+use std::any::Any;
+use std::collections::BTreeSet;
 use std::io;
 use std::path::Path;
-use std::sync::mpsc::channel;
-use std::time::Duration;
+use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::time::{Duration, Instant};
 
-use super::{judge_rest, judge_thing};
+use super::{judge_thing, left_over, tidy_up};
 use crate::torture::finding::{Fault, Thing};
 use crate::torture::ledger::Ledger;
 use crate::torture::subject::Subject;
 
-/// Judges everything that was worked on in `scratch`. A thing that takes longer than `patience` stands
-/// still; what was not judged by then is not.
-pub(in crate::torture) fn judge(
-    mut ledger: Ledger,
-    subject: &'static dyn Subject,
-    scratch: &Path,
-    things: &[Thing],
-    patience: Duration,
-) -> io::Result<Ledger> {
-    let mut outline = ledger.outline();
-    let (scratch, all) = (scratch.to_path_buf(), things.to_vec());
+/// How often somebody looks whether it goes on.
+const TICK: Duration = Duration::from_millis(100);
+
+/// How the last look is taken.
+pub(in crate::torture) struct Look<'a> {
+    pub(in crate::torture) subject: &'static dyn Subject,
+    pub(in crate::torture) scratch: &'a Path,
+    pub(in crate::torture) things: &'a [Thing],
+    /// A thing that takes longer stands still.
+    pub(in crate::torture) patience: Duration,
+    /// Whether somebody has had enough of it.
+    pub(in crate::torture) enough: &'a dyn Fn() -> bool,
+    /// Is told what is looked at, and for how long by now.
+    pub(in crate::torture) show: &'a dyn Fn(Thing, Duration),
+}
+
+/// What came of it.
+#[derive(Debug)]
+pub(in crate::torture) struct Judged {
+    /// What the verdict tells of it.
+    pub(in crate::torture) ledger: Ledger,
+    pub(in crate::torture) unjudged: BTreeSet<Thing>,
+}
+
+/// Judges everything that was worked on in the scratch directory.
+pub(in crate::torture) fn judge(mut ledger: Ledger, look: &Look<'_>) -> io::Result<Judged> {
+    let unjudged = look.things.iter().copied().collect();
+    let mut judged = Judged { ledger: ledger.outline(), unjudged };
+    let (subject, scratch, all) = (look.subject, look.scratch.to_path_buf(), look.things.to_vec());
     let (tell, told) = channel();
-    let look = move || {
+    let work = move || {
+        let mut known = ledger.findings.len();
+        let mut say = |ledger: &Ledger, judged: bool| {
+            // Nobody listens any more to one that was given up.
+            let _ = tell.send((judged, ledger.findings[known..].to_vec()));
+            known = ledger.findings.len();
+        };
         for thing in &all {
-            judge_thing(*thing, &mut ledger, subject, &scratch);
-            let _ = tell.send(None); // Nobody listens any more to one that was given up.
+            let judged = judge_thing(*thing, &mut ledger, subject, &scratch);
+            say(&ledger, judged);
         }
-        judge_rest(&mut ledger, subject, &scratch, &all);
-        let _ = tell.send(Some(ledger));
-    };
-    std::thread::Builder::new().name("last look".into()).spawn(look)?;
-    for thing in things.iter().chain(things.last()) {
-        match told.recv_timeout(patience) {
-            Ok(None) => {}
-            Ok(Some(ledger)) => return Ok(ledger),
-            Err(_) => {
-                let seconds = patience.as_secs();
-                let detail =
-                    format!("the last look, with nobody else alive, took over {seconds} s");
-                outline.found(*thing, Fault::Stuck, detail);
-                break;
+        for (place, thing) in all.iter().enumerate() {
+            tidy_up(*thing, &mut ledger, subject, &scratch);
+            if place + 1 == all.len() {
+                left_over(&mut ledger, &scratch);
             }
+            say(&ledger, true);
+        }
+    };
+    let work = std::thread::Builder::new().name("last look".into()).spawn(work)?;
+    for (step, thing) in look.things.iter().chain(look.things).enumerate() {
+        let begun = Instant::now();
+        let (whole, found) = loop {
+            (look.show)(*thing, begun.elapsed());
+            match told.recv_timeout(TICK) {
+                Ok(told) => break told,
+                Err(RecvTimeoutError::Disconnected) => {
+                    let why = work.join().map_or_else(|panic| reason(&*panic), |()| "ended".into());
+                    judged.ledger.found(*thing, Fault::Failed, format!("the last look {why}"));
+                    return Ok(judged);
+                }
+                Err(RecvTimeoutError::Timeout) if (look.enough)() => return Ok(judged),
+                Err(RecvTimeoutError::Timeout) if begun.elapsed() > look.patience => {
+                    let seconds = look.patience.as_secs();
+                    let detail =
+                        format!("the last look, with nobody else alive, took over {seconds} s");
+                    judged.ledger.found(*thing, Fault::Stuck, detail);
+                    return Ok(judged);
+                }
+                Err(RecvTimeoutError::Timeout) => {}
+            }
+        };
+        judged.ledger.findings.extend(found);
+        if whole && step < look.things.len() {
+            judged.unjudged.remove(thing);
         }
     }
-    Ok(outline)
+    Ok(judged)
+}
+
+fn reason(panic: &(dyn Any + Send)) -> String {
+    let text = panic.downcast_ref::<&str>().copied();
+    let text = text.or_else(|| panic.downcast_ref::<String>().map(String::as_str));
+    text.map_or_else(|| "panicked".to_owned(), |text| format!("panicked: {text}"))
 }
 
 #[cfg(test)]
 mod tests {
+    use std::fs::File;
+    use std::io::Write;
+
     use super::*;
-    use crate::torture::subject::Author;
+    use crate::torture::jobs;
+    use crate::torture::subject::{Answer, Author, Hold};
+
+    const THINGS: [Thing; 3] = [Thing::Document, Thing::Lock, Thing::Journal];
+
+    fn look(dir: &Path, subject: &'static dyn Subject, patience: u64, enough: bool) -> Judged {
+        let mut ledger = Ledger::new(1);
+        ledger.reads = 7;
+        let look = Look {
+            subject,
+            scratch: dir,
+            things: &THINGS,
+            patience: Duration::from_secs(patience),
+            enough: &|| enough,
+            show: &|_, _| {},
+        };
+        judge(ledger, &look).expect("judged")
+    }
+
+    fn faults(judged: &Judged) -> Vec<(Thing, Fault)> {
+        judged.ledger.findings.iter().map(|one| (one.thing, one.fault)).collect()
+    }
 
     #[test]
-    fn a_thing_that_is_shut_for_ever_is_found_and_not_waited_for() {
+    fn a_thing_that_is_shut_for_ever_is_found_and_what_was_judged_before_it_is_kept() {
         let dir = tempfile::tempdir().expect("a directory");
-        let look = |patience| {
-            let subject = Author::Leaky(Thing::Lock).subject();
-            let mut ledger = Ledger::new(1);
-            ledger.reads = 7;
-            let things = [Thing::Document, Thing::Lock, Thing::Journal];
-            judge(ledger, subject, dir.path(), &things, patience).expect("judged")
-        };
-        assert_eq!(look(Duration::from_secs(60)).findings, []);
-        std::fs::File::create(dir.path().join("lock.gate")).expect("shut");
-        let ledger = look(Duration::from_secs(2));
-        let found: Vec<_> = ledger.findings.iter().map(|one| (one.thing, one.fault)).collect();
-        assert_eq!(found, [(Thing::Lock, Fault::Stuck)]);
-        assert_eq!(ledger.reads, 7);
+        let subject = Author::Leaky(Thing::Lock).subject();
+        let judged = look(dir.path(), subject, 60, false);
+        assert_eq!((faults(&judged), judged.unjudged.len()), (vec![], 0));
+        File::create(dir.path().join("lock.gate")).expect("shut");
+        let mut document = File::create(dir.path().join(jobs::DOCUMENT)).expect("a file");
+        document.write_all(b"{").expect("half of it");
+        let judged = look(dir.path(), subject, 2, false);
+        assert_eq!(
+            faults(&judged),
+            [(Thing::Document, Fault::Corrupt), (Thing::Lock, Fault::Stuck)]
+        );
+        assert_eq!(judged.unjudged, BTreeSet::from([Thing::Lock, Thing::Journal]));
+        assert_eq!(judged.ledger.reads, 7);
+    }
+
+    #[test]
+    fn who_has_had_enough_is_told_what_is_known() {
+        let dir = tempfile::tempdir().expect("a directory");
+        File::create(dir.path().join("lock.gate")).expect("shut");
+        let judged = look(dir.path(), Author::Leaky(Thing::Lock).subject(), 3600, true);
+        assert_eq!(faults(&judged), []);
+        assert!(
+            judged.unjudged.contains(&Thing::Lock) && judged.unjudged.contains(&Thing::Journal)
+        );
+    }
+
+    #[test]
+    fn a_panic_is_a_failure_and_no_standstill() {
+        struct Panics;
+        impl Subject for Panics {
+            fn lock(&self, _path: &Path, _shared: bool) -> Answer<Hold> {
+                panic!("on purpose")
+            }
+        }
+        let dir = tempfile::tempdir().expect("a directory");
+        let judged = look(dir.path(), &Panics, 3600, false);
+        assert_eq!(faults(&judged), [(Thing::Lock, Fault::Failed)]);
+        assert_eq!(judged.ledger.findings[0].detail, "the last look panicked: on purpose");
+        assert_eq!(judged.unjudged, BTreeSet::from([Thing::Lock, Thing::Journal]));
     }
 }

@@ -16,10 +16,11 @@ use crate::torture::finding::{Fault, Thing};
 use crate::torture::ledger::Ledger;
 use crate::torture::subject::Subject;
 
-/// Judges the journal that everybody appended to.
-pub(super) fn judge(ledger: &mut Ledger, subject: &dyn Subject, path: &Path) {
+/// Judges the journal that everybody appended to; tells whether it could be.
+pub(super) fn judge(ledger: &mut Ledger, subject: &dyn Subject, path: &Path) -> bool {
     let mut promised = std::mem::take(&mut ledger.batches);
-    for (number, line) in lines(ledger, Thing::Journal, subject, path) {
+    let Some(lines) = lines(ledger, Thing::Journal, subject, path) else { return false };
+    for (number, line) in lines {
         if line.part != 1 {
             continue;
         }
@@ -34,25 +35,28 @@ pub(super) fn judge(ledger: &mut Ledger, subject: &dyn Subject, path: &Path) {
         let detail = format!("worker {slot}: batch {batch}, told to be entry {number}");
         ledger.found(Thing::Journal, Fault::Lost, detail);
     }
+    true
 }
 
-/// The lines of a journal, numbered: whole batches, each worker's in its order and once.
+/// The lines of a journal, numbered: whole batches, each worker's in its order and once. `None` if it
+/// cannot be judged, since nobody has finished what the dead had begun.
 pub(super) fn lines(
     ledger: &mut Ledger,
     thing: Thing,
     subject: &dyn Subject,
     path: &Path,
-) -> Vec<(u64, Line)> {
+) -> Option<Vec<(u64, Line)>> {
     let slots = ledger.incarnations.len();
     let closing = content::batch(slots, u64::MAX, 1, u64::MAX);
     if let Err(refused) = subject.append(path, &closing, true, None) {
-        ledger.found(thing, Fault::Failed, format!("{refused:?}"));
+        ledger.found(thing, refused.fault(), refused.to_string());
+        return None;
     }
     let plain = match plain::lines(path) {
         Ok(plain) => plain,
         Err(detail) => {
             ledger.found(thing, Fault::Corrupt, detail);
-            return Vec::new();
+            return Some(Vec::new());
         }
     };
     let mut lines = Vec::with_capacity(plain.len());
@@ -67,7 +71,7 @@ pub(super) fn lines(
     }
     in_order(ledger, thing, &lines);
     same_through_subject(ledger, thing, subject, path, &plain);
-    lines
+    Some(lines)
 }
 
 fn in_order(ledger: &mut Ledger, thing: Thing, lines: &[(u64, Line)]) {
@@ -101,7 +105,7 @@ fn same_through_subject(
     let entries = match subject.entries(path, 1) {
         Ok(entries) => entries,
         Err(refused) => {
-            ledger.found(thing, Fault::Corrupt, format!("{refused:?}"));
+            ledger.found(thing, Fault::Corrupt, refused.to_string());
             return;
         }
     };

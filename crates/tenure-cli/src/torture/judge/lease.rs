@@ -4,15 +4,31 @@ use std::collections::HashMap;
 use std::path::Path;
 
 use super::journal;
+use crate::torture::content::Line;
 use crate::torture::finding::{Fault, Thing};
 use crate::torture::ledger::{Ledger, Span, TakeOvers};
 use crate::torture::subject::Subject;
 
-/// Judges the lease by who was told what, and by the journal that was written under its fences.
-pub(super) fn judge(ledger: &mut Ledger, subject: &dyn Subject, path: &Path) {
+/// Judges the lease by who was told what, and by the journal that was written under its fences; tells
+/// whether all of it could be.
+pub(super) fn judge(ledger: &mut Ledger, subject: &dyn Subject, path: &Path) -> bool {
+    let lines = journal::lines(ledger, Thing::Lease, subject, path);
+    if let Some(lines) = &lines {
+        fences(ledger, lines);
+    }
+    let told = |fence| ledger.fences.contains_key(&fence);
+    for (one, other) in two_at_once(&ledger.spans, &ledger.endings, &ledger.take_overs, told) {
+        let detail = format!("{other:?} began while {one:?} lasted");
+        ledger.found(Thing::Lease, Fault::TwoHolders, detail);
+    }
+    lines.is_some()
+}
+
+/// No write under a fence came after one under a later fence, and none is missing.
+fn fences(ledger: &mut Ledger, lines: &[(u64, Line)]) {
     let mut promised = std::mem::take(&mut ledger.wrote);
     let mut highest = 0;
-    for (number, line) in journal::lines(ledger, Thing::Lease, subject, path) {
+    for (number, line) in lines {
         if line.fence < highest {
             let detail = format!("entry {number}, {line:?}, was written after fence {highest}");
             ledger.found(Thing::Lease, Fault::Fence, detail);
@@ -23,11 +39,6 @@ pub(super) fn judge(ledger: &mut Ledger, subject: &dyn Subject, path: &Path) {
     for ((slot, batch), fence) in promised {
         let detail = format!("worker {slot}: batch {batch} under fence {fence}");
         ledger.found(Thing::Lease, Fault::Lost, detail);
-    }
-    let told = |fence| ledger.fences.contains_key(&fence);
-    for (one, other) in two_at_once(&ledger.spans, &ledger.endings, &ledger.take_overs, told) {
-        let detail = format!("{other:?} began while {one:?} lasted");
-        ledger.found(Thing::Lease, Fault::TwoHolders, detail);
     }
 }
 

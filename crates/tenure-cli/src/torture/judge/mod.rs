@@ -13,17 +13,17 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 
-use super::content::Counts;
+use super::content::{Counts, shortened};
 use super::finding::{Fault, Thing};
 use super::jobs;
 use super::ledger::{Ledger, Promised};
-use super::subject::{Refused, Subject, path_of};
+use super::subject::{Subject, path_of};
 use super::word::Own;
 
-pub(super) use self::bounded::judge;
+pub(super) use self::bounded::{Judged, Look, judge};
 
-/// Judges one thing.
-fn judge_thing(thing: Thing, ledger: &mut Ledger, subject: &dyn Subject, scratch: &Path) {
+/// Judges one thing; tells whether it could be.
+fn judge_thing(thing: Thing, ledger: &mut Ledger, subject: &dyn Subject, scratch: &Path) -> bool {
     match thing {
         Thing::Document => {
             let path = scratch.join(jobs::DOCUMENT);
@@ -31,30 +31,39 @@ fn judge_thing(thing: Thing, ledger: &mut Ledger, subject: &dyn Subject, scratch
             counts(ledger, Thing::Document, subject, &path, &promised);
         }
         Thing::Collection => collection(ledger, subject, &scratch.join(jobs::COLLECTION)),
-        Thing::Journal => journal::judge(ledger, subject, &scratch.join(jobs::JOURNAL)),
-        Thing::Lease => lease::judge(ledger, subject, &scratch.join(jobs::LEASE)),
+        Thing::Journal => return journal::judge(ledger, subject, &scratch.join(jobs::JOURNAL)),
+        Thing::Lease => return lease::judge(ledger, subject, &scratch.join(jobs::LEASE)),
         Thing::Lock => {
             // Everybody is dead, so it is free.
-            if let Err(Refused::Failed(detail)) = subject.lock(&scratch.join("lock"), false) {
-                ledger.found(Thing::Lock, Fault::Failed, detail);
+            if let Err(refused) = subject.lock(&scratch.join("lock"), false) {
+                ledger.found(Thing::Lock, refused.fault(), refused.to_string());
             }
         }
-        Thing::Command | Thing::History => {}
+        Thing::Command | Thing::History => return false,
+    }
+    true
+}
+
+/// Lets the next operation tidy up when each thing was judged.
+fn tidy_up(thing: Thing, ledger: &mut Ledger, subject: &dyn Subject, scratch: &Path) {
+    let file = match thing {
+        Thing::Journal => jobs::JOURNAL,
+        Thing::Lease => jobs::LEASE,
+        _ => return,
+    };
+    if !ledger.findings.is_empty() {
+        return; // Evidence is left as it is.
+    }
+    // What a dead one left of an index goes when the next index is written, not with any append.
+    if let Err(refused) = subject.rotate(&scratch.join(file)) {
+        ledger.found(thing, refused.fault(), format!("{file}: {refused}"));
     }
 }
 
-/// Judges what is left when each thing was judged.
-fn judge_rest(ledger: &mut Ledger, subject: &dyn Subject, scratch: &Path, things: &[Thing]) {
+/// Judges what is left when everything was tidied up.
+fn left_over(ledger: &mut Ledger, scratch: &Path) {
     if !ledger.findings.is_empty() {
         return; // Not everything was tidied up by a next operation.
-    }
-    for (thing, file) in [(Thing::Journal, jobs::JOURNAL), (Thing::Lease, jobs::LEASE)] {
-        // What a dead one left of an index goes when the next index is written, not with any append.
-        if let Some(Err(refused)) =
-            things.contains(&thing).then(|| subject.rotate(&scratch.join(file)))
-        {
-            ledger.found(thing, Fault::Failed, format!("{file}: {refused:?}"));
-        }
     }
     for name in temporary_files(scratch) {
         ledger.found(Thing::Document, Fault::LeftOver, format!("{name} after the next operation"));
@@ -81,11 +90,15 @@ fn counts(
             for (fault, detail) in promised.judge(&counts, &incarnations) {
                 ledger.found(thing, fault, format!("{name}: {detail}"));
             }
-            let read = subject.read(path);
-            let same = read.map(|read| read.is_none_or(|read| read.value == counts.to_value()));
-            if same != Ok(true) {
-                let detail = format!("{name}: a plain reader and tenure differ: {same:?}");
-                ledger.found(thing, Fault::Stale, detail);
+            match subject.read(path) {
+                Err(refused) => ledger.found(thing, refused.fault(), format!("{name}: {refused}")),
+                Ok(None) if counts.total == 0 => {}
+                Ok(Some(read)) if read.value == counts.to_value() => {}
+                Ok(read) => {
+                    let read = shortened(&read.map_or(Value::Null, |read| read.value).to_string());
+                    let detail = format!("{name}: a plain reader and tenure differ: {read}");
+                    ledger.found(thing, Fault::Stale, detail);
+                }
             }
         }
     }
@@ -95,7 +108,7 @@ fn counts(
     // One more operation: it has to work, and to tidy up after the dead.
     let next = subject.update(path, false, &mut |_| json!("judged"));
     if let Err(refused) = next {
-        ledger.found(thing, Fault::Failed, format!("{name}: {refused:?}"));
+        ledger.found(thing, refused.fault(), format!("{name}: {refused}"));
     }
 }
 
@@ -117,7 +130,7 @@ fn collection(ledger: &mut Ledger, subject: &dyn Subject, dir: &Path) {
         }
     }
     if let Err(refused) = subject.prune(dir) {
-        ledger.found(Thing::Collection, Fault::Failed, format!("{refused:?}"));
+        ledger.found(Thing::Collection, refused.fault(), refused.to_string());
     }
 }
 

@@ -8,9 +8,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use serde_json::Value;
-
-use super::{Answer, Change, Grant, Hold, Read, Subject, Tenure};
+use super::{Answer, Change, Grant, Hold, Subject, Tenure};
 use crate::torture::finding::Thing;
 use crate::torture::jobs;
 
@@ -60,35 +58,19 @@ fn thing_of(path: &Path) -> Thing {
 
 impl Subject for Leaky {
     fn lock(&self, path: &Path, shared: bool) -> Answer<Hold> {
-        self.inside(path, || Tenure.lock(path, shared))
+        self.inside(path, || Tenure::lock(path, shared))
     }
 
     fn acquire(&self, path: &Path, ttl: Duration) -> Answer<Grant> {
-        self.inside(path, || Tenure.acquire(path, ttl))
+        self.inside(path, || Tenure::acquire(path, ttl))
     }
 
     fn take_over(&self, path: &Path, ttl: Duration) -> Answer<Grant> {
-        self.inside(path, || Tenure.take_over(path, ttl))
-    }
-
-    fn renew(&self, path: &Path, grant: &Grant, ttl: Duration) -> Answer<()> {
-        Tenure.renew(path, grant, ttl)
-    }
-
-    fn release(&self, path: &Path, grant: &Grant) -> Answer<()> {
-        Tenure.release(path, grant)
+        self.inside(path, || Tenure::take_over(path, ttl))
     }
 
     fn update(&self, path: &Path, durable: bool, change: Change<'_>) -> Answer<()> {
-        self.inside(path, || Tenure.update(path, durable, change))
-    }
-
-    fn read(&self, path: &Path) -> Answer<Option<Read>> {
-        Tenure.read(path)
-    }
-
-    fn compare_and_set(&self, path: &Path, version: &str, value: &Value) -> Answer<bool> {
-        Tenure.compare_and_set(path, version, value)
+        self.inside(path, || Tenure::update(path, durable, change))
     }
 
     fn append(
@@ -98,26 +80,6 @@ impl Subject for Leaky {
         durable: bool,
         fence: Option<u64>,
     ) -> Answer<Option<u64>> {
-        self.inside(path, || Tenure.append(path, lines, durable, fence))
-    }
-
-    fn entries(&self, path: &Path, from: u64) -> Answer<Vec<(u64, Vec<u8>)>> {
-        Tenure.entries(path, from)
-    }
-
-    fn rotate(&self, path: &Path) -> Answer<()> {
-        Tenure.rotate(path)
-    }
-
-    fn compact(&self, path: &Path) -> Answer<()> {
-        Tenure.compact(path)
-    }
-
-    fn remove(&self, dir: &Path, key: &str) -> Answer<()> {
-        Tenure.remove(dir, key)
-    }
-
-    fn prune(&self, dir: &Path) -> Answer<()> {
-        Tenure.prune(dir)
+        self.inside(path, || Tenure::append(path, lines, durable, fence))
     }
 }

@@ -8,6 +8,7 @@ mod reused;
 mod shipped;
 mod through_tenure;
 
+use std::fmt;
 use std::path::Path;
 use std::time::Duration;
 
@@ -19,7 +20,7 @@ use self::naive::Naive;
 use self::reused::Reused;
 use self::shipped::Shipped;
 use self::through_tenure::Tenure;
-use super::finding::Thing;
+use super::finding::{Fault, Thing};
 
 /// Whose code does the work.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -80,8 +81,29 @@ impl Author {
 pub(super) enum Refused {
     /// The lease is over. That happens to whoever is paused for too long.
     Lost,
-    /// Something that must not happen here.
+    /// It found a file damaged.
+    Damaged(String),
+    /// Something else that must not happen here.
     Failed(String),
+}
+
+impl Refused {
+    /// What it is a finding of. Nobody loses a lease in the last look.
+    pub(super) fn fault(&self) -> Fault {
+        match self {
+            Self::Damaged(_) => Fault::Corrupt,
+            Self::Lost | Self::Failed(_) => Fault::Failed,
+        }
+    }
+}
+
+impl fmt::Display for Refused {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Lost => f.write_str("the lease is over"),
+            Self::Damaged(detail) | Self::Failed(detail) => f.write_str(detail),
+        }
+    }
 }
 
 /// The answer of an operation.
@@ -114,18 +136,43 @@ pub(super) struct Read {
 /// How a document is changed.
 pub(super) type Change<'a> = &'a mut dyn FnMut(Option<&Value>) -> Value;
 
-/// Everything that a worker does. Every call waits for as long as it takes.
+/// Everything that a worker does. Every call waits for as long as it takes. Where a subject has no way
+/// of its own, it is tenure.
 pub(super) trait Subject: Sync {
-    fn lock(&self, path: &Path, shared: bool) -> Answer<Hold>;
-    fn acquire(&self, path: &Path, ttl: Duration) -> Answer<Grant>;
+    fn lock(&self, path: &Path, shared: bool) -> Answer<Hold> {
+        Tenure::lock(path, shared)
+    }
+
+    fn acquire(&self, path: &Path, ttl: Duration) -> Answer<Grant> {
+        Tenure::acquire(path, ttl)
+    }
+
     /// Takes the lease from whoever has it.
-    fn take_over(&self, path: &Path, ttl: Duration) -> Answer<Grant>;
-    fn renew(&self, path: &Path, grant: &Grant, ttl: Duration) -> Answer<()>;
-    fn release(&self, path: &Path, grant: &Grant) -> Answer<()>;
-    fn update(&self, path: &Path, durable: bool, change: Change<'_>) -> Answer<()>;
-    fn read(&self, path: &Path) -> Answer<Option<Read>>;
+    fn take_over(&self, path: &Path, ttl: Duration) -> Answer<Grant> {
+        Tenure::take_over(path, ttl)
+    }
+
+    fn renew(&self, path: &Path, grant: &Grant, ttl: Duration) -> Answer<()> {
+        Tenure::renew(path, grant, ttl)
+    }
+
+    fn release(&self, path: &Path, grant: &Grant) -> Answer<()> {
+        Tenure::release(path, grant)
+    }
+
+    fn update(&self, path: &Path, durable: bool, change: Change<'_>) -> Answer<()> {
+        Tenure::update(path, durable, change)
+    }
+
+    fn read(&self, path: &Path) -> Answer<Option<Read>> {
+        Tenure::read(path)
+    }
+
     /// `false` if the version is another one by now.
-    fn compare_and_set(&self, path: &Path, version: &str, value: &Value) -> Answer<bool>;
+    fn compare_and_set(&self, path: &Path, version: &str, value: &Value) -> Answer<bool> {
+        Tenure::compare_and_set(path, version, value)
+    }
+
     /// Appends whole lines, under `fence` if there is one; returns the number of the first, if the
     /// code promises one.
     fn append(
@@ -134,17 +181,34 @@ pub(super) trait Subject: Sync {
         lines: &[String],
         durable: bool,
         fence: Option<u64>,
-    ) -> Answer<Option<u64>>;
+    ) -> Answer<Option<u64>> {
+        Tenure::append(path, lines, durable, fence)
+    }
+
     /// The entries from number `from` on.
-    fn entries(&self, path: &Path, from: u64) -> Answer<Vec<(u64, Vec<u8>)>>;
+    fn entries(&self, path: &Path, from: u64) -> Answer<Vec<(u64, Vec<u8>)>> {
+        Tenure::entries(path, from)
+    }
+
     /// Moves the entries so far into a file of their own.
-    fn rotate(&self, path: &Path) -> Answer<()>;
+    fn rotate(&self, path: &Path) -> Answer<()> {
+        Tenure::rotate(path)
+    }
+
     /// Writes the entries of the file anew, all of them.
-    fn compact(&self, path: &Path) -> Answer<()>;
+    fn compact(&self, path: &Path) -> Answer<()> {
+        Tenure::compact(path)
+    }
+
     /// Removes a document from a collection.
-    fn remove(&self, dir: &Path, key: &str) -> Answer<()>;
+    fn remove(&self, dir: &Path, key: &str) -> Answer<()> {
+        Tenure::remove(dir, key)
+    }
+
     /// Removes what dead operations left in a collection.
-    fn prune(&self, dir: &Path) -> Answer<()>;
+    fn prune(&self, dir: &Path) -> Answer<()> {
+        Tenure::prune(dir)
+    }
 }
 
 /// The file of a key; keys here need no escaping.

@@ -10,12 +10,10 @@ use std::os::fd::AsFd;
 use std::path::Path;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
 
 use rustix::fs::{FlockOperation, flock};
-use serde_json::Value;
 
-use super::{Answer, Change, Grant, Guard, Hold, Read, Subject, Tenure};
+use super::{Answer, Guard, Hold, Subject};
 use crate::child::Inherited;
 
 /// The one open file of this process, and whether a child has a copy of it.
@@ -62,63 +60,5 @@ pub(in super::super) struct Reused;
 impl Subject for Reused {
     fn lock(&self, path: &Path, _shared: bool) -> Answer<Hold> {
         Ok(Hold { fence: None, guard: Guard::Reused(Descriptor::take(path)?) })
-    }
-
-    fn acquire(&self, path: &Path, ttl: Duration) -> Answer<Grant> {
-        Tenure.acquire(path, ttl)
-    }
-
-    fn take_over(&self, path: &Path, ttl: Duration) -> Answer<Grant> {
-        Tenure.take_over(path, ttl)
-    }
-
-    fn renew(&self, path: &Path, grant: &Grant, ttl: Duration) -> Answer<()> {
-        Tenure.renew(path, grant, ttl)
-    }
-
-    fn release(&self, path: &Path, grant: &Grant) -> Answer<()> {
-        Tenure.release(path, grant)
-    }
-
-    fn update(&self, path: &Path, durable: bool, change: Change<'_>) -> Answer<()> {
-        Tenure.update(path, durable, change)
-    }
-
-    fn read(&self, path: &Path) -> Answer<Option<Read>> {
-        Tenure.read(path)
-    }
-
-    fn compare_and_set(&self, path: &Path, version: &str, value: &Value) -> Answer<bool> {
-        Tenure.compare_and_set(path, version, value)
-    }
-
-    fn append(
-        &self,
-        path: &Path,
-        lines: &[String],
-        durable: bool,
-        fence: Option<u64>,
-    ) -> Answer<Option<u64>> {
-        Tenure.append(path, lines, durable, fence)
-    }
-
-    fn entries(&self, path: &Path, from: u64) -> Answer<Vec<(u64, Vec<u8>)>> {
-        Tenure.entries(path, from)
-    }
-
-    fn rotate(&self, path: &Path) -> Answer<()> {
-        Tenure.rotate(path)
-    }
-
-    fn compact(&self, path: &Path) -> Answer<()> {
-        Tenure.compact(path)
-    }
-
-    fn remove(&self, dir: &Path, key: &str) -> Answer<()> {
-        Tenure.remove(dir, key)
-    }
-
-    fn prune(&self, dir: &Path) -> Answer<()> {
-        Tenure.prune(dir)
     }
 }

@@ -19,6 +19,7 @@ impl From<tenure::Error> for Refused {
     fn from(error: tenure::Error) -> Self {
         match error.kind() {
             ErrorKind::Fenced | ErrorKind::LeaseLost => Self::Lost,
+            ErrorKind::Damaged => Self::Damaged(error.to_string()),
             _ => Self::Failed(error.to_string()),
         }
     }
@@ -33,25 +34,28 @@ fn lease_options(ttl: Duration) -> AcquireOptions {
     AcquireOptions { ttl, wait: Wait::Forever, ..AcquireOptions::default() }
 }
 
-impl Subject for Tenure {
-    fn lock(&self, path: &Path, shared: bool) -> Answer<Hold> {
+impl Subject for Tenure {}
+
+/// What every subject does in which it has no way of its own.
+impl Tenure {
+    pub(super) fn lock(path: &Path, shared: bool) -> Answer<Hold> {
         let mode = if shared { Mode::Shared } else { Mode::Exclusive };
         let options = LockOptions { mode, wait: Wait::Forever, ..LockOptions::default() };
         let guard = Lock::open(path)?.acquire(&options)?;
         Ok(Hold { fence: Some(guard.fence()), guard: Guard::Tenure(guard) })
     }
 
-    fn acquire(&self, path: &Path, ttl: Duration) -> Answer<Grant> {
+    pub(super) fn acquire(path: &Path, ttl: Duration) -> Answer<Grant> {
         let leased = Lease::open(path)?.acquire(&lease_options(ttl))?;
         Ok(Grant { token: leased.token, fence: leased.fence, ttl })
     }
 
-    fn take_over(&self, path: &Path, ttl: Duration) -> Answer<Grant> {
+    pub(super) fn take_over(path: &Path, ttl: Duration) -> Answer<Grant> {
         let leased = Lease::open(path)?.take_over(&lease_options(ttl), "torture")?;
         Ok(Grant { token: leased.token, fence: leased.fence, ttl })
     }
 
-    fn renew(&self, path: &Path, grant: &Grant, ttl: Duration) -> Answer<()> {
+    pub(super) fn renew(path: &Path, grant: &Grant, ttl: Duration) -> Answer<()> {
         let renewed = Lease::open(path)?.renew(&grant.token, Some(ttl))?;
         if renewed.fence == grant.fence {
             return Ok(());
@@ -60,22 +64,22 @@ impl Subject for Tenure {
         Err(Refused::Failed(detail))
     }
 
-    fn release(&self, path: &Path, grant: &Grant) -> Answer<()> {
+    pub(super) fn release(path: &Path, grant: &Grant) -> Answer<()> {
         Ok(Lease::open(path)?.release(&grant.token)?)
     }
 
-    fn update(&self, path: &Path, durable: bool, change: Change<'_>) -> Answer<()> {
+    pub(super) fn update(path: &Path, durable: bool, change: Change<'_>) -> Answer<()> {
         let document = Document::open(path)?;
         document.update(&options(durable), |current| Ok(Some(change(current))))?;
         Ok(())
     }
 
-    fn read(&self, path: &Path) -> Answer<Option<Read>> {
+    pub(super) fn read(path: &Path) -> Answer<Option<Read>> {
         let found = Document::open(path)?.read()?;
         Ok(found.map(|found| Read { value: found.value, version: found.version.to_string() }))
     }
 
-    fn compare_and_set(&self, path: &Path, version: &str, value: &Value) -> Answer<bool> {
+    pub(super) fn compare_and_set(path: &Path, version: &str, value: &Value) -> Answer<bool> {
         let version = version.parse().map_err(|err: tenure::Error| Refused::from(err))?;
         match Document::open(path)?.compare_and_set(&version, value, &options(false)) {
             Err(error) if error.kind() == ErrorKind::Conflict => Ok(false),
@@ -83,8 +87,7 @@ impl Subject for Tenure {
         }
     }
 
-    fn append(
-        &self,
+    pub(super) fn append(
         path: &Path,
         lines: &[String],
         durable: bool,
@@ -95,7 +98,7 @@ impl Subject for Tenure {
         Ok(Some(Journal::open(path)?.append(lines, &options)?.first))
     }
 
-    fn entries(&self, path: &Path, from: u64) -> Answer<Vec<(u64, Vec<u8>)>> {
+    pub(super) fn entries(path: &Path, from: u64) -> Answer<Vec<(u64, Vec<u8>)>> {
         let entries = match Journal::open(path)?.read(from, None) {
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
             entries => entries?,
@@ -105,23 +108,23 @@ impl Subject for Tenure {
             .collect()
     }
 
-    fn rotate(&self, path: &Path) -> Answer<()> {
+    pub(super) fn rotate(path: &Path) -> Answer<()> {
         Journal::open(path)?.rotate(&options(false))?;
         Ok(())
     }
 
-    fn compact(&self, path: &Path) -> Answer<()> {
+    pub(super) fn compact(path: &Path) -> Answer<()> {
         Journal::open(path)?.compact(&options(false), |_| true)?;
         Ok(())
     }
 
-    fn remove(&self, dir: &Path, key: &str) -> Answer<()> {
+    pub(super) fn remove(dir: &Path, key: &str) -> Answer<()> {
         let collection = Collection::open(dir, CollectionKind::Documents)?;
         collection.remove(key, &options(false))?;
         Ok(())
     }
 
-    fn prune(&self, dir: &Path) -> Answer<()> {
+    pub(super) fn prune(dir: &Path) -> Answer<()> {
         let collection = Collection::open(dir, CollectionKind::Documents)?;
         collection.prune(&Prune::default(), &options(false))?;
         Ok(())

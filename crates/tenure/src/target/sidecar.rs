@@ -121,10 +121,11 @@ impl Target {
         // What every call needs is made anew by the next one, which finds what a dead one left. The rest is made
         // under the commit lock.
         let is_needed = self.is_lock(path) || path == self.sidecar("wal");
-        // Modes are a matter of Unix; and machines do not exclude each other.
-        if !cfg!(unix) || self.allow_network || !is_needed || !self.owns(name) {
+        // Machines do not exclude each other.
+        if self.allow_network || !is_needed || !self.owns(name) {
             return None;
         }
+        // Where modes mean nothing, directories are not opened.
         let directory = self.fs.open(self.side(), Access::Read).ok()?;
         for _ in 0..TURN_LOOKS {
             if directory.try_lock(Mode::Exclusive).ok()? {

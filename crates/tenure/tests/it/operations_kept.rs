@@ -9,8 +9,11 @@ use tenure_testkit::{CrashKind, SimFs, Survival};
 use crate::document_scratch::{Scratch, foreign_write};
 use crate::document_scratch::{at_once, count_in, durably, foreign_replace, increment};
 use crate::faulty_fs::{FaultyFs, Verdict};
+use crate::forged::{SLOTS, forge, number_in};
 
 const PATH: &str = "/d/state.json";
+/// Where a record says when it was written.
+const WRITTEN: usize = 256;
 
 fn open(fs: &SimFs) -> Document {
     Document::open_on(&fs.shared(), Path::new(PATH)).unwrap()
@@ -157,8 +160,12 @@ fn race_51_an_operation_outlives_a_record_that_was_put_back() {
     if rustix::fs::getxattr(document.path(), "user.tenure.attached", &mut [0; 256][..]).is_err() {
         return; // Nothing can be attached here.
     }
-    std::thread::sleep(std::time::Duration::from_millis(600));
     std::fs::write(&record, before).unwrap();
+    // It was written long before it was put back.
+    forge(&record, SLOTS, |slot| {
+        let written = number_in(slot, WRITTEN) - 10_000_000;
+        slot[WRITTEN..WRITTEN + 8].copy_from_slice(&written.to_le_bytes());
+    });
     document.update(&durably(), increment).unwrap();
     assert!(document.update(&named("x", durably()), increment).unwrap().replayed);
     assert_eq!(count_in(&document), 3);

@@ -153,6 +153,19 @@ pub trait Fs: Send + Sync + Debug {
     /// Creates one directory with this mode (whatever the umask); `AlreadyExists` if it is there.
     fn create_dir(&self, path: &Path, mode: u32) -> io::Result<()>;
 
+    /// Makes a file that gets its name when `prepare` is done with it, so that nobody ever finds it half
+    /// made; `AlreadyExists` if the name is taken. Where a file cannot be without a name, it has it from the
+    /// beginning.
+    fn create_whole(
+        &self,
+        path: &Path,
+        mode: u32,
+        prepare: &dyn Fn(&Arc<dyn Handle>) -> io::Result<()>,
+    ) -> io::Result<Arc<dyn Handle>> {
+        let made = self.open(path, Access::CreateNew(mode))?;
+        prepare(&made).map(|()| made)
+    }
+
     /// Lets us open an empty file again that is ours, has no other name, and is closed to ourselves; a symlink
     /// is not followed. `Unsupported` where that cannot be done.
     fn open_up(&self, path: &Path) -> io::Result<()> {

@@ -61,6 +61,32 @@ impl Fs for Disk {
         Ok(describe(fd))
     }
 
+    /// An unnamed file that its maker dies with leaves nothing; a crash after the link leaves all of it.
+    #[cfg(any(target_os = "linux", target_os = "android"))]
+    fn create_whole(
+        &self,
+        path: &Path,
+        mode: u32,
+        prepare: &dyn Fn(&Arc<dyn Handle>) -> io::Result<()>,
+    ) -> io::Result<Arc<dyn Handle>> {
+        let in_place = || {
+            let made = self.open(path, Access::CreateNew(mode))?;
+            prepare(&made).map(|()| made)
+        };
+        let Some(dir) = path.parent() else { return in_place() };
+        let flags = OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC;
+        // Not every file system has such files.
+        let Ok(fd) = open_no_symlinks(dir, flags, bits(mode)) else { return in_place() };
+        let name = format!("/proc/self/fd/{}", fd.as_raw_fd());
+        let made = describe(fd);
+        prepare(&made)?;
+        match rfs::linkat(rfs::CWD, name, rfs::CWD, path, AtFlags::SYMLINK_FOLLOW) {
+            Ok(()) => Ok(made),
+            Err(Errno::EXIST) => Err(Errno::EXIST.into()),
+            Err(_) => in_place(), // Without `/proc`, for one.
+        }
+    }
+
     fn stat(&self, path: &Path) -> io::Result<Stat> {
         super::stat::of(path)
     }

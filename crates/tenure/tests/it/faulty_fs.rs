@@ -160,6 +160,21 @@ impl Fs for FaultyFs {
         Ok(Arc::new(FaultyHandle { inner, path: path.into(), fs: self.clone() }))
     }
 
+    fn create_whole(
+        &self,
+        path: &Path,
+        mode: u32,
+        prepare: &dyn Fn(&Arc<dyn Handle>) -> io::Result<()>,
+    ) -> io::Result<Arc<dyn Handle>> {
+        self.ask(Op::Open(Change::Create), path)?;
+        let faulty = |inner: &Arc<dyn Handle>| -> Arc<dyn Handle> {
+            let inner = inner.clone();
+            Arc::new(FaultyHandle { inner, path: path.into(), fs: self.clone() })
+        };
+        let made = self.inner.create_whole(path, mode, &|made| prepare(&faulty(made)))?;
+        Ok(faulty(&made))
+    }
+
     fn stat(&self, path: &Path) -> io::Result<Stat> {
         self.ask(Op::Stat, path)?;
         self.inner.stat(path).map(|stat| (self.seen)(path, stat))

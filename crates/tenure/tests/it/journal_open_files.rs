@@ -12,6 +12,7 @@ use crate::faulty_fs::{Change, Op, Verdict};
 use crate::journal_stage::{Death, LOG_SYNCED, LOGGED, Stage, WRITTEN, durable, no_sync, numbered};
 use crate::scratch::{kind, lease, lock_for, share_for};
 
+const LOG_MADE: (Op, &str) = (Op::Open(Change::Create), "wal");
 const LOG_OPENED: (Op, &str) = (Op::Open(Change::Write), "wal");
 const JOURNAL_MADE: (Op, &str) = (Op::RenameNew, "journal");
 const JOURNAL_OPENED: (Op, &str) = (Op::Open(Change::Write), "journal");
@@ -105,14 +106,12 @@ fn refused() -> Verdict {
 /// guessed, and the next append goes on.
 #[test]
 fn g10_a_refused_step_of_an_append_is_an_error() {
-    // The first three are those of the locks and the log, which are made in place if that is refused; each has its mode set twice.
-    let of_journal =
-        [((Op::Open(Change::Create), "temp"), 4), ((Op::SetMode, "temp"), 7), (JOURNAL_MADE, 1)];
-    let of_log = [LOGGED, (Op::SetMode, "wal"), WRITTEN].map(|step| (step, 1));
-    for (step, nth) in of_journal.into_iter().chain(of_log) {
+    let of_journal = [(Op::Open(Change::Create), "temp"), (Op::SetMode, "temp"), JOURNAL_MADE];
+    let of_log = [LOGGED, (Op::SetMode, "wal"), LOG_MADE, WRITTEN];
+    for step in of_journal.into_iter().chain(of_log) {
         let stage = Stage::new();
         let journal = stage.journal();
-        stage.at(step, nth, refused);
+        stage.at(step, 1, refused);
         let error = journal.append(&["one"], &no_sync()).expect_err(&format!("{step:?}"));
         assert_eq!(error.kind(), ErrorKind::Io, "{step:?}: {error}");
         assert_ne!(error.is_committed(), Some(true), "{step:?}");
@@ -182,7 +181,7 @@ fn files_are_opened_once_and_again_only_if_they_are_others() {
         (
             "another log",
             |stage| fs::remove_file(stage.side("wal")).unwrap(),
-            &[LOG_OPENED, LOG_OPENED],
+            &[LOG_OPENED, LOG_MADE],
         ),
         ("another lock", |stage| fs::remove_file(stage.side("commit")).unwrap(), &[LOG_OPENED]),
     ];
@@ -195,7 +194,7 @@ fn files_are_opened_once_and_again_only_if_they_are_others() {
         for again in [false, true] {
             stage.live_on();
             journal.append(&["three"], &no_sync()).unwrap();
-            let opened = stage.done(&[LOG_OPENED, JOURNAL_OPENED]);
+            let opened = stage.done(&[LOG_MADE, LOG_OPENED, JOURNAL_OPENED]);
             let expected = if again { &[] } else { expected };
             assert_eq!(opened, expected, "{what}, again: {again}");
         }

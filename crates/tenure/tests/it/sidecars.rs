@@ -226,8 +226,8 @@ fn a_new_target_reports_nothing() {
     assert_eq!(Lease::open(&path).unwrap().events(), Vec::<serde_json::Value>::new());
 }
 
-/// A sidecar has its mode before it has its name: whoever dies while making one locks nobody out, and what
-/// it leaves is removed by whoever makes one next.
+/// A sidecar has its mode before it has its name: whoever dies while making one locks nobody out, and
+/// leaves nothing.
 #[test]
 fn g13_who_dies_while_making_a_sidecar_locks_nobody_out() {
     for nth in 1..40 {

@@ -166,13 +166,6 @@ pub trait Fs: Send + Sync + Debug {
         prepare(&made).map(|()| made)
     }
 
-    /// Lets us open an empty file again that is ours, has no other name, and is closed to ourselves; a symlink
-    /// is not followed. `Unsupported` where that cannot be done.
-    fn open_up(&self, path: &Path) -> io::Result<()> {
-        let _ = path;
-        Err(io::ErrorKind::Unsupported.into())
-    }
-
     /// Makes the names in a directory durable.
     fn sync_dir(&self, path: &Path) -> io::Result<()>;
 

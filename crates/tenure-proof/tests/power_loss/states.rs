@@ -281,9 +281,13 @@ fn a_broken_victim_of_each_kind_of_work_is_found_out() {
     ];
     for (what, tasks, broken, told) in cases {
         let recorded = record(1, tasks, 4, |fs| broken.over(fs));
-        let (_, found) = search(&recorded, SMALL, &mut random);
+        // By its own judgement: others may find it out as well, and first.
+        let mut found = None;
+        crash_states(&recorded.recording, SMALL, &mut random, &mut |state, acks| {
+            found = finding(state, acks, &recorded, 2).filter(|found| found.contains(told));
+            found.is_none()
+        });
         let found = found.unwrap_or_else(|| panic!("{what}, {}: not found out", broken.name()));
-        assert!(found.contains(told), "{what}: {found}");
         println!("{what}, {}: {}", broken.name(), found.lines().next().unwrap_or_default());
         tally.caught(&format!("{what}, {}", broken.name()));
     }

@@ -11,9 +11,9 @@ use rustix::fs::{self as rfs, AtFlags, FlockOperation, Mode as Bits, OFlags};
 use rustix::fs::{fdatasync as sync_data, fsync as sync_whole};
 use rustix::io::Errno;
 
-use crate::fs::{Access, FileId, Fs, Handle, Mode, Stat, Times, Trust};
 #[cfg(any(target_os = "linux", target_os = "android"))]
-use crate::fs::{Extent, Kind};
+use crate::fs::Extent;
+use crate::fs::{Access, FileId, Fs, Handle, Mode, Stat, Times, Trust};
 
 #[cfg(target_vendor = "apple")]
 use super::apple::{boot_name, full_sync as sync_data, full_sync as sync_whole};
@@ -159,21 +159,6 @@ impl Fs for Disk {
             }
             made => Ok(rfs::fchmod(&made?, bits(mode))?),
         }
-    }
-
-    #[cfg(any(target_os = "linux", target_os = "android"))]
-    fn open_up(&self, path: &Path) -> io::Result<()> {
-        let flags = OFlags::PATH | OFlags::CLOEXEC | OFlags::NOFOLLOW;
-        let file = open_no_symlinks(path, flags, Bits::empty())?;
-        let found = super::stat::from(&rfs::fstat(&file)?, false);
-        // A second name may have been planted, of a file that is to stay closed.
-        let is_ours = found.uid == super::effective_user() && found.links == 1;
-        let is_empty = found.kind == Kind::File && found.size == 0;
-        if !is_ours || !is_empty || found.mode & 0o600 == 0o600 {
-            return Err(io::ErrorKind::PermissionDenied.into());
-        }
-        let name = format!("/proc/self/fd/{}", file.as_raw_fd());
-        Ok(rfs::chmod(name, bits(found.mode | 0o600))?)
     }
 
     fn sync_dir(&self, path: &Path) -> io::Result<()> {

@@ -3,7 +3,7 @@
 //!
 //! One that is missing gets its name when it is as open as it shall be, unless somebody was faster: then theirs
 //! is the sidecar. Whoever dies while making one leaves nothing ([`crate::fs::Fs::create_whole`]). Where a file
-//! cannot be without a name, that leaves it closed to others; its owner opens it up again.
+//! cannot be without a name, that leaves it closed to others.
 
 use std::cell::Cell;
 use std::ffi::OsStr;
@@ -29,22 +29,15 @@ impl Target {
         let is_ours = path.parent() == Some(self.side());
         // It is opened while the directory is being prepared.
         let is_probe = path.file_name() == Some(OsStr::new(PROBE));
-        let share = |made: &Arc<dyn Handle>| self.share(made.as_ref(), self.is_lock(path));
+        let unshared = Cell::new(false);
+        let share = |made: &Arc<dyn Handle>| {
+            let shared = self.share(made.as_ref(), self.is_lock(path));
+            shared.inspect_err(|_| unshared.set(true))
+        };
         let handle = loop {
-            let unshared = Cell::new(false);
-            let share = |made: &Arc<dyn Handle>| share(made).inspect_err(|_| unshared.set(true));
             let opened = match self.fs.open(path, Access::ReadWrite) {
                 Err(err) if err.kind() == io::ErrorKind::NotFound => {
                     self.fs.create_whole(path, 0o600, &share)
-                }
-                Err(err)
-                    if err.kind() == io::ErrorKind::PermissionDenied
-                        && is_ours
-                        && self.fs.open_up(path).is_ok() =>
-                {
-                    // Its maker died before it was ours to use.
-                    let found = self.fs.open(path, Access::ReadWrite);
-                    found.and_then(|found| share(&found).map(|()| found))
                 }
                 opened => opened,
             };

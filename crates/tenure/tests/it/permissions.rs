@@ -8,7 +8,7 @@ use serde_json::json;
 use tenure::WriteOptions;
 
 use crate::document_scratch::{Scratch, at_once, bytes_of, durably, foreign_write, increment};
-use crate::roles::{play, played};
+use crate::roles::play;
 
 fn mode(path: impl AsRef<Path>) -> u32 {
     std::fs::metadata(path).unwrap().permissions().mode() & 0o7777
@@ -218,31 +218,6 @@ fn g13_a_sidecar_lets_no_other_group_in() {
             assert_eq!(mode(&sidecar), 0o600, "{name} of a {closed:o} target");
         }
     }
-}
-
-/// A sidecar of somebody who died under such a umask while making it.
-#[test]
-fn g13_an_empty_sidecar_that_is_closed_to_its_own_user_is_opened_again() {
-    if !rustix::process::geteuid().is_root() {
-        return;
-    }
-    let scratch = Scratch::new();
-    std::os::unix::fs::chown(scratch.dir(), Some(1111), Some(2345)).unwrap();
-    set_mode(scratch.dir(), 0o770);
-    let path = scratch.path("state.json");
-    let user = "exec setpriv --reuid=1111 --regid=2345 --clear-groups \"$@\"";
-    play("lock once", &path, user);
-    let hold = scratch.path(".tenure/state.json.hold");
-    for closed in [0o000, 0o400] {
-        set_mode(&hold, closed);
-        play("lock once", &path, user);
-        assert_eq!(mode(&hold), 0o660);
-    }
-    // A file with another name is somebody's: its mode is not ours to change.
-    set_mode(&hold, 0o000);
-    std::fs::hard_link(&hold, scratch.path("theirs")).unwrap();
-    assert!(!played("lock once", &path, user).output().unwrap().status.success());
-    assert_eq!(mode(&hold), 0o000);
 }
 
 /// What is attached to a version is attached while its file can still be written to.

@@ -7,6 +7,7 @@ use std::process::{Child, Command};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 
+use rustix::io::{FdFlags, dup, fcntl_dupfd_cloexec, fcntl_setfd};
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2};
 use signal_hook::iterator::{Handle, Signals};
@@ -16,6 +17,10 @@ use super::Ended;
 
 /// Signals that are meant for the command.
 const FORWARDED: [i32; 6] = [SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2];
+
+/// Inherited descriptors have numbers from here on: those with one digit are for the redirections of scripts,
+/// which would take the lock away with `exec 3<file`.
+const FIRST: i32 = 10;
 
 /// Copies of the lock's descriptors that the next command inherits.
 #[derive(Debug)]
@@ -40,9 +45,16 @@ impl Inherited {
     /// Copies of these. A duplicate shares the lock and, unlike the original, is not closed by `exec`.
     /// No other thread starts processes meanwhile.
     pub(crate) fn copy(descriptors: &[BorrowedFd<'_>]) -> io::Result<Self> {
-        let copies: Result<_, _> = descriptors.iter().map(rustix::io::dup).collect();
+        let copies: Result<_, _> = descriptors.iter().map(copy_of).collect();
         Ok(Self { _descriptors: copies? })
     }
+}
+
+fn copy_of(descriptor: &BorrowedFd<'_>) -> rustix::io::Result<OwnedFd> {
+    // Few descriptors may be allowed.
+    let Ok(copy) = fcntl_dupfd_cloexec(descriptor, FIRST) else { return dup(descriptor) };
+    fcntl_setfd(&copy, FdFlags::empty())?;
+    Ok(copy)
 }
 
 /// A command that was started.

@@ -143,7 +143,8 @@ fn with_close_the_lock_ends_with_tenure() {
 fn a_background_child_keeps_the_hold_unless_closed() {
     let bench = Bench::new();
     let script = "cat <&3 >/dev/null 2>&1 & echo started";
-    let script = format!("exec 3<&0; {script}");
+    // Scripts use the numbers with one digit as they like.
+    let script = format!("exec 3<&0 4<&0 5<&0 6<&0 7<&0 8<&0 9<&0; {script}");
     let mut kept = bench.command(&["run", "x", "--", "sh", "-c", &script]).start();
     assert_eq!(kept.line(), "started");
     while kept.is_running() {

@@ -81,7 +81,8 @@ impl Fs for Disk {
         let made = describe(fd);
         prepare(&made)?;
         match rfs::linkat(rfs::CWD, name, rfs::CWD, path, AtFlags::SYMLINK_FOLLOW) {
-            Ok(()) => Ok(made),
+            // By its name: a descriptor from before it had one shows none to those who look for it.
+            Ok(()) => self.open(path, Access::ReadWrite),
             Err(Errno::EXIST) => Err(Errno::EXIST.into()),
             Err(_) => in_place(), // Without `/proc`, for one.
         }

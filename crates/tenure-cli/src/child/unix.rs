@@ -45,12 +45,12 @@ impl Inherited {
     /// Copies of these. A duplicate shares the lock and, unlike the original, is not closed by `exec`.
     /// No other thread starts processes meanwhile.
     pub(crate) fn copy(descriptors: &[BorrowedFd<'_>]) -> io::Result<Self> {
-        let copies: Result<_, _> = descriptors.iter().map(copy_of).collect();
+        let copies: Result<_, _> = descriptors.iter().copied().map(copy_of).collect();
         Ok(Self { _descriptors: copies? })
     }
 }
 
-fn copy_of(descriptor: &BorrowedFd<'_>) -> rustix::io::Result<OwnedFd> {
+fn copy_of(descriptor: BorrowedFd<'_>) -> rustix::io::Result<OwnedFd> {
     // Few descriptors may be allowed.
     let Ok(copy) = fcntl_dupfd_cloexec(descriptor, FIRST) else { return dup(descriptor) };
     fcntl_setfd(&copy, FdFlags::empty())?;

@@ -163,7 +163,7 @@ export interface WriteOptions extends WaitOptions {
   guards?: readonly GuardProof[] | undefined;
   /** Return without waiting for the disk: survives any process crash, not a power loss. */
   noSync?: boolean | undefined;
-  /** Names the operation: done once, however often it is repeated. */
+  /** Names the operation: repeated, it is not done again (of the last eight of a file). */
   operation?: string | undefined;
   /** What it is for, shown to those who wait. */
   label?: string | undefined;

@@ -68,7 +68,7 @@ pub struct WriteOptions {
     pub if_version: Option<Version>,
     /// Whether to return only when the change survives power loss.
     pub durability: Durability,
-    /// Names the operation: done once, however often it is repeated.
+    /// Names the operation: repeated, it is not done again (of the last eight of a file).
     pub operation: Option<String>,
     /// What the write is for, shown to those who wait.
     pub label: String,

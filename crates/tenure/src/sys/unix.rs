@@ -73,14 +73,17 @@ impl Fs for Disk {
             let made = self.open(path, Access::CreateNew(mode))?;
             prepare(&made).map(|()| made)
         };
-        let Some(dir) = path.parent() else { return in_place() };
+        let (Some(dir), Some(name)) = (path.parent(), path.file_name()) else { return in_place() };
+        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        // A link follows symlinks on the way (G13), so it is made in the very directory.
+        let Ok(dir) = open_no_symlinks(dir, flags, Bits::empty()) else { return in_place() };
         let flags = OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC;
         // Not every file system has such files.
-        let Ok(fd) = open_no_symlinks(dir, flags, bits(mode)) else { return in_place() };
-        let name = format!("/proc/self/fd/{}", fd.as_raw_fd());
+        let Ok(fd) = rfs::openat(&dir, ".", flags, bits(mode)) else { return in_place() };
+        let unnamed = format!("/proc/self/fd/{}", fd.as_raw_fd());
         let made = describe(fd);
         prepare(&made)?;
-        match rfs::linkat(rfs::CWD, name, rfs::CWD, path, AtFlags::SYMLINK_FOLLOW) {
+        match rfs::linkat(rfs::CWD, unnamed, &dir, name, AtFlags::SYMLINK_FOLLOW) {
             // By its name: a descriptor from before it had one shows none to those who look for it.
             Ok(()) => self.open(path, Access::ReadWrite),
             Err(Errno::EXIST) => Err(Errno::EXIST.into()),

@@ -26,9 +26,9 @@ impl Target {
     pub(crate) fn open_sidecar(&self, path: &Path) -> Result<Arc<dyn Handle>> {
         let mut attempts = PREPARE_ATTEMPTS;
         // A lock file of the caller's may be in a directory of its own, which is not ours to make.
-        let is_ours = path.parent() == Some(self.side());
+        let is_ours = || path.parent() == Some(self.side());
         // It is opened while the directory is being prepared.
-        let is_probe = path.file_name() == Some(OsStr::new(PROBE));
+        let is_probe = || path.file_name() == Some(OsStr::new(PROBE));
         let unshared = Cell::new(false);
         let share = |made: &Arc<dyn Handle>| {
             let shared = self.share(made.as_ref(), self.is_lock(path));
@@ -48,8 +48,8 @@ impl Target {
                 Err(err)
                     if err.kind() == io::ErrorKind::NotFound
                         && attempts > 0
-                        && is_ours
-                        && !is_probe =>
+                        && is_ours()
+                        && !is_probe() =>
                 {
                     // Somebody removed the directory since we looked, and another thread may be about to make
                     // it anew: whoever comes second finds it made.

@@ -162,8 +162,7 @@ pub trait Fs: Send + Sync + Debug {
         mode: u32,
         prepare: &dyn Fn(&Arc<dyn Handle>) -> io::Result<()>,
     ) -> io::Result<Arc<dyn Handle>> {
-        let made = self.open(path, Access::CreateNew(mode))?;
-        prepare(&made).map(|()| made)
+        create_in_place(self, path, mode, prepare)
     }
 
     /// Makes the names in a directory durable.
@@ -178,6 +177,18 @@ pub trait Fs: Send + Sync + Debug {
     /// This boot of the machine: a different value means that everything unsynced may be gone. Zeros
     /// if it cannot be told.
     fn boot_id(&self) -> [u8; 16];
+}
+
+/// [`Fs::create_whole`] where a file cannot be without a name. A crash before `prepare` is done leaves it as it
+/// was made.
+pub(crate) fn create_in_place(
+    fs: &(impl Fs + ?Sized),
+    path: &Path,
+    mode: u32,
+    prepare: &dyn Fn(&Arc<dyn Handle>) -> io::Result<()>,
+) -> io::Result<Arc<dyn Handle>> {
+    let made = fs.open(path, Access::CreateNew(mode))?;
+    prepare(&made).map(|()| made)
 }
 
 /// The verdict of [`Fs::trust`].

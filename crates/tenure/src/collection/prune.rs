@@ -247,9 +247,8 @@ impl Collection {
             Loaded::Empty | Loaded::Garbage => Record::default(),
             Loaded::Newer(major) => return Err(newer_format(&path, major)),
         };
-        // `confirmed` is what was synced; what is only written may be of somebody who died. A floor that
-        // confirms more than it keeps is not ours: it keeps no more than it says.
-        if floor.confirmed.min(floor.ceiling) < fence {
+        // `confirmed` is what was synced; what is only written may be of somebody who died.
+        if floor.confirmed < fence {
             let reserved = Record::reserved(file).map_err(failed("read fence floor", &path))?;
             // A death before the sync must not leave what is only written as confirmed.
             floor.confirmed = 0;

@@ -16,25 +16,18 @@ use crate::fs::{Access, FileId};
 use crate::group;
 use crate::random;
 use crate::sys;
-use crate::target::Target;
 
 use super::checkpoint::Span;
 use super::entry::Logged;
 use super::head::{ENTRIES_AT, Head};
 use super::index::{Index, Title};
 use super::lines;
-use super::open_files::EMPTY_TEMP;
+use super::open_files::clear_empty;
 use super::plan;
-use super::publish::fresh_temp;
 use super::session::Session;
 use super::settle::ATTEMPTS;
 use super::view;
 use super::wal::Reach;
-
-/// Removes the file of somebody who died before it was the journal: others have made one since.
-pub(super) fn clear_empty(target: &Target) {
-    let _ = fresh_temp(target, EMPTY_TEMP);
-}
 
 impl Session {
     /// Takes the journal as it is. `live`: the log is of this boot and its own, so that what is
@@ -47,9 +40,9 @@ impl Session {
         let mut spans = self.append_pending(&pending, journal)?;
         let next_seq = self.next_seq_known(old.as_ref())?;
         let generation = random::number()?;
+        clear_empty(&self.target);
         // One is left out: whoever repeats an operation waits for the number before the next one,
         // which must not be a lost one.
-        clear_empty(&self.target);
         let noted = group::reach(&self.target)?;
         let first_number = (self.head.next_number() + 1).max(sys::wall_time_us()).max(noted + 2);
         let mut lost = self.head.lost;

@@ -6,8 +6,7 @@
 //!
 //! # Invariants
 //!
-//! 1. (J1) A slot is valid if and only if its magic and major version are ours and its checksum fits.
-//!    There are two anchors and two hints; a write goes to the older of its kind, so a crash at any
+//! 1. (J1) Which slots are valid is said in `slots.rs`. There are two anchors and two hints; a write goes to the older of its kind, so a crash at any
 //!    byte of it leaves the other. An anchor is synced before anything relies on it.
 //! 2. It is written only under the commit lock.
 //! 3. If the slot with the largest `turn` is of this boot, it counts. Otherwise the newest anchor

@@ -137,7 +137,12 @@ impl OpenFiles {
 }
 
 /// Never the number of a journal that a replacement has moved: who has lost its intent must not remove that.
-pub(super) const EMPTY_TEMP: u64 = 4;
+const EMPTY_TEMP: u64 = 4;
+
+/// Removes the file of somebody who died before it was the journal: others have made one since.
+pub(super) fn clear_empty(target: &Target) {
+    let _ = fresh_temp(target, EMPTY_TEMP);
+}
 
 /// A crash after this leaves an empty journal, which is what its absence means too.
 fn create_journal(target: &Target, new_mode: u32) -> Result<()> {

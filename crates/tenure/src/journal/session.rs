@@ -187,7 +187,7 @@ impl Session {
     }
 
     fn start_fresh(&mut self, journal: FileId, file: FileId) -> Result<()> {
-        super::adopt::clear_empty(&self.target);
+        super::open_files::clear_empty(&self.target);
         // Numbers of a log that was deleted must not come again while its sync notes live.
         let first_number = sys::wall_time_us().max(group::reach(&self.target)? + 2);
         self.head = Head {

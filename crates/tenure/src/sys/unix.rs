@@ -69,10 +69,7 @@ impl Fs for Disk {
         mode: u32,
         prepare: &dyn Fn(&Arc<dyn Handle>) -> io::Result<()>,
     ) -> io::Result<Arc<dyn Handle>> {
-        let in_place = || {
-            let made = self.open(path, Access::CreateNew(mode))?;
-            prepare(&made).map(|()| made)
-        };
+        let in_place = || crate::fs::create_in_place(self, path, mode, prepare);
         let (Some(dir), Some(name)) = (path.parent(), path.file_name()) else { return in_place() };
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         // A link follows symlinks on the way (G13), so it is made in the very directory.

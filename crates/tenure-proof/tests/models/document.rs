@@ -1,6 +1,6 @@
 //! Publishing a document by exchange, with a last good copy.
 //!
-//! Mirrors `document/publish.rs` (temp, sync, what to keep, compare, exchange, look at what was displaced, keep,
+//! Mirrors `document/publish.rs` (settle, temp, sync, what to keep, compare, exchange, look at what was displaced, keep,
 //! record, remove), `clear_left_over`, `keep_as`, `document/restore.rs` and the view of a reader after a power
 //! loss (`content::last_synced`, D6). A change adds one bit to what it read, so a lost update is a
 //! missing bit. Names change in one order (all pass through one temporary name), and a power loss leaves
@@ -37,6 +37,8 @@ enum Fault {
     TagNotCompared,
     /// What lies under the temporary name after a power loss is removed, not rescued.
     LeftOverRemoved,
+    /// A version that the record does not know is displaced without writing it down first.
+    FoundNotSettled,
     /// Cut to nothing and written in place.
     InPlace,
 }
@@ -147,6 +149,11 @@ impl Model for Publishing {
             Property::always("the good copy is whole", |_, state: &State| {
                 State::is_whole(state.names.good)
             }),
+            Property::always("nothing of ours is set aside", |model: &Self, state: &State| {
+                // After these nobody can tell what an unpublished version is.
+                let crashed = state.power_losses < model.power_losses;
+                crashed || state.foreign < model.foreign || state.aside == 0
+            }),
             Property::sometimes(
                 "a foreign version is given back",
                 |model: &Self, state: &State| {
@@ -225,6 +232,12 @@ fn broken_publications_are_found_out() {
             Publishing { resaves: 1, ..MIXED },
         ),
         ("left-over removed after a power loss", Fault::LeftOverRemoved, there, twice),
+        (
+            "a version of the dead not written down",
+            Fault::FoundNotSettled,
+            "nothing of ours is set aside",
+            Publishing { changes: 2, kills: 2, power_losses: 0, ..POWER },
+        ),
         ("truncated and written in place", Fault::InPlace, whole, POWER),
     ] {
         check::is_refuted(&mut tally, name, rule, Publishing { fault, ..model });

@@ -28,9 +28,9 @@ const LUCKS: u64 = 16;
 /// Crashes of one story after the first: during the recovery.
 const ROUNDS: u64 = 3;
 /// A quick run tells so many stories, the same on every machine; a long one many more.
-const STORIES: [u64; 2] = [900, 15_000];
+const STORIES: [u64; 2] = [1_800, 15_000];
 /// They have so many crashes at least.
-const CRASHES: [u64; 2] = [900_000, 15_000_000];
+const CRASHES: [u64; 2] = [2_000_000, 15_000_000];
 /// A reader that finds a log in disorder waits a moment for a writer, so many stories go on at once.
 const THREADS: u64 = 16;
 /// A lie is found out within so many stories.

@@ -160,7 +160,6 @@ fn judge_rest(sweep: &Sweep, outcome: &Outcome) -> Verdict {
 /// What is kept on purpose, for people: what happened, and what was set aside.
 fn is_kept(name: &str) -> bool {
     // And where `doctor` tried something out when it was killed: it says what it may remove.
-    [".events", ".damaged", ".torn", ".displaced", ".good"].iter().any(|end| name.ends_with(end))
-        || name.contains(".damaged.")
+    [".events", ".torn", ".displaced", ".good"].iter().any(|end| name.ends_with(end))
         || name.starts_with(".tenure-probe-")
 }

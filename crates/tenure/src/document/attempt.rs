@@ -56,6 +56,7 @@ impl Document {
             }
             return Ok(Some(unchanged(commit, base, false)));
         };
+        Self::settle_found(&mut commit, content)?;
         let sum = checksum::wide(&bytes);
         if operation != 0 {
             // If we die after publishing, whoever repeats the operation finds that it is done.
@@ -165,15 +166,19 @@ impl Document {
         let (pending, sum) = commit.seen.record.pending;
         match content.filter(|content| pending != 0 && content.checksum == sum) {
             None => Ok(()),
-            Some(content) => {
-                publish::clear_left_over(commit, Some(content)) // While the record tells what it is.
-                    .and_then(|()| {
-                        let file = (content.checksum, publish::tag_of(&content.stat));
-                        publish::record(commit, file, pending, None)
-                    })
-                    .map(drop)
-                    .map_err(|error| error.committed(pending == operation))
-            }
+            Some(content) => settle(commit, content, pending)
+                .map_err(|error| error.committed(pending == operation)),
+        }
+    }
+
+    /// A version that the record does not know: another tool wrote it, or a change of ours that died. It is
+    /// written down before the next temporary file is made. Otherwise whoever finds that one after our death
+    /// cannot tell it from a displaced version that nobody has read, and keeps it.
+    fn settle_found(commit: &mut Commit, content: Option<&Content>) -> Result<()> {
+        let known = commit.seen.record.published.checksum;
+        match content.filter(|content| content.checksum != known) {
+            None => Ok(()),
+            Some(content) => settle(commit, content, 0).map_err(|error| error.committed(false)),
         }
     }
 
@@ -203,6 +208,13 @@ impl Document {
             .at(self.path())
             .hint("read it again and decide anew"))
     }
+}
+
+/// Writes down what is published without our knowledge, by `operation` or by none that is known.
+fn settle(commit: &mut Commit, found: &Content, operation: u64) -> Result<()> {
+    publish::clear_left_over(commit, Some(found))?; // While the record tells what it is.
+    let file = (found.checksum, publish::tag_of(&found.stat));
+    publish::record(commit, file, operation, None).map(drop)
 }
 
 /// A call that left the document as it was.

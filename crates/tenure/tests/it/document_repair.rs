@@ -1,7 +1,10 @@
 //! Restoring a document, on request or after a power loss, where that fails half-way.
 
+use std::path::Path;
+
 use serde_json::{Value, json};
-use tenure::ErrorKind;
+use tenure::{ErrorKind, WriteOptions};
+use tenure_testkit::{CrashKind, SimFs};
 
 use crate::document_scratch::{at_once, durably, foreign_replace, foreign_write, increment};
 use crate::faulty_fs::{Change, FaultyFs, Op, Verdict};
@@ -107,4 +110,54 @@ fn race_27_what_was_set_aside_before_is_never_overwritten() {
         let number = format!("damaged.{}", taken + 1);
         assert_eq!(disk.file(&number), Some(b"of before".to_vec()), "a restore finds a name");
     }
+}
+
+/// Nothing was displaced that nobody has read: what the dead leave is their own, and goes.
+#[test]
+fn g10_of_changes_that_die_one_after_another_nothing_is_kept_as_damaged() {
+    const PATH: &str = "/d/state.json";
+    let change = |fs: &SimFs, options: &WriteOptions| {
+        let document = tenure::Document::open_on(&fs.shared(), Path::new(PATH));
+        document.and_then(|document| document.update(options, increment))
+    };
+    // Whether there is an operation with this number to die at.
+    let dies_at = |fs: &SimFs, nth: u64, options: &WriteOptions| {
+        fs.fail_after(nth, CrashKind::Process);
+        let _ = change(fs, options);
+        let died = fs.is_down();
+        fs.process_crash();
+        died
+    };
+    let kept = |fs: &SimFs| {
+        let names = fs.shared().list(Path::new("/d/.tenure")).unwrap();
+        let mut names = names.into_iter().map(|name| name.to_string_lossy().into_owned());
+        names.find(|name| name.contains("damaged") || name.contains(".tmp."))
+    };
+    let mut deaths = 0;
+    for (options, foreign) in
+        [(durably(), false), (at_once(), false), (durably(), true), (at_once(), true)]
+    {
+        let start = SimFs::new(1);
+        start.add_dir("/d");
+        change(&start, &durably()).unwrap();
+        if foreign {
+            start.add_file(PATH, "{\"n\":7}");
+        }
+        for first in 1.. {
+            let once = start.fork(1);
+            if !dies_at(&once, first, &options) {
+                break;
+            }
+            for second in 1.. {
+                let twice = once.fork(1);
+                if !dies_at(&twice, second, &options) {
+                    break;
+                }
+                change(&twice, &options).unwrap();
+                assert_eq!(kept(&twice), None, "{first}, {second}: {}", twice.history());
+                deaths += 1;
+            }
+        }
+    }
+    assert!(deaths > 200, "{deaths} times two deaths");
 }

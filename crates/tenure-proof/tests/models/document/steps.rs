@@ -31,6 +31,7 @@ pub(super) enum At {
     Wait,
     Read,
     Rescue,
+    Settle,
     Temp,
     Sync,
     KeepAs,
@@ -85,7 +86,7 @@ pub(super) struct State {
     pub(super) acked: u8,
     pub(super) published: u8,
     /// What `.damaged` keeps: versions that nobody has read.
-    aside: u8,
+    pub(super) aside: u8,
 }
 
 impl State {
@@ -269,15 +270,21 @@ impl State {
                 let rescue = !Self::is_whole(self.names.document) && self.names.temp.is_some();
                 match fault {
                     Fault::InPlace => return self.write_in_place(index),
-                    Fault::LeftOverRemoved => At::Temp,
+                    Fault::LeftOverRemoved => At::Settle,
                     _ if rescue => At::Rescue,
-                    _ => At::Temp,
+                    _ => At::Settle,
                 }
             }
             At::Rescue => {
                 if let Some(kept) = self.names.temp.filter(|kept| !kept.cut) {
                     self.change_file(kept.id, |file| file.synced = true);
                     self.rename(|names| names.good = names.temp.take());
+                }
+                At::Settle
+            }
+            At::Settle => {
+                if fault != Fault::FoundNotSettled {
+                    self.settle_found(process.base, fault);
                 }
                 At::Temp
             }

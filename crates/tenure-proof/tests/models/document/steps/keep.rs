@@ -1,6 +1,6 @@
 //! Which version is worth keeping: what is displaced, and what a change that died has left.
 
-use super::{File, Process, State};
+use super::{File, Process, Published, State};
 use crate::document::Fault;
 
 impl State {
@@ -22,6 +22,17 @@ impl State {
         (self.record.content, self.record.file) = (base.content, base.id);
         self.record.synced = true;
         true
+    }
+
+    /// A version that the record does not know is written down before the next temporary file is made. What a
+    /// power loss cut is restored first, which is a change of its own.
+    pub(super) fn settle_found(&mut self, base: Option<File>, fault: Fault) {
+        let unknown = |base: &File| !base.cut && base.content != self.record.content;
+        if let Some(base) = base.filter(unknown) {
+            self.clear_left_over(Some(base), fault);
+            self.record =
+                Published { content: base.content, file: base.id, synced: false, this_boot: false };
+        }
     }
 
     /// `clear_left_over`: of a change that died. Its bytes are enough to know it, because it is synced again.

@@ -27,7 +27,8 @@ pub(super) enum Scene {
     Readers,
     /// A waiter is cancelled while another process has the lock; one comes after it.
     Cancelled,
-    /// The lock comes for a writer that left, while a reader lets go and the next writer leaves.
+    /// The lock comes for a writer that left, while a reader lets go and the next writer leaves. Only the end is
+    /// left to chance.
     Departed,
     /// Everybody gives up while another process has the lock.
     AllGone,
@@ -118,17 +119,22 @@ pub(super) fn play(scene: Scene, take: Take<'static>) {
             actors
         }
         Scene::Departed => {
-            let (cancel, later, never) = (Cancel::new(), Cancel::new(), Cancel::new());
-            vec![
-                other_process(&target, &inside),
-                writer(&target, &inside, take, Some(&cancel)),
-                caller(&target, &inside, take, Mode::Shared, Some(&never)),
-                writer(&target, &inside, take, Some(&later)),
-                thread::spawn(move || {
-                    cancel.cancel();
-                    later.cancel();
-                }),
-            ]
+            let (cancel, later) = (Cancel::new(), Cancel::new());
+            let hold = target.fs.open();
+            hold.lock(Mode::Exclusive).expect("a kernel lock");
+            let first = writer(&target, &inside, take, Some(&cancel));
+            target.fs.await_blocked();
+            cancel.cancel();
+            first.join().expect("the first writer panicked");
+            hold.lock(Mode::Shared).expect("a weaker lock");
+            let request = Request::new(Wait::Forever, None, None);
+            let reader = take(&target, Path::new("lock"), Mode::Shared, request);
+            let reader = reader.expect("a lock that is shared");
+            hold.unlock().expect("a kernel unlock");
+            let next = writer(&target, &inside, take, Some(&later));
+            let leaving = thread::spawn(move || later.cancel());
+            drop(reader);
+            vec![next, leaving]
         }
         Scene::Waiting => {
             let cancel = Cancel::new();

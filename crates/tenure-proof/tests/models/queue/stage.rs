@@ -113,7 +113,8 @@ pub(crate) mod target {
 
     impl Target {
         pub(crate) fn new() -> Self {
-            let disk = Disk { state: Mutex::default(), freed: Condvar::new() };
+            let disk =
+                Disk { state: Mutex::default(), freed: Condvar::new(), entered: Condvar::new() };
             Self { fs: Arc::new(disk), path: "/state.json".into(), kept: Arc::default() }
         }
 
@@ -143,12 +144,15 @@ pub(crate) mod target {
     pub(crate) struct Disk {
         state: Mutex<State>,
         freed: Condvar,
+        entered: Condvar,
     }
 
     #[derive(Debug, Default)]
     struct State {
         named: u64,
         opened: u64,
+        /// How many are blocked.
+        blocked: u64,
         locks: Vec<Lock>,
     }
 
@@ -186,6 +190,14 @@ pub(crate) mod target {
         pub(crate) fn extent(&self, _: &Path) -> io::Result<Extent> {
             let ino = self.state.lock().expect("no panic inside").named;
             Ok(stat_of(ino).into())
+        }
+
+        /// Waits until somebody is blocked here.
+        pub(crate) fn await_blocked(&self) {
+            let mut state = self.state.lock().expect("no panic inside");
+            while state.blocked == 0 {
+                state = self.entered.wait(state).expect("no panic inside");
+            }
         }
 
         /// Gives the name to another file, as the removal of a key does.
@@ -238,9 +250,12 @@ pub(crate) mod target {
 
         fn lock(&self, mode: Mode) -> io::Result<()> {
             let mut state = self.disk.state.lock().expect("no panic inside");
+            state.blocked += 1;
             while !state.may_have(self.file, self.number, mode) {
+                self.disk.entered.notify_all();
                 state = self.disk.freed.wait(state).expect("no panic inside");
             }
+            state.blocked -= 1;
             state.take(self.file, self.number, mode);
             Ok(())
         }

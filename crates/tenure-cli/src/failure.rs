@@ -59,6 +59,14 @@ impl Failure {
         Self::Core(tenure::Error::io(action, path, source))
     }
 
+    /// The news did not come in time: exit 75, as for a lock. `left` are still awaited; without a number
+    /// that is how it ends.
+    pub(crate) fn no_news(path: &Path, left: Option<u64>) -> Result<ExitCode> {
+        let Some(left) = left else { return Ok(ExitCode::Done) };
+        let detail = format!("nothing came in time, {left} more awaited");
+        Err(Self::new(ExitCode::Busy, "busy", "watch", detail).at(path).hint("wait longer: --wait"))
+    }
+
     /// Names the path.
     #[must_use]
     pub(crate) fn at(mut self, path: &Path) -> Self {

@@ -29,7 +29,7 @@ pub(crate) enum DocCommand {
     Version(VersionArgs),
     /// Print the document each time it changes
     Watch(WatchArgs),
-    /// Bring back the last good version of a damaged document
+    /// Replace a damaged document by the last version that was kept
     Restore(RestoreArgs),
 }
 
@@ -188,7 +188,10 @@ pub(crate) struct WatchArgs {
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
-  tenure doc restore state.json")]
+  tenure doc restore state.json
+
+What comes back is the newest whole version that is not the document itself: the one before the last
+change. The damaged file is kept beside it, as .tenure/NAME.damaged.")]
 pub(crate) struct RestoreArgs {
     /// The document
     pub(crate) file: PathBuf,

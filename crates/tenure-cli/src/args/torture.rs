@@ -26,7 +26,8 @@ to it; both are also in TENURE_TORTURE_FILE and TENURE_TORTURE_KEY. It runs in t
 the file is in a directory of its own, and {} is its full path. Exit code 0 is a promise: the key is in
 the file and stays there. For a JSON file the key may be any object key or string; for one that ends in
 .jsonl, .log or .txt it is looked for in the lines. Runs are started side by side, paused and killed
-with everything below them, while others read the file.
+with everything below them, while others read the file. A temporary file beside it that a killed run
+left and that no later run removed is damage, too.
 
 Exit codes: 0 nothing found, 5 something found (the directory is kept), 1 it could not be run, or too
 little was done to tell; 128+N nothing found until signal N ended it early (130 after

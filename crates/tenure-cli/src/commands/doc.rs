@@ -159,7 +159,7 @@ fn watch(args: &WatchArgs, out: &mut Output) -> Result<ExitCode> {
     let mut left = args.count;
     while left != Some(0) {
         let Some(snapshot) = watch.next(wait)? else {
-            return Ok(if left.is_some() { ExitCode::Busy } else { ExitCode::Done });
+            return Failure::no_news(&args.file, left);
         };
         show(&snapshot, filter.as_ref(), args.raw, Layout::Compact, out)?;
         out.flush()?;

@@ -81,7 +81,7 @@ fn follow(args: &FollowArgs, out: &mut Output) -> Result<ExitCode> {
     let mut left = args.count;
     while left != Some(0) {
         let Some(entry) = follow.next(wait)? else {
-            return Ok(if left.is_some() { ExitCode::Busy } else { ExitCode::Done });
+            return Failure::no_news(&args.file, left);
         };
         print(entry.seq, &entry.line, out)?;
         out.flush()?;

@@ -310,7 +310,11 @@ fn watch_prints_changes_and_ends_when_told() {
     let numbers: Vec<u64> = seen.stdout.lines().map(|line| line.parse().unwrap()).collect();
     assert_eq!(numbers.len(), 2);
     assert!(numbers[0] < numbers[1], "{numbers:?}");
-    bench.tenure(&["doc", "watch", "s.json", "-n", "1", "--wait", "10ms"]).exits(75).says("");
+    bench
+        .tenure(&["doc", "watch", "s.json", "-n", "1", "--wait", "10ms"])
+        .exits(75)
+        .says("")
+        .complains("1 more awaited");
     bench.tenure(&["doc", "watch", "s.json", "--wait", "10ms"]).exits(0).says("");
 }
 

@@ -32,6 +32,11 @@ fn run(format: &Format, cycles: u64, broken: Option<Broken>, random: &mut Random
         let name = format!("directory-{}", result.done / LOSSES);
         let mounted = format.mount(&image);
         if losses == 0 {
+            if let Some(before) = (result.done / LOSSES).checked_sub(1) {
+                // Or the disk is full before a long run is over.
+                let before = mounted.path().join(format!("directory-{before}"));
+                std::fs::remove_dir_all(before).expect("what is done with can be removed");
+            }
             mounted.directory(&name);
             kept.clear();
         }

@@ -152,14 +152,19 @@ fn judge_rest(sweep: &Sweep, outcome: &Outcome) -> Verdict {
         changed.map_err(|why| format!("no further change: {why} after {}", outcome.about))?;
     }
     let mut left = names_below(&sweep.dir);
-    left.retain(|name| !sweep.names.contains(name) && !is_kept(name));
+    left.retain(|name| !sweep.names.contains(name) && !is_kept(name, &sweep.names));
     ensure!(left.is_empty(), "left over: {left:?} after {}", outcome.about);
     Ok(())
 }
 
-/// What is kept on purpose, for people: what happened, and what was set aside.
-fn is_kept(name: &str) -> bool {
+/// What is kept on purpose: the notes of both turns of a shared sync, and for people what happened and what was
+/// set aside. Something is damaged only where it is without a fault, too; with one it may get a number.
+fn is_kept(name: &str, undisturbed: &[String]) -> bool {
+    let damaged = undisturbed.iter().any(|name| name.ends_with(".damaged"));
     // And where `doctor` tried something out when it was killed: it says what it may remove.
-    [".events", ".torn", ".displaced", ".good"].iter().any(|end| name.ends_with(end))
+    [".events", ".torn", ".displaced", ".good", ".sync0", ".sync1"]
+        .iter()
+        .any(|end| name.ends_with(end))
+        || (damaged && name.contains(".damaged."))
         || name.starts_with(".tenure-probe-")
 }

@@ -64,7 +64,7 @@ impl Document {
             commit.write_record()?;
         }
         let (content, before) = base.unzip();
-        let synced = publish::syncs(&self.target, options, content.is_some(), &bytes);
+        let synced = publish::syncs(&commit, content.as_ref(), &bytes, options);
         let visible = |error: Error| match error.is_committed() {
             Some(true) => self.visible(options, error),
             _ => error,

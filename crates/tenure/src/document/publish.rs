@@ -97,7 +97,7 @@ pub(super) fn publish(
     // A sidecar directory that was moved away is not a missing file: the locks went with it.
     let (mut temp, handle, new) = write_temp(commit, base.as_ref(), bytes, operation, options)
         .map_err(|error| commit.verify().err().unwrap_or(error))?;
-    if syncs(target, options, base.is_some(), bytes) {
+    if syncs(commit, base.as_ref(), bytes, options) {
         let synced = handle.sync_in_order();
         synced.map_err(|err| Error::io("sync new version of", path, err).committed(false))?;
     }
@@ -162,10 +162,22 @@ pub(super) fn publish(
 /// nothing that a power loss could fall back to, so the first one is always synced. So is a bare
 /// number, the only document that still is one when it was cut; and everything where the exchange of a
 /// file that was never synced may be kept by half: the old version loses its name, and the new one gets none.
-pub(super) fn syncs(target: &Target, options: &WriteOptions, has_base: bool, bytes: &[u8]) -> bool {
+/// And so is what displaces a version whose sync failed, or was begun by somebody who died: that one is
+/// not synced again, so it cannot be kept to fall back to, and may be newer than the one that is.
+pub(super) fn syncs(
+    commit: &Commit,
+    base: Option<&Content>,
+    bytes: &[u8],
+    options: &WriteOptions,
+) -> bool {
     let mut text = bytes.iter().skip_while(|byte| byte.is_ascii_whitespace());
     let number = text.next().is_some_and(|byte| byte.is_ascii_digit() || *byte == b'-');
-    options.durability == Durability::Durable || !has_base || number || !target.orders_names()
+    let published = commit.seen.record.published;
+    let doubtful = |base: &Content| published.failed && is_published(base, published);
+    options.durability == Durability::Durable
+        || base.is_none_or(doubtful)
+        || number
+        || !commit.target.orders_names()
 }
 
 /// Looks at what the exchange displaced. A version that nobody has read goes back, and the change

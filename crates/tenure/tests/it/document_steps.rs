@@ -40,6 +40,23 @@ fn g5_what_could_not_be_synced_is_not_kept_as_good() {
 }
 
 #[test]
+fn g5_what_displaces_a_version_in_doubt_is_synced() {
+    // The version before it may have outlived a power loss, and is not kept to fall back to.
+    let disk = two_versions(&at_once());
+    foreign_replace(disk.document.path(), version(3).unwrap());
+    disk.die_after(SYNCED);
+    disk.document.update(&at_once(), increment).unwrap_err();
+    disk.live_on();
+    another(&disk).update(&at_once(), increment).unwrap();
+    let done = disk.done();
+    assert!(position(&done, TEMP_SYNCED) < position(&done, EXCHANGED), "{done:?}");
+    assert_eq!((disk.file("good"), disk.file("document")), (version(1), version(4)));
+    disk.live_on();
+    another(&disk).update(&at_once(), increment).unwrap();
+    assert_eq!((disk.times(TEMP_SYNCED), disk.file("good")), (0, version(4)));
+}
+
+#[test]
 fn g5_a_change_that_dies_behind_the_exchange_leaves_the_good_version_to_the_next() {
     // What it displaced was ours and synced, or somebody else's and synced just before.
     for foreign in [false, true] {

@@ -6,7 +6,7 @@ use serde_json::Value;
 use super::change::{Document, Written};
 use super::compute::{Current, New};
 use super::content::{Content, last_synced, read_parsed};
-use super::durable::sync_found;
+use super::durable::{sync_found, syncs};
 use super::publish::{self, Displaced, Outcome, publish};
 use super::{operations, restore};
 use crate::checksum;
@@ -64,7 +64,7 @@ impl Document {
             commit.write_record()?;
         }
         let (content, before) = base.unzip();
-        let synced = publish::syncs(&commit, content.as_ref(), &bytes, options);
+        let synced = syncs(&commit, content.as_ref(), &bytes, options);
         let visible = |error: Error| match error.is_committed() {
             Some(true) => self.visible(options, error),
             _ => error,

@@ -102,6 +102,28 @@ impl Document {
     }
 }
 
+/// Whether a change syncs its content before it is published. Without a version before it there is
+/// nothing that a power loss could fall back to, so the first one is always synced. So is a bare
+/// number, the only document that still is one when it was cut; and everything where the exchange of a
+/// file that was never synced may be kept by half: the old version loses its name, and the new one gets none.
+/// And so is what displaces a version whose sync failed, or was begun by somebody who died: that one is
+/// not synced again, so it cannot be kept to fall back to, and may be newer than the one that is.
+pub(super) fn syncs(
+    commit: &Commit,
+    base: Option<&Content>,
+    bytes: &[u8],
+    options: &WriteOptions,
+) -> bool {
+    let mut text = bytes.iter().skip_while(|byte| byte.is_ascii_whitespace());
+    let number = text.next().is_some_and(|byte| byte.is_ascii_digit() || *byte == b'-');
+    let published = commit.seen.record.published;
+    let doubtful = |base: &Content| published.failed && publish::is_published(base, published);
+    options.durability == Durability::Durable
+        || base.is_none_or(doubtful)
+        || number
+        || !commit.target.orders_names()
+}
+
 /// Syncs a file that somebody else wrote, or that was published without a sync: the shared sync knows only of
 /// our own durable changes. It counts as failed from before the sync until it has succeeded, so that whoever
 /// dies in between leaves it to be published anew. `sync` is of the content, or of everything.

@@ -22,7 +22,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::content::Content;
-use super::durable::sync_found;
+use super::durable::{sync_found, syncs};
 use super::{operations, restore};
 use crate::checksum;
 use crate::commit::Commit;
@@ -156,28 +156,6 @@ pub(super) fn publish(
         temp.used = moved || displaced == Displaced::ToDamaged;
     }
     Ok(Outcome::Published(temp, tag))
-}
-
-/// Whether a change syncs its content before it is published. Without a version before it there is
-/// nothing that a power loss could fall back to, so the first one is always synced. So is a bare
-/// number, the only document that still is one when it was cut; and everything where the exchange of a
-/// file that was never synced may be kept by half: the old version loses its name, and the new one gets none.
-/// And so is what displaces a version whose sync failed, or was begun by somebody who died: that one is
-/// not synced again, so it cannot be kept to fall back to, and may be newer than the one that is.
-pub(super) fn syncs(
-    commit: &Commit,
-    base: Option<&Content>,
-    bytes: &[u8],
-    options: &WriteOptions,
-) -> bool {
-    let mut text = bytes.iter().skip_while(|byte| byte.is_ascii_whitespace());
-    let number = text.next().is_some_and(|byte| byte.is_ascii_digit() || *byte == b'-');
-    let published = commit.seen.record.published;
-    let doubtful = |base: &Content| published.failed && is_published(base, published);
-    options.durability == Durability::Durable
-        || base.is_none_or(doubtful)
-        || number
-        || !commit.target.orders_names()
 }
 
 /// Looks at what the exchange displaced. A version that nobody has read goes back, and the change

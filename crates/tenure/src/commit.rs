@@ -32,6 +32,9 @@ pub(crate) const LOOK_LASTS: Duration = Duration::from_millis(1);
 pub(crate) struct Commit {
     pub(crate) target: Target,
     pub(crate) seen: Seen,
+    /// What was found in the target's place is not what the record tells of: nobody knows whether it is synced.
+    /// The record says meanwhile what a left-over is, so it stays as it is.
+    pub(crate) found_other: bool,
     /// The commit lock of the target itself.
     own: Turn,
     /// Shared commit locks of the guards.
@@ -142,7 +145,8 @@ impl Commit {
             let Some(own) = own else { continue };
             let seen = Seen::read_at(target, own.handle().as_ref(), own.born_us())?;
             let guards = std::mem::take(&mut guarding);
-            commits.push(Self { target: target.clone(), seen, own, guards, hold, since });
+            let (target, found_other) = (target.clone(), false);
+            commits.push(Self { target, seen, found_other, own, guards, hold, since });
         }
         Ok(commits)
     }

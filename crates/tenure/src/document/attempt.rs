@@ -219,14 +219,14 @@ fn settle(commit: &mut Commit, found: &Content, operation: u64) -> Result<()> {
 
 /// A call that left the document as it was.
 fn unchanged(mut commit: Commit, base: Option<(Content, Value)>, replayed: bool) -> Attempt {
-    let published = &mut commit.seen.record.published;
+    let published = commit.seen.record.published;
     let version = match &base {
-        Some((content, _)) => content.version(*published),
+        Some((content, _)) => content.version(published),
         None => Version(format!("{:x}-0", published.generation)),
     };
     // What somebody else wrote was not synced by us, whatever we synced before.
-    published.synced &=
-        base.as_ref().is_some_and(|(found, _)| publish::is_published(found, *published));
+    commit.found_other =
+        base.as_ref().is_none_or(|(found, _)| !publish::is_published(found, published));
     let now = base.map(|(content, value)| (content.bytes, value));
     Attempt { commit, written: Written { version, changed: false, replayed }, now, _before: None }
 }

@@ -55,7 +55,8 @@ impl Document {
 
     fn make_durable(&self, mut commit: Commit, options: &WriteOptions) -> Result<()> {
         let target = &self.target;
-        if !commit.seen.record.published.synced && !self.sync_as_it_is(&mut commit, options)? {
+        let synced = commit.seen.record.published.synced && !commit.found_other;
+        if !synced && !self.sync_as_it_is(&mut commit, options)? {
             return Ok(());
         }
         let generation = commit.seen.record.published.generation;

@@ -81,6 +81,18 @@ fn g5_a_change_that_dies_behind_the_exchange_leaves_the_good_version_to_the_next
 }
 
 #[test]
+fn g5_a_call_that_changes_nothing_keeps_the_good_version_that_it_finds() {
+    let disk = two_versions(&durably());
+    disk.die_after(EXCHANGED);
+    disk.document.update(&at_once(), increment).unwrap_err();
+    disk.live_on();
+    another(&disk).update(&durably(), |_: Option<&Value>| Ok(None)).unwrap();
+    assert_eq!((disk.file("good"), disk.file("document")), (version(2), version(3)));
+    let done = disk.done();
+    assert!(position(&done, KEPT_AS_GOOD) < position(&done, SYNCED), "{done:?}");
+}
+
+#[test]
 fn g10_a_change_that_dies_before_the_exchange_leaves_nothing_worth_keeping() {
     for exists in [false, true] {
         let disk = if exists { two_versions(&durably()) } else { Watched::new() };

@@ -25,7 +25,7 @@ function acquiring({ owner = user(), ...found }) {
 /** As the command line does. */
 function user() {
   const { LOGNAME, USER, USERNAME } = process.env;
-  return LOGNAME ?? USER ?? USERNAME ?? 'unknown';
+  return LOGNAME || USER || USERNAME || (process.geteuid ? `uid ${process.geteuid()}` : 'unknown');
 }
 
 function reasonFor(reason) {

@@ -153,11 +153,7 @@ impl Disk {
                         node.attributes = node.durable_attributes;
                     }
                     node.durable_attributes = node.attributes;
-                    let attached = &mut node.attached;
-                    if attached.now != attached.durable && judge.name(attached.sequence) {
-                        attached.sync();
-                    }
-                    attached.now.clone_from(&attached.durable);
+                    node.attached.lose_power(judge);
                     content.lose_power(judge);
                 }
                 Body::Directory(names) if names.changed => {

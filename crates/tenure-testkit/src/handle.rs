@@ -147,9 +147,12 @@ impl Handle for SimHandle {
 
     fn sync_all(&self) -> io::Result<()> {
         self.sync()?;
-        self.run(self.step(Verb::SyncAttached), |machine, _| {
-            if !machine.broken.ignore_sync {
-                machine.disk.nodes[self.ino].attached.sync();
+        self.run(self.step(Verb::SyncAttached), |machine, twist| {
+            let attached = &mut machine.disk.nodes[self.ino].attached;
+            if let Twist::Fails(_) = twist {
+                attached.sync_fails(machine.random.coin());
+            } else if !machine.broken.ignore_sync {
+                attached.sync();
             }
             Ok(())
         })
@@ -159,7 +162,7 @@ impl Handle for SimHandle {
         self.run(self.step(Verb::Attach), |machine, _| {
             let sequence = machine.disk.next_sequence();
             let attached = &mut machine.disk.nodes[self.ino].attached;
-            (attached.now, attached.sequence) = (Some(bytes.into()), sequence);
+            attached.attach(bytes, sequence);
             Ok(())
         })
     }

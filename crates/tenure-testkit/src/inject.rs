@@ -14,6 +14,8 @@ pub enum Fault {
     /// `EIO` from a sync of a file or directory. What it should have written counts as written from
     /// then on, as on Linux: it stays visible, a later sync succeeds, and it may not be on the disk.
     SyncFailure,
+    /// The same from a sync of a file only.
+    FileSyncFailure,
     /// `EMFILE` from opening or creating a file.
     TooManyFiles,
     /// A write that takes half of the bytes and says so.
@@ -41,6 +43,7 @@ impl Fault {
             Self::NoSpace => verb.may_allocate(),
             Self::Io => verb.changes() || verb == Verb::Read,
             Self::SyncFailure => verb.syncs(),
+            Self::FileSyncFailure => verb.syncs() && verb != Verb::SyncDir,
             Self::TooManyFiles => matches!(verb, Verb::Open | Verb::Create),
             Self::ShortWrite => matches!(verb, Verb::Write | Verb::Append),
             Self::ReadOnly => verb.changes() && !verb.syncs(),
@@ -52,7 +55,7 @@ impl Fault {
     pub(crate) fn error(self) -> io::Error {
         match self {
             Self::NoSpace => io::ErrorKind::StorageFull.into(),
-            Self::Io | Self::SyncFailure => raw(5, 5, 1117),
+            Self::Io | Self::SyncFailure | Self::FileSyncFailure => raw(5, 5, 1117),
             Self::TooManyFiles => raw(24, 24, 4),
             Self::ShortWrite => io::ErrorKind::WriteZero.into(),
             Self::ReadOnly => io::ErrorKind::ReadOnlyFilesystem.into(),
@@ -83,6 +86,13 @@ impl Injector {
 
     pub(crate) fn clear(&mut self) {
         self.waiting.clear();
+    }
+
+    /// Forgets a fault that has not struck yet. Tells whether there was one.
+    pub(crate) fn withdraw(&mut self, fault: Fault) -> bool {
+        let before = self.waiting.len();
+        self.waiting.retain(|injection| injection.fault != fault);
+        self.waiting.len() < before
     }
 
     /// Counts an operation and says which fault strikes it.

@@ -49,8 +49,11 @@
 //! # What it does not do
 //!
 //! It has one thread: a lock that somebody has is an error, not a wait. It knows no permissions,
-//! owners or quotas. Its rules are at least as harsh as any real file system, so code that is right
-//! here is right there; code that fails here may rely on a promise that only some file systems make.
+//! owners or quotas. Of what was not synced it keeps less than any real file system, so code that is right
+//! here is right there; code that fails here may rely on a promise that only some file systems make. It is
+//! kinder than some in three things: an exchange of names is never cut in half (see [`Broken`]), a sync of a file's
+//! content makes its mode and times durable too, and pages whose sync failed stay as they are read until the power
+//! goes.
 
 mod content;
 mod crash;
@@ -200,6 +203,11 @@ impl SimFs {
     /// leaves this as it was.
     pub fn faults_fired(&self) -> u64 {
         self.machine().injector.fired
+    }
+
+    /// Takes back this fault, and no other. Tells whether it was still to come.
+    pub fn withdraw(&self, fault: Fault) -> bool {
+        self.machine().injector.withdraw(fault)
     }
 
     /// Takes back every fault.

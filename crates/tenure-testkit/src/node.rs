@@ -15,6 +15,7 @@ use std::sync::Arc;
 use tenure::fs::{Kind, Mode};
 
 use crate::content::Content;
+use crate::crash::Judge;
 
 /// The index of a node; the inode number is derived from it.
 pub(crate) type Ino = usize;
@@ -50,9 +51,15 @@ pub(crate) struct Attached {
     pub(crate) now: Option<Arc<[u8]>>,
     pub(crate) durable: Option<Arc<[u8]>>,
     pub(crate) sequence: u64,
+    /// A sync of it failed: no later one writes it again.
+    forgotten: bool,
 }
 
 impl Attached {
+    pub(crate) fn attach(&mut self, bytes: &[u8], sequence: u64) {
+        (self.now, self.sequence, self.forgotten) = (Some(bytes.into()), sequence, false);
+    }
+
     /// A change of a name of this file is durable.
     pub(crate) fn name_is_durable(&mut self, sequence: u64) {
         if self.sequence < sequence {
@@ -61,7 +68,26 @@ impl Attached {
     }
 
     pub(crate) fn sync(&mut self) {
-        self.durable.clone_from(&self.now);
+        if !self.forgotten {
+            self.durable.clone_from(&self.now);
+        }
+    }
+
+    /// A sync that reports an error: it is on the disk, or never will be.
+    pub(crate) fn sync_fails(&mut self, arrived: bool) {
+        if arrived {
+            self.sync();
+        }
+        self.forgotten = true;
+    }
+
+    /// What is left after the power was gone.
+    pub(crate) fn lose_power(&mut self, judge: &mut Judge<'_>) {
+        if self.now != self.durable && judge.name(self.sequence) {
+            self.sync();
+        }
+        self.now.clone_from(&self.durable);
+        self.forgotten = false;
     }
 }
 

@@ -29,7 +29,9 @@ impl SimFs {
             Err(error) => Err(error),
             Ok(twist) => match (act(&mut machine, twist), twist) {
                 (_, Twist::Torn) => Err(inject::crashed()),
-                (Ok(_), Twist::Fails(fault)) => Err(fault.error()),
+                (Ok(_), Twist::Fails(fault)) if !machine.broken.hide_sync_failures => {
+                    Err(fault.error())
+                }
                 (outcome, _) => outcome,
             },
         };

@@ -12,6 +12,7 @@ use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use crate::advice;
 use crate::holder::Holder;
 
 /// A result with a tenure [`Error`].
@@ -194,7 +195,8 @@ impl Error {
 
     /// What to do next, if there is something to say beyond the kind.
     pub fn next_step(&self) -> Option<&str> {
-        self.inner.hint.as_deref()
+        let about = || advice::about(self.inner.source.as_ref()?);
+        self.inner.hint.as_deref().or_else(about)
     }
 
     /// Whether the change is visible, where that could be in doubt.
@@ -232,7 +234,7 @@ impl fmt::Display for Error {
         if let Some(source) = &inner.source {
             write!(f, ": {source}")?;
         }
-        if let Some(hint) = &inner.hint {
+        if let Some(hint) = self.next_step() {
             write!(f, "; {hint}")?;
         }
         Ok(())

@@ -32,7 +32,7 @@
 //! touch the note. There is a second one, written under the commit lock: how many are at that (its
 //! `began`), and what failed. Every answer looks at both, and while somebody is at it, or has died in
 //! it, every leader is in doubt. A leader that began before reports the same failure, too: its
-//! descriptor is older.
+//! descriptor is older. Whoever syncs inside a critical section ([`sync_in_section`]) does the same.
 //!
 //! 4: the leader of generation `g` holds lock `g % 2`, and read `g` from the note while holding it. The
 //! note goes from `g` to `g + 1` by that leader only, after its sync. A note that a kill has torn leaves the one
@@ -56,6 +56,7 @@ use crate::gate;
 use crate::target::Target;
 use crate::wait::{Deadline, Request, Wait};
 
+pub(crate) use self::notes::Part;
 use self::notes::{Found, LATE_OFFSETS, NOTE_OFFSETS, Note, read, write};
 
 /// A follower syncs on its own after this long; a paused leader costs time, never an answer.
@@ -116,9 +117,12 @@ pub(crate) fn sync(target: &Target, mine: u64, shared: &impl Shared) -> Result<u
         match gate::take(target, lock_file, mode, Request::until(patience)) {
             // Granted when the leader is done or dead; either way the note is read again.
             Ok(_followed) if led => outlived = Some(note.turn),
-            Ok(_leading) => match read(target, file)?.leader {
+            Ok(leading) => match read(target, file)?.leader {
                 Found::Note(current) if current.generation == note.generation => {
-                    return lead(target, file, current, mine, shared);
+                    let (reach, doubt) = lead(target, file, current, mine, shared)?;
+                    drop(leading); // Nobody waits for the rest.
+                    end_doubt(target, file, doubt);
+                    return Ok(reach);
                 }
                 _ => {} // That generation is over; look again.
             },
@@ -145,14 +149,14 @@ pub(crate) fn reach(target: &Target) -> Result<u64> {
     }
 }
 
-/// Syncs for everybody. The generation's lock is held.
+/// Syncs for everybody. The generation's lock is held. Returns how far that reached, and the second note as it was.
 fn lead(
     target: &Target,
     file: &dyn Handle,
     current: Note,
     mine: u64,
     shared: &impl Shared,
-) -> Result<u64> {
+) -> Result<(u64, Note)> {
     let boot = target.fs.boot_id();
     // A crash before this write: nothing was synced. After it: the next leader is in doubt.
     let current = Note { boot, ..current };
@@ -161,8 +165,8 @@ fn lead(
     shared.gather();
     let reach = shared.newest()?.max(mine);
     // Read after our own file was opened: a sync that begins later and fails is reported to us, too.
-    let alone = read(target, file)?.late.began;
-    let done = shared.sync(current.began > 0 || alone > 0);
+    let late = read(target, file)?.late;
+    let done = shared.sync(current.began > 0 || late.is_in_doubt(Part::Log));
     (next.generation, next.began) = (current.generation.wrapping_add(1), 0);
     match done {
         Ok(()) => {
@@ -170,7 +174,7 @@ fn lead(
             next.synced = reach;
             // If this fails, the next leader is in doubt for nothing.
             let _ = write(target, file, NOTE_OFFSETS, &mut next);
-            Ok(reach)
+            Ok((reach, late))
         }
         Err(err) if never_began(&err) => {
             (next.generation, next.began) = (current.generation, current.began);
@@ -183,6 +187,20 @@ fn lead(
             let _ = write(target, file, NOTE_OFFSETS, &mut next);
             Err(not_durable(target).caused_by(err))
         }
+    }
+}
+
+/// A leader that was in doubt by a sync inside a section has written everything again, and synced it. If nobody has
+/// written the second note since it was `late`, nobody has begun such a sync since.
+fn end_doubt(target: &Target, file: &dyn Handle, late: Note) {
+    if late.has_begun(Part::Log) {
+        let over = |now: &mut Note| {
+            if now.turn == late.turn {
+                now.end(Part::Log);
+            }
+        };
+        // If this fails, the next leader is in doubt for nothing.
+        let _ = note_late(target, file, over);
     }
 }
 
@@ -220,14 +238,51 @@ fn sync_alone(target: &Target, file: &dyn Handle, mine: u64, shared: &impl Share
     })
 }
 
-/// Changes the second note, under the commit lock.
+/// Syncs for somebody who has the commit lock: what others wait for, or what they go on from. `write_again` is for
+/// what a failed sync may have left: pages that the kernel takes for clean; of all, or of what is behind the durable
+/// part.
+///
+/// That it begins is noted first, in the second note. A crash before that: nothing was synced. After it, and if the
+/// pages can not be written again: every later sync of that part in this boot is in doubt, until one has succeeded.
+pub(crate) fn sync_in_section(
+    target: &Target,
+    part: Part,
+    sync: impl FnOnce() -> io::Result<()>,
+    write_again: impl Fn(bool) -> io::Result<()>,
+) -> Result<io::Result<()>> {
+    let file = target.open_sidecar(&target.sidecar("sync0"))?;
+    let file = file.as_ref();
+    let notes = read(target, file)?;
+    // Only the log is synced outside of sections as well.
+    let led = !matches!(notes.leader, Found::Note(note) if note.began == 0);
+    let parts = part.with_others();
+    let begun = parts.iter().any(|part| notes.late.is_in_doubt(*part));
+    let doubt = begun || (part == Part::Log && led);
+    let all = part == Part::Repaired || notes.late.has_begun(Part::Repaired);
+    change_late(target, file, |late| late.begin(part))?;
+    let ready = if doubt { write_again(all) } else { Ok(()) };
+    let done = ready.and_then(|()| sync());
+    if done.is_ok() || write_again(all).is_ok() {
+        // If this fails, the next one is in doubt for nothing.
+        let over = |late: &mut Note| parts.iter().for_each(|part| late.end(*part));
+        let _ = change_late(target, file, over);
+    }
+    Ok(done)
+}
+
+/// Changes the second note, which takes the commit lock.
 fn note_late(target: &Target, file: &dyn Handle, change: impl FnOnce(&mut Note)) -> Result<()> {
     let deadline = Deadline::after(Wait::For(NOTE_PATIENCE));
     let request = Request::until(deadline);
     let turn = take_commit(target, Mode::Exclusive, request);
     let _turn = turn.map_err(|error| error.committed(true))?;
-    let mut late = read(target, file)?.late;
-    late.boot = target.fs.boot_id();
+    change_late(target, file, change)
+}
+
+/// Changes the second note; the caller has the commit lock. It has another turn then, also if it says the same: a sync
+/// began again, and whoever saw the note before must know.
+fn change_late(target: &Target, file: &dyn Handle, change: impl FnOnce(&mut Note)) -> Result<()> {
+    let mut late = Note { boot: target.fs.boot_id(), ..read(target, file)?.late };
     change(&mut late);
     write(target, file, LATE_OFFSETS, &mut late)
 }
@@ -256,9 +311,11 @@ fn write_anew(
     write(target, file, NOTE_OFFSETS, &mut note)
 }
 
-/// Whether a sync did not even begin. What syncs never answers with these; what opens does.
+/// Whether a sync did not even begin. What syncs never answers with these; what opens does, and who waits for a lock.
 fn never_began(err: &io::Error) -> bool {
-    matches!(err.kind(), io::ErrorKind::NotFound | io::ErrorKind::PermissionDenied)
+    let own = err.get_ref().and_then(|inner| inner.downcast_ref::<Error>());
+    own.is_some_and(|error| error.kind() == ErrorKind::Busy)
+        || matches!(err.kind(), io::ErrorKind::NotFound | io::ErrorKind::PermissionDenied)
         || err.raw_os_error().is_some_and(|number| NO_DESCRIPTOR.contains(&number))
 }
 

@@ -16,6 +16,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::fs::{Access, Handle, Mode, RawHandle};
 use crate::gate::{self, Turn};
 use crate::holder::{HoldKind, Holder};
+use crate::keeper;
 use crate::marks::Mark;
 use crate::options::Fence;
 use crate::record::State;
@@ -212,7 +213,14 @@ pub(crate) fn name_holder(target: &Target, error: Error) -> Error {
     let recorded = seen
         .filter(|seen| seen.bound && seen.record.state != State::Free)
         .map(|seen| seen.record.holder());
-    busy(target, recorded.or_else(|| kernel_holder(target)))
+    let Some(recorded) = recorded else { return busy(target, kernel_holder(target)) };
+    let (holder, note) = keeper::name(target, recorded);
+    let error = busy(target, Some(holder));
+    let hint = note.map(|note| format!("{note}; {}", error.next_step().unwrap_or_default()));
+    match hint {
+        Some(hint) => error.hint(hint),
+        None => error,
+    }
 }
 
 /// A write in progress, or a tool that is not ours, leaves no record.

@@ -109,7 +109,12 @@ impl Holder {
         {
             return None;
         }
-        Some(sys::process_start(self.pid).is_some_and(|start| start == self.start))
+        if sys::is_gone(self.pid) {
+            return Some(false);
+        }
+        // Another process may have its number by now. Not every start may be seen by everybody.
+        let start = sys::process_start(self.pid).filter(|start| *start > 0 && self.start > 0)?;
+        Some(start == self.start)
     }
 
     /// The fields for JSON output.

@@ -55,6 +55,7 @@
 //!
 //! What is guaranteed, and where not, is in the README and in `docs/` of the repository.
 
+mod advice;
 mod checksum;
 mod collection;
 mod commit;
@@ -69,6 +70,7 @@ mod holder;
 mod inherited;
 mod journal;
 mod json;
+mod keeper;
 mod lease;
 mod lock;
 mod marks;
@@ -81,6 +83,7 @@ mod resolve;
 mod seen;
 mod stand_in;
 mod status;
+mod survey;
 mod sys;
 mod target;
 mod together;
@@ -100,6 +103,7 @@ pub use self::lease::{AcquireOptions, Lease, LeaseInfo, Leased};
 pub use self::lock::{Lock, LockGuard, LockOptions, lock, try_lock};
 pub use self::max_hold::MaxHold;
 pub use self::options::{Durability, Fence, Guard, Version, WriteOptions};
-pub use self::status::{HoldState, Process, Status, recorded_events, status, status_below};
+pub use self::status::{HoldState, Process, Status, recorded_events, status};
+pub use self::survey::{Survey, Unseen, status_below, survey};
 pub use self::together::update_and_append;
 pub use self::wait::{Cancel, Wait};

@@ -3,7 +3,6 @@
 //! The record says who they said they are; the kernel (`/proc/locks`, on Linux) says who has the lock
 //! and who waits. Where the two differ, the kernel is right.
 
-use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -11,13 +10,13 @@ use serde_json::{Value, json};
 
 use crate::error::{Error, Result};
 use crate::events;
-use crate::fs::{Access, Kind, disk};
+use crate::fs::{Access, disk};
 use crate::holder::{HoldKind, Holder, command_of};
 use crate::options::Fence;
 use crate::record::State;
 use crate::seen::Seen;
 use crate::sys::{self, Locks};
-use crate::target::{SIDE_DIR, Target};
+use crate::target::Target;
 
 /// What a target is doing now.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -121,55 +120,8 @@ pub fn recorded_events(path: impl AsRef<Path>) -> Result<Vec<Value>> {
     Ok(events::all(&Target::resolve(&disk(), path.as_ref())?))
 }
 
-/// What every target below a directory is doing, in the order of their paths. Directories that cannot
-/// be read are left out; symlinks are not followed.
-pub fn status_below(dir: impl AsRef<Path>) -> Result<Vec<Status>> {
-    let fs = disk();
-    let dir = fs.resolve(dir.as_ref()).map_err(Target::failed("resolve", dir.as_ref()))?;
-    let locks = Locks::now();
-    let mut found = Vec::new();
-    let mut todo = vec![dir];
-    while let Some(dir) = todo.pop() {
-        let Ok(names) = fs.list(&dir) else { continue };
-        for name in &names {
-            let path = dir.join(name);
-            match fs.stat(&path).map(|found| found.kind) {
-                Ok(Kind::Directory) if name == SIDE_DIR => {
-                    for target in targets_in(&path, &dir, &names) {
-                        found.push(look(&target, &locks)?);
-                    }
-                }
-                Ok(Kind::Directory) => todo.push(path),
-                _ => {}
-            }
-        }
-    }
-    found.sort_by(|one, other| one.path.cmp(&other.path));
-    Ok(found)
-}
-
-/// The targets that have a record in `side`. A name too odd for a file name of its own is found by
-/// its checksum among the names beside it.
-fn targets_in(side: &Path, dir: &Path, names: &[std::ffi::OsString]) -> Vec<Target> {
-    let fs = disk();
-    let records: Vec<_> = fs.list(side).unwrap_or_default();
-    let stems: Vec<&str> = records
-        .iter()
-        .filter_map(|name| name.to_str().and_then(|name| name.strip_suffix(".commit")))
-        .collect();
-    let hashed = stems.iter().any(|stem| stem.starts_with('~'));
-    let plain = stems.iter().filter(|stem| !stem.starts_with('~')).map(OsStr::new);
-    let odd = names.iter().map(std::ffi::OsString::as_os_str).filter(|name| {
-        hashed && name.to_str().is_none_or(|name| !stems.contains(&name)) && *name != SIDE_DIR
-    });
-    let mut targets: Vec<_> =
-        plain.chain(odd).filter_map(|name| Target::resolve(&fs, &dir.join(name)).ok()).collect();
-    // A symlink beside the data leads elsewhere, and most names have no record.
-    targets.retain(|target| target.side() == side && fs.stat(&target.sidecar("commit")).is_ok());
-    targets
-}
-
-fn look(target: &Target, locks: &Locks) -> Result<Status> {
+/// The same, of a target and of locks that were seen already.
+pub(crate) fn look(target: &Target, locks: &Locks) -> Result<Status> {
     let record = target.sidecar("commit");
     let seen = match target.fs.open(&record, Access::Read) {
         Ok(file) => Some(Seen::read(target, file.as_ref())?),

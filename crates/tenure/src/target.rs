@@ -266,6 +266,12 @@ impl Target {
             .hint("move it away; tenure never follows or replaces it")
     }
 
+    /// Makes the names of sidecars durable. That their directory is there does not make its own name durable: its
+    /// maker may have died.
+    pub(crate) fn sync_sidecars(&self) -> io::Result<()> {
+        [self.side(), self.dir()].into_iter().try_for_each(|dir| self.fs.sync_dir(dir))
+    }
+
     fn create_directories(&self) -> Result<()> {
         let mut missing = Vec::new();
         let mut dir = self.dir();
@@ -276,6 +282,16 @@ impl Target {
             missing.push(dir.to_path_buf());
             let Some(parent) = dir.parent() else { break };
             dir = parent;
+        }
+        if let Some(parent) = dir.parent() {
+            // Whoever made the last one that is there may have died before syncing it. One in a directory that
+            // we may not read was not made by us.
+            match self.fs.sync_dir(parent) {
+                Err(err) if err.kind() != io::ErrorKind::PermissionDenied => {
+                    return Err(Error::io("sync the name of directory", dir, err));
+                }
+                _ => {}
+            }
         }
         for dir in missing.iter().rev() {
             self.create_dir(dir, NEW_DIR_MODE)?;
@@ -327,6 +343,8 @@ impl Target {
 
     fn require_trust(&self) -> Result<Trust> {
         if self.fs.boot_id() == [0; 16] {
+            // Most likely nothing can be opened any more, and that is what to say.
+            self.fs.open(self.dir(), Access::Read).map_err(Self::failed("open", self.dir()))?;
             let detail = "this boot of the machine cannot be told from the last one";
             return Err(Error::new(ErrorKind::Unsupported, "use", detail)
                 .at(self.path())

@@ -176,3 +176,50 @@ fn bytes_written_again_after_a_failed_sync_are_safe_after_the_next() -> io::Resu
     assert_eq!(found, [outcome([Some("new")])].into());
     Ok(())
 }
+
+/// Whatever kind of sync it was: the one that failed, once more, and then the power goes.
+#[test]
+fn every_kind_of_sync_forgets_what_it_failed_to_write() -> io::Result<()> {
+    type Sync = fn(&(dyn tenure::fs::Handle + 'static)) -> io::Result<()>;
+    let kinds: [(&str, Sync); 3] = [
+        ("sync", |file| file.sync()),
+        ("sync_in_order", |file| file.sync_in_order()),
+        ("sync_all", |file| file.sync_all()),
+    ];
+    for (name, sync) in kinds {
+        let work = |fs: &tenure_testkit::SimFs| {
+            let file = fs.open(Path::new("/d/a"), Access::Create(0o600))?;
+            file.write_all_at(b"new", 0)?;
+            fs.inject(1, tenure_testkit::Fault::SyncFailure, Times::Once);
+            assert!(sync(file.as_ref()).is_err(), "{name}");
+            sync(file.as_ref())?;
+            fs.link(Path::new("/d/a"), Path::new("/d/b"))?;
+            fs.sync_dir(Path::new("/d"))
+        };
+        let found = after_power_loss(work, contents(["/d/b"]))?;
+        assert!(found.contains(&outcome([Some("")])), "{name}: {found:?}");
+        assert!(found.contains(&outcome([Some("new")])), "{name}: {found:?}");
+    }
+    Ok(())
+}
+
+/// What is attached rides in the inode: a sync that fails on that forgets it, too.
+#[test]
+fn a_failed_sync_forgets_what_is_attached() -> io::Result<()> {
+    let work = |fs: &tenure_testkit::SimFs| {
+        fs.add_file("/d/a", "x");
+        let file = fs.open(Path::new("/d/a"), Access::ReadWrite)?;
+        file.attach(b"new")?;
+        fs.inject(2, tenure_testkit::Fault::SyncFailure, Times::Once);
+        assert!(file.sync_all().is_err());
+        assert_eq!(file.attached().as_deref(), Some(b"new".as_slice()), "still visible");
+        file.sync_all()
+    };
+    let look = |fs: &tenure_testkit::SimFs| {
+        let file = fs.open(Path::new("/d/a"), Access::Read).ok();
+        file.and_then(|file| file.attached())
+    };
+    let found = after_power_loss(work, look)?;
+    assert_eq!(found, [None, Some(b"new".to_vec())].into());
+    Ok(())
+}

@@ -4,7 +4,7 @@ use std::io;
 use std::path::Path;
 
 use tenure::fs::{Access, Fs, Mode};
-use tenure_testkit::{Fault, Times};
+use tenure_testkit::{Broken, Fault, Times};
 
 use crate::{machine, write};
 
@@ -102,5 +102,54 @@ fn a_file_system_can_be_poor() -> io::Result<()> {
     fs.inject(1, Fault::ReadOnly, Times::Forever);
     let removed = fs.remove(path("/d/a")).map_err(|error| error.kind());
     assert_eq!(removed, Err(io::ErrorKind::ReadOnlyFilesystem));
+    Ok(())
+}
+
+#[test]
+fn a_failing_sync_of_files_leaves_directories_alone_and_can_be_withdrawn() -> io::Result<()> {
+    let fs = machine(0);
+    fs.inject(1, Fault::FileSyncFailure, Times::Once);
+    let file = fs.open(path("/d/a"), Access::Create(0o600))?;
+    fs.sync_dir(path("/d"))?;
+    assert!(file.sync().is_err());
+    assert!(!fs.withdraw(Fault::FileSyncFailure), "it has come");
+    fs.inject(1, Fault::FileSyncFailure, Times::Once);
+    fs.inject(1, Fault::NoLocks, Times::Once);
+    assert!(fs.withdraw(Fault::FileSyncFailure), "it was still to come");
+    file.sync()?;
+    assert!(file.try_lock(Mode::Exclusive).is_err(), "others stay");
+    Ok(())
+}
+
+#[test]
+fn a_disk_can_hide_that_a_sync_failed() -> io::Result<()> {
+    let lost = |seed| {
+        let fs = machine(seed);
+        fs.break_promises(Broken { hide_sync_failures: true, ..Broken::default() });
+        fs.add_file("/d/a", "old");
+        let file = fs.open(path("/d/a"), Access::ReadWrite)?;
+        file.write_all_at(b"new", 0)?;
+        fs.inject(1, Fault::FileSyncFailure, Times::Once);
+        file.sync()?;
+        fs.crash();
+        io::Result::Ok(fs.peek("/d/a") == Some(b"old".to_vec()))
+    };
+    let lost: Vec<bool> = (0..20).map(lost).collect::<io::Result<_>>()?;
+    assert!(lost.contains(&true));
+    Ok(())
+}
+
+#[test]
+fn a_disk_can_lose_what_is_attached_with_the_power_only() -> io::Result<()> {
+    let fs = machine(0);
+    fs.break_promises(Broken { lose_attached: true, ..Broken::default() });
+    fs.add_file("/d/a", "x");
+    fs.open(path("/d/a"), Access::ReadWrite)?.attach(b"new")?;
+    fs.open(path("/d/a"), Access::ReadWrite)?.sync_all()?;
+    fs.process_crash();
+    let attached = || io::Result::Ok(fs.open(path("/d/a"), Access::Read)?.attached());
+    assert_eq!(attached()?, Some(b"new".to_vec()));
+    fs.crash();
+    assert_eq!(attached()?, None);
     Ok(())
 }

@@ -6,9 +6,9 @@ use serde_json::Value;
 use super::change::{Document, Written};
 use super::compute::{Current, New};
 use super::content::{Content, last_synced, read_parsed};
-use super::durable::{sync_found, syncs};
+use super::durable::sync_found;
 use super::publish::{self, Displaced, Outcome, publish};
-use super::{operations, restore};
+use super::{left_over, operations, restore};
 use crate::checksum;
 use crate::commit::Commit;
 use crate::error::{Error, ErrorKind, Result};
@@ -64,14 +64,13 @@ impl Document {
             commit.write_record()?;
         }
         let (content, before) = base.unzip();
-        let synced = syncs(&commit, content.as_ref(), &bytes, options);
         let visible = |error: Error| match error.is_committed() {
             Some(true) => self.visible(options, error),
             _ => error,
         };
         let was = content.as_ref().map(|content| content.stat);
         let outcome = publish(&mut commit, content, &bytes, Displaced::ToGood, operation, options);
-        let Ok(Outcome::Published(displaced, tag)) = outcome else {
+        let Ok(Outcome::Published(published)) = outcome else {
             let replaced = outcome.is_ok();
             if operation != 0 && (replaced || publish::is_still(&self.target, was.as_ref())) {
                 // Nothing was published. Bytes like these that somebody else writes must not pass for it.
@@ -81,8 +80,9 @@ impl Document {
             }
             return outcome.map(|_| None).map_err(visible);
         };
-        let recorded = publish::record(&mut commit, (sum, tag), operation, Some(synced));
-        drop(displaced);
+        let file = (sum, published.tag);
+        let recorded = publish::record(&mut commit, file, operation, Some(published.synced));
+        drop(published.displaced);
         let generation = recorded.map_err(visible)?;
         let version = Version(format!("{generation:x}-{:032x}", u128::from_be_bytes(sum)));
         let written = Written { version, changed: true, replayed: false };
@@ -106,7 +106,7 @@ impl Document {
         if !attached || failed || options.durability == Durability::NoSync {
             return Ok(());
         }
-        publish::clear_left_over(commit, Some(found))?; // While the record tells what it is.
+        left_over::clear(commit, Some(found))?; // While the record tells what it is.
         // What is attached as well: no other sync is for that.
         let synced = sync_found(commit, found, Handle::sync_all)?;
         synced.map_err(|err| group::not_durable(&self.target).caused_by(err))
@@ -145,7 +145,7 @@ impl Document {
                 links = found.map_err(Target::failed("look at document", self.path()))?.links;
             }
             let foreign =
-                links > 1 && links - publish::our_links(&self.target, content.stat.id) > 1;
+                links > 1 && links - left_over::our_links(&self.target, content.stat.id) > 1;
             if foreign && !options.break_link {
                 let detail = format!("it has {links} hard links");
                 return Err(Error::new(ErrorKind::Unsupported, "write document", detail)
@@ -175,8 +175,8 @@ impl Document {
     /// written down before the next temporary file is made. Otherwise whoever finds that one after our death
     /// cannot tell it from a displaced version that nobody has read, and keeps it.
     fn settle_found(commit: &mut Commit, content: Option<&Content>) -> Result<()> {
-        let known = commit.seen.record.published.checksum;
-        match content.filter(|content| content.checksum != known) {
+        let known = commit.seen.record.published;
+        match content.filter(|content| !publish::is_published(content, known)) {
             None => Ok(()),
             Some(content) => settle(commit, content, 0).map_err(|error| error.committed(false)),
         }
@@ -212,7 +212,7 @@ impl Document {
 
 /// Writes down what is published without our knowledge, by `operation` or by none that is known.
 fn settle(commit: &mut Commit, found: &Content, operation: u64) -> Result<()> {
-    publish::clear_left_over(commit, Some(found))?; // While the record tells what it is.
+    left_over::clear(commit, Some(found))?; // While the record tells what it is.
     let file = (found.checksum, publish::tag_of(&found.stat));
     publish::record(commit, file, operation, None).map(drop)
 }

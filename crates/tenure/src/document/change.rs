@@ -124,6 +124,7 @@ impl Document {
             json::merge(current.unwrap_or(&empty), patch, rules)
                 .map(Some)
                 .map_err(|why| Error::new(ErrorKind::Invalid, "merge into", why).at(self.path()))
+                .map_err(|error| error.hint("nothing was changed; mend the patch or its rules"))
         })
     }
 
@@ -132,7 +133,9 @@ impl Document {
         self.update(options, |current| {
             let Some(current) = current else {
                 let detail = "there is no document to patch";
-                return Err(Error::new(ErrorKind::NotFound, "patch", detail).at(self.path()));
+                return Err(Error::new(ErrorKind::NotFound, "patch", detail)
+                    .at(self.path())
+                    .hint("check the name, or create it with `doc set`"));
             };
             json::patch(current, operations).map(Some).map_err(|error| {
                 match error {
@@ -140,6 +143,7 @@ impl Document {
                     PatchError::TestFailed(why) => Error::new(ErrorKind::Conflict, "patch", why),
                 }
                 .at(self.path())
+                .hint("nothing was changed; read the document again and mend the patch")
             })
         })
     }

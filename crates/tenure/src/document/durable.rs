@@ -25,6 +25,7 @@ use std::time::Duration;
 
 use super::change::{Document, Written};
 use super::content::{Content, peek};
+use super::left_over;
 use super::publish::{self, Displaced, Outcome, publish};
 use crate::commit::Commit;
 use crate::error::{Error, ErrorKind, Result};
@@ -78,14 +79,15 @@ impl Document {
                 _ => error,
             };
             let outcome = publish(commit, Some(content), &bytes, Displaced::ToGood, 0, options);
-            let Outcome::Published(displaced, tag) = outcome.map_err(visible)? else {
+            let Outcome::Published(published) = outcome.map_err(visible)? else {
                 return Err(group::not_durable(target));
             };
-            let recorded = publish::record(commit, (checksum, tag), 0, Some(true));
-            drop(displaced);
+            let file = (checksum, published.tag);
+            let recorded = publish::record(commit, file, 0, Some(published.synced));
+            drop(published.displaced);
             return recorded.map(|_| true).map_err(visible);
         }
-        publish::clear_left_over(commit, Some(&content))?; // While the record tells what it is.
+        left_over::clear(commit, Some(&content))?; // While the record tells what it is.
         let synced = sync_found(commit, &content, Handle::sync)?;
         synced.map_err(|err| group::not_durable(target).caused_by(err))?;
         Ok(false)

@@ -12,6 +12,7 @@
 //!    it forget operations: then a repeated one is done again.
 
 use super::content::Content;
+use super::publish;
 use crate::commit::Commit;
 use crate::fs::Handle;
 use crate::record::OPERATIONS;
@@ -53,10 +54,17 @@ pub(super) fn reconcile(commit: &mut Commit, found: Option<&Content>, asked: boo
         // A power loss may have taken back what the record remembers as done (race 51).
         record.operations = Default::default();
     }
-    if other_boot || asked {
-        // Or it has lost the record of what is done.
-        for done in found.map(attached).unwrap_or_default() {
-            record.remember(done);
+    // What the record says of this very file was written after everything that is attached to it, unless a power
+    // loss took that back.
+    let published = record.published;
+    let newer = |found: &Content| !other_boot && publish::is_published(found, published);
+    if (other_boot || asked) && !found.is_some_and(newer) {
+        // Or it has lost the record of what is done. If it knows the newest, it knows more than the file.
+        let attached = found.map(attached).unwrap_or_default();
+        if attached.last().is_some_and(|newest| !record.has_done(*newest)) {
+            for done in attached {
+                record.remember(done);
+            }
         }
     }
 }

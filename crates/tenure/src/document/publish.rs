@@ -3,8 +3,8 @@
 //! Step by step, with what a crash (of the process, or of the power) after it leaves:
 //!
 //! 1. temp file created, written, given mode and owner: a left-over that the next change removes.
-//! 2. temp file synced (durable mode), or at least in order: its content comes before every later change
-//!    of names. The same.
+//! 2. what is displaced synced, if it is to be fallen back to and nobody has; then the temp file (durable mode, or
+//!    nothing to fall back to), or at least in order: its content comes before every later change of names. The same.
 //! 3. locks verified, after the last sync, then exchanged with the document: the new version is visible. Old or new after
 //!    a power loss, each complete in durable mode; in the other mode the new one may be empty, and
 //!    the displaced one, synced earlier, is under the temp's name or under `.good`.
@@ -23,22 +23,31 @@ use std::sync::Arc;
 
 use super::content::Content;
 use super::durable::{sync_found, syncs};
-use super::{operations, restore};
+use super::{left_over, operations, restore};
 use crate::checksum;
 use crate::commit::Commit;
 use crate::error::{Error, ErrorKind, Result};
-use crate::fs::{Access, FileId, Fs, Handle, Kind, Stat};
+use crate::fs::{Access, FileId, Fs, Handle, Stat};
+use crate::group;
 use crate::options::{Durability, WriteOptions};
 use crate::record::{OPERATIONS, Published};
 use crate::target::Target;
 
 /// What became of an attempt to publish.
 pub(super) enum Outcome {
-    /// It is visible, with this tag. What it displaced is removed when that is dropped: under the locks,
-    /// and after the record is written.
-    Published(Temp, u32),
+    /// It is visible.
+    Published(Publication),
     /// Somebody replaced the file since it was read: start again from theirs.
     Replaced,
+}
+
+/// A version that readers see and the record does not know yet.
+pub(super) struct Publication {
+    /// What it displaced is removed when this is dropped: under the locks, and after the record is written.
+    pub(super) displaced: Temp,
+    pub(super) tag: u32,
+    /// Its content is on the disk, or is there before its name.
+    pub(super) synced: bool,
 }
 
 /// A temporary file that is removed unless it became something else.
@@ -97,12 +106,16 @@ pub(super) fn publish(
     // A sidecar directory that was moved away is not a missing file: the locks went with it.
     let (mut temp, handle, new) = write_temp(commit, base.as_ref(), bytes, operation, options)
         .map_err(|error| commit.verify().err().unwrap_or(error))?;
-    if syncs(commit, base.as_ref(), bytes, options) {
-        let synced = handle.sync_in_order();
-        synced.map_err(|err| Error::io("sync new version of", path, err).committed(false))?;
+    // First: if the old version could not be synced, the new one must be.
+    let keep = base.as_ref().map(|base| keep_as(commit, base, displaced, options)).transpose()?;
+    let synced = syncs(commit, base.as_ref(), bytes, options);
+    if synced {
+        let done = handle.sync_in_order();
+        done.map_err(|err| Error::io("sync new version of", path, err).committed(false))?;
     }
     drop(handle);
-    let tag = tag_of(&new);
+    let published =
+        |displaced| Outcome::Published(Publication { displaced, tag: tag_of(&new), synced });
     let failed = |err| Error::io("publish", path, err).committed(false);
     let Some(base) = base else {
         commit.verify()?;
@@ -116,11 +129,10 @@ pub(super) fn publish(
             }
             _ => {
                 temp.used = true;
-                Ok(Outcome::Published(temp, tag))
+                Ok(published(temp))
             }
         };
     };
-    let keep = keep_as(commit, &base, displaced, options)?;
     let Content { handle, stat, bytes: old, .. } = base;
     drop(handle);
     let precious = (displaced == Displaced::ToDamaged).then_some(old.as_slice());
@@ -132,8 +144,8 @@ pub(super) fn publish(
     match target.fs.exchange(&temp.path, path) {
         Ok(()) => {}
         Err(err) if err.kind() == io::ErrorKind::Unsupported => {
-            let keep = keep.as_deref();
-            keep_second_name(target, &temp, keep, precious, options).map_err(failed)?;
+            let keep = keep.flatten();
+            keep_second_name(target, &temp, keep.as_deref(), precious, options).map_err(failed)?;
             // Again, since that may have taken long.
             commit.verify()?;
             if !same_file(target, path, &stat).map_err(failed)? {
@@ -141,7 +153,7 @@ pub(super) fn publish(
             }
             target.fs.rename(&temp.path, path).map_err(failed)?;
             temp.used = true;
-            return Ok(Outcome::Published(temp, tag));
+            return Ok(published(temp));
         }
         Err(err) if err.kind() == io::ErrorKind::NotFound => return Ok(Outcome::Replaced),
         Err(err) => return Err(failed(err)),
@@ -149,13 +161,13 @@ pub(super) fn publish(
     if give_back(target, &mut temp, &stat, new.id)? {
         return Ok(Outcome::Replaced);
     }
-    if let Some(keep) = keep {
+    if let Some(keep) = keep.flatten() {
         let moved = target.fs.rename(&temp.path, &keep).is_ok();
         // Failing here loses a spare copy, not the document; but of what cannot be parsed it is the only
         // copy there is, and stays where it is.
         temp.used = moved || displaced == Displaced::ToDamaged;
     }
-    Ok(Outcome::Published(temp, tag))
+    Ok(published(temp))
 }
 
 /// Looks at what the exchange displaced. A version that nobody has read goes back, and the change
@@ -202,7 +214,7 @@ fn write_temp(
     let create = || target.fs.open(&path, Access::CreateNew(0o600));
     let handle = match create() {
         Err(err) if err.kind() == io::ErrorKind::AlreadyExists => {
-            clear_left_over(commit, base)?;
+            left_over::clear(commit, base)?;
             create()
         }
         made => made,
@@ -229,51 +241,8 @@ fn write_temp(
     Ok((temp, handle, new))
 }
 
-/// A temporary file of a change that died; we hold the commit lock, so nobody uses it. If that change
-/// had got as far as the exchange, it is the last synced version, and `.good` is older; or it is a
-/// foreign version that nobody has read, if the change died before it gave that back. Whether that is a
-/// document is not ours to judge.
-pub(super) fn clear_left_over(commit: &Commit, base: Option<&Content>) -> Result<()> {
-    let (target, published) = (&commit.target, commit.seen.record.published);
-    let path = target.document_temp();
-    let failed = |err| Error::io("remove left-over", &path, err);
-    // What is not a file is not of a change of ours: a symlink that somebody planted (G13).
-    let planted = || target.fs.stat(&path).is_ok_and(|found| found.kind != Kind::File);
-    let found = match Content::read(target, &path) {
-        // What could not be read is not known to be worth nothing.
-        Err(error) if error.kind() == ErrorKind::Io && !planted() => return Err(error),
-        found => found.ok().flatten(),
-    };
-    let is_known = |found: &Content| found.checksum == published.checksum;
-    let exchanged = base.is_some_and(|base| !is_known(base));
-    let is_document =
-        |found: &Content| base.is_some_and(|document| document.stat.id == found.stat.id);
-    let keep = match &found {
-        Some(found) if is_document(found) => None,
-        Some(found) if published.synced && is_known(found) => {
-            // It may also be a copy that nobody has synced, made by a restore that died.
-            found.handle.sync().map_err(failed)?;
-            Some("good")
-        }
-        Some(found) if exchanged && !is_known(found) && !found.bytes.is_empty() => Some("damaged"),
-        _ => None,
-    };
-    if let (Some("damaged"), Some(found)) = (keep, &found) {
-        restore::make_room(target, Some(&found.bytes), restore::ANY)?;
-    }
-    drop(found);
-    if let Some(suffix) = keep {
-        target.fs.rename(&path, &target.sidecar(suffix)).map_err(failed)?;
-    }
-    // After a rename it is still there if both were names of one file already.
-    match target.fs.remove(&path) {
-        Err(err) if err.kind() == io::ErrorKind::NotFound => Ok(()),
-        removed => removed.map_err(failed),
-    }
-}
-
 /// Where a file system cannot exchange, before a plain rename: a second name keeps the old version. A
-/// crash before the rename leaves the document with two names, of which [`our_links`] knows the other. Where it
+/// crash before the rename leaves the document with two names, of which [`left_over::our_links`] knows the other. Where it
 /// cannot link either, a copy keeps what is `precious`: the only one there is.
 fn keep_second_name(
     target: &Target,
@@ -295,22 +264,13 @@ fn keep_second_name(
         if options.durability == Durability::NoSync {
             // The old version must be safe before the new one, which is not, takes its name.
             if linked {
-                target.fs.sync_dir(target.side())?;
+                target.sync_sidecars()?;
             } else {
                 target.fs.open(&temp.path, Access::ReadWrite)?.sync()?;
             }
         }
     }
     Ok(())
-}
-
-/// How many of a document's names are ours. It has the temporary one too if its maker died where a new
-/// file gets its name by a link.
-pub(super) fn our_links(target: &Target, document: FileId) -> u64 {
-    let names = ["spare", "good", "damaged"].map(|suffix| target.sidecar(suffix));
-    let names = names.into_iter().chain([target.document_temp()]);
-    let is_ours = |path: &PathBuf| target.fs.stat(path).is_ok_and(|found| found.id == document);
-    names.filter(is_ours).count() as u64
 }
 
 /// Only a version that was itself synced counts as last-good. A change without a sync needs one to
@@ -363,7 +323,7 @@ fn same_file(target: &Target, path: &Path, known: &Stat) -> io::Result<bool> {
 }
 
 /// Step 5: the record of what is published now. `synced` is `None` if somebody else published it, in
-/// this boot or an earlier one, and died: then nobody knows.
+/// this boot or an earlier one, and died: then nobody knows. Without an operation it keeps its version.
 pub(super) fn record(
     commit: &mut Commit,
     (content, tag): ([u8; 16], u32),
@@ -374,8 +334,13 @@ pub(super) fn record(
     commit.look_for_put_back();
     let record = &mut commit.seen.record;
     let published = &mut record.published;
-    published.begin_in(boot);
-    published.generation += 1;
+    if synced.is_some() || operation != 0 {
+        if published.boot != boot {
+            let reach = group::reach(&commit.target).map_err(|error| error.committed(true))?;
+            published.begin_above(reach);
+        }
+        published.generation += 1;
+    }
     published.boot = synced.map_or_else(Default::default, |_| boot);
     (published.checksum, published.tag) = (content, tag);
     (published.synced, published.failed) = (synced.unwrap_or(false), false);

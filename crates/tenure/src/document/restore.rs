@@ -17,7 +17,8 @@ use crate::commit::Commit;
 use crate::error::{Error, ErrorKind, Result};
 use crate::events;
 use crate::fs::Access;
-use crate::options::{Durability, WriteOptions};
+use crate::options::WriteOptions;
+use crate::record::OPERATIONS;
 use crate::target::Target;
 
 /// Damaged files up to this size are copied when they are found.
@@ -61,9 +62,15 @@ pub(super) fn restore(commit: &mut Commit, options: &WriteOptions) -> Result<Wri
     let name = target.sidecar("good");
     if kept.path != name {
         // Out of the way of our own temporary file. A crash before it leaves it there, after it here.
-        // It may be a copy that nobody has synced, made by a restore that died.
-        let synced = kept.content.handle.sync();
-        let moved = synced.and_then(|()| target.fs.rename(&kept.path, &name));
+        // It may be a copy of the good one, made by a restore that died or could not sync it: that one stays.
+        let same = |good: Content| good.bytes == kept.content.bytes;
+        let moved = if Content::read(&target, &name).is_ok_and(|good| good.is_some_and(same)) {
+            target.fs.remove(&kept.path)
+        } else {
+            // Nobody knows whether a sync of it failed: another one would prove nothing.
+            let copied = copy_to_good(&target, &kept.content, &name);
+            copied.and_then(|()| target.fs.remove(&kept.path))
+        };
         moved.map_err(Target::failed("keep last good version", &kept.path))?;
     }
     let kept = kept.content;
@@ -74,17 +81,40 @@ pub(super) fn restore(commit: &mut Commit, options: &WriteOptions) -> Result<Wri
         commit.seen.record.remember(done);
     }
     let outcome = publish(commit, base, &kept.bytes, Displaced::ToDamaged, 0, options)?;
-    let Outcome::Published(displaced, tag) = outcome else {
+    let Outcome::Published(published) = outcome else {
         let detail = "somebody replaced it during the restore";
         return Err(Error::new(ErrorKind::Busy, "restore", detail).at(target.path()));
     };
-    let synced = options.durability == Durability::Durable;
-    publish::record(commit, (kept.checksum, tag), 0, Some(synced))?;
-    drop(displaced);
+    publish::record(commit, (kept.checksum, published.tag), 0, Some(published.synced))?;
+    drop(published.displaced);
     // For people; the restored document is there without it.
     let _ = events::record(&target, "restored", &json!({ "damaged_bytes": damaged_bytes }));
     let version = kept.version(commit.seen.record.published);
     Ok(Written { version, changed: true, replayed: false })
+}
+
+/// Puts a copy that is synced in the place of `.good`. A crash before the rename leaves `.spare`, which the next one
+/// removes; after it, what was copied, which is then known as the same.
+fn copy_to_good(target: &Target, kept: &Content, good: &Path) -> io::Result<()> {
+    let spare = target.sidecar("spare");
+    let _ = target.fs.remove(&spare);
+    let copied = write_copy(target, kept, &spare).and_then(|()| target.fs.rename(&spare, good));
+    remove_half(target, &spare, copied.is_ok());
+    copied?;
+    // Or a power loss could keep the removal of what was copied, and forget this.
+    target.sync_sidecars()
+}
+
+/// A new file like `kept`, synced with what is attached to it.
+fn write_copy(target: &Target, kept: &Content, path: &Path) -> io::Result<()> {
+    let file = target.fs.open(path, Access::CreateNew(0o600))?;
+    file.write_all_at(&kept.bytes, 0)?;
+    let mut done = [0; OPERATIONS];
+    let attached = operations::attached(kept);
+    done.iter_mut().rev().zip(attached.iter().rev()).for_each(|(place, id)| *place = *id);
+    operations::attach(file.as_ref(), kept.checksum, &done);
+    file.copy_attributes(kept.handle.as_ref())?;
+    file.sync_all()
 }
 
 /// Copies a damaged document to `.damaged`, so that it can be looked at after somebody mended it by
@@ -116,8 +146,7 @@ pub(super) fn name_damaged(target: &Target, base: &Content) -> Result<Option<Pat
         return Ok(Some(path));
     }
     // Or a power loss could keep the loss of the first name and forget the second.
-    let synced = target.fs.sync_dir(target.side());
-    synced.map_err(Target::failed("sync directory", target.side()))?;
+    target.sync_sidecars().map_err(Target::failed("sync directory", target.side()))?;
     Ok(None)
 }
 
@@ -137,7 +166,7 @@ pub(super) fn copy_aside(target: &Target, path: &Path, bytes: &[u8]) -> io::Resu
         }
     };
     file.sync()?;
-    target.fs.sync_dir(target.side())
+    target.sync_sidecars()
 }
 
 /// Under the commit lock, a copy of our own that could not be written whole. The document is still there, and
@@ -146,6 +175,11 @@ fn remove_half(target: &Target, path: &Path, is_whole: bool) {
     if !is_whole {
         let _ = target.fs.remove(path);
     }
+}
+
+fn is_document(target: &Target, path: &Path) -> bool {
+    let id = |path| target.fs.stat(path).map(|found| found.id);
+    matches!((id(path), id(target.path())), (Ok(one), Ok(other)) if one == other)
 }
 
 /// What is at `.damaged`.
@@ -170,6 +204,11 @@ pub(super) fn make_room(
     };
     if newcomer.is_some_and(is_same) {
         return Ok(Room::Same);
+    }
+    if is_document(target, &path) {
+        // A restore that died gave it this second name. The document is there by its first.
+        let removed = target.fs.remove(&path);
+        return removed.map(|()| Room::Free).map_err(Target::failed("remove left-over", &path));
     }
     for number in numbers {
         match target.fs.rename_new(&path, &target.sidecar(&format!("damaged.{number}"))) {

@@ -31,12 +31,35 @@ pub(super) struct Note {
     /// Of two notes the later counts.
     pub(super) turn: u64,
     pub(super) generation: u64,
+    /// How far the last sync reached. In the second note: the [`Part`]s that somebody syncs inside a critical
+    /// section, or died in that.
     pub(super) synced: u64,
     pub(super) failed_from: u64,
     pub(super) failed_to: u64,
     /// A write that the sync is for that is under way, or whose leader died in it; 0 is none. In the second
     /// note: how many sync on their own, or died in that.
     pub(super) began: u64,
+}
+
+/// What is synced inside a critical section.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Part {
+    /// Of a journal, with the entries that others wait for.
+    Log = 1,
+    /// The journal itself, behind what is durable.
+    Lines = 2,
+    /// Lines of the journal that a repair has written over, wherever they are.
+    Repaired = 4,
+}
+
+impl Part {
+    /// All that lies in the same file, and is synced with it.
+    pub(super) fn with_others(self) -> &'static [Self] {
+        match self {
+            Self::Log => &[Self::Log],
+            Self::Lines | Self::Repaired => &[Self::Lines, Self::Repaired],
+        }
+    }
 }
 
 /// The notes as they were at one moment.
@@ -76,6 +99,23 @@ impl Notes {
 }
 
 impl Note {
+    /// Of the second note: whether somebody's sync of this part is under way, or has died.
+    pub(super) fn is_in_doubt(&self, part: Part) -> bool {
+        self.has_begun(part) || (part == Part::Log && self.began > 0)
+    }
+
+    pub(super) fn has_begun(&self, part: Part) -> bool {
+        self.synced & part as u64 != 0
+    }
+
+    pub(super) fn begin(&mut self, part: Part) {
+        self.synced |= part as u64;
+    }
+
+    pub(super) fn end(&mut self, part: Part) {
+        self.synced &= !(part as u64);
+    }
+
     /// One range holds all failures: it may cover writes in between that are fine, never miss one.
     pub(super) fn add_failed(&mut self, from: u64, to: u64) {
         self.failed_from = if self.failed_from == 0 { from } else { self.failed_from.min(from) };
@@ -168,4 +208,22 @@ pub(super) fn write(
     bytes[NOTE_BYTES..].copy_from_slice(&sum.to_le_bytes());
     file.write_all_at(&bytes, offsets[usize::from(note.turn % 2 == 1)])
         .map_err(Target::failed("write sync note of", target.path()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn s5_a_note_that_counts_further_than_anybody_is_none() {
+        let note = |synced: u64| {
+            let mut bytes = [0; NOTE_BYTES + 8];
+            bytes[32..40].copy_from_slice(&synced.to_le_bytes());
+            let sum = checksum::of(&bytes[..NOTE_BYTES]);
+            bytes[NOTE_BYTES..].copy_from_slice(&sum.to_le_bytes());
+            decode(&bytes).map(|note| note.synced)
+        };
+        assert_eq!(note(COUNT_MAX), Some(COUNT_MAX));
+        assert_eq!(note(COUNT_MAX + 1), None);
+    }
 }

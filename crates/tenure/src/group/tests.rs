@@ -127,6 +127,11 @@ fn no_descriptor() -> io::Error {
     io::Error::from_raw_os_error(24)
 }
 
+/// To write again what is in doubt takes the commit lock, and somebody has it for longer than anybody waits.
+fn busy() -> io::Error {
+    io::Error::other(Error::new(ErrorKind::Busy, "lock", "somebody has it"))
+}
+
 fn outcome(done: Result<u64>) -> std::result::Result<u64, (ErrorKind, Option<bool>)> {
     done.map_err(|error| (error.kind(), error.is_committed()))
 }
@@ -207,10 +212,10 @@ fn s3_a_leader_that_follows_a_dead_one_is_in_doubt() {
 
 #[test]
 fn s6_a_sync_that_cannot_begin_leaves_the_note_as_it_was() {
-    for began in [0, 3] {
+    for (began, why) in [(0, no_descriptor as fn() -> _), (3, no_descriptor), (3, busy)] {
         let place = Place::new();
         place.put(NOTE_OFFSETS, Note { began, generation: 6, synced: 2, ..Note::default() });
-        let writes = Writes::failing(5, &place, no_descriptor);
+        let writes = Writes::failing(5, &place, why);
         assert_eq!(outcome(place.sync(5, &writes)), Err((ErrorKind::Io, Some(true))));
         let note = Note { turn: 0, boot: Default::default(), ..place.note() };
         assert_eq!(note, Note { began, generation: 6, synced: 2, ..Note::default() });

@@ -78,8 +78,13 @@ impl Journal {
     /// journal. Usually the leader has done both for everybody, and the head says so.
     fn make_durable(&self, target: &Target, mine: u64, options: &AppendOptions) -> Result<()> {
         let file = target.open_sidecar(&target.sidecar("wal")).map_err(logged_already)?;
+        let patience = match options.write.wait {
+            Wait::For(time) => Wait::For(time.max(FINISH_PATIENCE)),
+            Wait::No => Wait::For(FINISH_PATIENCE),
+            Wait::Forever => Wait::Forever,
+        };
         let (files, new_mode) = (&self.files, options.write.new_mode);
-        let log = LogSync { target, wal: Wal { file }, files, new_mode };
+        let log = LogSync { target, wal: Wal { file }, files, new_mode, patience };
         let synced = group::sync(target, mine, &log);
         let reach = match &synced {
             Ok(reach) => {
@@ -95,11 +100,6 @@ impl Journal {
             Err(error) if error.kind() == ErrorKind::NotDurable => mine,
             Err(_) if log.head().lost.has(mine) => return Err(lost(target)),
             Err(_) => return synced.map(drop).map_err(logged_already),
-        };
-        let patience = match options.write.wait {
-            Wait::For(time) => Wait::For(time.max(FINISH_PATIENCE)),
-            Wait::No => Wait::For(FINISH_PATIENCE),
-            Wait::Forever => Wait::Forever,
         };
         match log.apply(reach, patience) {
             Ok(head) if head.has_applied(mine) && !head.lost.has(mine) => synced.map(drop),

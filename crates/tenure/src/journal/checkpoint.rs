@@ -10,11 +10,13 @@
 //! have no log: they are adopted. A killed process leaves the hint before it, whose log is still there,
 //! or the hint after it. The next anchor makes up for the syncs, and no durable batch is logged before it.
 
+use std::io;
 use std::sync::Arc;
 
 use crate::checksum;
 use crate::error::Result;
 use crate::fs::{Access, Handle};
+use crate::group::{self, Part};
 use crate::random;
 
 use super::entry::Logged;
@@ -186,11 +188,11 @@ impl Session {
                 return Err(self.index_failed(err));
             }
         }
-        let durable = self.head.unanchored.map_or(len, |durable| durable.index_len);
-        let next = len + records.len() as u64;
-        let written = index.write(len, &records).and_then(|()| index.sync_from(durable, next));
+        let head = &self.head;
+        let durable = head.unanchored.map_or(head.index_len, |durable| durable.index_len);
+        let written = index.write_again(durable, len).and_then(|()| index.append(len, &records));
         written.map_err(|err| self.index_failed(err))?;
-        self.head.index_len = next;
+        self.head.index_len = len + records.len() as u64;
         self.head.unanchored = None;
         self.begin_epoch(self.head.journal_end)
     }
@@ -243,16 +245,33 @@ impl Session {
     /// After a failed sync the pages behind the durable part are written again, so that a later sync
     /// cannot succeed without them.
     pub(super) fn sync_journal(&self) -> Result<()> {
-        let synced = self.journal.sync();
-        if synced.is_err() {
-            let durable = self.head.unanchored.map_or(self.head.base, |durable| durable.base);
-            let _ = self.write_again(durable);
-        }
+        self.sync_part(Part::Lines)
+    }
+
+    /// The same, after lines before that were written over.
+    pub(super) fn sync_repaired(&self) -> Result<()> {
+        self.sync_part(Part::Repaired)
+    }
+
+    fn sync_part(&self, part: Part) -> Result<()> {
+        let durable = self.head.unanchored.map_or(self.head.base, |durable| durable.base);
+        let write_again = |all: bool| self.write_again(if all { 0 } else { durable });
+        let synced =
+            group::sync_in_section(&self.target, part, || self.journal.sync(), write_again);
+        let synced = synced.map_err(|error| error.committed(false))?;
         synced.map_err(|err| self.journal_failed("sync", err))
     }
 
-    fn write_again(&self, mut at: u64) -> std::io::Result<()> {
-        let file = self.target.fs.open(self.target.path(), Access::ReadWrite)?;
+    fn write_again(&self, mut at: u64) -> io::Result<()> {
+        let file = match self.target.fs.open(self.target.path(), Access::ReadWrite) {
+            // It may only be appended to (`chattr +a`), and nobody can write it again. Then a failed sync is told to
+            // whoever asked for it, and not made up for (PLATFORM.md).
+            Err(err) if err.kind() == io::ErrorKind::PermissionDenied => return Ok(()),
+            opened => opened?,
+        };
+        if file.id()? != self.journal.id()? {
+            return Err(io::Error::other("somebody replaced it meanwhile")); // That one is not ours (J8).
+        }
         while at < self.size {
             let bytes = self.journal.read_range(at, self.size.min(at + LOG_BYTES))?;
             if bytes.is_empty() {

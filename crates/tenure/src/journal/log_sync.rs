@@ -33,6 +33,8 @@ pub(super) struct LogSync<'a> {
     pub(super) wal: Wal,
     pub(super) files: &'a Arc<OpenFiles>,
     pub(super) new_mode: u32,
+    /// How long its caller waits for sections of others, at least [`FINISH_PATIENCE`].
+    pub(super) patience: Wait,
 }
 
 impl group::Shared for LogSync<'_> {
@@ -81,7 +83,7 @@ impl LogSync<'_> {
     /// A failed sync may leave pages that the kernel believes to be clean. Writing them again makes
     /// the next sync mean what it says. What was lost already is found when it is let in.
     fn write_again(&self) -> Result<()> {
-        let request = Request::until(Deadline::after(Wait::For(FINISH_PATIENCE)));
+        let request = Request::until(Deadline::after(self.patience));
         let _turn = take_commit(self.target, Mode::Exclusive, request)?;
         let Some(head) = load_head(self.target, &self.wal)? else { return Ok(()) };
         let path = self.target.sidecar("wal");

@@ -119,7 +119,7 @@ impl Session {
             self.blank_unreadable(&damaged)?;
         }
         // A repair that died may have left blanks, too, that are neither durable nor in the head.
-        self.sync_journal()?;
+        self.sync_repaired()?;
         if self.tail_sum(self.head.base)? == self.head.tail_sum {
             return Ok(());
         }

@@ -15,7 +15,7 @@ use crate::commit::{Commit, LOOK_LASTS, take_commit};
 use crate::error::{Error, ErrorKind, Result};
 use crate::fs::{Access, Extent, FileId, Handle, Kind, Mode};
 use crate::gate::Turn;
-use crate::group;
+use crate::group::{self, Part};
 use crate::hold::check_named;
 use crate::random;
 use crate::record::MAJOR;
@@ -145,7 +145,8 @@ impl Session {
         }
         let mut head = loaded.unwrap_or_default();
         if head.unsynced {
-            let synced = wal.settle_anchor(&mut head);
+            // Its sync may have failed: another one proves nothing for pages that were written before that.
+            let synced = wal.rewrite(&head).and_then(|()| wal.settle_anchor(&mut head));
             synced.map_err(Target::failed("sync", &target.sidecar("wal")))?;
         }
         if head.intent.is_some() {
@@ -295,8 +296,12 @@ impl Session {
         Ok(found.map_err(|err| self.wal_failed("look at", err))?.size)
     }
 
+    /// Makes the log durable, with the entries that others wait for.
     pub(super) fn sync_wal(&self) -> Result<()> {
-        self.wal.sync(&self.head).map_err(|err| self.wal_failed("sync", err))
+        let (sync, write_again) = (|| self.wal.file.sync(), |_| self.wal.rewrite(&self.head));
+        let synced = group::sync_in_section(&self.target, Part::Log, sync, write_again);
+        let synced = synced.map_err(|error| error.committed(false))?;
+        synced.map_err(|err| self.wal_failed("sync", err))
     }
 
     /// Writes the head down so that it survives a power loss. What it stands on is made durable first:
@@ -306,8 +311,8 @@ impl Session {
         if let Some(durable) = self.head.unanchored {
             self.sync_journal()?;
             if let Some(index) = self.matching_index()? {
-                let synced = index.sync_from(durable.index_len, self.head.index_len);
-                synced.map_err(|err| self.index_failed(err))?;
+                let again = index.write_again(durable.index_len, self.head.index_len);
+                again.and_then(|()| index.sync()).map_err(|err| self.index_failed(err))?;
             }
         }
         self.sync_names()?;
@@ -387,5 +392,6 @@ pub(super) fn require_file(target: &Target, kind: Kind) -> Result<()> {
         return Ok(());
     }
     let detail = "it is not a regular file";
-    Err(Error::new(ErrorKind::Invalid, "use as a journal", detail).at(target.path()))
+    let error = Error::new(ErrorKind::Invalid, "use as a journal", detail).at(target.path());
+    Err(error.hint("name a file"))
 }

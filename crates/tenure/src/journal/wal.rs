@@ -126,20 +126,14 @@ impl Wal {
 
     /// Syncs the anchor that the head was read from, or written to.
     pub(super) fn settle_anchor(&self, head: &mut Head) -> io::Result<()> {
-        self.sync(head)?;
+        let synced = self.file.sync();
+        if synced.is_err() {
+            let _ = self.rewrite(head); // It stays unsynced: whoever comes next does this again.
+        }
+        synced?;
         head.unsynced = false;
         let _ = head.store(self.file.as_ref()); // It only saves the next one a sync.
         Ok(())
-    }
-
-    /// Makes the log durable. After a failure its pages are written again, so that the next sync
-    /// cannot succeed without them.
-    pub(super) fn sync(&self, head: &Head) -> io::Result<()> {
-        let synced = self.file.sync();
-        if synced.is_err() {
-            let _ = self.rewrite(head);
-        }
-        synced
     }
 
     /// Writes the entries again where they are: after a failed sync the kernel may believe that its

@@ -40,12 +40,9 @@ pub(crate) struct Publications {
 impl Published {
     /// The numbers of a boot start at the clock: those that a power loss may have taken back do not come
     /// again. Nor do those of a record that was copied or put back (its boot is not known): the notes of
-    /// the shared sync may be newer, and tell of numbers that it has not reached.
-    pub(crate) fn begin_in(&mut self, boot: [u8; 16]) {
-        if self.boot != boot {
-            self.generation = self.generation.max(crate::sys::wall_time_us());
-            self.boot = boot;
-        }
+    /// the shared sync may be newer, and tell of numbers that it has not `reach`ed.
+    pub(crate) fn begin_above(&mut self, reach: u64) {
+        self.generation = self.generation.max(crate::sys::wall_time_us()).max(reach);
     }
 
     /// As a valid slot says.

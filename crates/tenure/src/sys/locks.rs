@@ -141,6 +141,39 @@ fn number(major: u32, minor: u32) -> u64 {
 #[cfg(any(target_os = "linux", target_os = "android"))]
 fn open_sidecars() -> Vec<(u32, PathBuf)> {
     let mut open = Vec::new();
+    each_descriptor(|pid, _, path| {
+        let side = path.parent().and_then(Path::file_name);
+        if side.is_some_and(|side| side == crate::target::SIDE_DIR) {
+            open.push((pid, path));
+        }
+    });
+    open.sort();
+    open.dedup();
+    open
+}
+
+/// The processes that have a lock on the file at `path`, whether they took it or were given it: of each
+/// descriptor the kernel tells which locks are on it.
+#[cfg(any(target_os = "linux", target_os = "android"))]
+pub(crate) fn lock_keepers(path: &Path) -> Vec<u32> {
+    let mut keepers = Vec::new();
+    each_descriptor(|pid, number, open| {
+        if open != path || keepers.last() == Some(&pid) {
+            return;
+        }
+        let file = Path::new("/proc").join(pid.to_string()).join("fdinfo").join(number);
+        let told = std::fs::read_to_string(file).unwrap_or_default();
+        let locks = told.lines().filter_map(|line| parse(line.strip_prefix("lock:")?));
+        if locks.into_iter().any(|lock| !lock.waiting) {
+            keepers.push(pid);
+        }
+    });
+    keepers
+}
+
+/// Every descriptor that this process can see: whose it is, its number, and what it is of.
+#[cfg(any(target_os = "linux", target_os = "android"))]
+fn each_descriptor(mut tell: impl FnMut(u32, OsString, PathBuf)) {
     let processes = std::fs::read_dir("/proc").into_iter().flatten().flatten();
     for process in processes {
         let Some(pid) = process.file_name().to_str().and_then(|name| name.parse().ok()) else {
@@ -148,16 +181,11 @@ fn open_sidecars() -> Vec<(u32, PathBuf)> {
         };
         let descriptors = std::fs::read_dir(process.path().join("fd"));
         for descriptor in descriptors.into_iter().flatten().flatten() {
-            let Ok(path) = std::fs::read_link(descriptor.path()) else { continue };
-            let side = path.parent().and_then(Path::file_name);
-            if side.is_some_and(|side| side == crate::target::SIDE_DIR) {
-                open.push((pid, path));
+            if let Ok(path) = std::fs::read_link(descriptor.path()) {
+                tell(pid, descriptor.file_name(), path);
             }
         }
     }
-    open.sort();
-    open.dedup();
-    open
 }
 
 #[cfg(not(any(target_os = "linux", target_os = "android")))]
@@ -172,6 +200,11 @@ fn read() -> Vec<KernelLock> {
 
 #[cfg(not(any(target_os = "linux", target_os = "android")))]
 fn open_sidecars() -> Vec<(u32, PathBuf)> {
+    Vec::new()
+}
+
+#[cfg(not(any(target_os = "linux", target_os = "android")))]
+pub(crate) fn lock_keepers(_path: &Path) -> Vec<u32> {
     Vec::new()
 }
 

@@ -35,16 +35,16 @@ compile_error!("tenure runs on Linux, macOS and Windows");
 pub(crate) use self::clock::{boot_time_us, wall_time_us};
 #[cfg(any(target_os = "linux", target_os = "android"))]
 pub(crate) use self::inotify::Watcher;
-pub(crate) use self::locks::{Locks, command_of, lock_holder};
-pub(crate) use self::platform::{RawHandle, disk};
+pub(crate) use self::locks::{Locks, command_of, lock_holder, lock_keepers};
+pub(crate) use self::platform::{RawHandle, disk, is_hardware, is_out_of_files, is_too_long};
 #[cfg(windows)]
 pub(crate) use self::platform::{
-    boot_time_us, effective_user, forks, host_name, pid_namespace, process_number, process_start,
-    wall_time_us,
+    boot_time_us, effective_user, forks, host_name, is_gone, pid_namespace, process_number,
+    process_start, wall_time_us,
 };
 #[cfg(not(any(target_os = "linux", target_os = "android")))]
 pub(crate) use self::polling::Watcher;
 #[cfg(unix)]
 pub(crate) use self::process::{
-    effective_user, forks, host_name, pid_namespace, process_number, process_start,
+    effective_user, forks, host_name, is_gone, pid_namespace, process_number, process_start,
 };

@@ -82,3 +82,40 @@ pub(crate) fn process_start(pid: u32) -> Option<u64> {
     // The command may contain spaces and parentheses; the fields start after the last one.
     stat.rsplit_once(')')?.1.split_whitespace().nth(19)?.parse().ok()
 }
+
+/// Whether nobody has this number any more, or only a dead one that its parent has not waited for. For
+/// display only.
+pub(crate) fn is_gone(pid: u32) -> bool {
+    let number = i32::try_from(pid).ok().and_then(rustix::process::Pid::from_raw);
+    let Some(number) = number else { return true };
+    // Somebody else's processes may be hidden from us; that they are there is told all the same.
+    if rustix::process::test_kill_process(number) == Err(rustix::io::Errno::SRCH) {
+        return true;
+    }
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    let mut fields = stat.rsplit_once(')').map_or("", |(_, rest)| rest).split_whitespace();
+    // With more threads than one, only the first of them has ended.
+    fields.next() == Some("Z") && fields.nth(16).is_none_or(|threads| threads == "1")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_gone;
+
+    #[test]
+    fn one_that_has_ended_is_gone_though_nobody_has_waited_for_it() {
+        assert!(!is_gone(std::process::id()) && !is_gone(1));
+        let mut cat = std::process::Command::new("cat");
+        let mut child = cat.stdin(std::process::Stdio::piped()).spawn().unwrap();
+        let pid = child.id();
+        assert!(!is_gone(pid));
+        drop(child.stdin.take());
+        if cfg!(any(target_os = "linux", target_os = "android")) {
+            while !is_gone(pid) {
+                std::thread::yield_now();
+            }
+        }
+        child.wait().unwrap();
+        assert!(is_gone(pid));
+    }
+}

@@ -30,6 +30,21 @@ pub(crate) fn disk() -> Arc<dyn Fs> {
     DISK.get_or_init(|| Arc::new(Disk)).clone()
 }
 
+/// A name, or a whole path, is longer than the system takes.
+pub(crate) fn is_too_long(error: &io::Error) -> bool {
+    Errno::from_io_error(error) == Some(Errno::NAMETOOLONG)
+}
+
+/// This process, or the machine, has as many files open as it may.
+pub(crate) fn is_out_of_files(error: &io::Error) -> bool {
+    matches!(Errno::from_io_error(error), Some(Errno::MFILE | Errno::NFILE))
+}
+
+/// The disk itself failed.
+pub(crate) fn is_hardware(error: &io::Error) -> bool {
+    Errno::from_io_error(error) == Some(Errno::IO)
+}
+
 /// An open file description; the lock on it lives as long as its last descriptor.
 #[derive(Debug)]
 pub(super) struct Descriptor {
@@ -330,9 +345,9 @@ pub(super) fn bits(mode: u32) -> Bits {
 /// This boot of the machine; the same in every container of it.
 fn boot_id() -> [u8; 16] {
     static ID: OnceLock<[u8; 16]> = OnceLock::new();
-    *ID.get_or_init(|| match boot_name().trim() {
-        "" => [0; 16], // Not known; nothing may be built on that.
-        name => crate::checksum::wide(name.as_bytes()),
+    ID.get().copied().unwrap_or_else(|| match boot_name().trim() {
+        "" => [0; 16], // Not known now; nothing may be built on that, nor is it remembered.
+        name => *ID.get_or_init(|| crate::checksum::wide(name.as_bytes())),
     })
 }
 

@@ -7,12 +7,14 @@ use std::path::Path;
 use std::sync::{Arc, Mutex};
 
 use serde_json::json;
-use tenure::{Collection, CollectionKind, ErrorKind, Fence, Lock, LockGuard, LockOptions, Wait};
+use tenure::{
+    Collection, CollectionKind, ErrorKind, Fence, Lease, Lock, LockGuard, LockOptions, Wait,
+};
 
 use crate::altered::Altered;
 use crate::faulty_fs::{FaultyFs, Op, Verdict};
-use crate::forged::{RESERVATIONS, SLOTS, forge, number_in};
-use crate::scratch::{Scratch, at_once, lock_for, write};
+use crate::forged::{RESERVATIONS, SLOTS, forge, newest_slot, number_in};
+use crate::scratch::{Scratch, at_once, kind, lease, lock_for, write};
 
 /// In the year 2100, in microseconds.
 const AHEAD: Fence = 4_102_444_800_000_000;
@@ -237,4 +239,47 @@ fn g4_f1_the_first_reservation_makes_the_names_durable() {
         drop(lock.acquire(&LockOptions::default()).unwrap());
     }
     assert_eq!(*syncs.lock().unwrap(), [record]);
+}
+
+/// The newest slot is lost, and the one before it tells of a hold that died. The mark of the newer fence does not
+/// speak for the older one: that was given to nobody.
+#[test]
+fn r7_a_mark_speaks_for_no_older_fence() {
+    let scratch = Scratch::new();
+    let path = scratch.target();
+    let guard = lock_for(&path, Wait::No).unwrap();
+    let older = guard.fence() - 1;
+    forge(&scratch.sidecar("commit"), SLOTS, |slot| {
+        slot[16..24].copy_from_slice(&older.to_le_bytes());
+    });
+    assert_eq!(kind(write(&path, Some(older))), Some(ErrorKind::Fenced));
+}
+
+/// More than was reserved was confirmed by nobody (R1): the next fence is above what was.
+#[test]
+fn r1_a_record_that_confirms_more_than_it_reserves_confirms_nothing() {
+    let scratch = Scratch::new();
+    let path = scratch.target();
+    drop(lock_for(&path, Wait::No).unwrap());
+    let record = scratch.sidecar("commit");
+    let ceiling = number_in(&newest_slot(&record), CEILING);
+    forge(&record, SLOTS, |slot| slot[32..40].copy_from_slice(&(ceiling | 0xFFFF).to_le_bytes()));
+    let next = lock_for(&path, Wait::No).unwrap().fence();
+    assert!(next > ceiling, "{next}, after {ceiling} was reserved");
+}
+
+/// The last number that a record can have is written and read back. One more could not be, and nothing changes.
+#[test]
+fn r1_after_the_last_number_of_a_record_nothing_is_written() {
+    let scratch = Scratch::new();
+    let leases = Lease::open(scratch.target()).unwrap();
+    let held = lease(&scratch.target(), "me");
+    leases.renew(&held.token, None).unwrap();
+    let (record, end) = (scratch.sidecar("commit"), u64::MAX / 2);
+    for (slot, seq) in SLOTS.into_iter().zip([end - 1, end - 2]) {
+        forge(&record, [slot; 2], |slot| slot[8..16].copy_from_slice(&seq.to_le_bytes()));
+    }
+    leases.renew(&held.token, None).unwrap();
+    assert_eq!(kind(leases.renew(&held.token, None)), Some(ErrorKind::Io));
+    assert_eq!(leases.show().unwrap().map(|found| found.holder.fence), Some(held.fence));
 }

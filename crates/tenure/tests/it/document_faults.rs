@@ -317,6 +317,21 @@ fn g8_a_durable_call_that_changes_nothing_and_cannot_sync_says_so() {
     }
 }
 
+/// The name of a document could not be synced, and then somebody removed it: there is nothing to answer for.
+#[test]
+fn g8_a_durable_call_without_a_document_that_changes_nothing_syncs_nothing() {
+    let scratch = Scratch::new();
+    let fs = FaultyFs::new(|op, _| match op {
+        Op::SyncDir => Verdict::Fail(Errno::IO.into()),
+        _ => Verdict::Go,
+    });
+    let document = Document::open_on(&fs.shared(), &scratch.path("state.json")).unwrap();
+    scratch.document("state.json").update(&at_once(), increment).unwrap();
+    document.update(&durably(), increment).unwrap_err();
+    std::fs::remove_file(document.path()).unwrap();
+    document.update(&durably(), |_| Ok(None)).unwrap();
+}
+
 #[test]
 fn race_13_g10_a_really_full_disk_leaves_the_old_version_and_no_temporary_file() {
     let scratch = Scratch::new();

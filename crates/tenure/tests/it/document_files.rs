@@ -11,7 +11,7 @@ use tenure::{Document, ErrorKind, WriteOptions};
 use crate::document_scratch::{
     Scratch, at_once, bytes_of, count_in, durably, foreign_write, increment,
 };
-use crate::faulty_fs::{FaultyFs, Verdict};
+use crate::faulty_fs::{FaultyFs, Op, Verdict};
 use crate::roles::{may_mount, play};
 
 #[test]
@@ -212,4 +212,23 @@ fn g2_a_document_whose_maker_died_with_two_names_can_be_changed() {
     };
     let left = scratch.listing().into_iter().find(kept);
     assert_eq!(left, None, "it was the document, and nothing that has to be kept");
+}
+
+/// A new document got its name, and the answer to that was lost, as by a server that was started again: it is there.
+#[test]
+fn g10_a_creation_that_has_happened_is_not_told_as_failed() {
+    let scratch = Scratch::new();
+    let temp = scratch.path(".tenure/state.json.tmp.0000000000000000");
+    let fs = FaultyFs::new(move |op, path| match op {
+        Op::RenameNew if path.ends_with("state.json") => {
+            std::fs::rename(&temp, path).unwrap();
+            Verdict::Fail(std::io::Error::from_raw_os_error(5))
+        }
+        _ => Verdict::Go,
+    });
+    let document = Document::open_on(&fs.shared(), &scratch.path("state.json")).unwrap();
+    for _ in 0..2 {
+        document.update(&at_once(), increment).unwrap();
+    }
+    assert_eq!(count_in(&document), 2);
 }

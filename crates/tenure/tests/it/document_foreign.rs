@@ -327,3 +327,22 @@ fn g6_without_an_exchange_a_replacement_during_a_sync_is_noticed() {
         }
     }
 }
+
+/// A foreign version is written down before the change that follows it begins. If that cannot be, nothing was changed.
+#[test]
+fn g10_a_foreign_version_that_cannot_be_written_down_is_left_as_it_is() {
+    let scratch = Scratch::new();
+    let path = scratch.path("state.json");
+    scratch.document("state.json").set(&json!({ "n": 1 }), &at_once()).unwrap();
+    foreign_replace(&path, "{\"theirs\": 1}");
+    let fs = FaultyFs::new(|op, path| match op {
+        Op::Write if path.ends_with("state.json.commit") => {
+            Verdict::Fail(io::ErrorKind::StorageFull.into())
+        }
+        _ => Verdict::Go,
+    });
+    let document = Document::open_on(&fs.shared(), &path).unwrap();
+    let error = document.update(&durably(), sign).unwrap_err();
+    assert_eq!((error.kind(), error.is_committed()), (ErrorKind::Io, Some(false)), "{error}");
+    assert_eq!(bytes_of(&path), b"{\"theirs\": 1}");
+}

@@ -9,10 +9,11 @@ use std::time::Duration;
 
 use serde_json::json;
 use tenure::fs::Fs;
-use tenure::{Document, Fence, WriteOptions};
+use tenure::{Document, ErrorKind, Fence, WriteOptions};
 
 use crate::document_scratch::{Scratch, count_in, durably, increment};
 use crate::faulty_fs::{FaultyFs, Op, Verdict};
+use crate::forged::number_in;
 use crate::puppet::Puppet;
 use crate::scratch::FAR_TOO_LONG;
 
@@ -124,4 +125,52 @@ fn race_53_g9_a_change_that_proves_a_hold_takes_no_turn_for_it() {
     document.set(&json!({ "n": 1 }), &options).unwrap();
     document.update(&options, increment).unwrap();
     assert_eq!(count_in(&document), 2);
+}
+
+/// The note that a file has at this moment: how far it `began`.
+fn began(notes: &Path) -> u64 {
+    let mut bytes = std::fs::read(notes).unwrap();
+    bytes.resize(1024, 0);
+    let newest = [64, 192].into_iter().max_by_key(|at| number_in(&bytes, at + 16)).unwrap();
+    number_in(&bytes, newest + 56)
+}
+
+/// That a sync begins is noted before it: whoever leads after a death in it has to know.
+#[test]
+fn s3_a_sync_is_noted_before_it_begins_and_no_longer_than_it_takes() {
+    let scratch = Scratch::in_memory();
+    let (dir, notes) = (scratch.dir().to_path_buf(), scratch.path(".tenure/state.json.sync0"));
+    let (tells, told) = channel();
+    let inside = notes.clone();
+    let fs = FaultyFs::new(move |op, path| {
+        if op == Op::SyncDir && path == dir && inside.exists() {
+            tells.send(began(&inside)).unwrap();
+        }
+        Verdict::Go
+    });
+    let document = Document::open_on(&fs.shared(), &scratch.path("state.json")).unwrap();
+    for _ in 0..2 {
+        document.update(&durably(), increment).unwrap();
+        assert!(told.try_recv().unwrap() > 0, "during the sync");
+        assert_eq!(began(&notes), 0, "after it");
+    }
+}
+
+/// A lock that cannot be had is waited for; one that fails is told at once.
+#[test]
+fn s6_a_lock_of_the_shared_sync_that_fails_is_not_asked_for_again() {
+    let scratch = Scratch::in_memory();
+    let tried = Arc::new(AtomicUsize::new(0));
+    let count = tried.clone();
+    let fs = FaultyFs::new(move |op, path| {
+        if op == Op::Lock && is(path, "sync0") {
+            count.fetch_add(1, Ordering::SeqCst);
+            return Verdict::Fail(std::io::Error::from_raw_os_error(5));
+        }
+        Verdict::Go
+    });
+    let document = Document::open_on(&fs.shared(), &scratch.path("state.json")).unwrap();
+    let error = document.update(&durably(), increment).unwrap_err();
+    assert_eq!((error.kind(), error.is_committed()), (ErrorKind::NotDurable, Some(true)));
+    assert_eq!(tried.load(Ordering::SeqCst), 1);
 }

@@ -58,11 +58,12 @@ fn g10_a_restore_that_cannot_keep_its_source_does_not_begin() {
         if !has_record {
             foreign_write(disk.scratch.path(".tenure/state.json.commit"), "");
         }
-        for refused in [(Op::Sync, "temp"), KEPT_AS_GOOD] {
+        for refused in [(Op::Write, "spare"), (Op::Sync, "spare"), KEPT_AS_GOOD] {
             disk.refuse(&[refused]);
             let error = disk.document.restore(&durably()).unwrap_err();
             assert_eq!(error.kind(), ErrorKind::Io, "{refused:?}: {error}");
             assert_eq!(disk.file("document"), Some(DAMAGED.into()), "{refused:?}");
+            assert_eq!(disk.file("spare"), None, "{refused:?}");
         }
         disk.live_on();
         disk.document.restore(&durably()).unwrap();

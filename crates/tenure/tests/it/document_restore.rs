@@ -1,14 +1,17 @@
 //! What was damaged is somebody's data: however a restore ends, its bytes are there afterwards.
 
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use serde_json::json;
 use tenure::fs::Access;
 use tenure::{Document, WriteOptions};
-use tenure_testkit::{CrashKind, SimFs};
+use tenure_testkit::{CrashKind, Fault, SimFs, Survival, Times};
 
-use crate::document_scratch::{Scratch, at_once, durably, foreign_replace};
+use crate::document_scratch::{
+    Scratch, at_once, bytes_of, count_in, durably, foreign_replace, foreign_write, increment,
+};
 use crate::faulty_fs::{FaultyFs, Op, Verdict};
 
 const PATH: &str = "/d/state.json";
@@ -28,11 +31,15 @@ fn damaged(seed: u64) -> SimFs {
     for n in [1, 2] {
         document(&fs).set(&json!({ "n": n }), &durably()).unwrap();
     }
+    damage(&fs);
+    fs
+}
+
+fn damage(fs: &SimFs) {
     let file = fs.shared().open(Path::new(PATH), Access::ReadWrite).unwrap();
     file.write_all_at(DAMAGE, 0).unwrap();
     file.set_len(DAMAGE.len() as u64).unwrap();
     file.sync().unwrap();
-    fs
 }
 
 /// The damaged bytes, wherever they are; the temporary file is not a place where somebody finds them.
@@ -111,7 +118,9 @@ fn the_damaged_bytes_are_kept_also_where_there_are_no_links() {
     let document = Document::open_on(&fs.shared(), &path).unwrap();
     document.restore(&at_once()).unwrap();
     assert_eq!(document.read().unwrap().map(|found| found.value), Some(json!({ "n": 1 })));
-    assert_eq!(std::fs::read(scratch.path(".tenure/state.json.damaged")).unwrap(), DAMAGE);
+    let copy = scratch.path(".tenure/state.json.damaged");
+    assert_eq!(std::fs::read(&copy).unwrap(), DAMAGE);
+    assert_eq!(std::fs::metadata(&copy).unwrap().permissions().mode() & 0o777, 0o600);
 }
 
 /// The same, if somebody mends the document while its copy is synced: the mended one stays.
@@ -194,4 +203,136 @@ fn g10_no_half_of_a_damaged_document_is_left_by_a_full_disk() {
     }
     document.restore(&durably()).unwrap();
     assert_eq!(std::fs::read(scratch.path(".tenure/state.json.damaged")).unwrap(), DAMAGE);
+}
+
+/// The second name of the damaged document, or the copy of it, has to be durable before the first name goes.
+#[test]
+fn g10_a_restore_that_cannot_sync_what_it_sets_aside_changes_nothing() {
+    for links in [true, false] {
+        let scratch = Scratch::new();
+        let path = scratch.path("state.json");
+        for n in [1, 2] {
+            scratch.document("state.json").set(&json!({ "n": n }), &durably()).unwrap();
+        }
+        foreign_write(&path, DAMAGE);
+        let side = scratch.path(".tenure");
+        let fs = FaultyFs::new(move |op, at| match op {
+            Op::Exchange | Op::Link if !links => {
+                Verdict::Fail(std::io::ErrorKind::Unsupported.into())
+            }
+            Op::SyncDir if at == side => Verdict::Fail(std::io::Error::from_raw_os_error(5)),
+            _ => Verdict::Go,
+        });
+        let document = Document::open_on(&fs.shared(), &path).unwrap();
+        let refused = document.restore(&durably());
+        assert!(refused.is_err(), "links: {links}");
+        assert_eq!(bytes_of(&path), DAMAGE, "links: {links}");
+        scratch.document("state.json").restore(&durably()).unwrap();
+        assert_eq!(bytes_of(scratch.path(".tenure/state.json.damaged")), DAMAGE, "links: {links}");
+    }
+}
+
+/// An older version is back, and with it the operations that it contains: no more, and no less. The file knows them
+/// as well as the record.
+#[test]
+fn race_51_a_restored_version_has_the_operations_that_it_contains() {
+    let scratch = Scratch::new();
+    let document = scratch.document("state.json");
+    let named = |id: u32| WriteOptions { operation: Some(id.to_string()), ..at_once() };
+    let is_done = |id: u32| {
+        let document = scratch.document("state.json");
+        document.update(&named(id), increment).unwrap().replayed
+    };
+    for id in 1..8 {
+        document.update(&named(id), increment).unwrap();
+    }
+    for id in [8, 9] {
+        let durable = WriteOptions { operation: Some(id.to_string()), ..durably() };
+        document.update(&durable, increment).unwrap();
+    }
+    foreign_write(document.path(), DAMAGE);
+    document.restore(&at_once()).unwrap();
+    assert_eq!(count_in(&document), 8);
+    assert!(is_done(1) && is_done(8), "by its record");
+    std::fs::remove_dir_all(scratch.path(".tenure")).unwrap();
+    assert!(is_done(1) && is_done(8), "by its file");
+    assert!(!is_done(9), "it came after");
+}
+
+/// A machine on which whoever made the sidecar directory died at its `nth` step, so that nobody knows whether the name of
+/// that is on the disk; then three changes without a sync.
+fn after_a_dead_maker(nth: u64, seed: u64) -> SimFs {
+    let fs = SimFs::new(seed);
+    fs.add_dir("/d");
+    fs.inject(1, Fault::NoExchange, Times::Forever);
+    fs.fail_after(nth, CrashKind::Process);
+    let _ = document(&fs).update(&at_once(), increment);
+    fs.process_crash();
+    for _ in 0..3 {
+        document(&fs).update(&at_once(), increment).unwrap();
+    }
+    fs
+}
+
+/// Without an exchange of names, the version to fall back to has its second name in that directory only.
+#[test]
+fn g5_a_version_to_fall_back_to_is_not_lost_with_the_directory_of_a_dead_maker() {
+    for (nth, seed) in (1..10).flat_map(|nth| (0..60).map(move |seed| (nth, seed))) {
+        let fs = after_a_dead_maker(nth, seed);
+        let _tell = fs.tell_on_panic();
+        fs.crash();
+        document(&fs).read().unwrap();
+    }
+}
+
+/// And so has what a restore sets aside.
+#[test]
+fn race_27_what_is_set_aside_is_not_lost_with_the_directory_of_a_dead_maker() {
+    for (nth, seed) in (1..10).flat_map(|nth| (0..60).map(move |seed| (nth, seed))) {
+        let fs = after_a_dead_maker(nth, seed);
+        let _tell = fs.tell_on_panic();
+        damage(&fs);
+        document(&fs).restore(&at_once()).unwrap();
+        fs.crash();
+        let places = [PATH, "/d/.tenure/state.json.damaged"];
+        let is_there = |path: &&str| fs.peek(path).is_some_and(|bytes| bytes == DAMAGE);
+        assert!(places.iter().any(is_there), "{nth} {seed}");
+    }
+}
+
+/// The sync of a new version fails, and its process dies before it has removed that file. Asked again, the kernel says
+/// that it is written: a restore that finds it must not put it in the place of a version that is.
+#[test]
+fn race_54_g5_a_version_whose_sync_failed_does_not_become_the_last_good_one() {
+    let mut tried = 0;
+    for (seed, step) in (0..6).flat_map(|seed| (1..40).map(move |step| (seed, step))) {
+        for nth in 1..40 {
+            let fs = SimFs::new(seed);
+            let _tell = fs.tell_on_panic();
+            fs.add_dir("/d");
+            let set = |n: u64| document(&fs).set(&json!({ "n": n }), &durably());
+            set(1).unwrap();
+            set(2).unwrap();
+            fs.inject(1, Fault::FileSyncFailure, Times::Once);
+            fs.fail_after(step, CrashKind::Process);
+            let _ = set(3);
+            fs.process_crash();
+            fs.clear_faults();
+            if fs.peek("/d/.tenure/state.json.tmp.0000000000000000").is_none() {
+                break;
+            }
+            damage(&fs);
+            tried += 1;
+            fs.fail_after(nth, CrashKind::Power);
+            let how = if seed % 2 == 0 { durably() } else { at_once() };
+            let _ = document(&fs).restore(&how);
+            let died = fs.is_down();
+            fs.crash_with(Survival::NamesOnly);
+            document(&fs).restore(&durably()).unwrap();
+            if !died {
+                break;
+            }
+        }
+    }
+    assert!(tried > 20, "{tried}");
 }

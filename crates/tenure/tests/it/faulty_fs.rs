@@ -36,6 +36,7 @@ pub(crate) enum Op {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) enum Change {
     Never,
+    Append,
     Write,
     Create,
 }
@@ -152,7 +153,8 @@ impl Fs for FaultyFs {
     fn open(&self, path: &Path, access: Access) -> io::Result<Arc<dyn Handle>> {
         let change = match access {
             Access::Read => Change::Never,
-            Access::ReadWrite | Access::Append => Change::Write,
+            Access::Append => Change::Append,
+            Access::ReadWrite => Change::Write,
             Access::Create(_) | Access::CreateNew(_) => Change::Create,
         };
         self.ask(Op::Open(change), path)?;

@@ -15,7 +15,7 @@ use crate::scratch::{kind, lease, lock_for, share_for};
 const LOG_MADE: (Op, &str) = (Op::Open(Change::Create), "wal");
 const LOG_OPENED: (Op, &str) = (Op::Open(Change::Write), "wal");
 const JOURNAL_MADE: (Op, &str) = (Op::RenameNew, "journal");
-const JOURNAL_OPENED: (Op, &str) = (Op::Open(Change::Write), "journal");
+const JOURNAL_OPENED: (Op, &str) = (Op::Open(Change::Append), "journal");
 
 fn with_mode(mode: u32) -> AppendOptions {
     let options = no_sync();

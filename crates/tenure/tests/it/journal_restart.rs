@@ -287,7 +287,7 @@ fn j8_a_device_may_change_its_number_only_with_a_restart() {
 fn j6_a_journal_that_was_replaced_meanwhile_is_not_mended() {
     let stage = restarted(b"first\n\0\0\0\0\0\0 line\nthird\n");
     let other = stage.clone();
-    stage.at(OPENED_TO_MEND, 2, move || {
+    stage.at(OPENED_TO_MEND, 1, move || {
         other.replace("other\n");
         Verdict::Go
     });

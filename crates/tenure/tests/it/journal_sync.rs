@@ -63,10 +63,15 @@ fn race_54_s5_a_torn_note_is_no_success_and_elects_nobody() {
     let journal = Journal::open(dir.log()).unwrap();
     journal.append(&["one"], &durable()).unwrap();
     let note = dir.log().with_file_name(".tenure").join("log.jsonl.sync0");
-    let file = std::fs::OpenOptions::new().write(true).open(note).unwrap();
+    let file = std::fs::OpenOptions::new().read(true).write(true).open(note).unwrap();
+    let tear = |at: u64| {
+        let mut byte = [0];
+        file.read_exact_at(&mut byte, at).unwrap();
+        file.write_all_at(&[!byte[0]], at).unwrap();
+    };
     for at in [16, 24, 32, 63] {
-        file.write_all_at(&[0xff], 64 + at).unwrap();
-        file.write_all_at(&[0xff], 192 + at).unwrap();
+        tear(64 + at);
+        tear(192 + at);
         let doubtful = journal.append(&["two"], &durable()).unwrap_err();
         assert_eq!(doubtful.kind(), ErrorKind::NotDurable, "a failure may have stood there");
         assert_eq!(doubtful.is_committed(), Some(true));

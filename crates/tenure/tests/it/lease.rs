@@ -3,11 +3,16 @@
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use tenure::{AcquireOptions, ErrorKind, Lease, LeaseInfo, Wait};
+use serde_json::json;
+use tenure::{AcquireOptions, Document, ErrorKind, Guard, Lease, LeaseInfo, Wait, WriteOptions};
 
 use crate::altered::Altered;
+use crate::faulty_fs::{FaultyFs, Op, Verdict};
+use crate::forged::{SLOTS, forge, number_in};
 use crate::puppet::Puppet;
-use crate::scratch::{FAR_TOO_LONG, LONG, Scratch, kind, lease, lock_for, share_for, terms, write};
+use crate::scratch::{
+    FAR_TOO_LONG, LONG, Scratch, at_once, kind, lease, lock_for, share_for, terms, write,
+};
 
 /// Short enough to wait for, long enough for a few calls on a busy machine.
 const SHORT: Duration = Duration::from_millis(300);
@@ -285,4 +290,65 @@ fn g4_a_restored_record_does_not_revive_the_fence_of_its_lease() {
     assert_eq!(kind(write(&path, Some(first.fence))), Some(ErrorKind::LeaseLost));
     let third = leases.acquire(&terms("third", LONG, Wait::No)).unwrap();
     assert!(third.fence > second.fence);
+}
+
+/// The same of a copy in another directory, which somebody uses after a restart: whether its lease was the newest
+/// nobody knows.
+#[test]
+fn g4_a_copied_record_of_another_boot_does_not_revive_its_lease() {
+    let scratch = Scratch::new();
+    let held = lease(&scratch.target(), "me");
+    let copy = scratch.path("copy/state.json");
+    std::fs::create_dir_all(scratch.path("copy/.tenure")).unwrap();
+    let to = scratch.path("copy/.tenure/state.json.commit");
+    std::fs::copy(scratch.sidecar("commit"), to).unwrap();
+    let (after, _) = Altered::boot(2).mounted();
+    let leases = Lease::open_on(&after, &copy).unwrap();
+    assert_eq!(kind(leases.renew(&held.token, None)), Some(ErrorKind::LeaseLost));
+}
+
+/// An older record is put back in its place, and the lease that it tells of is renewed: it is a record of now then.
+/// The fences that came after it do not come again all the same.
+#[test]
+fn race_51_g4_a_renewal_notices_that_its_record_was_put_back() {
+    const WRITTEN: usize = 256;
+    let scratch = Scratch::new();
+    let leases = Lease::open(scratch.target()).unwrap();
+    let first = lease(&scratch.target(), "first");
+    let (record, backup) = (scratch.sidecar("commit"), scratch.path("backup"));
+    std::fs::copy(&record, &backup).unwrap();
+    forge(&backup, SLOTS, |slot| {
+        let earlier = number_in(slot, WRITTEN) - 10_000_000;
+        slot[WRITTEN..WRITTEN + 8].copy_from_slice(&earlier.to_le_bytes());
+    });
+    let second = leases.take_over(&terms("second", LONG, Wait::No), "it hangs").unwrap();
+    std::fs::write(&record, std::fs::read(&backup).unwrap()).unwrap();
+    leases.renew(&first.token, None).unwrap();
+    leases.release(&first.token).unwrap();
+    let third = lease(&scratch.target(), "third");
+    assert!(third.fence > second.fence, "{} after {}", third.fence, second.fence);
+}
+
+/// A file system that nobody knows is put to a test before a lock on it is believed: also by who proves a lease there
+/// to write elsewhere, and by who renews it.
+#[test]
+fn g12_a_guard_and_a_token_count_only_where_locks_do() {
+    let scratch = Scratch::new();
+    let session = scratch.path("sessions/agent");
+    std::fs::create_dir(scratch.path("sessions")).unwrap();
+    let held = lease(&session, "agent");
+    let fs = FaultyFs::new(|op, path| match op {
+        Op::Lock if path.ends_with("sessions/.tenure/probe") => {
+            Verdict::Fail(std::io::Error::from_raw_os_error(5))
+        }
+        _ => Verdict::Go,
+    });
+    let fs = fs.unknown().shared();
+    let guard = Guard { target: session.clone(), fence: held.fence };
+    let options = WriteOptions { guards: vec![guard], ..at_once(None) };
+    let document = Document::open_on(&fs, &scratch.target()).unwrap();
+    assert!(document.set(&json!(1), &options).is_err(), "guarded");
+    assert!(!scratch.target().exists());
+    let leases = Lease::open_on(&fs, &session).unwrap();
+    assert!(leases.renew(&held.token, None).is_err(), "renewed");
 }

@@ -1,5 +1,6 @@
 //! Operation ids: what is remembered, for how long, and what a repeated one is told.
 
+use std::io;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -8,8 +9,11 @@ use serde_json::json;
 use tenure::{AppendOptions, Document, Journal, WriteOptions, update_and_append};
 use tenure_testkit::{CrashKind, SimFs};
 
-use crate::document_scratch::{Scratch, at_once, count_in, durably, foreign_replace, increment};
+use crate::document_scratch::{
+    Scratch, at_once, count_in, durably, foreign_replace, foreign_write, increment,
+};
 use crate::faulty_fs::{FaultyFs, Op, Verdict};
+use crate::forged::{SLOTS, forge, number_in};
 
 fn with_operation(id: &str) -> WriteOptions {
     WriteOptions { operation: Some(id.to_owned()), ..at_once() }
@@ -21,13 +25,21 @@ fn with_operation(id: &str) -> WriteOptions {
 fn changes_without_an_operation_do_not_push_out_a_remembered_one() {
     let scratch = Scratch::new();
     let document = scratch.document("state.json");
-    document.update(&with_operation("one"), increment).unwrap();
+    for id in 1..=8 {
+        document.update(&with_operation(&id.to_string()), increment).unwrap();
+    }
     for _ in 0..10 {
         document.update(&at_once(), increment).unwrap();
         document.update(&at_once(), |_| Ok(None)).unwrap();
     }
-    assert!(document.update(&with_operation("one"), increment).unwrap().replayed);
-    assert_eq!(count_in(&document), 11);
+    for id in 1..=8 {
+        let again = document.update(&with_operation(&id.to_string()), increment).unwrap();
+        assert!(again.replayed, "{id}");
+    }
+    std::fs::remove_dir_all(scratch.path(".tenure")).unwrap();
+    let document = scratch.document("state.json");
+    assert!(document.update(&with_operation("1"), increment).unwrap().replayed, "by the file");
+    assert_eq!(count_in(&document), 18);
 }
 
 /// Eight are remembered: the oldest goes when a ninth comes.
@@ -162,6 +174,123 @@ fn g6_an_operation_that_was_withdrawn_is_not_taken_for_done() {
         }
         document.update(&with_operation("x"), increment).unwrap();
         assert_eq!(count_in(&document), 3, "1, theirs 2, ours 3; failed before: {fails}");
+    }
+}
+
+/// The same of one that was to create the document.
+#[test]
+fn g6_a_creation_that_was_withdrawn_is_not_taken_for_done() {
+    let scratch = Scratch::new();
+    let path = scratch.path("state.json");
+    let full = FaultyFs::new(|op, path| match op {
+        Op::Write if path.to_string_lossy().contains(".tmp.") => {
+            Verdict::Fail(io::ErrorKind::StorageFull.into())
+        }
+        _ => Verdict::Go,
+    });
+    let document = Document::open_on(&full.shared(), &path).unwrap();
+    document.update(&with_operation("x"), increment).unwrap_err();
+    foreign_write(&path, "{\n  \"n\": 1\n}\n");
+    let document = scratch.document("state.json");
+    assert!(!document.update(&with_operation("x"), increment).unwrap().replayed);
+    assert_eq!(count_in(&document), 2, "theirs 1, ours 2");
+}
+
+/// A change that failed may be visible all the same: what it displaced cannot be given back, or the exchange was made
+/// and its answer lost (and then nobody can even look). Then it is done, and not done again.
+#[test]
+fn g6_an_operation_that_failed_and_is_visible_is_not_done_twice() {
+    for (exchanges, looks) in [(false, true), (true, true), (true, false)] {
+        let scratch = Scratch::new();
+        let path = scratch.path("state.json");
+        scratch.document("state.json").update(&at_once(), increment).unwrap();
+        let (there, tried) = (path.clone(), AtomicBool::new(false));
+        let fs = FaultyFs::new(move |op, at| {
+            let failed = Verdict::Fail(io::Error::from_raw_os_error(5));
+            match op {
+                Op::Exchange if tried.swap(true, Ordering::Relaxed) => failed,
+                Op::Exchange if exchanges => {
+                    let temp = there.with_file_name(".tenure/state.json.tmp.0000000000000000");
+                    tenure::fs::disk().exchange(&temp, at).unwrap();
+                    failed
+                }
+                Op::Exchange => {
+                    foreign_replace(&there, "{\"theirs\": 1}");
+                    Verdict::Go
+                }
+                Op::Stat if !looks && at == there && tried.load(Ordering::Relaxed) => failed,
+                _ => Verdict::Go,
+            }
+        });
+        let document = Document::open_on(&fs.shared(), &path).unwrap();
+        document.update(&with_operation("x"), increment).unwrap_err();
+        // By what is attached to the file anybody could tell, where that can be.
+        let _ = rustix::fs::removexattr(&path, "user.tenure.attached");
+        let document = scratch.document("state.json");
+        let again = document.update(&with_operation("x"), increment).unwrap();
+        assert!(again.replayed, "exchanged: {exchanges}, looks: {looks}");
+        assert_eq!(count_in(&document), 2);
+    }
+}
+
+/// An operation comes to nothing, and that cannot be written down. If somebody else has written the very bytes that it
+/// was about to, they would pass for it, so it fails; if it has failed already, that is what is told.
+#[test]
+fn g10_an_operation_that_cannot_be_withdrawn_fails_as_it_failed() {
+    for replaced in [true, false] {
+        let scratch = Scratch::new();
+        let path = scratch.path("state.json");
+        scratch.document("state.json").update(&at_once(), increment).unwrap();
+        let (there, first, armed) = (path.clone(), AtomicBool::new(true), AtomicBool::new(false));
+        let fs = FaultyFs::new(move |op, at| {
+            let failed = Verdict::Fail(io::Error::from_raw_os_error(5));
+            let is_new = at.to_string_lossy().contains(".tmp.");
+            match op {
+                Op::Exchange if replaced && first.swap(false, Ordering::Relaxed) => {
+                    foreign_replace(&there, "{\n  \"n\": 2\n}\n");
+                    armed.store(true, Ordering::Relaxed);
+                }
+                Op::Write if is_new && !replaced => {
+                    armed.store(true, Ordering::Relaxed);
+                    return failed;
+                }
+                Op::Write if !is_new && armed.swap(false, Ordering::Relaxed) => return failed,
+                _ => {}
+            }
+            Verdict::Go
+        });
+        let document = Document::open_on(&fs.shared(), &path).unwrap();
+        let error = document.update(&with_operation("x"), increment).unwrap_err();
+        let told = if replaced { ".commit" } else { ".tmp." };
+        assert!(error.to_string().contains(told), "replaced: {replaced}: {error}");
+        assert_ne!(error.is_committed(), Some(true));
+    }
+}
+
+/// A power loss has taken an operation back, or somebody put files back that do not belong together. A restore that
+/// finds nothing to do syncs what is there, and does not make the record tell of it as if that operation were in it.
+#[test]
+fn race_51_a_restore_does_not_bring_an_operation_back_that_was_lost() {
+    for reboots in [true, false] {
+        let scratch = Scratch::new();
+        let faulty = FaultyFs::new(|_, _| Verdict::Go);
+        let fs = if reboots { faulty.shared() } else { tenure::fs::disk() };
+        let document = Document::open_on(&fs, &scratch.path("state.json")).unwrap();
+        document.set(&json!({ "n": 0 }), &at_once()).unwrap();
+        document.update(&with_operation("one"), increment).unwrap();
+        foreign_replace(document.path(), "{\"n\": 0}");
+        if reboots {
+            faulty.reboot();
+        } else {
+            // It was written long before it was put here.
+            forge(&scratch.path(".tenure/state.json.commit"), SLOTS, |slot| {
+                let written = number_in(slot, 256) - 10_000_000;
+                slot[256..264].copy_from_slice(&written.to_le_bytes());
+            });
+        }
+        assert!(!document.restore(&durably()).unwrap().changed);
+        let again = document.update(&with_operation("one"), increment).unwrap();
+        assert!(!again.replayed, "reboots: {reboots}");
     }
 }
 

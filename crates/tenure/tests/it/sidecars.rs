@@ -2,6 +2,7 @@
 //! lock or a write through a link.
 
 use std::fs::Permissions;
+use std::os::fd::AsRawFd;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -308,4 +309,29 @@ fn a_directory_that_was_removed_is_made_anew_by_everybody() {
         document.set(&json!({ "n": 3 }), &options).unwrap();
         second.unwrap().join().unwrap().unwrap();
     });
+}
+
+/// A name that is too long to be looked at says nothing of those beside it.
+#[test]
+fn one_name_that_cannot_be_looked_at_hides_no_target() {
+    let scratch = Scratch::new();
+    let root = scratch.target().parent().unwrap().to_path_buf();
+    let mut dir = root.clone();
+    while dir.as_os_str().len() < 3800 {
+        dir = dir.join("d".repeat(100));
+    }
+    std::fs::create_dir_all(&dir).unwrap();
+    let target = dir.join("a.json");
+    Document::open(&target).unwrap().set(&json!(1), &WriteOptions::default()).unwrap();
+    let open = std::fs::File::open(&dir).unwrap();
+    for n in 0..20 {
+        let name = format!("/proc/self/fd/{}/{n}{}", open.as_raw_fd(), "x".repeat(240));
+        std::fs::write(name, "").unwrap();
+    }
+    let survey = tenure::survey(&root).unwrap();
+    let seen: Vec<_> = survey.targets.iter().map(|found| found.path.clone()).collect();
+    assert_eq!(seen, std::slice::from_ref(&target));
+    let unseen: Vec<_> = survey.unseen.iter().map(|unseen| unseen.path.clone()).collect();
+    assert_eq!(unseen, [dir], "told once");
+    assert_eq!(tenure::status_below(&root).unwrap().len(), 1);
 }

@@ -1,5 +1,6 @@
 //! A document and a journal in one call: checked together, never half done without saying so.
 
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use rustix::fs::{FlockOperation, flock};
@@ -11,7 +12,11 @@ use tenure::{
 
 use crate::document_scratch::foreign_replace;
 use crate::faulty_fs::{FaultyFs, Op, Verdict};
+use crate::journal_durable::with_a_line;
+use crate::journal_lost::lose;
+use crate::journal_stage::LOG_SYNCED;
 use crate::scratch::{LONG, Scratch, at_once, kind, lease};
+use crate::watched_log::{END, SYNC_BEGINS};
 
 fn entries(journal: &Journal) -> usize {
     journal.read(1, None).unwrap().count()
@@ -184,6 +189,61 @@ fn g10_half_of_a_call_is_told_as_what_it_is() {
         assert_eq!(error.is_committed() == Some(true), changes, "{error}");
         assert_eq!(error.to_string().contains("the same operation id"), changes, "{error}");
         assert_eq!(document.read().unwrap().unwrap().value, json!({ "n": u8::from(changes) }));
+    }
+}
+
+/// The log loses a batch after it was counted: it is in no journal, and the document may be changed. Any other failure
+/// of the last sync leaves both parts in their places.
+#[test]
+fn race_54_g10_a_lost_batch_is_told_as_half_of_a_call() {
+    for (loses, changes) in [(true, true), (true, false), (false, true)] {
+        let disk = with_a_line();
+        let path = disk.stage.path().with_file_name("state.json");
+        let document = Document::open_on(&disk.stage.fs.shared(), &path).unwrap();
+        let (log, at) = (disk.stage.side("wal"), disk.stage.in_head(END));
+        if loses {
+            disk.stage.at(SYNC_BEGINS, 1, move || {
+                lose(&log, at);
+                Verdict::Go
+            });
+        } else {
+            disk.refuse(LOG_SYNCED, 1);
+        }
+        let options = AppendOptions::default();
+        let done = update_and_append(&document, &disk.journal, &["x"], &options, |_| {
+            Ok(changes.then(|| json!({ "n": 1 })))
+        });
+        let error = done.unwrap_err();
+        let told = if loses { ErrorKind::Damaged } else { ErrorKind::NotDurable };
+        assert_eq!(error.kind(), told, "{error}");
+        assert_eq!(error.is_committed() == Some(true), changes, "{error}");
+        let is_half = error.to_string().contains("the same operation id");
+        assert_eq!(is_half, loses && changes, "{error}");
+        assert_eq!(disk.stage.text().contains('x'), !loses);
+    }
+}
+
+/// Commit locks are taken by path (L4), whichever is written to and whichever only guards: two who guard each other's
+/// writes never wait for one another.
+#[test]
+fn race_53_commit_locks_are_taken_in_one_order() {
+    for (written, guards) in [("a", "b"), ("b", "a")] {
+        let scratch = Scratch::new();
+        let held = lease(&scratch.path(guards), "me");
+        let order = Arc::new(Mutex::new(Vec::new()));
+        let noted = order.clone();
+        let fs = FaultyFs::new(move |op, path| {
+            if op == Op::Lock && path.extension().is_some_and(|end| end == "commit") {
+                noted.lock().unwrap().push(path.file_stem().unwrap().to_owned());
+            }
+            Verdict::Go
+        });
+        let guard = Guard { target: scratch.path(guards), fence: held.fence };
+        let options = WriteOptions { guards: vec![guard], ..at_once(None) };
+        let document = Document::open_on(&fs.shared(), &scratch.path(written)).unwrap();
+        document.set(&json!(1), &options).unwrap();
+        let order = order.lock().unwrap();
+        assert_eq!(order[order.len() - 2..], ["a", "b"], "{written} is written");
     }
 }
 

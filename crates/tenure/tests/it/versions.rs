@@ -5,11 +5,14 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::channel;
 
 use serde_json::json;
+use tenure::fs::Access;
 use tenure::{Document, ErrorKind, Version, WriteOptions};
-use tenure_testkit::{SimFs, Survival};
+use tenure_testkit::{Fault, SimFs, Survival, Times};
 
-use crate::document_scratch::{Scratch, at_once, foreign_replace, foreign_write, increment};
-use crate::faulty_fs::{FaultyFs, Op, Verdict};
+use crate::document_scratch::{
+    Scratch, at_once, durably, foreign_replace, foreign_write, increment,
+};
+use crate::faulty_fs::{Change, FaultyFs, Op, Verdict};
 
 #[test]
 fn compare_and_set_replaces_only_the_version_that_was_read() {
@@ -180,4 +183,50 @@ fn race_37_another_order_of_the_keys_is_a_change() {
     assert!(document.set(&json!({ "b": 2, "a": 1 }), &at_once()).unwrap().changed);
     let text = document.read().unwrap().unwrap().bytes;
     assert!(text.starts_with(b"{\"b\":2") || text.starts_with(b"{\n  \"b\""), "{text:?}");
+}
+
+/// A version of another tool, before the first change after a restart; a change that fails leaves it, and its number.
+#[test]
+fn race_35_a_version_outlives_a_change_that_fails() {
+    let mut tried = 0;
+    for nth in 1..10 {
+        let fs = SimFs::new(1);
+        fs.add_dir("/d");
+        let path = Path::new("/d/state.json");
+        let open = || Document::open_on(&fs.shared(), path).unwrap();
+        open().update(&durably(), increment).unwrap();
+        fs.crash();
+        let theirs = Path::new("/d/theirs");
+        let file = fs.shared().open(theirs, Access::CreateNew(0o600)).unwrap();
+        file.write_all_at(b"{\"n\":17}", 0).unwrap();
+        fs.shared().rename(theirs, path).unwrap();
+        let version = open().version().unwrap().unwrap();
+        fs.inject(nth, Fault::NoSpace, Times::Once);
+        let failed = open().update(&durably(), increment);
+        fs.clear_faults();
+        if failed.as_ref().err().is_some_and(|error| error.is_committed() != Some(true)) {
+            let set = open().compare_and_set(&version, &json!({ "n": 8 }), &at_once());
+            assert!(set.is_ok(), "nth {nth}: {failed:?}: nobody has changed it: {set:?}");
+            tried += 1;
+        }
+    }
+    assert!(tried > 2, "{tried}");
+}
+
+/// The notes of the shared sync cannot be opened, in a boot whose numbers have not begun: nobody knows which of them
+/// they tell of, so none is given out.
+#[test]
+fn g8_no_number_is_given_out_beside_notes_that_cannot_be_opened() {
+    let scratch = Scratch::new();
+    let fs = FaultyFs::new(|op, path| match op {
+        Op::Open(Change::Never) if path.ends_with("state.json.sync0") => {
+            Verdict::Fail(std::io::Error::from_raw_os_error(5))
+        }
+        _ => Verdict::Go,
+    });
+    scratch.document("state.json").update(&durably(), increment).unwrap();
+    fs.reboot();
+    let document = Document::open_on(&fs.shared(), &scratch.path("state.json")).unwrap();
+    let error = document.update(&at_once(), increment).unwrap_err();
+    assert_eq!((error.kind(), error.is_committed()), (ErrorKind::Io, Some(true)), "{error}");
 }

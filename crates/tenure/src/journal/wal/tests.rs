@@ -349,15 +349,3 @@ fn j1_an_anchor_is_written_synced_and_followed_by_a_hint() {
     let again = (0, log.head.end.min(log.file.bytes().len() as u64));
     assert_eq!(log.file.state().writes[2..], [(0, 1024), again]);
 }
-
-#[test]
-fn race_54_a_log_that_could_not_be_synced_is_written_again_up_to_its_end() {
-    let mut log = Log::new();
-    log.log(b"one", Kind::Durable, true);
-    let (before, writes) = (log.file.bytes(), log.file.state().writes.len());
-    log.wal.sync(&log.head).unwrap();
-    log.file.state().sync_fails = true;
-    log.wal.sync(&log.head).unwrap_err();
-    assert_eq!(log.file.state().writes[writes..], [(0, log.head.end)]);
-    assert_eq!((log.file.bytes(), log.file.state().syncs), (before, 2));
-}

@@ -127,6 +127,11 @@ pub(crate) fn pid_namespace() -> u64 {
     0
 }
 
+/// Whether nobody that we may see has this number any more. For display only.
+pub(crate) fn is_gone(pid: u32) -> bool {
+    process_start(pid).is_none()
+}
+
 /// When the process started, in the kernel's own unit; for display and comparison only. None once it
 /// has ended, also while somebody keeps a handle of it.
 pub(crate) fn process_start(pid: u32) -> Option<u64> {

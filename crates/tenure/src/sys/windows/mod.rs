@@ -25,8 +25,9 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use windows_sys::Win32::Foundation::{
-    ERROR_ACCESS_DENIED, ERROR_INVALID_FUNCTION, ERROR_INVALID_PARAMETER, ERROR_LOCK_VIOLATION,
-    ERROR_NOT_SUPPORTED, ERROR_SHARING_VIOLATION, ERROR_STOPPED_ON_SYMLINK,
+    ERROR_ACCESS_DENIED, ERROR_CRC, ERROR_FILENAME_EXCED_RANGE, ERROR_INVALID_FUNCTION,
+    ERROR_INVALID_PARAMETER, ERROR_IO_DEVICE, ERROR_LOCK_VIOLATION, ERROR_NOT_SUPPORTED,
+    ERROR_SHARING_VIOLATION, ERROR_STOPPED_ON_SYMLINK, ERROR_TOO_MANY_OPEN_FILES,
 };
 use windows_sys::Win32::Storage::FileSystem::{
     FILE_ATTRIBUTE_REPARSE_POINT, FILE_FLAG_BACKUP_SEMANTICS, FILE_FLAG_OPEN_REPARSE_POINT,
@@ -37,8 +38,8 @@ use crate::fs::{Access, Fs, Handle, Stat, Trust};
 
 use self::handle::OpenFile;
 pub(crate) use self::machine::{
-    boot_id, boot_time_us, effective_user, forks, host_name, pid_namespace, process_number,
-    process_start, wall_time_us,
+    boot_id, boot_time_us, effective_user, forks, host_name, is_gone, pid_namespace,
+    process_number, process_start, wall_time_us,
 };
 
 pub(crate) type RawHandle = std::os::windows::io::RawHandle;
@@ -55,6 +56,21 @@ struct Disk;
 pub(crate) fn disk() -> Arc<dyn Fs> {
     static DISK: OnceLock<Arc<Disk>> = OnceLock::new();
     DISK.get_or_init(|| Arc::new(Disk)).clone()
+}
+
+/// A name, or a whole path, is longer than the system takes.
+pub(crate) fn is_too_long(error: &io::Error) -> bool {
+    is_one_of(error, &[ERROR_FILENAME_EXCED_RANGE])
+}
+
+/// This process has as many files open as it may.
+pub(crate) fn is_out_of_files(error: &io::Error) -> bool {
+    is_one_of(error, &[ERROR_TOO_MANY_OPEN_FILES])
+}
+
+/// The disk itself failed.
+pub(crate) fn is_hardware(error: &io::Error) -> bool {
+    is_one_of(error, &[ERROR_CRC, ERROR_IO_DEVICE])
 }
 
 impl Fs for Disk {

@@ -28,7 +28,7 @@ pub(crate) use self::journal::{
 pub(crate) use self::lease::{
     AcquireArgs, GrantFlags, HoldArgs, LeaseCommand, ReleaseArgs, RenewArgs, ShowArgs, TakeOverArgs,
 };
-pub(crate) use self::torture::{ThingArg, TortureArgs};
+pub(crate) use self::torture::{ControlArg, PanicArg, ThingArg, TortureArgs};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -159,7 +159,9 @@ Examples:
   tenure who                     everything held below this directory
   tenure who state.json          one target
   tenure who --all --json .      free ones too, for programs
-  tenure who --events session    take-overs and recoveries as well")]
+  tenure who --events session    take-overs and recoveries as well
+
+Exit codes: 0 all was seen, 1 something could not be looked at: it is named, the rest is shown")]
 pub(crate) struct WhoArgs {
     /// A target, or a directory whose targets are shown
     #[arg(default_value = ".")]

@@ -66,10 +66,22 @@ pub(crate) fn start(
 }
 
 fn not_started(program: &Path, err: &io::Error) -> Failure {
-    let (exit, code) = match err.kind() {
-        io::ErrorKind::NotFound => (ExitCode::CommandNotFound, "command_not_found"),
-        io::ErrorKind::OutOfMemory | io::ErrorKind::WouldBlock => (ExitCode::Failed, "io"),
-        _ => (ExitCode::NotExecutable, "not_executable"),
+    let (exit, code, hint) = match err.kind() {
+        io::ErrorKind::NotFound => {
+            let hint = "check its name, its first line if it is a script, and PATH";
+            (ExitCode::CommandNotFound, "command_not_found", hint)
+        }
+        io::ErrorKind::OutOfMemory | io::ErrorKind::WouldBlock => {
+            (ExitCode::Failed, "io", "the machine has no room for it: end something, or come back")
+        }
+        io::ErrorKind::PermissionDenied => {
+            (ExitCode::NotExecutable, "not_executable", "make it executable: chmod +x")
+        }
+        _ => (
+            ExitCode::NotExecutable,
+            "not_executable",
+            "name a program, or a script with a #! line",
+        ),
     };
-    Failure::new(exit, code, "start", err.to_string()).at(program)
+    Failure::new(exit, code, "start", err.to_string()).at(program).hint(hint)
 }

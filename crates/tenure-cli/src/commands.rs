@@ -5,6 +5,7 @@ mod collection;
 mod demo;
 mod doc;
 mod doctor;
+mod finding;
 mod generate;
 mod hold;
 mod input;

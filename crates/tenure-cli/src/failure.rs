@@ -78,11 +78,15 @@ impl Failure {
 
     /// Says what to do.
     #[must_use]
-    pub(crate) fn hint(mut self, hint: impl Into<String>) -> Self {
-        if let Self::Own(own) = &mut self {
-            own.hint = Some(hint.into());
+    pub(crate) fn hint(self, hint: impl Into<String>) -> Self {
+        match self {
+            Self::Core(error) => Self::Core(error.hint(hint)),
+            Self::Own(mut own) => {
+                own.hint = Some(hint.into());
+                Self::Own(own)
+            }
+            Self::BrokenPipe => self,
         }
-        self
     }
 
     /// A token could not be printed, which is told only once; `committed` is whether its lease stands

@@ -127,7 +127,9 @@ fn wrong(why: &str) -> Failure {
 }
 
 fn failed(why: &str) -> Failure {
-    Failure::new(ExitCode::Failed, "filter", "run the filter", why).hint("nothing was changed")
+    let hint = "mend the filter: `tenure doc get FILE FILTER` tries it out and changes nothing";
+    Failure::new(ExitCode::Failed, "filter", "run the filter", why)
+        .hint(format!("nothing was changed; {hint}"))
 }
 
 /// An error message may quote the whole document, newlines and all.

@@ -39,7 +39,7 @@ pub(crate) struct GrantFlags {
     /// How long it lasts without a renewal: 500ms, 60s, 10m
     #[arg(long, value_name = "D", value_parser = values::ttl)]
     pub(crate) ttl: Duration,
-    /// Who it is for: a label, not a credential [default: the user's name; a renewal keeps the old one]
+    /// Who it is for: a label, not a credential [default: the user's name ($LOGNAME, $USER), else `uid N`; a renewal keeps the old one]
     #[arg(long, value_name = "NAME")]
     pub(crate) owner: Option<String>,
     /// What it is for, shown to those who wait

@@ -5,12 +5,15 @@ use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 
+use super::values;
+
 const EXAMPLES: &str = "\
 Many processes work on one directory while they are killed, paused and restarted at random, and judges
 that read the files themselves and share no code with tenure watch: two holders, fences that do not grow,
 lost updates, torn reads, damaged files, files left over, things that stand still. When the time is over
 and something may stand still, that is waited for, two minutes at most; then comes a last look at all
-files. Ctrl-C ends it with the verdict so far, and once more ends the last look.
+files, also after a standstill: what does not let it in even then is called not judged.
+Ctrl-C ends it with the verdict so far, and once more ends the last look.
 
 Examples:
   tenure torture                             one minute, all five things, in this directory
@@ -19,19 +22,22 @@ Examples:
   tenure torture --command './save.sh {} {key}'
   tenure torture --command 'jq \".[\\\"{key}\\\"]=1\" {} >{}.new && mv {}.new {}'
   tenure torture --command 'tenure doc update {} \".[\\$k]=1\" --arg k {key}'
-  tenure torture --command 'echo {key} >>{}' --file log.jsonl --check './check.sh {}'
+  tenure torture --command 'echo {key} >>{}' --file log.txt --check './check.sh {}'
 
 Your own program (--command): {} stands for the file and {key} for the key that this run has to add
-to it; both are also in TENURE_TORTURE_FILE and TENURE_TORTURE_KEY. It runs in the directory you are in;
-the file is in a directory of its own, and {} is its full path. Exit code 0 is a promise: the key is in
-the file and stays there. For a JSON file the key may be any object key or string; for one that ends in
-.jsonl, .log or .txt it is looked for in the lines. Runs are started side by side, paused and killed
+to it, quoted for the shell where that is needed: put no quotes of the shell around them. Both are also in
+TENURE_TORTURE_FILE and TENURE_TORTURE_KEY. It runs in the directory you are in; the file is in a
+directory of its own, and {} is its full path. Exit code 0 is a promise: the key is in the file and
+stays there. For a JSON file the key may be any object key or string; for one that ends in
+.jsonl (each line is JSON), .log or .txt it is looked for in the lines, once or more. Runs are started side by side, paused and killed
 with everything below them, while others read the file. A temporary file beside it that a killed run
-left and that no later run removed is damage, too.
+left and that no later run removed is damage, too. A run alone after the storm that does not end
+(--patience), or one that was not killed and does not end when all others are dead, is a standstill. The
+power does not go: whether the program syncs what it saves is not tried.
 
 Exit codes: 0 nothing found, 5 something found (the directory is kept), 1 it could not be run, or too
 little was done to tell; 128+N nothing found until signal N ended it early (130 after
-Ctrl-C)";
+Ctrl-C); 101 a mistake in the torture itself ended it";
 
 /// What `tenure torture` is told.
 #[derive(Debug, Args)]
@@ -68,22 +74,47 @@ pub(crate) struct TortureArgs {
     /// A shell command that judges the file {} whenever all is quiet; not 0 is damage
     #[arg(long, value_name = "CMD", requires = "command")]
     pub(crate) check: Option<String>,
+    /// A run of --command that nobody disturbs and that takes longer than this hangs [default: 10s, or
+    /// 10 times as long as the first two runs took, if that is more]
+    #[arg(long, value_name = "D", requires = "command", value_parser = patience)]
+    pub(crate) patience: Option<Duration>,
     /// Instead, write down who called what when and was told what: of a counter, a register with
     /// compare-and-set and a queue, a JSON object per line, for a checker of linearizability
     #[arg(long, value_name = "FILE", conflicts_with = "ops")]
     pub(crate) history: Option<PathBuf>,
-    /// Work without tenure, naively: the judges must find something
-    #[arg(long, hide = true)]
-    pub(crate) naive: bool,
-    /// Work by protocols that shipped: the judges must find something
-    #[arg(long, hide = true, conflicts_with = "naive")]
-    pub(crate) shipped: bool,
-    /// Work with a lock that lets a process in beside its own child: the judges must find it
-    #[arg(long, hide = true, conflicts_with_all = ["naive", "shipped"])]
-    pub(crate) reused: bool,
+    /// Work otherwise than through tenure: the judges must find something
+    #[arg(long, hide = true, value_name = "NAME")]
+    pub(crate) control: Option<ControlArg>,
     /// Let this thing hang in the end: the judges must find it
-    #[arg(long, hide = true, value_name = "THING", conflicts_with_all = ["naive", "shipped", "reused"])]
+    #[arg(long, hide = true, value_name = "THING", conflicts_with = "control")]
     pub(crate) leaky: Option<ThingArg>,
+    /// Panic there: it must not look like a verdict, or be lost
+    #[arg(long, hide = true, value_name = "WHERE", conflicts_with_all = ["control", "leaky"])]
+    pub(crate) panics: Option<PanicArg>,
+}
+
+/// Where a run panics, to see what comes of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum PanicArg {
+    /// In the parent, after the storm.
+    Parent,
+    /// In the last look.
+    Judge,
+    /// In one of those that work.
+    Crew,
+}
+
+/// What is known to be bad.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum ControlArg {
+    /// Without any protection.
+    Naive,
+    /// Protocols that shipped.
+    Shipped,
+    /// A lock that lets a process in beside its own child.
+    Reused,
+    /// A lock that a forked child lets go of for its parent.
+    Unlocked,
 }
 
 /// Something that can be worked on.
@@ -97,13 +128,30 @@ pub(crate) enum ThingArg {
     Collection,
 }
 
+impl PanicArg {
+    /// As it is written.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Parent => "parent",
+            Self::Judge => "judge",
+            Self::Crew => "crew",
+        }
+    }
+}
+
+fn patience(text: &str) -> Result<Duration, String> {
+    values::ttl(text).map_err(|_| "write a time above 0, like 500ms or 30s".to_owned())
+}
+
 fn minutes(text: &str) -> Result<Duration, String> {
     let wrong = || "write a number of minutes above 0, like 0.5 or 30".to_owned();
     let minutes: f64 = text.parse().map_err(|_| wrong())?;
     let time = Duration::try_from_secs_f64(minutes * 60.0).map_err(|_| wrong())?;
     // Longer than anybody waits, and short enough to be added to a clock.
     let longest = Duration::from_secs(366 * 24 * 3600);
-    if time.is_zero() || time > longest { Err(wrong()) } else { Ok(time) }
+    // Less is not even written down so that it can be repeated.
+    let shortest = Duration::from_millis(10);
+    if time < shortest || time > longest { Err(wrong()) } else { Ok(time) }
 }
 
 #[cfg(test)]
@@ -114,7 +162,7 @@ mod tests {
     fn minutes_may_have_parts() {
         assert_eq!(minutes("0.5").map(|time| time.as_secs()), Ok(30));
         assert_eq!(minutes("2").map(|time| time.as_secs()), Ok(120));
-        for wrong in ["", "0", "-1", "x", "nan", "1e99"] {
+        for wrong in ["", "0", "1e-9", "-1", "x", "nan", "1e99"] {
             assert!(minutes(wrong).is_err(), "{wrong}");
         }
     }

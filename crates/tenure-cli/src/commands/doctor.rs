@@ -10,10 +10,11 @@ mod probe;
 use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
-use tenure::{Damage, Document, ErrorKind, Journal, Status};
+use tenure::{Damage, Document, ErrorKind, Journal, Status, Survey, Unseen};
 
 use self::leftovers::Leftover;
 use self::probe::FileSystem;
+use super::finding::Finding;
 use crate::args::DoctorArgs;
 use crate::exit_code::ExitCode;
 use crate::failure::{Failure, Result};
@@ -23,17 +24,21 @@ pub(super) fn run(args: &DoctorArgs, out: &mut Output) -> Result<ExitCode> {
     let dir = std::fs::canonicalize(&args.dir)
         .map_err(|err| Failure::io("look at directory", &args.dir, err))?;
     if !dir.is_dir() {
-        return Err(Failure::usage("look at directory", "it is not a directory").at(&args.dir));
+        return Err(Failure::usage("look at directory", "it is not a directory")
+            .at(&args.dir)
+            .hint("name the one it is in"));
     }
     let system = probe::run(&dir);
-    let targets = tenure::status_below(&dir)?;
+    let Survey { targets, unseen: closed } = tenure::survey(&dir)?;
     let (files, mut unseen) = leftovers::walk(&dir);
+    add(&mut unseen, closed);
     let mut leftovers = leftovers::find(&files, &targets);
     if args.fix {
         leftovers::remove(&mut leftovers);
     }
     let foreign = foreign::find(&files);
     let damaged = damaged(&targets, &mut unseen);
+    unseen.sort_by(|one, other| one.path.cmp(&other.path));
     let report = Report { dir, system, targets, leftovers, foreign, damaged, unseen };
     if out.is_json() {
         out.value(&report.to_json(), Layout::Compact)?;
@@ -44,6 +49,13 @@ pub(super) fn run(args: &DoctorArgs, out: &mut Output) -> Result<ExitCode> {
         ExitCode::Failed => Err(report.incomplete()),
         exit => Ok(exit),
     }
+}
+
+/// Each is told once, also if two looks have missed it.
+fn add(unseen: &mut Vec<Finding>, closed: Vec<Unseen>) {
+    let new = |one: &Unseen| !unseen.iter().any(|known| known.path == one.path);
+    let closed: Vec<_> = closed.into_iter().filter(new).collect();
+    unseen.extend(closed.into_iter().map(Finding::from));
 }
 
 /// Everything that was found.
@@ -73,14 +85,20 @@ impl Report {
     }
 
     fn incomplete(&self) -> Failure {
-        let detail = if self.system.is_probed() {
-            format!("{} files or directories could not be looked at", self.unseen.len())
+        let (detail, hint) = if self.system.is_probed() {
+            let detail =
+                format!("{} files or directories could not be looked at", self.unseen.len());
+            (detail, "run it as somebody who may read them")
         } else {
-            "the file system could not be tried out".to_owned()
+            let hint = self.system.next_step();
+            (
+                "the file system could not be tried out".to_owned(),
+                hint.unwrap_or("look at that first"),
+            )
         };
         Failure::new(ExitCode::Failed, "io", "examine", detail)
             .at(&self.dir)
-            .hint("the report says what; run it as somebody who may write there")
+            .hint(format!("the report says what; {hint}"))
     }
 
     fn to_json(&self) -> Value {
@@ -129,19 +147,6 @@ impl Report {
             self.damaged.len(),
         ));
         lines
-    }
-}
-
-/// A file or directory, and what is wrong with it.
-#[derive(Debug)]
-struct Finding {
-    path: PathBuf,
-    why: String,
-}
-
-impl Finding {
-    fn to_json(&self) -> Value {
-        json!({ "path": self.path.to_string_lossy(), "why": self.why })
     }
 }
 

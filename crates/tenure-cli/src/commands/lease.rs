@@ -29,9 +29,8 @@ pub(super) fn run(command: &LeaseCommand, out: &mut Output) -> Result<ExitCode> 
 
 /// What the core wants to know about a lease that somebody wants.
 pub(super) fn options(grant: &GrantFlags, token: Option<String>) -> Result<AcquireOptions> {
-    let user = || ["LOGNAME", "USER", "USERNAME"].iter().find_map(|name| std::env::var(name).ok());
     Ok(AcquireOptions {
-        owner: grant.owner.clone().or_else(user).unwrap_or_else(|| "unknown".to_owned()),
+        owner: grant.owner.clone().unwrap_or_else(environment::user),
         ttl: grant.ttl,
         wait: grant.wait.get()?,
         token,

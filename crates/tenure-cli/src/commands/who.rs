@@ -3,11 +3,12 @@
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use serde_json::{Value, json};
-use tenure::{Process, Status};
+use tenure::{Process, Status, Survey};
 
+use super::finding::Finding;
 use crate::args::WhoArgs;
 use crate::exit_code::ExitCode;
-use crate::failure::Result;
+use crate::failure::{Failure, Result};
 use crate::output::{self, Layout, Output};
 
 const HEADINGS: [&str; 10] =
@@ -17,12 +18,15 @@ const HEADINGS: [&str; 10] =
 const KEEPER_LETTERS: usize = 40;
 
 pub(super) fn run(args: &WhoArgs, out: &mut Output) -> Result<ExitCode> {
-    let one = !args.path.is_dir();
-    let mut found =
-        if one { vec![tenure::status(&args.path)?] } else { tenure::status_below(&args.path)? };
-    if !one && !args.all {
-        found.retain(|status| status.state.is_held() || status.compromised);
-    }
+    let Survey { targets: found, unseen } = if args.path.is_dir() {
+        let mut survey = tenure::survey(&args.path)?;
+        let shown = |status: &Status| args.all || status.state.is_held() || status.compromised;
+        survey.targets.retain(shown);
+        survey
+    } else {
+        Survey { targets: vec![tenure::status(&args.path)?], ..Survey::default() }
+    };
+    let unseen: Vec<_> = unseen.into_iter().map(Finding::from).collect();
     if out.is_json() {
         let mut list = Vec::new();
         for status in &found {
@@ -32,8 +36,9 @@ pub(super) fn run(args: &WhoArgs, out: &mut Output) -> Result<ExitCode> {
             }
             list.push(object);
         }
-        out.value(&json!({ "targets": list }), Layout::Compact)?;
-        return Ok(ExitCode::Done);
+        let unseen_list: Value = unseen.iter().map(Finding::to_json).collect();
+        out.value(&json!({ "targets": list, "unseen": unseen_list }), Layout::Compact)?;
+        return seen_all(&unseen, args);
     }
     table(&found, out)?;
     for status in found.iter().filter(|_| args.events) {
@@ -41,7 +46,22 @@ pub(super) fn run(args: &WhoArgs, out: &mut Output) -> Result<ExitCode> {
             out.line(&format!("{}  {}", shown(status), told(&event)))?;
         }
     }
-    Ok(ExitCode::Done)
+    out.flush()?;
+    for one in &unseen {
+        out.warn(&format!("not seen: {one}"));
+    }
+    seen_all(&unseen, args)
+}
+
+/// What nobody could look at is not free.
+fn seen_all(unseen: &[Finding], args: &WhoArgs) -> Result<ExitCode> {
+    if unseen.is_empty() {
+        return Ok(ExitCode::Done);
+    }
+    let detail = format!("{} targets or directories could not be looked at", unseen.len());
+    Err(Failure::new(ExitCode::Failed, "io", "look at everything in", detail)
+        .at(&args.path)
+        .hint("run it as somebody who may read them"))
 }
 
 /// Aligned columns for a person, tabs for a program.

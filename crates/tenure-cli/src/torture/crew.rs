@@ -20,6 +20,7 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 
 use super::clock;
+use super::groups;
 use super::presence::{Holder, Overlap};
 use super::word::Word;
 use super::worker::{Task, VERB};
@@ -93,6 +94,7 @@ impl Worker {
     }
 
     fn reap(&mut self) -> io::Result<ExitStatus> {
+        groups::remove(&self.child);
         let status = self.child.wait();
         self.reaped = true;
         status
@@ -103,7 +105,7 @@ impl Drop for Worker {
     fn drop(&mut self) {
         if !self.reaped {
             self.shoot(true);
-            let _ = self.child.wait();
+            let _ = self.reap();
         }
     }
 }
@@ -131,6 +133,7 @@ impl Crew {
             }
         }
         let mut child = command.spawn()?;
+        groups::add(&child);
         let (input, output) = (child.stdin.take(), child.stdout.take());
         let (slot, generation) = (task.slot, task.generation);
         self.workers[slot] = Some(Worker { child, generation, input, reaped: false });
@@ -152,9 +155,15 @@ impl Crew {
         self.deaths.insert(worker.generation, Death { at, gone: clock::now(), family });
     }
 
-    /// A worker that ended otherwise than by a kill, or in order, did so by itself: a panic, an error.
+    /// A worker that ended otherwise than by a kill, or in order, did so by itself: a panic, an error. Whoever
+    /// interrupts us interrupts a worker, too, that has no group of its own yet.
     fn end(&mut self, slot: usize, status: io::Result<ExitStatus>) {
-        let killed = |status: ExitStatus| status.signal() == Some(Signal::KILL.as_raw());
+        let from_outside = [Signal::KILL, Signal::INT, Signal::TERM, Signal::HUP];
+        let killed = |status: ExitStatus| {
+            status
+                .signal()
+                .is_some_and(|number| from_outside.iter().any(|one| one.as_raw() == number))
+        };
         if let Some(status) = status.ok().filter(|status| !status.success() && !killed(*status)) {
             let detail = format!("worker {slot} ended by itself: {status}; {}", self.complaints());
             self.ends.push((slot, detail));
@@ -228,11 +237,14 @@ impl Crew {
         self.deaths.get(&generation).map(|death| death.gone)
     }
 
-    /// The end of what the workers complained about.
+    /// The end of what the workers complained about. What a panic says stands before where it comes from.
     fn complaints(&self) -> String {
         let text = std::fs::read_to_string(&self.errors).unwrap_or_default();
-        let lines: Vec<_> = text.lines().rev().take(3).collect();
-        lines.into_iter().rev().collect::<Vec<_>>().join("; ")
+        let lines: Vec<_> = text.lines().collect();
+        let panic = lines.iter().rposition(|line| line.contains(" panicked at "));
+        let (from, count) = panic.map_or((lines.len().saturating_sub(3), 3), |at| (at, 2));
+        let told: Vec<_> = lines.into_iter().skip(from).take(count).collect();
+        told.join("; ")
     }
 }
 

@@ -30,6 +30,7 @@ use super::word::Word;
 use super::worker::{Task, Worker, memory_file};
 use super::{Limit, Setup, blank, clock, words};
 use crate::demo::{Dice, Progress, thousands};
+use crate::failure::{Failure, Result};
 
 /// Operations of each worker in a round.
 const ROUND: u64 = 30;
@@ -126,20 +127,20 @@ fn tail(subject: &dyn Subject, scratch: &Path, known: u64) -> Answer<Vec<u64>> {
 }
 
 /// Runs rounds until the limit and writes the history to `file`.
-pub(super) fn run(
-    setup: &Setup,
-    limit: &Limit,
-    scratch: &Path,
-    file: &Path,
-) -> io::Result<Verdict> {
-    let memory = Memory::create(&memory_file(scratch))?;
+pub(super) fn run(setup: &Setup, limit: &Limit, scratch: &Path, file: &Path) -> Result<Verdict> {
+    let failed = |err| Failure::io("torture in", scratch, err);
+    let memory = Memory::create(&memory_file(scratch)).map_err(failed)?;
+    let history =
+        File::create(file).map_err(|err| Failure::io("write the history to", file, err))?;
     let progress = Progress::new();
     let mut scribe = Scribe {
         setup,
         limit,
         scratch,
         memory,
-        file: BufWriter::new(File::create(file)?),
+        path: file,
+        file: BufWriter::new(history),
+        unwritten: false,
         dice: Dice::new(setup.seed),
         generation: 0,
         round: 0,
@@ -148,14 +149,18 @@ pub(super) fn run(
         findings: Vec::new(),
     };
     let first = setup.subject().update(&scratch.join(REGISTER), false, &mut |_| json!({ "n": 0 }));
-    first.map_err(|refused| io::Error::other(refused.to_string()))?;
-    while !limit.is_over(scribe.operations) && scribe.findings.len() < setup.enough() {
-        scribe.round()?;
+    first.map_err(|refused| failed(io::Error::other(refused.to_string())))?;
+    while !limit.is_over(scribe.operations) && !scribe.has_enough() {
+        scribe.round().map_err(failed)?;
         let done = format!("{} operations", thousands(scribe.operations));
         progress.show(limit.part(scribe.operations), &done);
     }
-    scribe.file.flush()?;
+    if !scribe.unwritten {
+        let flushed = scribe.file.flush();
+        scribe.noted(flushed);
+    }
     let mut verdict = blank(setup, limit, scribe.blows);
+    verdict.history = (!scribe.unwritten).then(|| file.to_path_buf());
     verdict.operations.insert(Thing::History, scribe.operations);
     verdict.unjudged.insert(Thing::History);
     verdict.findings = scribe.findings;
@@ -167,7 +172,10 @@ struct Scribe<'a> {
     limit: &'a Limit,
     scratch: &'a Path,
     memory: Memory,
+    path: &'a Path,
     file: BufWriter<File>,
+    /// The history could not be written down, so it is none.
+    unwritten: bool,
     dice: Dice,
     generation: u64,
     round: u64,
@@ -186,9 +194,16 @@ struct Open {
 }
 
 impl Scribe<'_> {
+    fn has_enough(&self) -> bool {
+        self.unwritten || self.findings.len() >= self.setup.enough()
+    }
+
     fn round(&mut self) -> io::Result<()> {
         self.round += 1;
-        self.look("start")?;
+        self.look("start");
+        if self.has_enough() {
+            return Ok(());
+        }
         let mut crew = Crew::new(self.setup.processes, self.scratch)?;
         for slot in 0..self.setup.processes {
             self.generation += 1;
@@ -202,12 +217,13 @@ impl Scribe<'_> {
                 things: vec![Thing::History],
             })?;
         }
-        self.listen(&mut crew)?;
-        self.look("end")
+        self.listen(&mut crew);
+        self.look("end");
+        Ok(())
     }
 
     /// Hears everybody to the end, and kills and pauses a few on the way.
-    fn listen(&mut self, crew: &mut Crew) -> io::Result<()> {
+    fn listen(&mut self, crew: &mut Crew) {
         let mut open: HashMap<usize, Open> = HashMap::new();
         let mut left = self.setup.processes;
         let mut fuse = self.dice.between(20, 200);
@@ -221,7 +237,7 @@ impl Scribe<'_> {
                 crew.pause(slot, false);
             }
             let stuck = now.saturating_duration_since(last_word) > self.setup.patience;
-            if !cut && (stuck || self.limit.is_interrupted()) {
+            if !cut && (stuck || self.unwritten || self.limit.is_interrupted()) {
                 cut = true;
                 crew.kill_all();
                 if stuck {
@@ -238,19 +254,19 @@ impl Scribe<'_> {
                     left -= 1;
                     crew.reap(slot, generation);
                     if let Some(call) = open.remove(&slot) {
-                        self.write(Some(slot), &call, None)?;
+                        self.write(Some(slot), &call, None);
                     }
                 }
                 Some(Word::Call { object, action, arguments, at }) => {
                     // One that failed openly is open for ever: it may have happened.
                     if let Some(call) = open.insert(slot, Open { object, action, arguments, at }) {
-                        self.write(Some(slot), &call, None)?;
+                        self.write(Some(slot), &call, None);
                     }
                 }
                 Some(Word::Return { answer, at }) => {
                     self.operations += 1;
                     if let Some(call) = open.remove(&slot) {
-                        self.write(Some(slot), &call, Some((&answer, at)))?;
+                        self.write(Some(slot), &call, Some((&answer, at)));
                     }
                 }
                 Some(Word::Bad(finding)) => self.findings.push(finding),
@@ -264,7 +280,6 @@ impl Scribe<'_> {
         }
         let ends = crew.ends().into_iter();
         self.findings.extend(ends.map(|(_, why)| Finding::new(Thing::History, Fault::Failed, why)));
-        Ok(())
     }
 
     /// Kills somebody, or pauses somebody for a while: what it is in goes on long after others were told
@@ -283,8 +298,8 @@ impl Scribe<'_> {
         }
     }
 
-    /// What is there while all is quiet.
-    fn look(&mut self, action: &str) -> io::Result<()> {
+    /// What is there while all is quiet. That it cannot be looked at is a finding of its own.
+    fn look(&mut self, action: &str) {
         let (subject, scratch) = (self.setup.subject(), self.scratch);
         let register = subject.read(&scratch.join(REGISTER));
         let register = register.map(|read| vec![number(read.as_ref().map(|read| &read.value))]);
@@ -295,20 +310,21 @@ impl Scribe<'_> {
             ("queue", tail(subject, scratch, known)),
         ];
         for (object, found) in looks {
-            let found = found.map_err(|refused| io::Error::other(refused.to_string()))?;
+            let found = match found {
+                Ok(found) => found,
+                Err(refused) => {
+                    let detail = format!("{object}, while all is quiet: {refused}");
+                    self.findings.push(Finding::new(Thing::History, refused.fault(), detail));
+                    continue;
+                }
+            };
             let (object, action, at) = (object.to_owned(), action.to_owned(), clock::now());
             let look = Open { object, action, arguments: Vec::new(), at };
-            self.write(None, &look, Some((&found, clock::now())))?;
+            self.write(None, &look, Some((&found, clock::now())));
         }
-        Ok(())
     }
 
-    fn write(
-        &mut self,
-        worker: Option<usize>,
-        call: &Open,
-        returned: Option<(&[u64], u64)>,
-    ) -> io::Result<()> {
+    fn write(&mut self, worker: Option<usize>, call: &Open, returned: Option<(&[u64], u64)>) {
         let line = json!({
             "round": self.round,
             "object": call.object,
@@ -319,6 +335,18 @@ impl Scribe<'_> {
             "answer": returned.map(|(answer, _)| answer),
             "return": returned.map(|(_, at)| at),
         });
-        writeln!(self.file, "{line}")
+        let written = if self.unwritten { Ok(()) } else { writeln!(self.file, "{line}") };
+        self.noted(written);
+    }
+
+    /// A history that cannot be written down is a failure of ours and no damage: it ends the run, and the
+    /// verdict says why.
+    fn noted(&mut self, written: io::Result<()>) {
+        if let Err(err) = written {
+            self.unwritten = true;
+            let detail =
+                format!("the history could not be written to {}: {err}", self.path.display());
+            self.findings.push(Finding::new(Thing::History, Fault::Failed, detail));
+        }
     }
 }

@@ -52,6 +52,7 @@ pub(super) struct Ledger {
     /// How many of them were reads.
     pub(super) reads: u64,
     pub(super) children: u64,
+    pub(super) forks: u64,
     pub(super) findings: Vec<Finding>,
     /// How often each place was filled.
     pub(super) incarnations: Vec<u64>,
@@ -77,6 +78,7 @@ impl Ledger {
             changes: BTreeMap::new(),
             reads: 0,
             children: 0,
+            forks: 0,
             findings: Vec::new(),
             incarnations: vec![0; slots],
             document: Promised::default(),
@@ -94,8 +96,8 @@ impl Ledger {
     /// What the verdict tells of it.
     pub(super) fn outline(&self) -> Self {
         let (operations, findings) = (self.operations.clone(), self.findings.clone());
-        let (reads, children) = (self.reads, self.children);
-        Self { operations, reads, children, findings, ..Self::new(0) }
+        let (reads, children, forks) = (self.reads, self.children, self.forks);
+        Self { operations, reads, children, forks, findings, ..Self::new(0) }
     }
 
     /// All acknowledged operations.
@@ -106,6 +108,12 @@ impl Ledger {
     /// Something was found.
     pub(super) fn found(&mut self, thing: Thing, fault: Fault, detail: impl Into<String>) {
         self.findings.push(Finding::new(thing, fault, detail));
+    }
+
+    /// What stands still.
+    pub(super) fn stuck(&self) -> impl Iterator<Item = Thing> {
+        let stuck = self.findings.iter().filter(|finding| finding.fault == Fault::Stuck);
+        stuck.map(|finding| finding.thing)
     }
 
     fn done(&mut self, thing: Thing) {
@@ -151,6 +159,7 @@ impl Ledger {
                 self.reads += 1;
             }
             Word::Child => self.children += 1,
+            Word::Forked => self.forks += 1,
             Word::Bad(finding) => self.findings.push(finding),
             Word::Two(_) | Word::Call { .. } | Word::Return { .. } => {}
         }

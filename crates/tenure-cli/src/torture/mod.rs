@@ -12,12 +12,15 @@ mod content;
 mod crew;
 mod finding;
 mod foreign;
+mod forked;
+mod groups;
 mod history;
 mod jobs;
 mod judge;
 mod ledger;
 mod limit;
 mod memory;
+mod panics;
 mod presence;
 mod scratch;
 mod standstill;
@@ -32,7 +35,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::time::Duration;
 
-use self::finding::{Fault, Thing};
+use self::finding::Thing;
 use self::foreign::Program;
 use self::judge::{Judged, Look};
 use self::limit::Limit;
@@ -40,7 +43,7 @@ use self::scratch::Scratch;
 use self::storm::{Blows, Storm};
 use self::subject::{Author, Subject};
 use self::verdict::Verdict;
-use crate::args::TortureArgs;
+use crate::args::{PanicArg, TortureArgs};
 use crate::demo::{Dice, Progress, thousands};
 use crate::exit_code::ExitCode;
 use crate::failure::{Failure, Result};
@@ -65,6 +68,8 @@ struct Setup {
     author: Author,
     /// So long nobody gets anything done with a thing before that is a standstill.
     patience: Duration,
+    /// The parent panics, to see what comes of it.
+    panics: bool,
 }
 
 impl Setup {
@@ -76,25 +81,26 @@ impl Setup {
         // Each is judged once: what is said twice is meant once.
         things.sort_unstable();
         things.dedup();
-        let author = match (args.naive, args.shipped, args.reused, args.leaky) {
-            (true, ..) => Author::Naive,
-            (_, true, ..) => Author::Shipped,
-            (_, _, true, _) => Author::Reused,
-            (.., Some(thing)) => Author::Leaky(thing.into()),
-            _ => Author::Tenure,
+        let author = match (args.control, args.leaky, args.panics) {
+            (.., Some(PanicArg::Judge)) => Author::Panicking(true),
+            (.., Some(PanicArg::Crew)) => Author::Panicking(false),
+            (Some(control), ..) => control.into(),
+            (None, Some(thing), _) => Author::Leaky(thing.into()),
+            (None, None, _) => Author::Tenure,
         };
         Self {
             seed: args.seed.unwrap_or_else(Dice::fresh_seed),
             processes: usize::from(args.processes),
             things,
             author,
+            panics: args.panics == Some(PanicArg::Parent),
             patience: if args.leaky.is_some() { SHORT_PATIENCE } else { PATIENCE },
         }
     }
 
     /// So many findings end a run. The first one does, unless the judges themselves are tried.
     fn enough(&self) -> usize {
-        if self.author == Author::Tenure { 1 } else { 400 }
+        if matches!(self.author, Author::Tenure | Author::Panicking(_)) { 1 } else { 400 }
     }
 
     /// So long the last look at a thing may take, which reads everything that was done to it in the time
@@ -113,17 +119,14 @@ pub(crate) fn run(args: &TortureArgs, out: &mut Output) -> Result<ExitCode> {
     let failed = |err| Failure::io("torture in", &args.dir, err);
     let setup = Setup::new(args);
     let mut scratch = Scratch::new(&args.dir).map_err(failed)?;
+    panics::watch(scratch.path());
     let limit = Limit::new(args).map_err(failed)?;
     let mut verdict = match (&args.command, &args.history) {
         (Some(command), _) => {
             let program = Program::new(command, args)?;
             foreign::run(&program, &setup, &limit, scratch.path())?
         }
-        (None, Some(file)) => {
-            let failed = |err| Failure::io("write the history to", file, err);
-            let verdict = history::run(&setup, &limit, scratch.path(), file).map_err(failed)?;
-            Verdict { history: Some(file.clone()), ..verdict }
-        }
+        (None, Some(file)) => history::run(&setup, &limit, scratch.path(), file)?,
         (None, None) => storm(&setup, &limit, scratch.path()).map_err(failed)?,
     };
     if verdict.is_idle() {
@@ -158,30 +161,31 @@ fn storm(setup: &Setup, limit: &Limit, scratch: &std::path::Path) -> io::Result<
         );
         progress.show(limit.part(total), &text);
     })?;
+    assert!(!setup.panics, "on purpose");
     let Storm { ledger, blows, .. } = storm;
-    let stuck = ledger.findings.iter().any(|finding| finding.fault == Fault::Stuck);
-    let Judged { ledger, unjudged } = if stuck {
-        // It would not get in either.
-        Judged { ledger, unjudged: setup.things.iter().copied().collect() }
-    } else {
-        let look = Look {
-            subject: setup.subject(),
-            scratch,
-            things: &setup.things,
-            patience: setup.last_look(limit.start.elapsed()),
-            enough: &limit.last_look(),
-            show: &|thing, time| {
-                let text = format!("the last look: {}, {} s", thing.name(), time.as_secs());
-                progress.show(1.0, &text);
-            },
-        };
-        judge::judge(ledger, &look)?
+    let stuck: BTreeSet<_> = ledger.stuck().collect();
+    // What stands still comes last: it may not let the last look in either, and hides nothing else then.
+    let mut things = setup.things.clone();
+    things.sort_by_key(|thing| stuck.contains(thing));
+    let patience = setup.last_look(limit.start.elapsed());
+    let look = Look {
+        subject: setup.subject(),
+        scratch,
+        things: &things,
+        patience: &|thing| if stuck.contains(&thing) { setup.patience } else { patience },
+        enough: &limit.last_look(),
+        show: &|thing, time| {
+            let text = format!("the last look: {}, {} s", thing.name(), time.as_secs());
+            progress.show(1.0, &text);
+        },
     };
+    let Judged { ledger, unjudged } = judge::judge(ledger, &look)?;
     drop(progress);
     let mut verdict = blank(setup, limit, blows);
     verdict.operations = setup.things.iter().map(|thing| (*thing, 0)).collect();
     verdict.operations.extend(ledger.operations);
-    (verdict.reads, verdict.children) = (ledger.reads, ledger.children);
+    verdict.reads = ledger.reads;
+    (verdict.children, verdict.forks) = (ledger.children, ledger.forks);
     verdict.findings = ledger.findings;
     verdict.unjudged = unjudged;
     Ok(verdict)
@@ -198,6 +202,7 @@ fn blank(setup: &Setup, limit: &Limit, blows: Blows) -> Verdict {
         operations: BTreeMap::new(),
         reads: 0,
         children: 0,
+        forks: 0,
         refused: 0,
         blows,
         findings: Vec::new(),
@@ -224,12 +229,12 @@ fn repeat(args: &TortureArgs, seed: u64) -> String {
         words.push(text("file", &args.file.to_string_lossy()));
         words.extend(args.init.as_ref().map(|init| text("init", init)));
         words.extend(args.check.as_ref().map(|check| text("check", check)));
+        words.extend(args.patience.map(|time| format!("--patience {}ms", time.as_millis())));
     }
     words.extend(args.history.as_ref().map(|file| text("history", &file.to_string_lossy())));
     words.extend(args.operations.map(|number| format!("--operations {number}")));
-    words.extend(args.naive.then(|| "--naive".to_owned()));
-    words.extend(args.shipped.then(|| "--shipped".to_owned()));
-    words.extend(args.reused.then(|| "--reused".to_owned()));
+    words.extend(args.control.map(|name| format!("--control {}", Author::from(name).name())));
+    words.extend(args.panics.map(|place| format!("--panics {}", place.name())));
     words.extend(args.leaky.map(|thing| format!("--leaky {}", Thing::from(thing).name())));
     words.join(" ")
 }

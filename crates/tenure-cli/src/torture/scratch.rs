@@ -27,6 +27,16 @@ impl Scratch {
         Ok(Self { path, keep: false })
     }
 
+    /// Removes it with all that is in it, also if somebody is about to make one more file. Best effort: a
+    /// name that says where it comes from is all that may stay.
+    pub(super) fn remove(path: &Path) {
+        let mut tries = TRIES;
+        while tries > 0 && fs::remove_dir_all(path).is_err() && path.exists() {
+            tries -= 1;
+            std::thread::park_timeout(TURN);
+        }
+    }
+
     /// Where it is.
     pub(super) fn path(&self) -> &Path {
         &self.path
@@ -40,12 +50,9 @@ impl Scratch {
 
 impl Drop for Scratch {
     fn drop(&mut self) {
-        // A last look that was given up may still make files in it. Best effort: a name that says where it
-        // comes from is all that may stay.
-        let mut tries = if self.keep { 0 } else { TRIES };
-        while tries > 0 && fs::remove_dir_all(&self.path).is_err() && self.path.exists() {
-            tries -= 1;
-            std::thread::park_timeout(TURN);
+        // A last look that was given up may still make files in it.
+        if !self.keep {
+            Self::remove(&self.path);
         }
     }
 }

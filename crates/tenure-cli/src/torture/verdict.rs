@@ -74,6 +74,7 @@ pub(super) struct Verdict {
     pub(super) operations: BTreeMap<Thing, u64>,
     pub(super) reads: u64,
     pub(super) children: u64,
+    pub(super) forks: u64,
     /// Operations that failed openly: no promise, so no fault.
     pub(super) refused: u64,
     pub(super) blows: Blows,
@@ -145,13 +146,14 @@ impl Verdict {
         let paint = |code: &'static str| if colour { code } else { "" };
         let Blows { kills, pauses, restarts } = self.blows;
         let mut text = format!(
-            "{} processes, {:.0} s: {} killed, {} paused, {} restarted, {} children, {} reads\n\n",
+            "{} processes, {:.0} s: {} killed, {} paused, {} restarted, {} children, {} forks, {} reads\n\n",
             self.processes,
             self.took.as_secs_f64(),
             thousands(kills),
             thousands(pauses),
             thousands(restarts),
             thousands(self.children),
+            thousands(self.forks),
             thousands(self.reads),
         );
         let _ = writeln!(text, "{:<12}{:>12}  FOUND", "THING", "OPERATIONS");
@@ -193,7 +195,13 @@ impl Verdict {
         let early = if self.interrupted { ", ended early" } else { "" };
         let (bold, end) = (paint(BOLD), paint(PLAIN));
         let (outcome, total) = (self.outcome().name(), thousands(self.total()));
-        let _ = writeln!(text, "{bold}verdict: {outcome}{end} in {total} operations{early}");
+        let judged = self.operations.keys().any(|thing| !self.unjudged.contains(thing));
+        if self.is_clean() && !judged && !self.unjudged.is_empty() {
+            let _ =
+                writeln!(text, "{bold}verdict: nothing judged{end} of {total} operations{early}");
+        } else {
+            let _ = writeln!(text, "{bold}verdict: {outcome}{end} in {total} operations{early}");
+        }
         if let Some(history) = &self.history {
             let history = history.display();
             let _ =
@@ -228,6 +236,7 @@ impl Verdict {
             "reads": self.reads,
             "refused": self.refused,
             "children": self.children,
+            "forks": self.forks,
             "kills": self.blows.kills,
             "pauses": self.blows.pauses,
             "restarts": self.blows.restarts,
@@ -275,6 +284,7 @@ mod tests {
             operations: BTreeMap::new(),
             reads: 0,
             children: 0,
+            forks: 0,
             refused: 0,
             blows: Blows::default(),
             findings,

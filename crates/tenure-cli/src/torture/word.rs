@@ -31,6 +31,8 @@ pub(super) enum Word {
     Read { thing: Thing },
     /// It started a child.
     Child,
+    /// It forked inside a hold.
+    Forked,
     /// It is inside, and so is another.
     Two(Overlap),
     /// It found something.
@@ -75,6 +77,7 @@ impl fmt::Display for Word {
             Self::Wrote { fence, batch } => write!(f, "wrote {fence} {batch}"),
             Self::Read { thing } => write!(f, "read {}", thing.name()),
             Self::Child => write!(f, "child"),
+            Self::Forked => write!(f, "forked"),
             Self::Two(Overlap { place, flag, at }) => write!(f, "two {place} {flag} {at}"),
             Self::Bad(Finding { thing, fault, detail }) => {
                 write!(f, "bad {} {} {}", thing.name(), fault.code(), detail.escape_debug())
@@ -106,6 +109,7 @@ impl Word {
             "call" => return Self::parse_call(rest),
             "read" => return Thing::parse(rest).map(|thing| Self::Read { thing }),
             "child" => return Some(Self::Child),
+            "forked" => return Some(Self::Forked),
             _ => {}
         }
         let numbers: Option<Vec<u64>> = rest.split(' ').map(|word| word.parse().ok()).collect();
@@ -159,6 +163,7 @@ mod tests {
             Word::Wrote { fence: 1, batch: 5 },
             Word::Read { thing: Thing::Journal },
             Word::Child,
+            Word::Forked,
             Word::Two(Overlap { place: 3, flag: 9, at: 10 }),
             Word::Bad(Finding::new(Thing::Lease, Fault::Lost, "two words")),
             Word::Call { object: "o".into(), action: "cas".into(), arguments: vec![1, 3], at: 2 },

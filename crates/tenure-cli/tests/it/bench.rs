@@ -1,7 +1,10 @@
 //! A work bench: a directory, commands in it, and what they said.
 
 use std::ffi::OsStr;
+use std::fs::Permissions;
 use std::io::{BufRead, BufReader, Read, Write};
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -12,6 +15,8 @@ use serde_json::Value;
 pub(crate) const TENURE: &str = env!("CARGO_BIN_EXE_tenure");
 /// Longer than anything here takes; a test that needs it fails.
 const PATIENCE: Duration = Duration::from_secs(60);
+/// Somebody who may not do everything.
+const NOBODY: u32 = 65534;
 
 /// A directory of its own, removed at the end.
 pub(crate) struct Bench {
@@ -34,6 +39,16 @@ impl Bench {
         std::fs::create_dir_all(path.parent().unwrap()).unwrap();
         let mut file = std::fs::File::create(&path).unwrap();
         file.write_all(content.as_ref()).unwrap();
+        path
+    }
+
+    /// A copy that can be run. Not made by this process: a child that another test starts meanwhile
+    /// would have the copy open for writing, and nobody could run it.
+    pub(crate) fn program(&self, name: &str, from: &Path) -> PathBuf {
+        let path = self.path(name);
+        let mut install = Command::new("install");
+        install.args(["-D", "--mode=755", "--"]).arg(from).arg(&path);
+        assert!(install.status().unwrap().success(), "{install:?}");
         path
     }
 
@@ -68,6 +83,21 @@ impl Bench {
         self.command(args).run()
     }
 
+    /// Runs `tenure` as a user to whom a closed file is closed.
+    pub(crate) fn as_nobody(&self, args: &[&str]) -> Ran {
+        let mut command = Command::new(TENURE);
+        if rustix::process::geteuid().is_root() {
+            // The original may be in a directory of root's.
+            command = Command::new(self.program("tenure", TENURE.as_ref()));
+            command.uid(NOBODY).gid(NOBODY);
+        }
+        Ran::new(command.args(args).current_dir("/").output().unwrap())
+    }
+
+    pub(crate) fn set_mode(&self, name: &str, mode: u32) {
+        std::fs::set_permissions(self.path(name), Permissions::from_mode(mode)).unwrap();
+    }
+
     /// Starts `tenure run` (with `flags`) on `target`; returns when the command below has the lock.
     /// It ends when the result is dropped or told to.
     pub(crate) fn holder(&self, flags: &[&str], target: &str) -> Live {
@@ -89,6 +119,11 @@ pub(crate) struct Tenure {
 impl Tenure {
     pub(crate) fn env(mut self, name: &str, value: impl AsRef<OsStr>) -> Self {
         self.command.env(name, value);
+        self
+    }
+
+    pub(crate) fn without_env(mut self, name: &str) -> Self {
+        self.command.env_remove(name);
         self
     }
 

@@ -2,12 +2,8 @@
 
 use std::fs::Permissions;
 use std::os::unix::fs::PermissionsExt;
-use std::os::unix::process::CommandExt;
 
-use crate::bench::{Bench, Ran, TENURE};
-
-/// Somebody who may not do everything.
-const NOBODY: u32 = 65534;
+use crate::bench::Bench;
 
 #[test]
 fn a_fine_directory_is_0_and_untouched() {
@@ -109,40 +105,25 @@ fn a_network_file_system_would_be_6() {
     assert!(report["file_system"]["verdict"].as_str().unwrap().contains("trusted"));
 }
 
-/// Runs `doctor` as a user to whom a closed directory is closed.
-fn as_nobody(bench: &Bench, args: &[&str]) -> Ran {
-    let mut command = std::process::Command::new(TENURE);
-    if rustix::process::geteuid().is_root() {
-        let program = bench.path("tenure");
-        std::fs::copy(TENURE, &program).unwrap(); // The original may be in a directory of root's.
-        command = std::process::Command::new(program);
-        command.uid(NOBODY).gid(NOBODY);
-    }
-    Ran::new(command.arg("doctor").args(args).output().unwrap())
-}
-
-fn set_mode(bench: &Bench, name: &str, mode: u32) {
-    std::fs::set_permissions(bench.path(name), Permissions::from_mode(mode)).unwrap();
-}
-
 #[test]
 fn what_cannot_be_tried_out_is_said_and_is_not_fine() {
     let bench = Bench::new();
     std::fs::create_dir(bench.path("d")).unwrap();
-    set_mode(&bench, ".", 0o755);
-    set_mode(&bench, "d", 0o555);
+    bench.set_mode(".", 0o755);
+    bench.set_mode("d", 0o555);
     let dir = bench.path("d");
     let dir = dir.to_str().unwrap();
-    let report = as_nobody(&bench, &[dir, "--json"]).exits(1).json();
+    let report = bench.as_nobody(&["doctor", dir, "--json"]).exits(1).json();
     assert_eq!(report["file_system"]["probed"], false);
     for check in ["lock", "rename", "exchange", "sync"] {
         let told = report["file_system"]["checks"][check].as_str().unwrap();
         assert!(told.starts_with("could not be tried"), "{check}: {told}");
     }
     assert_eq!(report["exit"], 1);
-    let text = as_nobody(&bench, &[dir]).exits(1).complains("could not be tried out").stdout;
+    let text =
+        bench.as_nobody(&["doctor", dir]).exits(1).complains("could not be tried out").stdout;
     assert!(text.contains("NOT PROBED"), "{text}");
-    set_mode(&bench, "d", 0o755);
+    bench.set_mode("d", 0o755);
     bench.tenure(&["doctor", "d"]).ok();
 }
 
@@ -151,23 +132,49 @@ fn what_cannot_be_looked_at_is_said_and_is_not_fine() {
     let bench = Bench::new();
     bench.file("d/closed/x", "");
     bench.tenure(&["doc", "set", "d/s.json", "1"]).ok();
-    set_mode(&bench, ".", 0o755);
-    set_mode(&bench, "d", 0o777);
+    bench.set_mode(".", 0o755);
+    bench.set_mode("d", 0o777);
     for (name, mode) in [("d/closed", 0), ("d/s.json", 0), ("d/.tenure", 0o755)] {
-        set_mode(&bench, name, mode);
+        bench.set_mode(name, mode);
     }
     for entry in std::fs::read_dir(bench.path("d/.tenure")).unwrap() {
         std::fs::set_permissions(entry.unwrap().path(), Permissions::from_mode(0o644)).unwrap();
     }
     let dir = bench.path("d");
     let dir = dir.to_str().unwrap();
-    let report = as_nobody(&bench, &[dir, "--json"]).exits(1).json();
+    let report = bench.as_nobody(&["doctor", dir, "--json"]).exits(1).json();
     let unseen: Vec<_> = report["unseen"].as_array().unwrap().iter().collect();
     let names: Vec<_> = unseen.iter().map(|one| one["path"].as_str().unwrap()).collect();
     let expected = ["d/closed", "d/s.json"].map(|name| bench.path(name).display().to_string());
     assert_eq!(names, expected);
     assert!(unseen.iter().all(|one| one["why"].as_str().unwrap().contains("denied")));
-    let text = as_nobody(&bench, &[dir]).exits(1).complains("2 files or directories").stdout;
+    let text =
+        bench.as_nobody(&["doctor", dir]).exits(1).complains("2 files or directories").stdout;
     assert!(text.contains("NOT SEEN") && text.contains(", 2 not seen"), "{text}");
-    set_mode(&bench, "d/closed", 0o755);
+    bench.set_mode("d/closed", 0o755);
+}
+
+#[test]
+fn a_record_that_cannot_be_read_does_not_hide_the_others() {
+    let bench = Bench::new();
+    for name in ["d/a", "d/b", "d/c"] {
+        bench.tenure(&["lease", "acquire", name, "--ttl", "1h"]).ok();
+    }
+    bench.set_mode(".", 0o755);
+    bench.set_mode("d", 0o777);
+    bench.set_mode("d/.tenure", 0o755);
+    for (name, mode) in [("a", 0o644), ("b", 0), ("c", 0o644)] {
+        bench.set_mode(&format!("d/.tenure/{name}.commit"), mode);
+    }
+    let dir = bench.path("d");
+    let dir = dir.to_str().unwrap();
+    let report = bench.as_nobody(&["doctor", dir, "--json"]).exits(1).json();
+    let names = |list: &str, field: &str| -> Vec<String> {
+        let all = report[list].as_array().unwrap().iter();
+        all.map(|one| one[field].as_str().unwrap().rsplit('/').next().unwrap().to_owned()).collect()
+    };
+    assert_eq!(names("targets", "target"), ["a", "c"]);
+    assert_eq!(names("unseen", "path"), ["b"]);
+    let ran = bench.as_nobody(&["doctor", dir]).exits(1).complains("could not be looked at");
+    assert!(ran.stdout.contains("NOT SEEN") && ran.stdout.contains("denied"), "{ran:?}");
 }

@@ -3,7 +3,7 @@
 //! Programs that examples name (`make`, `./deploy.sh`, ...) are stand-ins, places outside the directory
 //! are moved into it, and what takes minutes or waits for ever is told to take less.
 
-use std::os::unix::fs::{PermissionsExt, symlink};
+use std::os::unix::fs::symlink;
 
 use crate::bench::{Bench, Ran, TENURE};
 use crate::help::COMMANDS;
@@ -69,8 +69,9 @@ fn place() -> Bench {
         ("check.sh", ""),
     ];
     for (name, script) in programs {
-        let path = bench.file(name, format!("#!/bin/sh\n{script}\n"));
-        std::fs::set_permissions(path, PermissionsExt::from_mode(0o755)).unwrap();
+        let text = bench.file("text", format!("#!/bin/sh\n{script}\n"));
+        bench.program(name, &text);
+        std::fs::remove_file(text).unwrap();
     }
     symlink(TENURE, bench.path("bin/tenure")).unwrap();
     bench

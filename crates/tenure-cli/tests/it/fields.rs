@@ -206,7 +206,8 @@ fn every_field_is_told_and_every_told_field_is_there() {
     outcomes(&mut tables, &bench);
     tables.results(&bench, "bench", &["bench", "--quick"]);
     tables.results(&bench, "demo", &["demo", "--quick"]);
-    let naive = ["torture", "--naive", "--ops", "doc", "--operations", "2000", "--minutes", "0.2"];
+    let naive =
+        ["torture", "--control=naive", "--ops", "doc", "--operations", "2000", "--minutes", "0.2"];
     tables.results(&bench, "torture", &naive);
     let told: BTreeSet<_> = tables.types.keys().cloned().collect();
     let unseen: Vec<_> = told.difference(&tables.seen).collect();

@@ -199,3 +199,28 @@ fn another_owner_below_a_hold_is_refused() {
     bench.tenure(&[&kept[..], &["alice"]].concat()).ok();
     bench.tenure(&[&kept[..], &["bob"]].concat()).exits(0).complains("renewed for `alice`");
 }
+
+/// A hook, a cron job or a container often has no name for its user: a number is better than nothing.
+#[test]
+fn without_a_name_the_owner_is_the_number_of_the_user() {
+    let bench = Bench::new();
+    let owner = |variables: &[(&str, &str)]| {
+        let mut command = bench.command(&["lease", "acquire", "x", "--ttl", "1h", "--json"]);
+        for name in ["LOGNAME", "USER", "USERNAME"] {
+            command = command.without_env(name);
+        }
+        for (name, value) in variables {
+            command = command.env(name, value);
+        }
+        let leased = command.run().ok().json();
+        let token = leased["token"].as_str().unwrap();
+        bench.tenure(&["lease", "release", "x", "--token", token]).ok();
+        leased["owner"].as_str().unwrap().to_owned()
+    };
+    let number = format!("uid {}", rustix::process::geteuid().as_raw());
+    assert_eq!(owner(&[]), number);
+    assert_eq!(owner(&[("USER", ""), ("LOGNAME", "")]), number);
+    assert_eq!(owner(&[("LOGNAME", "lou")]), "lou");
+    assert_eq!(owner(&[("USER", "una")]), "una");
+    assert_eq!(owner(&[("USER", "una"), ("LOGNAME", "lou")]), "lou");
+}

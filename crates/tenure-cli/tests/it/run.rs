@@ -270,3 +270,41 @@ fn a_store_without_an_engine_is_6() {
     bench.command(&["who"]).env("TENURE_STORE", "").run().ok();
     assert!(!bench.path(".tenure").exists());
 }
+
+/// The wrapper is dead and its command is not: whoever is turned away learns who has it now.
+#[cfg(target_os = "linux")]
+#[test]
+fn busy_names_the_command_that_outlived_its_wrapper() {
+    let bench = Bench::new();
+    let args = ["run", "--label", "big", "x", "--", "sh", "-c", "echo $$; exec cat >/dev/null"];
+    let mut holder = bench.command(&args).start();
+    let command: u64 = holder.line().parse().unwrap();
+    holder.kill();
+    for wait in ["0", "20ms"] {
+        let turned_away = ["run", "--json", "--wait", wait, "x", "--", "true"];
+        let error = bench.tenure(&turned_away).exits(75).error();
+        assert_eq!(error["holder"]["pid"], command, "{error:#}");
+        assert_eq!(error["holder"]["command"], "cat", "{error:#}");
+        assert_eq!(error["holder"]["label"], "big", "{error:#}");
+        assert!(error["holder"]["fence"].as_u64().unwrap() > 0, "{error:#}");
+        let gone = format!("pid {} that took it is gone", holder.pid());
+        assert!(error["message"].as_str().unwrap().contains(&gone), "{error:#}");
+    }
+    holder.let_go();
+    bench.tenure(&["run", "x", "--", "true"]).exits(0);
+}
+
+/// Only for display, and still: the same number is not the same process.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_number_that_came_again_is_another_process() {
+    use tenure::Holder;
+    let here = Holder::this_process("", "");
+    assert_eq!(here.seems_alive(), Some(true));
+    let before = Holder { start: here.start - 1, ..here.clone() };
+    assert_eq!(before.seems_alive(), Some(false));
+    let unknown = Holder { start: 0, ..here.clone() };
+    assert_eq!(unknown.seems_alive(), None);
+    let elsewhere = Holder { pid_namespace: here.pid_namespace + 1, ..here };
+    assert_eq!(elsewhere.seems_alive(), None);
+}

@@ -8,16 +8,17 @@ use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 use serde_json::Value;
 
 use crate::bench::{Bench, Ran, TENURE, eventually};
+use crate::hints::in_small_disk;
 use crate::terminal::terminal;
 
 /// The directories that runs have left.
-fn left(bench: &Bench) -> Vec<PathBuf> {
+pub(crate) fn left(bench: &Bench) -> Vec<PathBuf> {
     let entries = std::fs::read_dir(bench.path("")).unwrap();
     let paths = entries.map(|entry| entry.unwrap().path());
     paths.filter(|path| path.to_string_lossy().contains("tenure-torture-")).collect()
 }
 
-fn torture(bench: &Bench, words: &str) -> Ran {
+pub(crate) fn torture(bench: &Bench, words: &str) -> Ran {
     let words: Vec<_> = words.split(' ').collect();
     bench.tenure(&[&["torture", "--json", "--seed", "7", "--processes", "4"], &words[..]].concat())
 }
@@ -41,7 +42,7 @@ fn a_run_without_a_finding_leaves_nothing() {
 #[test]
 fn a_finding_is_5_keeps_the_evidence_and_says_how_to_repeat_it() {
     let bench = Bench::new();
-    let args = ["torture", "--naive", "--ops", "doc", "--minutes", "0.2", "--seed", "7"];
+    let args = ["torture", "--control=naive", "--ops", "doc", "--minutes", "0.2", "--seed", "7"];
     let ran = bench.tenure(&args).exits(5);
     let kept = left(&bench);
     assert_eq!(kept.len(), 1, "{ran:?}");
@@ -67,7 +68,7 @@ fn a_signal_ends_it_with_the_verdict_so_far_and_its_own_code() {
     for (signal, code) in [(Signal::INT, 130), (Signal::TERM, 143), (Signal::HUP, 129)] {
         let bench = Bench::new();
         let args = ["torture", "--json", "--minutes", "60", "--processes", "4"];
-        let run = bench.command(&args).start();
+        let run = bench.unshielded(&args).start();
         eventually(|| left(&bench).iter().any(|dir| dir.join("doc.json").exists()));
         run.signal(signal);
         let verdict = run.wait().exits(code).json();
@@ -85,7 +86,8 @@ fn a_short_run_waits_for_what_may_stand_still() {
     assert_eq!(verdict["verdict"], "standstill_found", "{verdict:#}");
     let detail = verdict["findings"][0]["detail"].as_str().unwrap();
     assert!(detail.starts_with("no change for "), "{verdict:#}");
-    assert_eq!(verdict["things"][0]["judged"], false, "{verdict:#}");
+    // It is read without going in.
+    assert_eq!(verdict["things"][0]["judged"], true, "{verdict:#}");
 }
 
 /// The last look hangs before a gate; whoever waits for it is told what is known.
@@ -95,7 +97,7 @@ fn a_signal_ends_the_last_look_with_the_verdict_so_far() {
     let (mut screen, slave) = terminal();
     let output = std::fs::File::create(bench.path("output")).unwrap();
     let args = ["torture", "--json", "--leaky", "doc", "--ops", "doc", "--processes", "4"];
-    let mut run = bench.command(&args).with_stdout(output).with_stderr(slave).spawn();
+    let mut run = bench.unshielded(&args).with_stdout(output).with_stderr(slave).spawn();
     eventually(|| left(&bench).iter().any(|dir| dir.join("judge.memory").exists()));
     // Shut before anybody gets in, or by one that forgot it or was killed inside.
     let gate = left(&bench)[0].join("doc.gate");
@@ -123,7 +125,7 @@ fn a_signal_is_no_answer_of_a_check() {
     let args = ["torture", "--json", "--processes", "2", "--minutes", "0.01", "--file", "log.txt"];
     let more = ["--check", check, "--command", save];
     let args = [&args[..], &more].concat();
-    let mut command = bench.command(&args).with_stdout(output).with_stderr(slave).unstarted();
+    let mut command = bench.unshielded(&args).with_stdout(output).with_stderr(slave).unstarted();
     let mut run = command.process_group(0).spawn().unwrap();
     see(&mut screen, "the last look at this round");
     eventually(|| bench.path("asleep").exists());
@@ -300,6 +302,44 @@ fn a_standstill_is_called_one() {
     let ran = bench.tenure(&args).exits(5);
     assert!(ran.stdout.contains("STANDSTILL FOUND"), "{ran:?}");
     assert!(ran.stdout.contains("it did not end in 10 s"), "{ran:?}");
+}
+
+/// A program that fails on a full disk, and says so, is not to blame.
+#[test]
+fn a_full_disk_is_no_damage() {
+    let bench = Bench::new();
+    let script = "$T torture --minutes 0.03 --processes 2 --file log.txt --check 'fill() { head \
+        -c 1m /dev/zero >fill; }; fill 2>/dev/null; touch full' --command 'test ! -e full && echo {key} >>{}'";
+    let Some(ran) = in_small_disk(&bench, script) else { return };
+    assert_eq!(ran.code, Some(1), "{ran:?}");
+    assert!(ran.stderr.contains("its disk is full"), "{ran:?}");
+}
+
+/// Two writes for one line mix with those of others; that is seen in the lines of a .jsonl file.
+#[test]
+fn lines_of_a_jsonl_file_are_json() {
+    let bench = Bench::new();
+    let half = "printf '{\"k\":' >>{}; printf '\"{key}\"}\\n' >>{}";
+    let words = ["torture", "--json", "--minutes", "1", "--processes", "8", "--file", "log.jsonl"];
+    let verdict = bench.tenure(&[&words[..], &["--command", half]].concat()).exits(5).json();
+    let found = &verdict["things"][0]["found"];
+    assert!(found["torn_read"].is_u64() || found["corrupt_file"].is_u64(), "{verdict:#}");
+    let bare = ["--command", "echo {key} >>{}"];
+    let told = bench.tenure(&[&words[..], &bare].concat()).exits(1);
+    assert!(told.stderr.contains("a line that is no JSON"), "{told:?}");
+}
+
+/// It hangs beside others only; alone, before and after, it is content.
+#[test]
+fn one_that_hangs_in_the_storm_is_a_standstill() {
+    let bench = Bench::new();
+    let save = "flock -n {}.lock sh -c 'echo {key} >>{}; sleep 0.02' || exec sleep 60";
+    let words = ["torture", "--json", "--minutes", "0.1", "--processes", "4", "--file", "log.txt"];
+    let more = ["--patience", "3s", "--command", save];
+    let verdict = bench.tenure(&[&words[..], &more].concat()).exits(5).json();
+    assert!(verdict["things"][0]["found"]["stuck"] == 1, "{verdict:#}");
+    let detail = verdict["findings"][0]["detail"].as_str().unwrap();
+    assert!(detail.ends_with("when no other was alive: it did not end in 3 s"), "{verdict:#}");
 }
 
 #[test]

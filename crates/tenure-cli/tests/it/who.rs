@@ -27,7 +27,10 @@ fn a_holder_is_shown_with_those_who_wait() {
     holder.end().ok();
     waiter.end().ok();
     bench.tenure(&["who"]).ok().says("");
-    assert_eq!(bench.tenure(&["who", "--json"]).ok().json(), json!({ "targets": [] }));
+    assert_eq!(
+        bench.tenure(&["who", "--json"]).ok().json(),
+        json!({ "targets": [], "unseen": [] })
+    );
 }
 
 #[test]
@@ -91,4 +94,48 @@ fn a_program_gets_headings_and_tabs() {
     let (headings, row) = text.split_once('\n').unwrap();
     assert!(headings.starts_with("TARGET\tKIND\tPID\t"), "{text}");
     assert_eq!(row.split('\t').nth(1), Some("lease"), "{text}");
+}
+
+/// What is closed to us does not hide what is not.
+#[test]
+fn what_cannot_be_looked_at_is_named_and_the_rest_is_shown() {
+    let bench = Bench::new();
+    for name in ["d/a", "d/b", "d/c", "d/closed/x", "d/shut/x"] {
+        bench.tenure(&["lease", "acquire", name, "--ttl", "1h"]).ok();
+    }
+    for dir in [".", "d", "d/shut", "d/.tenure"] {
+        bench.set_mode(dir, 0o755);
+    }
+    let closed = ["d/closed", "d/shut/.tenure", "d/.tenure/b.commit"];
+    for (name, mode) in closed.map(|name| (name, 0)) {
+        bench.set_mode(name, mode);
+    }
+    for name in ["d/.tenure/a.commit", "d/.tenure/c.commit"] {
+        bench.set_mode(name, 0o644);
+    }
+    let dir = bench.path("d");
+    let dir = dir.to_str().unwrap();
+    let ran = bench.as_nobody(&["who", dir, "--json"]).exits(1);
+    let below = |list: &str, field: &str| -> Vec<String> {
+        let found = ran.json()[list].as_array().unwrap().clone();
+        let path = |one: &serde_json::Value| one[field].as_str().unwrap().to_owned();
+        found.iter().map(|one| path(one).strip_prefix(dir).unwrap().to_owned()).collect()
+    };
+    assert_eq!(below("targets", "target"), ["/a", "/c"]);
+    assert_eq!(below("unseen", "path"), ["/b", "/closed", "/shut/.tenure"]);
+    for unseen in ran.json()["unseen"].as_array().unwrap() {
+        assert!(unseen["why"].as_str().unwrap().contains("denied"), "{unseen}");
+    }
+    let error = ran.error();
+    assert_eq!((&error["code"], &error["exit"]), (&json!("io"), &json!(1)), "{error}");
+    let ran = bench.as_nobody(&["who", dir]).exits(1);
+    assert_eq!(ran.stdout.lines().count(), 3, "{ran:?}");
+    let lines: Vec<_> = ran.stderr.lines().collect();
+    assert_eq!(lines.len(), 4, "{ran:?}");
+    for (line, name) in lines.iter().zip(["/b`", "/closed`", "/shut/.tenure`"]) {
+        assert!(line.starts_with("tenure: ") && line.contains(name), "{line}");
+        assert!(line.contains("denied"), "{line}");
+    }
+    assert!(lines[3].contains("3 targets or directories could not be looked at; "), "{ran:?}");
+    bench.set_mode("d/closed", 0o755);
 }

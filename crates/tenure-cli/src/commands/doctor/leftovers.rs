@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use tenure::fs::disk;
 use tenure::{HoldState, Lock, LockOptions, Status, Wait};
 
-use super::Finding;
+use crate::commands::finding::Finding;
 
 /// Directories that are never looked into: large, and never with targets of ours.
 const SKIPPED: [&str; 2] = ["node_modules", ".git"];

@@ -29,7 +29,7 @@ enum Check {
     /// It does something else.
     Broken(&'static str),
     /// It could not be tried, so nothing is known.
-    Untried(String),
+    Untried(Arc<tenure::Error>),
 }
 
 impl Check {
@@ -37,7 +37,10 @@ impl Check {
         match self {
             Self::Fine => "ok".to_owned(),
             Self::Spared(why) | Self::Broken(why) => (*why).to_owned(),
-            Self::Untried(why) => format!("could not be tried: {why}"),
+            Self::Untried(error) => {
+                let why = error.io_error().map(ToString::to_string).unwrap_or_default();
+                format!("could not be tried: {why}")
+            }
         }
     }
 }
@@ -66,6 +69,14 @@ impl FileSystem {
         lines
     }
 
+    /// What to do if something could not be tried out.
+    pub(super) fn next_step(&self) -> Option<&str> {
+        self.checks.iter().find_map(|(_, check)| match check {
+            Check::Untried(error) => error.next_step(),
+            _ => None,
+        })
+    }
+
     /// Whether everything was tried out.
     pub(super) fn is_probed(&self) -> bool {
         !self.checks.iter().any(|(_, check)| matches!(check, Check::Untried(_)))
@@ -79,7 +90,8 @@ pub(super) fn run(dir: &Path) -> FileSystem {
     let checks = match Place::new(&fs, dir) {
         Ok(place) => place.checks(),
         Err(err) => {
-            let untried = |name| (name, Check::Untried(err.to_string()));
+            let error = Arc::new(untried(dir, err));
+            let untried = |name| (name, Check::Untried(Arc::clone(&error)));
             ["lock", "rename", "exchange", "sync"].map(untried).into()
         }
     };
@@ -104,6 +116,10 @@ pub(super) fn run(dir: &Path) -> FileSystem {
         (Ok(Trust::Probe), None) => (true, "not known; its lock passed the self-test".to_owned()),
     };
     found
+}
+
+fn untried(dir: &Path, err: io::Error) -> tenure::Error {
+    tenure::Error::io("try out", dir, err)
 }
 
 /// A directory of our own, removed at the end with what we put into it.
@@ -134,7 +150,7 @@ impl Place {
         let check = |tried: io::Result<Check>| {
             tried.unwrap_or_else(|err| match err.kind() {
                 io::ErrorKind::Unsupported => Check::Broken("it has none"),
-                _ => Check::Untried(err.to_string()),
+                _ => Check::Untried(Arc::new(untried(&self.dir, err))),
             })
         };
         vec![

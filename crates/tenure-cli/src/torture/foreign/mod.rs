@@ -29,6 +29,12 @@ use self::runs::{Enough, Fate, Runs};
 
 /// How long a round is at least; the file is new in each.
 const ROUND: Duration = Duration::from_secs(4);
+/// A run that nobody disturbs is over long before, unless it is told otherwise. The machine may be busier
+/// after the storm than in the rehearsal, so it gets many times what it took there.
+const PATIENCE: Duration = Duration::from_secs(10);
+const TIMES_AS_LONG: u32 = 10;
+/// A disk with less room than this is full.
+const SMALL: u64 = 16 * 1024;
 /// A clean verdict needs so many runs that succeeded, for each process.
 const RUNS_EACH: u64 = 2;
 
@@ -66,17 +72,32 @@ pub(super) fn run(
             progress.show(limit.part(done), &text);
             limit.is_over(done)
         };
-        let done = runs.play(Instant::now() + time, dice.roll(), &mut show).map_err(failed)?;
+        let until = Instant::now() + time;
+        let last = (usual.patience, &(|| limit.is_interrupted()) as Enough<'_>);
+        let done = runs.play(until, dice.roll(), last, &mut show).map_err(failed)?;
         finished += done.promised.len() as u64;
         verdict.reads += done.seen.reads;
         verdict.refused += done.refused;
         verdict.blows.kills += done.kills;
         verdict.blows.pauses += done.pauses;
         verdict.findings.extend(done.seen.findings);
+        if done.stuck > 0 {
+            let (count, stuck) = (done.stuck, runs::stuck(usual.patience));
+            let detail =
+                format!("{count} of {processes} at once, when no other was alive: {stuck}");
+            verdict.findings.push(Finding::new(Thing::Command, Fault::Stuck, detail));
+        }
         progress.show(limit.part(finished), "the last look at this round");
         let judged = play.judge(&done.promised, &mut verdict.findings, &limit.last_look());
         if !judged.map_err(failed)? {
             verdict.unjudged.insert(Thing::Command);
+        }
+        let honest = |finding: &Finding| matches!(finding.fault, Fault::Failed | Fault::LeftOver);
+        if !verdict.is_clean() && verdict.findings.iter().all(honest) && is_full(scratch) {
+            // A program that says so when there is no room has done what it can.
+            let detail = "its disk is full, so nothing can be told";
+            return Err(Failure::new(ExitCode::Failed, "failed", "torture the command", detail)
+                .hint("make room there, or name a directory on another disk"));
         }
         round += 1;
     }
@@ -96,10 +117,18 @@ pub(super) fn run(
     Ok(verdict)
 }
 
+/// Whether a directory has no room left for a small file.
+fn is_full(dir: &Path) -> bool {
+    let room = rustix::fs::statvfs(dir);
+    room.is_ok_and(|room| room.f_bavail.saturating_mul(room.f_frsize) < SMALL || room.f_favail == 0)
+}
+
 /// What undisturbed runs are like.
 #[derive(Debug)]
 struct Usual {
     time: Duration,
+    /// One that takes longer hangs.
+    patience: Duration,
     /// The files that they leave: their own, a lock file, whatever they use.
     names: BTreeSet<PathBuf>,
 }
@@ -114,12 +143,15 @@ fn rehearse(program: &Program, dir: &Path, enough: Enough<'_>) -> Result<Option<
     let promise = "exit code 0 promises that {key} is in the file {}";
     let file = program.prepare(dir).map_err(failed)?;
     let start = Instant::now();
+    let patience = program.patience.unwrap_or(PATIENCE);
     for key in ["k99x000001", "k99x000002"] {
-        match runs::run_once(program, &file, key, enough).map_err(failed)? {
+        match runs::run_once(program, &file, key, patience, enough).map_err(failed)? {
             Fate::Done => {}
             Fate::Cut => return Ok(None),
             Fate::Refused(why) => return Err(refused(why)),
-            Fate::Stuck => return Err(refused(runs::stuck())),
+            Fate::Stuck => {
+                return Err(refused(runs::stuck(patience)).hint("give it more --patience"));
+            }
         }
         let found = program.keys(&fs::read(&file).map_err(failed)?);
         let found = found.map_err(|why| refused(why).hint(program.reading()))?;
@@ -132,7 +164,8 @@ fn rehearse(program: &Program, dir: &Path, enough: Enough<'_>) -> Result<Option<
     if let Some(why) = program.check(&file, enough).map_err(failed)? {
         return Err(refused(format!("the check failed: {why}")));
     }
-    Ok(Some(Usual { time, names: names(dir).map_err(failed)? }))
+    let patience = program.patience.unwrap_or_else(|| PATIENCE.max(time * TIMES_AS_LONG));
+    Ok(Some(Usual { time, patience, names: names(dir).map_err(failed)? }))
 }
 
 /// All files below a directory. What tenure keeps for itself counts only if it is temporary.
@@ -191,11 +224,15 @@ impl<'a> Round<'a> {
             }
         }
         // What the dead left may be tidied up by whoever comes next.
-        match runs::run_once(self.program, &self.file, "k99x999999", enough)? {
+        let patience = self.usual.patience;
+        match runs::run_once(self.program, &self.file, "k99x999999", patience, enough)? {
             Fate::Done => {}
             Fate::Cut => return Ok(false),
             Fate::Refused(why) => found(Fault::Failed, format!("alone after the storm: {why}")),
-            Fate::Stuck => found(Fault::Stuck, format!("alone after the storm: {}", runs::stuck())),
+            Fate::Stuck => {
+                let stuck = runs::stuck(patience);
+                found(Fault::Stuck, format!("alone after the storm: {stuck}"));
+            }
         }
         if let Some(why) = self.program.check(&self.file, enough)? {
             found(Fault::Corrupt, format!("the check failed: {why}"));

@@ -16,6 +16,7 @@ use super::write_new;
 use crate::args::TortureArgs;
 use crate::failure::{Failure, Result};
 use crate::torture::content::shortened;
+use crate::torture::groups;
 
 /// A shell command that saves a key in a file.
 #[derive(Debug)]
@@ -26,6 +27,10 @@ pub(in crate::torture) struct Program {
     init: String,
     /// Lines instead of JSON.
     lines: bool,
+    /// Each of which is JSON.
+    json_lines: bool,
+    /// How long a run may take that nobody disturbs, if somebody has said so.
+    pub(super) patience: Option<Duration>,
 }
 
 impl Program {
@@ -36,10 +41,9 @@ impl Program {
             let detail = "--file is a name, without directories";
             return Err(Failure::usage("read the command line", detail));
         }
-        let lines = matches!(
-            name.extension().and_then(OsStr::to_str),
-            Some("jsonl" | "ndjson" | "log" | "txt")
-        );
+        let extension = name.extension().and_then(OsStr::to_str);
+        let json_lines = matches!(extension, Some("jsonl" | "ndjson"));
+        let lines = json_lines || matches!(extension, Some("log" | "txt"));
         let init = args.init.clone().unwrap_or_else(|| if lines { "" } else { "{}\n" }.to_owned());
         if !lines {
             let no_json =
@@ -47,7 +51,8 @@ impl Program {
             serde_json::from_str::<Value>(&init).map_err(no_json)?;
         }
         let (command, check) = (command.to_owned(), args.check.clone());
-        Ok(Self { command, check, name: name.clone(), init, lines })
+        let (name, patience) = (name.clone(), args.patience);
+        Ok(Self { command, check, name, init, lines, json_lines, patience })
     }
 
     /// A new directory with the file as it is at first.
@@ -73,6 +78,7 @@ impl Program {
         let mut shell = shell(check, file, "");
         shell.process_group(0).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = shell.spawn()?;
+        groups::add(&child);
         let (output, errors) = (child.stdout.take(), child.stderr.take());
         let (cut, said) = std::thread::scope(|scope| {
             let output = scope.spawn(|| read_all(output));
@@ -81,6 +87,7 @@ impl Program {
             let said = [errors.join(), output.join()].map(Result::unwrap_or_default).concat();
             Ok::<_, io::Error>((cut, said))
         })?;
+        groups::remove(&child);
         let status = child.wait()?;
         if cut || status.success() {
             return Ok(None);
@@ -91,7 +98,7 @@ impl Program {
     /// How its file is read.
     pub(super) fn reading(&self) -> &'static str {
         if self.lines {
-            "a .jsonl, .log or .txt file is read as lines, each with one {key}"
+            "a .jsonl file is read as lines of JSON, a .log or .txt file as lines, each with one {key}"
         } else {
             "the file is read as JSON; name it .jsonl, .log or .txt if it has lines (--file)"
         }
@@ -132,10 +139,14 @@ impl Program {
         if !line.ends_with(b"\n") {
             return wrong("the last line has no end");
         }
+        let is_first = self.init.lines().any(|first| first == text.trim_end_matches('\n'));
+        if self.json_lines && !is_first && serde_json::from_slice::<Value>(line).is_err() {
+            return wrong("a line that is no JSON");
+        }
         let found: Vec<_> = keys_in(&text).collect();
         match found.as_slice() {
             [key] => keys.extend([(*key).to_owned()]),
-            [] if self.init.lines().any(|first| first == text.trim_end_matches('\n')) => {}
+            [] if is_first => {}
             [] => return wrong("a line without a key"),
             _ => return wrong("a line with more than one key"),
         }
@@ -204,7 +215,8 @@ mod tests {
 
     fn program(lines: bool) -> Program {
         let (command, name) = (String::new(), "f".into());
-        Program { command, check: None, name, init: "first\n".to_owned(), lines }
+        let init = "first\n".to_owned();
+        Program { command, check: None, name, init, lines, json_lines: false, patience: None }
     }
 
     #[test]
@@ -227,6 +239,10 @@ mod tests {
         assert!(lines.torn(b"k01x0000\n").is_some());
         assert!(lines.torn(b"k01x000001k01x000002\n").is_some());
         assert!(lines.torn(b"other\n").is_some());
+        let json = Program { json_lines: true, ..program(true) };
+        assert_eq!(json.keys(b"first\n{\"k\":\"k01x000001\"}\n").map(|keys| keys.len()), Ok(1));
+        assert!(json.torn(b"{\"k\":{\"k\":\"k01x000001\"}\n").is_some(), "two in one");
+        assert!(json.torn(b"k01x000001\n").is_some());
     }
 
     #[test]

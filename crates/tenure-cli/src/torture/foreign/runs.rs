@@ -14,6 +14,7 @@ use std::process::{Child, ExitStatus};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::thread::ScopedJoinHandle;
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group};
@@ -21,13 +22,15 @@ use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group};
 use super::program::Program;
 use super::reader::{self, Seen};
 use crate::demo::Dice;
+use crate::torture::groups;
 
 /// How often the one who kills looks.
 const TICK: Duration = Duration::from_micros(500);
-/// A run that nobody disturbs is over long before.
-const PATIENCE: Duration = Duration::from_secs(10);
 /// How often somebody looks whether it is enough.
 const SLICE: Duration = Duration::from_millis(100);
+/// A run that takes so many times as long as the others, and so long, may hang: it gets its time at the end.
+const SUSPICIOUS: u32 = 4;
+const SUSPICIOUS_AFTER: Duration = Duration::from_secs(2);
 /// How many read the file all the time.
 const READERS: usize = 2;
 
@@ -53,6 +56,8 @@ pub(super) struct Done {
     pub(super) refused: u64,
     pub(super) kills: u64,
     pub(super) pauses: u64,
+    /// Runs that were not killed and did not end, though nobody else was alive any more.
+    pub(super) stuck: u64,
     pub(super) seen: Seen,
 }
 
@@ -67,6 +72,7 @@ enum Blow {
 #[derive(Debug)]
 struct Running {
     group: Pid,
+    start: Instant,
     next: Option<(Instant, Blow)>,
 }
 
@@ -102,10 +108,11 @@ impl<'a> Runs<'a> {
         self,
         until: Instant,
         seed: u64,
+        (patience, enough): (Duration, Enough<'_>),
         show: &mut dyn FnMut(u64, u64) -> bool,
     ) -> io::Result<Done> {
         let mut dice = Dice::new(seed);
-        let (mut kills, mut pauses) = (0, 0);
+        let (mut kills, mut pauses, mut stuck) = (0, 0, 0);
         let (seen, failed) = std::thread::scope(|scope| {
             let runs = &self;
             let workers: Vec<_> = (0..self.places.len())
@@ -123,9 +130,21 @@ impl<'a> Runs<'a> {
             }
             self.over.store(true, Ordering::Relaxed);
             // Nobody is left to tidy up: the end of a container, or of the power of patience.
-            kills += self.places.iter().filter(|place| hit(place, Signal::KILL)).count() as u64;
-            let failed = workers.into_iter().find_map(|worker| worker.join().ok()?.err());
-            let seen = readers.into_iter().filter_map(|reader| reader.join().ok());
+            let young = self.places.iter().filter(|place| !self.is_suspicious(place));
+            kills += young.filter(|place| hit(place, Signal::KILL)).count() as u64;
+            let begun = Instant::now();
+            while begun.elapsed() < patience && !enough() && self.is_anybody_alive() {
+                let _ = tick.recv_timeout(TICK);
+                self.strike(Instant::now(), &mut kills, &mut pauses);
+            }
+            let old = self.places.iter().filter(|place| hit(place, Signal::KILL)).count() as u64;
+            if begun.elapsed() < patience {
+                kills += old;
+            } else {
+                stuck = old;
+            }
+            let failed = workers.into_iter().find_map(|worker| joined(worker).err());
+            let seen = readers.into_iter().map(joined);
             let seen = seen.fold(Seen::default(), |mut all, one| {
                 all.reads += one.reads;
                 all.findings.extend(one.findings);
@@ -137,13 +156,26 @@ impl<'a> Runs<'a> {
             return Err(err);
         }
         let promised = self.promised.into_inner().unwrap_or_else(PoisonError::into_inner);
-        Ok(Done { promised, refused: self.refused.into_inner(), kills, pauses, seen })
+        Ok(Done { promised, refused: self.refused.into_inner(), kills, pauses, stuck, seen })
+    }
+
+    /// Whether the run in this place is going on for longer than the others do, and is not to be killed.
+    fn is_suspicious(&self, place: &Mutex<Option<Running>>) -> bool {
+        let usual = Duration::from_micros(self.usual.load(Ordering::Relaxed));
+        let long = SUSPICIOUS_AFTER.max(usual.saturating_mul(SUSPICIOUS));
+        lock(place).as_ref().is_some_and(|running| {
+            running.start.elapsed() > long && !matches!(running.next, Some((_, Blow::Kill)))
+        })
+    }
+
+    fn is_anybody_alive(&self) -> bool {
+        self.places.iter().any(|place| lock(place).is_some())
     }
 
     fn strike(&self, now: Instant, kills: &mut u64, pauses: &mut u64) {
         for place in &self.places {
             let mut running = lock(place);
-            let Some(Running { group, next }) = running.as_mut() else { continue };
+            let Some(Running { group, next, .. }) = running.as_mut() else { continue };
             let Some((_, blow)) = next.take_if(|(at, _)| *at <= now) else { continue };
             let signal = match blow {
                 Blow::Kill => {
@@ -201,7 +233,7 @@ impl<'a> Runs<'a> {
     fn run(&self, slot: usize, key: &str, next: Option<(Instant, Blow)>) -> io::Result<ExitStatus> {
         let mut child = start(self.program, self.file, key)?;
         let group = Pid::from_child(&child);
-        *lock(&self.places[slot]) = Some(Running { group, next });
+        *lock(&self.places[slot]) = Some(Running { group, start: Instant::now(), next });
         // It was started while the end came: nobody else will kill it.
         if self.over.load(Ordering::Relaxed) {
             hit(&self.places[slot], Signal::KILL);
@@ -210,19 +242,22 @@ impl<'a> Runs<'a> {
         *lock(&self.places[slot]) = None;
         // Children that outlive the shell belong to the run; they end with it.
         let _ = kill_process_group(group, Signal::KILL);
+        groups::remove(&child);
         child.wait()
     }
 }
 
-/// Runs the program once. Nobody disturbs it, but it is ended if it takes far too long.
+/// Runs the program once. Nobody disturbs it, but it is ended if it takes longer than `patience`.
 pub(super) fn run_once(
     program: &Program,
     file: &Path,
     key: &str,
+    patience: Duration,
     enough: Enough<'_>,
 ) -> io::Result<Fate> {
     let mut child = start(program, file, key)?;
-    let ended = wait_or_end(&child, PATIENCE, enough)?;
+    let ended = wait_or_end(&child, patience, enough)?;
+    groups::remove(&child);
     let status = child.wait()?;
     Ok(match ended {
         Some(fate) => fate,
@@ -267,8 +302,8 @@ pub(super) fn said(status: ExitStatus, why: Option<&str>) -> String {
 }
 
 /// What is told of a run that did not end.
-pub(super) fn stuck() -> String {
-    format!("it did not end in {} s", PATIENCE.as_secs())
+pub(super) fn stuck(patience: Duration) -> String {
+    format!("it did not end in {} s", (patience.as_secs_f64() * 10.0).round() / 10.0)
 }
 
 /// Complaints are kept beside the directory of the file, which holds only what the program makes.
@@ -279,7 +314,9 @@ fn errors(file: &Path) -> std::path::PathBuf {
 
 fn start(program: &Program, file: &Path, key: &str) -> io::Result<Child> {
     let errors = OpenOptions::new().create(true).append(true).open(errors(file))?;
-    program.save(file, key).process_group(0).stderr(errors).spawn()
+    let child = program.save(file, key).process_group(0).stderr(errors).spawn()?;
+    groups::add(&child);
+    Ok(child)
 }
 
 /// Blocks until the leader of a group has ended. It is not reaped, so the number stays its own.
@@ -287,6 +324,11 @@ fn wait(group: Pid) -> io::Result<()> {
     let options = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
     rustix::io::retry_on_intr(|| rustix::process::waitid(WaitId::Pid(group), options))?;
     Ok(())
+}
+
+/// What a thread came to. If it panicked, so do we: nobody may take the rest for all of it.
+fn joined<T>(thread: ScopedJoinHandle<'_, T>) -> T {
+    thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
 }
 
 /// Sends a signal to whoever runs in this place.

@@ -1,4 +1,4 @@
-//! Takes the lock, alone or with other readers, sometimes leaving it to a child.
+//! Takes the lock, alone or with other readers, sometimes leaving it to a child, and sometimes forking inside.
 
 use std::io;
 use std::sync::atomic::Ordering::SeqCst;
@@ -6,8 +6,9 @@ use std::time::Duration;
 
 use super::attempt;
 use crate::torture::finding::{Fault, Finding, Thing};
+use crate::torture::forked;
 use crate::torture::presence::Flag;
-use crate::torture::subject::Answer;
+use crate::torture::subject::{Answer, Guard};
 use crate::torture::word::Word;
 use crate::torture::words;
 use crate::torture::worker::{Worker, dwell};
@@ -35,15 +36,24 @@ pub(super) fn run(worker: &mut Worker<'_>) -> io::Result<Answer<()>> {
         // One that must not keep the lock alive.
         worker.start_child(None)?;
     }
+    let mut guard = Some(hold.guard);
+    if worker.one_in(100) {
+        // As an exit handler of the child would: it lets go of what is not its own.
+        forked::fork(|| drop(guard.take().map(Guard::release)))?;
+        worker.say(&Word::Forked)?;
+        // Whoever gets in by that is to meet us.
+        dwell(Duration::from_micros(worker.dice.between(0, 1000)));
+    }
+    let Some(guard) = guard else { return Ok(Ok(())) };
     let leaves = !shared && worker.one_in(200);
-    let inherited = if leaves { hold.guard.inherited()? } else { None };
+    let inherited = if leaves { guard.inherited()? } else { None };
     if let Some(inherited) = inherited {
         worker.start_child(Some((inherited, who)))?;
         drop(flag);
-        attempt!(hold.guard.leave_to_children());
+        attempt!(guard.leave_to_children());
     } else {
         drop(flag);
-        attempt!(hold.guard.release());
+        attempt!(guard.release());
     }
     worker.say(&Word::Held { fence: hold.fence.unwrap_or(0) })?;
     Ok(Ok(()))

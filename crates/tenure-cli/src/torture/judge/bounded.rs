@@ -3,7 +3,6 @@
 //!
 //! What was found until then stays found, and what was not judged is called so.
 
-use std::any::Any;
 use std::collections::BTreeSet;
 use std::io;
 use std::path::Path;
@@ -13,6 +12,7 @@ use std::time::{Duration, Instant};
 use super::{judge_thing, left_over, tidy_up};
 use crate::torture::finding::{Fault, Thing};
 use crate::torture::ledger::Ledger;
+use crate::torture::panics;
 use crate::torture::subject::Subject;
 
 /// How often somebody looks whether it goes on.
@@ -24,7 +24,7 @@ pub(in crate::torture) struct Look<'a> {
     pub(in crate::torture) scratch: &'a Path,
     pub(in crate::torture) things: &'a [Thing],
     /// A thing that takes longer stands still.
-    pub(in crate::torture) patience: Duration,
+    pub(in crate::torture) patience: &'a dyn Fn(Thing) -> Duration,
     /// Whether somebody has had enough of it.
     pub(in crate::torture) enough: &'a dyn Fn() -> bool,
     /// Is told what is looked at, and for how long by now.
@@ -64,21 +64,28 @@ pub(in crate::torture) fn judge(mut ledger: Ledger, look: &Look<'_>) -> io::Resu
             say(&ledger, true);
         }
     };
-    let work = std::thread::Builder::new().name("last look".into()).spawn(work)?;
+    let work = std::thread::Builder::new().name(panics::LAST_LOOK.into()).spawn(work)?;
     for (step, thing) in look.things.iter().chain(look.things).enumerate() {
-        let begun = Instant::now();
+        let (begun, patience) = (Instant::now(), (look.patience)(*thing));
         let (whole, found) = loop {
             (look.show)(*thing, begun.elapsed());
-            match told.recv_timeout(TICK) {
+            let told = told.recv_timeout(TICK);
+            if let Some(why) = panics::in_last_look() {
+                judged.ledger.found(*thing, Fault::Failed, format!("the last look {why}"));
+                return Ok(judged);
+            }
+            match told {
                 Ok(told) => break told,
                 Err(RecvTimeoutError::Disconnected) => {
-                    let why = work.join().map_or_else(|panic| reason(&*panic), |()| "ended".into());
+                    let why = work
+                        .join()
+                        .map_or_else(|panic| panics::reason(&*panic), |()| "ended".into());
                     judged.ledger.found(*thing, Fault::Failed, format!("the last look {why}"));
                     return Ok(judged);
                 }
                 Err(RecvTimeoutError::Timeout) if (look.enough)() => return Ok(judged),
-                Err(RecvTimeoutError::Timeout) if begun.elapsed() > look.patience => {
-                    let seconds = look.patience.as_secs();
+                Err(RecvTimeoutError::Timeout) if begun.elapsed() > patience => {
+                    let seconds = patience.as_secs();
                     let detail =
                         format!("the last look, with nobody else alive, took over {seconds} s");
                     judged.ledger.found(*thing, Fault::Stuck, detail);
@@ -93,12 +100,6 @@ pub(in crate::torture) fn judge(mut ledger: Ledger, look: &Look<'_>) -> io::Resu
         }
     }
     Ok(judged)
-}
-
-fn reason(panic: &(dyn Any + Send)) -> String {
-    let text = panic.downcast_ref::<&str>().copied();
-    let text = text.or_else(|| panic.downcast_ref::<String>().map(String::as_str));
-    text.map_or_else(|| "panicked".to_owned(), |text| format!("panicked: {text}"))
 }
 
 #[cfg(test)]
@@ -119,7 +120,7 @@ mod tests {
             subject,
             scratch: dir,
             things: &THINGS,
-            patience: Duration::from_secs(patience),
+            patience: &|_| Duration::from_secs(patience),
             enough: &|| enough,
             show: &|_, _| {},
         };

@@ -8,6 +8,7 @@ use tenure_shipped::locks::SessionLock;
 
 use super::Answer;
 use super::reused::{self, Descriptor};
+use super::unlocked::Copied;
 use crate::child::Inherited;
 
 /// What ends a hold.
@@ -16,6 +17,7 @@ pub(in crate::torture) enum Guard {
     Tenure(LockGuard),
     Shipped(SessionLock),
     Reused(Descriptor),
+    Unlocked(Copied),
     /// For code that never lets go of anything.
     Nothing,
 }
@@ -26,7 +28,7 @@ impl Guard {
         match self {
             Self::Tenure(guard) => Inherited::of(guard),
             Self::Reused(descriptor) => descriptor.inherited().map(Some),
-            Self::Shipped(_) | Self::Nothing => Ok(None),
+            Self::Shipped(_) | Self::Unlocked(_) | Self::Nothing => Ok(None),
         }
     }
 
@@ -36,6 +38,7 @@ impl Guard {
             Self::Tenure(guard) => Ok(guard.release()?),
             Self::Shipped(mut lock) => Ok(lock.leave()?),
             Self::Reused(descriptor) => Ok(descriptor.release()?),
+            Self::Unlocked(lock) => Ok(lock.release()?),
             Self::Nothing => Ok(()),
         }
     }
@@ -48,7 +51,7 @@ impl Guard {
                 reused::leave();
                 Ok(())
             }
-            Self::Shipped(_) | Self::Nothing => self.release(),
+            Self::Shipped(_) | Self::Unlocked(_) | Self::Nothing => self.release(),
         }
     }
 }

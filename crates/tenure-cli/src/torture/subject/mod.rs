@@ -1,12 +1,14 @@
 //! What is tortured: tenure, or, to try the judges, code that protects nothing, protocols that shipped,
-//! a lock with one mistake and things that hang for ever.
+//! locks with one mistake each and things that hang for ever.
 
 mod guard;
 mod leaky;
 mod naive;
+mod panicking;
 mod reused;
 mod shipped;
 mod through_tenure;
+mod unlocked;
 
 use std::fmt;
 use std::path::Path;
@@ -17,10 +19,13 @@ use serde_json::Value;
 pub(super) use self::guard::Guard;
 use self::leaky::Leaky;
 use self::naive::Naive;
+use self::panicking::Panicking;
 use self::reused::Reused;
 use self::shipped::Shipped;
 use self::through_tenure::Tenure;
+use self::unlocked::Unlocked;
 use super::finding::{Fault, Thing};
+use crate::args::ControlArg;
 
 /// Whose code does the work.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -29,16 +34,33 @@ pub(super) enum Author {
     Naive,
     Shipped,
     Reused,
+    Unlocked,
+    /// Tenure, and a panic in the last look, or in a worker.
+    Panicking(bool),
     /// This thing hangs in the end.
     Leaky(Thing),
 }
 
+impl From<ControlArg> for Author {
+    fn from(control: ControlArg) -> Self {
+        match control {
+            ControlArg::Naive => Self::Naive,
+            ControlArg::Shipped => Self::Shipped,
+            ControlArg::Reused => Self::Reused,
+            ControlArg::Unlocked => Self::Unlocked,
+        }
+    }
+}
+
 impl Author {
-    const ALL: [Self; 9] = [
+    const ALL: [Self; 12] = [
         Self::Tenure,
         Self::Naive,
         Self::Shipped,
         Self::Reused,
+        Self::Unlocked,
+        Self::Panicking(false),
+        Self::Panicking(true),
         Self::Leaky(Thing::Lock),
         Self::Leaky(Thing::Lease),
         Self::Leaky(Thing::Document),
@@ -52,6 +74,9 @@ impl Author {
             Self::Naive => "naive",
             Self::Shipped => "shipped",
             Self::Reused => "reused",
+            Self::Unlocked => "unlocked",
+            Self::Panicking(false) => "panicking-worker",
+            Self::Panicking(true) => "panicking-judge",
             Self::Leaky(thing) => thing.name(),
         }
     }
@@ -67,6 +92,9 @@ impl Author {
             Self::Naive => &Naive,
             Self::Shipped => &Shipped,
             Self::Reused => &Reused,
+            Self::Unlocked => &Unlocked,
+            Self::Panicking(false) => &Panicking(false),
+            Self::Panicking(true) => &Panicking(true),
             Self::Leaky(Thing::Lease) => &Leaky(Thing::Lease),
             Self::Leaky(Thing::Document) => &Leaky(Thing::Document),
             Self::Leaky(Thing::Journal) => &Leaky(Thing::Journal),

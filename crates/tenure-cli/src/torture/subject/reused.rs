@@ -22,7 +22,11 @@ static LEFT: AtomicBool = AtomicBool::new(false);
 
 /// The lock, held.
 #[derive(Debug)]
-pub(in super::super) struct Descriptor(&'static File);
+pub(in super::super) struct Descriptor {
+    file: &'static File,
+    /// Whose hold it is: a forked child has a copy, and does not let go of it.
+    process: u32,
+}
 
 impl Descriptor {
     fn take(path: &Path) -> io::Result<Self> {
@@ -33,16 +37,16 @@ impl Descriptor {
             OPEN.get_or_init(|| file)
         };
         rustix::io::retry_on_intr(|| flock(file, FlockOperation::LockExclusive))?;
-        Ok(Self(file))
+        Ok(Self { file, process: std::process::id() })
     }
 
     pub(super) fn inherited(&self) -> io::Result<Inherited> {
-        Inherited::copy(&[self.0.as_fd()])
+        Inherited::copy(&[self.file.as_fd()])
     }
 
     pub(super) fn release(self) -> io::Result<()> {
-        if !LEFT.load(Ordering::Relaxed) {
-            flock(self.0, FlockOperation::Unlock)?;
+        if !LEFT.load(Ordering::Relaxed) && self.process == std::process::id() {
+            flock(self.file, FlockOperation::Unlock)?;
         }
         Ok(())
     }

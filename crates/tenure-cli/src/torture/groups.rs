@@ -1,0 +1,33 @@
+//! The process groups of a run that are alive, for whoever has to end all of them at once.
+//!
+//! # Invariants
+//!
+//! 1. A group is taken off the list before its leader is reaped, so no signal reaches a process that got
+//!    its number later.
+
+use std::process::Child;
+use std::sync::{Mutex, PoisonError};
+
+use rustix::process::{Pid, Signal, kill_process_group};
+
+static GROUPS: Mutex<Vec<Pid>> = Mutex::new(Vec::new());
+
+/// Puts a child, the leader of a group, on the list.
+pub(super) fn add(child: &Child) {
+    GROUPS.lock().unwrap_or_else(PoisonError::into_inner).push(Pid::from_child(child));
+}
+
+/// Takes it off: it is going to be reaped.
+pub(super) fn remove(child: &Child) {
+    let pid = Pid::from_child(child);
+    GROUPS.lock().unwrap_or_else(PoisonError::into_inner).retain(|one| *one != pid);
+}
+
+/// Kills all of them. Whoever has the list in hand may be the one that panicked: then they end by
+/// themselves, with their input.
+pub(super) fn kill_all() {
+    let Ok(groups) = GROUPS.try_lock() else { return };
+    for group in groups.iter() {
+        let _ = kill_process_group(*group, Signal::KILL);
+    }
+}

@@ -1,0 +1,25 @@
+//! Tenure, but for a lock that panics: in the last look, or in a worker once it has worked a little.
+
+use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use super::{Answer, Hold, Subject, Tenure};
+use crate::torture::panics::LAST_LOOK;
+
+/// So many locks go well.
+const FINE: u64 = 20;
+
+static LOCKS: AtomicU64 = AtomicU64::new(0);
+
+/// Whether it panics in the last look.
+#[derive(Debug)]
+pub(in super::super) struct Panicking(pub(super) bool);
+
+impl Subject for Panicking {
+    fn lock(&self, path: &Path, shared: bool) -> Answer<Hold> {
+        let looks = std::thread::current().name() == Some(LAST_LOOK);
+        let late = !looks && LOCKS.fetch_add(1, Ordering::Relaxed) >= FINE;
+        assert!(if self.0 { !looks } else { !late }, "on purpose");
+        Tenure::lock(path, shared)
+    }
+}

@@ -1,0 +1,138 @@
+//! Every error line ends with what to do next.
+
+use std::process::Command;
+
+use crate::bench::{Bench, Ran, TENURE};
+
+/// What people meet every day.
+#[test]
+fn common_errors_say_what_to_do() {
+    let bench = Bench::new();
+    bench.file("plain", "x");
+    bench.file("s.json", "{\"a\":1}");
+    std::fs::create_dir(bench.path("dir")).unwrap();
+    let long = "n".repeat(300);
+    let name = "check the name, and that its directory is there";
+    let part = "a part of the path is no directory: name another one";
+    let patch = "[{\"op\":\"remove\",\"path\":\"/x\"}]";
+    let cases: &[(&[&str], i32, &str)] = &[
+        (&["doc", "set", "plain/s.json", "1"], 1, part),
+        (&["run", "plain/x", "--", "true"], 1, part),
+        (&["collection", "list", "plain"], 1, part),
+        (&["doc", "set", &long, "1"], 1, "use a shorter name"),
+        (&["journal", "append", "dir", "x"], 2, "name a file"),
+        (&["doctor", "none"], 1, name),
+        (&["doctor", "plain"], 2, "name the one it is in"),
+        (&["bench", "none"], 1, name),
+        (&["torture", "none"], 1, name),
+        (&["lease", "acquire", "l", "--ttl", "1m", "--token-file", "none/t"], 1, name),
+        (&["doc", "set", "s.json", "{"], 2, "quote it for the shell, strings twice"),
+        (&["doc", "patch", "none.json", "[]"], 1, "check the name, or create it with `doc set`"),
+        (&["doc", "patch", "s.json", patch], 2, "read the document again and mend the patch"),
+        (
+            &["doc", "merge", "s.json", "{\"a\":\"x\"}", "--sum", "/a"],
+            2,
+            "mend the patch or its rules",
+        ),
+        (
+            &["run", "x", "--", "none"],
+            127,
+            "check its name, its first line if it is a script, and PATH",
+        ),
+        (&["run", "x", "--", "./plain"], 126, "make it executable: chmod +x"),
+    ];
+    for (args, code, hint) in cases {
+        hints(&bench.tenure(args), *code, hint);
+    }
+    bench.set_mode(".", 0o755);
+    let closed = bench.path("sub/closed.json");
+    hints(
+        &bench.as_nobody(&["doc", "set", closed.to_str().unwrap(), "1"]),
+        1,
+        "run it as somebody who may, or have the permissions changed",
+    );
+    let few = Command::new("sh")
+        .args(["-c", "ulimit -n 5; exec \"$T\" doc set s.json 2"])
+        .env("T", TENURE)
+        .current_dir(bench.path(""))
+        .output();
+    let hint = "too many files are open: close some, or raise the limit (ulimit -n)";
+    hints(&Ran::new(few.unwrap()), 1, hint);
+    assert_eq!(bench.read("s.json"), "{\"a\":1}");
+}
+
+/// The last words of the one line on stderr.
+#[track_caller]
+fn hints(ran: &Ran, code: i32, hint: &str) {
+    assert_eq!(ran.code, Some(code), "{ran:?}");
+    let line = ran.stderr.lines().last().unwrap_or_default();
+    let told = line.rsplit_once("; ").map_or("", |(_, hint)| hint);
+    assert_eq!(told, hint, "{ran:?}");
+}
+
+/// Runs a script in a small file system of its own, which goes away with it; `None` where that is not
+/// allowed. `$T` is tenure.
+pub(crate) fn in_small_disk(bench: &Bench, script: &str) -> Option<Ran> {
+    let may = Command::new("unshare").args(["-m", "true"]).output();
+    if !may.is_ok_and(|ran| ran.status.success()) {
+        return None;
+    }
+    std::fs::create_dir_all(bench.path("disk")).unwrap();
+    let prepare = "mount -t tmpfs -o size=256k none disk && cd disk";
+    let fill = "fill() { ! head -c 1m /dev/zero >fill 2>/dev/null; }";
+    let script = format!("{prepare}\n{fill}\n{script}");
+    let mut command = Command::new("unshare");
+    command.args(["-m", "sh", "-c", &script]).current_dir(bench.path("")).env("T", TENURE);
+    Some(Ran::new(command.output().unwrap()))
+}
+
+const FULL: &str = "make room on its disk";
+
+#[test]
+fn a_full_disk_says_to_make_room() {
+    let bench = Bench::new();
+    let long = "x".repeat(5000);
+    for write in [
+        format!("$T doc set s.json '\"{long}\"'"),
+        format!("$T journal append j '{long}'"),
+        "$T run x/y/z -- true".to_owned(),
+        "$T lease acquire l --ttl 1m".to_owned(),
+    ] {
+        let Some(ran) = in_small_disk(&bench, &format!("fill; {write}")) else { return };
+        hints(&ran, 1, FULL);
+    }
+    let script = format!("$T doc set s.json 1 && fill; $T doc set s.json '\"{long}\"' --json");
+    let Some(ran) = in_small_disk(&bench, &script) else { return };
+    assert_eq!(ran.error()["hint"], FULL, "{ran:?}");
+}
+
+#[test]
+fn a_doctor_on_a_full_disk_does_not_ask_for_another_user() {
+    let bench = Bench::new();
+    let Some(ran) = in_small_disk(&bench, "fill; $T doctor") else { return };
+    hints(&ran, 1, FULL);
+}
+
+#[test]
+fn a_read_only_disk_says_so() {
+    let bench = Bench::new();
+    let hint = "it is mounted read-only: mount it for writing, or keep the file elsewhere";
+    for write in ["doc set s.json 2", "journal append j x", "run x -- true", "doctor"] {
+        let script = format!("$T doc set s.json 1 && mount -o remount,ro . && $T {write}");
+        let Some(ran) = in_small_disk(&bench, &script) else { return };
+        hints(&ran, 1, hint);
+    }
+}
+
+#[test]
+fn a_filter_that_fails_says_how_to_try_it() {
+    let bench = Bench::new();
+    bench.tenure(&["doc", "set", "s.json", "{\"a\":1}"]).ok();
+    let hint = "mend the filter: `tenure doc get FILE FILTER` tries it out and changes nothing";
+    for filter in [".a.b", "error(\"no\")", "empty", ".,."] {
+        let ran = bench.tenure(&["doc", "update", "s.json", filter]);
+        assert!(ran.stderr.contains("; nothing was changed; "), "{ran:?}");
+        hints(&ran, 1, hint);
+    }
+    assert_eq!(bench.tenure(&["doc", "get", "s.json", "-r", ".a"]).ok().stdout, "1\n");
+}

@@ -1,0 +1,93 @@
+//! Verdicts of `tenure torture` when something is in the way of the torture itself.
+
+use serde_json::Value;
+
+use crate::bench::Bench;
+use crate::hints::in_small_disk;
+use crate::torture_command::{left, torture};
+
+fn row<'a>(verdict: &'a Value, thing: &str) -> &'a Value {
+    let rows = verdict["things"].as_array().unwrap();
+    rows.iter().find(|row| row["thing"] == thing).unwrap_or_else(|| panic!("{verdict:#}"))
+}
+
+/// The files are at rest once everybody was ended: only what lets nobody in is not judged.
+#[test]
+fn after_a_standstill_the_rest_is_judged() {
+    let bench = Bench::new();
+    let args = "--leaky lock --ops lock,doc,journal --minutes 0.2";
+    let verdict = torture(&bench, args).exits(5).json();
+    assert_eq!(verdict["verdict"], "standstill_found", "{verdict:#}");
+    assert_eq!(row(&verdict, "lock")["judged"], false, "{verdict:#}");
+    for thing in ["doc", "journal"] {
+        assert_eq!(row(&verdict, thing)["judged"], true, "{verdict:#}");
+        assert_eq!(row(&verdict, thing)["found"], serde_json::json!({}), "{verdict:#}");
+    }
+}
+
+#[test]
+fn a_history_that_cannot_be_written_is_a_failure_that_names_it() {
+    let bench = Bench::new();
+    std::fs::create_dir(bench.path("room")).unwrap();
+    let script =
+        "fill; $T torture ../room --json --operations 5000 --processes 2 --history h.jsonl";
+    let Some(ran) = in_small_disk(&bench, script) else { return };
+    let verdict = ran.exits(5).json();
+    assert_eq!(verdict["verdict"], "failure_found", "{verdict:#}");
+    let detail = verdict["findings"][0]["detail"].as_str().unwrap();
+    let told = "the history could not be written to h.jsonl: No space left on device";
+    assert!(detail.starts_with(told), "{verdict:#}");
+    assert_eq!((&verdict["history"], &verdict["found"]), (&Value::Null, &1.into()), "{verdict:#}");
+}
+
+/// The other way round: the history is not to blame.
+#[test]
+fn a_full_disk_under_a_history_is_not_blamed_on_the_history() {
+    let bench = Bench::new();
+    let script = "$T torture . --json --minutes 0.5 --processes 2 --history ../h.jsonl";
+    let Some(ran) = in_small_disk(&bench, script) else { return };
+    let verdict = ran.exits(5).json();
+    assert_eq!(verdict["verdict"], "failure_found", "{verdict:#}");
+    for finding in verdict["findings"].as_array().unwrap() {
+        let detail = finding["detail"].as_str().unwrap();
+        assert!(detail.contains("No space left"), "{verdict:#}");
+        assert!(!detail.contains("history"), "{verdict:#}");
+    }
+    assert_eq!(verdict["history"], "../h.jsonl", "{verdict:#}");
+}
+
+#[test]
+fn how_long_a_run_of_a_command_may_take_can_be_said() {
+    let bench = Bench::new();
+    let slow = "sleep 2; echo {key} >>{}";
+    let args = ["torture", "--minutes", "0.01", "--file", "log.txt", "--command", slow];
+    let ran = bench.tenure(&[&args[..], &["--patience", "500ms"]].concat()).exits(1);
+    assert!(ran.stderr.contains("it did not end in 0.5 s; give it more --patience"), "{ran:?}");
+    assert!(left(&bench).is_empty());
+    bench.tenure(&["torture", "--patience", "1s"]).exits(2);
+    let help = bench.tenure(&["torture", "--help"]).ok().stdout;
+    assert!(help.contains("--patience <D>"), "{help}");
+}
+
+/// Neither a success nor a verdict of damage, and nothing is left behind.
+#[test]
+fn a_panic_of_the_parent_is_no_verdict() {
+    let bench = Bench::new();
+    let ran = torture(&bench, "--panics parent --ops lock --operations 20").exits(101);
+    assert!(ran.stderr.contains("on purpose"), "{ran:?}");
+    assert_eq!(ran.stdout, "");
+    assert!(left(&bench).is_empty());
+}
+
+#[test]
+fn a_panic_of_a_worker_or_of_a_judge_is_a_finding() {
+    for (place, told) in [("crew", "ended by itself: "), ("judge", "the last look panicked: ")] {
+        let bench = Bench::new();
+        let args = format!("--panics {place} --ops lock,doc --minutes 0.1");
+        let verdict = torture(&bench, &args).exits(5).json();
+        assert_eq!(verdict["verdict"], "failure_found", "{verdict:#}");
+        let detail = verdict["findings"][0]["detail"].as_str().unwrap();
+        assert!(detail.contains(told) && detail.contains("on purpose"), "{verdict:#}");
+        assert_eq!(left(&bench).len(), 1, "it is evidence");
+    }
+}

@@ -1,11 +1,16 @@
 //! Publishing a document by exchange, with a last good copy.
 //!
-//! Mirrors `document/publish.rs` (settle, temp, sync, what to keep, compare, exchange, look at what was displaced, keep,
-//! record, remove), `clear_left_over`, `keep_as`, `document/restore.rs` and the view of a reader after a power
-//! loss (`content::last_synced`, D6). A change adds one bit to what it read, so a lost update is a
-//! missing bit. Names change in one order (all pass through one temporary name), and a power loss leaves
+//! Mirrors `document/publish.rs` (settle, temp, what to keep, sync, compare, exchange, look at what was displaced, keep,
+//! record, remove), `left_over::clear`, `keep_as`, `document/restore.rs`, the view of a reader after a power
+//! loss (`content::last_synced`, D6), and `document/durable.rs`: a durable call that changes nothing, and a version
+//! that is in doubt from before its sync until that has succeeded. A change adds one bit to what it read, so a
+//! lost update is a missing bit.
+//!
+//! Names change in one order (all pass through one temporary name), and a power loss leaves
 //! them as they were after one of the changes since the last sync of the directory (docs/FORMAT.md);
-//! content that was not synced may be cut.
+//! any content that was not synced may be cut; the record is any that was written in this boot, or none. A file
+//! whose sync failed is not on the disk, and every later sync of it succeeds. The kernel may fail a sync of what is
+//! on the disk already: that stays there.
 
 mod steps;
 
@@ -41,22 +46,53 @@ enum Fault {
     FoundNotSettled,
     /// Cut to nothing and written in place.
     InPlace,
+    /// What displaces a version in doubt is not synced.
+    DoubtNotSynced,
+    /// Whether the new version is synced is decided before the old one is.
+    DecidedBefore,
+    /// A version in doubt becomes the last good one.
+    KeepsDoubtful,
+    /// That a version is in doubt is written down when its sync has failed, not before it.
+    DoubtNotedLate,
+    /// A call that changes nothing syncs a version in doubt again, and believes it.
+    FailedIsBelieved,
+    /// A call that changes nothing does not sync what it found.
+    RepeatNotSynced,
+    /// It syncs what it found, and not its name.
+    FoundNameNotSynced,
+    /// It notes that it found something else before it looks at what was left, and takes that for nothing.
+    RecordChanged,
+    /// A left-over with the bytes of the synced version passes for it once it is synced again.
+    LeftOverByBytes,
+    /// What a restore has left passes for newer than the good copy that it was made from.
+    CopyBelieved,
+}
+
+impl Fault {
+    /// A change that does not compare what it displaces.
+    fn is_unchecked(self) -> bool {
+        matches!(self, Self::PlainRename | Self::ReadOutsideLock)
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Action {
     Begin(usize),
+    /// Begins a durable call that changes nothing.
+    Repeat(usize),
     Step(usize),
+    /// The same, with a sync that fails.
+    Fail(usize),
     Kill(usize),
     /// Somebody who knows nothing of tenure replaces the file by an edited copy.
     Foreign,
     /// The same, and nothing was edited.
     Resave,
-    /// After which change of names, whether unsynced content is cut, and whether the record survives.
+    /// After which change of names, which of the unsynced files are cut, and which record is left.
     PowerLoss {
         names: usize,
-        cut: bool,
-        record: bool,
+        cut: u8,
+        record: usize,
     },
 }
 
@@ -64,11 +100,16 @@ enum Action {
 struct Publishing {
     /// Which of the processes sync.
     durable: [bool; 2],
-    changes: u8,
+    /// How many changes each makes.
+    changes: [u8; 2],
+    /// How many calls that change nothing each makes that syncs.
+    repeats: u8,
     kills: u8,
     foreign: u8,
     resaves: u8,
     power_losses: u8,
+    /// How many syncs fail.
+    failures: u8,
     /// A sync of content only makes it come before later changes of names.
     in_order: bool,
     fault: Fault,
@@ -88,10 +129,16 @@ impl Model for Publishing {
                 if process.changes > 0 {
                     actions.push(Action::Begin(index));
                 }
+                if process.repeats > 0 {
+                    actions.push(Action::Repeat(index));
+                }
                 continue;
             }
             if state.can_step(index) {
                 actions.push(Action::Step(index));
+            }
+            if state.failures > 0 && state.can_fail(index, self.fault) {
+                actions.push(Action::Fail(index));
             }
             if state.kills > 0 {
                 actions.push(Action::Kill(index));
@@ -104,11 +151,9 @@ impl Model for Publishing {
             actions.push(Action::Resave);
         }
         if state.power_losses > 0 {
-            for names in 0..state.history.len() {
-                for (cut, record) in [(true, true), (true, false), (false, true), (false, false)] {
-                    actions.push(Action::PowerLoss { names, cut, record });
-                }
-            }
+            state.losses(|names, cut, record| {
+                actions.push(Action::PowerLoss { names, cut, record });
+            });
         }
     }
 
@@ -116,7 +161,9 @@ impl Model for Publishing {
         let mut next = state.clone();
         match action {
             Action::Begin(index) => next.begin(index, self.fault),
+            Action::Repeat(index) => next.repeat(index),
             Action::Step(index) => next.step(index, *self),
+            Action::Fail(index) => next.fail(index, self.fault),
             Action::Kill(index) => {
                 next.kills -= 1;
                 next.end(index);
@@ -137,10 +184,11 @@ impl Model for Publishing {
                     model.durable.contains(&false) || State::is_whole(state.names.document)
                 },
             ),
-            Property::always("what was acknowledged is there", |model: &Self, state: &State| {
-                // Whoever puts a file that is not synced in its place answers for it.
-                let replaced = state.resaves < model.resaves;
-                replaced || state.view() & state.acked == state.acked
+            Property::always("what was acknowledged is there", |_, state: &State| {
+                state.view() & state.acked == state.acked
+            }),
+            Property::always("no reader goes back behind the disk", |_, state: &State| {
+                state.view() & state.on_disk == state.on_disk
             }),
             Property::always("no update is lost", |model: &Self, state: &State| {
                 let crashed = state.power_losses < model.power_losses;
@@ -166,8 +214,10 @@ impl Model for Publishing {
                     || !model.durable.contains(&false)
                     || !State::is_whole(state.names.document)
             }),
-            Property::sometimes("all changes are there", |_, state: &State| {
-                state.view() & 0b11 == 0b11
+            Property::sometimes("all changes are there", |model: &Self, state: &State| {
+                let last = |index: usize| u8::from(model.changes[index] > 0) << index;
+                let last = last(0) | last(1);
+                state.view() & last == last
             }),
         ]
     }
@@ -175,43 +225,68 @@ impl Model for Publishing {
 
 const POWER: Publishing = Publishing {
     durable: [true, true],
-    changes: 1,
+    changes: [1, 1],
+    repeats: 0,
     kills: 1,
     foreign: 0,
     resaves: 0,
     power_losses: 1,
+    failures: 0,
     in_order: false,
     fault: Fault::None,
 };
 const FOREIGN_EDITS: Publishing = Publishing { foreign: 1, power_losses: 0, ..POWER };
 const MIXED: Publishing = Publishing { durable: [true, false], ..POWER };
+/// One changes without a sync, the other makes durable what it finds.
+const REPEATS: Publishing = Publishing { changes: [0, 2], repeats: 1, ..MIXED };
 
 #[test]
 fn documents_stay_whole_and_complete() {
     let mut tally = Tally::new("models", "documents_stay_whole_and_complete");
-    let more = Form::asked().pick(2, 3);
-    check::holds(&mut tally, "durable", Publishing { changes: more, kills: more, ..POWER });
-    check::holds(&mut tally, "durable and not", Publishing { changes: more, ..MIXED });
+    let changes = [Form::asked().pick(2, 3); 2];
+    check::holds(&mut tally, "durable", Publishing { changes, kills: 2, ..POWER });
+    check::holds(&mut tally, "durable and not", Publishing { changes, ..MIXED });
     let in_order = Publishing { in_order: true, ..POWER };
-    check::holds(&mut tally, "in order", Publishing { changes: more, kills: more, ..in_order });
-    let mixed = Publishing { in_order: true, changes: more, ..MIXED };
+    check::holds(&mut tally, "in order", Publishing { changes, kills: 2, ..in_order });
+    let mixed = Publishing { in_order: true, changes, ..MIXED };
     check::holds(&mut tally, "in order and not synced", mixed);
-    let edits = Publishing { foreign: 2, changes: more, ..FOREIGN_EDITS };
+    let edits = Publishing { foreign: 2, changes, ..FOREIGN_EDITS };
     check::holds(&mut tally, "foreign edits", edits);
-    let twice =
-        Publishing { changes: 2, kills: 0, power_losses: Form::asked().pick(1, 2), ..MIXED };
+    let power_losses = Form::asked().pick(1, 2);
+    let twice = Publishing { changes: [2, 2], kills: 0, power_losses, ..MIXED };
     check::holds(&mut tally, "durable and not, twice", twice);
     let saved = Publishing { resaves: 1, ..MIXED };
     check::holds(&mut tally, "durable and not, saved again by others", saved);
 }
 
 #[test]
+fn what_changes_nothing_makes_durable_what_it_found() {
+    let mut tally = Tally::new("models", "what_changes_nothing_makes_durable_what_it_found");
+    let more = Form::asked().pick(1, 2);
+    // Deaths anywhere in the sync of what was found, beside a durable change.
+    let repeats = Publishing { changes: [1, 2], repeats: more, ..REPEATS };
+    check::holds(&mut tally, "what changes nothing", repeats);
+    let in_order = Publishing { repeats: 2, kills: 2, in_order: true, ..REPEATS };
+    check::holds(&mut tally, "what changes nothing, in order", in_order);
+    // The first call leaves a version in doubt, the second publishes it anew.
+    let failing = Publishing { repeats: 2, failures: more, kills: more, ..REPEATS };
+    check::holds(&mut tally, "syncs that fail", failing);
+    // Restores that fail and die, and what the next power loss leaves of them.
+    let twice = Publishing { failures: more, power_losses: 2, ..REPEATS };
+    check::holds(&mut tally, "syncs that fail, twice", twice);
+    // What others wrote is acknowledged once it was found.
+    let others = Publishing { changes: [1, 1], failures: 1, ..REPEATS };
+    check::holds(&mut tally, "edits that cannot be synced", Publishing { foreign: 1, ..others });
+    check::holds(&mut tally, "saved again, not synced", Publishing { resaves: 1, ..others });
+}
+
+#[test]
 fn broken_publications_are_found_out() {
     let mut tally = Tally::new("models", "broken_publications_are_found_out");
     let (whole, there) = ("a durable document is always whole", "what was acknowledged is there");
-    let lost = "no update is lost";
-    let unsynced = Publishing { durable: [false, false], changes: 2, ..POWER };
-    let twice = Publishing { changes: 2, power_losses: 2, kills: 0, ..MIXED };
+    let (lost, good) = ("no update is lost", "the good copy is whole");
+    let unsynced = Publishing { durable: [false, false], changes: [2, 2], ..POWER };
+    let twice = Publishing { changes: [2, 2], power_losses: 2, kills: 0, ..MIXED };
     for (name, fault, rule, model) in [
         ("content not synced", Fault::ContentNotSynced, whole, POWER),
         (
@@ -224,11 +299,11 @@ fn broken_publications_are_found_out() {
         ("read outside the lock", Fault::ReadOutsideLock, lost, POWER),
         ("a plain rename over a foreign edit", Fault::PlainRename, lost, FOREIGN_EDITS),
         ("displaced version not checked", Fault::DisplacedNotChecked, lost, FOREIGN_EDITS),
-        ("unsynced version kept as good", Fault::KeepsUnsynced, "the good copy is whole", unsynced),
+        ("unsynced version kept as good", Fault::KeepsUnsynced, good, unsynced),
         (
             "the same bytes of others kept as good",
             Fault::TagNotCompared,
-            "the good copy is whole",
+            good,
             Publishing { resaves: 1, ..MIXED },
         ),
         ("left-over removed after a power loss", Fault::LeftOverRemoved, there, twice),
@@ -236,9 +311,37 @@ fn broken_publications_are_found_out() {
             "a version of the dead not written down",
             Fault::FoundNotSettled,
             "nothing of ours is set aside",
-            Publishing { changes: 2, kills: 2, power_losses: 0, ..POWER },
+            Publishing { changes: [2, 2], kills: 2, power_losses: 0, ..POWER },
         ),
         ("truncated and written in place", Fault::InPlace, whole, POWER),
+    ] {
+        check::is_refuted(&mut tally, name, rule, Publishing { fault, ..model });
+    }
+}
+
+#[test]
+fn broken_syncs_of_what_was_found_are_found_out() {
+    let mut tally = Tally::new("models", "broken_syncs_of_what_was_found_are_found_out");
+    let (there, good) = ("what was acknowledged is there", "the good copy is whole");
+    let behind = "no reader goes back behind the disk";
+    let failing = Publishing { repeats: 2, failures: 1, ..REPEATS };
+    let twice = Publishing { power_losses: 2, repeats: 1, ..failing };
+    for (name, fault, rule, model) in [
+        ("not synced over a version in doubt", Fault::DoubtNotSynced, behind, REPEATS),
+        (
+            "not synced over what could not be synced",
+            Fault::DecidedBefore,
+            behind,
+            Publishing { changes: [1, 2], failures: 1, repeats: 1, ..REPEATS },
+        ),
+        ("a version in doubt kept as good", Fault::KeepsDoubtful, good, failing),
+        ("doubt noted after the sync", Fault::DoubtNotedLate, there, failing),
+        ("a failed sync believed later", Fault::FailedIsBelieved, there, failing),
+        ("what was found not synced", Fault::RepeatNotSynced, there, REPEATS),
+        ("the name of what was found not synced", Fault::FoundNameNotSynced, there, REPEATS),
+        ("the last synced version taken for nothing", Fault::RecordChanged, there, REPEATS),
+        ("the same bytes of before kept as good", Fault::LeftOverByBytes, good, failing),
+        ("a copy kept in place of the good one", Fault::CopyBelieved, there, twice),
     ] {
         check::is_refuted(&mut tally, name, rule, Publishing { fault, ..model });
     }

@@ -5,6 +5,7 @@ use std::fs::{self, File, FileTimes};
 use std::io::{self, Read};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
+use std::process::Command;
 use std::rc::Rc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -14,6 +15,7 @@ use serde_json::{Value, json};
 use tenure::fs::{Access, Fs, Handle, Stat};
 use tenure::{Collection, CollectionKind, Document, ErrorKind, Prune, WriteOptions};
 use tenure_proof::Form;
+use tenure_proof::live::Live;
 use tenure_proof::puppet::{Child, Heard, Puppet};
 use tenure_proof::victim::{Layer, lay};
 use tenure_shipped::Document as _;
@@ -298,10 +300,16 @@ fn race_31_temporary_files_of_the_dead_pile_up() {
 #[test]
 fn race_32_a_file_that_was_there_a_moment_ago() {
     let mut scene = Scene::new("race_32");
-    let path = state::path(&scene.theirs());
-    assert!(path.exists());
-    fs::remove_file(&path).unwrap(); // By somebody else, just now.
-    fs::read(&path).expect_err("the crash");
+    let directory = scene.theirs();
+    let mut reader = Command::new("sh");
+    reader.args(["-c", "[ -e \"$0\" ] && echo there && read -r go && exec cat \"$0\""]);
+    reader.arg(state::path(&directory));
+    let mut reader = Live::start(reader);
+    assert_eq!(reader.line().as_deref(), Some("there"));
+    Expiring::open(&directory).load(3_600_000).unwrap(); // Somebody else finds that it has expired.
+    reader.say("go");
+    let crashed = reader.end();
+    assert!(!crashed.is_done() && crashed.stderr.contains("No such file"), "{crashed:?}");
     scene.broke("exists, then read");
 
     let path = scene.state();

@@ -2,18 +2,23 @@
 
 use std::fs::{self, File, FileTimes};
 use std::os::unix::fs::MetadataExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::sync::mpsc::channel;
+use std::sync::{Arc, Mutex};
 
 use serde_json::{Map, Value, json};
-use tenure::fs::{Access, Fs, Mode};
-use tenure::{Collection, CollectionKind, Document, Durability, WriteOptions};
-use tenure_proof::puppet::{Child, CommandLine, Puppet};
+use tenure::fs::{Access, Fs, Mode, disk};
+use tenure::{
+    AppendOptions, Collection, CollectionKind, Document, Durability, Journal, WriteOptions,
+};
+use tenure_proof::puppet::{Child, CommandLine, FAR_TOO_LONG, Puppet};
 use tenure_shipped::Document as _;
 use tenure_shipped::documents::{Fingerprint, RoundTrip, SaveWithoutLock};
 use tenure_shipped::state::{self, Content};
 use tenure_testkit::SimFs;
 
 use crate::scene::{Scene, add, at_once, below_shell, count, holder, on, paths_in, told};
+use crate::steps::{Step, stepping};
 
 /// One index of all sessions: 56 MB are written for one changed key, and everybody waits for everybody.
 /// Ours: a file and a lock per key.
@@ -82,6 +87,82 @@ fn race_34_every_write_waits_for_the_disk() {
     }
     let set = || document.set(&json!({ "n": 100 }), &durable).map(drop);
     assert!(syncs(&fs, set) > 0, "the counter counts");
+    others_meanwhile(&mut scene);
+}
+
+/// What another process may do while somebody waits for the disk.
+#[derive(Debug, PartialEq, Eq)]
+struct Meanwhile {
+    step: Step,
+    path: PathBuf,
+    enters: bool,
+    reads: bool,
+}
+
+/// Ours, when a sync was asked for: the last one, which is shared, is after the hold, and so is that of a
+/// journal's log. Whoever comes meanwhile gets the lock at once. Before that, a new version is written to
+/// the disk under the lock, where a file system needs that; readers never wait.
+fn others_meanwhile(scene: &mut Scene) {
+    let durable = WriteOptions { durability: Durability::Durable, ..at_once(None) };
+    let (path, log) = (scene.state(), scene.log());
+    let append = AppendOptions { write: durable.clone(), ..AppendOptions::default() };
+    Document::open(&path).unwrap().set(&json!({ "n": 0 }), &durable).unwrap();
+    Journal::open(&log).unwrap().append(&["0"], &append).unwrap();
+
+    let read = on("read", &path);
+    let change = |fs: &Arc<dyn Fs>| {
+        Document::open_on(fs, &path)?.set(&json!({ "n": 1 }), &durable).map(drop)
+    };
+    let seen = at_each_sync(&path, &read, change);
+    assert!(seen.iter().all(|at| at.reads), "{seen:?}");
+    let last = seen.last().expect("there is a sync");
+    assert_eq!((last.step, Some(last.path.as_path())), (Step::SyncNames, path.parent()));
+    assert!(last.enters, "the disk is slow, and nobody waits: {seen:?}");
+
+    let read = on("entries", &log);
+    let change = |fs: &Arc<dyn Fs>| Journal::open_on(fs, &log)?.append(&["1"], &append).map(drop);
+    let seen = at_each_sync(&log, &read, change);
+    let of_log = |at: &Meanwhile| at.path.extension().is_some_and(|suffix| suffix == "wal");
+    assert!(seen.iter().any(of_log), "{seen:?}");
+    assert!(seen.iter().all(|at| at.reads && at.enters), "{seen:?}");
+    scene.tally.tried(seen.len() as u64 + 1, "syncs after the hold");
+}
+
+/// Stops `change` before each of its syncs, and lets another process lock and read.
+fn at_each_sync(
+    path: &Path,
+    read: &Value,
+    change: impl FnOnce(&Arc<dyn Fs>) -> tenure::Result<()> + Send,
+) -> Vec<Meanwhile> {
+    let mut other = Child::rust();
+    let (stops, stopped) = channel();
+    let (go, goes) = channel();
+    let (ends, goes) = (stops.clone(), Mutex::new(goes));
+    let fs = stepping(&disk(), move |step, path| {
+        if step != Step::Written {
+            stops.send(Some((step, path.to_path_buf()))).unwrap();
+            goes.lock().unwrap().recv_timeout(FAR_TOO_LONG).expect("the test says when");
+        }
+        Ok(())
+    });
+    std::thread::scope(|scope| {
+        scope.spawn(move || {
+            let done = change(&fs);
+            ends.send(None).unwrap();
+            done.unwrap();
+        });
+        let mut seen = Vec::new();
+        while let Some((step, at)) = stopped.recv_timeout(FAR_TOO_LONG).unwrap() {
+            let enters = other.say(&on("lock", path))["ok"].is_object();
+            if enters {
+                other.does(&json!({ "op": "release" }));
+            }
+            let reads = other.say(read)["ok"].is_object();
+            seen.push(Meanwhile { step, path: at, enters, reads });
+            go.send(()).unwrap();
+        }
+        seen
+    })
 }
 
 /// Theirs: lock, write beside, sync, rename, sync the directory, unlock.

@@ -1,17 +1,21 @@
 //! Races 11 to 15: locks that break when something fails, and writers that pass them by.
 
 use std::fs;
+use std::os::unix::fs::MetadataExt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
-use serde_json::json;
+use rustix::process::{Pid, Resource, Rlimit, prlimit};
+use serde_json::{Value, json};
 use tenure::{ErrorKind, LockOptions, Wait, WriteOptions, try_lock};
 use tenure_proof::puppet::{Child, CommandLine, Puppet};
+use tenure_proof::strace::{self, Does};
 use tenure_shipped::documents::SaveWithoutLock;
 use tenure_shipped::locks::{GivesIn, GuardedLock, JournalLock, SessionLock, Unstamped, lock_file};
 use tenure_shipped::{Document, Lock};
 use tenure_testkit::{Fault, SimFs, Times};
 
+use crate::deaths::{deaths, traced};
 use crate::scene::{
     DEAD, Scene, add, at_once, await_on, below_shell, count, holder, kind, on, only_one, told,
 };
@@ -71,11 +75,49 @@ fn race_12_the_guard_of_the_guard_is_left_behind() {
         // Killed the moment it has taken over.
         let (first, _) = only_one(&mut heirs);
         heirs.remove(first).kill();
-        scene.tally.tried(1, "deaths during recovery");
+        scene.tally.tried(1, "heirs killed when they had the lock");
     }
     heirs[0].hear();
     heirs[0].does(&json!({ "op": "release" }));
     try_lock(&path).unwrap().release().unwrap();
+    kill_heirs(&mut scene);
+}
+
+/// Kills heirs at each step of taking over from a dead holder: the next one gets the lock at once, from
+/// the one or the other.
+fn kill_heirs(scene: &mut Scene) {
+    if !strace::available() {
+        return;
+    }
+    let (path, trace) = (scene.state(), scene.theirs().join("trace"));
+    let args = ["lock", path.to_str().unwrap()];
+    let subject = Path::new(env!("CARGO_BIN_EXE_subject"));
+    let heir = traced(subject, &args, path.parent().unwrap(), &trace);
+    let dead = || {
+        let (mut dying, fence) = holder(&path);
+        dying.kill();
+        (dying.pid(), fence)
+    };
+    dead();
+    let cases = deaths(&heir, &[Does::Opens, Does::Locks, Does::Changes]);
+    let (mut before, mut after) = (0, 0);
+    for case in &cases {
+        let (pid, fence) = dead();
+        if !heir.with_fault(case).came_about {
+            continue;
+        }
+        let next = try_lock(&path).unwrap_or_else(|error| panic!("{error} after {case:?}"));
+        assert!(next.fence() > fence, "{} after {fence}, {case:?}", next.fence());
+        match next.recovered_from().map(|holder| holder.pid) {
+            Some(found) if found == pid => before += 1,
+            Some(_) => after += 1,
+            None => {} // It had given it back: that was no recovery any more.
+        }
+        next.release().unwrap();
+    }
+    let told = format!("{before} died before their record, {after} after it, of {}", cases.len());
+    assert!(before >= 3 && after >= 1, "{told}");
+    scene.tally.tried(before + after, "heirs killed at a call of their recovery");
 }
 
 /// Error paths that clean up by name: EMFILE after winning, ENOSPC while stamping, then an unlink that hits
@@ -92,32 +134,124 @@ fn race_13_an_error_path_removes_the_lock_of_another() {
     carol.enter().expect("both are inside");
     scene.broke("OpenClaw: an error path releases by name");
 
-    let path = scene.state();
-    let (mut alice, fence) = holder(&path);
-    let mine = json!({ "op": "add", "path": path, "fence": fence });
-    for files in 3..20 {
-        let script = format!("ulimit -n {files}; exec \"$0\" --json run --wait 0 \"$1\" -- true");
-        let output = below_shell(&script, &[&path]);
-        assert!(!output.status.success(), "{}", told(&output));
-        alice.does(&mine);
-        alice.does(&json!({ "op": "verify" }));
-        assert_eq!(kind(try_lock(&path)), Some(ErrorKind::Busy), "{}", told(&output));
-        scene.tally.tried(1, "contenders short of descriptors");
-    }
-    alice.does(&json!({ "op": "release" }));
-    let mut done = 0;
-    for files in 3..20 {
-        let script =
-            format!("ulimit -n {files}; exec \"$0\" doc update \"$1\" '.n += 1' --no-sync");
-        done += u64::from(below_shell(&script, &[&path]).status.success());
-        try_lock(&path).expect("no lock is leaked").release().unwrap();
-    }
-    assert_eq!(count(&path), 17 + done, "counted if and only if it succeeded");
+    beside_a_holder(&mut scene);
+    at_a_free_lock(&mut scene);
+    at_the_first_call(&mut scene);
     for used_before in [false, true] {
         let steps = (1..1000).take_while(|nth| a_full_disk(*nth, used_before)).count();
         assert!(steps > 1, "only {steps} steps");
         scene.tally.tried(steps as u64, "full disks at a step of locking");
     }
+}
+
+/// So many open files: none but its pipes at first, and then one more each time.
+const FILES: std::ops::Range<u64> = 3..16;
+/// So often, at least, somebody must have felt that.
+const SHORT: u64 = 3;
+
+/// Lets a puppet have so many open files and no more. Returns what it could have before.
+fn limit_files(puppet: &Child, limit: Rlimit) -> Rlimit {
+    let pid = i32::try_from(puppet.pid()).ok().and_then(Pid::from_raw);
+    prlimit(pid, Resource::Nofile, limit).unwrap()
+}
+
+/// A contender that may have so many open files, and what it could have before. It has used tenure already.
+fn short_of(files: u64, scene: &Scene) -> (Child, Rlimit) {
+    let mut puppet = Child::rust();
+    puppet.does(&on("lock", &scene.ours("elsewhere")));
+    puppet.does(&json!({ "op": "release" }));
+    let all = rustix::process::getrlimit(Resource::Nofile);
+    let before = limit_files(&puppet, Rlimit { current: Some(files), ..all });
+    (puppet, before)
+}
+
+/// Whether an answer is an error of the kernel: no descriptor is left.
+fn is_short(answer: &Value) -> bool {
+    let message = answer["error"]["message"].as_str().unwrap_or_default();
+    message.contains("Too many open files")
+}
+
+/// The lock files and which files they are.
+fn locks_of(scene: &Scene) -> Vec<(PathBuf, u64)> {
+    let mut sidecars = scene.sidecars();
+    sidecars.retain(|path| path.extension().is_some_and(|end| end == "hold" || end == "commit"));
+    let inode = |path: &PathBuf| fs::metadata(path).unwrap().ino();
+    sidecars.into_iter().map(|path| (path.clone(), inode(&path))).collect()
+}
+
+/// Ours, while Alice has the lock: she notices nothing of those who are short of descriptors.
+fn beside_a_holder(scene: &mut Scene) {
+    let path = scene.state();
+    let (mut alice, fence) = holder(&path);
+    let mine = json!({ "op": "add", "path": path, "fence": fence });
+    alice.does(&mine);
+    let (locks, before) = (locks_of(scene), count(&path));
+    let (mut short, mut tried) = (0, 0);
+    for files in FILES {
+        let (mut bob, enough) = short_of(files, scene);
+        let lease = json!({ "op": "acquire", "path": path, "ttl": 1000, "owner": "bob" });
+        for order in [on("lock", &path), on("add", &path), lease] {
+            let answer = bob.say(&order);
+            let refused = is_short(&answer) || answer["error"]["code"] == "busy";
+            assert!(refused, "{files} files: {answer}");
+            short += u64::from(is_short(&answer));
+            tried += 1;
+            alice.does(&mine);
+            alice.does(&json!({ "op": "verify" }));
+            assert_eq!(locks_of(scene), locks, "{files} files: {answer}");
+        }
+        limit_files(&bob, enough);
+        assert_eq!(bob.is_refused(&on("lock", &path)), "busy", "it is hers still");
+    }
+    assert!(short >= SHORT, "only {short} were short of descriptors");
+    assert_eq!(count(&path), before + tried, "hers alone");
+    scene.tally.tried(short, "contenders short of descriptors, beside a holder");
+    let mut bob = Child::rust();
+    bob.tell(&await_on("lock", &path));
+    bob.is_silent();
+    alice.does(&json!({ "op": "release" }));
+    assert!(bob.hear()["ok"].is_object(), "the next one gets it");
+}
+
+/// Ours, at a free lock: whoever fails half-way keeps nothing, and the next one gets it.
+fn at_a_free_lock(scene: &mut Scene) {
+    let path = scene.state();
+    let (locks, before) = (locks_of(scene), count(&path));
+    let (mut short, mut done) = (0, 0);
+    for files in FILES {
+        let (mut bob, enough) = short_of(files, scene);
+        for op in ["lock", "add"] {
+            let answer = bob.say(&on(op, &path));
+            assert!(is_short(&answer) || answer["ok"].is_object(), "{files} files: {answer}");
+            short += u64::from(is_short(&answer));
+            done += u64::from(op == "add" && answer["ok"].is_object());
+            if op == "lock" && answer["ok"].is_object() {
+                bob.does(&json!({ "op": "release" }));
+            }
+            try_lock(&path).expect("no lock is leaked").release().unwrap();
+            assert_eq!(locks_of(scene), locks, "{files} files: {answer}");
+        }
+        limit_files(&bob, enough);
+        bob.does(&on("lock", &path));
+    }
+    assert!(short >= SHORT, "only {short} were short of descriptors");
+    assert!(done > 0, "at last there are enough");
+    assert_eq!(count(&path), before + done, "counted if and only if it succeeded");
+    scene.tally.tried(short, "contenders short of descriptors, at a free lock");
+}
+
+/// Short of descriptors at the very first call of a process: an error, and no longer than it lasts.
+fn at_the_first_call(scene: &mut Scene) {
+    let path = scene.state(); // It is in use already.
+    let mut bob = Child::rust();
+    let all = rustix::process::getrlimit(Resource::Nofile);
+    let enough = limit_files(&bob, Rlimit { current: Some(3), ..all });
+    let answer = bob.say(&on("lock", &path));
+    limit_files(&bob, enough);
+    let later = bob.say(&on("lock", &path));
+    assert!(later["ok"].is_object(), "{later}, after {answer}");
+    assert!(is_short(&answer), "{answer}");
+    scene.tally.tried(1, "first calls of a process short of descriptors");
 }
 
 /// The disk is full at the `nth` step of locking that needs room. Returns whether there were so many.

@@ -7,14 +7,17 @@ use std::process::Command;
 
 use serde_json::json;
 use tenure::try_lock;
-use tenure_proof::puppet::{Child, Language, Puppet, Troupe};
+use tenure_proof::puppet::{Child, Language, Puppet};
 use tenure_shipped::Lock;
 use tenure_shipped::locks::{SessionLock, lock_file};
 
-use crate::scene::{DEAD, Scene, await_on, holder, on};
+use crate::scene::{Scene, await_on, holder, on};
 
 /// Nobody, for the kernel as for people.
 const NOBODY: u32 = 65_534;
+/// Starts a program where it is the first process.
+const OTHER_NAMESPACE: [&str; 6] =
+    ["unshare", "--user", "--map-root-user", "--pid", "--fork", "--kill-child"];
 
 /// Containers, where everybody is process 1, 2 or 7: the dead owner's number belongs to somebody else now,
 /// who is alive, so the lock is held for ever. Ours: death frees, whatever number comes next (G2).
@@ -68,21 +71,20 @@ fn race_08_a_process_that_restarts_in_place_waits_for_itself() {
 #[test]
 fn race_09_a_process_of_another_namespace_is_judged_dead() {
     let mut scene = Scene::new("race_09");
-    let directory = scene.theirs();
-    // Alive over there, where it has this number; here nobody has it.
-    fs::write(lock_file(&directory), json!({ "pid": DEAD }).to_string()).unwrap();
-    SessionLock::open(&directory).unwrap().enter().expect("stolen from a live owner");
+    let alice = scene.their_holder(&["env"]).unwrap();
+    // In his container there is no process of her number.
+    let bob = match scene.their_holder(&OTHER_NAMESPACE) {
+        Ok(bob) => bob,
+        Err(why) => return scene.has_no_namespaces(&format!("another PID namespace: {why}")),
+    };
+    assert!(alice.end().is_done() && bob.end().is_done(), "both were inside, and alive");
     scene.broke("OpenClaw: a process of another namespace is dead");
 
     let path = scene.state();
-    let mut command = Command::new("unshare");
-    command.args(["--user", "--map-root-user", "--pid", "--fork", "--kill-child"]);
+    let mut command = Command::new(OTHER_NAMESPACE[0]);
+    command.args(&OTHER_NAMESPACE[1..]);
     command.arg(Language::Rust.command().get_program());
-    let started = Troupe::start(&mut command);
-    let mut alice = match started {
-        Ok(troupe) => troupe.alone(),
-        Err(why) => return scene.has_no_namespaces(&format!("another PID namespace: {why}")),
-    };
+    let mut alice = Child::start(&mut command);
     alice.does(&on("lock", &path));
     let error = try_lock(&path).unwrap_err();
     let holder = error.holder().expect("it is known who wrote the record");

@@ -6,10 +6,10 @@ use serde_json::json;
 use tenure::{ErrorKind, Lock, LockOptions, Wait, try_lock};
 use tenure_proof::puppet::{Child, Heard, Language, Puppet, Troupe};
 use tenure_shipped::documents::SaveWithoutLock;
-use tenure_shipped::locks::{ReentrantLock, SessionLock, SpinningLock, lock_file};
+use tenure_shipped::locks::{ReentrantLock, SessionLock, SpinningLock};
 use tenure_shipped::{Document as _, Lock as _};
 
-use crate::scene::{Scene, await_on, holder, kind, on};
+use crate::scene::{Scene, TOO_MUCH, await_on, cpu_time, holder, kind, on};
 
 /// OpenClaw's children ran the exit handlers of their parent and released its lock; a descriptor that a
 /// program inherits keeps a lock that its owner has left. Ours: neither (G2, G11).
@@ -17,13 +17,11 @@ use crate::scene::{Scene, await_on, holder, kind, on};
 fn race_16_a_child_releases_or_keeps_the_lock_of_its_parent() {
     let mut scene = Scene::new("race_16");
     let directory = scene.theirs();
-    let mut parent = SessionLock::open(&directory).unwrap();
-    parent.enter().unwrap();
-    // The child's exit handler has the same path and the same code.
-    let mut child = std::process::Command::new("rm");
-    let status = child.arg(lock_file(&directory)).status().unwrap();
-    assert!(status.success());
+    let mut parent = scene.their_holder(&["env"]).unwrap();
+    parent.say("fork");
+    assert_eq!(parent.line().as_deref(), Some("done"), "the child has ended, the parent has not");
     SessionLock::open(&directory).unwrap().enter().expect("inside together with the parent");
+    assert!(parent.end().is_done(), "it lived, and did not know");
     scene.broke("OpenClaw: exit handlers of a child");
 
     let path = scene.state();
@@ -159,16 +157,4 @@ fn race_19_polling_burns_cpu_and_starves() {
         scene.tally.tried(1, "waiters served beside one who wants the lock again and again");
     }
     assert_eq!(alice.hear_within(Duration::ZERO), Heard::Silence, "she is still at it");
-}
-
-/// Half a second of waiting must not cost that much.
-const TOO_MUCH: Duration = Duration::from_millis(50);
-
-/// What a process has used of the CPU, all its threads together; or `thread-self`.
-fn cpu_time(whose: &str) -> Duration {
-    let stat = std::fs::read_to_string(format!("/proc/{whose}/stat")).unwrap();
-    // The name may have anything in it; the fields behind it are numbers. Linux counts 100 ticks a second.
-    let (_, fields) = stat.rsplit_once(") ").unwrap();
-    let ticks = fields.split(' ').skip(11).take(2).map(|field| field.parse::<u64>().unwrap());
-    Duration::from_millis(10 * ticks.sum::<u64>())
 }

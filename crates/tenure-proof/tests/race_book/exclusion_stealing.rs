@@ -2,12 +2,15 @@
 
 use std::cell::Cell;
 use std::fs::{self, File, FileTimes};
+use std::io::{self, Write};
+use std::path::PathBuf;
 use std::rc::Rc;
+use std::sync::mpsc::channel;
 use std::time::{Duration, SystemTime};
 
 use serde_json::json;
-use tenure::{ErrorKind, try_lock};
-use tenure_proof::puppet::{Child, Puppet};
+use tenure::{AcquireOptions, Document, ErrorKind, Lease, try_lock};
+use tenure_proof::puppet::{Child, FAR_TOO_LONG, Puppet};
 use tenure_shipped::Lock;
 use tenure_shipped::documents::SaveWithoutLock;
 use tenure_shipped::locks::{JournalLock, MtimeLock, SessionLock, Unstamped, lock_file};
@@ -122,13 +125,17 @@ fn race_03_a_lock_file_without_a_stamp_is_stolen() {
 fn race_04_a_late_release_removes_the_lock_of_another() {
     let mut scene = Scene::new("race_04");
     let directory = scene.theirs();
-    let mut alice = SessionLock::open(&directory).unwrap();
-    let mut bob = SessionLock::open(&directory).unwrap();
-    let mut carol = SessionLock::open(&directory).unwrap();
+    let inside = Rc::new(Cell::new(false));
+    let [mut alice, bob, carol] = std::array::from_fn(|_| TwoStepRelease {
+        path: lock_file(&directory),
+        inside: inside.clone(),
+        meanwhile: None,
+    });
     alice.enter().unwrap();
-    fs::remove_file(lock_file(&directory)).unwrap(); // Reclaimed as an orphan of the same process.
-    bob.enter().unwrap();
-    alice.leave().unwrap();
+    bob.enter().expect_err("she has it");
+    alice.meanwhile = Some(Box::new(move || bob.enter().expect("an orphan, it seems")));
+    alice.leave().unwrap(); // Its second step comes late: the file is Bob's by then.
+    assert!(inside.get(), "Bob has not left");
     carol.enter().expect("she is inside together with Bob");
     scene.broke("OpenClaw: release by name");
 
@@ -150,6 +157,34 @@ fn race_04_a_late_release_removes_the_lock_of_another() {
     assert_eq!(bob.is_refused(&end), "lease_lost");
     assert_eq!(bob.does(&on("show", &lease))["owner"], "carol");
     scene.tally.tried(2, "late releases");
+}
+
+/// OpenClaw's lock as the tasks of one process share it: a note of who is inside, and a file. A release
+/// takes the note first and the file second, and others run in between. Whoever finds a file of its own
+/// process without a note takes it for an orphan.
+struct TwoStepRelease {
+    path: PathBuf,
+    inside: Rc<Cell<bool>>,
+    meanwhile: Option<Box<dyn FnOnce()>>,
+}
+
+impl TwoStepRelease {
+    fn enter(&self) -> io::Result<()> {
+        let mine = std::process::id().to_string();
+        let is_orphan = || !self.inside.get() && fs::read_to_string(&self.path).unwrap() == mine;
+        if self.path.exists() && is_orphan() {
+            fs::remove_file(&self.path)?;
+        }
+        File::create_new(&self.path)?.write_all(mine.as_bytes())?;
+        self.inside.set(true);
+        Ok(())
+    }
+
+    fn leave(&mut self) -> io::Result<()> {
+        self.inside.set(false);
+        self.meanwhile.take().into_iter().for_each(|others| others());
+        fs::remove_file(&self.path)
+    }
 }
 
 /// proper-lockfile, codegraph, OpenClaw and others: a lock that is old is taken from a holder that is only
@@ -211,4 +246,40 @@ fn race_06_a_robbed_holder_keeps_writing() {
     assert_eq!(alice.is_refused(&late), "fenced");
     assert_eq!(count(&path), 1);
     scene.tally.tried(1, "writes of a former holder");
+    robbed_inside_a_write(&mut scene);
+}
+
+/// Ours, when the holder is in the middle of its write: whoever robs it waits for that one write, which
+/// counts; the next one is refused.
+fn robbed_inside_a_write(scene: &mut Scene) {
+    let path = scene.ours("inside.json");
+    let terms = AcquireOptions { owner: "alice".into(), ttl: FAR_TOO_LONG, ..Default::default() };
+    let old = Lease::open(&path).unwrap().acquire(&terms).unwrap();
+    let (computes, computing) = channel();
+    let (go, goes) = channel();
+    let document = Document::open(&path).unwrap();
+    let mut bob = Child::rust();
+    let new = std::thread::scope(|scope| {
+        let write = scope.spawn(move || {
+            document.update(&at_once(Some(old.fence)), |_| {
+                computes.send(()).unwrap();
+                goes.recv_timeout(FAR_TOO_LONG).expect("the test says when");
+                Ok(Some(json!({ "n": 1 })))
+            })
+        });
+        computing.recv_timeout(FAR_TOO_LONG).expect("she is inside");
+        let mut robs = await_on("take_over", &path);
+        (robs["ttl"], robs["owner"], robs["reason"]) = (json!(60_000), json!("bob"), json!("late"));
+        bob.tell(&robs);
+        bob.is_silent();
+        assert_eq!(count(&path), 0, "nobody has written");
+        go.send(()).unwrap();
+        write.join().unwrap().expect("it began under her fence, and nobody has drawn another");
+        bob.hear()["ok"]["fence"].as_u64().expect("a fence")
+    });
+    assert!(new > old.fence, "{new} after {}", old.fence);
+    bob.does(&json!({ "op": "add", "path": path, "fence": new }));
+    assert_eq!(kind(add(&path, &at_once(Some(old.fence)))), Some(ErrorKind::Fenced));
+    assert_eq!(count(&path), 2, "hers, then his");
+    scene.tally.tried(1, "holders robbed inside a write");
 }

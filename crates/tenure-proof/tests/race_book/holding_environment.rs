@@ -1,22 +1,16 @@
-//! Races 50 to 54: tools that clean up, sidecars that were copied, mounts, nesting, and syncs that fail.
+//! Races 50 to 53: tools that clean up, sidecars that were copied, mounts and nesting.
 
 use std::fs;
-use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
-use std::sync::Arc;
 
 use serde_json::json;
-use tenure::fs::{Access, Fs, Handle};
-use tenure::{
-    AppendOptions, Document, Durability, ErrorKind, Journal, WriteOptions, status, try_lock,
-};
+use tenure::{AppendOptions, ErrorKind, Journal, recorded_events, status, try_lock};
 use tenure_proof::puppet::{Child, Puppet};
 use tenure_proof::tenure as command;
 use tenure_shipped::locks::{MtimeLock, SessionLock, lock_file};
 use tenure_shipped::logs::{self, NotedLength};
 use tenure_shipped::{Lock, Log, state};
-use tenure_testkit::{Fault, SimFs, Times};
 
 use crate::scene::{Scene, add, at_once, below_shell, count, holder, kind, told};
 
@@ -26,11 +20,16 @@ use crate::scene::{Scene, add, at_once, below_shell, count, holder, kind, told};
 fn race_50_a_clean_up_removes_live_locks() {
     let mut scene = Scene::new("race_50");
     let directory = scene.theirs();
-    SessionLock::open(&directory).unwrap().enter().unwrap();
-    // `find -name '*.lock' -mmin ... -delete`, or a button called "repair".
-    fs::remove_file(lock_file(&directory)).unwrap();
+    let lock = lock_file(&directory);
+    let alice = scene.their_holder(&["env"]).unwrap();
+    // The doctor finds a living process, whose title is not the one that it knows.
+    let doctor = "pid=$(tr -dc 0-9 < \"$1\"); kill -0 $pid || exit 1; \
+                  [ \"$(cat /proc/$pid/comm)\" = openclaw ] || rm \"$1\"";
+    let output = below_shell(doctor, &[&lock]);
+    assert!(output.status.success(), "{}", told(&output));
     SessionLock::open(&directory).unwrap().enter().expect("both are inside");
-    scene.broke("OpenClaw: a clean-up removes a live lock");
+    assert!(alice.end().is_done(), "she lived, and did not know");
+    scene.broke("OpenClaw: a doctor removes the lock of a process with another title");
 
     let path = scene.state();
     let (mut alice, fence) = holder(&path);
@@ -50,7 +49,7 @@ fn race_50_a_clean_up_removes_live_locks() {
 }
 
 /// `cp -r`, a restored backup, `git clean -fdx`: the bookkeeping is older or newer than the data. Ours: the
-/// data wins, nothing is truncated or replayed over it, and the fence rises (G4).
+/// data wins, nothing is truncated or replayed over it, the fence rises, and it is reported (G4).
 #[test]
 fn race_51_sidecars_of_another_time() {
     let mut scene = Scene::new("race_51");
@@ -64,31 +63,88 @@ fn race_51_sidecars_of_another_time() {
     };
     add(&path, &at_once(None)).unwrap();
     append("one");
-    let sidecars = scene.ours(".tenure");
-    let saved = scene.ours("saved");
-    copy(&sidecars, &saved);
+    let backup = Backup::of(&scene);
+    let mut last = 0;
     for _ in 0..3 {
         add(&path, &at_once(None)).unwrap();
-        append("more");
+        last = append("more");
     }
-    let newest = try_lock(&path).unwrap().fence();
-    // Restored: older bookkeeping beside newer data. Then none at all.
-    for restored in [true, false] {
-        fs::remove_dir_all(&sidecars).unwrap();
-        if restored {
-            copy(&saved, &sidecars);
-        }
+    let mut newest = try_lock(&path).unwrap().fence();
+    for part in [Part::Sidecars, Part::Nothing, Part::Data, Part::DataAsNewFiles] {
+        backup.restore(part);
+        let told = adoptions(&log);
         let before = (count(&path), fs::read(&log).unwrap());
-        assert!(try_lock(&path).unwrap().fence() > newest, "restored: {restored}");
-        assert_eq!((count(&path), fs::read(&log).unwrap()), before);
+        let is_old = matches!(part, Part::Data | Part::DataAsNewFiles);
+        assert_eq!(is_old, before.0 == 1, "{part:?}: the data is what was put there");
+        let fence = try_lock(&path).unwrap().fence();
+        assert!(fence > newest, "{part:?}: {fence} after {newest}");
+        newest = fence;
+        assert_eq!((count(&path), fs::read(&log).unwrap()), before, "{part:?}");
         add(&path, &at_once(None)).unwrap();
-        append("after");
-        let content = fs::read(&log).unwrap();
-        assert!(content.starts_with(&before.1), "only appended");
-        assert_eq!(count(&path), before.0 + 1);
-        scene.tally.tried(1, "sidecars of another time");
+        let number = append("after");
+        // Old bookkeeping cannot know which numbers were given out.
+        assert!(number > last || !is_old, "{part:?}: number {number} after {last}");
+        last = number;
+        let grown = [&before.1[..], b"after\n"].concat();
+        assert_eq!(fs::read(&log).unwrap(), grown, "{part:?}: nothing cut off, nothing replayed");
+        assert_eq!(count(&path), before.0 + 1, "{part:?}: built upon what is there");
+        assert!(adoptions(&log) > told, "{part:?}: and it is reported");
+        scene.tally.tried(1, "data and sidecars of two times");
     }
     assert!(Journal::open(&log).unwrap().verify().unwrap().is_sound());
+}
+
+/// How often it was reported that a journal is not the one of its bookkeeping.
+fn adoptions(log: &Path) -> usize {
+    let events = recorded_events(log).unwrap();
+    events.iter().filter(|event| event["event"] == "journal_adopted").count()
+}
+
+/// What is put back from a backup.
+#[derive(Debug, Clone, Copy)]
+enum Part {
+    /// The bookkeeping, which is older than the data then.
+    Sidecars,
+    /// The bookkeeping is cleaned away.
+    Nothing,
+    /// The data, which is older than the bookkeeping then; written over what is there.
+    Data,
+    /// The same, renamed over what is there.
+    DataAsNewFiles,
+}
+
+/// Our document, our journal and their bookkeeping, as they were.
+struct Backup {
+    from: PathBuf,
+    to: PathBuf,
+}
+
+impl Backup {
+    fn of(scene: &Scene) -> Self {
+        let (from, to) = (scene.ours("."), scene.theirs().join("backup"));
+        copy(&from, &to);
+        Self { from, to }
+    }
+
+    fn restore(&self, part: Part) {
+        let sidecars = self.from.join(".tenure");
+        match part {
+            Part::Sidecars | Part::Nothing => fs::remove_dir_all(&sidecars).unwrap(),
+            Part::Data | Part::DataAsNewFiles => {}
+        }
+        let put = |name: &str| copy(&self.to.join(name), &self.from.join(name));
+        match part {
+            Part::Sidecars => put(".tenure"),
+            Part::Nothing => {}
+            Part::Data => ["state.json", "log.jsonl"].into_iter().for_each(put),
+            Part::DataAsNewFiles => {
+                for name in ["state.json", "log.jsonl"] {
+                    copy(&self.to.join(name), &self.from.join("new"));
+                    fs::rename(self.from.join("new"), self.from.join(name)).unwrap();
+                }
+            }
+        }
+    }
 }
 
 /// Theirs: a length beside the log, which a backup brings back.
@@ -198,139 +254,4 @@ fn race_53_a_command_below_the_lock_waits_for_it() {
     assert_eq!(Child::rust().is_refused(&late), "fenced");
     assert!(!status(&path).unwrap().state.is_held());
     scene.tally.tried(3, "nested commands");
-}
-
-/// Theirs: whoever finds its line below the mark believes that it is on the disk.
-struct GroupCommit {
-    file: Arc<dyn Handle>,
-    written: u64,
-    synced: u64,
-}
-
-impl GroupCommit {
-    fn open(fs: &SimFs) -> Self {
-        fs.add_dir("/d");
-        fs.add_file("/d/their.log", "");
-        let file = fs.open(Path::new("/d/their.log"), Access::Append).unwrap();
-        Self { file, written: 0, synced: 0 }
-    }
-
-    fn write(&mut self, line: &str) -> u64 {
-        self.written += self.file.append(line.as_bytes()).unwrap() as u64;
-        self.written
-    }
-
-    /// The leader syncs for everybody, and then the mark moves: somebody has taken care of these lines.
-    fn lead(&mut self) -> io::Result<()> {
-        let done = self.file.sync();
-        self.synced = self.written;
-        done
-    }
-
-    fn wait(&mut self, end: u64) -> io::Result<()> {
-        if self.synced < end { self.lead() } else { Ok(()) }
-    }
-}
-
-/// Whether a line that their group commit has acknowledged is gone after a power loss. What a failed sync
-/// has written all the same is the luck of the seed, so there are some.
-fn is_lost(acknowledged: impl Fn(&SimFs, &mut GroupCommit)) -> bool {
-    (0..50).any(|seed| {
-        let fs = SimFs::new(seed);
-        let mut group = GroupCommit::open(&fs);
-        acknowledged(&fs, &mut group);
-        fs.crash();
-        !fs.peek("/d/their.log").unwrap_or_default().ends_with(b"line\n")
-    })
-}
-
-fn their_group_commit(scene: &mut Scene) {
-    assert!(!is_lost(|_, group| {
-        let end = group.write("line\n");
-        group.wait(end).expect("and no sync fails");
-    }));
-    assert!(is_lost(|fs, group| {
-        let (leader, follower) = (group.write("first\n"), group.write("line\n"));
-        fs.inject(1, Fault::SyncFailure, Times::Forever);
-        group.wait(leader).expect_err("the leader is told");
-        group.wait(follower).expect("and the follower believes that it is durable");
-    }));
-    scene.broke("group commit: the followers of a failed sync are told that they are durable");
-    assert!(is_lost(|fs, group| {
-        group.write("line\n");
-        fs.inject(1, Fault::SyncFailure, Times::Once);
-        group.lead().expect_err("so it tries again");
-        group.lead().expect("mended, it seems");
-    }));
-    scene.broke("PostgreSQL until 2018: a failed sync is tried again, and then succeeds");
-}
-
-/// Group commit: the leader's sync fails, and the others believe that they are durable. Ours: whoever relied
-/// on that sync gets the error, and no later sync mends it (G8).
-#[test]
-fn race_54_a_sync_that_failed_is_forgotten() {
-    let mut scene = Scene::new("race_54");
-    their_group_commit(&mut scene);
-    // A file system whose sync of names has failed once fails every later one: its log is aborted. So the
-    // syncs that make the files only ever fail for good. Later, one that fails and then succeeds is worse.
-    for (times, written) in [(Times::Forever, 0), (Times::Once, 1)] {
-        let fails = |nth| (0..5).all(|luck| a_sync_fails(nth, times, written, luck));
-        let failing = (1..1000).take_while(|nth| fails(*nth)).count();
-        assert!(failing > 10, "only {failing} syncs");
-        scene.tally.tried(5 * failing as u64, "syncs that failed, then a power loss");
-    }
-}
-
-/// Two processes write durably in turn, and after so many writes the `nth` sync fails. What was acknowledged
-/// outlives a power loss, and an error says what became of the change. Returns whether there were so many
-/// syncs.
-fn a_sync_fails(nth: u64, times: Times, written: u64, luck: u64) -> bool {
-    let fs = SimFs::new(luck);
-    fs.add_dir("/d");
-    let _tell = fs.tell_on_panic();
-    let writers = [fs.clone(), fs.another_process()].map(|process| {
-        let document = Document::open_on(&process.shared(), Path::new("/d/state.json")).unwrap();
-        (document, Journal::open_on(&process.shared(), Path::new("/d/log.jsonl")).unwrap())
-    });
-    let n = || {
-        let found = writers[0].0.read().unwrap();
-        found.map_or(0, |found| found.value["n"].as_u64().unwrap())
-    };
-    let has = |line: &str| {
-        let mut entries = writers[0].1.read(1, None).unwrap();
-        entries.any(|entry| entry.unwrap().line == line.as_bytes())
-    };
-    let write = WriteOptions { durability: Durability::Durable, ..at_once(None) };
-    let options = AppendOptions { write: write.clone(), ..AppendOptions::default() };
-    let (mut newest, mut lines, mut told) = (0, Vec::new(), 0);
-    for (number, (document, journal)) in (1..7).zip(writers.iter().cycle()) {
-        if number == written + 1 {
-            fs.inject(nth, Fault::SyncFailure, times);
-        }
-        match document.set(&json!({ "n": number }), &write) {
-            Ok(_) => newest = number,
-            Err(error) => {
-                assert_eq!(error.is_committed().unwrap_or(false), n() == number, "{error}");
-                told += 1;
-            }
-        }
-        let line = number.to_string();
-        match journal.append(&[&line], &options) {
-            Ok(_) => lines.push(line),
-            Err(error) => {
-                // It may be logged, and not visible yet.
-                assert!(error.is_committed() == Some(true) || !has(&line), "{error}");
-                told += 1;
-            }
-        }
-    }
-    let failed = fs.faults_fired() > 0;
-    assert_eq!(told > 0, failed, "whoever relied on that sync is told, and nobody else");
-    fs.clear_faults();
-    fs.crash();
-    assert!(n() >= newest, "{} is older than {newest}, which was acknowledged", n());
-    for line in &lines {
-        assert!(has(line), "{line} was acknowledged");
-    }
-    failed
 }

@@ -9,9 +9,9 @@ use serde_json::json;
 use tenure::{ErrorKind, Lock, LockOptions, MaxHold, Wait, status_below, try_lock};
 use tenure_proof::puppet::{Child, FAR_TOO_LONG, Language, Puppet, Troupe};
 use tenure_shipped::Lock as _;
-use tenure_shipped::locks::{MtimeLock, SessionLock, SpinningLock, Watchdog, lock_file};
+use tenure_shipped::locks::{MtimeLock, SessionLock, SpinningLock, Watchdog};
 
-use crate::scene::{DEAD, Scene, add, at_once, count, holder, kind, on};
+use crate::scene::{Scene, TOO_MUCH, add, at_once, await_on, count, cpu_time, holder, kind, on};
 
 fn lease(path: &std::path::Path, ttl: u64, owner: &str) -> serde_json::Value {
     json!({ "op": "acquire", "path": path, "ttl": ttl, "owner": owner })
@@ -23,10 +23,12 @@ fn lease(path: &std::path::Path, ttl: u64, owner: &str) -> serde_json::Value {
 fn race_44_a_lock_is_held_for_a_whole_turn() {
     let mut scene = Scene::new("race_44");
     let directory = scene.theirs();
-    // The process of a hook took it for the turn, and has ended. The turn has not.
-    std::fs::write(lock_file(&directory), format!("{{\"pid\":{DEAD}}}")).unwrap();
-    SessionLock::open(&directory).unwrap().enter().expect("another one is inside");
-    scene.broke("OpenClaw: a lock of a process does not last for a turn");
+    let turn = scene.their_holder(&["env"]).unwrap(); // It asks the model, which thinks.
+    let error = SessionLock::open(&directory).unwrap().enter().expect_err("nobody else can write");
+    assert_eq!(error.kind(), std::io::ErrorKind::TimedOut);
+    assert!(!error.to_string().contains(&turn.pid().to_string()), "on whom? {error}");
+    assert!(turn.end().is_done(), "it was at work all the time");
+    scene.broke("OpenClaw: a lock for the whole turn, and waiters that time out");
 
     let (session, state) = (scene.ours("session"), scene.state());
     let mut hook = Child::rust();
@@ -169,15 +171,16 @@ fn race_47_a_wait_freezes_everything_else() {
     let (looked, looks) = channel();
     event_loop.then(move |done| {
         while !bob.look().unwrap() {
-            looked.send(()).unwrap();
+            looked.send(cpu_time("thread-self")).unwrap();
             SpinningLock::spin();
         }
         done.push("entered");
     });
-    looks.recv().unwrap();
+    let before = looks.recv().unwrap();
     event_loop.then(|done| done.push("tick")); // Due, while he still looks and looks.
-    looks.iter().take(3).for_each(drop);
+    let burns = looks.iter().take(200).any(|used| used.saturating_sub(before) >= TOO_MUCH);
     alice.leave().unwrap();
+    assert!(burns, "it spins");
     assert_eq!(event_loop.end(), ["entered", "tick"], "nothing fires before the wait is over");
     scene.broke("gsd-pi: a wait that spins, so that callbacks keep firing");
 
@@ -210,6 +213,16 @@ fn race_47_a_wait_freezes_everything_else() {
         scene.tally.tried(1, "calls beside a wait");
     }
     one.is_silent();
+    // And the wait costs nothing: a process that does nothing else, while another one waits for half a second.
+    let (mut waiting, mut clock) = (Child::rust(), Child::rust());
+    waiting.tell(&await_on("lock", &path));
+    waiting.is_silent();
+    let before = cpu_time(&waiting.pid().to_string());
+    assert_eq!(clock.is_refused(&json!({ "op": "lock", "path": path, "wait": 500 })), "busy");
+    let used = cpu_time(&waiting.pid().to_string()).saturating_sub(before);
+    assert!(used < TOO_MUCH, "{used:?} of CPU for half a second of waiting");
+    waiting.is_silent();
+    scene.tally.tried(1, "waits that cost no CPU");
 }
 
 /// A heartbeat by a timer and the wall clock: after a sleep the lock is "compromised" although nobody came.

@@ -7,11 +7,13 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 use tenure::{AppendOptions, Journal};
-use tenure_proof::Form;
 use tenure_proof::puppet::{Child, CommandLine, Puppet};
+use tenure_proof::strace::{self, Does};
+use tenure_proof::{Form, tenure};
 use tenure_shipped::Log;
 use tenure_shipped::logs::{self, CachedNumber, HeaderRewrite, PlainAppend, Rotating, TwoWrites};
 
+use crate::deaths::{deaths, traced};
 use crate::scene::{Scene, at_once, below_shell, patiently, told};
 
 fn lines_of(directory: &Path) -> Vec<String> {
@@ -92,21 +94,50 @@ fn race_39_a_record_is_glued_to_a_torn_line() {
     assert!(report.is_sound() && report.entries == 3, "{report:?}");
     let content = fs::read(&path).unwrap();
     assert!(content.ends_with(b"\xc3\n{\"b\":2}\n"), "nothing is dropped, nothing is glued");
-    let kills = Form::asked().pick(15, 300);
-    for _ in 0..kills {
-        let mut victim = CommandLine::start();
-        victim.tell(&json!({ "op": "append", "path": path, "lines": ["x", "y"], "sync": true }));
-        victim.hear_within(std::time::Duration::from_millis(3));
-        victim.kill();
-        append(&path, &["z"]);
-        let report = Journal::open(&path).unwrap().verify().unwrap();
-        assert!(report.is_sound(), "{report:?}");
-        scene.tally.tried(1, "appends killed");
+    kill_appends(&mut scene);
+}
+
+/// Kills appends at each of their steps, from the first write to the last. A kill counts if it left something
+/// behind, in the log or in the journal.
+fn kill_appends(scene: &mut Scene) {
+    if !strace::available() {
+        return;
     }
-    let plain = fs::read_to_string(&path)
-        .unwrap_or_else(|_| String::from_utf8_lossy(&fs::read(&path).unwrap()).into_owned());
-    assert_eq!(plain.matches("x\n").count(), plain.matches("y\n").count(), "batches are whole");
-    assert_eq!(plain.matches("z\n").count(), kills, "and what was acknowledged is there");
+    let (path, trace) = (scene.ours("killed.jsonl"), scene.theirs().join("trace"));
+    let at = path.to_str().unwrap();
+    let args = ["journal", "append", at, "x", "y"];
+    let command = traced(tenure(), &args, path.parent().unwrap(), &trace);
+    append(&path, &["z"]);
+    let cases = deaths(&command, &[Does::Changes, Does::Locks, Does::Ends]);
+    let rounds = Form::asked().pick(1, 10);
+    let (mut left, mut torn, mut done) = (0, 0, 1);
+    let log = scene.ours(".tenure").join("killed.jsonl.wal");
+    for case in (0..rounds).flat_map(|_| &cases) {
+        let look = || (fs::read(&log).unwrap(), fs::read(&path).unwrap());
+        let before = look();
+        if !command.with_fault(case).came_about {
+            continue;
+        }
+        let after = look();
+        left += u64::from(after != before);
+        // In the log, and not in the journal: the next one has to finish it.
+        torn += u64::from(after.0 != before.0 && after.1 == before.1);
+        append(&path, &["z"]);
+        done += 1;
+        let report = Journal::open(&path).unwrap().verify().unwrap();
+        assert!(report.is_sound(), "{report:?} after {case:?}");
+    }
+    let all = entries(&path);
+    let of = |line: &str| all.iter().filter(|entry| *entry == line).count();
+    assert_eq!(of("z"), done, "what was acknowledged is there");
+    let batches = all.iter().filter(|entry| *entry != "z").collect::<Vec<_>>();
+    assert!(batches.chunks(2).all(|batch| batch == ["x", "y"]), "batches are whole: {all:?}");
+    assert!(
+        left >= 5 && torn >= 2,
+        "{left} of {} kills left something, {torn} half of it",
+        cases.len()
+    );
+    scene.tally.tried(left, "appends killed that left something behind");
 }
 
 /// codegraph: whoever finds the journal long keeps its end by a rename; what was appended meanwhile goes to

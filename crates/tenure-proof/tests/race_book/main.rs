@@ -14,6 +14,7 @@
 #![expect(clippy::unwrap_used, reason = "a panic is how a test fails")]
 #![expect(clippy::disallowed_methods, reason = "tests play the outsider who does as they like")]
 
+mod deaths;
 mod documents_files;
 mod documents_state;
 mod documents_updates;
@@ -21,7 +22,9 @@ mod exclusion_failures;
 mod exclusion_identity;
 mod exclusion_processes;
 mod exclusion_stealing;
+mod failed_syncs;
 mod holding_environment;
 mod holding_waits;
 mod journal;
 mod scene;
+mod steps;

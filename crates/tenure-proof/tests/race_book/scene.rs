@@ -7,6 +7,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use tenure::{Document, Durability, Error, ErrorKind, Fence, Wait, WriteOptions};
+use tenure_proof::live::Live;
 use tenure_proof::puppet::{Child, Heard, Puppet};
 use tenure_proof::{Tally, not_run, tenure};
 use tenure_shipped::state::{self, Content};
@@ -45,6 +46,20 @@ impl Scene {
     pub(crate) fn their_keys(&self) -> Vec<String> {
         let document = state::read(&state::path(&self.theirs())).unwrap();
         state::keys(&document).map(str::to_owned).collect()
+    }
+
+    /// A process of its own with their lock, started by `launcher`; or why that cannot be.
+    pub(crate) fn their_holder(&self, launcher: &[&str]) -> Result<Live, String> {
+        let mut words = launcher.to_vec();
+        words.extend([env!("CARGO_BIN_EXE_subject"), "session-lock"]);
+        let mut command = Command::new(words[0]);
+        command.args(&words[1..]).arg(self.theirs());
+        let holder = Live::start(command);
+        match holder.line().as_deref() {
+            Some("mine") => Ok(holder),
+            Some(other) => panic!("their lock is not to be had: {other}"),
+            None => Err(format!("{:?}", holder.end())),
+        }
     }
 
     /// A file in our directory.
@@ -197,4 +212,16 @@ pub(crate) fn below_shell(script: &str, arguments: &[&Path]) -> Output {
 pub(crate) fn told(output: &Output) -> String {
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     format!("{}: {} {}", output.status, text(&output.stdout), text(&output.stderr))
+}
+
+/// Half a second of waiting must not cost that much.
+pub(crate) const TOO_MUCH: Duration = Duration::from_millis(50);
+
+/// What a process has used of the CPU, all its threads together; or `thread-self`.
+pub(crate) fn cpu_time(whose: &str) -> Duration {
+    let stat = std::fs::read_to_string(format!("/proc/{whose}/stat")).unwrap();
+    // The name may have anything in it; the fields behind it are numbers. Linux counts 100 ticks a second.
+    let (_, fields) = stat.rsplit_once(") ").unwrap();
+    let ticks = fields.split(' ').skip(11).take(2).map(|field| field.parse::<u64>().unwrap());
+    Duration::from_millis(10 * ticks.sum::<u64>())
 }

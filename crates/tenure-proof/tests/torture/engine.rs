@@ -72,7 +72,7 @@ fn nothing_is_found_while_everybody_is_killed() {
             assert!(ran.operations(thing) > operations / 20, "{thing}: {:#}", ran.verdict);
             tally.tried(ran.operations(thing), &format!("{thing} operations under kills"));
         }
-        for blow in ["kills", "pauses", "restarts", "children"] {
+        for blow in ["kills", "pauses", "restarts", "children", "forks"] {
             assert!(ran.number(blow) > 10, "{blow}: {:#}", ran.verdict);
             tally.tried(ran.number(blow), blow);
         }

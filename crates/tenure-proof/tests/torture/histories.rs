@@ -44,7 +44,7 @@ fn histories_of_code_that_protects_nothing_are_not() {
     let dir = tempfile::tempdir().expect("a directory");
     let file = dir.path().join("history.jsonl");
     let path = file.to_str().expect("a path");
-    let words = ["--seed", &seed, "--processes", "8", "--operations", "2000", "--naive"];
+    let words = ["--seed", &seed, "--processes", "8", "--operations", "2000", "--control=naive"];
     torture(&[&["--history", path, "--minutes", "60"], &words[..]].concat());
     let violations = History::read(&file).violations();
     for object in [Object::Counter, Object::Register, Object::Queue] {

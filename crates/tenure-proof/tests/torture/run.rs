@@ -60,9 +60,18 @@ impl Ran {
 
     /// Whether this was found.
     pub(crate) fn has(&self, thing: &str, fault: &str) -> bool {
-        let things = self.verdict["things"].as_array().expect("things");
-        let count = things.iter().find(|one| one["thing"] == thing).map(|one| &one["found"][fault]);
-        count.and_then(Value::as_u64).is_some_and(|count| count > 0)
+        self.told_of(thing)["found"][fault].as_u64().is_some_and(|count| count > 0)
+    }
+
+    /// Whether nothing else was found.
+    pub(crate) fn findings_are(&self, thing: &str, fault: &str) -> bool {
+        let findings = self.verdict["findings"].as_array().expect("findings");
+        findings.iter().all(|finding| finding["thing"] == thing && finding["fault"] == fault)
+    }
+
+    /// Whether the last look has seen all of it.
+    pub(crate) fn is_judged(&self, thing: &str) -> bool {
+        self.told_of(thing)["judged"] == true
     }
 
     pub(crate) fn number(&self, name: &str) -> u64 {
@@ -71,8 +80,11 @@ impl Ran {
 
     /// The acknowledged operations of one thing.
     pub(crate) fn operations(&self, thing: &str) -> u64 {
+        self.told_of(thing)["operations"].as_u64().unwrap_or(0)
+    }
+
+    fn told_of(&self, thing: &str) -> &Value {
         let things = self.verdict["things"].as_array().expect("things");
-        let one = things.iter().find(|one| one["thing"] == thing);
-        one.and_then(|one| one["operations"].as_u64()).unwrap_or(0)
+        things.iter().find(|one| one["thing"] == thing).unwrap_or(&Value::Null)
     }
 }

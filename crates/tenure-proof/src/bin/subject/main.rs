@@ -1,5 +1,5 @@
 //! What the rings attack besides the `tenure` command: calls of the library that have no command,
-//! and deliberately broken programs, which every ring must find out.
+//! deliberately broken programs, and a lock that shipped, which every ring must find out.
 //!
 //! `subject [--json] WHAT FILE...`; one line on standard error and exit code 1 if it fails.
 #![expect(clippy::print_stdout, reason = "it is a command")]
@@ -7,6 +7,7 @@
 
 mod broken;
 mod failure;
+mod shipped;
 
 use std::process::ExitCode;
 
@@ -36,6 +37,9 @@ fn run(args: &[&str]) -> Result<(), Failure> {
         ["lock", target] => Ok(tenure::lock(target)?.release()?),
         ["update-and-append", document, journal, operation] => {
             Ok(update_and_append(document, journal, operation)?)
+        }
+        ["session-lock", dir] => {
+            shipped::session_lock(dir).map_err(|error| Failure::new(error.to_string(), None))
         }
         ["collection-set", dir, key, value] => Ok(collection_set(dir, key, value)?),
         _ => broken::run(args),

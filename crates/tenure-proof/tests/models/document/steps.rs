@@ -1,12 +1,16 @@
-//! The steps of a change, the names it changes, and what a power loss leaves of them.
+//! What a call knows and changes, and what a power loss leaves of it.
 
+mod found;
 mod in_place;
 mod keep;
+mod publish;
 
 use super::{Fault, Publishing};
 
 /// The bit that foreign edits add.
 const FOREIGN: u8 = 0b1000_0000;
+/// What is in the document from the start, so that an empty one is not like it.
+const FIRST: u8 = 0b0100_0000;
 
 /// A file. The set of changes in it is its content.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -14,6 +18,8 @@ pub(super) struct File {
     id: u8,
     content: u8,
     synced: bool,
+    /// A sync of it failed: the kernel counts it as written since then, and it is not.
+    broken: bool,
     /// A power loss, or a death in the middle of writing in place, left a part of it.
     cut: bool,
 }
@@ -33,8 +39,9 @@ pub(super) enum At {
     Rescue,
     Settle,
     Temp,
-    Sync,
     KeepAs,
+    Sync,
+    Abandon,
     Compare,
     Exchange,
     Look,
@@ -43,31 +50,59 @@ pub(super) enum At {
     Record,
     Remove,
     SyncNames,
+    ClearLeftOver,
+    FoundRecord,
+    FoundSync,
+    FoundNames,
+    FoundDone,
+    FoundFailed,
+}
+
+/// What is published: a change, or what is there already.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+enum Aim {
+    Change,
+    /// The last synced version, in place of one that a power loss cut. The call goes on after it.
+    Restore,
+    /// A version in doubt, as it is.
+    Anew,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[expect(clippy::struct_excessive_bools, reason = "what a call knows, one fact each")]
 pub(super) struct Process {
     pub(super) at: At,
     pub(super) changes: u8,
+    /// Calls that change nothing.
+    pub(super) repeats: u8,
     durable: bool,
     bit: u8,
     in_commit: bool,
+    /// This call changes nothing.
+    repeated: bool,
+    /// Somebody else has replaced the document since this call read it, and answers for what is there.
+    replaced: bool,
+    aim: Aim,
     base: Option<File>,
     /// What we put in the document's place last.
     placed: Option<File>,
-    /// What is computed from: the base, or its last synced version.
+    /// What is computed from: the base, or its last synced version. In the end, what is acknowledged.
     content: u8,
     /// What is displaced becomes the good copy.
     keeps: bool,
+    /// The new version is synced before it is published.
+    syncs: bool,
 }
 
 /// What the record says of the published version.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 struct Published {
     content: u8,
     /// The very file (its tag); 0 is none.
     file: u8,
     synced: bool,
+    /// In doubt: a sync of it has begun in this boot, and failed or died.
+    failed: bool,
     this_boot: bool,
 }
 
@@ -78,43 +113,90 @@ pub(super) struct State {
     /// The names as they were since the last sync of the directory, that one first, now last.
     pub(super) history: Vec<Names>,
     record: Published,
+    /// The record as it was in this boot: none of it is synced.
+    records: Vec<Published>,
     next_id: u8,
     pub(super) kills: u8,
     pub(super) foreign: u8,
     pub(super) resaves: u8,
     pub(super) power_losses: u8,
+    pub(super) failures: u8,
     pub(super) acked: u8,
+    /// What was in a document that was on the disk, content and name.
+    pub(super) on_disk: u8,
     pub(super) published: u8,
     /// What `.damaged` keeps: versions that nobody has read.
     pub(super) aside: u8,
+}
+
+impl File {
+    /// Written, and not synced.
+    fn new(id: u8, content: u8) -> Self {
+        Self { id, content, synced: false, broken: false, cut: false }
+    }
+}
+
+impl Process {
+    /// A second change of a process adds a bit of its own.
+    fn bit(&self) -> u8 {
+        match self.aim {
+            Aim::Change if !self.repeated => self.bit << (2 * self.changes),
+            _ => 0,
+        }
+    }
+
+    /// What it publishes.
+    fn result(&self) -> u8 {
+        self.content | self.bit()
+    }
+
+    /// All but what it acknowledges.
+    fn forget(&mut self) {
+        (self.base, self.placed, self.aim) = (None, None, Aim::Change);
+        (self.keeps, self.syncs) = (false, false);
+    }
 }
 
 impl State {
     pub(super) fn new(model: Publishing) -> Self {
         let process = |index: usize, durable: bool| Process {
             at: At::Idle,
-            changes: model.changes,
+            changes: model.changes[index],
+            repeats: if durable { model.repeats } else { 0 },
             durable,
             bit: 1 << index,
             in_commit: false,
+            repeated: false,
+            replaced: false,
+            aim: Aim::Change,
             base: None,
             placed: None,
             content: 0,
             keeps: false,
+            syncs: false,
         };
-        let first = File { id: 1, content: 0, synced: true, cut: false };
+        let first = File { synced: true, ..File::new(1, FIRST) };
         let names = Names { document: Some(first), ..Names::default() };
         Self {
             processes: vec![process(0, model.durable[0]), process(1, model.durable[1])],
             names,
             history: vec![names],
-            record: Published { content: 0, file: first.id, synced: true, this_boot: true },
+            record: Published {
+                content: FIRST,
+                file: first.id,
+                synced: true,
+                failed: false,
+                this_boot: true,
+            },
+            records: Vec::new(),
             next_id: 2,
             kills: model.kills,
             foreign: model.foreign,
             resaves: model.resaves,
             power_losses: model.power_losses,
-            acked: 0,
+            failures: model.failures,
+            acked: FIRST,
+            on_disk: FIRST,
             published: 0,
             aside: 0,
         }
@@ -144,6 +226,13 @@ impl State {
         }
     }
 
+    /// A durable call whose result is what the document says already.
+    pub(super) fn repeat(&mut self, index: usize) {
+        let process = &mut self.processes[index];
+        process.repeats -= 1;
+        (process.at, process.repeated) = (At::Wait, true);
+    }
+
     pub(super) fn begin(&mut self, index: usize, fault: Fault) {
         self.processes[index].changes -= 1;
         self.processes[index].at = At::Wait;
@@ -155,14 +244,9 @@ impl State {
 
     pub(super) fn end(&mut self, index: usize) {
         let process = &mut self.processes[index];
-        (process.at, process.in_commit) = (At::Idle, false);
-        (process.base, process.placed, process.content) = (None, None, 0);
-        process.keeps = false;
-    }
-
-    /// A second change of a process adds a bit of its own.
-    fn bit(process: &Process) -> u8 {
-        process.bit << (2 * process.changes)
+        (process.at, process.in_commit, process.repeated) = (At::Idle, false, false);
+        (process.content, process.replaced) = (0, false);
+        process.forget();
     }
 
     fn rename(&mut self, change: impl FnOnce(&mut Names)) {
@@ -183,11 +267,24 @@ impl State {
         }
     }
 
+    /// Of a file whose sync failed once it says the same, and nothing is written.
+    fn sync_file(&mut self, id: u8) {
+        self.change_file(id, |file| file.synced |= !file.broken);
+    }
+
+    fn fail_sync(&mut self, id: u8) {
+        self.change_file(id, |file| file.broken |= !file.synced);
+    }
+
+    fn sync_names(&mut self) {
+        self.history = vec![self.names];
+    }
+
     /// Content in order shows under the names from now on: what a power loss leaves of them as they were
     /// before may be without it.
     fn sync_content(&mut self, id: u8, in_order: bool) {
         let past = self.history.clone();
-        self.change_file(id, |file| file.synced = true);
+        self.sync_file(id);
         if in_order {
             self.history = past;
         }
@@ -213,13 +310,22 @@ impl State {
         for process in &mut self.processes {
             [&mut process.base, &mut process.placed].into_iter().flatten().for_each(&mut number);
         }
-        // One that is gone is like any other that is.
-        let tag = known.iter().position(|id| *id == self.record.file).map_or(0, |index| index + 1);
-        self.record.file = u8::try_from(tag).expect("few files");
+        self.records.push(self.record);
+        for record in self.records.iter_mut().chain([&mut self.record]) {
+            // One that is gone is like any other that is.
+            let tag = known.iter().position(|id| *id == record.file).map_or(0, |index| index + 1);
+            record.file = u8::try_from(tag).expect("few files");
+        }
+        self.records.sort_unstable();
+        self.records.dedup();
         self.next_id = 100;
         self.history.dedup();
+        let on_disk = |file: &File| file.synced && !file.cut;
         if self.power_losses == 0 {
-            self.history = vec![self.names]; // Nobody will ask for the past any more.
+            self.sync_names(); // Nobody will ask for the past any more.
+            self.records.clear();
+        } else if self.history.len() == 1 {
+            self.on_disk |= self.names.document.filter(on_disk).map_or(0, |file| file.content);
         }
     }
 
@@ -227,157 +333,62 @@ impl State {
     pub(super) fn edit(&mut self) {
         self.foreign -= 1;
         let content = self.view() | FOREIGN;
-        let edited = File { id: self.next_id, content, synced: false, cut: false };
-        self.rename(|names| names.document = Some(edited));
+        self.replace_by(File::new(self.next_id, content));
         self.published |= FOREIGN;
     }
 
     /// The same without a change: the bytes are known, the file is not.
     pub(super) fn save_again(&mut self) {
         self.resaves -= 1;
-        let edited = File { id: self.next_id, content: self.view(), synced: false, cut: false };
-        self.rename(|names| names.document = Some(edited));
+        self.replace_by(File::new(self.next_id, self.view()));
     }
 
-    pub(super) fn lose_power(&mut self, names: usize, cut: bool, record: bool) {
+    /// Whoever puts a file that is not synced in the document's place answers for what was there before.
+    fn replace_by(&mut self, file: File) {
+        self.rename(|names| names.document = Some(file));
+        (self.acked, self.on_disk) = (0, 0);
+        for process in &mut self.processes {
+            process.replaced = process.in_commit || process.at == At::SyncNames;
+        }
+    }
+
+    /// The call returns: all that it found and made is durable.
+    fn acknowledge(&mut self, process: &Process) {
+        if !process.replaced {
+            self.acked |= process.content;
+        }
+    }
+
+    /// What a power loss can leave: the names after one of their changes, any of their unsynced files cut, and
+    /// the record as it was once, or none.
+    pub(super) fn losses(&self, mut found: impl FnMut(usize, u8, usize)) {
+        for (names, past) in self.history.iter().enumerate() {
+            let files = [past.document, past.temp, past.good];
+            let unsynced = |file: &Option<File>| file.is_some_and(|file| !file.synced);
+            let bits = files.iter().zip([1, 2, 4]).filter(|(file, _)| unsynced(file));
+            let unsynced: u8 = bits.map(|(_, bit)| bit).sum();
+            for cut in (0..8).filter(|cut| cut & !unsynced == 0) {
+                (0..=self.records.len()).for_each(|record| found(names, cut, record));
+            }
+        }
+    }
+
+    pub(super) fn lose_power(&mut self, names: usize, cut: u8, record: usize) {
         self.power_losses -= 1;
         self.names = self.history[names];
         let files = [&mut self.names.document, &mut self.names.temp, &mut self.names.good];
-        for file in files.into_iter().flatten() {
-            file.cut |= cut && !file.synced;
-            file.synced = true;
+        for (file, bit) in files.into_iter().zip([1, 2, 4]) {
+            let Some(file) = file else { continue };
+            file.cut |= cut & bit != 0;
+            (file.synced, file.broken) = (true, false);
         }
-        self.history = vec![self.names];
-        self.record = if record { self.record } else { Published::default() };
-        self.record.this_boot = false;
+        self.sync_names();
+        self.record = self.records.get(record).copied().unwrap_or_default();
+        (self.record.this_boot, self.record.failed) = (false, false);
+        self.records.clear();
         for index in 0..self.processes.len() {
             self.end(index);
         }
-    }
-
-    #[expect(clippy::too_many_lines, reason = "one arm per step, in the order of the protocol")]
-    pub(super) fn step(&mut self, index: usize, Publishing { fault, in_order, .. }: Publishing) {
-        let process = self.processes[index];
-        let mut next = process;
-        next.at = match process.at {
-            At::Idle => At::Idle,
-            At::Wait => {
-                next.in_commit = true;
-                if fault == Fault::ReadOutsideLock { At::Temp } else { At::Read }
-            }
-            At::Read => {
-                (next.base, next.content) = (self.names.document, self.view());
-                let rescue = !Self::is_whole(self.names.document) && self.names.temp.is_some();
-                match fault {
-                    Fault::InPlace => return self.write_in_place(index),
-                    Fault::LeftOverRemoved => At::Settle,
-                    _ if rescue => At::Rescue,
-                    _ => At::Settle,
-                }
-            }
-            At::Rescue => {
-                if let Some(kept) = self.names.temp.filter(|kept| !kept.cut) {
-                    self.change_file(kept.id, |file| file.synced = true);
-                    self.rename(|names| names.good = names.temp.take());
-                }
-                At::Settle
-            }
-            At::Settle => {
-                if fault != Fault::FoundNotSettled {
-                    self.settle_found(process.base, fault);
-                }
-                At::Temp
-            }
-            At::Temp => {
-                self.clear_left_over(process.base, fault);
-                let content = process.content | Self::bit(&process);
-                let new = File { id: self.next_id, content, synced: false, cut: false };
-                self.rename(|names| names.temp = Some(new));
-                At::Sync
-            }
-            At::Sync => {
-                let skipped = matches!(fault, Fault::ContentNotSynced | Fault::OrderedLate);
-                if process.durable && !skipped {
-                    let id = self.names.temp.expect("our temporary file").id;
-                    self.sync_content(id, in_order);
-                }
-                let unchecked = matches!(fault, Fault::PlainRename | Fault::ReadOutsideLock);
-                if unchecked { At::Exchange } else { At::KeepAs }
-            }
-            At::KeepAs => {
-                next.keeps = self.keep_as(&process, fault);
-                At::Compare
-            }
-            At::Compare if Self::same(self.names.document, process.base) => At::Exchange,
-            At::Compare => {
-                self.rename(|names| names.temp = None);
-                At::Read
-            }
-            At::Exchange if fault == Fault::PlainRename => {
-                next.placed = self.names.temp;
-                self.rename(|names| names.document = names.temp.take());
-                self.published |= Self::bit(&process);
-                At::Record
-            }
-            At::Exchange => {
-                next.placed = self.names.temp;
-                self.rename(|names| std::mem::swap(&mut names.document, &mut names.temp));
-                match fault {
-                    Fault::DisplacedNotChecked | Fault::ReadOutsideLock => At::Keep,
-                    _ => At::Look,
-                }
-            }
-            At::Look if Self::same(self.names.temp, process.base) => At::Keep,
-            At::Look => At::GiveBack,
-            At::GiveBack => {
-                let displaced = self.names.temp;
-                self.rename(|names| std::mem::swap(&mut names.document, &mut names.temp));
-                if Self::same(self.names.temp, process.placed) {
-                    self.rename(|names| names.temp = None);
-                    At::Read
-                } else {
-                    // Somebody was faster again: the newest one goes back.
-                    next.placed = displaced;
-                    At::GiveBack
-                }
-            }
-            At::Keep => {
-                self.published |= Self::bit(&process);
-                if fault == Fault::OrderedLate {
-                    let id = self.names.document.expect("our new version").id;
-                    self.sync_content(id, in_order);
-                }
-                if process.keeps {
-                    self.rename(|names| names.good = names.temp.take());
-                }
-                At::Record
-            }
-            At::Record => {
-                let content = process.content | Self::bit(&process);
-                let synced = process.durable && fault != Fault::ContentNotSynced;
-                let file = process.placed.map_or(0, |placed| placed.id);
-                self.record = Published { content, file, synced, this_boot: true };
-                At::Remove
-            }
-            At::Remove => {
-                self.rename(|names| names.temp = None);
-                next.in_commit = false;
-                match fault {
-                    Fault::AckBeforeNames => {
-                        self.acked |= Self::bit(&process);
-                        At::SyncNames
-                    }
-                    _ if process.durable => At::SyncNames,
-                    _ => return self.end(index),
-                }
-            }
-            At::SyncNames => {
-                self.history = vec![self.names];
-                self.acked |= Self::bit(&process);
-                return self.end(index);
-            }
-        };
-        self.processes[index] = next;
     }
 
     fn same(one: Option<File>, other: Option<File>) -> bool {

@@ -39,6 +39,10 @@ enum Dropped {
 pub(crate) struct Batches {
     tried: Vec<Tried>,
     next_id: u64,
+    /// A sync failed in this boot: whoever asks for something again is told so again.
+    failed: bool,
+    /// Something is asked for again now.
+    asks_again: bool,
 }
 
 impl Batches {
@@ -96,10 +100,32 @@ impl Batches {
     /// It is tried once more. What got no answer is from now on as durable as this call, at most: what the
     /// one before it has left may not be synced.
     pub(crate) fn begin_again(&mut self, id: u64, durable: bool) {
+        self.asks_again = true;
         let open = |tried: &&mut Tried| tried.id == id && tried.acked.is_none();
         for tried in self.tried.iter_mut().filter(open) {
             tried.durable &= durable;
         }
+    }
+
+    /// Whatever got no answer is not held to survive the power. What is not durable and told so `again` is not
+    /// repeated any more.
+    pub(crate) fn doubt(&mut self, again: bool) {
+        self.failed = true;
+        for tried in &mut self.tried {
+            tried.durable &= tried.acked.is_some();
+            tried.once &= tried.durable || !again;
+        }
+    }
+
+    /// Nothing is asked for again in this step, so far.
+    pub(crate) fn ask_nothing(&mut self) {
+        self.asks_again = false;
+    }
+
+    /// Whether somebody asks again for something, and a sync has failed: a repetition answers for all that is in the
+    /// log before the next entry.
+    pub(crate) fn asks_after_a_failure(&self) -> bool {
+        self.asks_again && self.failed
     }
 
     /// Some batch is left out from now on: its id and its lines.
@@ -130,6 +156,7 @@ impl Batches {
             tried.durable |= tried.acked.is_some() && tried.acked < last;
         }
         self.tried.retain(|tried| tried.durable);
+        self.failed = false;
     }
 
     /// Whether these entries are what must be there.

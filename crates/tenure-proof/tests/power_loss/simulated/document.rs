@@ -31,6 +31,7 @@ pub(crate) enum How {
 
 /// What must be true of it. Version 0 is its absence; every change has the next number.
 #[derive(Debug, Clone)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
 pub(crate) struct DocumentPart {
     path: PathBuf,
     key: Option<&'static str>,
@@ -46,6 +47,10 @@ pub(crate) struct DocumentPart {
     removals: Vec<u64>,
     /// Some version was published without a sync: a power loss may cut the file.
     loose: bool,
+    /// A sync failed in this boot. If no version was acknowledged as durable yet, its pages may be lost.
+    doubt: bool,
+    /// It was lost so, before anybody was told that it is durable: nobody works on it any more.
+    lost: bool,
     /// A power loss has cut the file; readers of ours are served, plain ones after the next change.
     cut: bool,
 }
@@ -65,8 +70,14 @@ impl DocumentPart {
             dead: 0,
             removals: Vec::new(),
             loose: false,
+            doubt: false,
+            lost: false,
             cut: false,
         }
+    }
+
+    pub(crate) fn doubt(&mut self) {
+        self.doubt = true;
     }
 
     fn open(&self, fs: &Arc<dyn Fs>) -> tenure::Result<Document> {
@@ -76,6 +87,9 @@ impl DocumentPart {
     /// Changes it. Only a key that is there is removed: a removal that finds nothing makes no promise
     /// about an earlier one.
     pub(crate) fn step(&mut self, fs: &Arc<dyn Fs>, how: How) -> Step {
+        if self.lost {
+            return Ok(());
+        }
         let failed = |error| format!("{}: {error}", self.path.display());
         let durability = if how == How::NoSync { Durability::NoSync } else { Durability::Durable };
         let options = WriteOptions { wait: Wait::No, durability, ..WriteOptions::default() };
@@ -141,6 +155,13 @@ impl DocumentPart {
         };
         let name = self.path.display();
         let plain = sim.peek(&self.path);
+        let none_is_durable = self.synced == 0 || self.removals.contains(&self.synced);
+        if kind == CrashKind::Power && std::mem::take(&mut self.doubt) && none_is_durable {
+            self.lost |= self.allowed(plain.as_deref(), &range).is_none();
+        }
+        if self.lost {
+            return Ok(());
+        }
         let is_right = self.allowed(plain.as_deref(), &range).is_some();
         self.cut |= !is_right && self.loose && kind == CrashKind::Power;
         if !is_right && !self.cut {

@@ -37,6 +37,7 @@ impl JournalPart {
     }
 
     pub(crate) fn step(&mut self, fs: &Arc<dyn Fs>, random: &mut Random) -> Step {
+        self.batches.ask_nothing();
         let journal = self.open(fs).map_err(|error| self.failed(&error))?;
         let write = at_once(Durability::Durable);
         let done = match random.below(24) {
@@ -56,6 +57,7 @@ impl JournalPart {
 
     /// A durable batch: the step that must always work.
     pub(crate) fn recover(&mut self, fs: &Arc<dyn Fs>, random: &mut Random) -> Step {
+        self.batches.ask_nothing();
         let journal = self.open(fs).map_err(|error| self.failed(&error))?;
         if random.coin() {
             return self.append_once(&journal, random, true);
@@ -82,7 +84,9 @@ impl JournalPart {
             Some(before) => before.id,
             None => self.batches.begin_once(1 + random.below(3), random.index(24), durable),
         };
-        self.batches.begin_again(id, durable);
+        if before.is_some() {
+            self.batches.begin_again(id, durable);
+        }
         let operation = Some(format!("batch {id}"));
         let write = WriteOptions { operation, ..at_once(durability(durable)) };
         let done = self.send(journal, id, &AppendOptions { write, ..AppendOptions::default() })?;
@@ -95,6 +99,16 @@ impl JournalPart {
             }
             _ => Ok(()),
         }
+    }
+
+    /// A sync failed: what got no answer by now may be whole, and a power loss may leave a part of it.
+    pub(crate) fn doubt(&mut self, again: bool) {
+        self.batches.doubt(again);
+    }
+
+    /// Whether its last step asked for something again, and a sync has failed in this boot.
+    pub(crate) fn asks_after_a_failure(&self) -> bool {
+        self.batches.asks_after_a_failure()
     }
 
     /// A batch with a new header, which is the first line from then on.

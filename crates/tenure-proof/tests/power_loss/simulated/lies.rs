@@ -24,8 +24,6 @@ pub(crate) enum Lie {
     SkipsDirSync(&'static str),
     /// Files whose path contains this are synced after the next change of names, not before it.
     SyncsLate(&'static str),
-    /// What is attached to a file is not kept.
-    LosesAttached,
 }
 
 impl Lie {
@@ -70,7 +68,6 @@ impl Fs for Liar {
             Lie::SkipsSyncOf(whole) if path == Path::new(whole) => {
                 Ok(Arc::new(LyingHandle { handle, about: About::Syncs }))
             }
-            Lie::LosesAttached => Ok(Arc::new(LyingHandle { handle, about: About::Attached })),
             Lie::SyncsLate(part) if meant(part) => {
                 Ok(Arc::new(LyingHandle { handle, about: About::Order(self.late.clone()) }))
             }
@@ -138,7 +135,6 @@ impl Fs for Liar {
 enum About {
     Syncs,
     Order(Late),
-    Attached,
 }
 
 #[derive(Debug)]
@@ -154,7 +150,6 @@ impl Handle for LyingHandle {
             About::Order(late) => {
                 late.lock().unwrap_or_else(PoisonError::into_inner).push(self.handle.clone());
             }
-            About::Attached => self.handle.sync()?,
         }
         Ok(())
     }
@@ -196,7 +191,7 @@ impl Handle for LyingHandle {
     }
 
     fn attach(&self, bytes: &[u8]) -> io::Result<()> {
-        if matches!(self.about, About::Attached) { Ok(()) } else { self.handle.attach(bytes) }
+        self.handle.attach(bytes)
     }
 
     fn attached(&self) -> Option<Vec<u8>> {

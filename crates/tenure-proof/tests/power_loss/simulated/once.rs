@@ -6,7 +6,7 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 use tenure::fs::Fs;
 use tenure::{Document, Wait, WriteOptions, Written};
-use tenure_testkit::Random;
+use tenure_testkit::{CrashKind, Random};
 
 use super::world::{Finding, Step};
 
@@ -21,14 +21,30 @@ pub(crate) struct OncePart {
     tried: u64,
     /// What the document had before the operation that is under way, or has if none is.
     number: u64,
+    /// What a power loss leaves of that at least.
+    durable: u64,
+    /// A sync of the operation that is under way failed. After a power loss nobody knows whether it was done.
+    doubt: bool,
+    /// Its caller does not ask for it any more.
+    gives_up: bool,
+    /// Operations that were given up.
+    given_up: Vec<u64>,
+    /// The disk failed to write it, and then the power went: RELIABILITY.md tells when. Nobody works on it any more.
+    lost: bool,
 }
 
 impl OncePart {
     /// What got no answer is asked again; else something that was done is, or the next one comes.
     pub(crate) fn step(&mut self, fs: &Arc<dyn Fs>, random: &mut Random) -> Step {
+        if self.lost {
+            return Ok(());
+        }
         let known = self.acked.min(REMEMBERED);
         if self.tried == self.acked && known > 0 && random.chance(64) {
-            return self.ask_again(fs, self.acked - random.below(known));
+            let again = self.acked - random.below(known);
+            if !self.given_up.contains(&again) {
+                return self.ask_again(fs, again);
+            }
         }
         let next = self.acked + 1;
         self.tried = next;
@@ -40,8 +56,13 @@ impl OncePart {
         if !is_right {
             return Err(format!("{PATH}: {next}, from {before} to {now}: {done:?}"));
         }
-        (self.acked, self.number) = (next, now);
+        (self.acked, self.number, self.durable, self.doubt) = (next, now, now, false);
         Ok(())
+    }
+
+    pub(crate) fn doubt(&mut self, again: bool) {
+        self.doubt = self.tried > self.acked;
+        self.gives_up = self.doubt && again;
     }
 
     fn ask_again(&self, fs: &Arc<dyn Fs>, nth: u64) -> Step {
@@ -50,11 +71,26 @@ impl OncePart {
         if is_right { Ok(()) } else { Err(format!("{PATH}: {nth} again: {done:?}")) }
     }
 
-    pub(crate) fn examine(&self, fs: &Arc<dyn Fs>) -> Finding {
-        let number = read(fs)?;
+    pub(crate) fn examine(&mut self, fs: &Arc<dyn Fs>, kind: CrashKind) -> Finding {
+        let found = read(fs);
+        self.lost |= found.is_err() && self.doubt && kind == CrashKind::Power;
+        if self.lost {
+            return Ok(());
+        }
+        let number = found?;
         let under_way = self.tried - self.acked;
-        if !(self.number..=self.number + under_way).contains(&number) {
+        let least = if kind == CrashKind::Power { self.durable } else { self.number };
+        if !(least..=self.number + under_way).contains(&number) {
             return Err(format!("{PATH}: {self:?}, there is {number}"));
+        }
+        if kind == CrashKind::Power {
+            self.number = self.number.min(number);
+            self.durable = self.number;
+        }
+        if self.gives_up || (self.doubt && kind == CrashKind::Power) {
+            self.given_up.push(self.tried);
+            (self.acked, self.number) = (self.tried, number);
+            (self.doubt, self.gives_up) = (false, false);
         }
         Ok(())
     }

@@ -10,6 +10,7 @@ use tenure::{
     AcquireOptions, AppendOptions, Document, ErrorKind, Journal, Lease, Lock, LockOptions, Wait,
     WriteOptions, update_and_append,
 };
+use tenure_testkit::CrashKind;
 
 use super::world::{Finding, Step};
 
@@ -21,6 +22,14 @@ const JOURNAL: &str = "/d/both.jsonl";
 pub(crate) struct TogetherPart {
     tried: u64,
     acked: u64,
+    /// What the document has at least: of the last one that was acknowledged.
+    number: u64,
+    /// A sync of the operation that is under way failed. After a power loss nobody knows whether it was done.
+    doubt: bool,
+    /// Its caller does not ask for it any more.
+    gives_up: bool,
+    /// Operations that were given up. A part of their line may be left.
+    given_up: Vec<u64>,
 }
 
 impl TogetherPart {
@@ -34,7 +43,7 @@ impl TogetherPart {
             ..WriteOptions::default()
         };
         let options = AppendOptions { write, ..AppendOptions::default() };
-        let line = [format!("U {number}")];
+        let line = [format!("U {number}.")];
         let both = || -> tenure::Result<()> {
             let document = Document::open_on(fs, Path::new(DOCUMENT))?;
             let journal = Journal::open_on(fs, Path::new(JOURNAL))?;
@@ -42,11 +51,15 @@ impl TogetherPart {
             update_and_append(&document, &journal, &line, &options, new).map(drop)
         };
         both().map_err(|error| format!("{DOCUMENT} and {JOURNAL}: {error}"))?;
-        self.acked = number;
+        (self.acked, self.number, self.doubt) = (number, number, false);
         Ok(())
     }
 
-    pub(crate) fn examine(&self, fs: &Arc<dyn Fs>) -> Finding {
+    pub(crate) fn doubt(&mut self, again: bool) {
+        (self.doubt, self.gives_up) = (true, again);
+    }
+
+    pub(crate) fn examine(&mut self, fs: &Arc<dyn Fs>, kind: CrashKind) -> Finding {
         let look = || -> tenure::Result<(u64, Vec<Vec<u8>>)> {
             let read = Document::open_on(fs, Path::new(DOCUMENT))?.read()?;
             let number = read.and_then(|found| found.value["n"].as_u64()).unwrap_or(0);
@@ -55,13 +68,30 @@ impl TogetherPart {
             Ok((number, lines?))
         };
         let (number, lines) = look().map_err(|error| format!("{DOCUMENT}: {error}"))?;
-        let expected = |upto: u64| (1..=upto).map(|n| format!("U {n}").into_bytes());
-        let whole = |upto| lines.iter().cloned().eq(expected(upto));
         // Before it is acknowledged, a crash may leave either part without the other; a repetition
         // completes it.
-        let right =
-            (self.acked..=self.tried).contains(&number) && (whole(self.acked) || whole(self.tried));
-        if right { Ok(()) } else { Err(format!("{self:?}, document {number}, {lines:?}")) }
+        let is_right = (self.number..=self.tried).contains(&number);
+        if self.gives_up || (self.doubt && kind == CrashKind::Power) {
+            self.given_up.push(self.tried);
+            (self.acked, self.doubt, self.gives_up) = (self.tried, false, false);
+        }
+        if is_right && self.are_right(&lines) {
+            return Ok(());
+        }
+        Err(format!("{self:?}, document {number}, {lines:?}"))
+    }
+
+    fn are_right(&self, lines: &[Vec<u8>]) -> bool {
+        let is_known = |number: &u64| !self.given_up.contains(number);
+        let parse = |line: &Vec<u8>| -> Option<u64> {
+            std::str::from_utf8(line).ok()?.strip_prefix("U ")?.strip_suffix('.')?.parse().ok()
+        };
+        let is_there = |upto: u64| {
+            let expected = (1..=upto).filter(is_known);
+            lines.iter().filter_map(parse).filter(is_known).eq(expected)
+        };
+        let are_whole = lines.iter().all(|line| parse(line).is_some());
+        (are_whole || !self.given_up.is_empty()) && (is_there(self.acked) || is_there(self.tried))
     }
 }
 

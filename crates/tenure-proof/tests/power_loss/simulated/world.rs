@@ -2,6 +2,7 @@
 //! left.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use tenure::fs::Fs;
 use tenure_testkit::{CrashKind, Fault, Random, SimFs, Times};
@@ -31,16 +32,49 @@ enum Part {
     Locks(FencePart),
 }
 
+impl Part {
+    /// Looks at what an end of this kind left.
+    fn examine(&mut self, sim: &SimFs, fs: &Arc<dyn Fs>, kind: CrashKind) -> Finding {
+        match self {
+            Self::Document(part) | Self::Loose(part) | Self::Key(part) => {
+                part.examine(sim, fs, kind)
+            }
+            Self::Journal(part) => part.examine(sim, fs, kind),
+            Self::Together(part) => part.examine(fs, kind),
+            Self::Once(part) => part.examine(fs, kind),
+            Self::Fences(part) | Self::Locks(part) => part.examine(),
+        }
+    }
+
+    /// A step of it failed with a sync. What it made may be seen, and a power loss may leave a part of that. Who is
+    /// told so `again` does not ask for it any more.
+    fn doubt(&mut self, again: bool) {
+        match self {
+            Self::Journal(part) => part.doubt(again),
+            Self::Together(part) => part.doubt(again),
+            Self::Once(part) => part.doubt(again),
+            Self::Document(part) | Self::Loose(part) | Self::Key(part) => part.doubt(),
+            Self::Fences(_) | Self::Locks(_) => {}
+        }
+    }
+}
+
 /// The machine and what must be true of it.
 pub(crate) struct World {
     pub(crate) sim: SimFs,
     lie: Lie,
+    /// Syncs of files fail now and then, and forget their pages.
+    fails: bool,
+    /// Of each part: its last step had a sync that failed, and who relies on that next may be told.
+    told: Vec<bool>,
     parts: Vec<Part>,
+    /// Counts them, in all stories.
+    failed_syncs: Arc<AtomicU64>,
 }
 
 impl World {
-    /// The machine of this seed: one part or several, with or without an exchange of names.
-    pub(crate) fn new(seed: u64, device: u64, lie: Lie) -> Self {
+    /// The machine of this seed: one part or several, with or without an exchange of names and syncs that fail.
+    pub(crate) fn new(seed: u64, device: u64, lie: Lie, failed_syncs: Arc<AtomicU64>) -> Self {
         let (sim, mut random) = (SimFs::new(seed), Random::new(seed));
         sim.set_device(device);
         sim.add_dir("/d/keys");
@@ -65,12 +99,14 @@ impl World {
         let first = random.index(all.len());
         let chosen = all.into_iter().enumerate();
         let parts = chosen.filter(|(at, _)| *at == first || random.chance(few));
-        let parts = parts.map(|(_, part)| part).collect();
-        Self { sim, lie, parts }
+        let parts: Vec<_> = parts.map(|(_, part)| part).collect();
+        let (fails, told) = (random.chance(112), vec![false; parts.len()]);
+        Self { sim, lie, fails, told, parts, failed_syncs }
     }
 
     pub(crate) fn fork(&self, seed: u64) -> Self {
-        Self { sim: self.sim.fork(seed), lie: self.lie, parts: self.parts.clone() }
+        let (sim, told, parts) = (self.sim.fork(seed), self.told.clone(), self.parts.clone());
+        Self { sim, told, parts, failed_syncs: self.failed_syncs.clone(), ..*self }
     }
 
     fn fs(&self) -> Arc<dyn Fs> {
@@ -87,7 +123,7 @@ impl World {
         self.take(&fs, at, random, false)
     }
 
-    /// Every part takes a step that must work.
+    /// Every part takes a step that must work, unless the disk fails.
     pub(crate) fn recover(&mut self, random: &mut Random) -> Finding {
         let fs = self.fs();
         for at in 0..self.parts.len() {
@@ -99,6 +135,10 @@ impl World {
     }
 
     fn take(&mut self, fs: &Arc<dyn Fs>, at: usize, random: &mut Random, plain: bool) -> Finding {
+        let fails = self.fails && random.chance(80);
+        if fails {
+            self.sim.inject(1 + random.below(4), Fault::FileSyncFailure, Times::Once);
+        }
         let done = match &mut self.parts[at] {
             Part::Document(part) => part.step(fs, How::Durable),
             Part::Loose(part) => part.step(fs, if plain { How::Durable } else { loose(random) }),
@@ -110,32 +150,43 @@ impl World {
             Part::Fences(part) => part.step(fs, random.coin()),
             Part::Locks(part) => part.step(fs, false),
         };
-        match done {
-            Err(error) if !self.sim.is_down() => {
-                Err(self.finding(&format!("no crash, but {error}")))
-            }
-            _ => Ok(()),
+        let fails = fails && !self.sim.withdraw(Fault::FileSyncFailure);
+        self.failed_syncs.fetch_add(u64::from(fails), Ordering::Relaxed);
+        let is_told = std::mem::replace(&mut self.told[at], fails)
+            || matches!(&self.parts[at], Part::Journal(part) if part.asks_after_a_failure());
+        let Err(error) = done else { return Ok(()) };
+        if fails || is_told {
+            self.parts[at].doubt(!fails);
         }
+        match (self.sim.is_down(), fails || is_told) {
+            (true, _) => Ok(()),
+            (false, true) => self.go_on(fs, at, random),
+            (false, false) => Err(self.finding(&format!("no crash, but {error}"))),
+        }
+    }
+
+    /// A step was told that the disk failed: its process dies of it, or goes on with what is there.
+    fn go_on(&mut self, fs: &Arc<dyn Fs>, at: usize, random: &mut Random) -> Finding {
+        if random.coin() {
+            return self.die(CrashKind::Process);
+        }
+        let found = self.parts[at].examine(&self.sim, fs, CrashKind::Process);
+        found.map_err(|what| self.finding(&format!("after a failed sync: {what}")))
     }
 
     /// It ends, and everything is looked at.
     pub(crate) fn die(&mut self, kind: CrashKind) -> Finding {
         match kind {
-            CrashKind::Power => self.sim.crash(),
+            CrashKind::Power => {
+                self.told.fill(false);
+                self.sim.crash();
+            }
             CrashKind::Process => self.sim.process_crash(),
         }
         let fs = self.fs();
         let mut found = Ok(());
         for part in &mut self.parts {
-            found = found.and(match part {
-                Part::Document(part) | Part::Loose(part) | Part::Key(part) => {
-                    part.examine(&self.sim, &fs, kind)
-                }
-                Part::Journal(part) => part.examine(&self.sim, &fs, kind),
-                Part::Together(part) => part.examine(&fs),
-                Part::Once(part) => part.examine(&fs),
-                Part::Fences(part) | Part::Locks(part) => part.examine(),
-            });
+            found = found.and(part.examine(&self.sim, &fs, kind));
         }
         found.map_err(|what| self.finding(&format!("after {kind:?}: {what}")))
     }

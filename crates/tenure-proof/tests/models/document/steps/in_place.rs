@@ -9,7 +9,7 @@ impl State {
         let id = self.names.document.map_or(0, |file| file.id);
         if self.names.document.is_some_and(|file| !file.cut) {
             // The first visit cuts it, the second writes; the content is remembered in between.
-            let content = self.view() | Self::bit(&process);
+            let content = self.view() | process.bit();
             self.processes[index].content = content;
             self.processes[index].at = At::Read;
             self.change_file(id, |file| file.cut = true);

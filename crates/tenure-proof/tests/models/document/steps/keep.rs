@@ -1,53 +1,76 @@
 //! Which version is worth keeping: what is displaced, and what a change that died has left.
 
-use super::{File, Process, Published, State};
+use super::{Aim, File, Process, State};
 use crate::document::Fault;
 
 impl State {
-    /// Only a version that is known to be synced becomes the good copy. A change without a sync needs one
-    /// to fall back to: a version whose state is not known is synced, and written down as such, before it
-    /// is displaced.
-    pub(super) fn keep_as(&mut self, process: &Process, fault: Fault) -> bool {
-        let Some(base) = process.base.filter(|base| !base.cut) else { return false };
-        let same_file = self.record.file == base.id || fault == Fault::TagNotCompared;
-        let known = self.record.content == base.content && same_file;
-        if fault == Fault::KeepsUnsynced || (known && self.record.synced) {
-            return true;
-        }
-        let ours_unsynced = known && self.record.this_boot;
-        if process.durable || ours_unsynced {
-            return false;
-        }
-        self.change_file(base.id, |file| file.synced = true);
-        (self.record.content, self.record.file) = (base.content, base.id);
-        self.record.synced = true;
-        true
+    /// `is_published`: the very file that the record tells of, and not only the same bytes.
+    pub(super) fn is_published(&self, file: File, fault: Fault) -> bool {
+        let same_file = self.record.file == file.id || fault == Fault::TagNotCompared;
+        self.record.content == file.content && same_file
     }
 
-    /// A version that the record does not know is written down before the next temporary file is made. What a
-    /// power loss cut is restored first, which is a change of its own.
-    pub(super) fn settle_found(&mut self, base: Option<File>, fault: Fault) {
-        let unknown = |base: &File| !base.cut && base.content != self.record.content;
-        if let Some(base) = base.filter(unknown) {
-            self.clear_left_over(Some(base), fault);
-            self.record =
-                Published { content: base.content, file: base.id, synced: false, this_boot: false };
-        }
+    /// `syncs`: what displaces a version in doubt is synced in any case.
+    pub(super) fn syncs(&self, process: &Process, fault: Fault) -> bool {
+        let published = process.base.is_some_and(|base| self.is_published(base, fault));
+        let in_doubt = self.record.failed && published;
+        process.durable || (in_doubt && fault != Fault::DoubtNotSynced)
     }
 
-    /// `clear_left_over`: of a change that died. Its bytes are enough to know it, because it is synced again.
+    /// `keep_as`: only a version that is known to be synced becomes the good copy.
+    pub(super) fn keeps(&self, process: &Process, fault: Fault) -> bool {
+        let Some(base) = process.base.filter(|_| process.aim != Aim::Restore) else { return false };
+        let published = self.is_published(base, fault);
+        let in_doubt = self.record.failed && published;
+        fault == Fault::KeepsUnsynced
+            || (fault == Fault::KeepsDoubtful && in_doubt)
+            || (published && self.record.synced)
+    }
+
+    /// A change without a sync needs a version to fall back to: one whose state is not known is synced, and
+    /// written down as such, before it is displaced.
+    pub(super) fn syncs_found(&self, process: &Process, fault: Fault) -> bool {
+        let Some(base) = process.base.filter(|_| process.aim != Aim::Restore) else { return false };
+        let known = self.is_published(base, fault);
+        let ours_unsynced = known && (self.record.failed || self.record.this_boot);
+        !process.durable && !ours_unsynced
+    }
+
+    /// Whether what lies under the temporary name is the last synced version: the very file. The same bytes in
+    /// another one may be of a sync that failed, and syncing that again says nothing.
+    pub(super) fn keeps_left_over(&self, fault: Fault) -> bool {
+        let known = |left: File| match fault {
+            Fault::LeftOverRemoved => false,
+            Fault::LeftOverByBytes => left.content == self.record.content,
+            _ => self.is_published(left, fault),
+        };
+        self.record.synced && self.names.temp.is_some_and(|left| !left.cut && known(left))
+    }
+
+    /// Whether what lies there says the same as the good copy: a restore that died has made it from that.
+    pub(super) fn is_copy(&self, fault: Fault) -> bool {
+        let content = |file: Option<File>| file.map(|file| file.content);
+        let same = content(self.names.temp) == content(self.names.good);
+        same && fault != Fault::CopyBelieved
+    }
+
+    pub(super) fn keep_left_over(&mut self) {
+        let left = self.names.temp.map_or(0, |left| left.id);
+        self.sync_file(left);
+        self.rename(|names| names.good = names.temp.take());
+    }
+
+    /// `clear_left_over`: of a change that died.
     pub(super) fn clear_left_over(&mut self, base: Option<File>, fault: Fault) {
         let Some(left) = self.names.temp else { return };
-        let known = self.record.content == left.content;
-        if known && self.record.synced && !left.cut && fault != Fault::LeftOverRemoved {
-            self.change_file(left.id, |file| file.synced = true);
-            self.rename(|names| names.good = names.temp.take());
-        } else {
-            let exchanged = base.is_some_and(|base| base.content != self.record.content);
-            if exchanged && !known && !left.cut {
-                self.aside |= left.content;
-            }
-            self.rename(|names| names.temp = None);
+        if self.keeps_left_over(fault) {
+            return self.keep_left_over();
         }
+        let known = self.record.content == left.content;
+        let exchanged = base.is_some_and(|base| base.content != self.record.content);
+        if exchanged && !known && !left.cut {
+            self.aside |= left.content;
+        }
+        self.rename(|names| names.temp = None);
     }
 }

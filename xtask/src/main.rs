@@ -48,8 +48,8 @@ usage: cargo xtask test [--allow-missing]
   --allow-missing  go on without a tool that cannot be installed, and say what was not run
   prove            the test rings (or only these) in their long form, which takes hours; writes what
                    was tried to docs/RELIABILITY.md and docs/PLATFORM.md (--quick: in their quick form; --table: only writes it again)
-  mutants          small mistakes in the core that the tests must notice; writes docs/MUTANTS.md, takes an
-                   hour (--help: its options)
+  mutants          small mistakes in the core that the tests must notice; writes docs/MUTANTS.md, takes
+                   hours (mutants --help: its options)
   bench            tenure beside the system-call floor and beside what people would use instead, in about two
                    minutes; leaves a record in bench/runs (--full: half an hour on each of several file systems; --table:
                    writes the newest records to README.md and bench/README.md)
@@ -61,6 +61,11 @@ fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
     let good = match &words[..] {
+        ["mutants", "--help" | "-h"] => told(mutants(&["--help"])),
+        [.., "--help" | "-h"] => {
+            println!("{USAGE}");
+            return ExitCode::SUCCESS;
+        }
         ["test"] => pipeline::run(pipeline::STEPS, &Options { allow_missing: false }),
         ["test", "--allow-missing"] => {
             pipeline::run(pipeline::STEPS, &Options { allow_missing: true })

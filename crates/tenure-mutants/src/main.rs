@@ -19,12 +19,13 @@ mod values;
 
 use std::collections::{BTreeMap, HashSet};
 use std::path::{Path, PathBuf};
-use std::process::{Command, ExitCode};
+use std::process::{Command, ExitCode, Stdio};
 use std::time::Duration;
 
 use crate::fates::Fates;
 use crate::hunt::{Fate, Pace};
 use crate::points::Point;
+use crate::report::Report;
 use crate::scratch::Scratch;
 
 /// What is mutated without a word: the code that the guarantees rest on. A file of the core that is asked for by
@@ -35,6 +36,7 @@ const SCOPE: &[&str] = &[
     "gate.rs",
     "gate/",
     "group.rs",
+    "group/",
     "hold.rs",
     "journal/",
     "lease.rs",
@@ -56,6 +58,7 @@ usage: cargo xtask mutants [OPTION...] [FILE...]
   --report         try nothing, only write down what earlier runs found
   --again          keep what earlier runs killed, and try the others
   --on             go on with a run that was ended: as --again, without those that it knows to live
+  --changed        only files that differ from the commit at which docs/MUTANTS.md has them
   --tests PREFIX   only the tests whose name begins so (repeatable)
   --ring RING      with the tests of this ring as well (repeatable)
   --jobs N         runs at a time (2)
@@ -80,16 +83,21 @@ struct Asked {
     verb: Verb,
     again: bool,
     on: bool,
+    changed: bool,
     pace: Pace,
     scratch: PathBuf,
 }
 
 fn main() -> ExitCode {
+    if std::env::args().any(|word| word == "--help" || word == "-h") {
+        println!("{USAGE}");
+        return ExitCode::SUCCESS;
+    }
     let Some(asked) = asked(std::env::args().skip(1)) else {
         println!("{USAGE}");
         return ExitCode::from(2);
     };
-    match run(&asked) {
+    match run(asked) {
         Ok(unexplained) if unexplained.is_empty() => ExitCode::SUCCESS,
         Ok(unexplained) => {
             println!("\nalive without a reason in docs/MUTANTS.md:\n{}", unexplained.join("\n"));
@@ -106,13 +114,14 @@ fn asked(mut words: impl Iterator<Item = String>) -> Option<Asked> {
     let pace = Pace { jobs: 2, quickest: Duration::ZERO, slowest: Duration::from_secs(600) };
     let scratch = root().join("target/mutants");
     let (files, rings, tests) = (Vec::new(), Vec::new(), Vec::new());
-    let (verb, again, on) = (Verb::Try, false, false);
-    let mut asked = Asked { files, rings, tests, verb, again, on, pace, scratch };
+    let (verb, again, on, changed) = (Verb::Try, false, false, false);
+    let mut asked = Asked { files, rings, tests, verb, again, on, changed, pace, scratch };
     while let Some(word) = words.next() {
         match word.as_str() {
             "--count" => asked.verb = Verb::Count,
             "--again" => asked.again = true,
             "--on" => (asked.again, asked.on) = (true, true),
+            "--changed" => asked.changed = true,
             "--report" => (asked.again, asked.verb) = (true, Verb::Report),
             "--ring" => asked.rings.push(words.next()?),
             "--tests" => asked.tests.push(words.next()?),
@@ -132,10 +141,22 @@ fn seconds(word: &str) -> Option<Duration> {
 }
 
 /// Tries the mutants; returns those that live without a reason.
-fn run(asked: &Asked) -> Result<Vec<String>, String> {
+fn run(mut asked: Asked) -> Result<Vec<String>, String> {
+    let document = root().join("docs/MUTANTS.md");
     let mut sources = Vec::new();
     collect(&root().join("crates/tenure/src"), "", &mut sources)?;
     let found = find(&sources, &asked.files)?;
+    let is_none = |name: &&String| !found.iter().any(|point| point.file.starts_with(*name));
+    if let Some(name) = asked.files.iter().find(is_none) {
+        return Err(format!("no mutant in a file of the core whose name begins with `{name}`"));
+    }
+    if asked.changed {
+        asked.files = changed(&found, &asked.files, &Report::read(&document)?);
+        if asked.files.is_empty() {
+            println!("none of them has changed");
+            return Ok(Vec::new());
+        }
+    }
     if asked.verb == Verb::Count {
         count(&found, &asked.files);
         return Ok(Vec::new());
@@ -144,12 +165,28 @@ fn run(asked: &Asked) -> Result<Vec<String>, String> {
     let points = compiling(&scratch, &sources, found, asked.again)?;
     let path = scratch.dir().join("fates.tsv");
     if asked.verb == Verb::Try {
-        try_all(&scratch, asked, &points, &Fates::open(&path, asked.again)?)?;
+        try_all(&scratch, &asked, &points, &Fates::open(&path, asked.again)?)?;
     }
     let fates = Fates::open(&path, true)?;
-    let known = |point| fates.of(point).map(|fate| (point, fate.clone()));
-    let outcomes: Vec<(&Point, Fate)> = points.iter().filter_map(known).collect();
-    report::write(&root().join("docs/MUTANTS.md"), &commit(), &outcomes)
+    let outcomes: Vec<(&Point, Option<Fate>)> =
+        points.iter().map(|point| (point, fates.of(point).cloned())).collect();
+    let is_there = |file: &str| sources.iter().any(|(name, _)| name == file);
+    report::write(&document, &commit(), is_there, &outcomes)
+}
+
+/// Of the files that were asked for, those that are no longer what was tried.
+fn changed(points: &[Point], asked: &[String], report: &Report) -> Vec<String> {
+    let mut files: Vec<&str> = points.iter().map(|point| point.file.as_str()).collect();
+    files.dedup();
+    let same = |file: &str| {
+        let Some(commit) = report.commit_of(file) else { return false };
+        let mut git = Command::new("git");
+        git.arg("-C").arg(root()).args(["diff", "--quiet", commit, "--"]);
+        git.arg(format!("crates/tenure/src/{file}")).stderr(Stdio::null());
+        git.status().is_ok_and(|status| status.success())
+    };
+    let wanted = |file: &&str| begins(file, asked) && !same(file);
+    files.into_iter().filter(wanted).map(str::to_owned).collect()
 }
 
 /// Whether a name is one of those that were asked for; without a word all are.

@@ -130,6 +130,9 @@ pub(super) fn syncs(
 /// Syncs a file that somebody else wrote, or that was published without a sync: the shared sync knows only of
 /// our own durable changes. It counts as failed from before the sync until it has succeeded, so that whoever
 /// dies in between leaves it to be published anew. `sync` is of the content, or of everything.
+///
+/// If it fails, what is in the file may be lost. So the names come first: what the file has displaced is on the disk
+/// under its own, and a version that was only synced in order is there with this one.
 pub(super) fn sync_found(
     commit: &mut Commit,
     found: &Content,
@@ -140,7 +143,9 @@ pub(super) fn sync_found(
     (published.synced, published.failed) = (false, true);
     commit.write_record()?;
     let target = &commit.target;
-    let synced = sync(found.handle.as_ref()).and_then(|()| target.fs.sync_dir(target.dir()));
+    let synced = (target.fs.sync_dir(target.side()))
+        .and_then(|()| sync(found.handle.as_ref()))
+        .and_then(|()| target.fs.sync_dir(target.dir()));
     if synced.is_ok() {
         let published = &mut commit.seen.record.published;
         (published.synced, published.failed) = (true, false);

@@ -34,7 +34,7 @@ fn g6_an_unread_version_outlives_a_republication_that_dies() {
     let sim = machine(1);
     open(&sim).update(&durably(), increment).unwrap();
     open(&sim).update(&at_once(), increment).unwrap();
-    sim.inject(1, Fault::SyncFailure, Times::Once);
+    sim.inject(1, Fault::FileSyncFailure, Times::Once);
     open(&sim).set(&json!({ "n": 2 }), &durably()).unwrap_err();
     dies_after_its_exchange(&sim, Some(THEIRS), |dying| dying.set(&json!({ "n": 2 }), &durably()));
     open(&sim).update(&durably(), increment).unwrap();
@@ -205,7 +205,7 @@ fn race_54_a_copy_that_could_not_be_synced_does_not_replace_the_last_good_versio
             if !dies_at(&fs, nth, |fs| change(fs, &durably())) {
                 break;
             }
-            fs.inject(1, Fault::SyncFailure, Times::Once);
+            fs.inject(1, Fault::FileSyncFailure, Times::Once);
             failures += u64::from(change(&fs, &durably()).is_err());
             fs.clear_faults();
             change(&fs, &at_once()).unwrap();
@@ -224,7 +224,7 @@ fn race_54_what_was_published_anew_does_not_come_back_as_the_last_good_version()
     let mut deaths = 0;
     for seed in 0..20 {
         let start = one_synced_one_not(seed);
-        start.inject(1, Fault::SyncFailure, Times::Once);
+        start.inject(1, Fault::FileSyncFailure, Times::Once);
         repeat(&start).unwrap_err();
         start.clear_faults();
         for first in 1.. {

@@ -35,6 +35,7 @@ impl Session {
     pub(super) fn adopt(&mut self, live: bool, journal: FileId, file: FileId) -> Result<()> {
         let old = Index::open(&self.target, &self.target.sidecar("index"), Access::ReadWrite)?;
         let header_len = self.header_len(old.as_ref());
+        let archive = old.as_ref().map_or(0, |old| old.title.archive); // If the log that knew it is gone.
         let pending = if live { self.pending(Reach::Counted)? } else { Vec::new() };
         self.note_lost(&pending)?;
         let mut spans = self.append_pending(&pending, journal)?;
@@ -59,7 +60,7 @@ impl Session {
             journal,
             next_seq,
             first_number,
-            archive: self.head.archive,
+            archive: self.head.archive.max(archive),
             operations: self.head.operations,
             lost,
             room: self.wal_size()?.max(ENTRIES_AT),
@@ -73,7 +74,8 @@ impl Session {
         let open = lines::is_open_at(self.journal.as_ref(), self.size);
         self.head.open_tail = open.map_err(|err| self.journal_failed("read", err))?;
         self.sync_journal()?;
-        if self.size > 0 {
+        // An empty journal needs no index, but its archives are found by one.
+        if self.size > 0 || self.head.archive > 0 {
             let first_seq = spans.iter().filter_map(|span| span.seq).min();
             let first_seq = first_seq.unwrap_or(self.head.next_seq);
             let title =

@@ -29,6 +29,7 @@ use super::head::{Displaced, Head, Intent, Operation};
 use super::index::{Index, Record, Title};
 use super::lines;
 use super::session::{self, Section, Session};
+use super::view;
 use super::wal::Wal;
 
 /// How often somebody may take the archive's name before the call gives up.
@@ -59,12 +60,9 @@ pub(super) fn temp_path(target: &Target, number: u64) -> PathBuf {
 /// file any more: every critical section begins with finishing the intent.
 pub(super) fn fresh_temp(target: &Target, number: u64) -> Result<PathBuf> {
     let path = temp_path(target, number);
-    match target.fs.remove(&path) {
-        Err(err) if err.kind() != io::ErrorKind::NotFound => {
-            Err(Target::failed("remove", &path)(err).committed(false))
-        }
-        _ => Ok(path),
-    }
+    let removed = remove_if_there(target, &path);
+    removed.map_err(|err| Target::failed("remove", &path)(err).committed(false))?;
+    Ok(path)
 }
 
 /// A file that is going to be the journal.
@@ -375,25 +373,27 @@ fn rename_if_there(target: &Target, from: &Path, to: &Path) -> io::Result<()> {
     }
 }
 
-/// The head of the new file: an epoch behind what is in it. The log was empty when it was intended.
+/// The head of the new file: an epoch behind what is in it. The log was empty when it was intended. If
+/// somebody has removed that file since, the head names none, and what comes in its place is adopted.
 fn begin_with(target: &Target, wal: &Wal, head: &mut Head, intent: &Intent) -> Result<()> {
+    head.next_seq = head.next_seq.max(intent.next_seq);
+    head.remember(intent.operation);
+    let (file, end, archive) = (intent.old, intent.old_end, intent.archive);
+    head.displaced = Some(Displaced { file, end, archive });
+    head.archive = if archive > 0 { archive } else { head.archive };
     let (path, failed) = (target.path(), Target::failed);
-    let file = target.fs.open(path, Access::Read).map_err(failed("open", path))?;
+    let Some(file) = view::open_if_there(target, path)? else {
+        head.journal = FileId::default();
+        return Ok(());
+    };
     let tail_sum = session::tail_sum(file.as_ref(), intent.new_end);
     head.epoch += 1;
     head.salt = random::number()?;
     (head.generation, head.journal) = (intent.generation, intent.new);
     let found = file.id().and_then(|journal| Ok((journal, wal.file.id()?)));
     head.enter(target.fs.boot_id(), found.map_err(failed("look at", path))?);
-    head.next_seq = head.next_seq.max(intent.next_seq);
     (head.base, head.base_seq) = (intent.new_end, head.next_seq);
     (head.journal_end, head.open_tail) = (intent.new_end, false);
     (head.index_len, head.tail_sum) = (intent.index_len, tail_sum.map_err(failed("read", path))?);
-    head.remember(intent.operation);
-    let (file, end, archive) = (intent.old, intent.old_end, intent.archive);
-    head.displaced = Some(Displaced { file, end, archive });
-    if archive > 0 {
-        head.archive = archive;
-    }
     Ok(())
 }

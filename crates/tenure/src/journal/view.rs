@@ -302,6 +302,8 @@ impl View {
 pub(super) fn next_seq_known(next_seq: u64, index: Option<&Index>) -> io::Result<u64> {
     let mut next = next_seq;
     if let Some(index) = index {
+        // After a rotation it has no records yet, and the numbers before it are in the archive.
+        next = next.max(index.title.first_seq);
         let last = index.capacity()?;
         for at in (last.saturating_sub(2)..last).rev() {
             next = next.max(index.record(at)?.map_or(0, |record| record.segment.next_seq()));
@@ -353,7 +355,10 @@ fn load(target: &Target, wal: Option<&Wal>) -> Result<Option<Head>> {
     wal.map_or(Ok(None), |wal| session::load_head(target, wal))
 }
 
-fn open_if_there(target: &Target, path: &std::path::Path) -> Result<Option<Arc<dyn Handle>>> {
+pub(super) fn open_if_there(
+    target: &Target,
+    path: &std::path::Path,
+) -> Result<Option<Arc<dyn Handle>>> {
     match target.fs.open(path, Access::Read) {
         Err(err) if err.kind() == io::ErrorKind::NotFound => Ok(None),
         opened => opened.map(Some).map_err(Target::failed("open", path)),

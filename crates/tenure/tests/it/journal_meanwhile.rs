@@ -6,11 +6,11 @@ use std::fs;
 use tenure::{AppendOptions, WriteOptions};
 use xxhash_rust::xxh3::xxh3_64;
 
-use crate::faulty_fs::Verdict;
+use crate::faulty_fs::{Change, Op, Verdict};
 use crate::journal::peak_memory_kib;
 use crate::journal_durable::with_a_line;
 use crate::journal_lost::lose;
-use crate::journal_stage::{Death, LOG_SYNCED, SYNCED, WRITTEN, durable, named, no_sync};
+use crate::journal_stage::{Death, LOG_SYNCED, SYNCED, WRITTEN, durable, named, no_sync, numbered};
 use crate::watched_log::{END, LOOKED, SYNC_BEGINS, Watched};
 
 /// As a rotation by copying and cutting does. The batch is there once, or gone with the rest.
@@ -65,6 +65,23 @@ fn j7_j8_a_batch_is_there_once_if_its_journal_is_cut_after_its_write_and_again()
     });
     disk.journal.append(&["next"], &durable()).unwrap();
     assert_eq!(disk.stage.text(), "batch\nnext\n");
+}
+
+/// As a rotation by copying and cutting does whose program goes on at once: when the writer looks again, the
+/// journal is as long as it was, and not one line of it is.
+#[test]
+fn j8_a_journal_that_was_cut_and_has_grown_again_meanwhile_is_another_one() {
+    for options in [durable(), no_sync()] {
+        let disk = with_a_line();
+        disk.stage.overwrite("");
+        disk.foreign_at((Op::Open(Change::Write), "index"), 1, "theirs and more\n");
+        disk.journal.append(&["next"], &options).unwrap();
+        assert_eq!(disk.stage.text(), "theirs and more\nnext\n", "{options:?}");
+        let expected = numbered(&[(2, "theirs and more"), (3, "next")]);
+        assert_eq!(disk.stage.entries(), expected, "{options:?}");
+        assert_eq!(disk.stage.events("journal_adopted").len(), 1, "{options:?}");
+        assert!(disk.journal.verify().unwrap().is_sound(), "{options:?}");
+    }
 }
 
 /// It is in the journal, behind a line that overtook it, and waits only for the index.
@@ -134,6 +151,25 @@ fn j9_nothing_is_shown_of_a_batch_that_an_adopter_has_not_finished() {
         disk.stage.append("next", &durable());
         assert!(disk.stage.entries().contains(&seen[0]), "{death:?} {seen:?}");
     }
+}
+
+/// The disk was full, so nothing of the batch is behind the file that took the journal's place: all of it is
+/// of others, and what they append since is shown as before, with the numbers that it gets.
+#[test]
+fn j9_lines_of_others_are_shown_while_an_adopter_has_written_nothing() {
+    let disk = with_a_line();
+    disk.refuse(SYNC_BEGINS, 1);
+    disk.journal.append(&["waits"], &durable()).unwrap_err();
+    disk.stage.replace("theirs\n");
+    disk.refuse(WRITTEN, 1);
+    disk.journal.append(&["no"], &no_sync()).unwrap_err();
+    disk.stage.foreign("more\n");
+    let seen = numbered(&[(3, "theirs"), (4, "more")]);
+    assert_eq!(disk.stage.entries(), seen);
+    disk.journal.append(&["next"], &no_sync()).unwrap();
+    assert_eq!(disk.stage.text(), "theirs\nmore\nwaits\nnext\n");
+    let all = disk.stage.entries();
+    assert!(seen.iter().all(|entry| all.contains(entry)), "{all:?}");
 }
 
 #[test]

@@ -2,12 +2,13 @@
 //! of it if others get at it before it has its name (J8, J10).
 
 use std::io::ErrorKind as Io;
+use std::path::Path;
 
 use tenure::{AppendOptions, Rotated};
-use tenure_testkit::{CrashKind, Survival};
+use tenure_testkit::{CrashKind, Fault, Survival, Times};
 
 use crate::journal_publish::{WAYS, Way, three_lines};
-use crate::watched_journal::{Index, PATH, Range, Watched, write};
+use crate::watched_journal::{Index, PATH, Range, Watched, with_header, write};
 
 #[test]
 fn leftovers_under_the_temporary_names_are_not_in_the_way() {
@@ -258,4 +259,69 @@ fn g10_a_log_that_cannot_be_read_does_not_say_that_nothing_was_intended() {
     let error = Way::Stamp.go(&disk.journal()).unwrap_err();
     assert_eq!(error.is_committed(), Some(false), "{error}");
     assert_eq!(disk.append(&["next"]), 4);
+}
+
+/// A replacement whose last steps are to be done again, and somebody has removed the new file.
+fn removed(way: Way) -> Watched {
+    let disk = three_lines();
+    disk.refuse("SyncDir d", Io::Other);
+    let error = way.go(&disk.journal()).unwrap_err();
+    assert_eq!(error.is_committed(), Some(true), "{way:?}: {error}");
+    assert_eq!(disk.text("log.jsonl").as_deref(), Some(way.text()));
+    disk.outsider().remove(PATH);
+    disk
+}
+
+/// What the new file said goes with it, and nothing else. Another file takes its place as it would at any other
+/// time.
+#[test]
+fn j8_j10_a_journal_that_is_removed_before_its_replacement_is_finished_begins_anew() {
+    for way in WAYS {
+        let disk = removed(way);
+        let next = way.next();
+        assert_eq!((disk.append(&["next"]), disk.append(&["last"])), (next, next + 1), "{way:?}");
+        assert_eq!(disk.text("log.jsonl").as_deref(), Some("next\nlast\n"), "{way:?}");
+        assert_eq!(disk.text(way.old()).as_deref(), Some("one\ntwo\nthree\n"), "{way:?}");
+        assert_eq!(disk.head().at(224) & 8, 0, "{way:?}: no intent is left");
+        let mut lines: Vec<String> = disk.entries().into_iter().map(|entry| entry.1).collect();
+        if way == Way::Rotate {
+            assert_eq!(lines.drain(..3).collect::<Vec<_>>(), ["one", "two", "three"]);
+        }
+        assert_eq!(lines, ["next", "last"], "{way:?}");
+        let report = disk.journal().verify().unwrap();
+        assert!(report.is_sound() && !report.unbound, "{way:?}: {report:?}");
+    }
+}
+
+/// The replacement is finished, but no new journal can be made yet. It is the next one whatever file comes then.
+#[test]
+fn j8_j10_the_old_file_is_adopted_if_it_comes_back_when_the_new_one_is_gone() {
+    for way in WAYS {
+        let disk = removed(way);
+        disk.refuse("RenameNew journal", Io::PermissionDenied);
+        disk.journal().append(&["no"], &AppendOptions::default()).unwrap_err();
+        assert!(disk.is_through(), "{way:?}");
+        let old = format!("/d/{}", way.old());
+        disk.sim.shared().rename(Path::new(&old), Path::new(PATH)).unwrap();
+        assert_eq!(disk.append(&["next"]), way.next() + 3, "{way:?}");
+        assert_eq!(disk.text("log.jsonl").as_deref(), Some("one\ntwo\nthree\nnext\n"), "{way:?}");
+        let report = disk.journal().verify().unwrap();
+        assert!(report.is_sound() && !report.unbound, "{way:?}: {report:?}");
+    }
+}
+
+/// Where names cannot be exchanged, there is a moment without a journal. If the new file does not get the name
+/// then, it is kept until it does.
+#[test]
+fn j10_a_new_file_that_does_not_get_the_name_at_once_is_kept() {
+    let disk = Watched::new();
+    disk.sim.inject(1, Fault::NoExchange, Times::Forever);
+    disk.journal().append(&["one"], &with_header("# head")).unwrap();
+    disk.refuse("RenameNew journal", Io::PermissionDenied);
+    let error = disk.journal().rotate(&write()).unwrap_err();
+    assert_eq!(error.is_committed(), Some(true), "{error}");
+    assert_eq!((disk.text("log.jsonl"), disk.is_through()), (None, true));
+    assert_eq!(disk.append(&["two"]), 2);
+    assert_eq!(disk.text("log.jsonl").as_deref(), Some("# head\ntwo\n"));
+    disk.expect(&["one", "two"]);
 }

@@ -4,11 +4,14 @@
 use std::fs;
 use std::path::Path;
 
-use tenure::{AppendOptions, Journal};
+use rustix::io::Errno;
+use tenure::{AppendOptions, ErrorKind, Journal};
 use tenure_testkit::SimFs;
 use xxhash_rust::xxh3::xxh3_64;
 
+use crate::faulty_fs::Verdict;
 use crate::journal_stage::{Death, FIRST_NUMBER, LOG_SYNCED, Stage, durable, named, no_sync};
+use crate::watched_log::SYNC_BEGINS;
 
 /// Where the notes are in `sync0`, and `synced` in each of them.
 const NOTES: [usize; 2] = [64, 192];
@@ -46,6 +49,46 @@ fn race_51_a_log_that_was_put_back_in_place_is_synced_for_every_batch() {
         }
         assert!(stage.journal().verify().unwrap().is_sound());
     }
+}
+
+/// The copy was made while a batch waited for its sync: it is logged, and so it is let in.
+#[test]
+fn j7_a_batch_that_waits_in_a_log_that_was_put_back_is_let_in() {
+    let stage = Stage::new();
+    stage.append("one", &durable());
+    stage.at(SYNC_BEGINS, 1, || Verdict::Fail(Errno::IO.into()));
+    assert!(stage.journal().append(&["two"], &named("two", &durable())).is_err());
+    let (log, journal) = (fs::read(stage.side("wal")).unwrap(), stage.text());
+    assert_eq!(journal, "one\n", "it waits");
+    for line in ["gone", "gone as well"] {
+        stage.append(line, &durable());
+    }
+    fs::write(stage.side("wal"), &log).unwrap();
+    stage.overwrite(&journal);
+    stage.append("three", &durable());
+    assert_eq!(stage.text(), "one\ntwo\nthree\n");
+    assert!(stage.events("batches_lost").is_empty());
+    assert!(stage.append("two", &named("two", &durable())).replayed);
+    assert!(stage.journal().verify().unwrap().is_sound());
+}
+
+/// The very first batch waits for its sync, so there are no notes yet that speak of it. Somebody removes journal
+/// and log and begins anew: nothing tells which numbers the first log has given out.
+#[test]
+fn race_51_a_number_of_a_log_without_notes_that_is_gone_does_not_come_again() {
+    let stage = Stage::new();
+    let other = stage.beside();
+    stage.at(SYNC_BEGINS, 1, move || {
+        assert!(!other.side("sync0").exists(), "there are no notes");
+        for path in [other.path(), other.side("wal")] {
+            fs::remove_file(path).unwrap();
+        }
+        other.append("theirs", &durable());
+        Verdict::Go
+    });
+    let told = stage.journal().append(&["gone"], &durable()).unwrap_err();
+    assert_eq!((told.kind(), told.is_committed()), (ErrorKind::Damaged, None), "{told}");
+    assert_eq!(stage.text(), "theirs\n");
 }
 
 /// The clock that numbers a new log may be behind the one that numbered the last.

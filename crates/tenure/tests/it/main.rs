@@ -38,6 +38,7 @@ mod in_flight;
 mod journal;
 mod journal_adopt;
 mod journal_anchors;
+mod journal_archived;
 mod journal_batches;
 mod journal_beside;
 mod journal_checkpoint;

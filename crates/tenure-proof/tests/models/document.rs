@@ -10,7 +10,8 @@
 //! them as they were after one of the changes since the last sync of the directory (docs/FORMAT.md);
 //! any content that was not synced may be cut; the record is any that was written in this boot, or none. A file
 //! whose sync failed is not on the disk, and every later sync of it succeeds. The kernel may fail a sync of what is
-//! on the disk already: that stays there.
+//! on the disk already: that stays there. So does content in order here, which is why the sync of the sidecars' names
+//! before that of what was found is left out; the simulated power loss has both.
 
 mod steps;
 

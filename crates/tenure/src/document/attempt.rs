@@ -102,7 +102,7 @@ impl Document {
         let attached = operations::attach(file, found.checksum, &commit.seen.record.operations);
         let published = commit.seen.record.published;
         // A file whose sync failed is not synced again: it is published anew, with what the record remembers.
-        let failed = published.failed && publish::is_published(found, published);
+        let failed = publish::has_failed(found.checksum, published);
         if !attached || failed || options.durability == Durability::NoSync {
             return Ok(());
         }

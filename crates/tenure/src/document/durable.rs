@@ -72,7 +72,7 @@ impl Document {
         let target = &self.target;
         let Some(content) = Content::read(target, target.path())? else { return Ok(false) };
         let published = commit.seen.record.published;
-        if published.failed && publish::is_published(&content, published) {
+        if publish::has_failed(content.checksum, published) {
             let (bytes, checksum) = (content.bytes.clone(), content.checksum);
             let visible = |error: Error| match error.is_committed() {
                 Some(true) => self.visible(options, error),
@@ -117,14 +117,18 @@ pub(super) fn syncs(
     bytes: &[u8],
     options: &WriteOptions,
 ) -> bool {
-    let mut text = bytes.iter().skip_while(|byte| byte.is_ascii_whitespace());
-    let number = text.next().is_some_and(|byte| byte.is_ascii_digit() || *byte == b'-');
     let published = commit.seen.record.published;
-    let doubtful = |base: &Content| published.failed && publish::is_published(base, published);
+    let doubtful = |base: &Content| publish::has_failed(base.checksum, published);
     options.durability == Durability::Durable
         || base.is_none_or(doubtful)
-        || number
+        || is_number(bytes)
         || !commit.target.orders_names()
+}
+
+/// The only document that still is one when it was cut.
+pub(super) fn is_number(bytes: &[u8]) -> bool {
+    let mut text = bytes.iter().skip_while(|byte| byte.is_ascii_whitespace());
+    text.next().is_some_and(|byte| byte.is_ascii_digit() || *byte == b'-')
 }
 
 /// Syncs a file that somebody else wrote, or that was published without a sync: the shared sync knows only of

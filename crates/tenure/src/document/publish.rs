@@ -22,7 +22,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::content::Content;
-use super::durable::{sync_found, syncs};
+use super::durable::{is_number, sync_found, syncs};
 use super::{left_over, operations, restore};
 use crate::checksum;
 use crate::commit::Commit;
@@ -74,6 +74,24 @@ pub(super) fn is_published(found: &Content, published: Published) -> bool {
     found.checksum == published.checksum && (tag == 0 || tag == tag_of(&found.stat))
 }
 
+/// Whether a sync of this content has failed, in this file or in one with the same bytes: to write it anew is never
+/// wrong, and the file may have been touched since.
+pub(super) fn has_failed(content: [u8; 16], published: Published) -> bool {
+    published.failed && content == published.checksum
+}
+
+impl Temp {
+    /// A number was written under another name: see [`write_temp`].
+    fn take_its_name(&mut self, target: &Target) -> io::Result<()> {
+        let path = target.document_temp();
+        if self.path != path {
+            self.fs.rename(&self.path, &path)?;
+            self.path = path;
+        }
+        Ok(())
+    }
+}
+
 impl Drop for Temp {
     fn drop(&mut self) {
         if !self.used {
@@ -114,6 +132,8 @@ pub(super) fn publish(
         done.map_err(|err| Error::io("sync new version of", path, err).committed(false))?;
     }
     drop(handle);
+    temp.take_its_name(target)
+        .map_err(|err| Error::io("name temporary file of", path, err).committed(false))?;
     let published =
         |displaced| Outcome::Published(Publication { displaced, tag: tag_of(&new), synced });
     let failed = |err| Error::io("publish", path, err).committed(false);
@@ -162,12 +182,31 @@ pub(super) fn publish(
         return Ok(Outcome::Replaced);
     }
     if let Some(keep) = keep.flatten() {
-        let moved = target.fs.rename(&temp.path, &keep).is_ok();
+        let moved = target.fs.rename(&temp.path, &keep);
         // Failing here loses a spare copy, not the document; but of what cannot be parsed it is the only
         // copy there is, and stays where it is.
-        temp.used = moved || displaced == Displaced::ToDamaged;
+        temp.used = moved.is_ok() || displaced == Displaced::ToDamaged;
+        if let (Err(err), false, false) = (moved, temp.used, synced) {
+            // It is all that a power loss would leave. The new version must be that instead; if it cannot, the
+            // record goes on naming the old one, and the next change keeps it.
+            if sync_in_place(target, new.id).is_err() {
+                temp.used = true;
+                return Err(Error::io("keep last good version as", &keep, err).committed(true));
+            }
+            let tag = tag_of(&new);
+            return Ok(Outcome::Published(Publication { displaced: temp, tag, synced: true }));
+        }
     }
     Ok(published(temp))
+}
+
+/// Syncs the content of what was just published, if it is still there.
+fn sync_in_place(target: &Target, ours: FileId) -> io::Result<()> {
+    let file = target.fs.open(target.path(), Access::ReadWrite)?;
+    if file.id()? != ours {
+        return Err(io::Error::other("somebody replaced it meanwhile"));
+    }
+    file.sync()
 }
 
 /// Looks at what the exchange displaced. A version that nobody has read goes back, and the change
@@ -202,6 +241,9 @@ fn give_back(target: &Target, temp: &mut Temp, base: &Stat, ours: FileId) -> Res
 }
 
 /// Creates the temporary file with all of `bytes`, what is attached to it, and the mode and owner it shall have.
+///
+/// What lies under the temporary name after a power loss counts if it can be parsed, and a number can be parsed also
+/// if it was cut. So a number gets that name when it is synced; until then nobody looks for it.
 fn write_temp(
     commit: &Commit,
     base: Option<&Content>,
@@ -210,7 +252,12 @@ fn write_temp(
     options: &WriteOptions,
 ) -> Result<(Temp, Arc<dyn Handle>, Stat)> {
     let target = &commit.target;
-    let path = target.document_temp();
+    let mut path = target.document_temp();
+    if is_number(bytes) {
+        left_over::clear(commit, base)?;
+        path = target.sidecar("spare");
+        let _ = target.fs.remove(&path); // Left over from a change that died.
+    }
     let create = || target.fs.open(&path, Access::CreateNew(0o600));
     let handle = match create() {
         Err(err) if err.kind() == io::ErrorKind::AlreadyExists => {
@@ -342,8 +389,10 @@ pub(super) fn record(
         published.generation += 1;
     }
     published.boot = synced.map_or_else(Default::default, |_| boot);
+    // Whoever touches a file writes none of its pages: what failed is not mended by that.
+    let failed = synced.is_none() && has_failed(content, *published);
     (published.checksum, published.tag) = (content, tag);
-    (published.synced, published.failed) = (synced.unwrap_or(false), false);
+    (published.synced, published.failed) = (synced.unwrap_or(false), failed);
     let generation = published.generation;
     if operation != 0 {
         record.remember(operation);

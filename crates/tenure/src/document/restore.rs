@@ -55,7 +55,9 @@ pub(super) fn restore(commit: &mut Commit, options: &WriteOptions) -> Result<Wri
     let base = Content::read(&target, target.path())?;
     if let Some(base) = base.as_ref().filter(|base| base.parse(&target).is_ok()) {
         operations::reconcile(commit, Some(base), false);
-        let version = base.version(commit.seen.record.published);
+        let published = commit.seen.record.published;
+        let version = base.version(published);
+        commit.found_other = !publish::is_published(base, published);
         return Ok(Written { version, changed: false, replayed: false });
     }
     let Some(kept) = good(&target)? else { return Err(no_good(&target, base.as_ref())) };

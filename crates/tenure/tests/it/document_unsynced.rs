@@ -1,11 +1,12 @@
 //! What somebody left unsynced, or could not sync, is never told to be durable (G8).
 
+use std::io;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use serde_json::json;
-use tenure::fs::{Access, Trust};
+use tenure::fs::{Access, Stat, Trust};
 use tenure::{Document, ErrorKind, Lock, LockOptions, WriteOptions};
 use tenure_testkit::{CrashKind, Fault, SimFs, Times};
 
@@ -212,7 +213,7 @@ fn g5_a_bare_number_is_synced_also_behind_a_blank() {
     let syncs = Arc::new(AtomicU64::new(0));
     let counted = syncs.clone();
     let fs = FaultyFs::new(move |op, path| {
-        if op == Op::Sync && path.to_string_lossy().contains(".tmp.") {
+        if op == Op::Sync && path.to_string_lossy().contains(".spare") {
             counted.fetch_add(1, Ordering::Relaxed);
         }
         Verdict::Go
@@ -417,5 +418,108 @@ fn g8_a_version_that_was_published_anew_without_its_record_is_not_durable() {
         let error = document.set(&json!({ "n": 2 }), &durably()).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::NotDurable, "step {step}: {error}");
         assert_eq!(error.is_committed(), Some(true), "step {step}");
+    }
+}
+
+/// The synced version cannot be kept as `.good`, and what displaced it was not synced.
+#[test]
+fn g5_a_synced_version_that_cannot_be_kept_is_not_removed() {
+    for (seed, syncs) in (0..200).map(|seed| (seed, seed % 2 == 0)) {
+        let sim = machine(seed);
+        open(&sim).update(&durably(), increment).unwrap();
+        let fs = FaultyFs::on(sim.shared(), move |op, path| match op {
+            Op::Rename if path.to_string_lossy().ends_with(".good") => {
+                Verdict::Fail(io::ErrorKind::StorageFull.into())
+            }
+            Op::Sync if !syncs => Verdict::Fail(io::Error::from_raw_os_error(5)),
+            _ => Verdict::Go,
+        });
+        let document = Document::open_on(&fs.shared(), Path::new(PATH)).unwrap();
+        let done = document.update(&at_once(), increment);
+        assert_eq!(
+            done.as_ref().map_err(tenure::Error::is_committed).err(),
+            (!syncs).then_some(Some(true))
+        );
+        if seed % 4 > 1 {
+            open(&sim).update(&at_once(), increment).unwrap();
+        }
+        sim.crash();
+        let found = open(&sim).read().map(|found| found.map(|found| found.value));
+        let number = found.as_ref().ok().and_then(|found| found.as_ref()?["n"].as_u64());
+        assert!(number >= Some(1), "seed {seed}: {done:?}: {found:?}");
+    }
+}
+
+/// A number that was cut is a number.
+#[test]
+fn g5_a_number_that_a_power_loss_cut_is_not_taken_for_a_version() {
+    for seed in 0..300 {
+        let start = machine(seed);
+        open(&start).update(&durably(), increment).unwrap();
+        open(&start).update(&at_once(), increment).unwrap();
+        for nth in 1.. {
+            let fs = start.fork(seed + nth);
+            fs.fail_after(nth, CrashKind::Power);
+            let done = open(&fs).set(&json!(1_234_567_890_123_u64), &durably());
+            if !fs.is_down() {
+                done.unwrap();
+                break;
+            }
+            fs.crash();
+            let found = open(&fs).read().map(|found| found.map(|found| found.value));
+            let value = found.as_ref().ok().and_then(Option::as_ref);
+            let known = [json!({ "n": 1 }), json!({ "n": 2 }), json!(1_234_567_890_123_u64)];
+            let fits = value.is_some_and(|value| known.contains(value));
+            assert!(fits, "seed {seed}, operation {nth}: {found:?}\n{}", fs.history());
+        }
+    }
+}
+
+/// Whoever touches a file writes none of its pages: a sync that has failed is not mended by that.
+#[test]
+fn race_54_a_failed_sync_is_not_mended_by_a_touch() {
+    for (seed, durable) in (0..200).map(|seed| (seed, seed % 2 == 0)) {
+        let sim = machine(seed);
+        open(&sim).update(&durably(), increment).unwrap();
+        open(&sim).update(&at_once(), increment).unwrap();
+        sim.inject(1, Fault::FileSyncFailure, Times::Once);
+        open(&sim).set(&json!({ "n": 2 }), &durably()).unwrap_err();
+        let file = sim.shared().stat(Path::new(PATH)).unwrap().id;
+        let touched = move |_: &Path, stat: Stat| {
+            let later = if stat.id == file { 1_000_000_000 } else { 0 };
+            Stat { modified_ns: stat.modified_ns + later, ..stat }
+        };
+        let fs = FaultyFs::on(sim.shared(), |_, _| Verdict::Go);
+        let fs = fs.showing(touched).showing_open(touched);
+        let document = Document::open_on(&fs.shared(), Path::new(PATH)).unwrap();
+        let expected = if durable {
+            assert!(!document.set(&json!({ "n": 2 }), &durably()).unwrap().changed);
+            2
+        } else {
+            document.update(&at_once(), increment).unwrap();
+            1
+        };
+        sim.crash();
+        let found = open(&sim).read().map(|found| found.map(|found| found.value));
+        let number = found.as_ref().ok().and_then(|found| found.as_ref()?["n"].as_u64());
+        assert!(number >= Some(expected), "seed {seed}: {found:?}\n{}", sim.history());
+    }
+}
+
+/// A restore that finds nothing to restore is a durable call as well.
+#[test]
+fn g8_a_restore_that_changes_nothing_syncs_what_it_found() {
+    for seed in 0..100 {
+        let sim = machine(seed);
+        open(&sim).update(&durably(), increment).unwrap();
+        let theirs = Path::new("/d/theirs");
+        let file = sim.shared().open(theirs, Access::CreateNew(0o600)).unwrap();
+        file.write_all_at(b"{\"n\":7}\n", 0).unwrap();
+        sim.shared().rename(theirs, Path::new(PATH)).unwrap();
+        assert!(!open(&sim).restore(&durably()).unwrap().changed);
+        sim.crash();
+        let found = open(&sim).read().map(|found| found.map(|found| found.value));
+        let number = found.as_ref().ok().and_then(|found| found.as_ref()?["n"].as_u64());
+        assert_eq!(number, Some(7), "seed {seed}: {found:?}\n{}", sim.history());
     }
 }

@@ -250,3 +250,30 @@ fn race_53_commit_locks_are_taken_in_one_order() {
 fn quick() -> AppendOptions {
     AppendOptions { write: at_once(None), ..AppendOptions::default() }
 }
+
+/// The document stays as it is, and cannot be made durable. The batch is in the log by then, and is going to be in the
+/// journal: who repeats the call would have it twice.
+#[test]
+fn g10_an_error_of_the_document_does_not_hide_that_the_batch_is_logged() {
+    let scratch = Scratch::new();
+    let failing = Arc::new(Mutex::new(false));
+    let fails = failing.clone();
+    let name = scratch.target().file_name().unwrap().to_str().unwrap().to_owned() + ".commit";
+    let fs = FaultyFs::new(move |op, path| {
+        if op == Op::Write && path.ends_with(&name) && *fails.lock().unwrap() {
+            return Verdict::Fail(std::io::Error::from_raw_os_error(5));
+        }
+        Verdict::Go
+    });
+    let document = Document::open_on(&fs.shared(), &scratch.target()).unwrap();
+    let journal = Journal::open_on(&fs.shared(), &scratch.path("log.jsonl")).unwrap();
+    document.set(&json!({ "n": 1 }), &WriteOptions::default()).unwrap();
+    foreign_replace(scratch.target(), r#"{"n":2}"#);
+    *failing.lock().unwrap() = true;
+    let options = AppendOptions::default();
+    let done = update_and_append(&document, &journal, &["{}"], &options, |_| Ok(None));
+    let error = done.unwrap_err();
+    journal.append(&["{}"], &AppendOptions::default()).unwrap();
+    assert_eq!(entries(&journal), 2, "it comes with the next one at the latest");
+    assert_eq!(error.is_committed(), Some(true), "{error}");
+}

@@ -199,8 +199,10 @@ pub(super) fn write(
     note.turn += 1;
     let mut bytes = [0; NOTE_BYTES + 8];
     bytes[..16].copy_from_slice(&note.boot);
-    let ends = [note.failed_from, note.failed_to, note.began];
-    let numbers = [note.turn, note.generation, note.synced].into_iter().chain(ends);
+    // Above a planted number nothing can be noted: then everybody syncs, and no note is one that cannot be read.
+    let ends = [note.synced, note.failed_from, note.failed_to, note.began];
+    let ends = ends.map(|number| number.min(COUNT_MAX));
+    let numbers = [note.turn, note.generation].into_iter().chain(ends);
     for (index, number) in numbers.enumerate() {
         bytes[16 + index * 8..24 + index * 8].copy_from_slice(&number.to_le_bytes());
     }

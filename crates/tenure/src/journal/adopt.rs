@@ -21,6 +21,7 @@ use super::checkpoint::Span;
 use super::entry::Logged;
 use super::head::{ENTRIES_AT, Head};
 use super::index::{Index, Title};
+use super::layout::to_count_from;
 use super::lines;
 use super::open_files::clear_empty;
 use super::plan;
@@ -35,7 +36,7 @@ impl Session {
     pub(super) fn adopt(&mut self, live: bool, journal: FileId, file: FileId) -> Result<()> {
         let old = Index::open(&self.target, &self.target.sidecar("index"), Access::ReadWrite)?;
         let header_len = self.header_len(old.as_ref());
-        let archive = old.as_ref().map_or(0, |old| old.title.archive); // If the log that knew it is gone.
+        let archive = old.as_ref().map_or(0, |old| to_count_from(old.title.archive)); // If the log that knew it is gone.
         let pending = if live { self.pending(Reach::Counted)? } else { Vec::new() };
         self.note_lost(&pending)?;
         let mut spans = self.append_pending(&pending, journal)?;

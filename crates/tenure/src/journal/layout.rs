@@ -34,6 +34,12 @@ impl<'a> Fill<'a> {
 /// would wrap.
 const COUNT_MAX: u64 = 1 << 56;
 
+/// A number that is counted on from, as a file says that nobody vouches for. What is not far from the end of all
+/// numbers was planted, and there would be no next one.
+pub(super) fn to_count_from(number: u64) -> u64 {
+    if number > COUNT_MAX / 2 { 0 } else { number }
+}
+
 /// Reads a record from its first byte on. The caller has checked its length.
 #[derive(Debug)]
 pub(super) struct Take<'a> {

@@ -10,7 +10,7 @@ use crate::fs::{Access, Handle};
 use crate::target::Target;
 
 use super::head::Intent;
-use super::index::{Index, Record, Segment};
+use super::index::{Index, Record, Segment, Title};
 use super::lines::{self, CHUNK_BYTES};
 use super::publish;
 use super::view::{Piece, View};
@@ -225,7 +225,9 @@ fn add_archives(
         let (Some(index), Some(journal)) = (found, journal) else { return Ok(()) };
         let len = index.capacity().map_err(Target::failed("read index of", target.path()))?;
         let at = index.find(len, from).map_err(|error| error.at(target.path()))?;
-        title = index.title;
+        // Each archive is younger than the one before it; who may write there can plant a circle.
+        let older = index.title.archive < archive;
+        title = if older { index.title } else { Title::default() };
         sources.push_front(Source::Indexed(Indexed::new(journal, index, at, len)));
     }
     Ok(())

@@ -163,7 +163,7 @@ impl Session {
     /// Decides what state the journal is in, and brings it in order.
     fn orient(&mut self, known: bool, found: Extent) -> Result<()> {
         let wal_id = self.wal.file.id().map_err(|err| self.wal_failed("look at", err))?;
-        if !known && found.size == 0 {
+        if !known && found.size == 0 && !self.has_index()? {
             return self.start_fresh(found.id, wal_id);
         }
         let same_boot = self.head.boot == self.target.fs.boot_id();
@@ -185,6 +185,12 @@ impl Session {
             return self.adopt(true, found.id, wal_id);
         }
         self.recover_crash()
+    }
+
+    /// Whether an index has outlived the log: its numbers do not come again, and archives are found by it.
+    fn has_index(&self) -> Result<bool> {
+        let index = Index::open(&self.target, &self.target.sidecar("index"), Access::Read)?;
+        Ok(index.is_some())
     }
 
     fn start_fresh(&mut self, journal: FileId, file: FileId) -> Result<()> {

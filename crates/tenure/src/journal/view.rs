@@ -18,6 +18,7 @@ use crate::target::Target;
 use super::entry::Logged;
 use super::head::{ENTRIES_AT, Head, Intent};
 use super::index::{Group, Index};
+use super::layout::to_count_from;
 use super::lines::{self, Count};
 use super::plan::{self, Circumstances, Plan, Step};
 use super::publish::displaced_path;
@@ -303,10 +304,11 @@ pub(super) fn next_seq_known(next_seq: u64, index: Option<&Index>) -> io::Result
     let mut next = next_seq;
     if let Some(index) = index {
         // After a rotation it has no records yet, and the numbers before it are in the archive.
-        next = next.max(index.title.first_seq);
+        next = next.max(to_count_from(index.title.first_seq));
         let last = index.capacity()?;
         for at in (last.saturating_sub(2)..last).rev() {
-            next = next.max(index.record(at)?.map_or(0, |record| record.segment.next_seq()));
+            let known = index.record(at)?.map_or(0, |record| record.segment.next_seq());
+            next = next.max(to_count_from(known));
         }
     }
     Ok(next)

@@ -353,7 +353,9 @@ fn s2_j8_entries_of_an_adopted_journal_have_numbers_that_were_never_synced() {
     }
     // Nor may they if everything but the notes is gone, and the log begins anew.
     let stage = indexed();
-    fs::remove_file(stage.side("wal")).unwrap();
+    for name in ["wal", "index"] {
+        fs::remove_file(stage.side(name)).unwrap();
+    }
     fs::remove_file(stage.path()).unwrap();
     stage.live_on();
     stage.append("next", &durable());

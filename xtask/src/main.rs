@@ -46,7 +46,8 @@ usage: cargo xtask test [--allow-missing]
 
   test             format, lints, licences, every test, release build; installs what is missing
   --allow-missing  go on without a tool that cannot be installed, and say what was not run
-  prove            the test rings (or only these) in their long form, which takes hours; writes what
+  prove            the test rings (or only these: race_book, puppets, torture, system_calls, power_loss, models, identity,
+                   parsers, file_systems, security) in their long form, which takes hours; writes what
                    was tried to docs/RELIABILITY.md and docs/PLATFORM.md (--quick: in their quick form; --table: only writes it again)
   mutants          small mistakes in the core that the tests must notice; writes docs/MUTANTS.md, takes
                    hours (mutants --help: its options)
@@ -75,6 +76,10 @@ fn main() -> ExitCode {
         ["dist"] => told(dist::build().map(|path| println!("{}", path.display()))),
         ["prove", "--table"] => {
             told(reliability::rewrite().and_then(|()| platform_table::rewrite()))
+        }
+        ["prove", words @ ..] if words.iter().skip(1).any(|word| word.starts_with('-')) => {
+            println!("{USAGE}");
+            return ExitCode::from(2);
         }
         ["prove", "--quick", rings @ ..] => told(prove::run(Form::Quick, rings, STRICT)),
         ["prove", rings @ ..] => told(prove::run(Form::Long, rings, STRICT)),

@@ -13,7 +13,8 @@ that read the files themselves and share no code with tenure watch: two holders,
 lost updates, torn reads, damaged files, files left over, things that stand still. When the time is over
 and something may stand still, that is waited for, two minutes at most; then comes a last look at all
 files, also after a standstill: what does not let it in even then is called not judged.
-Ctrl-C ends it with the verdict so far, and once more ends the last look.
+Ctrl-C ends it with the verdict so far, and once more ends the last look; one more than that ends it at
+once, without a verdict.
 
 Examples:
   tenure torture                             one minute, all five things, in this directory
@@ -30,7 +31,7 @@ TENURE_TORTURE_FILE and TENURE_TORTURE_KEY. It runs in the directory you are in;
 directory of its own, and {} is its full path. Exit code 0 is a promise: the key is in the file and
 stays there. For a JSON file the key may be any object key or string; for one that ends in
 .jsonl (each line is JSON), .log or .txt it is looked for in the lines, once or more. Runs are started side by side, paused and killed
-with everything below them, while others read the file. A temporary file beside it that a killed run
+with their whole process group, while others read the file. A temporary file beside it that a killed run
 left and that no later run removed is damage, too. A run alone after the storm that does not end
 (--patience), or one that was not killed and does not end when all others are dead, is a standstill. The
 power does not go: whether the program syncs what it saves is not tried.
@@ -49,7 +50,7 @@ pub(crate) struct TortureArgs {
     /// For how long; parts of a minute are fine
     #[arg(long, value_name = "N", default_value = "1", value_parser = minutes)]
     pub(crate) minutes: Duration,
-    /// Stop after so many operations, if that comes first
+    /// Stop soon after so many operations, if that comes first
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) operations: Option<u64>,
     /// What is worked on [default: all of it]
@@ -71,15 +72,17 @@ pub(crate) struct TortureArgs {
     /// What is in the file at first [default: {} for JSON, nothing for lines]
     #[arg(long, value_name = "TEXT", requires = "command")]
     pub(crate) init: Option<String>,
-    /// A shell command that judges the file {} whenever all is quiet; not 0 is damage
+    /// A shell command that judges the file {} whenever all is quiet; not 0 is damage, and so is one that
+    /// takes longer than --patience
     #[arg(long, value_name = "CMD", requires = "command")]
     pub(crate) check: Option<String>,
-    /// A run of --command that nobody disturbs and that takes longer than this hangs [default: 10s, or
+    /// A run of --command that nobody disturbs, or of --check, that takes longer than this hangs [default: 10s, or
     /// 10 times as long as the first two runs took, if that is more]
     #[arg(long, value_name = "D", requires = "command", value_parser = patience)]
     pub(crate) patience: Option<Duration>,
     /// Instead, write down who called what when and was told what: of a counter, a register with
-    /// compare-and-set and a queue, a JSON object per line, for a checker of linearizability
+    /// compare-and-set and a queue, a JSON object per line, for a checker of linearizability; a file of that
+    /// name is replaced
     #[arg(long, value_name = "FILE", conflicts_with = "ops")]
     pub(crate) history: Option<PathBuf>,
     /// Work otherwise than through tenure: the judges must find something
@@ -144,13 +147,13 @@ fn patience(text: &str) -> Result<Duration, String> {
 }
 
 fn minutes(text: &str) -> Result<Duration, String> {
-    let wrong = || "write a number of minutes above 0, like 0.5 or 30".to_owned();
+    let wrong = || "write a number of minutes from 0.001 to 500000, like 0.5 or 30".to_owned();
     let minutes: f64 = text.parse().map_err(|_| wrong())?;
     let time = Duration::try_from_secs_f64(minutes * 60.0).map_err(|_| wrong())?;
     // Longer than anybody waits, and short enough to be added to a clock.
-    let longest = Duration::from_secs(366 * 24 * 3600);
+    let longest = Duration::from_secs(500_000 * 60);
     // Less is not even written down so that it can be repeated.
-    let shortest = Duration::from_millis(10);
+    let shortest = Duration::from_millis(60);
     if time < shortest || time > longest { Err(wrong()) } else { Ok(time) }
 }
 
@@ -162,7 +165,7 @@ mod tests {
     fn minutes_may_have_parts() {
         assert_eq!(minutes("0.5").map(|time| time.as_secs()), Ok(30));
         assert_eq!(minutes("2").map(|time| time.as_secs()), Ok(120));
-        for wrong in ["", "0", "1e-9", "-1", "x", "nan", "1e99"] {
+        for wrong in ["", "0", "1e-9", "-1", "x", "nan", "5e5001", "500001", "1e99"] {
             assert!(minutes(wrong).is_err(), "{wrong}");
         }
     }

@@ -132,8 +132,7 @@ impl Crew {
                 command.env_remove(name); // A wait or a hold of ours is not theirs.
             }
         }
-        let mut child = command.spawn()?;
-        groups::add(&child);
+        let mut child = groups::start(&mut command)?;
         let (input, output) = (child.stdin.take(), child.stdout.take());
         let (slot, generation) = (task.slot, task.generation);
         self.workers[slot] = Some(Worker { child, generation, input, reaped: false });

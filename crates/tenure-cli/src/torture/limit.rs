@@ -1,16 +1,22 @@
 //! When a run is over: after its time, after so many operations, or when somebody has had enough.
 
 use std::io;
-use std::sync::Arc;
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
-use signal_hook::flag;
+use signal_hook::iterator::Signals;
 
+use super::groups;
+use super::scratch::Scratch;
 use crate::args::TortureArgs;
 use crate::child::ignored_signals;
 use crate::exit_code::ExitCode;
+
+/// Signals that come so soon after another are the same one: `timeout` sends its own to us and to our group.
+const ECHO: Duration = Duration::from_millis(200);
 
 /// When a run is over.
 #[derive(Debug)]
@@ -21,32 +27,46 @@ pub(super) struct Limit {
     interrupted: Arc<AtomicBool>,
     /// Somebody was at the keyboard. The next time it is over at once, unless the last look begins before.
     asked: Arc<AtomicBool>,
+    /// When that was, if the last look has not begun since.
+    heard: Arc<Mutex<Option<Instant>>>,
     /// The exit code for the signal that ended it, 0 for none.
     code: Arc<AtomicUsize>,
 }
 
 impl Limit {
-    /// What was asked for, from now on.
-    pub(super) fn new(args: &TortureArgs) -> io::Result<Self> {
+    /// What was asked for, from now on, of a run that works in `scratch`.
+    pub(super) fn new(args: &TortureArgs, scratch: &Path) -> io::Result<Self> {
         let (interrupted, code) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicUsize::new(0)));
         let asked = Arc::new(AtomicBool::new(false));
         let ignored = ignored_signals();
         // What `nohup` made us ignore stays ignored.
-        for signal in
-            [SIGINT, SIGTERM, SIGHUP].into_iter().filter(|s| ignored & (1 << (s - 1)) == 0)
-        {
-            let number = 128 + signal;
-            if signal != SIGHUP {
-                // The second one ends it at once; the workers end with their input. A terminal that
-                // goes away may say so twice, and that is not impatience.
-                flag::register_conditional_shutdown(signal, number, asked.clone())?;
-                flag::register(signal, asked.clone())?;
+        let signals =
+            [SIGINT, SIGTERM, SIGHUP].into_iter().filter(|s| ignored & (1 << (s - 1)) == 0);
+        let mut signals = Signals::new(signals)?;
+        let heard = Arc::new(Mutex::new(None));
+        let (is_interrupted, is_asked, last) = (interrupted.clone(), asked.clone(), heard.clone());
+        let (said, scratch) = (code.clone(), scratch.to_path_buf());
+        std::thread::Builder::new().name("signals".to_owned()).spawn(move || {
+            for signal in signals.forever() {
+                let before = lock(&last).replace(Instant::now());
+                if before.is_some_and(|before| before.elapsed() < ECHO) {
+                    continue;
+                }
+                let number = 128 + signal;
+                said.store(number.unsigned_abs() as usize, Ordering::Relaxed);
+                is_interrupted.store(true, Ordering::Relaxed);
+                // The second one ends it at once. A terminal that goes away may say so twice, and that is
+                // not impatience.
+                if signal != SIGHUP && is_asked.swap(true, Ordering::Relaxed) {
+                    groups::end_all();
+                    Scratch::remove(&scratch);
+                    std::process::exit(number);
+                }
             }
-            flag::register_usize(signal, code.clone(), number.unsigned_abs() as usize)?;
-            flag::register(signal, interrupted.clone())?;
-        }
+        })?;
         let operations = args.operations.unwrap_or(u64::MAX);
-        Ok(Self { start: Instant::now(), time: args.minutes, operations, interrupted, asked, code })
+        let (start, time) = (Instant::now(), args.minutes);
+        Ok(Self { start, time, operations, interrupted, asked, heard, code })
     }
 
     pub(super) fn is_over(&self, operations: u64) -> bool {
@@ -62,6 +82,7 @@ impl Limit {
     pub(super) fn last_look(&self) -> impl Fn() -> bool + Sync {
         let before = self.is_interrupted();
         self.asked.store(false, Ordering::Relaxed);
+        *lock(&self.heard) = None;
         move || self.asked.load(Ordering::Relaxed) || (!before && self.is_interrupted())
     }
 
@@ -80,4 +101,8 @@ impl Limit {
         let work = operations as f64 / self.operations as f64;
         time.max(work)
     }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -120,7 +120,7 @@ pub(crate) fn run(args: &TortureArgs, out: &mut Output) -> Result<ExitCode> {
     let setup = Setup::new(args);
     let mut scratch = Scratch::new(&args.dir).map_err(failed)?;
     panics::watch(scratch.path());
-    let limit = Limit::new(args).map_err(failed)?;
+    let limit = Limit::new(args, scratch.path()).map_err(failed)?;
     let mut verdict = match (&args.command, &args.history) {
         (Some(command), _) => {
             let program = Program::new(command, args)?;
@@ -129,10 +129,10 @@ pub(crate) fn run(args: &TortureArgs, out: &mut Output) -> Result<ExitCode> {
         (None, Some(file)) => history::run(&setup, &limit, scratch.path(), file)?,
         (None, None) => storm(&setup, &limit, scratch.path()).map_err(failed)?,
     };
-    if verdict.is_idle() {
-        let detail = "nothing was done in that time, too little to tell";
+    if let Some(idle) = verdict.idle() {
+        let detail = format!("nothing was done in that time with {idle}, too little to tell");
         return Err(Failure::new(ExitCode::Failed, "failed", "torture", detail)
-            .hint("give it more --minutes, or fewer --processes"));
+            .hint("give it more --minutes or --operations, or fewer --processes"));
     }
     verdict.repeat = repeat(args, setup.seed);
     if !verdict.is_clean() {
@@ -219,7 +219,8 @@ fn repeat(args: &TortureArgs, seed: u64) -> String {
     let minutes = format!("{:.4}", args.minutes.as_secs_f64() / 60.0);
     words.push(format!("--minutes {}", minutes.trim_end_matches('0').trim_end_matches('.')));
     words.push(format!("--processes {} --seed {seed}", args.processes));
-    let things: Vec<_> = args.ops.iter().map(|thing| Thing::from(*thing).name()).collect();
+    let mut things: Vec<_> = args.ops.iter().map(|thing| Thing::from(*thing).name()).collect();
+    things.dedup();
     if !things.is_empty() {
         words.push(format!("--ops {}", things.join(",")));
     }

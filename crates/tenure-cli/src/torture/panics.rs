@@ -37,7 +37,7 @@ pub(super) fn watch(scratch: &Path) {
             }
         }
         usual(info);
-        groups::kill_all();
+        groups::end_all();
         Scratch::remove(&scratch);
         std::process::exit(PANICKED);
     }));

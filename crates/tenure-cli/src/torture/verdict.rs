@@ -24,6 +24,8 @@ const PLAIN: &str = "\x1b[0m";
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Outcome {
     Nothing,
+    /// Nothing was found, and nobody took the last look at anything.
+    Unjudged,
     /// Something failed that must not. Nothing is known to be damaged by it.
     Failure,
     /// Something stands still. Nothing is known to be damaged by it.
@@ -44,6 +46,7 @@ impl Outcome {
     fn code(self) -> &'static str {
         match self {
             Self::Nothing => "nothing_found",
+            Self::Unjudged => "nothing_judged",
             Self::Failure => "failure_found",
             Self::Standstill => "standstill_found",
             Self::Damage => "damage_found",
@@ -54,6 +57,7 @@ impl Outcome {
     fn name(self) -> &'static str {
         match self {
             Self::Nothing => "nothing found",
+            Self::Unjudged => "nothing judged",
             Self::Failure => "FAILURE FOUND",
             Self::Standstill => "STANDSTILL FOUND",
             Self::Damage => "DAMAGE FOUND",
@@ -93,14 +97,18 @@ impl Verdict {
         self.findings.is_empty()
     }
 
-    /// Whether nothing was found because nothing was done.
-    pub(super) fn is_idle(&self) -> bool {
-        self.is_clean() && !self.interrupted && self.total() == 0
+    /// Something of which nothing was found because nothing was done.
+    pub(super) fn idle(&self) -> Option<&'static str> {
+        let known = self.is_clean() && !self.interrupted;
+        let mut idle = self.operations.iter().filter(|(_, done)| known && **done == 0);
+        idle.next().map(|(thing, _)| thing.name())
     }
 
     fn outcome(&self) -> Outcome {
         let found = self.findings.iter().map(|finding| Outcome::of(finding.fault));
-        found.max().unwrap_or(Outcome::Nothing)
+        let judged = self.operations.keys().any(|thing| !self.unjudged.contains(thing));
+        let unjudged = !judged && !self.unjudged.is_empty();
+        found.max().unwrap_or(if unjudged { Outcome::Unjudged } else { Outcome::Nothing })
     }
 
     fn total(&self) -> u64 {
@@ -195,13 +203,7 @@ impl Verdict {
         let early = if self.interrupted { ", ended early" } else { "" };
         let (bold, end) = (paint(BOLD), paint(PLAIN));
         let (outcome, total) = (self.outcome().name(), thousands(self.total()));
-        let judged = self.operations.keys().any(|thing| !self.unjudged.contains(thing));
-        if self.is_clean() && !judged && !self.unjudged.is_empty() {
-            let _ =
-                writeln!(text, "{bold}verdict: nothing judged{end} of {total} operations{early}");
-        } else {
-            let _ = writeln!(text, "{bold}verdict: {outcome}{end} in {total} operations{early}");
-        }
+        let _ = writeln!(text, "{bold}verdict: {outcome}{end} in {total} operations{early}");
         if let Some(history) = &self.history {
             let history = history.display();
             let _ =
@@ -306,6 +308,9 @@ mod tests {
             told
         };
         assert_eq!(outcome(&[]), "nothing_found");
+        let unjudged = Verdict { unjudged: BTreeSet::from([Thing::Lock]), ..verdict(Vec::new()) };
+        assert_eq!(unjudged.json()["verdict"], "nothing_judged");
+        assert!(unjudged.text(false).contains("verdict: nothing judged in 0 operations"));
         assert_eq!(outcome(&[Fault::Failed]), "failure_found");
         assert_eq!(outcome(&[Fault::Stuck, Fault::Failed]), "standstill_found");
         assert_eq!(outcome(&[Fault::Stuck, Fault::Corrupt, Fault::Failed]), "damage_found");
@@ -314,13 +319,13 @@ mod tests {
     #[test]
     fn nothing_found_in_no_operation_is_no_verdict() {
         let mut verdict = verdict(Vec::new());
-        verdict.operations.insert(Thing::Lock, 0);
-        assert!(verdict.is_idle());
+        verdict.operations.extend([(Thing::Lock, 0), (Thing::Document, 1)]);
+        assert_eq!(verdict.idle(), Some("lock"));
         verdict.interrupted = true;
-        assert!(!verdict.is_idle(), "nobody wanted to know");
+        assert_eq!(verdict.idle(), None, "nobody wanted to know");
         verdict.interrupted = false;
         verdict.operations.insert(Thing::Lock, 1);
-        assert!(!verdict.is_idle());
+        assert_eq!(verdict.idle(), None);
     }
 
     #[test]
@@ -335,6 +340,7 @@ mod tests {
         assert!(row("journal ").ends_with("  not judged"), "{text}");
         assert!(row("collection ").ends_with("  nothing was done"), "{text}");
         let json = verdict.json();
+        assert_eq!(json["verdict"], "standstill_found");
         let judged: Vec<_> = (0..3).map(|place| json["things"][place]["judged"].clone()).collect();
         assert_eq!(judged, [false, true, false]);
     }

@@ -108,7 +108,7 @@ fn a_signal_ends_the_last_look_with_the_verdict_so_far() {
     interrupt();
     assert_eq!(run.wait().unwrap().code(), Some(130));
     let verdict: Value = serde_json::from_str(&bench.read("output")).unwrap();
-    assert_eq!(verdict["verdict"], "nothing_found", "{verdict:#}");
+    assert_eq!(verdict["verdict"], "nothing_judged", "{verdict:#}");
     assert_eq!(verdict["interrupted"], true, "{verdict:#}");
     assert_eq!(verdict["things"][0]["judged"], false, "{verdict:#}");
     assert_eq!(left(&bench).len(), 0);
@@ -133,7 +133,7 @@ fn a_signal_is_no_answer_of_a_check() {
     kill_process_group(Pid::from_child(&run), Signal::INT).unwrap();
     assert_eq!(run.wait().unwrap().code(), Some(130));
     let verdict: Value = serde_json::from_str(&bench.read("output")).unwrap();
-    assert_eq!(verdict["verdict"], "nothing_found", "{verdict:#}");
+    assert_eq!(verdict["verdict"], "nothing_judged", "{verdict:#}");
     assert_eq!(verdict["things"][0]["judged"], false, "{verdict:#}");
 }
 
@@ -150,7 +150,7 @@ fn see(screen: &mut impl Read, text: &str) -> Vec<u8> {
 
 /// Processes with this path among their arguments.
 #[cfg(target_os = "linux")]
-fn workers_in(dir: &Path) -> usize {
+pub(crate) fn workers_in(dir: &Path) -> usize {
     let dir = dir.to_str().unwrap();
     let processes = std::fs::read_dir("/proc").unwrap().flatten();
     let lines = processes.filter_map(|one| std::fs::read(one.path().join("cmdline")).ok());

@@ -1,10 +1,11 @@
 //! Verdicts of `tenure torture` when something is in the way of the torture itself.
 
+use rustix::process::Signal;
 use serde_json::Value;
 
-use crate::bench::Bench;
+use crate::bench::{Bench, eventually};
 use crate::hints::in_small_disk;
-use crate::torture_command::{left, torture};
+use crate::torture_command::{left, torture, workers_in};
 
 fn row<'a>(verdict: &'a Value, thing: &str) -> &'a Value {
     let rows = verdict["things"].as_array().unwrap();
@@ -90,4 +91,48 @@ fn a_panic_of_a_worker_or_of_a_judge_is_a_finding() {
         assert!(detail.contains(told) && detail.contains("on purpose"), "{verdict:#}");
         assert_eq!(left(&bench).len(), 1, "it is evidence");
     }
+}
+
+/// `timeout` sends its signal to the command and to its group: that is one signal, and no impatience.
+#[test]
+fn a_signal_that_comes_twice_leaves_nothing_behind() {
+    let bench = Bench::new();
+    let save = "touch begun; sleep 4321; echo {key} >>{}";
+    let args = ["torture", "--json", "--patience", "1h", "--file", "log.txt", "--command", save];
+    let run = bench.unshielded(&args).start();
+    eventually(|| bench.path("begun").exists());
+    let scratch = left(&bench).remove(0);
+    run.signal(Signal::TERM);
+    run.signal(Signal::TERM);
+    let verdict = run.wait().exits(143).json();
+    assert_eq!(verdict["interrupted"], true, "{verdict:#}");
+    assert_eq!(verdict["verdict"], "nothing_judged", "{verdict:#}");
+    assert!(left(&bench).is_empty());
+    eventually(|| workers_in(&scratch) == 0);
+}
+
+#[test]
+fn a_check_that_hangs_is_told_and_a_signal_ends_it() {
+    let bench = Bench::new();
+    let check = "touch begun; sleep 4321";
+    let args = ["torture", "--json", "--file", "log.txt", "--check", check];
+    let save = ["--command", "echo {key} >>{}", "--patience"];
+    let ran = bench.tenure(&[&args[..], &save, &["300ms"]].concat()).exits(1);
+    assert!(ran.stderr.contains("the check failed: it did not end in 0.3 s"), "{ran:?}");
+    std::fs::remove_file(bench.path("begun")).unwrap();
+    let run = bench.unshielded(&[&args[..], &save, &["1h"]].concat()).start();
+    eventually(|| bench.path("begun").exists());
+    run.signal(Signal::TERM);
+    let verdict = run.wait().exits(143).json();
+    assert_eq!((&verdict["interrupted"], &verdict["operations"]), (&true.into(), &0.into()));
+    assert!(left(&bench).is_empty());
+}
+
+#[test]
+fn too_little_of_anything_is_no_clean_verdict() {
+    let bench = Bench::new();
+    let save = "echo {key} >>{}";
+    let args = ["torture", "--operations", "1", "--file", "log.txt", "--command", save];
+    let ran = bench.tenure(&args).exits(1);
+    assert!(ran.stderr.contains("too few to tell"), "{ran:?}");
 }

@@ -367,7 +367,7 @@ fn s5_a_note_of_another_boot_tells_only_how_far_it_was() {
 /// Waits until somebody waits for this sidecar, and not only for a glance.
 fn wait_for_waiter(place: &Place, suffix: &str) {
     let id = disk().stat(&place.target.sidecar(suffix)).unwrap().id;
-    let patience = Deadline::after(Wait::For(Duration::from_secs(1)));
+    let patience = Deadline::after(Wait::For(Duration::from_secs(60)));
     let mut seen = 0;
     while seen < 100 {
         seen = if gate::waiting_for(id) > 0 { seen + 1 } else { 0 };

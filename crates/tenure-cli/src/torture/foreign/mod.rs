@@ -49,7 +49,7 @@ pub(super) fn run(
     let progress = Progress::new();
     let mut dice = Dice::new(setup.seed);
     let mut verdict = blank(setup, limit, Blows::default());
-    let mut finished = 0;
+    let (mut finished, mut refusal) = (0, None);
     let mut round = 0;
     progress.show(0.0, "two runs alone");
     let Some(usual) = rehearse(program, &scratch.join("rehearsal"), &|| limit.is_interrupted())?
@@ -78,6 +78,7 @@ pub(super) fn run(
         finished += done.promised.len() as u64;
         verdict.reads += done.seen.reads;
         verdict.refused += done.refused;
+        refusal = refusal.or(done.refusal);
         verdict.blows.kills += done.kills;
         verdict.blows.pauses += done.pauses;
         verdict.findings.extend(done.seen.findings);
@@ -105,14 +106,14 @@ pub(super) fn run(
     verdict.operations.insert(Thing::Command, finished);
     verdict.took = limit.start.elapsed();
     verdict.interrupted = limit.is_interrupted();
-    let enough = limit.operations.min(RUNS_EACH * processes);
-    if finished < enough && verdict.is_clean() && !verdict.interrupted {
+    if finished < RUNS_EACH * processes && verdict.is_clean() && !verdict.interrupted {
         let (kills, refused) = (verdict.blows.kills, verdict.refused);
+        let first = refusal.map_or_else(String::new, |why| format!("; the first with {why}"));
         let detail = format!(
-            "only {finished} runs succeeded ({kills} were killed, {refused} failed), too few to tell"
+            "only {finished} runs succeeded ({kills} were killed, {refused} failed{first}), too few to tell"
         );
         return Err(Failure::new(ExitCode::Failed, "failed", "torture the command", detail)
-            .hint("give it more --minutes, or fewer --processes"));
+            .hint("give it more --minutes or --operations, or fewer --processes"));
     }
     Ok(verdict)
 }
@@ -148,7 +149,10 @@ fn rehearse(program: &Program, dir: &Path, enough: Enough<'_>) -> Result<Option<
         match runs::run_once(program, &file, key, patience, enough).map_err(failed)? {
             Fate::Done => {}
             Fate::Cut => return Ok(None),
-            Fate::Refused(why) => return Err(refused(why)),
+            Fate::Refused(why) => {
+                let hint = "it runs in the directory you are in; try it there by hand";
+                return Err(refused(why).hint(hint));
+            }
             Fate::Stuck => {
                 return Err(refused(runs::stuck(patience)).hint("give it more --patience"));
             }
@@ -161,8 +165,13 @@ fn rehearse(program: &Program, dir: &Path, enough: Enough<'_>) -> Result<Option<
         }
     }
     let time = start.elapsed() / 2;
-    if let Some(why) = program.check(&file, enough).map_err(failed)? {
-        return Err(refused(format!("the check failed: {why}")));
+    let checked = program.check(&file, patience, enough).map_err(failed)?;
+    if enough() {
+        return Ok(None);
+    }
+    if let Some(why) = checked {
+        let hint = "nothing was killed yet: mend the check, or give it more --patience";
+        return Err(refused(format!("the check failed: {why}")).hint(hint));
     }
     let patience = program.patience.unwrap_or_else(|| PATIENCE.max(time * TIMES_AS_LONG));
     Ok(Some(Usual { time, patience, names: names(dir).map_err(failed)? }))
@@ -234,7 +243,7 @@ impl<'a> Round<'a> {
                 found(Fault::Stuck, format!("alone after the storm: {stuck}"));
             }
         }
-        if let Some(why) = self.program.check(&self.file, enough)? {
+        if let Some(why) = self.program.check(&self.file, patience, enough)? {
             found(Fault::Corrupt, format!("the check failed: {why}"));
         }
         let left: Vec<_> = names(&self.dir)?.difference(&self.usual.names).cloned().collect();

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use super::runs::{self, Enough};
+use super::runs::{self, Enough, Fate};
 use super::write_new;
 use crate::args::TortureArgs;
 use crate::failure::{Failure, Result};
@@ -39,15 +39,19 @@ impl Program {
         let name = &args.file;
         if name.file_name() != Some(name.as_os_str()) {
             let detail = "--file is a name, without directories";
-            return Err(Failure::usage("read the command line", detail));
+            let hint = "the directory of the file is made for each round: name DIR for where";
+            return Err(Failure::usage("read the command line", detail).hint(hint));
         }
         let extension = name.extension().and_then(OsStr::to_str);
         let json_lines = matches!(extension, Some("jsonl" | "ndjson"));
         let lines = json_lines || matches!(extension, Some("log" | "txt"));
         let init = args.init.clone().unwrap_or_else(|| if lines { "" } else { "{}\n" }.to_owned());
         if !lines {
-            let no_json =
-                |err| Failure::usage("read the command line", format!("--init is no JSON: {err}"));
+            let no_json = |err| {
+                let detail = format!("--init is no JSON: {err}");
+                Failure::usage("read the command line", detail)
+                    .hint("name the file .jsonl, .log or .txt if it has lines (--file)")
+            };
             serde_json::from_str::<Value>(&init).map_err(no_json)?;
         }
         let (command, check) = (command.to_owned(), args.check.clone());
@@ -70,29 +74,34 @@ impl Program {
         shell
     }
 
-    /// Asks the check; says why it is not content. It takes its time, unless somebody has had enough:
-    /// then it has said nothing.
-    pub(super) fn check(&self, file: &Path, enough: Enough<'_>) -> io::Result<Option<String>> {
+    /// Asks the check; says why it is not content. If somebody has had enough of it, it has said nothing.
+    pub(super) fn check(
+        &self,
+        file: &Path,
+        patience: Duration,
+        enough: Enough<'_>,
+    ) -> io::Result<Option<String>> {
         let Some(check) = &self.check else { return Ok(None) };
         // A group of its own: a signal to us, from the keyboard, is no answer of the check.
         let mut shell = shell(check, file, "");
         shell.process_group(0).stdout(Stdio::piped()).stderr(Stdio::piped());
-        let mut child = shell.spawn()?;
-        groups::add(&child);
+        let mut child = groups::start(&mut shell)?;
         let (output, errors) = (child.stdout.take(), child.stderr.take());
-        let (cut, said) = std::thread::scope(|scope| {
+        let (ended, said) = std::thread::scope(|scope| {
             let output = scope.spawn(|| read_all(output));
             let errors = scope.spawn(|| read_all(errors));
-            let cut = runs::wait_or_end(&child, Duration::MAX, enough)?.is_some();
+            let ended = runs::wait_or_end(&child, patience, enough)?;
             let said = [errors.join(), output.join()].map(Result::unwrap_or_default).concat();
-            Ok::<_, io::Error>((cut, said))
+            Ok::<_, io::Error>((ended, said))
         })?;
         groups::remove(&child);
         let status = child.wait()?;
-        if cut || status.success() {
-            return Ok(None);
-        }
-        Ok(Some(runs::said(status, String::from_utf8_lossy(&said).lines().next())))
+        Ok(match ended {
+            Some(Fate::Stuck) => Some(runs::stuck(patience)),
+            Some(_) => None,
+            None if status.success() => None,
+            None => Some(runs::said(status, String::from_utf8_lossy(&said).lines().next())),
+        })
     }
 
     /// How its file is read.

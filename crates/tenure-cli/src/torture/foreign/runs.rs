@@ -54,6 +54,8 @@ pub(super) struct Done {
     /// The keys of runs with exit code 0.
     pub(super) promised: Vec<String>,
     pub(super) refused: u64,
+    /// How the first of them ended.
+    pub(super) refusal: Option<String>,
     pub(super) kills: u64,
     pub(super) pauses: u64,
     /// Runs that were not killed and did not end, though nobody else was alive any more.
@@ -87,6 +89,7 @@ pub(super) struct Runs<'a> {
     over: AtomicBool,
     promised: Mutex<Vec<String>>,
     refused: AtomicU64,
+    refusal: Mutex<Option<String>>,
 }
 
 impl<'a> Runs<'a> {
@@ -100,6 +103,7 @@ impl<'a> Runs<'a> {
             over: AtomicBool::new(false),
             promised: Mutex::new(Vec::new()),
             refused: AtomicU64::new(0),
+            refusal: Mutex::new(None),
         }
     }
 
@@ -156,7 +160,9 @@ impl<'a> Runs<'a> {
             return Err(err);
         }
         let promised = self.promised.into_inner().unwrap_or_else(PoisonError::into_inner);
-        Ok(Done { promised, refused: self.refused.into_inner(), kills, pauses, stuck, seen })
+        let refusal = self.refusal.into_inner().unwrap_or_else(PoisonError::into_inner);
+        let refused = self.refused.into_inner();
+        Ok(Done { promised, refused, refusal, kills, pauses, stuck, seen })
     }
 
     /// Whether the run in this place is going on for longer than the others do, and is not to be killed.
@@ -214,6 +220,7 @@ impl<'a> Runs<'a> {
                 }
             } else if status.code().is_some() {
                 self.refused.fetch_add(1, Ordering::Relaxed);
+                lock(&self.refusal).get_or_insert_with(|| told(status, self.file));
             }
         }
         Ok(())
@@ -262,10 +269,7 @@ pub(super) fn run_once(
     Ok(match ended {
         Some(fate) => fate,
         None if status.success() => Fate::Done,
-        None => {
-            let errors = std::fs::read_to_string(errors(file)).unwrap_or_default();
-            Fate::Refused(said(status, errors.lines().last()))
-        }
+        None => Fate::Refused(told(status, file)),
     })
 }
 
@@ -296,6 +300,12 @@ pub(super) fn wait_or_end(
     })
 }
 
+/// How a run ended that failed, and what was complained last.
+fn told(status: ExitStatus, file: &Path) -> String {
+    let errors = std::fs::read_to_string(errors(file)).unwrap_or_default();
+    said(status, errors.lines().last())
+}
+
 /// How a program ended that was not content, and what it said.
 pub(super) fn said(status: ExitStatus, why: Option<&str>) -> String {
     why.map_or_else(|| status.to_string(), |why| format!("{status}: {why}"))
@@ -314,9 +324,7 @@ fn errors(file: &Path) -> std::path::PathBuf {
 
 fn start(program: &Program, file: &Path, key: &str) -> io::Result<Child> {
     let errors = OpenOptions::new().create(true).append(true).open(errors(file))?;
-    let child = program.save(file, key).process_group(0).stderr(errors).spawn()?;
-    groups::add(&child);
-    Ok(child)
+    groups::start(program.save(file, key).process_group(0).stderr(errors))
 }
 
 /// Blocks until the leader of a group has ended. It is not reaped, so the number stays its own.

@@ -77,12 +77,10 @@ fn main() -> ExitCode {
         ["prove", "--table"] => {
             told(reliability::rewrite().and_then(|()| platform_table::rewrite()))
         }
-        ["prove", words @ ..] if words.iter().skip(1).any(|word| word.starts_with('-')) => {
-            println!("{USAGE}");
-            return ExitCode::from(2);
+        ["prove", "--quick", rings @ ..] if are_names(rings) => {
+            told(prove::run(Form::Quick, rings, STRICT))
         }
-        ["prove", "--quick", rings @ ..] => told(prove::run(Form::Quick, rings, STRICT)),
-        ["prove", rings @ ..] => told(prove::run(Form::Long, rings, STRICT)),
+        ["prove", rings @ ..] if are_names(rings) => told(prove::run(Form::Long, rings, STRICT)),
         ["mutants", options @ ..] => told(mutants(options)),
         ["bench", "--table"] => told(performance::rewrite()),
         ["bench", words @ ..] => told(bench::run(words)),
@@ -92,6 +90,10 @@ fn main() -> ExitCode {
         }
     };
     if good { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+fn are_names(words: &[&str]) -> bool {
+    words.iter().all(|word| !word.starts_with('-'))
 }
 
 /// A crate of its own does it, so that the others need not build what it needs.

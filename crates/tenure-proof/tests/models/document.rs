@@ -1,7 +1,7 @@
 //! Publishing a document by exchange, with a last good copy.
 //!
 //! Mirrors `document/publish.rs` (settle, temp, what to keep, sync, compare, exchange, look at what was displaced, keep,
-//! record, remove), `left_over::clear`, `keep_as`, `document/restore.rs`, the view of a reader after a power
+//! record, remove), `left_over::clear`, `keep::name_for`, `document/restore.rs`, the view of a reader after a power
 //! loss (`content::last_synced`, D6), and `document/durable.rs`: a durable call that changes nothing, and a version
 //! that is in doubt from before its sync until that has succeeded. A change adds one bit to what it read, so a
 //! lost update is a missing bit.

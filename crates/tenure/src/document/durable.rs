@@ -25,8 +25,9 @@ use std::time::Duration;
 
 use super::change::{Document, Written};
 use super::content::{Content, peek};
+use super::keep::Displaced;
 use super::left_over;
-use super::publish::{self, Displaced, Outcome, publish};
+use super::publish::{self, Outcome, publish};
 use crate::commit::Commit;
 use crate::error::{Error, ErrorKind, Result};
 use crate::fs::{Handle, Mode};

@@ -14,6 +14,7 @@ mod change;
 mod compute;
 mod content;
 mod durable;
+mod keep;
 mod left_over;
 mod memory;
 mod operations;

@@ -22,14 +22,15 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::content::Content;
-use super::durable::{is_number, sync_found, syncs};
+use super::durable::{is_number, syncs};
+use super::keep::{self, Displaced};
 use super::{left_over, operations, restore};
 use crate::checksum;
 use crate::commit::Commit;
 use crate::error::{Error, ErrorKind, Result};
 use crate::fs::{Access, FileId, Fs, Handle, Stat};
 use crate::group;
-use crate::options::{Durability, WriteOptions};
+use crate::options::WriteOptions;
 use crate::record::{OPERATIONS, Published};
 use crate::target::Target;
 
@@ -100,15 +101,6 @@ impl Drop for Temp {
     }
 }
 
-/// Where the displaced version goes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Displaced {
-    /// To `.good`, if it was synced.
-    ToGood,
-    /// To `.damaged`: it could not be parsed.
-    ToDamaged,
-}
-
 /// Steps 1 to 4. `base` is the content that `bytes` was made from; its handle is closed before the
 /// file is replaced, because not every system replaces a file that is open. `operation` made them, or 0.
 pub(super) fn publish(
@@ -125,7 +117,8 @@ pub(super) fn publish(
     let (mut temp, handle, new) = write_temp(commit, base.as_ref(), bytes, operation, options)
         .map_err(|error| commit.verify().err().unwrap_or(error))?;
     // First: if the old version could not be synced, the new one must be.
-    let keep = base.as_ref().map(|base| keep_as(commit, base, displaced, options)).transpose()?;
+    let keep =
+        base.as_ref().map(|base| keep::name_for(commit, base, displaced, options)).transpose()?;
     let synced = syncs(commit, base.as_ref(), bytes, options);
     if synced {
         let done = handle.sync_in_order();
@@ -165,7 +158,8 @@ pub(super) fn publish(
         Ok(()) => {}
         Err(err) if err.kind() == io::ErrorKind::Unsupported => {
             let keep = keep.flatten();
-            keep_second_name(target, &temp, keep.as_deref(), precious, options).map_err(failed)?;
+            keep::second_name(target, &temp.path, keep.as_deref(), precious, options)
+                .map_err(failed)?;
             // Again, since that may have taken long.
             commit.verify()?;
             if !same_file(target, path, &stat).map_err(failed)? {
@@ -189,7 +183,7 @@ pub(super) fn publish(
         if let (Err(err), false, false) = (moved, temp.used, synced) {
             // It is all that a power loss would leave. The new version must be that instead; if it cannot, the
             // record goes on naming the old one, and the next change keeps it.
-            if sync_in_place(target, new.id).is_err() {
+            if keep::sync_in_place(target, new.id).is_err() {
                 temp.used = true;
                 return Err(Error::io("keep last good version as", &keep, err).committed(true));
             }
@@ -198,15 +192,6 @@ pub(super) fn publish(
         }
     }
     Ok(published(temp))
-}
-
-/// Syncs the content of what was just published, if it is still there.
-fn sync_in_place(target: &Target, ours: FileId) -> io::Result<()> {
-    let file = target.fs.open(target.path(), Access::ReadWrite)?;
-    if file.id()? != ours {
-        return Err(io::Error::other("somebody replaced it meanwhile"));
-    }
-    file.sync()
 }
 
 /// Looks at what the exchange displaced. A version that nobody has read goes back, and the change
@@ -286,66 +271,6 @@ fn write_temp(
         return Err(Error::new(ErrorKind::Io, "write temporary file", detail).at(&temp.path));
     }
     Ok((temp, handle, new))
-}
-
-/// Where a file system cannot exchange, before a plain rename: a second name keeps the old version. A
-/// crash before the rename leaves the document with two names, of which [`left_over::our_links`] knows the other. Where it
-/// cannot link either, a copy keeps what is `precious`: the only one there is.
-fn keep_second_name(
-    target: &Target,
-    temp: &Temp,
-    keep: Option<&Path>,
-    precious: Option<&[u8]>,
-    options: &WriteOptions,
-) -> io::Result<()> {
-    let spare = target.sidecar("spare");
-    let _ = target.fs.remove(&spare); // Left over from a change that died.
-    if let Some(keep) = keep {
-        let linked = target.fs.link(target.path(), &spare).is_ok();
-        if linked {
-            target.fs.rename(&spare, keep)?;
-            let _ = target.fs.remove(&spare); // Still there if both were names of one file already.
-        } else if let Some(bytes) = precious {
-            restore::copy_aside(target, keep, bytes)?;
-        }
-        if options.durability == Durability::NoSync {
-            // The old version must be safe before the new one, which is not, takes its name.
-            if linked {
-                target.sync_sidecars()?;
-            } else {
-                target.fs.open(&temp.path, Access::ReadWrite)?.sync()?;
-            }
-        }
-    }
-    Ok(())
-}
-
-/// Only a version that was itself synced counts as last-good. A change without a sync needs one to
-/// fall back to, so it syncs a version that somebody else wrote, or that is from before a reboot.
-fn keep_as(
-    commit: &mut Commit,
-    base: &Content,
-    displaced: Displaced,
-    options: &WriteOptions,
-) -> Result<Option<PathBuf>> {
-    let target = &commit.target;
-    if displaced == Displaced::ToDamaged {
-        return restore::name_damaged(target, base);
-    }
-    let good = target.sidecar("good");
-    let published = commit.seen.record.published;
-    let known = is_published(base, published);
-    if known && published.synced {
-        return Ok(Some(good));
-    }
-    let ours_unsynced = known && (published.failed || published.boot == target.fs.boot_id());
-    if options.durability == Durability::Durable || ours_unsynced {
-        return Ok(None);
-    }
-    // Written down first: if we die between the exchange and the renaming, the next change must know
-    // what the left-over is.
-    let synced = sync_found(commit, base, Handle::sync)?;
-    Ok(synced.is_ok().then_some(good))
 }
 
 /// Whether the document is still what it was: the file that was read, or none.

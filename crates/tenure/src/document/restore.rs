@@ -11,8 +11,9 @@ use serde_json::json;
 
 use super::change::Written;
 use super::content::{Content, good};
+use super::keep::Displaced;
 use super::operations;
-use super::publish::{self, Displaced, Outcome, publish};
+use super::publish::{self, Outcome, publish};
 use crate::commit::Commit;
 use crate::error::{Error, ErrorKind, Result};
 use crate::events;

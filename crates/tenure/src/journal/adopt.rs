@@ -31,6 +31,12 @@ use super::view;
 use super::wal::Reach;
 
 impl Session {
+    /// Whether an index has outlived the log: its numbers do not come again, and archives are found by it.
+    pub(super) fn has_index(&self) -> Result<bool> {
+        let index = Index::open(&self.target, &self.target.sidecar("index"), Access::Read)?;
+        Ok(index.is_some())
+    }
+
     /// Takes the journal as it is. `live`: the log is of this boot and its own, so that what is
     /// pending in it belongs to somebody who waits for it.
     pub(super) fn adopt(&mut self, live: bool, journal: FileId, file: FileId) -> Result<()> {

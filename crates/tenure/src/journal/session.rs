@@ -187,12 +187,6 @@ impl Session {
         self.recover_crash()
     }
 
-    /// Whether an index has outlived the log: its numbers do not come again, and archives are found by it.
-    fn has_index(&self) -> Result<bool> {
-        let index = Index::open(&self.target, &self.target.sidecar("index"), Access::Read)?;
-        Ok(index.is_some())
-    }
-
     fn start_fresh(&mut self, journal: FileId, file: FileId) -> Result<()> {
         super::open_files::clear_empty(&self.target);
         // Numbers of a log that was deleted must not come again while its sync notes live.

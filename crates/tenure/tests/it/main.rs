@@ -14,6 +14,7 @@ mod compromised;
 mod document;
 mod document_bad_input;
 mod document_crash;
+mod document_failed_sync;
 mod document_faults;
 mod document_files;
 mod document_foreign;

@@ -17,7 +17,7 @@ impl State {
         process.durable || (in_doubt && fault != Fault::DoubtNotSynced)
     }
 
-    /// `keep_as`: only a version that is known to be synced becomes the good copy.
+    /// `keep::name_for`: only a version that is known to be synced becomes the good copy.
     pub(super) fn keeps(&self, process: &Process, fault: Fault) -> bool {
         let Some(base) = process.base.filter(|_| process.aim != Aim::Restore) else { return false };
         let published = self.is_published(base, fault);

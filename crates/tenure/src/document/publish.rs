@@ -254,12 +254,13 @@ fn write_temp(
     .map_err(Target::failed("create temporary file", &path))?;
     let temp = Temp { fs: target.fs.clone(), path, used: false };
     let failed = |action| Target::failed(action, &temp.path);
-    handle.write_all_at(bytes, 0).map_err(failed("write temporary file"))?;
     let done = commit.seen.record.operations_with(operation);
     if done != [0; OPERATIONS] {
-        // Before the mode is set: nothing can be attached to a file that its owner may not write.
+        // Before the mode is set: nothing can be attached to a file that its owner may not write. And before the
+        // content: what a crash leaves whole can be restored, and has to say what it contains (race 51).
         operations::attach(handle.as_ref(), checksum::wide(bytes), &done);
     }
+    handle.write_all_at(bytes, 0).map_err(failed("write temporary file"))?;
     match base {
         Some(base) => handle.copy_attributes(base.handle.as_ref()),
         None => handle.set_mode(options.new_mode & 0o777),

@@ -61,22 +61,29 @@ pub(super) fn restore(commit: &mut Commit, options: &WriteOptions) -> Result<Wri
         commit.found_other = !publish::is_published(base, published);
         return Ok(Written { version, changed: false, replayed: false });
     }
-    let Some(kept) = good(&target)? else { return Err(no_good(&target, base.as_ref())) };
-    let name = target.sidecar("good");
-    if kept.path != name {
+    let Some(found) = good(&target)? else { return Err(no_good(&target, base.as_ref())) };
+    let (name, mut kept) = (target.sidecar("good"), found.content);
+    if found.path != name {
         // Out of the way of our own temporary file. A crash before it leaves it there, after it here.
-        // It may be a copy of the good one, made by a restore that died or could not sync it: that one stays.
-        let same = |good: Content| good.bytes == kept.content.bytes;
-        let moved = if Content::read(&target, &name).is_ok_and(|good| good.is_some_and(same)) {
-            target.fs.remove(&kept.path)
-        } else {
-            // Nobody knows whether a sync of it failed: another one would prove nothing.
-            let copied = copy_to_good(&target, &kept.content, &name);
-            copied.and_then(|()| target.fs.remove(&kept.path))
+        // It may be a copy of the good one, made by a restore that died or could not sync it: that one stays. A power
+        // loss may have kept from the copy what is attached to it, and its last newline.
+        let done = operations::attached(&kept);
+        let same = |good: &Content| match done.as_slice() {
+            [] => good.bytes.trim_ascii_end() == kept.bytes.trim_ascii_end(),
+            done => good.bytes == kept.bytes && operations::attached(good) == done,
         };
-        moved.map_err(Target::failed("keep last good version", &kept.path))?;
+        let moved = match Content::read(&target, &name).ok().flatten().filter(same) {
+            Some(good) => {
+                kept = good;
+                target.fs.remove(&found.path)
+            }
+            // Nobody knows whether a sync of it failed: another one would prove nothing.
+            None => {
+                copy_to_good(&target, &kept, &name).and_then(|()| target.fs.remove(&found.path))
+            }
+        };
+        moved.map_err(Target::failed("keep last good version", &found.path))?;
     }
-    let kept = kept.content;
     let damaged_bytes = base.as_ref().map_or(0, |base| base.bytes.len());
     // An older version is back: what came after it is not done any more.
     commit.seen.record.operations = Default::default();
@@ -111,11 +118,11 @@ fn copy_to_good(target: &Target, kept: &Content, good: &Path) -> io::Result<()> 
 /// A new file like `kept`, synced with what is attached to it.
 fn write_copy(target: &Target, kept: &Content, path: &Path) -> io::Result<()> {
     let file = target.fs.open(path, Access::CreateNew(0o600))?;
-    file.write_all_at(&kept.bytes, 0)?;
     let mut done = [0; OPERATIONS];
     let attached = operations::attached(kept);
     done.iter_mut().rev().zip(attached.iter().rev()).for_each(|(place, id)| *place = *id);
     operations::attach(file.as_ref(), kept.checksum, &done);
+    file.write_all_at(&kept.bytes, 0)?;
     file.copy_attributes(kept.handle.as_ref())?;
     file.sync_all()
 }

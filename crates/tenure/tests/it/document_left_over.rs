@@ -73,6 +73,22 @@ fn g6_an_unread_version_that_cannot_be_read_is_not_removed() {
     assert_theirs_is_kept(&sim);
 }
 
+/// And where something was set aside before: that gets a number.
+#[test]
+fn g6_an_unread_version_takes_the_place_of_nothing_that_was_set_aside() {
+    let sim = machine(1);
+    open(&sim).update(&durably(), increment).unwrap();
+    let (aside, earlier) = (Path::new("/d/.tenure/state.json.damaged"), b"set aside earlier");
+    let file = sim.shared().open(aside, Access::CreateNew(0o600)).unwrap();
+    file.write_all_at(earlier, 0).unwrap();
+    drop(file);
+    dies_after_its_exchange(&sim, Some(THEIRS), |dying| dying.update(&durably(), increment));
+    open(&sim).update(&durably(), increment).unwrap();
+    assert_eq!(sim.peek(aside).as_deref(), Some(THEIRS));
+    let numbered = sim.peek("/d/.tenure/state.json.damaged.1");
+    assert_eq!(numbered.as_deref(), Some(&earlier[..]));
+}
+
 /// A change dies after its exchange, and somebody removes the document: what is left of the last synced version is
 /// kept by whoever makes the document anew.
 #[test]

@@ -271,6 +271,7 @@ fn j8_a_header_stays_one_if_the_new_journal_has_a_line_of_that_length() {
         ("# head\na\nb\n", &["# head", "a", "b"], ""),
         ("# header 2\na\n", &["# header 2", "a"], ""),
         ("# he\na", &["# he", "a"], ""),
+        ("\n# heade\na\n", &["# heade", "a"], ""),
         ("a\n", &["a"], ""),
     ] {
         let stage = Stage::new();
@@ -302,6 +303,40 @@ fn j8_the_first_line_of_a_journal_without_a_header_is_an_entry() {
         assert_eq!(stage.entries(), numbered(&expected), "{text:?}");
         assert_eq!(stage.records()[0][0], 0, "{text:?}");
     }
+}
+
+/// And no archives: the first that it gets has the number 1.
+#[test]
+fn j10_the_first_archive_of_an_adopted_journal_is_number_1() {
+    let stage = Stage::new();
+    stage.foreign("a\n");
+    let done = stage.journal().rotate(&WriteOptions::default()).unwrap();
+    assert_eq!(done.archive, Some(stage.path().with_extension("jsonl.1")));
+    stage.append("b", &durable());
+    assert_eq!(stage.entries(), numbered(&[(1, "a"), (2, "b")]));
+}
+
+/// Whoever adopts a journal dies at any step, perhaps when its last line, which stands open, has its number and a place
+/// in the index. Others write the rest of it, and one more: a reader gives them the numbers that the next writer does.
+#[test]
+fn j3_j9_what_follows_an_open_line_of_the_index_has_one_number_for_all() {
+    for nth in 1..100 {
+        let stage = Stage::new();
+        stage.foreign("{\"n\":");
+        stage.die_at_step(nth, Death::Before);
+        let _ = stage.journal().append(&["ours"], &no_sync());
+        let died = stage.is_dead();
+        stage.live_on();
+        stage.foreign("1}\n{\"n\":2}\n");
+        let before = stage.entries();
+        stage.append("next", &durable());
+        let after = stage.entries();
+        assert_eq!(after[..before.len()], before, "step {nth}");
+        if !died {
+            return;
+        }
+    }
+    panic!("the append never came to an end");
 }
 
 /// Three lines in two records of an index, and its log.

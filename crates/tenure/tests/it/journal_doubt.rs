@@ -154,6 +154,38 @@ fn race_54_a_repair_whose_sync_failed_is_not_believed() {
     assert!(failures > 20, "{failures}");
 }
 
+/// A sync of the journal fails, and there is no descriptor left to write it again: that nobody may is another matter. It
+/// is written again by whoever comes next.
+#[test]
+fn race_54_a_journal_that_cannot_be_opened_to_write_it_again_stays_in_doubt() {
+    let lines = [(); 3].map(|()| format!("{{\"x\":\"{}\"}}", "x".repeat(9000)));
+    for seed in 0..20 {
+        let fs = machine(seed);
+        let _tell = fs.tell_on_panic();
+        open(&fs).append(&lines, &with(Durability::Durable)).unwrap();
+        let (sim, failed) = (fs.clone(), Arc::new(AtomicBool::new(false)));
+        let now = failed.clone();
+        let poor = FaultyFs::on(fs.shared(), move |op, path| {
+            let is_journal = path == Path::new(PATH);
+            if op == Op::Sync && is_journal && !now.swap(true, Ordering::SeqCst) {
+                sim.inject(1, Fault::FileSyncFailure, Times::Once);
+            }
+            let refused = now.load(Ordering::SeqCst) && op == Op::Open(Change::Write);
+            let refused = refused && is_journal;
+            if refused { Verdict::Fail(io::Error::from_raw_os_error(24)) } else { Verdict::Go }
+        });
+        let journal = Journal::open_on(&poor.shared(), Path::new(PATH)).unwrap();
+        journal.repair(&write(Durability::Durable)).unwrap_err();
+        assert!(failed.load(Ordering::SeqCst));
+        drop(journal);
+        open(&fs).repair(&write(Durability::Durable)).unwrap();
+        fs.crash();
+        let entries = open(&fs).read(0, None).unwrap().map(Result::unwrap);
+        let there: Vec<_> = entries.map(|entry| String::from_utf8(entry.line).unwrap()).collect();
+        assert_eq!(there, lines, "seed {seed}");
+    }
+}
+
 /// The journal is replaced by somebody else while it is synced, and that fails.
 #[test]
 fn j8_a_journal_of_others_is_not_written_over_after_a_failed_sync() {
@@ -246,4 +278,22 @@ fn g8_a_durable_repetition_whose_names_cannot_be_synced_is_no_success() {
     let error = journal.append(&["{}"], &once(Durability::Durable)).unwrap_err();
     assert_eq!(error.is_committed(), Some(true), "{error}");
     assert!(open(&fs).append(&["{}"], &once(Durability::Durable)).unwrap().replayed);
+}
+
+/// A batch is synced, and that cannot be noted any more: it is durable all the same. The next one is in doubt for nothing.
+#[test]
+fn g8_a_sync_that_cannot_be_noted_is_a_sync() {
+    let fs = machine(1);
+    open(&fs).append(&["first"], &with(Durability::Durable)).unwrap();
+    let noted = AtomicU8::new(0);
+    let faulty = FaultyFs::on(fs.shared(), move |op, path| {
+        if op == Op::Write && is(path, "sync0") && noted.fetch_add(1, Ordering::SeqCst) > 0 {
+            return Verdict::Fail(io::Error::from_raw_os_error(5));
+        }
+        Verdict::Go
+    });
+    let journal = Journal::open_on(&faulty.shared(), Path::new(PATH)).unwrap();
+    journal.append(&["second"], &with(Durability::Durable)).unwrap();
+    drop(journal);
+    open(&fs).append(&["third"], &with(Durability::Durable)).unwrap();
 }

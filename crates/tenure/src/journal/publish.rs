@@ -60,7 +60,7 @@ pub(super) fn temp_path(target: &Target, number: u64) -> PathBuf {
 /// file any more: every critical section begins with finishing the intent.
 pub(super) fn fresh_temp(target: &Target, number: u64) -> Result<PathBuf> {
     let path = temp_path(target, number);
-    let removed = remove_if_there(target, &path);
+    let removed = if_there(target.fs.remove(&path));
     removed.map_err(|err| Target::failed("remove", &path)(err).committed(false))?;
     Ok(path)
 }
@@ -165,7 +165,12 @@ impl Session {
         });
         // A crash before the end of this sync leaves the old journal, or finishes the new one.
         self.anchor().map_err(|error| self.unless_intended(error))?;
-        self.go_on_with_new().map_err(|error| error.committed(true))
+        let intended = |error: Error| error.committed(true);
+        if finish(&self.target, &self.wal, &mut self.head).map_err(intended)? {
+            return self.go_on_with_new().map_err(intended);
+        }
+        let gone = io::Error::other("somebody removed the new file on its way");
+        Err(Error::io("replace", self.target.path(), gone).committed(false))
     }
 
     /// An error says nothing about what the log says: the next section does what is intended there.
@@ -176,7 +181,6 @@ impl Session {
     }
 
     fn go_on_with_new(&mut self) -> Result<()> {
-        finish(&self.target, &self.wal, &mut self.head)?;
         let path = self.target.path();
         let opened = self.target.fs.open(path, Access::Append);
         self.journal = opened.map_err(Target::failed("open", path))?;
@@ -235,9 +239,9 @@ pub(super) fn free_archive(target: &Target, mut number: u64) -> u64 {
     number
 }
 
-/// Finishes the replacement that the head intends.
-pub(super) fn finish(target: &Target, wal: &Wal, head: &mut Head) -> Result<()> {
-    let Some(mut intent) = head.intent else { return Ok(()) };
+/// Finishes the replacement that the head intends. `false` if there is none, or its new file is gone.
+pub(super) fn finish(target: &Target, wal: &Wal, head: &mut Head) -> Result<bool> {
+    let Some(mut intent) = head.intent else { return Ok(false) };
     let failed = Target::failed;
     let path = target.path();
     let mut swapped = swap(target, &intent);
@@ -253,7 +257,8 @@ pub(super) fn finish(target: &Target, wal: &Wal, head: &mut Head) -> Result<()> 
         wal.anchor(head).map_err(failed("anchor", &target.sidecar("wal")))?;
         swapped = swap(target, &intent);
     }
-    if swapped.map_err(failed("replace", path))? {
+    let swapped = swapped.map_err(failed("replace", path))?;
+    if swapped {
         retitle(target, &intent)?;
         for dir in [target.side(), target.dir()] {
             // The index follows only a journal that stays: an old one without its index is adopted.
@@ -266,7 +271,8 @@ pub(super) fn finish(target: &Target, wal: &Wal, head: &mut Head) -> Result<()> 
     }
     head.intent = None;
     // A crash before the end of this sync finds everything in place and comes here again.
-    wal.anchor(head).map_err(failed("anchor", &target.sidecar("wal")))
+    wal.anchor(head).map_err(failed("anchor", &target.sidecar("wal")))?;
+    Ok(swapped)
 }
 
 /// Gives the new file the journal's name and the old one its own. `false` if the new file is gone, so
@@ -292,7 +298,7 @@ fn swap(target: &Target, intent: &Intent) -> io::Result<bool> {
                 }
             }
             Err(err) if err.kind() == io::ErrorKind::Unsupported => {
-                remove_if_there(target, &home)?;
+                if_there(target.fs.remove(&home))?;
                 target.fs.link(path, &home)?;
                 if is(&home, intent.old)? {
                     target.fs.rename(&temp, path)?;
@@ -323,15 +329,8 @@ fn swap(target: &Target, intent: &Intent) -> io::Result<bool> {
     }
     // Neither the old file nor the new one, so this directory is a copy, made in the middle. What the
     // temporary name held there cannot be told: it is kept, before the name is used again.
-    rename_if_there(target, &temp, &target.sidecar("displaced"))?;
-    Ok(true)
-}
-
-fn remove_if_there(target: &Target, path: &Path) -> io::Result<()> {
-    match target.fs.remove(path) {
-        Err(err) if err.kind() == io::ErrorKind::NotFound => Ok(()),
-        removed => removed,
-    }
+    if_there(target.fs.rename(&temp, &target.sidecar("displaced")))?;
+    Ok(swapped)
 }
 
 /// Lets the new index of a rotation name the archive that the old file went to. It has no records
@@ -354,22 +353,23 @@ fn move_index(target: &Target, intent: &Intent) -> Result<()> {
     let (path, temp) = (target.sidecar("index"), temp_path(target, intent.index_temp));
     let failed = Target::failed;
     let Some(current) = Index::open(target, &path, Access::Read)? else {
-        return rename_if_there(target, &temp, &path).map_err(failed("move index", &path));
+        return if_there(target.fs.rename(&temp, &path)).map_err(failed("move index", &path));
     };
     if current.title.generation == intent.generation {
         return Ok(());
     }
     if intent.archive > 0 {
         let kept = target.sidecar(&format!("index.{}", intent.archive));
-        rename_if_there(target, &path, &kept).map_err(failed("move index", &path))?;
+        if_there(target.fs.rename(&path, &kept)).map_err(failed("move index", &path))?;
     }
-    rename_if_there(target, &temp, &path).map_err(failed("move index", &path))
+    if_there(target.fs.rename(&temp, &path)).map_err(failed("move index", &path))
 }
 
-fn rename_if_there(target: &Target, from: &Path, to: &Path) -> io::Result<()> {
-    match target.fs.rename(from, to) {
+/// That a file is not there is no failure of what needs it no more.
+fn if_there(done: io::Result<()>) -> io::Result<()> {
+    match done {
         Err(err) if err.kind() == io::ErrorKind::NotFound => Ok(()),
-        renamed => renamed,
+        done => done,
     }
 }
 

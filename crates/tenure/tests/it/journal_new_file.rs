@@ -98,6 +98,22 @@ fn j8_j10_a_directory_that_was_copied_in_the_middle_of_a_replacement_keeps_both_
     }
 }
 
+/// Somebody cleans up in `.tenure/` at that very moment: nothing was replaced, and that is what the caller is told.
+#[test]
+fn g10_a_new_file_that_is_removed_on_its_way_is_an_error() {
+    for way in WAYS {
+        let (disk, new) = (three_lines(), "/d/.tenure/log.jsonl.tmp.0000000000000002");
+        let outsider = disk.outsider();
+        disk.before("Stat tmp 2", move || outsider.remove(new));
+        let error = way.go(&disk.journal()).unwrap_err();
+        assert_eq!(error.is_committed(), Some(false), "{way:?}: {error}");
+        assert!(disk.is_through(), "{way:?}");
+        disk.expect_entries(&["one", "two", "three"]);
+        assert_eq!(disk.append(&["next"]), 4, "{way:?}");
+        disk.expect_entries(&["one", "two", "three", "next"]);
+    }
+}
+
 #[test]
 fn race_01_nothing_is_published_by_whom_the_lock_was_taken_from() {
     for way in WAYS {

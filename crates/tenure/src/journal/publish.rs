@@ -330,7 +330,7 @@ fn swap(target: &Target, intent: &Intent) -> io::Result<bool> {
     // Neither the old file nor the new one, so this directory is a copy, made in the middle. What the
     // temporary name held there cannot be told: it is kept, before the name is used again.
     if_there(target.fs.rename(&temp, &target.sidecar("displaced")))?;
-    Ok(swapped)
+    Ok(true)
 }
 
 /// Lets the new index of a rotation name the archive that the old file went to. It has no records

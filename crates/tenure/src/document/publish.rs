@@ -85,10 +85,8 @@ impl Temp {
     /// A number was written under another name: see [`write_temp`].
     fn take_its_name(&mut self, target: &Target) -> io::Result<()> {
         let path = target.document_temp();
-        if self.path != path {
-            self.fs.rename(&self.path, &path)?;
-            self.path = path;
-        }
+        self.fs.rename(&self.path, &path)?;
+        self.path = path;
         Ok(())
     }
 }
@@ -125,8 +123,10 @@ pub(super) fn publish(
         done.map_err(|err| Error::io("sync new version of", path, err).committed(false))?;
     }
     drop(handle);
-    temp.take_its_name(target)
-        .map_err(|err| Error::io("name temporary file of", path, err).committed(false))?;
+    if is_number(bytes) {
+        temp.take_its_name(target)
+            .map_err(|err| Error::io("name temporary file of", path, err).committed(false))?;
+    }
     let published =
         |displaced| Outcome::Published(Publication { displaced, tag: tag_of(&new), synced });
     let failed = |err| Error::io("publish", path, err).committed(false);

@@ -5,6 +5,7 @@
 //! 1. temp file created, written, given mode and owner: a left-over that the next change removes.
 //! 2. what is displaced synced, if it is to be fallen back to and nobody has; then the temp file (durable mode, or
 //!    nothing to fall back to), or at least in order: its content comes before every later change of names. The same.
+//!    A bare number gets the temp's name only now: before, a left-over `.spare`, which the next number removes.
 //! 3. locks verified, after the last sync, then exchanged with the document: the new version is visible. Old or new after
 //!    a power loss, each complete in durable mode; in the other mode the new one may be empty, and
 //!    the displaced one, synced earlier, is under the temp's name or under `.good`.

@@ -6,7 +6,7 @@ use crate::engine::THINGS;
 use crate::run::torture;
 
 /// So often a control is run until all that it does wrong was found.
-const RUNS: u64 = 20;
+pub(crate) const RUNS: u64 = 20;
 
 /// What has to be found in a thing: the fault, and what it is for the table.
 type Expected = (&'static str, &'static [(&'static str, &'static str)]);

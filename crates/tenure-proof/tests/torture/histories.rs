@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use tempfile::TempDir;
 use tenure_proof::{Form, History, Judgement, Object, Tally, seed};
 
+use crate::controls::RUNS;
 use crate::run::{Ran, torture};
 
 fn history(words: &[&str]) -> (History, Ran, TempDir) {
@@ -40,18 +41,27 @@ fn every_history_is_linearizable() {
 #[test]
 fn histories_of_code_that_protects_nothing_are_not() {
     let mut tally = Tally::new("torture", "histories_of_code_that_protects_nothing_are_not");
-    let seed = seed("torture", "histories_of_code_that_protects_nothing_are_not").to_string();
+    let seed = seed("torture", "histories_of_code_that_protects_nothing_are_not");
     let dir = tempfile::tempdir().expect("a directory");
     let file = dir.path().join("history.jsonl");
     let path = file.to_str().expect("a path");
-    let words = ["--seed", &seed, "--processes", "8", "--operations", "2000", "--control=naive"];
-    torture(&[&["--history", path, "--minutes", "60"], &words[..]].concat());
-    let violations = History::read(&file).violations();
-    for object in [Object::Counter, Object::Register, Object::Queue] {
-        let found = violations
-            .iter()
-            .any(|(_, bad, judgement)| *bad == object && *judgement == Judgement::NotLinearizable);
-        assert!(found, "{object:?} in {violations:?}");
-        tally.caught(&format!("a {object:?} without locks: a history that is not linearizable"));
+    let mut left = vec![Object::Counter, Object::Register, Object::Queue];
+    // A scheduler may let few of them meet in one run, but not in all.
+    for run in 0..RUNS {
+        let seed = (seed + run).to_string();
+        let words =
+            ["--seed", &seed, "--processes", "8", "--operations", "2000", "--minutes", "60"];
+        torture(&[&["--history", path, "--control=naive"], &words[..]].concat());
+        for (_, object, judgement) in History::read(&file).violations() {
+            if judgement == Judgement::NotLinearizable && left.contains(&object) {
+                left.retain(|left| *left != object);
+                let what = "without locks: a history that is not linearizable";
+                tally.caught(&format!("a {object:?} {what}"));
+            }
+        }
+        if left.is_empty() {
+            break;
+        }
     }
+    assert_eq!(left, [], "not found in {RUNS} runs");
 }

@@ -100,11 +100,14 @@ fn swap(name: &Path, victim: &Path, random: &mut Random) -> Option<&'static str>
     let data = name.extension().is_some() && !name.parent().is_some_and(|dir| dir.ends_with(SIDE));
     let first = if data && !is_sticky(name) { LINKS } else { 0 };
     let what = first + random.index(PLANTS.len() - first);
-    plant(what, &planted, victim).ok()?;
+    let is_temporary = name.ends_with(TEMPORARY);
     // Who may replace a temporary file by a link may as well replace the document; but a link that was
-    // there first must not be followed. The rest in one step, so that nobody finds the place empty, or
-    // in two, so that somebody may take it.
-    let (kept, swapped) = if what < LINKS && name.ends_with(TEMPORARY) {
+    // there first must not be followed. Should it become the document all the same (the temporary file was
+    // taken away just before), then what follows is told that it leads nowhere: to make a file there would show.
+    let file = if is_temporary { "not there" } else { "secret" };
+    plant(what, &planted, victim, file).ok()?;
+    // In one step, so that nobody finds the place empty, or in two, so that somebody may take it.
+    let (kept, swapped) = if what < LINKS && is_temporary {
         (None, rename_new(&planted, name).is_ok())
     } else if random.coin() && exchange(&planted, name).is_ok() {
         (Some(planted.as_path()), true)
@@ -128,10 +131,10 @@ fn swap(name: &Path, victim: &Path, random: &mut Random) -> Option<&'static str>
     (swapped && real).then_some(PLANTS[what])
 }
 
-/// Makes one of [`PLANTS`].
-fn plant(what: usize, at: &Path, victim: &Path) -> io::Result<()> {
+/// Makes one of [`PLANTS`]; `file` is what a link to a file leads to.
+fn plant(what: usize, at: &Path, victim: &Path, file: &str) -> io::Result<()> {
     match what {
-        0 => symlink(victim.join("secret"), at),
+        0 => symlink(victim.join(file), at),
         1 => symlink(victim, at),
         2 => std::fs::hard_link(victim.join("mine"), at),
         3 => Ok(mknodat(CWD, at, FileType::Fifo, Mode::from_raw_mode(0o666), 0)?),

@@ -21,13 +21,9 @@ use crate::failure::{Failure, Result};
 use crate::output::{Layout, Output};
 
 pub(super) fn run(args: &DoctorArgs, out: &mut Output) -> Result<ExitCode> {
-    let dir = std::fs::canonicalize(&args.dir)
+    // What it contains: of a file that is refused.
+    let dir = std::fs::canonicalize(args.dir.join("."))
         .map_err(|err| Failure::io("look at directory", &args.dir, err))?;
-    if !dir.is_dir() {
-        return Err(Failure::usage("look at directory", "it is not a directory")
-            .at(&args.dir)
-            .hint("name the one it is in"));
-    }
     let system = probe::run(&dir);
     let Survey { targets, unseen: closed } = tenure::survey(&dir)?;
     let (files, mut unseen) = leftovers::walk(&dir);

@@ -2,6 +2,7 @@
 
 use tenure_proof::{Form, Tally, seed, tenure};
 
+use crate::controls::RUNS;
 use crate::run::torture;
 
 #[test]
@@ -21,18 +22,22 @@ fn a_save_through_tenure_passes() {
     }
 }
 
-/// Runs a script until something is found in it: this, among others.
-fn find_out(command: &str, file: &str, fault: &str, seed: &str) {
-    let words = ["--command", command, "--file", file, "--seed", seed, "--minutes", "1"];
-    torture(&[&words[..], &["--processes", "6"]].concat()).found("command", fault);
+/// Runs a script until this is found in it, among others.
+fn find_out(command: &str, file: &str, fault: &str, seed: u64) {
+    let found = (0..RUNS).any(|run| {
+        let seed = (seed + run).to_string();
+        let words = ["--command", command, "--file", file, "--seed", &seed, "--minutes", "1"];
+        torture(&[&words[..], &["--processes", "6"]].concat()).has("command", fault)
+    });
+    assert!(found, "{fault}: not found in {RUNS} runs of {command}");
 }
 
 /// The first script that comes to mind, and the second.
 #[test]
 fn scripts_that_lose_updates_are_found_out() {
     let mut tally = Tally::new("torture", "scripts_that_lose_updates_are_found_out");
-    let seed = seed("torture", "scripts_that_lose_updates_are_found_out").to_string();
-    let run = |command: &str, fault: &str| find_out(command, "state.json", fault, &seed);
+    let seed = seed("torture", "scripts_that_lose_updates_are_found_out");
+    let run = |command: &str, fault: &str| find_out(command, "state.json", fault, seed);
     // A read, a pause for thought, and an atomic replacement: whole, and forgetful.
     run(
         r#"old=$(cat {}); new=$(mktemp {}.XXXXXX); printf '%s,"{key}":1}' "${old%?}" | sed 's/{,/{/' >"$new"; mv "$new" {}"#,
@@ -56,15 +61,15 @@ fn scripts_that_lose_updates_are_found_out() {
 #[test]
 fn scripts_that_leave_a_mess_are_found_out() {
     let mut tally = Tally::new("torture", "scripts_that_leave_a_mess_are_found_out");
-    let seed = seed("torture", "scripts_that_leave_a_mess_are_found_out").to_string();
+    let seed = seed("torture", "scripts_that_leave_a_mess_are_found_out");
     // A line in two writes: killed in between, or beside another, it stays half a line.
     let in_two = "printf {key} >>{}; sleep 0.02; echo >>{}";
-    find_out(in_two, "log.txt", "corrupt_file", &seed);
+    find_out(in_two, "log.txt", "corrupt_file", seed);
     tally.caught("a script that writes a line in two steps: a corrupt file");
     // New names for new versions, and nobody who removes those of the dead.
     let new_names = r#"new=$(mktemp {}.XXXXXX)
         old=$(cat {}); printf '%s,"{key}":1}' "${old%?}" | sed 's/{,/{/' >"$new"
         sleep 0.02; mv "$new" {}"#;
-    find_out(new_names, "state.json", "left_over", &seed);
+    find_out(new_names, "state.json", "left_over", seed);
     tally.caught("a script that is killed before it renames: a file left over");
 }

@@ -23,7 +23,12 @@ impl Session {
         let mut done = Compacted { bytes_before: self.head.journal_end, ..Compacted::default() };
         let mut runs = Runs::default();
         let first_seq = self.matching_index()?.map_or(1, |index| index.title.first_seq);
-        for entry in Entries::new(&View::of(&self.target)?, first_seq, None)? {
+        let view = View::of(&self.target)?;
+        let file = view.journal.as_ref().and_then(|file| file.id().ok());
+        if view.log.is_none() && file == Some(self.head.journal) {
+            return Err(self.was_cut()); // One that somebody put in its place is adopted instead.
+        }
+        for entry in Entries::new(&view, first_seq, None)? {
             let entry = entry?;
             if entry.seq >= self.head.next_seq {
                 break; // Appended by somebody else just now: a late line of the old file.

@@ -17,12 +17,14 @@
 mod adopt;
 mod append;
 mod batch;
+mod bound;
 mod checkpoint;
 mod compact;
 mod entry;
 mod follow;
 mod head;
 mod index;
+mod late;
 mod layout;
 mod lines;
 mod log_sync;

@@ -27,15 +27,13 @@ use super::Journal;
 use super::entry::Kind;
 use super::head::{Displaced, Head, Intent, Operation};
 use super::index::{Index, Record, Title};
-use super::lines;
+use super::late::displaced_path;
 use super::session::{self, Section, Session};
 use super::view;
 use super::wal::Wal;
 
 /// How often somebody may take the archive's name before the call gives up.
 const ATTEMPTS: usize = 64;
-/// Late lines are taken over in pieces of this size.
-const LATE_BYTES_MAX: u64 = 16 * 1024 * 1024;
 
 /// The name of archive `number`.
 pub(super) fn archive_path(target: &Target, number: u64) -> PathBuf {
@@ -150,6 +148,9 @@ impl Session {
         let side = self.target.side();
         self.target.fs.sync_dir(side).map_err(failed("sync directory", side))?;
         self.section.verify()?;
+        if self.journal_size()? < self.head.journal_end {
+            return Err(self.was_cut());
+        }
         self.head.intent = Some(Intent {
             old: self.head.journal,
             new: id,
@@ -181,6 +182,7 @@ impl Session {
     }
 
     fn go_on_with_new(&mut self) -> Result<()> {
+        self.note_late_cut()?;
         let path = self.target.path();
         let opened = self.target.fs.open(path, Access::Append);
         self.journal = opened.map_err(Target::failed("open", path))?;
@@ -199,36 +201,6 @@ impl Session {
         index.append(0, &what.records).map_err(|err| self.index_failed(err))?;
         Ok(INDEX_TEMP)
     }
-
-    /// Takes over complete lines that somebody has appended to a file after it was displaced.
-    pub(super) fn adopt_late(&mut self) -> Result<()> {
-        while let Some(displaced) = self.head.displaced {
-            let path = displaced_path(&self.target, displaced.archive);
-            let Ok(file) = self.target.fs.open(&path, Access::Read) else { return Ok(()) };
-            let failed = Target::failed;
-            let found = file.stat().map_err(failed("look at", &path))?;
-            if found.id.ino != displaced.file.ino || found.size <= displaced.end {
-                return Ok(());
-            }
-            let until = found.size.min(displaced.end + LATE_BYTES_MAX);
-            let end = lines::last_line_end(file.as_ref(), displaced.end, until);
-            let end = end.map_err(failed("read", &path))?;
-            if end == displaced.end {
-                return Ok(()); // The line is not finished; neither are we with it.
-            }
-            let bytes = file.read_range(displaced.end, end).map_err(failed("read", &path))?;
-            self.adopt_tail()?;
-            self.close_tail()?;
-            self.news.adopted += lines::Count::of(&bytes).entries();
-            self.log_direct(&bytes, Kind::Late(end))?;
-        }
-        Ok(())
-    }
-}
-
-/// Where a displaced file is.
-pub(super) fn displaced_path(target: &Target, archive: u64) -> PathBuf {
-    if archive > 0 { archive_path(target, archive) } else { target.sidecar("displaced") }
 }
 
 /// The first archive number from `number` on whose name is free. Files of others are not touched.

@@ -2,13 +2,14 @@
 
 use std::collections::VecDeque;
 use std::ops::Range;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::fs::{Access, Handle};
 use crate::target::Target;
 
+use super::bound;
 use super::head::Intent;
 use super::index::{Index, Record, Segment, Title};
 use super::lines::{self, CHUNK_BYTES};
@@ -223,12 +224,29 @@ fn add_archives(
         let open = |path: &PathBuf| target.fs.open(path, Access::Read).ok().filter(is_old);
         let journal = journals.iter().find_map(open);
         let (Some(index), Some(journal)) = (found, journal) else { return Ok(()) };
+        check_archive(&index, journal.as_ref(), &publish::archive_path(target, archive))?;
         let len = index.capacity().map_err(Target::failed("read index of", target.path()))?;
         let at = index.find(len, from).map_err(|error| error.at(target.path()))?;
         // Each archive is younger than the one before it; who may write there can plant a circle.
         let older = index.title.archive < archive;
         title = if older { index.title } else { Title::default() };
         sources.push_front(Source::Indexed(Indexed::new(journal, index, at, len)));
+    }
+    Ok(())
+}
+
+/// An archive is read by its name, and programs that rotate use such names as well. If it is another file than it was (a
+/// copy that was put back, or one of somebody else), it has to begin as it did.
+fn check_archive(index: &Index, journal: &dyn Handle, path: &Path) -> Result<()> {
+    let failed = |err| Target::failed("read", path)(err);
+    if journal.id().map_err(failed)?.ino == index.title.journal.ino {
+        return Ok(());
+    }
+    let records = index.records(0, RECORDS_AHEAD).map_err(failed)?;
+    if bound::has_a_range(journal, &records).map_err(failed)? == Some(false) {
+        let detail = "it is not the archive that it was";
+        let error = Error::new(ErrorKind::Damaged, "read", detail).at(path);
+        return Err(error.hint("put the archive back, or move this file away"));
     }
     Ok(())
 }

@@ -247,7 +247,8 @@ impl Session {
     /// A process died in the middle, or somebody else has appended.
     pub(super) fn recover_crash(&mut self) -> Result<()> {
         let index = self.matching_index()?;
-        if self.head.index_len > 0 && index.is_none() {
+        let without_index = self.head.index_len > 0 && index.is_none();
+        if without_index || self.is_another(index.as_ref())? {
             return self.adopt(true, self.head.journal, self.head.file);
         }
         let newer = self.group_behind(index.as_ref())?;

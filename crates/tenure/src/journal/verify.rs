@@ -215,7 +215,12 @@ fn foreign_in(logged: &Logged) -> u64 {
     if logged.entry.is_foreign() { logged.entry.lines.into() } else { 0 }
 }
 
-fn is_as_logged(journal: &dyn Handle, logged: &Logged, start: u64) -> std::io::Result<bool> {
+/// Whether the journal has from `start` on what was logged.
+pub(super) fn is_as_logged(
+    journal: &dyn Handle,
+    logged: &Logged,
+    start: u64,
+) -> std::io::Result<bool> {
     let bytes = journal.read_range(start, start + logged.entry.span())?;
     Ok(if logged.entry.is_foreign() {
         checksum::of(&bytes) == logged.foreign_sum()

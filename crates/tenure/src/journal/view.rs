@@ -15,13 +15,14 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::fs::{Access, FileId, Handle};
 use crate::target::Target;
 
+use super::bound;
 use super::entry::Logged;
 use super::head::{ENTRIES_AT, Head, Intent};
 use super::index::{Group, Index};
+use super::late::displaced_path;
 use super::layout::to_count_from;
 use super::lines::{self, Count};
 use super::plan::{self, Circumstances, Plan, Step};
-use super::publish::displaced_path;
 use super::session;
 use super::wal::{Reach, Wal};
 
@@ -213,6 +214,13 @@ impl View {
         let tail_sum = session::tail_sum(journal.as_ref(), head.base);
         if power_loss && tail_sum.map_err(failed("read", &path))? != head.tail_sum {
             return Ok(None);
+        }
+        if !power_loss && self.size > settled {
+            // Lines of others, or a batch on its way. Or it was cut, and these are others from the first byte on.
+            let same = bound::is_described(journal.as_ref(), (wal, head), index.as_ref());
+            if !same.map_err(failed("read", &path))? {
+                return Ok(None);
+            }
         }
         let len = newer.map_or(head.index_len, |group| group.len);
         self.index = index.map(|index| (index, len));

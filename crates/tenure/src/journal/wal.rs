@@ -71,7 +71,12 @@ impl Wal {
         }
     }
 
-    fn entry_at(&self, head: &Head, offset: u64, number: u64) -> io::Result<Option<Logged>> {
+    pub(super) fn entry_at(
+        &self,
+        head: &Head,
+        offset: u64,
+        number: u64,
+    ) -> io::Result<Option<Logged>> {
         let mut header = [0; ENTRY_BYTES];
         if self.file.read_full_at(&mut header, offset)? < ENTRY_BYTES {
             return Ok(None);

@@ -70,6 +70,7 @@ mod journal_power;
 mod journal_publish;
 mod journal_put_back;
 mod journal_read;
+mod journal_regrown;
 mod journal_repair;
 mod journal_restart;
 mod journal_rotation;

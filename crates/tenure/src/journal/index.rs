@@ -24,7 +24,7 @@ use crate::fs::{Access, FileId, Handle};
 use crate::record::MAJOR;
 use crate::target::Target;
 
-use super::layout::{Fill, Take};
+use super::layout::{Fill, Take, to_count_from};
 
 const MAGIC: &[u8; 6] = b"tenidx";
 pub(super) const INDEX_HEADER_BYTES: u64 = 128;
@@ -242,6 +242,22 @@ impl Index {
         bytes[HEADER_LEN - 8..].copy_from_slice(&sum.to_le_bytes());
         file.write_all_at(&bytes, 0)?;
         Ok(Self { file, title })
+    }
+
+    /// The number behind the last record that can be read. What a power loss has torn at the end is as much as was written
+    /// without a sync; no more than a few thousand records are looked at.
+    pub(super) fn last_known(&self) -> io::Result<u64> {
+        let mut end = self.capacity()?;
+        for _ in 0..RECORDS_PER_READ {
+            let start = end.saturating_sub(RECORDS_PER_READ);
+            let records = self.records(start, end - start)?;
+            let known = records.iter().flatten().map(|record| record.segment.next_seq());
+            if let Some(known) = known.map(to_count_from).max() {
+                return Ok(known);
+            }
+            end = start;
+        }
+        Ok(0)
     }
 
     /// How many whole records the file has room for.

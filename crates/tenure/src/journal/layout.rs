@@ -40,6 +40,12 @@ pub(super) fn to_count_from(number: u64) -> u64 {
     if number > COUNT_MAX / 2 { 0 } else { number }
 }
 
+/// Whether there is room to count on from here. A note may speak of half as many as there are (`group/notes.rs`), and
+/// numbers go on above that.
+pub(super) fn has_room(number: u64) -> bool {
+    number <= COUNT_MAX / 4 * 3
+}
+
 /// Reads a record from its first byte on. The caller has checked its length.
 #[derive(Debug)]
 pub(super) struct Take<'a> {

@@ -19,7 +19,7 @@ use crate::fs::Handle;
 use crate::record::MAJOR;
 
 use super::head::{ENTRIES_AT, Head, decode};
-use super::layout::Take;
+use super::layout::{Take, has_room};
 
 pub(super) const SLOT_BYTES: usize = 1024;
 pub(super) const CHECKSUM_AT: usize = SLOT_BYTES - 8;
@@ -101,15 +101,18 @@ impl Slots {
             valid.filter_map(decode).filter(adds_up).max_by_key(|head| head.turn)
         };
         match newest(&slots) {
+            Some(head) if !goes_on(&head) => Loaded::Garbage,
             Some(head) if head.boot == boot => Loaded::Head(Box::new(head)),
-            Some(newer) => newest(&slots[..2]).map_or(Loaded::Garbage, |mut head| {
-                // No number that a reader may have seen is given out again, if that can be told.
-                if newer.generation == head.generation {
-                    head.next_seq = head.next_seq.max(newer.next_seq);
-                }
-                head.turn = newer.turn;
-                Loaded::Head(Box::new(head))
-            }),
+            Some(newer) => {
+                newest(&slots[..2]).filter(goes_on).map_or(Loaded::Garbage, |mut head| {
+                    // No number that a reader may have seen is given out again, if that can be told.
+                    if newer.generation == head.generation {
+                        head.next_seq = head.next_seq.max(newer.next_seq);
+                    }
+                    head.turn = newer.turn;
+                    Loaded::Head(Box::new(head))
+                })
+            }
             None => Loaded::Garbage,
         }
     }
@@ -121,6 +124,13 @@ fn adds_up(head: &Head) -> bool {
     head.first_number > 0
         && head.applied <= head.entries
         && (ENTRIES_AT..=head.end).contains(&head.applied_end)
+}
+
+/// Whether a next one can be written. Behind one that was planted at the end of all numbers it could not be read, so no
+/// batch would be let in any more.
+fn goes_on(head: &Head) -> bool {
+    let Head { turn, anchors, epoch, first_number, next_seq, archive, .. } = *head;
+    [turn, anchors, epoch, first_number, next_seq, archive].into_iter().all(has_room)
 }
 
 fn turn_of(slot: &[u8]) -> u64 {

@@ -313,11 +313,7 @@ pub(super) fn next_seq_known(next_seq: u64, index: Option<&Index>) -> io::Result
     if let Some(index) = index {
         // After a rotation it has no records yet, and the numbers before it are in the archive.
         next = next.max(to_count_from(index.title.first_seq));
-        let last = index.capacity()?;
-        for at in (last.saturating_sub(2)..last).rev() {
-            let known = index.record(at)?.map_or(0, |record| record.segment.next_seq());
-            next = next.max(to_count_from(known));
-        }
+        next = next.max(index.last_known()?);
     }
     Ok(next)
 }

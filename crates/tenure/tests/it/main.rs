@@ -46,6 +46,7 @@ mod journal_beside;
 mod journal_checkpoint;
 mod journal_checkpoint_damaged;
 mod journal_checkpoint_light;
+mod journal_counts;
 mod journal_crash;
 mod journal_cut;
 mod journal_displaced;

@@ -149,6 +149,13 @@ pub(crate) fn reach(target: &Target) -> Result<u64> {
     }
 }
 
+/// Whether the notes say that write `mine` is durable.
+pub(crate) fn has_synced(target: &Target, mine: u64) -> Result<bool> {
+    let file = target.open_sidecar(&target.sidecar("sync0"))?;
+    let answer = read(target, file.as_ref())?.answer(target, mine);
+    Ok(answer.is_some_and(|answer| answer.is_ok()))
+}
+
 /// Syncs for everybody. The generation's lock is held. Returns how far that reached, and the second note as it was.
 fn lead(
     target: &Target,

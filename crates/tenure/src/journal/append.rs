@@ -10,7 +10,7 @@ use crate::wait::Wait;
 use super::Journal;
 use super::batch::Batch;
 use super::entry::{ENTRY_BYTES, Entry, Kind};
-use super::head::Operation;
+use super::head::{ENTRIES_AT, Operation};
 use super::lines::Count;
 use super::log_sync::{FINISH_PATIENCE, LogSync, lost};
 use super::options::{AppendOptions, Appended};
@@ -53,6 +53,9 @@ impl Journal {
             // Whoever did it may have died before it was in the journal, or did it without a sync.
             let kept = if durable { session.promise() } else { session.apply_pending() };
             kept.map_err(|error| error.committed(true))?;
+            if durable && session.is_durable(batch.operation)? {
+                return Ok((Appended::replay(done), None));
+            }
             Appended::replay(done)
         } else if let Some(appended) = session.stamp(batch, options)? {
             return Ok((appended, None));
@@ -144,6 +147,18 @@ impl Session {
         }
         self.head.promised = true;
         self.store()
+    }
+
+    /// Whether a repeated operation, after [`Self::promise`], has nothing to wait for. Its entry was synced, and a sync that
+    /// failed for a later one says nothing about it; or it is not in the log any more, so journal and index were synced.
+    fn is_durable(&self, operation: u64) -> Result<bool> {
+        let chain = self.wal.chain(&self.head, ENTRIES_AT, self.head.first_number, Reach::Counted);
+        let chain = chain.map_err(|err| self.wal_failed("read", err))?;
+        let Some(logged) = chain.iter().find(|logged| logged.entry.operation == operation) else {
+            return Ok(chain.len() as u64 >= self.head.entries);
+        };
+        let number = logged.entry.number;
+        Ok(self.head.has_applied(number) && group::has_synced(&self.target, number)?)
     }
 
     /// Logs the batch. Without a sync to wait for, it goes to the journal at once.
@@ -284,7 +299,7 @@ impl Session {
     /// Empties a log that has become long. For a batch that is not durable, nothing is synced if the
     /// log holds nothing else.
     fn make_room(&mut self, durable: bool) -> Result<()> {
-        if self.head.end - super::head::ENTRIES_AT <= super::checkpoint::LOG_BYTES {
+        if self.head.end - ENTRIES_AT <= super::checkpoint::LOG_BYTES {
             return Ok(());
         }
         self.apply_pending()?;

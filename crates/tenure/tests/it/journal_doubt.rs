@@ -297,3 +297,40 @@ fn g8_a_sync_that_cannot_be_noted_is_a_sync() {
     drop(journal);
     open(&fs).append(&["third"], &with(Durability::Durable)).unwrap();
 }
+
+/// What is durable stays so if a later batch is not, whether it is in the log yet or not any more.
+#[test]
+fn g8_a_durable_repetition_is_not_in_doubt_by_a_later_batch() {
+    for indexed in [false, true] {
+        let fs = machine(1);
+        let once = |durability| {
+            let write = WriteOptions { operation: Some("x".to_owned()), ..write(durability) };
+            AppendOptions { write, ..AppendOptions::default() }
+        };
+        open(&fs).append(&["once"], &once(Durability::Durable)).unwrap();
+        if indexed {
+            open(&fs).repair(&write(Durability::Durable)).unwrap();
+        }
+        let (sim, failed) = (fs.clone(), AtomicBool::new(false));
+        let faulty = FaultyFs::on(fs.shared(), move |op, path| {
+            if op == Op::Sync && is(path, "wal") && !failed.swap(true, Ordering::SeqCst) {
+                sim.inject(1, Fault::FileSyncFailure, Times::Once);
+            }
+            Verdict::Go
+        });
+        let journal = Journal::open_on(&faulty.shared(), Path::new(PATH)).unwrap();
+        let later = |id: &str| {
+            let write =
+                WriteOptions { operation: Some(id.to_owned()), ..write(Durability::Durable) };
+            AppendOptions { write, ..AppendOptions::default() }
+        };
+        for _ in 0..2 {
+            let error = journal.append(&["later"], &later("later")).unwrap_err();
+            assert_eq!(error.kind(), tenure::ErrorKind::NotDurable, "{error}");
+        }
+        assert!(open(&fs).append(&["once"], &once(Durability::Durable)).unwrap().replayed);
+        // Everything is written again for the next one, and so the one that failed is durable at last.
+        open(&fs).append(&["last"], &with(Durability::Durable)).unwrap();
+        assert!(open(&fs).append(&["later"], &later("later")).unwrap().replayed);
+    }
+}

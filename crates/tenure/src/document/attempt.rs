@@ -103,8 +103,7 @@ impl Document {
         let attached = operations::attach(file, found.checksum, &commit.seen.record.operations);
         let published = commit.seen.record.published;
         // A file whose sync failed is not synced again: it is published anew, with what the record remembers.
-        let failed = publish::has_failed(found.checksum, published);
-        if !attached || failed || options.durability == Durability::NoSync {
+        if !attached || published.failed || options.durability == Durability::NoSync {
             return Ok(());
         }
         left_over::clear(commit, Some(found))?; // While the record tells what it is.
@@ -175,7 +174,7 @@ impl Document {
     /// A version that the record does not know: another tool wrote it, or a change of ours that died. It is
     /// written down before the next temporary file is made. Otherwise whoever finds that one after our death
     /// cannot tell it from a displaced version that nobody has read, and keeps it.
-    fn settle_found(commit: &mut Commit, content: Option<&Content>) -> Result<()> {
+    pub(super) fn settle_found(commit: &mut Commit, content: Option<&Content>) -> Result<()> {
         let known = commit.seen.record.published;
         match content.filter(|content| !publish::is_published(content, known)) {
             None => Ok(()),

@@ -4,7 +4,8 @@
 //!
 //! 1. A durable call returns when its version is on the disk, content and name. Where that cannot be
 //!    said, it says so (G8).
-//! 2. A file whose sync failed is never believed again: it is published anew.
+//! 2. A file whose sync failed is never believed again: it is published anew. Which file that was is not asked. It may
+//!    have been touched or written to since, and to publish another one anew is never wrong.
 //! 3. The leader of a group lets those write first who wait for the hold already. It waits for its turn
 //!    among them, once, and no longer than [`TURN_PATIENCE`]; then it syncs, whatever has come.
 //!
@@ -72,8 +73,10 @@ impl Document {
     fn sync_as_it_is(&self, commit: &mut Commit, options: &WriteOptions) -> Result<bool> {
         let target = &self.target;
         let Some(content) = Content::read(target, target.path())? else { return Ok(false) };
-        let published = commit.seen.record.published;
-        if publish::has_failed(content.checksum, published) {
+        if commit.seen.record.published.failed {
+            // Somebody may be writing it: half of that is not made the document.
+            content.parse(target)?;
+            Self::settle_found(commit, Some(&content))?;
             let (bytes, checksum) = (content.bytes.clone(), content.checksum);
             let visible = |error: Error| match error.is_committed() {
                 Some(true) => self.visible(options, error),
@@ -118,10 +121,9 @@ pub(super) fn syncs(
     bytes: &[u8],
     options: &WriteOptions,
 ) -> bool {
-    let published = commit.seen.record.published;
-    let doubtful = |base: &Content| publish::has_failed(base.checksum, published);
     options.durability == Durability::Durable
-        || base.is_none_or(doubtful)
+        || base.is_none()
+        || commit.seen.record.published.failed
         || is_number(bytes)
         || !commit.target.orders_names()
 }

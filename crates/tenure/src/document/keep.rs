@@ -45,8 +45,8 @@ pub(super) fn name_for(
     if known && published.synced {
         return Ok(Some(good));
     }
-    let ours_unsynced = known && (published.failed || published.boot == target.fs.boot_id());
-    if options.durability == Durability::Durable || ours_unsynced {
+    let ours_unsynced = known && published.boot == target.fs.boot_id();
+    if options.durability == Durability::Durable || published.failed || ours_unsynced {
         return Ok(None);
     }
     // Written down first: if we die between the exchange and the renaming, the next change must know
@@ -55,12 +55,16 @@ pub(super) fn name_for(
     Ok(synced.is_ok().then_some(good))
 }
 
-/// Syncs the content of what was just published, if it is still there.
-pub(super) fn sync_in_place(target: &Target, ours: FileId) -> io::Result<()> {
-    let file = target.fs.open(target.path(), Access::ReadWrite)?;
+/// Syncs the content of what was just published, if it is still there. The record goes on naming what that has
+/// displaced, and says from before the sync that what is in its place may have failed, as for any other
+/// ([`sync_found`]).
+pub(super) fn sync_in_place(commit: &mut Commit, ours: FileId) -> io::Result<()> {
+    let file = commit.target.fs.open(commit.target.path(), Access::ReadWrite)?;
     if file.id()? != ours {
         return Err(io::Error::other("somebody replaced it meanwhile"));
     }
+    commit.seen.record.published.failed = true;
+    commit.write_record().map_err(io::Error::other)?;
     file.sync()
 }
 

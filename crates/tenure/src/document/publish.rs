@@ -76,12 +76,6 @@ pub(super) fn is_published(found: &Content, published: Published) -> bool {
     found.checksum == published.checksum && (tag == 0 || tag == tag_of(&found.stat))
 }
 
-/// Whether a sync of this content has failed, in this file or in one with the same bytes: to write it anew is never
-/// wrong, and the file may have been touched since.
-pub(super) fn has_failed(content: [u8; 16], published: Published) -> bool {
-    published.failed && content == published.checksum
-}
-
 impl Temp {
     /// A number was written under another name: see [`write_temp`].
     fn take_its_name(&mut self, target: &Target) -> io::Result<()> {
@@ -184,7 +178,7 @@ pub(super) fn publish(
         if let (Err(err), false, false) = (moved, temp.used, synced) {
             // It is all that a power loss would leave. The new version must be that instead; if it cannot, the
             // record goes on naming the old one, and the next change keeps it.
-            if keep::sync_in_place(target, new.id).is_err() {
+            if keep::sync_in_place(commit, new.id).is_err() {
                 temp.used = true;
                 return Err(Error::io("keep last good version as", &keep, err).committed(true));
             }
@@ -316,8 +310,8 @@ pub(super) fn record(
         published.generation += 1;
     }
     published.boot = synced.map_or_else(Default::default, |_| boot);
-    // Whoever touches a file writes none of its pages: what failed is not mended by that.
-    let failed = synced.is_none() && has_failed(content, *published);
+    // Whoever touches a file, or writes a part of it, does not write all of its pages: what failed is not mended by that.
+    let failed = synced.is_none() && published.failed;
     (published.checksum, published.tag) = (content, tag);
     (published.synced, published.failed) = (synced.unwrap_or(false), failed);
     let generation = published.generation;

@@ -21,8 +21,9 @@ pub(crate) struct Published {
     pub(crate) tag: u32,
     /// Whether the content was synced before it was published.
     pub(crate) synced: bool,
-    /// A sync of it has begun in this boot, and failed or died. What the kernel could not write counts as
-    /// written since then: no other sync of that file can be believed.
+    /// A sync of what is in the document's place has begun in this boot, and failed or died, and nothing was
+    /// published since. What the kernel could not write counts as written since then: no other sync of that file
+    /// can be believed, whatever else is written to it.
     pub(crate) failed: bool,
     /// The boot it was published in, if that is known. The record's own boot is no help: any lock renews
     /// that.

@@ -205,3 +205,68 @@ fn race_54_a_failed_sync_is_not_mended_by_a_touch() {
         assert!(number >= Some(expected), "seed {seed}: {found:?}\n{}", sim.history());
     }
 }
+
+/// Nor by somebody who writes a part of the file: the pages of the rest count as written.
+#[test]
+fn race_54_a_failed_sync_is_not_mended_by_an_edit_in_place() {
+    for (seed, durable) in (0..200).map(|seed| (seed, seed % 2 == 0)) {
+        let sim = machine(seed);
+        open(&sim).update(&durably(), increment).unwrap();
+        open(&sim).update(&at_once(), increment).unwrap();
+        sim.inject(1, Fault::FileSyncFailure, Times::Once);
+        open(&sim).set(&json!({ "n": 2 }), &durably()).unwrap_err();
+        let file = sim.shared().open(Path::new(PATH), Access::ReadWrite).unwrap();
+        file.write_all_at(b"7", 9).unwrap();
+        drop(file);
+        let expected = if durable {
+            assert!(!open(&sim).set(&json!({ "n": 7 }), &durably()).unwrap().changed);
+            7
+        } else {
+            open(&sim).update(&at_once(), increment).unwrap();
+            1
+        };
+        sim.crash();
+        let found = open(&sim).read().map(|found| found.map(|found| found.value));
+        let number = found.as_ref().ok().and_then(|found| found.as_ref()?["n"].as_u64());
+        assert!(number >= Some(expected), "seed {seed}: {found:?}\n{}", sim.history());
+    }
+}
+
+/// The version before cannot be kept as `.good`, so the new one is synced where it is; that fails, and its pages are
+/// gone, whether or not the process lives to tell.
+#[test]
+fn race_54_a_failed_sync_of_what_was_just_published_is_not_mended_by_asking_again() {
+    for (seed, dies, durable) in (0..400).map(|seed| (seed, seed & 1 == 0, seed & 2 == 0)) {
+        let sim = machine(seed);
+        open(&sim).update(&durably(), increment).unwrap();
+        let first = sim.another_process();
+        let (disk, dead) = (sim.clone(), AtomicU64::new(0));
+        let fs = FaultyFs::on(first.shared(), move |op, path| {
+            let is_kept = op == Op::Rename && path.to_string_lossy().ends_with(".good");
+            if is_kept || dead.load(Ordering::Relaxed) > 0 {
+                return Verdict::Fail(std::io::ErrorKind::StorageFull.into());
+            }
+            if op == Op::Sync && path == Path::new(PATH) {
+                disk.inject(1, Fault::FileSyncFailure, Times::Once);
+                dead.store(u64::from(dies), Ordering::Relaxed);
+            }
+            Verdict::Go
+        });
+        let document = Document::open_on(&fs.shared(), Path::new(PATH)).unwrap();
+        let error = document.update(&at_once(), increment).unwrap_err();
+        assert_eq!(error.is_committed(), Some(true));
+        drop(document);
+        first.process_crash();
+        let expected = if durable {
+            assert!(!open(&sim).set(&json!({ "n": 2 }), &durably()).unwrap().changed);
+            2
+        } else {
+            open(&sim).update(&at_once(), increment).unwrap();
+            1
+        };
+        sim.crash();
+        let found = open(&sim).read().map(|found| found.map(|found| found.value));
+        let number = found.as_ref().ok().and_then(|found| found.as_ref()?["n"].as_u64());
+        assert!(number >= Some(expected), "seed {seed}: {found:?}\n{}", sim.history());
+    }
+}

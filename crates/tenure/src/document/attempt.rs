@@ -158,7 +158,7 @@ impl Document {
 
     /// An operation that was published by somebody who died before writing that down. Whoever comes
     /// next writes it down, since after the next change nobody can tell any more.
-    fn settle_pending(
+    pub(super) fn settle_pending(
         commit: &mut Commit,
         content: Option<&Content>,
         operation: u64,

@@ -6,13 +6,15 @@
 //! # Invariants
 //!
 //! 1. It counts only for the content and for the very file that it was made for: who writes into the file in
-//!    place has another content, and a copy with all attributes is another file. A rename keeps the file.
+//!    place has another content, and a copy with all attributes is another file. A rename keeps the file. Its last
+//!    newline is no part of the content.
 //! 2. A version has it before it gets its name.
 //! 3. Where files cannot have anything attached, a document works all the same, and a power loss may make
 //!    it forget operations: then a repeated one is done again.
 
 use super::content::Content;
 use super::publish;
+use crate::checksum;
 use crate::commit::Commit;
 use crate::fs::Handle;
 use crate::record::OPERATIONS;
@@ -73,7 +75,10 @@ pub(super) fn reconcile(commit: &mut Commit, found: Option<&Content>, asked: boo
 pub(super) fn attached(found: &Content) -> Vec<u64> {
     let bytes = found.handle.attached().unwrap_or_default();
     let is_ours = bytes.len() == BYTES && bytes.starts_with(MAGIC);
-    if !is_ours || bytes[MAGIC.len()..FILE_AT] != found.checksum || !is_of(found, &bytes) {
+    let is_for = |checksum: [u8; 16]| bytes[MAGIC.len()..FILE_AT] == checksum;
+    // A power loss that took no more than the last newline has left this version.
+    let is_cut = || is_for(checksum::wide(&[&found.bytes[..], b"\n"].concat()));
+    if !is_ours || !(is_for(found.checksum) || is_cut()) || !is_of(found, &bytes) {
         return Vec::new();
     }
     let numbers = bytes[HEAD_BYTES..].chunks_exact(8).map(number);

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::json;
 
-use super::change::Written;
+use super::change::{Document, Written};
 use super::content::{Content, good};
 use super::keep::Displaced;
 use super::operations;
@@ -56,6 +56,7 @@ pub(super) fn restore(commit: &mut Commit, options: &WriteOptions) -> Result<Wri
     let base = Content::read(&target, target.path())?;
     if let Some(base) = base.as_ref().filter(|base| base.parse(&target).is_ok()) {
         operations::reconcile(commit, Some(base), false);
+        Document::settle_pending(commit, Some(base), 0)?; // It may be published anew, by no operation.
         let published = commit.seen.record.published;
         let version = base.version(published);
         commit.found_other = !publish::is_published(base, published);
@@ -68,9 +69,9 @@ pub(super) fn restore(commit: &mut Commit, options: &WriteOptions) -> Result<Wri
         // It may be a copy of the good one, made by a restore that died or could not sync it: that one stays. A power
         // loss may have kept from the copy what is attached to it, and its last newline.
         let done = operations::attached(&kept);
-        let same = |good: &Content| match done.as_slice() {
-            [] => good.bytes.trim_ascii_end() == kept.bytes.trim_ascii_end(),
-            done => good.bytes == kept.bytes && operations::attached(good) == done,
+        let same = |good: &Content| {
+            good.bytes.trim_ascii_end() == kept.bytes.trim_ascii_end()
+                && (done.is_empty() || operations::attached(good) == done)
         };
         let moved = match Content::read(&target, &name).ok().flatten().filter(same) {
             Some(good) => {

@@ -89,6 +89,7 @@ mod lease_writes;
 mod lock;
 mod newcomer;
 mod operations;
+mod operations_cut;
 mod operations_kept;
 mod permissions;
 mod puppet;

@@ -54,6 +54,8 @@ pub(super) fn clear(commit: &Commit, base: Option<&Content>) -> Result<()> {
     if let Some(suffix) = keep {
         target.fs.rename(&path, &target.sidecar(suffix)).map_err(failed)?;
     }
+    // Second names and copies of what is elsewhere, and numbers on their way. While there is one, there is this.
+    let _ = target.fs.remove(&target.sidecar("spare"));
     // After a rename it is still there if both were names of one file already.
     match target.fs.remove(&path) {
         Err(err) if err.kind() == io::ErrorKind::NotFound => Ok(()),

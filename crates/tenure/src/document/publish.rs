@@ -5,7 +5,7 @@
 //! 1. temp file created, written, given mode and owner: a left-over that the next change removes.
 //! 2. what is displaced synced, if it is to be fallen back to and nobody has; then the temp file (durable mode, or
 //!    nothing to fall back to), or at least in order: its content comes before every later change of names. The same.
-//!    A bare number gets the temp's name only now: before, a left-over `.spare`, which the next number removes.
+//!    A bare number gets the temp's name only now: before, it is `.spare`, and an empty temp has everybody remove both.
 //! 3. locks verified, after the last sync, then exchanged with the document: the new version is visible. Old or new after
 //!    a power loss, each complete in durable mode; in the other mode the new one may be empty, and
 //!    the displaced one, synced earlier, is under the temp's name or under `.good`.
@@ -56,6 +56,8 @@ pub(super) struct Publication {
 pub(super) struct Temp {
     fs: Arc<dyn Fs>,
     path: PathBuf,
+    /// Where a number is until it is synced: see [`write_temp`].
+    number: Option<PathBuf>,
     used: bool,
 }
 
@@ -77,19 +79,19 @@ pub(super) fn is_published(found: &Content, published: Published) -> bool {
 }
 
 impl Temp {
-    /// A number was written under another name: see [`write_temp`].
-    fn take_its_name(&mut self, target: &Target) -> io::Result<()> {
-        let path = target.document_temp();
-        self.fs.rename(&self.path, &path)?;
-        self.path = path;
+    /// A number gets the temporary name.
+    fn take_its_name(&mut self) -> io::Result<()> {
+        let Some(number) = &self.number else { return Ok(()) };
+        self.fs.rename(number, &self.path)?;
+        self.number = None;
         Ok(())
     }
 }
 
 impl Drop for Temp {
     fn drop(&mut self) {
-        if !self.used {
-            let _ = self.fs.remove(&self.path);
+        for path in self.number.iter().chain([&self.path]).filter(|_| !self.used) {
+            let _ = self.fs.remove(path);
         }
     }
 }
@@ -118,10 +120,8 @@ pub(super) fn publish(
         done.map_err(|err| Error::io("sync new version of", path, err).committed(false))?;
     }
     drop(handle);
-    if is_number(bytes) {
-        temp.take_its_name(target)
-            .map_err(|err| Error::io("name temporary file of", path, err).committed(false))?;
-    }
+    temp.take_its_name()
+        .map_err(|err| Error::io("name temporary file of", path, err).committed(false))?;
     let published =
         |displaced| Outcome::Published(Publication { displaced, tag: tag_of(&new), synced });
     let failed = |err| Error::io("publish", path, err).committed(false);
@@ -223,7 +223,8 @@ fn give_back(target: &Target, temp: &mut Temp, base: &Stat, ours: FileId) -> Res
 /// Creates the temporary file with all of `bytes`, what is attached to it, and the mode and owner it shall have.
 ///
 /// What lies under the temporary name after a power loss counts if it can be parsed, and a number can be parsed also
-/// if it was cut. So a number gets that name when it is synced; until then nobody looks for it.
+/// if it was cut. So a number gets that name when it is synced, from an empty file: whoever finds that one after our
+/// death removes the number as well.
 fn write_temp(
     commit: &Commit,
     base: Option<&Content>,
@@ -232,23 +233,24 @@ fn write_temp(
     options: &WriteOptions,
 ) -> Result<(Temp, Arc<dyn Handle>, Stat)> {
     let target = &commit.target;
-    let mut path = target.document_temp();
-    if is_number(bytes) {
-        left_over::clear(commit, base)?;
-        path = target.sidecar("spare");
-        let _ = target.fs.remove(&path); // Left over from a change that died.
-    }
-    let create = || target.fs.open(&path, Access::CreateNew(0o600));
-    let handle = match create() {
+    let path = target.document_temp();
+    let create = |path: &Path| target.fs.open(path, Access::CreateNew(0o600));
+    let made = match create(&path) {
         Err(err) if err.kind() == io::ErrorKind::AlreadyExists => {
             left_over::clear(commit, base)?;
-            create()
+            create(&path)
         }
         made => made,
+    };
+    let mut handle = made.map_err(Target::failed("create temporary file", &path))?;
+    let mut temp = Temp { fs: target.fs.clone(), path, number: None, used: false };
+    if is_number(bytes) {
+        let path = temp.number.insert(target.sidecar("spare"));
+        let _ = target.fs.remove(path); // Left over from a change that died.
+        handle = create(path).map_err(Target::failed("create temporary file", path))?;
     }
-    .map_err(Target::failed("create temporary file", &path))?;
-    let temp = Temp { fs: target.fs.clone(), path, used: false };
-    let failed = |action| Target::failed(action, &temp.path);
+    let path = temp.number.as_ref().unwrap_or(&temp.path);
+    let failed = |action| Target::failed(action, path);
     let done = commit.seen.record.operations_with(operation);
     if done != [0; OPERATIONS] {
         // Before the mode is set: nothing can be attached to a file that its owner may not write. And before the
@@ -264,7 +266,7 @@ fn write_temp(
     let new = handle.stat().map_err(failed("look at temporary file"))?;
     if new.size != bytes.len() as u64 {
         let detail = format!("{} bytes are there instead of {}", new.size, bytes.len());
-        return Err(Error::new(ErrorKind::Io, "write temporary file", detail).at(&temp.path));
+        return Err(Error::new(ErrorKind::Io, "write temporary file", detail).at(path));
     }
     Ok((temp, handle, new))
 }

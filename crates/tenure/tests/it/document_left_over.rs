@@ -263,3 +263,37 @@ fn race_54_what_was_published_anew_does_not_come_back_as_the_last_good_version()
     }
     assert!(deaths > 100, "{deaths} times two deaths");
 }
+
+/// Whatever a change that died left beside the document, the next change of any kind removes it.
+#[test]
+fn g10_the_next_change_removes_what_the_dead_left() {
+    type Dies = fn(&Document) -> Result<Written>;
+    let deaths: [(&str, bool, Dies); 3] = [
+        ("a number", true, |document| document.set(&json!(12_345), &durably())),
+        ("a change", true, |document| document.update(&durably(), increment)),
+        ("without an exchange", false, |document| document.update(&at_once(), increment)),
+    ];
+    for ((name, exchanges, dies), number) in deaths.iter().flat_map(|d| [(d, false), (d, true)]) {
+        for nth in 1.. {
+            let fs = machine(nth);
+            open(&fs).update(&durably(), increment).unwrap();
+            open(&fs).update(&durably(), increment).unwrap();
+            if !exchanges {
+                fs.inject(1, Fault::NoExchange, Times::Forever);
+            }
+            fs.fail_after(nth, CrashKind::Process);
+            let _ = dies(&open(&fs));
+            let died = fs.is_down();
+            fs.process_crash();
+            let value = if number { json!(7) } else { json!({ "n": 7 }) };
+            open(&fs).set(&value, &at_once()).unwrap();
+            for left in ["spare", "tmp.0000000000000000"] {
+                let found = fs.peek(format!("/d/.tenure/state.json.{left}"));
+                assert_eq!(found, None, "{name}, step {nth}: {left}\n{}", fs.history());
+            }
+            if !died {
+                break;
+            }
+        }
+    }
+}

@@ -49,13 +49,12 @@ impl Journal {
         if durable {
             session.leave_series_put_back()?;
         }
+        let mut waits = durable;
         let mut appended = if let Some(done) = session.head.finished(batch.operation) {
             // Whoever did it may have died before it was in the journal, or did it without a sync.
             let kept = if durable { session.promise() } else { session.apply_pending() };
-            kept.map_err(|error| error.committed(true))?;
-            if durable && session.is_durable(batch.operation)? {
-                return Ok((Appended::replay(done), None));
-            }
+            let settled = kept.and_then(|()| Ok(!durable || session.is_durable(batch.operation)?));
+            waits = !settled.map_err(|error| error.committed(true))?;
             Appended::replay(done)
         } else if let Some(appended) = session.stamp(batch, options)? {
             return Ok((appended, None));
@@ -66,7 +65,7 @@ impl Journal {
         };
         appended.tell(&session.news);
         let mine = session.head.next_number() - 1;
-        Ok((appended, durable.then_some(mine)))
+        Ok((appended, waits.then_some(mine)))
     }
 
     /// Makes what was appended durable, and lets it into the journal.

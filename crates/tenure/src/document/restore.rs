@@ -153,7 +153,11 @@ pub(super) fn set_aside(target: &Target) {
 pub(super) fn name_damaged(target: &Target, base: &Content) -> Result<Option<PathBuf>> {
     let path = target.sidecar("damaged");
     let room = make_room(target, Some(&base.bytes), ANY)?;
-    if !matches!(room, Room::Free) || target.fs.link(target.path(), &path).is_err() {
+    if matches!(room, Room::Same) {
+        // A copy that nobody has synced, or whose sync has failed: the document itself takes its name.
+        target.fs.remove(&path).map_err(Target::failed("remove copy", &path))?;
+    }
+    if matches!(room, Room::Taken) || target.fs.link(target.path(), &path).is_err() {
         return Ok(Some(path));
     }
     // Or a power loss could keep the loss of the first name and forget the second.

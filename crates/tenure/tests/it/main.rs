@@ -24,6 +24,7 @@ mod document_moving;
 mod document_readers;
 mod document_repair;
 mod document_restore;
+mod document_restore_aside;
 mod document_restore_left_over;
 mod document_scratch;
 mod document_steps;

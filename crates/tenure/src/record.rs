@@ -243,7 +243,8 @@ impl Record {
                 u8::from(self.published.synced)
                     | u8::from(self.left) << 1
                     | u8::from(self.journal) << 2
-                    | u8::from(self.published.failed) << 3,
+                    | u8::from(self.published.failed) << 3
+                    | u8::from(self.published.settled) << 4,
             ],
         );
         put(42, &text_len.to_le_bytes());
@@ -356,6 +357,7 @@ mod tests {
                 tag: 7,
                 synced: true,
                 failed: false,
+                settled: true,
                 boot: [1; 16],
             },
             operations: [1, 2, 3, 4, 5, 6, 7, 8],
@@ -368,8 +370,9 @@ mod tests {
     #[test]
     fn r1_a_record_reads_back_as_it_was_written() {
         for flags in 0..32 {
-            let [left, journal, synced, failed] = [1, 2, 4, 8].map(|flag| flags & flag != 0);
-            let published = Published { synced, failed, ..sample().published };
+            let [left, journal, synced, failed, settled] =
+                [1, 2, 4, 8, 16].map(|flag| flags & flag != 0);
+            let published = Published { synced, failed, settled, ..sample().published };
             // Of every length, which stands right behind the flags.
             let holder = HolderText::this_process(&"x".repeat(flags), "");
             let record = Record { left, journal, published, holder, ..sample() };

@@ -96,7 +96,7 @@ impl Seen {
             record.lease.expires_us = 0;
             // Of its boot or not, later publications than it knows of may have been made. And a sync that
             // failed was of another boot, or of another file.
-            record.published.boot = Default::default();
+            record.published.doubt();
             record.published.failed = false;
         }
         Ok(Self { record, bound, rebooted, unreadable, born_us, put_back_us })
@@ -111,7 +111,7 @@ impl Seen {
         // The file cannot have changed later than now, so mostly it need not be asked.
         if sys::wall_time_us() > put_back_us && file.times().changed_us > put_back_us {
             self.record.confirmed = 0;
-            self.record.published.boot = Default::default();
+            self.record.published.doubt();
         }
     }
 

@@ -46,7 +46,7 @@ pub(super) fn attach(
 /// Brings what the record remembers in line with the document, before the record says that it describes it.
 /// `asked`: somebody wants to know of an operation.
 pub(super) fn reconcile(commit: &mut Commit, found: Option<&Content>, asked: bool) {
-    let other_boot = commit.seen.record.published.boot != commit.target.fs.boot_id();
+    let other_boot = !commit.seen.record.published.is_of(commit.target.fs.boot_id());
     let record = &mut commit.seen.record;
     let (pending, sum) = record.pending;
     let is_known = |found: &Content| {

@@ -28,6 +28,9 @@ pub(crate) struct Published {
     /// The boot it was published in, if that is known. The record's own boot is no help: any lock renews
     /// that.
     pub(crate) boot: [u8; 16],
+    /// That is not known, but somebody of this boot has written down what was found, and what the record remembers
+    /// as done stays so.
+    pub(crate) settled: bool,
 }
 
 /// What both slots say of the document.
@@ -46,6 +49,16 @@ impl Published {
         self.generation = self.generation.max(crate::sys::wall_time_us()).max(reach);
     }
 
+    /// Whether no power loss can have taken back what the record remembers as done.
+    pub(crate) fn is_of(&self, boot: [u8; 16]) -> bool {
+        self.boot == boot || self.settled
+    }
+
+    /// It may be of another boot, or of another file.
+    pub(crate) fn doubt(&mut self) {
+        (self.boot, self.settled) = (Default::default(), false);
+    }
+
     /// As a valid slot says.
     pub(super) fn of(slot: &[u8]) -> Self {
         Self {
@@ -54,6 +67,7 @@ impl Published {
             tag: u32::from_le_bytes(array(slot, 44)),
             synced: slot[41] & 1 == 1,
             failed: slot[41] & 8 == 8,
+            settled: slot[41] & 16 == 16,
             boot: array(slot, 232),
         }
     }

@@ -1,8 +1,11 @@
-//! Operation ids of versions that a power loss has cut, and of versions that a restore found (race 51).
+//! Operation ids of versions that a power loss has cut, that a restore found, or that somebody else has replaced (race 51).
+
+use std::path::Path;
 
 use serde_json::json;
 use tenure::WriteOptions;
-use tenure_testkit::{CrashKind, Fault, Times};
+use tenure::fs::Access;
+use tenure_testkit::{CrashKind, Fault, SimFs, Times};
 
 use crate::document_scratch::{at_once, count_in, durably, increment};
 use crate::document_unsynced::{PATH, machine, open};
@@ -51,6 +54,62 @@ fn race_51_a_restore_does_not_forget_who_published_what_it_found() {
         open(&fs).update(&named("x", durably()), increment).unwrap();
         assert_eq!(count_in(&open(&fs)), 2, "step {nth}");
         if !died {
+            return;
+        }
+    }
+    panic!("the change never came to an end");
+}
+
+/// Another tool puts its own version in the document's place.
+fn replace(fs: &SimFs, text: &[u8]) {
+    let (disk, other) = (fs.shared(), Path::new("/d/foreign"));
+    disk.open(other, Access::CreateNew(0o644)).unwrap().write_all_at(text, 0).unwrap();
+    disk.rename(other, Path::new(PATH)).unwrap();
+}
+
+/// What another tool wrote was written down by a change that died before it published anything.
+#[test]
+fn race_51_a_change_that_dies_over_a_foreign_version_forgets_no_operation() {
+    for nth in 1..60 {
+        let fs = machine(nth);
+        let _tell = fs.tell_on_panic();
+        open(&fs).update(&named("x", durably()), increment).unwrap();
+        replace(&fs, b"{\"n\":5}");
+        fs.fail_after(nth, CrashKind::Process);
+        let _ = open(&fs).update(&durably(), increment);
+        let died = fs.is_down();
+        fs.process_crash();
+        replace(&fs, b"{\"n\":7}");
+        let again = open(&fs).update(&named("x", durably()), increment).unwrap();
+        assert!(again.replayed && count_in(&open(&fs)) == 7, "step {nth}");
+        if !died {
+            return;
+        }
+    }
+    panic!("the change never came to an end");
+}
+
+/// The first change of a boot dies when its version is visible. Whoever comes next writes down what it did.
+#[test]
+fn race_51_what_was_written_down_for_a_dead_operation_is_not_forgotten() {
+    let mut visible = 0;
+    for nth in 1..60 {
+        let fs = machine(nth);
+        let _tell = fs.tell_on_panic();
+        open(&fs).update(&durably(), increment).unwrap();
+        fs.crash();
+        fs.fail_after(nth, CrashKind::Process);
+        let _ = open(&fs).update(&named("x", durably()), increment);
+        let died = fs.is_down();
+        fs.process_crash();
+        let is_visible = count_in(&open(&fs)) == 2;
+        visible += u64::from(is_visible && died);
+        open(&fs).update(&at_once(), |_| Ok(None)).unwrap();
+        replace(&fs, b"{\"n\":7}");
+        let again = open(&fs).update(&named("x", durably()), increment).unwrap();
+        assert_eq!(again.replayed, is_visible, "step {nth}");
+        if !died {
+            assert!(visible > 0, "it dies after its version is visible, too");
             return;
         }
     }

@@ -312,7 +312,7 @@ pub(super) fn record(
         published.generation += 1;
     }
     // An operation is written down only after the record was brought in line with the document.
-    published.settled = synced.is_none() && (published.is_of(boot) || operation != 0);
+    published.settled = published.is_of(boot) || operation != 0;
     published.boot = synced.map_or_else(Default::default, |_| boot);
     // Whoever touches a file, or writes a part of it, does not write all of its pages: what failed is not mended by that.
     let failed = synced.is_none() && published.failed;

@@ -165,21 +165,12 @@ pub(super) fn name_damaged(target: &Target, base: &Content) -> Result<Option<Pat
     Ok(None)
 }
 
-/// The same by a copy, made before the document goes. What has its name already is the same to the byte:
-/// room was made for it.
+/// The same by a copy, made before the document goes. Room was made for it.
 pub(super) fn copy_aside(target: &Target, path: &Path, bytes: &[u8]) -> io::Result<()> {
-    let file = match target.fs.open(path, Access::CreateNew(0o600)) {
-        // Written, but not synced by whoever set it aside.
-        Err(err) if err.kind() == io::ErrorKind::AlreadyExists => {
-            target.fs.open(path, Access::ReadWrite)?
-        }
-        made => {
-            let made = made?;
-            let written = made.write_all_at(bytes, 0);
-            remove_half(target, path, written.is_ok());
-            written.map(|()| made)?
-        }
-    };
+    let file = target.fs.open(path, Access::CreateNew(0o600))?;
+    let written = file.write_all_at(bytes, 0);
+    remove_half(target, path, written.is_ok());
+    written?;
     file.sync()?;
     target.sync_sidecars()
 }

@@ -28,8 +28,8 @@ pub(crate) struct Published {
     /// The boot it was published in, if that is known. The record's own boot is no help: any lock renews
     /// that.
     pub(crate) boot: [u8; 16],
-    /// That is not known, but somebody of this boot has written down what was found, and what the record remembers
-    /// as done stays so.
+    /// Somebody of this boot has written down what was done: that stays so if it is not known when the content was
+    /// published.
     pub(crate) settled: bool,
 }
 

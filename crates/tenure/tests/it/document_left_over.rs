@@ -297,3 +297,15 @@ fn g10_the_next_change_removes_what_the_dead_left() {
         }
     }
 }
+
+/// Nobody clears that name alone: an older tenure may have left it, or somebody has put it there.
+#[test]
+fn g10_a_number_finds_its_place_taken() {
+    let fs = machine(0);
+    open(&fs).update(&durably(), increment).unwrap();
+    let spare = Path::new("/d/.tenure/state.json.spare");
+    fs.shared().open(spare, Access::CreateNew(0o600)).unwrap();
+    open(&fs).set(&json!(7), &durably()).unwrap();
+    assert_eq!(fs.peek(spare), None);
+    assert_eq!(fs.peek(PATH).as_deref(), Some(&b"7\n"[..]));
+}

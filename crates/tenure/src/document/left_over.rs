@@ -54,7 +54,8 @@ pub(super) fn clear(commit: &Commit, base: Option<&Content>) -> Result<()> {
     if let Some(suffix) = keep {
         target.fs.rename(&path, &target.sidecar(suffix)).map_err(failed)?;
     }
-    // Second names and copies of what is elsewhere, and numbers on their way. While there is one, there is this.
+    // Second names and copies of what is elsewhere, and numbers on their way. First: while there is one, there is the
+    // temporary file, so who dies in between leaves that to the next one.
     let _ = target.fs.remove(&target.sidecar("spare"));
     // After a rename it is still there if both were names of one file already.
     match target.fs.remove(&path) {

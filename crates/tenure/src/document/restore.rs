@@ -154,7 +154,8 @@ pub(super) fn name_damaged(target: &Target, base: &Content) -> Result<Option<Pat
     let path = target.sidecar("damaged");
     let room = make_room(target, Some(&base.bytes), ANY)?;
     if matches!(room, Room::Same) {
-        // A copy that nobody has synced, or whose sync has failed: the document itself takes its name.
+        // A copy that nobody has synced, or whose sync has failed: the document itself takes its name. Who dies in
+        // between leaves the document where it is.
         target.fs.remove(&path).map_err(Target::failed("remove copy", &path))?;
     }
     if matches!(room, Room::Taken) || target.fs.link(target.path(), &path).is_err() {

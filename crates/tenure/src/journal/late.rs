@@ -29,7 +29,7 @@ impl Session {
     }
 
     /// The old file, which is still open here, has its new name. If somebody has cut it in the last moment, all that is in
-    /// it is late.
+    /// it is late. Who dies before this leaves such lines there, and nobody takes them over.
     pub(super) fn note_late_cut(&mut self) -> Result<()> {
         let size = self.journal_size()?;
         let Some(displaced) = self.head.displaced.as_mut().filter(|old| size < old.end) else {

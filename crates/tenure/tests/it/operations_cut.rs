@@ -1,18 +1,11 @@
 //! Operation ids of versions that a power loss has cut, that a restore found, or that somebody else has replaced (race 51).
 
-use std::path::Path;
-
 use serde_json::json;
-use tenure::WriteOptions;
-use tenure::fs::Access;
-use tenure_testkit::{CrashKind, Fault, SimFs, Times};
+use tenure_testkit::{CrashKind, Fault, Times};
 
 use crate::document_scratch::{at_once, count_in, durably, increment};
-use crate::document_unsynced::{PATH, machine, open};
-
-fn named(id: &str, options: WriteOptions) -> WriteOptions {
-    WriteOptions { operation: Some(id.into()), ..options }
-}
+use crate::document_unsynced::{PATH, machine, open, replace_by};
+use crate::operations_kept::named;
 
 /// A power loss takes nothing but the last newline of a version that was not synced: it is that version all the same,
 /// and what it contains is done.
@@ -60,13 +53,6 @@ fn race_51_a_restore_does_not_forget_who_published_what_it_found() {
     panic!("the change never came to an end");
 }
 
-/// Another tool puts its own version in the document's place.
-fn replace(fs: &SimFs, text: &[u8]) {
-    let (disk, other) = (fs.shared(), Path::new("/d/foreign"));
-    disk.open(other, Access::CreateNew(0o644)).unwrap().write_all_at(text, 0).unwrap();
-    disk.rename(other, Path::new(PATH)).unwrap();
-}
-
 /// What another tool wrote was written down by a change that died before it published anything.
 #[test]
 fn race_51_a_change_that_dies_over_a_foreign_version_forgets_no_operation() {
@@ -74,12 +60,12 @@ fn race_51_a_change_that_dies_over_a_foreign_version_forgets_no_operation() {
         let fs = machine(nth);
         let _tell = fs.tell_on_panic();
         open(&fs).update(&named("x", durably()), increment).unwrap();
-        replace(&fs, b"{\"n\":5}");
+        replace_by(&fs, b"{\"n\":5}", false);
         fs.fail_after(nth, CrashKind::Process);
         let _ = open(&fs).update(&durably(), increment);
         let died = fs.is_down();
         fs.process_crash();
-        replace(&fs, b"{\"n\":7}");
+        replace_by(&fs, b"{\"n\":7}", false);
         let again = open(&fs).update(&named("x", durably()), increment).unwrap();
         assert!(again.replayed && count_in(&open(&fs)) == 7, "step {nth}");
         if !died {
@@ -105,7 +91,7 @@ fn race_51_what_was_written_down_for_a_dead_operation_is_not_forgotten() {
         let is_visible = count_in(&open(&fs)) == 2;
         visible += u64::from(is_visible && died);
         open(&fs).update(&at_once(), |_| Ok(None)).unwrap();
-        replace(&fs, b"{\"n\":7}");
+        replace_by(&fs, b"{\"n\":7}", false);
         let again = open(&fs).update(&named("x", durably()), increment).unwrap();
         assert_eq!(again.replayed, is_visible, "step {nth}");
         if !died {

@@ -33,7 +33,7 @@ fn machine(seed: u64) -> SimFs {
     fs
 }
 
-fn named(id: &str, options: WriteOptions) -> WriteOptions {
+pub(crate) fn named(id: &str, options: WriteOptions) -> WriteOptions {
     WriteOptions { operation: Some(id.into()), ..options }
 }
 

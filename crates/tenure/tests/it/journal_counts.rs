@@ -58,7 +58,7 @@ fn j8_numbers_go_on_above_the_last_record_that_can_be_read_if_the_log_is_gone() 
         }
         let len = disk.sim.peek(INDEX).unwrap().len() as u64;
         for record in 1..=torn {
-            disk.alter(INDEX, len - record * 72 + 70, 0x55);
+            disk.flip(INDEX, len - record * 72 + 70);
         }
         disk.outsider().remove(WAL);
         let next = disk.append(&["next"]);

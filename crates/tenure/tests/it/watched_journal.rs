@@ -133,8 +133,16 @@ impl Watched {
 
     /// Changes one byte of a file in place, as a bad disk does.
     pub(crate) fn alter(&self, path: &str, at: u64, byte: u8) {
+        let before = self.sim.peek(path).unwrap()[usize::try_from(at).unwrap()];
+        assert_ne!(before, byte, "byte {at} is something else");
         let file = self.sim.shared().open(Path::new(path), Access::ReadWrite).unwrap();
         file.write_all_at(&[byte], at).unwrap();
+    }
+
+    /// The same for a byte that may be anything.
+    pub(crate) fn flip(&self, path: &str, at: u64) {
+        let before = self.sim.peek(path).unwrap()[usize::try_from(at).unwrap()];
+        self.alter(path, at, !before);
     }
 
     /// A copy of the machine, to try two things on one state.

@@ -41,7 +41,7 @@ impl Session {
     /// pending in it belongs to somebody who waits for it.
     pub(super) fn adopt(&mut self, live: bool, journal: FileId, file: FileId) -> Result<()> {
         let old = Index::open(&self.target, &self.target.sidecar("index"), Access::ReadWrite)?;
-        let header_len = self.header_len(old.as_ref());
+        let header = view::header(self.journal.as_ref(), old.as_ref());
         let archive = old.as_ref().map_or(0, |old| to_count_from(old.title.archive)); // If the log that knew it is gone.
         let pending = if live { self.pending(Reach::Counted)? } else { Vec::new() };
         self.note_lost(&pending)?;
@@ -73,7 +73,7 @@ impl Session {
             room: self.wal_size()?.max(ENTRIES_AT),
             ..Head::default()
         };
-        self.measure_between(header_len, &mut spans)?;
+        self.measure_between(header.len, &mut spans)?;
         let found = self.number_foreign(&mut spans);
         self.news.adopted += found;
         let detail = json!({ "lines": found, "bytes": self.size });
@@ -86,7 +86,7 @@ impl Session {
             let first_seq = spans.iter().filter_map(|span| span.seq).min();
             let first_seq = first_seq.unwrap_or(self.head.next_seq);
             let title =
-                Title { header_len, first_seq, archive: self.head.archive, ..Title::default() };
+                Title { header, first_seq, archive: self.head.archive, ..Title::default() };
             self.rebuild_index(title, &mut spans)?;
         }
         self.cut = false;
@@ -117,11 +117,6 @@ impl Session {
     fn next_seq_known(&self, index: Option<&Index>) -> Result<u64> {
         let known = view::next_seq_known(self.head.next_seq.max(1), index);
         known.map_err(|err| self.index_failed(err))
-    }
-
-    /// The header line that the last index knew, if the journal still has a line of that length.
-    fn header_len(&self, index: Option<&Index>) -> u64 {
-        view::header_len(self.journal.as_ref(), index)
     }
 
     /// Appends batches that somebody waits for, in one piece. They keep their numbers.

@@ -21,7 +21,7 @@ use crate::random;
 
 use super::entry::Logged;
 use super::head::{ENTRIES_AT, Head, Shift, Unanchored};
-use super::index::{Group, Index, Record, Segment, Title};
+use super::index::{Group, Header, Index, Record, Segment, Title};
 use super::publish;
 use super::session::Session;
 use super::wal::Reach;
@@ -289,7 +289,7 @@ impl Session {
             generation: self.head.generation,
             journal: self.head.journal,
             first_seq: self.head.base_seq,
-            header_len: 0,
+            header: Header::default(),
             archive: self.head.archive,
         };
         let path = self.target.sidecar("index");

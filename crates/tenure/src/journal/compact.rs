@@ -4,6 +4,7 @@ use crate::checksum;
 use crate::error::{Error, ErrorKind, Result};
 
 use super::checkpoint::{SEGMENT_BYTES, Span};
+use super::index::Header;
 use super::options::Compacted;
 use super::publish::Publication;
 use super::read::{Entries, Entry};
@@ -46,7 +47,7 @@ impl Session {
         let epoch = self.head.epoch;
         let what = Publication {
             records: runs.finish().iter().map(|span| span.record(epoch)).collect(),
-            header_len: header.len() as u64,
+            header: Header::of(&header),
             first_seq,
             next_seq: self.head.next_seq,
             ..Publication::default()

@@ -33,6 +33,27 @@ const HEADER_LEN: usize = 128;
 /// Records are read this many at a time.
 const RECORDS_PER_READ: u64 = 64;
 
+/// A header line, newline included; of length 0: none.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) struct Header {
+    pub(super) len: u64,
+    sum: u64,
+}
+
+impl Header {
+    pub(super) fn of(line: &[u8]) -> Self {
+        if line.is_empty() {
+            return Self::default();
+        }
+        Self { len: line.len() as u64, sum: checksum::of(line) }
+    }
+
+    /// Whether these bytes are that very line. (Indexes of earlier versions know its length only.)
+    pub(super) fn is(&self, line: &[u8]) -> bool {
+        self.len == line.len() as u64 && (self.sum == 0 || self.sum == checksum::of(line))
+    }
+}
+
 /// What the index says about itself; written once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct Title {
@@ -40,8 +61,7 @@ pub(super) struct Title {
     pub(super) journal: FileId,
     /// The first sequence number that can be in this file.
     pub(super) first_seq: u64,
-    /// The length of the header line, newline included; 0 is none.
-    pub(super) header_len: u64,
+    pub(super) header: Header,
     /// The archive with the entries before `first_seq`; 0 is none.
     pub(super) archive: u64,
 }
@@ -112,13 +132,10 @@ impl Index {
                 .hint("upgrade tenure; nothing was changed"));
         }
         let mut take = Take::new(&bytes[8..]);
-        let title = Title {
-            generation: take.u64(),
-            journal: FileId { dev: take.u64(), ino: take.u64() },
-            first_seq: take.count(),
-            header_len: take.count(),
-            archive: take.count(),
-        };
+        let (generation, journal) = (take.u64(), FileId { dev: take.u64(), ino: take.u64() });
+        let (first_seq, len, archive) = (take.count(), take.count(), take.count());
+        let header = Header { len, sum: take.u64() };
+        let title = Title { generation, journal, first_seq, header, archive };
         Ok(take.could_be().then_some(Self { file, title }))
     }
 
@@ -236,8 +253,9 @@ impl Index {
         fill.u64(title.journal.dev);
         fill.u64(title.journal.ino);
         fill.u64(title.first_seq);
-        fill.u64(title.header_len);
+        fill.u64(title.header.len);
         fill.u64(title.archive);
+        fill.u64(title.header.sum);
         let sum = checksum::of(&bytes[..HEADER_LEN - 8]);
         bytes[HEADER_LEN - 8..].copy_from_slice(&sum.to_le_bytes());
         file.write_all_at(&bytes, 0)?;

@@ -26,7 +26,7 @@ use crate::target::Target;
 use super::Journal;
 use super::entry::Kind;
 use super::head::{Displaced, Head, Intent, Operation};
-use super::index::{Index, Record, Title};
+use super::index::{Header, Index, Record, Title};
 use super::late::displaced_path;
 use super::session::{self, Section, Session};
 use super::view;
@@ -94,7 +94,7 @@ impl NewJournal {
 #[derive(Debug, Default)]
 pub(super) struct Publication {
     pub(super) records: Vec<Record>,
-    pub(super) header_len: u64,
+    pub(super) header: Header,
     /// 0: the old file is set aside.
     pub(super) archive: u64,
     /// The first number that can be in the new file.
@@ -195,8 +195,8 @@ impl Session {
         let path = fresh_temp(&self.target, INDEX_TEMP)?;
         let file = self.target.open_sidecar(&path)?;
         let archive = if what.archive > 0 { what.archive } else { self.head.archive };
-        let (first_seq, header_len) = (what.first_seq, what.header_len);
-        let title = Title { generation, journal, first_seq, header_len, archive };
+        let (first_seq, header) = (what.first_seq, what.header);
+        let title = Title { generation, journal, first_seq, header, archive };
         let index = Index::begin(file, title).map_err(|err| self.index_failed(err))?;
         index.append(0, &what.records).map_err(|err| self.index_failed(err))?;
         Ok(INDEX_TEMP)

@@ -2,6 +2,7 @@
 
 use crate::error::Result;
 
+use super::index::Header;
 use super::options::Rotated;
 use super::publish::{self, Publication};
 use super::session::Session;
@@ -19,9 +20,8 @@ impl Session {
         let mut new = self.new_journal()?;
         new.write(&header).map_err(|err| self.journal_failed("write", err))?;
         let next_seq = self.head.next_seq;
-        let header_len = header.len() as u64;
         let what = Publication {
-            header_len,
+            header: Header::of(&header),
             archive,
             first_seq: next_seq,
             next_seq,
@@ -34,7 +34,7 @@ impl Session {
 
     /// The header line with its newline; empty if there is none.
     pub(super) fn header(&self) -> Result<Vec<u8>> {
-        let len = self.matching_index()?.map_or(0, |index| index.title.header_len);
+        let len = self.matching_index()?.map_or(0, |index| index.title.header.len);
         self.journal.read_range(0, len).map_err(|err| self.journal_failed("read", err))
     }
 }

@@ -6,7 +6,7 @@ use crate::error::{Error, ErrorKind, Result};
 use super::batch::Batch;
 use super::checkpoint::Span;
 use super::head::Operation;
-use super::index::{Index, Record};
+use super::index::{Header, Index, Record};
 use super::lines::{self, CHUNK_BYTES};
 use super::options::{AppendOptions, Appended};
 use super::publish::Publication;
@@ -36,9 +36,9 @@ impl Session {
         let old_len = self.header()?.len() as u64;
         let mut new = self.new_journal()?;
         let failed = |err| Error::io("write", self.target.path(), err).committed(false);
-        new.write(header).map_err(failed)?;
-        new.write(b"\n").map_err(failed)?;
-        let header_len = new.end;
+        let line = [header.as_slice(), b"\n"].concat();
+        let header = Header::of(&line);
+        new.write(&line).map_err(failed)?;
         self.copy_body(&mut new, old_len)?;
         let seq = self.head.next_seq;
         let span = Span {
@@ -50,14 +50,14 @@ impl Session {
             sum: checksum::of(batch.text()),
         };
         new.write(batch.text()).map_err(failed)?;
-        let mut records = self.shifted_records(old_len, header_len)?;
+        let mut records = self.shifted_records(old_len, header.len)?;
         if batch.lines() > 0 {
             records.push(span.record(self.head.epoch));
         }
         let first_seq = self.matching_index()?.map_or(1, |index| index.title.first_seq);
         let operation = Operation { id: batch.operation, first: seq, lines: batch.lines() };
         let next_seq = seq + batch.lines();
-        let what = Publication { records, header_len, archive: 0, first_seq, next_seq, operation };
+        let what = Publication { records, header, archive: 0, first_seq, next_seq, operation };
         self.publish(new, &what)?;
         let mut appended = Appended::new(seq, batch.lines());
         appended.tell(&self.news);

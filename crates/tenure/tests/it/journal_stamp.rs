@@ -12,6 +12,7 @@ use crate::faulty_fs::{Change, FaultyFs, Op, Verdict};
 use crate::journal::{all, durable, no_sync, numbered};
 use crate::journal_read::{Log, write};
 use crate::journal_view::{LOG, PATH, Reach, dies_at, open};
+use crate::watched_journal::Watched;
 
 fn header(text: &str, options: AppendOptions) -> AppendOptions {
     AppendOptions { header: Some(text.into()), ..options }
@@ -257,4 +258,37 @@ fn a_repeated_header_says_what_the_first_said() {
         assert_eq!(again, Appended { replayed: true, ..done }, "{name}");
     }
     assert_eq!(log.text(), "# b\none\ntwo\nthree\n");
+}
+
+/// Somebody has cut the journal, or put another one in its place. Its first line is the header if it is that very line, and
+/// not because it is as long.
+#[test]
+fn j8_a_line_as_long_as_the_header_is_an_entry() {
+    type Deed = fn(&Watched);
+    let ways: [(&str, Deed); 3] = [
+        ("stamped", |_| {}),
+        ("rotated", |disk| drop(disk.journal().rotate(&write()).unwrap())),
+        ("compacted", |disk| drop(disk.journal().compact(&write(), |_| true).unwrap())),
+    ];
+    for (story, made) in ways {
+        for (first, is_header) in [("# v1", true), ("line", false)] {
+            let disk = Watched::new();
+            disk.journal().append(&["old"], &header("# v1", durable())).unwrap();
+            made(&disk);
+            disk.append(&["older"]);
+            disk.outsider().truncate(PATH);
+            disk.outsider().append(PATH, &format!("{first}\nnext\n"));
+            let expected: &[&str] = if is_header { &["next"] } else { &[first, "next"] };
+            for look in ["a reader", "a writer"] {
+                let mut lines: Vec<String> = disk.entries().into_iter().map(|it| it.1).collect();
+                lines.retain(|line| line != "old"); // In the archive.
+                assert_eq!(lines, expected, "{story}, {look}");
+                disk.journal().repair(&write()).unwrap();
+            }
+            let options = header("# v2", durable());
+            disk.journal().append(&["last"], &options).unwrap();
+            let text = expected.join("\n");
+            assert_eq!(disk.text("log.jsonl").unwrap(), format!("# v2\n{text}\nlast\n"), "{story}");
+        }
+    }
 }

@@ -11,7 +11,7 @@ const TITLE: Title = Title {
     generation: 77,
     journal: FileId { dev: 5, ino: 6 },
     first_seq: 40,
-    header_len: 9,
+    header: Header { len: 9, sum: 0x1234 },
     archive: 3,
 };
 const EPOCH: u64 = 12;
@@ -113,10 +113,21 @@ fn the_title_is_where_the_format_says_and_reads_back() {
     place.begin();
     let bytes = place.bytes();
     assert_eq!((bytes.len(), &bytes[..8]), (128, &b"tenidx\x01\0"[..]));
-    assert_eq!([8, 16, 24, 32, 40, 48].map(|at| number_at(&bytes, at)), [77, 5, 6, 40, 9, 3]);
-    assert_eq!(bytes[56..120], [0; 64]);
+    let numbers = [8, 16, 24, 32, 40, 48, 56].map(|at| number_at(&bytes, at));
+    assert_eq!(numbers, [77, 5, 6, 40, 9, 3, 0x1234]);
+    assert_eq!(bytes[64..120], [0; 56]);
     assert_eq!(number_at(&bytes, 120), checksum::of(&bytes[..120]));
     assert_eq!(place.open().unwrap().unwrap().title, TITLE);
+}
+
+#[test]
+fn a_header_is_that_very_line_and_earlier_versions_knew_its_length() {
+    let header = Header::of(b"# v1\n");
+    assert!(header.is(b"# v1\n"));
+    assert!(!header.is(b"# v2\n") && !header.is(b"# v1") && !header.is(b""));
+    let earlier = Header { len: 5, sum: 0 };
+    assert!(earlier.is(b"# v2\n") && !earlier.is(b"# v10\n"));
+    assert_eq!(Header::of(b""), Header::default());
 }
 
 #[test]

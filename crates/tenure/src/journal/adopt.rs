@@ -85,8 +85,7 @@ impl Session {
         if self.size > 0 || self.head.archive > 0 {
             let first_seq = spans.iter().filter_map(|span| span.seq).min();
             let first_seq = first_seq.unwrap_or(self.head.next_seq);
-            let title =
-                Title { header, first_seq, archive: self.head.archive, ..Title::default() };
+            let title = Title { header, first_seq, archive: self.head.archive, ..Title::default() };
             self.rebuild_index(title, &mut spans)?;
         }
         self.cut = false;
@@ -115,8 +114,10 @@ impl Session {
 
     /// The largest number that is still known, plus one.
     fn next_seq_known(&self, index: Option<&Index>) -> Result<u64> {
-        let known = view::next_seq_known(self.head.next_seq.max(1), index);
-        known.map_err(|err| self.index_failed(err))
+        let another_boot = self.head.boot != self.target.fs.boot_id();
+        let logged = view::next_seq_logged(&self.wal, &self.head, another_boot);
+        let logged = logged.map_err(|err| self.wal_failed("read", err))?;
+        view::next_seq_known(logged, index).map_err(|err| self.index_failed(err))
     }
 
     /// Appends batches that somebody waits for, in one piece. They keep their numbers.

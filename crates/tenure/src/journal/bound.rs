@@ -16,6 +16,7 @@ use super::head::{ENTRIES_AT, Head};
 use super::index::{Index, Record};
 use super::session::{Session, tail_sum};
 use super::verify;
+use super::view;
 use super::wal::{Reach, Wal};
 
 impl Session {
@@ -57,6 +58,14 @@ pub(super) fn is_described(
     }
     let records = index.map_or(Ok(Vec::new()), |index| index.records(0, head.index_len))?;
     Ok(!differs || has_a_range(journal, &records)? == Some(true))
+}
+
+/// Whether a file that replaced another one still begins as it was made: with its header and its first range.
+pub(super) fn is_published(journal: &dyn Handle, index: Option<&Index>) -> io::Result<bool> {
+    let Some(index) = index else { return Ok(false) };
+    let header = view::header(journal, Some(index));
+    let records = index.records(0, 1)?;
+    Ok(header == index.title.header && has_a_range(journal, &records)? != Some(false))
 }
 
 /// Whether any line of a batch is where it was; of lines of others, all of them.

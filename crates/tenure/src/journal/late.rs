@@ -2,19 +2,21 @@
 //!
 //! # Invariants
 //!
-//! 1. What lies before [`Displaced::end`](super::head::Displaced) is in the journal, or was; complete lines behind it are
+//! 1. What lies before [`Displaced::end`] is in the journal, or was; complete lines behind it are
 //!    taken over, once.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::fs::Access;
 use crate::target::Target;
 
 use super::entry::Kind;
+use super::head::{Displaced, Head, Intent};
 use super::lines;
 use super::publish::archive_path;
-use super::session::Session;
+use super::session::{Session, tail_sum};
+use super::view;
 
 /// Late lines are taken over in pieces of this size.
 const LATE_BYTES_MAX: u64 = 16 * 1024 * 1024;
@@ -26,17 +28,6 @@ impl Session {
         let detail = "somebody cut it meanwhile";
         let error = Error::new(ErrorKind::Busy, "replace", detail).at(self.target.path());
         error.committed(false).hint("nothing was changed; try again")
-    }
-
-    /// The old file, which is still open here, has its new name. If somebody has cut it in the last moment, all that is in
-    /// it is late. Who dies before this leaves such lines there, and nobody takes them over.
-    pub(super) fn note_late_cut(&mut self) -> Result<()> {
-        let size = self.journal_size()?;
-        let Some(displaced) = self.head.displaced.as_mut().filter(|old| size < old.end) else {
-            return Ok(());
-        };
-        displaced.end = 0;
-        self.store()
     }
 
     /// Takes over complete lines that somebody has appended to a file after it was displaced.
@@ -63,6 +54,27 @@ impl Session {
         }
         Ok(())
     }
+}
+
+/// What a replacement displaces. If somebody has cut the old file in the last moment, all that is in it is late.
+pub(super) fn displaced_by(target: &Target, head: &Head, intent: &Intent) -> Result<Displaced> {
+    let (file, archive) = (intent.old, intent.archive);
+    let is_cut = is_cut(target, &displaced_path(target, archive), head, intent)?;
+    Ok(Displaced { file, end: if is_cut { 0 } else { intent.old_end }, archive })
+}
+
+/// Whether `path` is the old file of a replacement and has not the end that it had, which `head` still knows: somebody has
+/// cut it, and it may be longer again.
+pub(super) fn is_cut(target: &Target, path: &Path, head: &Head, intent: &Intent) -> Result<bool> {
+    let Some(file) = view::open_if_there(target, path)? else { return Ok(false) };
+    let failed = |err| Target::failed("read", path)(err);
+    let found = file.stat().map_err(failed)?;
+    if found.id.ino != intent.old.ino {
+        return Ok(false);
+    }
+    let known = head.base == intent.old_end; // The log was empty.
+    let differs = || Ok(known && tail_sum(file.as_ref(), head.base)? != head.tail_sum);
+    Ok(found.size < intent.old_end || differs().map_err(failed)?)
 }
 
 /// Where a displaced file is.

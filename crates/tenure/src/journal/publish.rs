@@ -24,10 +24,11 @@ use crate::random;
 use crate::target::Target;
 
 use super::Journal;
+use super::bound;
 use super::entry::Kind;
-use super::head::{Displaced, Head, Intent, Operation};
+use super::head::{Head, Intent, Operation};
 use super::index::{Header, Index, Record, Title};
-use super::late::displaced_path;
+use super::late::{displaced_by, displaced_path, is_cut};
 use super::session::{self, Section, Session};
 use super::view;
 use super::wal::Wal;
@@ -170,6 +171,9 @@ impl Session {
         if finish(&self.target, &self.wal, &mut self.head).map_err(intended)? {
             return self.go_on_with_new().map_err(intended);
         }
+        if self.journal_size()? < self.head.journal_end {
+            return Err(self.was_cut());
+        }
         let gone = io::Error::other("somebody removed the new file on its way");
         Err(Error::io("replace", self.target.path(), gone).committed(false))
     }
@@ -182,7 +186,6 @@ impl Session {
     }
 
     fn go_on_with_new(&mut self) -> Result<()> {
-        self.note_late_cut()?;
         let path = self.target.path();
         let opened = self.target.fs.open(path, Access::Append);
         self.journal = opened.map_err(Target::failed("open", path))?;
@@ -211,12 +214,14 @@ pub(super) fn free_archive(target: &Target, mut number: u64) -> u64 {
     number
 }
 
-/// Finishes the replacement that the head intends. `false` if there is none, or its new file is gone.
+/// Finishes the replacement that the head intends. `false` if there is none, or nothing is replaced.
 pub(super) fn finish(target: &Target, wal: &Wal, head: &mut Head) -> Result<bool> {
     let Some(mut intent) = head.intent else { return Ok(false) };
     let failed = Target::failed;
     let path = target.path();
-    let mut swapped = swap(target, &intent);
+    // What was to be an archive is there no more if somebody has cut it: then the old file stays, and is adopted.
+    let is_archived = intent.archive == 0 || !is_cut(target, path, head, &intent)?;
+    let mut swapped = if is_archived { swap(target, &intent) } else { Ok(false) };
     for _ in 0..ATTEMPTS {
         match &swapped {
             Err(err) if err.kind() == io::ErrorKind::AlreadyExists && intent.archive > 0 => {}
@@ -346,18 +351,20 @@ fn if_there(done: io::Result<()>) -> io::Result<()> {
 }
 
 /// The head of the new file: an epoch behind what is in it. The log was empty when it was intended. If
-/// somebody has removed that file since, the head names none, and what comes in its place is adopted.
+/// somebody has removed or cut that file since, the head names none, and what is in its place is adopted.
 fn begin_with(target: &Target, wal: &Wal, head: &mut Head, intent: &Intent) -> Result<()> {
     head.next_seq = head.next_seq.max(intent.next_seq);
     head.remember(intent.operation);
-    let (file, end, archive) = (intent.old, intent.old_end, intent.archive);
-    head.displaced = Some(Displaced { file, end, archive });
-    head.archive = if archive > 0 { archive } else { head.archive };
+    head.displaced = Some(displaced_by(target, head, intent)?);
+    head.archive = if intent.archive > 0 { intent.archive } else { head.archive };
     let (path, failed) = (target.path(), Target::failed);
-    let Some(file) = view::open_if_there(target, path)? else {
-        head.journal = FileId::default();
+    let index = Index::open(target, &target.sidecar("index"), Access::Read)?;
+    let index = index.filter(|index| index.title.generation == intent.generation);
+    head.journal = FileId::default();
+    let Some(file) = view::open_if_there(target, path)? else { return Ok(()) };
+    if !bound::is_published(file.as_ref(), index.as_ref()).map_err(failed("read", path))? {
         return Ok(());
-    };
+    }
     let tail_sum = session::tail_sum(file.as_ref(), intent.new_end);
     head.epoch += 1;
     head.salt = random::number()?;

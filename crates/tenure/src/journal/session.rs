@@ -149,14 +149,15 @@ impl Session {
             let synced = wal.rewrite(&head).and_then(|()| wal.settle_anchor(&mut head));
             synced.map_err(Target::failed("sync", &target.sidecar("wal")))?;
         }
-        if head.intent.is_some() {
-            super::publish::finish(&target, &wal, &mut head)?;
-        }
+        let replaced = head.intent.is_some() && super::publish::finish(&target, &wal, &mut head)?;
         let (journal, found) = files.open_journal(&target, new_mode)?;
         let (files, size, news) = (files.clone(), found.size, News::default());
         let mut session =
             Self { section, target, files, wal, journal, head, size, cut: false, news };
         session.orient(known, found)?;
+        if replaced {
+            session.adopt_late()?;
+        }
         Ok(session)
     }
 

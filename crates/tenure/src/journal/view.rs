@@ -165,8 +165,13 @@ impl View {
         let same =
             |one: FileId, other: FileId| one == other || (another_boot && one.ino == other.ino);
         if let Some(intent) = intent.filter(|intent| same(intent.new, found.id)) {
-            view.index = find_index(target, intent.generation, intent.index_temp)?
-                .map(|index| (index, intent.index_len));
+            let index = find_index(target, intent.generation, intent.index_temp)?;
+            let published = bound::is_published(journal.as_ref(), index.as_ref());
+            if !published.map_err(Target::failed("read", target.path()))? {
+                view.add_unknown(journal.as_ref(), intent.next_seq)?; // Somebody has cut it.
+                return Ok((view, Verdict::Unsure));
+            }
+            view.index = index.map(|index| (index, intent.index_len));
             view.next = intent.next_seq;
             view.plan.tail = Some((intent.new_end, view.size)).filter(|(start, end)| start < end);
             view.add_tail(journal.as_ref(), intent.new_end, intent.next_seq)?;
@@ -182,7 +187,9 @@ impl View {
             // An adoption is under way, or died: what it has appended so far is the next writer's to tell.
             view.size = view.size.min(head.journal_end);
         }
-        view.add_unknown(journal.as_ref(), head.next_seq.max(1))?;
+        let next_seq = next_seq_logged(wal, head, another_boot);
+        let next_seq = next_seq.map_err(Target::failed("read log of", target.path()))?;
+        view.add_unknown(journal.as_ref(), next_seq)?;
         Ok((view, Verdict::Unsure))
     }
 
@@ -305,6 +312,17 @@ impl View {
         }
         Ok(())
     }
+}
+
+/// The largest number that the log knows, plus one. After a power loss the head is an older one: what was logged behind it
+/// has numbers as well, wherever its lines are now.
+pub(super) fn next_seq_logged(wal: &Wal, head: &Head, another_boot: bool) -> io::Result<u64> {
+    let mut next = head.next_seq.max(1);
+    if another_boot {
+        let chain = wal.chain(head, ENTRIES_AT, head.first_number, Reach::All)?;
+        next = chain.last().map_or(next, |last| next.max(last.entry.next_seq()));
+    }
+    Ok(next)
 }
 
 /// The largest number that is still known, plus one, where the log knows `next_seq`.

@@ -262,12 +262,12 @@ fn j8_the_batch_that_goes_first_is_not_taken_for_the_header() {
 }
 
 #[test]
-fn j8_a_header_stays_one_if_the_new_journal_has_a_line_of_that_length() {
+fn j8_a_header_stays_one_if_the_new_journal_begins_with_it() {
     let header = AppendOptions { header: Some(b"# header".to_vec()), ..durable() };
     for (text, lines, kept) in [
         ("# header\na\nb\n", &["a", "b"] as &[_], "# header\n"),
         ("# header\n", &[], "# header\n"),
-        ("# headed\na\n", &["a"], "# headed\n"),
+        ("# headed\na\n", &["# headed", "a"], ""),
         ("# head\na\nb\n", &["# head", "a", "b"], ""),
         ("# header 2\na\n", &["# header 2", "a"], ""),
         ("# he\na", &["# he", "a"], ""),

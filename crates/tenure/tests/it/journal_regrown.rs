@@ -2,6 +2,7 @@
 //! what the sidecars describe (J8). And archives that are not the files that they were.
 
 use tenure::{AppendOptions, ErrorKind};
+use tenure_testkit::CrashKind;
 
 use crate::journal_publish::{WAYS, Way, three_lines};
 use crate::watched_journal::{PATH, Watched, unsynced, write};
@@ -65,6 +66,61 @@ fn j8_a_replacement_beside_a_cut_keeps_the_lines_that_came_after_it() {
         }
     }
     assert!(moments > 100, "{moments}");
+}
+
+/// Somebody dies in a replacement, and somebody else cuts the journal before the next one finishes it.
+#[test]
+fn j8_j10_a_cut_after_a_replacement_died_at_any_step_hides_nothing() {
+    for (way, theirs) in WAYS.into_iter().flat_map(|way| [(way, "theirs\n"), (way, LONGER)]) {
+        for nth in 1.. {
+            let disk = three_lines();
+            disk.sim.fail_after(nth, CrashKind::Process);
+            way.go(&disk.journal()).ok();
+            let died = disk.sim.is_down();
+            disk.sim.process_crash();
+            disk.outsider().truncate(PATH);
+            disk.outsider().append(PATH, theirs);
+            let story = format!("{way:?} {nth} {theirs:?}");
+            let read = || -> Vec<_> {
+                let entries: tenure::Result<Vec<_>> =
+                    disk.journal().read(0, None).and_then(Iterator::collect);
+                entries.unwrap_or_else(|error| panic!("{story}: {error}"))
+            };
+            let seen = read();
+            let is_theirs = |line: &[u8]| theirs.lines().any(|it| it.as_bytes() == line);
+            let count = theirs.lines().count();
+            let found = seen.iter().filter(|entry| is_theirs(&entry.line)).count();
+            assert_eq!(found, count, "{story}: {seen:?}");
+            let last = disk.append(&["last"]);
+            let all = read();
+            let found: Vec<_> = all.iter().filter(|entry| is_theirs(&entry.line)).collect();
+            assert_eq!(found.len(), count, "{story}: {all:?}");
+            assert!(
+                found.iter().all(|entry| entry.seq > 2 && entry.seq < last),
+                "{story}: {all:?}"
+            );
+            assert!(all.windows(2).all(|pair| pair[0].seq < pair[1].seq), "{story}: {all:?}");
+            assert_eq!(disk.text("log.jsonl").unwrap().matches(theirs).count(), 1, "{story}");
+            if !died {
+                assert!(nth > 20, "{story}: there were that many steps");
+                break;
+            }
+        }
+    }
+}
+
+/// The log has numbers that no anchor knows, and the lines that have them are gone with a cut.
+#[test]
+fn j8_numbers_do_not_come_again_after_a_power_loss_and_a_cut() {
+    let disk = three_lines();
+    disk.journal().repair(&write()).unwrap();
+    assert_eq!(disk.append(&["four", "five"]), 4);
+    disk.sim.crash();
+    disk.outsider().truncate(PATH);
+    disk.outsider().append(PATH, "theirs\n");
+    assert_eq!(disk.entries(), [(6, "theirs".to_owned())]);
+    assert_eq!(disk.append(&["last"]), 7);
+    assert_eq!(disk.entries(), [(6, "theirs".to_owned()), (7, "last".to_owned())]);
 }
 
 #[test]

@@ -60,13 +60,13 @@ fn j9_j8_what_is_going_to_be_adopted_has_its_numbers_already() {
     }
 }
 
-/// A header is a line as long as the one that was there.
+/// A header is the line that was there; another one is an entry, however long it is.
 #[test]
-fn j8_a_header_is_known_again_by_its_length() {
+fn j8_a_header_is_known_again_by_what_it_says() {
     for (text, entries) in [
         ("# header\n", 0),
         ("# header\none\n", 1),
-        ("# HEADER\none\n\n", 1),
+        ("# HEADER\none\n\n", 2),
         ("# head\none\n", 2),
         ("# h\n# he\none\n", 3),
         ("# header and more\none\n", 2),

@@ -32,6 +32,8 @@ enum Dropped {
     Tried,
     /// It was acknowledged: the batch stays away.
     Done,
+    /// Somebody else has cut the journal: any part of it may be gone.
+    Cut,
 }
 
 /// All of them, in the order in which they were tried.
@@ -117,6 +119,11 @@ impl Batches {
         }
     }
 
+    /// Whether no append has died on its way.
+    pub(crate) fn are_all_answered(&self) -> bool {
+        self.tried.iter().all(|tried| tried.acked.is_some() || tried.dropped == Dropped::Cut)
+    }
+
     /// Nothing is asked for again in this step, so far.
     pub(crate) fn ask_nothing(&mut self) {
         self.asks_again = false;
@@ -130,7 +137,9 @@ impl Batches {
 
     /// Some batch is left out from now on: its id and its lines.
     pub(crate) fn begin_drop(&mut self, random: &mut Random) -> Option<(u64, u64)> {
-        let there = |tried: &&mut Tried| tried.acked.is_some() && tried.dropped != Dropped::Done;
+        let there = |tried: &&mut Tried| {
+            tried.acked.is_some() && matches!(tried.dropped, Dropped::No | Dropped::Tried)
+        };
         let mut there: Vec<&mut Tried> = self.tried.iter_mut().filter(there).collect();
         if there.is_empty() {
             return None;
@@ -144,6 +153,13 @@ impl Batches {
     pub(crate) fn dropped(&mut self, id: u64) {
         for tried in self.tried.iter_mut().filter(|tried| tried.id == id) {
             tried.dropped = Dropped::Done;
+        }
+    }
+
+    /// Somebody else has cut the journal. Nobody asks again for what was in it.
+    pub(crate) fn cut(&mut self) {
+        for tried in &mut self.tried {
+            (tried.dropped, tried.once) = (Dropped::Cut, false);
         }
     }
 
@@ -177,7 +193,15 @@ impl Batches {
                 line.2 == at as u64 && line.0 == mine[0].0 + at as u64
             };
             let whole = mine.len() as u64 == tried.lines && mine.iter().enumerate().all(in_order);
+            if let Some(first) = tried.acked {
+                let numbers = first..first + tried.lines;
+                let taken = lines.iter().find(|it| it.1 != tried.id && numbers.contains(&it.0));
+                if let Some(taken) = taken {
+                    return Err(format!("a number came again: {tried:?}, there is {taken:?}"));
+                }
+            }
             let is_right = match tried.acked {
+                _ if tried.dropped == Dropped::Cut => true,
                 _ if tried.dropped == Dropped::Done => mine.is_empty(),
                 Some(_) if tried.dropped == Dropped::Tried && mine.is_empty() => true,
                 Some(first) => whole && mine[0].0 == first,
@@ -198,7 +222,8 @@ pub(crate) fn parse(line: &[u8]) -> Option<(u64, u64)> {
     let mut words = text.strip_prefix("B ")?.split(' ');
     let mut number = || words.next()?.parse().ok();
     let (id, at, _lines): (u64, u64, u64) = (number()?, number()?, number()?);
-    Some((id, at))
+    // What somebody else has appended to the rest of a line makes it nobody's.
+    words.all(|pad| pad.bytes().all(|byte| byte == b'x')).then_some((id, at))
 }
 
 /// The control of the judge: a batch without a sync is missed after a power loss if a durable one came

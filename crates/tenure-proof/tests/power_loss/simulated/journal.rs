@@ -1,9 +1,10 @@
 //! A journal in the simulation: batches are whole, once, in order, and keep their numbers.
 
+use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
-use tenure::fs::Fs;
+use tenure::fs::{Access, Fs};
 use tenure::{AppendOptions, Appended, Durability, Journal, Wait, WriteOptions};
 use tenure_testkit::{CrashKind, Random, SimFs};
 
@@ -21,11 +22,17 @@ pub(crate) struct JournalPart {
     /// The header that was acknowledged, and those that were tried since: a replacement that was begun
     /// can be finished by the next writer, and until then a power loss may take it back.
     headers: Vec<Option<u64>>,
+    /// Another tool appends to it, and cuts it now and then.
+    shared: bool,
 }
 
 impl JournalPart {
     pub(crate) fn new(path: &'static str) -> Self {
-        Self { path, batches: Batches::default(), headers: vec![None] }
+        Self { path, batches: Batches::default(), headers: vec![None], shared: false }
+    }
+
+    pub(crate) fn shared(path: &'static str) -> Self {
+        Self { shared: true, ..Self::new(path) }
     }
 
     fn open(&self, fs: &Arc<dyn Fs>) -> tenure::Result<Journal> {
@@ -38,6 +45,9 @@ impl JournalPart {
 
     pub(crate) fn step(&mut self, fs: &Arc<dyn Fs>, random: &mut Random) -> Step {
         self.batches.ask_nothing();
+        if self.shared && random.chance(96) {
+            return self.meddle(fs, random).map_err(|error| format!("{}: {error}", self.path));
+        }
         let journal = self.open(fs).map_err(|error| self.failed(&error))?;
         let write = at_once(Durability::Durable);
         let done = match random.below(24) {
@@ -146,6 +156,24 @@ impl JournalPart {
         Ok(())
     }
 
+    /// Another tool appends a line, or cuts the journal because it has copied it (`copytruncate`).
+    fn meddle(&mut self, fs: &Arc<dyn Fs>, random: &mut Random) -> io::Result<()> {
+        let Ok(file) = fs.open(Path::new(self.path), Access::Append) else { return Ok(()) };
+        if random.coin() {
+            // The simulated kill cuts a write anywhere, not between pages only: what it leaves in the middle of a line
+            // cannot be told from lines of others if there is one behind it.
+            if !self.batches.are_all_answered() {
+                return Ok(());
+            }
+            let end = if random.chance(32) { "" } else { "\n" };
+            let line = format!("F {}{end}", "y".repeat(random.index(24)));
+            return file.append(line.as_bytes()).map(drop);
+        }
+        self.batches.cut();
+        self.headers.push(None);
+        file.set_len(0)
+    }
+
     /// Looks at what a crash left.
     pub(crate) fn examine(&mut self, sim: &SimFs, fs: &Arc<dyn Fs>, kind: CrashKind) -> Finding {
         if kind == CrashKind::Power {
@@ -155,8 +183,10 @@ impl JournalPart {
         let journal = self.open(fs).map_err(failed)?;
         let entries: tenure::Result<Vec<_>> = journal.read(0, None).map_err(failed)?.collect();
         let found = self.batches.judge(&entries.map_err(failed)?);
-        found.map_err(|what| format!("{}: {what}", self.path))?;
-        if !journal.verify().map_err(failed)?.is_sound() {
+        let text = || sim.peek(self.path).unwrap_or_default().escape_ascii().to_string();
+        found.map_err(|what| format!("{}: {what} in \"{}\"", self.path, text()))?;
+        // That somebody has cut it is told as damage, rightly, until the next writer comes.
+        if !journal.verify().map_err(failed)?.is_sound() && !self.shared {
             return Err(format!("{}: it does not verify", self.path));
         }
         self.examine_header(sim)

@@ -93,6 +93,7 @@ impl World {
             Part::Locks(FencePart::new("/d/keys/one.json")),
             Part::Loose(DocumentPart::new("/d/loose.json", None)),
             Part::Once(OncePart::default()),
+            Part::Journal(JournalPart::shared("/d/shared.jsonl")),
         ];
         // Few parts make short stories, and many crashes of each.
         let few = if random.chance(224) { 64 } else { 256 };

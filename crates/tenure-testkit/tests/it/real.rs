@@ -18,6 +18,7 @@ impl Scratch {
     fn new(test: &str) -> io::Result<Self> {
         let name = format!("tenure-testkit-{test}-{}", std::process::id());
         let path = std::env::temp_dir().canonicalize()?.join(name);
+        let _ = fs::remove_dir_all(&path); // Of an earlier process with our number.
         fs::create_dir(&path)?;
         Ok(Self(path))
     }

@@ -22,11 +22,11 @@ impl Place {
         let number = COUNT.fetch_add(1, Ordering::Relaxed);
         let name = format!("tenure-group-{}-{number}", std::process::id());
         let dir = std::env::temp_dir().canonicalize().unwrap().join(name);
+        let _ = std::fs::remove_dir_all(&dir); // Of an earlier process with our number.
         std::fs::create_dir(&dir).unwrap();
         let target = Target::resolve(&disk(), &dir.join("data")).unwrap();
         target.prepare().unwrap();
-        let file = target.open_sidecar(&target.sidecar("sync0")).unwrap();
-        Self { dir, target, file }
+        Self { file: target.open_sidecar(&target.sidecar("sync0")).unwrap(), dir, target }
     }
 
     fn sync(&self, mine: u64, writes: &Writes<'_>) -> Result<u64> {

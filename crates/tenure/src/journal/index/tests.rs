@@ -28,6 +28,7 @@ impl Place {
         let number = COUNT.fetch_add(1, Ordering::Relaxed);
         let name = format!("tenure-index-{}-{number}", std::process::id());
         let dir = std::env::temp_dir().canonicalize().unwrap().join(name);
+        let _ = std::fs::remove_dir_all(&dir); // Of an earlier process with our number.
         std::fs::create_dir(&dir).unwrap();
         let target = Target::resolve(&disk(), &dir.join("data")).unwrap();
         Self { dir, target }

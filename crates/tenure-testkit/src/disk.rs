@@ -305,8 +305,8 @@ pub(crate) fn not_found() -> io::Error {
 }
 
 /// Locks of one process are told apart by device and inode, so every simulated disk is a device of
-/// its own.
+/// its own: above all numbers that tests set themselves.
 fn next_device() -> u64 {
-    static NEXT: std::sync::atomic::AtomicU64 = std::sync::atomic::AtomicU64::new(1);
+    static NEXT: std::sync::atomic::AtomicU64 = std::sync::atomic::AtomicU64::new(1 << 32);
     NEXT.fetch_add(1, std::sync::atomic::Ordering::Relaxed)
 }

@@ -353,7 +353,8 @@ fn race_13_g10_a_process_short_of_descriptors_fails_cleanly_or_not_at_all() {
     for limit in 3..20 {
         // Too few and the test binary itself cannot start; that is not our case.
         let launcher = format!("ulimit -n {limit}; exec \"$@\"");
-        let child = crate::roles::played("run out of descriptors", &path, &launcher).output();
+        let mut command = crate::roles::played("run out of descriptors", &path, &launcher);
+        let child = crate::starting::output_of(&mut command);
         let said = child.map(|child| String::from_utf8_lossy(&child.stdout).into_owned());
         let said = said.unwrap_or_default();
         assert!(!said.contains("panicked") || said.contains("harness"), "limit {limit}: {said}");

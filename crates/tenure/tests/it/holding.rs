@@ -13,6 +13,7 @@ use tenure::{ErrorKind, Lock, LockGuard, LockOptions, MaxHold, Mode, Result, Wai
 use crate::faulty_fs::{FaultyFs, Op, Verdict};
 use crate::puppet::Puppet;
 use crate::scratch::{A_MOMENT, FAR_TOO_LONG, Scratch, kind, lock_for, share_for, write};
+use crate::starting::nobody_starts;
 
 fn nested(path: &Path, fence: u64) -> Result<LockGuard> {
     let options = LockOptions { fence: Some(fence), wait: Wait::No, ..LockOptions::default() };
@@ -102,12 +103,14 @@ fn race_17_an_owner_of_several_targets_comes_in_again_by_each() {
 fn g2_a_hold_that_is_left_to_nobody_has_ended() {
     let scratch = Scratch::new();
     let path = scratch.target();
+    let alone = nobody_starts();
     share_for(&path, Wait::No).unwrap().leave_to_children().unwrap();
     let guard = lock_for(&path, Wait::No).unwrap();
     let fence = guard.fence();
     guard.leave_to_children().unwrap();
     assert_eq!(kind(write(&path, Some(fence))), Some(ErrorKind::Fenced), "it has ended");
     share_for(&path, Wait::No).unwrap().leave_to_children().unwrap();
+    drop(alone);
     let mut alice = Puppet::spawn();
     assert!(alice.say(&format!("lock {} no", path.display())).ends_with(" 0"), "nobody died");
     alice.kill();
@@ -136,6 +139,7 @@ fn g2_a_hold_that_was_left_says_nothing_about_the_next_one() {
     let guard = guard.unwrap();
     let _told = guard.fence();
     *next.lock().unwrap() = Some(Puppet::spawn());
+    let _alone = nobody_starts();
     guard.leave_to_children().unwrap();
     assert!(next.lock().unwrap().is_none(), "somebody was faster");
     assert_eq!(lock_for(&path, Wait::No).unwrap().recovered_from(), None);
@@ -156,6 +160,7 @@ fn g2_a_hold_that_is_left_to_nobody_has_ended_even_if_that_cannot_be_noted() {
     let lock = Lock::open_on(&fs.shared(), &scratch.target()).unwrap();
     let guard = lock.acquire(&LockOptions::default()).unwrap();
     armed.store(true, Ordering::Relaxed);
+    let _alone = nobody_starts();
     assert_eq!(kind(guard.leave_to_children()), Some(ErrorKind::Io));
     lock_for(&scratch.target(), Wait::No).unwrap().release().unwrap();
     drop(lock);
@@ -184,6 +189,7 @@ fn race_16_g1_a_hold_that_is_left_to_a_child_lives_with_it() {
         if mode == Mode::Exclusive {
             write(&path, Some(fence)).unwrap();
         }
+        let _alone = nobody_starts();
         drop(copies);
         let next = lock_for(&path, Wait::No).unwrap();
         assert_eq!(next.recovered_from(), None, "{mode:?}: it ended well");
@@ -266,7 +272,7 @@ fn race_49_g9_busy_does_not_name_a_holder_that_is_gone() {
 }
 
 /// What a child process inherits: the same open files under other numbers.
-fn copies_of(guard: &LockGuard) -> Vec<std::os::fd::OwnedFd> {
+pub(crate) fn copies_of(guard: &LockGuard) -> Vec<std::os::fd::OwnedFd> {
     let copy = |raw: i32| {
         #[expect(unsafe_code, reason = "a raw descriptor is what a child inherits")]
         // SAFETY: the guard that it belongs to is alive.

@@ -15,7 +15,9 @@ use tenure::{
 
 use crate::document_scratch::increment;
 use crate::faulty_fs::{FaultyFs, Op, Verdict};
+use crate::holding::copies_of;
 use crate::scratch::{A_MOMENT, FAR_TOO_LONG, Scratch, at_once, count, kind, lock_for};
+use crate::starting::{nobody_starts, start};
 
 /// Somebody who does not use tenure tries to lock a file.
 fn outsider_gets(file: &File) -> bool {
@@ -82,18 +84,13 @@ fn g1_children_keep_the_lock_even_if_the_record_cannot_be_written() {
     });
     let lock = Lock::open_on(&fs.shared(), &scratch.target()).unwrap();
     let guard = lock.acquire(&LockOptions::default()).unwrap();
-    #[expect(unsafe_code, reason = "a copy of the descriptor stands for a child")]
-    // SAFETY: the descriptor is open; `dup` makes one of our own.
-    let child = unsafe { libc::dup(guard.raw()[0]) };
+    let child = copies_of(&guard);
+    let _alone = nobody_starts();
     fails.store(true, Ordering::SeqCst);
     assert_eq!(kind(guard.leave_to_children()), Some(ErrorKind::Io));
     let outsider = open(&scratch.sidecar("hold"));
     assert!(!outsider_gets(&outsider), "the child still has it");
-    #[expect(unsafe_code, reason = "the child ends")]
-    // SAFETY: our own descriptor, closed once.
-    unsafe {
-        libc::close(child);
-    }
+    drop(child);
     assert!(outsider_gets(&outsider));
 }
 
@@ -240,7 +237,7 @@ fn race_51_g4_a_restored_record_in_a_recycled_inode_does_not_repeat_fences() {
     let shell = |script: &str| {
         let mut command = std::process::Command::new("sh");
         command.args(["-c", script, "sh"]).arg(scratch.path(""));
-        assert!(command.status().unwrap().success());
+        assert!(start(&mut command).unwrap().wait().unwrap().success());
     };
     for round in 0..8 {
         shell("cp -a $1/.tenure $1/backup");

@@ -99,6 +99,7 @@ mod roles;
 mod scratch;
 mod shared;
 mod sidecars;
+mod starting;
 mod together;
 mod verbs;
 mod versions;

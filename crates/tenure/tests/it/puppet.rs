@@ -12,6 +12,7 @@ use std::time::Duration;
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::scratch::{A_MOMENT, FAR_TOO_LONG};
+use crate::starting::start;
 use crate::verbs;
 
 /// Set in the environment of a puppet; without it `child` has nothing to do.
@@ -30,13 +31,13 @@ pub(crate) struct Puppet {
 impl Puppet {
     /// Starts a process and waits until it listens.
     pub(crate) fn spawn() -> Self {
-        let mut process = Command::new(std::env::current_exe().unwrap())
+        let mut command = Command::new(std::env::current_exe().unwrap());
+        command
             .args(["--exact", "puppet::child", "--nocapture", "--test-threads=1"])
             .env(STRINGS, "1")
             .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .spawn()
-            .unwrap();
+            .stdout(Stdio::piped());
+        let mut process = start(&mut command).unwrap();
         let input = process.stdin.take().unwrap();
         let output = BufReader::new(process.stdout.take().unwrap());
         let (heard, answers) = channel();

@@ -7,6 +7,7 @@ use serde_json::json;
 use tenure::{Document, ErrorKind, WriteOptions};
 
 use crate::document_scratch::{at_once, bytes_of, count_in, increment};
+use crate::starting::output_of;
 
 const ROLE: &str = "TENURE_TEST_ROLE";
 const PATH: &str = "TENURE_TEST_PATH";
@@ -22,7 +23,7 @@ pub(crate) fn played(role: &str, path: &Path, launcher: &str) -> Command {
 
 /// Plays a role and expects it to go well.
 pub(crate) fn play(role: &str, path: &Path, launcher: &str) {
-    let output = played(role, path, launcher).output().expect("a child process");
+    let output = output_of(&mut played(role, path, launcher)).expect("a child process");
     assert!(
         output.status.success(),
         "{role} under `{launcher}`: {}{}",
@@ -34,7 +35,7 @@ pub(crate) fn play(role: &str, path: &Path, launcher: &str) {
 /// Whether this process may mount things in a mount namespace of its own.
 pub(crate) fn may_mount() -> bool {
     let script = "mount -t tmpfs none /mnt";
-    let tried = Command::new("unshare").args(["-m", "sh", "-c", script]).output();
+    let tried = output_of(Command::new("unshare").args(["-m", "sh", "-c", script]));
     tried.is_ok_and(|output| output.status.success())
 }
 

@@ -125,6 +125,7 @@ fn race_51_g4_a_restored_older_record_does_not_take_a_fence_back() {
     copy_dir(&scratch.path(".tenure"), &scratch.path("backup"));
     for _ in 0..20 {
         fences.extend((0..20).map(|_| draw(&path)));
+        scratch.let_the_record_age();
         std::fs::remove_dir_all(scratch.path(".tenure")).unwrap();
         copy_dir(&scratch.path("backup"), &scratch.path(".tenure"));
     }
@@ -141,6 +142,7 @@ fn race_51_g4_a_restored_record_with_the_old_inode_number_is_noticed() {
     let mut fences = vec![draw(&path)];
     let (backup, original) = (std::fs::read(&commit).unwrap(), number());
     fences.extend((0..20).map(|_| draw(&path)));
+    scratch.let_the_record_age();
     for attempt in 0..50 {
         std::fs::remove_file(&commit).unwrap();
         std::fs::write(&commit, &backup).unwrap();
@@ -215,6 +217,7 @@ fn race_51_g3_a_restored_hold_is_not_a_hold() {
     let held = lease(&path, "one");
     copy_dir(&scratch.path(".tenure"), &scratch.path("backup"));
     Lease::open(&path).unwrap().release(&held.token).unwrap();
+    scratch.let_the_record_age();
     std::fs::remove_dir_all(scratch.path(".tenure")).unwrap();
     copy_dir(&scratch.path("backup"), &scratch.path(".tenure"));
     assert_eq!(kind(write(&path, Some(held.fence))), Some(ErrorKind::LeaseLost));

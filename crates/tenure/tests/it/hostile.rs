@@ -243,6 +243,7 @@ fn race_51_g4_a_restored_record_in_a_recycled_inode_does_not_repeat_fences() {
         shell("cp -a $1/.tenure $1/backup");
         let newest = (0..5).map(|_| lock_for(&scratch.target(), Wait::No).unwrap().fence());
         let newest = newest.max().unwrap();
+        scratch.let_the_record_age();
         shell("rm -rf $1/.tenure && cp -a $1/backup $1/.tenure && rm -rf $1/backup");
         let next = lock_for(&scratch.target(), Wait::No).unwrap().fence();
         assert!(next > newest, "round {round}: {next} after {newest}");

@@ -284,6 +284,7 @@ fn g4_a_restored_record_does_not_revive_the_fence_of_its_lease() {
     let record = path.parent().unwrap().join(".tenure").join("state.json.commit");
     let backup = std::fs::read(&record).unwrap();
     let second = leases.take_over(&terms("second", LONG, Wait::No), "it hangs").unwrap();
+    scratch.let_the_record_age();
     std::fs::remove_file(&record).unwrap();
     std::io::Write::write_all(&mut std::fs::File::create(&record).unwrap(), &backup).unwrap();
     assert_eq!(kind(leases.renew(&first.token, None)), Some(ErrorKind::LeaseLost));

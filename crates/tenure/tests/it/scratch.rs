@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 use tenure::{
@@ -46,6 +46,23 @@ impl Scratch {
     /// A sidecar of that target.
     pub(crate) fn sidecar(&self, suffix: &str) -> PathBuf {
         self.path(".tenure").join(format!("state.json.{suffix}"))
+    }
+
+    /// Returns when a file that is made now is younger than the record of that target. Births are told in
+    /// ticks of a few milliseconds: a copy with the same number and birth would be the same file.
+    pub(crate) fn let_the_record_age(&self) {
+        let born = |path: &Path| std::fs::metadata(path).unwrap().created().ok();
+        let Some(record) = born(&self.sidecar("commit")) else { return };
+        let (started, probe) = (Instant::now(), self.path("younger"));
+        loop {
+            std::fs::write(&probe, "").unwrap();
+            let younger = born(&probe).is_none_or(|born| born > record);
+            std::fs::remove_file(&probe).unwrap();
+            if younger {
+                break;
+            }
+            assert!(started.elapsed() < FAR_TOO_LONG, "nothing is younger than the record");
+        }
     }
 
     /// The names in a directory, sorted.

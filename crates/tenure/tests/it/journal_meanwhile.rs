@@ -11,6 +11,7 @@ use crate::journal::peak_memory_kib;
 use crate::journal_durable::with_a_line;
 use crate::journal_lost::lose;
 use crate::journal_stage::{Death, LOG_SYNCED, SYNCED, WRITTEN, durable, named, no_sync, numbered};
+use crate::starting::is_by_itself;
 use crate::watched_log::{END, LOOKED, SYNC_BEGINS, Watched};
 
 /// As a rotation by copying and cutting does. The batch is there once, or gone with the rest.
@@ -191,6 +192,9 @@ fn j7_a_line_right_behind_a_batch_that_is_let_in_first_is_numbered_first() {
 /// Whoever may write beside the journal can claim any length.
 #[test]
 fn g13_planted_lengths_take_no_memory() {
+    if !is_by_itself("journal_meanwhile::g13_planted_lengths_take_no_memory") {
+        return;
+    }
     let disk = with_a_line();
     disk.stage.forge_head(END, 3 << 30);
     assert_eq!(disk.stage.entries().len(), 1);

@@ -66,9 +66,9 @@ fn race_06_g3_a_shared_lock_after_an_expired_lease_waits_for_guarded_writes() {
 
 /// That a release of `session` waits for the writer in flight, and nobody gets in before.
 fn waits_for(mut writer: Puppet, session: &Path, release: impl FnOnce() -> Result<()> + Send) {
+    let mut bob = Puppet::spawn();
     std::thread::scope(|scope| {
         let release = scope.spawn(release);
-        let mut bob = Puppet::spawn();
         bob.tell(&format!("lock {} forever", session.display()));
         bob.is_silent();
         assert!(!release.is_finished(), "a write is under way");

@@ -171,7 +171,8 @@ fn s5_a_number_that_nobody_counts_to_in_a_note_makes_nobody_wait() {
     disk.append(&["two"]);
     let before = std::time::Instant::now();
     disk.append(&["three"]);
-    assert!(before.elapsed().as_millis() < 1000, "{:?}", before.elapsed());
+    // Who believed the note would wait for two seconds.
+    assert!(before.elapsed().as_millis() < 1900, "{:?}", before.elapsed());
     let lines: Vec<String> = disk.entries().into_iter().map(|entry| entry.1).collect();
     assert_eq!(lines, ["one", "two", "three"]);
 }

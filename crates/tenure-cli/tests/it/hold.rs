@@ -3,7 +3,7 @@
 use rustix::process::Signal;
 use serde_json::json;
 
-use crate::bench::{Bench, TENURE};
+use crate::bench::{Bench, TENURE, eventually};
 
 const HOLD: [&str; 5] = ["lease", "hold", "s", "--ttl", "1h"];
 
@@ -53,11 +53,12 @@ fn it_is_renewed_while_the_command_runs() {
     let args = ["lease", "hold", "s", "--ttl", "300ms", "--", "sh", "-c", "echo ready; cat"];
     let mut live = bench.command(&args).start();
     assert_eq!(live.line(), "ready");
-    // Much longer than the time to live; it can only be there still because it was renewed.
+    // Much longer than the time to live; it can only be there still because it was renewed. On a busy
+    // machine that may be late once, and is done again.
     let started = std::time::Instant::now();
-    crate::bench::eventually(|| started.elapsed().as_millis() > 1200);
-    let shown = bench.tenure(&["lease", "show", "s", "--json"]).ok().json();
-    assert_eq!(shown["leased"], true);
+    eventually(|| started.elapsed().as_millis() > 1200);
+    let show = ["lease", "show", "s", "--json"];
+    eventually(|| bench.tenure(&show).ok().json()["leased"] == true);
     live.end().ok();
 }
 

@@ -3,7 +3,7 @@
 use rustix::process::Signal;
 use serde_json::json;
 
-use crate::bench::{Bench, TENURE, must_block};
+use crate::bench::{Bench, TENURE, eventually, must_block};
 
 #[test]
 fn the_command_runs_and_its_exit_code_is_passed_on() {
@@ -151,8 +151,11 @@ fn a_background_child_keeps_the_hold_unless_closed() {
         std::thread::yield_now();
     }
     bench.tenure(&["run", "--wait", "0", "x", "--", "true"]).exits(75);
-    let status = tenure::status(bench.path("x")).unwrap();
-    assert!(status.processes.iter().any(|process| process.command == "cat"), "{status:?}");
+    // The shell has a child at once; it is that program a moment later.
+    eventually(|| {
+        let status = tenure::status(bench.path("x")).unwrap();
+        status.processes.iter().any(|process| process.command == "cat")
+    });
     kept.end().exits(0);
     let mut closed = bench.command(&["run", "--close", "y", "--", "sh", "-c", &script]).start();
     assert_eq!(closed.line(), "started");
@@ -279,6 +282,8 @@ fn busy_names_the_command_that_outlived_its_wrapper() {
     let args = ["run", "--label", "big", "x", "--", "sh", "-c", "echo $$; exec cat >/dev/null"];
     let mut holder = bench.command(&args).start();
     let command: u64 = holder.line().parse().unwrap();
+    let line = format!("/proc/{command}/cmdline");
+    eventually(|| std::fs::read(&line).unwrap() == b"cat\0"); // The shell spoke before it became that.
     holder.kill();
     for wait in ["0", "20ms"] {
         let turned_away = ["run", "--json", "--wait", wait, "x", "--", "true"];

@@ -2,10 +2,11 @@
 
 use std::fs::File;
 use std::io::{BufRead, BufReader};
+use std::time::{Duration, Instant};
 
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 
-use crate::bench::{Bench, must_block};
+use crate::bench::Bench;
 
 /// The two ends of a pseudo-terminal: what is read, and what a command writes to.
 pub(crate) fn terminal() -> (BufReader<File>, File) {
@@ -40,9 +41,9 @@ fn a_long_wait_is_explained_once() {
 fn a_program_is_not_told() {
     let bench = Bench::new();
     let holder = bench.holder(&[], "x");
-    let waiter = bench.command(&["doc", "set", "x", "1", "--wait", "1s"]).start();
-    must_block(&bench.path("x"), waiter.pid());
-    let ran = waiter.wait().exits(75);
+    let started = Instant::now();
+    let ran = bench.tenure(&["doc", "set", "x", "1", "--wait", "1s"]).exits(75);
+    assert!(started.elapsed() >= Duration::from_secs(1), "a person would have been told by then");
     assert_eq!(ran.stderr.lines().count(), 1, "{ran:?}");
     holder.end().ok();
 }

@@ -83,15 +83,13 @@ mod tests {
     use std::process::Command;
     use std::time::Duration;
 
-    use super::run_into;
+    use super::{LEFT_OPEN_MAX, run_into};
     use crate::tally::Tally;
 
-    const PATIENCE: Duration = Duration::from_millis(300);
-
     /// Runs a shell script; what it printed, or the problem.
-    fn shell(script: &str, tally: &mut Tally) -> Result<String, String> {
+    fn shell(script: &str, tally: &mut Tally, left_open: Duration) -> Result<String, String> {
         let mut out = Vec::new();
-        run_into(&mut out, Command::new("sh").args(["-c", script]), tally, PATIENCE)?;
+        run_into(&mut out, Command::new("sh").args(["-c", script]), tally, left_open)?;
         String::from_utf8(out).map_err(|err| err.to_string())
     }
 
@@ -99,7 +97,8 @@ mod tests {
     fn counts_what_passes_through() {
         let mut tally = Tally::default();
         let line = "test result: ok. 5 passed; 1 failed; 0 ignored";
-        let printed = shell(&format!("echo before; echo '{line}'"), &mut tally).unwrap();
+        let printed =
+            shell(&format!("echo before; echo '{line}'"), &mut tally, LEFT_OPEN_MAX).unwrap();
         assert_eq!(printed, format!("before\n{line}\n"));
         assert_eq!((tally.passed, tally.failed), (5, 1));
     }
@@ -107,17 +106,18 @@ mod tests {
     #[test]
     fn a_failing_or_missing_command_is_an_error() {
         let mut tally = Tally::default();
-        assert!(shell("exit 3", &mut tally).unwrap_err().contains('3'));
+        assert!(shell("exit 3", &mut tally, LEFT_OPEN_MAX).unwrap_err().contains('3'));
         let missing = &mut Command::new("/no/such/program");
-        assert!(run_into(&mut Vec::new(), missing, &mut tally, PATIENCE).is_err());
+        assert!(run_into(&mut Vec::new(), missing, &mut tally, LEFT_OPEN_MAX).is_err());
     }
 
     #[test]
     fn a_process_left_behind_is_an_error_and_not_a_hang() {
         let silent = "sleep 10 2>/dev/null &";
         let chatty = "timeout 10 yes 2>/dev/null &";
+        let left_open = Duration::from_millis(300);
         for script in [silent, chatty] {
-            let problem = shell(script, &mut Tally::default()).unwrap_err();
+            let problem = shell(script, &mut Tally::default(), left_open).unwrap_err();
             assert!(problem.contains("still runs"), "{problem}");
         }
     }

@@ -96,9 +96,10 @@ test('locks that need no thread let the rest of the program in', async (t) => {
   let ticks = 0;
   const timer = setInterval(() => ticks++, 1);
   const started = performance.now();
-  while (performance.now() - started < 200) await (await free.acquire()).release();
+  // On a busy machine they take longer than 200 ms.
+  while (ticks <= 10 && performance.now() - started < 10_000) await (await free.acquire()).release();
   clearInterval(timer);
-  assert.ok(ticks > 10, `${ticks} ticks in 200 ms`);
+  assert.ok(ticks > 10, `${ticks} ticks in 10 s`);
 });
 
 test('a release behind a verification has released when it is done', async (t) => {

@@ -3,6 +3,7 @@
 use std::io::Read;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 use serde_json::Value;
@@ -28,7 +29,7 @@ fn a_run_without_a_finding_leaves_nothing() {
     let bench = Bench::new();
     // What is said twice is judged once.
     torture(&bench, "--operations 50 --ops doc,doc").ok();
-    let ran = torture(&bench, "--minutes 0.05").ok();
+    let ran = torture(&bench, "--operations 3000 --minutes 60").ok();
     let verdict = ran.json();
     assert_eq!(verdict["verdict"], "nothing_found");
     assert_eq!(verdict["kept"], Value::Null);
@@ -101,7 +102,8 @@ fn a_signal_ends_the_last_look_with_the_verdict_so_far() {
     eventually(|| left(&bench).iter().any(|dir| dir.join("judge.memory").exists()));
     // Shut before anybody gets in, or by one that forgot it or was killed inside.
     let gate = left(&bench)[0].join("doc.gate");
-    let _ = (0..100_000).find(|_| std::fs::File::create_new(&gate).is_ok());
+    let begun = Instant::now();
+    while begun.elapsed() < Duration::from_secs(2) && std::fs::File::create_new(&gate).is_err() {}
     let interrupt = || kill_process(Pid::from_child(&run), Signal::INT).unwrap();
     interrupt();
     see(&mut screen, "the last look: doc");
@@ -208,7 +210,7 @@ fn no_worker_survives_its_parent() {
 fn a_person_sees_how_far_it_is() {
     let bench = Bench::new();
     let (mut screen, slave) = terminal();
-    let args = ["torture", "--minutes", "0.03", "--processes", "2", "--ops", "lock"];
+    let args = ["torture", "--minutes", "0.2", "--processes", "2", "--ops", "lock", "--seed", "7"];
     let mut run = bench.command(&args).with_stderr(slave).spawn();
     let seen = see(&mut screen, "operations,");
     assert!(seen.starts_with(b"\r["), "a bar");
@@ -288,20 +290,11 @@ fn a_standstill_is_called_one() {
     let stuck = "mkdir {}.lock || exec sleep 60; kill -9 $$";
     let script = format!("if test -e dead; then {stuck}; fi; echo {{key}} >>{{}}");
     let check = "touch dead";
-    let args = [
-        "torture",
-        "--minutes",
-        "0.01",
-        "--file",
-        "log.txt",
-        "--check",
-        check,
-        "--command",
-        &script,
-    ];
-    let ran = bench.tenure(&args).exits(5);
+    let args = ["torture", "--minutes", "0.1", "--patience", "5s", "--file", "log.txt"];
+    let more = ["--check", check, "--command", &script];
+    let ran = bench.tenure(&[&args[..], &more].concat()).exits(5);
     assert!(ran.stdout.contains("STANDSTILL FOUND"), "{ran:?}");
-    assert!(ran.stdout.contains("it did not end in 10 s"), "{ran:?}");
+    assert!(ran.stdout.contains("it did not end in 5 s"), "{ran:?}");
 }
 
 /// A program that fails on a full disk, and says so, is not to blame.

@@ -1,5 +1,7 @@
 //! Verdicts of `tenure torture` when something is in the way of the torture itself.
 
+use std::process::Command;
+
 use rustix::process::Signal;
 use serde_json::Value;
 
@@ -15,8 +17,9 @@ fn row<'a>(verdict: &'a Value, thing: &str) -> &'a Value {
 /// The files are at rest once everybody was ended: only what lets nobody in is not judged.
 #[test]
 fn after_a_standstill_the_rest_is_judged() {
-    let bench = Bench::new();
-    let args = "--leaky lock --ops lock,doc,journal --minutes 0.2";
+    // A disk that is busy for as long as the short patience lasts would be a standstill of the rest.
+    let bench = Bench::in_memory();
+    let args = "--leaky lock --ops lock,doc,journal --minutes 2";
     let verdict = torture(&bench, args).exits(5).json();
     assert_eq!(verdict["verdict"], "standstill_found", "{verdict:#}");
     assert_eq!(row(&verdict, "lock")["judged"], false, "{verdict:#}");
@@ -45,7 +48,7 @@ fn a_history_that_cannot_be_written_is_a_failure_that_names_it() {
 #[test]
 fn a_full_disk_under_a_history_is_not_blamed_on_the_history() {
     let bench = Bench::new();
-    let script = "$T torture . --json --minutes 0.5 --processes 2 --history ../h.jsonl";
+    let script = "$T torture . --json --minutes 5 --processes 2 --history ../h.jsonl";
     let Some(ran) = in_small_disk(&bench, script) else { return };
     let verdict = ran.exits(5).json();
     assert_eq!(verdict["verdict"], "failure_found", "{verdict:#}");
@@ -82,9 +85,11 @@ fn a_panic_of_the_parent_is_no_verdict() {
 
 #[test]
 fn a_panic_of_a_worker_or_of_a_judge_is_a_finding() {
-    for (place, told) in [("crew", "ended by itself: "), ("judge", "the last look panicked: ")] {
+    let crew = ("crew --minutes 1", "ended by itself: ");
+    let judge = ("judge --operations 20", "the last look panicked: ");
+    for (place, told) in [crew, judge] {
         let bench = Bench::new();
-        let args = format!("--panics {place} --ops lock,doc --minutes 0.1");
+        let args = format!("--ops lock,doc --panics {place}");
         let verdict = torture(&bench, &args).exits(5).json();
         assert_eq!(verdict["verdict"], "failure_found", "{verdict:#}");
         let detail = verdict["findings"][0]["detail"].as_str().unwrap();
@@ -102,8 +107,9 @@ fn a_signal_that_comes_twice_leaves_nothing_behind() {
     let run = bench.unshielded(&args).start();
     eventually(|| bench.path("begun").exists());
     let scratch = left(&bench).remove(0);
-    run.signal(Signal::TERM);
-    run.signal(Signal::TERM);
+    // By a process of its own, which is soon done: between two calls of ours there may be any time.
+    let twice = ["-c", "kill -TERM $0; kill -TERM $0", &run.pid().to_string()];
+    assert!(Command::new("sh").args(twice).status().unwrap().success());
     let verdict = run.wait().exits(143).json();
     assert_eq!(verdict["interrupted"], true, "{verdict:#}");
     assert_eq!(verdict["verdict"], "nothing_judged", "{verdict:#}");
@@ -131,7 +137,8 @@ fn a_check_that_hangs_is_told_and_a_signal_ends_it() {
 #[test]
 fn too_little_of_anything_is_no_clean_verdict() {
     let bench = Bench::new();
-    let save = "echo {key} >>{}";
+    // So slow that there is time to see that it is enough.
+    let save = "sleep 0.3; echo {key} >>{}";
     let args = ["torture", "--operations", "1", "--file", "log.txt", "--command", save];
     let ran = bench.tenure(&args).exits(1);
     assert!(ran.stderr.contains("too few to tell"), "{ran:?}");

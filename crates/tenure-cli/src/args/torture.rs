@@ -118,6 +118,8 @@ pub(crate) enum ControlArg {
     Reused,
     /// A lock that a forked child lets go of for its parent.
     Unlocked,
+    /// A journal whose rotation forgets what was appended meanwhile.
+    Rotated,
 }
 
 /// Something that can be worked on.

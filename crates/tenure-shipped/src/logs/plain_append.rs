@@ -15,7 +15,12 @@ pub struct PlainAppend {
 impl PlainAppend {
     /// The log in `directory`.
     pub fn open(directory: &Path) -> Self {
-        Self { path: super::path(directory) }
+        Self::at(super::path(directory))
+    }
+
+    /// The log in this file.
+    pub fn at(path: PathBuf) -> Self {
+        Self { path }
     }
 }
 

@@ -1,11 +1,12 @@
 //! What is tortured: tenure, or, to try the judges, code that protects nothing, protocols that shipped,
-//! locks with one mistake each and things that hang for ever.
+//! locks and a journal with one mistake each and things that hang for ever.
 
 mod guard;
 mod leaky;
 mod naive;
 mod panicking;
 mod reused;
+mod rotated;
 mod shipped;
 mod through_tenure;
 mod unlocked;
@@ -21,6 +22,7 @@ use self::leaky::Leaky;
 use self::naive::Naive;
 use self::panicking::Panicking;
 use self::reused::Reused;
+use self::rotated::Rotated;
 use self::shipped::Shipped;
 use self::through_tenure::Tenure;
 use self::unlocked::Unlocked;
@@ -35,6 +37,7 @@ pub(super) enum Author {
     Shipped,
     Reused,
     Unlocked,
+    Rotated,
     /// Tenure, and a panic in the last look, or in a worker.
     Panicking(bool),
     /// This thing hangs in the end.
@@ -48,17 +51,19 @@ impl From<ControlArg> for Author {
             ControlArg::Shipped => Self::Shipped,
             ControlArg::Reused => Self::Reused,
             ControlArg::Unlocked => Self::Unlocked,
+            ControlArg::Rotated => Self::Rotated,
         }
     }
 }
 
 impl Author {
-    const ALL: [Self; 12] = [
+    const ALL: [Self; 13] = [
         Self::Tenure,
         Self::Naive,
         Self::Shipped,
         Self::Reused,
         Self::Unlocked,
+        Self::Rotated,
         Self::Panicking(false),
         Self::Panicking(true),
         Self::Leaky(Thing::Lock),
@@ -75,6 +80,7 @@ impl Author {
             Self::Shipped => "shipped",
             Self::Reused => "reused",
             Self::Unlocked => "unlocked",
+            Self::Rotated => "rotated",
             Self::Panicking(false) => "panicking-worker",
             Self::Panicking(true) => "panicking-judge",
             Self::Leaky(thing) => thing.name(),
@@ -93,6 +99,7 @@ impl Author {
             Self::Shipped => &Shipped,
             Self::Reused => &Reused,
             Self::Unlocked => &Unlocked,
+            Self::Rotated => &Rotated,
             Self::Panicking(false) => &Panicking(false),
             Self::Panicking(true) => &Panicking(true),
             Self::Leaky(Thing::Lease) => &Leaky(Thing::Lease),

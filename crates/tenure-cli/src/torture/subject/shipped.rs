@@ -11,7 +11,7 @@ use std::time::Duration;
 use serde_json::Value;
 use tenure_shipped::documents::SaveWithoutLock;
 use tenure_shipped::locks::{MtimeLock, SessionLock};
-use tenure_shipped::logs::{Rotating, TwoWrites};
+use tenure_shipped::logs::TwoWrites;
 use tenure_shipped::{Lock as _, Log as _};
 
 use super::{Answer, Change, Grant, Guard, Hold, Naive, Read, Refused, Subject};
@@ -104,13 +104,12 @@ impl Subject for Shipped {
         Naive.entries(path, from)
     }
 
-    /// Cuts nothing here: that others appended meanwhile is what counts.
     fn rotate(&self, path: &Path) -> Answer<()> {
-        Ok(Rotating::at(path.to_path_buf()).rotate(usize::MAX)?)
+        Naive.rotate(path)
     }
 
     fn compact(&self, path: &Path) -> Answer<()> {
-        self.rotate(path)
+        Naive.compact(path)
     }
 
     fn remove(&self, dir: &Path, key: &str) -> Answer<()> {

@@ -2,8 +2,8 @@
 
 use tenure_proof::{Tally, seed};
 
-use crate::engine::THINGS;
-use crate::run::torture;
+use crate::engine::{THINGS, memory};
+use crate::run::{torture, torture_in};
 
 /// So often a control is run until all that it does wrong was found.
 pub(crate) const RUNS: u64 = 20;
@@ -128,11 +128,24 @@ fn a_forked_child_that_lets_go_for_its_parent_is_found_out() {
 fn a_thing_that_hangs_is_found_out_beside_others_that_go_on() {
     let test = "a_thing_that_hangs_is_found_out_beside_others_that_go_on";
     let mut tally = Tally::new("torture", test);
-    let seed = seed("torture", test).to_string();
+    let seed = seed("torture", test);
+    // Patience is short here: a disk that is busy for as long would be a standstill of another thing.
+    let place = memory().unwrap_or_else(std::env::temp_dir);
+    let run = |thing: &str, run: u64| {
+        let seed = (seed + run).to_string();
+        let words = ["--leaky", thing, "--minutes", "2", "--processes", "6", "--seed", &seed];
+        let ran = torture_in(&place, &words);
+        ran.found(thing, "stuck");
+        // By those who waited, and by the last look, which does not get in either.
+        assert!(ran.findings_are(thing, "stuck"), "{:#}", ran.verdict);
+        ran
+    };
     // They wait most of the time, so two of them at once; more would keep each other from work.
     let hang = |thing: &'static str| {
-        let words = ["--leaky", thing, "--minutes", "2", "--processes", "6", "--seed", &seed];
-        (thing, torture(&words))
+        // Who is killed inside the gate at the very first operation leaves it shut before anything was done.
+        let mut runs = (0..RUNS).map(|number| run(thing, number));
+        let begun = runs.find(|ran| ran.operations(thing) > 0);
+        (thing, begun.unwrap_or_else(|| panic!("{thing}: nothing was done in {RUNS} runs")))
     };
     let side_by_side = |things: &[&'static str]| -> Vec<_> {
         std::thread::scope(|scope| {
@@ -141,15 +154,12 @@ fn a_thing_that_hangs_is_found_out_beside_others_that_go_on() {
         })
     };
     for (thing, ran) in THINGS.chunks(2).flat_map(side_by_side) {
-        ran.found(thing, "stuck");
-        // By those who waited, and by the last look, which does not get in either.
-        assert!(ran.findings_are(thing, "stuck"), "{:#}", ran.verdict);
         // It had gone on, and what stood still was told from the machine, which did not.
         for one in THINGS {
             assert!(ran.operations(one) > 0, "{one}: {:#}", ran.verdict);
             assert!(one == thing || ran.is_judged(one), "{one}: {:#}", ran.verdict);
         }
-        assert!(ran.number("took_ms") < 60_000, "{:#}", ran.verdict);
+        assert!(ran.number("took_ms") < 120_000, "{:#}", ran.verdict);
         tally.caught(&format!("a gate that is left shut before the {thing}: a standstill of it"));
     }
 }

@@ -4,10 +4,12 @@
 //! every kind of swap must have been made, and every command must have done its work, often enough.
 
 use std::collections::BTreeMap;
-use std::os::unix::fs::MetadataExt;
+use std::fs::{File, OpenOptions};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
+use rustix::fs::OFlags;
 use tenure_proof::live::Live;
 use tenure_proof::machine::allows_root;
 use tenure_proof::{Form, Tally, seed};
@@ -133,12 +135,18 @@ impl Attack {
     }
 }
 
-/// Whether this is a document or a journal that everybody may write, as JSON.
+/// Whether this is a document or a journal that everybody may write, as JSON. What is there is opened once
+/// and judged by that: a pipe that comes between a look and a read would be waited for, for ever.
 fn is_data(path: &Path) -> bool {
-    let found = std::fs::symlink_metadata(path);
-    let whole = || std::fs::read_to_string(path).is_ok_and(|text| text.starts_with(['{', '0']));
-    found.is_ok_and(|found| found.is_file() && found.nlink() == 1 && found.mode() & 0o666 == 0o666)
-        && whole()
+    let flags = (OFlags::NONBLOCK | OFlags::NOFOLLOW).bits().cast_signed();
+    let is_ours = |file: &File| {
+        let found = file.metadata();
+        found.is_ok_and(|it| it.is_file() && it.nlink() == 1 && it.mode() & 0o666 == 0o666)
+    };
+    let opened = OpenOptions::new().read(true).custom_flags(flags).open(path);
+    let ours = opened.ok().filter(is_ours);
+    ours.and_then(|file| std::io::read_to_string(file).ok())
+        .is_some_and(|text| text.starts_with(['{', '0']))
 }
 
 /// Puts data in its place that everybody may write, whatever is there.

@@ -27,6 +27,8 @@ const ONE_KILL: Sample = Sample { kills: 1, others: 0, anything: false, moments:
 /// Of a hundred faults, so many may not come about: how often a command waits, or looks at other
 /// processes, is not the same in two runs.
 const MISSED_MAX: u64 = 3;
+/// And so many in any case: of a small sweep, three in a hundred would be none.
+const MISSED_ANYWAY: u64 = 3;
 /// How often a fault that does not come about is tried: some looks are made only by a command that was
 /// held up.
 const ATTEMPTS: usize = 5;
@@ -324,5 +326,6 @@ pub(crate) fn conclude(bad: &[String], tally: &Tally) {
     assert!(bad.is_empty(), "{} bad:\n{}", bad.len(), bad.join("\n"));
     let missed = tally.cases_of(MISSED);
     assert!(tally.cases() - missed > 20, "too little to tell: {tally:?}");
-    assert!(missed * 100 <= tally.cases() * MISSED_MAX, "too many {MISSED}: {tally:?}");
+    let most = tally.cases() * MISSED_MAX / 100 + MISSED_ANYWAY;
+    assert!(missed <= most, "too many {MISSED}: {tally:?}");
 }

@@ -10,9 +10,9 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 use tenure::{Document, Durability, WriteOptions};
-use tenure_proof::Tally;
 use tenure_proof::block_log::Image;
 use tenure_proof::mount::{BTRFS, Mounted, Turn, may_mount, memory};
+use tenure_proof::{Tally, not_run};
 
 use crate::RING;
 
@@ -64,6 +64,7 @@ fn g5_a_document_keeps_its_name_whatever_half_of_an_exchange_btrfs_keeps() {
     }
     let _turn = Turn::take();
     let mut tally = Tally::new(RING, test);
+    let mut by_half = 0;
     for other in OTHERS {
         let make = |dir: &Path| {
             let temp = dir.join("temp");
@@ -79,7 +80,11 @@ fn g5_a_document_keeps_its_name_whatever_half_of_an_exchange_btrfs_keeps() {
             rustix::fs::renameat_with(here, &new, here, &name, flags).unwrap();
         };
         let left = cut(other, make, exchanges, |dir| dir.join(DOCUMENT).exists());
-        assert!(!left, "{other}: btrfs keeps exchanges whole now; tenure need not sync for it");
+        if left {
+            not_run(&format!("half an exchange, {other} synced: this btrfs keeps exchanges whole"));
+        } else {
+            by_half += 1;
+        }
         let make = |dir: &Path| {
             let document = Document::open(dir.join(DOCUMENT)).unwrap();
             for n in [6, 7] {
@@ -98,7 +103,10 @@ fn g5_a_document_keeps_its_name_whatever_half_of_an_exchange_btrfs_keeps() {
         let (plain, read) = cut(other, make, changes, look);
         assert_eq!(plain, read, "{other}: a plain reader finds it, too");
         assert!(read["n"].as_u64() >= Some(7), "{other}: {read}");
-        tally.tried(1, "exchanges of names that btrfs kept by half");
+        let kept = if left { "whole" } else { "by half" };
+        tally.tried(1, &format!("exchanges of names that btrfs kept {kept}"));
     }
-    tally.caught("an exchange of names without a sync of the new file, on btrfs");
+    if by_half == OTHERS.len() {
+        tally.caught("an exchange of names without a sync of the new file, on btrfs");
+    }
 }

@@ -69,6 +69,7 @@ impl Session {
             first_number,
             archive: self.head.archive.max(archive),
             operations: self.head.operations,
+            displaced: self.head.displaced.filter(|_| self.head.file == file),
             lost,
             room: self.wal_size()?.max(ENTRIES_AT),
             ..Head::default()

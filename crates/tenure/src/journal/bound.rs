@@ -60,12 +60,35 @@ pub(super) fn is_described(
     Ok(!differs || has_a_range(journal, &records)? == Some(true))
 }
 
-/// Whether a file that replaced another one still begins as it was made: with its header and its first range.
-pub(super) fn is_published(journal: &dyn Handle, index: Option<&Index>) -> io::Result<bool> {
+/// Whether a file that replaced another one is the one that was made, `end` bytes long then: nobody has made it longer or
+/// shorter, or its header and at least one of its ranges are as they were. The rest is damage.
+pub(super) fn is_published(
+    journal: &dyn Handle,
+    index: Option<&Index>,
+    end: u64,
+) -> io::Result<bool> {
     let Some(index) = index else { return Ok(false) };
-    let header = view::header(journal, Some(index));
-    let records = index.records(0, 1)?;
-    Ok(header == index.title.header && has_a_range(journal, &records)? != Some(false))
+    if journal.extent()?.size == end {
+        return Ok(true);
+    }
+    if view::header(journal, Some(index)) != index.title.header {
+        return Ok(false);
+    }
+    let (mut at, mut differs) = (0, false);
+    loop {
+        let records = index.records(at, u64::MAX - at)?;
+        if records.is_empty() {
+            return Ok(!differs);
+        }
+        at += records.len() as u64;
+        for record in records {
+            match has_a_range(journal, &[record])? {
+                Some(true) => return Ok(true),
+                Some(false) => differs = true,
+                None => {}
+            }
+        }
+    }
 }
 
 /// Whether any line of a batch is where it was; of lines of others, all of them.

@@ -27,7 +27,7 @@ impl Session {
     pub(super) fn was_cut(&self) -> Error {
         let detail = "somebody cut it meanwhile";
         let error = Error::new(ErrorKind::Busy, "replace", detail).at(self.target.path());
-        error.committed(false).hint("nothing was changed; try again")
+        error.committed(false).hint("nothing was replaced; try again")
     }
 
     /// Takes over complete lines that somebody has appended to a file after it was displaced.
@@ -63,8 +63,8 @@ pub(super) fn displaced_by(target: &Target, head: &Head, intent: &Intent) -> Res
     Ok(Displaced { file, end: if is_cut { 0 } else { intent.old_end }, archive })
 }
 
-/// Whether `path` is the old file of a replacement and has not the end that it had, which `head` still knows: somebody has
-/// cut it, and it may be longer again.
+/// Whether `path` is the old file of a replacement and has not the end that it had when that was intended, which `head` still
+/// knows: somebody has cut it, and it may be longer again.
 pub(super) fn is_cut(target: &Target, path: &Path, head: &Head, intent: &Intent) -> Result<bool> {
     let Some(file) = view::open_if_there(target, path)? else { return Ok(false) };
     let failed = |err| Target::failed("read", path)(err);
@@ -72,7 +72,7 @@ pub(super) fn is_cut(target: &Target, path: &Path, head: &Head, intent: &Intent)
     if found.id.ino != intent.old.ino {
         return Ok(false);
     }
-    let known = head.base == intent.old_end; // The log was empty.
+    let known = head.base == intent.old_end; // Its sum is of that end.
     let differs = || Ok(known && tail_sum(file.as_ref(), head.base)? != head.tail_sum);
     Ok(found.size < intent.old_end || differs().map_err(failed)?)
 }

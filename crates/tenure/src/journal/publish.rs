@@ -149,9 +149,14 @@ impl Session {
         let side = self.target.side();
         self.target.fs.sync_dir(side).map_err(failed("sync directory", side))?;
         self.section.verify()?;
-        if self.journal_size()? < self.head.journal_end {
+        // Read before the look at its length: damage in place goes along, and a cut that comes after this is found by it.
+        let tail_sum = self.tail_sum(self.head.base)?;
+        let (size, index) = (self.journal_size()?, self.matching_index()?);
+        let longer = size > self.head.journal_end;
+        if size < self.head.journal_end || (longer && self.is_another(index.as_ref())?) {
             return Err(self.was_cut());
         }
+        self.head.tail_sum = tail_sum;
         self.head.intent = Some(Intent {
             old: self.head.journal,
             new: id,
@@ -171,7 +176,8 @@ impl Session {
         if finish(&self.target, &self.wal, &mut self.head).map_err(intended)? {
             return self.go_on_with_new().map_err(intended);
         }
-        if self.journal_size()? < self.head.journal_end {
+        let differs = self.tail_sum(self.head.base)? != self.head.tail_sum;
+        if differs || self.journal_size()? < self.head.journal_end {
             return Err(self.was_cut());
         }
         let gone = io::Error::other("somebody removed the new file on its way");
@@ -189,7 +195,9 @@ impl Session {
         let path = self.target.path();
         let opened = self.target.fs.open(path, Access::Append);
         self.journal = opened.map_err(Target::failed("open", path))?;
-        self.size = self.journal_size()?;
+        let found = self.journal.extent().map_err(|err| self.journal_failed("look at", err))?;
+        self.size = found.size;
+        self.orient(true, found)?;
         self.adopt_tail()?;
         self.adopt_late()
     }
@@ -220,8 +228,8 @@ pub(super) fn finish(target: &Target, wal: &Wal, head: &mut Head) -> Result<bool
     let failed = Target::failed;
     let path = target.path();
     // What was to be an archive is there no more if somebody has cut it: then the old file stays, and is adopted.
-    let is_archived = intent.archive == 0 || !is_cut(target, path, head, &intent)?;
-    let mut swapped = if is_archived { swap(target, &intent) } else { Ok(false) };
+    let stays = intent.archive > 0 && is_cut(target, path, head, &intent)?;
+    let mut swapped = if stays { Ok(false) } else { swap(target, &intent) };
     for _ in 0..ATTEMPTS {
         match &swapped {
             Err(err) if err.kind() == io::ErrorKind::AlreadyExists && intent.archive > 0 => {}
@@ -351,7 +359,8 @@ fn if_there(done: io::Result<()>) -> io::Result<()> {
 }
 
 /// The head of the new file: an epoch behind what is in it. The log was empty when it was intended. If
-/// somebody has removed or cut that file since, the head names none, and what is in its place is adopted.
+/// somebody has removed or cut that file since, the head names none, and what is in its place is adopted: whoever goes on
+/// orients itself first.
 fn begin_with(target: &Target, wal: &Wal, head: &mut Head, intent: &Intent) -> Result<()> {
     head.next_seq = head.next_seq.max(intent.next_seq);
     head.remember(intent.operation);
@@ -362,7 +371,9 @@ fn begin_with(target: &Target, wal: &Wal, head: &mut Head, intent: &Intent) -> R
     let index = index.filter(|index| index.title.generation == intent.generation);
     head.journal = FileId::default();
     let Some(file) = view::open_if_there(target, path)? else { return Ok(()) };
-    if !bound::is_published(file.as_ref(), index.as_ref()).map_err(failed("read", path))? {
+    if !bound::is_published(file.as_ref(), index.as_ref(), intent.new_end)
+        .map_err(failed("read", path))?
+    {
         return Ok(());
     }
     let tail_sum = session::tail_sum(file.as_ref(), intent.new_end);

@@ -162,7 +162,7 @@ impl Session {
     }
 
     /// Decides what state the journal is in, and brings it in order.
-    fn orient(&mut self, known: bool, found: Extent) -> Result<()> {
+    pub(super) fn orient(&mut self, known: bool, found: Extent) -> Result<()> {
         let wal_id = self.wal.file.id().map_err(|err| self.wal_failed("look at", err))?;
         if !known && found.size == 0 && !self.has_index()? {
             return self.start_fresh(found.id, wal_id);

@@ -166,7 +166,7 @@ impl View {
             |one: FileId, other: FileId| one == other || (another_boot && one.ino == other.ino);
         if let Some(intent) = intent.filter(|intent| same(intent.new, found.id)) {
             let index = find_index(target, intent.generation, intent.index_temp)?;
-            let published = bound::is_published(journal.as_ref(), index.as_ref());
+            let published = bound::is_published(journal.as_ref(), index.as_ref(), intent.new_end);
             if !published.map_err(Target::failed("read", target.path()))? {
                 view.add_unknown(journal.as_ref(), intent.next_seq)?; // Somebody has cut it.
                 return Ok((view, Verdict::Unsure));
@@ -375,8 +375,14 @@ pub(super) fn busy(target: &Target) -> Error {
 }
 
 /// The head of the log as it is now.
+/// Numbers that a replacement is going to give out are not free any more.
 fn load(target: &Target, wal: Option<&Wal>) -> Result<Option<Head>> {
-    wal.map_or(Ok(None), |wal| session::load_head(target, wal))
+    let mut head = wal.map_or(Ok(None), |wal| session::load_head(target, wal))?;
+    if let Some(head) = &mut head {
+        let intended = head.intent.map_or(0, |intent| intent.next_seq);
+        head.next_seq = head.next_seq.max(intended);
+    }
+    Ok(head)
 }
 
 pub(super) fn open_if_there(

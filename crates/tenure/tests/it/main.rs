@@ -74,6 +74,7 @@ mod journal_put_back;
 mod journal_read;
 mod journal_regrown;
 mod journal_repair;
+mod journal_replaced;
 mod journal_restart;
 mod journal_rotation;
 mod journal_settle;

@@ -17,6 +17,7 @@ use crate::group;
 use crate::random;
 use crate::sys;
 
+use super::bound;
 use super::checkpoint::Span;
 use super::entry::Logged;
 use super::head::{ENTRIES_AT, Head};
@@ -41,7 +42,7 @@ impl Session {
     /// pending in it belongs to somebody who waits for it.
     pub(super) fn adopt(&mut self, live: bool, journal: FileId, file: FileId) -> Result<()> {
         let old = Index::open(&self.target, &self.target.sidecar("index"), Access::ReadWrite)?;
-        let header = view::header(self.journal.as_ref(), old.as_ref());
+        let header = bound::header(self.journal.as_ref(), old.as_ref());
         let archive = old.as_ref().map_or(0, |old| to_count_from(old.title.archive)); // If the log that knew it is gone.
         let pending = if live { self.pending(Reach::Counted)? } else { Vec::new() };
         self.note_lost(&pending)?;

@@ -13,10 +13,10 @@ use crate::fs::Handle;
 
 use super::entry::Logged;
 use super::head::{ENTRIES_AT, Head};
-use super::index::{Index, Record};
+use super::index::{Header, Index, Record};
+use super::lines;
 use super::session::{Session, tail_sum};
 use super::verify;
-use super::view;
 use super::wal::{Reach, Wal};
 
 impl Session {
@@ -71,7 +71,7 @@ pub(super) fn is_published(
     if journal.extent()?.size == end {
         return Ok(true);
     }
-    if view::header(journal, Some(index)) != index.title.header {
+    if header(journal, Some(index)) != index.title.header {
         return Ok(false);
     }
     let (mut at, mut differs) = (0, false);
@@ -89,6 +89,19 @@ pub(super) fn is_published(
             }
         }
     }
+}
+
+/// The header line that the last index knew, if the journal still begins with it.
+pub(super) fn header(journal: &dyn Handle, index: Option<&Index>) -> Header {
+    let Some(header) = index.map(|index| index.title.header) else { return Header::default() };
+    let len = header.len;
+    // Read piece by piece: whoever may write there can plant any length.
+    let ends = lines::line_end(journal, 0, len).ok().filter(|ends| *ends == len && len > 0);
+    let newline = ends.and_then(|ends| journal.read_range(ends - 1, ends).ok());
+    let sum = || verify::sum(journal, 0, len).ok().flatten();
+    let is_there =
+        newline.as_deref() == Some(b"\n") && (header.sum == 0 || sum() == Some(header.sum));
+    if is_there { header } else { Header::default() }
 }
 
 /// Whether any line of a batch is where it was; of lines of others, all of them.

@@ -37,7 +37,8 @@ const RECORDS_PER_READ: u64 = 64;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct Header {
     pub(super) len: u64,
-    sum: u64,
+    /// 0: an index of an earlier version, which knows the length only.
+    pub(super) sum: u64,
 }
 
 impl Header {
@@ -46,11 +47,6 @@ impl Header {
             return Self::default();
         }
         Self { len: line.len() as u64, sum: checksum::of(line) }
-    }
-
-    /// Whether these bytes are that very line. (Indexes of earlier versions know its length only.)
-    pub(super) fn is(&self, line: &[u8]) -> bool {
-        self.len == line.len() as u64 && (self.sum == 0 || self.sum == checksum::of(line))
     }
 }
 

@@ -18,7 +18,7 @@ use crate::target::Target;
 use super::bound;
 use super::entry::Logged;
 use super::head::{ENTRIES_AT, Head, Intent};
-use super::index::{Group, Header, Index};
+use super::index::{Group, Index};
 use super::late::displaced_path;
 use super::layout::to_count_from;
 use super::lines::{self, Count};
@@ -290,7 +290,7 @@ impl View {
         let index = Index::open(&self.target, &self.target.sidecar("index"), Access::Read)?;
         let known = next_seq_known(next_seq, index.as_ref());
         let known = known.map_err(Target::failed("read index of", self.target.path()))?;
-        let start = header(journal, index.as_ref()).len;
+        let start = bound::header(journal, index.as_ref()).len;
         self.add_tail(journal, start, known)
     }
 
@@ -334,15 +334,6 @@ pub(super) fn next_seq_known(next_seq: u64, index: Option<&Index>) -> io::Result
         next = next.max(index.last_known()?);
     }
     Ok(next)
-}
-
-/// The header line that the last index knew, if the journal still begins with it.
-pub(super) fn header(journal: &dyn Handle, index: Option<&Index>) -> Header {
-    let Some(header) = index.map(|index| index.title.header) else { return Header::default() };
-    // Looked for piece by piece: whoever may write there can plant any length.
-    let ends = lines::line_end(journal, 0, header.len).ok().filter(|ends| *ends == header.len);
-    let line = ends.and_then(|ends| journal.read_range(0, ends).ok()).unwrap_or_default();
-    if line.ends_with(b"\n") && header.is(&line) { header } else { Header::default() }
 }
 
 fn count(target: &Target, journal: &dyn Handle, start: u64, end: u64) -> Result<u64> {

@@ -86,6 +86,28 @@ fn j8_a_header_is_known_again_by_what_it_says() {
     }
 }
 
+/// An index of an earlier version has no checksum of its header: that is known by its length.
+#[test]
+fn j8_a_header_without_a_checksum_is_known_by_its_length() {
+    for (text, entries) in [("# HEADER\none\n", 1), ("# HEAD\none\n", 2)] {
+        let log = Log::new();
+        log.stamp("# header", &["one"]);
+        change_index(&log, |title| title[56..64].fill(0));
+        fs::remove_file(log.path()).unwrap();
+        log.foreign(text);
+        assert_eq!(all(&log.journal).len(), entries, "{text:?}");
+    }
+}
+
+/// Writes another title, with a checksum that fits.
+fn change_index(log: &Log, change: impl Fn(&mut [u8])) {
+    let mut index = fs::read(log.sidecar("index")).unwrap();
+    change(&mut index[..120]);
+    let sum = xxhash_rust::xxh3::xxh3_64(&index[..120]);
+    index[120..128].copy_from_slice(&sum.to_le_bytes());
+    fs::write(log.sidecar("index"), index).unwrap();
+}
+
 /// Whoever may write beside the journal can claim any length for its header.
 #[test]
 fn g13_a_planted_length_of_the_header_takes_no_memory() {
@@ -95,11 +117,7 @@ fn g13_a_planted_length_of_the_header_takes_no_memory() {
     for len in [3_u64 << 30, u64::MAX] {
         let log = Log::new();
         log.stamp("# header", &["one"]);
-        let mut index = fs::read(log.sidecar("index")).unwrap();
-        index[40..48].copy_from_slice(&len.to_le_bytes());
-        let sum = xxhash_rust::xxh3::xxh3_64(&index[..120]);
-        index[120..128].copy_from_slice(&sum.to_le_bytes());
-        fs::write(log.sidecar("index"), index).unwrap();
+        change_index(&log, |title| title[40..48].copy_from_slice(&len.to_le_bytes()));
         fs::remove_file(log.sidecar("wal")).unwrap();
         let lines: Vec<String> = all(&log.journal).into_iter().map(|(_, line)| line).collect();
         assert_eq!(lines, ["# header", "one"]);

@@ -122,16 +122,6 @@ fn the_title_is_where_the_format_says_and_reads_back() {
 }
 
 #[test]
-fn a_header_is_that_very_line_and_earlier_versions_knew_its_length() {
-    let header = Header::of(b"# v1\n");
-    assert!(header.is(b"# v1\n"));
-    assert!(!header.is(b"# v2\n") && !header.is(b"# v1") && !header.is(b""));
-    let earlier = Header { len: 5, sum: 0 };
-    assert!(earlier.is(b"# v2\n") && !earlier.is(b"# v10\n"));
-    assert_eq!(Header::of(b""), Header::default());
-}
-
-#[test]
 fn j4_what_is_not_whole_is_no_index() {
     let place = Place::new();
     place.begin();

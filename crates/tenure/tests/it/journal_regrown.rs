@@ -10,7 +10,7 @@ use tenure_testkit::{CrashKind, Survival};
 use crate::journal_publish::{WAYS, Way, three_lines};
 use crate::watched_journal::{PATH, Watched, unsynced, with_header, write};
 
-const LONGER: &str = "aaaaaaaaaa\nbbbbbbbbbbbbbb\ncccccccccccccc\n";
+pub(crate) const LONGER: &str = "aaaaaaaaaa\nbbbbbbbbbbbbbb\ncccccccccccccc\n";
 
 fn lines(disk: &Watched) -> Vec<String> {
     disk.entries().into_iter().map(|entry| entry.1).collect()

@@ -5,9 +5,8 @@ use tenure::ErrorKind;
 use tenure_testkit::CrashKind;
 
 use crate::journal_publish::{WAYS, Way, three_lines};
+use crate::journal_regrown::LONGER;
 use crate::watched_journal::{PATH, Watched, with_header, write};
-
-const LONGER: &str = "aaaaaaaaaa\nbbbbbbbbbbbbbb\ncccccccccccccc\n";
 
 /// Longer than what is compared of its end.
 fn long() -> Watched {

@@ -9,37 +9,40 @@ use tenure::{Document, ErrorKind, HoldKind, Lock, LockOptions, Mode, Wait, Write
 
 use crate::puppet::Puppet;
 use crate::scratch::{
-    A_MOMENT, FAR_TOO_LONG, LONG, Scratch, add_one, at_once, count, kind, lock_for, share_for,
-    terms, write,
+    A_MOMENT, FAR_TOO_LONG, LONG, Scratch, add_one, at_once, count, is_soon, kind, lock_for,
+    share_for, terms, write,
 };
 
 /// OpenClaw's lock stayed behind when its process was killed, and two contenders then both judged it
 /// stale: two holders in 16 of 40 rounds. Here the kernel releases it and picks one.
 #[test]
 fn race_01_g2_a_killed_holder_frees_the_lock_at_once() {
-    let scratch = Scratch::new();
-    let order = format!("lock {} forever", scratch.target().display());
-    let (mut alice, mut bob, mut carol) = (Puppet::spawn(), Puppet::spawn(), Puppet::spawn());
-    assert!(alice.say(&order).starts_with("ok "));
-    bob.tell(&order);
-    carol.tell(&order);
-    bob.is_silent();
-    carol.is_silent();
-    let killed = Instant::now();
-    alice.shoot();
-    let (first, second) = loop {
-        if let Some(answer) = bob.hear_within(Duration::from_millis(5)) {
-            break (answer, carol);
-        }
-        if let Some(answer) = carol.hear_within(Duration::from_millis(5)) {
-            break (answer, bob);
-        }
-        assert!(killed.elapsed() < FAR_TOO_LONG, "nobody got the dead holder's lock");
-    };
-    assert!(killed.elapsed() < Duration::from_secs(5), "it took {:?}", killed.elapsed());
-    let recovered = format!(" {}", alice.pid());
-    assert!(first.starts_with("ok ") && first.ends_with(&recovered), "{first}");
-    second.is_silent();
+    is_soon(Duration::from_millis(500), |_| {
+        let scratch = Scratch::new();
+        let order = format!("lock {} forever", scratch.target().display());
+        let (mut alice, mut bob, mut carol) = (Puppet::spawn(), Puppet::spawn(), Puppet::spawn());
+        assert!(alice.say(&order).starts_with("ok "));
+        bob.tell(&order);
+        carol.tell(&order);
+        bob.is_silent();
+        carol.is_silent();
+        let killed = Instant::now();
+        alice.shoot();
+        let (first, second) = loop {
+            if let Some(answer) = bob.hear_within(Duration::from_millis(5)) {
+                break (answer, carol);
+            }
+            if let Some(answer) = carol.hear_within(Duration::from_millis(5)) {
+                break (answer, bob);
+            }
+            assert!(killed.elapsed() < FAR_TOO_LONG, "nobody got the dead holder's lock");
+        };
+        let took = killed.elapsed();
+        let recovered = format!(" {}", alice.pid());
+        assert!(first.starts_with("ok ") && first.ends_with(&recovered), "{first}");
+        second.is_silent();
+        took
+    });
 }
 
 /// codegraph stole after 30 seconds, pi-subagents after two: from holders that were alive and slow.
@@ -163,14 +166,16 @@ fn race_18_a_thread_that_waits_for_itself_is_told_at_once() {
     let scratch = Scratch::new();
     let path = scratch.target();
     let guard = lock_for(&path, Wait::No).unwrap();
-    let started = Instant::now();
     let forever = WriteOptions { wait: Wait::Forever, ..WriteOptions::default() };
-    let leased = tenure::Lease::open(&path).unwrap().acquire(&terms("me", LONG, Wait::Forever));
-    assert_eq!(kind(lock_for(&path, Wait::Forever)), Some(ErrorKind::Deadlock));
-    assert_eq!(kind(share_for(&path, Wait::Forever)), Some(ErrorKind::Deadlock));
-    assert_eq!(kind(leased), Some(ErrorKind::Deadlock));
-    assert_eq!(kind(add_one(&path, &forever)), Some(ErrorKind::Deadlock));
-    assert!(started.elapsed() < Duration::from_secs(5), "{:?}", started.elapsed());
+    is_soon(Duration::from_millis(500), |_| {
+        let started = Instant::now();
+        let leased = tenure::Lease::open(&path).unwrap().acquire(&terms("me", LONG, Wait::Forever));
+        assert_eq!(kind(lock_for(&path, Wait::Forever)), Some(ErrorKind::Deadlock));
+        assert_eq!(kind(share_for(&path, Wait::Forever)), Some(ErrorKind::Deadlock));
+        assert_eq!(kind(leased), Some(ErrorKind::Deadlock));
+        assert_eq!(kind(add_one(&path, &forever)), Some(ErrorKind::Deadlock));
+        started.elapsed()
+    });
     guard.verify().unwrap();
     write(&path, Some(guard.fence())).unwrap();
     guard.release().unwrap();
@@ -274,12 +279,14 @@ fn g9_trying_never_waits() {
     let mut alice = Puppet::spawn();
     for verb in ["lock", "share"] {
         assert!(alice.say(&format!("{verb} {} no", path.display())).starts_with("ok "));
-        let started = Instant::now();
-        for _ in 0..100 {
-            assert_eq!(kind(tenure::try_lock(&path)), Some(ErrorKind::Busy));
-            assert_eq!(kind(write(&path, None)), Some(ErrorKind::Busy));
-        }
-        assert!(started.elapsed() < FAR_TOO_LONG, "{:?}", started.elapsed());
+        is_soon(Duration::from_secs(2), |_| {
+            let started = Instant::now();
+            for _ in 0..100 {
+                assert_eq!(kind(tenure::try_lock(&path)), Some(ErrorKind::Busy));
+                assert_eq!(kind(write(&path, None)), Some(ErrorKind::Busy));
+            }
+            started.elapsed()
+        });
         assert_eq!(alice.say(&format!("release {}", path.display())), "ok");
     }
     tenure::try_lock(&path).unwrap().release().unwrap();

@@ -46,10 +46,17 @@ pub(crate) fn patched(text: &[u8]) -> Result<Vec<u8>> {
 }
 
 /// Adds one to the counter of a parsed document.
-pub(crate) fn add_one(document: &mut Value) -> Result<()> {
+fn add_one(document: &mut Value) -> Result<()> {
     let count = document["count"].as_u64().ok_or("the document has no counter")?;
     document["count"] = (count + 1).into();
     Ok(())
+}
+
+/// The same in the value that tenure hands out; `None` if there is no counter.
+pub(crate) fn one_more(document: Option<&tenure::Value>) -> Option<tenure::Value> {
+    let mut document = document?.clone();
+    document["count"] = (document["count"].as_u64()? + 1).into();
+    Some(document)
 }
 
 /// How often the document was changed.

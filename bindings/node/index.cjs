@@ -16,7 +16,7 @@ function part(load, ...names) {
 
 part(() => require('./lib/collection.cjs'), 'Collection');
 part(() => require('./lib/document.cjs'), 'Document');
-part(() => require('./lib/errors.cjs'), 'TenureError');
+part(() => require('./lib/errors.cjs'), 'JournalGapError', 'TenureError');
 part(() => require('./lib/journal.cjs'), 'Journal');
 part(() => require('./lib/lease.cjs'), 'HeldLease', 'Lease', 'lease', 'leaseSync');
 part(() => require('./lib/lock.cjs'), 'Guard', 'Lock', 'lock', 'lockSync', 'tryLock', 'tryLockSync', 'withLock', 'withLockSync');

@@ -39,8 +39,8 @@ export interface Holder {
 
 /** What failed, where, why, and what to do about it. */
 export class TenureError extends Error {
-  private constructor();
-  readonly name: 'TenureError';
+  protected constructor();
+  readonly name: 'TenureError' | 'JournalGapError';
   readonly code: ErrorCode;
   /** What was being done. */
   readonly action: string | null;
@@ -51,6 +51,17 @@ export class TenureError extends Error {
   readonly hint: string | null;
   /** Whether the change is visible, where that could be in doubt. */
   readonly committed: boolean | null;
+}
+
+/** Entries of a journal that cannot be read any more. Its code is `damaged`; what is behind the gap can still be read. */
+export class JournalGapError extends TenureError {
+  private constructor();
+  readonly name: 'JournalGapError';
+  readonly code: 'damaged';
+  /** The first entry that is gone. */
+  readonly first: number;
+  /** The last one. */
+  readonly last: number;
 }
 
 export interface Signal {
@@ -163,7 +174,7 @@ export interface WriteOptions extends WaitOptions {
   guards?: readonly GuardProof[] | undefined;
   /** Return without waiting for the disk: survives any process crash, not a power loss. */
   noSync?: boolean | undefined;
-  /** Names the operation: repeated, it is not done again (of the last eight of a file). */
+  /** Names the operation: repeated, it is not done again (of the 4,096 newest of a file). */
   operation?: string | undefined;
   /** What it is for, shown to those who wait. */
   label?: string | undefined;
@@ -304,9 +315,9 @@ export interface Appended {
   /** The number of the batch's first entry. */
   first: number;
   last: number;
-  /** Lines that others had appended, found and numbered on the way. */
+  /** Lines of other tools that got a number on the way. */
   adopted: number;
-  /** An unterminated line of somebody else was closed with a newline. */
+  /** An unterminated line of another tool was closed with a newline. */
   closedTail: boolean;
   /** Batches that a crash had left unfinished, finished on the way. */
   rolledForward: number;
@@ -321,17 +332,40 @@ export interface Entry<L = string> {
   line: L;
 }
 
-export interface EntriesOptions extends Signal {
-  /** The first number. Default 1. */
+export interface GapOptions {
+  /**
+   * The first number. Default: the oldest entry that is there. With a number, entries that are gone from there on
+   * are a gap.
+   */
   from?: number | bigint | undefined;
-  limit?: number | undefined;
+  /** Called for each gap; the entries go on behind it. Without it a gap is thrown, and ends them. */
+  onGap?: ((gap: JournalGapError) => unknown) | undefined;
+}
+
+export interface Encoding {
   /** `buffer` for journals with lines that are not UTF-8. Default `utf8`. */
   encoding?: 'utf8' | 'buffer' | undefined;
 }
 
-export interface FollowOptions extends WaitOptions, Signal {
-  from?: number | bigint | undefined;
-  encoding?: 'utf8' | 'buffer' | undefined;
+export interface EntriesOptions extends GapOptions, Encoding, Signal {
+  limit?: number | undefined;
+}
+
+export interface FollowOptions extends WaitOptions, GapOptions, Encoding, Signal {}
+
+/** Numbers of entries. */
+export interface Numbers {
+  first: number;
+  last: number;
+}
+
+/** A range of bytes that is not what was written. */
+export interface Damage {
+  /** The journal, or one of its archives. */
+  file: string;
+  start: number;
+  end: number;
+  why: string;
 }
 
 export interface Report {
@@ -343,14 +377,24 @@ export interface Report {
   bytes: number;
   /** The number that the next entry gets; 0 if tenure has not written to it yet. */
   next: number;
-  damaged: { start: number; end: number; why: string }[];
+  /** What is not as it was, in the archives too. */
+  damaged: Damage[];
+  /** Entries that are gone: cut off, replaced, or lost with the power. */
+  lost: Numbers[];
+  /** Numbers that were reserved when the machine restarted; entries without a sync may have had them. */
+  skipped: Numbers[];
+  /** Archives that were checked. */
+  archives: number;
   tornTail: boolean;
+  /** Complete lines of other tools that the next write gives a number. */
+  unadopted: number;
   nulBytes: number;
+  /** Logged batches that the next write finishes. */
   pending: number;
   rolledForward: number;
   unbound: boolean;
-  /** Ranges that a repair has set aside, and where their bytes are now. */
-  setAside: { start: number; end: number; why: string }[];
+  /** Damage that a repair has written over or accepted, and where a copy of the bytes is. */
+  setAside: Damage[];
   quarantine: string | null;
 }
 
@@ -358,6 +402,11 @@ export interface Rotated {
   /** Where the entries so far are now; null if there were none. */
   archive: string | null;
   next: number;
+}
+
+export interface RepairOptions extends WriteOptions {
+  /** Take damage in the journal as it is: an edited line keeps its number. */
+  accept?: boolean | undefined;
 }
 
 export interface CompactOptions extends WriteOptions {
@@ -370,6 +419,8 @@ export interface Compacted {
   dropped: number;
   bytesBefore: number;
   bytesAfter: number;
+  /** Where the file from before is, until the next compaction or header. */
+  replaced: string | null;
 }
 
 /** A file of lines that many processes append to. Opening it touches nothing. */
@@ -398,12 +449,17 @@ export class Journal {
     options: Omit<FollowOptions, 'signal'> & { encoding: 'buffer' },
   ): Generator<Entry<Buffer>, void, undefined>;
   followSync(options?: Omit<FollowOptions, 'signal'>): Generator<Entry, void, undefined>;
-  /** Checks every byte that is there against what was written. Takes no lock. */
+  /** Lines of other tools that have no number yet, an unterminated one included. The next write adopts them. */
+  pending(options: Encoding & Signal & { encoding: 'buffer' }): Promise<Buffer[]>;
+  pending(options?: Encoding & Signal): Promise<string[]>;
+  pendingSync(options: Encoding & { encoding: 'buffer' }): Buffer[];
+  pendingSync(options?: Encoding): string[];
+  /** Checks every byte against what was written, in the archives too. Takes no lock. */
   verify(): Promise<Report>;
   verifySync(): Report;
-  /** Finishes what crashes have left, and verifies. */
-  repair(options?: WriteOptions & Signal): Promise<Report>;
-  repairSync(options?: WriteOptions): Report;
+  /** Finishes what crashes have left, writes back what the log still holds of damaged batches, and verifies. */
+  repair(options?: RepairOptions & Signal): Promise<Report>;
+  repairSync(options?: RepairOptions): Report;
   /** Moves the entries so far to a file of their own. */
   rotate(options?: WriteOptions & Signal): Promise<Rotated>;
   rotateSync(options?: WriteOptions): Rotated;
@@ -579,6 +635,8 @@ export function updateAndAppendSync<T = any>(
 export interface Status {
   /** The resolved path. */
   path: string;
+  /** The directory that its lock is in. */
+  sidecars: string;
   kind: 'free' | 'lock' | 'shared' | 'lease' | 'expired' | 'abandoned';
   /** Whether somebody has to wait for it. */
   held: boolean;

@@ -7,6 +7,7 @@ export const {
   Guard,
   HeldLease,
   Journal,
+  JournalGapError,
   Lease,
   Lock,
   TenureError,

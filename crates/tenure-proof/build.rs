@@ -45,8 +45,8 @@ fn main() {
         std::fs::write(out.join(name), text).expect("the build directory can be written");
     };
     write("wait.rs", &staged("wait.rs"));
-    let queue = format!("mod queue {{\n{}}}\n", staged("gate/queue.rs"));
-    let gate = staged("gate.rs").replace("mod queue;\n", &queue);
+    let queue = format!("mod queue {{\n{}}}\n", staged("file/gate/queue.rs"));
+    let gate = staged("file/gate.rs").replace("mod queue;\n", &queue);
     write("gate.rs", &gate);
     for (name, from, to) in BROKEN {
         let text = if gate.contains(from) {
@@ -69,5 +69,6 @@ fn stage(text: &str) -> String {
     let text: String = lines.flat_map(|line| [line, "\n"]).collect();
     text.replace("std::sync", "shuttle::sync")
         .replace("std::thread", "shuttle::thread")
+        .replace("crate::file::", "crate::")
         .replace("crate::", "crate::queue::stage::")
 }

@@ -1,4 +1,4 @@
-//! `cargo xtask dist`: the command as it ships.
+//! `cargo xtask dist`: the command as it ships, and its laboratory (`tenure-lab`) beside it.
 //!
 //! On Linux it is linked statically, with musl where that is installed: a process that lives for a millisecond
 //! would spend a third of it in the dynamic linker and in the start of the GNU C library, which asks the processor
@@ -25,15 +25,20 @@ pub(crate) struct Linking {
     pub(crate) flags: &'static str,
 }
 
-/// Builds it and tells where it is.
-pub(crate) fn build() -> Result<PathBuf, String> {
+/// The programs that ship: the command first.
+const PROGRAMS: [&str; 2] = ["tenure", "tenure-lab"];
+
+/// Builds [`PROGRAMS`] and tells where they are.
+pub(crate) fn build() -> Result<[PathBuf; 2], String> {
     let Linking { target, flags } = linking()?;
-    let mut command = cargo(&["build", "--package", "tenure-cli", "--profile", "dist"]);
+    let packages = ["--package", "tenure-cli", "--package", "tenure-torture"];
+    let mut command = cargo(&["build", "--profile", "dist"]);
+    command.args(packages);
     // With a target, so that the flags are for the program and not for what runs during the build.
     command.args(["--target", &target]).env("RUSTFLAGS", flags);
     stream::run(&mut command, &mut Tally::default())?;
-    let program = format!("tenure{}", std::env::consts::EXE_SUFFIX);
-    Ok(target_dir().join(target).join("dist").join(program))
+    let directory = target_dir().join(target).join("dist");
+    Ok(PROGRAMS.map(|name| directory.join(format!("{name}{}", std::env::consts::EXE_SUFFIX))))
 }
 
 /// How a program that ships is linked here: with musl where its standard library is installed.

@@ -56,7 +56,7 @@ usage: cargo xtask test [--allow-missing]
                    writes the newest records to README.md and bench/README.md)
   costs            counts system calls and instructions of the hot paths in the release build, and
                    compares them with those on record (--accept: puts them on record)
-  dist             the command as it ships: optimised as a whole, on Linux linked statically";
+  dist             the command and its laboratory as they ship: optimised as a whole, on Linux linked statically";
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -73,7 +73,9 @@ fn main() -> ExitCode {
         }
         ["costs"] => told(costs::run(costs::Verb::Compare)),
         ["costs", "--accept"] => told(costs::run(costs::Verb::Accept)),
-        ["dist"] => told(dist::build().map(|path| println!("{}", path.display()))),
+        ["dist"] => told(
+            dist::build().map(|paths| paths.iter().for_each(|path| println!("{}", path.display()))),
+        ),
         ["prove", "--table"] => {
             told(reliability::rewrite().and_then(|()| platform_table::rewrite()))
         }

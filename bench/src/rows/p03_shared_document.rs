@@ -10,7 +10,7 @@ use tenure::{Document, Durability, Wait, WriteOptions};
 use tenure_shipped::Document as _;
 use tenure_shipped::documents::{Session, State};
 
-use crate::document::{self, Change, add_one, check, counted, patched};
+use crate::document::{self, Change, check, counted, one_more, patched};
 use crate::row::{Contender, Form, Goal, Ground, Length, Measure, Part, Race, Result, Row, Seat};
 use crate::stores::{lmdb, sqlite};
 
@@ -137,11 +137,7 @@ pub(super) fn tenure_changes(seat: &Seat, durability: Durability) -> Result<Part
     let wait = Wait::For(Duration::from_mins(1));
     let options = WriteOptions { durability, wait, ..WriteOptions::default() };
     Ok(Part::timed(move || {
-        document.update(&options, |current| {
-            let mut next = current.cloned().unwrap_or_default();
-            let added = add_one(&mut next);
-            Ok(added.is_ok().then_some(next))
-        })?;
+        document.update(&options, |current| Ok(one_more(current)))?;
         Ok(())
     }))
 }

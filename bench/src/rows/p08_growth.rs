@@ -5,12 +5,14 @@ use std::os::unix::fs::FileExt;
 use std::time::Duration;
 
 use rustix::fs::{CWD, RenameFlags, renameat_with, statfs, statvfs};
-use tenure::{Collection, CollectionKind, Document, Durability, Journal, Wait, WriteOptions};
+use tenure::{
+    Collection, CollectionKind, Document, Durability, Journal, Wait, WriteOptions, parse_json,
+};
 
 use super::p03_shared_document::tenure_changes;
 use super::p05_append::{LOG, fill, tenure_appends};
 use super::p06_hand_off::{bare_lock, hands_off, lock_file, tenure_lock};
-use crate::document::{add_one, check, counted as changed, text};
+use crate::document::{check, counted as changed, one_more, text};
 use crate::round::Round;
 use crate::row::{
     Contender, Form, Goal, Ground, Length, Measure, NotHere, Part, Race, Result, Row, Seat, titled,
@@ -73,10 +75,7 @@ fn keys(form: Form) -> Race {
         Ok(Part::timed(move || {
             turn += 1;
             let document = keys.document(&key(turn % USED * (size / USED)))?;
-            document.update(&options, |current| {
-                let mut next = current.cloned().unwrap_or_default();
-                Ok(add_one(&mut next).is_ok().then_some(next))
-            })?;
+            document.update(&options, |current| Ok(one_more(current)))?;
             Ok(())
         }))
     });
@@ -93,7 +92,7 @@ fn keys(form: Form) -> Race {
 /// Writes every key. The first version of a document is always synced, and threads share the syncs.
 fn write_keys(ground: &Ground) -> Result<()> {
     const THREADS: u64 = 16;
-    let (options, start) = (not_durable(), serde_json::from_slice(&text(1024))?);
+    let (options, start) = (not_durable(), parse_json(&text(1024))?);
     let write = &|first: u64| -> Result<()> {
         let keys = Collection::open(&ground.dir, CollectionKind::Documents)?;
         for number in (first..ground.size).step_by(usize::try_from(THREADS)?) {

@@ -18,6 +18,20 @@ Object.defineProperty(TenureError.prototype, 'name', {
   writable: true,
 });
 
+/** Entries of a journal that cannot be read any more: an archive was moved away, or a power loss took them. */
+class JournalGapError extends TenureError {
+  constructor(fields, options) {
+    super(fields, options);
+    this.first = fields.gap.first;
+    this.last = fields.gap.last;
+  }
+}
+Object.defineProperty(JournalGapError.prototype, 'name', {
+  value: 'JournalGapError',
+  configurable: true,
+  writable: true,
+});
+
 /** A holder as the native half writes it, with the names of JavaScript. */
 function holder(fields) {
   const { since_us: sinceUs, pid_namespace: pidNamespace, ...rest } = fields;
@@ -30,7 +44,10 @@ const OF_NAPI = { InvalidArg: 'invalid', StringExpected: 'invalid', GenericFailu
 /** What the native half threw. Its own errors carry their fields in the message. */
 function translate(thrown) {
   if (!(thrown instanceof Error) || !Object.hasOwn(OF_NAPI, thrown.code)) return thrown;
-  if (thrown.message.startsWith('{')) return new TenureError(JSON.parse(thrown.message));
+  if (thrown.message.startsWith('{')) {
+    const fields = JSON.parse(thrown.message);
+    return fields.gap ? new JournalGapError(fields) : new TenureError(fields);
+  }
   // A panic, or an argument that passed the checks here and not those of the native half.
   return new TenureError({ code: OF_NAPI[thrown.code], message: thrown.message }, { cause: thrown });
 }
@@ -41,4 +58,4 @@ function invalid(action, detail, cause) {
   return new TenureError({ code: 'invalid', message, action }, cause && { cause });
 }
 
-module.exports = { TenureError, holder, invalid, translate };
+module.exports = { JournalGapError, TenureError, holder, invalid, translate };

@@ -1,7 +1,7 @@
 'use strict';
 
 const { later, laterAtOnce, now } = require('./call.cjs');
-const { invalid } = require('./errors.cjs');
+const { JournalGapError, invalid } = require('./errors.cjs');
 const json = require('./json.cjs');
 const native = require('./native.cjs');
 const options = require('./options.cjs');
@@ -9,8 +9,12 @@ const options = require('./options.cjs');
 const { signal } = options;
 const encoding = options.oneOf('utf8', 'buffer');
 const APPEND = { ...options.WRITE, header: line, json: options.flag, newMode: options.whole };
-const READ = { encoding, from: options.whole, limit: options.whole };
-const FOLLOW = { encoding, from: options.whole, waitMs: options.time };
+const READ = { encoding, from: options.whole, limit: options.whole, onGap: options.callback };
+const FOLLOW = { encoding, from: options.whole, onGap: options.callback, waitMs: options.time };
+const PENDING = { encoding };
+const REPAIR = { ...options.WRITE, accept: options.flag };
+/** Begins with the oldest entry that is there. */
+const OLDEST = 0;
 const COMPACT = { ...options.WRITE, from: options.whole, keep: options.callback };
 
 /** One line: text and bytes as they are, any other value as JSON. */
@@ -26,7 +30,30 @@ function appending({ header, json: checked = false, ...write }) {
 }
 
 /** A report whose fields are always there. */
-const told = (report) => ({ ...report, quarantine: report.quarantine ?? null });
+const complete = (report) => ({ ...report, quarantine: report.quarantine ?? null });
+
+/** What `next` gives. Gaps before that go to `onGap`, if there is one. */
+async function behindGaps(onGap, next) {
+  for (;;) {
+    try {
+      return await next();
+    } catch (error) {
+      if (!onGap || !(error instanceof JournalGapError)) throw error;
+      await onGap(error);
+    }
+  }
+}
+
+function behindGapsSync(onGap, next) {
+  for (;;) {
+    try {
+      return next();
+    } catch (error) {
+      if (!onGap || !(error instanceof JournalGapError)) throw error;
+      onGap(error);
+    }
+  }
+}
 
 /** The native half of a journal; throws for anything else. */
 let nativeOf;
@@ -71,12 +98,13 @@ class Journal {
 
   /** The entries as they are when the first one is asked for, in portions: a large journal fits. */
   entries(given) {
-    const { encoding: wanted, from = 1, limit, signal: aborts } = options.read(given, { ...READ, signal });
+    const { encoding: wanted, from = OLDEST, limit, onGap, signal: aborts } = options.read(given, { ...READ, signal });
     const journal = this.#native;
     return (async function* entries() {
       const found = await later(aborts, (call) => journal.entries(call, from, limit));
+      const next = () => later(aborts, (call) => found.next(call, wanted === 'buffer'));
       for (;;) {
-        const portion = await later(aborts, (call) => found.next(call, wanted === 'buffer'));
+        const portion = await behindGaps(onGap, next);
         if (portion.length === 0) return;
         yield* portion;
       }
@@ -84,12 +112,13 @@ class Journal {
   }
 
   entriesSync(given) {
-    const { encoding: wanted, from = 1, limit } = options.read(given, READ);
+    const { encoding: wanted, from = OLDEST, limit, onGap } = options.read(given, READ);
     const journal = this.#native;
     return (function* entries() {
       const found = now(() => journal.entries(undefined, from, limit));
+      const next = () => now(() => found.next(undefined, wanted === 'buffer'));
       for (;;) {
-        const portion = now(() => found.next(undefined, wanted === 'buffer'));
+        const portion = behindGapsSync(onGap, next);
         if (portion.length === 0) return;
         yield* portion;
       }
@@ -98,11 +127,12 @@ class Journal {
 
   /** Entries as they appear, across rotations. Ends when none comes for `waitMs`. */
   follow(given) {
-    const { encoding: wanted, from = 1, waitMs = Infinity, signal: aborts } = options.read(given, { ...FOLLOW, signal });
+    const { encoding: wanted, from = OLDEST, onGap, waitMs = Infinity, signal: aborts } = options.read(given, { ...FOLLOW, signal });
     const follow = now(() => this.#native.follow(from));
+    const next = () => laterAtOnce(aborts, (call) => follow.next(call, waitMs, wanted === 'buffer'));
     return (async function* entries() {
       for (;;) {
-        const portion = await laterAtOnce(aborts, (call) => follow.next(call, waitMs, wanted === 'buffer'));
+        const portion = await behindGaps(onGap, next);
         if (portion.length === 0) return;
         yield* portion;
       }
@@ -110,33 +140,45 @@ class Journal {
   }
 
   followSync(given) {
-    const { encoding: wanted, from = 1, waitMs = Infinity } = options.read(given, FOLLOW);
+    const { encoding: wanted, from = OLDEST, onGap, waitMs = Infinity } = options.read(given, FOLLOW);
     const follow = now(() => this.#native.follow(from));
+    const next = () => now(() => follow.next(undefined, waitMs, wanted === 'buffer'));
     return (function* entries() {
       for (;;) {
-        const portion = now(() => follow.next(undefined, waitMs, wanted === 'buffer'));
+        const portion = behindGapsSync(onGap, next);
         if (portion.length === 0) return;
         yield* portion;
       }
     })();
   }
 
+  /** Lines of other tools that have no number yet. */
+  async pending(given) {
+    const { encoding: wanted, signal: aborts } = options.read(given, { ...PENDING, signal });
+    return later(aborts, (call) => this.#native.pending(call, wanted === 'buffer'));
+  }
+
+  pendingSync(given) {
+    const { encoding: wanted } = options.read(given, PENDING);
+    return now(() => this.#native.pending(undefined, wanted === 'buffer'));
+  }
+
   async verify() {
-    return told(await later(undefined, (call) => this.#native.verify(call)));
+    return complete(await later(undefined, (call) => this.#native.verify(call)));
   }
 
   verifySync() {
-    return told(now(() => this.#native.verify()));
+    return complete(now(() => this.#native.verify()));
   }
 
   async repair(given) {
-    const { signal: aborts, ...write } = options.read(given, { ...options.WRITE, signal });
-    return told(await later(aborts, (call) => this.#native.repair(call, options.forWrite(write))));
+    const { signal: aborts, accept = false, ...write } = options.read(given, { ...REPAIR, signal });
+    return complete(await later(aborts, (call) => this.#native.repair(call, accept, options.forWrite(write))));
   }
 
   repairSync(given) {
-    const write = options.read(given, options.WRITE);
-    return told(now(() => this.#native.repair(undefined, options.forWrite(write))));
+    const { accept = false, ...write } = options.read(given, REPAIR);
+    return complete(now(() => this.#native.repair(undefined, accept, options.forWrite(write))));
   }
 
   async rotate(given) {
@@ -157,22 +199,28 @@ class Journal {
     const dropped = [];
     // Before anything is changed, so that what `keep` throws changes nothing.
     if (keep) {
-      for await (const entry of this.entries({ from, signal: aborts })) {
+      for await (const entry of this.entries({ from, onGap: nothing, signal: aborts })) {
         if (!(await keep(entry))) dropped.push(entry.seq);
       }
     }
-    return later(aborts, (call) => this.#native.compact(call, from, dropped, options.forWrite(write)));
+    const done = await later(aborts, (call) => this.#native.compact(call, from, dropped, options.forWrite(write)));
+    return { ...done, replaced: done.replaced ?? null };
   }
 
   compactSync(given) {
     const { from = 0, keep, ...write } = asked(options.read(given, COMPACT));
     const dropped = [];
     if (keep) {
-      for (const entry of this.entriesSync({ from })) if (!keep(entry)) dropped.push(entry.seq);
+      const entries = this.entriesSync({ from, onGap: nothing });
+      for (const entry of entries) if (!keep(entry)) dropped.push(entry.seq);
     }
-    return now(() => this.#native.compact(undefined, from, dropped, options.forWrite(write)));
+    const done = now(() => this.#native.compact(undefined, from, dropped, options.forWrite(write)));
+    return { ...done, replaced: done.replaced ?? null };
   }
 }
+
+/** What is gone cannot be dropped. */
+function nothing() {}
 
 function asked(found) {
   if (found.from === undefined && !found.keep) throw invalid('compact', 'nothing says what to keep; pass from or keep');

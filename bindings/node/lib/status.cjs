@@ -9,9 +9,10 @@ const HELD = new Set(['lock', 'shared', 'lease']);
 
 /** The fields of `tenure who --json`, with the names of JavaScript. */
 function shown(text) {
-  const { target, kind, fence, processes, waiters, compromised, ...found } = JSON.parse(text);
+  const { target, sidecars, kind, fence, processes, waiters, compromised, ...found } = JSON.parse(text);
   return {
     path: target,
+    sidecars,
     kind,
     held: HELD.has(kind),
     holder: found.holder && holder(found.holder),

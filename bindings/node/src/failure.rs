@@ -2,10 +2,9 @@
 
 use std::any::Any;
 
-use serde_json::{Value, json};
-use tenure::{Error, ErrorKind, Holder};
+use tenure::{Error, ErrorKind, Holder, Value, json};
 
-/// An error that `lib/errors.cjs` makes a `TenureError` of.
+/// An error that `lib/errors.cjs` makes a `TenureError` of, or a `JournalGapError`.
 #[expect(clippy::needless_pass_by_value, reason = "made for `map_err`")]
 pub(crate) fn to_js(error: Error) -> napi::Error {
     let path = error.path().map(|path| path.to_string_lossy().into_owned());
@@ -18,6 +17,7 @@ pub(crate) fn to_js(error: Error) -> napi::Error {
         "holder": holder,
         "hint": error.next_step(),
         "committed": error.is_committed(),
+        "gap": error.gap().map(|(first, last)| json!({ "first": first, "last": last })),
     }))
 }
 

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use napi::Env;
 use napi::bindgen_prelude::{Buffer, Either, Uint8Array};
 use napi_derive::napi;
-use tenure::{Result, Wait};
+use tenure::{Error, Result, Wait};
 
 use crate::call::{Answer, Call, answer};
 use crate::document::in_slices;
@@ -30,15 +30,24 @@ pub struct Entry {
 impl Entry {
     fn new(entry: tenure::Entry, bytes: bool) -> Result<Self> {
         let seq = number(entry.seq)?;
-        if bytes {
-            return Ok(Self { seq, line: Either::B(entry.line.into()) });
-        }
-        let line = String::from_utf8(entry.line).map_err(|_| {
-            invalid("read journal", format!("entry {seq} is not UTF-8"))
-                .hint("read it with encoding: 'buffer'")
-        })?;
-        Ok(Self { seq, line: Either::A(line) })
+        let line = text_or_bytes(entry.line, bytes, || format!("entry {seq}"))?;
+        Ok(Self { seq, line })
     }
+}
+
+fn text_or_bytes(
+    line: Vec<u8>,
+    bytes: bool,
+    name: impl FnOnce() -> String,
+) -> Result<Either<String, Buffer>> {
+    if bytes {
+        return Ok(Either::B(line.into()));
+    }
+    let text = String::from_utf8(line).map_err(|_| {
+        invalid("read journal", format!("{} is not UTF-8", name()))
+            .hint("read it with encoding: 'buffer'")
+    })?;
+    Ok(Either::A(text))
 }
 
 /// What an append did.
@@ -49,9 +58,9 @@ pub struct Appended {
     pub first: f64,
     /// The number of the last entry.
     pub last: f64,
-    /// Lines that others had appended.
+    /// Lines of other tools that got a number on the way.
     pub adopted: f64,
-    /// An unterminated line of somebody else was closed.
+    /// An unterminated line of another tool was closed.
     pub closed_tail: bool,
     /// Batches that a crash had left unfinished.
     pub rolled_forward: f64,
@@ -87,10 +96,22 @@ pub(crate) fn bytes_of_all(lines: Vec<Line>) -> Vec<Vec<u8>> {
     lines.into_iter().map(bytes_of).collect()
 }
 
+/// Numbers of entries.
+#[derive(Debug)]
+#[napi(object, object_from_js = false)]
+pub struct Numbers {
+    /// The first.
+    pub first: f64,
+    /// The last.
+    pub last: f64,
+}
+
 /// A range that is not what it was.
 #[derive(Debug)]
 #[napi(object, object_from_js = false)]
 pub struct Damage {
+    /// The journal, or one of its archives.
+    pub file: String,
     /// First byte.
     pub start: f64,
     /// Behind the last byte.
@@ -107,19 +128,27 @@ pub struct Report {
     pub sound: bool,
     /// Entries in the file now.
     pub entries: f64,
-    /// How many of them others have written.
+    /// How many of them other tools have written.
     pub foreign_entries: f64,
-    /// Ranges that have a checksum in the index.
+    /// Ranges that were compared with their checksum.
     pub segments: f64,
     /// The file's length.
     pub bytes: f64,
     /// The number that the next entry gets.
     pub next: f64,
-    /// What is not as it was.
+    /// What is not as it was, in the archives too.
     pub damaged: Vec<Damage>,
-    /// The file ends in an unterminated line of somebody else.
+    /// Entries that are gone.
+    pub lost: Vec<Numbers>,
+    /// Numbers that were reserved when the machine restarted.
+    pub skipped: Vec<Numbers>,
+    /// Archives that were checked.
+    pub archives: f64,
+    /// The file ends in an unterminated line of another tool.
     pub torn_tail: bool,
-    /// NULs that a power loss left in lines of others.
+    /// Complete lines of other tools that have no number yet.
+    pub unadopted: f64,
+    /// NULs that a power loss left.
     pub nul_bytes: f64,
     /// Logged batches that are not in the file yet.
     pub pending: f64,
@@ -137,7 +166,11 @@ impl Report {
     fn new(report: &tenure::Report) -> Result<Self> {
         let damage = |damage: &tenure::Damage| {
             let (start, end) = (number(damage.start)?, number(damage.end)?);
-            Ok(Damage { start, end, why: damage.why.clone() })
+            let file = damage.file.to_string_lossy().into_owned();
+            Ok(Damage { file, start, end, why: damage.why.clone() })
+        };
+        let numbers = |(first, last): &(u64, u64)| -> Result<Numbers> {
+            Ok(Numbers { first: number(*first)?, last: number(*last)? })
         };
         Ok(Self {
             sound: report.is_sound(),
@@ -147,7 +180,11 @@ impl Report {
             bytes: number(report.bytes)?,
             next: number(report.next)?,
             damaged: report.damaged.iter().map(&damage).collect::<Result<_>>()?,
+            lost: report.lost.iter().map(numbers).collect::<Result<_>>()?,
+            skipped: report.skipped.iter().map(numbers).collect::<Result<_>>()?,
+            archives: number(report.archives)?,
             torn_tail: report.torn_tail,
+            unadopted: number(report.unadopted)?,
             nul_bytes: number(report.nul_bytes)?,
             pending: number(report.pending)?,
             rolled_forward: number(report.rolled_forward)?,
@@ -180,6 +217,8 @@ pub struct Compacted {
     pub bytes_before: f64,
     /// The file's length now.
     pub bytes_after: f64,
+    /// Where the file from before is.
+    pub replaced: Option<String>,
 }
 
 /// A file of lines that many processes append to.
@@ -237,7 +276,7 @@ impl Journal {
         let journal = self.inner.clone();
         answer(env, call, move |_| {
             let entries = journal.read(whole(from)?, limit.map(whole).transpose()?)?;
-            Ok(Entries { inner: Arc::new(Mutex::new(entries)) })
+            Ok(Entries { inner: Arc::new(Mutex::new(Portions::of(entries))) })
         })
     }
 
@@ -245,7 +284,23 @@ impl Journal {
     #[napi(catch_unwind)]
     pub fn follow(&self, from: f64) -> napi::Result<Follow> {
         let follow = whole(from).and_then(|from| self.inner.follow(from)).map_err(to_js)?;
-        Ok(Follow { inner: Arc::new(Mutex::new(follow)) })
+        Ok(Follow { inner: Arc::new(Mutex::new(Portions::of(follow))) })
+    }
+
+    /// Lines of other tools that have no number yet.
+    #[napi(catch_unwind)]
+    pub fn pending<'env>(
+        &self,
+        env: &'env Env,
+        call: Option<&Call>,
+        bytes: bool,
+    ) -> napi::Result<Answer<'env, Vec<Either<String, Buffer>>>> {
+        let journal = self.inner.clone();
+        answer(env, call, move |_| {
+            let lines = journal.pending()?.into_iter();
+            let line = |line| text_or_bytes(line, bytes, || "a pending line".to_owned());
+            lines.map(line).collect()
+        })
     }
 
     /// Checks every byte against what was written.
@@ -259,16 +314,18 @@ impl Journal {
         answer(env, call, move |_| Report::new(&journal.verify()?))
     }
 
-    /// Finishes what crashes have left, and verifies.
+    /// Finishes what crashes have left, and verifies; takes damage as it is if `accept`.
     #[napi(catch_unwind)]
     pub fn repair<'env>(
         &self,
         env: &'env Env,
         call: Option<&Call>,
+        accept: bool,
         options: WriteOptions,
     ) -> napi::Result<Answer<'env, Report>> {
         let (journal, options) = (self.inner.clone(), options.read(self.inner.path())?);
-        answer(env, call, move |caller| Report::new(&journal.repair(&caller.write(options))?))
+        let repair = if accept { tenure::Journal::accept } else { tenure::Journal::repair };
+        answer(env, call, move |caller| Report::new(&repair(&journal, &caller.write(options))?))
     }
 
     /// Moves the entries so far to a file of their own.
@@ -309,6 +366,7 @@ impl Journal {
                 dropped: number(done.dropped)?,
                 bytes_before: number(done.bytes_before)?,
                 bytes_after: number(done.bytes_after)?,
+                replaced: done.replaced.map(|path| path.to_string_lossy().into_owned()),
             })
         })
     }
@@ -318,7 +376,7 @@ impl Journal {
 #[derive(Debug)]
 #[napi]
 pub struct Entries {
-    inner: Arc<Mutex<tenure::Entries>>,
+    inner: Arc<Mutex<Portions<tenure::Entries>>>,
 }
 
 #[napi]
@@ -334,7 +392,11 @@ impl Entries {
         let entries = self.inner.clone();
         answer(env, call, move |_| {
             let mut entries = entries.lock().unwrap_or_else(PoisonError::into_inner);
-            portion(None, bytes, || entries.next().transpose())
+            entries.next(
+                bytes,
+                |entries| entries.next().transpose(),
+                |entries| entries.next().transpose(),
+            )
         })
     }
 }
@@ -343,7 +405,7 @@ impl Entries {
 #[derive(Debug)]
 #[napi]
 pub struct Follow {
-    inner: Arc<Mutex<tenure::Follow>>,
+    inner: Arc<Mutex<Portions<tenure::Follow>>>,
 }
 
 #[napi]
@@ -359,32 +421,59 @@ impl Follow {
     ) -> napi::Result<Answer<'env, Vec<Entry>>> {
         let follow = self.inner.clone();
         answer(env, call, move |caller| {
+            let wait = wait(wait_ms)?;
             let mut follow = follow.lock().unwrap_or_else(PoisonError::into_inner);
-            let first = in_slices(wait(wait_ms)?, &caller, |wait| follow.next(wait))?;
-            match first {
-                None => Ok(Vec::new()),
-                first => portion(first, bytes, || follow.next(Wait::No)),
-            }
+            let first =
+                |follow: &mut tenure::Follow| in_slices(wait, &caller, |wait| follow.next(wait));
+            follow.next(bytes, first, |follow| follow.next(Wait::No))
         })
     }
 }
 
-/// As many entries as cross at once.
-fn portion(
-    first: Option<tenure::Entry>,
-    bytes: bool,
-    mut next: impl FnMut() -> Result<Option<tenure::Entry>>,
-) -> Result<Vec<Entry>> {
-    let (mut portion, mut size) = (Vec::new(), 0);
-    let mut add = |entry: tenure::Entry, portion: &mut Vec<Entry>| {
-        size += entry.line.len();
-        portion.push(Entry::new(entry, bytes)?);
-        Ok(size < PORTION_BYTES && portion.len() < PORTION_ENTRIES)
-    };
-    let mut more = first.map_or(Ok(true), |entry| add(entry, &mut portion))?;
-    while more {
-        let Some(entry) = next()? else { break };
-        more = add(entry, &mut portion)?;
+/// Entries cross in portions. An error that comes behind entries of a portion is for the next one.
+#[derive(Debug)]
+struct Portions<T> {
+    of: T,
+    behind: Option<Error>,
+}
+
+impl<T> Portions<T> {
+    fn of(of: T) -> Self {
+        Self { of, behind: None }
     }
-    Ok(portion)
+
+    /// As many entries as cross at once; `first` may wait for the first of them.
+    fn next(
+        &mut self,
+        bytes: bool,
+        first: impl FnOnce(&mut T) -> Result<Option<tenure::Entry>>,
+        mut next: impl FnMut(&mut T) -> Result<Option<tenure::Entry>>,
+    ) -> Result<Vec<Entry>> {
+        if let Some(error) = self.behind.take() {
+            return Err(error);
+        }
+        let (mut portion, mut size) = (Vec::new(), 0);
+        let mut found = first(&mut self.of);
+        loop {
+            let entry = found.and_then(|entry| {
+                let Some(entry) = entry else { return Ok(None) };
+                size += entry.line.len();
+                Entry::new(entry, bytes).map(Some)
+            });
+            match entry {
+                Ok(Some(entry)) => portion.push(entry),
+                Ok(None) => break,
+                Err(error) if portion.is_empty() => return Err(error),
+                Err(error) => {
+                    self.behind = Some(error);
+                    break;
+                }
+            }
+            if size >= PORTION_BYTES || portion.len() >= PORTION_ENTRIES {
+                break;
+            }
+            found = next(&mut self.of);
+        }
+        Ok(portion)
+    }
 }

@@ -12,8 +12,7 @@ use napi::Env;
 use napi::bindgen_prelude::{FnArgs, Function, PromiseRaw, ToNapiValue};
 use napi::threadsafe_function::ThreadsafeFunctionCallMode::NonBlocking;
 use napi_derive::napi;
-use serde_json::Value;
-use tenure::{Error, ErrorKind, Result, parse_json};
+use tenure::{Error, ErrorKind, Result, Value, parse_json};
 
 use crate::call::{Call, Caller, later};
 use crate::document::{Document, Written, check_length};
@@ -93,11 +92,9 @@ fn restore_order(before: &Value, after: &mut Value) {
                 }
             }
             if after.keys().any(|key| key.bytes().all(|byte| byte.is_ascii_digit())) {
-                let mut found = std::mem::take(after);
-                for key in before.keys() {
-                    after.extend(found.shift_remove_entry(key));
-                }
-                after.append(&mut found);
+                let found = std::mem::take(after);
+                after.extend(before.keys().filter_map(|key| Some((key, found.get(key)?))));
+                after.extend(found.iter().filter(|(key, _)| !before.contains_key(key)));
             }
         }
         _ => {}

@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
-import { appendFileSync, readFileSync, writeFileSync } from 'node:fs';
+import { appendFileSync, readFileSync, unlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import test from 'node:test';
-import { Journal, lock } from '../index.mjs';
+import { Journal, JournalGapError, TenureError, lock } from '../index.mjs';
 import { puppet, scratch } from './child.mjs';
 
 const code = (expected) => (error) => error.name === 'TenureError' && error.code === expected;
@@ -83,8 +83,105 @@ test('lines of others are adopted and an open tail is closed', async (t) => {
   await journal.append('ours');
   appendFileSync(journal.path, 'theirs\nopen');
   const done = await journal.append('ours again');
-  assert.deepEqual([done.adopted, done.closedTail], [2, true]);
-  assert.deepEqual(lines(await journal.read()), ['ours', 'theirs', 'open', 'ours again']);
+  assert.deepEqual([done.adopted, done.closedTail], [1, true]);
+  // The open line is complete only with the newline of the batch, so its number comes behind.
+  assert.deepEqual(lines(await journal.read()), ['ours', 'theirs', 'ours again', 'open']);
+});
+
+test('lines of other tools are pending until they have a number', async (t) => {
+  const journal = open(t);
+  assert.deepEqual(await journal.pending(), []);
+  await journal.append('ours');
+  appendFileSync(journal.path, 'theirs\nopen');
+  assert.deepEqual(await journal.pending(), ['theirs', 'open']);
+  assert.deepEqual(journal.pendingSync({ encoding: 'buffer' }), [Buffer.from('theirs'), Buffer.from('open')]);
+  assert.equal((await journal.verify()).unadopted, 1);
+  assert.deepEqual(lines(await journal.read()), ['ours']);
+  // A follower that may write numbers them.
+  assert.deepEqual(lines([...journal.followSync({ waitMs: 0 })]), ['ours', 'theirs']);
+  assert.deepEqual(journal.pendingSync(), ['open']);
+  appendFileSync(journal.path, Buffer.from([0xff]));
+  await assert.rejects(journal.pending(), code('invalid'));
+});
+
+/** Two entries in an archive, two that were cut off, and one behind. */
+async function withGap(t) {
+  const journal = open(t);
+  await journal.append(['1', '2']);
+  const { archive } = await journal.rotate();
+  await journal.append(['3', '4']);
+  writeFileSync(journal.path, '');
+  await journal.append('5');
+  return [journal, archive];
+}
+
+const gap = (first, last) => (error) =>
+  error instanceof JournalGapError && error instanceof TenureError && error.name === 'JournalGapError' &&
+  error.code === 'damaged' && error.first === first && error.last === last;
+
+test('a gap is thrown behind what comes before it, or reported and passed', async (t) => {
+  const [journal] = await withGap(t);
+  const seen = [];
+  await assert.rejects(async () => {
+    for await (const { line } of journal.entries()) seen.push(line);
+  }, gap(3, 4));
+  assert.throws(() => {
+    for (const { line } of journal.entriesSync()) seen.push(line);
+  }, gap(3, 4));
+  assert.deepEqual(seen, ['1', '2', '1', '2']);
+  await assert.rejects(journal.read(), gap(3, 4));
+  const gaps = [];
+  const onGap = ({ first, last }) => gaps.push([first, last]);
+  assert.deepEqual(lines(await journal.read({ onGap })), ['1', '2', '5']);
+  assert.deepEqual(lines(journal.readSync({ onGap })), ['1', '2', '5']);
+  assert.deepEqual(lines([...journal.followSync({ onGap, waitMs: 0 })]), ['1', '2', '5']);
+  const followed = [];
+  for await (const { line } of journal.follow({ onGap, waitMs: 0 })) followed.push(line);
+  assert.deepEqual(followed, ['1', '2', '5']);
+  assert.deepEqual(gaps, Array.from({ length: 4 }, () => [3, 4]));
+  await assert.rejects(journal.read({ onGap: () => { throw new RangeError('mine'); } }), RangeError);
+  await assert.rejects(journal.read({ onGap: 5 }), code('invalid'));
+  assert.deepEqual((await journal.verify()).lost, [{ first: 3, last: 4 }]);
+  assert.equal((await journal.compact({ keep: ({ seq }) => seq !== 5 })).dropped, 1);
+});
+
+test('without a number the first entry is the oldest that is there', async (t) => {
+  const journal = open(t);
+  await journal.append(['1', '2']);
+  unlinkSync((await journal.rotate()).archive);
+  await journal.append('3');
+  assert.deepEqual(lines(await journal.read()), ['3']);
+  assert.deepEqual(lines(journal.readSync()), ['3']);
+  assert.deepEqual(lines([...journal.followSync({ waitMs: 0 })]), ['3']);
+  await assert.rejects(journal.read({ from: 1 }), gap(1, 2));
+  assert.throws(() => [...journal.followSync({ from: 2, waitMs: 0 })], gap(2, 2));
+});
+
+test('damage is an error for readers too, and names the archive', async (t) => {
+  const journal = open(t);
+  await journal.append(['aaaa', 'bbbb']);
+  const { archive } = await journal.rotate();
+  await journal.append('cccc');
+  writeFileSync(archive, 'aaaa\nbxbb\n');
+  const named = (error) => code('damaged')(error) && error.path === archive;
+  await assert.rejects(journal.read(), named);
+  assert.throws(() => [...journal.followSync({ waitMs: 0 })], named);
+  const { archives, damaged } = await journal.verify();
+  assert.deepEqual([archives, damaged.map(({ file }) => file)], [1, [archive]]);
+});
+
+test('an edited line is accepted when asked', async (t) => {
+  const journal = open(t);
+  await journal.append(['aaaa', 'bbbb']);
+  const { replaced } = await journal.compact({ from: 1 });
+  assert.equal(readFileSync(replaced, 'utf8'), 'aaaa\nbbbb\n');
+  writeFileSync(journal.path, 'aaaa\nbxbb\n');
+  assert.equal((await journal.repair()).sound, false);
+  const report = journal.repairSync({ accept: true });
+  assert.deepEqual([report.sound, report.setAside.length], [true, 1]);
+  assert.equal(readFileSync(report.quarantine, 'utf8'), 'aaaa\nbxbb\n');
+  assert.deepEqual(await journal.read(), [{ seq: 1, line: 'aaaa' }, { seq: 2, line: 'bxbb' }]);
+  assert.equal((await journal.repair({ accept: true })).sound, true);
 });
 
 test('damage is found', async (t) => {

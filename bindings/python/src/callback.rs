@@ -3,8 +3,7 @@
 use std::path::Path;
 
 use pyo3::prelude::*;
-use serde_json::Value;
-use tenure::{Error, ErrorKind, Result};
+use tenure::{Error, ErrorKind, Result, Value};
 
 use crate::error::raise;
 use crate::number::Numbers;

@@ -7,8 +7,7 @@ use std::sync::{Mutex, PoisonError};
 
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
-use serde_json::Value;
-use tenure::{Error, ErrorKind, Rules, WriteOptions};
+use tenure::{Error, ErrorKind, Rules, Value, WriteOptions};
 
 use crate::argument::{callable, text};
 use crate::callback::Callback;

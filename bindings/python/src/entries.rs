@@ -6,7 +6,7 @@ use std::sync::{Mutex, PoisonError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
 
-use crate::error::{invalid, raise};
+use crate::error::{invalid, is_gap, raise};
 use crate::keywords::Keywords;
 use crate::number::Numbers;
 use crate::value::to_python;
@@ -68,27 +68,40 @@ impl Entry {
     }
 }
 
+/// What is called for entries that cannot be read any more, if the caller wants that.
+type OnGap = Option<Py<PyAny>>;
+
+/// What `next` gives. Gaps before that go to `on_gap`, if there is one.
+fn behind_gaps<T>(
+    py: Python<'_>,
+    on_gap: &OnGap,
+    mut next: impl FnMut() -> PyResult<T>,
+) -> PyResult<T> {
+    loop {
+        match (next(), on_gap) {
+            (Err(error), Some(on_gap)) if is_gap(py, &error) => {
+                on_gap.call1(py, (error.into_value(py),))?;
+            }
+            (next, _) => return next,
+        }
+    }
+}
+
 /// The entries of a journal, oldest first; later appends are not part of it.
 #[pyclass(frozen, module = "tenure")]
 #[derive(Debug)]
 pub(crate) struct Entries {
     /// `None` while another thread reads.
     entries: Mutex<Option<tenure::Entries>>,
+    on_gap: OnGap,
 }
 
 impl Entries {
-    pub(crate) fn new(entries: tenure::Entries) -> Self {
-        Self { entries: Mutex::new(Some(entries)) }
-    }
-}
-
-#[pymethods]
-impl Entries {
-    fn __iter__(slf: Bound<'_, Self>) -> Bound<'_, Self> {
-        slf
+    pub(crate) fn new(entries: tenure::Entries, on_gap: OnGap) -> Self {
+        Self { entries: Mutex::new(Some(entries)), on_gap }
     }
 
-    fn __next__(&self, py: Python<'_>) -> PyResult<Option<Entry>> {
+    fn next(&self, py: Python<'_>) -> PyResult<Option<Entry>> {
         let place = || self.entries.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(mut entries) = place().take() else {
             return Err(invalid(py, "read entries", "another thread reads them", None));
@@ -99,23 +112,35 @@ impl Entries {
     }
 }
 
+#[pymethods]
+impl Entries {
+    fn __iter__(slf: Bound<'_, Self>) -> Bound<'_, Self> {
+        slf
+    }
+
+    fn __next__(&self, py: Python<'_>) -> PyResult<Option<Entry>> {
+        behind_gaps(py, &self.on_gap, || self.next(py))
+    }
+}
+
 /// The entries of a journal as they appear. Iterating waits for ever; `next(wait=...)` does not.
 #[pyclass(frozen, module = "tenure")]
 #[derive(Debug)]
 pub(crate) struct Follow {
     /// `None` while a thread waits with it, and once it was closed.
-    follow: Mutex<Option<tenure::Follow>>,
+    inner: Mutex<Option<tenure::Follow>>,
     /// Set by `close`, also while a thread waits with it: that thread does not put it back.
     closed: AtomicBool,
+    on_gap: OnGap,
 }
 
 impl Follow {
-    pub(crate) fn new(follow: tenure::Follow) -> Self {
-        Self { follow: Mutex::new(Some(follow)), closed: AtomicBool::new(false) }
+    pub(crate) fn new(follow: tenure::Follow, on_gap: OnGap) -> Self {
+        Self { inner: Mutex::new(Some(follow)), closed: AtomicBool::new(false), on_gap }
     }
 
     fn with_follow<T>(&self, act: impl FnOnce(&mut Option<tenure::Follow>) -> T) -> T {
-        act(&mut self.follow.lock().unwrap_or_else(PoisonError::into_inner))
+        act(&mut self.inner.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }
 
@@ -139,10 +164,14 @@ impl Follow {
         let wait = keywords.wait_for_news()?;
         let (cancel, _) = keywords.cancel()?;
         keywords.finish()?;
-        let mut follow = self.with_follow(Option::take).ok_or_else(|| closed(py))?;
-        let found = next_of(py, wait, cancel.as_ref(), |wait| follow.next(wait));
-        self.with_follow(|place| *place = (!self.closed.load(Ordering::SeqCst)).then_some(follow));
-        Ok(found?.map(Into::into))
+        let next = || {
+            let mut follow = self.with_follow(Option::take).ok_or_else(|| closed(py))?;
+            let found = next_of(py, wait, cancel.as_ref(), |wait| follow.next(wait));
+            let is_open = !self.closed.load(Ordering::SeqCst);
+            self.with_follow(|place| *place = is_open.then_some(follow));
+            found
+        };
+        Ok(behind_gaps(py, &self.on_gap, next)?.map(Into::into))
     }
 
     /// Ends it. A wait of another thread goes on, and is the last.

@@ -33,7 +33,17 @@ fn build(py: Python<'_>, error: &Error) -> PyResult<PyErr> {
     fields.set_item("hint", error.next_step())?;
     fields.set_item("committed", error.is_committed())?;
     fields.set_item("errno", error.io_error().and_then(std::io::Error::raw_os_error))?;
+    if let Some(gap) = error.gap() {
+        fields.set_item("gap", gap)?;
+    }
     exception(py, error.kind().code(), &error.to_string(), Some(&fields))
+}
+
+/// Whether it reports entries of a journal that cannot be read any more.
+pub(crate) fn is_gap(py: Python<'_>, error: &PyErr) -> bool {
+    static GAP: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
+    let class = GAP.import(py, "tenure._errors", "JournalGapError");
+    class.is_ok_and(|class| error.is_instance(py, class))
 }
 
 /// A panic of the core: a bug of ours, told as an exception.

@@ -76,6 +76,17 @@ fn bytes_of(line: &Bound<'_, PyAny>, name: &str) -> PyResult<Vec<u8>> {
     Err(wrong_type(line, name, "a str or bytes"))
 }
 
+/// Begins with the oldest entry that is there.
+const OLDEST: u64 = 0;
+
+/// `on_gap`: a function, if it is given.
+fn checked(py: Python<'_>, on_gap: Option<Py<PyAny>>) -> PyResult<Option<Py<PyAny>>> {
+    if let Some(function) = &on_gap {
+        callable(function.bind(py), "on_gap")?;
+    }
+    Ok(on_gap)
+}
+
 /// `header`: the first line of the file.
 pub(crate) fn header(keywords: &mut Keywords<'_>) -> PyResult<Option<Vec<u8>>> {
     keywords.take("header", bytes_of)
@@ -171,38 +182,59 @@ impl Journal {
         self.append_batch(values.py(), &self::values(values)?, true, keywords)
     }
 
-    /// The entries with number `from_` and above, at most `limit` of them. Takes no lock.
-    #[pyo3(signature = (from_ = None, limit = None))]
+    /// The entries with number `from_` and above, at most `limit` of them. Takes no lock. Without a number they
+    /// begin with the oldest that is there. Entries that are gone raise `JournalGapError`, and the next call goes on
+    /// behind them; with `on_gap` that is called instead.
+    #[pyo3(signature = (from_ = None, limit = None, *, on_gap = None))]
     fn read(
         &self,
         py: Python<'_>,
         from_: Option<&Bound<'_, PyAny>>,
         limit: Option<&Bound<'_, PyAny>>,
+        on_gap: Option<Py<PyAny>>,
     ) -> PyResult<Entries> {
-        let from_ = from_.map_or(Ok(1), |from| whole(from, "from_"))?;
+        let from_ = from_.map_or(Ok(OLDEST), |from| whole(from, "from_"))?;
         let limit = limit.map(|limit| whole(limit, "limit")).transpose()?;
+        let on_gap = checked(py, on_gap)?;
         let entries = without_lock(py, || self.journal.read(from_, limit))?;
-        Ok(Entries::new(entries))
+        Ok(Entries::new(entries, on_gap))
     }
 
-    /// Entries as they appear, from number `from_` on.
-    #[pyo3(signature = (from_ = None))]
-    fn follow(&self, py: Python<'_>, from_: Option<&Bound<'_, PyAny>>) -> PyResult<Follow> {
-        let from_ = from_.map_or(Ok(1), |from| whole(from, "from_"))?;
+    /// Entries as they appear, from number `from_` on. For that and `on_gap` see `read`.
+    #[pyo3(signature = (from_ = None, *, on_gap = None))]
+    fn follow(
+        &self,
+        py: Python<'_>,
+        from_: Option<&Bound<'_, PyAny>>,
+        on_gap: Option<Py<PyAny>>,
+    ) -> PyResult<Follow> {
+        let from_ = from_.map_or(Ok(OLDEST), |from| whole(from, "from_"))?;
+        let on_gap = checked(py, on_gap)?;
         let follow = without_lock(py, || self.journal.follow(from_))?;
-        Ok(Follow::new(follow))
+        Ok(Follow::new(follow, on_gap))
     }
 
-    /// Checks every byte that is there against what was written. Takes no lock.
+    /// Lines of other tools that have no number yet, an unterminated one included. The next write adopts them.
+    fn pending<'py>(&self, py: Python<'py>) -> PyResult<Vec<Bound<'py, PyBytes>>> {
+        let lines = without_lock(py, || self.journal.pending())?;
+        Ok(lines.iter().map(|line| PyBytes::new(py, line)).collect())
+    }
+
+    /// Checks every byte against what was written, in the archives too. Takes no lock.
     fn verify(&self, py: Python<'_>) -> PyResult<Report> {
         Ok(without_lock(py, || self.journal.verify())?.into())
     }
 
-    /// Finishes what crashes have left, numbers and closes lines of others, and verifies.
+    /// Finishes what crashes have left, writes back what the log still holds of damaged batches, and verifies.
+    /// With `accept=True` it takes the rest of the damage as it is.
     #[pyo3(signature = (**options))]
     fn repair(&self, py: Python<'_>, options: Option<&Bound<'_, PyDict>>) -> PyResult<Report> {
-        let options = self.options(py, options)?;
-        Ok(self.write(py, &options, tenure::Journal::repair)?.into())
+        let mut keywords = Keywords::new(py, options)?;
+        let accept = keywords.flag("accept")?;
+        let options = keywords.write(self.path())?;
+        keywords.finish()?;
+        let repair = if accept { tenure::Journal::accept } else { tenure::Journal::repair };
+        Ok(self.write(py, &options, repair)?.into())
     }
 
     /// Moves the entries so far to a file of their own and starts an empty one.
@@ -242,8 +274,9 @@ impl Journal {
                 },
             }
         })??;
-        let tenure::Compacted { kept, dropped, bytes_before, bytes_after } = done;
-        Ok(Compacted { kept, dropped, bytes_before, bytes_after })
+        let tenure::Compacted { kept, dropped, bytes_before, bytes_after, replaced } = done;
+        let replaced = replaced.map(Into::into);
+        Ok(Compacted { kept, dropped, bytes_before, bytes_after, replaced })
     }
 
     fn __repr__(&self) -> String {

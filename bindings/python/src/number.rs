@@ -6,9 +6,10 @@
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyFloat, PyInt, PyString};
-use serde_json::Number;
+use tenure::Number;
 
 use crate::argument::one_of;
+use crate::error::raise;
 
 /// The interpreter refuses to convert longer texts to an `int` by itself.
 const DIGITS_MAX: usize = 4000;
@@ -69,7 +70,7 @@ pub(crate) fn from_int(int: &Bound<'_, PyInt>) -> PyResult<Number> {
     let py = int.py();
     // `Decimal` has no limit on digits, and no notion of subclasses that print otherwise.
     let text = decimal(py)?.call1((py.get_type::<PyInt>().call1((int,))?,))?.str()?;
-    Ok(Number::from_string_unchecked(text.to_cow()?.into_owned()))
+    text.to_cow()?.parse().map_err(|error| raise(py, &error))
 }
 
 /// A `decimal.Decimal`; `None` if it is not finite.
@@ -78,7 +79,7 @@ pub(crate) fn from_decimal(object: &Bound<'_, PyAny>) -> PyResult<Option<Number>
         return Ok(None);
     }
     let text = object.str()?;
-    Ok(Some(Number::from_string_unchecked(text.to_cow()?.into_owned())))
+    text.to_cow()?.parse().map(Some).map_err(|error| raise(object.py(), &error))
 }
 
 /// Whether the object is a `decimal.Decimal`. Who never imported it has none.

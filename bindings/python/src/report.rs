@@ -11,9 +11,9 @@ record! {
         first: u64,
         /// The number of its last entry.
         last: u64,
-        /// Lines that others had appended, found and numbered on the way.
+        /// Lines of other tools that got a number on the way.
         adopted: u64,
-        /// An unterminated line of somebody else was closed with a newline.
+        /// An unterminated line of another tool was closed with a newline.
         closed_tail: bool,
         /// Batches that a crash had left unfinished, finished on the way.
         rolled_forward: u64,
@@ -43,12 +43,16 @@ record! {
         bytes_before: u64,
         /// The file's length now.
         bytes_after: u64,
+        /// Where the file from before is kept until the next compaction or header.
+        replaced: Option<OsString>,
     }
 }
 
 record! {
-    /// A range of the journal that is not what it was.
+    /// A range of a file that is not what it was.
     Damage {
+        /// The journal, or one of its archives.
+        file: OsString,
         /// First byte.
         start: u64,
         /// Behind the last byte.
@@ -65,19 +69,27 @@ record! {
         sound: bool,
         /// Entries in the file now.
         entries: u64,
-        /// How many of them others have written, as far as that is known.
+        /// How many of them other tools have written.
         foreign_entries: u64,
-        /// Ranges that have a checksum in the index.
+        /// Ranges that were compared with their checksum.
         segments: u64,
         /// The file's length.
         bytes: u64,
         /// The number that the next entry gets; 0 if tenure has not written to it yet.
         next: u64,
-        /// What is not as it was.
+        /// What is not as it was, in the archives too.
         damaged: Vec<Damage>,
-        /// The file ends in an unterminated line of somebody else.
+        /// Entries that are gone: the first and the last of each gap.
+        lost: Vec<(u64, u64)>,
+        /// Numbers that were reserved when the machine restarted; entries without a sync may have had them.
+        skipped: Vec<(u64, u64)>,
+        /// Archives that were checked.
+        archives: u64,
+        /// The file ends in an unterminated line of another tool.
         torn_tail: bool,
-        /// NULs in lines that were left before a power loss.
+        /// Complete lines of other tools that the next write gives a number.
+        unadopted: u64,
+        /// NULs in the file: lost to a power loss before they were synced.
         nul_bytes: u64,
         /// Logged batches that are not in the file yet; the next write finishes them.
         pending: u64,
@@ -85,6 +97,10 @@ record! {
         rolled_forward: u64,
         /// The sidecars do not belong to this file; the next write adopts it.
         unbound: bool,
+        /// Damage that a repair has written over or accepted.
+        set_aside: Vec<Damage>,
+        /// Where a copy of those bytes is, one range behind the other.
+        quarantine: Option<OsString>,
     }
 }
 
@@ -98,8 +114,10 @@ impl From<tenure::Appended> for Appended {
 impl From<tenure::Report> for Report {
     fn from(report: tenure::Report) -> Self {
         let sound = report.is_sound();
-        let damage =
-            |found: tenure::Damage| Damage { start: found.start, end: found.end, why: found.why };
+        let damage = |found: tenure::Damage| {
+            let tenure::Damage { file, start, end, why } = found;
+            Damage { file: file.into(), start, end, why }
+        };
         Self {
             sound,
             entries: report.entries,
@@ -108,11 +126,17 @@ impl From<tenure::Report> for Report {
             bytes: report.bytes,
             next: report.next,
             damaged: report.damaged.into_iter().map(damage).collect(),
+            lost: report.lost,
+            skipped: report.skipped,
+            archives: report.archives,
             torn_tail: report.torn_tail,
+            unadopted: report.unadopted,
             nul_bytes: report.nul_bytes,
             pending: report.pending,
             rolled_forward: report.rolled_forward,
             unbound: report.unbound,
+            set_aside: report.set_aside.into_iter().map(damage).collect(),
+            quarantine: report.quarantine.map(Into::into),
         }
     }
 }

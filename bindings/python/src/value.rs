@@ -3,7 +3,7 @@
 
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyDict, PyFloat, PyInt, PyList, PyString, PyTuple};
-use serde_json::{Map, Number, Value};
+use tenure::{Number, Object, Value};
 
 use crate::error::invalid;
 use crate::number::{self, Numbers};
@@ -33,7 +33,7 @@ pub(crate) fn to_python<'py>(
         }
         Value::Object(object) => {
             let dict = PyDict::new(py);
-            for (key, value) in object {
+            for (key, value) in object.iter() {
                 dict.set_item(key, to_python(py, value, numbers)?)?;
             }
             dict.into_any()
@@ -112,7 +112,7 @@ impl Place<'_> {
     }
 
     fn object(&self, dict: &Bound<'_, PyDict>, depth: usize) -> PyResult<Value> {
-        let mut object = Map::with_capacity(dict.len());
+        let mut object = Object::new();
         for (key, value) in dict.iter() {
             let Ok(text) = key.cast::<PyString>() else {
                 let kind = key.get_type().name()?;

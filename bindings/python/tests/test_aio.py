@@ -3,6 +3,7 @@
 import asyncio
 import contextvars
 import functools
+import os
 import subprocess
 import sys
 import threading
@@ -246,7 +247,16 @@ def test_documents_journals_and_leases(tmp_path):
         assert follow.position == 3
         assert (await journal.verify()).sound and (await journal.repair()).sound
         assert (await journal.compact(lambda entry: entry.seq > 1)).dropped == 1
-        assert (await journal.rotate()).next == 3
+        assert (await journal.repair(accept=True)).sound and await journal.pending() == []
+        rotated = await journal.rotate()
+        assert rotated.next == 3
+        os.unlink(rotated.archive)
+        await journal.append("3")
+        gaps = []
+        assert [entry.seq for entry in await journal.read()] == [3]
+        assert [entry.seq for entry in await journal.read(1, on_gap=gaps.append)] == [3]
+        assert (await journal.follow(2, on_gap=gaps.append).next(wait=0)).seq == 3
+        assert [(gap.first, gap.last) for gap in gaps] == [(1, 2), (2, 2)]
 
         lease = aio.Lease(tmp_path / "s")
         async with await lease.acquire(ttl=60, owner="me") as leased:
@@ -263,7 +273,7 @@ def test_documents_journals_and_leases(tmp_path):
         await sessions.document("k").set([1])
         assert await sessions.keys() == ["k"] and await sessions.remove("k")
         written, appended = await aio.update_and_append(document, lambda _: [2], journal, "x")
-        assert written.changed and appended.last == 3
+        assert written.changed and appended.last == 4
 
     run(main())
 

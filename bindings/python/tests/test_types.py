@@ -29,8 +29,16 @@ try:
     tenure.try_lock(b"x")
 except tenure.BusyError as error:
     holder: Optional[Holder] = error.holder
-for entry in tenure.Journal("j").read(1, limit=5):
+for entry in tenure.Journal("j").read(1, limit=5, on_gap=lambda gap: gap.last - gap.first):
     line: bytes = entry.line
+pending: list[bytes] = tenure.Journal("j").pending()
+report: tenure.Report = tenure.Journal("j").repair(accept=True)
+lost: list[tuple[int, int]] = report.lost
+files: list[str] = [damage.file for damage in report.damaged + report.set_aside]
+try:
+    list(tenure.Journal("j").read(1))
+except tenure.JournalGapError as gap:
+    print(gap.first, gap.last)
 with tenure.Lease("s").acquire(ttl=5, owner="me") as leased:
     token: str = leased.token
 

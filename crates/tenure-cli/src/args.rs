@@ -5,6 +5,7 @@ mod direct;
 mod doc;
 mod flags;
 mod journal;
+mod lab;
 mod lease;
 mod torture;
 mod values;
@@ -25,10 +26,12 @@ pub(crate) use self::journal::{
     AppendArgs, CompactArgs, FollowArgs, JournalCommand, ReadArgs, RepairArgs, RotateArgs,
     VerifyArgs,
 };
+pub(crate) use self::lab::LabCli;
+pub use self::lab::{BenchArgs, DemoArgs, LabCommand};
 pub(crate) use self::lease::{
     AcquireArgs, GrantFlags, HoldArgs, LeaseCommand, ReleaseArgs, RenewArgs, ShowArgs, TakeOverArgs,
 };
-pub(crate) use self::torture::{ControlArg, PanicArg, ThingArg, TortureArgs};
+pub use self::torture::{ControlArg, LoadArg, PanicArg, ThingArg, TortureArgs};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -76,8 +79,8 @@ pub(crate) struct GlobalFlags {
 
 impl Cli {
     /// Reads the command line of this process.
-    pub(crate) fn read(words: Vec<OsString>) -> Result<Self, clap::Error> {
-        direct::parse(&words).map_or_else(|| Self::try_parse_from(words), Ok)
+    pub(crate) fn read(words: &[OsString]) -> Result<Self, clap::Error> {
+        direct::parse(words).map_or_else(|| Self::try_parse_from(words), Ok)
     }
 }
 
@@ -101,12 +104,8 @@ pub(crate) enum Command {
     Who(WhoArgs),
     /// Check what this file system guarantees and what is left over
     Doctor(DoctorArgs),
-    /// Race the lock and save protocols of real tools, live, against tenure, and count
-    Demo(DemoArgs),
-    /// Torture the guarantees on this file system, or a save program of your own
-    Torture(TortureArgs),
-    /// Measure what the operations cost on the disk of a directory, beside the bare system calls
-    Bench(BenchArgs),
+    #[command(flatten)]
+    Lab(LabCommand),
     /// Print shell completions
     Completions(CompletionsArgs),
     /// Write manual pages into a directory
@@ -186,39 +185,9 @@ pub(crate) struct DoctorArgs {
     /// The directory
     #[arg(default_value = ".")]
     pub(crate) dir: PathBuf,
-    /// Remove left-overs of dead operations; never a lock file
+    /// Remove left-overs of dead operations, and locks of names without a file that are provably unused
     #[arg(long)]
     pub(crate) fix: bool,
-}
-
-#[derive(Debug, Args)]
-#[command(after_help = "\
-Examples:
-  tenure demo
-  tenure demo --quick --seed 7     the same kills again")]
-pub(crate) struct DemoArgs {
-    /// A few seconds instead of some twenty
-    #[arg(long)]
-    pub(crate) quick: bool,
-    /// The plan of kills [default: a new one]
-    #[arg(long, value_name = "N")]
-    pub(crate) seed: Option<u64>,
-}
-
-/// Takes about ten seconds, in a directory of its own that is removed at the end. The floor of a row is
-/// the system calls that no program could do it without: lock, read, write, sync, unlock.
-#[derive(Debug, Args)]
-#[command(after_help = "\
-Examples:
-  tenure bench                   this directory
-  tenure bench /mnt/data --json  another disk, for programs")]
-pub(crate) struct BenchArgs {
-    /// The directory; as much as 50 MB are written there
-    #[arg(default_value = ".")]
-    pub(crate) dir: PathBuf,
-    /// A second instead of ten, with rougher figures
-    #[arg(long)]
-    pub(crate) quick: bool,
 }
 
 #[derive(Debug, Args)]

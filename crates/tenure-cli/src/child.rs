@@ -18,9 +18,10 @@ use std::process::Command;
 use crate::exit_code::ExitCode;
 use crate::failure::{Failure, Result};
 
+pub use self::platform::Inherited;
 #[cfg(unix)]
-pub(crate) use self::platform::ignored_signals;
-pub(crate) use self::platform::{Inherited, Running};
+pub use self::platform::ignored_signals;
+pub(crate) use self::platform::{Running, become_program};
 
 /// How a command ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -4,7 +4,7 @@ use tenure::ErrorKind;
 
 /// How the process ends. `run` and `lease hold` pass the command's own code on instead.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum ExitCode {
+pub enum ExitCode {
     /// 0: done.
     Done,
     /// 1: failed (I/O, not found, a filter that raised an error, and the like).
@@ -31,7 +31,7 @@ pub(crate) enum ExitCode {
 
 impl ExitCode {
     /// The number.
-    pub(crate) const fn number(self) -> u8 {
+    pub const fn number(self) -> u8 {
         match self {
             Self::Done => 0,
             Self::Failed => 1,

@@ -4,8 +4,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use serde_json::{Value, json};
-use tenure::{ErrorKind, HoldKind, Holder, Lease};
+use tenure::{ErrorKind, HoldKind, Holder, Lease, Value, json};
 
 use crate::exit_code::ExitCode;
 
@@ -13,11 +12,11 @@ use crate::exit_code::ExitCode;
 pub(crate) const STANDARD_OUTPUT: &str = "standard output";
 
 /// The result of a command.
-pub(crate) type Result<T, E = Failure> = std::result::Result<T, E>;
+pub type Result<T, E = Failure> = std::result::Result<T, E>;
 
 /// What is reported on stderr, and how the process ends.
 #[derive(Debug)]
-pub(crate) enum Failure {
+pub enum Failure {
     /// The core refused or failed.
     Core(tenure::Error),
     /// The command line itself refused or failed.
@@ -28,7 +27,7 @@ pub(crate) enum Failure {
 
 /// A failure that is not the core's.
 #[derive(Debug)]
-pub(crate) struct Own {
+pub struct Own {
     exit: ExitCode,
     code: &'static str,
     action: &'static str,
@@ -39,7 +38,7 @@ pub(crate) struct Own {
 
 impl Failure {
     /// A failure while doing `action`.
-    pub(crate) fn new(
+    pub fn new(
         exit: ExitCode,
         code: &'static str,
         action: &'static str,
@@ -50,12 +49,12 @@ impl Failure {
     }
 
     /// The command line is wrong: exit 2.
-    pub(crate) fn usage(action: &'static str, detail: impl Into<String>) -> Self {
+    pub fn usage(action: &'static str, detail: impl Into<String>) -> Self {
         Self::new(ExitCode::Usage, "usage", action, detail)
     }
 
     /// The operating system refused.
-    pub(crate) fn io(action: &'static str, path: &Path, source: io::Error) -> Self {
+    pub fn io(action: &'static str, path: &Path, source: io::Error) -> Self {
         Self::Core(tenure::Error::io(action, path, source))
     }
 
@@ -69,7 +68,7 @@ impl Failure {
 
     /// Names the path.
     #[must_use]
-    pub(crate) fn at(mut self, path: &Path) -> Self {
+    pub fn at(mut self, path: &Path) -> Self {
         if let Self::Own(own) = &mut self {
             own.path = Some(path.to_path_buf());
         }
@@ -78,7 +77,7 @@ impl Failure {
 
     /// Says what to do.
     #[must_use]
-    pub(crate) fn hint(self, hint: impl Into<String>) -> Self {
+    pub fn hint(self, hint: impl Into<String>) -> Self {
         match self {
             Self::Core(error) => Self::Core(error.hint(hint)),
             Self::Own(mut own) => {

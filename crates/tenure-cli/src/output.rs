@@ -4,14 +4,14 @@ use std::ffi::OsString;
 use std::io::{self, BufWriter, IsTerminal, Stderr, Stdout, Write};
 use std::path::Path;
 
-use serde_json::{Value, json};
+use tenure::{Value, json};
 
 use crate::exit_code::ExitCode;
 use crate::failure::{Failure, Result, STANDARD_OUTPUT};
 
 /// How a JSON value is laid out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Layout {
+pub enum Layout {
     /// Two spaces per level, as jq does.
     Pretty,
     /// One line.
@@ -20,7 +20,7 @@ pub(crate) enum Layout {
 
 /// Where results and messages go, and in which form.
 #[derive(Debug)]
-pub(crate) struct Output {
+pub struct Output {
     json: bool,
     /// The command has made its change: whoever cannot be told the result must be told that.
     committed: bool,
@@ -29,7 +29,7 @@ pub(crate) struct Output {
 
 impl Output {
     /// Text for people, or JSON for programs.
-    pub(crate) fn new(json: bool) -> Self {
+    pub fn new(json: bool) -> Self {
         Self { json, committed: false, out: BufWriter::new(io::stdout()) }
     }
 
@@ -39,12 +39,12 @@ impl Output {
     }
 
     /// Whether `--json` was given.
-    pub(crate) fn is_json(&self) -> bool {
+    pub fn is_json(&self) -> bool {
         self.json
     }
 
     /// Bytes as they are.
-    pub(crate) fn raw(&mut self, bytes: &[u8]) -> Result<()> {
+    pub fn raw(&mut self, bytes: &[u8]) -> Result<()> {
         let written = self.out.write_all(bytes);
         written.map_err(|err| self.refused(err))
     }
@@ -56,18 +56,16 @@ impl Output {
     }
 
     /// One JSON value and a newline.
-    pub(crate) fn value(&mut self, value: &Value, layout: Layout) -> Result<()> {
+    pub fn value(&mut self, value: &Value, layout: Layout) -> Result<()> {
         let text = match layout {
-            Layout::Pretty => serde_json::to_vec_pretty(value),
-            Layout::Compact => serde_json::to_vec(value),
+            Layout::Pretty => format!("{value:#}"),
+            Layout::Compact => value.to_string(),
         };
-        let text = text.map_err(|err| self.refused(err.into()))?;
-        self.raw(&text)?;
-        self.raw(b"\n")
+        self.line(&text)
     }
 
     /// The result in the form that was asked for: an object, or text (nothing if that is empty).
-    pub(crate) fn result(
+    pub fn result(
         &mut self,
         object: impl FnOnce() -> Value,
         text: impl FnOnce() -> String,
@@ -108,7 +106,7 @@ impl Output {
     }
 
     /// Says why a command failed; returns how the process ends.
-    pub(crate) fn report(&mut self, failure: &Failure) -> ExitCode {
+    pub fn report(&mut self, failure: &Failure) -> ExitCode {
         let _ = self.out.flush();
         report(self.json, failure, failure.exit())
     }
@@ -152,7 +150,7 @@ pub(crate) fn report_usage(error: &clap::Error, asked_json: bool) -> ExitCode {
 }
 
 /// One line on stderr that is no error.
-pub(crate) fn warn(json: bool, text: &str) {
+pub fn warn(json: bool, text: &str) {
     if json {
         say(&json!({ "warning": text }).to_string());
     } else {
@@ -166,7 +164,7 @@ pub(crate) fn tell(object: &Value) {
 }
 
 /// Whether a person looks at the results.
-pub(crate) fn stdout_is_terminal() -> bool {
+pub fn stdout_is_terminal() -> bool {
     io::stdout().is_terminal()
 }
 

@@ -6,10 +6,9 @@
 
 use std::process::ExitCode;
 
-use serde_json::json;
 use tenure::{
     AppendOptions, Document, Durability, Error, ErrorKind, Journal, Lock, LockOptions, Result,
-    WriteOptions,
+    WriteOptions, json,
 };
 
 fn main() -> ExitCode {

@@ -1,4 +1,4 @@
-//! The `tenure` command of this build.
+//! The `tenure` command of this build, with `tenure-lab` beside it.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -16,6 +16,7 @@ fn build() -> PathBuf {
     let profile = test.ancestors().nth(2).expect("a test lies in target/PROFILE/deps");
     let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     cargo.args(["build", "--quiet", "--package", "tenure-cli", "--bin", "tenure"]);
+    cargo.args(["--package", "tenure-torture", "--bin", "tenure-lab"]);
     // The directory of `dev` has an older name.
     let name = profile.file_name().expect("a profile has a name");
     if name != "debug" {

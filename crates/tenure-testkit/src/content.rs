@@ -12,7 +12,7 @@ use std::sync::Arc;
 use crate::crash::{Fate, Judge};
 
 /// The unit that a disk writes whole.
-const SECTOR: usize = 512;
+pub(crate) const SECTOR: usize = 512;
 
 /// Nothing under test is this big; a wrong offset must not eat the memory of the machine.
 const LARGEST: u64 = 1 << 31;

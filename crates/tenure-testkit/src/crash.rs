@@ -153,7 +153,6 @@ impl Disk {
                         node.attributes = node.durable_attributes;
                     }
                     node.durable_attributes = node.attributes;
-                    node.attached.lose_power(judge);
                     content.lose_power(judge);
                 }
                 Body::Directory(names) if names.changed => {

@@ -78,7 +78,6 @@ impl Disk {
             if let Some(ino) = set.ino {
                 let node = &mut self.nodes[ino];
                 node.durable_links += 1;
-                node.attached.name_is_durable(op.sequence);
                 if let Body::File(content) = &mut node.body {
                     if content.name_is_durable(op.sequence) {
                         node.durable_attributes = node.attributes;

@@ -8,10 +8,10 @@ use std::sync::Arc;
 use tenure::fs::{Access, Handle, Mode, RawHandle, Stat};
 
 use crate::SimFs;
-use crate::content::Content;
+use crate::content::{Content, SECTOR};
 use crate::disk::Disk;
 use crate::inject;
-use crate::machine::{Machine, Twist};
+use crate::machine::{CrashKind, Machine, Twist};
 use crate::node::{Body, Ino, Open};
 use crate::step::{Step, Verb};
 
@@ -64,19 +64,29 @@ impl SimHandle {
         buf: &[u8],
         offset: Option<u64>,
     ) -> io::Result<usize> {
-        let taken = match twist {
-            Twist::Torn => machine.random.index(buf.len() + 1),
-            Twist::Short => buf.len().div_ceil(2),
-            Twist::None | Twist::Fails(_) => buf.len(),
-        };
+        let is_killed = machine.down(self.fs.process) == Some(CrashKind::Process);
+        let torn = machine.random.index(buf.len() + 1);
         let sequence = machine.disk.next_sequence();
         let clock = machine.disk.clock;
         let content = content(&mut machine.disk, self.ino)?;
         let offset = offset.unwrap_or_else(|| content.len());
+        let taken = match twist {
+            // The kernel notices a kill between two pages, never inside one.
+            Twist::Torn if is_killed && torn < buf.len() => whole_sectors(offset, torn),
+            Twist::Torn => torn,
+            Twist::Short => buf.len().div_ceil(2),
+            Twist::None | Twist::Fails(_) => buf.len(),
+        };
         content.write(&buf[..taken], offset, sequence)?;
         machine.disk.nodes[self.ino].attributes.modified = clock;
         Ok(taken)
     }
+}
+
+/// How much of the first `len` bytes at `offset` ends at a sector.
+fn whole_sectors(offset: u64, len: usize) -> usize {
+    let start = usize::try_from(offset).unwrap_or(0) % SECTOR;
+    ((start + len) / SECTOR * SECTOR).saturating_sub(start)
 }
 
 impl Handle for SimHandle {
@@ -97,13 +107,14 @@ impl Handle for SimHandle {
         })
     }
 
-    fn append(&self, buf: &[u8]) -> io::Result<usize> {
+    fn append(&self, buf: &[u8]) -> io::Result<(usize, u64)> {
         self.run(self.step(Verb::Append).range(0, buf.len() as u64), |machine, twist| {
             self.writable()?;
             if self.access != Access::Append {
                 return Err(io::ErrorKind::InvalidInput.into());
             }
-            self.put(machine, twist, buf, None)
+            let taken = self.put(machine, twist, buf, None)?;
+            Ok((taken, content(&mut machine.disk, self.ino)?.len()))
         })
     }
 
@@ -143,35 +154,6 @@ impl Handle for SimHandle {
             }
             Ok(())
         })
-    }
-
-    fn sync_all(&self) -> io::Result<()> {
-        self.sync()?;
-        self.run(self.step(Verb::SyncAttached), |machine, twist| {
-            let attached = &mut machine.disk.nodes[self.ino].attached;
-            if let Twist::Fails(_) = twist {
-                attached.sync_fails(machine.random.coin());
-            } else if !machine.broken.ignore_sync {
-                attached.sync();
-            }
-            Ok(())
-        })
-    }
-
-    fn attach(&self, bytes: &[u8]) -> io::Result<()> {
-        self.run(self.step(Verb::Attach), |machine, _| {
-            let sequence = machine.disk.next_sequence();
-            let attached = &mut machine.disk.nodes[self.ino].attached;
-            attached.attach(bytes, sequence);
-            Ok(())
-        })
-    }
-
-    fn attached(&self) -> Option<Vec<u8>> {
-        let read = self.run(self.step(Verb::Read), |machine, _| {
-            Ok(machine.disk.nodes[self.ino].attached.now.as_deref().map(<[u8]>::to_vec))
-        });
-        read.ok().flatten()
     }
 
     fn stat(&self) -> io::Result<Stat> {

@@ -10,7 +10,6 @@ use std::io;
 use crate::crash::{Judge, Plan, Survival};
 use crate::disk::Disk;
 use crate::inject::{self, Fault, Injector};
-use crate::node::Attached;
 use crate::random::Random;
 use crate::step::Verb;
 use crate::trail::Trail;
@@ -38,8 +37,6 @@ pub struct Broken {
     pub break_exchange_atomicity: bool,
     /// A sync that fails reports success.
     pub hide_sync_failures: bool,
-    /// What is attached to files is gone after a power loss.
-    pub lose_attached: bool,
 }
 
 /// How an admitted operation goes.
@@ -184,9 +181,6 @@ impl Machine {
         let plan = Plan::choose(survival, self.disk.pending_window(), &mut self.random);
         self.trail.power_loss(plan);
         self.disk.lose_power(&mut Judge { plan, random: &mut self.random });
-        if self.broken.lose_attached {
-            self.disk.nodes.iter_mut().for_each(|node| node.attached = Attached::default());
-        }
         for process in &mut self.processes {
             process.life += 1;
             process.down = None;

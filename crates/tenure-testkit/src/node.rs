@@ -15,7 +15,6 @@ use std::sync::Arc;
 use tenure::fs::{Kind, Mode};
 
 use crate::content::Content;
-use crate::crash::Judge;
 
 /// The index of a node; the inode number is derived from it.
 pub(crate) type Ino = usize;
@@ -29,7 +28,6 @@ pub(crate) struct Node {
     pub(crate) body: Body,
     pub(crate) attributes: Attributes,
     pub(crate) durable_attributes: Attributes,
-    pub(crate) attached: Attached,
     pub(crate) links: u32,
     pub(crate) durable_links: u32,
     pub(crate) mentions: u32,
@@ -42,53 +40,6 @@ pub(crate) struct Attributes {
     pub(crate) mode: u32,
     /// The logical clock of the last change of the content.
     pub(crate) modified: u64,
-}
-
-/// A few bytes that ride in the inode. They are on the disk before any later change of a name is; a sync of
-/// the content does not reach them (`fdatasync`).
-#[derive(Debug, Clone, Default)]
-pub(crate) struct Attached {
-    pub(crate) now: Option<Arc<[u8]>>,
-    pub(crate) durable: Option<Arc<[u8]>>,
-    pub(crate) sequence: u64,
-    /// A sync of it failed: no later one writes it again.
-    forgotten: bool,
-}
-
-impl Attached {
-    pub(crate) fn attach(&mut self, bytes: &[u8], sequence: u64) {
-        (self.now, self.sequence, self.forgotten) = (Some(bytes.into()), sequence, false);
-    }
-
-    /// A change of a name of this file is durable.
-    pub(crate) fn name_is_durable(&mut self, sequence: u64) {
-        if self.sequence < sequence {
-            self.sync();
-        }
-    }
-
-    pub(crate) fn sync(&mut self) {
-        if !self.forgotten {
-            self.durable.clone_from(&self.now);
-        }
-    }
-
-    /// A sync that reports an error: it is on the disk, or never will be.
-    pub(crate) fn sync_fails(&mut self, arrived: bool) {
-        if arrived {
-            self.sync();
-        }
-        self.forgotten = true;
-    }
-
-    /// What is left after the power was gone.
-    pub(crate) fn lose_power(&mut self, judge: &mut Judge<'_>) {
-        if self.now != self.durable && judge.name(self.sequence) {
-            self.sync();
-        }
-        self.now.clone_from(&self.durable);
-        self.forgotten = false;
-    }
 }
 
 /// What a node is.
@@ -124,7 +75,6 @@ impl Node {
             body,
             attributes,
             durable_attributes: attributes,
-            attached: Attached::default(),
             links: 0,
             durable_links: 0,
             mentions: 0,

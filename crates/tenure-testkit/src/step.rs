@@ -16,10 +16,8 @@ pub(crate) enum Verb {
     Append,
     SetLen,
     SetMode,
-    Attach,
     Sync,
     SyncInOrder,
-    SyncAttached,
     SyncDir,
     Rename,
     RenameNew,
@@ -50,7 +48,7 @@ impl Verb {
 
     /// It makes something durable.
     pub(crate) fn syncs(self) -> bool {
-        matches!(self, Self::Sync | Self::SyncInOrder | Self::SyncAttached | Self::SyncDir)
+        matches!(self, Self::Sync | Self::SyncInOrder | Self::SyncDir)
     }
 
     /// It may need a new block of the disk.

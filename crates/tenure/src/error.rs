@@ -107,6 +107,7 @@ struct Inner {
     hint: Option<String>,
     holder: Option<Holder>,
     committed: Option<bool>,
+    missing: Option<(u64, u64)>,
     source: Option<io::Error>,
 }
 
@@ -121,6 +122,7 @@ impl Error {
             hint: None,
             holder: None,
             committed: None,
+            missing: None,
             source: None,
         };
         Self { inner: Box::new(inner) }
@@ -166,6 +168,13 @@ impl Error {
         self
     }
 
+    /// Names the entries of a journal that cannot be read any more.
+    #[must_use]
+    pub(crate) fn missing(mut self, first: u64, last: u64) -> Self {
+        self.inner.missing = Some((first, last));
+        self
+    }
+
     /// Adds the operating system's own words.
     #[must_use]
     pub fn caused_by(mut self, source: io::Error) -> Self {
@@ -202,6 +211,11 @@ impl Error {
     /// Whether the change is visible, where that could be in doubt.
     pub fn is_committed(&self) -> Option<bool> {
         self.inner.committed
+    }
+
+    /// The first and the last entry of a journal that cannot be read any more, if that is what it reports.
+    pub fn gap(&self) -> Option<(u64, u64)> {
+        self.inner.missing
     }
 
     /// The operating system's error, if one is behind it.

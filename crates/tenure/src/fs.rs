@@ -14,11 +14,32 @@
 //!    system, and also across a crash: both names change or none does.
 //! 4. A lock belongs to the handle (the open file description): dropping the last copy releases it.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::fmt::Debug;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+
+/// The directory of sidecars beside a target. In a sticky directory that users share, each has one of
+/// their own: `.tenure-` and the number of the user.
+pub(crate) const SIDE_DIR: &str = ".tenure";
+
+/// Whether a directory of this name holds sidecars.
+pub fn is_side_dir(name: &OsStr) -> bool {
+    name == SIDE_DIR || user_of_side_dir(name).is_some()
+}
+
+/// The directory of one user's sidecars.
+pub(crate) fn side_dir_of(user: u32) -> String {
+    format!("{SIDE_DIR}-{user}")
+}
+
+/// Whose sidecars a directory of this name holds, in a sticky directory.
+pub(crate) fn user_of_side_dir(name: &OsStr) -> Option<u32> {
+    let number = name.to_str()?.strip_prefix(SIDE_DIR)?.strip_prefix('-')?;
+    let user = number.parse().ok()?;
+    (side_dir_of(user).as_str() == name).then_some(user)
+}
 
 /// How a file is opened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -213,8 +234,9 @@ pub trait Handle: Send + Sync + Debug {
     /// Writes at an offset, possibly less than asked for.
     fn write_at(&self, buf: &[u8], offset: u64) -> io::Result<usize>;
 
-    /// Writes at the end ([`Access::Append`] only), possibly less than asked for.
-    fn append(&self, buf: &[u8]) -> io::Result<usize>;
+    /// Writes at the end ([`Access::Append`] only), possibly less than asked for. Returns how much, and the offset
+    /// behind it: everything before what was written is final.
+    fn append(&self, buf: &[u8]) -> io::Result<(usize, u64)>;
 
     /// Cuts or extends the file.
     fn set_len(&self, len: u64) -> io::Result<()>;
@@ -227,23 +249,6 @@ pub trait Handle: Send + Sync + Debug {
     /// costs no flush where a file system keeps this order; elsewhere it is a [`Self::sync`].
     fn sync_in_order(&self) -> io::Result<()> {
         self.sync()
-    }
-
-    /// Makes everything durable, what is attached as well (`fsync`).
-    fn sync_all(&self) -> io::Result<()> {
-        self.sync()
-    }
-
-    /// Attaches a few bytes to the file itself, in place of those before. They come and go with it, and are
-    /// on the disk before any later change of its names is. `Unsupported` where files cannot have that.
-    fn attach(&self, bytes: &[u8]) -> io::Result<()> {
-        let _ = bytes;
-        Err(io::ErrorKind::Unsupported.into())
-    }
-
-    /// What is attached, if anything is and that can be told.
-    fn attached(&self) -> Option<Vec<u8>> {
-        None
     }
 
     /// Describes the open object.

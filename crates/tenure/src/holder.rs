@@ -117,15 +117,6 @@ impl Holder {
         Some(start == self.start)
     }
 
-    /// The fields for JSON output.
-    pub fn to_json(&self) -> Value {
-        json!({
-            "pid": self.pid, "host": self.host, "command": self.command, "label": self.label,
-            "owner": self.owner, "fence": self.fence, "since_us": self.since_us,
-            "kind": self.hold.name(), "pid_namespace": self.pid_namespace, "start": self.start,
-        })
-    }
-
     /// What goes into a record: short names, since a record has a fixed size.
     fn to_record(&self) -> String {
         json!({

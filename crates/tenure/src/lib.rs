@@ -7,8 +7,7 @@
 //! ```
 //! # let dir = std::env::temp_dir().join(format!("tenure-doc-{}", std::process::id()));
 //! # let path = dir.join("state.json");
-//! use serde_json::json;
-//! use tenure::{Document, WriteOptions};
+//! use tenure::{Document, WriteOptions, json};
 //!
 //! let state = Document::open(&path)?;
 //! state.update(&WriteOptions::default(), |current| {
@@ -26,8 +25,7 @@
 //! ```
 //! # let dir = std::env::temp_dir().join(format!("tenure-lock-{}", std::process::id()));
 //! # let path = dir.join("state.json");
-//! use serde_json::json;
-//! use tenure::{Document, WriteOptions};
+//! use tenure::{Document, WriteOptions, json};
 //!
 //! let guard = tenure::lock(&path)?;
 //! if let Some(holder) = guard.recovered_from() {
@@ -57,53 +55,34 @@
 
 mod advice;
 mod checksum;
-mod collection;
-mod commit;
-mod document;
 mod error;
-mod events;
+mod file;
 pub mod fs;
-mod gate;
-mod group;
-mod hold;
 mod holder;
 mod inherited;
-mod journal;
 mod json;
-mod keeper;
-mod lease;
-mod lock;
-mod marks;
-mod max_hold;
 mod options;
 mod process_local;
 mod random;
-mod record;
-mod resolve;
-mod seen;
-mod stand_in;
-mod status;
-mod survey;
 mod sys;
-mod target;
-mod together;
 mod wait;
 
-pub use self::collection::{Collection, CollectionKind, Prune, Pruned, Split};
-pub use self::document::{Document, Snapshot, Watch, Written};
 pub use self::error::{Error, ErrorKind, Result};
+pub use self::file::collection::{Collection, CollectionKind, Prune, Pruned, Split};
+pub use self::file::document::{Document, Snapshot, Watch, Written};
+pub use self::file::journal::{
+    AppendOptions, Appended, Compacted, Damage, Entries, Entry, Follow, Journal, Report, Rotated,
+};
+pub use self::file::lease::{AcquireOptions, Lease, LeaseInfo, Leased};
+pub use self::file::lock::{Lock, LockGuard, LockOptions, lock, try_lock};
+pub use self::file::max_hold::MaxHold;
+pub use self::file::status::{HoldState, Process, Status, recorded_events, status};
+pub use self::file::survey::{Survey, Unseen, status_below, survey};
+pub use self::file::sweep::{sweep, sweep_on};
+pub use self::file::together::update_and_append;
 pub use self::fs::Mode;
 pub use self::holder::{HoldKind, Holder};
 pub use self::inherited::Inherited;
-pub use self::journal::{
-    AppendOptions, Appended, Compacted, Damage, Entries, Entry, Follow, Journal, Report, Rotated,
-};
-pub use self::json::{Rules, parse_json};
-pub use self::lease::{AcquireOptions, Lease, LeaseInfo, Leased};
-pub use self::lock::{Lock, LockGuard, LockOptions, lock, try_lock};
-pub use self::max_hold::MaxHold;
+pub use self::json::{Number, Object, Rules, Value, parse_json};
 pub use self::options::{Durability, Fence, Guard, Version, WriteOptions};
-pub use self::status::{HoldState, Process, Status, recorded_events, status};
-pub use self::survey::{Survey, Unseen, status_below, survey};
-pub use self::together::update_and_append;
 pub use self::wait::{Cancel, Wait};

@@ -68,7 +68,8 @@ pub struct WriteOptions {
     pub if_version: Option<Version>,
     /// Whether to return only when the change survives power loss.
     pub durability: Durability,
-    /// Names the operation: repeated, it is not done again (of the last eight of a file).
+    /// Names the operation: repeated, it is not done again (of the 4,096 newest of a file, at least). A
+    /// durable call is remembered for good when it returns, one without a sync until the machine restarts.
     pub operation: Option<String>,
     /// What the write is for, shown to those who wait.
     pub label: String,

@@ -49,7 +49,8 @@ fn commands(kit: &Path) -> Result<(), String> {
         &mut Tally::default(),
     )?;
     copy(&target_dir().join("release/tenure"), &kit.join("tenure"))?;
-    copy(&dist::build()?, &kit.join("tenure-static"))?;
+    let [shipped, _] = dist::build()?;
+    copy(&shipped, &kit.join("tenure-static"))?;
     let Linking { target, flags } = dist::linking()?;
     let as_shipped = ["--target", &target].into_iter().chain(flags.split_whitespace()).collect();
     for (name, linking) in [("nothing", Vec::new()), ("nothing-static", as_shipped)] {

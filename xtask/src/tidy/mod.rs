@@ -7,7 +7,9 @@
 //! 2. A file that a check needs and that does not exist is a problem, not a reason to skip.
 
 mod citations;
+mod dependencies;
 mod documents;
+mod imports;
 mod release;
 mod seam;
 mod source;

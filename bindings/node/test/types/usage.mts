@@ -1,6 +1,6 @@
 // Compiled by the tests, never run: the types say what the package does.
 
-import tenure, { Collection, Document, Journal, Lease, Lock, TenureError, lease, lock, lockSync, tryLock, updateAndAppend, updateAndAppendSync, withLock } from 'tenure';
+import tenure, { Collection, Document, Journal, JournalGapError, Lease, Lock, TenureError, lease, lock, lockSync, tryLock, updateAndAppend, updateAndAppendSync, withLock } from 'tenure';
 import type { Appended, Entry, ErrorCode, Guard, Snapshot, Together, Written } from 'tenure';
 
 interface State {
@@ -35,6 +35,18 @@ const journal = new Journal('log.jsonl');
 const appended: Appended = await journal.append(['line', { n: 1 }, new Uint8Array(1)], { noSync: true });
 const entries: Entry<Buffer>[] = await journal.read({ encoding: 'buffer' });
 for await (const { line } of journal.follow({ from: appended.last })) line.toUpperCase();
+for (const { line } of journal.entriesSync({ onGap: ({ first, last }) => last - first })) line.toUpperCase();
+const pending: string[] = await journal.pending();
+const raw: Buffer[] = journal.pendingSync({ encoding: 'buffer' });
+const { lost, damaged, unadopted } = await journal.repair({ accept: true });
+const gone: number = lost.reduce((sum, { first, last }) => sum + last - first + 1, unadopted);
+const files: string[] = damaged.map(({ file }) => file);
+try {
+  journal.readSync({ from: 1 });
+} catch (error) {
+  if (error instanceof JournalGapError) error.first.toFixed(pending.length + raw.length + gone + files.length);
+  else if (error instanceof TenureError) error.code.trim();
+}
 
 const both: Together = await updateAndAppend(document, (state) => void state.n++, journal, ['line'], { init: { n: 0 }, header: 'h' });
 updateAndAppendSync(new Document<State>('x', { numbers: 'bigint' }), () => ({ n: 1 }), journal, { n: 1 }, { operation: 'x' });

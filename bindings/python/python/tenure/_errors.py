@@ -115,6 +115,20 @@ class DamagedError(TenureError, ValueError):
     code = "damaged"
 
 
+class JournalGapError(DamagedError):
+    """Entries of a journal that cannot be read any more. Its code is ``damaged`` as well.
+
+    Reading can go on behind them: ask the same iterator for its next entry.
+    """
+
+    def __init__(
+        self, message: str = "", *, gap: Optional[tuple[int, int]] = None, **fields: Any
+    ) -> None:
+        super().__init__(message, **fields)
+        #: The first and the last entry that is gone.
+        self.first, self.last = gap or (0, 0)
+
+
 class UnsupportedError(TenureError):
     """The file system, platform or target cannot give the guarantee. Move the target."""
 
@@ -191,4 +205,6 @@ def exception(code: str, message: str, **fields: Any) -> TenureError:
     kind: type[TenureError] = _CLASSES.get(code, TenureError)
     if kind is IoError and fields.get("errno") in _NO_PERMISSION:
         kind = AccessError
+    if "gap" in fields:
+        kind = JournalGapError
     return kind(message, **fields)

@@ -14,7 +14,7 @@ from collections.abc import AsyncIterator, Callable, Generator, Mapping
 from typing import TYPE_CHECKING, Any, Optional, TypeVar
 
 from . import _tenure
-from ._errors import ArgumentError
+from ._errors import ArgumentError, JournalGapError
 from ._waiting import in_thread
 
 if TYPE_CHECKING:
@@ -290,20 +290,39 @@ class Journal:
         """Appends a value, or any number of values as one batch, each as one line of JSON."""
         return await _call(self.sync.append_json, values, **options)
 
-    async def read(self, from_: int = 1, limit: Optional[int] = None) -> list[_tenure.Entry]:
-        """The entries with number ``from_`` and above, at most ``limit`` of them."""
-        return await in_thread(lambda _: list(self.sync.read(from_, limit)))
+    async def read(
+        self,
+        from_: Optional[int] = None,
+        limit: Optional[int] = None,
+        *,
+        on_gap: Optional[Callable[[JournalGapError], object]] = None,
+    ) -> list[_tenure.Entry]:
+        """The entries with number ``from_`` and above, at most ``limit`` of them.
 
-    def follow(self, from_: int = 1) -> Follow:
-        """Entries as they appear: ``async for entry in journal.follow()``."""
-        return Follow(self.sync.follow(from_))
+        Without a number they begin with the oldest that is there. Entries that are gone raise
+        ``JournalGapError``; with ``on_gap`` that is called instead, on another thread.
+        """
+        return await in_thread(lambda _: list(self.sync.read(from_, limit, on_gap=on_gap)))
+
+    def follow(
+        self,
+        from_: Optional[int] = None,
+        *,
+        on_gap: Optional[Callable[[JournalGapError], object]] = None,
+    ) -> Follow:
+        """Entries as they appear: ``async for entry in journal.follow()``. For the options see ``read``."""
+        return Follow(self.sync.follow(from_, on_gap=on_gap))
+
+    async def pending(self) -> list[bytes]:
+        """Lines of other tools that have no number yet, an unterminated one included."""
+        return await in_thread(lambda _: self.sync.pending())
 
     async def verify(self) -> _tenure.Report:
-        """Checks every byte that is there against what was written."""
+        """Checks every byte against what was written, in the archives too."""
         return await in_thread(lambda _: self.sync.verify())
 
-    async def repair(self, **options: Unpack[types.WriteOptions]) -> _tenure.Report:
-        """Finishes what crashes have left, and verifies."""
+    async def repair(self, **options: Unpack[types.RepairOptions]) -> _tenure.Report:
+        """Finishes what crashes have left, and verifies; ``accept=True`` takes damage as it is."""
         return await _call(self.sync.repair, **options)
 
     async def rotate(self, **options: Unpack[types.WriteOptions]) -> _tenure.Rotated:

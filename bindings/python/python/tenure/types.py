@@ -47,6 +47,7 @@ class Status(TypedDict):
     """What can be seen of one target."""
 
     target: str
+    sidecars: str
     kind: str
     holder: Optional[Holder]
     fence: int
@@ -110,6 +111,12 @@ class MergeOptions(WriteOptions, total=False):
     min: Optional[Sequence[str]]
     sum: Optional[Sequence[str]]
     last: Optional[Sequence[str]]
+
+
+class RepairOptions(WriteOptions, total=False):
+    """How a journal is repaired."""
+
+    accept: Optional[bool]
 
 
 class AppendOptions(WriteOptions, total=False):

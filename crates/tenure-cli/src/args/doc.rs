@@ -191,7 +191,7 @@ Examples:
   tenure doc restore state.json
 
 What comes back is the newest whole version that is not the document itself: the one before the last
-change. The damaged file is kept beside it, as .tenure/NAME.damaged.")]
+change. The damaged file is kept beside it, as .tenure/NAME.damaged.N.")]
 pub(crate) struct RestoreArgs {
     /// The document
     pub(crate) file: PathBuf,

@@ -56,7 +56,7 @@ pub(crate) struct WriteFlags {
     /// Return without waiting for the disk: survives any process crash, not a power loss
     #[arg(long)]
     no_sync: bool,
-    /// Name the operation: repeated, it is not done again (of the last eight of a file)
+    /// Name the operation: repeated, it is not done again (of the 4,096 newest of a file)
     #[arg(long, value_name = "ID")]
     op_id: Option<String>,
     /// What it is for, shown to those who wait

@@ -21,9 +21,9 @@ pub(crate) enum JournalCommand {
     Read(ReadArgs),
     /// Print entries as they come, across rotation
     Follow(FollowArgs),
-    /// Check the whole journal
+    /// Check every byte of the journal and its archives
     Verify(VerifyArgs),
-    /// Finish or set aside what a crash left half done
+    /// Finish what a crash left half done, and write back what the log still holds
     Repair(RepairArgs),
     /// Start a new file; the old one is kept beside it
     Rotate(RotateArgs),
@@ -52,33 +52,50 @@ pub(crate) struct AppendArgs {
     pub(crate) write: WriteFlags,
 }
 
+/// What `read` and `follow` do about entries that are gone.
+const GAPS: &str = "\
+Entries that cannot be read any more (an archive was moved away, a power loss took them) are a gap. Each
+gap is one line on stderr, or with --json an object on stdout: {\"gap\":{\"first\":4,\"last\":9},\"why\":\"...\"}.
+What comes behind it is printed, and the exit code is 5. Without --from the first entry is the oldest that is
+there: what is gone before it is only mentioned.";
+
 #[derive(Debug, Args)]
-#[command(after_help = "\
+#[command(after_help = format!("\
+{GAPS}
+
 Examples:
   tenure journal read log.jsonl --from 100 --limit 20
-  tenure journal read log.jsonl --json | jq .seq")]
+  tenure journal read log.jsonl --json | jq .seq
+  tenure journal read log.jsonl --pending          lines of other tools, too"))]
 pub(crate) struct ReadArgs {
     /// The journal
     pub(crate) file: PathBuf,
-    /// Start at this number
-    #[arg(long, value_name = "SEQ", default_value_t = 1)]
-    pub(crate) from: u64,
+    /// Start at this number [default: the oldest entry that is there]
+    #[arg(long, value_name = "SEQ")]
+    pub(crate) from: Option<u64>,
     /// At most so many entries
     #[arg(long, value_name = "N")]
     pub(crate) limit: Option<u64>,
+    /// Then print lines of other tools that have no number yet; with --json their "seq" is null
+    #[arg(long)]
+    pub(crate) pending: bool,
 }
 
 #[derive(Debug, Args)]
-#[command(after_help = "\
+#[command(after_help = format!("\
+Lines of other tools are printed when they have a number. A follower that may write numbers them itself;
+another one says once on stderr that they wait for a writer.
+{GAPS}
+
 Examples:
   tenure journal follow log.jsonl --json | while read -r entry; do ...; done
-  tenure journal follow log.jsonl --from 1 --count 10 --wait 5s")]
+  tenure journal follow log.jsonl --from 1 --count 10 --wait 5s"))]
 pub(crate) struct FollowArgs {
     /// The journal
     pub(crate) file: PathBuf,
-    /// Start at this number
-    #[arg(long, value_name = "SEQ", default_value_t = 1)]
-    pub(crate) from: u64,
+    /// Start at this number [default: the oldest entry that is there]
+    #[arg(long, value_name = "SEQ")]
+    pub(crate) from: Option<u64>,
     /// End after so many entries
     #[arg(short = 'n', long, value_name = "N")]
     pub(crate) count: Option<u64>,
@@ -88,8 +105,11 @@ pub(crate) struct FollowArgs {
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
+Changes nothing and takes no lock. Damage is exit code 5, and names the file: the journal or an archive.
+
 Examples:
-  tenure journal verify log.jsonl --json")]
+  tenure journal verify log.jsonl
+  tenure journal verify log.jsonl --json | jq .lost")]
 pub(crate) struct VerifyArgs {
     /// The journal
     pub(crate) file: PathBuf,
@@ -97,11 +117,20 @@ pub(crate) struct VerifyArgs {
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
+What was damaged is copied to a file that the report names, before anything is changed. Damage that the log
+cannot undo stays (exit code 5): restore that part from a copy, or accept it as it is. An accepted range
+keeps its numbers if it has as many lines as it had; otherwise its lines get new numbers, and the old ones are
+reported as gone.
+
 Examples:
-  tenure journal repair log.jsonl")]
+  tenure journal repair log.jsonl
+  tenure journal repair log.jsonl --accept          after a line was edited on purpose")]
 pub(crate) struct RepairArgs {
     /// The journal
     pub(crate) file: PathBuf,
+    /// Take the rest of the damage in the journal as it is
+    #[arg(long)]
+    pub(crate) accept: bool,
     #[command(flatten)]
     pub(crate) write: WriteFlags,
 }
@@ -109,7 +138,8 @@ pub(crate) struct RepairArgs {
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
-  old=$(tenure journal rotate log.jsonl) && gzip \"$old\"")]
+  tenure journal rotate log.jsonl                          readers go on through both files
+  old=$(tenure journal rotate log.jsonl) && gzip \"$old\"   its entries are a gap to readers")]
 pub(crate) struct RotateArgs {
     /// The journal
     pub(crate) file: PathBuf,
@@ -119,6 +149,8 @@ pub(crate) struct RotateArgs {
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
+The file from before is kept until the next compaction or header; its path is printed.
+
 Examples:
   tenure journal compact log.jsonl --from 1000
   tenure journal compact log.jsonl --keep '.level != \"debug\"'")]

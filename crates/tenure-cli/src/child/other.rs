@@ -1,6 +1,8 @@
 //! Windows: the command gets console events by itself, and a lock cannot be inherited.
 
+use std::ffi::OsString;
 use std::io;
+use std::path::Path;
 use std::process::{Child, Command};
 use std::sync::{Mutex, PoisonError};
 
@@ -10,10 +12,11 @@ use super::Ended;
 
 /// Handles of a lock are not inherited: the lock ends with tenure.
 #[derive(Debug)]
-pub(crate) struct Inherited;
+pub struct Inherited;
 
 impl Inherited {
-    pub(crate) fn of(_guard: &LockGuard) -> io::Result<Option<Self>> {
+    /// There is none to give.
+    pub fn of(_guard: &LockGuard) -> io::Result<Option<Self>> {
         Ok(None)
     }
 }
@@ -55,4 +58,10 @@ impl Running {
         let mut child = self.child.into_inner().unwrap_or_else(PoisonError::into_inner);
         Ok(Ended::Exited(child.wait()?.code().unwrap_or(1)))
     }
+}
+
+/// Runs `program` to its end. It has the console of this process, and gets its events.
+pub(crate) fn become_program(program: &Path, arguments: &[OsString]) -> io::Result<Ended> {
+    let status = Command::new(program).args(arguments).status()?;
+    Ok(Ended::Exited(status.code().unwrap_or(1)))
 }

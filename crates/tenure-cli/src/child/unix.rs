@@ -1,8 +1,10 @@
 //! Linux and macOS: descriptors that survive `exec`, and signals passed on.
 
+use std::ffi::OsString;
 use std::io;
 use std::os::fd::{BorrowedFd, OwnedFd};
-use std::os::unix::process::ExitStatusExt;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::path::Path;
 use std::process::{Child, Command};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
@@ -24,14 +26,14 @@ const FIRST: i32 = 10;
 
 /// Copies of the lock's descriptors that the next command inherits.
 #[derive(Debug)]
-pub(crate) struct Inherited {
+pub struct Inherited {
     /// Closed when the command has started.
     _descriptors: Vec<OwnedFd>,
 }
 
 impl Inherited {
     /// The lock of `guard`; `None` if it is not ours to give (a nested hold).
-    pub(crate) fn of(guard: &LockGuard) -> io::Result<Option<Self>> {
+    pub fn of(guard: &LockGuard) -> io::Result<Option<Self>> {
         let mut ours = Vec::new();
         for raw in guard.raw() {
             #[expect(unsafe_code, reason = "the core hands out a raw descriptor")]
@@ -44,7 +46,7 @@ impl Inherited {
 
     /// Copies of these. A duplicate shares the lock and, unlike the original, is not closed by `exec`.
     /// No other thread starts processes meanwhile.
-    pub(crate) fn copy(descriptors: &[BorrowedFd<'_>]) -> io::Result<Self> {
+    pub fn copy(descriptors: &[BorrowedFd<'_>]) -> io::Result<Self> {
         let copies: Result<_, _> = descriptors.iter().copied().map(copy_of).collect();
         Ok(Self { _descriptors: copies? })
     }
@@ -152,8 +154,13 @@ impl Running {
     }
 }
 
+/// Makes this process run `program` instead. It returns only if that cannot be started.
+pub(crate) fn become_program(program: &Path, arguments: &[OsString]) -> io::Result<Ended> {
+    Err(Command::new(program).args(arguments).exec())
+}
+
 /// What `nohup` and the like made tenure ignore, the command ignores as well. One bit for each signal.
-pub(crate) fn ignored_signals() -> u64 {
+pub fn ignored_signals() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
     line.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0)

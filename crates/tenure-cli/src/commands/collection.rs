@@ -2,8 +2,7 @@
 
 use std::path::Path;
 
-use serde_json::json;
-use tenure::{Collection, CollectionKind, Error, ErrorKind, Prune};
+use tenure::{Collection, CollectionKind, Error, ErrorKind, Prune, json};
 
 use crate::args::{CollectionCommand, KindArg, ListArgs, PruneArgs, SplitArgs};
 use crate::exit_code::ExitCode;

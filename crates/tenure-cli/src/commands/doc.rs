@@ -1,7 +1,6 @@
 //! `tenure doc`.
 
-use serde_json::{Value, json};
-use tenure::{Document, Error, ErrorKind, Rules, Snapshot, WriteOptions, Written};
+use tenure::{Document, Error, ErrorKind, Rules, Snapshot, Value, WriteOptions, Written, json};
 
 use super::input;
 use crate::args::{
@@ -57,7 +56,7 @@ fn show(
             "repaired": snapshot.repaired,
         });
         match filter {
-            Some(_) => object["values"] = values.into(),
+            Some(_) => object["values"] = values.iter().collect(),
             None => object["value"] = snapshot.value.clone(),
         }
         out.value(&object, Layout::Compact)?;

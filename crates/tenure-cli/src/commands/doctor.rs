@@ -1,7 +1,7 @@
 //! `tenure doctor`: what this directory's file system keeps, what is left over, what is damaged.
 //!
 //! It looks and changes nothing, but for a probe directory that it removes again. With `--fix` it
-//! removes temporary files that no live operation can own, and never a lock file.
+//! removes temporary files that no live operation can own, and locks that are provably unused.
 
 mod foreign;
 mod leftovers;
@@ -9,8 +9,7 @@ mod probe;
 
 use std::path::{Path, PathBuf};
 
-use serde_json::{Value, json};
-use tenure::{Damage, Document, ErrorKind, Journal, Status, Survey, Unseen};
+use tenure::{Damage, Document, ErrorKind, Journal, Status, Survey, Unseen, Value, json};
 
 use self::leftovers::Leftover;
 use self::probe::FileSystem;
@@ -32,6 +31,7 @@ pub(super) fn run(args: &DoctorArgs, out: &mut Output) -> Result<ExitCode> {
     if args.fix {
         leftovers::remove(&mut leftovers);
     }
+    leftovers.extend(leftovers::unused_locks(&files, args.fix));
     let foreign = foreign::find(&files);
     let damaged = damaged(&targets, &mut unseen);
     unseen.sort_by(|one, other| one.path.cmp(&other.path));
@@ -47,7 +47,7 @@ pub(super) fn run(args: &DoctorArgs, out: &mut Output) -> Result<ExitCode> {
     }
 }
 
-/// Each is told once, also if two looks have missed it.
+/// Each is listed once, also if two walks have missed it.
 fn add(unseen: &mut Vec<Finding>, closed: Vec<Unseen>) {
     let new = |one: &Unseen| !unseen.iter().any(|known| known.path == one.path);
     let closed: Vec<_> = closed.into_iter().filter(new).collect();
@@ -74,7 +74,7 @@ impl Report {
         } else if compromised || !self.damaged.is_empty() {
             ExitCode::Damaged
         } else if !self.system.is_probed() || !self.unseen.is_empty() {
-            ExitCode::Failed // What nobody could look at is not fine.
+            ExitCode::Failed // What could not be looked at is not fine.
         } else {
             ExitCode::Done
         }
@@ -84,7 +84,7 @@ impl Report {
         let (detail, hint) = if self.system.is_probed() {
             let detail =
                 format!("{} files or directories could not be looked at", self.unseen.len());
-            (detail, "run it as somebody who may read them")
+            (detail, "run it as a user who may read them")
         } else {
             let hint = self.system.next_step();
             (
@@ -146,38 +146,44 @@ impl Report {
     }
 }
 
-/// Reads every document and verifies every journal; the sidecars tell which of the two it is. What
-/// cannot be looked at goes to `unseen`.
+/// Reads every document, and verifies every journal and its archives; the sidecars tell which of the two a file
+/// is. What cannot be looked at goes to `unseen`.
 fn damaged(targets: &[Status], unseen: &mut Vec<Finding>) -> Vec<Finding> {
     let mut found = Vec::new();
-    for path in targets.iter().map(|status| &status.path).filter(|path| path.is_file()) {
-        let finding = |why| Finding { path: path.clone(), why };
-        match damage_of(path) {
-            Ok(damage) => found.extend(damage.map(finding)),
-            Err(error) if error.kind() == ErrorKind::Damaged => {
-                found.push(finding(error.to_string()));
+    for status in targets.iter().filter(|status| status.path.is_file()) {
+        match damage_of(status) {
+            Ok(damage) => found.extend(damage),
+            Err(error) => {
+                let list =
+                    if error.kind() == ErrorKind::Damaged { &mut found } else { &mut *unseen };
+                list.push(Finding { path: status.path.clone(), why: error.to_string() });
             }
-            Err(error) => unseen.push(finding(error.to_string())),
         }
     }
     found
 }
 
-fn damage_of(path: &Path) -> tenure::Result<Option<String>> {
+/// What is damaged: of a journal the first range of each file.
+fn damage_of(status: &Status) -> tenure::Result<Vec<Finding>> {
+    let path = &status.path;
     let has = |end: &str| {
         let mut name = path.file_name().unwrap_or_default().to_os_string();
         name.push(end);
-        path.with_file_name(".tenure").join(name).exists()
+        status.sidecars.join(name).exists()
     };
-    if has(".wal") {
-        let report = Journal::open(path)?.verify()?;
-        let told = |first: &Damage| format!("bytes {}..{}: {}", first.start, first.end, first.why);
-        return Ok(report.damaged.first().map(told));
+    if has(".log") {
+        let mut damaged = Journal::open(path)?.verify()?.damaged;
+        damaged.dedup_by(|one, before| one.file == before.file);
+        let found = |one: Damage| {
+            let why = format!("bytes {}..{}: {}", one.start, one.end, one.why);
+            Finding { path: one.file, why }
+        };
+        return Ok(damaged.into_iter().map(found).collect());
     }
     if has(".good") || path.extension().is_some_and(|end| end == "json") {
         Document::open(path)?.read()?;
     }
-    Ok(None) // Or only ever locked: nothing is known about what it should be.
+    Ok(Vec::new()) // Or only ever locked: nothing is known about what it should be.
 }
 
 fn shown(path: &Path) -> String {

@@ -3,8 +3,7 @@
 use std::fmt;
 use std::path::PathBuf;
 
-use serde_json::{Value, json};
-use tenure::Unseen;
+use tenure::{Unseen, Value, json};
 
 /// What is wrong with it, or why it could not be looked at.
 #[derive(Debug)]

@@ -4,8 +4,7 @@ use std::path::Path;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 
-use serde_json::json;
-use tenure::{ErrorKind, Lease, Leased};
+use tenure::{ErrorKind, Lease, Leased, json};
 
 use super::run::{ended, not_run, reap};
 use crate::args::HoldArgs;

@@ -3,7 +3,7 @@
 use std::io::Read;
 use std::path::Path;
 
-use serde_json::Value;
+use tenure::Value;
 
 use crate::args::FilterFlags;
 use crate::failure::{Failure, Result};

@@ -2,9 +2,12 @@
 
 use std::collections::HashSet;
 use std::path::Path;
+use std::time::{Duration, Instant};
 
-use serde_json::{Value, json};
-use tenure::{AppendOptions, Damage, Entry, Error, ErrorKind, Journal, Report, WriteOptions};
+use tenure::{
+    AppendOptions, Damage, Entry, Error, ErrorKind, Follow, Journal, Report, Value, Wait,
+    WriteOptions, json, parse_json,
+};
 
 use super::input;
 use crate::args::{
@@ -46,7 +49,7 @@ fn append(args: &AppendArgs, out: &mut Output) -> Result<ExitCode> {
     let options = AppendOptions { write, json: args.json_lines, header };
     let done = change(&journal, &options.write, out, || journal.append(&batch, &options))?;
     if done.closed_tail && !out.is_json() {
-        out.warn("an unterminated line of somebody else was closed with a newline");
+        out.warn("an unterminated line of another tool was closed with a newline");
     }
     let object = || {
         json!({
@@ -64,33 +67,144 @@ fn append(args: &AppendArgs, out: &mut Output) -> Result<ExitCode> {
 
 fn read(args: &ReadArgs, out: &mut Output) -> Result<ExitCode> {
     let journal = Journal::open(&args.file)?;
-    let (mut entries, mut any) = (journal.read(args.from, args.limit)?, false);
-    while let Some((seq, line)) = entries.next_line()? {
-        print(seq, line, out)?;
-        any = true;
+    let mut entries = journal.read(args.from.unwrap_or(1), args.limit)?;
+    let (mut gaps, mut left) = (Gaps::new(&journal, args.from), args.limit);
+    loop {
+        match entries.next_line() {
+            Ok(Some((seq, line))) => print(Some(seq), line, out)?,
+            Ok(None) => break,
+            Err(error) => {
+                gaps.report(error, out)?;
+                continue;
+            }
+        }
+        gaps.any_entry = true;
+        left = left.map(|left| left - 1);
     }
-    if !any {
+    if args.pending && left != Some(0) {
+        for line in entries.pending()? {
+            print(None, &line, out)?;
+            gaps.any_entry = true;
+        }
+    }
+    if !gaps.any_entry {
         require(&journal, "read journal")?;
     }
-    Ok(ExitCode::Done)
+    gaps.into_exit()
 }
+
+/// While it waits, a follower looks this often whether lines wait for a writer, until it has said so.
+const LOOK_EVERY: Duration = Duration::from_secs(1);
 
 fn follow(args: &FollowArgs, out: &mut Output) -> Result<ExitCode> {
     let wait = args.wait.get();
-    let mut follow = Journal::open(&args.file)?.follow(args.from)?;
-    let mut left = args.count;
+    let journal = Journal::open(&args.file)?;
+    let mut follow = journal.follow(args.from.unwrap_or(1))?;
+    let (mut gaps, mut left) = (Gaps::new(&journal, args.from), args.count);
+    let mut said = false;
     while left != Some(0) {
-        let Some(entry) = follow.next(wait)? else {
-            return Failure::no_news(&args.file, left);
-        };
-        print(entry.seq, &entry.line, out)?;
-        out.flush()?;
-        left = left.map(|left| left - 1);
+        match next(&mut follow, wait, &mut said, out) {
+            Ok(Some(entry)) => {
+                print(Some(entry.seq), &entry.line, out)?;
+                out.flush()?;
+                gaps.any_entry = true;
+                left = left.map(|left| left - 1);
+            }
+            Ok(None) if left.is_some() => return Failure::no_news(&args.file, left),
+            Ok(None) => break,
+            Err(error) => {
+                gaps.report(error, out)?;
+                out.flush()?;
+            }
+        }
     }
-    Ok(ExitCode::Done)
+    gaps.into_exit()
 }
 
-fn print(seq: u64, line: &[u8], out: &mut Output) -> Result<()> {
+/// The next entry. Says once that lines of other tools wait for a writer, if this user may not write.
+fn next(
+    follow: &mut Follow,
+    wait: Wait,
+    said: &mut bool,
+    out: &Output,
+) -> tenure::Result<Option<Entry>> {
+    let begun = Instant::now();
+    while !*said {
+        let slice = match wait {
+            Wait::No => Duration::ZERO,
+            Wait::For(time) => time.saturating_sub(begun.elapsed()).min(LOOK_EVERY),
+            Wait::Forever => LOOK_EVERY,
+        };
+        let found = follow.next(Wait::For(slice))?;
+        if found.is_none() && follow.is_waiting_for_writer()? {
+            *said = true;
+            out.warn("lines of other tools wait for a writer: this user may not write here");
+        }
+        if found.is_some() || slice < LOOK_EVERY {
+            return Ok(found);
+        }
+    }
+    let rest = match wait {
+        Wait::For(time) => Wait::For(time.saturating_sub(begun.elapsed())),
+        other => other,
+    };
+    follow.next(rest)
+}
+
+/// The gaps that a reader met.
+struct Gaps<'a> {
+    journal: &'a Journal,
+    /// The caller wants the oldest entry that is there.
+    from_oldest: bool,
+    any_entry: bool,
+    /// The first that counts, and how many entries are gone in all.
+    first: Option<(u64, u64)>,
+    entries: u64,
+}
+
+impl<'a> Gaps<'a> {
+    fn new(journal: &'a Journal, from: Option<u64>) -> Self {
+        Self { journal, from_oldest: from.is_none(), any_entry: false, first: None, entries: 0 }
+    }
+
+    /// Reports a gap; any other error ends the command.
+    fn report(&mut self, error: Error, out: &mut Output) -> Result<()> {
+        let Some((first, last)) = error.gap() else { return Err(error.into()) };
+        out.flush()?;
+        let counts = self.any_entry || !self.from_oldest;
+        if counts {
+            self.first.get_or_insert((first, last));
+            self.entries += last - first + 1;
+        }
+        if out.is_json() {
+            let gap = json!({ "gap": { "first": first, "last": last }, "why": error.to_string() });
+            return out.value(&gap, Layout::Compact);
+        }
+        if counts {
+            out.warn(&error.to_string());
+        } else {
+            let path = self.journal.path().display().to_string();
+            let from = last + 1;
+            let path = path.escape_debug();
+            out.warn(&format!("`{path}` begins at entry {from}: those before it are gone"));
+        }
+        Ok(())
+    }
+
+    fn into_exit(self) -> Result<ExitCode> {
+        let Some((first, last)) = self.first else { return Ok(ExitCode::Done) };
+        let detail = match self.entries {
+            1 => format!("entry {first} is gone"),
+            entries if entries == last - first + 1 => format!("entries {first} to {last} are gone"),
+            entries => format!("{entries} entries are gone, the first of them {first} to {last}"),
+        };
+        Err(Failure::new(ExitCode::Damaged, "damaged", "read journal", detail)
+            .at(self.journal.path())
+            .hint("restore what is missing, or read from a later number on"))
+    }
+}
+
+fn print(seq: Option<u64>, line: &[u8], out: &mut Output) -> Result<()> {
     if !out.is_json() {
         out.raw(line)?;
         return out.raw(b"\n");
@@ -107,21 +221,29 @@ fn verify(args: &VerifyArgs, out: &mut Output) -> Result<ExitCode> {
     let journal = Journal::open(&args.file)?;
     require(&journal, "verify journal")?;
     let report = journal.verify()?;
-    told(&report, &journal, out)
+    print_report(&report, "verify journal", out)
 }
 
 fn repair(args: &RepairArgs, out: &mut Output) -> Result<ExitCode> {
     let (journal, options) = open(&args.file, &args.write)?;
     require(&journal, "repair journal")?;
-    let report = change(&journal, &options, out, || journal.repair(&options))?;
-    told(&report, &journal, out)
+    let repair = if args.accept { Journal::accept } else { Journal::repair };
+    let report = change(&journal, &options, out, || repair(&journal, &options))?;
+    print_report(&report, "repair journal", out)
 }
 
 /// Prints a report; damage is an error as well.
-fn told(report: &Report, journal: &Journal, out: &mut Output) -> Result<ExitCode> {
-    let ranges = |damaged: &[Damage]| -> Value {
-        let range = |one: &Damage| json!({ "start": one.start, "end": one.end, "why": one.why });
-        damaged.iter().map(range).collect()
+fn print_report(report: &Report, action: &'static str, out: &mut Output) -> Result<ExitCode> {
+    let damage = |found: &[Damage]| -> Value {
+        let one = |one: &Damage| {
+            let file = one.file.to_string_lossy();
+            json!({ "file": file, "start": one.start, "end": one.end, "why": one.why })
+        };
+        found.iter().map(one).collect()
+    };
+    let numbers = |ranges: &[(u64, u64)]| -> Value {
+        let one = |(first, last): &(u64, u64)| json!({ "first": first, "last": last });
+        ranges.iter().map(one).collect()
     };
     let object = || {
         json!({
@@ -131,10 +253,14 @@ fn told(report: &Report, journal: &Journal, out: &mut Output) -> Result<ExitCode
             "segments": report.segments,
             "bytes": report.bytes,
             "next": report.next,
-            "damaged": ranges(&report.damaged),
-            "set_aside": ranges(&report.set_aside),
+            "archives": report.archives,
+            "damaged": damage(&report.damaged),
+            "lost": numbers(&report.lost),
+            "skipped": numbers(&report.skipped),
+            "set_aside": damage(&report.set_aside),
             "quarantine": report.quarantine.as_ref().map(|path| path.to_string_lossy()),
             "torn_tail": report.torn_tail,
+            "unadopted": report.unadopted,
             "nul_bytes": report.nul_bytes,
             "pending": report.pending,
             "rolled_forward": report.rolled_forward,
@@ -148,18 +274,22 @@ fn told(report: &Report, journal: &Journal, out: &mut Output) -> Result<ExitCode
         more => format!(" (and {more} more)"),
     };
     let detail = format!("bytes {}..{}: {}{more}", first.start, first.end, first.why);
-    Err(Failure::new(ExitCode::Damaged, "damaged", "verify journal", detail)
-        .at(journal.path())
-        .hint("compare with a backup; `tenure journal repair` sets it aside and keeps the rest"))
+    let hint = "`tenure journal repair` writes back what the log still holds; restore the rest from a copy, or \
+                accept it as it is with --accept";
+    Err(Failure::new(ExitCode::Damaged, "damaged", action, detail).at(&first.file).hint(hint))
 }
 
 fn summary(report: &Report) -> String {
     let mut text = format!("{} entries, {} bytes", report.entries, report.bytes);
     let notes = [
-        (report.foreign_entries > 0, format!("{} of others", report.foreign_entries)),
+        (report.foreign_entries > 0, format!("{} of other tools", report.foreign_entries)),
+        (report.archives > 0, format!("{} archives", report.archives)),
         (report.pending > 0, format!("{} batches pending", report.pending)),
         (report.rolled_forward > 0, format!("{} batches finished", report.rolled_forward)),
+        (report.unadopted > 0, format!("{} lines without a number yet", report.unadopted)),
         (report.torn_tail, "an unterminated last line".to_owned()),
+        (!report.lost.is_empty(), format!("lost: {}", numbers(&report.lost))),
+        (!report.skipped.is_empty(), format!("numbers not used: {}", numbers(&report.skipped))),
         (report.nul_bytes > 0, format!("{} NUL bytes of a power loss", report.nul_bytes)),
         (report.unbound, "its sidecars belong to another file".to_owned()),
         (!report.set_aside.is_empty(), set_aside(report)),
@@ -171,11 +301,19 @@ fn summary(report: &Report) -> String {
     text
 }
 
+/// The first and the last number of each range.
+fn numbers(ranges: &[(u64, u64)]) -> String {
+    let one = |&(first, last): &(u64, u64)| {
+        if first == last { first.to_string() } else { format!("{first} to {last}") }
+    };
+    ranges.iter().map(one).collect::<Vec<_>>().join(" and ")
+}
+
 fn set_aside(report: &Report) -> String {
     let count = report.set_aside.len();
     match &report.quarantine {
-        Some(path) => format!("{count} damaged ranges set aside in {}", path.display()),
-        None => report.set_aside.iter().map(|damage| damage.why.as_str()).collect(),
+        Some(path) => format!("{count} damaged ranges copied to {}", path.display()),
+        None => format!("{count} damaged ranges"),
     }
 }
 
@@ -203,15 +341,17 @@ fn compact(args: &CompactArgs, out: &mut Output) -> Result<ExitCode> {
     let from = args.from.unwrap_or(0);
     let stays = |entry: &Entry| entry.seq >= from && !dropped.contains(&entry.seq);
     let done = change(&journal, &options, out, || journal.compact(&options, stays))?;
+    let replaced = done.replaced.map(|path| path.to_string_lossy().into_owned());
     let object = || {
         json!({
             "kept": done.kept,
             "dropped": done.dropped,
             "bytes_before": done.bytes_before,
             "bytes_after": done.bytes_after,
+            "replaced": replaced,
         })
     };
-    out.result(object, String::new)?;
+    out.result(object, || replaced.clone().unwrap_or_default())?;
     Ok(ExitCode::Done)
 }
 
@@ -221,11 +361,15 @@ fn to_drop(journal: &Journal, args: &CompactArgs) -> Result<HashSet<u64>> {
     let mut named = input::named_values(&args.named)?;
     named.push(("seq".to_owned(), Value::Null)); // Replaced for each entry.
     let mut filter = Filter::compile(&input::text(code)?, &named)?;
-    for entry in journal.read(args.from.unwrap_or(1), None)? {
-        let entry = entry?;
+    for entry in journal.read(args.from.unwrap_or(0), None)? {
+        let entry = match entry {
+            // What is gone cannot be dropped.
+            Err(error) if error.gap().is_some() => continue,
+            entry => entry?,
+        };
         filter.set_last(&entry.seq.into());
         let text = || Value::String(String::from_utf8_lossy(&entry.line).into_owned());
-        let value = serde_json::from_slice(&entry.line).unwrap_or_else(|_| text());
+        let value = parse_json(&entry.line).unwrap_or_else(|_| text());
         if !filter.run(&value)?.last().is_some_and(filter::is_true) {
             dropped.insert(entry.seq);
         }
@@ -233,7 +377,7 @@ fn to_drop(journal: &Journal, args: &CompactArgs) -> Result<HashSet<u64>> {
     Ok(dropped)
 }
 
-/// What every change has in common: the notice while waiting, and what is known afterwards.
+/// What every change has in common: the notice while waiting, and the note that the change is made.
 fn change<T>(
     journal: &Journal,
     options: &WriteOptions,
@@ -248,9 +392,10 @@ fn change<T>(
     Ok(done)
 }
 
-/// A mistyped name is told, and nothing is made of it. What a power loss left in the log only is there.
+/// A name that stands for nothing is an error, and nothing is created. A journal that a power loss left in the log
+/// only is there.
 fn require(journal: &Journal, action: &'static str) -> Result<()> {
-    if journal.path().exists() || journal.read(1, Some(1))?.next().transpose()?.is_some() {
+    if journal.path().exists() || journal.read(0, Some(1))?.next().transpose()?.is_some() {
         return Ok(());
     }
     let error = Error::new(ErrorKind::NotFound, action, "there is none");

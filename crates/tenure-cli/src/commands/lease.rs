@@ -2,8 +2,7 @@
 
 use std::time::Duration;
 
-use serde_json::{Value, json};
-use tenure::{AcquireOptions, Error, ErrorKind, Holder, Lease, Leased};
+use tenure::{AcquireOptions, Error, ErrorKind, Holder, Lease, Leased, Value, json};
 
 use super::{hold, token};
 use crate::args::{

@@ -2,8 +2,7 @@
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use serde_json::{Value, json};
-use tenure::{Process, Status, Survey};
+use tenure::{Process, Status, Survey, Value, json};
 
 use super::finding::Finding;
 use crate::args::WhoArgs;

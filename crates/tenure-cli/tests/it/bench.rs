@@ -1,4 +1,4 @@
-//! A work bench: a directory, commands in it, and what they said.
+//! A work bench: a directory, commands in it, and what they said. The tests of `tenure-lab` use it, too.
 
 use std::ffi::OsStr;
 use std::fs::Permissions;
@@ -9,10 +9,11 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::time::{Duration, Instant};
 
+use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use serde_json::Value;
 
-/// The program under test.
-pub(crate) const TENURE: &str = env!("CARGO_BIN_EXE_tenure");
+use crate::TENURE;
+
 /// Longer than anything here takes; a test that needs it fails.
 const PATIENCE: Duration = Duration::from_secs(60);
 /// Somebody who may not do everything.
@@ -25,13 +26,11 @@ pub(crate) struct Bench {
 
 impl Bench {
     pub(crate) fn new() -> Self {
-        Self { dir: tempfile::tempdir().unwrap() }
+        Self::below(&std::env::temp_dir())
     }
 
-    /// In memory where there is such a place: nothing waits for a disk that others keep busy.
-    pub(crate) fn in_memory() -> Self {
-        let memory = Path::new("/dev/shm");
-        let parent = if memory.is_dir() { memory.to_path_buf() } else { std::env::temp_dir() };
+    /// The same in another place.
+    pub(crate) fn below(parent: &Path) -> Self {
         Self { dir: tempfile::tempdir_in(parent).unwrap() }
     }
 
@@ -65,10 +64,15 @@ impl Bench {
 
     /// A `tenure` command with these arguments, not started yet.
     pub(crate) fn command<S: AsRef<OsStr>>(&self, args: &[S]) -> Tenure {
-        self.started_by(Command::new(TENURE), args)
+        self.started_as(TENURE.as_ref(), args)
     }
 
-    /// The same, without what the caller of the tests (`nohup`, say) made them ignore.
+    /// The same with a copy of the program.
+    pub(crate) fn started_as<S: AsRef<OsStr>>(&self, program: &Path, args: &[S]) -> Tenure {
+        self.started_by(Command::new(program), args)
+    }
+
+    /// `tenure` with these arguments, without what the caller of the tests (`nohup`, say) made them ignore.
     pub(crate) fn unshielded<S: AsRef<OsStr>>(&self, args: &[S]) -> Tenure {
         let mut env = Command::new("env");
         env.args(["--default-signal", TENURE]);
@@ -325,4 +329,30 @@ pub(crate) fn must_block(target: &Path, pid: u32) {
         let status = tenure::status(target).unwrap();
         status.waiters.iter().any(|waiter| waiter.pid == pid)
     });
+}
+
+/// The two ends of a pseudo-terminal: what is read, and what a command writes to.
+pub(crate) fn terminal() -> (BufReader<std::fs::File>, std::fs::File) {
+    let master = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
+    grantpt(&master).unwrap();
+    unlockpt(&master).unwrap();
+    let name = ptsname(&master, Vec::new()).unwrap().into_string().unwrap();
+    let slave = std::fs::File::options().read(true).write(true).open(name).unwrap();
+    (BufReader::new(std::fs::File::from(master)), slave)
+}
+
+/// Runs a script in a small file system of its own, which goes away with it; `None` where that is not
+/// allowed. `$T` is tenure.
+pub(crate) fn in_small_disk(bench: &Bench, script: &str) -> Option<Ran> {
+    let may = Command::new("unshare").args(["-m", "true"]).output();
+    if !may.is_ok_and(|ran| ran.status.success()) {
+        return None;
+    }
+    std::fs::create_dir_all(bench.path("disk")).unwrap();
+    let prepare = "mount -t tmpfs -o size=256k none disk && cd disk";
+    let fill = "fill() { ! head -c 1m /dev/zero >fill 2>/dev/null; }";
+    let script = format!("{prepare}\n{fill}\n{script}");
+    let mut command = Command::new("unshare");
+    command.args(["-m", "sh", "-c", &script]).current_dir(bench.path("")).env("T", TENURE);
+    Some(Ran::new(command.output().unwrap()))
 }

@@ -2,7 +2,8 @@
 
 use serde_json::json;
 
-use crate::bench::{Bench, TENURE, must_block};
+use crate::TENURE;
+use crate::bench::{Bench, must_block};
 
 #[test]
 fn get_prints_like_jq() {

@@ -54,6 +54,25 @@ fn race_50_the_temporary_file_of_a_document_is_never_removed_by_a_doctor() {
     assert!(!temp.exists());
 }
 
+/// It can be all entries of the journal, if a rotation died before it named them: a repair decides.
+#[test]
+fn the_temporary_file_of_a_journal_is_removed_by_its_repair() {
+    let bench = Bench::new();
+    bench.tenure(&["journal", "append", "j", "one"]).ok();
+    let temp = bench.file(".tenure/j.tmp.0000000000000003", "half a compaction");
+    let report = bench.tenure(&["doctor", "--json"]).ok().json();
+    assert_eq!(report["leftovers"][0]["removable"], true);
+    assert!(temp.exists());
+    let holder = bench.holder(&[], "j");
+    let report = bench.tenure(&["doctor", "--fix", "--json"]).ok().json();
+    assert_eq!(report["leftovers"][0]["removed"], false, "{report}");
+    holder.end().ok();
+    let report = bench.tenure(&["doctor", "--fix", "--json"]).ok().json();
+    assert_eq!(report["leftovers"][0]["removed"], true, "{report}");
+    assert!(!temp.exists());
+    bench.tenure(&["journal", "read", "j"]).ok().says("one");
+}
+
 #[test]
 fn damaged_data_is_5() {
     let bench = Bench::new();
@@ -177,4 +196,47 @@ fn a_record_that_cannot_be_read_does_not_hide_the_others() {
     assert_eq!(names("unseen", "path"), ["b"]);
     let ran = bench.as_nobody(&["doctor", dir]).exits(1).complains("could not be looked at");
     assert!(ran.stdout.contains("NOT SEEN") && ran.stdout.contains("denied"), "{ran:?}");
+}
+
+/// Race 63: the lock is where `who` and `doctor` say, beside the data, whatever way leads there.
+#[test]
+fn race_63_who_and_doctor_show_where_the_lock_is() {
+    let bench = Bench::new();
+    bench.tenure(&["doc", "set", "d/s.json", "1"]).ok();
+    std::os::unix::fs::symlink("d", bench.path("link")).unwrap();
+    for name in ["d/s.json", "link/s.json", "d/../d/s.json"] {
+        let who = bench.tenure(&["who", name, "--json"]).ok().json();
+        let sidecars = std::path::PathBuf::from(who["targets"][0]["sidecars"].as_str().unwrap());
+        assert_eq!(sidecars, bench.path("d").canonicalize().unwrap().join(".tenure"), "{name}");
+    }
+    let report = bench.tenure(&["doctor", "--json"]).ok().json();
+    assert!(report["targets"][0]["sidecars"].as_str().unwrap().ends_with("d/.tenure"), "{report}");
+}
+
+#[test]
+fn race_50_locks_of_names_without_a_file_are_counted_and_removed_when_asked() {
+    let bench = Bench::new();
+    for name in ["a", "b", "c", "there"] {
+        bench.tenure(&["run", name, "--", "true"]).ok();
+    }
+    bench.file("there", "data");
+    bench.tenure(&["lease", "acquire", "leased", "--ttl", "1h"]).ok();
+    let holder = bench.holder(&[], "held");
+    let report = bench.tenure(&["doctor", "--json"]).ok().json();
+    let found = &report["leftovers"][0];
+    assert_eq!((&found["kind"], &found["count"]), (&"locks".into(), &3.into()), "{report}");
+    assert!(bench.path(".tenure/a.hold").exists());
+    let text = bench.tenure(&["doctor"]).ok().stdout;
+    assert!(text.contains("3 unused, can be removed with --fix"), "{text}");
+    let report = bench.tenure(&["doctor", "--fix", "--json"]).ok().json();
+    let found = &report["leftovers"][0];
+    assert_eq!((&found["count"], &found["removed"]), (&3.into(), &true.into()), "{report}");
+    for name in ["a.hold", "a.commit", "b.hold", "c.commit"] {
+        assert!(!bench.path(&format!(".tenure/{name}")).exists(), "{name}");
+    }
+    for name in ["there.hold", "there.commit", "leased.hold", "leased.commit", "held.hold"] {
+        assert!(bench.path(&format!(".tenure/{name}")).exists(), "{name}");
+    }
+    bench.tenure(&["run", "--wait", "0", "held", "--", "true"]).exits(75);
+    holder.end().ok();
 }

@@ -5,7 +5,8 @@
 
 use std::os::unix::fs::symlink;
 
-use crate::bench::{Bench, Ran, TENURE};
+use crate::TENURE;
+use crate::bench::{Bench, Ran};
 use crate::help::COMMANDS;
 
 /// Helps whose examples belong together; elsewhere each line stands for itself.
@@ -46,6 +47,7 @@ const VARIABLES: [(&str, &str); 8] = [
 
 /// Where examples are run.
 fn place() -> Bench {
+    crate::lab::build();
     let bench = Bench::new();
     bench.file("state.json", r#"{"checked":["a.ts"],"n":1,"name":"x","status":"ok","draft":1}"#);
     bench.file("log.jsonl", "{\"event\":\"start\"}\n");

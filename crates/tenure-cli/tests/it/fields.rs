@@ -9,7 +9,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
-use crate::bench::{Bench, TENURE};
+use crate::TENURE;
+use crate::bench::Bench;
 
 /// The tables, and which of their fields were seen.
 struct Tables {
@@ -140,6 +141,15 @@ fn journals(tables: &mut Tables, bench: &Bench) {
             &["journal", "rotate", "j"],
         ],
     );
+    std::fs::remove_file(bench.path("j.1")).unwrap();
+    bench.tenure(&["journal", "append", "j", "[3]"]).ok();
+    bench.file("j", "");
+    bench.tenure(&["journal", "append", "j", "[4]"]).ok();
+    verbs(tables, bench, &[&["journal", "read", "j"], &["journal", "verify", "j"]]);
+    let follow = ["journal", "follow", "j", "--from", "1", "--wait", "0", "--json"];
+    for line in bench.tenure(&follow).exits(5).stdout.lines() {
+        tables.check("journal follow", &serde_json::from_str(line).unwrap());
+    }
 }
 
 fn leases(tables: &mut Tables, bench: &Bench) {
@@ -204,6 +214,7 @@ fn every_field_is_told_and_every_told_field_is_there() {
     collections(&mut tables, &bench);
     looks(&mut tables, &bench);
     outcomes(&mut tables, &bench);
+    crate::lab::build();
     tables.results(&bench, "bench", &["bench", "--quick"]);
     tables.results(&bench, "demo", &["demo", "--quick"]);
     let naive =

@@ -2,7 +2,8 @@
 
 use std::process::Command;
 
-use crate::bench::{Bench, Ran, TENURE};
+use crate::TENURE;
+use crate::bench::{Bench, Ran, in_small_disk};
 
 /// What people meet every day.
 #[test]
@@ -23,18 +24,14 @@ fn common_errors_say_what_to_do() {
         (&["journal", "append", "dir", "x"], 2, "name a file"),
         (&["doctor", "none"], 1, name),
         (&["doctor", "plain"], 1, part),
-        (&["bench", "none"], 1, name),
-        (&["bench", "plain"], 1, part),
-        (&["torture", "none"], 1, name),
-        (&["torture", "plain"], 1, part),
         (&["lease", "acquire", "l", "--ttl", "1m", "--token-file", "none/t"], 1, name),
         (&["doc", "set", "s.json", "{"], 2, "quote it for the shell, strings twice"),
         (&["doc", "patch", "none.json", "[]"], 1, "check the name, or create it with `doc set`"),
-        (&["doc", "patch", "s.json", patch], 2, "read the document again and mend the patch"),
+        (&["doc", "patch", "s.json", patch], 2, "read the document again and fix the patch"),
         (
             &["doc", "merge", "s.json", "{\"a\":\"x\"}", "--sum", "/a"],
             2,
-            "mend the patch or its rules",
+            "fix the patch or its rules",
         ),
         (
             &["run", "x", "--", "none"],
@@ -70,22 +67,6 @@ fn hints(ran: &Ran, code: i32, hint: &str) {
     let line = ran.stderr.lines().last().unwrap_or_default();
     let told = line.rsplit_once("; ").map_or("", |(_, hint)| hint);
     assert_eq!(told, hint, "{ran:?}");
-}
-
-/// Runs a script in a small file system of its own, which goes away with it; `None` where that is not
-/// allowed. `$T` is tenure.
-pub(crate) fn in_small_disk(bench: &Bench, script: &str) -> Option<Ran> {
-    let may = Command::new("unshare").args(["-m", "true"]).output();
-    if !may.is_ok_and(|ran| ran.status.success()) {
-        return None;
-    }
-    std::fs::create_dir_all(bench.path("disk")).unwrap();
-    let prepare = "mount -t tmpfs -o size=256k none disk && cd disk";
-    let fill = "fill() { ! head -c 1m /dev/zero >fill 2>/dev/null; }";
-    let script = format!("{prepare}\n{fill}\n{script}");
-    let mut command = Command::new("unshare");
-    command.args(["-m", "sh", "-c", &script]).current_dir(bench.path("")).env("T", TENURE);
-    Some(Ran::new(command.output().unwrap()))
 }
 
 const FULL: &str = "make room on its disk";

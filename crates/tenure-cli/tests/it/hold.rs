@@ -3,7 +3,8 @@
 use rustix::process::Signal;
 use serde_json::json;
 
-use crate::bench::{Bench, TENURE, eventually};
+use crate::TENURE;
+use crate::bench::{Bench, eventually};
 
 const HOLD: [&str; 5] = ["lease", "hold", "s", "--ttl", "1h"];
 

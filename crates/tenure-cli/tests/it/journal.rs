@@ -4,7 +4,29 @@ use std::io::Write;
 
 use serde_json::json;
 
-use crate::bench::{Bench, TENURE};
+use crate::TENURE;
+use crate::bench::Bench;
+
+/// What another tool does.
+fn add(bench: &Bench, name: &str, text: &str) {
+    let mut file = std::fs::OpenOptions::new().append(true).open(bench.path(name)).unwrap();
+    file.write_all(text.as_bytes()).unwrap();
+}
+
+/// Changes bytes in place.
+fn overwrite(bench: &Bench, name: &str, text: &str) {
+    let mut file = std::fs::OpenOptions::new().write(true).open(bench.path(name)).unwrap();
+    file.write_all(text.as_bytes()).unwrap();
+}
+
+#[expect(clippy::disallowed_methods, reason = "what an editor does")]
+fn move_file(from: &std::path::Path, to: &std::path::Path) {
+    std::fs::rename(from, to).unwrap();
+}
+
+fn objects(stdout: &str) -> Vec<serde_json::Value> {
+    stdout.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+}
 
 #[test]
 fn lines_are_appended_as_one_batch_and_read_by_number() {
@@ -52,6 +74,138 @@ fn lines_of_others_are_adopted() {
     let done = bench.tenure(&["journal", "append", "--json", "j", "next"]).ok().json();
     assert_eq!(done["closed_tail"], true);
     assert_eq!(bench.read("j"), "ours\ntheirs\ntorn\nnext\n");
+    // The open line is complete only with the newline of the batch, so its number comes behind.
+    bench.tenure(&["journal", "read", "j"]).ok().says("ours\ntheirs\nnext\ntorn");
+}
+
+#[test]
+fn pending_lines_are_printed_on_request_behind_the_entries() {
+    let bench = Bench::new();
+    bench.tenure(&["journal", "append", "j", "ours"]).ok();
+    add(&bench, "j", "theirs\nopen");
+    bench.tenure(&["journal", "read", "j"]).ok().says("ours");
+    assert_eq!(
+        bench.tenure(&["journal", "read", "j", "--pending"]).ok().stdout,
+        "ours\ntheirs\nopen\n"
+    );
+    let ran = bench.tenure(&["journal", "read", "j", "--pending", "--json"]).ok();
+    let lines = objects(&ran.stdout);
+    assert_eq!(lines[1], json!({ "seq": null, "line": "theirs" }));
+    assert_eq!(lines.len(), 3);
+    bench.tenure(&["journal", "read", "j", "--pending", "--limit", "1"]).ok().says("ours");
+    bench.tenure(&["journal", "read", "j", "--pending", "--from", "9"]).ok().says("theirs\nopen");
+    bench.tenure(&["journal", "append", "j", "next"]).exits(0).complains("was closed");
+    bench.tenure(&["journal", "read", "j", "--pending"]).ok().says("ours\ntheirs\nnext\nopen");
+    bench.tenure(&["journal", "read", "none", "--pending"]).exits(1);
+}
+
+/// Two entries in an archive, two that were cut off, and one behind.
+fn with_a_gap(bench: &Bench) {
+    bench.tenure(&["journal", "append", "j", "one", "two"]).ok();
+    bench.tenure(&["journal", "rotate", "j"]).ok();
+    bench.tenure(&["journal", "append", "j", "three", "four"]).ok();
+    bench.file("j", "");
+    bench.tenure(&["journal", "append", "j", "five"]).ok();
+}
+
+#[test]
+fn a_gap_in_the_middle_is_5_and_the_rest_is_printed() {
+    let bench = Bench::new();
+    with_a_gap(&bench);
+    let ran = bench.tenure(&["journal", "read", "j"]).exits(5);
+    assert_eq!(ran.stdout, "one\ntwo\nfive\n");
+    let lines: Vec<_> = ran.stderr.lines().collect();
+    assert_eq!(lines.len(), 2, "{ran:?}");
+    assert!(lines.iter().all(|line| line.contains("entries 3 to 4 are gone")), "{ran:?}");
+    let ran = bench.tenure(&["journal", "read", "j", "--json"]).exits(5);
+    let found = objects(&ran.stdout);
+    assert_eq!(found[2]["gap"], json!({ "first": 3, "last": 4 }));
+    assert!(found[2]["why"].as_str().unwrap().contains("cut off"), "{ran:?}");
+    assert_eq!(found[3], json!({ "seq": 5, "line": "five" }));
+    assert_eq!(ran.error()["code"], "damaged");
+    // A reader that begins inside of it was told of these entries, or should have been.
+    bench.tenure(&["journal", "read", "j", "--from", "4"]).exits(5).says("five");
+    bench.tenure(&["journal", "read", "j", "--from", "5"]).ok().says("five");
+    bench.tenure(&["journal", "read", "j", "--limit", "2"]).ok().says("one\ntwo");
+    let report = bench.tenure(&["journal", "verify", "j", "--json"]).ok().json();
+    assert_eq!(report["lost"], json!([{ "first": 3, "last": 4 }]));
+    assert_eq!(report["archives"], 1);
+    bench
+        .tenure(&["journal", "verify", "j"])
+        .ok()
+        .says("1 entries, 5 bytes, 1 archives, lost: 3 to 4");
+}
+
+#[test]
+fn entries_before_the_oldest_archive_are_a_note_unless_they_are_asked_for() {
+    let bench = Bench::new();
+    bench.tenure(&["journal", "append", "j", "one", "two"]).ok();
+    let archive = bench.tenure(&["journal", "rotate", "j"]).ok().stdout;
+    bench.tenure(&["journal", "append", "j", "three"]).ok();
+    std::fs::remove_file(archive.trim_end()).unwrap();
+    for command in [&["journal", "read", "j"][..], &["journal", "follow", "j", "--wait", "0"]] {
+        let ran = bench.tenure(command).exits(0).says("three");
+        assert!(ran.stderr.contains("begins at entry 3"), "{ran:?}");
+        let from = bench.tenure(&[command, &["--from", "1"]].concat()).exits(5).says("three");
+        assert!(from.stderr.contains("entries 1 to 2 are gone"), "{from:?}");
+        assert!(from.stderr.contains("j.1 is not there"), "{from:?}");
+        let objects = objects(&bench.tenure(&[command, &["--json"]].concat()).exits(0).stdout);
+        assert_eq!(objects[0]["gap"], json!({ "first": 1, "last": 2 }));
+        assert_eq!(objects[1]["seq"], 3);
+    }
+    bench.tenure(&["journal", "compact", "j", "--keep", "true"]).ok();
+    bench.tenure(&["journal", "verify", "j"]).ok();
+}
+
+#[test]
+fn a_follower_reports_a_gap_and_goes_on() {
+    let bench = Bench::new();
+    with_a_gap(&bench);
+    let mut follow = bench.command(&["journal", "follow", "j", "--count", "4"]).start();
+    for expected in ["one", "two", "five"] {
+        assert_eq!(follow.line(), expected);
+    }
+    bench.tenure(&["journal", "append", "j", "six"]).ok();
+    assert_eq!(follow.line(), "six");
+    let ran = follow.wait().exits(5);
+    assert!(ran.stderr.contains("entries 3 to 4 are gone"), "{ran:?}");
+}
+
+#[test]
+fn a_follower_that_may_not_write_says_once_that_lines_wait() {
+    let bench = Bench::new();
+    bench.set_mode(".", 0o755);
+    bench.tenure(&["journal", "append", "d/j", "ours"]).ok();
+    add(&bench, "d/j", "theirs\n");
+    let path = bench.path("d/j");
+    for (name, mode) in [("d", 0o755), ("d/j", 0o644), ("d/.tenure", 0o755)] {
+        bench.set_mode(name, mode);
+    }
+    for entry in std::fs::read_dir(bench.path("d/.tenure")).unwrap() {
+        let name = entry.unwrap().file_name().into_string().unwrap();
+        bench.set_mode(&format!("d/.tenure/{name}"), 0o644);
+    }
+    let args = ["journal", "follow", path.to_str().unwrap(), "--wait", "2500ms"];
+    let ran = bench.as_nobody(&args).exits(0).says("ours");
+    assert_eq!(ran.stderr.matches("wait for a writer").count(), 1, "{ran:?}");
+    bench.tenure(&["journal", "append", "d/j", "next"]).ok();
+    let ran = bench.as_nobody(&args).ok().says("ours\ntheirs\nnext");
+    assert_eq!(ran.stderr, "");
+    // One that may write numbers them itself.
+    add(&bench, "d/j", "more\n");
+    bench.tenure(&["journal", "follow", "d/j", "--from", "4", "--wait", "0"]).ok().says("more");
+}
+
+/// What follows a gap of a file that no log describes is read to its end.
+#[test]
+fn everything_behind_the_gap_of_a_replaced_journal_is_read() {
+    let bench = Bench::new();
+    bench.tenure(&["journal", "append", "j", "one", "two"]).ok();
+    let lines: Vec<_> = (0..40_000).map(|number| format!("line {number}")).collect();
+    let theirs = bench.file("theirs", lines.join("\n") + "\n");
+    move_file(&theirs, &bench.path("j"));
+    let ran = bench.tenure(&["journal", "read", "j", "--from", "1"]).exits(5);
+    assert!(ran.stdout == lines.join("\n") + "\n", "{} bytes", ran.stdout.len());
 }
 
 #[test]
@@ -74,6 +228,8 @@ fn verify_finds_a_flipped_bit_and_exits_5() {
     file.write_all(bytes.as_bytes()).unwrap();
     let damaged = bench.tenure(&["journal", "verify", "j"]).exits(5);
     damaged.complains("bytes");
+    // Nothing altered is ever printed as if it were what was written.
+    bench.tenure(&["journal", "read", "j"]).exits(5).says("").complains("/j`: bytes 0 to 8");
     let damaged = bench.tenure(&["journal", "verify", "--json", "j"]).exits(5);
     assert_eq!(damaged.json()["sound"], false);
     assert_eq!(damaged.error()["code"], "damaged");
@@ -82,22 +238,54 @@ fn verify_finds_a_flipped_bit_and_exits_5() {
 }
 
 #[test]
-fn repair_sets_damage_aside_names_it_and_lets_life_go_on() {
+fn damage_in_an_archive_is_found_by_all_who_look() {
+    let bench = Bench::new();
+    bench.tenure(&["journal", "append", "j", "one", "two"]).ok();
+    bench.tenure(&["journal", "rotate", "j"]).ok();
+    bench.tenure(&["journal", "append", "j", "three"]).ok();
+    overwrite(&bench, "j.1", "one\ntwp\n");
+    bench.tenure(&["journal", "verify", "j"]).exits(5).complains("/j.1`: bytes 0..8");
+    let report = bench.tenure(&["journal", "verify", "--json", "j"]).exits(5);
+    assert!(report.json()["damaged"][0]["file"].as_str().unwrap().ends_with("/j.1"), "{report:?}");
+    assert!(report.error()["path"].as_str().unwrap().ends_with("/j.1"), "{report:?}");
+    bench.tenure(&["journal", "read", "j"]).exits(5).complains("/j.1`: bytes 0 to 8");
+    let report = bench.tenure(&["doctor", "--json"]).exits(5).json();
+    assert!(report["damaged"][0]["path"].as_str().unwrap().ends_with("/j.1"), "{report}");
+    assert_eq!(report["damaged"].as_array().unwrap().len(), 1, "{report}");
+}
+
+#[test]
+fn repair_writes_back_what_the_log_still_holds() {
     let bench = Bench::new();
     bench.tenure(&["journal", "append", "j", "[1]", "[2]"]).ok();
-    bench.tenure(&["journal", "repair", "j"]).ok();
-    bench.tenure(&["journal", "append", "j", "[3]"]).ok();
-    let bytes = bench.read("j").replace("[2]", "[2#");
-    let mut file = std::fs::OpenOptions::new().write(true).open(bench.path("j")).unwrap();
-    file.write_all(bytes.as_bytes()).unwrap();
-    bench.tenure(&["journal", "verify", "j"]).exits(5).complains("repair");
+    overwrite(&bench, "j", "[1]\n[2#\n");
     let report = bench.tenure(&["journal", "repair", "--json", "j"]).ok().json();
     assert_eq!(report["set_aside"][0]["start"], 0);
+    assert!(report["set_aside"][0]["file"].as_str().unwrap().ends_with("/j"), "{report}");
     let kept = std::fs::read_to_string(report["quarantine"].as_str().unwrap()).unwrap();
     assert_eq!(kept, "[1]\n[2#\n");
+    bench.tenure(&["journal", "read", "j"]).ok().says("[1]\n[2]");
+}
+
+#[test]
+fn a_line_that_was_edited_on_purpose_is_accepted_when_asked() {
+    let bench = Bench::new();
+    bench.tenure(&["journal", "append", "j", "[1]", "[2]"]).ok();
+    bench.tenure(&["journal", "compact", "j", "--keep", "true"]).ok(); // The log forgets them.
+    overwrite(&bench, "j", "[1]\n[7]\n");
+    bench.tenure(&["journal", "repair", "j"]).exits(5).complains("--accept");
+    bench.tenure(&["journal", "read", "j"]).exits(5);
+    let report = bench.tenure(&["journal", "repair", "--accept", "--json", "j"]).ok().json();
+    assert_eq!((&report["sound"], &report["lost"]), (&json!(true), &json!([])));
     bench.tenure(&["journal", "verify", "j"]).ok();
-    bench.tenure(&["journal", "append", "j", "[4]"]).ok();
-    bench.tenure(&["journal", "read", "j"]).ok().says("[1]\n[3]\n[4]");
+    bench.tenure(&["journal", "append", "j", "[3]"]).ok();
+    bench.tenure(&["journal", "read", "j"]).ok().says("[1]\n[7]\n[3]");
+    // With fewer lines than before, their numbers are gone.
+    bench.tenure(&["journal", "compact", "j", "--keep", "true"]).ok();
+    overwrite(&bench, "j", "[1] [7]\n[3]\n");
+    let report = bench.tenure(&["journal", "repair", "--accept", "--json", "j"]).ok().json();
+    assert_eq!(report["lost"], json!([{ "first": 1, "last": 3 }]));
+    bench.tenure(&["journal", "read", "j"]).exits(0).says("[1] [7]\n[3]");
 }
 
 #[test]
@@ -145,8 +333,17 @@ fn compact_drops_what_the_rule_says_and_nothing_if_it_fails() {
         .map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap()["seq"].clone())
         .collect();
     assert_eq!(numbers, [1, 3, 4]);
-    bench.tenure(&["journal", "compact", "j", "--from", "4"]).ok();
+    let replaced = bench.tenure(&["journal", "compact", "j", "--from", "4"]).ok().stdout;
+    assert_eq!(
+        std::fs::read_to_string(replaced.trim_end()).unwrap(),
+        "{\"n\":1}\ntext\n{\"n\":4}\n"
+    );
+    assert_eq!(done["replaced"], replaced.trim_end());
     bench.tenure(&["journal", "read", "j"]).ok().says("{\"n\":4}");
+    let report = bench.tenure(&["doctor", "--fix", "--json"]).ok().json();
+    assert_eq!(report["leftovers"][0]["kind"], "replaced");
+    assert_eq!(report["leftovers"][0]["path"], replaced.trim_end());
+    assert_eq!(report["leftovers"][0]["removed"], false);
 }
 
 #[test]

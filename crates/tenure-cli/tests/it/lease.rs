@@ -2,7 +2,8 @@
 
 use serde_json::json;
 
-use crate::bench::{Bench, TENURE};
+use crate::TENURE;
+use crate::bench::Bench;
 
 #[test]
 fn acquire_prints_lines_for_eval_and_fields_for_programs() {

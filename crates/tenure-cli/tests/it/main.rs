@@ -12,14 +12,15 @@ mod help;
 mod hints;
 mod hold;
 mod journal;
+mod lab;
 mod lease;
-mod measure;
 mod missing;
 mod run;
 mod start;
 mod terminal;
 mod torture;
-mod torture_command;
-mod torture_verdicts;
 mod unheard;
 mod who;
+
+/// The program under test.
+const TENURE: &str = env!("CARGO_BIN_EXE_tenure");

@@ -3,7 +3,8 @@
 use rustix::process::Signal;
 use serde_json::json;
 
-use crate::bench::{Bench, TENURE, eventually, must_block};
+use crate::TENURE;
+use crate::bench::{Bench, eventually, must_block};
 
 #[test]
 fn the_command_runs_and_its_exit_code_is_passed_on() {

@@ -2,7 +2,8 @@
 
 use std::process::{Command, Stdio};
 
-use crate::bench::{Bench, TENURE};
+use crate::TENURE;
+use crate::bench::Bench;
 
 /// Runs `words` with some standard streams closed, through a shell that can do that.
 fn with_closed(bench: &Bench, words: &str, closed: &str) -> Option<i32> {

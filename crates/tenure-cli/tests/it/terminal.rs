@@ -1,22 +1,9 @@
 //! What a person at a terminal sees, and a program does not.
 
-use std::fs::File;
-use std::io::{BufRead, BufReader};
+use std::io::BufRead;
 use std::time::{Duration, Instant};
 
-use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
-
-use crate::bench::Bench;
-
-/// The two ends of a pseudo-terminal: what is read, and what a command writes to.
-pub(crate) fn terminal() -> (BufReader<File>, File) {
-    let master = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
-    grantpt(&master).unwrap();
-    unlockpt(&master).unwrap();
-    let name = ptsname(&master, Vec::new()).unwrap().into_string().unwrap();
-    let slave = File::options().read(true).write(true).open(name).unwrap();
-    (BufReader::new(File::from(master)), slave)
-}
+use crate::bench::{Bench, terminal};
 
 #[test]
 fn a_long_wait_is_explained_once() {

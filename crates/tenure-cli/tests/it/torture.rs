@@ -13,7 +13,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::channel;
 use std::time::{Duration, Instant};
 
-use crate::bench::{Bench, TENURE};
+use crate::TENURE;
+use crate::bench::Bench;
 use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 
 /// How many callers at a time.

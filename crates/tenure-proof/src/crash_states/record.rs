@@ -188,11 +188,10 @@ impl Layer for Recorder {
         })
     }
 
-    fn append(&self, file: &OpenFile, buf: &[u8]) -> io::Result<usize> {
+    fn append(&self, file: &OpenFile, buf: &[u8]) -> io::Result<(usize, u64)> {
         self.note(|| {
-            let taken = file.below.append(buf)?;
-            let offset = file.below.stat()?.size - taken as u64;
-            Ok((taken, written(file, offset, &buf[..taken])?))
+            let (taken, end) = file.below.append(buf)?;
+            Ok(((taken, end), written(file, end - taken as u64, &buf[..taken])?))
         })
     }
 
@@ -207,14 +206,6 @@ impl Layer for Recorder {
     fn sync(&self, file: &OpenFile) -> io::Result<()> {
         self.note(|| {
             file.below.sync()?;
-            Ok(((), Some(Op::Sync(file.below.id()?.ino))))
-        })
-    }
-
-    // What is attached is not recorded: for what is, this is a sync like any other.
-    fn sync_all(&self, file: &OpenFile) -> io::Result<()> {
-        self.note(|| {
-            file.below.sync_all()?;
             Ok(((), Some(Op::Sync(file.below.id()?.ino))))
         })
     }

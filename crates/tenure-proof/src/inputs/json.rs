@@ -2,8 +2,7 @@
 
 use std::path::Path;
 
-use serde_json::{Map, Value, json};
-use tenure::{Document, ErrorKind, Rules, parse_json};
+use tenure::{Document, ErrorKind, Object, Rules, Value, json, parse_json};
 use tenure_testkit::SimFs;
 
 use super::{DOCUMENT, Fate, disk, quickly};
@@ -108,18 +107,17 @@ pub fn merge(bytes: &[u8]) -> Fate {
     if let Some(other) = other {
         orders(&base, &patch, &other);
     }
-    let named =
-        ["union", "max", "min", "sum", "last"].iter().any(|rule| patch.get(*rule).is_some());
-    Fate::seen(named && once.is_object())
+    let named = ["union", "max", "min", "sum", "last"].iter().any(|rule| patch.get(rule).is_some());
+    Fate::seen(named && once.as_object().is_some())
 }
 
 /// Every field after one merge.
-fn fields(bench: &Bench, base: &Map<String, Value>, patch: &Map<String, Value>) {
+fn fields(bench: &Bench, base: &Object, patch: &Object) {
     let once = bench.value();
-    for (key, value) in base.iter().filter(|(key, _)| !patch.contains_key(*key)) {
+    for (key, value) in base.iter().filter(|(key, _)| !patch.contains_key(key)) {
         assert_eq!(once.get(key), Some(value), "a field that no patch names");
     }
-    for (key, value) in patch {
+    for (key, value) in patch.iter() {
         let now = once.get(key);
         if value.is_null() {
             assert_eq!(now, None, "a tombstone deletes, whatever the rule");
@@ -127,7 +125,7 @@ fn fields(bench: &Bench, base: &Map<String, Value>, patch: &Map<String, Value>) 
         }
         let now = now.expect("what the patch names is there");
         let stored = base.get(key).unwrap_or(&Value::Null);
-        match key.as_str() {
+        match key {
             "last" => assert_eq!(now, value, "whole, with every null in it"),
             "union" => union_holds(now, stored, value),
             "max" => assert!(not_less(now, stored) && not_less(now, value), "{now}"),
@@ -144,7 +142,7 @@ fn fields(bench: &Bench, base: &Map<String, Value>, patch: &Map<String, Value>) 
 fn union_holds(now: &Value, stored: &Value, patch: &Value) {
     let items = |value: &Value| value.as_array().cloned().unwrap_or_default();
     let now = items(now);
-    let plain = |item: &Value| item.is_string() || item.is_boolean() || item.is_null();
+    let plain = |item: &Value| matches!(item, Value::String(_) | Value::Bool(_) | Value::Null);
     for item in items(stored).iter().chain(&items(patch)).filter(|item| plain(item)) {
         let times = now.iter().filter(|other| *other == item).count();
         assert_eq!(times, 1, "{item} in {now:?}");
@@ -182,15 +180,15 @@ fn twice(bench: &Bench, base: &Value, patch: &Value) {
 fn orders(base: &Value, one: &Value, other: &Value) {
     let careless = |patch: &Value| {
         patch.as_object().is_some_and(|fields| {
-            let free = |(key, value): (&String, &Value)| {
-                let rule = ["union", "max", "min", "sum"].contains(&key.as_str());
+            let free = |(key, value): (&str, &Value)| {
+                let rule = ["union", "max", "min", "sum"].contains(&key);
                 rule && !value.is_null() && (key != "sum" || whole(value))
             };
             fields.iter().all(free)
         })
     };
     let stored = base.get("sum").is_none_or(whole);
-    if !(careless(one) && careless(other) && base.is_object() && stored) {
+    if !(careless(one) && careless(other) && base.as_object().is_some() && stored) {
         return;
     }
     let (forward, backward) = (Bench::new(base), Bench::new(base));

@@ -2,8 +2,7 @@
 
 use std::path::Path;
 
-use serde_json::json;
-use tenure::{Collection, CollectionKind, Rules, Version};
+use tenure::{Collection, CollectionKind, Rules, Version, json};
 
 use super::{Fate, disk, quickly};
 

@@ -3,9 +3,8 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use serde_json::json;
 use tenure::fs::Fs;
-use tenure::{Document, ErrorKind, Lease};
+use tenure::{Document, ErrorKind, Lease, json};
 
 use super::plant::{Planted, plant};
 use super::sums::{self, Layout, number};
@@ -39,7 +38,7 @@ pub(super) fn said(bytes: &[u8]) -> Said {
     let order = if seq(4096) > seq(8192) { [4096, 8192] } else { [8192, 4096] };
     let major = |at: usize| number(&whole, at) >> 48;
     let ours = |at: &usize| whole[*at..].starts_with(b"tenure") && at + 1024 <= bytes.len();
-    if order.iter().any(|at| ours(at) && major(*at) > 1) {
+    if order.iter().any(|at| ours(at) && major(*at) > 2) {
         return Said::Newer;
     }
     let valid = |at: &usize| {
@@ -47,7 +46,7 @@ pub(super) fn said(bytes: &[u8]) -> Said {
         let state = whole[at + 40];
         let text = u16::from_le_bytes([whole[at + 42], whole[at + 43]]);
         let fits = counters.iter().all(|counter| *counter <= u64::MAX / 2);
-        ours(at) && major(*at) == 1 && state <= 2 && fits && text <= 760
+        ours(at) && major(*at) == 2 && state <= 2 && fits && text <= 760
     };
     let Some(at) = order.into_iter().find(valid) else { return Said::Nothing };
     let leased = whole[at + 40] == 2;

@@ -3,11 +3,10 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use serde_json::{Value, json};
 use tenure::fs::Fs;
 use tenure::{
     AppendOptions, Collection, CollectionKind, Document, ErrorKind, Journal, Lease, Lock,
-    LockOptions, Prune, Wait,
+    LockOptions, Prune, Value, Wait, json,
 };
 
 use super::plant::plant;
@@ -46,7 +45,7 @@ pub fn sync(bytes: &[u8]) -> Fate {
             assert_eq!(error.is_committed(), Some(true), "{error}");
         }
     }
-    let read = journal.read(0, None).expect("readable").map(|entry| entry.expect("an entry").line);
+    let read = journal.read(1, None).expect("readable").map(|entry| entry.expect("an entry").line);
     assert_eq!(read.count(), 4, "what was committed is there");
     Fate::seen(planted.is_followed(&sim.peek(file).expect("notes"), 2 * one_turn))
 }

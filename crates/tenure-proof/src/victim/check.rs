@@ -4,9 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::Arc;
 
-use serde_json::Value;
 use tenure::fs::Fs;
-use tenure::{Document, Entry, Journal, WriteOptions};
+use tenure::{Document, Entry, Journal, Value, WriteOptions};
 
 use super::ack::Ack;
 use super::keys::PromisedKeys;
@@ -228,7 +227,7 @@ pub(super) fn entries(fs: &Arc<dyn Fs>, dir: &Path, name: &str) -> Result<Vec<En
     if !report.is_sound() {
         return Err(format!("{name}: {report:?}"));
     }
-    let entries: Result<Vec<Entry>, _> = journal.read(0, None).map_err(failed)?.collect();
+    let entries: Result<Vec<Entry>, _> = journal.read(1, None).map_err(failed)?.collect();
     let entries = entries.map_err(failed)?;
     match entries.windows(2).find(|pair| pair[0].seq >= pair[1].seq) {
         Some(pair) => Err(format!("{name}: {} comes after {}", pair[1].seq, pair[0].seq)),

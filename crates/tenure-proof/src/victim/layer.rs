@@ -47,7 +47,7 @@ pub trait Layer: Send + Sync + 'static {
     fn write_at(&self, file: &OpenFile, buf: &[u8], offset: u64) -> io::Result<usize> {
         file.below.write_at(buf, offset)
     }
-    fn append(&self, file: &OpenFile, buf: &[u8]) -> io::Result<usize> {
+    fn append(&self, file: &OpenFile, buf: &[u8]) -> io::Result<(usize, u64)> {
         file.below.append(buf)
     }
     fn set_len(&self, file: &OpenFile, len: u64) -> io::Result<()> {
@@ -58,9 +58,6 @@ pub trait Layer: Send + Sync + 'static {
     }
     fn sync_in_order(&self, file: &OpenFile) -> io::Result<()> {
         file.below.sync_in_order()
-    }
-    fn sync_all(&self, file: &OpenFile) -> io::Result<()> {
-        file.below.sync_all()
     }
     fn stat_open(&self, file: &OpenFile) -> io::Result<Stat> {
         file.below.stat()
@@ -169,7 +166,7 @@ impl<L: Layer> Handle for LayeredHandle<L> {
         self.layer.write_at(&self.file, buf, offset)
     }
 
-    fn append(&self, buf: &[u8]) -> io::Result<usize> {
+    fn append(&self, buf: &[u8]) -> io::Result<(usize, u64)> {
         self.layer.append(&self.file, buf)
     }
 
@@ -183,10 +180,6 @@ impl<L: Layer> Handle for LayeredHandle<L> {
 
     fn sync_in_order(&self) -> io::Result<()> {
         self.layer.sync_in_order(&self.file)
-    }
-
-    fn sync_all(&self) -> io::Result<()> {
-        self.layer.sync_all(&self.file)
     }
 
     fn stat(&self) -> io::Result<Stat> {
@@ -211,14 +204,6 @@ impl<L: Layer> Handle for LayeredHandle<L> {
 
     fn copy_attributes(&self, model: &dyn Handle) -> io::Result<()> {
         self.file.below.copy_attributes(model)
-    }
-
-    fn attach(&self, bytes: &[u8]) -> io::Result<()> {
-        self.file.below.attach(bytes)
-    }
-
-    fn attached(&self) -> Option<Vec<u8>> {
-        self.file.below.attached()
     }
 
     fn times(&self) -> Times {

@@ -10,9 +10,8 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use serde_json::Value;
 use tenure::fs::Fs;
-use tenure::{AppendOptions, Document, Durability, Entry, Journal, Result, WriteOptions};
+use tenure::{AppendOptions, Document, Durability, Entry, Journal, Result, Value, WriteOptions};
 
 use super::ack::Ack;
 use super::check::{at_least, entries};

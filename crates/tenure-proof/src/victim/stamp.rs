@@ -4,9 +4,8 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use serde_json::{Value, json};
 use tenure::fs::Fs;
-use tenure::{AppendOptions, Journal, Result};
+use tenure::{AppendOptions, Journal, Result, Value, json};
 
 use super::ack::Ack;
 use super::check::{Batches, entries};

@@ -8,11 +8,10 @@ use std::str::FromStr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use serde_json::{Value, json};
 use tenure::fs::Fs;
 use tenure::{
     AcquireOptions, AppendOptions, Document, Error, ErrorKind, Journal, Lease, Lock, LockOptions,
-    Result, Wait, WriteOptions, update_and_append,
+    Result, Value, Wait, WriteOptions, json, update_and_append,
 };
 
 use super::ack::Ack;

@@ -3,8 +3,7 @@
 use std::path::Path;
 use std::process::Command;
 
-use serde_json::json;
-use tenure::{AppendOptions, Document, Journal, WriteOptions};
+use tenure::{AppendOptions, Document, Journal, WriteOptions, json};
 use tenure_proof::mount::{EXT4, Mounted, Turn, may_mount, memory};
 use tenure_proof::{Tally, not_run};
 

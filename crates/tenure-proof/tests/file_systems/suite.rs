@@ -6,9 +6,8 @@ use std::io::Write;
 use std::path::Path;
 use std::time::Duration;
 
-use serde_json::json;
 use tenure::fs::Trust;
-use tenure::{AppendOptions, Document, ErrorKind, Journal, Wait, WriteOptions};
+use tenure::{AppendOptions, Document, ErrorKind, Journal, Wait, WriteOptions, json};
 use tenure_proof::victim::{self, Ack};
 use tenure_proof::{Form, Tally, not_run};
 

@@ -1,17 +1,14 @@
 //! Publishing a document by exchange, with a last good copy.
 //!
-//! Mirrors `document/publish.rs` (settle, temp, what to keep, sync, compare, exchange, look at what was displaced, keep,
-//! record, remove), `left_over::clear`, `keep::name_for`, `document/restore.rs`, the view of a reader after a power
-//! loss (`content::last_synced`, D6), and `document/durable.rs`: a durable call that changes nothing, and a version
-//! that is in doubt from before its sync until that has succeeded. A change adds one bit to what it read, so a
-//! lost update is a missing bit.
+//! Mirrors `document/publish.rs` (settle, temp, sync, compare, exchange, look at what was displaced, keep, record,
+//! remove; `clear` of what the dead left), `document/restore.rs`, the view of a reader after a power loss
+//! (`read::last_synced`), and `document/change.rs`: a durable call that changes nothing, and a version whose name could
+//! not be synced. A change adds one bit to what it read, so a lost update is a missing bit.
 //!
 //! Names change in one order (all pass through one temporary name), and a power loss leaves
 //! them as they were after one of the changes since the last sync of the directory (docs/FORMAT.md);
 //! any content that was not synced may be cut; the record is any that was written in this boot, or none. A file
-//! whose sync failed is not on the disk, and every later sync of it succeeds. The kernel may fail a sync of what is
-//! on the disk already: that stays there. So does content in order here, which is why the sync of the sidecars' names
-//! before that of what was found is left out; the simulated power loss has both.
+//! whose sync failed is not on the disk, and every later sync of it succeeds.
 
 mod steps;
 
@@ -47,23 +44,19 @@ enum Fault {
     FoundNotSettled,
     /// Cut to nothing and written in place.
     InPlace,
-    /// What displaces a version in doubt is not synced.
-    DoubtNotSynced,
-    /// Whether the new version is synced is decided before the old one is.
-    DecidedBefore,
-    /// A version in doubt becomes the last good one.
-    KeepsDoubtful,
-    /// That a version is in doubt is written down when its sync has failed, not before it.
-    DoubtNotedLate,
-    /// A call that changes nothing syncs a version in doubt again, and believes it.
-    FailedIsBelieved,
-    /// A call that changes nothing does not sync what it found.
+    /// What displaces a version that is not known to be synced is not synced.
+    UnknownNotSynced,
+    /// A version that is not known to be synced becomes the last good one.
+    KeepsUnknown,
+    /// A call that changes nothing syncs the file that it found, again if that has failed.
+    SyncedInPlace,
+    /// A call that changes nothing believes that what it found is synced.
     RepeatNotSynced,
-    /// It syncs what it found, and not its name.
-    FoundNameNotSynced,
-    /// It notes that it found something else before it looks at what was left, and takes that for nothing.
+    /// A version whose name could not be synced is in doubt also if it was displaced meanwhile.
+    DoubtsDisplaced,
+    /// The record names what was found before what was left is looked at, and that is taken for nothing.
     RecordChanged,
-    /// A left-over with the bytes of the synced version passes for it once it is synced again.
+    /// A left-over with the bytes of the synced version passes for it.
     LeftOverByBytes,
     /// What a restore has left passes for newer than the good copy that it was made from.
     CopyBelieved,
@@ -164,7 +157,7 @@ impl Model for Publishing {
             Action::Begin(index) => next.begin(index, self.fault),
             Action::Repeat(index) => next.repeat(index),
             Action::Step(index) => next.step(index, *self),
-            Action::Fail(index) => next.fail(index, self.fault),
+            Action::Fail(index) => next.fail(index),
             Action::Kill(index) => {
                 next.kills -= 1;
                 next.end(index);
@@ -201,7 +194,8 @@ impl Model for Publishing {
             Property::always("nothing of ours is set aside", |model: &Self, state: &State| {
                 // After these nobody can tell what an unpublished version is.
                 let crashed = state.power_losses < model.power_losses;
-                crashed || state.foreign < model.foreign || state.aside == 0
+                let edited = state.foreign < model.foreign || state.resaves < model.resaves;
+                crashed || edited || state.aside == 0
             }),
             Property::sometimes(
                 "a foreign version is given back",
@@ -264,12 +258,12 @@ fn documents_stay_whole_and_complete() {
 fn what_changes_nothing_makes_durable_what_it_found() {
     let mut tally = Tally::new("models", "what_changes_nothing_makes_durable_what_it_found");
     let more = Form::asked().pick(1, 2);
-    // Deaths anywhere in the sync of what was found, beside a durable change.
+    // Deaths anywhere in the publication of what was found, beside a durable change.
     let repeats = Publishing { changes: [1, 2], repeats: more, ..REPEATS };
     check::holds(&mut tally, "what changes nothing", repeats);
     let in_order = Publishing { repeats: 2, kills: 2, in_order: true, ..REPEATS };
     check::holds(&mut tally, "what changes nothing, in order", in_order);
-    // The first call leaves a version in doubt, the second publishes it anew.
+    // The first call fails, the second publishes it anew.
     let failing = Publishing { repeats: 2, failures: more, kills: more, ..REPEATS };
     check::holds(&mut tally, "syncs that fail", failing);
     // Restores that fail and die, and what the next power loss leaves of them.
@@ -321,27 +315,22 @@ fn broken_publications_are_found_out() {
 }
 
 #[test]
-fn broken_syncs_of_what_was_found_are_found_out() {
-    let mut tally = Tally::new("models", "broken_syncs_of_what_was_found_are_found_out");
+fn broken_ways_to_make_durable_what_was_found_are_found_out() {
+    let name = "broken_ways_to_make_durable_what_was_found_are_found_out";
+    let mut tally = Tally::new("models", name);
     let (there, good) = ("what was acknowledged is there", "the good copy is whole");
     let behind = "no reader goes back behind the disk";
     let failing = Publishing { repeats: 2, failures: 1, ..REPEATS };
     let twice = Publishing { power_losses: 2, repeats: 1, ..failing };
+    let saved = Publishing { resaves: 1, ..REPEATS };
     for (name, fault, rule, model) in [
-        ("not synced over a version in doubt", Fault::DoubtNotSynced, behind, REPEATS),
-        (
-            "not synced over what could not be synced",
-            Fault::DecidedBefore,
-            behind,
-            Publishing { changes: [1, 2], failures: 1, repeats: 1, ..REPEATS },
-        ),
-        ("a version in doubt kept as good", Fault::KeepsDoubtful, good, failing),
-        ("doubt noted after the sync", Fault::DoubtNotedLate, there, failing),
-        ("a failed sync believed later", Fault::FailedIsBelieved, there, failing),
-        ("what was found not synced", Fault::RepeatNotSynced, there, REPEATS),
-        ("the name of what was found not synced", Fault::FoundNameNotSynced, there, REPEATS),
+        ("not synced over what nobody knows", Fault::UnknownNotSynced, behind, twice),
+        ("what nobody knows kept as good", Fault::KeepsUnknown, good, saved),
+        ("a failed sync believed later", Fault::SyncedInPlace, there, failing),
+        ("what was found not made durable", Fault::RepeatNotSynced, there, REPEATS),
         ("the last synced version taken for nothing", Fault::RecordChanged, there, REPEATS),
-        ("the same bytes of before kept as good", Fault::LeftOverByBytes, good, failing),
+        ("the last synced version doubted", Fault::DoubtsDisplaced, there, failing),
+        ("the same bytes of before kept as good", Fault::LeftOverByBytes, good, saved),
         ("a copy kept in place of the good one", Fault::CopyBelieved, there, twice),
     ] {
         check::is_refuted(&mut tally, name, rule, Publishing { fault, ..model });

@@ -1,6 +1,6 @@
 //! Known-bad locks: files whose existence is the lock, with a stale one taken over.
 //!
-//! Mirrors `crates/tenure-cli/src/demo/protocol/`: `stale_takeover.rs` (unlink, then create) and
+//! Mirrors `crates/tenure-shipped/src/locks/`: `stale_takeover.rs` (unlink, then create) and
 //! `rename_nonce.rs` (rename over, then read the nonce). The checker must find two holders in both,
 //! and none in a steal that compares and replaces in one step, which no file system offers.
 

@@ -1,7 +1,6 @@
 //! What this ring must find: parsers, merges and formats as people make them, with the same inputs.
 
-use serde_json::{Value, json};
-use tenure::Rules;
+use tenure::{Rules, Value, json};
 use tenure_proof::{Tally, seed};
 use tenure_testkit::Random;
 
@@ -26,7 +25,7 @@ fn promises_of_json_that_others_break() {
         let mut both = patch.clone();
         let fields = both.as_object_mut().expect("an object");
         fields.retain(|_, value| !value.is_null());
-        fields.extend(base.as_object().expect("an object").clone());
+        fields.extend(base.as_object().expect("an object").iter());
         let deleted = patch.as_object().expect("an object").iter().filter(|(_, now)| now.is_null());
         deleted.map(|(name, _)| name).all(|name| both.get(name).is_none())
     });

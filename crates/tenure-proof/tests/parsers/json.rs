@@ -4,9 +4,10 @@ use std::path::Path;
 use std::sync::Arc;
 
 use proptest::prelude::{Just, Strategy, any, prop_oneof};
-use serde_json::{Map, Value, json};
 use tenure::fs::Fs;
-use tenure::{Document, Durability, ErrorKind, Rules, Wait, WriteOptions, parse_json};
+use tenure::{
+    Document, Durability, ErrorKind, Object, Rules, Value, Wait, WriteOptions, json, parse_json,
+};
 use tenure_proof::inputs::{self, Fate};
 use tenure_proof::{Form, Tally};
 use tenure_testkit::SimFs;
@@ -31,7 +32,7 @@ fn value() -> impl Strategy<Value = Value> {
         prop_oneof![
             proptest::collection::vec(inner.clone(), 0..5).prop_map(Value::from),
             proptest::collection::vec((any::<String>(), inner), 0..5)
-                .prop_map(|fields| Value::Object(fields.into_iter().collect::<Map<_, _>>())),
+                .prop_map(|fields| Value::Object(fields.into_iter().collect::<Object>())),
         ]
     })
 }
@@ -39,7 +40,7 @@ fn value() -> impl Strategy<Value = Value> {
 pub(crate) fn object() -> impl Strategy<Value = Value> {
     let field = ("[a-e]", value());
     proptest::collection::vec(field, 0..5)
-        .prop_map(|fields| Value::Object(fields.into_iter().collect::<Map<_, _>>()))
+        .prop_map(|fields| Value::Object(fields.into_iter().collect::<Object>()))
 }
 
 pub(crate) fn quickly() -> WriteOptions {
@@ -90,7 +91,7 @@ fn numbers_keep_every_digit_and_fields_their_place() {
 fn any_value_survives_a_round_trip() {
     try_all("any_value_survives_a_round_trip", 400, value(), |value| {
         assert_eq!(inputs::document(value.to_string().as_bytes()), Fate::Believed);
-        let pretty = serde_json::to_string_pretty(&value).expect("text");
+        let pretty = format!("{value:#}");
         assert_eq!(inputs::document(pretty.as_bytes()), Fate::Believed);
     });
 }
@@ -187,7 +188,7 @@ pub(crate) fn ruled() -> impl Strategy<Value = Value> {
 fn careless() -> impl Strategy<Value = Value> {
     ruled().prop_map(|patch| {
         let rule = |name: &str| ["union", "max", "min", "sum"].contains(&name);
-        let fields = patch.as_object().cloned().unwrap_or_default().into_iter();
+        let fields = patch.as_object().into_iter().flat_map(Object::iter);
         Value::Object(fields.filter(|(name, value)| rule(name) && !value.is_null()).collect())
     })
 }

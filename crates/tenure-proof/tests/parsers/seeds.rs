@@ -7,7 +7,7 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use serde_json::Value;
+use tenure::Value;
 use tenure_proof::inputs::{self, IN_PLACE, Layout, MEND, OURS};
 use tenure_proof::{Tally, tenure};
 
@@ -52,7 +52,6 @@ fn documents(scene: &Scene, seeds: &mut Vec<Seed>) {
     scene.run(&["doc", "set", "a.json", "{\"a\":1}", "--op-id", "one"]);
     scene.run(&["doc", "merge", "a.json", "{\"b\":[2.50]}", "--op-id", "two"]);
     add("record/real_published", Layout::Record, record);
-    add("sync/real_document", Layout::Notes, ".tenure/a.json.sync0");
     scene.run(&["run", "a.json", "--label", "build", "--", "cp", record, "held"]);
     add("record/real_held", Layout::Record, "held");
     add("record/real_released", Layout::Record, record);
@@ -67,40 +66,6 @@ fn documents(scene: &Scene, seeds: &mut Vec<Seed>) {
     scene.run(&["run", "keys/gone.json", "--", "true"]);
     scene.run(&["collection", "prune", "keys", "--max-count", "0"]);
     add("floor/real", Layout::Record, "keys/.tenure/floor");
-}
-
-fn journals(scene: &Scene, seeds: &mut Vec<Seed>) {
-    let mut add = |name, layout, which, file: &str| {
-        seeds.push(Seed { name, layout, which, bytes: scene.read(file) });
-    };
-    let append = ["journal", "append", "log.jsonl"];
-    let log = ".tenure/log.jsonl.wal";
-    scene.run(&[&append[..], &["{\"n\":1}", "{\"n\":2}", "--header", "{\"header\":0}"]].concat());
-    scene.run(&["journal", "rotate", "log.jsonl"]);
-    add("journal/real_log_rotated", Layout::Log, 3, log);
-    scene.run(&[&append[..], &["{\"n\":3}", "{\"n\":4}", "--op-id", "once"]].concat());
-    scene.run(&[&append[..], &["{\"n\":5}", "--no-sync"]].concat());
-    add("journal/real_log", Layout::Log, 3, log);
-    add("journal/real_lines", Layout::Plain, 0, "log.jsonl");
-    add("journal/real_archive", Layout::Plain, 5, "log.jsonl.1");
-    add("journal/real_record", Layout::Record, 2, ".tenure/log.jsonl.commit");
-    add("journal/real_index_1", Layout::Index, 4, ".tenure/log.jsonl.index.1");
-    add("journal/real_sync", Layout::Notes, 6, ".tenure/log.jsonl.sync0");
-    add("sync/real", Layout::Notes, 0, ".tenure/log.jsonl.sync0");
-    // Lines of others, and a compaction: entries of every kind, and a file that was displaced.
-    std::fs::write(scene.dir.path().join("log.jsonl"), foreign(&scene.read("log.jsonl")))
-        .expect("a foreign line");
-    scene.run(&[&append[..], &["{\"n\":7}"]].concat());
-    add("journal/real_log_foreign", Layout::Log, 3, log);
-    scene.run(&["journal", "compact", "log.jsonl", "--from", "4"]);
-    scene.run(&[&append[..], &["{\"n\":8}"]].concat());
-    add("journal/real_log_compacted", Layout::Log, 3, log);
-    add("journal/real_index", Layout::Index, 1, ".tenure/log.jsonl.index");
-    add("sync/real_1", Layout::Notes, 1, ".tenure/log.jsonl.sync1");
-}
-
-fn foreign(lines: &[u8]) -> Vec<u8> {
-    [lines, b"{\"n\":6,\"by\":\"others\"}\nno newl"].concat()
 }
 
 /// Takes out what events say of the machine.
@@ -143,7 +108,6 @@ fn what_the_command_writes_is_laid_out_like_the_corpus() {
     let scene = Scene { dir: tempfile::tempdir().expect("a directory") };
     let mut seeds = Vec::new();
     documents(&scene, &mut seeds);
-    journals(&scene, &mut seeds);
     for seed in &seeds {
         let mut mended = seed.bytes.clone();
         inputs::mend(seed.layout, &mut mended);

@@ -8,8 +8,7 @@
 use std::fs::File;
 use std::path::Path;
 
-use serde_json::{Value, json};
-use tenure::{Document, Durability, WriteOptions};
+use tenure::{Document, Durability, Value, WriteOptions, json};
 use tenure_proof::block_log::Image;
 use tenure_proof::mount::{BTRFS, Mounted, Turn, may_mount, memory};
 use tenure_proof::{Tally, not_run};

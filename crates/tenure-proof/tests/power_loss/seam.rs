@@ -2,9 +2,6 @@
 //!
 //! The crash states are made from what is recorded at the seam. A write or a rename below it, or a
 //! sync that is promised there and not made, would escape them; `strace` sees both.
-//!
-//! What is attached to a file is not part of a recording: operation ids of documents are in no enumerated
-//! state. They are tried in the simulation (`simulated`), and on real disks (`shutdown`, `block_log`).
 
 use std::collections::BTreeMap;
 use std::path::Path;

@@ -9,6 +9,7 @@
 
 mod batches;
 mod document;
+mod foreign;
 mod journal;
 mod lies;
 mod once;
@@ -171,23 +172,26 @@ fn every_lie_of_a_file_system_is_found_out() {
             "a sync that fails is told as one that succeeded",
             Lie::Disk(Broken { hide_sync_failures: true, ..truth }),
         ),
-        ("the log is not synced", Lie::SkipsSync(".wal")),
+        ("the log is not synced", Lie::SkipsSync(".jsonl.log")),
+        ("a new log is not synced", Lie::SkipsSync(".jsonl.tmp.0000000000000001")),
         ("the journal is not synced", Lie::SkipsSyncOf("/d/log.jsonl")),
-        ("the index is not synced", Lie::SkipsSync(".index")),
+        ("the index is not synced", Lie::SkipsSync(".jsonl.index")),
+        ("a new index is not synced", Lie::SkipsSync(".jsonl.tmp.0000000000000002")),
         ("a new document is not synced", Lie::SkipsSync(".tmp.0000000000000000")),
         ("a new document is synced after it has its name", Lie::SyncsLate(".tmp.0000000000000000")),
         ("a version to fall back to is not synced", Lie::SkipsSync("/loose.json.tmp")),
-        ("a journal that is written anew is not synced", Lie::SkipsSync("/log.jsonl.tmp")),
+        (
+            "a journal that is written anew is not synced",
+            Lie::SkipsSync("/log.jsonl.tmp.0000000000000003"),
+        ),
+        ("the index of a new journal is not synced", Lie::SkipsSync(".jsonl.tmp.0000000000000004")),
         ("the directory of a collection is not synced", Lie::SkipsDirSync("keys")),
         ("the directory of the data is not synced", Lie::SkipsDirSync("d")),
         ("the directory of the sidecars is not synced", Lie::SkipsDirSync(".tenure")),
     ];
     // The one who asks again finds it out, not the look after the power loss.
-    let forgets = (
-        "the memory of operations is not kept",
-        Lie::Disk(Broken { lose_attached: true, ..truth }),
-        "/d/once.json",
-    );
+    let forgets =
+        ("the memory of operations is not synced", Lie::SkipsSync(".ops"), "/d/once.json");
     let lies = lies.into_iter().map(|(name, lie)| (name, lie, "after Power"));
     for (name, lie, wanted) in lies.chain([forgets]) {
         let (counts, outcome) =
@@ -208,7 +212,7 @@ fn the_sync_that_a_batch_owes_to_those_before_it_is_missed() {
     let mut tally = Tally::new(RING, name);
     for (fault, lie) in [
         ("the journal is not synced for a durable batch", Lie::SkipsSyncOf("/d/log.jsonl")),
-        ("the log is not synced for a durable batch", Lie::SkipsSync("/log.jsonl.wal")),
+        ("the log is not synced for a durable batch", Lie::SkipsSync("/log.jsonl.log")),
     ] {
         let (counts, outcome) =
             hunt_for("a loose batch", 1, THREADS, lie, |stories| stories >= STORIES_PER_LIE);

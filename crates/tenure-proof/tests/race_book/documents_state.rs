@@ -122,7 +122,7 @@ fn others_meanwhile(scene: &mut Scene) {
     let read = on("entries", &log);
     let change = |fs: &Arc<dyn Fs>| Journal::open_on(fs, &log)?.append(&["1"], &append).map(drop);
     let seen = at_each_sync(&log, &read, change);
-    let of_log = |at: &Meanwhile| at.path.extension().is_some_and(|suffix| suffix == "wal");
+    let of_log = |at: &Meanwhile| at.path.extension().is_some_and(|suffix| suffix == "log");
     assert!(seen.iter().any(of_log), "{seen:?}");
     assert!(seen.iter().all(|at| at.reads && at.enters), "{seen:?}");
     scene.tally.tried(seen.len() as u64 + 1, "syncs after the hold");
@@ -258,7 +258,7 @@ fn race_36_a_state_that_is_never_found_again() {
 }
 
 /// A round trip through JSON that sorts keys, rounds numbers or escapes letters: every save of one tool is a
-/// difference for the other. Ours: what a change does not touch keeps its place, its digits and its letters.
+/// difference for the other. Ours: what a change does not touch keeps every byte.
 #[test]
 fn race_37_a_round_trip_damages_what_it_does_not_know() {
     let mut scene = Scene::new("race_37");
@@ -281,12 +281,8 @@ fn race_37_a_round_trip_damages_what_it_does_not_know() {
     let path = scene.state();
     fs::write(&path, text).unwrap();
     Child::rust().does(&on("add", &path));
-    let plain = |text: &str| serde_json::from_str::<Value>(text).unwrap().to_string();
-    assert_eq!(plain(&fs::read_to_string(&path).unwrap()), plain(&expected(2)));
+    assert_eq!(fs::read_to_string(&path).unwrap(), expected(2));
     CommandLine::start().does(&on("add", &path));
-    let left = fs::read_to_string(&path).unwrap();
-    assert_eq!(plain(&left), plain(&expected(3)), "the same keys in the same order");
-    assert!(left.contains("\u{e9} \u{e9}"), "letters stay letters: {left}");
-    assert!(left.contains("12345678901234567890.10") && left.contains("9007199254740993"));
+    assert_eq!(fs::read_to_string(&path).unwrap(), expected(3), "to the byte");
     scene.tally.tried(2, "changes of one field");
 }

@@ -5,7 +5,7 @@ use std::fs::{self, File};
 use std::path::Path;
 use std::rc::Rc;
 
-use serde_json::{Value, json};
+use serde_json::json;
 use tenure::{ErrorKind, Rules};
 use tenure_proof::puppet::{Child, Puppet};
 use tenure_shipped::Document;
@@ -24,7 +24,7 @@ fn both_count(path: &Path) {
         other.tell(&await_on("add", path));
         other.is_silent();
         let n = value.map_or(0, |value| value["n"].as_u64().unwrap());
-        Ok(Some(json!({ "n": n + 1 })))
+        Ok(Some(tenure::json!({ "n": n + 1 })))
     });
     update.unwrap();
     assert!(other.hear()["ok"].is_object());
@@ -94,8 +94,9 @@ fn race_23_a_cache_is_read_inside_the_lock() {
     let document = tenure::Document::open(&path).unwrap();
     let mut other = Child::rust();
     for _ in 0..20 {
-        let one_more = |value: Option<&Value>| {
-            Ok(Some(json!({ "n": value.map_or(0, |value| value["n"].as_u64().unwrap()) + 1 })))
+        let one_more = |value: Option<&tenure::Value>| {
+            let n = value.map_or(0, |value| value["n"].as_u64().unwrap());
+            Ok(Some(tenure::json!({ "n": n + 1 })))
         };
         document.update(&at_once(None), one_more).unwrap();
         other.does(&on("add", &path));

@@ -347,7 +347,7 @@ fn race_15_a_writer_passes_the_lock_by() {
             fs::write(&foreign, "{\"n\":41}").unwrap();
             fs::rename(&foreign, &path).unwrap();
         }
-        Ok(Some(json!({ "n": value.unwrap()["n"].as_u64().unwrap() + 1 })))
+        Ok(Some(tenure::json!({ "n": value.unwrap()["n"].as_u64().unwrap() + 1 })))
     });
     built.unwrap();
     assert_eq!(count(&path), 42, "built upon what the plain program put there");

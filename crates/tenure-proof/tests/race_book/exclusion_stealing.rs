@@ -264,7 +264,7 @@ fn robbed_inside_a_write(scene: &mut Scene) {
             document.update(&at_once(Some(old.fence)), |_| {
                 computes.send(()).unwrap();
                 goes.recv_timeout(FAR_TOO_LONG).expect("the test says when");
-                Ok(Some(json!({ "n": 1 })))
+                Ok(Some(tenure::json!({ "n": 1 })))
             })
         });
         computing.recv_timeout(FAR_TOO_LONG).expect("she is inside");

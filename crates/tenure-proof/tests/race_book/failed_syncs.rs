@@ -33,7 +33,7 @@ impl GroupCommit {
     }
 
     fn write(&mut self, line: &str) -> u64 {
-        self.written += self.file.append(line.as_bytes()).unwrap() as u64;
+        (_, self.written) = self.file.append(line.as_bytes()).unwrap();
         self.written
     }
 

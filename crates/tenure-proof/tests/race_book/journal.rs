@@ -111,7 +111,7 @@ fn kill_appends(scene: &mut Scene) {
     let cases = deaths(&command, &[Does::Changes, Does::Locks, Does::Ends]);
     let rounds = Form::asked().pick(1, 10);
     let (mut left, mut torn, mut done) = (0, 0, 1);
-    let log = scene.ours(".tenure").join("killed.jsonl.wal");
+    let log = scene.ours(".tenure").join("killed.jsonl.log");
     for case in (0..rounds).flat_map(|_| &cases) {
         let look = || (fs::read(&log).unwrap(), fs::read(&path).unwrap());
         let before = look();
@@ -294,7 +294,7 @@ fn race_43_a_short_write_leaves_a_part_of_a_record() {
     let path = scene.log();
     append(&path, &["before"]);
     let (mut done, mut refused) = (0, 0);
-    for limit in [1, 2, 4, 5, 6, 7, 8, 12, 16, 20, 24, 32, 48] {
+    for limit in [1, 2, 4, 5, 6, 7, 8, 12, 16, 20, 24, 32, 48, 64, 96, 128, 192, 256, 512] {
         let script = format!(
             "trap '' XFSZ; ulimit -f {limit}; exec \"$0\" --json journal append \"$1\" - < \"$2\""
         );

@@ -140,9 +140,9 @@ pub(crate) fn count(path: &Path) -> u64 {
 
 /// Adds one to the counter in our document.
 pub(crate) fn add(path: &Path, options: &WriteOptions) -> tenure::Result<()> {
-    let update = |value: Option<&Value>| {
+    let update = |value: Option<&tenure::Value>| {
         let n = value.and_then(|value| value["n"].as_u64()).unwrap_or(0);
-        Ok(Some(json!({ "n": n + 1 })))
+        Ok(Some(tenure::json!({ "n": n + 1 })))
     };
     Document::open(path)?.update(options, update).map(drop)
 }

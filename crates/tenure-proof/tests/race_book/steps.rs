@@ -39,9 +39,6 @@ impl<A: Fn(Step, &Path) -> io::Result<()> + Send + Sync + 'static> Layer for Ste
     fn sync_in_order(&self, file: &OpenFile) -> io::Result<()> {
         (self.0)(Step::Sync, &file.path).and_then(|()| file.below.sync_in_order())
     }
-    fn sync_all(&self, file: &OpenFile) -> io::Result<()> {
-        (self.0)(Step::Sync, &file.path).and_then(|()| file.below.sync_all())
-    }
     fn sync_dir(&self, below: &dyn Fs, path: &Path) -> io::Result<()> {
         (self.0)(Step::SyncNames, path).and_then(|()| below.sync_dir(path))
     }

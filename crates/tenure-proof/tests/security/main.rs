@@ -9,6 +9,7 @@
 mod controls;
 mod keys;
 mod modes;
+mod owners;
 mod place;
 mod planted;
 mod replaced;

@@ -10,6 +10,7 @@ use tenure_proof::bounded::{self, Ended};
 /// Users that no machine has: they need no account.
 pub(crate) const ALICE: u32 = 61_111;
 pub(crate) const MALLORY: u32 = 62_222;
+pub(crate) const BOB: u32 = 63_333;
 /// What one process may use of memory: a sidecar without end must not be read whole.
 const MEMORY: &str = "--as=600000000";
 
@@ -57,8 +58,14 @@ impl Place {
 
     /// What follows is run by somebody else, in the shared directory.
     pub(crate) fn as_user(&self, user: u32) -> Command {
+        self.as_member(user, user)
+    }
+
+    /// The same, by a member of a group.
+    pub(crate) fn as_member(&self, user: u32, group: u32) -> Command {
         let mut command = Command::new("setpriv");
-        command.arg(format!("--reuid={user}")).arg(format!("--regid={user}")).arg("--clear-groups");
+        let group = format!("--regid={group}");
+        command.arg(format!("--reuid={user}")).args([&group, "--clear-groups"]);
         command.current_dir(self.shared());
         command
     }

@@ -49,18 +49,19 @@ const OPEN: [&str; 13] = [
     "sidecar: a pipe",
     "sidecar: a file",
 ];
-/// In a sticky one it can only come first; there a link to data is an attack as well.
+/// In a sticky one it can only come first, and not in a directory of sidecars that is there; a link to data
+/// is an attack as well.
 const STICKY: [&str; 10] = [
     "data: a link to a secret",
     "data: a link to a directory",
     "data: a second name",
     "data: a pipe",
     "data: a file",
-    "sidecar: a link to a secret",
-    "sidecar: a link to a directory",
-    "sidecar: a second name",
-    "sidecar: a pipe",
-    "sidecar: a file",
+    "directory: a link to a secret",
+    "directory: a link to a directory",
+    "directory: a second name",
+    "directory: a pipe",
+    "directory: a file",
 ];
 
 /// A quarter that needs longer than this to see enough of everything is not going to.
@@ -104,6 +105,8 @@ impl Attack {
             }
         }
         let _ = std::fs::remove_file(self.place.shared().join("loose.json"));
+        // In a sticky directory, so that the attacker can be the first there as well.
+        let _ = std::fs::remove_dir_all(self.place.shared().join(format!(".tenure-{ALICE}")));
         self.place.vault_is_untouched();
         // Whoever swaps the temporary file of a change has that published in the place of the document.
         let lost = DATA.iter().filter(|(name, _)| !is_data(&self.place.shared().join(name)));

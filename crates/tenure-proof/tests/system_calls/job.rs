@@ -46,8 +46,6 @@ pub(crate) enum Subject {
     Document,
     /// `j.jsonl`, which a plain reader may see growing.
     Journal,
-    /// `j.jsonl`, whose file is replaced whole.
-    Replaced,
     /// `j.jsonl`, which becomes `j.jsonl.1`; between two renames it has a temporary name.
     Rotated,
     /// `t`
@@ -116,7 +114,7 @@ impl Job {
         let key: &[&str] = &["doc", "set", "c/b.json", "\"changed\""];
         let commands: &[&[&str]] = match self.subject {
             Subject::Document => &[document],
-            Subject::Journal | Subject::Replaced | Subject::Rotated => &[journal],
+            Subject::Journal | Subject::Rotated => &[journal],
             Subject::Lease | Subject::Run => &[],
             Subject::Both => &[document, journal],
             Subject::Collection => &[key],
@@ -136,15 +134,21 @@ impl Job {
         let entries = |plain: &str| journal_entries(dir, plain.is_empty());
         match self.subject {
             Subject::Document => View { plain: read("d.json"), ours: document(dir, "d.json") },
-            Subject::Journal | Subject::Replaced => {
+            Subject::Journal => {
                 // Blank lines are no entries; a crash may leave one behind a tail that it closed.
                 let plain = read("j.jsonl").replace("\n\n", "\n");
                 View { ours: entries(&plain), plain }
             }
             Subject::Rotated => {
                 let archives = ["j.jsonl.1", "j.jsonl.2", "j.jsonl.3"].map(read).concat();
-                let temporary = read(".tenure/j.jsonl.tmp.0000000000000002");
-                let plain = archives + &temporary + &read("j.jsonl");
+                // Until it has its name, or where it cannot have it.
+                let aside = [".tenure/j.jsonl.tmp.0000000000000003", ".tenure/j.jsonl.archive.1"];
+                let first = if read("j.jsonl.1").is_empty() && read("j.jsonl").is_empty() {
+                    aside.map(read).concat()
+                } else {
+                    aside[1..].iter().map(|name| read(name)).collect()
+                };
+                let plain = archives + &first + &read("j.jsonl");
                 View { ours: entries(&plain), plain }
             }
             Subject::Lease | Subject::Run => View { plain: String::new(), ours: lease(dir) },
@@ -221,7 +225,8 @@ fn journal_entries(dir: &Path, missing: bool) -> String {
     let mut lines = format!("exit {code}: ");
     for entry in seen.stdout.lines() {
         let entry: Value = serde_json::from_str(entry).unwrap();
-        let number = entry["seq"].as_u64().unwrap();
+        // A gap is an entry of the report, not of the journal.
+        let Some(number) = entry["seq"].as_u64() else { continue };
         assert!(number > last, "entry {number} after {last}");
         last = number;
         lines += entry["line"].as_str().unwrap();

@@ -180,17 +180,10 @@ operations! {
     g10_doc_restore: Job { tamper: cut, ..document(&[ONE, TWO], &["doc", "restore", "d.json"]) };
     g10_journal_append_new: journal(&[], LINES);
     g10_journal_append: journal(&[LINES], MORE);
-    g10_journal_append_no_sync:
-        journal(&[LINES, LINES], &["journal", "append", "j.jsonl", "4", "5", "--no-sync"]);
     g10_journal_append_to_a_copied_directory: Job { tamper: copy, ..journal(&[LINES], MORE) };
-    g10_journal_append_to_a_torn_tail: Job { tamper: tear, ..journal(&[LINES], MORE) };
     g10_journal_repair: Job { tamper: tear, ..journal(&[LINES], &["journal", "repair", "j.jsonl"]) };
     g10_journal_rotate:
         Job { subject: Subject::Rotated, ..journal(&[LINES, LINES], &["journal", "rotate", "j.jsonl"]) };
-    g10_journal_compact: Job {
-        subject: Subject::Replaced,
-        ..journal(&[LINES, LINES], &["journal", "compact", "j.jsonl", "--from", "4"])
-    };
     g10_update_and_append_new:
         called(&[], &["update-and-append", "d.json", "j.jsonl", "a"], Subject::Both);
     g10_update_and_append:

@@ -160,11 +160,13 @@ fn judge_rest(sweep: &Sweep, outcome: &Outcome) -> Verdict {
 /// What is kept on purpose: the notes of both turns of a shared sync, and for people what happened and what was
 /// set aside. Something is damaged only where it is without a fault, too; with one it may get a number.
 fn is_kept(name: &str, undisturbed: &[String]) -> bool {
-    let damaged = undisturbed.iter().any(|name| name.ends_with(".damaged"));
+    let damaged = undisturbed.iter().any(|name| name.contains(".damaged"));
     // And where `doctor` tried something out when it was killed: it says what it may remove.
     [".events", ".torn", ".displaced", ".good", ".sync0", ".sync1"]
         .iter()
         .any(|end| name.ends_with(end))
         || (damaged && name.contains(".damaged."))
+        // An archive that could not get its name stays there, and readers use it.
+        || name.contains(".archive.")
         || name.starts_with(".tenure-probe-")
 }

@@ -181,11 +181,8 @@ fn bytes_written_again_after_a_failed_sync_are_safe_after_the_next() -> io::Resu
 #[test]
 fn every_kind_of_sync_forgets_what_it_failed_to_write() -> io::Result<()> {
     type Sync = fn(&(dyn tenure::fs::Handle + 'static)) -> io::Result<()>;
-    let kinds: [(&str, Sync); 3] = [
-        ("sync", |file| file.sync()),
-        ("sync_in_order", |file| file.sync_in_order()),
-        ("sync_all", |file| file.sync_all()),
-    ];
+    let kinds: [(&str, Sync); 2] =
+        [("sync", |file| file.sync()), ("sync_in_order", |file| file.sync_in_order())];
     for (name, sync) in kinds {
         let work = |fs: &tenure_testkit::SimFs| {
             let file = fs.open(Path::new("/d/a"), Access::Create(0o600))?;
@@ -200,26 +197,5 @@ fn every_kind_of_sync_forgets_what_it_failed_to_write() -> io::Result<()> {
         assert!(found.contains(&outcome([Some("")])), "{name}: {found:?}");
         assert!(found.contains(&outcome([Some("new")])), "{name}: {found:?}");
     }
-    Ok(())
-}
-
-/// What is attached rides in the inode: a sync that fails on that forgets it, too.
-#[test]
-fn a_failed_sync_forgets_what_is_attached() -> io::Result<()> {
-    let work = |fs: &tenure_testkit::SimFs| {
-        fs.add_file("/d/a", "x");
-        let file = fs.open(Path::new("/d/a"), Access::ReadWrite)?;
-        file.attach(b"new")?;
-        fs.inject(2, tenure_testkit::Fault::SyncFailure, Times::Once);
-        assert!(file.sync_all().is_err());
-        assert_eq!(file.attached().as_deref(), Some(b"new".as_slice()), "still visible");
-        file.sync_all()
-    };
-    let look = |fs: &tenure_testkit::SimFs| {
-        let file = fs.open(Path::new("/d/a"), Access::Read).ok();
-        file.and_then(|file| file.attached())
-    };
-    let found = after_power_loss(work, look)?;
-    assert_eq!(found, [None, Some(b"new".to_vec())].into());
     Ok(())
 }

@@ -8,10 +8,9 @@
 
 use std::collections::{BTreeMap, HashSet};
 
-use serde_json::{Map, Number, Value};
-
-use super::by_value::{ByValue, type_name};
-use super::number;
+use super::number::Number;
+use super::pointer::tokens;
+use super::value::{Object, Value};
 use crate::error::{Error, ErrorKind, Result};
 
 /// How single fields of a document are merged.
@@ -128,36 +127,6 @@ fn never_applies(inner: &str, outer: &str) -> String {
     format!("the rule for {inner:?} would never apply: {outer:?} has a rule for the whole value")
 }
 
-/// The reference tokens of a JSON Pointer.
-fn tokens(pointer: &str) -> std::result::Result<Vec<String>, String> {
-    if pointer.is_empty() {
-        return Ok(Vec::new());
-    }
-    let Some(rest) = pointer.strip_prefix('/') else {
-        return Err(format!("{pointer:?} is not a JSON Pointer: it must be empty or start with /"));
-    };
-    rest.split('/').map(|token| unescape(token, pointer)).collect()
-}
-
-fn unescape(token: &str, pointer: &str) -> std::result::Result<String, String> {
-    let mut pieces = token.split('~');
-    let mut out = pieces.next().unwrap_or_default().to_owned();
-    for piece in pieces {
-        let (plain, rest) = match piece.as_bytes().first() {
-            Some(b'0') => ('~', &piece[1..]),
-            Some(b'1') => ('/', &piece[1..]),
-            _ => {
-                return Err(format!(
-                    "{pointer:?} is not a JSON Pointer: ~ must be written ~0, and / in a key ~1"
-                ));
-            }
-        };
-        out.push(plain);
-        out.push_str(rest);
-    }
-    Ok(out)
-}
-
 /// The document after merging `patch` into `current`.
 pub(crate) fn merge(
     current: &Value,
@@ -183,20 +152,21 @@ fn merge_into(
         *target = patch.clone();
         return Ok(());
     };
-    if !target.is_object() {
-        *target = Value::Object(Map::new());
+    if target.as_object().is_none() {
+        *target = Value::Object(Object::new());
     }
-    let Value::Object(fields) = target else {
-        return Ok(());
-    };
-    for (key, change) in changes {
+    let Some(fields) = target.as_object_mut() else { return Ok(()) };
+    let mut deletes = false;
+    for (key, change) in changes.iter() {
         if change.is_null() {
-            // Not `remove`, which would swap the last key into this place.
-            fields.shift_remove(key);
+            deletes = true;
         } else {
             let below = node.and_then(|node| node.below.get(key));
-            merge_into(fields.entry(key.as_str()).or_insert(Value::Null), change, below)?;
+            merge_into(fields.or_null(key), change, below)?;
         }
+    }
+    if deletes {
+        fields.retain(|key, _| !changes.get(key).is_some_and(Value::is_null));
     }
     Ok(())
 }
@@ -215,13 +185,13 @@ impl Rule {
             (Self::Union, Value::Null, Value::Array(patch)) => Ok(union(&[], patch)),
             (Self::Max | Self::Min | Self::Sum, Value::Null, Value::Number(_)) => Ok(patch.clone()),
             (Self::Max, Value::Number(stored), Value::Number(patch)) => {
-                Ok(pick(number::compare(patch, stored).is_gt(), stored, patch))
+                Ok(pick(patch.compare(stored).is_gt(), stored, patch))
             }
             (Self::Min, Value::Number(stored), Value::Number(patch)) => {
-                Ok(pick(number::compare(patch, stored).is_lt(), stored, patch))
+                Ok(pick(patch.compare(stored).is_lt(), stored, patch))
             }
             (Self::Sum, Value::Number(stored), Value::Number(patch)) => {
-                number::add(stored, patch).map(Value::Number).ok_or_else(|| {
+                stored.add(patch).map(Value::Number).ok_or_else(|| {
                     format!("rule sum at {pointer:?}: the sum is beyond the range of a number")
                 })
             }
@@ -238,7 +208,7 @@ impl Rule {
             Self::Sum => "sum",
             Self::Last => "last",
         };
-        let (stored, patch) = (type_name(stored), type_name(patch));
+        let (stored, patch) = (stored.type_name(), patch.type_name());
         format!(
             "rule {name} at {pointer:?} takes {takes}: the document has {stored}, the patch {patch}"
         )
@@ -253,5 +223,5 @@ fn pick(patch_wins: bool, stored: &Number, patch: &Number) -> Value {
 fn union(stored: &[Value], patch: &[Value]) -> Value {
     let mut seen = HashSet::new();
     let all = stored.iter().chain(patch);
-    Value::Array(all.filter(|value| seen.insert(ByValue(value))).cloned().collect())
+    Value::Array(all.filter(|value| seen.insert(*value)).cloned().collect())
 }

@@ -1,36 +1,37 @@
-//! JSON as values: strict reading, faithful writing, merging and patching. No file is touched here.
+//! JSON: values, the strict parser, printing, merging and patching. No file is touched here.
+//!
+//! Reading order: `value` (with `object`, `number`, `text`), `parse`, `print`, then `merge` and `patch`.
 //!
 //! # Invariants
 //!
-//! 1. Everything here is a pure function: on an error nothing has changed.
-//! 2. What [`parse`] accepts and [`Style::render`] writes is the same set of documents, so a written
-//!    document can always be read back.
-//! 3. Key order and the text of every number survive a round trip.
+//! 1. Every function is pure: after an error nothing has changed.
+//! 2. The parser accepts exactly what the printer writes, so a written document can be read back.
+//! 3. A value keeps key order and the text of every number.
+//! 4. A change prints only what differs; the rest of the old text is copied byte for byte.
 
-mod by_value;
+mod convert;
 mod merge;
 mod number;
+mod object;
+mod parse;
 mod patch;
-mod quick;
-mod render;
+mod pointer;
+mod print;
 mod style;
 mod text;
+mod value;
 
 #[cfg(test)]
 mod tests;
 
-use serde_json::Value;
-
-use crate::error::{Error, ErrorKind, Result};
-
 pub use self::merge::Rules;
 pub(crate) use self::merge::merge;
+pub use self::number::Number;
+pub(crate) use self::parse::parse;
+pub use self::parse::parse_json;
 pub(crate) use self::patch::{PatchError, patch};
-pub(crate) use self::style::{Style, is_same};
-pub(crate) use self::text::parse;
+pub(crate) use self::print::{print, rewrite};
+pub use self::value::{Object, Value};
 
-/// Reads JSON as strictly as documents are read: no duplicate keys, no byte order mark, every number
-/// digit for digit.
-pub fn parse_json(text: &[u8]) -> Result<Value> {
-    parse(text).map_err(|why| Error::new(ErrorKind::Invalid, "read JSON", format!("it {why}")))
-}
+/// How deep arrays and objects may nest: the limit of serde_json, so that its users can read our files.
+const MAX_DEPTH: usize = 127;

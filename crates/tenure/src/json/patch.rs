@@ -1,23 +1,14 @@
-//! RFC 6902 JSON Patch, whole or not at all. The json-patch crate does the work, except where it
-//! would do what a shared document cannot bear:
-//!
-//! - it removes a key by swapping the last one into its place; here the order of the rest stays;
-//! - its `test` compares numbers as text; RFC 6902 section 4.6 asks for numerically equal.
+//! JSON Patch (RFC 6902), whole or not at all.
 //!
 //! # Invariants
 //!
 //! 1. All operations are checked for form before the first is applied, so a malformed patch is
 //!    [`PatchError::Invalid`] whatever the document holds.
 //! 2. [`PatchError::TestFailed`] means: the patch is sound, the document is not as it expects.
+//! 3. Fields beside a place keep their order.
 
-use json_patch::jsonptr::PointerBuf;
-use json_patch::{
-    AddOperation, CopyOperation, MoveOperation, PatchOperation, RemoveOperation, ReplaceOperation,
-    TestOperation,
-};
-use serde_json::{Map, Value};
-
-use super::by_value::{ByValue, type_name};
+use super::pointer::{self, Tokens, find, find_mut, tokens};
+use super::value::{Object, Value};
 
 /// Why a patch was not applied.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -28,28 +19,42 @@ pub(crate) enum PatchError {
     TestFailed(String),
 }
 
+/// A place, as it was written and as it is followed.
+struct Place<'p> {
+    pointer: &'p str,
+    tokens: Tokens,
+}
+
+enum Operation<'p> {
+    Add(&'p Value),
+    Remove,
+    Replace(&'p Value),
+    Move(Place<'p>),
+    Copy(Place<'p>),
+    Test(&'p Value),
+}
+
 /// The document after all operations of `ops`.
 pub(crate) fn patch(current: &Value, ops: &Value) -> Result<Value, PatchError> {
     let operations = read_all(ops).map_err(PatchError::Invalid)?;
     let mut document = current.clone();
-    for (index, operation) in operations.into_iter().enumerate() {
-        match operation {
-            PatchOperation::Test(test) => {
-                check(&document, &test).map_err(|reason| {
-                    PatchError::TestFailed(format!("operation {index} (test): {reason}"))
-                })?;
-            }
-            operation => apply(&mut document, operation).map_err(|reason| {
+    for (index, (path, operation)) in operations.into_iter().enumerate() {
+        if let Operation::Test(value) = operation {
+            test(&document, &path, value).map_err(|reason| {
+                PatchError::TestFailed(format!("operation {index} (test): {reason}"))
+            })?;
+        } else {
+            apply(&mut document, &path, operation).map_err(|reason| {
                 PatchError::Invalid(format!("operation {index} cannot be applied: {reason}"))
-            })?,
+            })?;
         }
     }
     Ok(document)
 }
 
-fn read_all(ops: &Value) -> Result<Vec<PatchOperation>, String> {
+fn read_all(ops: &Value) -> Result<Vec<(Place<'_>, Operation<'_>)>, String> {
     let Value::Array(operations) = ops else {
-        return Err(format!("a patch is an array of operations, not {}", type_name(ops)));
+        return Err(format!("a patch is an array of operations, not {}", ops.type_name()));
     };
     let read_one = |(index, operation)| {
         read(operation).map_err(|reason| format!("operation {index} is malformed: {reason}"))
@@ -57,97 +62,110 @@ fn read_all(ops: &Value) -> Result<Vec<PatchOperation>, String> {
     operations.iter().enumerate().map(read_one).collect()
 }
 
-/// Reads one operation by hand: the derived reader of json-patch cannot tell an object with
-/// serde_json's private number key from a number.
-fn read(operation: &Value) -> Result<PatchOperation, String> {
+fn read(operation: &Value) -> Result<(Place<'_>, Operation<'_>), String> {
     let Value::Object(fields) = operation else {
-        return Err(format!("it is {}, not an object", type_name(operation)));
+        return Err(format!("it is {}, not an object", operation.type_name()));
     };
-    let path = pointer(fields, "path")?;
-    Ok(match text(fields, "op")? {
-        "add" => PatchOperation::Add(AddOperation { path, value: value(fields)? }),
-        "remove" => PatchOperation::Remove(RemoveOperation { path }),
-        "replace" => PatchOperation::Replace(ReplaceOperation { path, value: value(fields)? }),
-        "move" => PatchOperation::Move(MoveOperation { from: pointer(fields, "from")?, path }),
-        "copy" => PatchOperation::Copy(CopyOperation { from: pointer(fields, "from")?, path }),
-        "test" => PatchOperation::Test(TestOperation { path, value: value(fields)? }),
+    let value = || fields.get("value").ok_or_else(|| "\"value\" is missing".to_owned());
+    let path = place(fields, "path")?;
+    let operation = match text(fields, "op")? {
+        "add" => Operation::Add(value()?),
+        "remove" => Operation::Remove,
+        "replace" => Operation::Replace(value()?),
+        "move" => Operation::Move(place(fields, "from")?),
+        "copy" => Operation::Copy(place(fields, "from")?),
+        "test" => Operation::Test(value()?),
         other => return Err(format!("unknown \"op\" {other:?}")),
-    })
+    };
+    Ok((path, operation))
 }
 
-fn text<'a>(fields: &'a Map<String, Value>, name: &str) -> Result<&'a str, String> {
+fn text<'p>(fields: &'p Object, name: &str) -> Result<&'p str, String> {
     match fields.get(name) {
         Some(Value::String(text)) => Ok(text),
-        Some(other) => Err(format!("\"{name}\" is {}, not a string", type_name(other))),
+        Some(other) => Err(format!("\"{name}\" is {}, not a string", other.type_name())),
         None => Err(format!("\"{name}\" is missing")),
     }
 }
 
-fn pointer(fields: &Map<String, Value>, name: &str) -> Result<PointerBuf, String> {
-    let text = text(fields, name)?;
-    PointerBuf::parse(text).map_err(|_| format!("\"{name}\" {text:?} is not a JSON Pointer"))
+fn place<'p>(fields: &'p Object, name: &str) -> Result<Place<'p>, String> {
+    let pointer = text(fields, name)?;
+    let tokens = tokens(pointer).map_err(|why| format!("\"{name}\" {why}"))?;
+    Ok(Place { pointer, tokens })
 }
 
-fn value(fields: &Map<String, Value>) -> Result<Value, String> {
-    fields.get("value").cloned().ok_or_else(|| "\"value\" is missing".to_owned())
-}
-
-fn check(document: &Value, test: &TestOperation) -> Result<(), String> {
-    let path = test.path.as_str();
-    let Some(found) = document.pointer(path) else {
-        return Err(format!("there is nothing at {path:?}"));
-    };
-    if ByValue(found) == ByValue(&test.value) {
-        Ok(())
-    } else {
-        Err(format!("the value at {path:?} differs"))
-    }
-}
-
-fn apply(document: &mut Value, operation: PatchOperation) -> Result<(), String> {
+fn apply(document: &mut Value, path: &Place<'_>, operation: Operation<'_>) -> Result<(), String> {
     match operation {
-        PatchOperation::Remove(remove) => take(document, remove.path).map(drop),
-        PatchOperation::Move(MoveOperation { from, path }) => relocate(document, from, path),
-        PatchOperation::Copy(copy) if document.pointer(copy.from.as_str()).is_none() => {
-            Err(format!("there is nothing at {:?}", copy.from.as_str()))
+        Operation::Add(value) => add(document, path, value.clone()),
+        Operation::Remove => take(document, path).map(drop),
+        Operation::Replace(value) => {
+            let found = find_mut(document, &path.tokens).ok_or_else(|| nothing_at(path))?;
+            *found = value.clone();
+            Ok(())
         }
-        other => run(document, other),
-    }
-}
-
-fn run(document: &mut Value, operation: PatchOperation) -> Result<(), String> {
-    let place = operation.path().as_str().to_owned();
-    json_patch::patch_unsafe(document, &[operation])
-        .map_err(|error| format!("{} ({place:?})", error.kind))
-}
-
-/// A move is a remove and an add (RFC 6902 section 4.4).
-fn relocate(document: &mut Value, from: PointerBuf, path: PointerBuf) -> Result<(), String> {
-    let (source, target) = (from.as_str(), path.as_str());
-    if document.pointer(source).is_none() {
-        return Err(format!("there is nothing at {source:?}"));
-    }
-    match target.strip_prefix(source) {
-        Some("") => return Ok(()),
-        Some(rest) if rest.starts_with('/') => {
-            return Err(format!("{source:?} cannot be moved into itself"));
+        Operation::Copy(from) => {
+            let value = find(document, &from.tokens).ok_or_else(|| nothing_at(&from))?.clone();
+            add(document, path, value)
         }
-        _ => {}
+        Operation::Move(from) => {
+            find(document, &from.tokens).ok_or_else(|| nothing_at(&from))?;
+            if path.tokens == from.tokens {
+                return Ok(());
+            }
+            if path.tokens.starts_with(&from.tokens) {
+                return Err(format!("{:?} cannot be moved into itself", from.pointer));
+            }
+            let value = take(document, &from)?;
+            add(document, path, value)
+        }
+        Operation::Test(value) => test(document, path, value),
     }
-    let value = take(document, from)?;
-    run(document, PatchOperation::Add(AddOperation { path, value }))
 }
 
-/// Removes the value at `path`; the keys around it keep their order.
-fn take(document: &mut Value, path: PointerBuf) -> Result<Value, String> {
-    let Some((parent, key)) = path.split_back() else {
+fn test(document: &Value, path: &Place<'_>, value: &Value) -> Result<(), String> {
+    let found = find(document, &path.tokens).ok_or_else(|| nothing_at(path))?;
+    if found == value { Ok(()) } else { Err(format!("the value at {:?} differs", path.pointer)) }
+}
+
+/// Inserts into an array, or sets a field.
+fn add(document: &mut Value, path: &Place<'_>, value: Value) -> Result<(), String> {
+    let Some((last, parent)) = path.tokens.split_last() else {
+        *document = value;
+        return Ok(());
+    };
+    match find_mut(document, parent) {
+        Some(Value::Object(object)) => {
+            object.insert(last, value);
+            Ok(())
+        }
+        Some(Value::Array(values)) => {
+            let end = values.len();
+            let index = if last == "-" { Some(end) } else { pointer::index(last) };
+            let index = index.filter(|index| *index <= end).ok_or_else(|| {
+                format!("{:?} is no place in an array of {end} elements", path.pointer)
+            })?;
+            values.insert(index, value);
+            Ok(())
+        }
+        _ => Err(format!("there is nothing that could hold {:?}", path.pointer)),
+    }
+}
+
+fn take(document: &mut Value, path: &Place<'_>) -> Result<Value, String> {
+    let Some((last, parent)) = path.tokens.split_last() else {
         return Err("the whole document cannot be removed".to_owned());
     };
-    let missing = || format!("there is nothing at {:?}", path.as_str());
-    if let Some(Value::Object(object)) = document.pointer_mut(parent.as_str()) {
-        return object.shift_remove(key.decoded().as_ref()).ok_or_else(missing);
-    }
-    let value = document.pointer(path.as_str()).cloned().ok_or_else(missing)?;
-    run(document, PatchOperation::Remove(RemoveOperation { path }))?;
-    Ok(value)
+    let taken = match find_mut(document, parent) {
+        Some(Value::Object(object)) => object.remove(last),
+        Some(Value::Array(values)) => {
+            let index = pointer::index(last).filter(|index| *index < values.len());
+            index.map(|index| values.remove(index))
+        }
+        _ => None,
+    };
+    taken.ok_or_else(|| nothing_at(path))
+}
+
+fn nothing_at(place: &Place<'_>) -> String {
+    format!("there is nothing at {:?}", place.pointer)
 }

@@ -1,123 +1,59 @@
-//! How a document is laid out, seen from its bytes, so that a change of one field is a change of one
-//! line in somebody's diff.
-//!
-//! # Invariants
-//!
-//! 1. A document laid out in one of the known ways is written back byte for byte.
-//! 2. Nothing is written that [`parse`](super::parse) would refuse for its depth.
+//! How a document is laid out, seen from its text: what a change adds looks like what is there.
 
-use serde_json::Value;
-
-use super::render::{Layout, render};
-use super::text::MAX_DEPTH;
-
-/// An indent wider than this is no habit of any writer; it is not copied.
+/// A wider indent is no habit of any writer; it is not taken over.
 const MAX_INDENT: usize = 16;
 
-/// How far `detect` looks for the first separator of a one-line document.
+/// How far the first separator of a one-line document is searched for.
 const HEAD: usize = 4096;
 
-/// The layout of a document.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Style {
-    pub(crate) indent: Indent,
-    pub(crate) final_newline: bool,
+/// How a document is laid out.
+#[derive(Clone, Copy)]
+pub(super) struct Style<'s> {
+    /// One member per line, indented by this per level; `None` if all is on one line.
+    pub(super) unit: Option<&'s [u8]>,
+    pub(super) newline: &'s [u8],
+    /// After a colon, and after a comma on one line.
+    pub(super) space: &'s [u8],
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Indent {
-    /// `{"a":1,"b":2}`
-    None,
-    /// `{"a": 1, "b": 2}`, the one line that Python writes by default.
-    Separated,
-    /// One value per line, this many spaces per level.
-    Spaces(usize),
-    /// One value per line, one tab per level.
-    Tab,
-}
+/// The place of a value: what its line begins with (copied whitespace, then so many units of the
+/// style), or `None` if it shares its line with the rest of its container.
+pub(super) type Place<'s> = Option<(&'s [u8], usize)>;
 
-impl Default for Style {
-    /// Two spaces and a final newline: what people and `git diff` read best.
-    fn default() -> Self {
-        Self { indent: Indent::Spaces(2), final_newline: true }
-    }
-}
+impl<'s> Style<'s> {
+    /// Two spaces: what people and `git diff` read best.
+    pub(super) const DEFAULT: Self = Self { unit: Some(b"  "), newline: b"\n", space: b" " };
 
-impl Style {
-    /// The style of these bytes, from their head and their last byte. What the bytes do not tell
-    /// (`{}` has no indent) is as in the default.
-    pub(crate) fn detect(bytes: &[u8]) -> Self {
-        let Some(last) = bytes.last() else {
-            return Self::default();
+    /// The style of a text, from the first value inside the outermost array or object. What the text
+    /// does not show (`{}` has no indent) is as in the default.
+    pub(super) fn detect(text: &'s [u8]) -> Self {
+        let space_of =
+            |text: &[u8]| text.iter().take(HEAD).position(|byte| !byte.is_ascii_whitespace());
+        let Some(open) = space_of(text).filter(|open| matches!(text[*open], b'{' | b'[')) else {
+            return Self::DEFAULT;
         };
-        let indent = detect_indent(bytes).unwrap_or(Self::default().indent);
-        Self { indent, final_newline: *last == b'\n' }
-    }
-
-    /// The text of `value` in this style.
-    pub(crate) fn render(&self, value: &Value) -> Result<Vec<u8>, String> {
-        let spaces = match self.indent {
-            Indent::Spaces(count) => " ".repeat(count),
-            _ => String::new(),
+        let inside = &text[open + 1..];
+        let Some(gap) = space_of(inside).filter(|gap| !matches!(inside[*gap], b'}' | b']')) else {
+            return Self::DEFAULT;
         };
-        let (comma, colon, indent) = match self.indent {
-            Indent::None => (",", ":", None),
-            Indent::Separated => (", ", ": ", None),
-            Indent::Spaces(_) => (",", ": ", Some(spaces.as_str())),
-            Indent::Tab => (",", ": ", Some("\t")),
+        let (gap, inside) = inside.split_at(gap);
+        let Some(line_end) = gap.iter().rposition(|&byte| byte == b'\n') else {
+            return Self { unit: None, space: first_space(inside), ..Self::DEFAULT };
         };
-        let mut out = Vec::new();
-        render(&mut out, Layout { comma, colon, indent }, value).ok_or_else(|| {
-            format!("nests deeper than {MAX_DEPTH} levels, so it could not be read back")
-        })?;
-        if self.final_newline {
-            out.push(b'\n');
-        }
-        Ok(out)
+        let (line_end, unit) = gap.split_at(line_end + 1);
+        let newline = if line_end.ends_with(b"\r\n") { &b"\r\n"[..] } else { b"\n" };
+        let unit = if unit.len() <= MAX_INDENT { Some(unit) } else { Self::DEFAULT.unit };
+        Self { unit, newline, ..Self::DEFAULT }
+    }
+
+    /// The place of the whole document.
+    pub(super) fn line(&self) -> Place<'s> {
+        self.unit.map(|_| (&b""[..], 0))
     }
 }
 
-/// Whether both have the same text in every style: keys in the same order, numbers in the same notation.
-pub(crate) fn is_same(one: &Value, other: &Value) -> bool {
-    match (one, other) {
-        (Value::Object(one), Value::Object(other)) => {
-            one.len() == other.len()
-                && one
-                    .iter()
-                    .zip(other)
-                    .all(|(one, other)| one.0 == other.0 && is_same(one.1, other.1))
-        }
-        (Value::Array(one), Value::Array(other)) => {
-            one.len() == other.len()
-                && one.iter().zip(other).all(|(one, other)| is_same(one, other))
-        }
-        _ => one == other,
-    }
-}
-
-/// The indent of the first value inside the outermost array or object, if there is one.
-fn detect_indent(bytes: &[u8]) -> Option<Indent> {
-    let open = bytes.iter().take(HEAD).position(|byte| !byte.is_ascii_whitespace())?;
-    if !matches!(bytes[open], b'{' | b'[') {
-        return None;
-    }
-    let inside = &bytes[open + 1..];
-    let gap = inside.iter().take(HEAD).position(|byte| !byte.is_ascii_whitespace())?;
-    if matches!(inside[gap], b'}' | b']') {
-        return None;
-    }
-    let Some(line_end) = inside[..gap].iter().rposition(|&byte| byte == b'\n') else {
-        return Some(detect_separator(&inside[gap..]));
-    };
-    let lead = &inside[line_end + 1..gap];
-    if lead.first() == Some(&b'\t') {
-        return Some(Indent::Tab);
-    }
-    (lead.len() <= MAX_INDENT).then_some(Indent::Spaces(lead.len()))
-}
-
-/// Looks behind the first `:` or `,` that is not part of a string.
-fn detect_separator(text: &[u8]) -> Indent {
+/// The space behind the first `:` or `,` that is not part of a string.
+fn first_space(text: &[u8]) -> &'static [u8] {
     let mut in_string = false;
     let mut bytes = text.iter().take(HEAD);
     while let Some(byte) = bytes.next() {
@@ -125,11 +61,10 @@ fn detect_separator(text: &[u8]) -> Indent {
             b'"' => in_string = !in_string,
             b'\\' => drop(bytes.next()),
             b':' | b',' if !in_string => {
-                let spaced = bytes.next() == Some(&b' ');
-                return if spaced { Indent::Separated } else { Indent::None };
+                return if bytes.next() == Some(&b' ') { b" " } else { b"" };
             }
             _ => {}
         }
     }
-    Indent::None
+    b""
 }

@@ -8,16 +8,14 @@ mod reading;
 mod rules;
 mod writing;
 
-use serde_json::Value;
+use super::{Value, parse};
 
-use super::parse;
-
-/// A value from its text, read by the code under test: `json!` would not keep numbers as written.
+/// A value from its text.
 fn value(text: &str) -> Value {
     parse(text.as_bytes()).unwrap_or_else(|reason| panic!("{text} {reason}"))
 }
 
 /// Compact text: the strictest comparison, it shows key order and the notation of numbers.
 fn text(value: &Value) -> String {
-    serde_json::to_string(value).expect("a value is always writable")
+    value.to_string()
 }

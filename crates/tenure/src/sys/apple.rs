@@ -8,8 +8,6 @@ use std::ptr;
 use rustix::fs::{self as rfs, CopyfileFlags};
 use rustix::io::Errno;
 
-use super::attributes::{ATTACHED, attach, attached};
-
 unsafe extern "C" {
     fn sysctlbyname(
         name: *const c_char,
@@ -31,20 +29,15 @@ pub(super) fn full_sync(fd: &OwnedFd) -> rustix::io::Result<()> {
 
 /// Access lists are not among the extended attributes here, but the system copies both. What may not
 /// be copied stays as the system made it. Lists are not bound to the bits of the mode: they take nothing
-/// from the group, and all of its bits may be given. What is attached would be copied as well: ours is put back.
+/// from the group, and all of its bits may be given.
 pub(super) fn copy_xattrs(fd: &OwnedFd, model: BorrowedFd<'_>, _mode: u32) -> u32 {
     let what = CopyfileFlags::ACL | CopyfileFlags::XATTR;
     let Ok(state) = rfs::copyfile_state_alloc() else { return !0 };
-    let own = attached(fd);
     // SAFETY: the state is new, used for this one copy, and freed once.
     unsafe {
         let _ = rfs::fcopyfile(model, fd, state, what);
         let _ = rfs::copyfile_state_free(state);
     }
-    let _ = match own {
-        Some(own) => attach(fd, &own).is_ok(),
-        None => rfs::fremovexattr(fd, ATTACHED).is_ok(),
-    };
     !0
 }
 

@@ -13,25 +13,23 @@ use super::apple::copy_xattrs;
 /// The longest list of names, and the longest value, that Linux allows.
 #[cfg(not(target_vendor = "apple"))]
 const XATTR_BYTES_MAX: usize = 64 * 1024;
-/// The attribute of our own ([`Handle::attach`]).
-pub(super) const ATTACHED: &str = "user.tenure.attached";
-/// Much more than is ever attached.
-const ATTACHED_BYTES_MAX: usize = 256;
 /// The attribute that is a file's access list.
 #[cfg(not(target_vendor = "apple"))]
 const ACCESS_LIST: &[u8] = b"system.posix_acl_access";
 
 /// Takes over what `model` has. Owner and attributes are taken where permitted; the mode must be, and
 /// never gets wider: where the group cannot be kept, only the bits stay that everybody had, and where the
-/// access list cannot be, only those of the owner. What is attached belongs to the model's content, and stays
-/// what it is.
+/// access list cannot be, only those of the owner.
 pub(super) fn copy(fd: &OwnedFd, model: &dyn Handle) -> io::Result<()> {
-    let (wanted, have) = (model.stat()?, stat(fd)?);
+    let (wanted, have) = (model.stat()?, super::stat::from(&rfs::fstat(fd)?, false));
     let mut mode = wanted.mode & 0o777;
-    if (wanted.uid, wanted.gid) != (have.0, have.1) {
+    // A file that is closed to others has that mode from the start, and no access list changes it.
+    let mut is_set = mode & !0o700 == 0 && mode == have.mode;
+    if (wanted.uid, wanted.gid) != (have.uid, have.gid) {
+        is_set = false; // Another owner may take bits away.
         let (uid, gid) = (rfs::Uid::from_raw(wanted.uid), rfs::Gid::from_raw(wanted.gid));
         let both = rfs::fchown(fd, Some(uid), Some(gid));
-        if both.is_err() && rfs::fchown(fd, None, Some(gid)).is_err() && wanted.gid != have.1 {
+        if both.is_err() && rfs::fchown(fd, None, Some(gid)).is_err() && wanted.gid != have.gid {
             // Members of the old group are others now, and strangers may be in the new one: both get
             // what both classes had.
             let both = (mode >> 3) & mode & 0o007;
@@ -44,12 +42,7 @@ pub(super) fn copy(fd: &OwnedFd, model: &dyn Handle) -> io::Result<()> {
         let model = unsafe { BorrowedFd::borrow_raw(raw) };
         mode &= copy_xattrs(fd, model, mode);
     }
-    Ok(rfs::fchmod(fd, super::platform::bits(mode))?)
-}
-
-fn stat(fd: &OwnedFd) -> io::Result<(u32, u32)> {
-    let found = rfs::fstat(fd)?;
-    Ok((found.st_uid, found.st_gid))
+    if is_set { Ok(()) } else { Ok(rfs::fchmod(fd, super::platform::bits(mode))?) }
 }
 
 /// Access lists are extended attributes too. Each attribute that may be read and set is kept; the rest
@@ -72,7 +65,7 @@ fn copy_xattrs(fd: &OwnedFd, model: BorrowedFd<'_>, mode: u32) -> u32 {
         let mut names = vec![0u8; XATTR_BYTES_MAX];
         let len = rfs::flistxattr(model, &mut names[..]).unwrap_or(0);
         let names = names[..len].split(|byte| *byte == 0).filter(|name| !name.is_empty());
-        for name in names.filter(|name| ![ACCESS_LIST, ATTACHED.as_bytes()].contains(name)) {
+        for name in names.filter(|name| *name != ACCESS_LIST) {
             let _ = take_over(name);
         }
         // By its name: there may be more names than can be listed.
@@ -93,19 +86,6 @@ fn copy_xattrs(fd: &OwnedFd, model: BorrowedFd<'_>, mode: u32) -> u32 {
         (false, false) => !0o070,
         (false, true) => !0,
     }
-}
-
-/// Attaches a few bytes to a file.
-pub(super) fn attach(fd: &OwnedFd, bytes: &[u8]) -> io::Result<()> {
-    Ok(rfs::fsetxattr(fd, ATTACHED, bytes, rfs::XattrFlags::empty())?)
-}
-
-/// What was attached to a file.
-pub(super) fn attached(fd: &OwnedFd) -> Option<Vec<u8>> {
-    let mut bytes = vec![0; ATTACHED_BYTES_MAX];
-    let len = rfs::fgetxattr(fd, ATTACHED, &mut bytes[..]).ok()?;
-    bytes.truncate(len);
-    Some(bytes)
 }
 
 /// Birth and last change, where the system tells them.

@@ -3,7 +3,7 @@
 //! A sync waits until the pages of a file are written, and then for a flush of the disk's cache, which is
 //! nearly all of its time. A file system with a journal commits its names in order, and flushes before each
 //! commit. So content that was *written* before a name was changed is durable whenever the changed
-//! name is, and one flush (of the directory) serves both, for everybody who waits for it.
+//! name is, and one flush (of the directory) serves both, for all callers that wait for it.
 //!
 //! # Invariants
 //!
@@ -12,11 +12,12 @@
 //!    and the file's length are in the running transaction or an earlier one; the change of names comes
 //!    in that one or a later one; transactions are committed in order, each behind a flush.
 //! 2. What cannot be found out counts as no: then it is a sync.
-#![expect(unsafe_code, reason = "sync_file_range is a raw call")]
+#![expect(unsafe_code, reason = "sync_file_range and fstatfs are raw calls")]
 
-use std::io;
+use std::fs::File;
+use std::io::{self, Read as _};
+use std::mem::MaybeUninit;
 use std::os::fd::{AsRawFd, OwnedFd};
-use std::path::Path;
 use std::sync::{Mutex, OnceLock};
 
 use rustix::fs as rfs;
@@ -32,9 +33,9 @@ const OTHER_COMMITS: [&str; 3] = ["journal_async_commit", "fast_commit", "fc_deb
 /// So many file systems are remembered; a process seldom knows more than one.
 const REMEMBERED: usize = 16;
 
-/// [`crate::fs::Handle::sync_in_order`].
-pub(super) fn sync(fd: &OwnedFd) -> io::Result<()> {
-    if keeps_order(fd) {
+/// [`crate::fs::Handle::sync_in_order`] of a file on this device.
+pub(super) fn sync(fd: &OwnedFd, device: u64) -> io::Result<()> {
+    if keeps_order(fd, device) {
         match written(fd) {
             Err(Errno::NOSYS | Errno::PERM) => {} // Not known to a filter of system calls.
             done => return Ok(done?),
@@ -58,32 +59,46 @@ fn written(fd: &OwnedFd) -> rustix::io::Result<()> {
     })
 }
 
-/// Whether the file system of this file keeps the order (invariant 1).
-fn keeps_order(fd: &OwnedFd) -> bool {
+/// Whether the file system of this file keeps the order (invariant 1). Asked once for each file system: a process that
+/// syncs one file pays for it.
+fn keeps_order(fd: &OwnedFd, device: u64) -> bool {
     static KNOWN: Mutex<Vec<((u64, u64), bool)>> = Mutex::new(Vec::new());
-    #[expect(clippy::cast_sign_loss, reason = "magic numbers have no sign")]
-    let asked: fn(u64) -> bool = match rfs::fstatfs(fd).map(|system| system.f_type as u64) {
-        Ok(EXT4) => ext4_keeps_order,
-        Ok(XFS) => xfs_keeps_order,
+    let Some((kind, id)) = system_of(fd) else { return false };
+    let asked: fn(u64) -> bool = match kind {
+        EXT4 => ext4_keeps_order,
+        XFS => xfs_keeps_order,
         _ => return false,
     };
-    let (Ok(system), Ok(file)) = (rfs::fstatvfs(fd), rfs::fstat(fd)) else { return false };
-    if !is_known_linux() {
-        return false;
-    }
-    // The number of a device is given out again, the id of a file system is not.
-    let key = (file.st_dev, system.f_fsid);
+    let keeps = || asked(device) && is_known_linux();
+    // The number of a device is given out again, the id of a file system is not; but copies may share it.
+    let key = (device, id);
     // A forked child could wait for ever for a lock of its parent's other threads.
-    let Ok(mut known) = KNOWN.try_lock() else { return asked(file.st_dev) };
+    let Ok(mut known) = KNOWN.try_lock() else { return keeps() };
     if let Some((_, keeps)) = known.iter().find(|(of, _)| *of == key) {
         return *keeps;
     }
-    let keeps = asked(file.st_dev);
+    let keeps = keeps();
     if known.len() == REMEMBERED {
         known.remove(0);
     }
     known.push((key, keeps));
     keeps
+}
+
+/// The kind and the id of a file system.
+fn system_of(fd: &OwnedFd) -> Option<(u64, u64)> {
+    let mut system = MaybeUninit::<libc::statfs>::uninit();
+    // SAFETY: the descriptor is open, and there is room for the answer.
+    let done = unsafe { libc::fstatfs(fd.as_raw_fd(), system.as_mut_ptr()) };
+    if done != 0 {
+        return None;
+    }
+    // SAFETY: the call has filled it in.
+    let system = unsafe { system.assume_init() };
+    // SAFETY: it is two numbers of 32 bits, which libc keeps to itself.
+    let id = unsafe { std::mem::transmute::<libc::fsid_t, u64>(system.f_fsid) };
+    #[expect(clippy::cast_sign_loss, reason = "magic numbers have no sign")]
+    Some((system.f_type as u64, id))
 }
 
 /// Whether the ext4 on this device has a journal inside (in its inode 8), with plain commits.
@@ -93,11 +108,16 @@ fn ext4_keeps_order(device: u64) -> bool {
     let Some(name) = link.ok().and_then(|link| Some(link.file_name()?.to_str()?.to_owned())) else {
         return false;
     };
-    let Ok(options) = std::fs::read_to_string(format!("/proc/fs/ext4/{name}/options")) else {
-        return false;
-    };
-    Path::new(&format!("/proc/fs/jbd2/{name}-8")).is_dir()
-        && !options.lines().any(|option| OTHER_COMMITS.contains(&option))
+    rfs::access(format!("/proc/fs/jbd2/{name}-8"), rfs::Access::EXISTS).is_ok()
+        && small_file(&format!("/proc/fs/ext4/{name}/options"))
+            .is_some_and(|options| !options.lines().any(|option| OTHER_COMMITS.contains(&option)))
+}
+
+/// A file of less than a page. The kernel does not tell its length, and it is read in one piece.
+fn small_file(path: &str) -> Option<String> {
+    let mut bytes = Vec::with_capacity(4096);
+    let read = File::open(path).and_then(|file| file.take(4096).read_to_end(&mut bytes));
+    String::from_utf8(bytes).ok().filter(|_| read.is_ok_and(|length| length < 4096))
 }
 
 /// Whether the xfs on this device has its content and its log there, and nowhere else.

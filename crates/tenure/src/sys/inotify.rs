@@ -1,4 +1,7 @@
 //! Sleeping until a file in a directory changes (Linux).
+//!
+//! The instances and watches of inotify are few, and all processes of a user share them. Where there is
+//! none left, or a path may not be watched, the watcher polls: no caller has to care.
 
 use std::io;
 use std::mem::MaybeUninit;
@@ -13,12 +16,17 @@ use rustix::io::Errno;
 /// Wakes when something changes below the watched directories. A wake-up is a hint: look again.
 #[derive(Debug)]
 pub(crate) struct Watcher {
-    fd: OwnedFd,
+    /// `None`: it polls.
+    fd: Option<OwnedFd>,
 }
 
 impl Watcher {
     /// Watches directories and files; a path that does not exist is left out.
-    pub(crate) fn new(paths: &[&Path]) -> io::Result<Self> {
+    pub(crate) fn new(paths: &[&Path]) -> Self {
+        Self { fd: Self::watch(paths).ok() }
+    }
+
+    fn watch(paths: &[&Path]) -> rustix::io::Result<OwnedFd> {
         let fd = inotify::init(CreateFlags::CLOEXEC | CreateFlags::NONBLOCK)?;
         let events = WatchFlags::MODIFY
             | WatchFlags::CREATE
@@ -31,19 +39,20 @@ impl Watcher {
         for path in paths {
             match inotify::add_watch(&fd, *path, events) {
                 Ok(_) | Err(Errno::NOENT) => {}
-                Err(err) => return Err(err.into()),
+                Err(err) => return Err(err),
             }
         }
-        Ok(Self { fd })
+        Ok(fd)
     }
 
-    /// Sleeps until a change or the timeout; `true` on a change.
+    /// Sleeps until a change or the timeout; `true` if something may have changed.
     pub(crate) fn wait(&self, timeout: Option<Duration>) -> io::Result<bool> {
+        let Some(fd) = &self.fd else { return Ok(super::polling::wait(timeout)) };
         let timeout = timeout.map(|time| Timespec {
             tv_sec: time.as_secs().try_into().unwrap_or(i64::MAX),
             tv_nsec: time.subsec_nanos().into(),
         });
-        let mut fds = [PollFd::new(&self.fd, PollFlags::IN)];
+        let mut fds = [PollFd::new(fd, PollFlags::IN)];
         match poll(&mut fds, timeout.as_ref()) {
             Ok(0) | Err(Errno::INTR) => return Ok(false),
             Ok(_) => {}
@@ -52,7 +61,7 @@ impl Watcher {
         // Everything that is queued is one wake-up.
         let mut buf = [MaybeUninit::uninit(); 4096];
         loop {
-            match rustix::io::read(&self.fd, &mut buf) {
+            match rustix::io::read(fd, &mut buf) {
                 Ok(([], _)) | Err(Errno::WOULDBLOCK | Errno::INTR) => return Ok(true),
                 Ok(_) => {}
                 Err(err) => return Err(err.into()),

@@ -143,7 +143,7 @@ fn open_sidecars() -> Vec<(u32, PathBuf)> {
     let mut open = Vec::new();
     each_descriptor(|pid, _, path| {
         let side = path.parent().and_then(Path::file_name);
-        if side.is_some_and(|side| side == crate::target::SIDE_DIR) {
+        if side.is_some_and(crate::fs::is_side_dir) {
             open.push((pid, path));
         }
     });

@@ -18,7 +18,6 @@ mod in_order;
 #[cfg(any(target_os = "linux", target_os = "android"))]
 mod inotify;
 mod locks;
-#[cfg(not(any(target_os = "linux", target_os = "android")))]
 mod polling;
 #[cfg(unix)]
 mod process;

@@ -1,23 +1,25 @@
-//! Sleeping until something may have changed, where the platform's own watcher is not used.
+//! Sleeping until something may have changed, where nothing wakes a sleeper.
 
-use std::io;
-use std::path::Path;
 use std::time::Duration;
 
 /// How often a change is looked for.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 
+/// Sleeps for a moment; something may have changed.
+pub(super) fn wait(timeout: Option<Duration>) -> bool {
+    crate::wait::pause(timeout.map_or(LOOK_EVERY, |time| time.min(LOOK_EVERY)));
+    true
+}
+
 /// Wakes after a moment. A wake-up is a hint: look again.
+#[cfg(not(any(target_os = "linux", target_os = "android")))]
 #[derive(Debug)]
 pub(crate) struct Watcher;
 
+#[cfg(not(any(target_os = "linux", target_os = "android")))]
 impl Watcher {
-    #[expect(
-        clippy::unnecessary_wraps,
-        reason = "the same signature as on Linux, where it can fail"
-    )]
-    pub(crate) fn new(_paths: &[&Path]) -> io::Result<Self> {
-        Ok(Self)
+    pub(crate) fn new(_paths: &[&std::path::Path]) -> Self {
+        Self
     }
 
     #[expect(
@@ -25,8 +27,7 @@ impl Watcher {
         clippy::unused_self,
         reason = "the same signature as on Linux, where it can fail"
     )]
-    pub(crate) fn wait(&self, timeout: Option<Duration>) -> io::Result<bool> {
-        crate::wait::pause(timeout.map_or(LOOK_EVERY, |time| time.min(LOOK_EVERY)));
-        Ok(true)
+    pub(crate) fn wait(&self, timeout: Option<Duration>) -> std::io::Result<bool> {
+        Ok(wait(timeout))
     }
 }

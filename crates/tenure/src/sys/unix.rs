@@ -210,8 +210,13 @@ impl Handle for Descriptor {
         Ok(rustix::io::retry_on_intr(|| rustix::io::pwrite(&self.fd, buf, offset))?)
     }
 
-    fn append(&self, buf: &[u8]) -> io::Result<usize> {
-        Ok(rustix::io::retry_on_intr(|| rustix::io::write(&self.fd, buf))?)
+    fn append(&self, buf: &[u8]) -> io::Result<(usize, u64)> {
+        let written = rustix::io::retry_on_intr(|| rustix::io::write(&self.fd, buf))?;
+        // The kernel has moved the descriptor behind what it wrote. What is written cannot be an error any more.
+        let end = rfs::tell(&self.fd).or_else(|_| {
+            rfs::fstat(&self.fd).map(|found| u64::try_from(found.st_size).unwrap_or_default())
+        });
+        Ok((written, end?))
     }
 
     fn set_len(&self, len: u64) -> io::Result<()> {
@@ -224,19 +229,7 @@ impl Handle for Descriptor {
 
     #[cfg(any(target_os = "linux", target_os = "android"))]
     fn sync_in_order(&self) -> io::Result<()> {
-        super::in_order::sync(&self.fd)
-    }
-
-    fn sync_all(&self) -> io::Result<()> {
-        Ok(rustix::io::retry_on_intr(|| sync_whole(&self.fd))?)
-    }
-
-    fn attach(&self, bytes: &[u8]) -> io::Result<()> {
-        super::attributes::attach(&self.fd, bytes)
-    }
-
-    fn attached(&self) -> Option<Vec<u8>> {
-        super::attributes::attached(&self.fd)
+        super::in_order::sync(&self.fd, self.id()?.dev)
     }
 
     fn stat(&self) -> io::Result<Stat> {

@@ -150,7 +150,7 @@ impl Handle for File {
         self.inner.write_at(buf, offset)
     }
 
-    fn append(&self, buf: &[u8]) -> io::Result<usize> {
+    fn append(&self, buf: &[u8]) -> io::Result<(usize, u64)> {
         self.inner.append(buf)
     }
 
@@ -183,14 +183,6 @@ impl Handle for File {
 
     fn set_mode(&self, mode: u32) -> io::Result<()> {
         self.inner.set_mode(mode)
-    }
-
-    fn attach(&self, bytes: &[u8]) -> io::Result<()> {
-        self.inner.attach(bytes)
-    }
-
-    fn attached(&self) -> Option<Vec<u8>> {
-        self.inner.attached()
     }
 
     fn copy_attributes(&self, model: &dyn Handle) -> io::Result<()> {

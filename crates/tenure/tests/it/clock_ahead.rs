@@ -6,9 +6,8 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 
-use serde_json::json;
 use tenure::{
-    Collection, CollectionKind, ErrorKind, Fence, Lease, Lock, LockGuard, LockOptions, Wait,
+    Collection, CollectionKind, ErrorKind, Fence, Lease, Lock, LockGuard, LockOptions, Wait, json,
 };
 
 use crate::altered::Altered;

@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use serde_json::{Value, json};
 use tenure::{
-    AppendOptions, Collection, CollectionKind, Durability, ErrorKind, Prune, Wait, WriteOptions,
+    AppendOptions, Collection, CollectionKind, Durability, ErrorKind, Prune, Value, Wait,
+    WriteOptions, json,
 };
 
 use crate::faulty_fs::{FaultyFs, Op, Verdict};
@@ -218,7 +218,7 @@ fn a_removed_document_leaves_nothing_that_was_set_aside() {
         assert_eq!(document.set(&json!(1), &quick()).unwrap_err().kind(), ErrorKind::Damaged);
     }
     let numbered = |name: &String| name.contains("damaged.");
-    assert_eq!(sidecars(&scratch).iter().filter(|name| numbered(name)).count(), 2);
+    assert_eq!(sidecars(&scratch).iter().filter(|name| numbered(name)).count(), 3);
     std::fs::write(document.path(), "1").unwrap();
     assert!(sessions.remove("k", &quick()).unwrap());
     assert_eq!(sidecars(&scratch), Vec::<String>::new());

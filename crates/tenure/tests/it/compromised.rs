@@ -2,11 +2,11 @@
 //! told, and those who come afterwards exclude each other again.
 
 use std::path::Path;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use serde_json::json;
-use tenure::{Document, ErrorKind, Guard, Lock, LockOptions, Wait, WriteOptions};
+use tenure::{Document, ErrorKind, Guard, Lock, LockOptions, Wait, WriteOptions, json};
 
 use crate::faulty_fs::{FaultyFs, Op, Verdict};
 use crate::puppet::Puppet;
@@ -233,22 +233,25 @@ fn g10_a_record_that_cannot_be_looked_at_is_an_io_error() {
     assert_eq!(kind(lock.acquire(&LockOptions::default())), Some(ErrorKind::Io));
 }
 
-/// A change may have to sync what it falls back to; the locks are looked at after that.
+/// A durable change syncs its content; the locks are compared with their names after that.
 #[test]
 fn race_25_a_lock_file_that_is_removed_during_a_sync_is_noticed() {
     let scratch = Scratch::new();
     let path = scratch.path("state.json");
-    let (lock, armed) = (scratch.sidecar("commit"), AtomicBool::new(true));
+    let (lock, armed) = (scratch.sidecar("commit"), AtomicBool::new(false));
+    let armed = Arc::new(armed);
+    let arm = armed.clone();
     let fs = FaultyFs::new(move |op, path| {
-        if op == Op::Sync && path.ends_with("state.json") && armed.swap(false, Ordering::Relaxed) {
+        let is_temp = path.to_string_lossy().contains(".tmp.");
+        if op == Op::Sync && is_temp && armed.swap(false, Ordering::Relaxed) {
             std::fs::remove_file(&lock).unwrap();
         }
         Verdict::Go
     });
     let document = Document::open_on(&fs.shared(), &path).unwrap();
-    document.set(&json!(1), &at_once(None)).unwrap();
-    std::fs::write(&path, "2").unwrap();
-    let done = document.set(&json!(3), &at_once(None));
+    document.set(&json!({ "n": 1 }), &WriteOptions::default()).unwrap();
+    arm.store(true, Ordering::Relaxed);
+    let done = document.set(&json!({ "n": 2 }), &WriteOptions::default());
     assert_eq!(done.unwrap_err().kind(), ErrorKind::Compromised);
 }
 

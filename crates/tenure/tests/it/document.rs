@@ -5,8 +5,7 @@ use std::path::Path;
 use std::sync::mpsc;
 use std::time::Duration;
 
-use serde_json::{Value, json};
-use tenure::{Durability, ErrorKind, Rules, Wait, WriteOptions};
+use tenure::{Durability, ErrorKind, Rules, Value, Wait, WriteOptions, json};
 use tenure_testkit::{CrashKind, SimFs};
 
 use crate::document_scratch::{
@@ -97,8 +96,14 @@ fn unchanged_content_is_not_rewritten() {
     let path = scratch.path("state.json");
     foreign_write(&path, "{ \"b\": 1,\n\"a\": 2 }");
     let document = scratch.document("state.json");
-    let before = std::fs::metadata(&path).unwrap();
     let value = document.read().unwrap().unwrap().value;
+    let identity = |found: &std::fs::Metadata| (found.ino(), found.mtime(), found.mtime_nsec());
+    let theirs = std::fs::metadata(&path).unwrap();
+    assert!(!document.set(&value, &at_once()).unwrap().changed);
+    assert_eq!(identity(&theirs), identity(&std::fs::metadata(&path).unwrap()));
+    // Nobody knows whether another program has synced it: the first durable call makes it ours.
+    assert!(!document.set(&value, &durably()).unwrap().changed);
+    let before = std::fs::metadata(&path).unwrap();
     for options in [at_once(), durably()] {
         assert!(!document.set(&value, &options).unwrap().changed);
         assert!(!document.update(&options, |_| Ok(None)).unwrap().changed);
@@ -108,7 +113,6 @@ fn unchanged_content_is_not_rewritten() {
         assert!(!document.restore(&options).unwrap().changed);
     }
     let after = std::fs::metadata(&path).unwrap();
-    let identity = |found: &std::fs::Metadata| (found.ino(), found.mtime(), found.mtime_nsec());
     assert_eq!(identity(&before), identity(&after));
     assert_eq!(bytes_of(&path), b"{ \"b\": 1,\n\"a\": 2 }");
 }

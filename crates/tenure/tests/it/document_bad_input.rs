@@ -4,8 +4,7 @@
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-use serde_json::{Value, json};
-use tenure::{Document, ErrorKind, Wait};
+use tenure::{Document, ErrorKind, Value, Wait, json};
 
 use crate::document_scratch::{
     Scratch, at_once, bytes_of, count_in, durably, foreign_replace, foreign_write, increment,
@@ -36,7 +35,8 @@ fn assert_refused(name: &str, bytes: &[u8], why: &str) {
     foreign_replace(&path, "{\"n\": 1}");
     document.update(&at_once(), increment).expect("works at once when it is mended");
     if !bytes.is_empty() {
-        assert_eq!(bytes_of(scratch.path(".tenure/state.json.damaged")), bytes, "{name}: kept");
+        assert_eq!(bytes_of(scratch.path(".tenure/state.json.damaged.1")), bytes, "{name}: kept");
+        assert!(!scratch.path(".tenure/state.json.damaged.2").exists(), "{name}: once");
     }
 }
 
@@ -78,26 +78,28 @@ fn race_27_g5_a_damaged_document_is_restored_on_request_and_its_bytes_are_kept()
     assert!(restored.changed);
     assert_eq!(count_in(&document), 1, "the version before the damaged one");
     assert_eq!(document.version().unwrap(), Some(restored.version));
-    assert_eq!(bytes_of(scratch.path(".tenure/state.json.damaged")), b"{\"n\": 3");
+    assert_eq!(bytes_of(scratch.path(".tenure/state.json.damaged.1")), b"{\"n\": 3");
     assert!(!document.restore(&durably()).unwrap().changed, "a good one is left alone");
     document.update(&at_once(), increment).unwrap();
     assert!(scratch.temps().is_empty());
 }
 
-/// What is set aside is the damage that was found last, to the byte; an empty file is not worth it.
+/// What is set aside is the damage that was found, to the byte; an empty file is not worth it.
 #[test]
-fn race_27_the_last_damage_is_set_aside_whole() {
+fn race_27_damage_is_set_aside_whole() {
     let scratch = Scratch::new();
     let document = scratch.document("state.json");
     document.set(&json!({ "n": 1 }), &durably()).unwrap();
-    let aside = scratch.path(".tenure/state.json.damaged");
-    for damage in ["{\"n\": a long line of something", "{\"n\": 3", ""] {
+    let damages = ["{\"n\": a long line of something", "{\"n\": 3", ""];
+    for damage in damages {
         foreign_write(document.path(), damage);
         let error = document.update(&at_once(), increment).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Damaged, "{error}");
-        let expected = if damage.is_empty() { "{\"n\": 3" } else { damage };
-        assert_eq!(bytes_of(&aside), expected.as_bytes());
     }
+    let aside = |number: u32| scratch.path(&format!(".tenure/state.json.damaged.{number}"));
+    assert_eq!(bytes_of(aside(1)), damages[0].as_bytes());
+    assert_eq!(bytes_of(aside(2)), damages[1].as_bytes());
+    assert!(!aside(3).exists());
 }
 
 /// Nothing that was set aside is overwritten, by a restore or by a change that meets other damage.
@@ -112,14 +114,14 @@ fn race_27_what_was_set_aside_earlier_gets_a_number() {
         foreign_write(document.path(), damage);
         document.restore(&durably()).unwrap();
     }
-    assert_eq!((aside("").as_slice(), aside(".1").as_slice()), (&b"{2"[..], &b"{1"[..]));
+    assert_eq!((aside(".1").as_slice(), aside(".2").as_slice()), (&b"{1"[..], &b"{2"[..]));
     foreign_write(document.path(), "{3");
     for _ in 0..2 {
         document.update(&at_once(), increment).unwrap_err();
     }
     document.restore(&durably()).unwrap();
-    assert_eq!((aside("").as_slice(), aside(".2").as_slice()), (&b"{3"[..], &b"{2"[..]));
-    assert!(!scratch.path(".tenure/state.json.damaged.3").exists(), "the same is kept once");
+    assert_eq!((aside(".2").as_slice(), aside(".3").as_slice()), (&b"{2"[..], &b"{3"[..]));
+    assert!(!scratch.path(".tenure/state.json.damaged.4").exists(), "the same is kept once");
 }
 
 /// A program that breaks the document again and again does not fill the disk.

@@ -7,16 +7,25 @@ use std::fmt::Write as _;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use serde_json::{Value, json};
-use tenure::{Document, Durability, Lock, LockOptions, Wait, WriteOptions};
+use tenure::{Document, Durability, Lock, LockOptions, Value, Wait, WriteOptions, json};
 use tenure_testkit::{Broken, CrashKind, Fault, Random, SimFs, Times};
 
 use crate::scratch::seeds;
 
 const PATH: &str = "/d/state.json";
 /// Sidecars that may stay; anything else is a left-over.
-const MAY_STAY: [&str; 9] =
-    [".gitignore", "hold", "commit", "sync0", "sync1", "good", "damaged", "events", ".tenure"];
+const MAY_STAY: [&str; 10] = [
+    ".gitignore",
+    "hold",
+    "commit",
+    "sync0",
+    "sync1",
+    "good",
+    "ops",
+    "damaged.",
+    "events",
+    ".tenure",
+];
 
 /// What a run does between its crashes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -5,8 +5,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 
-use serde_json::{Value, json};
-use tenure::{Document, ErrorKind, WriteOptions};
+use tenure::{Document, ErrorKind, Value, WriteOptions, json};
 
 use crate::document_scratch::{
     Scratch, at_once, bytes_of, count_in, durably, foreign_write, increment,

@@ -7,9 +7,8 @@ use std::sync::mpsc::channel;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use serde_json::json;
 use tenure::fs::Fs;
-use tenure::{Document, ErrorKind, Fence, WriteOptions};
+use tenure::{Document, ErrorKind, Fence, WriteOptions, json};
 
 use crate::document_scratch::{Scratch, count_in, durably, increment};
 use crate::faulty_fs::{FaultyFs, Op, Verdict};
@@ -133,8 +132,8 @@ fn race_53_g9_a_change_that_proves_a_hold_takes_no_turn_for_it() {
 fn began(notes: &Path) -> u64 {
     let mut bytes = std::fs::read(notes).unwrap();
     bytes.resize(1024, 0);
-    let newest = [64, 192].into_iter().max_by_key(|at| number_in(&bytes, at + 16)).unwrap();
-    number_in(&bytes, newest + 56)
+    let newest = [64, 192].into_iter().max_by_key(|at| number_in(&bytes, *at)).unwrap();
+    number_in(&bytes, newest + 48)
 }
 
 /// That a sync begins is noted before it: whoever leads after a death in it has to know.

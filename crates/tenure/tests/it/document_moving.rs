@@ -7,8 +7,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use rustix::io::Errno;
-use serde_json::json;
-use tenure::{Document, ErrorKind};
+use tenure::{Document, ErrorKind, json};
 
 use crate::document_scratch::{
     Scratch, at_once, bytes_of, count_in, durably, foreign_write, increment,

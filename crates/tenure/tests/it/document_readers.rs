@@ -5,9 +5,8 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
-use serde_json::{Value, json};
 use tenure::fs::disk;
-use tenure::{Document, Durability, ErrorKind, WriteOptions};
+use tenure::{Document, Durability, ErrorKind, Value, WriteOptions, json};
 
 use crate::document_scratch::{
     Scratch, at_once, bytes_of, count_in, durably, foreign_write, increment,

@@ -4,9 +4,8 @@ use std::io;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use serde_json::json;
-use tenure::Document;
 use tenure::fs::Access;
+use tenure::{Document, json};
 use tenure_testkit::{CrashKind, Fault, SimFs, Times};
 
 use crate::document_scratch::{at_once, durably, increment};
@@ -29,7 +28,7 @@ fn damaged(seed: u64) -> SimFs {
 }
 
 fn is_kept(fs: &SimFs) -> bool {
-    let names = ["/d/.tenure/state.json.damaged", "/d/.tenure/state.json.damaged.1", PATH];
+    let names = ["/d/.tenure/state.json.damaged.1", "/d/.tenure/state.json.damaged.2", PATH];
     names.iter().any(|name| fs.peek(name).as_deref() == Some(DAMAGE))
 }
 
@@ -66,7 +65,7 @@ fn race_54_a_copy_aside_whose_sync_failed_is_made_anew() {
         let sim = damaged(seed);
         let (disk, armed) = (sim.clone(), AtomicU64::new(1));
         let poor = FaultyFs::on(sim.shared(), move |op, path| {
-            let is_copy = op == Op::Sync && path.to_string_lossy().ends_with(".damaged");
+            let is_copy = op == Op::Sync && path.to_string_lossy().ends_with(".damaged.1");
             if is_copy && armed.swap(0, Ordering::Relaxed) > 0 {
                 disk.inject(1, Fault::FileSyncFailure, Times::Once);
             }

@@ -1,11 +1,10 @@
 //! A restore whose last good version is what a change that died left in the temporary file: however the restore ends, the
-//! version is there for the next one, and so is what is known of it.
+//! version is there for the next one.
 
 use std::path::Path;
 
-use serde_json::json;
 use tenure::fs::Access;
-use tenure::{Document, WriteOptions};
+use tenure::{Document, WriteOptions, json};
 use tenure_testkit::{CrashKind, SimFs};
 
 use crate::document_scratch::{at_once, count_in, durably, increment};
@@ -25,16 +24,16 @@ fn damage(fs: &SimFs) {
 }
 
 /// As after a change that died right after its exchange, and damage in the version that it published: the last good one
-/// is in the temporary file. It contains the operation `x`. `.good` is not there, or is older and has the same bytes.
+/// is in the temporary file. `.good` is not there, or is older and has the same bytes.
 fn good_is_left_over(seed: u64, mode: u32, older: bool) -> SimFs {
     let fs = SimFs::new(seed);
     fs.add_dir("/d");
-    let named = WriteOptions { operation: Some("x".into()), new_mode: mode, ..durably() };
+    let options = WriteOptions { new_mode: mode, ..durably() };
     if older {
         document(&fs).set(&json!({ "n": 1 }), &durably()).unwrap();
         document(&fs).set(&json!({ "n": 2 }), &at_once()).unwrap();
     }
-    document(&fs).set(&json!({ "n": 1 }), &named).unwrap();
+    document(&fs).set(&json!({ "n": 1 }), &options).unwrap();
     assert_eq!(fs.peek("/d/.tenure/state.json.good"), fs.peek(PATH).filter(|_| older));
     let (shared, path) = (fs.shared(), Path::new(PATH));
     shared.rename(path, Path::new("/d/.tenure/state.json.tmp.0000000000000000")).unwrap();
@@ -46,9 +45,8 @@ fn good_is_left_over(seed: u64, mode: u32, older: bool) -> SimFs {
     fs
 }
 
-/// A restore of that is ended at any step: the version is there for the next one, and its operation is done.
+/// A restore of that is ended at any step: the version is there for the next one.
 fn left_over_survives_a_death_at_every_step(kind: CrashKind, seeds: u64) {
-    let named = WriteOptions { operation: Some("x".into()), ..durably() };
     for (seed, older) in (0..seeds).flat_map(|seed| [(seed, false), (seed, true)]) {
         for nth in 1.. {
             let fs = good_is_left_over(seed, 0o600, older);
@@ -62,8 +60,6 @@ fn left_over_survives_a_death_at_every_step(kind: CrashKind, seeds: u64) {
             }
             document(&fs).restore(&durably()).unwrap();
             assert_eq!(count_in(&document(&fs)), 1, "seed {seed}, step {nth}");
-            let again = document(&fs).update(&named, increment).unwrap();
-            assert!(again.replayed, "seed {seed}, step {nth}, {older}");
             if !died {
                 break;
             }
@@ -72,18 +68,18 @@ fn left_over_survives_a_death_at_every_step(kind: CrashKind, seeds: u64) {
 }
 
 #[test]
-fn g5_race_51_a_left_over_that_is_the_last_good_version_outlives_a_restore_that_is_killed() {
+fn g5_a_left_over_that_is_the_last_good_version_outlives_a_restore_that_is_killed() {
     left_over_survives_a_death_at_every_step(CrashKind::Process, 1);
 }
 
 #[test]
-fn g5_race_51_a_left_over_that_is_the_last_good_version_outlives_a_restore_that_the_power_ends() {
+fn g5_a_left_over_that_is_the_last_good_version_outlives_a_restore_that_the_power_ends() {
     left_over_survives_a_death_at_every_step(CrashKind::Power, 40);
 }
 
-/// What is copied has the mode of what it is a copy of: whoever could read the one can read the other.
+/// The left-over becomes `.good` as it is: whoever could read the one can read the other.
 #[test]
-fn the_copy_of_a_left_over_has_its_mode() {
+fn a_left_over_that_becomes_good_keeps_its_mode() {
     for mode in [0o600, 0o640] {
         let fs = good_is_left_over(1, mode, false);
         document(&fs).restore(&durably()).unwrap();
@@ -92,12 +88,11 @@ fn the_copy_of_a_left_over_has_its_mode() {
     }
 }
 
-/// A change is killed at any step, and somebody damages the document. What a restore brings back may be the version that
-/// the change had made: then that is known of it, and the change is not made twice.
+/// A change is killed at any step, and another program damages the document. A restore brings back the last version that
+/// was published and synced, and not what the change was about to publish.
 #[test]
-fn race_51_a_change_that_a_restore_brings_back_is_not_made_again() {
+fn race_51_a_restore_does_not_bring_back_what_was_never_published() {
     let named = WriteOptions { operation: Some("y".into()), ..durably() };
-    let mut brought_back = 0;
     for nth in 1..60 {
         let fs = SimFs::new(nth);
         let _tell = fs.tell_on_panic();
@@ -113,10 +108,8 @@ fn race_51_a_change_that_a_restore_brings_back_is_not_made_again() {
         document(&fs).restore(&durably()).unwrap();
         let restored = count_in(&document(&fs));
         let again = document(&fs).update(&named, increment).unwrap();
-        assert_eq!(again.replayed, restored == 3, "{restored} after step {nth}");
-        brought_back += u64::from(restored == 3);
+        assert!(restored < 3 && !again.replayed, "{restored} after step {nth}");
         if !died {
-            assert!(brought_back > 0);
             return;
         }
     }

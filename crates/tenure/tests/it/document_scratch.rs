@@ -5,8 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use serde_json::{Value, json};
-use tenure::{Document, Durability, Error, ErrorKind, Wait, WriteOptions};
+use tenure::{Document, Durability, Error, ErrorKind, Value, Wait, WriteOptions, json};
 
 /// A new directory, removed when it is dropped.
 #[derive(Debug)]

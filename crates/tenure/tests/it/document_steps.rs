@@ -1,8 +1,7 @@
 //! The steps of a change: what each of them refused, or the last, leaves behind, and which version is
 //! kept to fall back to.
 
-use serde_json::{Value, json};
-use tenure::{ErrorKind, WriteOptions};
+use tenure::{ErrorKind, Value, WriteOptions, json};
 
 use crate::document_scratch::{
     at_once, count_in, durably, foreign_replace, foreign_write, increment,
@@ -14,29 +13,23 @@ use crate::watched_disk::{
 };
 
 #[test]
-fn g5_a_change_without_a_sync_first_syncs_what_it_may_have_to_fall_back_to() {
+fn g5_a_change_without_a_sync_is_synced_if_it_displaces_what_nobody_knows_of() {
     let disk = two_versions(&at_once());
     foreign_replace(disk.document.path(), version(3).unwrap());
     disk.document.update(&at_once(), increment).unwrap();
-    assert_eq!(disk.times(SYNCED), 1, "somebody else wrote it, and nobody has synced it");
-    assert_eq!(disk.file("good"), version(3));
+    assert_eq!(disk.times(TEMP_SYNCED), 1, "another program wrote what it displaces");
+    assert_eq!(disk.file("good"), version(1));
     disk.document.update(&at_once(), increment).unwrap();
-    assert_eq!(disk.times(SYNCED), 1, "our own unsynced version is not worth it");
-    assert_eq!(disk.file("good"), version(3));
+    assert_eq!(disk.times(TEMP_SYNCED), 1, "what it displaces is synced");
+    assert_eq!(disk.file("good"), version(4));
+    disk.document.update(&at_once(), increment).unwrap();
+    assert_eq!(disk.times(TEMP_SYNCED), 1, "our own unsynced version is not worth it");
+    assert_eq!(disk.file("good"), version(4));
     disk.fs.reboot();
     disk.document.update(&at_once(), increment).unwrap();
-    assert_eq!(disk.times(SYNCED), 2, "unless it outlived a restart: then it may be all there is");
-    assert_eq!(disk.file("good"), version(5));
-    assert_eq!(disk.file("document"), version(6));
-}
-
-#[test]
-fn g5_what_could_not_be_synced_is_not_kept_as_good() {
-    let disk = two_versions(&at_once());
-    foreign_replace(disk.document.path(), version(3).unwrap());
-    disk.refuse(&[SYNCED]);
-    disk.document.update(&at_once(), increment).unwrap();
-    assert_eq!((disk.file("good"), disk.file("document")), (version(1), version(4)));
+    assert_eq!(disk.times(TEMP_SYNCED), 2, "unless it outlived a restart: it may be all there is");
+    assert_eq!(disk.file("good"), version(4));
+    assert_eq!(disk.file("document"), version(7));
 }
 
 #[test]
@@ -44,7 +37,7 @@ fn g5_what_displaces_a_version_in_doubt_is_synced() {
     // The version before it may have outlived a power loss, and is not kept to fall back to.
     let disk = two_versions(&at_once());
     foreign_replace(disk.document.path(), version(3).unwrap());
-    disk.die_after(SYNCED);
+    disk.die_after(TEMP_SYNCED);
     disk.document.update(&at_once(), increment).unwrap_err();
     disk.live_on();
     another(&disk).update(&at_once(), increment).unwrap();
@@ -58,7 +51,7 @@ fn g5_what_displaces_a_version_in_doubt_is_synced() {
 
 #[test]
 fn g5_a_change_that_dies_behind_the_exchange_leaves_the_good_version_to_the_next() {
-    // What it displaced was ours and synced, or somebody else's and synced just before.
+    // What it displaced was ours and synced; or another program's, and then the new version is synced.
     for foreign in [false, true] {
         let disk = two_versions(&if foreign { at_once() } else { durably() });
         let displaced = if foreign { 7 } else { 2 };
@@ -73,10 +66,9 @@ fn g5_a_change_that_dies_behind_the_exchange_leaves_the_good_version_to_the_next
         );
         disk.live_on();
         another(&disk).update(&durably(), increment).unwrap();
-        assert_eq!(disk.file("good"), version(displaced), "foreign: {foreign}");
-        assert_eq!((disk.file("damaged"), disk.file("document")), (None, version(displaced + 2)));
-        let done = disk.done();
-        assert!(position(&done, TEMP_SYNCED) < position(&done, KEPT_AS_GOOD), "{done:?}");
+        let good = if foreign { 1 } else { displaced };
+        assert_eq!(disk.file("good"), version(good), "foreign: {foreign}");
+        assert_eq!((disk.file("damaged.1"), disk.file("document")), (None, version(displaced + 2)));
     }
 }
 
@@ -89,7 +81,7 @@ fn g5_a_call_that_changes_nothing_keeps_the_good_version_that_it_finds() {
     another(&disk).update(&durably(), |_: Option<&Value>| Ok(None)).unwrap();
     assert_eq!((disk.file("good"), disk.file("document")), (version(2), version(3)));
     let done = disk.done();
-    assert!(position(&done, KEPT_AS_GOOD) < position(&done, SYNCED), "{done:?}");
+    assert!(position(&done, KEPT_AS_GOOD) < position(&done, TEMP_SYNCED), "{done:?}");
 }
 
 #[test]
@@ -102,7 +94,7 @@ fn g10_a_change_that_dies_before_the_exchange_leaves_nothing_worth_keeping() {
         assert_eq!(disk.scratch.temps().len(), 1, "it could not clean up");
         disk.live_on();
         another(&disk).update(&durably(), increment).unwrap();
-        assert_eq!(disk.file("damaged"), None, "nobody was told of it; exists: {exists}");
+        assert_eq!(disk.file("damaged.1"), None, "nobody was told of it; exists: {exists}");
         assert_eq!(disk.file("document"), version(if exists { 3 } else { 1 }));
         assert!(disk.scratch.temps().is_empty());
     }
@@ -158,14 +150,13 @@ fn race_26_g5_only_a_bare_number_is_synced_unasked() {
     for (value, syncs) in [
         (json!(12), 1),
         (json!(-12), 1),
-        (json!([12, 13]), 0),
+        (json!([12, 13]), 1), // What it displaces would be one.
         (json!({ "n": 12 }), 0),
         (json!("12"), 0),
     ] {
         disk.live_on();
         disk.document.set(&value, &at_once()).unwrap();
-        let spare = (Op::Sync, "spare"); // It has the temporary name when it is synced.
-        assert_eq!(disk.times(spare), syncs, "{value}: cut in the middle it is still one");
+        assert_eq!(disk.times(TEMP_SYNCED), syncs, "{value}: cut in the middle it is still one");
     }
 }
 
@@ -204,39 +195,22 @@ fn race_25_a_second_name_that_only_an_open_file_has_is_none() {
 }
 
 #[test]
-fn g5_without_an_exchange_the_old_version_is_safe_before_the_new_one_takes_its_name() {
-    let kept = (Op::SyncDir, "sidecars");
+fn g5_without_an_exchange_the_new_version_is_safe_before_it_takes_its_name() {
     let published = (Op::Rename, "document");
-    for (durable, links) in [(false, true), (false, false), (true, true)] {
+    for (durable, links) in [(false, true), (false, false), (true, true), (true, false)] {
         let options = if durable { durably() } else { at_once() };
         let disk = two_versions(&durably());
         disk.cannot_exchange();
         if !links {
-            disk.refuse(&[(Op::Link, "spare")]);
+            disk.refuse(&[(Op::Link, "good")]);
         }
         disk.document.update(&options, increment).unwrap();
         let done = disk.done();
-        let published = position(&done, published);
         assert_eq!(disk.file("document"), version(3));
-        assert_eq!(disk.file("good"), version(if links { 2 } else { 1 }), "links: {links}");
-        assert_eq!(disk.file("spare"), None);
-        if links && !durable {
-            let (renamed, kept) = (position(&done, KEPT_AS_GOOD), position(&done, kept));
-            assert!(renamed < kept && kept < published, "{done:?}");
-        } else {
-            assert!(!done[..published].contains(&kept), "nothing to wait for: {done:?}");
-            assert!(position(&done, TEMP_SYNCED) < published, "the new one is safe: {done:?}");
-        }
+        assert_eq!(disk.file("good"), version(2).filter(|_| links), "links: {links}");
+        assert!(position(&done, TEMP_SYNCED) < position(&done, published), "{done:?}");
+        assert_eq!(disk.times(TEMP_SYNCED), 1);
     }
-}
-
-#[test]
-fn g10_the_spare_name_of_a_document_that_is_gone_goes_with_the_next_one() {
-    let disk = two_versions(&durably());
-    let spare = disk.scratch.path(".tenure/state.json.spare");
-    std::fs::rename(disk.document.path(), &spare).unwrap();
-    disk.document.update(&durably(), increment).unwrap();
-    assert_eq!((disk.file("spare"), disk.file("document")), (None, version(1)));
 }
 
 /// An operation that was published, by a process that died before it could write that down.
@@ -257,10 +231,12 @@ fn with_operation(id: &str, options: &WriteOptions) -> WriteOptions {
 fn g10_an_operation_of_a_dead_process_that_cannot_be_noted_is_done_for_its_own_caller_only() {
     let disk = half_done(&at_once());
     for (refused, id, committed) in [
+        ((Op::Write, "ids"), "once", true),
+        ((Op::Write, "ids"), "other", false),
+        (KEPT_AS_GOOD, "once", true),
+        (KEPT_AS_GOOD, "other", false),
         (RECORDED, "once", true),
         (RECORDED, "other", false),
-        ((Op::Remove, "temp"), "once", true),
-        ((Op::Remove, "temp"), "other", false),
     ] {
         disk.refuse(&[refused]);
         let error = another(&disk).update(&with_operation(id, &at_once()), increment);
@@ -277,28 +253,21 @@ fn g10_an_operation_of_a_dead_process_that_cannot_be_noted_is_done_for_its_own_c
 fn g8_what_a_dead_process_published_counts_as_unsynced() {
     let disk = half_done(&at_once());
     another(&disk).update(&durably(), |_: Option<&Value>| Ok(None)).unwrap();
-    assert_eq!(disk.times(SYNCED), 1);
+    assert_eq!(disk.times(TEMP_SYNCED), 1);
 }
 
 #[test]
-fn g8_bytes_that_somebody_put_back_are_synced_again() {
+fn g8_bytes_that_another_program_wrote_are_published_anew() {
     let disk = two_versions(&at_once());
     let unchanged = |_: Option<&Value>| Ok(None);
     let ours = disk.file("document").unwrap();
     foreign_replace(disk.document.path(), "{\"n\":3}");
     disk.document.update(&durably(), unchanged).unwrap();
-    assert_eq!(disk.times(SYNCED), 1, "somebody else's");
+    assert_eq!(disk.times(TEMP_SYNCED), 1, "another program's");
     foreign_replace(disk.document.path(), ours);
     disk.document.update(&durably(), unchanged).unwrap();
-    assert_eq!(disk.times(SYNCED), 2, "ours, which was never synced");
-}
-
-#[test]
-fn g8_a_call_that_changed_nothing_does_not_say_that_its_change_is_in_doubt() {
-    let disk = two_versions(&at_once());
-    disk.refuse(&[RECORDED]);
-    let error = disk.document.update(&durably(), |_: Option<&Value>| Ok(None)).unwrap_err();
-    assert_eq!((error.kind(), error.is_committed()), (ErrorKind::Io, None), "{error}");
+    assert_eq!(disk.times(TEMP_SYNCED), 2, "ours, which was never synced");
+    assert_eq!(disk.times(SYNCED), 0, "none is synced in place");
 }
 
 #[test]
@@ -307,11 +276,11 @@ fn race_27_a_document_that_cannot_be_read_is_not_a_damaged_one() {
     disk.refuse_once((Op::Read, "document"));
     let error = disk.document.update(&durably(), increment).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Io, "{error}");
-    assert_eq!(disk.file("damaged"), None);
+    assert_eq!(disk.file("damaged.1"), None);
     foreign_write(disk.document.path(), "{\"n\":");
     let error = disk.document.update(&durably(), increment).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Damaged, "{error}");
-    assert_eq!(disk.file("damaged"), Some(b"{\"n\":".to_vec()));
+    assert_eq!(disk.file("damaged.1"), Some(b"{\"n\":".to_vec()));
 }
 
 #[test]

@@ -5,19 +5,15 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use serde_json::json;
 use tenure::fs::{Access, Trust};
-use tenure::{Document, ErrorKind, Lock, LockOptions, WriteOptions};
+use tenure::{Document, ErrorKind, Lock, LockOptions, WriteOptions, json};
 use tenure_testkit::{CrashKind, SimFs};
 
 use crate::altered::Altered;
 use crate::document_scratch::{Scratch, at_once, durably, increment};
 use crate::faulty_fs::{FaultyFs, Op, Verdict};
-use crate::forged::{SLOTS, forge};
 
 pub(crate) const PATH: &str = "/d/state.json";
-/// Where a record tells of which file it is.
-const TAG: std::ops::Range<usize> = 44..48;
 
 pub(crate) fn open(fs: &SimFs) -> Document {
     Document::open_on(&fs.shared(), Path::new(PATH)).unwrap()
@@ -43,8 +39,8 @@ pub(crate) fn replace_by(fs: &SimFs, bytes: &[u8], synced: bool) {
     }
 }
 
-/// Somebody else replaced the document by the same bytes and did not sync them. A durable call that
-/// changes nothing syncs that file; and one without a sync keeps no copy of it that could be empty.
+/// Another program replaced the document by the same bytes and did not sync them. A durable call that
+/// changes nothing makes them durable; and one without a sync keeps no copy of them that could be empty.
 #[test]
 fn the_same_bytes_of_somebody_else_are_not_taken_for_synced() {
     for seed in 0..300 {
@@ -61,7 +57,9 @@ fn the_same_bytes_of_somebody_else_are_not_taken_for_synced() {
             }
             fs.crash();
             let found = open(&fs).read().unwrap().map(|found| found.value["n"].as_u64());
-            assert!(found.flatten() >= Some(2), "seed {seed}, durable: {durable}: {found:?}");
+            // Without a sync theirs may be lost, as it may have been before; then `.good` is there.
+            let least = if durable { 2 } else { 1 };
+            assert!(found.flatten() >= Some(least), "seed {seed}, durable: {durable}: {found:?}");
         }
     }
 }
@@ -168,7 +166,7 @@ fn g5_a_bare_number_is_synced_also_behind_a_blank() {
     let syncs = Arc::new(AtomicU64::new(0));
     let counted = syncs.clone();
     let fs = FaultyFs::new(move |op, path| {
-        if op == Op::Sync && path.to_string_lossy().contains(".spare") {
+        if op == Op::Sync && path.to_string_lossy().contains(".tmp.") {
             counted.fetch_add(1, Ordering::Relaxed);
         }
         Verdict::Go
@@ -201,10 +199,10 @@ fn g8_the_name_of_a_foreign_version_is_synced_with_it() {
     }
 }
 
-/// Somebody touched the file, or put a copy in its place that has the same time (`cp -p`): it is synced once more, and
-/// not each time. A record of before has no tag of the file, and is believed.
+/// Another program touched the file, or put a copy in its place that has the same time (`cp -p`): it is published anew
+/// once, and not each time.
 #[test]
-fn a_file_that_was_touched_is_synced_once() {
+fn a_file_that_was_touched_is_published_anew_once() {
     let scratch = Scratch::new();
     let syncs = Arc::new(AtomicU64::new(0));
     let counted = syncs.clone();
@@ -221,18 +219,17 @@ fn a_file_that_was_touched_is_synced_once() {
         document.set(&json!({ "n": 1 }), &durably()).unwrap();
         syncs.load(Ordering::Relaxed) - before
     };
-    assert_eq!([(); 3].map(synced), [3, 0, 0], "names, content, names");
+    assert_eq!([(); 3].map(synced), [2, 0, 0], "content, names");
+    let file = std::fs::File::open(document.path()).unwrap();
     let (copy, time) = (scratch.path("copy"), file.metadata().unwrap().modified().unwrap());
     std::fs::copy(document.path(), &copy).unwrap();
     std::fs::File::open(&copy).unwrap().set_modified(time).unwrap();
     std::fs::rename(&copy, document.path()).unwrap();
-    assert_eq!([(); 2].map(synced), [3, 0], "a copy");
-    forge(&scratch.path(".tenure/state.json.commit"), SLOTS, |slot| slot[TAG].fill(0));
-    assert_eq!(synced(()), 0, "no tag");
+    assert_eq!([(); 2].map(synced), [2, 0], "a copy");
 }
 
-/// A version whose sync failed is published anew, and its record cannot be written then: the version is
-/// visible, and whether it is durable nobody knows.
+/// A version that was not synced is published anew. If its sync fails, nothing was changed; if its record cannot be
+/// written, the version is visible, and whether it is durable nobody knows.
 #[test]
 fn g8_a_version_that_was_published_anew_without_its_record_is_not_durable() {
     let scratch = Scratch::new();
@@ -240,7 +237,7 @@ fn g8_a_version_that_was_published_anew_without_its_record_is_not_durable() {
     let now = armed.clone();
     let fs = FaultyFs::new(move |op, path| {
         let now = now.load(Ordering::Relaxed);
-        let syncs = now == 1 && op == Op::Sync && path.ends_with("state.json");
+        let syncs = now == 1 && op == Op::Sync && path.to_string_lossy().contains(".tmp.");
         anew.fetch_add(u64::from(now == 2 && op == Op::Exchange), Ordering::Relaxed);
         let records = op == Op::Write && path.ends_with("state.json.commit");
         if syncs || (records && anew.load(Ordering::Relaxed) > 0) {
@@ -251,33 +248,30 @@ fn g8_a_version_that_was_published_anew_without_its_record_is_not_durable() {
     let document = Document::open_on(&fs.shared(), &scratch.path("state.json")).unwrap();
     document.update(&durably(), increment).unwrap();
     document.update(&at_once(), increment).unwrap();
-    for step in [1, 2] {
+    for (step, told) in
+        [(1, (ErrorKind::Io, Some(false))), (2, (ErrorKind::NotDurable, Some(true)))]
+    {
         armed.store(step, Ordering::Relaxed);
         let error = document.set(&json!({ "n": 2 }), &durably()).unwrap_err();
-        assert_eq!(error.kind(), ErrorKind::NotDurable, "step {step}: {error}");
-        assert_eq!(error.is_committed(), Some(true), "step {step}");
+        assert_eq!((error.kind(), error.is_committed()), told, "step {step}: {error}");
     }
 }
 
 /// The synced version cannot be kept as `.good`, and what displaced it was not synced.
 #[test]
 fn g5_a_synced_version_that_cannot_be_kept_is_not_removed() {
-    for (seed, syncs) in (0..200).map(|seed| (seed, seed % 2 == 0)) {
+    for seed in 0..200 {
         let sim = machine(seed);
         open(&sim).update(&durably(), increment).unwrap();
         let fs = FaultyFs::on(sim.shared(), move |op, path| match op {
             Op::Rename if path.to_string_lossy().ends_with(".good") => {
                 Verdict::Fail(io::ErrorKind::StorageFull.into())
             }
-            Op::Sync if !syncs => Verdict::Fail(io::Error::from_raw_os_error(5)),
             _ => Verdict::Go,
         });
         let document = Document::open_on(&fs.shared(), Path::new(PATH)).unwrap();
         let done = document.update(&at_once(), increment);
-        assert_eq!(
-            done.as_ref().map_err(tenure::Error::is_committed).err(),
-            (!syncs).then_some(Some(true))
-        );
+        assert_eq!(done.as_ref().map_err(tenure::Error::is_committed).err(), Some(Some(true)));
         if seed % 4 > 1 {
             open(&sim).update(&at_once(), increment).unwrap();
         }

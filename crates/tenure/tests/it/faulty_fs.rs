@@ -266,7 +266,7 @@ impl Handle for FaultyHandle {
         self.inner.write_at(&buf[..taken], offset)
     }
 
-    fn append(&self, buf: &[u8]) -> io::Result<usize> {
+    fn append(&self, buf: &[u8]) -> io::Result<(usize, u64)> {
         let taken = self.ask_for(Op::Write, buf.len())?;
         self.inner.append(&buf[..taken])
     }
@@ -303,14 +303,6 @@ impl Handle for FaultyHandle {
     fn set_mode(&self, mode: u32) -> io::Result<()> {
         self.fs.ask(Op::SetMode, &self.path)?;
         self.inner.set_mode(mode)
-    }
-
-    fn attach(&self, bytes: &[u8]) -> io::Result<()> {
-        self.inner.attach(bytes)
-    }
-
-    fn attached(&self) -> Option<Vec<u8>> {
-        self.inner.attached()
     }
 
     fn copy_attributes(&self, model: &dyn Handle) -> io::Result<()> {

@@ -271,6 +271,6 @@ fn race_31_g6_a_foreign_version_that_a_dying_change_displaced_is_kept() {
     let dying = Document::open_on(&fs.shared(), &target).unwrap();
     dying.update(&at_once(None), increment).unwrap_err();
     document.update(&at_once(None), increment).unwrap();
-    let kept = std::fs::read_to_string(scratch.sidecar("damaged")).unwrap();
+    let kept = std::fs::read_to_string(scratch.sidecar("damaged.1")).unwrap();
     assert_eq!(kept, "{\"theirs\": true}");
 }

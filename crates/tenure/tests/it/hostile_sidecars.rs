@@ -8,11 +8,10 @@ use std::sync::mpsc::channel;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use serde_json::json;
 use tenure::fs::Trust;
 use tenure::{
     Collection, CollectionKind, Document, ErrorKind, Guard, Journal, Lease, Lock, LockOptions,
-    MaxHold, Wait, WriteOptions,
+    MaxHold, Wait, WriteOptions, json,
 };
 
 use crate::altered::Altered;
@@ -149,7 +148,7 @@ fn one_lock_file_serves_all_parts_of_one_call() {
     let journal = Journal::open(scratch.path("log.jsonl")).unwrap();
     let options = tenure::AppendOptions { write: write.clone(), ..Default::default() };
     let value = json!({ "a": 1, "b": 2 });
-    let compute = |_: Option<&serde_json::Value>| Ok(Some(value.clone()));
+    let compute = |_: Option<&tenure::Value>| Ok(Some(value.clone()));
     tenure::update_and_append(&document, &journal, &["{}"], &options, compute).unwrap();
     Collection::split(scratch.target(), scratch.path("keys"), &write).unwrap();
 }
@@ -199,11 +198,22 @@ fn g13_a_sidecar_directory_planted_in_a_sticky_directory_is_refused() {
     }
     let scratch = Scratch::new();
     std::fs::set_permissions(scratch.path(""), PermissionsExt::from_mode(0o1777)).unwrap();
-    std::fs::create_dir(scratch.path(".tenure")).unwrap();
-    std::fs::set_permissions(scratch.path(".tenure"), PermissionsExt::from_mode(0o777)).unwrap();
-    std::os::unix::fs::chown(scratch.path(".tenure"), Some(1111), None).unwrap();
-    play("refused", &scratch.target(), "exec setpriv --reuid=2222 --clear-groups \"$@\"");
-    play("lock once", &scratch.target(), "exec setpriv --reuid=1111 --clear-groups \"$@\"");
+    let side = scratch.path(".tenure-2222");
+    std::fs::create_dir(&side).unwrap();
+    let user = "exec setpriv --reuid=2222 --clear-groups \"$@\"";
+    // Of another user; open to others; closed to a look.
+    for (owner, mode, role) in [
+        (1111, 0o755, "refused"),
+        (2222, 0o775, "refused"),
+        (2222, 0o700, "refused"),
+        (2222, 0o755, "lock once"),
+        (0, 0o755, "lock once"),
+    ] {
+        std::fs::set_permissions(&side, PermissionsExt::from_mode(mode)).unwrap();
+        std::os::unix::fs::chown(&side, Some(owner), None).unwrap();
+        play(role, &scratch.target(), user);
+    }
+    play("lock once", &scratch.path("other"), "exec setpriv --reuid=1111 --clear-groups \"$@\"");
 }
 
 #[test]
@@ -217,6 +227,7 @@ fn g13_a_link_planted_in_a_sticky_directory_is_refused() {
     let elsewhere = Scratch::new();
     std::fs::set_permissions(elsewhere.path(""), PermissionsExt::from_mode(0o777)).unwrap();
     std::fs::write(elsewhere.path("theirs"), "{}").unwrap();
+    std::fs::set_permissions(elsewhere.path("theirs"), PermissionsExt::from_mode(0o666)).unwrap();
     let link = scratch.target();
     std::os::unix::fs::symlink(elsewhere.path("theirs"), &link).unwrap();
     std::os::unix::fs::lchown(&link, Some(1111), None).unwrap();
@@ -235,7 +246,7 @@ fn g13_the_mode_of_a_planted_log_is_left_alone() {
     let (path, other) = (scratch.path("log.jsonl"), scratch.path("other"));
     lock_for(&path, Wait::No).unwrap().release().unwrap(); // Makes the directory of the sidecars.
     File::create(&other).unwrap().set_permissions(PermissionsExt::from_mode(0o640)).unwrap();
-    let log = scratch.path(".tenure/log.jsonl.wal");
+    let log = scratch.path(".tenure/log.jsonl.log");
     std::fs::hard_link(&other, &log).unwrap();
     Journal::open(&path).unwrap().append(&["line"], &tenure::AppendOptions::default()).unwrap();
     let mode = |path: &Path| std::fs::metadata(path).unwrap().mode() & 0o777;

@@ -1,300 +1,24 @@
-//! A stage for journals: a disk in memory where a test acts between any two steps of a process, or ends
-//! the process there, and then looks into the files, as docs/FORMAT.md describes them.
+//! Where the journal tests run: [`Dir`] is a directory of the real disk, [`Stage`] a journal on the
+//! simulated one, with a list of what is done to its files and a hand before every step.
+//!
+//! A step is an operation and the file it is about: `Sync log`, `Write journal`, `Rename index`,
+//! `Exchange journal`, `SyncDir .tenure`. Opening, looking and locking are steps too, but only those that
+//! change or sync something are listed and counted.
 
 use std::fs;
 use std::io::Write;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use rustix::io::Errno;
-use serde_json::Value;
-use tenure::{AppendOptions, Appended, Durability, Journal, WriteOptions};
-use xxhash_rust::xxh3::xxh3_64;
+use tenure::fs::{Access, Fs, Handle};
+use tenure::{AppendOptions, Durability, Journal, Report, WriteOptions};
+use tenure_testkit::SimFs;
 
-use crate::document_scratch::Scratch;
-use crate::faulty_fs::{Change, FaultyFs, Op, Verdict};
-use crate::forged::number_in;
+use crate::faulty_fs::{FaultyFs, Op, Verdict};
 
-/// An operation, and what it was done to: see [`role_of`].
-pub(crate) type Step = (Op, &'static str);
-
-pub(crate) const LOGGED: Step = (Op::Write, "wal");
-pub(crate) const LOG_SYNCED: Step = (Op::Sync, "wal");
-pub(crate) const WRITTEN: Step = (Op::Write, "journal");
-pub(crate) const SYNCED: Step = (Op::Sync, "journal");
-pub(crate) const OPENED_TO_MEND: Step = (Op::Open(Change::Write), "journal");
-
-/// Numbers in a slot of the log.
-pub(crate) const EPOCH: usize = 24;
-pub(crate) const BASE: usize = 96;
-pub(crate) const BASE_SEQ: usize = 104;
-pub(crate) const FIRST_NUMBER: usize = 112;
-pub(crate) const ENTRIES: usize = 120;
-pub(crate) const PARTIAL: usize = 168;
-pub(crate) const FLAGS: usize = 224;
-/// Writing to the journal may have begun.
-pub(crate) const BEGUN: u64 = 1;
-
-const SLOTS: [usize; 4] = [0, 4096, 8192, 9216];
-
-/// What is left of the step in which a process dies.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Death {
-    Before,
-    /// Half of the bytes.
-    Within,
-    After,
-}
-
-impl Death {
-    fn verdict(self) -> Verdict {
-        match self {
-            Self::Before => Verdict::Fail(Errno::IO.into()),
-            Self::Within => Verdict::Short,
-            Self::After => Verdict::Go,
-        }
-    }
-}
-
-type Kind = fn(Step) -> bool;
-type Deed = Box<dyn FnOnce() -> Verdict + Send>;
-
-#[derive(Default)]
-struct Script {
-    done: Vec<Step>,
-    cues: Vec<(Step, usize, Deed)>,
-    /// Steps of this kind until the process dies, and how.
-    left: Option<(Kind, usize, Death)>,
-    /// Steps of any kind until something happens.
-    soon: Option<(usize, Deed)>,
-    is_dead: bool,
-}
-
-impl Script {
-    /// What the test wants to do at this step.
-    fn advance(&mut self, step: Step) -> Option<Deed> {
-        if self.is_dead {
-            return Some(Box::new(|| Verdict::Fail(Errno::IO.into())));
-        }
-        self.done.push(step);
-        if let Some((left, deed)) = self.soon.take() {
-            if left == 0 {
-                return Some(deed);
-            }
-            self.soon = Some((left - 1, deed));
-        }
-        if let Some((_, left, death)) = self.left.as_mut().filter(|(counts, ..)| counts(step)) {
-            *left -= 1;
-            if *left == 0 {
-                self.is_dead = true;
-                let death = *death;
-                return Some(Box::new(move || death.verdict()));
-            }
-        }
-        let cue = self.cues.first_mut().filter(|cue| cue.0 == step)?;
-        cue.1 -= 1;
-        (cue.1 == 0).then(|| self.cues.remove(0).2)
-    }
-}
-
-/// The stage; a copy is the same one.
-#[derive(Clone)]
-pub(crate) struct Stage {
-    scratch: Arc<Scratch>,
-    pub(crate) fs: FaultyFs,
-    script: Arc<Mutex<Script>>,
-}
-
-impl Stage {
-    pub(crate) fn new() -> Self {
-        Self::shown_as(|fs| fs)
-    }
-
-    /// The same, with some things looking different.
-    pub(crate) fn shown_as(alter: impl FnOnce(FaultyFs) -> FaultyFs) -> Self {
-        Self::below(Arc::new(Scratch::in_memory()), alter)
-    }
-
-    /// The same files, with a process and a script of its own.
-    pub(crate) fn beside(&self) -> Self {
-        Self::below(self.scratch.clone(), |fs| fs)
-    }
-
-    fn below(scratch: Arc<Scratch>, alter: impl FnOnce(FaultyFs) -> FaultyFs) -> Self {
-        let script = Arc::new(Mutex::new(Script::default()));
-        let followed = script.clone();
-        let fs = FaultyFs::new(move |op, path| {
-            let deed = locked(&followed).advance((op, role_of(path)));
-            deed.map_or(Verdict::Go, |deed| deed())
-        });
-        Self { scratch, fs: alter(fs), script }
-    }
-
-    /// The journal as a process sees it that has just been started.
-    pub(crate) fn journal(&self) -> Journal {
-        Journal::open_on(&self.fs.shared(), &self.path()).unwrap()
-    }
-
-    /// Appends one line as such a process.
-    pub(crate) fn append(&self, line: &str, options: &AppendOptions) -> Appended {
-        self.journal().append(&[line], options).unwrap()
-    }
-
-    /// Does something right before the `nth` such step from now; of several cues, one after the other.
-    pub(crate) fn at(
-        &self,
-        step: Step,
-        nth: usize,
-        act: impl FnOnce() -> Verdict + Send + 'static,
-    ) {
-        locked(&self.script).cues.push((step, nth, Box::new(act)));
-    }
-
-    /// Does something right before the `nth` step of any kind from now on, 0 is the next one.
-    pub(crate) fn before_step(&self, nth: usize, act: impl FnOnce() -> Verdict + Send + 'static) {
-        locked(&self.script).soon = Some((nth, Box::new(act)));
-    }
-
-    /// Ends the process at the `nth` such step from now.
-    pub(crate) fn die_at(&self, step: Step, nth: usize, death: Death) {
-        let script = self.script.clone();
-        self.at(step, nth, move || {
-            locked(&script).is_dead = true;
-            death.verdict()
-        });
-    }
-
-    /// Ends the process at the `nth` step from now that changes or syncs anything.
-    pub(crate) fn die_at_step(&self, nth: usize, death: Death) {
-        let counts = |step: Step| step.0.changes() || matches!(step.0, Op::Sync | Op::SyncDir);
-        self.die_at_any(counts, nth, death);
-    }
-
-    /// Ends the process at the `nth` step of this kind from now.
-    pub(crate) fn die_at_any(&self, counts: Kind, nth: usize, death: Death) {
-        locked(&self.script).left = Some((counts, nth, death));
-    }
-
-    /// Whether the process has come to its end.
-    pub(crate) fn is_dead(&self) -> bool {
-        locked(&self.script).is_dead
-    }
-
-    /// Another process comes; what was done is forgotten.
-    pub(crate) fn live_on(&self) {
-        *locked(&self.script) = Script::default();
-    }
-
-    /// What was done to these files since the beginning, or since [`Self::live_on`].
-    pub(crate) fn done(&self, of: &[Step]) -> Vec<Step> {
-        locked(&self.script).done.iter().filter(|step| of.contains(step)).copied().collect()
-    }
-
-    /// The same, and forgets everything that was done.
-    pub(crate) fn take(&self, of: &[Step]) -> Vec<Step> {
-        let done = self.done(of);
-        locked(&self.script).done.clear();
-        done
-    }
-
-    pub(crate) fn times(&self, step: Step) -> usize {
-        self.done(&[step]).len()
-    }
-
-    pub(crate) fn path(&self) -> PathBuf {
-        self.scratch.path("log.jsonl")
-    }
-
-    pub(crate) fn side(&self, suffix: &str) -> PathBuf {
-        self.scratch.path(&format!(".tenure/log.jsonl.{suffix}"))
-    }
-
-    pub(crate) fn text(&self) -> String {
-        String::from_utf8(fs::read(self.path()).unwrap()).unwrap()
-    }
-
-    /// Somebody else appends.
-    pub(crate) fn foreign(&self, text: &str) {
-        let file = fs::OpenOptions::new().append(true).create(true).open(self.path());
-        file.unwrap().write_all(text.as_bytes()).unwrap();
-    }
-
-    /// Somebody else puts another file in the journal's place.
-    pub(crate) fn replace(&self, text: &str) {
-        let other = self.scratch.path("other");
-        fs::write(&other, text).unwrap();
-        fs::rename(&other, self.path()).unwrap();
-    }
-
-    /// Somebody else writes these bytes over those that are there.
-    pub(crate) fn overwrite(&self, text: impl AsRef<[u8]>) {
-        fs::write(self.path(), text).unwrap();
-    }
-
-    /// What a reader is told.
-    pub(crate) fn entries(&self) -> Vec<(u64, String)> {
-        let entries = self.journal().read(0, None).unwrap().map(Result::unwrap);
-        entries.map(|entry| (entry.seq, String::from_utf8(entry.line).unwrap())).collect()
-    }
-
-    /// A number in the newest slot of the log.
-    pub(crate) fn in_head(&self, at: usize) -> u64 {
-        let log = fs::read(self.side("wal")).unwrap();
-        let slots = SLOTS.iter().filter_map(|slot| log.get(*slot..slot + 1024));
-        number_in(slots.max_by_key(|slot| number_in(slot, 8)).unwrap(), at)
-    }
-
-    /// Plants a number in every slot of the log, with a checksum that fits.
-    pub(crate) fn forge_head(&self, at: usize, number: u64) {
-        let mut log = fs::read(self.side("wal")).unwrap();
-        for slot in SLOTS {
-            if !log[slot..].starts_with(b"tenwal") {
-                continue;
-            }
-            log[slot + at..][..8].copy_from_slice(&number.to_le_bytes());
-            let sum = xxh3_64(&log[slot..slot + 1016]);
-            log[slot + 1016..][..8].copy_from_slice(&sum.to_le_bytes());
-        }
-        fs::write(self.side("wal"), log).unwrap();
-    }
-
-    /// The records of the index: start, end, first number, lines, and how many of them are of others.
-    pub(crate) fn records(&self) -> Vec<[u64; 5]> {
-        let index = fs::read(self.side("index")).unwrap();
-        let record = |bytes: &[u8]| {
-            let counts = number_in(bytes, 24);
-            let (lines, foreign) = (counts & 0xffff_ffff, counts >> 32);
-            [number_in(bytes, 0), number_in(bytes, 8), number_in(bytes, 16), lines, foreign]
-        };
-        index[128..].chunks_exact(72).map(record).collect()
-    }
-
-    /// What was written down for people: the events of this name.
-    pub(crate) fn events(&self, name: &str) -> Vec<Value> {
-        let text = fs::read_to_string(self.side("events")).unwrap_or_default();
-        let events = text.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
-        events.filter(|event| event["event"] == name).map(|event| event["detail"].clone()).collect()
-    }
-}
-
-fn locked(script: &Mutex<Script>) -> MutexGuard<'_, Script> {
-    script.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-/// What a file of the journal `log.jsonl` is for.
-fn role_of(path: &Path) -> &'static str {
-    let name = path.file_name().unwrap_or_default().to_string_lossy();
-    let Some(suffix) = name.strip_prefix("log.jsonl") else {
-        return if name == ".tenure" { "side" } else { "dir" };
-    };
-    let known =
-        ["wal", "index", "torn", "damaged", "displaced", "commit", "hold", "events", "sync0"];
-    match suffix.strip_prefix('.') {
-        None => "journal",
-        Some(temp) if temp.starts_with("tmp.") => "temp",
-        Some(suffix) => known.into_iter().find(|role| *role == suffix).unwrap_or("other"),
-    }
-}
+/// The journal of every stage.
+pub(crate) const PATH: &str = "/d/log.jsonl";
 
 pub(crate) fn durable() -> AppendOptions {
     AppendOptions::default()
@@ -311,7 +35,415 @@ pub(crate) fn named(id: &str, options: &AppendOptions) -> AppendOptions {
     AppendOptions { write, ..options.clone() }
 }
 
-/// Lines with their numbers.
-pub(crate) fn numbered(lines: &[(u64, &str)]) -> Vec<(u64, String)> {
-    lines.iter().map(|(seq, line)| (*seq, (*line).to_owned())).collect()
+pub(crate) fn with_header(header: &str) -> AppendOptions {
+    AppendOptions { header: Some(header.into()), ..durable() }
+}
+
+pub(crate) fn write() -> WriteOptions {
+    WriteOptions::default()
+}
+
+/// Every entry with its number. There is no gap and no damage.
+#[track_caller]
+pub(crate) fn all(journal: &Journal) -> Vec<(u64, String)> {
+    let entries = journal.read(0, None).unwrap().map(Result::unwrap);
+    entries.map(|entry| (entry.seq, String::from_utf8(entry.line).unwrap())).collect()
+}
+
+/// Lines numbered from 1 on.
+pub(crate) fn numbered(lines: &[&str]) -> Vec<(u64, String)> {
+    numbered_from(1, lines)
+}
+
+pub(crate) fn numbered_from(first: u64, lines: &[&str]) -> Vec<(u64, String)> {
+    lines.iter().zip(first..).map(|(line, seq)| (seq, (*line).to_owned())).collect()
+}
+
+/// What other tools have appended and no writer has numbered yet.
+pub(crate) fn pending(journal: &Journal) -> Vec<String> {
+    let lines = journal.pending().unwrap().into_iter();
+    lines.map(|line| String::from_utf8(line).unwrap()).collect()
+}
+
+#[track_caller]
+pub(crate) fn sound(journal: &Journal) -> Report {
+    let report = journal.verify().unwrap();
+    assert!(report.is_sound() && !report.unbound, "{report:?}");
+    report
+}
+
+/// A directory of its own, removed at the end.
+pub(crate) struct Dir(pub(crate) PathBuf);
+
+impl Dir {
+    /// In memory: nothing is measured and no power is lost here, so a sync may cost nothing.
+    pub(crate) fn new() -> Self {
+        let memory = Path::new("/dev/shm");
+        if memory.is_dir() { Self::below(memory) } else { Self::on_disk() }
+    }
+
+    /// On the file system of the machine.
+    pub(crate) fn on_disk() -> Self {
+        Self::below(&std::env::temp_dir())
+    }
+
+    fn below(parent: &Path) -> Self {
+        static COUNT: AtomicU64 = AtomicU64::new(0);
+        let number = COUNT.fetch_add(1, Ordering::Relaxed);
+        let name = format!("tenure-journal-{}-{number}", std::process::id());
+        let path = parent.canonicalize().unwrap().join(name);
+        let _ = fs::remove_dir_all(&path); // Of an earlier process with our number.
+        fs::create_dir_all(&path).unwrap();
+        Self(path)
+    }
+
+    pub(crate) fn log(&self) -> PathBuf {
+        self.0.join("log.jsonl")
+    }
+
+    pub(crate) fn archive(&self, number: u64) -> PathBuf {
+        self.0.join(format!("log.jsonl.{number}"))
+    }
+
+    pub(crate) fn side(&self, suffix: &str) -> PathBuf {
+        self.0.join(format!(".tenure/log.jsonl.{suffix}"))
+    }
+
+    /// The journal, opened anew.
+    pub(crate) fn journal(&self) -> Journal {
+        Journal::open(self.log()).unwrap()
+    }
+
+    pub(crate) fn text(&self) -> String {
+        fs::read_to_string(self.log()).unwrap()
+    }
+
+    /// Temporary files that are left.
+    pub(crate) fn temps(&self) -> Vec<String> {
+        let names = fs::read_dir(self.0.join(".tenure")).unwrap();
+        let names = names.map(|entry| entry.unwrap().file_name().into_string().unwrap());
+        names.filter(|name| name.contains(".tmp.")).collect()
+    }
+}
+
+impl Drop for Dir {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+/// Another tool appends, in one write.
+pub(crate) fn foreign(path: &Path, text: &str) {
+    let mut file = fs::OpenOptions::new().append(true).create(true).open(path).unwrap();
+    file.write_all(text.as_bytes()).unwrap();
+}
+
+/// Overwrites the file in place, as an editor or a bad disk does.
+pub(crate) fn overwrite(path: &Path, bytes: &[u8]) {
+    let mut file = fs::OpenOptions::new().write(true).truncate(true).open(path).unwrap();
+    file.write_all(bytes).unwrap();
+}
+
+type Deed = Box<dyn FnOnce() + Send>;
+
+#[derive(Default)]
+struct Plan {
+    done: Vec<String>,
+    deeds: Vec<(String, Deed)>,
+    /// Before the step with this place in the list.
+    nth: Option<(usize, Deed)>,
+    refused: Vec<(String, std::io::ErrorKind)>,
+    refuse_this: bool,
+    /// Everything is refused from now on.
+    dead: bool,
+}
+
+fn lock(plan: &Mutex<Plan>) -> MutexGuard<'_, Plan> {
+    plan.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// One process with a journal on the simulated disk. A clone is the same process.
+#[derive(Clone)]
+pub(crate) struct Stage {
+    pub(crate) sim: SimFs,
+    fs: FaultyFs,
+    plan: Arc<Mutex<Plan>>,
+}
+
+impl Stage {
+    pub(crate) fn new() -> Self {
+        Self::seeded(1)
+    }
+
+    pub(crate) fn seeded(seed: u64) -> Self {
+        let sim = SimFs::new(seed);
+        sim.add_dir("/d");
+        Self::on(sim)
+    }
+
+    /// A process of this machine, whatever happened on it before.
+    pub(crate) fn on(sim: SimFs) -> Self {
+        let plan = Arc::new(Mutex::new(Plan::default()));
+        let watched = plan.clone();
+        let fs = FaultyFs::on(sim.shared(), move |op, path| judge(&watched, op, path));
+        Self { sim, fs, plan }
+    }
+
+    /// Another process of the same machine, with steps of its own.
+    pub(crate) fn beside(&self) -> Self {
+        Self::on(self.sim.another_process())
+    }
+
+    /// A copy of the machine, to try two things on one state.
+    pub(crate) fn fork(&self) -> Self {
+        Self::on(self.sim.fork(1))
+    }
+
+    /// The journal as a process sees it that has not used it yet.
+    pub(crate) fn journal(&self) -> Journal {
+        Journal::open_on(&self.shared(), Path::new(PATH)).unwrap()
+    }
+
+    pub(crate) fn shared(&self) -> Arc<dyn Fs> {
+        self.fs.shared()
+    }
+
+    /// Appends one durable batch; returns the number of its first line.
+    pub(crate) fn append(&self, lines: &[&str]) -> u64 {
+        self.journal().append(lines, &durable()).unwrap().first
+    }
+
+    /// Does this once, right before the next such step.
+    pub(crate) fn before(&self, step: &str, deed: impl FnOnce() + Send + 'static) {
+        lock(&self.plan).deeds.push((step.to_owned(), Box::new(deed)));
+    }
+
+    /// Does this right before the change that would be the `nth` from now on, 0 is the next one.
+    pub(crate) fn before_nth(&self, nth: usize, deed: impl FnOnce() + Send + 'static) {
+        let mut plan = lock(&self.plan);
+        plan.done.clear();
+        plan.nth = Some((nth, Box::new(deed)));
+    }
+
+    /// Lets the change fail that would be the `nth` from now on.
+    pub(crate) fn refuse_nth(&self, nth: usize) {
+        let plan = self.plan.clone();
+        self.before_nth(nth, move || lock(&plan).refuse_this = true);
+    }
+
+    /// Lets the next such step fail.
+    pub(crate) fn refuse(&self, step: &str, kind: std::io::ErrorKind) {
+        lock(&self.plan).refused.push((step.to_owned(), kind));
+    }
+
+    /// The process is killed right now: nothing that it still tries is done.
+    pub(crate) fn kill(&self) {
+        lock(&self.plan).dead = true;
+    }
+
+    /// The process is killed right before the next such step.
+    pub(crate) fn die_before(&self, step: &str) {
+        let stage = self.clone();
+        self.before(step, move || stage.kill());
+    }
+
+    /// The process is killed right before the change that would be the `nth` from now on.
+    pub(crate) fn die_before_nth(&self, nth: usize) {
+        let stage = self.clone();
+        self.before_nth(nth, move || stage.kill());
+    }
+
+    pub(crate) fn is_dead(&self) -> bool {
+        lock(&self.plan).dead
+    }
+
+    /// The process that was killed is gone, with its locks, and another one begins.
+    pub(crate) fn restart(&self) {
+        self.sim.process_crash();
+        self.clear();
+    }
+
+    /// Whether every deed and every refusal has had its moment.
+    pub(crate) fn is_through(&self) -> bool {
+        let plan = lock(&self.plan);
+        plan.deeds.is_empty() && plan.refused.is_empty() && plan.nth.is_none()
+    }
+
+    /// Forgets deeds and refusals that have not come.
+    pub(crate) fn clear(&self) {
+        *lock(&self.plan) = Plan::default();
+    }
+
+    /// The changes and syncs of the journal's files since the last call, in their order.
+    pub(crate) fn steps(&self) -> Vec<String> {
+        std::mem::take(&mut lock(&self.plan).done)
+    }
+
+    /// Another process, which does not use tenure.
+    pub(crate) fn outsider(&self) -> Outsider {
+        Outsider(self.sim.another_process().shared())
+    }
+
+    pub(crate) fn text(&self) -> String {
+        self.text_of(PATH).unwrap()
+    }
+
+    pub(crate) fn text_of(&self, path: &str) -> Option<String> {
+        Some(String::from_utf8(self.sim.peek(path)?).unwrap())
+    }
+
+    /// Every entry with its number, as a reader sees them now.
+    #[track_caller]
+    pub(crate) fn entries(&self) -> Vec<(u64, String)> {
+        all(&self.journal())
+    }
+
+    /// The entries are these, numbered from 1 on, and everything fits its checksums.
+    #[track_caller]
+    pub(crate) fn expect(&self, lines: &[&str]) {
+        assert_eq!(self.entries(), numbered(lines));
+        sound(&self.journal());
+    }
+
+    /// Flips one bit of a file in place, as a bad disk does.
+    pub(crate) fn flip(&self, path: &str, bit: usize) {
+        let at = bit / 8;
+        let byte = self.sim.peek(path).unwrap()[at] ^ (1 << (bit % 8));
+        let file = self.sim.shared().open(Path::new(path), Access::ReadWrite).unwrap();
+        file.write_all_at(&[byte], at as u64).unwrap();
+    }
+
+    /// The names in the sidecar directory, without the stem.
+    pub(crate) fn sidecars(&self) -> Vec<String> {
+        let names = self.sim.shared().list(Path::new("/d/.tenure")).unwrap();
+        let name = |name: std::ffi::OsString| name.into_string().unwrap();
+        let mut names: Vec<String> =
+            names.into_iter().map(|found| name(found).replace("log.jsonl.", "")).collect();
+        names.sort();
+        names
+    }
+
+    /// Temporary files that are left.
+    pub(crate) fn temps(&self) -> Vec<String> {
+        self.sidecars().into_iter().filter(|name| name.starts_with("tmp.")).collect()
+    }
+
+    /// The events of this name that were recorded.
+    pub(crate) fn events(&self, name: &str) -> usize {
+        let text = self.text_of("/d/.tenure/log.jsonl.events").unwrap_or_default();
+        let name = format!("\"event\":\"{name}\"");
+        text.lines().filter(|line| line.contains(&name)).count()
+    }
+}
+
+/// What a tool does that does not know of tenure.
+pub(crate) struct Outsider(Arc<dyn Fs>);
+
+impl Outsider {
+    /// Opens a file now, to append later.
+    pub(crate) fn open(&self, path: &str) -> Arc<dyn Handle> {
+        self.0.open(Path::new(path), Access::Append).unwrap()
+    }
+
+    /// `echo ... >> path`.
+    pub(crate) fn append(&self, path: &str, text: &str) {
+        drop(self.0.open(Path::new(path), Access::Create(0o600)).unwrap());
+        assert_eq!(self.open(path).append(text.as_bytes()).unwrap().0, text.len());
+    }
+
+    pub(crate) fn append_durably(&self, path: &str, text: &str) {
+        self.append(path, text);
+        self.open(path).sync().unwrap();
+    }
+
+    /// Writes a new file, and gives it the name.
+    pub(crate) fn replace(&self, path: &str, text: &str) {
+        let temp = PathBuf::from(format!("{path}.theirs"));
+        let file = self.0.open(&temp, Access::Create(0o600)).unwrap();
+        file.write_all_at(text.as_bytes(), 0).unwrap();
+        file.sync().unwrap();
+        self.0.rename(&temp, Path::new(path)).unwrap();
+        self.0.sync_dir(Path::new("/d")).unwrap();
+    }
+
+    pub(crate) fn rename(&self, from: &str, to: &str) {
+        self.0.rename(Path::new(from), Path::new(to)).unwrap();
+    }
+
+    /// Copies the bytes to another file and gives that the name, as a restored backup has them.
+    pub(crate) fn copy_anew(&self, path: &str) {
+        let (from, to) = (PathBuf::from(path), PathBuf::from(format!("{path}.copy")));
+        let bytes = self.0.open(&from, Access::Read).unwrap().read_range(0, u64::MAX >> 1).unwrap();
+        self.0.open(&to, Access::Create(0o600)).unwrap().write_all_at(&bytes, 0).unwrap();
+        self.0.rename(&to, &from).unwrap();
+    }
+
+    pub(crate) fn cut(&self, path: &str, len: u64) {
+        self.0.open(Path::new(path), Access::ReadWrite).unwrap().set_len(len).unwrap();
+    }
+
+    pub(crate) fn remove(&self, path: &str) {
+        self.0.remove(Path::new(path)).unwrap();
+    }
+}
+
+fn judge(plan: &Mutex<Plan>, op: Op, path: &Path) -> Verdict {
+    let name = match op {
+        Op::Open(_) => "Open".to_owned(),
+        op => format!("{op:?}"),
+    };
+    let Some(role) = role_of(path) else { return dead(&lock(plan)).unwrap_or(Verdict::Go) };
+    let step = format!("{name} {role}");
+    let counts =
+        (op.changes() && !matches!(op, Op::Open(_))) || matches!(op, Op::Sync | Op::SyncDir);
+    if let Some(deed) = due(plan, &step, counts) {
+        deed(); // It may use the disk, so the plan is not locked.
+    }
+    let mut plan = lock(plan);
+    if let Some(dead) = dead(&plan) {
+        return dead;
+    }
+    if std::mem::take(&mut plan.refuse_this) {
+        return Verdict::Fail(rustix::io::Errno::IO.into());
+    }
+    if let Some(at) = plan.refused.iter().position(|(refused, _)| *refused == step) {
+        return Verdict::Fail(plan.refused.remove(at).1.into());
+    }
+    if counts {
+        plan.done.push(step);
+    }
+    Verdict::Go
+}
+
+fn dead(plan: &Plan) -> Option<Verdict> {
+    plan.dead.then(|| Verdict::Fail(rustix::io::Errno::IO.into()))
+}
+
+/// What is to be done before this step.
+fn due(plan: &Mutex<Plan>, step: &str, counts: bool) -> Option<Deed> {
+    let mut plan = lock(plan);
+    let now = plan.done.len();
+    if counts && plan.nth.as_ref().is_some_and(|(nth, _)| *nth == now) {
+        return plan.nth.take().map(|(_, deed)| deed);
+    }
+    let found = plan.deeds.iter().position(|(at, _)| at == step)?;
+    Some(plan.deeds.remove(found).1)
+}
+
+/// What a file is for; `None` if it is a lock or a record.
+fn role_of(path: &Path) -> Option<String> {
+    let name = path.file_name()?.to_str()?;
+    match name.strip_prefix("log.jsonl") {
+        Some("") => Some("journal".to_owned()),
+        Some(rest) => {
+            let rest = rest.strip_prefix('.')?;
+            let locks = ["commit", "hold", "events", "sync0", "sync1"];
+            if let Some(number) = rest.strip_prefix("tmp.") {
+                return Some(format!("tmp{}", u64::from_str_radix(number, 16).ok()?));
+            }
+            (!locks.contains(&rest)).then(|| rest.to_owned())
+        }
+        None if name == ".tenure" || name == "d" => Some(name.to_owned()),
+        None => None,
+    }
 }

@@ -3,8 +3,9 @@
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use serde_json::json;
-use tenure::{AcquireOptions, Document, ErrorKind, Guard, Lease, LeaseInfo, Wait, WriteOptions};
+use tenure::{
+    AcquireOptions, Document, ErrorKind, Guard, Lease, LeaseInfo, Wait, WriteOptions, json,
+};
 
 use crate::altered::Altered;
 use crate::faulty_fs::{FaultyFs, Op, Verdict};

@@ -4,8 +4,7 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use serde_json::json;
-use tenure::{Document, ErrorKind, HoldKind, Lock, LockOptions, Mode, Wait, WriteOptions};
+use tenure::{Document, ErrorKind, HoldKind, Lock, LockOptions, Mode, Wait, WriteOptions, json};
 
 use crate::puppet::Puppet;
 use crate::scratch::{

@@ -26,7 +26,7 @@ fn race_15_g1_a_holder_with_a_lock_file_excludes_one_without() {
     assert_eq!(kind(lock.acquire(&with("others.lock"))), Some(ErrorKind::Busy));
     let write = WriteOptions { wait: Wait::No, ..WriteOptions::default() };
     let document = Document::open(scratch.target()).unwrap();
-    assert_eq!(kind(document.set(&serde_json::json!(1), &write)), Some(ErrorKind::Busy));
+    assert_eq!(kind(document.set(&tenure::json!(1), &write)), Some(ErrorKind::Busy));
     guard.release().unwrap();
     let next = lock_for(&scratch.target(), Wait::No).unwrap();
     assert!(next.recovered_from().is_none(), "nobody died");
@@ -41,7 +41,7 @@ fn g13_nothing_of_a_new_file_can_be_read_or_locked_by_others() {
     Journal::open(scratch.path("secret.jsonl")).unwrap().append(&["hunter2"], &options).unwrap();
     let document = Document::open(scratch.target()).unwrap();
     for n in 0..3 {
-        document.set(&serde_json::json!({ "secret": n }), &WriteOptions::default()).unwrap();
+        document.set(&tenure::json!({ "secret": n }), &WriteOptions::default()).unwrap();
     }
     assert_eq!(mode(&scratch.path("secret.jsonl")), 0o600);
     for name in scratch.names(".tenure") {
@@ -51,16 +51,30 @@ fn g13_nothing_of_a_new_file_can_be_read_or_locked_by_others() {
     }
 }
 
-/// A directory that a group may write to is one whose locks that group may take; the log is still
-/// only for those who may read the journal.
+/// Who may write a directory may replace what is in it, and so may lock it, before and after there is a
+/// target. What has content is only for those who may read the target.
 #[test]
 fn g13_who_may_write_beside_the_target_may_lock_it() {
-    let scratch = Scratch::new();
-    std::fs::set_permissions(scratch.path("."), std::fs::Permissions::from_mode(0o770)).unwrap();
-    let options = AppendOptions::default();
-    Journal::open(scratch.path("log.jsonl")).unwrap().append(&["x"], &options).unwrap();
-    assert_eq!(mode(&scratch.path(".tenure/log.jsonl.hold")), 0o660);
-    assert_eq!(mode(&scratch.path(".tenure/log.jsonl.wal")), 0o600);
+    for new_mode in [0o600, 0o660] {
+        let scratch = Scratch::new();
+        std::fs::set_permissions(scratch.path("."), std::fs::Permissions::from_mode(0o770))
+            .unwrap();
+        let write = WriteOptions { new_mode, ..WriteOptions::default() };
+        let options = AppendOptions { write: write.clone(), ..AppendOptions::default() };
+        for _ in 0..2 {
+            Journal::open(scratch.path("log.jsonl")).unwrap().append(&["x"], &options).unwrap();
+        }
+        let document = Document::open(scratch.target()).unwrap();
+        for n in 0..2 {
+            document.set(&tenure::json!(n), &write).unwrap();
+        }
+        for name in scratch.names(".tenure").iter().filter(|name| name.contains(".json")) {
+            let locks = ["hold", "commit", "sync0", "sync1"];
+            let is_lock = locks.iter().any(|suffix| name.rsplit('.').next() == Some(suffix));
+            let wanted = if is_lock { 0o660 } else { new_mode };
+            assert_eq!(mode(&scratch.path(".tenure").join(name)), wanted, "{name}, {new_mode:o}");
+        }
+    }
 }
 
 /// Acknowledged lines were cut off by somebody, and the journal verified as sound.

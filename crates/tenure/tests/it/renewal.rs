@@ -10,9 +10,8 @@ use std::sync::mpsc::channel;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use serde_json::json;
 use tenure::fs::Fs;
-use tenure::{Document, Lease, Leased, Lock, LockOptions, Mode, Result, Wait, WriteOptions};
+use tenure::{Document, Lease, Leased, Lock, LockOptions, Mode, Result, Wait, WriteOptions, json};
 
 use crate::faulty_fs::{FaultyFs, Op, Verdict};
 use crate::puppet::Puppet;

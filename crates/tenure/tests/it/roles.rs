@@ -3,8 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use serde_json::json;
-use tenure::{Document, ErrorKind, WriteOptions};
+use tenure::{Document, ErrorKind, WriteOptions, json};
 
 use crate::document_scratch::{at_once, bytes_of, count_in, increment};
 use crate::starting::output_of;
@@ -47,6 +46,7 @@ fn a_child_process_plays_its_role() {
         "increment 50 times" => increments(&path, 50),
         "set once" => set_once(&path),
         "increment as an operation" => increment_as_an_operation(&path),
+        "apply operations" => crate::operations::apply_all(&path),
         "refused" => {
             assert_eq!(tenure::lock(&path).expect_err("a refusal").kind(), ErrorKind::Unsupported);
         }
@@ -56,6 +56,14 @@ fn a_child_process_plays_its_role() {
         "fill the disk" => fill_the_disk(&path),
         "run out of descriptors" => run_out_of_descriptors(&path),
         "grow beyond the limit" => grow_beyond_the_limit(&path),
+        "die with a lock" => {
+            let _guard = tenure::lock(&path).expect("a lock");
+            std::process::abort();
+        }
+        "sweep again and again" => loop {
+            tenure::sweep(&path, true).expect("a sweep");
+        },
+        "watch without a watch" => watch_without_a_watch(&path),
         other => panic!("unknown role {other}"),
     }
 }
@@ -141,4 +149,45 @@ fn grow_beyond_the_limit(path: &Path) {
     assert!(error.path().is_some(), "{error}");
     assert_eq!(count_in(&document), 1);
     document.update(&at_once(), increment).expect("a small update again");
+}
+
+/// This user has no inotify instance left: changes are noticed all the same, a little later.
+fn watch_without_a_watch(path: &Path) {
+    use rustix::fs::inotify::{CreateFlags, init};
+    let document = Document::open(path).expect("a document");
+    let journal = tenure::Journal::open(path.with_extension("jsonl")).expect("a journal");
+    let lease = tenure::Lease::open(path.with_extension("lease")).expect("a lease");
+    document.set(&json!(1), &at_once()).expect("a write");
+    journal.append(&["one"], &tenure::AppendOptions::default()).expect("an append");
+    let terms = |wait| tenure::AcquireOptions {
+        owner: "me".into(),
+        ttl: std::time::Duration::from_secs(3600),
+        wait,
+        ..tenure::AcquireOptions::default()
+    };
+    let held = lease.acquire(&terms(tenure::Wait::No)).expect("a lease");
+    let taken: Vec<_> = std::iter::from_fn(|| init(CreateFlags::CLOEXEC).ok()).collect();
+    assert!(!taken.is_empty(), "there was one before");
+    let mut watch = document.watch().expect("a watch");
+    let mut follow = journal.follow(1).expect("a follower");
+    let patience = tenure::Wait::For(std::time::Duration::from_secs(30));
+    assert!(follow.next(patience).expect("an entry").is_some());
+    std::thread::scope(|scope| {
+        let changed = scope.spawn(|| watch.next(patience));
+        let followed = scope.spawn(|| follow.next(patience));
+        let leased = scope.spawn(|| lease.acquire(&terms(patience)));
+        // They find nothing yet, and wait.
+        let moment = std::time::Instant::now();
+        while moment.elapsed() < crate::scratch::A_MOMENT {
+            std::thread::yield_now();
+        }
+        document.set(&json!(2), &at_once()).expect("a write");
+        journal.append(&["two"], &tenure::AppendOptions::default()).expect("an append");
+        lease.release(&held.token).expect("a release");
+        let changed = changed.join().expect("no panic").expect("a look").expect("a change");
+        assert_eq!(changed.value, json!(2));
+        let entry = followed.join().expect("no panic").expect("a look").expect("an entry");
+        assert_eq!(entry.seq, 2);
+        leased.join().expect("no panic").expect("the lease");
+    });
 }

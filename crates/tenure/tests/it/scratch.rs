@@ -4,10 +4,9 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use serde_json::{Value, json};
 use tenure::{
     AcquireOptions, Document, Error, ErrorKind, Fence, Guard, Lease, Leased, Lock, LockGuard,
-    LockOptions, Mode, Result, Wait, WriteOptions, Written,
+    LockOptions, Mode, Result, Value, Wait, WriteOptions, Written, json,
 };
 
 /// Long enough to be sure that somebody waits, short enough to be done often.

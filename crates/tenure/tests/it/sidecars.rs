@@ -9,8 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use serde_json::json;
-use tenure::{Document, ErrorKind, Lease, Wait, WriteOptions};
+use tenure::{Document, ErrorKind, Lease, Wait, WriteOptions, json};
 
 use crate::faulty_fs::{FaultyFs, Op, Verdict};
 use crate::scratch::{LONG, Scratch, count, kind, lock_for, terms, write};
@@ -110,7 +109,7 @@ fn race_11_g10_g13_garbage_in_place_of_a_sidecar_is_harmless_or_an_error() {
 
 fn count_plainly(path: &Path) -> u64 {
     let bytes = std::fs::read(path).unwrap();
-    let value: serde_json::Value = serde_json::from_slice(&bytes).unwrap();
+    let value: tenure::Value = serde_json::from_slice(&bytes).unwrap();
     value["n"].as_u64().unwrap()
 }
 
@@ -162,7 +161,7 @@ fn a_record_of_a_newer_version_is_refused_and_left_alone() {
     let mut record = std::fs::read(scratch.sidecar("commit")).unwrap();
     for slot in [4096, 8192] {
         record[slot..slot + 6].copy_from_slice(b"tenure");
-        record[slot + 6..slot + 8].copy_from_slice(&2_u16.to_le_bytes());
+        record[slot + 6..slot + 8].copy_from_slice(&3_u16.to_le_bytes());
         let sum = xxhash_rust::xxh3::xxh3_64(&record[slot..slot + 1016]);
         record[slot + 1016..slot + 1024].copy_from_slice(&sum.to_le_bytes());
     }
@@ -224,7 +223,7 @@ fn a_new_target_reports_nothing() {
         drop(lock_for(&path, Wait::No).unwrap());
         write(&path, None).unwrap();
     }
-    assert_eq!(Lease::open(&path).unwrap().events(), Vec::<serde_json::Value>::new());
+    assert_eq!(Lease::open(&path).unwrap().events(), Vec::<tenure::Value>::new());
 }
 
 /// A sidecar has its mode before it has its name: whoever dies while making one locks nobody out, and

@@ -28,18 +28,3 @@ pub(crate) fn output_of(command: &mut Command) -> std::io::Result<Output> {
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     start(command)?.wait_with_output()
 }
-
-/// Whether this process runs this test alone, as one must that looks at what the process has. If not, the
-/// test is run in such a process and has to pass there.
-pub(crate) fn is_by_itself(test: &str) -> bool {
-    const ALONE: &str = "TENURE_TEST_ALONE";
-    if std::env::var_os(ALONE).is_some() {
-        return true;
-    }
-    let mut command = Command::new(std::env::current_exe().unwrap());
-    let ran = output_of(command.args(["--exact", test, "--nocapture"]).env(ALONE, "1")).unwrap();
-    let said = |bytes| String::from_utf8_lossy(bytes).into_owned();
-    let (out, err) = (said(&ran.stdout), said(&ran.stderr));
-    assert!(ran.status.success() && out.contains(" 1 passed"), "{out}{err}");
-    false
-}

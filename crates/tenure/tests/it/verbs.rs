@@ -10,10 +10,9 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use rustix::fs::{FlockOperation, flock};
-use serde_json::json;
 use tenure::{
     AppendOptions, Cancel, Document, Durability, Error, Fence, Guard, Journal, Lease, Lock,
-    LockGuard, LockOptions, Result, Wait, WriteOptions,
+    LockGuard, LockOptions, Result, Wait, WriteOptions, json,
 };
 
 use crate::puppet::interject;

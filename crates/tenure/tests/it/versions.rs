@@ -4,15 +4,14 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::channel;
 
-use serde_json::json;
 use tenure::fs::Access;
-use tenure::{Document, ErrorKind, Version, WriteOptions};
+use tenure::{Document, ErrorKind, Version, WriteOptions, json};
 use tenure_testkit::{Fault, SimFs, Survival, Times};
 
 use crate::document_scratch::{
     Scratch, at_once, durably, foreign_replace, foreign_write, increment,
 };
-use crate::faulty_fs::{Change, FaultyFs, Op, Verdict};
+use crate::faulty_fs::{FaultyFs, Op, Verdict};
 
 #[test]
 fn compare_and_set_replaces_only_the_version_that_was_read() {
@@ -211,22 +210,4 @@ fn race_35_a_version_outlives_a_change_that_fails() {
         }
     }
     assert!(tried > 2, "{tried}");
-}
-
-/// The notes of the shared sync cannot be opened, in a boot whose numbers have not begun: nobody knows which of them
-/// they tell of, so none is given out.
-#[test]
-fn g8_no_number_is_given_out_beside_notes_that_cannot_be_opened() {
-    let scratch = Scratch::new();
-    let fs = FaultyFs::new(|op, path| match op {
-        Op::Open(Change::Never) if path.ends_with("state.json.sync0") => {
-            Verdict::Fail(std::io::Error::from_raw_os_error(5))
-        }
-        _ => Verdict::Go,
-    });
-    scratch.document("state.json").update(&durably(), increment).unwrap();
-    fs.reboot();
-    let document = Document::open_on(&fs.shared(), &scratch.path("state.json")).unwrap();
-    let error = document.update(&at_once(), increment).unwrap_err();
-    assert_eq!((error.kind(), error.is_committed()), (ErrorKind::Io, Some(true)), "{error}");
 }

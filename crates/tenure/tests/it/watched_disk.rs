@@ -131,8 +131,8 @@ fn role_of(path: &Path) -> &'static str {
     let roles = [
         ("commit", "record"),
         ("good", "good"),
-        ("damaged", "damaged"),
-        ("spare", "spare"),
+        ("damaged.1", "damaged"),
+        ("ops", "ids"),
         ("sync0", "sync note"),
     ];
     match name.strip_prefix("state.json") {

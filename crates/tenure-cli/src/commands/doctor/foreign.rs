@@ -3,7 +3,8 @@
 
 use std::path::{Path, PathBuf};
 
-use serde_json::{Value, json};
+use tenure::fs::is_side_dir;
+use tenure::{Value, json, parse_json};
 
 /// A lock or temporary file that is not ours.
 #[derive(Debug)]
@@ -27,7 +28,7 @@ impl Found {
 pub(super) fn find(files: &[PathBuf]) -> Vec<Found> {
     files
         .iter()
-        .filter(|path| !path.components().any(|part| part.as_os_str() == ".tenure"))
+        .filter(|path| !path.components().any(|part| is_side_dir(part.as_os_str())))
         .filter_map(|path| {
             let (system, explanation) = recognise(path)?;
             Some(Found { path: path.clone(), system, explanation })
@@ -52,9 +53,8 @@ fn recognise(path: &Path) -> Option<(&'static str, String)> {
         return Some(("codegraph", "a half-made steal of its lock".to_owned()));
     }
     if name.ends_with(".jsonl.lock") {
-        let record: Option<Value> =
-            read(path).and_then(|bytes| serde_json::from_slice(&bytes).ok());
-        let pid = record.as_ref().and_then(|record| record["pid"].as_u64());
+        let record = read(path).and_then(|bytes| parse_json(&bytes).ok());
+        let pid = record.and_then(|record| record["pid"].as_u64());
         let pid = pid.and_then(|pid| u32::try_from(pid).ok());
         return Some(("openclaw", format!("a session write lock, {}", owner(pid))));
     }

@@ -1,16 +1,20 @@
-//! What dead operations and repairs left in `.tenure/`.
+//! What dead operations and repairs left beside the data, and locks of names that have no file.
 //!
 //! A temporary file belongs to a change of its target, which works under that target's lock. So under
-//! the lock, taken without waiting, it is nobody's. Copies that people may want are only reported, and so
-//! is the temporary file of a document: it can be the last version that was synced, or one that nobody has
-//! read, and the next change of the document knows which.
+//! the lock, taken without waiting, no process uses it. Two kinds are not removed that way:
+//!
+//! - of a document: it can be the last version that was synced, or one that was never read, and the next change
+//!   of the document knows which;
+//! - of a journal: it can be all of its entries, if a rotation died before it named them. A repair of the
+//!   journal knows, and removes what is not needed.
+//!
+//! Copies that people may want are only reported.
 
 use std::io;
 use std::path::{Path, PathBuf};
 
-use serde_json::{Value, json};
-use tenure::fs::disk;
-use tenure::{HoldState, Lock, LockOptions, Status, Wait};
+use tenure::fs::{disk, is_side_dir};
+use tenure::{HoldState, Journal, Lock, LockOptions, Status, Value, Wait, WriteOptions, json};
 
 use crate::commands::finding::Finding;
 
@@ -26,6 +30,8 @@ pub(super) struct Leftover {
     path: PathBuf,
     target: PathBuf,
     kind: Kind,
+    /// How many there are: locks are counted by directory.
+    count: usize,
     /// Why `--fix` leaves it alone; `None` if it may be removed.
     kept: Option<String>,
     removed: bool,
@@ -37,21 +43,26 @@ enum Kind {
     Temp,
     /// The same, of a document.
     Undecided,
-    /// The bytes of a document that could not be parsed.
+    /// The same, of a journal.
+    OfJournal,
+    /// The bytes of a document that could not be parsed, or of a journal that are not what was written.
     DamagedCopy,
-    /// Lines that a crash tore.
-    TornLines,
-    /// The file that a compaction replaced.
-    Displaced,
+    /// The file that a compaction or a new header replaced.
+    Replaced,
+    /// An archive that could not get its name. Readers find it here.
+    Archive,
+    /// Locks that are provably unused, of names without a file.
+    UnusedLocks,
 }
 
 impl Kind {
     fn name(self) -> &'static str {
         match self {
-            Self::Temp | Self::Undecided => "temp",
+            Self::Temp | Self::Undecided | Self::OfJournal => "temp",
             Self::DamagedCopy => "damaged",
-            Self::TornLines => "torn",
-            Self::Displaced => "displaced",
+            Self::Replaced => "replaced",
+            Self::Archive => "archive",
+            Self::UnusedLocks => "locks",
         }
     }
 
@@ -62,16 +73,16 @@ impl Kind {
             let kind = if hex == OF_A_DOCUMENT { Self::Undecided } else { Self::Temp };
             return is_temp.then_some((kind, target));
         }
-        // The newest has the plain name, those before it a number.
-        let numbered = name.rsplit_once('.').filter(|(name, number)| {
-            name.ends_with(".damaged") && number.bytes().all(|byte| byte.is_ascii_digit())
+        // The newest has the plain name, those before it a number; an archive always has one.
+        let numbered = name.rsplit_once('.').filter(|(_, number)| {
+            !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit())
         });
-        let name = numbered.map_or(name, |(name, _)| name);
-        let (target, end) = name.rsplit_once('.')?;
+        let plain = numbered.map_or(name, |(name, _)| name);
+        let (target, end) = plain.rsplit_once('.')?;
         let kind = match end {
             "damaged" => Self::DamagedCopy,
-            "torn" => Self::TornLines,
-            "displaced" => Self::Displaced,
+            "replaced" => Self::Replaced,
+            "archive" if numbered.is_some() => Self::Archive,
             _ => return None,
         };
         Some((kind, target))
@@ -84,6 +95,7 @@ impl Leftover {
             "path": self.path.to_string_lossy(),
             "target": self.target.to_string_lossy(),
             "kind": self.kind.name(),
+            "count": self.count,
             "removable": self.kept.is_none(),
             "why": self.kept,
             "removed": self.removed,
@@ -97,7 +109,11 @@ impl Leftover {
             (Some(why), false) => why,
         };
         let path = self.path.display().to_string();
-        format!("{:<12} {}: {state}", self.kind.name(), path.escape_debug())
+        let what = match self.kind {
+            Kind::UnusedLocks => format!("{} unused, ", self.count),
+            _ => String::new(),
+        };
+        format!("{:<12} {}: {what}{state}", self.kind.name(), path.escape_debug())
     }
 }
 
@@ -109,7 +125,7 @@ pub(super) fn walk(dir: &Path) -> (Vec<PathBuf>, Vec<Finding>) {
     while let Some(dir) = todo.pop() {
         let listed = std::fs::read_dir(&dir).and_then(Iterator::collect::<io::Result<Vec<_>>>);
         let entries = listed.unwrap_or_else(|err| {
-            // One that went away meanwhile is nobody's problem any more.
+            // One that went away meanwhile is no finding.
             if err.kind() != io::ErrorKind::NotFound {
                 unseen.push(Finding { path: dir, why: err.to_string() });
             }
@@ -130,28 +146,49 @@ pub(super) fn walk(dir: &Path) -> (Vec<PathBuf>, Vec<Finding>) {
 pub(super) fn find(files: &[PathBuf], targets: &[Status]) -> Vec<Leftover> {
     let mut found = Vec::new();
     for path in files {
-        let Some(side) =
-            path.parent().filter(|side| side.file_name().is_some_and(|n| n == ".tenure"))
+        let Some(side) = path.parent().filter(|side| side.file_name().is_some_and(is_side_dir))
         else {
             continue;
         };
         let name = path.file_name().and_then(|name| name.to_str());
         let Some((kind, target)) = name.and_then(Kind::of) else { continue };
         let Some(dir) = side.parent() else { continue };
+        let is_journal = side.join(format!("{target}.log")).exists();
+        let kind = if kind == Kind::Temp && is_journal { Kind::OfJournal } else { kind };
         let target = dir.join(target);
         let status = targets.iter().find(|status| status.path == target);
         let kept = match (kind, status.map(|status| status.state)) {
-            (Kind::Temp, Some(HoldState::Free | HoldState::Abandoned)) => None,
-            (Kind::Temp, Some(_)) => Some("kept: its target is held".to_owned()),
-            (Kind::Temp, None) => Some("kept: its target is not known".to_owned()),
-            (Kind::Undecided, _) => {
-                Some("kept: the next change of the document decides about it".to_owned())
+            (Kind::Temp | Kind::OfJournal, Some(HoldState::Free | HoldState::Abandoned)) => None,
+            (Kind::Temp | Kind::OfJournal, Some(_)) => Some("kept: its target is held"),
+            (Kind::Temp | Kind::OfJournal, None) => Some("kept: its target is not known"),
+            (Kind::Undecided, _) => Some("kept: the next change of the document decides about it"),
+            (Kind::Replaced, _) => Some("kept: the journal before its last compaction or header"),
+            (Kind::Archive, _) => {
+                Some("kept: an archive that could not get its name; readers use it")
             }
-            _ => Some("kept: somebody may want to look at it".to_owned()),
+            (Kind::DamagedCopy | Kind::UnusedLocks, _) => {
+                Some("kept: a person may want to look at it")
+            }
         };
-        found.push(Leftover { path: path.clone(), target, kind, kept, removed: false });
+        let kept = kept.map(str::to_owned);
+        found.push(Leftover { path: path.clone(), target, kind, count: 1, kept, removed: false });
     }
     found
+}
+
+/// The unused locks in each directory among `files`; with `fix` they are removed. What cannot be looked at
+/// is in the report already.
+pub(super) fn unused_locks(files: &[PathBuf], fix: bool) -> Vec<Leftover> {
+    let sides = files.iter().filter(|path| path.file_name().is_some_and(is_side_dir));
+    let mut dirs: Vec<_> = sides.filter_map(|side| side.parent()).collect();
+    dirs.dedup();
+    let found = |dir: &Path| {
+        let count = tenure::sweep(dir, fix).map_or(0, |unused| unused.len());
+        let (path, target) = (dir.to_path_buf(), dir.to_path_buf());
+        let kind = Kind::UnusedLocks;
+        (count > 0).then_some(Leftover { path, target, kind, count, kept: None, removed: fix })
+    };
+    dirs.into_iter().filter_map(found).collect()
 }
 
 /// Removes what may be removed, each under the lock of its target.
@@ -165,6 +202,13 @@ pub(super) fn remove(leftovers: &mut [Leftover]) {
 }
 
 fn remove_one(leftover: &Leftover) -> Result<(), String> {
+    if leftover.kind == Kind::OfJournal {
+        let options = WriteOptions { wait: Wait::No, ..WriteOptions::default() };
+        let repaired = Journal::open(&leftover.target).and_then(|journal| journal.repair(&options));
+        repaired.map_err(|error| error.to_string())?;
+        let used = leftover.path.exists();
+        return if used { Err("the journal needs it".to_owned()) } else { Ok(()) };
+    }
     let options =
         LockOptions { wait: Wait::No, label: "doctor --fix".into(), ..LockOptions::default() };
     let guard = Lock::open(&leftover.target)
@@ -184,8 +228,20 @@ mod tests {
         assert_eq!(Kind::of("a.json.tmp.0000000000000000"), Some((Kind::Undecided, "a.json")));
         assert_eq!(Kind::of("a.json.damaged"), Some((Kind::DamagedCopy, "a.json")));
         assert_eq!(Kind::of("a.json.damaged.12"), Some((Kind::DamagedCopy, "a.json")));
-        assert_eq!(Kind::of("a.jsonl.torn"), Some((Kind::TornLines, "a.jsonl")));
-        for name in ["a.json.hold", "a.json.commit", "a.tmp.xyz", "a.tmp.0123", "floor", "a.good"] {
+        assert_eq!(Kind::of("a.jsonl.replaced"), Some((Kind::Replaced, "a.jsonl")));
+        assert_eq!(Kind::of("a.jsonl.replaced.2"), Some((Kind::Replaced, "a.jsonl")));
+        assert_eq!(Kind::of("a.jsonl.archive.7"), Some((Kind::Archive, "a.jsonl")));
+        let others = [
+            "a.hold",
+            "a.commit",
+            "a.tmp.xyz",
+            "a.tmp.0123",
+            "floor",
+            "a.good",
+            "a.log",
+            "a.index",
+        ];
+        for name in others.iter().chain(&["a.index.3", "a.ops", "a.archive", "a.replaced."]) {
             assert_eq!(Kind::of(name), None, "{name}");
         }
     }

@@ -5,9 +5,8 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use serde_json::{Value, json};
-use tenure::Mode;
 use tenure::fs::{Access, Fs, Trust, disk};
+use tenure::{Mode, Object, Value, json};
 
 /// What was found.
 #[derive(Debug)]
@@ -47,11 +46,8 @@ impl Check {
 
 impl FileSystem {
     pub(super) fn to_json(&self) -> Value {
-        let checks: serde_json::Map<_, _> = self
-            .checks
-            .iter()
-            .map(|(name, check)| ((*name).to_owned(), Value::String(check.told())))
-            .collect();
+        let checks: Object =
+            self.checks.iter().map(|(name, check)| (name, Value::String(check.told()))).collect();
         json!({
             "type": self.name,
             "trusted": self.trusted,

@@ -19,16 +19,26 @@ use crate::counts::Counts;
 
 /// The directory of the sidecars.
 const SIDE: &str = ".tenure";
+/// The same in a sticky directory: of a user who works there.
+const SIDE_OF_ALICE: &str = ".tenure-61111";
 /// What is going to be the document.
 const TEMPORARY: &str = ".tenure/state.json.tmp.0000000000000000";
 /// What is swapped, below the attacked directory; the directory of the sidecars as often as all data.
-const NAMES: [&str; 20] = [
+const NAMES: [&str; 28] = [
     "state.json",
     "log.jsonl",
     "loose.json",
     SIDE,
     SIDE,
     SIDE,
+    SIDE_OF_ALICE,
+    SIDE_OF_ALICE,
+    SIDE_OF_ALICE,
+    ".tenure-0",
+    ".tenure-0/state.json.hold",
+    ".tenure-0/state.json.commit",
+    ".tenure-61111/loose.json.hold",
+    ".tenure-61111/loose.json.commit",
     ".tenure/.gitignore",
     ".tenure/floor",
     ".tenure/state.json.hold",
@@ -41,7 +51,7 @@ const NAMES: [&str; 20] = [
     TEMPORARY,
     ".tenure/log.jsonl.hold",
     ".tenure/log.jsonl.commit",
-    ".tenure/log.jsonl.wal",
+    ".tenure/log.jsonl.log",
     ".tenure/log.jsonl.index",
 ];
 /// What is put there; links first.
@@ -76,7 +86,7 @@ pub(crate) fn run() {
 /// What kind of place a name is.
 fn place(name: &str) -> &'static str {
     match name {
-        SIDE => "directory",
+        SIDE | SIDE_OF_ALICE => "directory",
         _ if name.starts_with(SIDE) => "sidecar",
         _ => "data",
     }
@@ -84,6 +94,11 @@ fn place(name: &str) -> &'static str {
 
 fn rest(micros: u64) {
     std::thread::sleep(Duration::from_micros(micros));
+}
+
+/// Whether this is a directory of sidecars, by its name.
+fn is_side(path: &Path) -> bool {
+    path.file_name().is_some_and(|name| name.as_encoded_bytes().starts_with(SIDE.as_bytes()))
 }
 
 /// Whether names in the directory of `path` belong to their owners.
@@ -97,7 +112,7 @@ fn swap(name: &Path, victim: &Path, random: &mut Random) -> Option<&'static str>
     let (aside, planted) = (name.with_extension("aside"), name.with_extension("planted"));
     clear(&planted);
     // A target is what its name leads to; only in a sticky directory is a link of others refused.
-    let data = name.extension().is_some() && !name.parent().is_some_and(|dir| dir.ends_with(SIDE));
+    let data = name.extension().is_some() && !name.parent().is_some_and(is_side);
     let first = if data && !is_sticky(name) { LINKS } else { 0 };
     let what = first + random.index(PLANTS.len() - first);
     let is_temporary = name.ends_with(TEMPORARY);
@@ -115,12 +130,12 @@ fn swap(name: &Path, victim: &Path, random: &mut Random) -> Option<&'static str>
         let kept = std::fs::rename(name, &aside).is_ok().then_some(aside.as_path());
         (kept, std::fs::rename(&planted, name).is_ok())
     };
-    // A link in the place of a link is no swap of the directory.
-    let real = !name.ends_with(SIDE) || kept.is_some_and(is_directory);
+    // A link in the place of a link is no swap of the directory; in a sticky one the attacker comes first.
+    let real = !is_side(name) || kept.is_some_and(is_directory) || is_sticky(name);
     if random.chance(64) {
         rest(random.below(2000));
     }
-    let sidecar = !data && !name.ends_with(SIDE);
+    let sidecar = !data && !is_side(name);
     match kept {
         Some(kept) if !(sidecar && random.chance(32)) => put_back(kept, name),
         Some(kept) => [kept, name].into_iter().for_each(clear),

@@ -220,8 +220,8 @@ fn document(order: &Value) -> Done {
             for _ in 0..order["times"].as_u64().unwrap_or(1) {
                 document.update(&options, |value| {
                     n = value.and_then(|value| value["n"].as_u64()).unwrap_or(0) + 1;
-                    let mut value = value.cloned().unwrap_or_else(|| json!({}));
-                    value["n"] = json!(n);
+                    let mut value = value.cloned().unwrap_or_else(|| tenure::json!({}));
+                    value["n"] = n.into();
                     Ok(Some(value))
                 })?;
             }

@@ -4,8 +4,7 @@
 use std::fs::{self, File};
 use std::io::{self, Read};
 
-use serde_json::Value;
-use tenure::Document;
+use tenure::{Document, Value};
 
 use super::failure::Failure;
 use super::patient;

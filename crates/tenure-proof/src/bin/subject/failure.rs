@@ -2,7 +2,7 @@
 
 use std::io::Write;
 
-use serde_json::json;
+use tenure::json;
 
 /// Why it failed.
 #[derive(Debug)]

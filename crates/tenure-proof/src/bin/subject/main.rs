@@ -11,8 +11,9 @@ mod shipped;
 
 use std::process::ExitCode;
 
-use serde_json::{Value, json};
-use tenure::{AppendOptions, Collection, CollectionKind, Document, Journal, Wait, WriteOptions};
+use tenure::{
+    AppendOptions, Collection, CollectionKind, Document, Journal, Value, Wait, WriteOptions, json,
+};
 
 use self::failure::Failure;
 

@@ -1,6 +1,5 @@
 //! What a call knows and changes, and what a power loss leaves of it.
 
-mod found;
 mod in_place;
 mod keep;
 mod publish;
@@ -39,7 +38,6 @@ pub(super) enum At {
     Rescue,
     Settle,
     Temp,
-    KeepAs,
     Sync,
     Abandon,
     Compare,
@@ -49,13 +47,13 @@ pub(super) enum At {
     Keep,
     Record,
     Remove,
+    /// A call that changes nothing, and finds a version that is known to be synced.
+    Clear,
     SyncNames,
-    ClearLeftOver,
-    FoundRecord,
-    FoundSync,
-    FoundNames,
-    FoundDone,
-    FoundFailed,
+    /// The sync of the names failed; that is written down under the lock.
+    Doubt,
+    /// The known-bad way to make durable what was found: a sync of that file.
+    SyncFound,
 }
 
 /// What is published: a change, or what is there already.
@@ -64,7 +62,7 @@ enum Aim {
     Change,
     /// The last synced version, in place of one that a power loss cut. The call goes on after it.
     Restore,
-    /// A version in doubt, as it is.
+    /// A version that is not known to be synced, as it is.
     Anew,
 }
 
@@ -88,8 +86,6 @@ pub(super) struct Process {
     placed: Option<File>,
     /// What is computed from: the base, or its last synced version. In the end, what is acknowledged.
     content: u8,
-    /// What is displaced becomes the good copy.
-    keeps: bool,
     /// The new version is synced before it is published.
     syncs: bool,
 }
@@ -100,10 +96,17 @@ struct Published {
     content: u8,
     /// The very file (its tag); 0 is none.
     file: u8,
-    synced: bool,
-    /// In doubt: a sync of it has begun in this boot, and failed or died.
-    failed: bool,
+    synced: Synced,
     this_boot: bool,
+}
+
+/// As in `record/published.rs`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+enum Synced {
+    #[default]
+    Unknown,
+    No,
+    Yes,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -125,7 +128,7 @@ pub(super) struct State {
     /// What was in a document that was on the disk, content and name.
     pub(super) on_disk: u8,
     pub(super) published: u8,
-    /// What `.damaged` keeps: versions that nobody has read.
+    /// What `.damaged.N` keeps: versions that nobody has read.
     pub(super) aside: u8,
 }
 
@@ -153,7 +156,7 @@ impl Process {
     /// All but what it acknowledges.
     fn forget(&mut self) {
         (self.base, self.placed, self.aim) = (None, None, Aim::Change);
-        (self.keeps, self.syncs) = (false, false);
+        self.syncs = false;
     }
 }
 
@@ -172,7 +175,6 @@ impl State {
             base: None,
             placed: None,
             content: 0,
-            keeps: false,
             syncs: false,
         };
         let first = File { synced: true, ..File::new(1, FIRST) };
@@ -184,8 +186,7 @@ impl State {
             record: Published {
                 content: FIRST,
                 file: first.id,
-                synced: true,
-                failed: false,
+                synced: Synced::Yes,
                 this_boot: true,
             },
             records: Vec::new(),
@@ -221,7 +222,7 @@ impl State {
     pub(super) fn can_step(&self, index: usize) -> bool {
         match self.processes[index].at {
             At::Idle => false,
-            At::Wait => !self.processes.iter().any(|process| process.in_commit),
+            At::Wait | At::Doubt => !self.processes.iter().any(|process| process.in_commit),
             _ => true,
         }
     }
@@ -384,7 +385,7 @@ impl State {
         }
         self.sync_names();
         self.record = self.records.get(record).copied().unwrap_or_default();
-        (self.record.this_boot, self.record.failed) = (false, false);
+        self.record.this_boot = false;
         self.records.clear();
         for index in 0..self.processes.len() {
             self.end(index);

@@ -281,7 +281,7 @@ pub(crate) mod target {
             no()
         }
 
-        fn append(&self, _: &[u8]) -> io::Result<usize> {
+        fn append(&self, _: &[u8]) -> io::Result<(usize, u64)> {
             no()
         }
 

@@ -4,9 +4,6 @@ use tenure::Entry;
 use tenure_proof::Tally;
 use tenure_testkit::Random;
 
-/// A journal remembers the eight newest operations; a repetition comes while it does.
-const REMEMBERED: usize = 6;
-
 /// A batch that a call tried to append.
 #[derive(Debug, Clone)]
 pub(crate) struct Tried {
@@ -32,7 +29,7 @@ enum Dropped {
     Tried,
     /// It was acknowledged: the batch stays away.
     Done,
-    /// Somebody else has cut the journal: any part of it may be gone.
+    /// Another tool has cut the journal: any part of it may be gone.
     Cut,
 }
 
@@ -41,13 +38,17 @@ enum Dropped {
 pub(crate) struct Batches {
     tried: Vec<Tried>,
     next_id: u64,
-    /// A sync failed in this boot: whoever asks for something again is told so again.
-    failed: bool,
-    /// Something is asked for again now.
-    asks_again: bool,
+    /// Lines of a batch may be there once more. Another tool wrote where it was expected, and then a power loss took
+    /// its beginning: what is left cannot be told from lines of others (a limit).
+    leftovers: bool,
 }
 
 impl Batches {
+    /// Of a journal that another tool appends to, too.
+    pub(crate) fn may_leave_lines(&mut self) {
+        self.leftovers = true;
+    }
+
     /// A new batch.
     pub(crate) fn begin(&mut self, lines: u64, pad: usize, durable: bool) -> u64 {
         let id = self.next_id;
@@ -67,16 +68,15 @@ impl Batches {
         id
     }
 
-    /// The operation that is repeated now, if one is: whoever got no answer asks again.
+    /// The operation that is repeated now, if one is: a caller that got no answer asks again.
     pub(crate) fn to_repeat(&self, random: &mut Random) -> Option<&Tried> {
         let once: Vec<&Tried> = self.tried.iter().filter(|tried| tried.once).collect();
-        let newest = &once[once.len().saturating_sub(REMEMBERED)..];
-        if let Some(open) = newest.iter().find(|tried| tried.acked.is_none()) {
+        if let Some(open) = once.iter().find(|tried| tried.acked.is_none()) {
             return Some(open);
         }
         // A repetition tells where the entries were, whether or not they are still there.
-        let again = random.coin() && !newest.is_empty();
-        again.then(|| newest[random.index(newest.len())])
+        let again = random.coin() && !once.is_empty();
+        again.then(|| once[random.index(once.len())])
     }
 
     pub(crate) fn lines_of(&self, id: u64) -> Vec<String> {
@@ -84,6 +84,10 @@ impl Batches {
             return Vec::new();
         };
         (0..*lines).map(|at| format!("B {id} {at} {lines} {}", "x".repeat(*pad))).collect()
+    }
+
+    fn pad_of(&self, id: u64) -> Option<usize> {
+        self.tried.iter().find(|tried| tried.id == id).map(|tried| tried.pad)
     }
 
     pub(crate) fn acknowledge(&mut self, id: u64, first: u64) {
@@ -102,37 +106,17 @@ impl Batches {
     /// It is tried once more. What got no answer is from now on as durable as this call, at most: what the
     /// one before it has left may not be synced.
     pub(crate) fn begin_again(&mut self, id: u64, durable: bool) {
-        self.asks_again = true;
         let open = |tried: &&mut Tried| tried.id == id && tried.acked.is_none();
         for tried in self.tried.iter_mut().filter(open) {
             tried.durable &= durable;
         }
     }
 
-    /// Whatever got no answer is not held to survive the power. What is not durable and told so `again` is not
-    /// repeated any more.
-    pub(crate) fn doubt(&mut self, again: bool) {
-        self.failed = true;
+    /// What got no answer is not held to survive the power.
+    pub(crate) fn doubt(&mut self) {
         for tried in &mut self.tried {
             tried.durable &= tried.acked.is_some();
-            tried.once &= tried.durable || !again;
         }
-    }
-
-    /// Whether no append has died on its way.
-    pub(crate) fn are_all_answered(&self) -> bool {
-        self.tried.iter().all(|tried| tried.acked.is_some() || tried.dropped == Dropped::Cut)
-    }
-
-    /// Nothing is asked for again in this step, so far.
-    pub(crate) fn ask_nothing(&mut self) {
-        self.asks_again = false;
-    }
-
-    /// Whether somebody asks again for something, and a sync has failed: a repetition answers for all that is in the
-    /// log before the next entry.
-    pub(crate) fn asks_after_a_failure(&self) -> bool {
-        self.asks_again && self.failed
     }
 
     /// Some batch is left out from now on: its id and its lines.
@@ -156,7 +140,7 @@ impl Batches {
         }
     }
 
-    /// Somebody else has cut the journal. Nobody asks again for what was in it.
+    /// Another tool has cut the journal. No caller asks again for what was in it.
     pub(crate) fn cut(&mut self) {
         for tried in &mut self.tried {
             (tried.dropped, tried.once) = (Dropped::Cut, false);
@@ -172,7 +156,6 @@ impl Batches {
             tried.durable |= tried.acked.is_some() && tried.acked < last;
         }
         self.tried.retain(|tried| tried.durable);
-        self.failed = false;
     }
 
     /// Whether these entries are what must be there.
@@ -184,15 +167,29 @@ impl Batches {
                 return Err(format!("number {} after {last}", entry.seq));
             }
             last = entry.seq;
-            // Lines that a power loss cut out of a batch without a sync are nobody's.
-            lines.extend(parse(&entry.line).map(|(id, at)| (entry.seq, id, at)));
+            // Lines that a power loss cut, or cut out of a batch without a sync, belong to none.
+            let whole = |(id, _): &(u64, u64)| {
+                self.pad_of(*id).is_none_or(|pad| pad == pad_in(&entry.line))
+            };
+            lines.extend(parse(&entry.line).filter(whole).map(|(id, at)| (entry.seq, id, at)));
         }
         for tried in &self.tried {
-            let mine: Vec<_> = lines.iter().filter(|(_, id, _)| *id == tried.id).collect();
-            let in_order = |(at, line): (usize, &&(u64, u64, u64))| {
-                line.2 == at as u64 && line.0 == mine[0].0 + at as u64
+            let mut mine: Vec<_> = lines.iter().filter(|(_, id, _)| *id == tried.id).collect();
+            let begins = |at: &usize| {
+                let from = &mine[*at..];
+                let in_order = |(at, line): (usize, &&(u64, u64, u64))| {
+                    line.2 == at as u64 && line.0 == from[0].0 + at as u64
+                };
+                let whole = from.iter().enumerate().take_while(|line| in_order(*line)).count();
+                whole as u64 >= tried.lines
             };
-            let whole = mine.len() as u64 == tried.lines && mine.iter().enumerate().all(in_order);
+            let start = (0..mine.len()).find(begins);
+            if let (Some(start), true) = (start, self.leftovers) {
+                let lines = usize::try_from(tried.lines).unwrap_or(usize::MAX);
+                mine = mine[start..].iter().copied().take(lines).collect();
+            }
+            let whole = start == Some(0) && mine.len() as u64 == tried.lines;
+            let whole = whole || (self.leftovers && start.is_some());
             if let Some(first) = tried.acked {
                 let numbers = first..first + tried.lines;
                 let taken = lines.iter().find(|it| it.1 != tried.id && numbers.contains(&it.0));
@@ -222,8 +219,13 @@ pub(crate) fn parse(line: &[u8]) -> Option<(u64, u64)> {
     let mut words = text.strip_prefix("B ")?.split(' ');
     let mut number = || words.next()?.parse().ok();
     let (id, at, _lines): (u64, u64, u64) = (number()?, number()?, number()?);
-    // What somebody else has appended to the rest of a line makes it nobody's.
+    // What another tool has appended to the rest of a line makes it another line.
     words.all(|pad| pad.bytes().all(|byte| byte == b'x')).then_some((id, at))
+}
+
+/// How long the rest of the line is.
+fn pad_in(line: &[u8]) -> usize {
+    line.iter().rev().take_while(|byte| **byte == b'x').count()
 }
 
 /// The control of the judge: a batch without a sync is missed after a power loss if a durable one came

@@ -4,9 +4,10 @@ use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use serde_json::{Value, json};
 use tenure::fs::Fs;
-use tenure::{Collection, CollectionKind, Document, Durability, Prune, Wait, WriteOptions};
+use tenure::{
+    Collection, CollectionKind, Document, Durability, Prune, Value, Wait, WriteOptions, json,
+};
 use tenure_testkit::{CrashKind, SimFs};
 
 use super::world::{Finding, Step};

@@ -1,20 +1,25 @@
-//! A journal in the simulation: batches are whole, once, in order, and keep their numbers.
+//! A journal in the simulation: batches are whole, once, in order, and keep their numbers; lines of other tools are
+//! entries once, and what a reader was told is final.
 
+use std::collections::BTreeMap;
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
 use tenure::fs::{Access, Fs};
-use tenure::{AppendOptions, Appended, Durability, Journal, Wait, WriteOptions};
+use tenure::{AppendOptions, Appended, Durability, Entry, Journal, Wait, WriteOptions};
 use tenure_testkit::{CrashKind, Random, SimFs};
 
-use super::batches::Batches;
+use super::batches::{Batches, parse};
+use super::foreign::ForeignLines;
 use super::world::{Finding, Step};
 
 /// The log is emptied when it is longer than this.
 const FULL_LOG: usize = 1024 * 1024;
 
 /// What must be true of it.
+#[expect(clippy::struct_excessive_bools, reason = "independent facts")]
 #[derive(Debug, Clone)]
 pub(crate) struct JournalPart {
     path: &'static str,
@@ -24,11 +29,69 @@ pub(crate) struct JournalPart {
     headers: Vec<Option<u64>>,
     /// Another tool appends to it, and cuts it now and then.
     shared: bool,
+    foreign: ForeignLines,
+    /// The entries that a reader has seen, by their numbers: the hash of the line.
+    told: BTreeMap<u64, (u64, Fate)>,
+    /// The power was lost, or another tool has cut the file: numbers can be gone, and that is reported.
+    may_have_gaps: bool,
+    /// The last write was acknowledged. One that died may have adopted lines in a log whose name is not synced.
+    settled: bool,
+    /// An append without a sync died. What it left in the log may outlive what was written over it, with the same
+    /// number (a limit).
+    stale: bool,
+}
+
+/// What may have become of an entry that a reader has seen.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Fate {
+    There,
+    /// It was numbered in memory, since no log describes the file, or in a log whose name may not be durable: if the
+    /// line goes, its number goes with it.
+    Unlogged,
+    /// Of a batch that a compaction has dropped, or tried to.
+    MayBeDropped,
+    /// It was gone when a reader looked, and never comes back as another line.
+    Gone,
+}
+
+/// What a reader gets.
+#[derive(Debug, Default)]
+struct Seen {
+    entries: Vec<Entry>,
+    gaps: Vec<(u64, u64)>,
+}
+
+impl Seen {
+    fn of(journal: &Journal, from: u64, limit: Option<u64>) -> tenure::Result<Self> {
+        let mut seen = Self::default();
+        // From 0 on, a reader wants the oldest entry, and no report of what is gone before it.
+        for entry in journal.read(from.max(1), limit)? {
+            match entry {
+                Err(error) => seen.gaps.push(error.gap().ok_or(error)?),
+                Ok(entry) => seen.entries.push(entry),
+            }
+        }
+        Ok(seen)
+    }
+
+    fn is_missed(&self, seq: u64) -> bool {
+        self.gaps.iter().any(|(first, last)| (*first..=*last).contains(&seq))
+    }
 }
 
 impl JournalPart {
     pub(crate) fn new(path: &'static str) -> Self {
-        Self { path, batches: Batches::default(), headers: vec![None], shared: false }
+        Self {
+            path,
+            batches: Batches::default(),
+            headers: vec![None],
+            shared: false,
+            foreign: ForeignLines::default(),
+            told: BTreeMap::new(),
+            may_have_gaps: false,
+            settled: true,
+            stale: false,
+        }
     }
 
     pub(crate) fn shared(path: &'static str) -> Self {
@@ -44,11 +107,11 @@ impl JournalPart {
     }
 
     pub(crate) fn step(&mut self, fs: &Arc<dyn Fs>, random: &mut Random) -> Step {
-        self.batches.ask_nothing();
         if self.shared && random.chance(96) {
-            return self.meddle(fs, random).map_err(|error| format!("{}: {error}", self.path));
+            return self.meddle(fs, random);
         }
         let journal = self.open(fs).map_err(|error| self.failed(&error))?;
+        self.settled = false;
         let write = at_once(Durability::Durable);
         let done = match random.below(24) {
             0 => journal.rotate(&write).map(drop),
@@ -62,12 +125,19 @@ impl JournalPart {
             }
             some => return self.append(&journal, random, some % 4 != 3),
         };
-        done.map_err(|error| self.failed(&error))
+        done.map_err(|error| self.failed(&error))?;
+        self.acknowledged();
+        Ok(())
+    }
+
+    fn acknowledged(&mut self) {
+        self.settled = true;
+        self.foreign.are_adopted();
     }
 
     /// A durable batch: the step that must always work.
     pub(crate) fn recover(&mut self, fs: &Arc<dyn Fs>, random: &mut Random) -> Step {
-        self.batches.ask_nothing();
+        self.settled = false;
         let journal = self.open(fs).map_err(|error| self.failed(&error))?;
         if random.coin() {
             return self.append_once(&journal, random, true);
@@ -112,13 +182,8 @@ impl JournalPart {
     }
 
     /// A sync failed: what got no answer by now may be whole, and a power loss may leave a part of it.
-    pub(crate) fn doubt(&mut self, again: bool) {
-        self.batches.doubt(again);
-    }
-
-    /// Whether its last step asked for something again, and a sync has failed in this boot.
-    pub(crate) fn asks_after_a_failure(&self) -> bool {
-        self.batches.asks_after_a_failure()
+    pub(crate) fn doubt(&mut self) {
+        self.batches.doubt();
     }
 
     /// A batch with a new header, which is the first line from then on.
@@ -139,57 +204,135 @@ impl JournalPart {
         options: &AppendOptions,
     ) -> Result<Appended, String> {
         let lines = self.batches.lines_of(id);
+        let durable = options.write.durability == Durability::Durable;
+        let stale = self.stale;
+        self.stale |= !durable;
         let done = journal.append(&lines, options).map_err(|error| self.failed(&error))?;
+        self.stale = stale && !durable;
         self.batches.acknowledge(id, done.first);
+        if !done.replayed {
+            self.acknowledged();
+        }
         Ok(done)
     }
 
     /// A compaction without one of the batches; those of archives stay.
     fn drop_one(&mut self, journal: &Journal, random: &mut Random) -> Step {
         let Some((id, lines)) = self.batches.begin_drop(random) else { return Ok(()) };
-        let others =
-            |entry: &tenure::Entry| super::batches::parse(&entry.line).is_none_or(|of| of.0 != id);
+        for (_, fate) in self.told.values_mut().filter(|(_, fate)| *fate != Fate::Gone) {
+            *fate = Fate::MayBeDropped;
+        }
+        let others = |entry: &Entry| parse(&entry.line).is_none_or(|of| of.0 != id);
         let done = journal.compact(&at_once(Durability::Durable), others);
         if done.map_err(|error| self.failed(&error))?.dropped == lines {
             self.batches.dropped(id);
         }
+        self.acknowledged();
         Ok(())
     }
 
-    /// Another tool appends a line, or cuts the journal because it has copied it (`copytruncate`).
-    fn meddle(&mut self, fs: &Arc<dyn Fs>, random: &mut Random) -> io::Result<()> {
+    /// Another tool appends a line, also to a file that was rotated since it opened it, or cuts the journal
+    /// because it has copied it (`copytruncate`).
+    fn meddle(&mut self, fs: &Arc<dyn Fs>, random: &mut Random) -> Step {
+        let path = self.path;
+        let failed = |err: io::Error| format!("{path}: {err}");
         let Ok(file) = fs.open(Path::new(self.path), Access::Append) else { return Ok(()) };
-        if random.coin() {
-            // The simulated kill cuts a write anywhere, not between pages only: what it leaves in the middle of a line
-            // cannot be told from lines of others if there is one behind it.
-            if !self.batches.are_all_answered() {
-                return Ok(());
+        match random.below(8) {
+            0 => {
+                self.batches.cut();
+                self.foreign.are_cut();
+                self.may_have_gaps = true;
+                self.told.retain(|_, (_, fate)| *fate != Fate::Unlogged);
+                self.headers.push(None);
+                file.set_len(0).map_err(failed)
             }
-            let end = if random.chance(32) { "" } else { "\n" };
-            let line = format!("F {}{end}", "y".repeat(random.index(24)));
-            return file.append(line.as_bytes()).map(drop);
+            1 | 2 => {
+                let journal = self.open(fs).map_err(|error| self.failed(&error))?;
+                self.settled = false;
+                let rotated = journal.rotate(&at_once(Durability::Durable));
+                rotated.map_err(|error| self.failed(&error))?;
+                self.acknowledged();
+                self.foreign.append_late(file.as_ref(), random).map_err(failed)
+            }
+            _ => self.foreign.append(file.as_ref(), random).map_err(failed),
         }
-        self.batches.cut();
-        self.headers.push(None);
-        file.set_len(0)
     }
 
     /// Looks at what a crash left.
     pub(crate) fn examine(&mut self, sim: &SimFs, fs: &Arc<dyn Fs>, kind: CrashKind) -> Finding {
         if kind == CrashKind::Power {
             self.batches.lose_power();
+            if self.shared {
+                self.batches.may_leave_lines();
+            }
+            self.foreign.lose_power();
+            self.may_have_gaps = true;
+            self.told.retain(|_, (_, fate)| *fate != Fate::Unlogged);
         }
-        let failed = |error: tenure::Error| format!("{}: a reader fails: {error}", self.path);
+        let (path, text) = (self.path, sim.peek(self.path).unwrap_or_default());
+        let failed = |error: tenure::Error| format!("{path}: a reader fails: {error}");
         let journal = self.open(fs).map_err(failed)?;
-        let entries: tenure::Result<Vec<_>> = journal.read(0, None).map_err(failed)?.collect();
-        let found = self.batches.judge(&entries.map_err(failed)?);
-        let text = || sim.peek(self.path).unwrap_or_default().escape_ascii().to_string();
-        found.map_err(|what| format!("{}: {what} in \"{}\"", self.path, text()))?;
-        // That somebody has cut it is told as damage, rightly, until the next writer comes.
-        if !journal.verify().map_err(failed)?.is_sound() && !self.shared {
-            return Err(format!("{}: it does not verify", self.path));
+        let seen = Seen::of(&journal, 0, None).map_err(failed)?;
+        let pending = journal.pending().map_err(failed)?;
+        let found = self.batches.judge(&seen.entries);
+        let found = found.and_then(|()| self.foreign.judge(&seen.entries, &pending));
+        let report = journal.verify().map_err(failed)?;
+        let logged = report.next > 0 && self.settled && !self.stale;
+        let new = if logged { Fate::There } else { Fate::Unlogged };
+        let found = found.and_then(|()| self.judge_told(&journal, &seen, (kind, new)));
+        found.map_err(|what| format!("{path}: {what} in \"{}\"", text.escape_ascii()))?;
+        // A cut by another tool is reported until a writer has adopted what is left.
+        let is_cut = |why: &str| why == "lines that were written here are missing";
+        if !report.damaged.iter().all(|damage| is_cut(&damage.why)) {
+            return Err(format!("{path}: it does not verify"));
         }
         self.examine_header(sim)
+    }
+
+    /// What a reader was told is final: the entry is there, or its number is reported.
+    fn judge_told(
+        &mut self,
+        journal: &Journal,
+        seen: &Seen,
+        (kind, new): (CrashKind, Fate),
+    ) -> Finding {
+        if !seen.gaps.is_empty() && !self.may_have_gaps {
+            return Err(format!("gaps {:?}", seen.gaps));
+        }
+        for entry in &seen.entries {
+            let now = hash_of(&entry.line);
+            let (before, fate) = self.told.entry(entry.seq).or_insert((now, new));
+            if *before != now || seen.is_missed(entry.seq) {
+                return Err(format!("number {} was told before: {fate:?}", entry.seq));
+            }
+            // A power loss may take an adoption back; the next one is the same.
+            if matches!(fate, Fate::Unlogged | Fate::Gone) {
+                *fate = new;
+            }
+        }
+        let is_there = |seq: u64| seen.entries.binary_search_by_key(&seq, |it| it.seq).is_ok();
+        let mut newest_gone = None;
+        for (seq, (_, fate)) in &mut self.told {
+            if *fate == Fate::Gone || is_there(*seq) {
+                continue;
+            }
+            let may_go = *fate == Fate::MayBeDropped || kind == CrashKind::Power;
+            if !may_go && !seen.is_missed(*seq) {
+                return Err(format!("entry {seq} was told, and is gone without a word"));
+            }
+            if *fate != Fate::MayBeDropped {
+                newest_gone = Some(*seq);
+            }
+            *fate = Fate::Gone;
+        }
+        // A follower that was told it and resumes behind it learns that.
+        let Some(gone) = newest_gone.filter(|gone| !seen.is_missed(*gone)) else { return Ok(()) };
+        let resumed = Seen::of(journal, gone + 1, Some(1));
+        let resumed = resumed.map_err(|error| format!("a follower fails: {error}"))?;
+        if resumed.is_missed(gone + 1) || resumed.entries.is_empty() {
+            return Ok(());
+        }
+        Err(format!("entry {gone} is gone, and a follower gets {:?} next", resumed.entries))
     }
 
     /// The header, as a plain reader sees it; a rotation that was cut may have left no file for now.
@@ -205,6 +348,12 @@ impl JournalPart {
         }
         Err(format!("{}: of the headers {:?} `{first}` is there", self.path, self.headers))
     }
+}
+
+fn hash_of(line: &[u8]) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    line.hash(&mut hasher);
+    hasher.finish()
 }
 
 fn durability(durable: bool) -> Durability {

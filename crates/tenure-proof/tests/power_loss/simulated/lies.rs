@@ -162,7 +162,7 @@ impl Handle for LyingHandle {
         self.handle.write_at(buf, offset)
     }
 
-    fn append(&self, buf: &[u8]) -> io::Result<usize> {
+    fn append(&self, buf: &[u8]) -> io::Result<(usize, u64)> {
         self.handle.append(buf)
     }
 
@@ -188,14 +188,6 @@ impl Handle for LyingHandle {
 
     fn set_mode(&self, mode: u32) -> io::Result<()> {
         self.handle.set_mode(mode)
-    }
-
-    fn attach(&self, bytes: &[u8]) -> io::Result<()> {
-        self.handle.attach(bytes)
-    }
-
-    fn attached(&self) -> Option<Vec<u8>> {
-        self.handle.attached()
     }
 
     fn copy_attributes(&self, model: &dyn Handle) -> io::Result<()> {

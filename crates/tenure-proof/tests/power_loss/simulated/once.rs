@@ -1,30 +1,34 @@
-//! A counter whose every step has an operation id: however often a step is repeated, it is done once.
+//! A counter whose every step has an operation id: however often a step is repeated, it is done once. Only
+//! a step that was not acknowledged when the power went may be done a second time, and none is ever told
+//! to be done that is not there.
 
 use std::path::Path;
 use std::sync::Arc;
 
-use serde_json::{Value, json};
 use tenure::fs::Fs;
-use tenure::{Document, Wait, WriteOptions, Written};
+use tenure::{Document, Value, Wait, WriteOptions, Written, json};
 use tenure_testkit::{CrashKind, Random};
 
 use super::world::{Finding, Step};
 
 const PATH: &str = "/d/once.json";
-/// A document remembers the eight newest operations; a repetition comes while it does.
-const REMEMBERED: u64 = 6;
+/// A document remembers at least the 4,096 newest operations: more than a story has.
+const REMEMBERED: u64 = 4096;
 
 /// What must be true of it: each operation adds one.
+#[expect(clippy::struct_excessive_bools, reason = "independent facts")]
 #[derive(Debug, Clone, Default)]
 pub(crate) struct OncePart {
     acked: u64,
     tried: u64,
-    /// What the document had before the operation that is under way, or has if none is.
+    /// What the document had before the operation that is under way, in this boot; or has if none is.
     number: u64,
     /// What a power loss leaves of that at least.
     durable: u64,
     /// A sync of the operation that is under way failed. After a power loss nobody knows whether it was done.
     doubt: bool,
+    /// The power went while it was under way, and its effect is there: its id may be forgotten.
+    is_there: bool,
     /// Its caller does not ask for it any more.
     gives_up: bool,
     /// Operations that were given up.
@@ -51,12 +55,13 @@ impl OncePart {
         let before = read(fs)?;
         let done = count(fs, next)?;
         let now = read(fs)?;
-        let is_there = before > self.number;
-        let is_right = done.replayed == is_there && now == before + u64::from(!is_there);
-        if !is_right {
+        let is_known = before > self.number;
+        let is_told_right = done.replayed == is_known || (self.is_there && done.replayed);
+        if !(is_told_right && now == before + u64::from(!done.replayed)) {
             return Err(format!("{PATH}: {next}, from {before} to {now}: {done:?}"));
         }
-        (self.acked, self.number, self.durable, self.doubt) = (next, now, now, false);
+        (self.acked, self.number, self.durable) = (next, now, now);
+        (self.doubt, self.is_there) = (false, false);
         Ok(())
     }
 
@@ -84,13 +89,13 @@ impl OncePart {
             return Err(format!("{PATH}: {self:?}, there is {number}"));
         }
         if kind == CrashKind::Power {
-            self.number = self.number.min(number);
-            self.durable = self.number;
+            self.is_there |= number > self.number;
+            (self.number, self.durable) = (number, number);
         }
         if self.gives_up || (self.doubt && kind == CrashKind::Power) {
             self.given_up.push(self.tried);
             (self.acked, self.number) = (self.tried, number);
-            (self.doubt, self.gives_up) = (false, false);
+            (self.doubt, self.gives_up, self.is_there) = (false, false, false);
         }
         Ok(())
     }

@@ -4,11 +4,10 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use serde_json::json;
 use tenure::fs::Fs;
 use tenure::{
     AcquireOptions, AppendOptions, Document, ErrorKind, Journal, Lease, Lock, LockOptions, Wait,
-    WriteOptions, update_and_append,
+    WriteOptions, json, update_and_append,
 };
 use tenure_testkit::CrashKind;
 
@@ -63,7 +62,7 @@ impl TogetherPart {
         let look = || -> tenure::Result<(u64, Vec<Vec<u8>>)> {
             let read = Document::open_on(fs, Path::new(DOCUMENT))?.read()?;
             let number = read.and_then(|found| found.value["n"].as_u64()).unwrap_or(0);
-            let entries = Journal::open_on(fs, Path::new(JOURNAL))?.read(0, None)?;
+            let entries = Journal::open_on(fs, Path::new(JOURNAL))?.read(1, None)?;
             let lines: tenure::Result<_> = entries.map(|entry| Ok(entry?.line)).collect();
             Ok((number, lines?))
         };

@@ -50,7 +50,7 @@ impl Part {
     /// told so `again` does not ask for it any more.
     fn doubt(&mut self, again: bool) {
         match self {
-            Self::Journal(part) => part.doubt(again),
+            Self::Journal(part) => part.doubt(),
             Self::Together(part) => part.doubt(again),
             Self::Once(part) => part.doubt(again),
             Self::Document(part) | Self::Loose(part) | Self::Key(part) => part.doubt(),
@@ -153,8 +153,9 @@ impl World {
         };
         let fails = fails && !self.sim.withdraw(Fault::FileSyncFailure);
         self.failed_syncs.fetch_add(u64::from(fails), Ordering::Relaxed);
+        // The next durable append writes to a new log, and needs no person (G8).
         let is_told = std::mem::replace(&mut self.told[at], fails)
-            || matches!(&self.parts[at], Part::Journal(part) if part.asks_after_a_failure());
+            && !matches!(&self.parts[at], Part::Journal(_));
         let Err(error) = done else { return Ok(()) };
         if fails || is_told {
             self.parts[at].doubt(!fails);

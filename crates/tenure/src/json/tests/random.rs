@@ -1,6 +1,6 @@
 //! Random documents from a seed, small enough that keys and values often meet.
 
-use serde_json::{Map, Number, Value};
+use crate::json::{Object, Value};
 
 /// SplitMix64: good enough to spread cases, and the same on every machine.
 pub(super) struct Random(pub(super) u64);
@@ -24,14 +24,14 @@ impl Random {
         text += self.pick(&["0", "1", "7", "10", "12345678901234567890123", "9007199254740993"]);
         text += self.pick(&["", "", ".0", ".5", ".1000", ".00000000000000000000000000001"]);
         text += self.pick(&["", "", "e0", "E5", "e+5", "E-2", "e400", "E+00", "e-400"]);
-        Value::Number(Number::from_string_unchecked(text))
+        Value::Number(text.parse().expect("a number"))
     }
 
     pub(super) fn integer(&mut self) -> Value {
         let size = i128::from(self.pick(&[1_i64, 1000, i64::MAX]));
         let spread = i128::try_from(self.below(1000)).expect("below 1000");
         let sign = self.pick(&[1_i128, -1]);
-        Value::Number(Number::from_i128(sign * size * spread).expect("any i128"))
+        Value::from(sign * size * spread)
     }
 
     pub(super) fn string(&mut self) -> String {
@@ -40,6 +40,8 @@ impl Random {
             "a",
             "quote \" and \\ and 1e5",
             "\\\\",
+            "x\"",
+            "\\\"",
             "\u{1F600} \u{e9}",
             "\n\t\u{0}\u{7f}",
             "1E9",
@@ -64,7 +66,7 @@ impl Random {
     }
 
     pub(super) fn object(&mut self, depth: usize) -> Value {
-        let mut object = Map::new();
+        let mut object = Object::new();
         for _ in 0..self.below(6) {
             let key = match self.below(3) {
                 0 => self.string(),

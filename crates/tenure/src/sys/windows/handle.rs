@@ -14,7 +14,7 @@
 #![expect(unsafe_code, reason = "locks, appending and file identity are raw calls")]
 
 use std::fs::File;
-use std::io;
+use std::io::{self, Seek};
 use std::os::windows::fs::FileExt;
 use std::os::windows::io::{AsRawHandle, FromRawHandle};
 
@@ -90,7 +90,7 @@ impl Handle for OpenFile {
         self.file.seek_write(buf, offset)
     }
 
-    fn append(&self, buf: &[u8]) -> io::Result<usize> {
+    fn append(&self, buf: &[u8]) -> io::Result<(usize, u64)> {
         // More than one call takes is a short write; the caller goes on where it ended.
         let len = u32::try_from(buf.len()).unwrap_or(u32::MAX);
         let (mut place, mut written) = (at(END_OF_FILE), 0);
@@ -105,7 +105,9 @@ impl Handle for OpenFile {
                 &raw mut place,
             )
         })?;
-        usize::try_from(written).map_err(io::Error::other)
+        let written = usize::try_from(written).map_err(io::Error::other)?;
+        // The system has moved the handle behind what it wrote.
+        Ok((written, (&self.file).stream_position()?))
     }
 
     fn set_len(&self, len: u64) -> io::Result<()> {

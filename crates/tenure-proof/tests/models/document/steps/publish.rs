@@ -1,6 +1,6 @@
 //! The steps of a call, one arm each, in the order of the protocol.
 
-use super::{Aim, At, File, Published, State};
+use super::{Aim, At, File, Published, State, Synced};
 use crate::document::{Fault, Publishing};
 
 impl State {
@@ -19,20 +19,22 @@ impl State {
                 next.forget();
                 next.replaced = false;
                 (next.base, next.content) = (self.names.document, self.view());
+                let is_sure =
+                    self.record.synced == Synced::Yes && self.is_published(next.base, fault);
                 match fault {
                     Fault::InPlace => return self.write_in_place(index),
-                    _ if State::is_whole(self.names.document) => {
-                        if process.repeated {
-                            self.begin_repeat(&mut next, fault)
-                        } else {
-                            At::Settle
-                        }
-                    }
-                    _ => {
+                    _ if !State::is_whole(self.names.document) => {
                         next.aim = Aim::Restore;
                         let rescue = self.names.temp.is_some_and(|left| !left.cut);
                         let rescue = rescue && fault != Fault::LeftOverRemoved;
                         if rescue { At::Rescue } else { At::Temp }
+                    }
+                    _ if !process.repeated => At::Settle,
+                    Fault::SyncedInPlace if !is_sure => At::SyncFound,
+                    _ if is_sure || fault == Fault::RepeatNotSynced => At::Clear,
+                    _ => {
+                        next.aim = Aim::Anew;
+                        At::Settle
                     }
                 }
             }
@@ -40,23 +42,27 @@ impl State {
                 if self.is_copy(fault) {
                     self.rename(|names| names.temp = None);
                 } else {
-                    self.keep_left_over();
+                    self.rename(|names| names.good = names.temp.take());
                 }
                 At::Temp
             }
             At::Settle if fault == Fault::FoundNotSettled => At::Temp,
-            At::Settle => match process.base.filter(|base| base.content != self.record.content) {
-                Some(base) if self.names.temp.is_some() => {
-                    self.clear_left_over(Some(base), fault);
+            At::Settle => {
+                let known = self.is_published(process.base, fault);
+                if known && self.record.this_boot {
+                    At::Temp
+                } else if self.names.temp.is_some() && fault != Fault::RecordChanged {
+                    self.clear_left_over(process.base, fault);
                     At::Settle
-                }
-                Some(base) => {
+                } else {
+                    let base = process.base.expect("a whole document");
+                    let is_synced = known && self.record.synced == Synced::Yes;
+                    let synced = if is_synced { Synced::Yes } else { Synced::Unknown };
                     let (content, file) = (base.content, base.id);
-                    self.record = Published { content, file, ..Published::default() };
+                    self.record = Published { content, file, synced, this_boot: true };
                     At::Temp
                 }
-                None => At::Temp,
-            },
+            }
             At::Temp if self.names.temp.is_some() => {
                 self.clear_left_over(process.base, fault);
                 At::Temp
@@ -64,19 +70,11 @@ impl State {
             At::Temp => {
                 let new = File::new(self.next_id, process.result());
                 self.rename(|names| names.temp = Some(new));
-                if fault.is_unchecked() { At::Sync } else { At::KeepAs }
-            }
-            At::KeepAs => {
-                next.syncs = self.syncs(&process, fault);
-                next.keeps = self.keeps(&process, fault);
-                let sync_first = !next.keeps && self.syncs_found(&process, fault);
-                if sync_first { At::FoundRecord } else { At::Sync }
+                At::Sync
             }
             At::Sync => {
                 let id = self.names.temp.expect("our temporary file").id;
-                if fault != Fault::DecidedBefore {
-                    next.syncs = self.syncs(&process, fault);
-                }
+                next.syncs = self.syncs(&process, fault);
                 let skipped = matches!(fault, Fault::ContentNotSynced | Fault::OrderedLate);
                 if next.syncs && !skipped {
                     self.sync_content(id, in_order);
@@ -125,16 +123,17 @@ impl State {
                     let id = self.names.document.expect("our new version").id;
                     self.sync_content(id, in_order);
                 }
-                if process.keeps {
+                if self.keeps(&process, fault) {
                     self.rename(|names| names.good = names.temp.take());
                 }
                 At::Record
             }
             At::Record => {
                 let synced = process.syncs && fault != Fault::ContentNotSynced;
+                let synced = if synced { Synced::Yes } else { Synced::No };
                 let file = process.placed.map_or(0, |placed| placed.id);
                 let content = process.result();
-                self.record = Published { content, file, synced, failed: false, this_boot: true };
+                self.record = Published { content, file, synced, this_boot: true };
                 At::Remove
             }
             At::Remove => {
@@ -158,14 +157,58 @@ impl State {
                 self.acknowledge(&process);
                 return self.end(index);
             }
-            At::ClearLeftOver
-            | At::FoundRecord
-            | At::FoundSync
-            | At::FoundNames
-            | At::FoundDone
-            | At::FoundFailed => return self.step_found(index, fault),
+            At::Clear => {
+                self.clear_left_over(process.base, fault);
+                next.forget();
+                next.in_commit = false;
+                At::SyncNames
+            }
+            At::Doubt => {
+                // Whichever version is there by now: to publish another one anew is never wrong. But one
+                // that was displaced, by a change that died, is the last synced version.
+                if fault == Fault::DoubtsDisplaced || self.is_published(self.names.document, fault)
+                {
+                    self.record.synced = Synced::Unknown;
+                }
+                return self.end(index);
+            }
+            At::SyncFound => {
+                let base = process.base.expect("what was found");
+                self.sync_file(base.id);
+                let (content, file) = (base.content, base.id);
+                self.record = Published { content, file, synced: Synced::Yes, this_boot: true };
+                next.in_commit = false;
+                At::SyncNames
+            }
         };
         self.processes[index] = next;
+    }
+
+    /// Whether the next step is a sync that may fail.
+    pub(in crate::document) fn can_fail(&self, index: usize, fault: Fault) -> bool {
+        let process = &self.processes[index];
+        match process.at {
+            At::SyncFound | At::SyncNames => true,
+            At::Sync => self.syncs(process, fault),
+            _ => false,
+        }
+    }
+
+    /// What was not on the disk before is not there now, and nobody will write it.
+    pub(in crate::document) fn fail(&mut self, index: usize) {
+        self.failures -= 1;
+        let process = self.processes[index];
+        match process.at {
+            At::Sync => {
+                self.fail_sync(self.names.temp.map_or(0, |temp| temp.id));
+                self.processes[index].at = At::Abandon;
+            }
+            At::SyncNames => self.processes[index].at = At::Doubt,
+            _ => {
+                self.fail_sync(process.base.map_or(0, |base| base.id));
+                self.end(index);
+            }
+        }
     }
 
     /// Somebody replaced the document since it was read. What was to be published as it was is not there any

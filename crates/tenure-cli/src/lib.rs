@@ -1,0 +1,68 @@
+//! What the `tenure` command is made of: arguments, output, exit codes, and a module per command.
+//!
+//! Two programs are built from it. `tenure` (this package) is what people install and type. `tenure-lab`
+//! (the package `tenure-torture`) does the work of `tenure demo`, `torture` and `bench`: it brings
+//! protocols that are known to be wrong, which no user's `tenure` shall carry. Both read the same
+//! declaration of arguments and report in the same way.
+//!
+//! This is no interface for others: use the crate `tenure`.
+
+mod args;
+mod child;
+mod commands;
+mod environment;
+mod exit_code;
+mod failure;
+mod filter;
+mod output;
+mod waiting;
+
+use std::ffi::OsString;
+
+use clap::Parser;
+
+pub use self::args::{
+    BenchArgs, ControlArg, DemoArgs, LabCommand, LoadArg, PanicArg, ThingArg, TortureArgs,
+};
+pub use self::child::Inherited;
+#[cfg(unix)]
+pub use self::child::ignored_signals;
+pub use self::exit_code::ExitCode;
+pub use self::failure::{Failure, Own, Result};
+pub use self::output::{Layout, Output, stdout_is_terminal, warn};
+
+use self::args::{Cli, GlobalFlags, LabCli};
+
+/// Runs the command in `words`, which start with the program's name; returns its exit code.
+pub fn run(words: &[OsString]) -> u8 {
+    let read = Cli::read(words).map(|cli| (cli.flags, cli.command));
+    finish(words, read, |command, out| commands::run(command, words, out))
+}
+
+/// The same for `tenure-lab`; `work` does what was asked for.
+pub fn run_lab(
+    words: &[OsString],
+    work: impl FnOnce(LabCommand, &mut Output) -> Result<ExitCode>,
+) -> u8 {
+    let read = LabCli::try_parse_from(words).map(|cli| (cli.flags, cli.command));
+    finish(words, read, work)
+}
+
+/// Does the command that was `read`, and reports how it went.
+fn finish<C>(
+    words: &[OsString],
+    read: Result<(GlobalFlags, C), clap::Error>,
+    work: impl FnOnce(C, &mut Output) -> Result<ExitCode>,
+) -> u8 {
+    let exit = match read {
+        Ok((flags, command)) => {
+            let mut out = Output::new(flags.json);
+            let result = commands::refuse_store(flags.store.as_deref())
+                .and_then(|()| work(command, &mut out))
+                .and_then(|exit| out.flush().map(|()| exit));
+            result.unwrap_or_else(|failure| out.report(&failure))
+        }
+        Err(error) => output::report_usage(&error, output::asks_for_json(words)),
+    };
+    exit.number()
+}

@@ -1,0 +1,130 @@
+//! `tenure bench`: what the operations cost on the user's own disk, and what the disk itself costs.
+//!
+//! Every row runs an operation of tenure and the bare system calls that it cannot do without, its
+//! floor, in turns, so that both meet the same disk and the same neighbours. A figure is the median of
+//! its turns.
+//!
+//! - `rows` is what is measured, `floor` the bare system calls;
+//! - `report` prints the figures.
+
+mod floor;
+mod report;
+mod rows;
+mod scratch;
+
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+pub(crate) use self::report::Report;
+use self::report::{Figure, Line};
+use self::rows::{Row, Step};
+use self::scratch::Scratch;
+use crate::demo::Progress;
+use tenure_cli::{ExitCode, Failure, Result};
+
+/// How long a row takes, together with its floor.
+const ROW: Duration = Duration::from_millis(1300);
+/// The same for somebody in a hurry.
+const QUICK_ROW: Duration = Duration::from_millis(130);
+/// How long one of them runs until it is the other's turn.
+const TURN: Duration = Duration::from_millis(40);
+/// A bound for what is written to the disk of somebody who only wants figures.
+const OPERATIONS_MAX: u32 = 20_000;
+
+/// Measures in a directory of its own below `dir`, which is removed at the end.
+pub(crate) fn run(dir: &Path, quick: bool) -> Result<Report> {
+    let time = if quick { QUICK_ROW } else { ROW };
+    let interrupted = watch_for_interruption();
+    let scratch = Scratch::new(dir).map_err(|err| Failure::io("measure in", dir, err))?;
+    let rows = rows::all(scratch.path())?;
+    let progress = Progress::new();
+    let count = u32::try_from(rows.len()).unwrap_or(u32::MAX);
+    let mut lines = Vec::new();
+    progress.show(0.0, "the disk");
+    let sync = alone(rows::sync(scratch.path())?, time, &interrupted)?;
+    for (index, mut row) in (0_u32..).zip(rows) {
+        progress.show(f64::from(index) / f64::from(count), row.name);
+        lines.push(measure(&mut row, time, &interrupted)?);
+    }
+    Ok(Report { dir: scratch.parent().to_path_buf(), lines, sync })
+}
+
+/// One row. A turn is always finished, so the figures of a very slow disk are few, not missing.
+fn measure(row: &mut Row, time: Duration, interrupted: &AtomicBool) -> Result<Line> {
+    let (mut ours, mut floor) = (Turns::default(), Turns::default());
+    let start = Instant::now();
+    while !ours.are_enough(start, time) {
+        refuse_to_go_on(interrupted)?;
+        ours.take(&mut row.ours)?;
+        if let Some(step) = &mut row.floor {
+            floor.take(step)?;
+        }
+    }
+    let floor = row.floor.as_ref().map(|_| floor.median());
+    Ok(Line { name: row.name, ours: ours.median(), floor })
+}
+
+/// A step that is compared with nothing.
+fn alone(mut step: Step, time: Duration, interrupted: &AtomicBool) -> Result<Figure> {
+    let mut turns = Turns::default();
+    let start = Instant::now();
+    while !turns.are_enough(start, time) {
+        refuse_to_go_on(interrupted)?;
+        turns.take(&mut step)?;
+    }
+    Ok(turns.median())
+}
+
+fn refuse_to_go_on(interrupted: &AtomicBool) -> Result<()> {
+    if !interrupted.load(Ordering::Relaxed) {
+        return Ok(());
+    }
+    let detail = "it was interrupted; nothing is left behind";
+    Err(Failure::new(ExitCode::Failed, "cancelled", "measure", detail))
+}
+
+/// The turns of one side.
+#[derive(Debug, Default)]
+struct Turns {
+    /// The time of one operation, turn by turn.
+    taken: Vec<Duration>,
+    operations: u32,
+}
+
+impl Turns {
+    fn are_enough(&self, start: Instant, time: Duration) -> bool {
+        let over = start.elapsed() >= time || self.operations >= OPERATIONS_MAX;
+        over && !self.taken.is_empty()
+    }
+
+    fn take(&mut self, step: &mut Step) -> Result<()> {
+        let start = Instant::now();
+        let mut operations = 0;
+        while operations == 0 || (start.elapsed() < TURN && operations < OPERATIONS_MAX / 10) {
+            step()?;
+            operations += 1;
+        }
+        self.taken.push(start.elapsed() / operations);
+        self.operations += operations;
+        Ok(())
+    }
+
+    fn median(mut self) -> Figure {
+        self.taken.sort_unstable();
+        let median = self.taken.get(self.taken.len() / 2).copied().unwrap_or_default();
+        Figure { median, operations: self.operations }
+    }
+}
+
+/// Set when somebody wants it to end: the directory is removed first.
+fn watch_for_interruption() -> Arc<AtomicBool> {
+    let interrupted = Arc::new(AtomicBool::new(false));
+    #[cfg(unix)]
+    for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
+        // Without it an interruption leaves the directory behind, and nothing else is lost.
+        let _ = signal_hook::flag::register(signal, Arc::clone(&interrupted));
+    }
+    interrupted
+}

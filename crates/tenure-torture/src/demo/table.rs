@@ -1,0 +1,210 @@
+//! The result, for people and for programs.
+
+use std::fmt::Write as _;
+use std::time::Duration;
+
+use tenure::{Value, json};
+
+use super::contest::Contest;
+use super::oracle::Tally;
+use super::race::PROCESSES;
+
+/// What came of one contest.
+#[derive(Debug)]
+pub(super) struct Outcome {
+    pub(super) contest: &'static Contest,
+    pub(super) theirs: Tally,
+    pub(super) ours: Tally,
+}
+
+/// A whole run.
+#[derive(Debug)]
+pub(super) struct Report {
+    pub(super) seed: u64,
+    pub(super) quick: bool,
+    pub(super) took: Duration,
+    pub(super) outcomes: Vec<Outcome>,
+}
+
+const RED: &str = "\x1b[31m";
+const GREEN: &str = "\x1b[32m";
+const BOLD: &str = "\x1b[1m";
+const PLAIN: &str = "\x1b[0m";
+
+impl Report {
+    /// The command that runs the same plan again.
+    pub(super) fn replay(&self) -> String {
+        let quick = if self.quick { " --quick" } else { "" };
+        format!("tenure demo{quick} --seed {}", self.seed)
+    }
+
+    /// Everything tenure must never do and did, and everything it must do and did not.
+    pub(super) fn broken_promises(&self) -> Vec<String> {
+        let mut broken = Vec::new();
+        for Outcome { contest, ours, .. } in &self.outcomes {
+            if ours.violations() > 0 || ours.finished == 0 {
+                let reason = ours.complaint.as_deref().unwrap_or("no refusal");
+                broken.push(format!(
+                    "tenure under the load of {} ({}): {} violations in {} operations; {reason}",
+                    contest.system,
+                    contest.protects,
+                    ours.violations(),
+                    ours.finished
+                ));
+            }
+        }
+        broken
+    }
+
+    /// The table. `colour` is for terminals.
+    pub(super) fn text(&self, colour: bool) -> String {
+        let paint = |code: &'static str| if colour { code } else { "" };
+        let kills: u64 = self.outcomes.iter().map(|o| o.theirs.kills + o.ours.kills).sum();
+        let mut text = format!(
+            "{PROCESSES} processes add to one file, and {} times one is killed at work. First the protocol\n\
+             that was shipped, then tenure under the same load. Counted in this run, {:.0} s.\n\n",
+            thousands(kills),
+            self.took.as_secs_f64()
+        );
+        text.push_str(&row(["", "finished", "lost", "torn", "double", "corrupt"], plain));
+        text.push_str(&row(["", "operations", "updates", "reads", "holders", "files"], plain));
+        for Outcome { contest, theirs, ours } in &self.outcomes {
+            let (bold, end) = (paint(BOLD), paint(PLAIN));
+            let _ = writeln!(text, "{bold}{}{end}: {}", contest.system, contest.protects);
+            for (how, tally) in [(contest.how, theirs), (contest.ours_how(), ours)] {
+                let cells = cells(tally, contest.theirs.is_lock());
+                let cells = [how, &cells[0], &cells[1], &cells[2], &cells[3], &cells[4]];
+                text.push_str(&row(cells, |index, cell| match cells[index] {
+                    _ if index < 2 => cell,
+                    "-" => cell,
+                    count if count.starts_with('0') => format!("{}{cell}{end}", paint(GREEN)),
+                    _ => format!("{}{cell}{end}", paint(RED)),
+                }));
+            }
+        }
+        for Outcome { contest, ours, .. } in &self.outcomes {
+            if let Some(complaint) = &ours.complaint {
+                let (system, refused) = (contest.system, thousands(ours.refused));
+                let _ =
+                    writeln!(text, "tenure refused {refused} under {system}'s load: {complaint}");
+            }
+        }
+        let _ = writeln!(text, "\nreplay: {}", self.replay());
+        text
+    }
+
+    /// The same numbers for programs, and a few more.
+    pub(super) fn json(&self) -> Value {
+        let outcomes: Vec<Value> = self
+            .outcomes
+            .iter()
+            .map(|Outcome { contest, theirs, ours }| {
+                let locks = contest.theirs.is_lock();
+                json!({
+                    "system": contest.system,
+                    "protects": contest.protects,
+                    "protocol": contest.theirs.name(),
+                    "theirs": counts(theirs, locks),
+                    "tenure": counts(ours, locks),
+                })
+            })
+            .collect();
+        json!({
+            "seed": self.seed,
+            "processes": PROCESSES,
+            "took_ms": u64::try_from(self.took.as_millis()).unwrap_or(u64::MAX),
+            "contests": outcomes,
+            "replay": self.replay(),
+        })
+    }
+}
+
+fn plain(_index: usize, cell: String) -> String {
+    cell
+}
+
+fn row(cells: [&str; 6], paint: impl Fn(usize, String) -> String) -> String {
+    let widths = [35, 10, 8, 7, 8, 9];
+    let mut line = String::new();
+    for (index, (cell, width)) in cells.into_iter().zip(widths).enumerate() {
+        let padded =
+            if index == 0 { format!("  {cell:<width$}") } else { format!("{cell:>width$}") };
+        line.push_str(&paint(index, padded));
+    }
+    format!("{}\n", line.trim_end())
+}
+
+fn cells(tally: &Tally, locks: bool) -> [String; 5] {
+    let double = if locks { thousands(tally.double) } else { "-".to_owned() };
+    [
+        thousands(tally.finished),
+        thousands(tally.lost),
+        thousands(tally.torn),
+        double,
+        format!("{} of {}", tally.corrupt, tally.rounds),
+    ]
+}
+
+fn counts(tally: &Tally, locks: bool) -> Value {
+    json!({
+        "rounds": tally.rounds,
+        "finished": tally.finished,
+        "refused": tally.refused,
+        "kills": tally.kills,
+        "reads": tally.reads,
+        "lost": tally.lost,
+        "torn": tally.torn,
+        "double": locks.then_some(tally.double),
+        "corrupt": tally.corrupt,
+    })
+}
+
+/// `1234567` as `1,234,567`.
+pub(crate) fn thousands(number: u64) -> String {
+    let digits = number.to_string();
+    let mut grouped = String::new();
+    for (index, digit) in digits.chars().enumerate() {
+        if index > 0 && (digits.len() - index).is_multiple_of(3) {
+            grouped.push(',');
+        }
+        grouped.push(digit);
+    }
+    grouped
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::super::contest::CONTESTS;
+    use super::super::oracle::Tally;
+    use super::{Outcome, Report, thousands};
+
+    fn report(ours: Tally) -> Report {
+        let theirs = Tally { rounds: 3, finished: 1200, lost: 17, corrupt: 1, ..Tally::default() };
+        let outcomes = vec![Outcome { contest: &CONTESTS[0], theirs, ours }];
+        Report { seed: 7, quick: true, took: Duration::from_secs(6), outcomes }
+    }
+
+    #[test]
+    fn numbers_are_grouped() {
+        assert_eq!(thousands(7), "7");
+        assert_eq!(thousands(1234), "1,234");
+        assert_eq!(thousands(1_234_567), "1,234,567");
+    }
+
+    #[test]
+    fn the_last_line_replays_the_run() {
+        let text = report(Tally { finished: 1, ..Tally::default() }).text(false);
+        assert_eq!(text.lines().last(), Some("replay: tenure demo --quick --seed 7"));
+        assert!(text.is_ascii() && !text.contains('\x1b'));
+    }
+
+    #[test]
+    fn a_violation_or_an_idle_race_breaks_the_promise() {
+        let broken = |ours| report(ours).broken_promises().len();
+        assert_eq!(broken(Tally { finished: 9, ..Tally::default() }), 0);
+        assert_eq!(broken(Tally { finished: 9, torn: 1, ..Tally::default() }), 1);
+        assert_eq!(broken(Tally::default()), 1);
+    }
+}

@@ -1,0 +1,68 @@
+//! The laboratory: `tenure demo`, `tenure torture` and `tenure bench`.
+//!
+//! It is a program of its own, `tenure-lab`, because it carries protocols that are known to be wrong
+//! (`tenure-shipped`): no user's `tenure` shall have them inside.
+//!
+//! - `demo` races the protocols that real tools shipped against tenure, and counts;
+//! - `torture` kills and pauses processes that use tenure, and judges what is left;
+//! - `bench` measures what the operations cost on a user's disk.
+
+mod bench;
+mod demo;
+#[cfg(unix)]
+mod torture;
+
+use std::ffi::OsString;
+use std::io;
+use std::path::Path;
+
+use tenure_cli::{ExitCode, Failure, LabCommand, Output, Result};
+
+/// Runs the command in `words`, which start with the program's name; returns its exit code.
+pub fn run(words: &[OsString]) -> u8 {
+    if let Some(worked) = run_worker(words) {
+        return worked.map_or_else(
+            |failure| Output::new(false).report(&failure).number(),
+            |()| ExitCode::Done.number(),
+        );
+    }
+    tenure_cli::run_lab(words, command)
+}
+
+fn command(command: LabCommand, out: &mut Output) -> Result<ExitCode> {
+    match command {
+        LabCommand::Demo(args) => {
+            let options = demo::Options { json: out.is_json(), quick: args.quick, seed: args.seed };
+            demo::run(options).map_err(failed("demo"))?;
+            Ok(ExitCode::Done)
+        }
+        LabCommand::Bench(args) => {
+            let report = bench::run(&args.dir, args.quick)?;
+            out.result(|| report.json(), || report.text())?;
+            Ok(ExitCode::Done)
+        }
+        #[cfg(unix)]
+        LabCommand::Torture(args) => torture::run(&args, out),
+        #[cfg(not(unix))]
+        LabCommand::Torture(_) => {
+            let detail = "it needs signals, which this system does not have";
+            Err(Failure::new(ExitCode::Unsupported, "unsupported", "torture", detail))
+        }
+    }
+}
+
+/// Runs what `demo` and `torture` start, if that is what this process is. Their verbs are no part of
+/// the command line that people see, in help, completions or errors.
+fn run_worker(words: &[OsString]) -> Option<Result<()>> {
+    let (verb, rest) = (words.get(1)?.to_str()?, &words[2..]);
+    match verb {
+        "demo-worker" => Some(demo::worker::run(rest.to_vec()).map_err(failed("demo"))),
+        #[cfg(unix)]
+        "torture-worker" => Some(torture::work(rest).map_err(failed("torture"))),
+        _ => None,
+    }
+}
+
+fn failed(what: &'static str) -> impl Fn(io::Error) -> Failure {
+    move |err| Failure::io("run", Path::new(what), err)
+}

@@ -1,0 +1,241 @@
+//! Removing keys: by age, by count, and nothing that is held.
+//!
+//! A crash at any point leaves either the key as it was, or left-over sidecars of a key without a
+//! file, which the next prune removes the same way.
+
+use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::ffi::{OsStr, OsString};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use super::{Collection, CollectionKind, key};
+use crate::error::{Error, ErrorKind, Result};
+use crate::file::commit::Commit;
+use crate::file::floor;
+use crate::file::target::Target;
+use crate::fs::{Kind, Stat, is_side_dir};
+use crate::options::{Durability, WriteOptions};
+use crate::sys;
+use crate::wait::{Deadline, Request, Wait};
+
+/// What to remove. The default removes nothing but left-overs.
+#[derive(Debug, Clone, Default)]
+pub struct Prune {
+    /// Remove keys whose file was last changed longer ago than this.
+    pub max_age: Option<Duration>,
+    /// Keep at most this many, the most recently changed ones.
+    pub max_count: Option<usize>,
+    /// Never remove these.
+    pub keep: Vec<String>,
+    /// Only tell what would be removed.
+    pub dry_run: bool,
+}
+
+/// What was removed.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Pruned {
+    /// Keys that are gone (or would be).
+    pub removed: Vec<String>,
+    /// Keys that were due but are held, leased, or were changed just now.
+    pub skipped: Vec<String>,
+    /// How many keys remain.
+    pub remaining: usize,
+}
+
+/// The names in a collection's directories, sorted: listed once for all keys, since a listing per key
+/// would take hours for a hundred thousand of them.
+#[derive(Debug, Default)]
+struct Names {
+    data: Vec<OsString>,
+    /// By directory of sidecars; there is one, unless users share the directory.
+    sides: BTreeMap<PathBuf, Vec<OsString>>,
+}
+
+fn starting_with<'a>(
+    names: &'a [OsString],
+    prefix: &'a OsStr,
+) -> impl Iterator<Item = &'a OsString> {
+    let from = names.partition_point(|name| name.as_os_str() < prefix);
+    let fits = |name: &&OsString| name.as_encoded_bytes().starts_with(prefix.as_encoded_bytes());
+    names[from..].iter().take_while(fits)
+}
+
+impl Collection {
+    /// Removes what is due, each key under its own lock; a key that is held is skipped.
+    pub fn prune(&self, prune: &Prune, options: &WriteOptions) -> Result<Pruned> {
+        let mut known = Vec::new();
+        for key in self.keys()? {
+            // A file that went away meanwhile needs no prune.
+            if let Some(stat) = self.look(&key)? {
+                known.push((stat.modified_ns, key, stat));
+            }
+        }
+        known.sort_by(|one, other| (other.0, &other.1).cmp(&(one.0, &one.1)));
+        let total = known.len();
+        let oldest_ns = prune.max_age.map(|age| {
+            let now_ns = i128::from(sys::wall_time_us()) * 1000;
+            now_ns - i128::try_from(age.as_nanos()).unwrap_or(i128::MAX)
+        });
+        // Listed after the files were looked at: what is added to a key later changes its file.
+        let names = if prune.dry_run { Names::default() } else { self.names() };
+        let kept: HashSet<&str> = prune.keep.iter().map(String::as_str).collect();
+        let mut pruned = Pruned::default();
+        for (rank, (modified_ns, key, stat)) in known.into_iter().enumerate() {
+            let too_old = oldest_ns.is_some_and(|oldest| modified_ns < oldest);
+            let too_many = prune.max_count.is_some_and(|count| rank >= count);
+            if !(too_old || too_many) || kept.contains(key.as_str()) {
+                continue;
+            }
+            if prune.dry_run || self.remove_if(&key, Some(&stat), &names, options)? {
+                pruned.removed.push(key);
+            } else {
+                pruned.skipped.push(key);
+            }
+        }
+        pruned.remaining = total - pruned.removed.len();
+        if !prune.dry_run {
+            self.remove_left_overs(options)?;
+            self.sync(options)?;
+        }
+        Ok(pruned)
+    }
+
+    /// Removes one key with everything that belongs to it, waiting for its holder. `false` if there
+    /// was none.
+    pub fn remove(&self, key: &str, options: &WriteOptions) -> Result<bool> {
+        match self.look(key)?.map(|found| found.kind) {
+            None => {
+                // The process that removed it may have died before it synced the directory.
+                self.sync(options)?;
+                return Ok(false);
+            }
+            Some(Kind::File) => {}
+            // A key does not lead out of its directory (G13).
+            Some(_) => {
+                let detail = "it is not a regular file";
+                let error = Error::new(ErrorKind::Invalid, "remove key", detail);
+                return Err(error.at(&self.path_of(key)?).hint("remove it by hand"));
+            }
+        }
+        let target = Target::resolve(&self.fs, &self.path_of(key)?)?;
+        let commit = target.at_home(|target| Commit::begin(target, options))?;
+        self.remove_held(&commit, &self.names())?;
+        drop(commit);
+        self.sync(options)?;
+        Ok(true)
+    }
+
+    /// The file of a key; `None` if there is none. One that cannot be looked at is not one that is gone.
+    fn look(&self, key: &str) -> Result<Option<Stat>> {
+        let path = self.path_of(key)?;
+        match self.fs.stat(&path) {
+            Ok(stat) => Ok(Some(stat)),
+            Err(err) if err.kind() == std::io::ErrorKind::NotFound => Ok(None),
+            Err(err) => Err(Error::io("look at key", &path, err)),
+        }
+    }
+
+    /// Removes a key unless it is held, or has changed since `stat` was taken.
+    fn remove_if(
+        &self,
+        key: &str,
+        stat: Option<&Stat>,
+        names: &Names,
+        options: &WriteOptions,
+    ) -> Result<bool> {
+        let path = self.path_of(key)?;
+        let target = Target::resolve(&self.fs, &path)?;
+        let at_once = WriteOptions { wait: Wait::No, ..options.clone() };
+        let commit = match target.at_home(|target| Commit::begin(target, &at_once)) {
+            Err(error) if error.kind() == ErrorKind::Busy => return Ok(false),
+            begun => begun?,
+        };
+        let now = self.look(key)?;
+        let same = |now: &Stat, then: &Stat| {
+            (now.id, now.size, now.modified_ns) == (then.id, then.size, then.modified_ns)
+        };
+        let unchanged = match (&now, stat) {
+            (Some(now), Some(then)) => same(now, then) && now.kind == Kind::File,
+            (None, None) => true,
+            _ => false,
+        };
+        if unchanged {
+            self.remove_held(&commit, names)?;
+        }
+        Ok(unchanged)
+    }
+
+    /// Removes data first and lock files last, all while both locks are held.
+    fn remove_held(&self, commit: &Commit, names: &Names) -> Result<()> {
+        let target = &commit.target;
+        let request = Request::until(Deadline::after(Wait::default()));
+        floor::raise(target, commit.highest_fence()?, request)?;
+        commit.verify()?;
+        if self.kind == CollectionKind::Journals {
+            let own = target.path().file_name().unwrap_or_default();
+            for name in starting_with(&names.data, own).filter(|name| target.is_archive(name)) {
+                self.unlink(&self.dir.join(name))?;
+            }
+        }
+        self.unlink(target.path())?;
+        let locks = [target.commit_file(), target.hold_file()];
+        let listed = names.sides.get(target.side()).map_or(&[][..], Vec::as_slice);
+        let listed = starting_with(listed, OsStr::new(target.stem()));
+        let listed = listed.filter(|name| target.owns(name)).map(|name| target.side().join(name));
+        let mut sidecars: Vec<PathBuf> = target.sidecars().chain(listed).collect();
+        sidecars.retain(|path| !locks.contains(&path.as_path()));
+        sidecars.iter().try_for_each(|path| self.unlink(path))?;
+        if !commit.holds(locks[1]) {
+            // The hold is only proven: another process has that lock and goes on having it.
+            return Ok(());
+        }
+        locks.iter().try_for_each(|path| self.unlink(path))
+    }
+
+    fn names(&self) -> Names {
+        let sorted = |dir: &Path| {
+            let mut names = self.fs.list(dir).unwrap_or_default();
+            names.sort();
+            names
+        };
+        let data = sorted(&self.dir);
+        let sides = data.iter().filter(|name| is_side_dir(name)).map(|name| self.dir.join(name));
+        let sides = sides.map(|side| (side.clone(), sorted(&side))).collect();
+        Names { data, sides }
+    }
+
+    fn unlink(&self, path: &Path) -> Result<()> {
+        match self.fs.remove(path) {
+            Err(err) if err.kind() == io::ErrorKind::NotFound => Ok(()),
+            removed => removed.map_err(|err| Error::io("remove", path, err)),
+        }
+    }
+
+    /// Sidecars of keys without a file: of a prune that died, or of keys that were only locked.
+    fn remove_left_overs(&self, options: &WriteOptions) -> Result<()> {
+        let mut orphans = BTreeSet::new();
+        let names = self.names();
+        for name in names.sides.values().flatten().filter_map(|name| name.to_str()) {
+            let Some(end) = name.rfind(self.kind.suffix()) else { continue };
+            let suffix_end = end + self.kind.suffix().len();
+            if !name[suffix_end..].starts_with('.') {
+                continue;
+            }
+            if let Some(key) = key::from_name(&name[..end]) {
+                // Only what is known to be gone is removed: the data of a key goes with it.
+                if self.look(&key)?.is_none() {
+                    orphans.insert(key);
+                }
+            }
+        }
+        orphans.iter().try_for_each(|key| self.remove_if(key, None, &names, options).map(drop))
+    }
+
+    fn sync(&self, options: &WriteOptions) -> Result<()> {
+        if options.durability == Durability::NoSync || self.fs.stat(&self.dir).is_err() {
+            return Ok(());
+        }
+        self.fs.sync_dir(&self.dir).map_err(|err| Error::io("sync collection", &self.dir, err))
+    }
+}

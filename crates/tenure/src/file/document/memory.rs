@@ -1,0 +1,50 @@
+//! The version of a document that a handle knew last, as a value: to read it again is to compare it.
+//!
+//! # Invariants
+//!
+//! 1. It stands for a document only if the bytes on the disk are the same, all of them. Nothing is
+//!    concluded from times, sizes or numbers.
+//! 2. Nobody waits for it. Who finds it in use (another thread, or the other side of a fork) parses.
+
+use std::fmt;
+use std::sync::{Arc, Mutex};
+
+use crate::json::Value;
+
+/// A larger document is parsed each time: a handle must not hold that much memory.
+const BYTES_MAX: usize = 1024 * 1024;
+
+/// Bytes, and what they say.
+type Known = (Vec<u8>, Value);
+
+/// Shared by the copies of a handle.
+#[derive(Clone, Default)]
+pub(super) struct Memory {
+    last: Arc<Mutex<Option<Known>>>,
+}
+
+impl Memory {
+    /// What these bytes say, if that is known. Whoever takes it brings back what the document says then.
+    pub(super) fn recall(&self, bytes: &[u8]) -> Option<Value> {
+        let mut last = self.last.try_lock().ok()?;
+        let (_, value) = last.take_if(|(known, _)| known == bytes)?;
+        Some(value)
+    }
+
+    pub(super) fn keep(&self, bytes: Vec<u8>, value: Value) {
+        if bytes.len() > BYTES_MAX {
+            return;
+        }
+        let forgotten = match self.last.try_lock() {
+            Ok(mut last) => last.replace((bytes, value)),
+            Err(_) => None,
+        };
+        drop(forgotten); // With the lock released.
+    }
+}
+
+impl fmt::Debug for Memory {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str("Memory") // The document itself is nothing for a log.
+    }
+}

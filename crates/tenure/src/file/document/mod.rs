@@ -1,0 +1,28 @@
+//! The document: one JSON file that many processes read and change without losing an update.
+//!
+//! Order of reading: `read` (what is there), `publish` (a new version takes its place), `change` (the calls
+//! that people make), `restore` (what cannot be parsed). `compute` turns a caller's function into bytes,
+//! `memory` saves parsing.
+//!
+//! Invariants
+//! 1. The file is only ever replaced as a whole: a reader sees the old version or the new one (G5).
+//! 2. A change is computed from what is on the disk, under the commit lock (G6).
+//! 3. The content of a durable version reaches the disk before its name does, and its name before the
+//!    call returns (G8). A version that was published without a sync leaves the last synced one as
+//!    `.good`, the only copy to fall back to.
+//! 4. No sync is repeated: a version whose sync failed, or is not known, is made durable by publishing its
+//!    content as a new file.
+//! 5. What cannot be parsed is replaced by [`Document::restore`] only, or after a power loss, and its bytes
+//!    are kept as `.damaged.N`.
+
+mod change;
+mod compute;
+mod memory;
+mod publish;
+mod read;
+mod restore;
+
+pub(crate) use self::change::Attempt;
+pub use self::change::{Document, Written};
+pub(crate) use self::compute::by_value;
+pub use self::read::{Snapshot, Watch};

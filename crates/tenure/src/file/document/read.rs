@@ -1,0 +1,334 @@
+//! Reading a document: without a lock, and never half of it.
+//!
+//! The content is read first, the record after it. If both have the same checksum they belong together.
+//! If not, a change came in between, or the change's record is not written yet, or another tool wrote the
+//! file: the reader looks again, a few times.
+//!
+//! After a power loss a document that was published without a sync may be cut. Readers then get the last
+//! synced version from memory ([`last_synced`]); the next writer makes it the document.
+
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::memory::Memory;
+use crate::checksum;
+use crate::error::{Error, ErrorKind, Result};
+use crate::file::record::{Publications, Published, newer_format};
+use crate::file::target::Target;
+use crate::fs::{Access, Handle, Kind, Stat, Trust};
+use crate::json::{self, Value};
+use crate::options::Version;
+use crate::sys::{self, Watcher};
+use crate::wait::{self, Deadline, Wait};
+
+/// Another tool that rewrites in place is given these moments before its half-written file counts as
+/// damaged (race 27).
+const SECOND_LOOKS: [u64; 3] = [2, 8, 20];
+/// The same for a document that was published and is not there: a FUSE server that finds files by their
+/// paths misses one that is being replaced, about once in fifty looks.
+const GONE_LOOKS: [u64; 6] = [0, 1, 2, 4, 8, 16];
+/// A document that grows while it is read is followed in such steps.
+const GROWTH_BYTES: usize = 4096;
+/// How often a reader starts over because the document changed while it read the version.
+const VERSION_TRIES: usize = 16;
+
+/// A document as it was at one moment.
+#[derive(Debug, Clone)]
+pub struct Snapshot {
+    /// What it says.
+    pub value: Value,
+    /// The very bytes of the file.
+    pub bytes: Vec<u8>,
+    /// For `compare_and_set` and `if_version`.
+    pub version: Version,
+    /// The file was cut by a power loss; this is its last synced version.
+    pub repaired: bool,
+}
+
+/// The bytes of a document and the file they came from.
+#[derive(Debug)]
+pub(super) struct Content {
+    /// Readers close it at once: the last to close a file that was replaced removes it from the disk,
+    /// which takes longer than reading it.
+    pub(super) handle: Option<Arc<dyn Handle>>,
+    pub(super) stat: Stat,
+    pub(super) bytes: Vec<u8>,
+    pub(super) checksum: [u8; 16],
+}
+
+impl Content {
+    /// The file as it is, or `None` if there is none.
+    pub(super) fn read(target: &Target, path: &Path) -> Result<Option<Self>> {
+        let handle = match target.open(path, Access::Read) {
+            Ok(handle) => handle,
+            Err(err) if err.kind() == io::ErrorKind::NotFound => return Ok(None),
+            Err(err) => {
+                return Err(match target.fs.stat(path).map(|found| found.kind) {
+                    Ok(Kind::Directory | Kind::Other) => not_a_file(path),
+                    _ => Error::io("open document", path, err),
+                });
+            }
+        };
+        let stat = handle.stat().map_err(Target::failed("look at document", path))?;
+        if stat.kind != Kind::File {
+            return Err(not_a_file(path));
+        }
+        let bytes = read_to_end(handle.as_ref(), stat.size);
+        let bytes = bytes.map_err(Target::failed("read document", path))?;
+        let checksum = checksum::wide(&bytes);
+        Ok(Some(Self { handle: Some(handle), stat, bytes, checksum }))
+    }
+
+    pub(super) fn parse(&self, target: &Target) -> Result<Value> {
+        json::parse(&self.bytes).map_err(|why| damaged(target, &why))
+    }
+
+    pub(super) fn version(&self, published: Published) -> Version {
+        let sum = u128::from_be_bytes(self.checksum);
+        Version(format!("{:x}-{sum:032x}", published.generation))
+    }
+
+    /// Whether the document is another file by now. The number of a closed file may have been given out
+    /// again; then this is not noticed.
+    fn is_displaced(&self, target: &Target) -> bool {
+        target.fs.extent(target.path()).is_ok_and(|found| found.id != self.stat.id)
+    }
+}
+
+/// All of a file that was this long a moment ago. It is asked for a byte more: where none comes, it ends.
+fn read_to_end(handle: &dyn Handle, size: u64) -> io::Result<Vec<u8>> {
+    let size = usize::try_from(size).map_err(io::Error::other)?;
+    let mut bytes = Vec::new();
+    // A sparse file can claim more than there is memory; that is an error, not an abort.
+    bytes.try_reserve_exact(size.saturating_add(1)).map_err(|_| io::ErrorKind::OutOfMemory)?;
+    bytes.resize(size + 1, 0);
+    let mut end = handle.read_at(&mut bytes, 0)?;
+    // Otherwise it has changed since, or less was given than asked for: until nothing comes.
+    let mut more = end != size;
+    while more {
+        if end == bytes.len() {
+            bytes.resize(end + GROWTH_BYTES, 0);
+        }
+        let read = handle.read_at(&mut bytes[end..], end as u64)?;
+        end += read;
+        more = read > 0;
+    }
+    bytes.truncate(end);
+    Ok(bytes)
+}
+
+/// The only JSON that is still valid when it was cut. So none is published without a sync, displaced by a
+/// version without one, or believed under the temporary name.
+pub(super) fn is_number(bytes: &[u8]) -> bool {
+    let mut text = bytes.iter().skip_while(|byte| byte.is_ascii_whitespace());
+    text.next().is_some_and(|byte| byte.is_ascii_digit() || *byte == b'-')
+}
+
+/// Reads and parses under the lock; a file that cannot be parsed is looked at again before it counts as
+/// damaged.
+pub(super) fn read_parsed(target: &Target, memory: &Memory) -> Result<Option<(Content, Value)>> {
+    let mut looks = SECOND_LOOKS.iter();
+    loop {
+        let Some(content) = Content::read(target, target.path())? else { return Ok(None) };
+        if let Some(value) = memory.recall(&content.bytes) {
+            return Ok(Some((content, value)));
+        }
+        match (content.parse(target), looks.next()) {
+            (Ok(value), _) => return Ok(Some((content, value))),
+            (Err(_), Some(ms)) => wait::pause(Duration::from_millis(*ms)),
+            (Err(error), None) => return Err(error),
+        }
+    }
+}
+
+/// A consistent pair of document and version, without any lock. Only what goes with its version is
+/// parsed: beside a busy writer the rest is read more than once.
+pub(super) fn snapshot(target: &Target) -> Result<Option<Snapshot>> {
+    let (mut looks, mut gone_looks) = (SECOND_LOOKS.iter(), GONE_LOOKS.iter());
+    let mut before: Option<Published> = None;
+    let mut tries_left = VERSION_TRIES;
+    loop {
+        let Some(mut content) = Content::read(target, target.path())? else {
+            match gone_looks.next() {
+                Some(ms) if may_be_missed(target)? => wait::pause(Duration::from_millis(*ms)),
+                _ => return Ok(None),
+            }
+            continue;
+        };
+        content.handle = None;
+        let is_of = |published: &Published| published.checksum == content.checksum;
+        let record = peek(target)?;
+        let published = match (record.last, record.before) {
+            (last, _) if is_of(&last) => last,
+            // It was the document when we began, which is all that a read can say.
+            (_, Some(earlier)) if is_of(&earlier) && content.is_displaced(target) => earlier,
+            (last, _) => match before {
+                Some(before) if is_of(&before) => before,
+                // The record may be of a change that came while we read.
+                _ if before != Some(last) && last.tag != 0 && tries_left > 0 => {
+                    before = Some(last);
+                    tries_left -= 1;
+                    continue;
+                }
+                _ => last,
+            },
+        };
+        match (content.parse(target), looks.next()) {
+            (Ok(value), _) => {
+                let version = content.version(published);
+                return Ok(Some(Snapshot {
+                    value,
+                    bytes: content.bytes,
+                    version,
+                    repaired: false,
+                }));
+            }
+            (Err(_), Some(ms)) => wait::pause(Duration::from_millis(*ms)),
+            (Err(error), None) => {
+                let (good, value) = last_synced(target, error)?;
+                let version = good.version(published);
+                return Ok(Some(Snapshot { value, bytes: good.bytes, version, repaired: true }));
+            }
+        }
+    }
+}
+
+/// Whether a document that was not found may be there: it was published, and where a name is being
+/// replaced this file system may show none.
+fn may_be_missed(target: &Target) -> Result<bool> {
+    let trust = target.fs.trust(target.dir());
+    let replaces_whole = matches!(trust, Ok(Trust::Yes | Trust::Unordered));
+    Ok(!replaces_whole && peek(target)?.last.tag != 0)
+}
+
+/// What tenure published, read without a lock and without creating anything.
+pub(super) fn peek(target: &Target) -> Result<Publications> {
+    use io::ErrorKind::{NotADirectory, NotFound, PermissionDenied};
+    let path = target.commit_file();
+    let is_absent = |err: &io::Error| {
+        matches!(err.kind(), NotFound | PermissionDenied | NotADirectory)
+            || target.fs.stat(target.side()).is_ok_and(|found| found.kind != Kind::Directory)
+    };
+    let file = match target.open(path, Access::Read) {
+        // A reader who may not see the sidecars still reads the document.
+        Err(err) if is_absent(&err) => return Ok(Publications::default()),
+        opened => opened.map_err(Target::failed("open record", path))?,
+    };
+    let loaded = Publications::load(file.as_ref());
+    let loaded = loaded.map_err(Target::failed("read record", path))?;
+    loaded.map_err(|major| newer_format(path, major))
+}
+
+/// Whether a document that cannot be parsed was cut by a power loss (G5): tenure has not seen it whole in
+/// this boot, and it was last written before. Otherwise it is an editor's typo, which is not ours to
+/// replace (race 27). A wrong clock can only keep a repair from happening by itself.
+pub(super) fn was_cut(target: &Target) -> Result<bool> {
+    let booted_us = sys::wall_time_us().saturating_sub(sys::boot_time_us());
+    let is_older = |stat: Stat| stat.modified_ns <= i128::from(booted_us) * 1000;
+    Ok(peek(target)?.last.boot != target.fs.boot_id()
+        && target.fs.stat(target.path()).is_ok_and(is_older))
+}
+
+/// The last synced version, in place of a document that a power loss cut; else the error.
+pub(super) fn last_synced(target: &Target, error: Error) -> Result<(Content, Value)> {
+    if !was_cut(target)? {
+        return Err(error);
+    }
+    match left_over(target) {
+        Ok(Some(found)) => Ok(found),
+        unreadable => match good(target)? {
+            Some(found) => Ok(found),
+            // That there is none cannot be said if one could not be read.
+            None => Err(unreadable.err().unwrap_or(error)),
+        },
+    }
+}
+
+/// After a power loss: a whole version under the temporary name. It is newer than `.good`, since every
+/// version passes through that name.
+pub(super) fn left_over(target: &Target) -> Result<Option<(Content, Value)>> {
+    Ok(parsed(target, &target.document_temp())?.filter(|(found, _)| !is_number(&found.bytes)))
+}
+
+/// The version to fall back to.
+pub(super) fn good(target: &Target) -> Result<Option<(Content, Value)>> {
+    parsed(target, &target.sidecar("good"))
+}
+
+fn parsed(target: &Target, path: &Path) -> Result<Option<(Content, Value)>> {
+    let found = Content::read(target, path)?;
+    Ok(found.and_then(|found| found.parse(target).ok().map(|value| (found, value))))
+}
+
+fn damaged(target: &Target, why: &str) -> Error {
+    let restorable = target.fs.stat(&target.sidecar("good")).is_ok();
+    let hint = if restorable {
+        "it was left as it is; `tenure doc restore` brings back the last good version"
+    } else {
+        "it was left as it is, and there is no good copy: correct it, or move it away to start anew"
+    };
+    Error::new(ErrorKind::Damaged, "read document", format!("it {why}"))
+        .at(target.path())
+        .hint(hint)
+}
+
+fn not_a_file(path: &Path) -> Error {
+    Error::new(ErrorKind::Invalid, "read document", "it is not a regular file")
+        .at(path)
+        .hint("name a file")
+}
+
+/// Follows the changes of a document. A wake-up is a hint, the version decides.
+#[derive(Debug)]
+pub struct Watch {
+    target: Target,
+    watcher: Watcher,
+    /// The content part of the version: the other part follows a moment after a change is visible.
+    seen: Option<String>,
+}
+
+impl Watch {
+    pub(super) fn new(target: &Target) -> Result<Self> {
+        // Before the first read, since a change in between must wake us.
+        let watcher = watcher_of(target)?;
+        let seen = snapshot(target)?.map(|found| content_of(&found.version));
+        Ok(Self { target: target.clone(), watcher, seen })
+    }
+
+    /// The document after its next change, or `None` when the wait is over. A deleted document is
+    /// waited for until it is there again; one that is being rewritten by others until it is whole.
+    pub fn next(&mut self, wait: Wait) -> Result<Option<Snapshot>> {
+        let deadline = Deadline::after(wait);
+        loop {
+            match snapshot(&self.target) {
+                Ok(Some(snapshot)) if self.seen != Some(content_of(&snapshot.version)) => {
+                    self.seen = Some(content_of(&snapshot.version));
+                    return Ok(Some(snapshot));
+                }
+                Err(error) if error.kind() != ErrorKind::Damaged => return Err(error),
+                _ => {}
+            }
+            if deadline.has_passed() {
+                return Ok(None);
+            }
+            let woken = self.watcher.wait(deadline.remaining());
+            if woken.map_err(Target::failed("watch", self.target.dir()))? {
+                // The directory may have been replaced, and nothing would wake us any more.
+                self.watcher = watcher_of(&self.target)?;
+            }
+        }
+    }
+}
+
+/// Watches the directory, since the file is replaced. A directory that is not there cannot wake us.
+fn watcher_of(target: &Target) -> Result<Watcher> {
+    let dir = target.dir();
+    target.fs.stat(dir).map_err(Target::failed("watch", dir))?;
+    Ok(Watcher::new(&[dir]))
+}
+
+fn content_of(version: &Version) -> String {
+    version.0.rsplit('-').next().unwrap_or_default().to_owned()
+}

@@ -1,0 +1,68 @@
+//! The fence floor of a directory: the first fence of a record that is made here later is above it.
+//!
+//! Whoever removes a record for good (a pruned key, an unused lock) raises the floor above all fences of
+//! that record first, durably: the name may come back, and its fences must go on growing (G4).
+//!
+//! The floor is a record of its own, `floor`, of which only `ceiling` and `confirmed` are used. It is raised
+//! an hour ahead of the clock, so that one sync serves all removals of an hour.
+//!
+//! A crash before the sync leaves the old `confirmed`: the next one raises it again. A crash after it leaves
+//! a floor that is higher than it had to be.
+
+use crate::error::Result;
+use crate::file::gate;
+use crate::file::record::{Loaded, Record, newer_format};
+use crate::file::target::Target;
+use crate::fs::{Access, Mode};
+use crate::options::Fence;
+use crate::sys;
+use crate::wait::Request;
+
+const AHEAD_US: u64 = 3600 * 1_000_000;
+
+/// The floor of the target's directory: removed records had fences up to here.
+pub(crate) fn read(target: &Target) -> Result<Fence> {
+    let path = target.floor_file();
+    let failed = |action| Target::failed(action, &path);
+    let file = match target.open(&path, Access::Read) {
+        Err(err) if err.kind() == std::io::ErrorKind::NotFound => return Ok(0),
+        opened => opened.map_err(failed("open fence floor"))?,
+    };
+    let loaded = Record::load(file.as_ref()).map_err(failed("read fence floor"))?;
+    let reserved = Record::reserved(file.as_ref()).map_err(failed("read fence floor"))?;
+    match loaded {
+        Loaded::Record(record) => Ok(reserved.max(record.ceiling)),
+        Loaded::Empty | Loaded::Garbage => Ok(reserved),
+        Loaded::Newer(major) => Err(newer_format(&path, major)),
+    }
+}
+
+/// Makes sure that no later record in the target's directory starts at or below `fence`, durably. Returns
+/// the floor, which may be higher.
+pub(crate) fn raise(target: &Target, fence: Fence, request: Request<'_>) -> Result<Fence> {
+    let path = target.floor_file();
+    let failed = |action| Target::failed(action, &path);
+    let turn = gate::take(target, &path, Mode::Exclusive, request)?;
+    let file = turn.handle().as_ref();
+    let mut floor = match Record::load(file).map_err(failed("read fence floor"))? {
+        Loaded::Record(record) => *record,
+        Loaded::Empty | Loaded::Garbage => Record::default(),
+        Loaded::Newer(major) => return Err(newer_format(&path, major)),
+    };
+    // `confirmed` is what was synced. What is only written may be of a process that died.
+    if floor.confirmed < fence {
+        let reserved = Record::reserved(file).map_err(failed("read fence floor"))?;
+        // A crash before the sync must not leave what is only written as confirmed.
+        floor.confirmed = 0;
+        floor.ceiling = fence.max(reserved).max(sys::wall_time_us()) + AHEAD_US;
+        floor.store(file).map_err(failed("write fence floor"))?;
+        // Kept apart as well: one power loss can tear both slots.
+        floor.reserve(file).map_err(failed("write fence floor"))?;
+        file.sync().map_err(failed("sync fence floor"))?;
+        let side = target.side();
+        target.fs.sync_dir(side).map_err(Target::failed("sync directory", side))?;
+        floor.confirmed = floor.ceiling;
+        floor.store(file).map_err(failed("write fence floor"))?;
+    }
+    Ok(floor.confirmed)
+}

@@ -1,0 +1,307 @@
+//! Waiting for a kernel lock: the head of a first-come queue of this process's callers is blocked in
+//! the kernel, and the others behind it.
+//!
+//! # Invariants
+//!
+//! 1. Whoever has a [`Turn`] holds the kernel lock on the file that the path named at that instant:
+//!    after every grant the handle is compared with the path, and a difference starts over.
+//! 2. Callers of one process are served in the order they came; a caller that gives up leaves the
+//!    queue and nothing else behind. Whoever can give up has a thread parked in the kernel in its
+//!    stead, at most one per lock and mode, however many give up; a lock it is granted after everybody
+//!    left is released at once. Who cannot give up is blocked there itself, and is woken once, not
+//!    twice. The handle of somebody blocked is locked by nobody else meanwhile.
+//! 3. Release acts on its own handle. The queue learns of it after the kernel does.
+//! 4. Whoever is at the head of the queue is woken when it may be its turn; nobody else is, unless a
+//!    wait is cancelled.
+//! 5. A child of `fork` has a registry of its own and never unlocks what its parent holds: the lock
+//!    belongs to the open file description that both share.
+
+mod queue;
+
+use std::collections::HashMap;
+use std::io;
+use std::path::Path;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+
+use self::queue::{Answer, Next, Place, Queue};
+use crate::error::{Error, ErrorKind, Result};
+use crate::file::stand_in;
+use crate::file::target::{Home, Opened, Target};
+use crate::fs::{FileId, Handle, Mode, RawHandle};
+use crate::process_local::ProcessLocal;
+use crate::sys;
+use crate::wait::{Cancel, Request, Wake};
+
+/// The kernel lock is ours; dropping it gives it back.
+#[derive(Debug)]
+pub(crate) struct Turn {
+    handle: Arc<dyn Handle>,
+    gate: Arc<Gate>,
+    ticket: u64,
+    /// Cleared when a child process keeps the lock and our copy is only closed.
+    unlocks: bool,
+    /// Where the file goes afterwards, if only this process ever had it.
+    home: Option<Home>,
+    /// When the file was born, as its name told right after the grant.
+    born_us: u64,
+}
+
+impl Turn {
+    pub(crate) fn handle(&self) -> &Arc<dyn Handle> {
+        &self.handle
+    }
+
+    pub(crate) fn id(&self) -> FileId {
+        self.gate.id
+    }
+
+    /// When the file was born.
+    pub(crate) fn born_us(&self) -> u64 {
+        self.born_us
+    }
+
+    /// False in a forked child, which must not act on its parent's lock.
+    pub(crate) fn is_ours(&self) -> bool {
+        self.gate.process == sys::process_number()
+    }
+
+    /// The descriptor, for a child process to inherit. From then on the lock is not ours alone.
+    pub(crate) fn raw(&mut self) -> Option<RawHandle> {
+        self.home = None;
+        self.handle.raw()
+    }
+
+    /// Closes our copy without unlocking: the lock lives on in the processes that inherited it.
+    pub(crate) fn leave_to_children(mut self) {
+        self.unlocks = false;
+    }
+}
+
+impl Drop for Turn {
+    fn drop(&mut self) {
+        if !self.is_ours() {
+            return; // Only the descriptor is closed; the gate's mutex may be locked for ever here.
+        }
+        // Closing would do, but only once every copy of the descriptor is gone.
+        let unlocked = self.unlocks && self.handle.unlock().is_ok();
+        let mut state = self.gate.lock();
+        state.holders.retain(|holder| holder.ticket != self.ticket);
+        self.gate.retire(state);
+        if unlocked && Arc::strong_count(&self.handle) == 1 {
+            if let Some(home) = self.home.take() {
+                home.keep(self.handle.clone());
+            }
+        }
+    }
+}
+
+/// Takes the lock on `path`, waiting in the kernel until the deadline.
+pub(crate) fn take(target: &Target, path: &Path, mode: Mode, request: Request<'_>) -> Result<Turn> {
+    let process = sys::process_number();
+    loop {
+        let Opened { handle, home } = target.take_out(path)?;
+        let id = handle.id().map_err(Target::failed("look at lock file", path))?;
+        let mut turn = Gate::of(id, process).enter(&handle, target.path(), mode, request)?;
+        // The path may have been given to another file while we waited (invariant 1). Whoever
+        // removes it for good reason (a pruned key) does so under this very lock.
+        match target.fs.extent(path) {
+            Ok(found) if found.id == id && found.links > 0 => {
+                turn.born_us = found.born_us;
+                // One that waited for somebody else belongs to nobody.
+                turn.home = Arc::ptr_eq(&turn.handle, &handle).then_some(home);
+                return Ok(turn);
+            }
+            Ok(_) => {}
+            Err(err) if err.kind() == io::ErrorKind::NotFound => {}
+            Err(err) => return Err(Error::io("look at lock file", path, err)),
+        }
+        if request.deadline.may_wait() && request.deadline.has_passed() {
+            return Err(busy(target.path(), "the lock file is being replaced all the time"));
+        }
+    }
+}
+
+/// The queue of one lock in this process.
+#[derive(Debug)]
+struct Gate {
+    id: FileId,
+    process: u32,
+    state: Mutex<Queue>,
+}
+
+/// The gates of this process, by the identity of the lock file.
+static GATES: ProcessLocal<Mutex<HashMap<FileId, Arc<Gate>>>> = ProcessLocal::new();
+
+fn gates(process: u32) -> MutexGuard<'static, HashMap<FileId, Arc<Gate>>> {
+    GATES.of(process).lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Gate {
+    fn of(id: FileId, process: u32) -> Arc<Self> {
+        let mut gates = gates(process);
+        let new = || Arc::new(Self { id, process, state: Mutex::default() });
+        let gate = gates.entry(id).or_insert_with(new).clone();
+        gate.lock().arriving += 1;
+        gate
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Queue> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Wakes whoever is next, and forgets the gate when nobody uses it any more.
+    fn retire(&self, state: MutexGuard<'_, Queue>) {
+        state.wake_head();
+        let unused = state.is_unused();
+        drop(state);
+        if unused {
+            // Lock order is registry, then gate; so look again now that both are held.
+            let mut gates = gates(self.process);
+            if gates.get(&self.id).is_some_and(|gate| gate.lock().is_unused()) {
+                gates.remove(&self.id);
+            }
+        }
+    }
+
+    fn enter(
+        self: Arc<Self>,
+        handle: &Arc<dyn Handle>,
+        path: &Path,
+        mode: Mode,
+        request: Request<'_>,
+    ) -> Result<Turn> {
+        let Request { deadline, cancel, thread } = request;
+        if let Some(cancel) = cancel {
+            cancel.wakes(&self);
+        }
+        let mut state = self.lock();
+        // Whoever waits on behalf of another thread does not keep that one from releasing.
+        let blocks = thread.is_none() && deadline.may_wait();
+        let thread = thread.unwrap_or_else(|| std::thread::current().id());
+        let place = Place { ticket: state.next_ticket, mode, thread };
+        state.next_ticket += 1;
+        state.arriving -= 1;
+        if blocks && state.would_wait_for_itself(place) {
+            self.retire(state);
+            return Err(waits_for_itself(path));
+        }
+        let bell = Arc::new(Condvar::new());
+        state.waiting.push_back((place, bell.clone()));
+        loop {
+            let may_block = deadline.may_wait() && !deadline.has_passed();
+            let next = match state.next(place, handle, may_block) {
+                Ok(Next::Block) if deadline.is_never() && cancel.is_none() => {
+                    let answered;
+                    (state, answered) = self.block(state, handle, mode);
+                    answered.map(|()| Next::Have(handle.clone()))
+                }
+                Ok(Next::Block) => self.park(&mut state, handle, mode).map(|()| Next::Sleep),
+                next => next,
+            };
+            match next {
+                Ok(Next::Have(handle)) => {
+                    state.leave_queue(place.ticket);
+                    state.holders.push(place);
+                    if mode == Mode::Shared {
+                        state.wake_head(); // It may share.
+                    }
+                    drop(state);
+                    let (ticket, unlocks) = (place.ticket, true);
+                    return Ok(Turn {
+                        handle,
+                        gate: self,
+                        ticket,
+                        unlocks,
+                        home: None,
+                        born_us: 0,
+                    });
+                }
+                Ok(Next::Block | Next::Sleep) => {}
+                Err(err) => {
+                    state.leave_queue(place.ticket);
+                    self.retire(state);
+                    return Err(Error::io("lock", path, err));
+                }
+            }
+            let cancelled = cancel.is_some_and(Cancel::is_cancelled);
+            if cancelled || deadline.has_passed() {
+                state.leave_queue(place.ticket);
+                self.retire(state);
+                return Err(if cancelled {
+                    Error::new(ErrorKind::Cancelled, "wait for", "the wait was cancelled").at(path)
+                } else {
+                    busy(path, "")
+                });
+            }
+            state = match deadline.remaining() {
+                None => bell.wait(state).unwrap_or_else(PoisonError::into_inner),
+                Some(time) => {
+                    let woken = bell.wait_timeout(state, time);
+                    woken.unwrap_or_else(PoisonError::into_inner).0
+                }
+            };
+        }
+    }
+
+    /// Blocks the head of the queue in the kernel. It stays the head meanwhile: it cannot give up, and
+    /// nobody is served before it.
+    fn block<'a>(
+        &'a self,
+        mut state: MutexGuard<'a, Queue>,
+        handle: &Arc<dyn Handle>,
+        mode: Mode,
+    ) -> (MutexGuard<'a, Queue>, io::Result<()>) {
+        state.blocked.push((handle.clone(), mode));
+        drop(state);
+        let answered = handle.lock(mode);
+        let mut state = self.lock();
+        state.unblock(handle);
+        (state, answered)
+    }
+
+    /// Has a thread block in the kernel on behalf of the queue.
+    fn park(
+        self: &Arc<Self>,
+        state: &mut Queue,
+        handle: &Arc<dyn Handle>,
+        mode: Mode,
+    ) -> io::Result<()> {
+        let (gate, parked) = (self.clone(), handle.clone());
+        let wait = move || {
+            let answered = parked.lock(mode);
+            let mut state = gate.lock();
+            state.unblock(&parked);
+            state.answer = match answered {
+                _ if !state.head_wants(mode) => {
+                    // Whoever did gave up. Nobody may see the lock as held by a caller that is gone,
+                    // and a head of the other mode may be blocked by it itself.
+                    let _ = parked.unlock();
+                    Answer::None
+                }
+                Ok(()) => Answer::Granted(parked, mode),
+                Err(err) => Answer::Failed(err),
+            };
+            gate.retire(state);
+        };
+        stand_in::send(wait)?;
+        state.blocked.push((handle.clone(), mode));
+        Ok(())
+    }
+}
+
+impl Wake for Gate {
+    fn wake(&self) {
+        // A sleeper is either before its check or asleep, never between. Which one is meant, it knows.
+        self.lock().waiting.iter().for_each(|(_, bell)| bell.notify_one());
+    }
+}
+
+fn busy(path: &Path, detail: &str) -> Error {
+    Error::new(ErrorKind::Busy, "lock", detail).at(path)
+}
+
+fn waits_for_itself(path: &Path) -> Error {
+    Error::new(ErrorKind::Deadlock, "lock", "this thread holds it already")
+        .at(path)
+        .hint("release the first hold, or pass its fence to prove it")
+}

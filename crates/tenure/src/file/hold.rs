@@ -1,0 +1,292 @@
+//! The hold of a target: who has it, and under which fence.
+//!
+//! # Invariants
+//!
+//! 1. An exclusive hold is the kernel lock on the hold file while no lease is running. A lease is a
+//!    record that outlives its process; whoever gets the kernel lock checks for one and steps back.
+//! 2. Every exclusive hold draws a fence above all earlier ones of the target (G4).
+//! 3. When a hold is granted, no write that proved an earlier hold is in flight: the record says
+//!    `Free` only if its last hold ended under the commit lock, or its fence was never told to
+//!    anybody; otherwise the new holder takes the commit lock before it changes the record.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use crate::error::{Error, ErrorKind, Result};
+use crate::file::gate::{self, Turn};
+use crate::file::keeper;
+use crate::file::marks::Mark;
+use crate::file::record::State;
+use crate::file::seen::Seen;
+use crate::file::target::{Opened, Target};
+use crate::fs::{Access, Handle, Mode, RawHandle};
+use crate::holder::{HoldKind, Holder};
+use crate::options::Fence;
+use crate::sys::{self, Watcher};
+use crate::wait::{Cancel, Deadline, Request, Wait};
+
+/// Between the checks of a sleeper whose wait can be cancelled but not woken.
+const CANCEL_CHECK: Duration = Duration::from_millis(20);
+/// How late a sleeper may notice that a lease ran out while the machine was asleep.
+const ASLEEP_CHECK: Duration = Duration::from_secs(5);
+/// How long a release waits for writes in flight before it leaves the record as it is.
+const RELEASE_PATIENCE: Duration = Duration::from_secs(2);
+
+/// An exclusive or shared kernel lock on the hold file.
+#[derive(Debug)]
+pub(crate) struct Hold {
+    target: Target,
+    turn: Turn,
+    /// The lock file that others lock (`--lock-file`), held as well: those who know of it and those
+    /// who do not are both kept out.
+    also: Option<(PathBuf, Turn)>,
+    drawn: Option<Drawn>,
+}
+
+/// The fence of a hold, and the record that says so.
+#[derive(Debug)]
+struct Drawn {
+    fence: Fence,
+    record: Opened,
+    /// Whether somebody else may know the fence, and write under it.
+    told: bool,
+}
+
+impl Hold {
+    /// Waits for the hold, and for the end of a lease. Returns the record file and what it says, too.
+    pub(crate) fn take(
+        target: &Target,
+        mode: Mode,
+        request: Request<'_>,
+    ) -> Result<(Self, Opened, Seen)> {
+        loop {
+            let hold = Self::lock(target, mode, request)?;
+            let (record, seen) = Seen::open(target)?;
+            let Some((holder, left)) = seen.running_lease() else {
+                return Ok((hold, record, seen));
+            };
+            drop(hold);
+            wait_for_lease(target, holder, left, request)?;
+        }
+    }
+
+    /// Waits for the kernel lock alone. Whoever uses this looks for a running lease afterwards.
+    pub(crate) fn lock(target: &Target, mode: Mode, request: Request<'_>) -> Result<Self> {
+        target.prepare()?;
+        let take = |path: &Path| {
+            gate::take(target, path, mode, request).map_err(|error| name_holder(target, error))
+        };
+        let turn = take(target.hold_file())?;
+        target.confirm_owner(Some(turn.handle().as_ref()))?;
+        let also = match target.lock_file() {
+            Some(path) => Some((path.to_path_buf(), take(path)?)),
+            None => None,
+        };
+        Ok(Self { target: target.clone(), turn, also, drawn: None })
+    }
+
+    /// Whether it holds the lock on this file.
+    pub(crate) fn is_on(&self, path: &Path) -> bool {
+        self.target.hold_file() == path || self.also.as_ref().is_some_and(|(also, _)| also == path)
+    }
+
+    /// The descriptors that carry the hold, for child processes.
+    pub(crate) fn raw(&mut self) -> Vec<RawHandle> {
+        let also = self.also.as_mut().and_then(|(_, turn)| turn.raw());
+        self.turn.raw().into_iter().chain(also).collect()
+    }
+
+    /// Detects that the lock file was removed or replaced under the hold (G1).
+    pub(crate) fn verify(&self) -> Result<()> {
+        check_owner(&self.target)?;
+        check_named(&self.target, self.target.hold_file(), &self.turn)?;
+        self.also.as_ref().map_or(Ok(()), |(path, turn)| check_named(&self.target, path, turn))
+    }
+
+    /// It has this fence now, as the record says. `told`: others may know that.
+    pub(crate) fn drew(&mut self, fence: Fence, record: Opened, told: bool) {
+        self.drawn = Some(Drawn { fence, record, told });
+    }
+
+    /// Makes the fence known: from now on it proves the hold, and the end of the hold waits for writes
+    /// under it. If that cannot be noted, the fence is refused, which is safe.
+    pub(crate) fn tell(&mut self) {
+        if let Some(drawn) = self.drawn.as_mut().filter(|drawn| !drawn.told) {
+            drawn.told = true;
+            let _ = Mark::Told.set(drawn.record.handle.as_ref(), drawn.fence);
+        }
+    }
+
+    /// Closes our copy of a lock that child processes inherited. The record says so first: whoever
+    /// gets the lock next inherits it from a hold that ended well.
+    pub(crate) fn leave_to_children(self) -> Result<()> {
+        let mut ended = self.verify();
+        if let Some(drawn) = self.drawn.as_ref().filter(|_| ended.is_ok()) {
+            ended = self.under_commit(|commit| {
+                let file = commit.handle().as_ref();
+                let mut seen = Seen::read_at(&self.target, file, commit.born_us())?;
+                if seen.record.fence == drawn.fence && seen.record.state == State::Held {
+                    seen.record.left = true;
+                    seen.write(&self.target, file)?;
+                }
+                Ok(())
+            });
+        }
+        // Whatever happened: unlocking would take it from the children.
+        self.turn.leave_to_children();
+        if let Some((_, turn)) = self.also {
+            turn.leave_to_children();
+        }
+        ended
+    }
+
+    /// Ends the hold: the record first, the lock last. The error is of the record or of the check; the
+    /// lock is released in any case.
+    pub(crate) fn release(mut self) -> Result<()> {
+        self.verify()?;
+        let Some(Drawn { fence, record, told }) = self.drawn.take() else { return Ok(()) };
+        // A crash before the mark: the next holder learns that we died. After it: we did not.
+        let end = |file: &dyn Handle| {
+            let ended = Mark::Ended.set(file, fence);
+            ended.map_err(Target::failed("write record", self.target.commit_file()))
+        };
+        let Opened { handle, home } = record;
+        if !told {
+            end(handle.as_ref())?;
+            home.keep(handle);
+            return Ok(());
+        }
+        let file = handle.id().ok();
+        home.keep(handle); // The commit lock is on the same file, and need not open it.
+        self.under_commit(|commit| match file {
+            Some(file) if file == commit.id() => end(commit.handle().as_ref()),
+            _ => Ok(()), // Somebody replaced it, and the new record knows nothing of this hold.
+        })
+    }
+
+    /// Lets writes that proved the hold end first. If one of them hangs, the record stays as it is, and
+    /// the next holder waits for that write instead (invariant 3).
+    fn under_commit(&self, act: impl FnOnce(&Turn) -> Result<()>) -> Result<()> {
+        let request = Request::until(Deadline::after(Wait::For(RELEASE_PATIENCE)));
+        let path = self.target.commit_file();
+        gate::take(&self.target, path, Mode::Exclusive, request).map_or(Ok(()), |turn| act(&turn))
+    }
+}
+
+/// In a shared directory: the file has not got another owner, whose lock is another one, during the hold.
+pub(crate) fn check_owner(target: &Target) -> Result<()> {
+    let Some(user) = target.other_owner() else { return Ok(()) };
+    let detail = format!("the file belongs to user {user} now, whose lock is another one");
+    Err(compromised(target, &detail).hint("stop writing, and take the lock again"))
+}
+
+/// Compares a lock that is held with the name it was opened by.
+pub(crate) fn check_named(target: &Target, path: &Path, turn: &Turn) -> Result<()> {
+    let named = match target.fs.extent(path) {
+        Ok(found) => (found.links > 0).then_some(found.id),
+        Err(err) if err.kind() == std::io::ErrorKind::NotFound => None,
+        Err(err) => return Err(Error::io("look at lock file", path, err)),
+    };
+    if !turn.is_ours() {
+        return Err(not_of_this_process(target));
+    }
+    if named == Some(turn.id()) {
+        return Ok(());
+    }
+    let detail = "its lock file was removed or replaced during the hold, so others may hold it too";
+    Err(compromised(target, detail).hint("stop writing, and find out who cleans up lock files"))
+}
+
+/// What a forked child is told of a hold that its parent took.
+pub(crate) fn not_of_this_process(target: &Target) -> Error {
+    let hint = "stop writing; the child can take the lock itself once its parent lets go";
+    compromised(target, "a forked child does not hold what its parent locked").hint(hint)
+}
+
+fn compromised(target: &Target, detail: &str) -> Error {
+    Error::new(ErrorKind::Compromised, "verify the hold of", detail).at(target.path())
+}
+
+/// Adds who is in the way to a `busy`, and names the target instead of its lock file.
+pub(crate) fn name_holder(target: &Target, error: Error) -> Error {
+    if error.kind() != ErrorKind::Busy {
+        return error;
+    }
+    let seen = target
+        .open(target.commit_file(), Access::Read)
+        .ok()
+        .and_then(|file| Seen::read(target, file.as_ref()).ok());
+    let recorded = seen
+        .filter(|seen| seen.bound && seen.record.state != State::Free)
+        .map(|seen| seen.record.holder());
+    let Some(recorded) = recorded else { return busy(target, kernel_holder(target)) };
+    let (holder, note) = keeper::name(target, recorded);
+    let error = busy(target, Some(holder));
+    let hint = note.map(|note| format!("{note}; {}", error.next_step().unwrap_or_default()));
+    match hint {
+        Some(hint) => error.hint(hint),
+        None => error,
+    }
+}
+
+/// A write in progress, or a tool that is not ours, leaves no record.
+fn kernel_holder(target: &Target) -> Option<Holder> {
+    let files = [target.hold_file(), target.commit_file()];
+    let files = files.into_iter().chain(target.lock_file());
+    let ids: Vec<_> = files.filter_map(|path| Some(target.fs.stat(path).ok()?.id)).collect();
+    sys::lock_holder(&ids).map(Holder::process)
+}
+
+/// The `busy` error of a target.
+pub(crate) fn busy(target: &Target, holder: Option<Holder>) -> Error {
+    let hint = match holder.as_ref().map(|holder| holder.hold) {
+        Some(HoldKind::Lease) => "wait for its expiry, or take it over with a reason",
+        _ => "wait longer, or look with `tenure who`",
+    };
+    Error::new(ErrorKind::Busy, "lock", "")
+        .at(target.path())
+        .held_by(Some(holder.unwrap_or_default()))
+        .hint(hint)
+}
+
+/// Sleeps until the lease can be over: its expiry, a change of its record, or the caller's deadline.
+pub(crate) fn wait_for_lease(
+    target: &Target,
+    holder: Holder,
+    left: Duration,
+    request: Request<'_>,
+) -> Result<()> {
+    let path = target.commit_file();
+    let watcher = Watcher::new(&[path]);
+    // A change between the read and the watch would be slept through, so look once more.
+    let file = target.open_sidecar(path)?;
+    if Seen::read(target, file.as_ref())?.running_lease().is_none() {
+        return Ok(());
+    }
+    let ends_us =
+        sys::boot_time_us().saturating_add(u64::try_from(left.as_micros()).unwrap_or(u64::MAX));
+    loop {
+        if request.cancel.is_some_and(Cancel::is_cancelled) {
+            let detail = "the wait was cancelled";
+            return Err(Error::new(ErrorKind::Cancelled, "wait for", detail).at(target.path()));
+        }
+        if request.deadline.has_passed() {
+            return Err(busy(target, Some(holder)));
+        }
+        let left_us = ends_us.saturating_sub(sys::boot_time_us());
+        if left_us == 0 {
+            return Ok(());
+        }
+        // A timer stands still while the machine is asleep; the lease does not.
+        let mut sleep = Duration::from_micros(left_us).min(ASLEEP_CHECK);
+        if let Some(remaining) = request.deadline.remaining() {
+            sleep = sleep.min(remaining);
+        }
+        if request.cancel.is_some() {
+            sleep = sleep.min(CANCEL_CHECK);
+        }
+        if watcher.wait(Some(sleep)).map_err(Target::failed("watch", path))? {
+            return Ok(());
+        }
+    }
+}

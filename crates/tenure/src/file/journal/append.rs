@@ -1,0 +1,292 @@
+//! Appending a batch: logged under the lock, synced outside of it together with the batches of other
+//! processes, then written to the journal.
+//!
+//! Without a sync: logged and written in one critical section. A batch without a sync that finds others pending
+//! waits with them, since the journal has the order of the log.
+
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::error::{Error, ErrorKind, Result};
+use crate::file::commit::Commit;
+use crate::file::operations::{self, Done};
+use crate::file::sync::{self, Shared};
+use crate::file::target::Target;
+use crate::fs::Access;
+use crate::options::Durability;
+use crate::wait::{Deadline, Request, Wait};
+
+use super::batch::Lines;
+use super::files::OpenFiles;
+use super::format::{Batch, State};
+use super::log::{Found, Log, path_of};
+use super::maintain::stamp;
+use super::options::{AppendOptions, Appended};
+use super::recover::enter;
+use super::writer::{Placed, Section, Writer, lost};
+
+/// Finishing a logged batch waits at least this long: only short sections are in its way.
+const FINISH_PATIENCE: Duration = Duration::from_secs(10);
+/// A leader that finishes for others waits less than they wait for it.
+const LEADER_PATIENCE: Duration = Duration::from_secs(1);
+
+/// A batch that is logged, and not yet durable.
+#[derive(Debug)]
+pub(crate) struct Ticket {
+    log: Log,
+    number: u64,
+}
+
+/// Appends in a critical section, and ends it. A ticket that comes back has to be redeemed by [`finish`].
+pub(crate) fn append_in(
+    files: &Arc<OpenFiles>,
+    mut commit: Commit,
+    batch: &mut Lines,
+    options: &AppendOptions,
+) -> Result<(Appended, Option<Ticket>)> {
+    let durable = options.write.durability == Durability::Durable;
+    if !commit.seen.record.journal {
+        commit.seen.record.journal = true;
+        commit.write_record()?;
+    }
+    let section = Section::Write(Box::new(commit));
+    let mut writer = enter(files, section, options.write.new_mode)?;
+    if durable && writer.state.flags.log_doubt {
+        // Nothing is logged yet: if this fails, nothing was appended (G8).
+        writer.checkpoint(0, None)?;
+    }
+    if let Some(done) = find_operation(&writer, batch.operation)? {
+        return replay(&mut writer, done, durable);
+    }
+    if let Some(header) = &options.header {
+        if let Some(appended) = stamp(&mut writer, header, batch)? {
+            return Ok((appended, None));
+        }
+        if batch.count == 0 {
+            return Ok((Appended::new(writer.state.seq, 0, &writer.news), None));
+        }
+    }
+    writer.append(batch, durable)
+}
+
+/// An operation that was done before.
+fn find_operation(writer: &Writer, operation: u64) -> Result<Option<Done>> {
+    if operation == 0 { Ok(None) } else { operations::find(&writer.target, operation) }
+}
+
+/// Answers a repeated operation. It may have been done without a sync, or its caller died before it was in
+/// the journal.
+fn replay(writer: &mut Writer, done: Done, durable: bool) -> Result<(Appended, Option<Ticket>)> {
+    let logged = done.first + done.lines > writer.log.header.seq;
+    let mut settled = Ok(());
+    if writer.has_pending() || (durable && logged) {
+        settled = writer.checkpoint(0, None).and_then(|()| writer.apply(u64::MAX - 1));
+    }
+    if durable {
+        // The writer that began this log may have died before its name was durable.
+        settled = settled.and_then(|()| writer.sync_names());
+    }
+    settled.map_err(|error| error.committed(true))?;
+    let appended = Appended::new(done.first, done.lines, &writer.news);
+    Ok((Appended { replayed: true, ..appended }, None))
+}
+
+impl Writer {
+    fn append(&mut self, batch: &mut Lines, durable: bool) -> Result<(Appended, Option<Ticket>)> {
+        let waits = durable || self.has_pending();
+        self.adopt_late()?;
+        self.adopt_tail()?;
+        self.make_room(if waits { 0 } else { batch.count })?;
+        let record = Batch {
+            number: self.state.number,
+            seq: self.state.seq,
+            // Behind a newline, if the last line is open.
+            start: self.size
+                + self.state.pending_bytes
+                + u64::from(self.size > self.state.journal_end),
+            operation: batch.operation,
+            lines: batch.count,
+            durable: waits,
+            ..Batch::default()
+        };
+        let at = self.state.end;
+        // It is closed when the batch is brought in.
+        self.news.closed_tail |= waits && self.tail_is_open()?;
+        if waits && !self.has_pending() {
+            (self.state.pending_at, self.state.pending_seq) = (at, record.seq);
+            // What is left of the tail is an open line, which is closed when the batch is written.
+            self.news.closed_tail |= self.size > self.state.journal_end;
+        }
+        let before = self.state;
+        let written = self.log.write_batch(&mut self.state, &record, &mut batch.bytes);
+        written.map_err(|err| self.log_failed("write", err))?;
+        if waits {
+            self.section.verify_unless_recent()?;
+            // From here on the batch is going to be in the journal, whatever happens to this process.
+            self.count_batch(&record);
+            self.state.pending_bytes += batch.text().len() as u64;
+            self.store()?;
+        } else {
+            self.write_through(&record, batch.text(), before)?;
+        }
+        if record.operation != 0 {
+            let done = Done { first: record.seq, lines: record.lines };
+            operations::remember(&self.target, record.operation, done)
+                .map_err(|error| error.committed(true))?;
+        }
+        let appended = Appended::new(record.seq, record.lines, &self.news);
+        let ticket = waits.then(|| Ticket { log: self.log.clone(), number: record.number });
+        Ok((appended, ticket))
+    }
+
+    /// Writes a batch that does not wait for a sync to the journal. It is in the log, and does not count yet: a
+    /// crash before the write leaves nothing of it; inside or behind it, the next writer finishes it.
+    fn write_through(&mut self, batch: &Batch, text: &[u8], before: State) -> Result<()> {
+        let start = match self.push(text) {
+            Ok(start) => start,
+            Err(error) if error.is_committed() == Some(true) => return Err(error),
+            Err(error) => {
+                // Nothing of it is in the journal: it must not come back.
+                self.log
+                    .withdraw(before.end)
+                    .map_err(|err| self.log_failed("withdraw from", err))?;
+                return Err(error);
+            }
+        };
+        // It counts, and is pending until the log says where it is.
+        if self.state.placed == self.state.number {
+            (self.state.pending_at, self.state.pending_seq) = (before.end, batch.seq);
+        }
+        self.count_batch(batch);
+        self.state.applying = batch.number;
+        let batch = Batch { text: 0..text.len(), ..batch.clone() };
+        self.count_placed(&[Placed { batch, start }], None)
+    }
+}
+
+/// Makes a logged batch durable, and brings it into the journal.
+pub(crate) fn finish(
+    files: &Arc<OpenFiles>,
+    target: &Target,
+    ticket: Ticket,
+    options: &AppendOptions,
+) -> Result<()> {
+    let write = &options.write;
+    let target = target.with(write.lock_file.as_deref(), write.allow_network);
+    let target = target.map_err(logged_already)?;
+    let patience = match write.wait {
+        Wait::For(time) => Wait::For(time.max(FINISH_PATIENCE)),
+        Wait::No => Wait::For(FINISH_PATIENCE),
+        Wait::Forever => Wait::Forever,
+    };
+    let Ticket { log, number } = ticket;
+    let shared = LogSync { target: &target, log, files, new_mode: write.new_mode, patience };
+    let synced = sync::sync(&target, number, &shared);
+    if let Err(error) = &synced {
+        if error.kind() != ErrorKind::NotDurable {
+            return synced.map(drop).map_err(logged_already);
+        }
+    }
+    // Usually the leader has brought it in for all, and the state says so.
+    match shared.is_applied(number) {
+        Ok(true) => synced.map(drop),
+        Ok(false) => {
+            let applied = shared.apply(number, synced.is_ok(), patience);
+            let applied = applied.map_err(logged_already)?;
+            if applied { synced.map(drop) } else { Err(lost(&target)) }
+        }
+        Err(error) => Err(error),
+    }
+}
+
+/// The batch is in the log: it will be in the journal, whatever this error says.
+fn logged_already(error: Error) -> Error {
+    let hint = "the batch is logged; the next write makes it visible, so do not repeat it";
+    error.committed(true).hint(hint)
+}
+
+/// The log, synced together with all callers that wait for that.
+struct LogSync<'a> {
+    target: &'a Target,
+    /// The log that the batch was written to.
+    log: Log,
+    files: &'a Arc<OpenFiles>,
+    new_mode: u32,
+    patience: Wait,
+}
+
+impl LogSync<'_> {
+    fn writer(&self, patience: Wait) -> Result<Writer> {
+        let request = Request::until(Deadline::after(patience));
+        enter(self.files, Section::finish(self.target, request)?, self.new_mode)
+    }
+
+    /// Writes the batches up to `last` to the journal. `false` if they are lost.
+    fn apply(&self, last: u64, synced: bool, patience: Wait) -> Result<bool> {
+        let mut writer = self.writer(patience)?;
+        if last < writer.log.header.since {
+            return Ok(false);
+        }
+        if !synced && writer.log.header.salt == self.log.header.salt {
+            // A new log holds them, or a power loss could take what readers have seen, and their numbers. If that
+            // fails as well they are visible all the same: calls without a sync go on.
+            if writer.checkpoint(0, None).is_err() {
+                writer.state.flags.log_doubt = true;
+                writer.store()?;
+            }
+        }
+        writer.apply(last)?;
+        Ok(writer.state.placed > last)
+    }
+
+    /// Whether batch `number` is in the journal.
+    fn is_applied(&self, number: u64) -> Result<bool> {
+        let boot = self.target.fs.boot_id();
+        let state = |log: &Log| log.state(boot).ok().flatten().map(|(_, state)| state);
+        if state(&self.log).is_some_and(|state| state.placed > number) {
+            return Ok(true);
+        }
+        match Log::open(self.target, Access::Read).map_err(logged_already)? {
+            Found::Log(log) if number < log.header.since => Err(lost(self.target)),
+            Found::Log(log) => Ok(state(&log).is_some_and(|state| state.placed > number)),
+            Found::Missing | Found::Garbage => Ok(false),
+        }
+    }
+}
+
+impl Shared for LogSync<'_> {
+    fn subject(&self) -> u64 {
+        self.log.header.salt
+    }
+
+    fn newest(&self) -> Result<u64> {
+        let state = self.log.state(self.target.fs.boot_id());
+        let state = state.map_err(Target::failed("read", &path_of(self.target)))?;
+        Ok(state.map_or(0, |(_, state)| state.number.saturating_sub(1)))
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        self.log.file.sync()
+    }
+
+    /// Begins a new log, which is synced before it counts, and brings in what it holds.
+    fn renew(&self) -> Result<()> {
+        let mut writer = self.writer(self.patience)?;
+        if writer.log.header.salt != self.log.header.salt {
+            return Ok(()); // Another caller did, and batches that came since may not be durable.
+        }
+        writer.checkpoint(0, None)?;
+        writer.apply(u64::MAX - 1)
+    }
+
+    fn is_renewed(&self) -> Result<bool> {
+        let named = self.target.fs.extent(&path_of(self.target)).ok().map(|found| found.id);
+        Ok(named.is_some() && named != self.log.file.id().ok())
+    }
+
+    /// If it cannot be done now, each caller does it for itself.
+    fn finish(&self, reach: u64, synced: bool) {
+        let _ = self.apply(reach, synced, Wait::For(LEADER_PATIENCE));
+    }
+}

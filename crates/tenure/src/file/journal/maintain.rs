@@ -1,0 +1,284 @@
+//! What writes a journal anew: rotation, compaction, a header line; and repair.
+
+use crate::json;
+
+use crate::checksum;
+use crate::error::{Error, ErrorKind, Result};
+use crate::file::events;
+use crate::file::target::Target;
+use crate::fs::Access;
+
+use super::batch::Lines;
+use super::checkpoint::remove_temps;
+use super::format::{HeaderLine, IndexId, Kind, Operation, Range, Title};
+use super::index::Index;
+use super::lines::{self, Cut};
+use super::options::{Appended, Compacted, Rotated};
+use super::read::{Entries, Entry};
+use super::replace::{NewJournal, Successor, free_archive};
+use super::verify::{self, Damage, Report};
+use super::view::View;
+use super::writer::{Writer, archive_path};
+
+/// Moves the entries so far to an archive and starts an empty file.
+pub(super) fn rotate(writer: &mut Writer) -> Result<Rotated> {
+    close_tail(writer)?;
+    let line = header_line(writer)?;
+    if writer.state.journal_end == line.len() as u64 {
+        return Ok(Rotated { archive: None, next: writer.state.seq });
+    }
+    let archive = free_archive(&writer.target, writer.log.header.previous.archive + 1)?;
+    let mut new = NewJournal::create(writer)?;
+    new.write(&line)?;
+    let seq = writer.state.seq;
+    let line = HeaderLine::of(&line);
+    let what = Successor { line, archive, first_seq: seq, seq, ..Successor::default() };
+    writer.replace_by(new, &what)?;
+    let paths = super::writer::previous_paths(&writer.target, writer.log.header.previous);
+    let path = paths.into_iter().find(|path| writer.target.fs.stat(path).is_ok());
+    let path = path.unwrap_or_else(|| archive_path(&writer.target, archive));
+    Ok(Rotated { archive: Some(path), next: writer.state.seq })
+}
+
+/// Writes the journal anew with the entries that `keep` wants. They keep their numbers.
+pub(super) fn compact(writer: &mut Writer, keep: impl FnMut(&Entry) -> bool) -> Result<Compacted> {
+    close_tail(writer)?;
+    let line = header_line(writer)?;
+    let bytes_before = writer.state.journal_end;
+    let (done, new) = rewrite(writer, &line, None, keep)?;
+    writer.replace_by(new.0, &new.1)?;
+    let replaced = Some(writer.target.sidecar("replaced"));
+    Ok(Compacted { bytes_before, replaced, ..done })
+}
+
+/// Appends the batch together with a header line that differs from the one in the file. `None` if it is there.
+pub(super) fn stamp(writer: &mut Writer, header: &[u8], batch: &Lines) -> Result<Option<Appended>> {
+    if memchr::memchr(b'\n', header).is_some() || lines::is_blank(header) {
+        let detail = "the header is blank or contains a newline";
+        return Err(Error::new(ErrorKind::Invalid, "append", detail).at(writer.target.path()));
+    }
+    writer.settle()?;
+    if header_line(writer)?.split_last().is_some_and(|(_, line)| line == header) {
+        return Ok(None);
+    }
+    close_tail(writer)?;
+    let line = [header, b"\n"].concat();
+    let seq = writer.state.seq;
+    let (_, (new, what)) = rewrite(writer, &line, Some(batch), |_| true)?;
+    let operation = Operation { id: batch.operation, first: seq, lines: batch.count };
+    writer.replace_by(new, &Successor { operation, ..what })?;
+    Ok(Some(Appended::new(seq, batch.count, &writer.news)))
+}
+
+/// A new journal with `line`, the entries that `keep` wants, and a batch.
+fn rewrite(
+    writer: &Writer,
+    line: &[u8],
+    batch: Option<&Lines>,
+    mut keep: impl FnMut(&Entry) -> bool,
+) -> Result<(Compacted, (NewJournal, Successor))> {
+    let mut new = NewJournal::create(writer)?;
+    new.write(line)?;
+    let mut done = Compacted::default();
+    let view = View::of(&writer.target)?;
+    let first_seq = view.first;
+    let (mut ranges, mut cut, mut expected) = (Vec::new(), Cut::default(), first_seq);
+    for entry in Entries::new(view, first_seq, None)? {
+        let entry = match entry {
+            // Numbers that are gone stay gone, and reported.
+            Err(error) if error.gap().is_some() => {
+                let (first, last) = error.gap().unwrap_or_default();
+                ranges.extend(std::mem::take(&mut cut).finish());
+                ranges.push(Range::without(Kind::Lost, first, last + 1));
+                expected = last + 1;
+                continue;
+            }
+            entry => entry.map_err(|error| error.committed(false))?,
+        };
+        if !keep(&entry) {
+            done.dropped += 1;
+            continue;
+        }
+        if entry.seq > expected {
+            ranges.extend(std::mem::take(&mut cut).finish());
+        }
+        let text = [entry.line.as_slice(), b"\n"].concat();
+        cut.add(new.end, entry.seq, &text);
+        new.write(&text)?;
+        expected = entry.seq + 1;
+        done.kept += 1;
+    }
+    let mut seq = writer.state.seq;
+    if let Some(batch) = batch {
+        cut.add(new.end, seq, batch.text());
+        new.write(batch.text())?;
+        seq += batch.count;
+    }
+    ranges.extend(cut.finish());
+    done.bytes_after = new.end;
+    let ranges = with_dropped(ranges, first_seq, seq);
+    let line = HeaderLine::of(line);
+    Ok((done, (new, Successor { ranges, line, first_seq, seq, ..Successor::default() })))
+}
+
+/// `ranges`, and between them the numbers from `first` to `end` that were dropped.
+fn with_dropped(ranges: Vec<Range>, first: u64, end: u64) -> Vec<Range> {
+    let (mut all, mut expected) = (Vec::with_capacity(ranges.len()), first);
+    for range in ranges {
+        if expected < range.seq {
+            all.push(Range::without(Kind::Dropped, expected, range.seq));
+        }
+        expected = range.next_seq();
+        all.push(range);
+    }
+    if expected < end {
+        all.push(Range::without(Kind::Dropped, expected, end));
+    }
+    all
+}
+
+/// Settles the journal, and closes an unterminated line of another tool, which becomes an entry.
+pub(super) fn close_tail(writer: &mut Writer) -> Result<()> {
+    writer.settle()?;
+    if writer.size > writer.state.journal_end {
+        writer.push(b"")?; // Only the newline.
+        writer.settle()?;
+    }
+    Ok(())
+}
+
+/// The header line with its newline; empty if there is none.
+fn header_line(writer: &Writer) -> Result<Vec<u8>> {
+    let len = writer.log.header.line.len;
+    writer.journal.read_range(0, len).map_err(|err| writer.journal_failed("read", err))
+}
+
+/// Writes back what the log still holds, and, if asked to, accepts the rest of the damage as it is.
+pub(super) fn repair(writer: &mut Writer, accept: bool) -> Result<Report> {
+    close_tail(writer)?;
+    remove_temps(&writer.target);
+    let mut set_aside = write_back(writer)?;
+    if accept {
+        set_aside.extend(accept_damage(writer)?);
+    }
+    let quarantine = (!set_aside.is_empty()).then(|| writer.target.sidecar("damaged"));
+    let report = verify::verify(&writer.target)?;
+    let rolled_forward = writer.news.rolled_forward;
+    Ok(Report { rolled_forward, set_aside, quarantine, ..report })
+}
+
+/// Writes batches back whose bytes in the journal are not what was logged.
+fn write_back(writer: &mut Writer) -> Result<Vec<Damage>> {
+    let log = writer.log.clone();
+    let chain = log.chain(super::format::RECORDS_AT, Some(writer.state.end));
+    let chain = chain.map_err(|err| writer.log_failed("read", err))?;
+    let mut set_aside = Vec::new();
+    for batch in &chain.batches {
+        let (start, text) = (batch.start, chain.text(batch));
+        let end = start + text.len() as u64;
+        let found = writer.journal.read_range(start, end);
+        let found = found.map_err(|err| writer.journal_failed("read", err))?;
+        if found != text {
+            set_aside.push(keep_damage(writer, start, &found)?);
+            let file = writer.open_in_place()?;
+            let written = file.write_all_at(text, start);
+            written.map_err(|err| writer.journal_failed("write", err))?;
+        }
+    }
+    if !set_aside.is_empty() {
+        writer.checkpoint(0, None)?;
+    }
+    Ok(set_aside)
+}
+
+/// Copies damaged bytes to the quarantine, synced, before anything is changed.
+fn keep_damage(writer: &Writer, start: u64, found: &[u8]) -> Result<Damage> {
+    writer.section.verify()?;
+    let path = writer.target.sidecar("damaged");
+    let failed = Target::failed;
+    let file = writer.target.open_sidecar(&path)?;
+    let at = file.extent().map_err(failed("look at", &path))?.size;
+    file.write_all_at(found, at).map_err(failed("write", &path))?;
+    file.sync().map_err(failed("sync", &path))?;
+    let side = writer.target.side();
+    writer.target.fs.sync_dir(side).map_err(failed("sync directory", side))?;
+    let end = start + found.len() as u64;
+    let detail = json!({ "start": start, "end": end, "kept_at": at });
+    let _ = events::record(&writer.target, "damage_set_aside", &detail);
+    let file = writer.target.path().to_path_buf();
+    Ok(Damage { file, start, end, why: "it was not what was written".to_owned() })
+}
+
+/// Takes damaged ranges of the journal as they are: the same number of lines keeps its numbers, others get new ones.
+/// A crash before the new index has its name leaves the damage; after it, it is accepted.
+fn accept_damage(writer: &mut Writer) -> Result<Vec<Damage>> {
+    writer.checkpoint(1, None)?;
+    let (target, len) = (writer.target.clone(), writer.log.header.index.len);
+    let Some(index) = Index::open(&target, &target.sidecar("index"), Access::Read)? else {
+        return Ok(Vec::new());
+    };
+    let (mut ranges, mut set_aside, mut renumber) = (Vec::new(), Vec::new(), Vec::new());
+    let mut unknown = index.title.generation != writer.log.header.index.generation;
+    let mut at = 0;
+    while at < len {
+        let records = index.records(at, len - at);
+        let records = records.map_err(Target::failed("read index of", target.path()))?;
+        unknown |= records.is_empty();
+        at += (records.len() as u64).max(1);
+        for record in records {
+            let Some(range) = record else {
+                unknown = true;
+                continue;
+            };
+            ranges.push(accept_range(writer, range, &mut set_aside, &mut renumber)?);
+        }
+    }
+    if unknown {
+        // What the lost records said is gone with them: every line is numbered anew.
+        writer.adopt_file("its index was damaged", true)?;
+        return Ok(set_aside);
+    }
+    if set_aside.is_empty() {
+        return Ok(set_aside);
+    }
+    for (start, end) in renumber {
+        let adopted = lines::measure(writer.journal.as_ref(), start, end, writer.state.seq);
+        let adopted = adopted.map_err(|err| writer.journal_failed("read", err))?;
+        writer.state.seq = adopted.last().map_or(writer.state.seq, Range::next_seq);
+        ranges.extend(adopted);
+    }
+    writer.journal.sync().map_err(|err| writer.journal_failed("sync", err))?;
+    let title = Title { generation: crate::random::number()?.max(1), ..index.title };
+    writer.put_index(title, &ranges)?;
+    let id = IndexId { generation: title.generation, len: ranges.len() as u64 };
+    writer.log.header.index = id;
+    writer.log.header.seq = writer.state.seq;
+    writer.checkpoint(1, None)?;
+    Ok(set_aside)
+}
+
+/// The range with the checksum that it has now. If it does not have as many lines as it had, its numbers are lost,
+/// and its lines get new ones.
+fn accept_range(
+    writer: &Writer,
+    range: Range,
+    aside: &mut Vec<Damage>,
+    renumber: &mut Vec<(u64, u64)>,
+) -> Result<Range> {
+    if !range.has_bytes() || range.kind == Kind::Late {
+        return Ok(range);
+    }
+    let found = writer.journal.read_range(range.start, range.end);
+    let found = found.map_err(|err| writer.journal_failed("read", err))?;
+    let sum = checksum::of(&found);
+    if sum == range.sum {
+        return Ok(range);
+    }
+    aside.push(keep_damage(writer, range.start, &found)?);
+    let whole = found.len() as u64 == range.end - range.start && found.ends_with(b"\n");
+    if whole && lines::count(&found) == range.lines {
+        return Ok(Range { sum, ..range });
+    }
+    renumber.push((range.start, range.start + found.len() as u64));
+    Ok(Range::without(Kind::Lost, range.seq, range.next_seq()))
+}

@@ -1,0 +1,652 @@
+//! Entering the critical section of a journal, and recovering from whatever the last writer left.
+//!
+//! | found | done | a crash in it leaves |
+//! | --- | --- | --- |
+//! | no log, empty journal | an empty log begins | the same |
+//! | no log, or one that cannot be read, and lines | adopt all of them | the same |
+//! | the log or the journal is another file, or the journal is shorter than it was | adopt all of it; numbers go on | the same |
+//! | an intent to replace, old journal in place | abandon it | the same, or no intent |
+//! | an intent to replace, new journal in place | finish it | the same, or done |
+//! | state of this boot, journal as long as it says | nothing | |
+//! | state of this boot, journal longer | adopt complete lines | the lines, pending |
+//! | the same, and batches were being written | checkpoint, then place each of them | the same, fewer of them |
+//! | no state of this boot | check everything behind `base`; checkpoint; place what is missing | the same |
+//!
+//! Placing a batch: it is found whole where it belongs or behind; or a torn part of it is completed, or blanked if
+//! another tool has written behind it; or it is appended.
+//!
+//! # Invariants
+//!
+//! 1. A batch that the log holds is in the journal when this is done: whole, once, with the numbers it has.
+//! 2. Not a byte of a durable batch reaches the journal before a log that holds it is durable.
+//! 3. Only bytes of a batch in the log are ever written over, and NULs that a power loss left in its place.
+//! 4. Where log and journal do not belong together the data wins: nothing is cut or replayed.
+
+use std::io;
+use std::sync::Arc;
+
+use crate::json;
+
+use crate::checksum;
+use crate::error::{Error, ErrorKind, Result};
+use crate::file::events;
+use crate::file::operations;
+use crate::file::target::Target;
+use crate::fs::{Access, Extent, FileId, Handle, Kind as FileKind};
+use crate::random;
+use crate::sys;
+
+use super::checkpoint::{JOURNAL_TEMP, LOG_TEMP, Next, new_temp, temp_path};
+use super::files::OpenFiles;
+use super::format::{
+    Batch, Flags, Header, HeaderLine, IndexId, Kind, Operation, RECORDS_AT, Range, State,
+};
+use super::index::Index;
+use super::lines;
+use super::log::{Chain, FIRST_TURN, Found, Log, path_of};
+use super::replace::is_file;
+use super::writer::{News, Placed, Section, Writer, between};
+
+/// A write of a killed process ends at a multiple of this.
+const PAGE_BYTES: u64 = 4096;
+/// A power loss may tear a write at any multiple of this.
+const SECTOR_BYTES: u64 = 512;
+/// A shorter beginning of a batch, with other bytes behind it, is taken for a line of another tool that begins alike.
+const TORN_BYTES_MIN: usize = 256;
+
+/// Enters the critical section; afterwards the state describes the journal.
+pub(super) fn enter(files: &Arc<OpenFiles>, section: Section, new_mode: u32) -> Result<Writer> {
+    let target = section.target().clone();
+    let found = open_journal(&target, new_mode)?;
+    let (journal, found) = files.journal(&target, found)?;
+    let boot = target.fs.boot_id();
+    let log = match files.log(&target, section.lock())? {
+        Found::Log(log) => log,
+        Found::Missing | Found::Garbage => {
+            let mut writer = start(files, section, (journal, found))?;
+            writer.adopt_file("new to tenure", true)?;
+            return Ok(writer);
+        }
+    };
+    // The path is put together only for an error: this is every append.
+    let state = log.state(boot).map_err(|err| Error::io("read", &path_of(&target), err))?;
+    let (turn, known) = state.unwrap_or_default();
+    let files = files.clone();
+    let mut writer = Writer {
+        section,
+        target,
+        files,
+        log,
+        stored: (turn > 0).then_some(known),
+        turn,
+        state: known,
+        journal,
+        size: found.size,
+        news: News::default(),
+    };
+    writer.orient(turn > 0, found.id)?;
+    Ok(writer)
+}
+
+/// The journal's file, created if it is missing.
+fn open_journal(target: &Target, new_mode: u32) -> Result<Extent> {
+    let path = target.path();
+    let found = match target.fs.extent(path) {
+        Err(err) if err.kind() == io::ErrorKind::NotFound => {
+            create_journal(target, new_mode)?;
+            if let Ok(found) = target.fs.stat(path) {
+                target.follow(&found); // Its locks were made before it, and may be more open than it is.
+            }
+            target.fs.extent(path)
+        }
+        found => found,
+    };
+    let found = found.map_err(Target::failed("look at", path))?;
+    let refuse = |kind, detail: &str, hint: &str| {
+        Err(Error::new(kind, "use as a journal", detail).at(path).hint(hint))
+    };
+    if found.kind != FileKind::File {
+        return refuse(ErrorKind::Invalid, "it is not a regular file", "name a file");
+    }
+    if found.links > 1 && !is_file(target, &target.sidecar("replaced"), found.id) {
+        let hint = "two names are two locks: remove the others";
+        return refuse(ErrorKind::Unsupported, "it has more than one hard link", hint);
+    }
+    Ok(found)
+}
+
+/// Gives an empty file the name of the journal, when it has its mode. A crash before leaves a temporary file.
+fn create_journal(target: &Target, new_mode: u32) -> Result<()> {
+    if let Ok(Found::Log(log)) = Log::open(target, Access::Read) {
+        // Where names cannot be exchanged, a replacement may have died before the new file got its name.
+        let chain =
+            log.chain(RECORDS_AT, None).map_err(Target::failed("read", &path_of(target)))?;
+        let temp = temp_path(target, JOURNAL_TEMP);
+        if chain.replace.is_some_and(|replace| is_file(target, &temp, replace.new)) {
+            return target
+                .fs
+                .rename(&temp, target.path())
+                .map_err(Target::failed("replace", target.path()));
+        }
+    }
+    let temp = temp_path(target, LOG_TEMP);
+    let failed = Target::failed;
+    let _ = target.fs.remove(&temp);
+    let made = target.fs.open(&temp, Access::CreateNew(0o600)).map_err(failed("create", &temp))?;
+    made.set_mode(new_mode & 0o777).map_err(failed("set mode of", &temp))?;
+    drop(made);
+    match target.fs.rename_new(&temp, target.path()) {
+        Err(err) if err.kind() == io::ErrorKind::AlreadyExists => {
+            let _ = target.fs.remove(&temp); // Another tool was faster: its file is the journal.
+            Ok(())
+        }
+        placed => placed.map_err(failed("create", target.path())),
+    }
+}
+
+/// A writer without a log.
+fn start(
+    files: &Arc<OpenFiles>,
+    section: Section,
+    (journal, found): (Arc<dyn Handle>, Extent),
+) -> Result<Writer> {
+    let target = section.target().clone();
+    let (path, file) = new_temp(&target, LOG_TEMP)?;
+    let failed = Target::failed;
+    let number = sys::wall_time_us();
+    let mut header = Header {
+        salt: random::number()?,
+        file: file.id().map_err(failed("look at", &path))?,
+        journal: found.id,
+        base_sum: checksum::of(b""),
+        seq: 1,
+        number,
+        since: number,
+        ..Header::default()
+    };
+    if let Some(index) = Index::open(&target, &target.sidecar("index"), Access::Read)? {
+        // It outlived its log. Its numbers do not come again, and it knows the archives.
+        header.seq = index.next_seq().map_err(failed("read index of", target.path()))?;
+        header.previous = index.title.previous;
+        header.line = index.title.line;
+    }
+    let mut state = State {
+        boot: target.fs.boot_id(),
+        number,
+        placed: number,
+        seq: header.seq,
+        late_end: header.previous.end,
+        ..State::default()
+    };
+    // Not synced: the first durable batch syncs it too, and before that there is nothing to lose.
+    let begun = Log::begin(&file, &header, &mut state, &[], &[], None);
+    begun.map_err(failed("write", &path))?;
+    let log = Log { file, header };
+    if found.size == 0 {
+        target.fs.rename(&path, &path_of(&target)).map_err(failed("create log", &path))?;
+        files.keep_log(section.lock(), &log);
+    } // Else readers number the lines without it until they are adopted, in a log of their own.
+    let (files, size) = (files.clone(), found.size);
+    let news = News::default();
+    let (stored, turn) = (Some(state), FIRST_TURN);
+    Ok(Writer { section, target, files, log, stored, turn, state, journal, size, news })
+}
+
+impl Writer {
+    /// Decides what the last writer left, and recovers from it. `known`: the state is of this boot.
+    fn orient(&mut self, known: bool, found: FileId) -> Result<()> {
+        let own = self.log.file.id().map_err(|err| self.log_failed("look at", err))?;
+        // A device may have another number after a restart; an inode has not.
+        let same = |one: FileId, other: FileId| one == other || (!known && one.ino == other.ino);
+        let header = self.log.header;
+        if !known {
+            self.state = self.state_after_restart()?;
+        }
+        if !same(header.file, own) {
+            return self.adopt_file("its log is a copy", known);
+        }
+        if !self.state.flags.named {
+            self.place_index()?;
+        }
+        if self.state.flags.replacing {
+            let chain = self.log.chain(RECORDS_AT, None);
+            let chain = chain.map_err(|err| self.log_failed("read", err))?;
+            if let Some(replace) = chain.replace {
+                if found.ino == replace.new.ino {
+                    self.news.rolled_forward += 1;
+                    self.finish_replace(&replace)?;
+                    // Another tool may have cut it since.
+                    let found = self.log.header.journal;
+                    return self.orient(true, found);
+                }
+                if found.ino == replace.old.ino {
+                    self.abandon(known)?;
+                }
+            }
+        }
+        if !same(self.log.header.journal, found) {
+            return self.adopt_file("another file has its name", known);
+        }
+        let base = self.log.header.base;
+        let shorter = self.size < if known { self.state.journal_end } else { base };
+        if shorter || (!known && self.tail_sum(base)? != self.log.header.base_sum) {
+            return self.adopt_file("it was cut or restored", known);
+        }
+        if !known {
+            return self.recover_restart();
+        }
+        self.remember_operation()?;
+        if self.size > self.state.journal_end || self.state.applying > 0 {
+            self.recover_crash()?;
+            self.remember_operation()?;
+        }
+        Ok(())
+    }
+
+    /// Remembers the last operation: its writer may have died before it did.
+    fn remember_operation(&mut self) -> Result<()> {
+        let Operation { id, first, lines } = std::mem::take(&mut self.state.operation);
+        if id == 0 {
+            return Ok(());
+        }
+        operations::remember(&self.target, id, operations::Done { first, lines })
+    }
+
+    /// The state as the chain alone tells it.
+    fn state_after_restart(&self) -> Result<State> {
+        let header = self.log.header;
+        let chain = self.log.chain(RECORDS_AT, None).map_err(|err| self.log_failed("read", err))?;
+        let seq = chain.batches.iter().map(Batch::next_seq);
+        let seq = seq.chain(chain.ranges.iter().map(Range::next_seq)).max();
+        let number = chain.batches.iter().map(|batch| batch.number + 1).max();
+        let number = number.unwrap_or(0).max(header.number);
+        // Whether an earlier recovery has tried to sync the journal is not known.
+        let journal_doubt = true;
+        let flags = Flags { replacing: chain.replace.is_some(), journal_doubt, ..Flags::default() };
+        Ok(State {
+            boot: self.target.fs.boot_id(),
+            end: chain.end,
+            room: chain.end,
+            number,
+            placed: number,
+            pending_at: chain.end,
+            seq: seq.unwrap_or(0).max(header.seq),
+            journal_end: header.base,
+            late_end: header.previous.end,
+            flags,
+            ..State::default()
+        })
+    }
+
+    /// A process died while it wrote to the journal, or another tool has appended.
+    fn recover_crash(&mut self) -> Result<()> {
+        let end = self.state.end;
+        let chain = self.log.chain(end, None).map_err(|err| self.log_failed("read", err))?;
+        // A batch that was logged and not counted: its writer died before, inside or behind its write.
+        let uncounted = chain.batches.first().filter(|batch| {
+            batch.number == self.state.number && !batch.durable && batch.seq == self.state.seq
+        });
+        if let Some(batch) = uncounted {
+            if !self.has_pending() {
+                (self.state.pending_at, self.state.pending_seq) = (end, batch.seq);
+            }
+            self.count_batch(batch);
+            self.state.end = chain.end;
+        } else if self.state.applying == 0 {
+            return Ok(());
+        }
+        let old = self.log.clone();
+        let chain = old.chain(self.state.pending_at, Some(self.state.end));
+        let chain = chain.map_err(|err| self.log_failed("read", err))?;
+        if chain.end != self.state.end {
+            return self.adopt_file("its log is damaged", true);
+        }
+        let pending: Vec<_> = chain
+            .batches
+            .iter()
+            .filter(|batch| batch.number >= self.state.placed)
+            .cloned()
+            .collect();
+        self.state.applying = self.state.number - 1;
+        // From here on they are durable, and may be written to the journal.
+        self.checkpoint(1, None)?;
+        self.place_pending(&chain, &pending)
+    }
+
+    /// Places what is pending, and adopts every byte between and behind it.
+    fn place_pending(&mut self, chain: &Chain, pending: &[Batch]) -> Result<()> {
+        let (mut placed, mut cursor) = (Vec::with_capacity(pending.len()), self.state.journal_end);
+        for batch in pending {
+            let text = chain.text(batch);
+            let start = match self.find(batch, text, (cursor, &[]), false)? {
+                Place::Found(start) => start,
+                Place::Missing => self.push(text)?,
+            };
+            self.news.rolled_forward += 1;
+            placed.push(Placed { batch: batch.clone(), start });
+            cursor = cursor.max(start + text.len() as u64);
+        }
+        self.count_placed(&placed, None)?;
+        self.adopt_tail()
+    }
+
+    /// Counts a batch that is in the log.
+    pub(super) fn count_batch(&mut self, batch: &Batch) {
+        self.state.number = batch.number + 1;
+        self.state.seq = batch.next_seq();
+        self.state.flags.durable |= batch.durable;
+        if batch.operation != 0 {
+            let (id, first, lines) = (batch.operation, batch.seq, batch.lines);
+            self.state.operation = Operation { id, first, lines };
+        }
+    }
+
+    /// The machine restarted: what is durable counts, and everything behind `base` is checked.
+    fn recover_restart(&mut self) -> Result<()> {
+        let old = self.log.clone();
+        let chain = old.chain(RECORDS_AT, None).map_err(|err| self.log_failed("read", err))?;
+        let failed = |err| Error::io("read", self.target.path(), err).committed(false);
+        let (mut cut, mut pending) = (lines::Cut::default(), Vec::new());
+        let mut known = Vec::new();
+        for batch in &chain.batches {
+            let (start, text) = (batch.start, chain.text(batch));
+            let end = start + text.len() as u64;
+            if end <= self.size && self.journal.read_range(start, end).map_err(failed)? == text {
+                cut.add(start, batch.seq, text);
+                known.push((start, end));
+            } else {
+                pending.push(batch.clone());
+            }
+            let done = operations::Done { first: batch.seq, lines: batch.lines };
+            if batch.operation != 0 {
+                operations::remember(&self.target, batch.operation, done)?;
+            }
+        }
+        let mut ranges = cut.finish();
+        for range in &chain.ranges {
+            ranges.push(self.check_range(range, &mut known)?);
+        }
+        if self.state.seq < old.header.reserved {
+            // A reader may have seen them.
+            ranges.push(Range::without(Kind::Skipped, self.state.seq, old.header.reserved));
+            self.state.seq = old.header.reserved;
+        }
+        let mut missing = Vec::new();
+        for batch in pending {
+            let text = chain.text(&batch);
+            match self.find(&batch, text, (old.header.base, &known), true)? {
+                Place::Missing => missing.push(batch),
+                Place::Found(start) => {
+                    let mut cut = lines::Cut::default();
+                    cut.add(start, batch.seq, text);
+                    ranges.extend(cut.finish());
+                    known.push((start, start + text.len() as u64));
+                    self.news.rolled_forward += 1;
+                }
+            }
+        }
+        // Everything else is of other tools, up to the last complete line.
+        let end = lines::last_line_end(self.journal.as_ref(), old.header.base, self.size);
+        let end = end.map_err(|err| self.journal_failed("read", err))?;
+        known.push((end, end));
+        let (holes, end) = between(old.header.base, known);
+        for (start, end) in holes {
+            let adopted = self.measure(start, end, self.state.seq)?;
+            self.state.seq = adopted.last().map_or(self.state.seq, Range::next_seq);
+            self.news.adopted += adopted.iter().map(|range| range.foreign).sum::<u64>();
+            ranges.extend(adopted);
+        }
+        ranges.sort_by_key(|range| range.seq);
+        self.state.journal_end = end;
+        let late = ranges.iter().filter(|range| range.kind == Kind::Late).map(|range| range.end);
+        self.state.late_end = late.fold(self.state.late_end, u64::max);
+        // What is missing is appended when a log says where: a power loss may tear it again.
+        let mut at = self.size + u64::from(self.size > end);
+        for (batch, number) in missing.iter_mut().zip(self.state.number..) {
+            (batch.start, batch.number) = (at, number);
+            at += batch.text.len() as u64;
+        }
+        self.state.placed = self.state.number;
+        self.state.number += missing.len() as u64;
+        self.state.applying = self.state.number - 1;
+        let with_text = missing.iter().map(|batch| (batch.clone(), chain.text(batch))).collect();
+        let reserve = u64::from(old.header.reserved > 0);
+        self.begin_log(Next { ranges, pending: with_text, replace: None, reserve })?;
+        if missing.is_empty() { Ok(()) } else { self.place_pending(&chain, &missing) }
+    }
+
+    /// A range that was adopted before a restart, or the numbers that were lost with it.
+    fn check_range(&self, range: &Range, known: &mut Vec<(u64, u64)>) -> Result<Range> {
+        let failed = |err| Error::io("read", self.target.path(), err).committed(false);
+        let is_here = range.kind == Kind::Here;
+        let sum = match range.kind {
+            Kind::Lost | Kind::Skipped | Kind::Dropped => Some(range.sum),
+            Kind::Here => {
+                lines::sum(self.journal.as_ref(), range.start, range.end).map_err(failed)?
+            }
+            Kind::Late => {
+                let paths = super::writer::previous_paths(&self.target, self.log.header.previous);
+                let paths: Vec<_> = paths.iter().map(std::path::PathBuf::as_path).collect();
+                let ino = self.log.header.previous.ino;
+                let file = super::files::open_by_inode(&self.target, ino, &paths);
+                let sum = |file: Arc<dyn Handle>| lines::sum(file.as_ref(), range.start, range.end);
+                file.map(sum).transpose().map_err(failed)?.flatten()
+            }
+        };
+        if sum != Some(range.sum) {
+            return Ok(Range::without(Kind::Lost, range.seq, range.next_seq()));
+        }
+        if is_here {
+            known.push((range.start, range.end));
+        }
+        Ok(*range)
+    }
+
+    /// Finds `text` in the journal from `from` on, outside of the ranges that are known to be something else. A torn
+    /// part of it is completed, or blanked if other bytes are behind it.
+    fn find(
+        &mut self,
+        batch: &Batch,
+        text: &[u8],
+        (from, known): (u64, &[(u64, u64)]),
+        restarted: bool,
+    ) -> Result<Place> {
+        let failed = |err| Error::io("read", self.target.path(), err).committed(false);
+        self.size = self.journal.extent().map_err(failed)?.size;
+        let mut holes = Vec::new();
+        for (start, end) in between(from, [known, &[(self.size, self.size)]].concat()).0 {
+            holes.push((start, self.journal.read_range(start, end).map_err(failed)?));
+        }
+        for (start, bytes) in &holes {
+            if let Some(at) = find_whole(bytes, text, restarted) {
+                return Ok(Place::Found(start + at as u64));
+            }
+        }
+        let len = text.len() as u64;
+        if restarted && batch.start >= from && batch.start < self.size {
+            let there = self.journal.read_range(batch.start, batch.start + len).map_err(failed)?;
+            let is_ours = |(have, want): (&u8, &u8)| have == want || *have == 0;
+            if there.iter().zip(text).all(is_ours) {
+                // Its place has lost bytes, and nothing else.
+                let file = self.open_in_place()?;
+                let written = file.write_all_at(text, batch.start);
+                written.map_err(|err| self.journal_failed("write", err))?;
+                self.size = self.size.max(batch.start + len);
+                return Ok(Place::Found(batch.start));
+            }
+        }
+        let torn = |(hole, bytes): &(u64, Vec<u8>)| {
+            let is_last = hole + bytes.len() as u64 == self.size;
+            find_torn(bytes, text, (*hole, is_last), batch.start, restarted)
+        };
+        if let Some((start, done)) = holes.iter().find_map(torn) {
+            if start + done as u64 == self.size {
+                let rest = self.push_rest(&text[done..])?;
+                if rest == start + done as u64 {
+                    return Ok(Place::Found(start));
+                }
+                self.blank(rest, rest + (text.len() - done) as u64)?;
+                if done < TORN_BYTES_MIN {
+                    // It may be the beginning of the line that is behind it now.
+                    return Ok(Place::Missing);
+                }
+            }
+            // Another tool has written behind it: its line stands alone.
+            self.blank(start, start + done as u64)?;
+        }
+        Ok(Place::Missing)
+    }
+
+    /// Appends the rest of a torn batch, which the line before belongs to.
+    fn push_rest(&mut self, rest: &[u8]) -> Result<u64> {
+        let known = std::mem::replace(&mut self.state.journal_end, u64::MAX);
+        let pushed = self.push(rest);
+        self.state.journal_end = known;
+        pushed
+    }
+
+    /// Takes the journal as it is: all of its complete lines get new numbers, above every number that is known.
+    /// `known`: the state is of this boot.
+    pub(super) fn adopt_file(&mut self, why: &str, known: bool) -> Result<()> {
+        let old = self.log.clone();
+        let boot = self.target.fs.boot_id();
+        let own = known && self.log.file.id().ok() == Some(old.header.file);
+        let chain = old.chain(self.state.pending_at.max(RECORDS_AT), Some(self.state.end));
+        let chain = chain.map_err(|err| self.log_failed("read", err))?;
+        // Of another file, or another boot, no caller waits for what is pending.
+        let is_waited = |batch: &&Batch| own && batch.number >= self.state.placed;
+        let mut pending: Vec<Batch> = chain.batches.iter().filter(is_waited).cloned().collect();
+        let is_whole = chain.end == self.state.end;
+        if !is_whole {
+            // The log is damaged. Callers that wait learn that their batch may be lost.
+            self.state.placed = self.state.number;
+            for batch in &mut pending {
+                batch.number = self.state.number;
+                self.state.number += 1;
+            }
+        }
+        let since = if own && is_whole { old.header.since } else { self.state.placed };
+        let line = self.header_line()?;
+        if self.size == line.len
+            && self.size == self.state.journal_end
+            && old.header.index.generation == 0
+            && old.header.journal == self.journal.id().unwrap_or_default()
+        {
+            return Ok(()); // A new journal.
+        }
+        // A state of this boot knows every number that was given out.
+        let reserved = if own { 0 } else { old.header.reserved };
+        let first_seq = self.state.seq.max(reserved);
+        let end = lines::last_line_end(self.journal.as_ref(), line.len, self.size);
+        let end = end.map_err(|err| self.journal_failed("read", err))?;
+        let first_gone = self.first_number()?.min(first_seq);
+        let (mut ranges, mut at) = (Vec::new(), first_gone);
+        // What is pending keeps its numbers.
+        let kept = pending.iter().map(|batch| (batch.seq, batch.next_seq()));
+        for (seq, next) in kept.chain([(first_seq, first_seq)]) {
+            if at < seq {
+                ranges.push(Range::without(Kind::Lost, at, seq));
+            }
+            at = at.max(next);
+        }
+        let adopted = lines::measure(self.journal.as_ref(), line.len, end, first_seq);
+        ranges.extend(adopted.map_err(|err| self.journal_failed("read", err))?);
+        let lines: u64 = ranges.iter().map(|range| range.foreign).sum();
+        self.news.adopted += lines;
+        let detail = json!({ "lines": lines, "bytes": self.size, "why": why });
+        let _ = events::record(&self.target, "journal_adopted", &detail);
+        let seq = ranges.last().map_or(first_seq, Range::next_seq).max(first_seq);
+        self.log.header = Header {
+            base: line.len,
+            seq: first_gone,
+            index: IndexId::default(),
+            line,
+            reserved: 0,
+            since,
+            ..old.header
+        };
+        let applying = if pending.is_empty() { 0 } else { self.state.number - 1 };
+        let flags = Flags::default();
+        self.state = State { boot, seq, applying, journal_end: end, flags, ..self.state };
+        if pending.is_empty() {
+            (self.state.placed, self.state.pending_seq) = (self.state.number, seq);
+        }
+        let with_text = pending.iter().map(|batch| (batch.clone(), chain.text(batch))).collect();
+        self.begin_log(Next { ranges, pending: with_text, replace: None, reserve: 1 })?;
+        self.place_pending(&chain, &pending)
+    }
+
+    /// The first number of the file that was the journal.
+    fn first_number(&self) -> Result<u64> {
+        let index = Index::open(&self.target, &self.target.sidecar("index"), Access::Read)?;
+        let header = self.log.header;
+        let index = index.filter(|index| index.title.generation == header.index.generation);
+        Ok(index.map_or(header.seq, |index| index.title.first_seq))
+    }
+
+    /// The header line, if the journal still begins with it.
+    fn header_line(&self) -> Result<HeaderLine> {
+        let line = self.log.header.line;
+        let sum = lines::sum(self.journal.as_ref(), 0, line.len);
+        let sum = sum.map_err(|err| self.journal_failed("read", err))?;
+        let is_there = line.len > 0 && sum == Some(line.sum);
+        Ok(if is_there { line } else { HeaderLine::default() })
+    }
+
+    /// Makes sure that nothing is pending and every complete line has a number.
+    pub(super) fn settle(&mut self) -> Result<()> {
+        if self.has_pending() {
+            self.checkpoint(0, None)?; // It makes them durable.
+            self.apply(u64::MAX - 1)?;
+        }
+        self.adopt_late()?;
+        self.adopt_tail()
+    }
+}
+
+/// Where a batch of the log is.
+enum Place {
+    Found(u64),
+    Missing,
+}
+
+/// Where all of `text` begins a line of `region`. A power loss may leave NULs in the place of the newline before it.
+fn find_whole(region: &[u8], text: &[u8], restarted: bool) -> Option<usize> {
+    let begins_line =
+        |at: &usize| *at == 0 || region[at - 1] == b'\n' || (restarted && region[at - 1] == 0);
+    memchr::memmem::find_iter(region, text).find(begins_line)
+}
+
+/// Where a beginning of `text` was torn in `bytes`, which are at `from`, and how much of it is there. `is_last`: the
+/// journal ends with them.
+///
+/// At the end of the journal any part counts. With other bytes behind it the part ends at a page, or at a sector after
+/// a power loss, and is long enough not to be another tool's line that begins alike; or it is whole lines that a power
+/// loss left where they were `expected`.
+fn find_torn(
+    bytes: &[u8],
+    text: &[u8],
+    (from, is_last): (u64, bool),
+    expected: u64,
+    restarted: bool,
+) -> Option<(u64, usize)> {
+    let starts = memchr::memchr_iter(b'\n', bytes).map(|newline| newline + 1);
+    // After a power loss the newline before it may be gone.
+    let place = expected.checked_sub(from).and_then(|at| usize::try_from(at).ok());
+    let place = place.filter(|at| restarted && *at <= bytes.len());
+    place.into_iter().chain([0]).chain(starts).find_map(|at| {
+        let (have, start) = (&bytes[at..], from + at as u64);
+        let same = have.iter().zip(text).take_while(|(have, want)| have == want).count();
+        if is_last && same == have.len() {
+            return (same > 0).then_some((start, same));
+        }
+        let block = if restarted { SECTOR_BYTES } else { PAGE_BYTES };
+        let blocks = ((start + same as u64) / block * block).saturating_sub(start);
+        let blocks = usize::try_from(blocks).unwrap_or(0);
+        let blocks = if blocks < TORN_BYTES_MIN { 0 } else { blocks };
+        let lines = memchr::memrchr(b'\n', &text[..same]).map_or(0, |newline| newline + 1);
+        let is_there = restarted && start == expected;
+        let done = if is_there { blocks.max(lines) } else { blocks };
+        (done > 0).then_some((start, done))
+    })
+}

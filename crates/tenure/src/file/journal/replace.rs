@@ -1,0 +1,349 @@
+//! Replacing the journal by another file: rotation, compaction, a new header line.
+//!
+//! In order, with what a crash after each step leaves:
+//!
+//! 1. The new journal and its index are written under temporary names and synced: left-overs.
+//! 2. A checkpoint ends with the intent {old inode, new inode}: the next writer looks at the journal's inode. Old:
+//!    it abandons the intent. New: it goes on with step 4. Neither: it adopts that file.
+//! 3. The two files exchange their names: from here on the new file is the journal.
+//! 4. The directories are synced. The old file gets its own name, as an archive or set aside; the old index follows it, and the new index takes
+//!    its place. Each step looks at inodes and generations first, so it can be done again.
+//! 5. A log of the new journal begins.
+//!
+//! # Invariants
+//!
+//! 1. A replacement is done or abandoned; it never stops the journal. Every failure before step 3 removes its
+//!    temporary files and clears the intent.
+//! 2. A file that another tool put in the journal's place is never replaced: the exchange is undone.
+//! 3. No file of another tool is overwritten by an archive: it takes the next free number.
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use crate::error::{Error, ErrorKind, Result};
+use crate::file::operations;
+use crate::file::target::Target;
+use crate::fs::{Access, FileId, Handle};
+use crate::random;
+
+use super::checkpoint::{JOURNAL_TEMP, LOG_TEMP, NEXT_INDEX_TEMP, Next, new_temp, temp_path};
+use super::format::{
+    Flags, HeaderLine, IndexId, Operation, Previous, Range, Replace, State, Title,
+};
+use super::index::Index;
+
+use super::writer::{Writer, archive_path};
+
+/// How often the archive's name may be taken by another tool before it stays aside.
+const NAME_ATTEMPTS: usize = 64;
+/// Collected writes of this size.
+const WRITE_BYTES: usize = 256 * 1024;
+
+/// A file that is going to be the journal. It is removed unless it becomes that.
+#[derive(Debug)]
+pub(super) struct NewJournal {
+    target: Target,
+    file: Arc<dyn Handle>,
+    pub(super) end: u64,
+    buf: Vec<u8>,
+    used: bool,
+}
+
+/// What a new journal is, besides its bytes.
+#[derive(Debug, Default)]
+pub(super) struct Successor {
+    pub(super) ranges: Vec<Range>,
+    pub(super) line: HeaderLine,
+    /// The archive that the old file becomes; 0: it is set aside.
+    pub(super) archive: u64,
+    /// Entries below this number are in the archives.
+    pub(super) first_seq: u64,
+    pub(super) seq: u64,
+    pub(super) operation: Operation,
+}
+
+impl NewJournal {
+    /// An empty file with the attributes of the journal.
+    pub(super) fn create(writer: &Writer) -> Result<Self> {
+        let target = writer.target.clone();
+        let path = temp_path(&target, JOURNAL_TEMP);
+        let _ = target.fs.remove(&path);
+        let failed = |action| move |err| Error::io(action, &path, err).committed(false);
+        let path = temp_path(&target, JOURNAL_TEMP);
+        let file = target.fs.open(&path, Access::CreateNew(0o600));
+        let file = file.map_err(failed.clone()("create"))?;
+        let new = Self { target, file, end: 0, buf: Vec::new(), used: false };
+        let copied = new.file.copy_attributes(writer.journal.as_ref());
+        copied.map_err(failed("set attributes of"))?;
+        Ok(new)
+    }
+
+    pub(super) fn write(&mut self, bytes: &[u8]) -> Result<()> {
+        self.buf.extend_from_slice(bytes);
+        self.end += bytes.len() as u64;
+        if self.buf.len() >= WRITE_BYTES { self.flush() } else { Ok(()) }
+    }
+
+    fn flush(&mut self) -> Result<()> {
+        let at = self.end - self.buf.len() as u64;
+        let written = self.file.write_all_at(&self.buf, at);
+        self.buf.clear();
+        written.map_err(|err| self.failed("write", err))
+    }
+
+    fn failed(&self, action: &'static str, err: io::Error) -> Error {
+        Error::io(action, &temp_path(&self.target, JOURNAL_TEMP), err).committed(false)
+    }
+}
+
+impl Drop for NewJournal {
+    fn drop(&mut self) {
+        if !self.used {
+            for temp in [JOURNAL_TEMP, NEXT_INDEX_TEMP, LOG_TEMP] {
+                let _ = self.target.fs.remove(&temp_path(&self.target, temp));
+            }
+        }
+    }
+}
+
+/// The first archive number from `number` on whose name is free. A name that the file system cannot have, or a
+/// directory that cannot be read, is an error before anything is changed.
+pub(super) fn free_archive(target: &Target, mut number: u64) -> Result<u64> {
+    loop {
+        let path = archive_path(target, number);
+        match target.fs.stat(&path) {
+            Ok(_) => number += 1,
+            Err(err) if err.kind() == io::ErrorKind::NotFound => return Ok(number),
+            Err(err) => return Err(Error::io("name the archive", &path, err).committed(false)),
+        }
+    }
+}
+
+impl Writer {
+    /// Makes `new` the journal: steps 1 to 5. Everything in the old file has a number.
+    pub(super) fn replace_by(&mut self, mut new: NewJournal, what: &Successor) -> Result<()> {
+        new.flush()?;
+        new.file.sync().map_err(|err| new.failed("sync", err))?;
+        let id = new.file.id().map_err(|err| new.failed("look at", err))?;
+        let old = self.journal.id().map_err(|err| self.journal_failed("look at", err))?;
+        let title = Title {
+            generation: random::number()?.max(1),
+            journal: id,
+            first_seq: what.first_seq,
+            previous: self.previous_of(what.archive),
+            line: what.line,
+        };
+        let (temp, file) = new_temp(&self.target, NEXT_INDEX_TEMP)?;
+        let begun = Index::begin(file, title, &what.ranges);
+        begun.map_err(|err| Error::io("write", &temp, err).committed(false))?;
+        let replace = Replace {
+            old,
+            new: id,
+            archive: what.archive,
+            index: IndexId { generation: title.generation, len: what.ranges.len() as u64 },
+            end: new.end,
+            line: what.line,
+            seq: what.seq,
+            operation: what.operation,
+        };
+        self.section.verify()?;
+        self.checkpoint(0, Some(replace))?;
+        if let Err(error) = self.exchange(&replace) {
+            self.abandon(true)?;
+            return Err(error.committed(false));
+        }
+        new.used = true;
+        self.finish_replace(&replace).map_err(|error| error.committed(true))
+    }
+
+    fn previous_of(&self, archive: u64) -> Previous {
+        let ino = self.journal.id().map_or(0, |id| id.ino);
+        let newest = if archive > 0 { archive } else { self.log.header.previous.archive };
+        Previous { archive: newest, ino, is_archive: archive > 0, end: self.state.journal_end }
+    }
+
+    /// Step 3. On an error the journal has the name it had.
+    fn exchange(&self, replace: &Replace) -> Result<()> {
+        let (fs, path) = (&self.target.fs, self.target.path());
+        let temp = temp_path(&self.target, JOURNAL_TEMP);
+        let failed = |err| Error::io("replace", path, err);
+        match fs.exchange(&temp, path) {
+            Err(err) if err.kind() == io::ErrorKind::Unsupported => {
+                // A crash between the two leaves no journal; the next writer goes on with the second.
+                let aside = self.target.sidecar("replaced");
+                let _ = fs.remove(&aside);
+                fs.link(path, &aside).map_err(failed)?;
+                // Or a power loss could keep the new file's name and lose the old file's second one.
+                fs.sync_dir(self.target.side()).map_err(failed)?;
+                return fs.rename(&temp, path).map_err(failed);
+            }
+            exchanged => exchanged.map_err(failed)?,
+        }
+        if !is_file(&self.target, &temp, replace.old) {
+            // Another tool had put its own file there: it goes back, and is adopted.
+            fs.exchange(&temp, path).map_err(failed)?;
+            let detail = "another tool replaced it meanwhile";
+            return Err(Error::new(ErrorKind::Busy, "replace", detail).at(path));
+        }
+        Ok(())
+    }
+
+    fn sync_dirs(&self) -> Result<()> {
+        for dir in [self.target.side(), self.target.dir()] {
+            self.target.fs.sync_dir(dir).map_err(Target::failed("sync directory", dir))?;
+        }
+        Ok(())
+    }
+
+    /// Clears an intent that was not carried out. If the state is not of this boot, the log that the recovery
+    /// begins has none.
+    pub(super) fn abandon(&mut self, known: bool) -> Result<()> {
+        for temp in [JOURNAL_TEMP, NEXT_INDEX_TEMP] {
+            let _ = self.target.fs.remove(&temp_path(&self.target, temp));
+        }
+        if known { self.checkpoint(0, None) } else { Ok(()) }
+    }
+
+    /// Steps 4 and 5, after the exchange. The new file is under the journal's name.
+    pub(super) fn finish_replace(&mut self, replace: &Replace) -> Result<()> {
+        // The index follows only a journal that stays.
+        self.sync_dirs()?;
+        let archive = self.name_old(replace)?;
+        self.sync_dirs()?;
+        self.move_index(replace, archive)?;
+        self.sync_dirs()?;
+        if replace.operation.id != 0 {
+            let Operation { id, first, lines } = replace.operation;
+            operations::remember(&self.target, id, operations::Done { first, lines })?;
+        }
+        let path = self.target.path();
+        let opened = self.target.fs.open(path, Access::Append);
+        self.journal = opened.map_err(Target::failed("open", path))?;
+        let old_end = self.state.journal_end;
+        self.size = self.journal.extent().map_err(|err| self.journal_failed("look at", err))?.size;
+        self.log.header = replace.finished(&self.log.header, archive, old_end);
+        self.state = State {
+            seq: self.state.seq.max(replace.seq),
+            journal_end: replace.end,
+            late_end: old_end,
+            flags: Flags::default(),
+            ..self.state
+        };
+        self.begin_log(Next::default())
+    }
+
+    /// Gives the old file its own name. Returns the archive's number; 0 if it is set aside.
+    fn name_old(&self, replace: &Replace) -> Result<u64> {
+        let (target, fs) = (&self.target, &self.target.fs);
+        let temp = temp_path(target, JOURNAL_TEMP);
+        let aside = target.sidecar("replaced");
+        // Where names cannot be exchanged, the old file has this one.
+        let linked = !is_file(target, &temp, replace.old) && is_file(target, &aside, replace.old);
+        let from = if linked { &aside } else { &temp };
+        if !is_file(target, from, replace.old) {
+            // It has its name already.
+            return Ok(archive_of(target, replace));
+        }
+        let failed = Target::failed("name the old file of", target.path());
+        if replace.archive == 0 {
+            self.keep_grown(&aside, replace);
+            return if linked { Ok(()) } else { fs.rename(from, &aside) }
+                .map(|()| 0)
+                .map_err(failed);
+        }
+        let mut number = replace.archive;
+        for _ in 0..NAME_ATTEMPTS {
+            match fs.rename_new(from, &archive_path(target, number)) {
+                Err(err) if err.kind() == io::ErrorKind::AlreadyExists => number += 1,
+                Err(_) => break,
+                Ok(()) => return Ok(number),
+            }
+        }
+        // It cannot have the name: it stays beside the other sidecars, and is found there.
+        let kept = target.sidecar(&format!("archive.{number}"));
+        fs.rename(from, &kept).map(|()| number).map_err(failed)
+    }
+
+    /// A file that was set aside earlier and has grown since keeps its lines under another name.
+    fn keep_grown(&self, aside: &Path, replace: &Replace) {
+        let previous = self.log.header.previous;
+        let found = self.target.fs.extent(aside);
+        let grown = found.is_ok_and(|found| {
+            found.id.ino == previous.ino
+                && found.id.ino != replace.old.ino
+                && found.size > previous.end
+        });
+        for number in (1..=NAME_ATTEMPTS).filter(|_| grown) {
+            let kept = self.target.sidecar(&format!("replaced.{number}"));
+            if self.target.fs.rename_new(aside, &kept).is_ok() {
+                break;
+            }
+        }
+    }
+
+    /// The old index stays with an archive; the new one takes its name.
+    fn move_index(&self, replace: &Replace, archive: u64) -> Result<()> {
+        let (target, fs) = (&self.target, &self.target.fs);
+        let (path, temp) = (target.sidecar("index"), temp_path(target, NEXT_INDEX_TEMP));
+        let failed = Target::failed;
+        let current = Index::open(target, &path, Access::ReadWrite)?;
+        let is_new = |index: &Index| index.title.generation == replace.index.generation;
+        if current.as_ref().is_some_and(is_new) {
+            return Ok(());
+        }
+        if let Some(index) = current.filter(|_| archive > 0) {
+            // From now on all of its records count.
+            let cut = index.cut(self.log.header.index.len).and_then(|()| index.file.sync());
+            let kept = target.sidecar(&format!("index.{archive}"));
+            cut.and_then(|()| fs.rename(&path, &kept)).map_err(failed("move index", &path))?;
+        }
+        if archive != replace.archive {
+            self.retitle(&temp, archive)?;
+        }
+        fs.rename(&temp, &path).map_err(failed("move index", &path))
+    }
+
+    /// Names another archive in the new index: its number was taken.
+    fn retitle(&self, temp: &Path, archive: u64) -> Result<()> {
+        let failed = |err| Error::io("write", temp, err);
+        let Some(index) = Index::open(&self.target, temp, Access::ReadWrite)? else {
+            return Ok(());
+        };
+        let previous = Previous { archive, ..index.title.previous };
+        let title = Title { previous, ..index.title };
+        index.file.write_all_at(&title.encode(), 0).map_err(failed)?;
+        index.file.sync().map_err(failed)
+    }
+}
+
+/// The number of the archive that the old file has become; 0 if it is set aside.
+fn archive_of(target: &Target, replace: &Replace) -> u64 {
+    let named = |number: &u64| is_file(target, &archive_path(target, *number), replace.old);
+    archive_numbers(target, replace).find(named).unwrap_or(replace.archive)
+}
+
+/// Whether the file at `path` is this one. A device may have another number after a restart; an inode has not.
+pub(super) fn is_file(target: &Target, path: &Path, id: FileId) -> bool {
+    target.fs.stat(path).is_ok_and(|found| found.id.ino == id.ino)
+}
+
+/// Where the old journal of an unfinished replacement can be.
+pub(super) fn old_paths(target: &Target, replace: &Replace) -> Vec<PathBuf> {
+    let mut paths = vec![target.path().to_path_buf(), temp_path(target, JOURNAL_TEMP)];
+    for number in archive_numbers(target, replace) {
+        paths.push(archive_path(target, number));
+        paths.push(target.sidecar(&format!("archive.{number}")));
+    }
+    paths.push(target.sidecar("replaced"));
+    paths
+}
+
+/// The numbers that the archive of an unfinished rotation can have: another tool may have taken the first ones.
+pub(super) fn archive_numbers(target: &Target, replace: &Replace) -> impl Iterator<Item = u64> {
+    let (fs, target, first) = (target.fs.clone(), target.clone(), replace.archive);
+    let last = if first > 0 { first + NAME_ATTEMPTS as u64 } else { 0 };
+    let is_taken =
+        move |number: &u64| *number == first || fs.stat(&archive_path(&target, number - 1)).is_ok();
+    (first..last).take_while(is_taken)
+}

@@ -1,0 +1,217 @@
+//! Verifying a journal: every byte that has a number, against its checksum; the archives too.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use crate::error::Result;
+use crate::file::target::Target;
+use crate::fs::{Access, Handle};
+
+use super::format::{HeaderLine, Kind, Previous, Range};
+use super::index::Index;
+use super::lines;
+use super::view::{View, file_of, open_if_there};
+use super::writer::archive_path;
+
+/// A range of a file that is not what it was.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Damage {
+    /// The journal, or one of its archives.
+    pub file: PathBuf,
+    /// First byte.
+    pub start: u64,
+    /// Behind the last byte.
+    pub end: u64,
+    /// What is wrong.
+    pub why: String,
+}
+
+/// What a verification found.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Report {
+    /// Entries in the file now.
+    pub entries: u64,
+    /// How many of them other tools wrote.
+    pub foreign_entries: u64,
+    /// Ranges that have a checksum.
+    pub segments: u64,
+    /// The file's length.
+    pub bytes: u64,
+    /// The number that the next entry gets; 0 if tenure has not written to it yet.
+    pub next: u64,
+    /// What is not as it was, in the archives too.
+    pub damaged: Vec<Damage>,
+    /// Entries whose numbers were given out and that are gone: the first and the last of each gap.
+    pub lost: Vec<(u64, u64)>,
+    /// Numbers that were reserved when the machine restarted; entries without a sync may have had them.
+    pub skipped: Vec<(u64, u64)>,
+    /// Archives that were checked.
+    pub archives: u64,
+    /// The file ends with an unterminated line of another tool.
+    pub torn_tail: bool,
+    /// Lines of other tools that have no number yet; the next write adopts them.
+    pub unadopted: u64,
+    /// NULs in the file: lost to a power loss before they were synced.
+    pub nul_bytes: u64,
+    /// Logged batches that are not in the file yet; the next write finishes them.
+    pub pending: u64,
+    /// Batches that a repair has finished.
+    pub rolled_forward: u64,
+    /// The sidecars do not belong to this file (restored, replaced); the next write adopts it.
+    pub unbound: bool,
+    /// Ranges that a repair has set aside.
+    pub set_aside: Vec<Damage>,
+    /// Where their bytes are now, one range behind the other.
+    pub quarantine: Option<PathBuf>,
+}
+
+impl Report {
+    /// Nothing is damaged.
+    pub fn is_sound(&self) -> bool {
+        self.damaged.is_empty()
+    }
+
+    fn damage(&mut self, file: &Path, (start, end): (u64, u64), why: &str) {
+        self.damaged.push(Damage { file: file.to_path_buf(), start, end, why: why.to_owned() });
+    }
+
+    /// Checks one range of the file at `path`.
+    fn check(&mut self, range: &Range, file: Option<&Arc<dyn Handle>>, path: &Path) -> Result<()> {
+        if !range.has_bytes() {
+            let gap = (range.seq, range.next_seq().saturating_sub(1));
+            match range.kind {
+                Kind::Lost => self.lost.push(gap),
+                Kind::Skipped => self.skipped.push(gap),
+                Kind::Here | Kind::Late | Kind::Dropped => {}
+            }
+            return Ok(());
+        }
+        self.segments += 1;
+        let sum = file.map(|file| lines::sum(file.as_ref(), range.start, range.end)).transpose();
+        if sum.map_err(Target::failed("read", path))?.flatten() != Some(range.sum) {
+            self.damage(path, (range.start, range.end), "the checksum differs");
+        }
+        Ok(())
+    }
+
+    fn check_header(&mut self, line: HeaderLine, file: &dyn Handle, path: &Path) -> Result<()> {
+        let sum = lines::sum(file, 0, line.len).map_err(Target::failed("read", path))?;
+        if line.len > 0 && sum != Some(line.sum) {
+            self.damage(path, (0, line.len), "the header line differs");
+        }
+        Ok(())
+    }
+
+    /// Checks the first `len` records of an index and what they are about. Returns how many entries there are, and
+    /// how many of other tools.
+    fn check_index(
+        &mut self,
+        target: &Target,
+        (journal, path): (&Arc<dyn Handle>, &Path),
+        previous: Previous,
+        (index, len): (&Index, u64),
+    ) -> Result<(u64, u64)> {
+        let (mut at, mut entries, mut foreign) = (0, 0, 0);
+        while at < len {
+            let records =
+                index.records(at, len - at).map_err(Target::failed("read index of", path))?;
+            if records.is_empty() {
+                self.damage(path, (0, 0), &format!("index records {at} to {len} are missing"));
+                break;
+            }
+            for record in records {
+                match record {
+                    None => self.damage(path, (0, 0), &format!("index record {at} is damaged")),
+                    Some(range) => {
+                        let file = file_of(target, Some(journal), previous, &range);
+                        self.check(&range, file.as_ref(), path)?;
+                        if range.has_bytes() {
+                            (entries, foreign) = (entries + range.lines, foreign + range.foreign);
+                        }
+                    }
+                }
+                at += 1;
+            }
+        }
+        Ok((entries, foreign))
+    }
+
+    fn check_archives(&mut self, target: &Target, mut number: u64) -> Result<()> {
+        while number > 0 {
+            let path = archive_path(target, number);
+            let index = target.sidecar(&format!("index.{number}"));
+            let Some(index) = Index::open(target, &index, Access::Read)? else { return Ok(()) };
+            let aside = target.sidecar(&format!("archive.{number}"));
+            let file = match open_if_there(target, &path)? {
+                None => open_if_there(target, &aside)?,
+                found => found,
+            };
+            let previous = index.title.previous;
+            let Some(file) = file else { return Ok(()) }; // Moved away: a reader reports the gap.
+            let len = index.capacity().map_err(Target::failed("read index of", &path))?;
+            self.check_header(index.title.line, file.as_ref(), &path)?;
+            self.check_index(target, (&file, &path), previous, (&index, len))?;
+            self.archives += 1;
+            number = if previous.archive < number { previous.archive } else { 0 };
+        }
+        Ok(())
+    }
+}
+
+pub(super) fn verify(target: &Target) -> Result<Report> {
+    let view = View::of(target)?;
+    let mut report = Report { bytes: view.size, pending: view.pending, ..Report::default() };
+    report.unbound = view.unbound;
+    let path = target.path();
+    let Some(journal) = view.journal.clone() else { return Ok(report) };
+    let failed = || Target::failed("read", path);
+    if let Some(end) = view.cut {
+        report.damage(path, (view.size, end), "lines that were written here are missing");
+    }
+    report.check_header(view.line, journal.as_ref(), path)?;
+    if let Some((index, len)) = &view.index {
+        let about = (&journal, path);
+        let found = report.check_index(target, about, view.previous, (index, *len))?;
+        (report.entries, report.foreign_entries) = found;
+    }
+    for piece in &view.pieces {
+        if piece.text.is_none() {
+            report.check(&piece.range, view.file_of(&piece.range).as_ref(), path)?;
+        }
+        if piece.range.has_bytes() {
+            report.entries += piece.range.lines;
+            report.foreign_entries += piece.range.foreign;
+        }
+    }
+    let start = view.plain.map_or(view.known, |(start, _)| start);
+    let end = lines::last_line_end(journal.as_ref(), start, view.size).map_err(failed())?;
+    let complete = count(journal.as_ref(), start, end).map_err(failed())?;
+    if view.plain.is_some() {
+        (report.entries, report.foreign_entries) = (complete, complete);
+    } else {
+        report.next = view.until.max(1);
+        report.unadopted = complete;
+    }
+    report.torn_tail = end < view.size;
+    report.nul_bytes = nul_bytes(journal.as_ref(), view.size).map_err(failed())?;
+    report.check_archives(target, view.previous.archive)?;
+    Ok(report)
+}
+
+/// How many entries are in `[start, end)`, which ends behind a newline.
+fn count(file: &dyn Handle, start: u64, end: u64) -> std::io::Result<u64> {
+    Ok(lines::measure(file, start, end, 1)?.iter().map(|range| range.lines).sum())
+}
+
+fn nul_bytes(file: &dyn Handle, size: u64) -> std::io::Result<u64> {
+    let (mut at, mut nuls) = (0, 0);
+    while at < size {
+        let bytes = file.read_range(at, size.min(at + lines::CHUNK_BYTES as u64))?;
+        if bytes.is_empty() {
+            break;
+        }
+        nuls += memchr::memchr_iter(0, &bytes).count() as u64;
+        at += bytes.len() as u64;
+    }
+    Ok(nuls)
+}

@@ -1,0 +1,464 @@
+//! The journal in the hands of its one writer: the commit lock, the open files, and where the log stands.
+//!
+//! # Invariants
+//!
+//! 1. Everything here is under the commit lock. [`super::recover::enter`] makes a writer, and leaves a
+//!    journal whose state is right.
+//! 2. The kernel serialises appends. Right after ours, its descriptor says where it ended: what lies before
+//!    it is final, and what other tools wrote between the known end and ours is adopted behind the batch.
+//! 3. A line of another tool is an entry once it is complete and a record of the log, or of the index, has
+//!    its number. Nothing changes that number or those bytes.
+//! 4. No entry is visible before all entries with smaller numbers are: readers stop at the first pending
+//!    batch.
+
+use std::io;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Instant;
+
+use crate::error::{Error, ErrorKind, Result};
+use crate::file::commit::{Commit, NAME_CHECK_TTL, take_commit};
+use crate::file::gate::Turn;
+use crate::file::hold::check_named;
+use crate::file::target::Target;
+use crate::fs::{Access, FileId, Handle, Mode};
+use crate::wait::Request;
+
+use super::files::OpenFiles;
+use super::format::{Batch, Kind, Previous, Range, Record, STATE, State};
+use super::lines;
+use super::log::{Log, path_of};
+
+/// What keeps other writers out.
+#[derive(Debug)]
+pub(super) enum Section {
+    /// A write: fence and guards were checked.
+    Write(Box<Commit>),
+    /// Finishing what earlier writes have logged, or adopting lines, needs no proof of its own.
+    Finish { target: Target, turn: Turn, since: Instant },
+}
+
+impl Section {
+    /// Takes the commit lock of `target` alone.
+    pub(super) fn finish(target: &Target, request: Request<'_>) -> Result<Self> {
+        let since = Instant::now();
+        let turn = take_commit(target, Mode::Exclusive, request)?;
+        Ok(Self::Finish { target: target.clone(), turn, since })
+    }
+
+    pub(super) fn target(&self) -> &Target {
+        match self {
+            Self::Write(commit) => &commit.target,
+            Self::Finish { target, .. } => target,
+        }
+    }
+
+    /// The commit lock, if it is known which file that is.
+    pub(super) fn lock(&self) -> Option<FileId> {
+        match self {
+            Self::Write(commit) => commit.seen.bound.then_some(commit.seen.record.file),
+            Self::Finish { turn, .. } => Some(turn.id()),
+        }
+    }
+
+    /// The last check before a change becomes visible: the locks still have their names.
+    pub(super) fn verify(&self) -> Result<()> {
+        match self {
+            Self::Write(commit) => commit.verify(),
+            Self::Finish { target, turn, .. } => check_named(target, target.commit_file(), turn),
+        }
+    }
+
+    /// The same, unless the names were compared a moment ago.
+    pub(super) fn verify_unless_recent(&self) -> Result<()> {
+        match self {
+            Self::Write(commit) => commit.verify_unless_recent(),
+            Self::Finish { since, .. } if since.elapsed() < NAME_CHECK_TTL => Ok(()),
+            Self::Finish { .. } => self.verify(),
+        }
+    }
+}
+
+/// What happened on the way, for the caller to know.
+#[derive(Debug, Default, Clone, Copy)]
+pub(super) struct News {
+    /// Lines of other tools that were adopted.
+    pub(super) adopted: u64,
+    /// An unterminated line of another tool was closed with a newline.
+    pub(super) closed_tail: bool,
+    /// Batches that a crash had left out of the journal.
+    pub(super) rolled_forward: u64,
+}
+
+/// A journal in the hands of its one writer.
+#[derive(Debug)]
+pub(super) struct Writer {
+    pub(super) section: Section,
+    pub(super) target: Target,
+    pub(super) files: Arc<OpenFiles>,
+    pub(super) log: Log,
+    /// The state that was stored last in this boot, and its turn.
+    pub(super) stored: Option<State>,
+    pub(super) turn: u64,
+    pub(super) state: State,
+    pub(super) journal: Arc<dyn Handle>,
+    /// The journal's length as it was seen last.
+    pub(super) size: u64,
+    pub(super) news: News,
+}
+
+/// A batch of the log that is in the journal.
+#[derive(Debug)]
+pub(super) struct Placed {
+    pub(super) batch: Batch,
+    pub(super) start: u64,
+}
+
+impl Placed {
+    pub(super) fn end(&self) -> u64 {
+        self.start + self.batch.text.len() as u64
+    }
+}
+
+/// A write that ended before all of it was in the journal.
+const SHORT: &str = "a part is written; the next write finishes it";
+
+impl Writer {
+    /// Stores where the log stands. A crash before it leaves the state as it was.
+    pub(super) fn store(&mut self) -> Result<()> {
+        self.store_as(self.state)
+    }
+
+    fn store_as(&mut self, state: State) -> Result<()> {
+        self.turn += 1;
+        let stored = STATE.store(self.log.file.as_ref(), self.turn, &state);
+        stored.map_err(|err| self.log_failed("write", err))?;
+        self.stored = Some(state);
+        Ok(())
+    }
+
+    /// Notes that a sync of the journal begins, and nothing else: the log describes the journal as it did.
+    pub(super) fn note_sync(&mut self) -> Result<()> {
+        let Some(mut stored) = self.stored else { return Ok(()) };
+        stored.flags.journal_doubt = true;
+        self.store_as(stored)
+    }
+
+    pub(super) fn has_pending(&self) -> bool {
+        self.state.placed < self.state.number
+    }
+
+    /// Writes a record behind the others; it counts with the next [`Self::store`].
+    pub(super) fn log_record(&mut self, record: &Record) -> Result<()> {
+        let written = self.log.write(&mut self.state, record);
+        written.map_err(|err| self.log_failed("write", err))
+    }
+
+    /// Makes sure that the numbers of `ranges` are reserved. Nothing else has changed yet: a crash in the
+    /// checkpoint leaves them without numbers.
+    pub(super) fn reserve(&mut self, ranges: &[Range]) -> Result<()> {
+        let until = ranges.last().map_or(0, Range::next_seq);
+        if until > self.log.header.reserved {
+            return self.checkpoint(until - self.state.seq, None);
+        }
+        if ranges.is_empty() { Ok(()) } else { self.sync_names() }
+    }
+
+    /// Logs ranges whose numbers are reserved; they count with the next [`Self::store`].
+    pub(super) fn log_ranges(&mut self, ranges: &[Range]) -> Result<()> {
+        for range in ranges {
+            self.state.seq = self.state.seq.max(range.next_seq());
+            self.news.adopted += range.foreign;
+            self.log_record(&Record::Range(*range))?;
+        }
+        Ok(())
+    }
+
+    /// Lines of other tools in `[start, end)` of the journal, which is final.
+    pub(super) fn measure(&self, start: u64, end: u64, seq: u64) -> Result<Vec<Range>> {
+        let ranges = lines::measure(self.journal.as_ref(), start, end.max(start), seq);
+        ranges.map_err(|err| self.journal_failed("read", err))
+    }
+
+    /// Adopts the complete lines that other tools have appended to the journal. Nothing may be pending.
+    pub(super) fn adopt_tail(&mut self) -> Result<()> {
+        if self.size <= self.state.journal_end || self.has_pending() {
+            return Ok(());
+        }
+        let start = self.state.journal_end;
+        let end = lines::last_line_end(self.journal.as_ref(), start, self.size);
+        let end = end.map_err(|err| self.journal_failed("read", err))?;
+        if end > start {
+            let ranges = self.measure(start, end, self.state.seq)?;
+            self.reserve(&ranges)?;
+            self.log_ranges(&ranges)?;
+            self.state.journal_end = end;
+            self.store()?;
+        }
+        Ok(())
+    }
+
+    /// Adopts the complete lines that were appended to the newest archive after its rotation, where they are.
+    /// Nothing may be pending.
+    pub(super) fn adopt_late(&mut self) -> Result<()> {
+        let Previous { ino, is_archive, .. } = self.log.header.previous;
+        if ino == 0 || !is_archive || self.has_pending() {
+            return Ok(());
+        }
+        let paths = previous_paths(&self.target, self.log.header.previous);
+        let paths: Vec<_> = paths.iter().map(PathBuf::as_path).collect();
+        let Some(file) = self.files.previous(&self.target, ino, &paths) else { return Ok(()) };
+        let failed = |err| Error::io("read", paths[0], err).committed(false);
+        let size = file.extent().map_err(failed)?.size;
+        let start = self.state.late_end;
+        if size <= start {
+            return Ok(());
+        }
+        let end = lines::last_line_end(file.as_ref(), start, size).map_err(failed)?;
+        if end > start {
+            let mut ranges =
+                lines::measure(file.as_ref(), start, end, self.state.seq).map_err(failed)?;
+            for range in &mut ranges {
+                range.kind = Kind::Late;
+            }
+            self.reserve(&ranges)?;
+            self.log_ranges(&ranges)?;
+            self.state.late_end = end;
+            self.store()?;
+        }
+        Ok(())
+    }
+
+    /// Whether the journal ends with a line of another tool that has no newline, behind what is known.
+    pub(super) fn tail_is_open(&self) -> Result<bool> {
+        if self.size <= self.state.journal_end {
+            return Ok(false);
+        }
+        let last = self.journal.read_range(self.size - 1, self.size);
+        let last = last.map_err(|err| self.journal_failed("read", err))?;
+        Ok(last.first().is_some_and(|byte| *byte != b'\n'))
+    }
+
+    /// Appends `text` to the journal, behind a newline if the last line is open. Returns where it begins.
+    ///
+    /// A crash before the write leaves the journal as it was; inside or behind it, the text is in the log and
+    /// the next writer finds out how much of it is there. If the write fails, a part that was written becomes a blank
+    /// line.
+    pub(super) fn push(&mut self, text: &[u8]) -> Result<u64> {
+        self.section.verify_unless_recent()?;
+        let open = self.tail_is_open()?;
+        self.news.closed_tail |= open;
+        let with_newline;
+        let bytes = if open {
+            with_newline = [b"\n", text].concat();
+            &with_newline
+        } else {
+            text
+        };
+        let (mut start, mut done) = (0, 0);
+        while done < bytes.len() {
+            let (written, end) = match self.journal.append(&bytes[done..]) {
+                Ok((0, _)) => {
+                    return Err(self.give_up(start, done, io::ErrorKind::WriteZero.into()));
+                }
+                Ok(appended) => appended,
+                Err(err) => return Err(self.give_up(start, done, err)),
+            };
+            let begins = end - written as u64;
+            if done == 0 {
+                start = begins;
+            } else if begins != start + done as u64 {
+                // Another tool got between two parts. The text begins anew, whole.
+                self.blank(start, start + done as u64)?;
+                self.blank(begins, end)?;
+                (start, done) = (0, 0);
+                continue;
+            }
+            done += written;
+            self.size = end;
+        }
+        Ok(start + (bytes.len() - text.len()) as u64)
+    }
+
+    /// Takes back the part of a text that could be written.
+    fn give_up(&mut self, start: u64, done: usize, err: io::Error) -> Error {
+        let error = self.journal_failed("append to", err);
+        if done == 0 {
+            return error;
+        }
+        match self.blank(start, start + done as u64) {
+            Ok(()) => error,
+            Err(_) => error.committed(true).hint(SHORT),
+        }
+    }
+
+    /// Turns `[start, end)`, a part of a batch of ours, into a blank line. A crash inside leaves a shorter part.
+    pub(super) fn blank(&self, start: u64, end: u64) -> Result<()> {
+        /// Page by page from the end.
+        const PAGE_BYTES: u64 = 4096;
+        let file = self.open_in_place()?;
+        let mut until = end;
+        while until > start {
+            let from = ((until - 1) / PAGE_BYTES * PAGE_BYTES).max(start);
+            let mut blank = vec![b' '; usize::try_from(until - from).unwrap_or(0)];
+            if let Some(last) = blank.last_mut().filter(|_| until == end) {
+                *last = b'\n';
+            }
+            let written = file.write_all_at(&blank, from);
+            written.map_err(|err| self.journal_failed("blank a part of", err))?;
+            until = from;
+        }
+        // Before a log says that the batch is elsewhere: a power loss must not bring the part back.
+        file.sync().map_err(|err| self.journal_failed("sync", err))
+    }
+
+    /// The journal, to write over bytes of ours.
+    pub(super) fn open_in_place(&self) -> Result<Arc<dyn Handle>> {
+        let opened = self.target.fs.open(self.target.path(), Access::ReadWrite);
+        let file = opened.map_err(|err| self.journal_failed("open", err))?;
+        if file.id().ok() != self.journal.id().ok() {
+            let detail = "another tool replaced it meanwhile";
+            return Err(Error::new(ErrorKind::Busy, "write", detail).at(self.target.path()));
+        }
+        Ok(file)
+    }
+
+    /// Makes the names of log and journal durable, once. That they exist proves nothing: their maker may have
+    /// died before it synced them.
+    pub(super) fn sync_names(&mut self) -> Result<()> {
+        if self.state.flags.named {
+            return Ok(());
+        }
+        if let Err(err) = self.target.sync_sidecars() {
+            // Another sync would prove nothing: the next durable call gives the name to a new log.
+            self.state.flags.log_doubt = true;
+            self.store()?;
+            return Err(Error::io("sync directory", self.target.side(), err).committed(false));
+        }
+        self.state.flags.named = true;
+        Ok(())
+    }
+
+    /// Writes pending batches up to number `last` to the journal. They are durable in the log.
+    pub(super) fn apply(&mut self, last: u64) -> Result<()> {
+        if !self.has_pending() || self.state.placed > last {
+            return Ok(());
+        }
+        let chain = self.log.chain(self.state.pending_at, Some(self.state.end));
+        let chain = chain.map_err(|err| self.log_failed("read", err))?;
+        if chain.end != self.state.end {
+            self.adopt_file("its log is damaged", true)?;
+            return Err(lost(&self.target));
+        }
+        let wanted = |batch: &&Batch| (self.state.placed..=last).contains(&batch.number);
+        let batches: Vec<&Batch> = chain.batches.iter().filter(wanted).collect();
+        let text: Vec<u8> = batches.iter().flat_map(|batch| chain.text(batch)).copied().collect();
+        let Some(newest) = batches.last() else {
+            return Err(lost(&self.target));
+        };
+        self.sync_names()?;
+        self.state.applying = newest.number;
+        self.store()?;
+        let start = self.push(&text).inspect_err(|error| {
+            if error.is_committed() != Some(true) {
+                // Nothing of it is in the journal.
+                self.state.applying = 0;
+                let _ = self.store();
+            }
+        })?;
+        let next = chain.batches.iter().find(|batch| batch.number > newest.number);
+        let next = next.map(|batch| (batch.seq, batch.at));
+        let mut at = start;
+        let placed = batches.iter().map(|batch| {
+            at += batch.text.len() as u64;
+            Placed { batch: (*batch).clone(), start: at - batch.text.len() as u64 }
+        });
+        self.count_placed(&placed.collect::<Vec<_>>(), next)
+    }
+
+    /// Counts pending batches that are in the journal now, and adopts what other tools have written between the known
+    /// end and the last of them: that is final. `next` is the batch that is still pending, and where its record is.
+    pub(super) fn count_placed(
+        &mut self,
+        placed: &[Placed],
+        next: Option<(u64, u64)>,
+    ) -> Result<()> {
+        let visible = |error: Error| error.committed(true);
+        let known = placed.iter().map(|placed| (placed.start, placed.end())).collect();
+        let (holes, end) = between(self.state.journal_end, known);
+        let (mut ranges, mut seq) = (Vec::new(), self.state.seq);
+        for (start, end) in holes {
+            ranges.extend(self.measure(start, end, seq).map_err(visible)?);
+            seq = ranges.last().map_or(seq, Range::next_seq);
+        }
+        let salt = self.log.header.salt;
+        self.reserve(&ranges).map_err(visible)?;
+        for Placed { batch, start } in
+            placed.iter().filter(|placed| placed.start != placed.batch.start)
+        {
+            let (first, last, start) = (batch.number, batch.number, *start);
+            self.log_record(&Record::Placed { first, last, start }).map_err(visible)?;
+        }
+        self.log_ranges(&ranges).map_err(visible)?;
+        let bytes: u64 = placed.iter().map(|placed| placed.batch.text.len() as u64).sum();
+        let state = &mut self.state;
+        state.placed = placed.last().map_or(state.number, |placed| placed.batch.number + 1);
+        state.journal_end = end;
+        state.applying = 0;
+        state.pending_bytes = state.pending_bytes.saturating_sub(bytes);
+        if let Some((seq, at)) = next {
+            state.pending_seq = seq;
+            // A log that was begun meanwhile has it elsewhere.
+            state.pending_at = if salt == self.log.header.salt { at } else { state.pending_at };
+        } else {
+            (state.pending_seq, state.pending_at) = (state.seq, state.end);
+        }
+        self.store().map_err(visible)
+    }
+
+    pub(super) fn log_failed(&self, action: &'static str, err: io::Error) -> Error {
+        Error::io(action, &path_of(&self.target), err).committed(false)
+    }
+
+    pub(super) fn journal_failed(&self, action: &'static str, err: io::Error) -> Error {
+        Error::io(action, self.target.path(), err).committed(false)
+    }
+}
+
+/// The ranges from `from` on that are not in `known`, up to where the last of those ends.
+pub(super) fn between(from: u64, mut known: Vec<(u64, u64)>) -> (Vec<(u64, u64)>, u64) {
+    known.sort_unstable();
+    let (mut holes, mut at) = (Vec::new(), from);
+    for (start, end) in known {
+        if at < start {
+            holes.push((at, start));
+        }
+        at = at.max(end);
+    }
+    (holes, at)
+}
+
+/// Where archive `number` is.
+pub(super) fn archive_path(target: &Target, number: u64) -> PathBuf {
+    let mut name = target.path().as_os_str().to_owned();
+    name.push(format!(".{number}"));
+    name.into()
+}
+
+/// Where the file can be that the journal replaced. An archive that could not get its name stays beside the
+/// other sidecars.
+pub(super) fn previous_paths(target: &Target, previous: Previous) -> Vec<PathBuf> {
+    if previous.is_archive {
+        let aside = target.sidecar(&format!("archive.{}", previous.archive));
+        vec![archive_path(target, previous.archive), aside]
+    } else {
+        vec![target.sidecar("replaced")]
+    }
+}
+
+/// Batches that were logged cannot be read any more: a failed sync, or another program, took them.
+pub(super) fn lost(target: &Target) -> Error {
+    let detail = "a part of the log is lost, with batches that were not in the journal yet";
+    let error = Error::new(ErrorKind::Damaged, "apply", detail).at(&path_of(target));
+    error.hint("read the journal, and append the batch again if it is not there")
+}

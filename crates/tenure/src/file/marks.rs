@@ -1,0 +1,106 @@
+//! Two marks beside the record: whose fence was told, and whose hold has ended.
+//!
+//! # Invariants
+//!
+//! 1. A mark names a fence and counts only for a record with that fence. So the holder may set it
+//!    without reading the record first: from somebody who lost the hold without noticing, it says
+//!    nothing about the hold of another. At worst it hides that one's mark, who then seems to have died.
+//! 2. A fence proves nothing before its mark `Told` is set. So a hold whose fence was never told has
+//!    no write of others in flight, and ends without the commit lock.
+//! 3. A mark with a larger fence than the record tells that the newest record is gone: whatever was given
+//!    out has one of the two marks, so no damage to a single slot takes a fence back.
+//! 4. `Ended` is set only by the holder, and if the fence was told, under the commit lock: whoever
+//!    reads that a hold has ended knows that no write which proved it is in flight.
+//!
+//! A mark torn by a crash counts as none: a fence that is refused, a holder that seems to have died.
+
+use std::io;
+
+use crate::checksum;
+use crate::file::record::SLOT_OFFSET;
+use crate::fs::Handle;
+use crate::options::Fence;
+use crate::sys;
+
+/// Behind the first slot, on its page.
+pub(crate) const MARKS_OFFSET: usize = 1024;
+const MARK_BYTES: usize = 24;
+
+/// One of the two.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Mark {
+    Ended,
+    Told,
+}
+
+impl Mark {
+    /// Where it is, from the first slot on.
+    const fn offset(self) -> usize {
+        match self {
+            Self::Ended => MARKS_OFFSET,
+            Self::Told => MARKS_OFFSET + MARK_BYTES,
+        }
+    }
+
+    /// Sets it for the hold with this fence. A crash before leaves it as it was; in the middle, none.
+    pub(crate) fn set(self, file: &dyn Handle, fence: Fence) -> io::Result<()> {
+        let mark = self.encode(fence, sys::wall_time_us());
+        file.write_all_at(&mark, SLOT_OFFSET + self.offset() as u64)
+    }
+
+    /// The fence that it is set for, and when that was done (wall clock, microseconds), in the bytes
+    /// from the first slot on.
+    pub(crate) fn read(self, bytes: &[u8]) -> Option<(Fence, u64)> {
+        let mark = bytes.get(self.offset()..self.offset() + MARK_BYTES)?;
+        let number = |at: usize| mark.get(at..)?.first_chunk().copied().map(u64::from_le_bytes);
+        let (fence, set_us) = (number(0)?, number(8)?);
+        (mark == self.encode(fence, set_us)).then_some((fence, set_us))
+    }
+
+    fn encode(self, fence: Fence, set_us: u64) -> [u8; MARK_BYTES] {
+        let mut mark = [0; MARK_BYTES];
+        mark[..8].copy_from_slice(&fence.to_le_bytes());
+        mark[8..16].copy_from_slice(&set_us.to_le_bytes());
+        // The place is part of the sum: one mark is never taken for the other.
+        mark[16] = self.offset().to_le_bytes()[0];
+        let sum = checksum::of(&mark[..17]);
+        mark[16..].copy_from_slice(&sum.to_le_bytes());
+        mark
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_mark_counts_for_its_own_fence_and_place_only() {
+        let mut bytes = [0; MARKS_OFFSET + 2 * MARK_BYTES];
+        let at = Mark::Ended.offset();
+        bytes[at..at + MARK_BYTES].copy_from_slice(&Mark::Ended.encode(7, 11));
+        assert_eq!(Mark::Ended.read(&bytes), Some((7, 11)));
+        assert_eq!(Mark::Told.read(&bytes), None);
+        bytes.copy_within(at..at + MARK_BYTES, Mark::Told.offset());
+        assert_eq!(Mark::Told.read(&bytes), None, "moved");
+        for bit in 0..MARK_BYTES * 8 {
+            let mut flipped = bytes;
+            flipped[at + bit / 8] ^= 1 << (bit % 8);
+            assert_eq!(Mark::Ended.read(&flipped), None, "bit {bit}");
+        }
+    }
+
+    #[test]
+    fn a_mark_is_as_the_format_says() {
+        for (mark, place) in [(Mark::Ended, 0), (Mark::Told, 24)] {
+            let told = [&7_u64.to_le_bytes()[..], &11_u64.to_le_bytes(), &[place]].concat();
+            let sum = checksum::of(&told).to_le_bytes();
+            assert_eq!(mark.encode(7, 11).as_slice(), [&told[..16], &sum].concat());
+        }
+    }
+
+    #[test]
+    fn where_nothing_was_written_no_mark_is_set() {
+        assert_eq!(Mark::Ended.read(&[0; 2048]), None);
+        assert_eq!(Mark::Told.read(&[]), None);
+    }
+}

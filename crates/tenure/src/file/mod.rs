@@ -1,0 +1,32 @@
+//! The store on local files: locks, leases, documents, journals and collections beside their targets.
+//!
+//! Nothing else in the crate touches a disk. Everything here goes through [`crate::fs`], so that the
+//! code that crashes in the simulation is the code that ships.
+
+pub(crate) mod collection;
+pub(crate) mod commit;
+pub(crate) mod document;
+pub(crate) mod events;
+pub(crate) mod floor;
+pub(crate) mod gate;
+pub(crate) mod hold;
+pub(crate) mod journal;
+pub(crate) mod keeper;
+pub(crate) mod layout;
+pub(crate) mod lease;
+pub(crate) mod lock;
+pub(crate) mod marks;
+pub(crate) mod max_hold;
+pub(crate) mod operations;
+pub(crate) mod record;
+pub(crate) mod replace;
+pub(crate) mod resolve;
+pub(crate) mod seen;
+pub(crate) mod slot;
+pub(crate) mod stand_in;
+pub(crate) mod status;
+pub(crate) mod survey;
+pub(crate) mod sweep;
+pub(crate) mod sync;
+pub(crate) mod target;
+pub(crate) mod together;

@@ -1,0 +1,443 @@
+//! Operation ids: which operations a target contains, so that a repeated one is not done again.
+//!
+//! `NAME.ops` exists from the first call with an id on. Behind a header it has [`BUCKETS`] pages of
+//! [`SLOTS`] slots. An id has its place in one page, so a lookup reads one page and remembering writes
+//! one slot; a full page loses its oldest id. At least the 4,096 newest ids of a target are known.
+//!
+//! Invariants
+//! 1. Every function is called under the commit lock, except [`Kept::sync`].
+//! 2. An id is remembered after its effect is visible, and counts in the boot that remembered it: its
+//!    effect may not be on the disk, so a power loss takes both.
+//! 3. An id that is *kept* counts in every boot. It is kept after its effect is durable, so none is
+//!    ever answered as done that a power loss has undone.
+//! 4. A slot that was torn, or is of another boot and was not kept, counts as free. To keep an id changes
+//!    only the last four bytes of its slot: a death in that leaves the id remembered.
+//!
+//! Crash: the death of a process loses no id, since the page cache outlives it (what happens between
+//! the effect and `remember` is the caller's part: the record's `pending`, or the journal's log). A
+//! power loss before [`Kept::sync`] has returned may forget the id; after it, the id is remembered.
+
+use std::io;
+use std::sync::Arc;
+
+use crate::checksum;
+use crate::error::Result;
+use crate::file::record::{MAJOR, newer_format};
+use crate::file::sync::not_durable;
+use crate::file::target::Target;
+use crate::fs::{Access, Handle};
+
+/// The suffix of the file.
+pub(crate) const SUFFIX: &str = "ops";
+const MAGIC: &[u8; 6] = b"tenops";
+/// Where the header says that the file's own name is durable.
+const NAMED_AT: u64 = 8;
+/// Where it says that a sync of all slots began, and failed or its caller died.
+const SYNCING_AT: u64 = 9;
+const HEADER_BYTES: usize = 16;
+const PAGE_BYTES: usize = 4096;
+const BUCKETS: u64 = 64;
+/// `id` 8, `first` 8, `lines` 4, `stamp` 4, its checksum for the boot 4, and for every boot 4 (0: not kept).
+const SLOT_BYTES: usize = 32;
+const BOOT_AT: usize = 24;
+const KEPT_AT: usize = 28;
+const SLOTS: usize = PAGE_BYTES / SLOT_BYTES;
+/// Mixed into a slot's checksum in place of the boot: an id that counts in every boot.
+const EVERY_BOOT: [u8; 16] = [0; 16];
+
+/// What an operation did: the entries of a journal; zeros for a document.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct Done {
+    pub(crate) first: u64,
+    pub(crate) lines: u64,
+}
+
+/// The id of an operation; never 0, which means none.
+pub(crate) fn id_of(name: &str) -> u64 {
+    checksum::of(name.as_bytes()).max(1)
+}
+
+/// What the operation did, if it was done.
+pub(crate) fn find(target: &Target, id: u64) -> Result<Option<Done>> {
+    let path = target.sidecar(SUFFIX);
+    let file = match target.open(&path, Access::Read) {
+        Err(err) if err.kind() == io::ErrorKind::NotFound => return Ok(None),
+        opened => opened.map_err(Target::failed("open", &path))?,
+    };
+    let store = Store { target, file };
+    store.header()?;
+    let page = store.read(id)?;
+    Ok(page.find(id).map(|(_, slot)| slot.done))
+}
+
+/// Remembers an operation whose effect is visible, in the page cache. One that is known stays as it is.
+pub(crate) fn remember(target: &Target, id: u64, done: Done) -> Result<()> {
+    let store = Store::open(target)?;
+    let page = store.read(id)?;
+    if page.find(id).is_some() {
+        return Ok(());
+    }
+    let (at, stamp) = page.next();
+    store.write(at, Slot { id, done, stamp, kept: false })
+}
+
+/// Makes a remembered operation count in every boot. Its effect is durable. Durable itself it is when
+/// [`Kept::sync`] has returned.
+pub(crate) fn keep(target: &Target, id: u64) -> Result<Kept<'_>> {
+    let store = Store::open(target)?;
+    if let Some((at, slot)) = store.read(id)?.find(id) {
+        // All of it, and also if it is kept already: a sync of it may have failed, and only what was
+        // written since is written by the next one.
+        store.write(at, Slot { kept: true, ..slot })?;
+    }
+    Ok(Kept(store))
+}
+
+/// Makes every operation durable whose entries are below number `until`: their effects are. No file: nothing to do.
+pub(crate) fn sync(target: &Target, until: u64) -> Result<()> {
+    if target
+        .fs
+        .stat(&target.sidecar(SUFFIX))
+        .is_err_and(|err| err.kind() == io::ErrorKind::NotFound)
+    {
+        return Ok(());
+    }
+    let store = Store::open(target)?;
+    let path = target.sidecar(SUFFIX);
+    let failed = Target::failed("write", &path);
+    let mut doubt = [0];
+    let read = store.file.read_full_at(&mut doubt, SYNCING_AT);
+    read.and_then(|_| store.file.write_all_at(&[1], SYNCING_AT)).map_err(failed)?;
+    for bucket in 0..BUCKETS {
+        let page = store.read(bucket)?;
+        // After a sync that failed the page cache may claim to be clean: everything is written again.
+        let is_new = |slot: &Slot| !slot.kept || doubt != [0];
+        for (at, slot) in page.slots().filter(|(_, slot)| is_new(slot) && slot.done.first < until) {
+            store.write(at, Slot { kept: true, ..slot })?;
+        }
+    }
+    let file = store.file.clone();
+    Kept(store).sync()?;
+    let cleared = file.write_all_at(&[0], SYNCING_AT);
+    cleared.map_err(Target::failed("write", &path))
+}
+
+/// Forgets every operation: an older version of the target is back.
+pub(crate) fn forget(target: &Target) -> Result<()> {
+    let path = target.sidecar(SUFFIX);
+    match target.fs.remove(&path) {
+        Err(err) if err.kind() == io::ErrorKind::NotFound => Ok(()),
+        removed => removed.map_err(Target::failed("remove", &path)),
+    }
+}
+
+/// Ids that are kept, and not yet durable.
+pub(crate) struct Kept<'a>(Store<'a>);
+
+impl Kept<'_> {
+    /// Makes them durable. This is the handle that wrote them: it reports every failure since.
+    pub(crate) fn sync(self) -> Result<()> {
+        let Store { target, file } = self.0;
+        let synced = file.sync().and_then(|()| {
+            let mut named = [0];
+            file.read_full_at(&mut named, NAMED_AT)?;
+            if named == [1] {
+                return Ok(());
+            }
+            target.sync_sidecars()?;
+            file.write_all_at(&[1], NAMED_AT)
+        });
+        synced.map_err(|err| not_durable(target).caused_by(err))
+    }
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Slot {
+    id: u64,
+    done: Done,
+    /// Grows within a page: the smallest is the oldest.
+    stamp: u32,
+    kept: bool,
+}
+
+impl Slot {
+    fn encode(&self, boot: [u8; 16]) -> [u8; SLOT_BYTES] {
+        let mut bytes = [0; SLOT_BYTES];
+        bytes[..8].copy_from_slice(&self.id.to_le_bytes());
+        bytes[8..16].copy_from_slice(&self.done.first.to_le_bytes());
+        // No batch has more: its log entry counts them in four bytes, too.
+        let lines = u32::try_from(self.done.lines).unwrap_or(u32::MAX);
+        bytes[16..20].copy_from_slice(&lines.to_le_bytes());
+        bytes[20..BOOT_AT].copy_from_slice(&self.stamp.to_le_bytes());
+        let (for_boot, kept) = (sum_of(&bytes, boot), sum_of(&bytes, EVERY_BOOT));
+        bytes[BOOT_AT..KEPT_AT].copy_from_slice(&for_boot);
+        if self.kept {
+            bytes[KEPT_AT..].copy_from_slice(&kept);
+        }
+        bytes
+    }
+
+    /// `None` if it is free.
+    fn decode(bytes: &[u8], boot: [u8; 16]) -> Option<Self> {
+        let long = |at: usize| u64::from_le_bytes(std::array::from_fn(|index| bytes[at + index]));
+        let short = |at: usize| u32::from_le_bytes(std::array::from_fn(|index| bytes[at + index]));
+        let kept = bytes[KEPT_AT..] == sum_of(bytes, EVERY_BOOT);
+        let counts = kept || bytes[BOOT_AT..KEPT_AT] == sum_of(bytes, boot);
+        (long(0) != 0 && counts).then(|| Self {
+            id: long(0),
+            done: Done { first: long(8), lines: short(16).into() },
+            stamp: short(20),
+            kept,
+        })
+    }
+}
+
+/// The checksum of a slot for a boot; never 0, which is written for none.
+fn sum_of(slot: &[u8], boot: [u8; 16]) -> [u8; 4] {
+    let mut bytes = [0; BOOT_AT + 16];
+    bytes[..BOOT_AT].copy_from_slice(&slot[..BOOT_AT]);
+    bytes[BOOT_AT..].copy_from_slice(&boot);
+    #[expect(clippy::cast_possible_truncation, reason = "half of a checksum")]
+    let sum = checksum::of(&bytes) as u32;
+    sum.max(1).to_le_bytes()
+}
+
+/// One page as it is in this boot.
+struct Page {
+    bytes: [u8; PAGE_BYTES],
+    boot: [u8; 16],
+}
+
+impl Page {
+    fn slots(&self) -> impl Iterator<Item = (usize, Slot)> + '_ {
+        let slots = self.bytes.chunks_exact(SLOT_BYTES).enumerate();
+        slots.filter_map(|(at, bytes)| Some((at, Slot::decode(bytes, self.boot)?)))
+    }
+
+    fn find(&self, id: u64) -> Option<(usize, Slot)> {
+        self.slots().find(|(_, slot)| slot.id == id)
+    }
+
+    /// Where the next id goes (a free slot, else the oldest one's), and its stamp.
+    fn next(&self) -> (usize, u32) {
+        let mut oldest = [None; SLOTS];
+        self.slots().for_each(|(at, slot)| oldest[at] = Some(slot.stamp));
+        let at = (0..SLOTS).min_by_key(|at| oldest[*at]).unwrap_or_default();
+        let newest = oldest.into_iter().flatten().max().unwrap_or(0);
+        (at, newest.saturating_add(1))
+    }
+}
+
+/// The open file.
+struct Store<'a> {
+    target: &'a Target,
+    file: Arc<dyn Handle>,
+}
+
+impl<'a> Store<'a> {
+    /// Opens the file, made with its header if it is missing.
+    fn open(target: &'a Target) -> Result<Self> {
+        let path = target.sidecar(SUFFIX);
+        let file = target.open_sidecar(&path)?;
+        let store = Self { target, file };
+        if store.header()?[..8] != header()[..8] {
+            // New, or cut by a power loss: the slots say for themselves what they are worth.
+            let written = store.file.write_all_at(&header(), 0);
+            written.map_err(Target::failed("write", &path))?;
+        }
+        Ok(store)
+    }
+
+    fn header(&self) -> Result<[u8; HEADER_BYTES]> {
+        let path = self.target.sidecar(SUFFIX);
+        let mut found = [0; HEADER_BYTES];
+        let read = self.file.read_full_at(&mut found, 0);
+        read.map_err(Target::failed("read", &path))?;
+        let major = u16::from_le_bytes([found[6], found[7]]);
+        if found.starts_with(MAGIC) && major > MAJOR {
+            return Err(newer_format(&path, major));
+        }
+        Ok(found)
+    }
+
+    /// The page of an id.
+    fn read(&self, id: u64) -> Result<Page> {
+        let mut page = Page { bytes: [0; PAGE_BYTES], boot: self.target.fs.boot_id() };
+        let read = self.file.read_full_at(&mut page.bytes, page_at(id));
+        read.map_err(Target::failed("read", &self.target.sidecar(SUFFIX)))?;
+        Ok(page)
+    }
+
+    /// Writes the slot at this place of its page.
+    fn write(&self, at: usize, slot: Slot) -> Result<()> {
+        let bytes = slot.encode(self.target.fs.boot_id());
+        let at = page_at(slot.id) + (at * SLOT_BYTES) as u64;
+        let written = self.file.write_all_at(&bytes, at);
+        written.map_err(Target::failed("write", &self.target.sidecar(SUFFIX)))
+    }
+}
+
+fn header() -> [u8; HEADER_BYTES] {
+    let mut bytes = [0; HEADER_BYTES];
+    bytes[..6].copy_from_slice(MAGIC);
+    bytes[6..8].copy_from_slice(&MAJOR.to_le_bytes());
+    bytes
+}
+
+/// Where the page of an id begins. Ids are checksums, so they spread.
+fn page_at(id: u64) -> u64 {
+    (1 + id % BUCKETS) * PAGE_BYTES as u64
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::PathBuf;
+
+    use super::*;
+    use crate::fs::disk;
+
+    struct Place {
+        dir: PathBuf,
+        target: Target,
+    }
+
+    impl Place {
+        fn new(name: &str) -> Self {
+            let name = format!("tenure-operations-{name}-{}", std::process::id());
+            let dir = std::env::temp_dir().canonicalize().unwrap().join(name);
+            let _ = std::fs::remove_dir_all(&dir); // Of an earlier process with our number.
+            std::fs::create_dir(&dir).unwrap();
+            let target = Target::resolve(&disk(), &dir.join("data")).unwrap();
+            target.prepare().unwrap();
+            Self { dir, target }
+        }
+
+        fn alter(&self, at: u64, bytes: &[u8]) {
+            let file = self.target.open_sidecar(&self.target.sidecar(SUFFIX)).unwrap();
+            file.write_all_at(bytes, at).unwrap();
+        }
+
+        fn knows(&self, id: u64) -> bool {
+            find(&self.target, id).unwrap().is_some()
+        }
+    }
+
+    impl Drop for Place {
+        fn drop(&mut self) {
+            let _ = std::fs::remove_dir_all(&self.dir);
+        }
+    }
+
+    const OTHER_BOOT: [u8; 16] = [9; 16];
+
+    fn done(first: u64) -> Done {
+        Done { first, lines: 2 }
+    }
+
+    #[test]
+    fn an_operation_is_found_with_what_it_did_first() {
+        let place = Place::new("find");
+        assert_eq!(find(&place.target, 7).unwrap(), None);
+        assert!(!place.target.sidecar(SUFFIX).exists(), "looking creates nothing");
+        sync(&place.target, u64::MAX).unwrap();
+        assert!(!place.target.sidecar(SUFFIX).exists(), "nor does a sync of nothing");
+        remember(&place.target, 7, done(1)).unwrap();
+        remember(&place.target, 7, done(9)).unwrap();
+        keep(&place.target, 7).unwrap().sync().unwrap();
+        assert_eq!(find(&place.target, 7).unwrap(), Some(done(1)));
+        assert!(!place.knows(7 + BUCKETS), "another one in the same page");
+        forget(&place.target).unwrap();
+        assert!(!place.knows(7));
+    }
+
+    /// Finding 8: eight were too few.
+    #[test]
+    fn the_4096_newest_are_known() {
+        let place = Place::new("newest");
+        let ids: Vec<u64> = (0..12_000).map(|number| id_of(&format!("op {number}"))).collect();
+        for (number, id) in ids.iter().enumerate() {
+            remember(&place.target, *id, done(number as u64)).unwrap();
+        }
+        for (number, id) in ids.iter().enumerate().skip(ids.len() - 4096) {
+            assert_eq!(find(&place.target, *id).unwrap(), Some(done(number as u64)), "{number}");
+        }
+        let known = ids.iter().filter(|id| place.knows(**id)).count();
+        assert_eq!(known, SLOTS * usize::try_from(BUCKETS).unwrap(), "no slot is wasted");
+    }
+
+    #[test]
+    fn the_oldest_of_a_page_goes_first() {
+        let place = Place::new("oldest");
+        let ids: Vec<u64> = (1..=SLOTS as u64 + 1).map(|number| number * BUCKETS).collect();
+        for id in &ids {
+            remember(&place.target, *id, done(1)).unwrap();
+        }
+        let known: Vec<bool> = ids.iter().map(|id| place.knows(*id)).collect();
+        assert!(!known[0] && known[1..].iter().all(|known| *known), "{known:?}");
+    }
+
+    /// After a restart an id counts if it was kept: then its effect is durable.
+    #[test]
+    fn an_id_of_another_boot_counts_if_it_was_kept() {
+        let place = Place::new("boots");
+        remember(&place.target, 1, done(1)).unwrap();
+        for kept in [false, true] {
+            let slot = Slot { id: 2, done: done(5), stamp: 1, kept };
+            place.alter(page_at(2), &slot.encode(OTHER_BOOT));
+            assert_eq!(place.knows(2), kept);
+            remember(&place.target, 2, done(8)).unwrap();
+            let found = find(&place.target, 2).unwrap();
+            assert_eq!(found, Some(done(if kept { 5 } else { 8 })), "it is done again if it must");
+        }
+    }
+
+    #[test]
+    fn what_is_kept_is_written_again_each_time() {
+        let place = Place::new("again");
+        remember(&place.target, 1, done(1)).unwrap();
+        let slot = || {
+            let file = std::fs::read(place.target.sidecar(SUFFIX)).unwrap();
+            let at = usize::try_from(page_at(1)).unwrap();
+            Slot::decode(&file[at..at + SLOT_BYTES], OTHER_BOOT).map(|slot| slot.id)
+        };
+        assert_eq!(slot(), None, "not before it is kept");
+        for _ in 0..2 {
+            keep(&place.target, 1).unwrap().sync().unwrap();
+            assert_eq!(slot(), Some(1));
+        }
+        keep(&place.target, 3).unwrap().sync().unwrap(); // It may have lost its place meanwhile.
+        remember(&place.target, 1 + BUCKETS, done(1)).unwrap();
+        sync(&place.target, u64::MAX).unwrap();
+        assert!(place.knows(1) && place.knows(1 + BUCKETS) && !place.knows(3));
+    }
+
+    #[test]
+    fn a_torn_slot_is_free_and_takes_no_other_with_it() {
+        let place = Place::new("torn");
+        for id in [BUCKETS, 2 * BUCKETS, 3 * BUCKETS] {
+            remember(&place.target, id, done(id)).unwrap();
+        }
+        for byte in 0..KEPT_AT as u64 {
+            let torn = page_at(0) + SLOT_BYTES as u64 + byte;
+            let file = std::fs::read(place.target.sidecar(SUFFIX)).unwrap();
+            place.alter(torn, &[file[usize::try_from(torn).unwrap()] ^ 0x10]);
+            assert!(place.knows(BUCKETS) && !place.knows(2 * BUCKETS) && place.knows(3 * BUCKETS));
+            remember(&place.target, 2 * BUCKETS, done(4)).unwrap();
+        }
+        place.alter(0, &[0; HEADER_BYTES]);
+        assert!(place.knows(BUCKETS), "a header that was cut");
+        place.alter(page_at(0) + KEPT_AT as u64, &[7; 4]);
+        assert!(place.knows(BUCKETS), "a mark that was torn");
+    }
+
+    #[test]
+    fn a_newer_format_is_refused() {
+        let place = Place::new("newer");
+        remember(&place.target, 1, done(1)).unwrap();
+        place.alter(6, &(MAJOR + 1).to_le_bytes());
+        let refused = [find(&place.target, 1).map(drop), remember(&place.target, 2, done(1))];
+        for refused in refused {
+            assert_eq!(refused.unwrap_err().kind(), crate::ErrorKind::NewerFormat);
+        }
+    }
+}

@@ -1,0 +1,222 @@
+//! The record of a target as somebody sees it now: whether it still means something, which fence may
+//! write, and which comes next.
+//!
+//! # Invariants
+//!
+//! 1. A record of another boot, another file or a restored copy names no running lock or lease.
+//! 2. Fences are drawn only up to what was reserved durably (docs/FORMAT.md, F1-F3).
+
+use std::time::Duration;
+
+use crate::error::{Error, ErrorKind, Result};
+use crate::file::record::{Loaded, Record, State, newer_format};
+use crate::file::target::{Opened, Target};
+use crate::file::{events, floor};
+use crate::fs::Handle;
+use crate::holder::Holder;
+use crate::json;
+use crate::options::Fence;
+use crate::sys;
+
+/// How many fences one sync reserves.
+const FENCES_PER_SYNC: u64 = 1024;
+/// How often a record file that lost its name is opened anew.
+const OPEN_ATTEMPTS: u32 = 100;
+/// A record whose file changed this long after the record was written was put back by somebody. Being
+/// wrong (a slow write, a changed mode) costs one sync.
+const PUT_BACK_AFTER_US: u64 = 500_000;
+
+/// The record as it was read, and whether it belongs to this boot and this very file.
+#[derive(Debug)]
+pub(crate) struct Seen {
+    pub(crate) record: Record,
+    /// False after a reboot, a restore or a copy: no lock or lease in it is running, and the next
+    /// fence is raised above everything known.
+    pub(crate) bound: bool,
+    /// It is this very file's, and of an earlier boot.
+    pub(crate) rebooted: bool,
+    /// No slot could be read. Whoever writes the record next notes it; a reader creates nothing.
+    unreadable: bool,
+    /// When the file was born.
+    born_us: u64,
+    /// If the file changed after this, an older record was put back; `None` once somebody has looked.
+    put_back_us: Option<u64>,
+}
+
+impl Seen {
+    /// Opens the commit file of `target`, or takes it out, and reads the record in it.
+    pub(crate) fn open(target: &Target) -> Result<(Opened, Self)> {
+        let path = target.commit_file();
+        for _ in 0..OPEN_ATTEMPTS {
+            let opened = target.take_out(path)?;
+            let id = opened.handle.id().map_err(Target::failed("look at record", path))?;
+            match target.fs.extent(path) {
+                Ok(found) if found.id == id && found.links > 0 => {
+                    let seen = Self::read_at(target, opened.handle.as_ref(), found.born_us)?;
+                    return Ok((opened, seen));
+                }
+                // It has another file now, or none: look again.
+                Ok(_) => {}
+                Err(err) if err.kind() == std::io::ErrorKind::NotFound => {}
+                Err(err) => return Err(Error::io("look at record", path, err)),
+            }
+        }
+        let detail = "its record file is being replaced all the time";
+        Err(Error::new(ErrorKind::Busy, "lock", detail).at(target.path()))
+    }
+
+    /// Reads the record of `target` from its commit file.
+    pub(crate) fn read(target: &Target, file: &dyn Handle) -> Result<Self> {
+        Self::read_at(target, file, file.times().born_us)
+    }
+
+    /// The same, by somebody who knows when the file was born.
+    pub(crate) fn read_at(target: &Target, file: &dyn Handle, born_us: u64) -> Result<Self> {
+        let path = target.commit_file();
+        let loaded = Record::load(file).map_err(|err| Error::io("read record", path, err))?;
+        let unreadable = matches!(loaded, Loaded::Garbage);
+        let mut record = match loaded {
+            Loaded::Record(record) => *record,
+            // Nothing of garbage is needed: the fence starts above the clock, the data is adopted.
+            Loaded::Empty | Loaded::Garbage => Record::default(),
+            Loaded::Newer(major) => return Err(newer_format(path, major)),
+        };
+        let id = file.id().map_err(|err| Error::io("look at record", path, err))?;
+        // Where the birth is not known, the inode number has to do.
+        let same_birth = record.file_born_us == born_us || record.file_born_us == 0 || born_us == 0;
+        let same_boot = record.boot == target.fs.boot_id();
+        let same_file = record.file == id && same_birth;
+        let (bound, rebooted) = (same_file && same_boot, same_file && !same_boot);
+        let put_back_us = Some(record.written_us.saturating_add(PUT_BACK_AFTER_US));
+        if !bound {
+            record.confirmed = 0;
+            // It was on another clock; writing it back under ours must not make it run again.
+            record.lease.expires_us = 0;
+            // Of its boot or not, later publications than it knows of may have been made.
+            record.published.doubt();
+        }
+        Ok(Self { record, bound, rebooted, unreadable, born_us, put_back_us })
+    }
+
+    /// Notices an older record that was put back in place: fences above it may have been given out, and
+    /// versions published, so the next ones start above the clock. Only who draws a fence or writes the
+    /// record has to know, before it changes the record or the file: asking for the time of a change makes
+    /// the next write dearer.
+    pub(crate) fn look_for_put_back(&mut self, file: &dyn Handle) {
+        let Some(put_back_us) = self.put_back_us.take() else { return };
+        // The file cannot have changed later than now, so mostly it need not be asked.
+        if sys::wall_time_us() > put_back_us && file.times().changed_us > put_back_us {
+            self.record.confirmed = 0;
+            self.record.published.doubt();
+        }
+    }
+
+    /// Writes the record back, bound to this boot and file.
+    pub(crate) fn write(&mut self, target: &Target, file: &dyn Handle) -> Result<()> {
+        let path = target.commit_file();
+        self.look_for_put_back(file);
+        self.record.boot = target.fs.boot_id();
+        self.record.file = file.id().map_err(Target::failed("look at record", path))?;
+        self.record.file_born_us = self.born_us;
+        self.record.written_us = sys::wall_time_us();
+        (self.bound, self.rebooted) = (true, false);
+        if std::mem::take(&mut self.unreadable) {
+            let _ = events::record(target, "record_unreadable", &json!({}));
+        }
+        if self.record.seq == 0 {
+            Record::reserve_room(file).map_err(Target::failed("reserve record", path))?;
+        }
+        self.record.store(file).map_err(Target::failed("write record", path))
+    }
+
+    /// The lease that is running now, as its holder and what is left of it.
+    pub(crate) fn running_lease(&self) -> Option<(Holder, Duration)> {
+        if self.record.state != State::Leased || !self.bound {
+            return None;
+        }
+        let left =
+            self.record.lease.expires_us.checked_sub(sys::boot_time_us()).filter(|l| *l > 0)?;
+        Some((self.record.holder(), Duration::from_micros(left)))
+    }
+
+    /// Whether `fence` is the hold that may write now.
+    pub(crate) fn check_fence(&self, target: &Target, fence: Fence) -> Result<()> {
+        let current = self.record.fence;
+        let refuse = |kind, detail: String, hint: &str| {
+            Err(Error::new(kind, "write", detail).at(target.path()).hint(hint))
+        };
+        if fence > current {
+            return refuse(
+                ErrorKind::Fenced,
+                format!("no hold with fence {fence} was ever given out (the newest is {current})"),
+                "pass the fence that acquire, run or hold returned",
+            );
+        }
+        if fence < current {
+            let error = refuse(
+                ErrorKind::Fenced,
+                format!("fence {fence} is not current, a newer hold has {current}"),
+                "stop: somebody else has taken over",
+            );
+            let holder = (self.record.state != State::Free).then(|| self.record.holder());
+            return error.map_err(|error: Error| error.held_by(holder));
+        }
+        match self.record.state {
+            State::Held if self.bound && self.record.told => Ok(()),
+            State::Leased if self.running_lease().is_some() => Ok(()),
+            State::Leased => refuse(
+                ErrorKind::LeaseLost,
+                format!("the lease with fence {fence} has expired"),
+                "renew it with its token, or acquire it again",
+            ),
+            State::Held if self.bound => refuse(
+                ErrorKind::Fenced,
+                format!("the holder has given fence {fence} to nobody"),
+                "pass the fence that acquire, run or hold returned",
+            ),
+            State::Free | State::Held => refuse(
+                ErrorKind::Fenced,
+                format!("the hold with fence {fence} has ended"),
+                "acquire it again",
+            ),
+        }
+    }
+
+    /// Draws the next fence (G4). The caller may write the record.
+    ///
+    /// Fences up to `confirmed` were reserved durably. A crash before the sync leaves the old
+    /// `confirmed`, so the next one reserves again; a crash after it only skips numbers.
+    pub(crate) fn draw(&mut self, target: &Target, file: &dyn Handle) -> Result<Fence> {
+        self.look_for_put_back(file);
+        let record = &mut self.record;
+        let mut newest = record.fence;
+        if record.confirmed == 0 {
+            let path = target.commit_file();
+            let reserved = Record::reserved(file).map_err(Target::failed("read", path))?;
+            let known = record.ceiling.max(reserved).max(floor::read(target)?);
+            newest = newest.max(known).max(sys::wall_time_us());
+        }
+        let fence = newest + 1;
+        if fence > record.confirmed {
+            let first = record.confirmed == 0;
+            record.ceiling = fence + FENCES_PER_SYNC;
+            record.confirmed = 0;
+            if !self.bound && record.state == State::Held {
+                record.state = State::Free; // Its holder died with its boot; a crash here keeps it so.
+            }
+            self.write(target, file)?;
+            let path = target.commit_file();
+            self.record.reserve(file).map_err(Target::failed("write", path))?;
+            file.sync().map_err(Target::failed("sync fences in", path))?;
+            for dir in [target.side(), target.dir()].into_iter().filter(|_| first) {
+                // That the names exist does not make them durable: their maker may have died. Whoever
+                // confirmed an earlier block has synced them.
+                target.fs.sync_dir(dir).map_err(Target::failed("sync directory", dir))?;
+            }
+            self.record.confirmed = self.record.ceiling;
+        }
+        self.record.fence = fence;
+        self.record.told = false;
+        Ok(fence)
+    }
+}

@@ -1,0 +1,144 @@
+//! Who holds what below a directory: everything that can be seen, and by name what cannot.
+//!
+//! # Invariants
+//!
+//! 1. One that is closed to us hides none of the others.
+//! 2. What could not be looked at is told, never left out in silence. What went away meanwhile is
+//!    nobody's.
+
+use std::ffi::{OsStr, OsString};
+use std::io;
+use std::path::{Path, PathBuf};
+
+use crate::error::{Error, ErrorKind, Result};
+use crate::file::status::{Status, look};
+use crate::file::target::Target;
+use crate::fs::{Kind, disk, is_side_dir};
+use crate::sys::Locks;
+
+/// What every target below a directory is doing, as far as it can be seen.
+#[derive(Debug, Default)]
+pub struct Survey {
+    /// The targets, in the order of their paths.
+    pub targets: Vec<Status>,
+    /// What could not be looked at, in the order of its paths.
+    pub unseen: Vec<Unseen>,
+}
+
+/// A target or a directory that could not be looked at.
+#[derive(Debug)]
+pub struct Unseen {
+    /// Which one.
+    pub path: PathBuf,
+    /// Why.
+    pub error: Error,
+    /// Whether it is a directory, so that nobody knows how many targets it has.
+    pub is_directory: bool,
+}
+
+/// Looks at every target below a directory. Symlinks are not followed.
+pub fn survey(dir: impl AsRef<Path>) -> Result<Survey> {
+    let fs = disk();
+    let dir = fs.resolve(dir.as_ref()).map_err(Target::failed("resolve", dir.as_ref()))?;
+    let locks = Locks::now();
+    let mut survey = Survey::default();
+    let mut todo = vec![dir];
+    while let Some(dir) = todo.pop() {
+        let Some(names) = survey.list(&dir) else { continue };
+        for name in &names {
+            let path = dir.join(name);
+            match fs.stat(&path).map(|found| found.kind) {
+                Ok(Kind::Directory) if is_side_dir(name) => {
+                    survey.look_beside(&path, &dir, &names, &locks);
+                }
+                Ok(Kind::Directory) => todo.push(path),
+                Ok(_) => {}
+                // One name says little of the others, unless the directory may not be entered.
+                Err(err) => {
+                    survey.miss_directory(&dir, "look into", err);
+                }
+            }
+        }
+    }
+    survey.targets.sort_by(|one, other| one.path.cmp(&other.path));
+    survey.unseen.sort_by(|one, other| one.path.cmp(&other.path));
+    Ok(survey)
+}
+
+/// What every target below a directory is doing, in the order of their paths. One that cannot be looked
+/// at is an error; directories that cannot be read are left out. [`survey`] tells of both.
+pub fn status_below(dir: impl AsRef<Path>) -> Result<Vec<Status>> {
+    let Survey { targets, unseen } = survey(dir)?;
+    match unseen.into_iter().find(|unseen| !unseen.is_directory) {
+        Some(unseen) => Err(unseen.error),
+        None => Ok(targets),
+    }
+}
+
+impl Survey {
+    /// The names in a directory; `None` if it cannot be read.
+    fn list(&mut self, dir: &Path) -> Option<Vec<OsString>> {
+        match disk().list(dir) {
+            Ok(names) => Some(names),
+            Err(err) => {
+                self.miss_directory(dir, "list", err);
+                None
+            }
+        }
+    }
+
+    /// Notes a directory that is closed to us; `false` if something merely went away.
+    fn miss_directory(&mut self, dir: &Path, action: &'static str, err: io::Error) -> bool {
+        if err.kind() == io::ErrorKind::NotFound {
+            return false;
+        }
+        if !self.unseen.iter().any(|unseen| unseen.path == dir) {
+            let (path, error) = (dir.to_path_buf(), Error::io(action, dir, err));
+            self.unseen.push(Unseen { path, error, is_directory: true });
+        }
+        true
+    }
+
+    /// Looks at the targets that have a record in `side`, among the `names` in `dir`.
+    fn look_beside(&mut self, side: &Path, dir: &Path, names: &[OsString], locks: &Locks) {
+        let Some(records) = self.list(side) else { return };
+        let fs = disk();
+        for (name, recorded) in named(&records, names) {
+            let path = dir.join(name);
+            let target = match Target::resolve_in(&fs, &path, side) {
+                // A symlink beside the data leads elsewhere, and the file of one user is not another's.
+                Ok(Some(target)) => target,
+                Err(error) if recorded && error.kind() != ErrorKind::NotFound => {
+                    self.unseen.push(Unseen { path, error, is_directory: false });
+                    continue;
+                }
+                _ => continue,
+            };
+            if let Err(err) = fs.stat(&target.sidecar("commit")) {
+                if self.miss_directory(side, "look into", err) {
+                    return;
+                }
+                continue; // Most names have no record.
+            }
+            match look(&target, locks) {
+                Ok(status) => self.targets.push(status),
+                Err(error) => self.unseen.push(Unseen { path, error, is_directory: false }),
+            }
+        }
+    }
+}
+
+/// The names of targets that may have a record among `records`. One too odd for a file name of its own
+/// is found by its checksum among the names beside it: of those it is not known whether they have one.
+fn named<'a>(records: &'a [OsString], names: &'a [OsString]) -> Vec<(&'a OsStr, bool)> {
+    let stems: Vec<&str> = records
+        .iter()
+        .filter_map(|name| name.to_str().and_then(|name| name.strip_suffix(".commit")))
+        .collect();
+    let hashed = stems.iter().any(|stem| stem.starts_with('~'));
+    let odd = names.iter().map(OsString::as_os_str).filter(|name| {
+        hashed && name.to_str().is_none_or(|name| !stems.contains(&name)) && !is_side_dir(name)
+    });
+    let plain = stems.iter().filter(|stem| !stem.starts_with('~')).map(|stem| OsStr::new(*stem));
+    plain.map(|name| (name, true)).chain(odd.map(|name| (name, false))).collect()
+}

@@ -1,0 +1,90 @@
+//! A document and a journal changed in one call: every check before the first write.
+//!
+//! # Invariants
+//!
+//! 1. Fences, guards and the version are checked with all locks held, and nothing is written if one of
+//!    them fails.
+//! 2. The document comes first. On local files a crash between the two leaves the document changed and
+//!    the entry missing, and a power loss may leave either without the other; repeating the call with
+//!    the same operation id completes it, and does neither part twice (docs/FORMAT.md says when a power
+//!    loss forgets an id). A remote store commits both in one transaction.
+
+use crate::error::{Error, ErrorKind, Result};
+use crate::file::commit::Commit;
+use crate::file::document::{Attempt, Document, Written, by_value};
+use crate::file::journal::{AppendOptions, Appended, Journal, Lines};
+use crate::json::Value;
+use crate::options::WriteOptions;
+use crate::wait::Deadline;
+
+/// Changes a document and appends a batch to a journal, both or (checks failing) neither.
+///
+/// `options.write` holds for both: its fence is the document's, its version the document's, its
+/// guards are checked once; a guard that names the journal proves a hold on it. With an operation id
+/// the call can be repeated until it is known to be done.
+pub fn update_and_append(
+    document: &Document,
+    journal: &Journal,
+    batch: &[impl AsRef<[u8]>],
+    options: &AppendOptions,
+    mut compute: impl FnMut(Option<&Value>) -> Result<Option<Value>>,
+) -> Result<(Written, Appended)> {
+    document.target().at_home(|one| {
+        journal.target().at_home(|other| {
+            let (document, journal) = (document.on(one), journal.on(other));
+            update_and_append_now(&document, &journal, batch, options, &mut compute)
+        })
+    })
+}
+
+fn update_and_append_now(
+    document: &Document,
+    journal: &Journal,
+    batch: &[impl AsRef<[u8]>],
+    options: &AppendOptions,
+    compute: &mut impl FnMut(Option<&Value>) -> Result<Option<Value>>,
+) -> Result<(Written, Appended)> {
+    if document.path() == journal.path() {
+        let detail = "the document and the journal are one file";
+        return Err(Error::new(ErrorKind::Invalid, "update and append", detail).at(document.path()));
+    }
+    let of_journal = WriteOptions { if_version: None, fence: None, ..options.write.clone() };
+    let of_journal = AppendOptions { write: of_journal, ..options.clone() };
+    let mut batch = Lines::check(journal.target(), batch, &of_journal)?;
+    let mut compute = by_value(document.path(), compute);
+    let deadline = Deadline::after(options.write.wait);
+    let (attempt, journal_commit) = loop {
+        let write = WriteOptions { wait: deadline.as_wait(), ..options.write.clone() };
+        let targets = [(document.target(), write.fence), (journal.target(), None)];
+        let mut commits = Commit::begin_all(&targets, &write)?;
+        let (journal_commit, document_commit) = (commits.pop(), commits.pop());
+        let (Some(journal_commit), Some(document_commit)) = (journal_commit, document_commit)
+        else {
+            continue;
+        };
+        if let Some(attempt) = document.attempt(document_commit, &write, &mut compute)? {
+            break (attempt, journal_commit);
+        }
+        if deadline.may_wait() && deadline.has_passed() {
+            let detail = "somebody who does not use tenure keeps replacing it";
+            return Err(Error::new(ErrorKind::Busy, "update", detail).at(document.path()));
+        }
+    };
+    let Attempt { commit: document_commit, written, .. } = attempt;
+    let changed = written.changed;
+    let half_done = |error: Error| {
+        let hint =
+            "the document is changed, the journal is not; repeat it with the same operation id";
+        if changed { error.committed(true).hint(hint) } else { error }
+    };
+    let appended = journal.append_in(journal_commit, &mut batch, &of_journal);
+    let (appended, pending) = appended.map_err(half_done)?;
+    let written = document.finish(document_commit, &options.write, written);
+    let finished = journal.finish(pending, &of_journal);
+    // Whatever this says of the document, the batch is logged: who repeats the call would have it twice.
+    let written = written.map_err(|error| error.committed(true))?;
+    // Of all that can go wrong here, only a log that was lost keeps the batch out of the journal.
+    let is_lost = |error: &Error| error.kind() == ErrorKind::Damaged;
+    finished.map_err(|error| if is_lost(&error) { half_done(error) } else { error })?;
+    Ok((written, appended))
+}

@@ -156,13 +156,14 @@ pub(crate) fn sync(target: &Target, mine: u64, shared: &impl Shared) -> Result<u
             // Granted when the leader is done or dead; either way the note is read again.
             Ok(_followed) if led => outlived = Some(turn),
             Ok(_leading) => {
+                let (now, current) = read(target, file, shared.subject())?;
+                if current.generation != note.generation {
+                    continue; // Another leader was faster, and its note may answer this caller.
+                }
                 if shared.is_renewed()? {
                     return Ok(mine); // The note is about what took its place.
                 }
-                let (now, current) = read(target, file, shared.subject())?;
-                if current.generation == note.generation {
-                    return lead(target, file, (now, current), mine, shared);
-                }
+                return lead(target, file, (now, current), mine, shared);
             }
             Err(error) if error.kind() == ErrorKind::Busy && at_once => {
                 checks -= 1;

@@ -86,7 +86,7 @@ fn r3_a_fence_floor_of_a_newer_version_is_neither_ignored_nor_rewritten() {
     }
     keys.remove("a", &at_once(None)).unwrap();
     let floor = scratch.path("keys/.tenure/floor");
-    forge(&floor, SLOTS, |slot| slot[6] = 2);
+    forge(&floor, SLOTS, |slot| slot[6] = 3);
     let before = std::fs::read(&floor).unwrap();
     assert_eq!(kind(keys.remove("b", &at_once(None))), Some(ErrorKind::NewerFormat));
     assert!(keys.path_of("b").unwrap().exists());

@@ -47,9 +47,8 @@ use super::log::{Chain, FIRST_TURN, Found, Log, path_of};
 use super::replace::is_file;
 use super::writer::{News, Placed, Section, Writer, between};
 
-/// A write of a killed process ends at a multiple of this.
-const PAGE_BYTES: u64 = 4096;
-/// A power loss may tear a write at any multiple of this.
+/// A write that was torn ends at a multiple of this: a killed process leaves whole pages, a full disk whole blocks, a
+/// power loss whole sectors.
 const SECTOR_BYTES: u64 = 512;
 /// A shorter beginning of a batch, with other bytes behind it, is taken for a line of another tool that begins alike.
 const TORN_BYTES_MIN: usize = 256;
@@ -620,9 +619,9 @@ fn find_whole(region: &[u8], text: &[u8], restarted: bool) -> Option<usize> {
 /// Where a beginning of `text` was torn in `bytes`, which are at `from`, and how much of it is there. `is_last`: the
 /// journal ends with them.
 ///
-/// At the end of the journal any part counts. With other bytes behind it the part ends at a page, or at a sector after
-/// a power loss, and is long enough not to be another tool's line that begins alike; or it is whole lines that a power
-/// loss left where they were `expected`.
+/// At the end of the journal any part counts. With other bytes behind it the part ends exactly at a sector, and is long
+/// enough not to be another tool's line that begins alike; or it is whole lines that a power loss left where they were
+/// `expected`.
 fn find_torn(
     bytes: &[u8],
     text: &[u8],
@@ -640,13 +639,13 @@ fn find_torn(
         if is_last && same == have.len() {
             return (same > 0).then_some((start, same));
         }
-        let block = if restarted { SECTOR_BYTES } else { PAGE_BYTES };
-        let blocks = ((start + same as u64) / block * block).saturating_sub(start);
-        let blocks = usize::try_from(blocks).unwrap_or(0);
-        let blocks = if blocks < TORN_BYTES_MIN { 0 } else { blocks };
+        let at_sector =
+            |len: &usize| *len >= TORN_BYTES_MIN && (start + *len as u64) % SECTOR_BYTES == 0;
+        // The last byte may be the newline with which another tool closed it.
+        let sectors = [same, same.saturating_sub(1)].into_iter().find(at_sector).unwrap_or(0);
         let lines = memchr::memrchr(b'\n', &text[..same]).map_or(0, |newline| newline + 1);
         let is_there = restarted && start == expected;
-        let done = if is_there { blocks.max(lines) } else { blocks };
+        let done = if is_there { sectors.max(lines) } else { sectors };
         (done > 0).then_some((start, done))
     })
 }

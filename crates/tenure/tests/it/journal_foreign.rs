@@ -138,3 +138,38 @@ fn race_39_a_batch_torn_at_a_page_is_blanked_when_a_line_of_another_tool_follows
         sound(&stage.journal());
     }
 }
+
+/// A directory copied with its sidecars (a backup, an image, `cp -r`). If log and journal belong together, the entries
+/// keep their numbers; if one of them is older, the lines are numbered anew and nothing is replayed.
+#[test]
+fn race_51_a_copied_journal_keeps_its_numbers_and_replays_nothing() {
+    let dir = Dir::new();
+    let journal = dir.journal();
+    journal.append(&["one"], &durable()).unwrap();
+    foreign(&dir.log(), "two\n");
+    let older = std::fs::read(dir.log()).unwrap();
+    journal.append(&["three"], &no_sync()).unwrap();
+    let copy = |text: &[u8]| {
+        let copy = Dir::new();
+        std::fs::create_dir_all(copy.0.join(".tenure")).unwrap();
+        for entry in std::fs::read_dir(dir.0.join(".tenure")).unwrap() {
+            let name = entry.unwrap().file_name();
+            let to = copy.0.join(".tenure").join(&name);
+            std::fs::copy(dir.0.join(".tenure").join(&name), to).unwrap();
+        }
+        std::fs::write(copy.log(), text).unwrap();
+        copy
+    };
+    let whole = copy(&std::fs::read(dir.log()).unwrap());
+    assert_eq!(all(&whole.journal()), numbered(&["one", "two", "three"]));
+    whole.journal().append(&["four"], &durable()).unwrap();
+    let lines = all(&whole.journal()).into_iter().map(|(_, line)| line);
+    assert_eq!(lines.collect::<Vec<_>>(), ["one", "two", "three", "four"]);
+    assert_eq!(all(&whole.journal())[..3], numbered(&["one", "two", "three"]));
+    sound(&whole.journal());
+
+    let restored = copy(&older);
+    restored.journal().append(&["four"], &durable()).unwrap();
+    assert_eq!(restored.text(), "one\ntwo\nfour\n", "the log is not replayed over older data");
+    assert!(all(&restored.journal()).iter().all(|(seq, _)| *seq > 3), "numbers do not come again");
+}

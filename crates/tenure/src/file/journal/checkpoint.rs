@@ -33,7 +33,7 @@ use crate::random;
 use super::format::{Batch, Flags, Header, IndexId, Kind, Range, Replace, State, Title};
 use super::index::Index;
 use super::lines;
-use super::log::{FIRST_TURN, Log, path_of};
+use super::log::{FIRST_TURN, Log, path_of, tail_sum};
 use super::writer::Writer;
 
 /// A log is emptied when its records exceed this: with durable batches, and without.
@@ -41,8 +41,6 @@ const LOG_BYTES: u64 = 1024 * 1024;
 const UNSYNCED_LOG_BYTES: u64 = 4 * LOG_BYTES;
 /// How many numbers one checkpoint reserves.
 const NUMBERS_RESERVED: u64 = 16 * 1024;
-/// The bytes before `base` that are compared to recognise another journal.
-const TAIL_BYTES: u64 = 256;
 /// Foreign ranges that follow each other are joined up to this size.
 const SMALL_BYTES: u64 = 4096;
 
@@ -135,7 +133,8 @@ impl Writer {
             file: file.id().map_err(Target::failed("look at", &path))?,
             journal: self.journal.id().map_err(|err| self.journal_failed("look at", err))?,
             base,
-            base_sum: self.tail_sum(base)?,
+            base_sum: tail_sum(self.journal.as_ref(), base)
+                .map_err(|err| self.journal_failed("read", err))?,
             seq: ranges.last().map_or(old.seq, Range::next_seq).max(old.seq),
             number: pending.first().map_or(self.state.number, |(batch, _)| batch.number),
             reserved,
@@ -173,11 +172,6 @@ impl Writer {
         self.sync_names()?;
         self.place_index()?;
         self.store()
-    }
-
-    /// The checksum of the bytes of the journal right before `base`.
-    pub(super) fn tail_sum(&self, base: u64) -> Result<u64> {
-        tail_sum(self.journal.as_ref(), base).map_err(|err| self.journal_failed("read", err))
     }
 
     /// Makes the bytes of `ranges` durable in the journal, and in the file that it replaced.
@@ -293,9 +287,4 @@ impl Writer {
         let placed = self.target.fs.rename(&temp, &path);
         placed.map_err(|err| Target::failed("name index", &path)(err).committed(false))
     }
-}
-
-/// The checksum of the bytes of a journal right before `base`.
-pub(super) fn tail_sum(journal: &dyn Handle, base: u64) -> io::Result<u64> {
-    Ok(checksum::of(&journal.read_range(base.saturating_sub(TAIL_BYTES), base)?))
 }

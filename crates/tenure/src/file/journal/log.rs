@@ -14,16 +14,17 @@ use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use crate::checksum;
 use crate::error::Result;
 use crate::file::record::newer_format;
 use crate::file::target::Target;
 use crate::fs::{Access, Handle};
 
 use super::format::{
-    BATCH_HEAD_BYTES, Batch, Begin, HEADER_BYTES, Header, RECORDS_AT, Range, Record, Replace,
+    BATCH_HEAD_BYTES, Batch, Begin, HEADER_BYTES, Header, Kind, RECORDS_AT, Range, Record, Replace,
     STATE, State, padded,
 };
-use super::lines::Cut;
+use super::lines::{Cut, sum};
 
 /// The log is filled with zeros in steps of this size.
 const ROOM_BYTES: u64 = 64 * 1024;
@@ -177,6 +178,19 @@ impl Log {
     }
 }
 
+/// The bytes before `base` that are compared to recognise another journal.
+const TAIL_BYTES: u64 = 256;
+
+/// The checksum of the bytes of a journal right before `base`.
+pub(super) fn tail_sum(journal: &dyn Handle, base: u64) -> io::Result<u64> {
+    Ok(checksum::of(&journal.read_range(base.saturating_sub(TAIL_BYTES), base)?))
+}
+
+/// Whether the journal still ends, at `base`, as it did when the log began.
+pub(super) fn has_base(journal: &dyn Handle, header: &Header) -> io::Result<bool> {
+    Ok(tail_sum(journal, header.base)? == header.base_sum)
+}
+
 /// What the records of a log say.
 #[derive(Debug, Default)]
 pub(super) struct Chain {
@@ -201,6 +215,21 @@ impl Chain {
                 start += batch.text.len() as u64;
             }
         }
+    }
+
+    /// Whether every record is about bytes that are in `journal`, and no replacement was under way. This is how a copy
+    /// of the log is known to belong to a copy of the journal.
+    pub(super) fn describes(&self, header: &Header, journal: &dyn Handle) -> io::Result<bool> {
+        let mut fits = self.replace.is_none() && has_base(journal, header)?;
+        for batch in &self.batches {
+            let end = batch.start + batch.text.len() as u64;
+            fits = fits && journal.read_range(batch.start, end)? == self.text(batch);
+        }
+        for range in &self.ranges {
+            let is_here = range.kind == Kind::Here;
+            fits = fits && is_here && sum(journal, range.start, range.end)? == Some(range.sum);
+        }
+        Ok(fits)
     }
 
     /// The ranges of everything but the batches from number `pending` on, in the order of their entries.

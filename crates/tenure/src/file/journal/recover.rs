@@ -4,6 +4,7 @@
 //! | --- | --- | --- |
 //! | no log, empty journal | an empty log begins | the same |
 //! | no log, or one that cannot be read, and lines | adopt all of them | the same |
+//! | the log is a copy, and fits the journal beside it | as after a restart: entries keep their numbers | the same |
 //! | the log or the journal is another file, or the journal is shorter than it was | adopt all of it; numbers go on | the same |
 //! | an intent to replace, old journal in place | abandon it | the same, or no intent |
 //! | an intent to replace, new journal in place | finish it | the same, or done |
@@ -43,7 +44,7 @@ use super::format::{
 };
 use super::index::Index;
 use super::lines;
-use super::log::{Chain, FIRST_TURN, Found, Log, path_of};
+use super::log::{Chain, FIRST_TURN, Found, Log, has_base, path_of};
 use super::replace::is_file;
 use super::writer::{News, Placed, Section, Writer, between};
 
@@ -202,7 +203,7 @@ impl Writer {
             self.state = self.state_after_restart()?;
         }
         if !same(header.file, own) {
-            return self.adopt_file("its log is a copy", known);
+            return self.take_over_copy(known, found);
         }
         if !self.state.flags.named {
             self.place_index()?;
@@ -228,7 +229,8 @@ impl Writer {
         }
         let base = self.log.header.base;
         let shorter = self.size < if known { self.state.journal_end } else { base };
-        if shorter || (!known && self.tail_sum(base)? != self.log.header.base_sum) {
+        let has_base = || has_base(self.journal.as_ref(), &self.log.header);
+        if shorter || (!known && !has_base().map_err(|err| self.journal_failed("read", err))?) {
             return self.adopt_file("it was cut or restored", known);
         }
         if !known {
@@ -240,6 +242,18 @@ impl Writer {
             self.remember_operation()?;
         }
         Ok(())
+    }
+
+    /// The directory was copied or restored. Entries keep their numbers if log and journal were copied together.
+    fn take_over_copy(&mut self, known: bool, found: FileId) -> Result<()> {
+        let chain = self.log.chain(RECORDS_AT, None).map_err(|err| self.log_failed("read", err))?;
+        let described = chain.describes(&self.log.header, self.journal.as_ref());
+        if !described.map_err(|err| self.journal_failed("read", err))? {
+            return self.adopt_file("its log is a copy", known);
+        }
+        self.log.header.journal = found;
+        self.state = self.state_after_restart()?;
+        self.recover_restart()
     }
 
     /// Remembers the last operation: its writer may have died before it did.

@@ -21,7 +21,7 @@ use super::files::open_by_inode;
 use super::format::{Batch, Header, HeaderLine, Kind, Previous, RECORDS_AT, Range, Replace};
 use super::index::Index;
 use super::lines::{self, Cut};
-use super::log::{Chain, Found, Log, path_of};
+use super::log::{Chain, Found, Log, has_base, path_of};
 use super::replace::{archive_numbers, is_file, old_paths};
 use super::writer::previous_paths;
 
@@ -133,8 +133,9 @@ impl View {
         let path = path_of(target);
         let failed = Target::failed;
         let mut header = log.header;
+        let own = log.file.id().is_ok_and(|id| id.ino == header.file.ino);
         let state = log.state(target.fs.boot_id()).map_err(failed("read", &path))?;
-        let mut state = state.map(|(_, state)| state);
+        let mut state = state.filter(|_| own).map(|(_, state)| state);
         let chain = log.chain(RECORDS_AT, state.map(|state| state.end));
         let mut chain = chain.map_err(failed("read", &path))?;
         if state.is_some_and(|state| state.end != chain.end) {
@@ -154,12 +155,17 @@ impl View {
                 (state.seq, state.journal_end) = (state.seq.max(header.seq), header.base);
             }
         }
+        let copied = if own { None } else { open_if_there(target, target.path())? };
+        let is_copy = match &copied {
+            Some(file) => chain.describes(&header, file.as_ref()).map_err(failed("read", &path))?,
+            None => false,
+        };
         let (journal, index) = find_files(target, &header, &chain)?;
+        let journal = if is_copy { copied } else { journal };
         let without_index = index.is_none() && header.index.len > 0;
         if (journal.is_none() || without_index) && !is_current(target, log) {
             return Ok(None);
         }
-        let own = log.file.id().is_ok_and(|id| id.ino == header.file.ino);
         let mut view = Self::empty(target, journal)?;
         let seq = chain.batches.iter().map(Batch::next_seq);
         let seq = seq.chain(chain.ranges.iter().map(Range::next_seq)).max().unwrap_or(0);
@@ -167,8 +173,8 @@ impl View {
         let known = state.map_or(header.base, |state| state.journal_end);
         let is_new = chain.replace.is_some() && header.journal != log.header.journal;
         let is_cut =
-            view.size < known || (state.is_none() && !is_new && !has_base(&view, &header)?);
-        if view.journal.is_none() || !own || is_cut {
+            view.size < known || (state.is_none() && !is_new && !view.has_base(&header)?);
+        if view.journal.is_none() || !(own || is_copy) || is_cut {
             // The numbers that the next writer gives. Before a replacement every number is durable.
             let exact = (own && state.is_some()) || is_new;
             let next = if exact { seq } else { seq.max(header.reserved) };
@@ -240,6 +246,11 @@ impl View {
         Ok(())
     }
 
+    fn has_base(&self, header: &Header) -> Result<bool> {
+        let Some(journal) = &self.journal else { return Ok(false) };
+        has_base(journal.as_ref(), header).map_err(Target::failed("read", self.target.path()))
+    }
+
     /// A batch that is read from the log.
     fn add_text(&mut self, batch: &Batch, text: &[u8]) {
         let mut cut = Cut::default();
@@ -297,12 +308,6 @@ fn find_files(target: &Target, header: &Header, chain: &Chain) -> Result<Files> 
         }
     }
     Ok((journal, found))
-}
-
-fn has_base(view: &View, header: &Header) -> Result<bool> {
-    let Some(journal) = &view.journal else { return Ok(false) };
-    let sum = checkpoint::tail_sum(journal.as_ref(), header.base);
-    Ok(sum.map_err(Target::failed("read", view.target.path()))? == header.base_sum)
 }
 
 fn is_current(target: &Target, log: &Log) -> bool {

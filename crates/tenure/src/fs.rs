@@ -298,13 +298,8 @@ pub struct Times {
     pub changed_us: u64,
 }
 
-/// What a child process inherits.
-pub type RawHandle = crate::sys::RawHandle;
-
-/// The real disk.
-pub fn disk() -> Arc<dyn Fs> {
-    crate::sys::disk()
-}
+/// The descriptor that a child process inherits. Windows has none: there no handle is inherited.
+pub type RawHandle = i32;
 
 impl dyn Handle + '_ {
     /// Fills `buf` from `offset`, or fails with `UnexpectedEof`.

@@ -85,4 +85,5 @@ pub use self::holder::{HoldKind, Holder};
 pub use self::inherited::Inherited;
 pub use self::json::{Number, Object, Rules, Value, parse_json};
 pub use self::options::{Durability, Fence, Guard, Version, WriteOptions};
+pub use self::sys::disk;
 pub use self::wait::{Cancel, Wait};

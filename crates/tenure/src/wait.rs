@@ -175,12 +175,6 @@ impl Deadline {
     }
 }
 
-/// Gives somebody else a moment: the only place that sleeps without being woken.
-#[expect(clippy::disallowed_methods, reason = "the one home of a bounded pause")]
-pub(crate) fn pause(time: Duration) {
-    std::thread::sleep(time);
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -64,7 +64,7 @@ fn parse(word: &str) -> Result<u64, String> {
 }
 
 fn run(order: &Order) -> Result<(), String> {
-    let disk = victim::boot(order.boot, &tenure::fs::disk());
+    let disk = victim::boot(order.boot, &tenure::disk());
     if order.check {
         let mut text = String::new();
         std::io::stdin().read_to_string(&mut text).map_err(|err| err.to_string())?;

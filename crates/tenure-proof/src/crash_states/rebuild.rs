@@ -42,7 +42,7 @@ impl Rebuilt {
                 }
             }
         }
-        let fs = lay(Arc::new(OldIdentities(old)), &tenure::fs::disk());
+        let fs = lay(Arc::new(OldIdentities(old)), &tenure::disk());
         Ok(Self { dir, fs })
     }
 }

@@ -46,7 +46,7 @@ pub(crate) fn run(name: &str, dir: &Path) -> Tally {
         }
         tally.tried(1, what);
     }
-    let trust = match tenure::fs::disk().trust(dir).unwrap() {
+    let trust = match tenure::disk().trust(dir).unwrap() {
         Trust::Yes | Trust::Unordered => "trusted",
         Trust::Probe => "tested at first use",
         Trust::No(_) => "refused",
@@ -94,7 +94,7 @@ fn nothing_is_lost(dir: &Path) -> Result<(), String> {
         return Err(format!("{} changes of a counter give {numbers:?}", 3 * rounds));
     }
     let next = 4;
-    victim::check(&victim::boot(1, &tenure::fs::disk()), dir, &acks, next).map(drop)
+    victim::check(&victim::boot(1, &tenure::disk()), dir, &acks, next).map(drop)
 }
 
 /// A lease excludes other processes although its own has ended, and ends when it is released.

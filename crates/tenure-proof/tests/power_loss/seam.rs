@@ -27,7 +27,7 @@ type Counts = BTreeMap<&'static str, u64>;
 /// A run as the seam sees it.
 fn recorded(dir: &Path) -> Counts {
     let recorder = Recorder::new(dir);
-    let fs = victim::boot(0, &recorder.over(&tenure::fs::disk()));
+    let fs = victim::boot(0, &recorder.over(&tenure::disk()));
     let work = Work { dir: dir.to_path_buf(), writer: 1, tasks: Task::all(), rounds: ROUNDS };
     victim::work(&fs, &work, &mut |_| {}).unwrap();
     let mut counts = Counts::new();

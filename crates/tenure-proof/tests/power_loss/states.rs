@@ -47,7 +47,7 @@ fn record(
     let scratch = memory();
     let root = recorded_directory(&scratch);
     let recorder = Recorder::new(&root);
-    let disk = victim::boot(1, &recorder.over(&tenure::fs::disk()));
+    let disk = victim::boot(1, &recorder.over(&tenure::disk()));
     std::thread::scope(|scope| {
         for writer in 1..=victims {
             let (recorder, disk, root, twist) = (&recorder, &disk, &root, &twist);
@@ -67,7 +67,7 @@ fn record_successor(operations: u64, broken: Option<Broken>) -> Option<Recorded>
     let scratch = memory();
     let root = recorded_directory(&scratch);
     let recorder = Recorder::new(&root);
-    let disk = victim::boot(1, &recorder.over(&tenure::fs::disk()));
+    let disk = victim::boot(1, &recorder.over(&tenure::disk()));
     recorder.dies_after(Some(operations));
     let mut acknowledge = |ack| recorder.acknowledge(ack);
     for writer in 1..=2 {

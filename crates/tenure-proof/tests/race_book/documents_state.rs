@@ -7,7 +7,8 @@ use std::sync::mpsc::channel;
 use std::sync::{Arc, Mutex};
 
 use serde_json::{Map, Value, json};
-use tenure::fs::{Access, Fs, Mode, disk};
+use tenure::disk;
+use tenure::fs::{Access, Fs, Mode};
 use tenure::{
     AppendOptions, Collection, CollectionKind, Document, Durability, Journal, WriteOptions,
 };

@@ -9,7 +9,8 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
-use tenure::fs::{Access, Fs, Handle, disk};
+use tenure::disk;
+use tenure::fs::{Access, Fs, Handle};
 use tenure::{AppendOptions, Document, Durability, ErrorKind, Journal, WriteOptions};
 use tenure_proof::puppet::{Child, FAR_TOO_LONG, Puppet};
 use tenure_testkit::{Fault, SimFs, Times};

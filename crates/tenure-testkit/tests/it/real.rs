@@ -133,7 +133,7 @@ fn the_same_calls_have_the_same_results_as_on_a_real_disk() -> io::Result<()> {
         let sim = SimFs::new(seed);
         let _tell = sim.tell_on_panic();
         sim.add_dir(&base);
-        let (mut real, mut simulated) = (Side::new(tenure::fs::disk()), Side::new(sim.shared()));
+        let (mut real, mut simulated) = (Side::new(tenure::disk()), Side::new(sim.shared()));
         let mut random = Random::new(seed);
         for number in 0..200 {
             let mut same = random.clone();
@@ -157,7 +157,7 @@ fn locks_go_the_same_way_as_on_a_real_disk() -> io::Result<()> {
     let path = scratch.0.join("lock");
     let sim = SimFs::new(0);
     sim.add_dir(&scratch.0);
-    let sides: [Arc<dyn Fs>; 2] = [tenure::fs::disk(), sim.shared()];
+    let sides: [Arc<dyn Fs>; 2] = [tenure::disk(), sim.shared()];
     let mut random = Random::new(0);
     for round in 0..500 {
         let open = |fs: &Arc<dyn Fs>| -> io::Result<Vec<_>> {

@@ -11,7 +11,8 @@
 
 use crate::error::Result;
 use crate::file::gate;
-use crate::file::record::{Loaded, Record, newer_format};
+use crate::file::layout::newer_format;
+use crate::file::record::{Loaded, Record};
 use crate::file::target::Target;
 use crate::fs::{Access, Mode};
 use crate::options::Fence;

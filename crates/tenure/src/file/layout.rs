@@ -1,4 +1,24 @@
-//! Fixed-size records on disk: fields one after the other, little endian.
+//! Fixed-size records on disk: fields one after the other, little endian; and the version of all of them.
+
+use std::path::Path;
+
+use crate::error::{Error, ErrorKind};
+
+/// The major version of every format below `.tenure/`.
+pub(crate) const MAJOR: u16 = 2;
+
+/// The refusal of R3.
+pub(crate) fn newer_format(path: &Path, major: u16) -> Error {
+    let detail = format!("format version {major}, this tenure knows {MAJOR}");
+    Error::new(ErrorKind::NewerFormat, "use", detail)
+        .at(path)
+        .hint("upgrade tenure; nothing was changed")
+}
+
+/// `N` bytes at `offset`, which are there.
+pub(crate) fn array<const N: usize>(bytes: &[u8], offset: usize) -> [u8; N] {
+    std::array::from_fn(|index| bytes[offset + index])
+}
 
 /// Sanity limit against corruption: no count, offset or number of ours comes near it, and none may wrap.
 const COUNT_MAX: u64 = 1 << 56;

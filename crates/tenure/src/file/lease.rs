@@ -26,13 +26,14 @@ use crate::file::record::{LeaseTerms, State};
 use crate::file::seen::Seen;
 use crate::file::sweep;
 use crate::file::target::Target;
-use crate::fs::{Access, Fs, Mode, disk};
+use crate::fs::{Access, Fs, Mode};
 use crate::holder::{Holder, HolderText};
 use crate::json;
 use crate::json::Value;
 use crate::options::Fence;
 use crate::random;
 use crate::sys;
+use crate::sys::disk;
 use crate::wait::{Cancel, Deadline, Request, Wait};
 
 /// Longer than any task; a lease for ever is a stale lock by another name.

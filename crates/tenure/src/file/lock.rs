@@ -20,10 +20,11 @@ use crate::file::record::State;
 use crate::file::seen::Seen;
 use crate::file::sweep;
 use crate::file::target::{Opened, Target};
-use crate::fs::{Fs, Mode, RawHandle, disk};
+use crate::fs::{Fs, Mode, RawHandle};
 use crate::holder::{Holder, HolderText};
 use crate::options::Fence;
 use crate::sys;
+use crate::sys::disk;
 use crate::wait::{Cancel, Deadline, Request, Wait};
 
 /// How a lock is taken. The default is exclusive and waits ten seconds.

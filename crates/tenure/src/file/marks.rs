@@ -17,13 +17,13 @@
 use std::io;
 
 use crate::checksum;
-use crate::file::record::SLOT_OFFSET;
 use crate::fs::Handle;
 use crate::options::Fence;
 use crate::sys;
 
-/// Behind the first slot, on its page.
-pub(crate) const MARKS_OFFSET: usize = 1024;
+/// The page of the commit file that begins with the first slot, and where the marks are on it.
+const PAGE_AT: u64 = 4096;
+const MARKS_OFFSET: usize = 1024;
 const MARK_BYTES: usize = 24;
 
 /// One of the two.
@@ -45,7 +45,7 @@ impl Mark {
     /// Sets it for the hold with this fence. A crash before leaves it as it was; in the middle, none.
     pub(crate) fn set(self, file: &dyn Handle, fence: Fence) -> io::Result<()> {
         let mark = self.encode(fence, sys::wall_time_us());
-        file.write_all_at(&mark, SLOT_OFFSET + self.offset() as u64)
+        file.write_all_at(&mark, PAGE_AT + self.offset() as u64)
     }
 
     /// The fence that it is set for, and when that was done (wall clock, microseconds), in the bytes

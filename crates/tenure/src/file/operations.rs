@@ -22,7 +22,8 @@ use std::sync::Arc;
 
 use crate::checksum;
 use crate::error::Result;
-use crate::file::record::{MAJOR, newer_format};
+use crate::file::layout::MAJOR;
+use crate::file::layout::newer_format;
 use crate::file::sync::not_durable;
 use crate::file::target::Target;
 use crate::fs::{Access, Handle};
@@ -294,7 +295,7 @@ mod tests {
     use std::path::PathBuf;
 
     use super::*;
-    use crate::fs::disk;
+    use crate::sys::disk;
 
     struct Place {
         dir: PathBuf,

@@ -18,31 +18,23 @@ mod published;
 mod slots;
 
 use std::io;
-use std::path::Path;
 
 use crate::checksum;
-use crate::error::{Error, ErrorKind};
+use crate::file::layout::{MAJOR, array};
 use crate::file::marks::Mark;
 use crate::fs::{FileId, Handle};
 use crate::holder::{HoldKind, Holder, HolderText};
 
-pub(crate) use self::published::{Publications, Published, Synced};
+pub(crate) use self::published::{Published, Synced};
 pub(crate) use self::slots::Loaded;
-use self::slots::{load_slots, newest_first, seq_of};
+use self::slots::{
+    CHECKSUM_OFFSET, MAGIC, SLOT_BYTES, SLOT_OFFSET, SLOT_STRIDE, SLOTS_BYTES, checksum_fits,
+    load_slots, newest_first, seq_of,
+};
 
-/// Byte 0 of the file is the lock (a mandatory range on Windows), so the slots stay clear of it, and
-/// of each other's page.
-pub(crate) const SLOT_OFFSET: u64 = 4096;
-const SLOT_STRIDE: usize = 4096;
-const SLOT_BYTES: usize = 1024;
-const SLOTS_BYTES: usize = SLOT_STRIDE + SLOT_BYTES;
 /// Two more slots, each on a page of its own, for what was reserved.
 const RESERVED_OFFSETS: [u64; 2] = [12288, 16384];
 const HOLDER_OFFSET: usize = 264;
-const CHECKSUM_OFFSET: usize = SLOT_BYTES - 8;
-const MAGIC: &[u8; 6] = b"tenure";
-/// The major version of every format below `.tenure/`.
-pub(crate) const MAJOR: u16 = 2;
 /// Larger numbers were not written by us; a thousand years of microseconds are far below.
 const NUMBER_MAX: u64 = u64::MAX / 2;
 
@@ -104,11 +96,11 @@ pub(crate) struct Record {
 
 impl Record {
     /// Reads the newest valid slot.
-    pub(crate) fn load(file: &dyn Handle) -> io::Result<Loaded> {
+    pub(crate) fn load(file: &dyn Handle) -> io::Result<Loaded<Box<Self>>> {
         load_slots(file, Self::choose)
     }
 
-    fn choose(bytes: &[u8; SLOTS_BYTES]) -> Loaded {
+    fn choose(bytes: &[u8; SLOTS_BYTES]) -> Loaded<Box<Self>> {
         let slots = match newest_first(bytes) {
             Ok(slots) => slots,
             Err(major) => return Loaded::Newer(major),
@@ -293,20 +285,37 @@ impl Record {
     }
 }
 
-/// The refusal of R3.
-pub(crate) fn newer_format(path: &Path, major: u16) -> Error {
-    let detail = format!("format version {major}, this tenure knows {MAJOR}");
-    Error::new(ErrorKind::NewerFormat, "use", detail)
-        .at(path)
-        .hint("upgrade tenure; nothing was changed")
+/// What both slots say of the document. The version before was true once, and says nothing of now: a caller that
+/// relies on it has to know that the content it read is not there any more.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct Publications {
+    pub(crate) last: Published,
+    /// As the slot says that does not count any more.
+    pub(crate) before: Option<Published>,
 }
 
-fn checksum_fits(slot: &[u8]) -> bool {
-    u64::from_le_bytes(array(slot, CHECKSUM_OFFSET)) == checksum::of(&slot[..CHECKSUM_OFFSET])
-}
+impl Publications {
+    /// Reads the record for nothing else; `Err` inside is the major version of a newer format.
+    pub(crate) fn load(file: &dyn Handle) -> io::Result<Result<Self, u16>> {
+        Ok(match load_slots(file, Self::choose)? {
+            Loaded::Record(found) => Ok(found),
+            Loaded::Empty | Loaded::Garbage => Ok(Self::default()),
+            Loaded::Newer(major) => Err(major),
+        })
+    }
 
-fn array<const N: usize>(bytes: &[u8], offset: usize) -> [u8; N] {
-    std::array::from_fn(|index| bytes[offset + index])
+    fn choose(bytes: &[u8; SLOTS_BYTES]) -> Loaded<Self> {
+        let slots = match newest_first(bytes) {
+            Ok(slots) => slots,
+            Err(major) => return Loaded::Newer(major),
+        };
+        let mut said =
+            slots.into_iter().filter(|slot| Record::text_in(slot).is_some()).map(Published::of);
+        match said.next() {
+            Some(last) => Loaded::Record(Self { last, before: said.find(|older| *older != last) }),
+            None => Loaded::none_in(bytes),
+        }
+    }
 }
 
 #[cfg(test)]

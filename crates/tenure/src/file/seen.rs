@@ -9,7 +9,8 @@
 use std::time::Duration;
 
 use crate::error::{Error, ErrorKind, Result};
-use crate::file::record::{Loaded, Record, State, newer_format};
+use crate::file::layout::newer_format;
+use crate::file::record::{Loaded, Record, State};
 use crate::file::target::{Opened, Target};
 use crate::file::{events, floor};
 use crate::fs::Handle;

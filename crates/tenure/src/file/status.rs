@@ -11,11 +11,12 @@ use crate::file::events;
 use crate::file::record::State;
 use crate::file::seen::Seen;
 use crate::file::target::Target;
-use crate::fs::{Access, disk, side_dir_of};
+use crate::fs::{Access, side_dir_of};
 use crate::holder::{HoldKind, Holder, command_of};
 use crate::json;
 use crate::json::Value;
 use crate::options::Fence;
+use crate::sys::disk;
 use crate::sys::{self, Locks};
 
 /// What a target is doing now.

@@ -13,8 +13,9 @@ use std::path::{Path, PathBuf};
 use crate::error::{Error, ErrorKind, Result};
 use crate::file::status::{Status, look};
 use crate::file::target::Target;
-use crate::fs::{Kind, disk, is_side_dir};
+use crate::fs::{Kind, is_side_dir};
 use crate::sys::Locks;
+use crate::sys::disk;
 
 /// What every target below a directory is doing, as far as it can be seen.
 #[derive(Debug, Default)]

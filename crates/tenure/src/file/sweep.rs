@@ -33,8 +33,9 @@ use crate::file::resolve::{is_checksum, stem_of};
 use crate::file::seen::Seen;
 use crate::file::status::{Status, look};
 use crate::file::target::{Target, split_sidecar};
-use crate::fs::{Access, Fs, Mode, disk, is_side_dir};
+use crate::fs::{Access, Fs, Mode, is_side_dir};
 use crate::options::Fence;
+use crate::sys::disk;
 use crate::sys::{self, Locks};
 use crate::wait::{Deadline, Request, Wait};
 

@@ -6,10 +6,12 @@
 //! 2. Sidecars are in one directory beside the target, one stem per target name. The stem is injective:
 //!    two names never share a sidecar.
 //! 3. Sidecars are regular files, never opened through a symlink (the seam refuses), owned by a user whom
-//!    [`owner`] allows, and as open to others as the target is, else as the directory.
+//!    the table in `owner` allows, and as open to others as the target is, else as the directory.
 
 mod kept;
+mod names;
 mod owner;
+mod rights;
 mod sidecar;
 
 use std::ffi::OsStr;
@@ -19,12 +21,13 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 use crate::error::{Error, ErrorKind, Result};
-use crate::file::resolve::{look_up, resolve_path, stem_of};
-use crate::fs::{Access, Fs, Kind, SIDE_DIR, Stat, Trust, is_side_dir, side_dir_of};
+use crate::file::resolve::{look_up, resolve_path};
+use crate::fs::{Access, Fs, Kind, Stat, Trust};
 
 use self::kept::Kept;
 pub(crate) use self::kept::{Home, Opened};
-use self::owner::Rights;
+use self::names::{FLOOR, Names, PROBE, look};
+use self::rights::Rights;
 
 /// The sidecars that a target can have, besides temporary files, the indexes of archives, and what was
 /// set aside earlier. The hold is the last: when the rest is brought in line with the target, others get
@@ -57,62 +60,12 @@ pub(crate) struct Target {
     kept: Arc<Kept>,
 }
 
-/// Where everything is, and to whom it belongs.
-#[derive(Debug)]
-struct Names {
-    path: PathBuf,
-    dir: PathBuf,
-    side: PathBuf,
-    stem: String,
-    hold: PathBuf,
-    commit: PathBuf,
-    /// In a sticky directory that users share: whose sidecars these are.
-    owner: Option<u32>,
-    /// The directory when the path was resolved; `None` if there was none.
-    around: Option<Rights>,
-    /// The target, if it was a file and somebody looked.
-    rights: Option<Rights>,
-    /// The directory of the sidecars needs no look before it is used.
-    ready: AtomicBool,
-}
-
-impl Names {
-    fn new(path: PathBuf, owner: Option<u32>) -> Result<Self> {
-        let (Some(dir), Some(name)) = (path.parent(), path.file_name()) else {
-            let detail = "a target needs a name of its own";
-            return Err(Error::new(ErrorKind::Invalid, "resolve", detail).at(&path));
-        };
-        if is_side_dir(name) || dir.file_name().is_some_and(is_side_dir) {
-            let detail = "it belongs to tenure itself";
-            return Err(Error::new(ErrorKind::Invalid, "resolve", detail).at(&path));
-        }
-        let side = dir.join(owner.map_or_else(|| SIDE_DIR.to_owned(), side_dir_of));
-        let (dir, stem) = (dir.to_path_buf(), stem_of(name));
-        Ok(Self::in_side(path, &dir, &side, &stem, owner))
-    }
-
-    fn in_side(path: PathBuf, dir: &Path, side: &Path, stem: &str, owner: Option<u32>) -> Self {
-        Self {
-            path,
-            dir: dir.to_path_buf(),
-            hold: side.join(format!("{stem}.hold")),
-            commit: side.join(format!("{stem}.commit")),
-            side: side.to_path_buf(),
-            stem: stem.to_owned(),
-            owner,
-            around: None,
-            rights: None,
-            ready: AtomicBool::new(false),
-        }
-    }
-}
-
 impl Target {
     /// Resolves `path`; creates nothing.
     pub(crate) fn resolve(fs: &Arc<dyn Fs>, path: &Path) -> Result<Self> {
         let (resolved, seen) = look_up(fs.as_ref(), path)?;
         let mount_root = seen.as_ref().map(|seen| seen.as_ref().is_ok_and(is_mounted_alone));
-        let names = owner::look(fs.as_ref(), resolved, seen)?;
+        let names = look(fs.as_ref(), resolved, seen)?;
         Ok(Self { mount_root, ..Self::named(fs, names) })
     }
 
@@ -184,6 +137,16 @@ impl Target {
         &self.names.dir
     }
 
+    /// A sidecar for this call alone: one that was kept, or newly opened. A kept one may have lost its
+    /// name meanwhile.
+    pub(crate) fn take_out(&self, path: &Path) -> Result<Opened> {
+        if let Some(opened) = self.kept.take_out(path) {
+            return Ok(opened);
+        }
+        let home = self.kept.home(path);
+        Ok(Opened { handle: self.open_sidecar(path)?, home })
+    }
+
     /// The sidecar directory.
     pub(crate) fn side(&self) -> &Path {
         &self.names.side
@@ -216,7 +179,7 @@ impl Target {
 
     /// The fence floor of the directory.
     pub(crate) fn floor_file(&self) -> PathBuf {
-        self.side().join(sidecar::FLOOR)
+        self.side().join(FLOOR)
     }
 
     /// The file of others that is locked together with the hold.
@@ -428,7 +391,7 @@ impl Target {
     /// An unknown file system must at least refuse a second lock.
     fn probe(&self) -> Result<()> {
         self.prepare_side()?;
-        let path = self.side().join(sidecar::PROBE);
+        let path = self.side().join(PROBE);
         let failed = Self::failed;
         let (one, two) = (self.open_sidecar(&path)?, self.open_sidecar(&path)?);
         let mode = crate::fs::Mode::Exclusive;

@@ -42,7 +42,7 @@ pub(super) fn copy(fd: &OwnedFd, model: &dyn Handle) -> io::Result<()> {
         let model = unsafe { BorrowedFd::borrow_raw(raw) };
         mode &= copy_xattrs(fd, model, mode);
     }
-    if is_set { Ok(()) } else { Ok(rfs::fchmod(fd, super::platform::bits(mode))?) }
+    if is_set { Ok(()) } else { Ok(rfs::fchmod(fd, super::stat::bits(mode))?) }
 }
 
 /// Access lists are extended attributes too. Each attribute that may be read and set is kept; the rest
@@ -97,18 +97,9 @@ pub(super) fn times(fd: &OwnedFd) -> Times {
         return Times::default(); // Before Linux 4.11, and under old seccomp filters.
     };
     Times {
-        born_us: time_us(&found, StatxFlags::BTIME, found.stx_btime),
-        changed_us: time_us(&found, StatxFlags::CTIME, found.stx_ctime),
+        born_us: super::stat::time_us(&found, StatxFlags::BTIME, found.stx_btime),
+        changed_us: super::stat::time_us(&found, StatxFlags::CTIME, found.stx_ctime),
     }
-}
-
-/// One of the times that were asked for; 0 if the file system does not know it.
-#[cfg(any(target_os = "linux", target_os = "android"))]
-pub(super) fn time_us(found: &rfs::Statx, flag: rfs::StatxFlags, time: rfs::StatxTimestamp) -> u64 {
-    if found.stx_mask & flag.bits() == 0 {
-        return 0;
-    }
-    u64::try_from(time.tv_sec).unwrap_or(0) * 1_000_000 + u64::from(time.tv_nsec) / 1_000
 }
 
 #[cfg(not(any(target_os = "linux", target_os = "android")))]

@@ -35,14 +35,16 @@ pub(crate) use self::clock::{boot_time_us, wall_time_us};
 #[cfg(any(target_os = "linux", target_os = "android"))]
 pub(crate) use self::inotify::Watcher;
 pub(crate) use self::locks::{Locks, command_of, lock_holder, lock_keepers};
-pub(crate) use self::platform::{RawHandle, disk, is_hardware, is_out_of_files, is_too_long};
+pub use self::platform::disk;
 #[cfg(windows)]
 pub(crate) use self::platform::{
     boot_time_us, effective_user, forks, host_name, is_gone, pid_namespace, process_number,
     process_start, wall_time_us,
 };
+pub(crate) use self::platform::{is_hardware, is_out_of_files, is_too_long};
 #[cfg(not(any(target_os = "linux", target_os = "android")))]
 pub(crate) use self::polling::Watcher;
+pub(crate) use self::polling::pause;
 #[cfg(unix)]
 pub(crate) use self::process::{
     effective_user, forks, host_name, is_gone, pid_namespace, process_number, process_start,

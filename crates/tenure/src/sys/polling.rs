@@ -5,9 +5,15 @@ use std::time::Duration;
 /// How often a change is looked for.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 
+/// Sleeps for a bounded time: the only place that sleeps without being woken.
+#[expect(clippy::disallowed_methods, reason = "the one home of a bounded pause")]
+pub(crate) fn pause(time: Duration) {
+    std::thread::sleep(time);
+}
+
 /// Sleeps for a moment; something may have changed.
 pub(super) fn wait(timeout: Option<Duration>) -> bool {
-    crate::wait::pause(timeout.map_or(LOOK_EVERY, |time| time.min(LOOK_EVERY)));
+    pause(timeout.map_or(LOOK_EVERY, |time| time.min(LOOK_EVERY)));
     true
 }
 

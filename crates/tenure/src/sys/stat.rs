@@ -14,10 +14,6 @@ use crate::fs::Extent;
 use crate::fs::{FileId, Kind, Stat};
 
 #[cfg(any(target_os = "linux", target_os = "android"))]
-use super::attributes::time_us;
-use super::platform::raw_mode;
-
-#[cfg(any(target_os = "linux", target_os = "android"))]
 pub(super) fn of(path: &Path) -> io::Result<Stat> {
     use rustix::fs::{StatxAttributes, StatxFlags};
     // Whether a lock file is still the same, and how many names a document has, is asked of the file
@@ -125,4 +121,27 @@ fn kind_of(mode: u32) -> Kind {
         rfs::FileType::Symlink => Kind::Symlink,
         _ => Kind::Other,
     }
+}
+
+/// The mode in the type of the platform, which has 16 bits on macOS.
+#[cfg_attr(
+    target_vendor = "apple",
+    expect(clippy::cast_possible_truncation, reason = "no bit of a mode is above them")
+)]
+pub(super) fn raw_mode(mode: u32) -> rfs::RawMode {
+    mode as _
+}
+
+/// Permission bits.
+pub(super) fn bits(mode: u32) -> rfs::Mode {
+    rfs::Mode::from_raw_mode(raw_mode(mode))
+}
+
+/// One of the times that were asked for; 0 if the file system does not know it.
+#[cfg(any(target_os = "linux", target_os = "android"))]
+pub(super) fn time_us(found: &rfs::Statx, flag: rfs::StatxFlags, time: rfs::StatxTimestamp) -> u64 {
+    if found.stx_mask & flag.bits() == 0 {
+        return 0;
+    }
+    u64::try_from(time.tv_sec).unwrap_or(0) * 1_000_000 + u64::from(time.tv_nsec) / 1_000
 }

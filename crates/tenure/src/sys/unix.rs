@@ -11,21 +11,20 @@ use rustix::fs::{self as rfs, AtFlags, FlockOperation, Mode as Bits, OFlags};
 use rustix::fs::{fdatasync as sync_data, fsync as sync_whole};
 use rustix::io::Errno;
 
+use super::stat::bits;
 #[cfg(any(target_os = "linux", target_os = "android"))]
 use crate::fs::Extent;
-use crate::fs::{Access, FileId, Fs, Handle, Mode, Stat, Times, Trust};
+use crate::fs::{Access, FileId, Fs, Handle, Mode, RawHandle, Stat, Times, Trust};
 
 #[cfg(target_vendor = "apple")]
 use super::apple::{boot_name, full_sync as sync_data, full_sync as sync_whole};
-
-pub(crate) type RawHandle = std::os::fd::RawFd;
 
 /// The real disk of a Unix system.
 #[derive(Debug)]
 struct Disk;
 
 /// The one [`Disk`]; it has no state.
-pub(crate) fn disk() -> Arc<dyn Fs> {
+pub fn disk() -> Arc<dyn Fs> {
     static DISK: OnceLock<Arc<Disk>> = OnceLock::new();
     DISK.get_or_init(|| Arc::new(Disk)).clone()
 }
@@ -319,20 +318,6 @@ fn open_checked(path: &Path, flags: OFlags, mode: Bits) -> rustix::io::Result<Ow
         }
     }
     rfs::open(path, flags, mode)
-}
-
-/// The mode in the type of the platform, which has 16 bits on macOS.
-#[cfg_attr(
-    target_vendor = "apple",
-    expect(clippy::cast_possible_truncation, reason = "no bit of a mode is above them")
-)]
-pub(super) fn raw_mode(mode: u32) -> rfs::RawMode {
-    mode as _
-}
-
-/// Permission bits.
-pub(super) fn bits(mode: u32) -> Bits {
-    Bits::from_raw_mode(raw_mode(mode))
 }
 
 /// This boot of the machine; the same in every container of it.

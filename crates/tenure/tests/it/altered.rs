@@ -9,7 +9,8 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use tenure::Mode;
-use tenure::fs::{Access, Fs, Handle, RawHandle, Stat, Times, Trust, disk};
+use tenure::disk;
+use tenure::fs::{Access, Fs, Handle, RawHandle, Stat, Times, Trust};
 
 /// What is different from the real disk.
 #[derive(Debug, Default)]

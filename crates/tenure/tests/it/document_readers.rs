@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
-use tenure::fs::disk;
+use tenure::disk;
 use tenure::{Document, Durability, ErrorKind, Value, WriteOptions, json};
 
 use crate::document_scratch::{

@@ -8,7 +8,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
 
-use tenure::fs::{Access, Fs, Handle, Mode, RawHandle, Stat, Trust, disk};
+use tenure::disk;
+use tenure::fs::{Access, Fs, Handle, Mode, RawHandle, Stat, Trust};
 
 /// Which operation is about to happen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]

@@ -275,7 +275,7 @@ fn g6_an_operation_that_failed_and_is_visible_is_not_done_twice() {
                 Op::Exchange if tried.swap(true, Ordering::Relaxed) => failed,
                 Op::Exchange if exchanges => {
                     let temp = there.with_file_name(".tenure/state.json.tmp.0000000000000000");
-                    tenure::fs::disk().exchange(&temp, at).unwrap();
+                    tenure::disk().exchange(&temp, at).unwrap();
                     failed
                 }
                 Op::Exchange => {

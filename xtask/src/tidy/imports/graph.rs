@@ -77,12 +77,6 @@ impl Graph {
         }
     }
 
-    /// The same without these arrows.
-    pub(super) fn without(mut self, arrows: &[(&str, &str)]) -> Self {
-        self.arrows.retain(|(from, to), _| !arrows.contains(&(from.as_str(), to.as_str())));
-        self
-    }
-
     pub(super) fn arrows(&self) -> impl Iterator<Item = &Arrow> {
         self.arrows.values()
     }

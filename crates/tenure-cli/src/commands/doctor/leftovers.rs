@@ -13,7 +13,8 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use tenure::fs::{disk, is_side_dir};
+use tenure::disk;
+use tenure::fs::is_side_dir;
 use tenure::{HoldState, Journal, Lock, LockOptions, Status, Value, Wait, WriteOptions, json};
 
 use crate::commands::finding::Finding;

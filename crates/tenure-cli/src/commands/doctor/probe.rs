@@ -5,7 +5,8 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use tenure::fs::{Access, Fs, Trust, disk};
+use tenure::disk;
+use tenure::fs::{Access, Fs, Trust};
 use tenure::{Mode, Object, Value, json};
 
 /// What was found.

@@ -23,7 +23,8 @@ use crate::error::{Error, Result};
 use crate::file::document::Document;
 use crate::file::journal::Journal;
 use crate::file::target::Target;
-use crate::fs::{Fs, disk};
+use crate::fs::Fs;
+use crate::sys::disk;
 
 /// What the files of a collection are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

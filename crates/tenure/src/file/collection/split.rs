@@ -7,9 +7,10 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::file::commit::Commit;
 use crate::file::document::Document;
 use crate::file::target::Target;
-use crate::fs::{Access, disk};
+use crate::fs::Access;
 use crate::json::Value;
 use crate::options::{Durability, WriteOptions};
+use crate::sys::disk;
 
 /// What a split did.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

@@ -31,9 +31,10 @@ use crate::file::record::{Published, Synced};
 use crate::file::seen::Seen;
 use crate::file::target::Target;
 use crate::file::{gate, sync};
-use crate::fs::{Fs, Mode, disk};
+use crate::fs::{Fs, Mode};
 use crate::json::{self, Object, PatchError, Rules, Value};
 use crate::options::{Durability, Version, WriteOptions};
+use crate::sys::disk;
 use crate::wait::{Deadline, Request, Wait};
 
 /// The leader of a shared sync lets those write first who wait for the hold already, this long at most:

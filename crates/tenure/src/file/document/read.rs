@@ -15,13 +15,14 @@ use std::time::Duration;
 use super::memory::Memory;
 use crate::checksum;
 use crate::error::{Error, ErrorKind, Result};
-use crate::file::record::{Publications, Published, newer_format};
+use crate::file::layout::newer_format;
+use crate::file::record::{Publications, Published};
 use crate::file::target::Target;
 use crate::fs::{Access, Handle, Kind, Stat, Trust};
 use crate::json::{self, Value};
 use crate::options::Version;
 use crate::sys::{self, Watcher};
-use crate::wait::{self, Deadline, Wait};
+use crate::wait::{Deadline, Wait};
 
 /// Another tool that rewrites in place is given these moments before its half-written file counts as
 /// damaged (race 27).
@@ -137,7 +138,7 @@ pub(super) fn read_parsed(target: &Target, memory: &Memory) -> Result<Option<(Co
         }
         match (content.parse(target), looks.next()) {
             (Ok(value), _) => return Ok(Some((content, value))),
-            (Err(_), Some(ms)) => wait::pause(Duration::from_millis(*ms)),
+            (Err(_), Some(ms)) => sys::pause(Duration::from_millis(*ms)),
             (Err(error), None) => return Err(error),
         }
     }
@@ -152,7 +153,7 @@ pub(super) fn snapshot(target: &Target) -> Result<Option<Snapshot>> {
     loop {
         let Some(mut content) = Content::read(target, target.path())? else {
             match gone_looks.next() {
-                Some(ms) if may_be_missed(target)? => wait::pause(Duration::from_millis(*ms)),
+                Some(ms) if may_be_missed(target)? => sys::pause(Duration::from_millis(*ms)),
                 _ => return Ok(None),
             }
             continue;
@@ -185,7 +186,7 @@ pub(super) fn snapshot(target: &Target) -> Result<Option<Snapshot>> {
                     repaired: false,
                 }));
             }
-            (Err(_), Some(ms)) => wait::pause(Duration::from_millis(*ms)),
+            (Err(_), Some(ms)) => sys::pause(Duration::from_millis(*ms)),
             (Err(error), None) => {
                 let (good, value) = last_synced(target, error)?;
                 let version = good.version(published);

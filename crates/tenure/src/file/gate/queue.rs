@@ -136,7 +136,8 @@ impl Queue {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fs::{Access, disk};
+    use crate::fs::Access;
+    use crate::sys::disk;
 
     /// Handles of one file of its own, as different callers have them.
     fn handles<const N: usize>(name: &str) -> [Arc<dyn Handle>; N] {

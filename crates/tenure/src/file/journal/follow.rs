@@ -7,6 +7,7 @@
 //! 2. Lines of other tools come when they are adopted. A follower that may write adopts them itself, under the commit
 //!    lock if that is free; one that may not leaves them to the next writer.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use crate::error::{Error, ErrorKind, Result};
@@ -14,16 +15,19 @@ use crate::file::target::Target;
 use crate::sys::Watcher;
 use crate::wait::{Deadline, Wait};
 
-use super::Journal;
+use super::files::OpenFiles;
 use super::read::{Entries, Entry};
+use super::recover::adopt;
+use super::view::View;
 
 /// A wake-up is a hint, and none may come (another file system): look this often.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
 
-/// The entries of a journal as they appear. Made by [`Journal::follow`].
+/// The entries of a journal as they appear. Made by [`Journal::follow`](crate::Journal::follow).
 #[derive(Debug)]
 pub struct Follow {
-    journal: Journal,
+    target: Target,
+    files: Arc<OpenFiles>,
     next: u64,
     entries: Option<Entries>,
     watcher: Option<Watcher>,
@@ -32,8 +36,12 @@ pub struct Follow {
 }
 
 impl Follow {
-    pub(super) fn new(journal: Journal, from: u64) -> Self {
-        Self { journal, next: from, entries: None, watcher: None, refused: None }
+    pub(super) fn new(target: Target, files: Arc<OpenFiles>, from: u64) -> Self {
+        Self { target, files, next: from, entries: None, watcher: None, refused: None }
+    }
+
+    fn read(&self, from: u64) -> Result<Entries> {
+        Entries::new(View::of(&*self.target.current()?)?, from, None)
     }
 
     /// The number to resume from later.
@@ -43,7 +51,7 @@ impl Follow {
 
     /// Whether lines of other tools wait for a writer, since this follower may not adopt them.
     pub fn is_waiting_for_writer(&self) -> Result<bool> {
-        Ok(self.refused.is_some() && !self.journal.pending()?.is_empty())
+        Ok(self.refused.is_some() && !self.read(u64::MAX)?.pending()?.is_empty())
     }
 
     /// The next entry; `None` if there is none after this wait.
@@ -58,7 +66,7 @@ impl Follow {
             }
             let sleep = deadline.remaining().map_or(LOOK_EVERY, |time| time.min(LOOK_EVERY));
             if let Some(watcher) = &self.watcher {
-                let path = self.journal.path();
+                let path = self.target.path();
                 watcher.wait(Some(sleep)).map_err(Target::failed("watch", path))?;
             } else {
                 // From now on changes are noticed; what happened until now is looked at once more.
@@ -72,7 +80,7 @@ impl Follow {
         for _ in 0..2 {
             if self.entries.is_none() {
                 self.adopt();
-                self.entries = Some(self.journal.read(self.next, None)?);
+                self.entries = Some(self.read(self.next)?);
             }
             let next = self.entries.as_mut().and_then(Iterator::next).transpose();
             let entry = next.inspect_err(|error| self.pass(error))?;
@@ -95,7 +103,7 @@ impl Follow {
 
     fn adopt(&mut self) {
         if self.refused.is_none() {
-            if let Err(error) = self.journal.adopt() {
+            if let Err(error) = adopt(&self.files, &self.target) {
                 if error.kind() != ErrorKind::Busy {
                     self.refused = Some(error.kind());
                 }
@@ -104,7 +112,7 @@ impl Follow {
     }
 
     fn watch(&mut self) -> Result<()> {
-        let target = self.journal.target.current()?;
+        let target = self.target.current()?;
         self.watcher = Some(Watcher::new(&[target.dir(), target.side()]));
         Ok(())
     }

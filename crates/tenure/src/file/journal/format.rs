@@ -214,8 +214,8 @@ fn begin<T>(bytes: &[u8], magic: [u8; 6], decode: impl FnOnce(&mut Take<'_>) -> 
     }
     let mut take = Take::new(&said[magic.len()..]);
     match take.u16() {
-        crate::file::record::MAJOR => {}
-        newer if newer > crate::file::record::MAJOR => return Begin::Newer(newer),
+        crate::file::layout::MAJOR => {}
+        newer if newer > crate::file::layout::MAJOR => return Begin::Newer(newer),
         _ => return Begin::Invalid,
     }
     let decoded = decode(&mut take);
@@ -226,7 +226,7 @@ fn begin<T>(bytes: &[u8], magic: [u8; 6], decode: impl FnOnce(&mut Take<'_>) -> 
 fn seal(bytes: &mut [u8], magic: [u8; 6], encode: impl FnOnce(&mut Fill<'_>)) {
     let mut fill = Fill::new(bytes);
     fill.raw(&magic);
-    fill.u16(crate::file::record::MAJOR);
+    fill.u16(crate::file::layout::MAJOR);
     encode(&mut fill);
     let (said, sum) = bytes.split_at_mut(bytes.len() - 8);
     sum.copy_from_slice(&checksum::of(said).to_le_bytes());

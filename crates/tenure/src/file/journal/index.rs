@@ -12,7 +12,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use crate::error::{Error, ErrorKind, Result};
-use crate::file::record::newer_format;
+use crate::file::layout::newer_format;
 use crate::file::target::Target;
 use crate::fs::{Access, Handle};
 

@@ -16,7 +16,7 @@ use std::sync::Arc;
 
 use crate::checksum;
 use crate::error::Result;
-use crate::file::record::newer_format;
+use crate::file::layout::newer_format;
 use crate::file::target::Target;
 use crate::fs::{Access, Handle};
 

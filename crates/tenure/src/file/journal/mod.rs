@@ -35,11 +35,10 @@ use std::sync::Arc;
 
 use crate::error::Result;
 use crate::file::commit::Commit;
-use crate::file::seen::Seen;
 use crate::file::target::Target;
-use crate::fs::{Fs, disk};
+use crate::fs::Fs;
 use crate::options::WriteOptions;
-use crate::wait::{Deadline, Request, Wait};
+use crate::sys::disk;
 
 pub use self::follow::Follow;
 pub use self::options::{AppendOptions, Appended, Compacted, Rotated};
@@ -50,11 +49,9 @@ pub(crate) use self::append::Ticket;
 pub(crate) use self::batch::Lines;
 use self::files::OpenFiles;
 use self::recover::enter;
+pub(crate) use self::recover::settle_for_hold;
 use self::view::View;
 use self::writer::{Section, Writer};
-
-/// The mode of a journal that a crash left without its file.
-const NEW_MODE: u32 = 0o600;
 
 /// A file of lines that many processes append to. Opening it touches nothing.
 #[derive(Debug, Clone)]
@@ -134,23 +131,9 @@ impl Journal {
         self.read(u64::MAX, None)?.pending()
     }
 
-    /// Numbers the complete lines that other tools have appended, if the commit lock is free.
-    pub(crate) fn adopt(&self) -> Result<()> {
-        let target = self.target.current()?;
-        if !view::has_unadopted(&target)? {
-            return Ok(());
-        }
-        target.prepare()?;
-        let request = Request::until(Deadline::after(Wait::No));
-        let section = Section::finish(&target, request)?;
-        let mut writer = enter(&self.files, section, NEW_MODE)?;
-        writer.adopt_late()?;
-        writer.adopt_tail()
-    }
-
     /// Entries as they appear, from number `from` on; 0 as for [`Self::read`].
     pub fn follow(&self, from: u64) -> Result<Follow> {
-        Ok(Follow::new(self.clone(), from))
+        Ok(Follow::new(self.target.clone(), self.files.clone(), from))
     }
 
     /// Checks every byte that has a number against what was written, in the archives too. Takes no lock.
@@ -195,14 +178,4 @@ impl Journal {
             act(&mut enter(&self.files, section, options.new_mode)?)
         })
     }
-}
-
-/// Brings batches that are on their way into the journal before a hold is granted, so that nothing
-/// written earlier appears during it. The caller has the hold; `seen` is the record it found.
-pub(crate) fn settle_for_hold(target: &Target, seen: &Seen, request: Request<'_>) -> Result<()> {
-    if !seen.record.journal || !view::has_pending(target)? {
-        return Ok(());
-    }
-    let section = Section::finish(target, request)?;
-    enter(&Arc::default(), section, NEW_MODE)?.settle()
 }

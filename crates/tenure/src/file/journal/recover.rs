@@ -32,10 +32,12 @@ use crate::checksum;
 use crate::error::{Error, ErrorKind, Result};
 use crate::file::events;
 use crate::file::operations;
+use crate::file::seen::Seen;
 use crate::file::target::Target;
 use crate::fs::{Access, Extent, FileId, Handle, Kind as FileKind};
 use crate::random;
 use crate::sys;
+use crate::wait::{Deadline, Request, Wait};
 
 use super::checkpoint::{JOURNAL_TEMP, LOG_TEMP, Next, new_temp, temp_path};
 use super::files::OpenFiles;
@@ -46,6 +48,7 @@ use super::index::Index;
 use super::lines;
 use super::log::{Chain, FIRST_TURN, Found, Log, has_base, path_of};
 use super::replace::is_file;
+use super::view::{has_pending, has_unadopted};
 use super::writer::{News, Placed, Section, Writer, between};
 
 /// A write that was torn ends at a multiple of this: a killed process leaves whole pages, a full disk whole blocks, a
@@ -86,6 +89,32 @@ pub(super) fn enter(files: &Arc<OpenFiles>, section: Section, new_mode: u32) -> 
     };
     writer.orient(turn > 0, found.id)?;
     Ok(writer)
+}
+
+/// The mode of a journal that a crash left without its file.
+const NEW_MODE: u32 = 0o600;
+
+/// Numbers the complete lines that other tools have appended, if the commit lock is free.
+pub(super) fn adopt(files: &Arc<OpenFiles>, target: &Target) -> Result<()> {
+    let target = target.current()?;
+    if !has_unadopted(&target)? {
+        return Ok(());
+    }
+    target.prepare()?;
+    let section = Section::finish(&target, Request::until(Deadline::after(Wait::No)))?;
+    let mut writer = enter(files, section, NEW_MODE)?;
+    writer.adopt_late()?;
+    writer.adopt_tail()
+}
+
+/// Brings batches that are on their way into the journal before a hold is granted, so that nothing
+/// written earlier appears during it. The caller has the hold; `seen` is the record it found.
+pub(crate) fn settle_for_hold(target: &Target, seen: &Seen, request: Request<'_>) -> Result<()> {
+    if !seen.record.journal || !has_pending(target)? {
+        return Ok(());
+    }
+    let section = Section::finish(target, request)?;
+    enter(&Arc::default(), section, NEW_MODE)?.settle()
 }
 
 /// The journal's file, created if it is missing.

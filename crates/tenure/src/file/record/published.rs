@@ -1,15 +1,6 @@
-//! What the record says of the document: what was published last, and what before that.
-//!
-//! # Invariants
-//!
-//! 1. What stood before is told only if its slot is valid. It was true once, and says nothing of now:
-//!    whoever relies on it has to know that the content it read is not there any more.
+//! What the record says of the document: the version that was published last.
 
-use std::io;
-
-use super::slots::{load_slots, newest_first};
-use super::{Loaded, Record, SLOTS_BYTES, array};
-use crate::fs::Handle;
+use crate::file::layout::array;
 
 /// Flags of a slot.
 const SYNCED: u8 = 1;
@@ -44,14 +35,6 @@ pub(crate) enum Synced {
     No,
     /// It is on the disk before its name is.
     Yes,
-}
-
-/// What both slots say of the document.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(crate) struct Publications {
-    pub(crate) last: Published,
-    /// As the slot says that does not count any more.
-    pub(crate) before: Option<Published>,
 }
 
 impl Published {
@@ -90,30 +73,6 @@ impl Published {
             },
             numbered: slot[41] & NUMBERED != 0,
             boot: array(slot, 232),
-        }
-    }
-}
-
-impl Publications {
-    /// Reads the record for nothing else; `Err` inside is the major version of a newer format.
-    pub(crate) fn load(file: &dyn Handle) -> io::Result<Result<Self, u16>> {
-        Ok(match load_slots(file, Self::choose)? {
-            Loaded::Record(found) => Ok(found),
-            Loaded::Empty | Loaded::Garbage => Ok(Self::default()),
-            Loaded::Newer(major) => Err(major),
-        })
-    }
-
-    fn choose(bytes: &[u8; SLOTS_BYTES]) -> Loaded<Self> {
-        let slots = match newest_first(bytes) {
-            Ok(slots) => slots,
-            Err(major) => return Loaded::Newer(major),
-        };
-        let mut said =
-            slots.into_iter().filter(|slot| Record::text_in(slot).is_some()).map(Published::of);
-        match said.next() {
-            Some(last) => Loaded::Record(Self { last, before: said.find(|older| *older != last) }),
-            None => Loaded::none_in(bytes),
         }
     }
 }

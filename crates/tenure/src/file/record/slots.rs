@@ -7,14 +7,22 @@
 
 use std::io;
 
-use super::{
-    MAGIC, MAJOR, Record, SLOT_BYTES, SLOT_OFFSET, SLOT_STRIDE, SLOTS_BYTES, array, checksum_fits,
-};
+use crate::checksum;
+use crate::file::layout::{MAJOR, array};
 use crate::fs::Handle;
+
+/// Byte 0 of the file is the lock (a mandatory range on Windows), so the slots stay clear of it, and
+/// of each other's page.
+pub(super) const SLOT_OFFSET: u64 = 4096;
+pub(super) const SLOT_STRIDE: usize = 4096;
+pub(super) const SLOT_BYTES: usize = 1024;
+pub(super) const SLOTS_BYTES: usize = SLOT_STRIDE + SLOT_BYTES;
+pub(super) const CHECKSUM_OFFSET: usize = SLOT_BYTES - 8;
+pub(super) const MAGIC: &[u8; 6] = b"tenure";
 
 /// What reading the slots gave.
 #[derive(Debug)]
-pub(crate) enum Loaded<Newest = Box<Record>> {
+pub(crate) enum Loaded<Newest> {
     /// The newest valid record.
     Record(Newest),
     /// Nothing was written yet.
@@ -70,4 +78,8 @@ pub(super) fn newest_first(bytes: &[u8; SLOTS_BYTES]) -> Result<[&[u8]; 2], u16>
         }
     }
     Ok(slots)
+}
+
+pub(super) fn checksum_fits(slot: &[u8]) -> bool {
+    u64::from_le_bytes(array(slot, CHECKSUM_OFFSET)) == checksum::of(&slot[..CHECKSUM_OFFSET])
 }

@@ -12,8 +12,6 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
-use super::Target;
-use crate::error::Result;
 use crate::fs::Handle;
 use crate::sys;
 
@@ -48,20 +46,6 @@ pub(super) struct Kept {
     files: Mutex<Vec<File>>,
 }
 
-impl Target {
-    /// A sidecar for this call alone: one that was kept, or newly opened. A kept one may have lost its
-    /// name meanwhile.
-    pub(crate) fn take_out(&self, path: &Path) -> Result<Opened> {
-        let forks = sys::forks();
-        if let Some((path, handle)) = self.kept.take_out(path, forks) {
-            return Ok(Opened { handle, home: Home { kept: self.kept.clone(), path, forks } });
-        }
-        let handle = self.open_sidecar(path)?;
-        let home = Home { kept: self.kept.clone(), path: path.to_path_buf(), forks };
-        Ok(Opened { handle, home })
-    }
-}
-
 impl Home {
     /// Keeps `handle` for later calls. The caller has unlocked it and is the only one to refer to it: a
     /// thread that still waits on it for a caller who gave up might lock it later.
@@ -79,13 +63,21 @@ impl Home {
 }
 
 impl Kept {
-    fn take_out(&self, path: &Path, forks: Option<u32>) -> Option<(PathBuf, Arc<dyn Handle>)> {
-        // Somebody else is at it, or a fork came in between: then a new one is opened.
+    /// A file that was kept, for one call alone. It may have lost its name meanwhile.
+    pub(super) fn take_out(self: &Arc<Self>, path: &Path) -> Option<Opened> {
+        let forks = sys::forks();
+        // Another thread is at it, or a fork came in between: then a new one is opened.
         let mut files = self.files.try_lock().ok()?;
         let place = files.iter().position(|(kept, ..)| kept == path)?;
         let (path, opened, handle) = files.swap_remove(place);
         KEPT.fetch_sub(1, Ordering::Relaxed);
-        (opened == forks).then_some((path, handle))
+        let home = Home { kept: self.clone(), path, forks };
+        (opened == forks).then_some(Opened { handle, home })
+    }
+
+    /// Where a file that is about to be opened belongs.
+    pub(super) fn home(self: &Arc<Self>, path: &Path) -> Home {
+        Home { kept: self.clone(), path: path.to_path_buf(), forks: sys::forks() }
     }
 }
 

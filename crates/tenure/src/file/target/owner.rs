@@ -29,69 +29,20 @@
 
 use std::borrow::Cow;
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 
-use super::{NEW_DIR_MODE, Names, Target};
+use super::names::{is_missing, look};
+use super::rights::Rights;
+use super::{NEW_DIR_MODE, Target};
 use crate::error::{Error, ErrorKind, Result};
-use crate::fs::{Access, Fs, Handle, Kind, Mode, Stat, side_dir_of, user_of_side_dir};
+use crate::fs::{Access, Handle, Kind, Mode, Stat, side_dir_of, user_of_side_dir};
 use crate::sys;
 
 const ROOT: u32 = 0;
 /// How often a call starts over because the target has another owner than a moment ago.
 const STARTS_MAX: u32 = 16;
-
-/// Owner, group and mode.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Rights {
-    uid: u32,
-    gid: u32,
-    mode: u32,
-}
-
-impl From<&Stat> for Rights {
-    fn from(found: &Stat) -> Self {
-        Self { uid: found.uid, gid: found.gid, mode: found.mode }
-    }
-}
-
-impl Rights {
-    /// Users may create names here, and remove only their own.
-    fn is_shared(self) -> bool {
-        self.mode & 0o1000 != 0 && self.is_open()
-    }
-
-    /// Other users than the owner may write it.
-    fn is_open(self) -> bool {
-        self.mode & 0o022 != 0
-    }
-
-    /// Whether all who may write the directory `dir` may write this.
-    fn is_open_to_writers_of(self, dir: Self) -> bool {
-        let (group, others) = (self.mode & 0o020 != 0, self.mode & 0o002 != 0);
-        let group_may = group && (self.gid == dir.gid || others);
-        (dir.mode & 0o020 == 0 || group_may) && (dir.mode & 0o002 == 0 || others)
-    }
-
-    /// The mode of its sidecars. The owner of a read-only document may replace it, so the owner may lock
-    /// it, too.
-    fn of_sidecars(self) -> u32 {
-        (self.mode & 0o777) | 0o600
-    }
-
-    /// What locks in this directory give to others who may write it. A reader is not let in, since a lock
-    /// that can be read can be taken.
-    fn of_locks(self, gid: u32) -> u32 {
-        let group = if self.gid == gid { (self.mode & 0o020) * 3 } else { 0 };
-        group | ((self.mode & 0o002) * 3)
-    }
-
-    /// Group and mode in one number, never 0.
-    pub(super) fn packed(self) -> u64 {
-        u64::from(self.gid) << 32 | 1 << 31 | u64::from(self.mode)
-    }
-}
 
 /// The call has to start over: its sidecars are elsewhere by now.
 #[derive(Debug)]
@@ -114,32 +65,6 @@ fn is_moved(error: &Error) -> bool {
         .io_error()
         .and_then(io::Error::get_ref)
         .is_some_and(<dyn std::error::Error + Send + Sync>::is::<Moved>)
-}
-
-fn is_missing(err: &io::Error) -> bool {
-    err.kind() == io::ErrorKind::NotFound
-}
-
-/// Where the sidecars of `path` are now. `seen` is what was found there, if the caller looked.
-pub(super) fn look(fs: &dyn Fs, path: PathBuf, seen: Option<io::Result<Stat>>) -> Result<Names> {
-    let dir = path.parent().and_then(|dir| fs.stat(dir).ok());
-    let around = dir.as_ref().map(Rights::from);
-    let shared = around.is_some_and(Rights::is_shared);
-    let seen = if shared { Some(seen.unwrap_or_else(|| fs.stat(&path))) } else { seen };
-    let owner = match &seen {
-        _ if !shared => None,
-        Some(Ok(found)) => Some(found.uid),
-        Some(Err(err)) if !is_missing(err) => {
-            let source = io::Error::new(err.kind(), err.to_string());
-            return Err(Error::io("look at", &path, source));
-        }
-        _ => Some(sys::effective_user()),
-    };
-    let file = seen.and_then(io::Result::ok).filter(|found| found.kind == Kind::File);
-    let rights = file.as_ref().map(Rights::from);
-    // In a plain directory that is there, opening a sidecar tells whether that of the sidecars is.
-    let ready = AtomicBool::new(!shared && around.is_some());
-    Ok(Names { around, rights, ready, ..Names::new(path, owner)? })
 }
 
 impl Target {
@@ -486,39 +411,5 @@ impl Target {
     fn is_safe_from_moves(&self, target: Rights) -> bool {
         let is_safe = |dir: Rights| !dir.is_open() && [ROOT, target.uid].contains(&dir.uid);
         self.names.owner.is_some() || self.names.around.is_some_and(is_safe)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::Rights;
-
-    #[test]
-    fn writers_of_a_directory_and_of_a_target() {
-        let rights = |gid, mode| Rights { uid: 1, gid, mode };
-        // Directory, target, whether all writers of the first may write the second.
-        let cases = [
-            ((7, 0o2770), (7, 0o660), true),
-            ((7, 0o2770), (8, 0o660), false),
-            ((7, 0o2770), (8, 0o666), true),
-            ((7, 0o2770), (7, 0o640), false),
-            ((7, 0o2770), (7, 0o606), false),
-            ((7, 0o777), (7, 0o660), false),
-            ((7, 0o777), (7, 0o666), true),
-            ((7, 0o777), (7, 0o600), false),
-            ((7, 0o757), (7, 0o602), true),
-            ((7, 0o755), (7, 0o600), true),
-        ];
-        for ((dir_gid, dir), (gid, target), expected) in cases {
-            let open = rights(gid, target).is_open_to_writers_of(rights(dir_gid, dir));
-            assert_eq!(open, expected, "{target:o} of {gid} in {dir:o} of {dir_gid}");
-        }
-    }
-
-    #[test]
-    fn a_directory_is_shared_if_users_can_put_names_into_it_that_others_cannot_remove() {
-        let shared = |mode| Rights { uid: 1, gid: 1, mode }.is_shared();
-        assert!(shared(0o1777) && shared(0o1770) && shared(0o3733));
-        assert!(!shared(0o777) && !shared(0o1755) && !shared(0o2770) && !shared(0o1700));
     }
 }

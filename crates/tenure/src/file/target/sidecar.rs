@@ -1,5 +1,5 @@
 //! Opening sidecars: regular files only, never through a symlink, of a user whom the table in
-//! [`super::owner`] allows, as open to others as the target is and not more (G13).
+//! `owner` allows, as open to others as the target is and not more (G13).
 //!
 //! A missing sidecar gets its name when it has its mode. If another process was faster, theirs is the
 //! sidecar. A crash on the way leaves nothing ([`crate::fs::Fs::create_whole`]); where a file cannot be
@@ -13,13 +13,10 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use super::Target;
+use super::names::{FLOOR, PROBE};
 use crate::error::{Error, ErrorKind, Result};
 use crate::fs::{Access, Handle, Kind};
 
-/// The file of the self-test.
-pub(super) const PROBE: &str = "probe";
-/// The fence floor of the directory.
-pub(super) const FLOOR: &str = "floor";
 /// How often the directory of the sidecars is made anew for a caller that finds it gone.
 const PREPARE_ATTEMPTS: u32 = 16;
 

@@ -30,9 +30,9 @@ use windows_sys::Win32::Storage::FileSystem::{
 };
 use windows_sys::Win32::System::IO::{OVERLAPPED, OVERLAPPED_0, OVERLAPPED_0_0};
 
-use crate::fs::{FileId, Handle, Kind, Mode, Stat};
+use crate::fs::{FileId, Handle, Kind, Mode, RawHandle, Stat};
 
-use super::{RawHandle, check, is_one_of};
+use super::api::{check, is_one_of};
 
 /// The first byte, as the `filelock` of Python does, so that a lock file can be shared with it. Those
 /// who lock whole files (Rust's `std`, Go, Cargo) lock this byte too.

@@ -17,8 +17,8 @@ use windows_sys::Win32::System::Threading::{
 };
 use windows_sys::Win32::System::WindowsProgramming::QueryInterruptTimePrecise;
 
+use super::api::text;
 use super::handle::time_of;
-use super::text;
 
 /// A DNS host name has at most 63 characters.
 const HOST_NAME_MAX: u32 = 256;

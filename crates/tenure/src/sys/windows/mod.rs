@@ -9,6 +9,7 @@
 //!    non-atomic way to do the same thing.
 //! 3. Resolved paths have the `\\?\` form: no length limit, no reserved names, nothing rewritten.
 
+mod api;
 mod handle;
 mod machine;
 mod names;
@@ -25,9 +26,9 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use windows_sys::Win32::Foundation::{
-    ERROR_ACCESS_DENIED, ERROR_CRC, ERROR_FILENAME_EXCED_RANGE, ERROR_INVALID_FUNCTION,
-    ERROR_INVALID_PARAMETER, ERROR_IO_DEVICE, ERROR_LOCK_VIOLATION, ERROR_NOT_SUPPORTED,
-    ERROR_SHARING_VIOLATION, ERROR_STOPPED_ON_SYMLINK, ERROR_TOO_MANY_OPEN_FILES,
+    ERROR_ACCESS_DENIED, ERROR_CRC, ERROR_FILENAME_EXCED_RANGE, ERROR_IO_DEVICE,
+    ERROR_LOCK_VIOLATION, ERROR_SHARING_VIOLATION, ERROR_STOPPED_ON_SYMLINK,
+    ERROR_TOO_MANY_OPEN_FILES,
 };
 use windows_sys::Win32::Storage::FileSystem::{
     FILE_ATTRIBUTE_REPARSE_POINT, FILE_FLAG_BACKUP_SEMANTICS, FILE_FLAG_OPEN_REPARSE_POINT,
@@ -36,13 +37,12 @@ use windows_sys::Win32::Storage::FileSystem::{
 
 use crate::fs::{Access, Fs, Handle, Stat, Trust};
 
+use self::api::{is_one_of, is_unsupported};
 use self::handle::OpenFile;
 pub(crate) use self::machine::{
     boot_id, boot_time_us, effective_user, forks, host_name, is_gone, pid_namespace,
     process_number, process_start, wall_time_us,
 };
-
-pub(crate) type RawHandle = std::os::windows::io::RawHandle;
 
 /// How often something that others are in the way of is tried. The waits between are 1, 2, 4 ...
 /// milliseconds, half a second together.
@@ -53,7 +53,7 @@ const ATTEMPTS: u32 = 10;
 struct Disk;
 
 /// The one [`Disk`]; it has no state.
-pub(crate) fn disk() -> Arc<dyn Fs> {
+pub fn disk() -> Arc<dyn Fs> {
     static DISK: OnceLock<Arc<Disk>> = OnceLock::new();
     DISK.get_or_init(|| Arc::new(Disk)).clone()
 }
@@ -217,7 +217,7 @@ fn patiently<T>(mut attempt: impl FnMut() -> io::Result<T>) -> io::Result<T> {
     for round in 1..ATTEMPTS {
         match attempt() {
             Err(err) if is_in_the_way(&err) => {
-                crate::wait::pause(Duration::from_millis(1 << (round - 1)));
+                crate::sys::pause(Duration::from_millis(1 << (round - 1)));
             }
             done => return done,
         }
@@ -229,36 +229,4 @@ fn patiently<T>(mut attempt: impl FnMut() -> io::Result<T>) -> io::Result<T> {
 /// yet closed it (which reads as "access denied").
 fn is_in_the_way(err: &io::Error) -> bool {
     is_one_of(err, &[ERROR_ACCESS_DENIED, ERROR_SHARING_VIOLATION, ERROR_LOCK_VIOLATION])
-}
-
-/// The file system, or this version of Windows, does not have the operation.
-fn is_unsupported(err: &io::Error) -> bool {
-    is_one_of(err, &[ERROR_INVALID_FUNCTION, ERROR_NOT_SUPPORTED, ERROR_INVALID_PARAMETER])
-}
-
-fn is_one_of(err: &io::Error, codes: &[u32]) -> bool {
-    let code = err.raw_os_error().and_then(|code| u32::try_from(code).ok());
-    code.is_some_and(|code| codes.contains(&code))
-}
-
-/// A path as system calls take it.
-fn wide(path: &Path) -> io::Result<Vec<u16>> {
-    use std::os::windows::ffi::OsStrExt;
-    let mut wide: Vec<u16> = path.as_os_str().encode_wide().collect();
-    if wide.contains(&0) {
-        return Err(io::ErrorKind::InvalidInput.into());
-    }
-    wide.push(0);
-    Ok(wide)
-}
-
-/// The text of a buffer that a system call filled.
-fn text(wide: &[u16]) -> String {
-    let len = wide.iter().position(|unit| *unit == 0).unwrap_or(wide.len());
-    String::from_utf16_lossy(&wide[..len])
-}
-
-/// What a call that returns a `BOOL` means.
-fn check(result: windows_sys::core::BOOL) -> io::Result<()> {
-    if result == 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }

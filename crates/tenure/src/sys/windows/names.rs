@@ -27,7 +27,7 @@ use windows_sys::Win32::System::WindowsProgramming::{
     FILE_RENAME_FLAG_POSIX_SEMANTICS, FILE_RENAME_FLAG_REPLACE_IF_EXISTS,
 };
 
-use super::{check, is_unsupported, wide};
+use super::api::{check, is_unsupported, wide};
 
 /// Moves `from` over `to`. A read-only file in the way is respected: "access denied".
 ///

@@ -12,7 +12,7 @@ use windows_sys::Win32::System::WindowsProgramming::DRIVE_REMOTE;
 
 use crate::fs::Trust;
 
-use super::{check, text, wide};
+use super::api::{check, text, wide};
 
 /// Names of file systems are short; the documented limit is `MAX_PATH` + 1.
 const NAME_MAX: u32 = 261;

@@ -390,7 +390,13 @@ fn g13_a_lock_that_another_user_made_first_keeps_nobody_out_of_a_file_of_their_o
     }
     assert_eq!(count(&place), 2);
     assert!(fence(&as_member(&place, ALICE, &lease)) > before, "fences grow");
-    tally.tried(3, "changes of a new document under a lock of another user");
+    // The same for a journal.
+    assert!(as_member(&place, BOB, &["lease", "acquire", "log.jsonl", "--ttl", "1ms"]).is_done());
+    for line in ["one", "two"] {
+        let ended = as_member(&place, ALICE, &["journal", "append", "log.jsonl", line]);
+        assert!(ended.is_done(), "{ended:?}");
+    }
+    tally.tried(5, "changes of new files under a lock of another user");
 }
 
 /// ALICE's document was closed, and is opened to the team.

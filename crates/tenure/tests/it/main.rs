@@ -39,6 +39,7 @@ mod hostile_sidecars;
 mod identity;
 mod in_flight;
 mod journal_crash;
+mod journal_damage;
 mod journal_foreign;
 mod journal_restart;
 #[expect(dead_code, reason = "the stage offers more than each test needs")]

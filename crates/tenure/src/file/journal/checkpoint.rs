@@ -30,6 +30,7 @@ use crate::file::target::Target;
 use crate::fs::{Access, Handle};
 use crate::random;
 
+use super::archive::previous_paths;
 use super::format::{Batch, Flags, Header, IndexId, Kind, Range, Replace, State, Title};
 use super::index::Index;
 use super::lines;
@@ -180,7 +181,7 @@ impl Writer {
     /// `base` is written again before the next one.
     fn sync_journal(&mut self, ranges: &[Range]) -> Result<()> {
         if ranges.iter().any(|range| range.kind == Kind::Late) {
-            let paths = super::writer::previous_paths(&self.target, self.log.header.previous);
+            let paths = previous_paths(&self.target, self.log.header.previous);
             let opened = paths.iter().find_map(|path| self.target.fs.open(path, Access::Read).ok());
             if let Some(file) = opened {
                 file.sync().map_err(Target::failed("sync", &paths[0]))?;

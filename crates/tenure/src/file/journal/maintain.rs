@@ -1,15 +1,17 @@
 //! What writes a journal anew: rotation, compaction, a header line; and repair.
 
-use crate::json;
+use std::path::Path;
 
 use crate::checksum;
 use crate::error::{Error, ErrorKind, Result};
 use crate::file::events;
 use crate::file::target::Target;
-use crate::fs::Access;
+use crate::fs::{Access, Handle};
+use crate::json;
 
+use super::archive::{Archive, archive_path, index_path, previous_paths};
 use super::batch::Lines;
-use super::checkpoint::remove_temps;
+use super::checkpoint::{INDEX_TEMP, remove_temps, temp_path};
 use super::format::{HeaderLine, IndexId, Kind, Operation, Range, Title};
 use super::index::Index;
 use super::lines::{self, Cut};
@@ -18,7 +20,7 @@ use super::read::{Entries, Entry};
 use super::replace::{NewJournal, Successor, free_archive};
 use super::verify::{self, Damage, Report};
 use super::view::View;
-use super::writer::{Writer, archive_path};
+use super::writer::Writer;
 
 /// Moves the entries so far to an archive and starts an empty file.
 pub(super) fn rotate(writer: &mut Writer) -> Result<Rotated> {
@@ -34,7 +36,7 @@ pub(super) fn rotate(writer: &mut Writer) -> Result<Rotated> {
     let line = HeaderLine::of(&line);
     let what = Successor { line, archive, first_seq: seq, seq, ..Successor::default() };
     writer.replace_by(new, &what)?;
-    let paths = super::writer::previous_paths(&writer.target, writer.log.header.previous);
+    let paths = previous_paths(&writer.target, writer.log.header.previous);
     let path = paths.into_iter().find(|path| writer.target.fs.stat(path).is_ok());
     let path = path.unwrap_or_else(|| archive_path(&writer.target, archive));
     Ok(Rotated { archive: Some(path), next: writer.state.seq })
@@ -147,10 +149,18 @@ pub(super) fn close_tail(writer: &mut Writer) -> Result<()> {
     Ok(())
 }
 
-/// The header line with its newline; empty if there is none.
+/// The header line with its newline; empty if there is none. A damaged one is not carried over into a new file.
 fn header_line(writer: &Writer) -> Result<Vec<u8>> {
-    let len = writer.log.header.line.len;
-    writer.journal.read_range(0, len).map_err(|err| writer.journal_failed("read", err))
+    let line = writer.log.header.line;
+    let found = writer.journal.read_range(0, line.len);
+    let found = found.map_err(|err| writer.journal_failed("read", err))?;
+    if HeaderLine::of(&found) == line {
+        return Ok(found);
+    }
+    let error = Error::new(ErrorKind::Damaged, "read", "the header line is not what was written");
+    Err(error
+        .at(writer.target.path())
+        .hint("restore it from a copy, or accept it with `journal repair --accept`"))
 }
 
 /// Writes back what the log still holds, and, if asked to, accepts the rest of the damage as it is.
@@ -179,7 +189,7 @@ fn write_back(writer: &mut Writer) -> Result<Vec<Damage>> {
         let found = writer.journal.read_range(start, end);
         let found = found.map_err(|err| writer.journal_failed("read", err))?;
         if found != text {
-            set_aside.push(keep_damage(writer, start, &found)?);
+            set_aside.push(keep_damage(writer, writer.target.path(), start, &found)?);
             let file = writer.open_in_place()?;
             let written = file.write_all_at(text, start);
             written.map_err(|err| writer.journal_failed("write", err))?;
@@ -192,7 +202,8 @@ fn write_back(writer: &mut Writer) -> Result<Vec<Damage>> {
 }
 
 /// Copies damaged bytes to the quarantine, synced, before anything is changed.
-fn keep_damage(writer: &Writer, start: u64, found: &[u8]) -> Result<Damage> {
+fn keep_damage(writer: &Writer, file: &Path, start: u64, found: &[u8]) -> Result<Damage> {
+    let damaged = file.to_path_buf();
     writer.section.verify()?;
     let path = writer.target.sidecar("damaged");
     let failed = Target::failed;
@@ -205,8 +216,7 @@ fn keep_damage(writer: &Writer, start: u64, found: &[u8]) -> Result<Damage> {
     let end = start + found.len() as u64;
     let detail = json!({ "start": start, "end": end, "kept_at": at });
     let _ = events::record(&writer.target, "damage_set_aside", &detail);
-    let file = writer.target.path().to_path_buf();
-    Ok(Damage { file, start, end, why: "it was not what was written".to_owned() })
+    Ok(Damage { file: damaged, start, end, why: "it was not what was written".to_owned() })
 }
 
 /// Takes damaged ranges of the journal as they are: the same number of lines keeps its numbers, others get new ones.
@@ -214,41 +224,41 @@ fn keep_damage(writer: &Writer, start: u64, found: &[u8]) -> Result<Damage> {
 fn accept_damage(writer: &mut Writer) -> Result<Vec<Damage>> {
     writer.checkpoint(1, None)?;
     let (target, len) = (writer.target.clone(), writer.log.header.index.len);
+    let mut set_aside = accept_archives(writer)?;
+    let is_header_lost = accept_header(writer, &mut set_aside)?;
     let Some(index) = Index::open(&target, &target.sidecar("index"), Access::Read)? else {
-        return Ok(Vec::new());
-    };
-    let (mut ranges, mut set_aside, mut renumber) = (Vec::new(), Vec::new(), Vec::new());
-    let mut unknown = index.title.generation != writer.log.header.index.generation;
-    let mut at = 0;
-    while at < len {
-        let records = index.records(at, len - at);
-        let records = records.map_err(Target::failed("read index of", target.path()))?;
-        unknown |= records.is_empty();
-        at += (records.len() as u64).max(1);
-        for record in records {
-            let Some(range) = record else {
-                unknown = true;
-                continue;
-            };
-            ranges.push(accept_range(writer, range, &mut set_aside, &mut renumber)?);
-        }
-    }
-    if unknown {
-        // What the lost records said is gone with them: every line is numbered anew.
-        writer.adopt_file("its index was damaged", true)?;
         return Ok(set_aside);
+    };
+    let (mut ranges, mut renumber) = (Vec::new(), Vec::new());
+    let is_other = index.title.generation != writer.log.header.index.generation;
+    let records = all_records(&index, len, target.path())?;
+    let is_known = records.len() as u64 == len && records.iter().all(Option::is_some);
+    if is_header_lost || is_other || !is_known {
+        // What the lost records said is gone with them: every line is numbered anew.
+        writer.adopt_file("its header or index was damaged", true)?;
+        return Ok(set_aside);
+    }
+    let (file, path) = (writer.journal.clone(), target.path());
+    for range in records.into_iter().flatten() {
+        let accepted = accept_range(writer, (file.as_ref(), path), range, &mut set_aside)?;
+        if range.has_bytes() && !accepted.has_bytes() {
+            renumber.push((range.start, range.end.min(writer.size)));
+        }
+        ranges.push(accepted);
     }
     if set_aside.is_empty() {
         return Ok(set_aside);
     }
     for (start, end) in renumber {
-        let adopted = lines::measure(writer.journal.as_ref(), start, end, writer.state.seq);
+        let adopted =
+            lines::measure(writer.journal.as_ref(), start, end.max(start), writer.state.seq);
         let adopted = adopted.map_err(|err| writer.journal_failed("read", err))?;
         writer.state.seq = adopted.last().map_or(writer.state.seq, Range::next_seq);
         ranges.extend(adopted);
     }
     writer.journal.sync().map_err(|err| writer.journal_failed("sync", err))?;
-    let title = Title { generation: crate::random::number()?.max(1), ..index.title };
+    let generation = crate::random::number()?.max(1);
+    let title = Title { generation, line: writer.log.header.line, ..index.title };
     writer.put_index(title, &ranges)?;
     let id = IndexId { generation: title.generation, len: ranges.len() as u64 };
     writer.log.header.index = id;
@@ -257,28 +267,95 @@ fn accept_damage(writer: &mut Writer) -> Result<Vec<Damage>> {
     Ok(set_aside)
 }
 
-/// The range with the checksum that it has now. If it does not have as many lines as it had, its numbers are lost,
-/// and its lines get new ones.
+/// The first `len` records of an index; one that is damaged is `None`.
+fn all_records(index: &Index, len: u64, path: &Path) -> Result<Vec<Option<Range>>> {
+    let mut records = Vec::new();
+    while (records.len() as u64) < len {
+        let at = records.len() as u64;
+        let more = index.records(at, len - at).map_err(Target::failed("read index of", path))?;
+        if more.is_empty() {
+            break;
+        }
+        records.extend(more);
+    }
+    Ok(records)
+}
+
+/// Takes a header line that was changed as it is. `true` if it is not one line any more.
+fn accept_header(writer: &mut Writer, aside: &mut Vec<Damage>) -> Result<bool> {
+    let line = writer.log.header.line;
+    let found = writer.journal.read_range(0, line.len);
+    let found = found.map_err(|err| writer.journal_failed("read", err))?;
+    if HeaderLine::of(&found) == line {
+        return Ok(false);
+    }
+    aside.push(keep_damage(writer, writer.target.path(), 0, &found)?);
+    writer.log.header.line = HeaderLine::of(&found);
+    Ok(memchr::memchr(b'\n', &found) != Some(found.len() - 1))
+}
+
+/// The same for the archives. Lines of theirs that are not as many as they were lose their numbers, and stay in the
+/// file. Each archive gets a new index, in the place of the old one: a crash leaves the one or the other.
+fn accept_archives(writer: &Writer) -> Result<Vec<Damage>> {
+    let target = &writer.target;
+    let mut set_aside = Vec::new();
+    let (mut number, mut next) = (writer.log.header.previous.archive, writer.first_number()?);
+    while let Some(archive) = Archive::open(target, number)? {
+        let before = archive.before(number);
+        let Archive { index, file, path, records: len } = archive;
+        let found = set_aside.len();
+        let (mut ranges, mut expected) = (Vec::new(), index.title.first_seq);
+        let records = all_records(&index, len, &path)?;
+        let is_whole = records.iter().all(Option::is_some);
+        for range in records.into_iter().flatten() {
+            if expected < range.seq {
+                ranges.push(Range::without(Kind::Lost, expected, range.seq));
+            }
+            ranges.push(accept_range(writer, (file.as_ref(), &path), range, &mut set_aside)?);
+            expected = range.next_seq();
+        }
+        if expected < next && !is_whole {
+            ranges.push(Range::without(Kind::Lost, expected, next));
+        }
+        let mut title = index.title;
+        let head = file.read_range(0, title.line.len).map_err(Target::failed("read", &path))?;
+        if HeaderLine::of(&head) != title.line {
+            set_aside.push(keep_damage(writer, &path, 0, &head)?);
+            title.line = HeaderLine::of(&head);
+        }
+        if set_aside.len() > found || !is_whole {
+            file.sync().map_err(Target::failed("sync", &path))?;
+            writer.put_index(title, &ranges)?;
+            let (temp, kept) = (temp_path(target, INDEX_TEMP), index_path(target, number));
+            let placed = target.fs.rename(&temp, &kept);
+            placed.map_err(Target::failed("name index", &kept))?;
+            let side = target.side();
+            target.fs.sync_dir(side).map_err(Target::failed("sync directory", side))?;
+        }
+        (next, number) = (title.first_seq, before);
+    }
+    Ok(set_aside)
+}
+
+/// The range with the checksum that it has now; its numbers as lost, if it does not have as many lines as it had.
 fn accept_range(
     writer: &Writer,
+    (file, path): (&dyn Handle, &Path),
     range: Range,
     aside: &mut Vec<Damage>,
-    renumber: &mut Vec<(u64, u64)>,
 ) -> Result<Range> {
-    if !range.has_bytes() || range.kind == Kind::Late {
+    if range.kind != Kind::Here {
         return Ok(range);
     }
-    let found = writer.journal.read_range(range.start, range.end);
-    let found = found.map_err(|err| writer.journal_failed("read", err))?;
+    let found = file.read_range(range.start, range.end).map_err(Target::failed("read", path))?;
     let sum = checksum::of(&found);
     if sum == range.sum {
         return Ok(range);
     }
-    aside.push(keep_damage(writer, range.start, &found)?);
+    aside.push(keep_damage(writer, path, range.start, &found)?);
     let whole = found.len() as u64 == range.end - range.start && found.ends_with(b"\n");
     if whole && lines::count(&found) == range.lines {
         return Ok(Range { sum, ..range });
     }
-    renumber.push((range.start, range.start + found.len() as u64));
     Ok(Range::without(Kind::Lost, range.seq, range.next_seq()))
 }

@@ -6,12 +6,13 @@
 //!
 //! Read in this order:
 //!
-//! - `format`: the bytes of the log and the index. `lines`: what an entry is. `log`, `index`: the two files.
+//! - `format`: the bytes of the log and the index. `lines`: what an entry is. `log`, `index`, `archive`: the files.
 //! - `writer`: the critical section; `checkpoint`: a new log; `replace`: a new journal; `recover`: entering.
 //! - `batch`, `append`: one append, from the caller to the last sync. `maintain`: rotate, compact, header, repair.
 //! - `view`, `read`, `follow`, `verify`: reading, without a lock.
 
 mod append;
+mod archive;
 mod batch;
 mod checkpoint;
 mod files;

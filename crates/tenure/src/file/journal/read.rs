@@ -8,13 +8,13 @@ use std::sync::Arc;
 use crate::checksum;
 use crate::error::{Error, ErrorKind, Result};
 use crate::file::target::Target;
-use crate::fs::{Access, Handle};
+use crate::fs::Handle;
 
+use super::archive::{Archive, archive_path};
 use super::format::{Kind, Previous, Range};
 use super::index::{Index, damaged};
 use super::lines::{self, RANGE_BYTES};
-use super::view::{View, file_of, open_if_there};
-use super::writer::archive_path;
+use super::view::{View, file_of};
 
 /// Records of the index are read this many at a time.
 const RECORDS_AHEAD: u64 = 64;
@@ -337,24 +337,17 @@ fn add_archives(view: &View, from: u64, sources: &mut VecDeque<Source>) -> Resul
     let target = &view.target;
     let (mut number, mut first) = (view.previous.archive, view.first);
     while from < first && number > 0 {
-        let path = archive_path(target, number);
-        let index = Index::open(target, &target.sidecar(&format!("index.{number}")), Access::Read)?;
-        let aside = target.sidecar(&format!("archive.{number}"));
-        let journal = match open_if_there(target, &path)? {
-            None => open_if_there(target, &aside)?,
-            found => found,
-        };
-        let (Some(index), Some(journal)) = (index, journal) else {
+        let Some(archive) = Archive::open(target, number)? else {
+            let path = archive_path(target, number);
             sources.push_front(Source::Missing { until: first, path });
             return Ok(());
         };
-        let len = index.capacity().map_err(Target::failed("read index of", &path))?;
+        number = archive.before(number);
+        let Archive { path, file, index, records: len } = archive;
         let at = index.find(len, from, &path)?;
         let previous = index.title.previous;
         first = index.title.first_seq;
-        // Each archive is younger than the one before it; a planted circle must end.
-        number = if previous.archive < number { previous.archive } else { 0 };
-        let (journal, ahead) = (Some(journal), VecDeque::new());
+        let (journal, ahead) = (Some(file), VecDeque::new());
         sources.push_front(Source::Index(Indexed {
             journal,
             path,

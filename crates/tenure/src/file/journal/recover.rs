@@ -39,6 +39,7 @@ use crate::random;
 use crate::sys;
 use crate::wait::{Deadline, Request, Wait};
 
+use super::archive::previous_paths;
 use super::checkpoint::{JOURNAL_TEMP, LOG_TEMP, Next, new_temp, temp_path};
 use super::files::OpenFiles;
 use super::format::{
@@ -60,7 +61,7 @@ const TORN_BYTES_MIN: usize = 256;
 /// Enters the critical section; afterwards the state describes the journal.
 pub(super) fn enter(files: &Arc<OpenFiles>, section: Section, new_mode: u32) -> Result<Writer> {
     let target = section.target().clone();
-    let found = open_journal(&target, new_mode)?;
+    let found = open_journal(&section, new_mode)?;
     let (journal, found) = files.journal(&target, found)?;
     let boot = target.fs.boot_id();
     let log = match files.log(&target, section.lock())? {
@@ -118,11 +119,11 @@ pub(crate) fn settle_for_hold(target: &Target, seen: &Seen, request: Request<'_>
 }
 
 /// The journal's file, created if it is missing.
-fn open_journal(target: &Target, new_mode: u32) -> Result<Extent> {
-    let path = target.path();
+fn open_journal(section: &Section, new_mode: u32) -> Result<Extent> {
+    let (target, path) = (section.target(), section.target().path());
     let found = match target.fs.extent(path) {
         Err(err) if err.kind() == io::ErrorKind::NotFound => {
-            create_journal(target, new_mode)?;
+            create_journal(section, new_mode)?;
             if let Ok(found) = target.fs.stat(path) {
                 target.follow(&found); // Its locks were made before it, and may be more open than it is.
             }
@@ -145,7 +146,8 @@ fn open_journal(target: &Target, new_mode: u32) -> Result<Extent> {
 }
 
 /// Gives an empty file the name of the journal, when it has its mode. A crash before leaves a temporary file.
-fn create_journal(target: &Target, new_mode: u32) -> Result<()> {
+fn create_journal(section: &Section, new_mode: u32) -> Result<()> {
+    let target = section.target();
     if let Ok(Found::Log(log)) = Log::open(target, Access::Read) {
         // Where names cannot be exchanged, a replacement may have died before the new file got its name.
         let chain =
@@ -163,7 +165,9 @@ fn create_journal(target: &Target, new_mode: u32) -> Result<()> {
     let _ = target.fs.remove(&temp);
     let made = target.fs.open(&temp, Access::CreateNew(0o600)).map_err(failed("create", &temp))?;
     made.set_mode(new_mode & 0o777).map_err(failed("set mode of", &temp))?;
+    let stat = made.stat().map_err(failed("look at", &temp))?;
     drop(made);
+    section.claim_locks(&stat).inspect_err(|_| drop(target.fs.remove(&temp)))?;
     match target.fs.rename_new(&temp, target.path()) {
         Err(err) if err.kind() == io::ErrorKind::AlreadyExists => {
             let _ = target.fs.remove(&temp); // Another tool was faster: its file is the journal.
@@ -467,7 +471,7 @@ impl Writer {
                 lines::sum(self.journal.as_ref(), range.start, range.end).map_err(failed)?
             }
             Kind::Late => {
-                let paths = super::writer::previous_paths(&self.target, self.log.header.previous);
+                let paths = previous_paths(&self.target, self.log.header.previous);
                 let paths: Vec<_> = paths.iter().map(std::path::PathBuf::as_path).collect();
                 let ino = self.log.header.previous.ino;
                 let file = super::files::open_by_inode(&self.target, ino, &paths);
@@ -619,7 +623,7 @@ impl Writer {
     }
 
     /// The first number of the file that was the journal.
-    fn first_number(&self) -> Result<u64> {
+    pub(super) fn first_number(&self) -> Result<u64> {
         let index = Index::open(&self.target, &self.target.sidecar("index"), Access::Read)?;
         let header = self.log.header;
         let index = index.filter(|index| index.title.generation == header.index.generation);

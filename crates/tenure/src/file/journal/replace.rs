@@ -27,13 +27,14 @@ use crate::file::target::Target;
 use crate::fs::{Access, FileId, Handle};
 use crate::random;
 
+use super::archive::{archive_path, aside_path, index_path};
 use super::checkpoint::{JOURNAL_TEMP, LOG_TEMP, NEXT_INDEX_TEMP, Next, new_temp, temp_path};
 use super::format::{
     Flags, HeaderLine, IndexId, Operation, Previous, Range, Replace, State, Title,
 };
 use super::index::Index;
 
-use super::writer::{Writer, archive_path};
+use super::writer::Writer;
 
 /// How often the archive's name may be taken by another tool before it stays aside.
 const NAME_ATTEMPTS: usize = 64;
@@ -261,7 +262,7 @@ impl Writer {
             }
         }
         // It cannot have the name: it stays beside the other sidecars, and is found there.
-        let kept = target.sidecar(&format!("archive.{number}"));
+        let kept = aside_path(target, number);
         fs.rename(from, &kept).map(|()| number).map_err(failed)
     }
 
@@ -295,7 +296,7 @@ impl Writer {
         if let Some(index) = current.filter(|_| archive > 0) {
             // From now on all of its records count.
             let cut = index.cut(self.log.header.index.len).and_then(|()| index.file.sync());
-            let kept = target.sidecar(&format!("index.{archive}"));
+            let kept = index_path(target, archive);
             cut.and_then(|()| fs.rename(&path, &kept)).map_err(failed("move index", &path))?;
         }
         if archive != replace.archive {
@@ -333,7 +334,7 @@ pub(super) fn old_paths(target: &Target, replace: &Replace) -> Vec<PathBuf> {
     let mut paths = vec![target.path().to_path_buf(), temp_path(target, JOURNAL_TEMP)];
     for number in archive_numbers(target, replace) {
         paths.push(archive_path(target, number));
-        paths.push(target.sidecar(&format!("archive.{number}")));
+        paths.push(aside_path(target, number));
     }
     paths.push(target.sidecar("replaced"));
     paths

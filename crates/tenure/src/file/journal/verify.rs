@@ -5,13 +5,13 @@ use std::sync::Arc;
 
 use crate::error::Result;
 use crate::file::target::Target;
-use crate::fs::{Access, Handle};
+use crate::fs::Handle;
 
+use super::archive::Archive;
 use super::format::{HeaderLine, Kind, Previous, Range};
 use super::index::Index;
 use super::lines;
-use super::view::{View, file_of, open_if_there};
-use super::writer::archive_path;
+use super::view::{View, file_of};
 
 /// A range of a file that is not what it was.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -137,22 +137,14 @@ impl Report {
     }
 
     fn check_archives(&mut self, target: &Target, mut number: u64) -> Result<()> {
-        while number > 0 {
-            let path = archive_path(target, number);
-            let index = target.sidecar(&format!("index.{number}"));
-            let Some(index) = Index::open(target, &index, Access::Read)? else { return Ok(()) };
-            let aside = target.sidecar(&format!("archive.{number}"));
-            let file = match open_if_there(target, &path)? {
-                None => open_if_there(target, &aside)?,
-                found => found,
-            };
-            let previous = index.title.previous;
-            let Some(file) = file else { return Ok(()) }; // Moved away: a reader reports the gap.
-            let len = index.capacity().map_err(Target::failed("read index of", &path))?;
-            self.check_header(index.title.line, file.as_ref(), &path)?;
-            self.check_index(target, (&file, &path), previous, (&index, len))?;
+        // One that was moved away is no damage: a reader reports the gap.
+        while let Some(archive) = Archive::open(target, number)? {
+            let (title, path) = (archive.index.title, &archive.path);
+            self.check_header(title.line, archive.file.as_ref(), path)?;
+            let records = (&archive.index, archive.records);
+            self.check_index(target, (&archive.file, path), title.previous, records)?;
             self.archives += 1;
-            number = if previous.archive < number { previous.archive } else { 0 };
+            number = archive.before(number);
         }
         Ok(())
     }

@@ -16,6 +16,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::file::target::Target;
 use crate::fs::{Access, Handle};
 
+use super::archive::{index_path, open_if_there, previous_paths};
 use super::checkpoint;
 use super::files::open_by_inode;
 use super::format::{Batch, Header, HeaderLine, Kind, Previous, RECORDS_AT, Range, Replace};
@@ -23,7 +24,6 @@ use super::index::Index;
 use super::lines::{self, Cut};
 use super::log::{Chain, Found, Log, has_base, path_of};
 use super::replace::{archive_numbers, is_file, old_paths};
-use super::writer::previous_paths;
 
 /// How often a view is taken anew while writers replace the files.
 const ATTEMPTS: usize = 100;
@@ -294,7 +294,7 @@ fn find_files(target: &Target, header: &Header, chain: &Chain) -> Result<Files> 
     if let Some(replace) = &chain.replace {
         paths = old_paths(target, replace);
         let numbers = archive_numbers(target, replace);
-        indexes.extend(numbers.map(|number| target.sidecar(&format!("index.{number}"))));
+        indexes.extend(numbers.map(|number| index_path(target, number)));
         indexes.push(checkpoint::temp_path(target, checkpoint::NEXT_INDEX_TEMP));
     }
     let paths: Vec<_> = paths.iter().map(std::path::PathBuf::as_path).collect();
@@ -313,14 +313,6 @@ fn find_files(target: &Target, header: &Header, chain: &Chain) -> Result<Files> 
 fn is_current(target: &Target, log: &Log) -> bool {
     let named = target.fs.extent(&path_of(target)).ok().map(|found| found.id);
     named.is_some() && named == log.file.id().ok()
-}
-
-/// A file that may be missing.
-pub(super) fn open_if_there(target: &Target, path: &Path) -> Result<Option<Arc<dyn Handle>>> {
-    match target.open(path, Access::Read) {
-        Err(err) if err.kind() == std::io::ErrorKind::NotFound => Ok(None),
-        opened => opened.map(Some).map_err(Target::failed("open", path)),
-    }
 }
 
 /// Whether logged batches wait to be brought into the journal, which is there.

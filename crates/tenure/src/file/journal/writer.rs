@@ -21,9 +21,10 @@ use crate::file::commit::{Commit, NAME_CHECK_TTL, take_commit};
 use crate::file::gate::Turn;
 use crate::file::hold::check_named;
 use crate::file::target::Target;
-use crate::fs::{Access, FileId, Handle, Mode};
+use crate::fs::{Access, FileId, Handle, Mode, Stat};
 use crate::wait::Request;
 
+use super::archive::previous_paths;
 use super::files::OpenFiles;
 use super::format::{Batch, Kind, Previous, Range, Record, STATE, State};
 use super::lines;
@@ -58,6 +59,14 @@ impl Section {
         match self {
             Self::Write(commit) => commit.seen.bound.then_some(commit.seen.record.file),
             Self::Finish { turn, .. } => Some(turn.id()),
+        }
+    }
+
+    /// Before a new journal gets its name ([`Commit::claim_locks`]).
+    pub(super) fn claim_locks(&self, new: &Stat) -> Result<()> {
+        match self {
+            Self::Write(commit) => commit.claim_locks(new),
+            Self::Finish { .. } => Ok(()), // There was a journal when its batches were logged.
         }
     }
 
@@ -436,24 +445,6 @@ pub(super) fn between(from: u64, mut known: Vec<(u64, u64)>) -> (Vec<(u64, u64)>
         at = at.max(end);
     }
     (holes, at)
-}
-
-/// Where archive `number` is.
-pub(super) fn archive_path(target: &Target, number: u64) -> PathBuf {
-    let mut name = target.path().as_os_str().to_owned();
-    name.push(format!(".{number}"));
-    name.into()
-}
-
-/// Where the file can be that the journal replaced. An archive that could not get its name stays beside the
-/// other sidecars.
-pub(super) fn previous_paths(target: &Target, previous: Previous) -> Vec<PathBuf> {
-    if previous.is_archive {
-        let aside = target.sidecar(&format!("archive.{}", previous.archive));
-        vec![archive_path(target, previous.archive), aside]
-    } else {
-        vec![target.sidecar("replaced")]
-    }
 }
 
 /// Batches that were logged cannot be read any more: a failed sync, or another program, took them.

@@ -1,0 +1,108 @@
+//! Damage: reading reports it, in the journal and in its archives, and `repair --accept` takes it as it is (G7,
+//! race 60). The damaged bytes are kept aside first.
+
+use std::fs;
+use std::path::Path;
+
+use tenure::{ErrorKind, Journal};
+
+use crate::journal_stage::{
+    Dir, all, durable, numbered, numbered_from, overwrite, sound, with_header, write,
+};
+use crate::scratch::kind;
+
+/// Replaces the first `from` in a file, in place.
+fn edit(path: &Path, from: &str, to: &str) {
+    overwrite(path, fs::read_to_string(path).unwrap().replacen(from, to, 1).as_bytes());
+}
+
+/// What reading from the beginning gives: the kind of the first error.
+fn reads(journal: &Journal) -> Option<ErrorKind> {
+    let entries = journal.read(1, None);
+    kind(entries.and_then(Iterator::collect::<tenure::Result<Vec<_>>>))
+}
+
+/// Two archives and a journal, two entries each.
+fn rotated(dir: &Dir) -> Journal {
+    let journal = dir.journal();
+    for batch in [["one", "two"], ["three", "four"]] {
+        journal.append(&batch, &durable()).unwrap();
+        journal.rotate(&write()).unwrap();
+    }
+    journal.append(&["five", "six"], &durable()).unwrap();
+    journal
+}
+
+#[test]
+fn race_60_an_edited_line_of_an_archive_is_reported_and_can_be_accepted() {
+    for (archive, from, to) in [(1, "two", "TWO"), (2, "three", "THREE")] {
+        let dir = Dir::new();
+        let journal = rotated(&dir);
+        edit(&dir.archive(archive), from, to);
+        assert_eq!(reads(&journal), Some(ErrorKind::Damaged), "{from}");
+        let report = journal.verify().unwrap();
+        assert_eq!(report.damaged.len(), 1, "{report:?}");
+        assert_eq!(report.damaged[0].file, dir.archive(archive), "it names the archive");
+        assert!(!journal.repair(&write()).unwrap().is_sound(), "a repair accepts nothing");
+
+        let report = journal.accept(&write()).unwrap();
+        assert!(report.is_sound() && report.quarantine.is_some(), "{report:?}");
+        let lines = ["one", "two", "three", "four", "five", "six"];
+        let lines = lines.map(|line| if line == from { to } else { line });
+        assert_eq!(all(&journal), numbered(&lines), "the entries keep their numbers");
+        let kept = fs::read_to_string(dir.side("damaged")).unwrap();
+        assert!(kept.contains(to), "the damaged bytes are kept: {kept}");
+        sound(&journal);
+    }
+}
+
+#[test]
+fn race_60_lines_that_are_gone_from_an_archive_are_reported_as_lost_once_accepted() {
+    let dir = Dir::new();
+    let journal = rotated(&dir);
+    edit(&dir.archive(1), "one\ntwo\n", "one two\n");
+    assert_eq!(reads(&journal), Some(ErrorKind::Damaged));
+    let report = journal.accept(&write()).unwrap();
+    assert_eq!((report.damaged.len(), report.lost.as_slice()), (0, [(1, 2)].as_slice()));
+    let entries = journal.read(1, None).unwrap();
+    let gap = entries.map(|entry| entry.map_err(|error| error.gap())).find_map(Result::err);
+    assert_eq!(gap, Some(Some((1, 2))), "a reader is told");
+    assert_eq!(all(&journal), numbered_from(3, &["three", "four", "five", "six"]));
+    assert_eq!(fs::read_to_string(dir.archive(1)).unwrap(), "one two\n", "nothing is removed");
+}
+
+#[test]
+fn race_60_a_damaged_index_record_of_an_archive_is_accepted_as_a_gap() {
+    let dir = Dir::new();
+    let journal = rotated(&dir);
+    let mut index = fs::read(dir.side("index.2")).unwrap();
+    let last = index.len() - 1;
+    index[last] ^= 1;
+    overwrite(&dir.side("index.2"), &index);
+    assert_eq!(reads(&journal), Some(ErrorKind::Damaged));
+    assert!(!journal.verify().unwrap().is_sound());
+    let report = journal.accept(&write()).unwrap();
+    assert_eq!((report.damaged.len(), report.lost.as_slice()), (0, [(3, 4)].as_slice()));
+    let entries = journal.read(5, None).unwrap().map(|entry| entry.unwrap().line);
+    assert_eq!(entries.collect::<Vec<_>>(), [b"five".to_vec(), b"six".to_vec()]);
+}
+
+#[test]
+fn race_60_a_damaged_header_is_not_carried_into_a_new_file() {
+    let dir = Dir::new();
+    let journal = dir.journal();
+    journal.append(&["one"], &with_header("{\"version\":1}")).unwrap();
+    edit(&dir.log(), "version", "vErsion");
+    assert!(!journal.verify().unwrap().is_sound());
+    assert_eq!(kind(journal.rotate(&write())), Some(ErrorKind::Damaged));
+    assert_eq!(kind(journal.compact(&write(), |_| true)), Some(ErrorKind::Damaged));
+    assert_eq!(all(&journal), numbered(&["one"]), "the entries are not concerned");
+    journal.append(&["two"], &durable()).unwrap();
+
+    assert!(journal.accept(&write()).unwrap().is_sound());
+    journal.rotate(&write()).unwrap();
+    journal.append(&["three"], &durable()).unwrap();
+    assert_eq!(dir.text(), "{\"vErsion\":1}\nthree\n");
+    assert_eq!(all(&journal), numbered(&["one", "two", "three"]));
+    sound(&journal);
+}

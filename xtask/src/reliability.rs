@@ -11,8 +11,6 @@ use crate::root;
 const DOCUMENT: &str = "docs/RELIABILITY.md";
 const BEGIN: &str = "<!-- begin: written by `cargo xtask prove` -->\n";
 const END: &str = "<!-- end -->";
-/// The section with a row for each defect, which begins with who found it.
-const FOUND: &str = "## What they found\n";
 /// The last section, which is written as well.
 const DETAILS: &str = "## Everything that was tried\n";
 
@@ -119,20 +117,11 @@ struct Tables {
     details: String,
 }
 
-/// How many rows of the section about defects name a ring.
-fn defects(document: &str, ring: &str) -> usize {
-    let ring = ring.replace('_', " ");
-    let section = document.split_once(FOUND).map_or("", |(_, section)| section);
-    let section = section.split("\n## ").next().unwrap_or(section);
-    let finders = section.lines().filter_map(|row| row.strip_prefix("| ")?.split(" |").next());
-    finders.filter(|finders| finders.split(", ").any(|name| name.starts_with(&ring))).count()
-}
-
-/// The tables of a document, from the records that are kept and what it says itself.
-fn tables(document: &str) -> Result<Tables, String> {
+/// The tables of the document, from the records that are kept.
+fn tables() -> Result<Tables, String> {
     let mut rows = String::from(
-        "| ring | form | commit | tests | what was tried, mostly | deliberate faults and old protocols it caught | defects it found so far | seconds |\n\
-         | --- | --- | --- | --- | --- | --- | --- | --- |\n",
+        "| ring | form | commit | tests | what was tried, mostly | deliberate faults and old protocols it caught | seconds |\n\
+         | --- | --- | --- | --- | --- | --- | --- |\n",
     );
     let mut details = String::new();
     for Ring { name, title, .. } in RINGS {
@@ -140,11 +129,11 @@ fn tables(document: &str) -> Result<Tables, String> {
         match std::fs::read_to_string(&path) {
             Ok(record) => {
                 let sum = Sum::of(&record).map_err(|problem| format!("{name}: {problem}"))?;
-                rows.push_str(&sum.row(name, title, defects(document, name)));
+                rows.push_str(&sum.row(name, title));
                 details.push_str(&sum.details(name, title));
             }
             Err(err) if err.kind() == std::io::ErrorKind::NotFound => {
-                let row = format!("| `{name}`: {title} | | | | no run is on record | | | |\n");
+                let row = format!("| `{name}`: {title} | | | | no run is on record | | |\n");
                 rows.push_str(&row);
             }
             Err(err) => return Err(failed("read", &path)(err)),
@@ -154,12 +143,12 @@ fn tables(document: &str) -> Result<Tables, String> {
 }
 
 impl Sum {
-    fn row(&self, name: &str, title: &str, defects: usize) -> String {
+    fn row(&self, name: &str, title: &str) -> String {
         let Self { form, commit, tests, tried, caught, seconds } = self;
         let tried = told(&tried[..tried.len().min(ROW_MAX)]);
         let caught = caught.len();
         let head = format!("`{name}`: {title} | {form} | {commit} | {tests}");
-        format!("| {head} | {tried} | {caught} | {defects} | {seconds:.0} |\n")
+        format!("| {head} | {tried} | {caught} | {seconds:.0} |\n")
     }
 
     fn details(&self, name: &str, title: &str) -> String {
@@ -224,7 +213,7 @@ fn with_tables(document: &str, tables: &Tables) -> Result<String, String> {
 pub(crate) fn rewrite() -> Result<(), String> {
     let path = root().join(DOCUMENT);
     let document = std::fs::read_to_string(&path).map_err(failed("read", &path))?;
-    let document = with_tables(&document, &tables(&document)?)?;
+    let document = with_tables(&document, &tables()?)?;
     std::fs::write(&path, document).map_err(failed("write", &path))
 }
 
@@ -235,7 +224,7 @@ mod tests {
     #[test]
     fn the_table_is_what_the_records_say() {
         let document = std::fs::read_to_string(root().join(DOCUMENT)).unwrap();
-        let expected = with_tables(&document, &tables(&document).unwrap()).unwrap();
+        let expected = with_tables(&document, &tables().unwrap()).unwrap();
         assert!(document == expected, "the table in {DOCUMENT} was not made from the records");
     }
 
@@ -247,22 +236,14 @@ mod tests {
             r#"{"form":"long","tried":[{"cases":34,"what":"kills"},{"cases":2,"what":"x"}],"caught":["a","b"],"seconds":2}"#,
         );
         let sum = Sum::of(&stamped(record, "abc").unwrap()).unwrap();
-        let row = sum.row("torture", "t", 3);
-        assert_eq!(row, "| `torture`: t | long | abc | 2 | 1,234 kills; 2 x | 2 | 3 | 4 |\n");
+        let row = sum.row("torture", "t");
+        assert_eq!(row, "| `torture`: t | long | abc | 2 | 1,234 kills; 2 x | 2 | 4 |\n");
         let details = sum.details("torture", "t");
         assert_eq!(
             details,
             "\n**`torture`: t.** Tried: 1,234 kills; 2 x.\n\nCaught:\n\n- a\n- b\n"
         );
         assert!(Sum::of("").is_err() && Sum::of("{}").is_err() && Sum::of("x").is_err());
-    }
-
-    #[test]
-    fn defects_are_counted_by_who_found_them() {
-        let rows = "| ring | found |\n| power loss (long) | a |\n| models, power loss | b |\n";
-        let document = format!("| power loss |\n{FOUND}{rows}\n## Next\n| power loss | c |\n");
-        assert_eq!(defects(&document, "power_loss"), 2);
-        assert_eq!((defects(&document, "models"), defects("", "models")), (1, 0));
     }
 
     #[test]

@@ -49,8 +49,8 @@ usage: cargo xtask test [--allow-missing]
   prove            the test rings (or only these: race_book, puppets, torture, system_calls, power_loss, models, identity,
                    parsers, file_systems, security) in their long form, which takes hours; writes what
                    was tried to docs/RELIABILITY.md and docs/PLATFORM.md (--quick: in their quick form; --table: only writes it again)
-  mutants          small mistakes in the core that the tests must notice; writes docs/MUTANTS.md, takes
-                   hours (mutants --help: its options)
+  mutants          small mistakes in the core that the tests must notice; writes
+                   crates/tenure-mutants/reasons.md, takes hours (mutants --help: its options)
   bench            tenure beside the system-call floor and beside what people would use instead, in about two
                    minutes; leaves a record in bench/runs (--full: half an hour on each of several file systems; --table:
                    writes the newest records to README.md and bench/README.md)

@@ -31,34 +31,39 @@ use crate::scratch::Scratch;
 /// What is mutated without a word: the code that the guarantees rest on. A file of the core that is asked for by
 /// name is mutated as well.
 const SCOPE: &[&str] = &[
-    "commit.rs",
-    "document/",
-    "gate.rs",
-    "gate/",
-    "group.rs",
-    "group/",
-    "hold.rs",
-    "journal/",
-    "lease.rs",
-    "lock.rs",
-    "lock/",
-    "marks.rs",
-    "record.rs",
-    "record/",
-    "seen.rs",
-    "stand_in.rs",
-    "together.rs",
+    "file/commit.rs",
+    "file/document/",
+    "file/gate.rs",
+    "file/gate/",
+    "file/hold.rs",
+    "file/journal/",
+    "file/lease.rs",
+    "file/lock.rs",
+    "file/lock/",
+    "file/marks.rs",
+    "file/operations.rs",
+    "file/record.rs",
+    "file/record/",
+    "file/replace.rs",
+    "file/seen.rs",
+    "file/slot.rs",
+    "file/stand_in.rs",
+    "file/sync.rs",
+    "file/together.rs",
 ];
+
+/// The tables: how many mutants of each file were noticed, and why the others may live.
+const REASONS: &str = "crates/tenure-mutants/reasons.md";
 
 const USAGE: &str = "\
 usage: cargo xtask mutants [OPTION...] [FILE...]
 
-  FILE             only mutants of these (`lock.rs`, `journal/`), also of those that are not mutated by default
+  FILE             only mutants of these (`file/lock.rs`, `file/journal/`), also of those that are not mutated by default
   --count          try nothing, only say how many there are, by file, before the compiler has refused some
   --report         try nothing, only write down what earlier runs found
   --again          keep what earlier runs killed, and try the others
   --on             go on with a run that was ended: as --again, without those that it knows to live
-  --changed        only files that differ from the commit at which docs/MUTANTS.md has them
+  --changed        only files that differ from the commit at which reasons.md has them
   --tests PREFIX   only the tests whose name begins so (repeatable)
   --ring RING      with the tests of this ring as well (repeatable)
   --jobs N         runs at a time (2)
@@ -100,7 +105,7 @@ fn main() -> ExitCode {
     match run(asked) {
         Ok(unexplained) if unexplained.is_empty() => ExitCode::SUCCESS,
         Ok(unexplained) => {
-            println!("\nalive without a reason in docs/MUTANTS.md:\n{}", unexplained.join("\n"));
+            println!("\nalive without a reason in {REASONS}:\n{}", unexplained.join("\n"));
             ExitCode::FAILURE
         }
         Err(problem) => {
@@ -142,7 +147,7 @@ fn seconds(word: &str) -> Option<Duration> {
 
 /// Tries the mutants; returns those that live without a reason.
 fn run(mut asked: Asked) -> Result<Vec<String>, String> {
-    let document = root().join("docs/MUTANTS.md");
+    let document = root().join(REASONS);
     let mut sources = Vec::new();
     collect(&root().join("crates/tenure/src"), "", &mut sources)?;
     let found = find(&sources, &asked.files)?;

@@ -1,4 +1,4 @@
-//! `docs/MUTANTS.md`: how many mutants of each file were noticed, and why the others may live.
+//! `reasons.md`: how many mutants of each file were noticed, and why the others may live.
 //!
 //! # Invariants
 //!

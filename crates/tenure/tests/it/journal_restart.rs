@@ -1,7 +1,8 @@
 //! The first call after a restart of the machine: the state of the last boot means nothing, and what a power loss
 //! left of the log, the journal and the index is checked before anything is built on it (G7, G8).
 
-use crate::journal_stage::{PATH, Stage, durable, no_sync, numbered, sound};
+use crate::altered::Altered;
+use crate::journal_stage::{Dir, PATH, Stage, all, durable, no_sync, numbered, overwrite, sound};
 use tenure_testkit::Survival;
 
 /// The same line in several batches: a batch that is missing is not found in the place of another one.
@@ -60,5 +61,41 @@ fn g7_numbers_are_not_given_out_twice_after_a_power_loss() {
             assert!(done.first > 4, "seed {seed}: {done:?}");
             sound(&stage.journal());
         }
+    }
+}
+
+/// `chattr +a`: bytes that are there cannot be written again, nor blanked. The journal goes on all the same.
+#[cfg(target_os = "linux")]
+#[test]
+fn race_57_an_append_only_journal_goes_on_after_a_restart() {
+    let chattr = |flag: &str, dir: &Dir| {
+        let done = std::process::Command::new("chattr").arg(flag).arg(dir.log()).status();
+        done.is_ok_and(|status| status.success())
+    };
+    for torn in [false, true] {
+        let dir = Dir::on_disk();
+        let long = "x".repeat(5000);
+        dir.journal().append(&["one"], &durable()).unwrap();
+        dir.journal().append(&["two", &long], &durable()).unwrap();
+        if torn {
+            // The power took the end of the batch, and another tool appended behind it.
+            let text = std::fs::read(dir.log()).unwrap();
+            overwrite(&dir.log(), &[&text[..4096], b"\ntheirs\n"].concat());
+        }
+        if !chattr("+a", &dir) {
+            println!("not run: no file can be made append-only here");
+            return;
+        }
+        let (fs, _) = Altered::boot(1).mounted();
+        let journal = tenure::Journal::open_on(&fs, &dir.log()).unwrap();
+        let appended = journal.append(&["last"], &durable());
+        assert!(chattr("-a", &dir));
+        appended.unwrap();
+        let lines: Vec<String> = all(&journal).into_iter().map(|(_, line)| line).collect();
+        let count = |line: &str| lines.iter().filter(|found| *found == line).count();
+        assert_eq!((count("one"), count(&long), count("last")), (1, 1, 1), "torn: {torn}");
+        assert_eq!(count("theirs"), usize::from(torn));
+        assert_eq!(all(&journal)[..2], numbered(&["one", "two"]), "numbers stay");
+        sound(&journal);
     }
 }

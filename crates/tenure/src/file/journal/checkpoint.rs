@@ -178,7 +178,7 @@ impl Writer {
     /// Makes the bytes of `ranges` durable in the journal, and in the file that it replaced.
     ///
     /// After a sync that failed, or whose caller died, the page cache may claim to be clean: everything behind
-    /// `base` is written again before the next one.
+    /// `base` is written again before the next one, unless the file can only be appended to (a limit).
     fn sync_journal(&mut self, ranges: &[Range]) -> Result<()> {
         if ranges.iter().any(|range| range.kind == Kind::Late) {
             let paths = previous_paths(&self.target, self.log.header.previous);
@@ -196,7 +196,7 @@ impl Writer {
     }
 
     fn write_again(&self) -> Result<()> {
-        let file = self.open_in_place()?;
+        let Some(file) = self.open_in_place()? else { return Ok(()) };
         let mut at = self.log.header.base;
         while at < self.size {
             let bytes = self.journal.read_range(at, self.size.min(at + LOG_BYTES));

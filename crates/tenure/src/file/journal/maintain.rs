@@ -189,8 +189,9 @@ fn write_back(writer: &mut Writer) -> Result<Vec<Damage>> {
         let found = writer.journal.read_range(start, end);
         let found = found.map_err(|err| writer.journal_failed("read", err))?;
         if found != text {
+            // In a file that can only be appended to the damage stays, and is reported.
+            let Some(file) = writer.open_in_place()? else { continue };
             set_aside.push(keep_damage(writer, writer.target.path(), start, &found)?);
-            let file = writer.open_in_place()?;
             let written = file.write_all_at(text, start);
             written.map_err(|err| writer.journal_failed("write", err))?;
         }

@@ -512,9 +512,10 @@ impl Writer {
         if restarted && batch.start >= from && batch.start < self.size {
             let there = self.journal.read_range(batch.start, batch.start + len).map_err(failed)?;
             let is_ours = |(have, want): (&u8, &u8)| have == want || *have == 0;
-            if there.iter().zip(text).all(is_ours) {
+            let file =
+                if there.iter().zip(text).all(is_ours) { self.open_in_place()? } else { None };
+            if let Some(file) = file {
                 // Its place has lost bytes, and nothing else.
-                let file = self.open_in_place()?;
                 let written = file.write_all_at(text, batch.start);
                 written.map_err(|err| self.journal_failed("write", err))?;
                 self.size = self.size.max(batch.start + len);

@@ -301,11 +301,12 @@ impl Writer {
         }
     }
 
-    /// Turns `[start, end)`, a part of a batch of ours, into a blank line. A crash inside leaves a shorter part.
+    /// Turns `[start, end)`, a part of a batch of ours, into a blank line. A crash inside leaves a shorter part. In a
+    /// file that can only be appended to the part stays, as lines of another tool.
     pub(super) fn blank(&self, start: u64, end: u64) -> Result<()> {
         /// Page by page from the end.
         const PAGE_BYTES: u64 = 4096;
-        let file = self.open_in_place()?;
+        let Some(file) = self.open_in_place()? else { return Ok(()) };
         let mut until = end;
         while until > start {
             let from = ((until - 1) / PAGE_BYTES * PAGE_BYTES).max(start);
@@ -321,15 +322,17 @@ impl Writer {
         file.sync().map_err(|err| self.journal_failed("sync", err))
     }
 
-    /// The journal, to write over bytes of ours.
-    pub(super) fn open_in_place(&self) -> Result<Arc<dyn Handle>> {
-        let opened = self.target.fs.open(self.target.path(), Access::ReadWrite);
-        let file = opened.map_err(|err| self.journal_failed("open", err))?;
+    /// The journal, to write over bytes of ours; `None` if it can only be appended to (`chattr +a`).
+    pub(super) fn open_in_place(&self) -> Result<Option<Arc<dyn Handle>>> {
+        let file = match self.target.fs.open(self.target.path(), Access::ReadWrite) {
+            Err(err) if err.kind() == io::ErrorKind::PermissionDenied => return Ok(None),
+            opened => opened.map_err(|err| self.journal_failed("open", err))?,
+        };
         if file.id().ok() != self.journal.id().ok() {
             let detail = "another tool replaced it meanwhile";
             return Err(Error::new(ErrorKind::Busy, "write", detail).at(self.target.path()));
         }
-        Ok(file)
+        Ok(Some(file))
     }
 
     /// Makes the names of log and journal durable, once. That they exist proves nothing: their maker may have

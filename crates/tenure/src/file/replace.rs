@@ -1,4 +1,4 @@
-//! Replace: the only way to give a file new content.
+//! Replace: how a document or a journal becomes another file.
 //!
 //! The new content is written to a temporary file in the sidecar directory, which then takes the target's
 //! place in one step. The caller holds the commit lock, so one fixed temporary name serves every
@@ -66,17 +66,27 @@ impl Temp {
         Ok(Self { fs, path, handle: Some(handle), stat, stays: false })
     }
 
-    /// The new file.
+    /// The temporary name.
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The new file, until it takes its place.
+    pub(crate) fn handle(&self) -> io::Result<Arc<dyn Handle>> {
+        match &self.handle {
+            Some(handle) => Ok(handle.clone()),
+            None => self.fs.open(&self.path, Access::ReadWrite),
+        }
+    }
+
+    /// The new file, as it was when it was filled.
     pub(crate) fn stat(&self) -> &Stat {
         &self.stat
     }
 
     /// Makes the content reach the disk before any later change of names.
     pub(crate) fn sync(&self) -> io::Result<()> {
-        match &self.handle {
-            Some(handle) => handle.sync_in_order(),
-            None => self.fs.open(&self.path, Access::ReadWrite)?.sync_in_order(),
-        }
+        self.handle()?.sync_in_order()
     }
 
     /// Gives the file a name that nothing has; `false` if something has it.
@@ -171,7 +181,7 @@ impl Temp {
     }
 
     /// Leaves what is under the temporary name to the next change.
-    pub(crate) fn leave(mut self) {
+    pub(crate) fn leave(&mut self) {
         self.stays = true;
     }
 

@@ -23,12 +23,13 @@ use std::sync::Arc;
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::file::operations;
+use crate::file::replace::{Exchange, Temp};
 use crate::file::target::Target;
-use crate::fs::{Access, FileId, Handle};
+use crate::fs::{Access, FileId, Handle, Stat};
 use crate::random;
 
 use super::archive::{archive_path, aside_path, index_path};
-use super::checkpoint::{JOURNAL_TEMP, LOG_TEMP, NEXT_INDEX_TEMP, Next, new_temp, temp_path};
+use super::checkpoint::{JOURNAL_TEMP, NEXT_INDEX_TEMP, Next, new_temp, temp_path};
 use super::format::{
     Flags, HeaderLine, IndexId, Operation, Previous, Range, Replace, State, Title,
 };
@@ -44,11 +45,10 @@ const WRITE_BYTES: usize = 256 * 1024;
 /// A file that is going to be the journal. It is removed unless it becomes that.
 #[derive(Debug)]
 pub(super) struct NewJournal {
-    target: Target,
+    temp: Temp,
     file: Arc<dyn Handle>,
     pub(super) end: u64,
     buf: Vec<u8>,
-    used: bool,
 }
 
 /// What a new journal is, besides its bytes.
@@ -67,17 +67,13 @@ pub(super) struct Successor {
 impl NewJournal {
     /// An empty file with the attributes of the journal.
     pub(super) fn create(writer: &Writer) -> Result<Self> {
-        let target = writer.target.clone();
-        let path = temp_path(&target, JOURNAL_TEMP);
-        let _ = target.fs.remove(&path);
-        let failed = |action| move |err| Error::io(action, &path, err).committed(false);
-        let path = temp_path(&target, JOURNAL_TEMP);
-        let file = target.fs.open(&path, Access::CreateNew(0o600));
-        let file = file.map_err(failed.clone()("create"))?;
-        let new = Self { target, file, end: 0, buf: Vec::new(), used: false };
-        let copied = new.file.copy_attributes(writer.journal.as_ref());
-        copied.map_err(failed("set attributes of"))?;
-        Ok(new)
+        let path = temp_path(&writer.target, JOURNAL_TEMP);
+        let _ = writer.target.fs.remove(&path);
+        let fill = |file: &dyn Handle| file.copy_attributes(writer.journal.as_ref());
+        let failed = |err| Error::io("create", &path, err).committed(false);
+        let temp = Temp::create(&writer.target, path.clone(), fill).map_err(failed)?;
+        let file = temp.handle().map_err(failed)?;
+        Ok(Self { temp, file, end: 0, buf: Vec::new() })
     }
 
     pub(super) fn write(&mut self, bytes: &[u8]) -> Result<()> {
@@ -90,21 +86,7 @@ impl NewJournal {
         let at = self.end - self.buf.len() as u64;
         let written = self.file.write_all_at(&self.buf, at);
         self.buf.clear();
-        written.map_err(|err| self.failed("write", err))
-    }
-
-    fn failed(&self, action: &'static str, err: io::Error) -> Error {
-        Error::io(action, &temp_path(&self.target, JOURNAL_TEMP), err).committed(false)
-    }
-}
-
-impl Drop for NewJournal {
-    fn drop(&mut self) {
-        if !self.used {
-            for temp in [JOURNAL_TEMP, NEXT_INDEX_TEMP, LOG_TEMP] {
-                let _ = self.target.fs.remove(&temp_path(&self.target, temp));
-            }
-        }
+        written.map_err(|err| Error::io("write", self.temp.path(), err).committed(false))
     }
 }
 
@@ -125,8 +107,9 @@ impl Writer {
     /// Makes `new` the journal: steps 1 to 5. Everything in the old file has a number.
     pub(super) fn replace_by(&mut self, mut new: NewJournal, what: &Successor) -> Result<()> {
         new.flush()?;
-        new.file.sync().map_err(|err| new.failed("sync", err))?;
-        let id = new.file.id().map_err(|err| new.failed("look at", err))?;
+        let synced = new.file.sync();
+        synced.map_err(|err| Error::io("sync", new.temp.path(), err).committed(false))?;
+        let id = new.temp.stat().id;
         let old = self.journal.id().map_err(|err| self.journal_failed("look at", err))?;
         let title = Title {
             generation: random::number()?.max(1),
@@ -135,9 +118,7 @@ impl Writer {
             previous: self.previous_of(what.archive),
             line: what.line,
         };
-        let (temp, file) = new_temp(&self.target, NEXT_INDEX_TEMP)?;
-        let begun = Index::begin(file, title, &what.ranges);
-        begun.map_err(|err| Error::io("write", &temp, err).committed(false))?;
+        self.write_next_index(title, &what.ranges)?;
         let replace = Replace {
             old,
             new: id,
@@ -148,14 +129,26 @@ impl Writer {
             seq: what.seq,
             operation: what.operation,
         };
-        self.section.verify()?;
-        self.checkpoint(0, Some(replace))?;
-        if let Err(error) = self.exchange(&replace) {
+        let intended = self.section.verify().and_then(|()| self.checkpoint(0, Some(replace)));
+        if intended.is_err() {
+            let _ = self.target.fs.remove(&temp_path(&self.target, NEXT_INDEX_TEMP));
+        }
+        intended?;
+        drop(new.file); // Not every system replaces a file that is open.
+        if let Err(error) = self.exchange(&replace, &mut new.temp) {
             self.abandon(true)?;
             return Err(error.committed(false));
         }
-        new.used = true;
+        new.temp.leave(); // The old file is under the temporary name now.
         self.finish_replace(&replace).map_err(|error| error.committed(true))
+    }
+
+    fn write_next_index(&self, title: Title, ranges: &[Range]) -> Result<()> {
+        let (temp, file) = new_temp(&self.target, NEXT_INDEX_TEMP)?;
+        Index::begin(file, title, ranges).map(drop).map_err(|err| {
+            let _ = self.target.fs.remove(&temp); // Give its room back.
+            Error::io("write", &temp, err).committed(false)
+        })
     }
 
     fn previous_of(&self, archive: u64) -> Previous {
@@ -165,25 +158,25 @@ impl Writer {
     }
 
     /// Step 3. On an error the journal has the name it had.
-    fn exchange(&self, replace: &Replace) -> Result<()> {
+    fn exchange(&self, replace: &Replace, new: &mut Temp) -> Result<()> {
         let (fs, path) = (&self.target.fs, self.target.path());
-        let temp = temp_path(&self.target, JOURNAL_TEMP);
         let failed = |err| Error::io("replace", path, err);
-        match fs.exchange(&temp, path) {
-            Err(err) if err.kind() == io::ErrorKind::Unsupported => {
+        let is_old = |found: &Stat| found.id.ino == replace.old.ino;
+        let replaced = match new.exchange(path, is_old)? {
+            Exchange::Done => return Ok(()),
+            Exchange::Replaced => true,
+            Exchange::Unsupported => {
                 // A crash between the two leaves no journal; the next writer goes on with the second.
                 let aside = self.target.sidecar("replaced");
                 let _ = fs.remove(&aside);
                 fs.link(path, &aside).map_err(failed)?;
                 // Or a power loss could keep the new file's name and lose the old file's second one.
                 fs.sync_dir(self.target.side()).map_err(failed)?;
-                return fs.rename(&temp, path).map_err(failed);
+                !new.rename_over(path, is_old)?
             }
-            exchanged => exchanged.map_err(failed)?,
-        }
-        if !is_file(&self.target, &temp, replace.old) {
-            // Another tool had put its own file there: it goes back, and is adopted.
-            fs.exchange(&temp, path).map_err(failed)?;
+        };
+        if replaced {
+            // Another tool put its own file there: it stays, and is adopted.
             let detail = "another tool replaced it meanwhile";
             return Err(Error::new(ErrorKind::Busy, "replace", detail).at(path));
         }

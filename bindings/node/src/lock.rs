@@ -77,7 +77,7 @@ impl Asked {
     /// Takes it now or not at all: an event loop can do that by itself.
     fn take_now(mut self, lock: &tenure::Lock) -> tenure::Result<Option<Guard>> {
         self.inherit(lock)?;
-        let guard = lock.acquire_at_once(&self.options)?;
+        let guard = lock.try_lock_fast(&self.options)?;
         guard.map(|guard| Guard::new(self.environment, guard, self.ended, true)).transpose()
     }
 
@@ -186,7 +186,7 @@ impl Guard {
         alone: bool,
     ) -> tenure::Result<Self> {
         Ok(Self {
-            fence: number(guard.untold_fence())?,
+            fence: number(guard.unpublished_fence())?,
             path: guard.path().to_path_buf(),
             recovered_from: guard
                 .recovered_from()

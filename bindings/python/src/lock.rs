@@ -188,7 +188,7 @@ fn acquire_now(
     let guard = without_lock(py, || {
         let lock = open()?;
         asked.inherit(&lock)?;
-        lock.acquire_at_once(&asked.options)
+        lock.try_lock_fast(&asked.options)
     })?;
     Ok(guard.map(|guard| Guard::new(guard, asked.ended, true)))
 }
@@ -265,7 +265,7 @@ impl Guard {
     fn new(guard: LockGuard, ended: Arc<AtomicBool>, alone: bool) -> Self {
         Self {
             path: guard.path().to_path_buf(),
-            fence: guard.untold_fence(),
+            fence: guard.unpublished_fence(),
             alone: AtomicBool::new(alone),
             recovered_from: guard.recovered_from().cloned(),
             pid: std::process::id(),

@@ -47,7 +47,7 @@ const SCOPE: &[&str] = &[
     "file/replace.rs",
     "file/seen.rs",
     "file/slot.rs",
-    "file/stand_in.rs",
+    "file/waiter_thread.rs",
     "file/sync.rs",
     "file/together.rs",
 ];

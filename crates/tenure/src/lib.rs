@@ -79,7 +79,7 @@ pub use self::file::max_hold::MaxHold;
 pub use self::file::status::{HoldState, Process, Status, recorded_events, status};
 pub use self::file::survey::{Survey, Unseen, status_below, survey};
 pub use self::file::sweep::{sweep, sweep_on};
-pub use self::file::together::update_and_append;
+pub use self::file::update_and_append::update_and_append;
 pub use self::fs::Mode;
 pub use self::holder::{HoldKind, Holder};
 pub use self::inherited::Inherited;

@@ -2,7 +2,7 @@
 //!
 //! Mirrors, step for step: `gate::take` (open, wait in the kernel, compare the file with its name),
 //! `lock::take_exclusive` (commit lock only if the predecessor did not end), `Seen::draw` (reserve,
-//! sync, confirm), `Commit::begin` (hold before commit lock, fence checked under it), `Hold::tell` and
+//! sync, confirm), `Commit::begin` (hold before commit lock, fence checked under it), `Hold::publish_fence` and
 //! `Hold::release` (the mark first, under the commit lock if the fence was told, or not at all if a write under it
 //! takes too long; the lock last), files
 //! that stay open between turns (`target/kept.rs`) and the removal of a key in `collection/prune.rs` (C2).

@@ -203,8 +203,8 @@ impl Commit {
     }
 
     /// Before what was published last is replaced in the record: whether that was put back.
-    pub(crate) fn look_for_put_back(&mut self) {
-        self.seen.look_for_put_back(self.own.handle().as_ref());
+    pub(crate) fn detect_rollback(&mut self) {
+        self.seen.detect_rollback(self.own.handle().as_ref());
     }
 
     /// Writes the record back.

@@ -25,8 +25,8 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 use self::queue::{Answer, Next, Place, Queue};
 use crate::error::{Error, ErrorKind, Result};
-use crate::file::stand_in;
 use crate::file::target::{Home, Opened, Target};
+use crate::file::waiter_thread;
 use crate::fs::{FileId, Handle, Mode, RawHandle};
 use crate::process_local::ProcessLocal;
 use crate::sys;
@@ -283,7 +283,7 @@ impl Gate {
             };
             gate.retire(state);
         };
-        stand_in::send(wait)?;
+        waiter_thread::send(wait)?;
         state.blocked.push((handle.clone(), mode));
         Ok(())
     }

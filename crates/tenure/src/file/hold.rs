@@ -6,15 +6,15 @@
 //!    record that outlives its process; whoever gets the kernel lock checks for one and steps back.
 //! 2. Every exclusive hold draws a fence above all earlier ones of the target (G4).
 //! 3. When a hold is granted, no write that proved an earlier hold is in flight: the record says
-//!    `Free` only if its last hold ended under the commit lock, or its fence was never told to
-//!    anybody; otherwise the new holder takes the commit lock before it changes the record.
+//!    `Free` only if its last hold ended under the commit lock, or its fence was never published;
+//!    otherwise the new holder takes the commit lock before it changes the record.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use crate::error::{Error, ErrorKind, Result};
+use crate::file::current_holder;
 use crate::file::gate::{self, Turn};
-use crate::file::keeper;
 use crate::file::marks::Mark;
 use crate::file::record::State;
 use crate::file::seen::Seen;
@@ -49,7 +49,7 @@ struct Drawn {
     fence: Fence,
     record: Opened,
     /// Whether somebody else may know the fence, and write under it.
-    told: bool,
+    published: bool,
 }
 
 impl Hold {
@@ -103,17 +103,17 @@ impl Hold {
         self.also.as_ref().map_or(Ok(()), |(path, turn)| check_named(&self.target, path, turn))
     }
 
-    /// It has this fence now, as the record says. `told`: others may know that.
-    pub(crate) fn drew(&mut self, fence: Fence, record: Opened, told: bool) {
-        self.drawn = Some(Drawn { fence, record, told });
+    /// It has this fence now, as the record says. `published`: others may know that.
+    pub(crate) fn drew(&mut self, fence: Fence, record: Opened, published: bool) {
+        self.drawn = Some(Drawn { fence, record, published });
     }
 
     /// Makes the fence known: from now on it proves the hold, and the end of the hold waits for writes
     /// under it. If that cannot be noted, the fence is refused, which is safe.
-    pub(crate) fn tell(&mut self) {
-        if let Some(drawn) = self.drawn.as_mut().filter(|drawn| !drawn.told) {
-            drawn.told = true;
-            let _ = Mark::Told.set(drawn.record.handle.as_ref(), drawn.fence);
+    pub(crate) fn publish_fence(&mut self) {
+        if let Some(drawn) = self.drawn.as_mut().filter(|drawn| !drawn.published) {
+            drawn.published = true;
+            let _ = Mark::Published.set(drawn.record.handle.as_ref(), drawn.fence);
         }
     }
 
@@ -144,14 +144,14 @@ impl Hold {
     /// lock is released in any case.
     pub(crate) fn release(mut self) -> Result<()> {
         self.verify()?;
-        let Some(Drawn { fence, record, told }) = self.drawn.take() else { return Ok(()) };
+        let Some(Drawn { fence, record, published }) = self.drawn.take() else { return Ok(()) };
         // A crash before the mark: the next holder learns that we died. After it: we did not.
         let end = |file: &dyn Handle| {
             let ended = Mark::Ended.set(file, fence);
             ended.map_err(Target::failed("write record", self.target.commit_file()))
         };
         let Opened { handle, home } = record;
-        if !told {
+        if !published {
             end(handle.as_ref())?;
             home.keep(handle);
             return Ok(());
@@ -197,7 +197,7 @@ pub(crate) fn check_named(target: &Target, path: &Path, turn: &Turn) -> Result<(
     Err(compromised(target, detail).hint("stop writing, and find out who cleans up lock files"))
 }
 
-/// What a forked child is told of a hold that its parent took.
+/// The error for a forked child that uses a hold of its parent.
 pub(crate) fn not_of_this_process(target: &Target) -> Error {
     let hint = "stop writing; the child can take the lock itself once its parent lets go";
     compromised(target, "a forked child does not hold what its parent locked").hint(hint)
@@ -220,7 +220,7 @@ pub(crate) fn name_holder(target: &Target, error: Error) -> Error {
         .filter(|seen| seen.bound && seen.record.state != State::Free)
         .map(|seen| seen.record.holder());
     let Some(recorded) = recorded else { return busy(target, kernel_holder(target)) };
-    let (holder, note) = keeper::name(target, recorded);
+    let (holder, note) = current_holder::name(target, recorded);
     let error = busy(target, Some(holder));
     let hint = note.map(|note| format!("{note}; {}", error.next_step().unwrap_or_default()));
     match hint {

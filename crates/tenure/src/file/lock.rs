@@ -3,8 +3,8 @@
 //! It is the kernel's lock on a file that is never unlinked, truncated, renamed or stolen. The death
 //! of the holder releases it, at once; there is nothing to clean up and nothing to break.
 
-mod at_once;
 mod held;
+mod try_fast;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -253,7 +253,7 @@ impl LockGuard {
     /// The first call notes that others may know it: from then on the release waits for their writes. A
     /// forked child cannot note it for its parent; a fence that only the child asked for is refused.
     pub fn fence(&self) -> Fence {
-        let _ = self.held.with_hold(|hold| hold.iter_mut().for_each(Hold::tell));
+        let _ = self.held.with_hold(|hold| hold.iter_mut().for_each(Hold::publish_fence));
         self.held.fence
     }
 

@@ -1,15 +1,15 @@
-//! Two marks beside the record: whose fence was told, and whose hold has ended.
+//! Two marks beside the record: whose fence was published, and whose hold has ended.
 //!
 //! # Invariants
 //!
 //! 1. A mark names a fence and counts only for a record with that fence. So the holder may set it
 //!    without reading the record first: from somebody who lost the hold without noticing, it says
 //!    nothing about the hold of another. At worst it hides that one's mark, who then seems to have died.
-//! 2. A fence proves nothing before its mark `Told` is set. So a hold whose fence was never told has
+//! 2. A fence proves nothing before its mark `Published` is set. So a hold whose fence was never published has
 //!    no write of others in flight, and ends without the commit lock.
 //! 3. A mark with a larger fence than the record tells that the newest record is gone: whatever was given
 //!    out has one of the two marks, so no damage to a single slot takes a fence back.
-//! 4. `Ended` is set only by the holder, and if the fence was told, under the commit lock: whoever
+//! 4. `Ended` is set only by the holder, and if the fence was published, under the commit lock: whoever
 //!    reads that a hold has ended knows that no write which proved it is in flight.
 //!
 //! A mark torn by a crash counts as none: a fence that is refused, a holder that seems to have died.
@@ -30,7 +30,7 @@ const MARK_BYTES: usize = 24;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Mark {
     Ended,
-    Told,
+    Published,
 }
 
 impl Mark {
@@ -38,7 +38,7 @@ impl Mark {
     const fn offset(self) -> usize {
         match self {
             Self::Ended => MARKS_OFFSET,
-            Self::Told => MARKS_OFFSET + MARK_BYTES,
+            Self::Published => MARKS_OFFSET + MARK_BYTES,
         }
     }
 
@@ -79,9 +79,9 @@ mod tests {
         let at = Mark::Ended.offset();
         bytes[at..at + MARK_BYTES].copy_from_slice(&Mark::Ended.encode(7, 11));
         assert_eq!(Mark::Ended.read(&bytes), Some((7, 11)));
-        assert_eq!(Mark::Told.read(&bytes), None);
-        bytes.copy_within(at..at + MARK_BYTES, Mark::Told.offset());
-        assert_eq!(Mark::Told.read(&bytes), None, "moved");
+        assert_eq!(Mark::Published.read(&bytes), None);
+        bytes.copy_within(at..at + MARK_BYTES, Mark::Published.offset());
+        assert_eq!(Mark::Published.read(&bytes), None, "moved");
         for bit in 0..MARK_BYTES * 8 {
             let mut flipped = bytes;
             flipped[at + bit / 8] ^= 1 << (bit % 8);
@@ -91,16 +91,16 @@ mod tests {
 
     #[test]
     fn a_mark_is_as_the_format_says() {
-        for (mark, place) in [(Mark::Ended, 0), (Mark::Told, 24)] {
-            let told = [&7_u64.to_le_bytes()[..], &11_u64.to_le_bytes(), &[place]].concat();
-            let sum = checksum::of(&told).to_le_bytes();
-            assert_eq!(mark.encode(7, 11).as_slice(), [&told[..16], &sum].concat());
+        for (mark, place) in [(Mark::Ended, 0), (Mark::Published, 24)] {
+            let published = [&7_u64.to_le_bytes()[..], &11_u64.to_le_bytes(), &[place]].concat();
+            let sum = checksum::of(&published).to_le_bytes();
+            assert_eq!(mark.encode(7, 11).as_slice(), [&published[..16], &sum].concat());
         }
     }
 
     #[test]
     fn where_nothing_was_written_no_mark_is_set() {
         assert_eq!(Mark::Ended.read(&[0; 2048]), None);
-        assert_eq!(Mark::Told.read(&[]), None);
+        assert_eq!(Mark::Published.read(&[]), None);
     }
 }

@@ -5,13 +5,13 @@
 
 pub(crate) mod collection;
 pub(crate) mod commit;
+pub(crate) mod current_holder;
 pub(crate) mod document;
 pub(crate) mod events;
 pub(crate) mod floor;
 pub(crate) mod gate;
 pub(crate) mod hold;
 pub(crate) mod journal;
-pub(crate) mod keeper;
 pub(crate) mod layout;
 pub(crate) mod lease;
 pub(crate) mod lock;
@@ -23,10 +23,10 @@ pub(crate) mod replace;
 pub(crate) mod resolve;
 pub(crate) mod seen;
 pub(crate) mod slot;
-pub(crate) mod stand_in;
 pub(crate) mod status;
 pub(crate) mod survey;
 pub(crate) mod sweep;
 pub(crate) mod sync;
 pub(crate) mod target;
-pub(crate) mod together;
+pub(crate) mod update_and_append;
+pub(crate) mod waiter_thread;

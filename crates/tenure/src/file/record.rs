@@ -91,7 +91,7 @@ pub(crate) struct Record {
     pub(crate) pending: (u64, [u8; 16]),
     pub(crate) holder: HolderText,
     /// Whether this fence was given out: its mark says so, not the slot.
-    pub(crate) told: bool,
+    pub(crate) fence_published: bool,
 }
 
 impl Record {
@@ -112,12 +112,12 @@ impl Record {
         if seq_of(slots[1]).checked_add(1) != Some(record.seq) {
             record.confirmed = 0;
         }
-        for mark in [Mark::Ended, Mark::Told] {
+        for mark in [Mark::Ended, Mark::Published] {
             let Some((fence, set_us)) = mark.read(bytes) else { continue };
             match mark {
                 _ if fence > record.fence => record.confirmed = 0, // A newer record is gone.
                 _ if fence < record.fence => {}
-                Mark::Told => record.told = true,
+                Mark::Published => record.fence_published = true,
                 Mark::Ended if record.state == State::Held => record.state = State::Free,
                 Mark::Ended => {}
             }
@@ -280,7 +280,7 @@ impl Record {
             published: Published::of(slot),
             pending: (number(208), array(slot, 216)),
             holder: HolderText::from(text),
-            told: false,
+            fence_published: false,
         })
     }
 }
@@ -347,7 +347,7 @@ mod tests {
             },
             pending: (9, [2; 16]),
             holder: HolderText::this_process("a \"b\"", ""),
-            told: false,
+            fence_published: false,
         }
     }
 

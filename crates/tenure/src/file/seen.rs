@@ -25,7 +25,7 @@ const FENCES_PER_SYNC: u64 = 1024;
 const OPEN_ATTEMPTS: u32 = 100;
 /// A record whose file changed this long after the record was written was put back by somebody. Being
 /// wrong (a slow write, a changed mode) costs one sync.
-const PUT_BACK_AFTER_US: u64 = 500_000;
+const ROLLBACK_AFTER_US: u64 = 500_000;
 
 /// The record as it was read, and whether it belongs to this boot and this very file.
 #[derive(Debug)]
@@ -41,7 +41,7 @@ pub(crate) struct Seen {
     /// When the file was born.
     born_us: u64,
     /// If the file changed after this, an older record was put back; `None` once somebody has looked.
-    put_back_us: Option<u64>,
+    rollback_us: Option<u64>,
 }
 
 impl Seen {
@@ -88,7 +88,7 @@ impl Seen {
         let same_boot = record.boot == target.fs.boot_id();
         let same_file = record.file == id && same_birth;
         let (bound, rebooted) = (same_file && same_boot, same_file && !same_boot);
-        let put_back_us = Some(record.written_us.saturating_add(PUT_BACK_AFTER_US));
+        let rollback_us = Some(record.written_us.saturating_add(ROLLBACK_AFTER_US));
         if !bound {
             record.confirmed = 0;
             // It was on another clock; writing it back under ours must not make it run again.
@@ -96,17 +96,17 @@ impl Seen {
             // Of its boot or not, later publications than it knows of may have been made.
             record.published.doubt();
         }
-        Ok(Self { record, bound, rebooted, unreadable, born_us, put_back_us })
+        Ok(Self { record, bound, rebooted, unreadable, born_us, rollback_us })
     }
 
     /// Notices an older record that was put back in place: fences above it may have been given out, and
     /// versions published, so the next ones start above the clock. Only who draws a fence or writes the
     /// record has to know, before it changes the record or the file: asking for the time of a change makes
     /// the next write dearer.
-    pub(crate) fn look_for_put_back(&mut self, file: &dyn Handle) {
-        let Some(put_back_us) = self.put_back_us.take() else { return };
+    pub(crate) fn detect_rollback(&mut self, file: &dyn Handle) {
+        let Some(rollback_us) = self.rollback_us.take() else { return };
         // The file cannot have changed later than now, so mostly it need not be asked.
-        if sys::wall_time_us() > put_back_us && file.times().changed_us > put_back_us {
+        if sys::wall_time_us() > rollback_us && file.times().changed_us > rollback_us {
             self.record.confirmed = 0;
             self.record.published.doubt();
         }
@@ -115,7 +115,7 @@ impl Seen {
     /// Writes the record back, bound to this boot and file.
     pub(crate) fn write(&mut self, target: &Target, file: &dyn Handle) -> Result<()> {
         let path = target.commit_file();
-        self.look_for_put_back(file);
+        self.detect_rollback(file);
         self.record.boot = target.fs.boot_id();
         self.record.file = file.id().map_err(Target::failed("look at record", path))?;
         self.record.file_born_us = self.born_us;
@@ -163,7 +163,7 @@ impl Seen {
             return error.map_err(|error: Error| error.held_by(holder));
         }
         match self.record.state {
-            State::Held if self.bound && self.record.told => Ok(()),
+            State::Held if self.bound && self.record.fence_published => Ok(()),
             State::Leased if self.running_lease().is_some() => Ok(()),
             State::Leased => refuse(
                 ErrorKind::LeaseLost,
@@ -188,7 +188,7 @@ impl Seen {
     /// Fences up to `confirmed` were reserved durably. A crash before the sync leaves the old
     /// `confirmed`, so the next one reserves again; a crash after it only skips numbers.
     pub(crate) fn draw(&mut self, target: &Target, file: &dyn Handle) -> Result<Fence> {
-        self.look_for_put_back(file);
+        self.detect_rollback(file);
         let record = &mut self.record;
         let mut newest = record.fence;
         if record.confirmed == 0 {
@@ -217,7 +217,7 @@ impl Seen {
             self.record.confirmed = self.record.ceiling;
         }
         self.record.fence = fence;
-        self.record.told = false;
+        self.record.fence_published = false;
         Ok(fence)
     }
 }

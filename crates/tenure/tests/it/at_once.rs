@@ -29,14 +29,14 @@ fn g9_a_lock_taken_at_once_never_syncs() {
     let (mut left, mut last) = (0, 0);
     for _ in 0..HOLDS {
         let before = syncs.load(Ordering::Relaxed);
-        let taken = lock.acquire_at_once(&options).unwrap();
+        let taken = lock.try_lock_fast(&options).unwrap();
         assert_eq!(syncs.load(Ordering::Relaxed), before, "it waited for the disk");
         let guard = taken.unwrap_or_else(|| {
             left += 1;
             lock.acquire(&options).unwrap()
         });
-        assert!(guard.untold_fence() > last, "fences grow");
-        last = guard.untold_fence();
+        assert!(guard.unpublished_fence() > last, "fences grow");
+        last = guard.unpublished_fence();
         guard.release().unwrap();
     }
     assert!((2..=4).contains(&left), "{left} of {HOLDS} were left to others");
@@ -49,11 +49,11 @@ fn g1_a_lock_taken_at_once_excludes_everybody() {
     let (path, options) = (scratch.target(), LockOptions::default());
     lock_for(&path, Wait::No).unwrap().release().unwrap();
     let lock = Lock::open(&path).unwrap();
-    let guard = lock.acquire_at_once(&options).unwrap().unwrap();
-    assert!(lock.acquire_at_once(&options).unwrap().is_none());
+    let guard = lock.try_lock_fast(&options).unwrap().unwrap();
+    assert!(lock.try_lock_fast(&options).unwrap().is_none());
     assert_eq!(kind(lock_for(&path, Wait::No)), Some(ErrorKind::Busy));
     assert_eq!(kind(share_for(&path, Wait::No)), Some(ErrorKind::Busy));
-    let number = guard.untold_fence();
+    let number = guard.unpublished_fence();
     assert_eq!(kind(write(&path, Some(number))), Some(ErrorKind::Fenced), "nobody was told");
     assert_eq!(guard.fence(), number);
     write(&path, Some(number)).unwrap();
@@ -61,7 +61,7 @@ fn g1_a_lock_taken_at_once_excludes_everybody() {
     guard.release().unwrap();
     assert_eq!(kind(write(&path, Some(number))), Some(ErrorKind::Fenced));
     let _reader = share_for(&path, Wait::No).unwrap();
-    assert!(lock.acquire_at_once(&options).unwrap().is_none(), "somebody reads");
+    assert!(lock.try_lock_fast(&options).unwrap().is_none(), "somebody reads");
 }
 
 /// Only what somebody else can do better is left to others; an error is an error.
@@ -77,7 +77,7 @@ fn g10_a_lock_file_that_cannot_be_looked_at_is_not_left_to_others() {
         _ => Verdict::Go,
     });
     let lock = Lock::open_on(&fs.shared(), &path).unwrap();
-    assert_eq!(kind(lock.acquire_at_once(&options)), Some(ErrorKind::Io));
+    assert_eq!(kind(lock.try_lock_fast(&options)), Some(ErrorKind::Io));
 }
 
 /// A guard that is ended through a reference has let go, unless another one of its owner keeps the lock.
@@ -113,7 +113,7 @@ fn g2_a_guard_can_be_ended_while_others_refer_to_it() {
 fn g9_what_may_take_its_time_is_left_to_others() {
     let scratch = Scratch::new();
     let (path, options) = (scratch.target(), LockOptions::default());
-    let at_once = |options: &LockOptions| Lock::open(&path).unwrap().acquire_at_once(options);
+    let at_once = |options: &LockOptions| Lock::open(&path).unwrap().try_lock_fast(options);
     assert!(at_once(&options).unwrap().is_none(), "a new directory");
     lock_for(&path, Wait::No).unwrap().release().unwrap();
     for other in [
@@ -135,8 +135,8 @@ fn g9_what_may_take_its_time_is_left_to_others() {
 
     let leased = scratch.path("leased");
     let _lease = lease(&leased, "me");
-    assert!(Lock::open(&leased).unwrap().acquire_at_once(&options).unwrap().is_none());
+    assert!(Lock::open(&leased).unwrap().try_lock_fast(&options).unwrap().is_none());
     let journal = scratch.path("journal");
     Journal::open(&journal).unwrap().append(&["x"], &tenure::AppendOptions::default()).unwrap();
-    assert!(Lock::open(&journal).unwrap().acquire_at_once(&options).unwrap().is_none());
+    assert!(Lock::open(&journal).unwrap().try_lock_fast(&options).unwrap().is_none());
 }

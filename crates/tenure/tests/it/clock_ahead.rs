@@ -159,7 +159,7 @@ fn g4_a_record_that_is_gone_does_not_take_back_the_fence_in_a_mark() {
         let path = scratch.target();
         lock_for(&path, Wait::No).unwrap().release().unwrap();
         let guard = lock_for(&path, Wait::No).unwrap();
-        let fence = if ends { guard.untold_fence() } else { guard.fence() };
+        let fence = if ends { guard.unpublished_fence() } else { guard.fence() };
         let record = scratch.sidecar("commit");
         let held = std::fs::read(&record).unwrap();
         guard.release().unwrap();

@@ -64,7 +64,7 @@ pub(crate) mod process_local {
     }
 }
 
-pub(crate) mod stand_in {
+pub(crate) mod waiter_thread {
     //! A thread for each wait: that one of them stays for the next is tested where it is done.
 
     use std::io;

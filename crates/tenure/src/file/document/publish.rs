@@ -85,7 +85,7 @@ pub(super) fn settle(
     found: Option<&Content>,
     pending: Option<(u64, [u8; 16])>,
 ) -> Result<()> {
-    commit.look_for_put_back();
+    commit.detect_rollback();
     let boot = commit.target.fs.boot_id();
     let published = commit.seen.record.published;
     let is_known = is_published(found, published);

@@ -21,7 +21,7 @@ impl Lock {
     /// `None` leaves it to [`Self::acquire`], on another thread: somebody holds it, something has to be
     /// prepared first, or it is asked for in a way that is served only there. The options `wait` and
     /// `cancel` mean nothing here.
-    pub fn acquire_at_once(&self, options: &LockOptions) -> Result<Option<LockGuard>> {
+    pub fn try_lock_fast(&self, options: &LockOptions) -> Result<Option<LockGuard>> {
         let plain = options.mode == Mode::Exclusive
             && options.fence.is_none()
             && !options.reentrant
@@ -47,7 +47,7 @@ impl Lock {
 
 /// The last hold ended well, no append may be pending, and the next fence is reserved.
 fn is_ready(seen: &mut Seen, file: &dyn Handle) -> bool {
-    seen.look_for_put_back(file);
+    seen.detect_rollback(file);
     let record = &seen.record;
     record.state == State::Free && !record.journal && record.fence < record.confirmed
 }
@@ -62,7 +62,7 @@ impl LockGuard {
 
     /// The number that [`Self::fence`] tells, without telling it: a write under it is refused until that
     /// was called. For guards of other languages, which can be asked after the release.
-    pub fn untold_fence(&self) -> Fence {
+    pub fn unpublished_fence(&self) -> Fence {
         self.held.fence
     }
 }

@@ -22,8 +22,7 @@ use std::sync::Arc;
 
 use crate::checksum;
 use crate::error::Result;
-use crate::file::layout::MAJOR;
-use crate::file::layout::newer_format;
+use crate::file::layout::{MAJOR, newer_format};
 use crate::file::sync::not_durable;
 use crate::file::target::Target;
 use crate::fs::{Access, Handle};
@@ -96,15 +95,12 @@ pub(crate) fn keep(target: &Target, id: u64) -> Result<Kept<'_>> {
 
 /// Makes every operation durable whose entries are below number `until`: their effects are. No file: nothing to do.
 pub(crate) fn sync(target: &Target, until: u64) -> Result<()> {
-    if target
-        .fs
-        .stat(&target.sidecar(SUFFIX))
-        .is_err_and(|err| err.kind() == io::ErrorKind::NotFound)
-    {
-        return Ok(());
-    }
-    let store = Store::open(target)?;
     let path = target.sidecar(SUFFIX);
+    match target.fs.stat(&path) {
+        Err(err) if err.kind() == io::ErrorKind::NotFound => return Ok(()),
+        found => found.map_err(Target::failed("look at", &path))?,
+    };
+    let store = Store::open(target)?;
     let failed = Target::failed("write", &path);
     let mut doubt = [0];
     let read = store.file.read_full_at(&mut doubt, SYNCING_AT);
@@ -166,7 +162,7 @@ impl Slot {
         let mut bytes = [0; SLOT_BYTES];
         bytes[..8].copy_from_slice(&self.id.to_le_bytes());
         bytes[8..16].copy_from_slice(&self.done.first.to_le_bytes());
-        // No batch has more: its log entry counts them in four bytes, too.
+        // No batch has more: it is at most 1 GiB.
         let lines = u32::try_from(self.done.lines).unwrap_or(u32::MAX);
         bytes[16..20].copy_from_slice(&lines.to_le_bytes());
         bytes[20..BOOT_AT].copy_from_slice(&self.stamp.to_le_bytes());

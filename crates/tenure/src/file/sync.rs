@@ -58,7 +58,7 @@ pub(crate) trait Shared {
     /// Makes all complete writes durable without relying on an earlier sync.
     fn renew(&self) -> Result<()>;
 
-    /// Whether a renewal by another process has made write `mine` durable.
+    /// Whether a renewal by another process has made the caller's write durable.
     fn is_renewed(&self) -> Result<bool> {
         Ok(false)
     }

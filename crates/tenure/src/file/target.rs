@@ -152,7 +152,7 @@ impl Target {
         &self.names.side
     }
 
-    /// The sidecar with this suffix ("commit", "wal", ...).
+    /// The sidecar with this suffix ("commit", "log", ...).
     pub(crate) fn sidecar(&self, suffix: &str) -> PathBuf {
         self.side().join(format!("{}.{suffix}", self.stem()))
     }

@@ -284,6 +284,8 @@ impl Writer {
         if !described.map_err(|err| self.journal_failed("read", err))? {
             return self.adopt_file("its log is a copy", known);
         }
+        let detail = json!({ "bytes": self.size, "why": "its log is a copy, and fits it" });
+        let _ = events::record(&self.target, "journal_adopted", &detail);
         self.log.header.journal = found;
         self.state = self.state_after_restart()?;
         self.recover_restart()

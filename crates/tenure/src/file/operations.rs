@@ -98,8 +98,8 @@ pub(crate) fn sync(target: &Target, until: u64) -> Result<()> {
     let path = target.sidecar(SUFFIX);
     match target.fs.stat(&path) {
         Err(err) if err.kind() == io::ErrorKind::NotFound => return Ok(()),
-        found => found.map_err(Target::failed("look at", &path))?,
-    };
+        found => drop(found.map_err(Target::failed("look at", &path))?),
+    }
     let store = Store::open(target)?;
     let failed = Target::failed("write", &path);
     let mut doubt = [0];

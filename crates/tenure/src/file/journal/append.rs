@@ -145,7 +145,7 @@ impl Writer {
     fn write_through(&mut self, batch: &Batch, text: &[u8], before: State) -> Result<()> {
         let start = match self.push(text) {
             Ok(start) => start,
-            Err(error) if error.is_committed() == Some(true) => return Err(error),
+            Err(error) if error.is_committed() == Some(true) => return Err(logged_already(error)),
             Err(error) => {
                 // Nothing of it is in the journal: it must not come back.
                 self.log
@@ -161,7 +161,8 @@ impl Writer {
         self.count_batch(batch);
         self.state.applying = batch.number;
         let batch = Batch { text: 0..text.len(), ..batch.clone() };
-        self.count_placed(&[Placed { batch, start }], None)
+        // If this fails, plain readers see the batch, and the next writer numbers it.
+        self.count_placed(&[Placed { batch, start }], None).map_err(logged_already)
     }
 }
 

@@ -31,6 +31,7 @@ use crate::fs::{Access, Handle};
 use crate::random;
 
 use super::archive::previous_paths;
+use super::files::open_by_inode;
 use super::format::{Batch, Flags, Header, IndexId, Kind, Range, Replace, State, Title};
 use super::index::Index;
 use super::lines;
@@ -181,9 +182,9 @@ impl Writer {
     /// `base` is written again before the next one, unless the file can only be appended to (a limit).
     fn sync_journal(&mut self, ranges: &[Range]) -> Result<()> {
         if ranges.iter().any(|range| range.kind == Kind::Late) {
-            let paths = previous_paths(&self.target, self.log.header.previous);
-            let opened = paths.iter().find_map(|path| self.target.fs.open(path, Access::Read).ok());
-            if let Some(file) = opened {
+            let previous = self.log.header.previous;
+            let paths = previous_paths(&self.target, previous);
+            if let Some(file) = open_by_inode(&self.target, previous.ino, &paths)? {
                 file.sync().map_err(Target::failed("sync", &paths[0]))?;
             }
         }

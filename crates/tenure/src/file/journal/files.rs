@@ -7,10 +7,11 @@
 //! 2. A forked child may use all of it: these files are never locked, every read and write names its
 //!    offset, and a journal is only appended to under the commit lock.
 
-use std::path::Path;
+use std::io;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, TryLockError};
 
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::file::target::Target;
 use crate::fs::{Access, Extent, FileId, Handle};
 
@@ -91,24 +92,47 @@ impl OpenFiles {
         &self,
         target: &Target,
         ino: u64,
-        paths: &[&Path],
-    ) -> Option<Arc<dyn Handle>> {
+        paths: &[PathBuf],
+    ) -> Result<Option<Arc<dyn Handle>>> {
         let mut kept = self.kept();
         if let Some((_, file)) =
             kept.as_ref().and_then(|kept| kept.previous.as_ref()).filter(|kept| kept.0 == ino)
         {
-            return Some(file.clone());
+            return Ok(Some(file.clone()));
         }
         let file = open_by_inode(target, ino, paths)?;
-        if let Some(kept) = &mut kept {
+        if let (Some(kept), Some(file)) = (&mut kept, &file) {
             kept.previous = Some((ino, file.clone()));
         }
-        Some(file)
+        Ok(file)
     }
 }
 
 /// The first file at one of `paths` that has this inode.
-pub(super) fn open_by_inode(target: &Target, ino: u64, paths: &[&Path]) -> Option<Arc<dyn Handle>> {
-    let open = |path: &&Path| target.open(path, Access::Read).ok();
-    paths.iter().filter_map(open).find(|file| file.id().is_ok_and(|id| id.ino == ino))
+pub(super) fn open_by_inode(
+    target: &Target,
+    ino: u64,
+    paths: &[impl AsRef<Path>],
+) -> Result<Option<Arc<dyn Handle>>> {
+    for path in paths {
+        let path = path.as_ref();
+        let opened = target.open(path, Access::Read).and_then(|file| Ok((file.id()?.ino, file)));
+        match opened {
+            Ok((found, file)) if found == ino => return Ok(Some(file)),
+            Ok(_) => {}
+            // Another tool's file or link has the name, and whether it can be opened does not matter.
+            Err(_) if !has_inode(target, path, ino)? => {}
+            Err(err) => return Err(Error::io("open", path, err)),
+        }
+    }
+    Ok(None)
+}
+
+/// Whether the file at `path` has this inode. A name that is not there has none; that it could not be looked at says
+/// nothing, and is an error.
+pub(super) fn has_inode(target: &Target, path: &Path, ino: u64) -> Result<bool> {
+    match target.fs.extent(path) {
+        Err(err) if err.kind() == io::ErrorKind::NotFound => Ok(false),
+        found => Ok(found.map_err(Target::failed("look at", path))?.id.ino == ino),
+    }
 }

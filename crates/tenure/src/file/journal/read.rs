@@ -134,7 +134,7 @@ impl Entries {
                 sources.push_back(Source::Text(piece.range, text));
                 continue;
             }
-            let file = file_of(&target, journal.as_ref(), previous, &piece.range);
+            let file = file_of(&target, journal.as_ref(), previous, &piece.range)?;
             sources.push_back(Source::Range(piece.range, file, target.path().to_path_buf()));
         }
         let (left, until) = (limit.unwrap_or(u64::MAX), view.until);
@@ -212,7 +212,7 @@ impl Entries {
             Source::Index(mut indexed) => {
                 let Some(range) = indexed.next()? else { return Ok(true) };
                 let file =
-                    file_of(&self.target, indexed.journal.as_ref(), indexed.previous, &range);
+                    file_of(&self.target, indexed.journal.as_ref(), indexed.previous, &range)?;
                 let path = indexed.path.clone();
                 self.sources.push_front(Source::Index(indexed));
                 self.read_range(range, file, path)?;

@@ -41,14 +41,13 @@ use crate::wait::{Deadline, Request, Wait};
 
 use super::archive::previous_paths;
 use super::checkpoint::{JOURNAL_TEMP, LOG_TEMP, Next, new_temp, temp_path};
-use super::files::OpenFiles;
+use super::files::{OpenFiles, has_inode, open_by_inode};
 use super::format::{
     Batch, Flags, Header, HeaderLine, IndexId, Kind, Operation, RECORDS_AT, Range, State,
 };
 use super::index::Index;
 use super::lines;
 use super::log::{Chain, FIRST_TURN, Found, Log, has_base, path_of};
-use super::replace::is_file;
 use super::view::{has_pending, has_unadopted};
 use super::writer::{News, Placed, Section, Writer, between};
 
@@ -59,7 +58,13 @@ const SECTOR_BYTES: u64 = 512;
 const TORN_BYTES_MIN: usize = 256;
 
 /// Enters the critical section; afterwards the state describes the journal.
+///
+/// An error says nothing of the batches that a recovery brings in: the caller's own change was not made.
 pub(super) fn enter(files: &Arc<OpenFiles>, section: Section, new_mode: u32) -> Result<Writer> {
+    recover(files, section, new_mode).map_err(|error| error.committed(false))
+}
+
+fn recover(files: &Arc<OpenFiles>, section: Section, new_mode: u32) -> Result<Writer> {
     let target = section.target().clone();
     let found = open_journal(&section, new_mode)?;
     let (journal, found) = files.journal(&target, found)?;
@@ -138,7 +143,7 @@ fn open_journal(section: &Section, new_mode: u32) -> Result<Extent> {
     if found.kind != FileKind::File {
         return refuse(ErrorKind::Invalid, "it is not a regular file", "name a file");
     }
-    if found.links > 1 && !is_file(target, &target.sidecar("replaced"), found.id) {
+    if found.links > 1 && !has_inode(target, &target.sidecar("replaced"), found.id.ino)? {
         let hint = "two names are two locks: remove the others";
         return refuse(ErrorKind::Unsupported, "it has more than one hard link", hint);
     }
@@ -148,12 +153,13 @@ fn open_journal(section: &Section, new_mode: u32) -> Result<Extent> {
 /// Gives an empty file the name of the journal, when it has its mode. A crash before leaves a temporary file.
 fn create_journal(section: &Section, new_mode: u32) -> Result<()> {
     let target = section.target();
-    if let Ok(Found::Log(log)) = Log::open(target, Access::Read) {
+    if let Found::Log(log) = Log::open(target, Access::Read)? {
         // Where names cannot be exchanged, a replacement may have died before the new file got its name.
         let chain =
             log.chain(RECORDS_AT, None).map_err(Target::failed("read", &path_of(target)))?;
         let temp = temp_path(target, JOURNAL_TEMP);
-        if chain.replace.is_some_and(|replace| is_file(target, &temp, replace.new)) {
+        let new = chain.replace.map(|replace| replace.new.ino);
+        if new.map_or(Ok(false), |ino| has_inode(target, &temp, ino))? {
             return target
                 .fs
                 .rename(&temp, target.path())
@@ -474,9 +480,8 @@ impl Writer {
             }
             Kind::Late => {
                 let paths = previous_paths(&self.target, self.log.header.previous);
-                let paths: Vec<_> = paths.iter().map(std::path::PathBuf::as_path).collect();
                 let ino = self.log.header.previous.ino;
-                let file = super::files::open_by_inode(&self.target, ino, &paths);
+                let file = open_by_inode(&self.target, ino, &paths)?;
                 let sum = |file: Arc<dyn Handle>| lines::sum(file.as_ref(), range.start, range.end);
                 file.map(sum).transpose().map_err(failed)?.flatten()
             }
@@ -559,7 +564,9 @@ impl Writer {
     pub(super) fn adopt_file(&mut self, why: &str, known: bool) -> Result<()> {
         let old = self.log.clone();
         let boot = self.target.fs.boot_id();
-        let own = known && self.log.file.id().ok() == Some(old.header.file);
+        let id = self.log.file.id().map_err(|err| self.log_failed("look at", err))?;
+        let own = known && id == old.header.file;
+        let journal = self.journal.id().map_err(|err| self.journal_failed("look at", err))?;
         let chain = old.chain(self.state.pending_at.max(RECORDS_AT), Some(self.state.end));
         let chain = chain.map_err(|err| self.log_failed("read", err))?;
         // Of another file, or another boot, no caller waits for what is pending.
@@ -579,7 +586,7 @@ impl Writer {
         if self.size == line.len
             && self.size == self.state.journal_end
             && old.header.index.generation == 0
-            && old.header.journal == self.journal.id().unwrap_or_default()
+            && old.header.journal == journal
         {
             return Ok(()); // A new journal.
         }
@@ -642,11 +649,12 @@ impl Writer {
         Ok(if is_there { line } else { HeaderLine::default() })
     }
 
-    /// Makes sure that nothing is pending and every complete line has a number.
+    /// Makes sure that nothing is pending and every complete line has a number. An error says nothing of the caller's
+    /// own change, which comes behind this.
     pub(super) fn settle(&mut self) -> Result<()> {
         if self.has_pending() {
             self.checkpoint(0, None)?; // It makes them durable.
-            self.apply(u64::MAX - 1)?;
+            self.apply(u64::MAX - 1).map_err(|error| error.committed(false))?;
         }
         self.adopt_late()?;
         self.adopt_tail()

@@ -25,11 +25,12 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::file::operations;
 use crate::file::replace::{Exchange, Temp};
 use crate::file::target::Target;
-use crate::fs::{Access, FileId, Handle, Stat};
+use crate::fs::{Access, Handle, Stat};
 use crate::random;
 
 use super::archive::{archive_path, aside_path, index_path};
 use super::checkpoint::{JOURNAL_TEMP, NEXT_INDEX_TEMP, Next, new_temp, temp_path};
+use super::files::has_inode;
 use super::format::{
     Flags, HeaderLine, IndexId, Operation, Previous, Range, Replace, State, Title,
 };
@@ -115,7 +116,7 @@ impl Writer {
             generation: random::number()?.max(1),
             journal: id,
             first_seq: what.first_seq,
-            previous: self.previous_of(what.archive),
+            previous: self.previous_of(old.ino, what.archive),
             line: what.line,
         };
         self.write_next_index(title, &what.ranges)?;
@@ -151,8 +152,7 @@ impl Writer {
         })
     }
 
-    fn previous_of(&self, archive: u64) -> Previous {
-        let ino = self.journal.id().map_or(0, |id| id.ino);
+    fn previous_of(&self, ino: u64, archive: u64) -> Previous {
         let newest = if archive > 0 { archive } else { self.log.header.previous.archive };
         Previous { archive: newest, ino, is_archive: archive > 0, end: self.state.journal_end }
     }
@@ -233,15 +233,17 @@ impl Writer {
         let temp = temp_path(target, JOURNAL_TEMP);
         let aside = target.sidecar("replaced");
         // Where names cannot be exchanged, the old file has this one.
-        let linked = !is_file(target, &temp, replace.old) && is_file(target, &aside, replace.old);
+        let is_old = |path: &Path| has_inode(target, path, replace.old.ino);
+        let has_temp = is_old(&temp)?;
+        let linked = !has_temp && is_old(&aside)?;
         let from = if linked { &aside } else { &temp };
-        if !is_file(target, from, replace.old) {
+        if !has_temp && !linked {
             // It has its name already.
-            return Ok(archive_of(target, replace));
+            return archive_of(target, replace);
         }
         let failed = Target::failed("name the old file of", target.path());
         if replace.archive == 0 {
-            self.keep_grown(&aside, replace);
+            self.keep_grown(&aside, replace)?;
             return if linked { Ok(()) } else { fs.rename(from, &aside) }
                 .map(|()| 0)
                 .map_err(failed);
@@ -260,20 +262,22 @@ impl Writer {
     }
 
     /// A file that was set aside earlier and has grown since keeps its lines under another name.
-    fn keep_grown(&self, aside: &Path, replace: &Replace) {
+    fn keep_grown(&self, aside: &Path, replace: &Replace) -> Result<()> {
         let previous = self.log.header.previous;
-        let found = self.target.fs.extent(aside);
-        let grown = found.is_ok_and(|found| {
-            found.id.ino == previous.ino
-                && found.id.ino != replace.old.ino
-                && found.size > previous.end
-        });
+        let found = match self.target.fs.extent(aside) {
+            Err(err) if err.kind() == io::ErrorKind::NotFound => return Ok(()),
+            found => found.map_err(Target::failed("look at", aside))?,
+        };
+        let grown = found.id.ino == previous.ino
+            && found.id.ino != replace.old.ino
+            && found.size > previous.end;
         for number in (1..=NAME_ATTEMPTS).filter(|_| grown) {
             let kept = self.target.sidecar(&format!("replaced.{number}"));
             if self.target.fs.rename_new(aside, &kept).is_ok() {
                 break;
             }
         }
+        Ok(())
     }
 
     /// The old index stays with an archive; the new one takes its name.
@@ -312,32 +316,38 @@ impl Writer {
 }
 
 /// The number of the archive that the old file has become; 0 if it is set aside.
-fn archive_of(target: &Target, replace: &Replace) -> u64 {
-    let named = |number: &u64| is_file(target, &archive_path(target, *number), replace.old);
-    archive_numbers(target, replace).find(named).unwrap_or(replace.archive)
-}
-
-/// Whether the file at `path` is this one. A device may have another number after a restart; an inode has not.
-pub(super) fn is_file(target: &Target, path: &Path, id: FileId) -> bool {
-    target.fs.stat(path).is_ok_and(|found| found.id.ino == id.ino)
+fn archive_of(target: &Target, replace: &Replace) -> Result<u64> {
+    for number in archive_numbers(target, replace)? {
+        if has_inode(target, &archive_path(target, number), replace.old.ino)? {
+            return Ok(number);
+        }
+    }
+    Ok(replace.archive)
 }
 
 /// Where the old journal of an unfinished replacement can be.
-pub(super) fn old_paths(target: &Target, replace: &Replace) -> Vec<PathBuf> {
+pub(super) fn old_paths(target: &Target, replace: &Replace) -> Result<Vec<PathBuf>> {
     let mut paths = vec![target.path().to_path_buf(), temp_path(target, JOURNAL_TEMP)];
-    for number in archive_numbers(target, replace) {
+    for number in archive_numbers(target, replace)? {
         paths.push(archive_path(target, number));
         paths.push(aside_path(target, number));
     }
     paths.push(target.sidecar("replaced"));
-    paths
+    Ok(paths)
 }
 
 /// The numbers that the archive of an unfinished rotation can have: another tool may have taken the first ones.
-pub(super) fn archive_numbers(target: &Target, replace: &Replace) -> impl Iterator<Item = u64> {
-    let (fs, target, first) = (target.fs.clone(), target.clone(), replace.archive);
-    let last = if first > 0 { first + NAME_ATTEMPTS as u64 } else { 0 };
-    let is_taken =
-        move |number: &u64| *number == first || fs.stat(&archive_path(&target, number - 1)).is_ok();
-    (first..last).take_while(is_taken)
+pub(super) fn archive_numbers(target: &Target, replace: &Replace) -> Result<Vec<u64>> {
+    let first = replace.archive;
+    let mut numbers = Vec::new();
+    while first > 0 && numbers.len() < NAME_ATTEMPTS {
+        let number = first + numbers.len() as u64;
+        numbers.push(number);
+        let path = archive_path(target, number);
+        match target.fs.stat(&path) {
+            Err(err) if err.kind() == io::ErrorKind::NotFound => break,
+            found => drop(found.map_err(Target::failed("look at", &path))?),
+        }
+    }
+    Ok(numbers)
 }

@@ -123,7 +123,7 @@ impl Report {
                 match record {
                     None => self.damage(path, (0, 0), &format!("index record {at} is damaged")),
                     Some(range) => {
-                        let file = file_of(target, Some(journal), previous, &range);
+                        let file = file_of(target, Some(journal), previous, &range)?;
                         self.check(&range, file.as_ref(), path)?;
                         if range.has_bytes() {
                             (entries, foreign) = (entries + range.lines, foreign + range.foreign);
@@ -168,7 +168,7 @@ pub(super) fn verify(target: &Target) -> Result<Report> {
     }
     for piece in &view.pieces {
         if piece.text.is_none() {
-            report.check(&piece.range, view.file_of(&piece.range).as_ref(), path)?;
+            report.check(&piece.range, view.file_of(&piece.range)?.as_ref(), path)?;
         }
         if piece.range.has_bytes() {
             report.entries += piece.range.lines;

@@ -18,12 +18,12 @@ use crate::fs::{Access, Handle};
 
 use super::archive::{index_path, open_if_there, previous_paths};
 use super::checkpoint;
-use super::files::open_by_inode;
+use super::files::{has_inode, open_by_inode};
 use super::format::{Batch, Header, HeaderLine, Kind, Previous, RECORDS_AT, Range, Replace};
 use super::index::Index;
 use super::lines::{self, Cut};
 use super::log::{Chain, Found, Log, has_base, path_of};
-use super::replace::{archive_numbers, is_file, old_paths};
+use super::replace::{archive_numbers, old_paths};
 
 /// How often a view is taken anew while writers replace the files.
 const ATTEMPTS: usize = 100;
@@ -133,7 +133,7 @@ impl View {
         let path = path_of(target);
         let failed = Target::failed;
         let mut header = log.header;
-        let own = log.file.id().is_ok_and(|id| id.ino == header.file.ino);
+        let own = log.file.id().map_err(failed("look at", &path))?.ino == header.file.ino;
         let state = log.state(target.fs.boot_id()).map_err(failed("read", &path))?;
         let mut state = state.filter(|_| own).map(|(_, state)| state);
         let chain = log.chain(RECORDS_AT, state.map(|state| state.end));
@@ -143,10 +143,10 @@ impl View {
             let error = Error::new(ErrorKind::Damaged, "read", detail).at(target.path());
             return Err(error.hint("the next append numbers what is in the file anew"));
         }
-        let is_new = |replace: &Replace| is_file(target, target.path(), replace.new);
-        if let Some(replace) =
-            chain.replace.filter(|replace| replace.archive == 0 && is_new(replace))
-        {
+        let replace = chain.replace.filter(|replace| replace.archive == 0);
+        let is_new = |replace: Replace| has_inode(target, target.path(), replace.new.ino);
+        let is_new = replace.map_or(Ok(false), is_new)?;
+        if let Some(replace) = replace.filter(|_| is_new) {
             // The new journal has its name, and the rest of the replacement changes no entry.
             let old_end = state.map_or(header.base, |state| state.journal_end);
             header = replace.finished(&header, 0, old_end);
@@ -163,7 +163,7 @@ impl View {
         let (journal, index) = find_files(target, &header, &chain)?;
         let journal = if is_copy { copied } else { journal };
         let without_index = index.is_none() && header.index.len > 0;
-        if (journal.is_none() || without_index) && !is_current(target, log) {
+        if (journal.is_none() || without_index) && !is_current(target, log)? {
             return Ok(None);
         }
         let mut view = Self::empty(target, journal)?;
@@ -223,7 +223,7 @@ impl View {
             self.add_text(batch, text);
         }
         for range in &chain.ranges {
-            let file = self.file_of(range);
+            let file = self.file_of(range)?;
             let sum = file.map(|file| lines::sum(file.as_ref(), range.start, range.end));
             let sum = sum.transpose().map_err(Target::failed("read", self.target.path()))?;
             let is_whole = !range.has_bytes() || sum.flatten() == Some(range.sum);
@@ -263,7 +263,7 @@ impl View {
     }
 
     /// The file that has the bytes of `range`.
-    pub(super) fn file_of(&self, range: &Range) -> Option<Arc<dyn Handle>> {
+    pub(super) fn file_of(&self, range: &Range) -> Result<Option<Arc<dyn Handle>>> {
         file_of(&self.target, self.journal.as_ref(), self.previous, range)
     }
 }
@@ -274,13 +274,11 @@ pub(super) fn file_of(
     journal: Option<&Arc<dyn Handle>>,
     previous: Previous,
     range: &Range,
-) -> Option<Arc<dyn Handle>> {
+) -> Result<Option<Arc<dyn Handle>>> {
     if range.kind != Kind::Late {
-        return journal.cloned();
+        return Ok(journal.cloned());
     }
-    let paths = previous_paths(target, previous);
-    let paths: Vec<_> = paths.iter().map(std::path::PathBuf::as_path).collect();
-    open_by_inode(target, previous.ino, &paths)
+    open_by_inode(target, previous.ino, &previous_paths(target, previous))
 }
 
 /// A journal and its index, each if it is there.
@@ -292,13 +290,12 @@ fn find_files(target: &Target, header: &Header, chain: &Chain) -> Result<Files> 
     let temp = checkpoint::temp_path(target, checkpoint::INDEX_TEMP);
     let mut indexes = vec![target.sidecar("index"), temp];
     if let Some(replace) = &chain.replace {
-        paths = old_paths(target, replace);
-        let numbers = archive_numbers(target, replace);
-        indexes.extend(numbers.map(|number| index_path(target, number)));
+        paths = old_paths(target, replace)?;
+        let numbers = archive_numbers(target, replace)?;
+        indexes.extend(numbers.iter().map(|number| index_path(target, *number)));
         indexes.push(checkpoint::temp_path(target, checkpoint::NEXT_INDEX_TEMP));
     }
-    let paths: Vec<_> = paths.iter().map(std::path::PathBuf::as_path).collect();
-    let journal = open_by_inode(target, header.journal.ino, &paths);
+    let journal = open_by_inode(target, header.journal.ino, &paths)?;
     let mut found = None;
     for path in indexes.iter().filter(|_| header.index.len > 0) {
         let index = Index::open(target, path, Access::Read)?;
@@ -310,9 +307,10 @@ fn find_files(target: &Target, header: &Header, chain: &Chain) -> Result<Files> 
     Ok((journal, found))
 }
 
-fn is_current(target: &Target, log: &Log) -> bool {
-    let named = target.fs.extent(&path_of(target)).ok().map(|found| found.id);
-    named.is_some() && named == log.file.id().ok()
+fn is_current(target: &Target, log: &Log) -> Result<bool> {
+    let path = path_of(target);
+    let own = log.file.id().map_err(Target::failed("look at", &path))?;
+    has_inode(target, &path, own.ino)
 }
 
 /// Whether logged batches wait to be brought into the journal, which is there.
@@ -320,7 +318,13 @@ pub(super) fn has_pending(target: &Target) -> Result<bool> {
     let Found::Log(log) = Log::open(target, Access::Read)? else { return Ok(false) };
     let state = log.state(target.fs.boot_id()).map_err(Target::failed("read", &path_of(target)))?;
     let waits = state.is_none_or(|(_, state)| state.placed < state.number || state.applying > 0);
-    Ok(waits && target.fs.stat(target.path()).is_ok())
+    if !waits {
+        return Ok(false);
+    }
+    match target.fs.stat(target.path()) {
+        Err(err) if err.kind() == std::io::ErrorKind::NotFound => Ok(false),
+        found => found.map(|_| true).map_err(Target::failed("look at", target.path())),
+    }
 }
 
 /// Whether the journal, or its newest archive, is longer than the log knows.

@@ -12,7 +12,6 @@
 //!    batch.
 
 use std::io;
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -129,9 +128,6 @@ impl Placed {
     }
 }
 
-/// A write that ended before all of it was in the journal.
-const SHORT: &str = "a part is written; the next write finishes it";
-
 impl Writer {
     /// Stores where the log stands. A crash before it leaves the state as it was.
     pub(super) fn store(&mut self) -> Result<()> {
@@ -215,9 +211,9 @@ impl Writer {
             return Ok(());
         }
         let paths = previous_paths(&self.target, self.log.header.previous);
-        let paths: Vec<_> = paths.iter().map(PathBuf::as_path).collect();
-        let Some(file) = self.files.previous(&self.target, ino, &paths) else { return Ok(()) };
-        let failed = |err| Error::io("read", paths[0], err).committed(false);
+        let file = self.files.previous(&self.target, ino, &paths);
+        let Some(file) = file.map_err(|error| error.committed(false))? else { return Ok(()) };
+        let failed = |err| Error::io("read", &paths[0], err).committed(false);
         let size = file.extent().map_err(failed)?.size;
         let start = self.state.late_end;
         if size <= start {
@@ -289,7 +285,7 @@ impl Writer {
         Ok(start + (bytes.len() - text.len()) as u64)
     }
 
-    /// Takes back the part of a text that could be written.
+    /// Takes back the part of a text that could be written. If that fails too, the next writer completes it.
     fn give_up(&mut self, start: u64, done: usize, err: io::Error) -> Error {
         let error = self.journal_failed("append to", err);
         if done == 0 {
@@ -297,7 +293,7 @@ impl Writer {
         }
         match self.blank(start, start + done as u64) {
             Ok(()) => error,
-            Err(_) => error.committed(true).hint(SHORT),
+            Err(_) => error.committed(true),
         }
     }
 
@@ -328,7 +324,8 @@ impl Writer {
             Err(err) if err.kind() == io::ErrorKind::PermissionDenied => return Ok(None),
             opened => opened.map_err(|err| self.journal_failed("open", err))?,
         };
-        if file.id().ok() != self.journal.id().ok() {
+        let same = file.id().and_then(|id| Ok(id == self.journal.id()?));
+        if !same.map_err(|err| self.journal_failed("look at", err))? {
             let detail = "another tool replaced it meanwhile";
             return Err(Error::new(ErrorKind::Busy, "write", detail).at(self.target.path()));
         }

@@ -17,6 +17,8 @@ pub(crate) struct Job {
     pub(crate) program: Program,
     pub(crate) args: &'static [&'static str],
     pub(crate) subject: Subject,
+    /// A line that another tool left open at the end of the journal.
+    pub(crate) open_line: Option<&'static str>,
     /// What this machine never does: `call:error=NAME` for strace.
     pub(crate) lacks: Option<&'static str>,
 }
@@ -46,6 +48,8 @@ pub(crate) enum Subject {
     Document,
     /// `j.jsonl`, which a plain reader may see growing.
     Journal,
+    /// `j.jsonl`, whose file is replaced whole.
+    Replaced,
     /// `j.jsonl`, which becomes `j.jsonl.1`; between two renames it has a temporary name.
     Rotated,
     /// `t`
@@ -114,7 +118,7 @@ impl Job {
         let key: &[&str] = &["doc", "set", "c/b.json", "\"changed\""];
         let commands: &[&[&str]] = match self.subject {
             Subject::Document => &[document],
-            Subject::Journal | Subject::Rotated => &[journal],
+            Subject::Journal | Subject::Replaced | Subject::Rotated => &[journal],
             Subject::Lease | Subject::Run => &[],
             Subject::Both => &[document, journal],
             Subject::Collection => &[key],
@@ -134,7 +138,7 @@ impl Job {
         let entries = |plain: &str| journal_entries(dir, plain.is_empty());
         match self.subject {
             Subject::Document => View { plain: read("d.json"), ours: document(dir, "d.json") },
-            Subject::Journal => {
+            Subject::Journal | Subject::Replaced => {
                 // Blank lines are no entries; a crash may leave one behind a tail that it closed.
                 let plain = read("j.jsonl").replace("\n\n", "\n");
                 View { ours: entries(&plain), plain }
@@ -174,6 +178,28 @@ impl Job {
             }
             _ => known,
         }
+    }
+
+    /// Whether tenure's readers see in `now` what they see in `wanted`.
+    ///
+    /// An open line has no number until a batch, or a repair, closes it. Then it gets one behind that batch, and behind
+    /// every batch that was logged before it: its place says which of them came first, and nothing is wrong with any.
+    pub(crate) fn is_seen(&self, now: &str, wanted: &str) -> bool {
+        let Some(open) = self.open_line else { return now == wanted };
+        let others =
+            |view: &str| view.lines().filter(|line| *line != open).collect::<Vec<_>>().join("\n");
+        others(now) == others(wanted) && self.open_lines(now) <= 1
+    }
+
+    /// The same after a command that succeeded: the open line is closed, and has its number.
+    pub(crate) fn is_left(&self, now: &View, wanted: &View) -> bool {
+        now.plain == wanted.plain
+            && self.is_seen(&now.ours, &wanted.ours)
+            && self.open_lines(&now.ours) == self.open_lines(&wanted.ours)
+    }
+
+    fn open_lines(&self, view: &str) -> usize {
+        view.lines().filter(|line| Some(*line) == self.open_line).count()
     }
 
     /// Whether a command that does several things may leave `now`: some of them done, in order.

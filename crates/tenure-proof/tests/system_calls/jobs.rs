@@ -19,7 +19,8 @@ pub(crate) const UPDATE: &[&str] = &["doc", "update", "d.json", ".n += 1"];
 
 pub(crate) const fn document(prepare: &'static [&[&str]], args: &'static [&str]) -> Job {
     let program = Program::Tenure;
-    Job { prepare, tamper: nothing, program, args, subject: Subject::Document, lacks: None }
+    let subject = Subject::Document;
+    Job { prepare, tamper: nothing, program, args, subject, open_line: None, lacks: None }
 }
 
 const fn journal(prepare: &'static [&[&str]], args: &'static [&str]) -> Job {
@@ -91,10 +92,13 @@ fn two_keys(dir: &Path) {
     file.set_modified(modified - day).unwrap();
 }
 
-/// Somebody appended half a line.
+/// Half a line.
+const HALF: &str = "half";
+
+/// Somebody appended it.
 fn tear(dir: &Path) {
     let mut file = std::fs::File::options().append(true).open(dir.join("j.jsonl")).unwrap();
-    file.write_all(b"half").unwrap();
+    file.write_all(HALF.as_bytes()).unwrap();
 }
 
 /// Somebody cut the document in place.
@@ -180,10 +184,18 @@ operations! {
     g10_doc_restore: Job { tamper: cut, ..document(&[ONE, TWO], &["doc", "restore", "d.json"]) };
     g10_journal_append_new: journal(&[], LINES);
     g10_journal_append: journal(&[LINES], MORE);
+    g10_journal_append_no_sync:
+        journal(&[LINES, LINES], &["journal", "append", "j.jsonl", "4", "5", "--no-sync"]);
     g10_journal_append_to_a_copied_directory: Job { tamper: copy, ..journal(&[LINES], MORE) };
+    g10_journal_append_to_a_torn_tail:
+        Job { tamper: tear, open_line: Some(HALF), ..journal(&[LINES], MORE) };
     g10_journal_repair: Job { tamper: tear, ..journal(&[LINES], &["journal", "repair", "j.jsonl"]) };
     g10_journal_rotate:
         Job { subject: Subject::Rotated, ..journal(&[LINES, LINES], &["journal", "rotate", "j.jsonl"]) };
+    g10_journal_compact: Job {
+        subject: Subject::Replaced,
+        ..journal(&[LINES, LINES], &["journal", "compact", "j.jsonl", "--from", "4"])
+    };
     g10_update_and_append_new:
         called(&[], &["update-and-append", "d.json", "j.jsonl", "a"], Subject::Both);
     g10_update_and_append:

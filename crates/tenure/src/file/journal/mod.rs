@@ -26,6 +26,7 @@ mod options;
 mod read;
 mod recover;
 mod replace;
+mod torn;
 mod verify;
 mod view;
 mod writer;

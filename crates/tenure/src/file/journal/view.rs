@@ -65,12 +65,12 @@ pub(super) struct Piece {
 
 impl View {
     pub(super) fn of(target: &Target) -> Result<Self> {
-        for _ in 0..ATTEMPTS {
+        for attempt in 1..=ATTEMPTS {
             let log = match Log::open(target, Access::Read)? {
                 Found::Log(log) => log,
                 found => return Self::without_a_log(target, matches!(found, Found::Garbage)),
             };
-            if let Some(view) = Self::with_log(target, &log)? {
+            if let Some(view) = Self::with_log(target, &log, attempt == ATTEMPTS)? {
                 return Ok(view);
             }
         }
@@ -129,7 +129,7 @@ impl View {
     }
 
     /// `None` if a writer replaced the files meanwhile.
-    fn with_log(target: &Target, log: &Log) -> Result<Option<Self>> {
+    fn with_log(target: &Target, log: &Log, is_last: bool) -> Result<Option<Self>> {
         let path = path_of(target);
         let failed = Target::failed;
         let mut header = log.header;
@@ -182,6 +182,9 @@ impl View {
             plain.previous = header.previous;
             plain.cut = state.filter(|_| is_cut && own && view.journal.is_some()).map(|_| known);
             return plain.behind_header(header.line).map(Some);
+        }
+        if without_index && !is_last {
+            return Ok(None); // A replacement may have moved it between two looks.
         }
         if without_index {
             return Err(super::index::damaged(0, target.path()));

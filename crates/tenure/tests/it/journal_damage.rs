@@ -87,6 +87,44 @@ fn race_60_a_damaged_index_record_of_an_archive_is_accepted_as_a_gap() {
     assert_eq!(entries.collect::<Vec<_>>(), [b"five".to_vec(), b"six".to_vec()]);
 }
 
+/// The title of an archive's index names the archives before it: one that is damaged hides none of them in silence.
+#[test]
+fn race_60_a_damaged_title_of_an_archives_index_is_damage_for_readers_too() {
+    let dir = Dir::new();
+    let journal = rotated(&dir);
+    let mut index = fs::read(dir.side("index.2")).unwrap();
+    index[20] ^= 1;
+    overwrite(&dir.side("index.2"), &index);
+    assert_eq!(kind(journal.read(0, None)), Some(ErrorKind::Damaged), "from the oldest entry");
+    assert_eq!(kind(journal.read(1, None)), Some(ErrorKind::Damaged));
+    assert_eq!(journal.read(5, None).unwrap().count(), 2, "newer entries are not concerned");
+    let report = journal.verify().unwrap();
+    assert_eq!(report.damaged[0].file, dir.archive(2), "{report:?}");
+    let report = journal.accept(&write()).unwrap();
+    assert_eq!((report.damaged.len(), report.lost.as_slice()), (0, [(3, 4)].as_slice()));
+    let oldest = journal.read(1, Some(2)).unwrap().map(|entry| entry.unwrap().line);
+    assert_eq!(oldest.collect::<Vec<_>>(), [b"one", b"two"], "older archives are read again");
+    assert_eq!(fs::read_to_string(dir.archive(2)).unwrap(), "three\nfour\n");
+}
+
+/// An archive that was moved away: its entries are reported, and the older ones are still read.
+#[test]
+fn race_60_an_archive_that_was_moved_away_is_a_gap_and_hides_no_older_one() {
+    let dir = Dir::new();
+    let journal = rotated(&dir);
+    fs::remove_file(dir.archive(2)).unwrap();
+    let report = journal.verify().unwrap();
+    assert!(report.is_sound(), "{report:?}");
+    assert_eq!(report.lost, [(3, 4)], "verify names it");
+    let mut gaps = Vec::new();
+    let entries = journal.read(1, None).unwrap();
+    let lines: Vec<u64> = entries
+        .filter_map(|entry| entry.map_err(|error| gaps.push(error.gap().unwrap())).ok())
+        .map(|entry| entry.seq)
+        .collect();
+    assert_eq!((lines, gaps), (vec![1, 2, 5, 6], vec![(3, 4)]));
+}
+
 #[test]
 fn race_60_a_damaged_header_is_not_carried_into_a_new_file() {
     let dir = Dir::new();

@@ -41,6 +41,7 @@ mod in_flight;
 mod journal_crash;
 mod journal_damage;
 mod journal_foreign;
+mod journal_late;
 mod journal_restart;
 #[expect(dead_code, reason = "the stage offers more than each test needs")]
 mod journal_stage;

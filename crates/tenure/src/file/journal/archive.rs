@@ -1,38 +1,53 @@
 //! Archives: files that a rotation moved away from the journal's name, each with its index.
+//!
+//! # Invariants
+//!
+//! 1. An archive's index stays in the sidecar directory when the archive is moved away, so a reader still knows which
+//!    entries are missing, and finds the older archives.
+//! 2. An index that cannot be read is damage, and never hides the archives before it in silence.
 
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use crate::error::Result;
+use crate::error::{Error, ErrorKind, Result};
 use crate::file::target::Target;
 use crate::fs::{Access, Handle};
 
 use super::format::Previous;
 use super::index::Index;
 
-/// An archive that is there.
+/// An archive that has an index.
 #[derive(Debug)]
 pub(super) struct Archive {
     pub(super) path: PathBuf,
-    pub(super) file: Arc<dyn Handle>,
+    /// `None` if it was moved away.
+    pub(super) file: Option<Arc<dyn Handle>>,
     pub(super) index: Index,
     /// How many records its index has.
     pub(super) records: u64,
 }
 
 impl Archive {
-    /// Archive `number` of `target`; `None` if there is no such file (0 is none), or no index of it.
+    /// Archive `number` of `target`; `None` if it has no index (0 is no archive).
     pub(super) fn open(target: &Target, number: u64) -> Result<Option<Self>> {
         if number == 0 {
             return Ok(None);
         }
         let path = archive_path(target, number);
+        let kept = index_path(target, number);
+        let Some(index) = Index::open(target, &kept, Access::Read)? else {
+            return match target.fs.extent(&kept) {
+                Err(err) if err.kind() == io::ErrorKind::NotFound => Ok(None),
+                found => Err(found
+                    .map(|_| title_damaged(&path, target))
+                    .unwrap_or_else(Target::failed("look at", &kept))),
+            };
+        };
         let file = match open_if_there(target, &path)? {
             None => open_if_there(target, &aside_path(target, number))?,
             found => found,
         };
-        let index = Index::open(target, &index_path(target, number), Access::Read)?;
-        let (Some(file), Some(index)) = (file, index) else { return Ok(None) };
         let records = index.capacity().map_err(Target::failed("read index of", &path))?;
         Ok(Some(Self { path, file, index, records }))
     }
@@ -57,6 +72,12 @@ pub(super) fn aside_path(target: &Target, number: u64) -> PathBuf {
     target.sidecar(&format!("archive.{number}"))
 }
 
+/// Where the file is that a compaction or a new header replaced. No two files have one inode number, so the name is
+/// free.
+pub(super) fn replaced_path(target: &Target, ino: u64) -> PathBuf {
+    target.sidecar(&format!("replaced.{ino}"))
+}
+
 /// Where its index is.
 pub(super) fn index_path(target: &Target, number: u64) -> PathBuf {
     target.sidecar(&format!("index.{number}"))
@@ -67,8 +88,16 @@ pub(super) fn previous_paths(target: &Target, previous: Previous) -> Vec<PathBuf
     if previous.is_archive {
         vec![archive_path(target, previous.archive), aside_path(target, previous.archive)]
     } else {
-        vec![target.sidecar("replaced")]
+        vec![replaced_path(target, previous.ino)]
     }
+}
+
+fn title_damaged(path: &Path, target: &Target) -> Error {
+    let detail = "the title of its index is damaged";
+    let journal = target.path().display();
+    Error::new(ErrorKind::Damaged, "read", detail).at(path).hint(format!(
+        "check the disk; `tenure journal repair --accept {journal}` gives up the numbers of this archive"
+    ))
 }
 
 /// A file that may be missing.

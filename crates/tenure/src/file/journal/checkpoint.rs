@@ -252,7 +252,8 @@ impl Writer {
         if old.generation != 0 {
             let index = Index::open(&self.target, &path, Access::ReadWrite)?;
             let index = index.filter(|index| index.title.generation == old.generation);
-            let index = index.ok_or_else(|| super::index::damaged(0, self.target.path()))?;
+            let index =
+                index.ok_or_else(|| super::index::damaged(&self.target, 0, self.target.path()))?;
             index.append(old.len, ranges).map_err(failed("write index", &path))?;
             return Ok(IndexId { len, ..old });
         }

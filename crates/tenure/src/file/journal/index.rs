@@ -100,12 +100,13 @@ impl Index {
     }
 
     /// The first of `len` records that ends above entry `seq`.
-    pub(super) fn find(&self, len: u64, seq: u64, path: &Path) -> Result<u64> {
+    pub(super) fn find(&self, target: &Target, len: u64, seq: u64, path: &Path) -> Result<u64> {
         let (mut low, mut high) = (0, len);
         while low < high {
             let middle = low + (high - low) / 2;
             let found = self.records(middle, 1).map_err(Target::failed("read index of", path))?;
-            let range = found.into_iter().next().flatten().ok_or_else(|| damaged(middle, path))?;
+            let range = found.into_iter().next().flatten();
+            let range = range.ok_or_else(|| damaged(target, middle, path))?;
             if range.next_seq() > seq {
                 high = middle;
             } else {
@@ -120,10 +121,11 @@ fn offset(at: u64) -> u64 {
     TITLE_BYTES as u64 + at * INDEX_RECORD_BYTES as u64
 }
 
-/// A record of the index cannot be read.
-pub(super) fn damaged(at: u64, path: &Path) -> Error {
+/// A record of the index of the file at `path`, the journal or one of its archives, cannot be read.
+pub(super) fn damaged(target: &Target, at: u64, path: &Path) -> Error {
     let detail = format!("record {at} of its index is damaged");
-    Error::new(ErrorKind::Damaged, "read", detail)
-        .at(path)
-        .hint("check the disk; `journal repair --accept` numbers what is in the file anew")
+    let journal = target.path().display();
+    Error::new(ErrorKind::Damaged, "read", detail).at(path).hint(format!(
+        "check the disk; `tenure journal repair --accept {journal}` numbers what is in the file anew"
+    ))
 }

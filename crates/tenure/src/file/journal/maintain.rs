@@ -1,6 +1,7 @@
 //! What writes a journal anew: rotation, compaction, a header line; and repair.
 
 use std::path::Path;
+use std::sync::Arc;
 
 use crate::checksum;
 use crate::error::{Error, ErrorKind, Result};
@@ -9,17 +10,17 @@ use crate::file::target::Target;
 use crate::fs::{Access, Handle};
 use crate::json;
 
-use super::archive::{Archive, archive_path, index_path, previous_paths};
+use super::archive::{Archive, archive_path, index_path, previous_paths, replaced_path};
 use super::batch::Lines;
 use super::checkpoint::{INDEX_TEMP, remove_temps, temp_path};
-use super::format::{HeaderLine, IndexId, Kind, Operation, Range, Title};
+use super::format::{HeaderLine, IndexId, Kind, Operation, Previous, Range, Title};
 use super::index::Index;
 use super::lines::{self, Cut};
 use super::options::{Appended, Compacted, Rotated};
 use super::read::{Entries, Entry};
 use super::replace::{NewJournal, Successor, free_archive};
 use super::verify::{self, Damage, Report};
-use super::view::View;
+use super::view::{View, file_of};
 use super::writer::Writer;
 
 /// Moves the entries so far to an archive and starts an empty file.
@@ -49,7 +50,7 @@ pub(super) fn compact(writer: &mut Writer, keep: impl FnMut(&Entry) -> bool) -> 
     let bytes_before = writer.state.journal_end;
     let (done, new) = rewrite(writer, &line, None, keep)?;
     writer.replace_by(new.0, &new.1)?;
-    let replaced = Some(writer.target.sidecar("replaced"));
+    let replaced = Some(replaced_path(&writer.target, writer.log.header.previous.ino));
     Ok(Compacted { bytes_before, replaced, ..done })
 }
 
@@ -74,7 +75,7 @@ pub(super) fn stamp(writer: &mut Writer, header: &[u8], batch: &Lines) -> Result
 
 /// A new journal with `line`, the entries that `keep` wants, and a batch.
 fn rewrite(
-    writer: &Writer,
+    writer: &mut Writer,
     line: &[u8],
     batch: Option<&Lines>,
     mut keep: impl FnMut(&Entry) -> bool,
@@ -158,9 +159,10 @@ fn header_line(writer: &Writer) -> Result<Vec<u8>> {
         return Ok(found);
     }
     let error = Error::new(ErrorKind::Damaged, "read", "the header line is not what was written");
-    Err(error
-        .at(writer.target.path())
-        .hint("restore it from a copy, or accept it with `journal repair --accept`"))
+    Err(error.at(writer.target.path()).hint(format!(
+        "restore it from a copy, or accept it with `tenure journal repair --accept {}`",
+        writer.target.path().display()
+    )))
 }
 
 /// Writes back what the log still holds, and, if asked to, accepts the rest of the damage as it is.
@@ -239,10 +241,11 @@ fn accept_damage(writer: &mut Writer) -> Result<Vec<Damage>> {
         writer.adopt_file("its header or index was damaged", true)?;
         return Ok(set_aside);
     }
-    let (file, path) = (writer.journal.clone(), target.path());
+    let (journal, path) = (writer.journal.clone(), target.path());
     for range in records.into_iter().flatten() {
-        let accepted = accept_range(writer, (file.as_ref(), path), range, &mut set_aside)?;
-        if range.has_bytes() && !accepted.has_bytes() {
+        let bytes = file_of(&target, Some(&journal), index.title.previous, &range)?;
+        let accepted = accept_range(writer, (bytes, path), range, &mut set_aside)?;
+        if range.kind == Kind::Here && !accepted.has_bytes() {
             renumber.push((range.start, range.end.min(writer.size)));
         }
         ranges.push(accepted);
@@ -298,56 +301,104 @@ fn accept_header(writer: &mut Writer, aside: &mut Vec<Damage>) -> Result<bool> {
 /// The same for the archives. Lines of theirs that are not as many as they were lose their numbers, and stay in the
 /// file. Each archive gets a new index, in the place of the old one: a crash leaves the one or the other.
 fn accept_archives(writer: &Writer) -> Result<Vec<Damage>> {
-    let target = &writer.target;
     let mut set_aside = Vec::new();
     let (mut number, mut next) = (writer.log.header.previous.archive, writer.first_number()?);
-    while let Some(archive) = Archive::open(target, number)? {
-        let before = archive.before(number);
-        let Archive { index, file, path, records: len } = archive;
-        let found = set_aside.len();
-        let (mut ranges, mut expected) = (Vec::new(), index.title.first_seq);
-        let records = all_records(&index, len, &path)?;
-        let is_whole = records.iter().all(Option::is_some);
-        for range in records.into_iter().flatten() {
-            if expected < range.seq {
-                ranges.push(Range::without(Kind::Lost, expected, range.seq));
+    loop {
+        (number, next) = match Archive::open(&writer.target, number) {
+            Ok(None) => return Ok(set_aside),
+            Ok(Some(archive)) => {
+                let before = (archive.before(number), archive.index.title.first_seq);
+                accept_archive(writer, number, archive, next, &mut set_aside)?;
+                before
             }
-            ranges.push(accept_range(writer, (file.as_ref(), &path), range, &mut set_aside)?);
-            expected = range.next_seq();
-        }
-        if expected < next && !is_whole {
-            ranges.push(Range::without(Kind::Lost, expected, next));
-        }
-        let mut title = index.title;
-        let head = file.read_range(0, title.line.len).map_err(Target::failed("read", &path))?;
-        if HeaderLine::of(&head) != title.line {
-            set_aside.push(keep_damage(writer, &path, 0, &head)?);
-            title.line = HeaderLine::of(&head);
-        }
-        if set_aside.len() > found || !is_whole {
-            file.sync().map_err(Target::failed("sync", &path))?;
-            writer.put_index(title, &ranges)?;
-            let (temp, kept) = (temp_path(target, INDEX_TEMP), index_path(target, number));
-            let placed = target.fs.rename(&temp, &kept);
-            placed.map_err(Target::failed("name index", &kept))?;
-            let side = target.side();
-            target.fs.sync_dir(side).map_err(Target::failed("sync directory", side))?;
-        }
-        (next, number) = (title.first_seq, before);
+            Err(error) if error.kind() == ErrorKind::Damaged => {
+                give_up_archive(writer, number, next)?
+            }
+            Err(error) => return Err(error),
+        };
     }
-    Ok(set_aside)
+}
+
+/// Archive `number`; the entry behind its last one is `next`.
+fn accept_archive(
+    writer: &Writer,
+    number: u64,
+    archive: Archive,
+    next: u64,
+    set_aside: &mut Vec<Damage>,
+) -> Result<()> {
+    let Archive { mut index, file, path, records: len } = archive;
+    let Some(file) = file else { return Ok(()) };
+    let found = set_aside.len();
+    let title = &mut index.title;
+    let head = file.read_range(0, title.line.len).map_err(Target::failed("read", &path))?;
+    if HeaderLine::of(&head) != title.line {
+        set_aside.push(keep_damage(writer, &path, 0, &head)?);
+        title.line = HeaderLine::of(&head);
+    }
+    let (title, mut ranges, mut expected) = (*title, Vec::new(), title.first_seq);
+    let records = all_records(&index, len, &path)?;
+    let is_whole = records.iter().all(Option::is_some);
+    for range in records.into_iter().flatten() {
+        if expected < range.seq {
+            ranges.push(Range::without(Kind::Lost, expected, range.seq));
+        }
+        let bytes = file_of(&writer.target, Some(&file), title.previous, &range)?;
+        ranges.push(accept_range(writer, (bytes, &path), range, set_aside)?);
+        expected = range.next_seq();
+    }
+    if expected < next && !is_whole {
+        ranges.push(Range::without(Kind::Lost, expected, next));
+    }
+    if set_aside.len() == found && is_whole {
+        return Ok(());
+    }
+    file.sync().map_err(Target::failed("sync", &path))?;
+    put_archive_index(writer, number, title, &ranges)
+}
+
+/// The index of archive `number` cannot be read: the numbers of its entries, up to `next`, are lost. Returns the next
+/// older archive that can be read, and the first number of this one.
+fn give_up_archive(writer: &Writer, number: u64, next: u64) -> Result<(u64, u64)> {
+    let target = &writer.target;
+    let (mut older, mut first_seq) = (0, 1);
+    for before in (1..number).rev() {
+        if let Ok(Some(archive)) = Archive::open(target, before) {
+            let seq = archive.index.next_seq();
+            (older, first_seq) = (before, seq.map_err(Target::failed("read", &archive.path))?);
+            break;
+        }
+    }
+    let previous = Previous { archive: older, ..Previous::default() };
+    let generation = crate::random::number()?.max(1);
+    let title = Title { generation, first_seq, previous, ..Title::default() };
+    let lost = Range::without(Kind::Lost, first_seq.min(next), next);
+    put_archive_index(writer, number, title, &[lost])?;
+    Ok((older, first_seq))
+}
+
+fn put_archive_index(writer: &Writer, number: u64, title: Title, ranges: &[Range]) -> Result<()> {
+    let target = &writer.target;
+    writer.put_index(title, ranges)?;
+    let (temp, kept) = (temp_path(target, INDEX_TEMP), index_path(target, number));
+    target.fs.rename(&temp, &kept).map_err(Target::failed("name index", &kept))?;
+    let side = target.side();
+    target.fs.sync_dir(side).map_err(Target::failed("sync directory", side))
 }
 
 /// The range with the checksum that it has now; its numbers as lost, if it does not have as many lines as it had.
 fn accept_range(
     writer: &Writer,
-    (file, path): (&dyn Handle, &Path),
+    (file, path): (Option<Arc<dyn Handle>>, &Path),
     range: Range,
     aside: &mut Vec<Damage>,
 ) -> Result<Range> {
-    if range.kind != Kind::Here {
+    if !range.has_bytes() {
         return Ok(range);
     }
+    let Some(file) = file else {
+        return Ok(Range::without(Kind::Lost, range.seq, range.next_seq()));
+    };
     let found = file.read_range(range.start, range.end).map_err(Target::failed("read", path))?;
     let sum = checksum::of(&found);
     if sum == range.sum {

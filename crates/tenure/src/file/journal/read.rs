@@ -80,7 +80,7 @@ struct Indexed {
 }
 
 impl Indexed {
-    fn next(&mut self) -> Result<Option<Range>> {
+    fn next(&mut self, target: &Target) -> Result<Option<Range>> {
         if self.at >= self.len {
             return Ok(None);
         }
@@ -89,7 +89,7 @@ impl Indexed {
             self.ahead = more.map_err(Target::failed("read index of", &self.path))?.into();
         }
         let range = self.ahead.pop_front().flatten();
-        let range = range.ok_or_else(|| damaged(self.at, &self.path))?;
+        let range = range.ok_or_else(|| damaged(target, self.at, &self.path))?;
         self.at += 1;
         Ok(Some(range))
     }
@@ -103,7 +103,7 @@ impl Entries {
         let path = target.path().to_path_buf();
         let mut tail = view.journal.clone().map(|file| (file, view.known..view.size));
         if let Some((index, len)) = &view.index {
-            let at = index.find(*len, from, &path)?;
+            let at = index.find(&target, *len, from, &path)?;
             let (journal, previous) = (view.journal.clone(), view.previous);
             let (index, len, ahead) = (index.clone(), *len, VecDeque::new());
             sources.push_back(Source::Index(Indexed {
@@ -210,7 +210,7 @@ impl Entries {
         let Some(source) = self.sources.pop_front() else { return Ok(false) };
         match source {
             Source::Index(mut indexed) => {
-                let Some(range) = indexed.next()? else { return Ok(true) };
+                let Some(range) = indexed.next(&self.target)? else { return Ok(true) };
                 let file =
                     file_of(&self.target, indexed.journal.as_ref(), indexed.previous, &range)?;
                 let path = indexed.path.clone();
@@ -282,9 +282,11 @@ impl Entries {
             let detail = format!(
                 "bytes {start} to {end} (entries {seq} to {last}) are not what was written"
             );
-            return Err(Error::new(ErrorKind::Damaged, "read", detail)
-                .at(&path)
-                .hint("see `journal verify`; restore that part from a copy, or accept it with `repair --accept`"));
+            let hint = format!(
+                "restore that part from a copy, or accept it with `tenure journal repair --accept {}`",
+                self.target.path().display()
+            );
+            return Err(Error::new(ErrorKind::Damaged, "read", detail).at(&path).hint(hint));
         }
         self.seq = range.seq;
         Ok(())
@@ -332,7 +334,7 @@ fn read_lines(file: &dyn Handle, at: u64, end: u64, buf: &mut Vec<u8>) -> std::i
     }
 }
 
-/// Puts the archives that hold `from` and later entries in front. The first that is not there is reported.
+/// Puts the archives that hold `from` and later entries in front. Those that are not there are reported.
 fn add_archives(view: &View, from: u64, sources: &mut VecDeque<Source>) -> Result<()> {
     let target = &view.target;
     let (mut number, mut first) = (view.previous.archive, view.first);
@@ -344,10 +346,14 @@ fn add_archives(view: &View, from: u64, sources: &mut VecDeque<Source>) -> Resul
         };
         number = archive.before(number);
         let Archive { path, file, index, records: len } = archive;
-        let at = index.find(len, from, &path)?;
-        let previous = index.title.previous;
-        first = index.title.first_seq;
-        let (journal, ahead) = (Some(file), VecDeque::new());
+        let until = std::mem::replace(&mut first, index.title.first_seq);
+        if file.is_none() {
+            sources.push_front(Source::Missing { until, path });
+            continue;
+        }
+        let at = index.find(target, len, from, &path)?;
+        let (previous, ahead) = (index.title.previous, VecDeque::new());
+        let journal = file;
         sources.push_front(Source::Index(Indexed {
             journal,
             path,

@@ -39,7 +39,7 @@ use crate::random;
 use crate::sys;
 use crate::wait::{Deadline, Request, Wait};
 
-use super::archive::previous_paths;
+use super::archive::{previous_paths, replaced_path};
 use super::checkpoint::{JOURNAL_TEMP, LOG_TEMP, Next, new_temp, temp_path};
 use super::files::{OpenFiles, has_inode, open_by_inode};
 use super::format::{
@@ -138,7 +138,7 @@ fn open_journal(section: &Section, new_mode: u32) -> Result<Extent> {
     if found.kind != FileKind::File {
         return refuse(ErrorKind::Invalid, "it is not a regular file", "name a file");
     }
-    if found.links > 1 && !has_inode(target, &target.sidecar("replaced"), found.id.ino)? {
+    if found.links > 1 && !has_inode(target, &replaced_path(target, found.id.ino), found.id.ino)? {
         let hint = "two names are two locks: remove the others";
         return refuse(ErrorKind::Unsupported, "it has more than one hard link", hint);
     }
@@ -245,17 +245,17 @@ impl Writer {
         if self.state.flags.replacing {
             let chain = self.log.chain(RECORDS_AT, None);
             let chain = chain.map_err(|err| self.log_failed("read", err))?;
-            if let Some(replace) = chain.replace {
-                if found.ino == replace.new.ino {
+            match chain.replace {
+                Some(replace) if found.ino == replace.new.ino => {
                     self.news.rolled_forward += 1;
                     self.finish_replace(&replace)?;
                     // Another tool may have cut it since.
                     let found = self.log.header.journal;
                     return self.orient(true, found);
                 }
-                if found.ino == replace.old.ino {
-                    self.abandon(known)?;
-                }
+                Some(replace) if found.ino != replace.old.ino => {}
+                // The replacement was being written, or was not carried out.
+                _ => self.abandon(known)?,
             }
         }
         if !same(self.log.header.journal, found) {

@@ -2,7 +2,8 @@
 //!
 //! In order, with what a crash after each step leaves:
 //!
-//! 1. The new journal and its index are written under temporary names and synced: left-overs.
+//! 1. The state notes that a replacement begins; the new journal and its index are written under temporary names and
+//!    synced: left-overs, which the next writer removes.
 //! 2. A checkpoint ends with the intent {old inode, new inode}: the next writer looks at the journal's inode. Old:
 //!    it abandons the intent. New: it goes on with step 4. Neither: it adopts that file.
 //! 3. The two files exchange their names: from here on the new file is the journal.
@@ -25,10 +26,10 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::file::operations;
 use crate::file::replace::{Exchange, Temp};
 use crate::file::target::Target;
-use crate::fs::{Access, Handle, Stat};
+use crate::fs::{Access, Extent, Handle, Stat};
 use crate::random;
 
-use super::archive::{archive_path, aside_path, index_path};
+use super::archive::{archive_path, aside_path, index_path, replaced_path};
 use super::checkpoint::{JOURNAL_TEMP, NEXT_INDEX_TEMP, Next, new_temp, temp_path};
 use super::files::has_inode;
 use super::format::{
@@ -67,7 +68,9 @@ pub(super) struct Successor {
 
 impl NewJournal {
     /// An empty file with the attributes of the journal.
-    pub(super) fn create(writer: &Writer) -> Result<Self> {
+    pub(super) fn create(writer: &mut Writer) -> Result<Self> {
+        writer.state.flags.replacing = true;
+        writer.store()?;
         let path = temp_path(&writer.target, JOURNAL_TEMP);
         let _ = writer.target.fs.remove(&path);
         let fill = |file: &dyn Handle| file.copy_attributes(writer.journal.as_ref());
@@ -167,7 +170,7 @@ impl Writer {
             Exchange::Replaced => true,
             Exchange::Unsupported => {
                 // A crash between the two leaves no journal; the next writer goes on with the second.
-                let aside = self.target.sidecar("replaced");
+                let aside = replaced_path(&self.target, replace.old.ino);
                 let _ = fs.remove(&aside);
                 fs.link(path, &aside).map_err(failed)?;
                 // Or a power loss could keep the new file's name and lose the old file's second one.
@@ -205,7 +208,7 @@ impl Writer {
         self.sync_dirs()?;
         let archive = self.name_old(replace)?;
         self.sync_dirs()?;
-        self.move_index(replace, archive)?;
+        let has_late = self.move_index(replace, archive)?;
         self.sync_dirs()?;
         if replace.operation.id != 0 {
             let Operation { id, first, lines } = replace.operation;
@@ -214,7 +217,8 @@ impl Writer {
         let path = self.target.path();
         let opened = self.target.fs.open(path, Access::Append);
         self.journal = opened.map_err(Target::failed("open", path))?;
-        let old_end = self.state.journal_end;
+        let (old_end, late_end) = (self.state.journal_end, self.state.late_end);
+        let previous = self.log.header.previous;
         self.size = self.journal.extent().map_err(|err| self.journal_failed("look at", err))?.size;
         self.log.header = replace.finished(&self.log.header, archive, old_end);
         self.state = State {
@@ -224,14 +228,18 @@ impl Writer {
             flags: Flags::default(),
             ..self.state
         };
-        self.begin_log(Next::default())
+        self.begin_log(Next::default())?;
+        if !has_late {
+            self.drop_previous(previous, late_end);
+        }
+        Ok(())
     }
 
     /// Gives the old file its own name. Returns the archive's number; 0 if it is set aside.
     fn name_old(&self, replace: &Replace) -> Result<u64> {
         let (target, fs) = (&self.target, &self.target.fs);
         let temp = temp_path(target, JOURNAL_TEMP);
-        let aside = target.sidecar("replaced");
+        let aside = replaced_path(target, replace.old.ino);
         // Where names cannot be exchanged, the old file has this one.
         let is_old = |path: &Path| has_inode(target, path, replace.old.ino);
         let has_temp = is_old(&temp)?;
@@ -243,7 +251,6 @@ impl Writer {
         }
         let failed = Target::failed("name the old file of", target.path());
         if replace.archive == 0 {
-            self.keep_grown(&aside, replace)?;
             return if linked { Ok(()) } else { fs.rename(from, &aside) }
                 .map(|()| 0)
                 .map_err(failed);
@@ -261,35 +268,33 @@ impl Writer {
         fs.rename(from, &kept).map(|()| number).map_err(failed)
     }
 
-    /// A file that was set aside earlier and has grown since keeps its lines under another name.
-    fn keep_grown(&self, aside: &Path, replace: &Replace) -> Result<()> {
-        let previous = self.log.header.previous;
-        let found = match self.target.fs.extent(aside) {
-            Err(err) if err.kind() == io::ErrorKind::NotFound => return Ok(()),
-            found => found.map_err(Target::failed("look at", aside))?,
-        };
-        let grown = found.id.ino == previous.ino
-            && found.id.ino != replace.old.ino
-            && found.size > previous.end;
-        for number in (1..=NAME_ATTEMPTS).filter(|_| grown) {
-            let kept = self.target.sidecar(&format!("replaced.{number}"));
-            if self.target.fs.rename_new(aside, &kept).is_ok() {
-                break;
-            }
+    /// Removes the file that a compaction or a header had set aside before this replacement, if nothing was appended to
+    /// it since. Otherwise another tool may still have it open, and an archive may have entries in it: it stays.
+    /// A crash before leaves it, too; `doctor` lists it.
+    fn drop_previous(&self, previous: Previous, late_end: u64) {
+        if previous.ino == 0 || previous.is_archive {
+            return;
         }
-        Ok(())
+        let path = replaced_path(&self.target, previous.ino);
+        let is_all = |found: Extent| found.id.ino == previous.ino && found.size <= late_end;
+        if self.target.fs.extent(&path).is_ok_and(is_all) {
+            let _ = self.target.fs.remove(&path);
+        }
     }
 
-    /// The old index stays with an archive; the new one takes its name.
-    fn move_index(&self, replace: &Replace, archive: u64) -> Result<()> {
+    /// The old index stays with an archive; the new one takes its name. Returns whether lines were adopted in the file
+    /// that the old journal had replaced.
+    fn move_index(&self, replace: &Replace, archive: u64) -> Result<bool> {
         let (target, fs) = (&self.target, &self.target.fs);
         let (path, temp) = (target.sidecar("index"), temp_path(target, NEXT_INDEX_TEMP));
         let failed = Target::failed;
         let current = Index::open(target, &path, Access::ReadWrite)?;
         let is_new = |index: &Index| index.title.generation == replace.index.generation;
         if current.as_ref().is_some_and(is_new) {
-            return Ok(());
+            return Ok(true); // A crash came behind this: it is not known any more.
         }
+        let late_begins = |index: &Index| index.title.previous.end;
+        let has_late = current.as_ref().map_or(0, late_begins) < self.state.late_end;
         if let Some(index) = current.filter(|_| archive > 0) {
             // From now on all of its records count.
             let cut = index.cut(self.log.header.index.len).and_then(|()| index.file.sync());
@@ -299,7 +304,8 @@ impl Writer {
         if archive != replace.archive {
             self.retitle(&temp, archive)?;
         }
-        fs.rename(&temp, &path).map_err(failed("move index", &path))
+        fs.rename(&temp, &path).map_err(failed("move index", &path))?;
+        Ok(has_late)
     }
 
     /// Names another archive in the new index: its number was taken.
@@ -332,7 +338,7 @@ pub(super) fn old_paths(target: &Target, replace: &Replace) -> Result<Vec<PathBu
         paths.push(archive_path(target, number));
         paths.push(aside_path(target, number));
     }
-    paths.push(target.sidecar("replaced"));
+    paths.push(replaced_path(target, replace.old.ino));
     Ok(paths)
 }
 

@@ -3,11 +3,11 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use crate::error::Result;
+use crate::error::{ErrorKind, Result};
 use crate::file::target::Target;
 use crate::fs::Handle;
 
-use super::archive::Archive;
+use super::archive::{Archive, archive_path};
 use super::format::{HeaderLine, Kind, Previous, Range};
 use super::index::Index;
 use super::lines;
@@ -136,15 +136,32 @@ impl Report {
         Ok((entries, foreign))
     }
 
-    fn check_archives(&mut self, target: &Target, mut number: u64) -> Result<()> {
-        // One that was moved away is no damage: a reader reports the gap.
-        while let Some(archive) = Archive::open(target, number)? {
+    /// Checks archive `number` and those before it; the entry behind the last one is `next`.
+    fn check_archives(&mut self, target: &Target, mut number: u64, mut next: u64) -> Result<()> {
+        while number > 0 {
+            let archive = match Archive::open(target, number) {
+                Err(error) if error.kind() == ErrorKind::Damaged => {
+                    let why = "its index cannot be read, nor what was before it";
+                    self.damage(&archive_path(target, number), (0, 0), why);
+                    return Ok(());
+                }
+                archive => archive?,
+            };
+            // One that was moved away is no damage: a reader reports the gap.
+            let Some(archive) = archive else {
+                self.lost.extend((next > 1).then(|| (1, next - 1)));
+                return Ok(());
+            };
             let (title, path) = (archive.index.title, &archive.path);
-            self.check_header(title.line, archive.file.as_ref(), path)?;
-            let records = (&archive.index, archive.records);
-            self.check_index(target, (&archive.file, path), title.previous, records)?;
-            self.archives += 1;
-            number = archive.before(number);
+            if let Some(file) = &archive.file {
+                self.check_header(title.line, file.as_ref(), path)?;
+                let records = (&archive.index, archive.records);
+                self.check_index(target, (file, path), title.previous, records)?;
+                self.archives += 1;
+            } else {
+                self.lost.push((title.first_seq, next.saturating_sub(1)));
+            }
+            (number, next) = (archive.before(number), title.first_seq);
         }
         Ok(())
     }
@@ -186,7 +203,7 @@ pub(super) fn verify(target: &Target) -> Result<Report> {
     }
     report.torn_tail = end < view.size;
     report.nul_bytes = nul_bytes(journal.as_ref(), view.size).map_err(failed())?;
-    report.check_archives(target, view.previous.archive)?;
+    report.check_archives(target, view.previous.archive, view.first)?;
     Ok(report)
 }
 

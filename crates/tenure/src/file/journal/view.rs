@@ -187,7 +187,7 @@ impl View {
             return Ok(None); // A replacement may have moved it between two looks.
         }
         if without_index {
-            return Err(super::index::damaged(0, target.path()));
+            return Err(super::index::damaged(target, 0, target.path()));
         }
         view.first = index.as_ref().map_or(header.seq, |index| index.title.first_seq);
         view.index = index.map(|index| (index, header.index.len));
@@ -330,13 +330,14 @@ pub(super) fn has_pending(target: &Target) -> Result<bool> {
     }
 }
 
-/// Whether the journal, or its newest archive, is longer than the log knows.
+/// Whether the journal, or the file that it replaced, is longer than the log knows.
 pub(super) fn has_unadopted(target: &Target) -> Result<bool> {
     let size = |path: &Path| target.fs.extent(path).map_or(0, |found| found.size);
     let Found::Log(log) = Log::open(target, Access::Read)? else { return Ok(false) };
     let state = log.state(target.fs.boot_id()).map_err(Target::failed("read", &path_of(target)))?;
     let Some((_, state)) = state else { return Ok(true) };
-    let paths = previous_paths(target, log.header.previous);
-    let is_late = log.header.previous.is_archive && size(&paths[0]) > state.late_end;
+    let previous = log.header.previous;
+    let mut paths = previous_paths(target, previous).into_iter().filter(|_| previous.ino != 0);
+    let is_late = paths.any(|path| size(&path) > state.late_end);
     Ok(is_late || size(target.path()) != state.journal_end)
 }

@@ -203,11 +203,11 @@ impl Writer {
         Ok(())
     }
 
-    /// Adopts the complete lines that were appended to the newest archive after its rotation, where they are.
-    /// Nothing may be pending.
+    /// Adopts the complete lines that were appended to the file that the journal replaced, where they are. Nothing may
+    /// be pending.
     pub(super) fn adopt_late(&mut self) -> Result<()> {
-        let Previous { ino, is_archive, .. } = self.log.header.previous;
-        if ino == 0 || !is_archive || self.has_pending() {
+        let Previous { ino, .. } = self.log.header.previous;
+        if ino == 0 || self.has_pending() {
             return Ok(());
         }
         let paths = previous_paths(&self.target, self.log.header.previous);

@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use crate::error::{Error, ErrorKind};
+use crate::fs::FileId;
 
 /// The major version of every format below `.tenure/`.
 pub(crate) const MAJOR: u16 = 2;
@@ -22,6 +23,80 @@ pub(crate) fn array<const N: usize>(bytes: &[u8], offset: usize) -> [u8; N] {
 
 /// Sanity limit against corruption: no count, offset or number of ours comes near it, and none may wrap.
 const COUNT_MAX: u64 = 1 << 56;
+
+/// What has a fixed length on the disk.
+pub(crate) trait Layout: Sized {
+    /// Its length on the disk.
+    const BYTES: usize;
+    fn put(&self, fill: &mut Fill<'_>);
+    fn take(take: &mut Take<'_>) -> Self;
+}
+
+/// A struct whose fields are on the disk one after the other. The word before a field says what it is there:
+///
+/// - `count`: a number that is counted with, or a place in a file. One beyond any sense makes the record invalid.
+/// - `bits`: any 64 bits, such as a checksum or a random id.
+/// - `flag`: one or zero, in 8 bytes.
+/// - `part`: a value with a layout of its own.
+/// - `memory`: nothing; the field is not stored.
+macro_rules! layout {
+    ($(#[$meta:meta])* $vis:vis struct $name:ident {
+        $($(#[$doc:meta])* $seen:vis $what:ident $field:ident: $type:ty,)*
+    }) => {
+        $(#[$meta])*
+        $vis struct $name { $($(#[$doc])* $seen $field: $type,)* }
+
+        impl $crate::file::layout::Layout for $name {
+            const BYTES: usize = 0 $(+ layout!(@bytes $what $type))*;
+
+            fn put(&self, fill: &mut $crate::file::layout::Fill<'_>) {
+                $(layout!(@put $what fill, self.$field);)*
+            }
+
+            fn take(take: &mut $crate::file::layout::Take<'_>) -> Self {
+                Self { $($field: layout!(@take $what take),)* }
+            }
+        }
+    };
+    (@bytes part $type:ty) => { <$type as $crate::file::layout::Layout>::BYTES };
+    (@bytes memory $type:ty) => { 0 };
+    (@bytes $what:ident $type:ty) => { 8 };
+    (@put part $fill:ident, $value:expr) => { $crate::file::layout::Layout::put(&$value, $fill) };
+    (@put memory $fill:ident, $value:expr) => {};
+    (@put flag $fill:ident, $value:expr) => { $fill.u64(u64::from($value)) };
+    (@put $what:ident $fill:ident, $value:expr) => { $fill.u64($value) };
+    (@take part $take:ident) => { $crate::file::layout::Layout::take($take) };
+    (@take memory $take:ident) => { Default::default() };
+    (@take flag $take:ident) => { $take.u64() == 1 };
+    (@take count $take:ident) => { $take.count() };
+    (@take bits $take:ident) => { $take.u64() };
+}
+pub(crate) use layout;
+
+impl<const N: usize> Layout for [u8; N] {
+    const BYTES: usize = N;
+
+    fn put(&self, fill: &mut Fill<'_>) {
+        fill.raw(self);
+    }
+
+    fn take(take: &mut Take<'_>) -> Self {
+        take.raw()
+    }
+}
+
+impl Layout for FileId {
+    const BYTES: usize = 16;
+
+    fn put(&self, fill: &mut Fill<'_>) {
+        fill.u64(self.dev);
+        fill.u64(self.ino);
+    }
+
+    fn take(take: &mut Take<'_>) -> Self {
+        Self { dev: take.u64(), ino: take.u64() }
+    }
+}
 
 /// Fills a record from its first byte on.
 #[derive(Debug)]
@@ -92,7 +167,12 @@ impl<'a> Take<'a> {
         u16::from_le_bytes(self.raw())
     }
 
-    /// Whether every count so far is one that tenure can have written.
+    /// Notes that the record has a value that tenure does not write.
+    pub(crate) fn refuse(&mut self) {
+        self.absurd = true;
+    }
+
+    /// Whether every value so far is one that tenure can have written.
     pub(crate) fn is_sane(&self) -> bool {
         !self.absurd
     }

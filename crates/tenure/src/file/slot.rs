@@ -9,16 +9,8 @@
 use std::io;
 
 use crate::checksum;
-use crate::file::layout::{Fill, Take};
+use crate::file::layout::{Fill, Layout, Take};
 use crate::fs::Handle;
-
-/// What a slot holds.
-pub(crate) trait Body: Sized {
-    /// Its length on disk.
-    const BYTES: usize;
-    fn encode(&self, fill: &mut Fill<'_>);
-    fn decode(take: &mut Take<'_>) -> Self;
-}
 
 /// Where the two slots of a file are.
 #[derive(Debug, Clone, Copy)]
@@ -37,7 +29,7 @@ impl DoubleSlot {
     }
 
     /// The newest valid body and its turn; `None` if neither slot is valid.
-    pub(crate) fn load<T: Body>(&self, file: &dyn Handle) -> io::Result<Option<(u64, T)>> {
+    pub(crate) fn load<T: Layout>(&self, file: &dyn Handle) -> io::Result<Option<(u64, T)>> {
         let len = TURN_BYTES + T::BYTES + SUM_BYTES;
         let mut bytes = vec![0; self.distance() + len];
         file.read_full_at(&mut bytes, self.first)?;
@@ -58,11 +50,16 @@ impl DoubleSlot {
     }
 
     /// Writes `body` under `turn`, which is one more than the newest.
-    pub(crate) fn store<T: Body>(&self, file: &dyn Handle, turn: u64, body: &T) -> io::Result<()> {
+    pub(crate) fn store<T: Layout>(
+        &self,
+        file: &dyn Handle,
+        turn: u64,
+        body: &T,
+    ) -> io::Result<()> {
         let mut bytes = vec![0; TURN_BYTES + T::BYTES + SUM_BYTES];
         let mut fill = Fill::new(&mut bytes);
         fill.u64(turn);
-        body.encode(&mut fill);
+        body.put(&mut fill);
         let (said, sum) = bytes.split_at_mut(TURN_BYTES + T::BYTES);
         sum.copy_from_slice(&checksum::of(said).to_le_bytes());
         file.write_all_at(&bytes, if turn % 2 == 0 { self.first } else { self.second })
@@ -73,11 +70,11 @@ impl DoubleSlot {
     }
 }
 
-fn decode<T: Body>(bytes: &[u8]) -> Option<(u64, T)> {
+fn decode<T: Layout>(bytes: &[u8]) -> Option<(u64, T)> {
     let (said, sum) = bytes.split_at(TURN_BYTES + T::BYTES);
     let fits = sum == checksum::of(said).to_le_bytes().as_slice();
     let mut take = Take::new(said);
     let turn = take.count();
-    let body = T::decode(&mut take);
+    let body = T::take(&mut take);
     (fits && take.is_sane()).then_some((turn, body))
 }

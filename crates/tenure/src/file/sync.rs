@@ -30,8 +30,8 @@ use std::time::Duration;
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::file::gate;
-use crate::file::layout::{Fill, Take};
-use crate::file::slot::{Body, DoubleSlot};
+use crate::file::layout::layout;
+use crate::file::slot::DoubleSlot;
 use crate::file::target::Target;
 use crate::fs::{Handle, Mode};
 use crate::sys;
@@ -72,38 +72,18 @@ pub(crate) trait Shared {
     }
 }
 
-/// What the last leader found out.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-struct Note {
-    boot: [u8; 16],
-    generation: u64,
-    subject: u64,
-    synced: u64,
-    /// The write that the sync under way is for; 0 is none.
-    began: u64,
-    /// Writes up to here relied on a sync that failed; 0 is none.
-    doubt: u64,
-}
-
-impl Body for Note {
-    const BYTES: usize = 56;
-
-    fn encode(&self, fill: &mut Fill<'_>) {
-        fill.raw(&self.boot);
-        for number in [self.generation, self.subject, self.synced, self.began, self.doubt] {
-            fill.u64(number);
-        }
-    }
-
-    fn decode(take: &mut Take<'_>) -> Self {
-        Self {
-            boot: take.raw(),
-            generation: take.count(),
-            subject: take.u64(),
-            synced: take.count(),
-            began: take.count(),
-            doubt: take.count(),
-        }
+layout! {
+    /// What the last leader found out.
+    #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+    struct Note {
+        part boot: [u8; 16],
+        count generation: u64,
+        bits subject: u64,
+        count synced: u64,
+        /// The write that the sync under way is for; 0 is none.
+        count began: u64,
+        /// Writes up to here relied on a sync that failed; 0 is none.
+        count doubt: u64,
     }
 }
 

@@ -16,9 +16,7 @@ use crate::file::layout::newer_format;
 use crate::file::target::Target;
 use crate::fs::{Access, Handle};
 
-use super::format::{
-    Begin, INDEX_RECORD_BYTES, Range, TITLE_BYTES, Title, decode_indexed, encode_indexed,
-};
+use super::format::{Begin, INDEX_RECORD_BYTES, Opening, Range, TITLE_BYTES, Title};
 
 /// Records are read and written this many at a time.
 const RECORDS_AT_ONCE: u64 = 1024;
@@ -39,7 +37,7 @@ impl Index {
         };
         let mut bytes = [0; TITLE_BYTES];
         file.read_full_at(&mut bytes, 0).map_err(Target::failed("read index", path))?;
-        match Title::decode(&bytes) {
+        match Title::open(&bytes) {
             Begin::Valid(title) => Ok(Some(Self { file, title })),
             Begin::Invalid => Ok(None),
             Begin::Newer(major) => Err(newer_format(path, major)),
@@ -48,11 +46,17 @@ impl Index {
 
     /// Writes a new index into an empty file.
     pub(super) fn begin(file: Arc<dyn Handle>, title: Title, ranges: &[Range]) -> io::Result<Self> {
-        file.write_all_at(&title.encode(), 0)?;
         let index = Self { file, title };
+        index.write_title(title)?;
         index.write(0, ranges)?;
         index.file.sync()?;
         Ok(index)
+    }
+
+    pub(super) fn write_title(&self, title: Title) -> io::Result<()> {
+        let mut bytes = [0; TITLE_BYTES];
+        title.seal(&mut bytes);
+        self.file.write_all_at(&bytes, 0)
     }
 
     /// Appends behind the first `len` records, and syncs. A crash leaves records that do not count.
@@ -66,7 +70,7 @@ impl Index {
             let mut bytes = Vec::with_capacity(ranges.len() * INDEX_RECORD_BYTES);
             let start = offset(at);
             for range in ranges {
-                bytes.extend_from_slice(&encode_indexed(range, self.title.generation, at));
+                bytes.extend_from_slice(&range.encode_indexed(self.title.generation, at));
                 at += 1;
             }
             self.file.write_all_at(&bytes, start)?;
@@ -95,7 +99,8 @@ impl Index {
     pub(super) fn records(&self, at: u64, count: u64) -> io::Result<Vec<Option<Range>>> {
         let count = count.min(RECORDS_AT_ONCE);
         let bytes = self.file.read_range(offset(at), offset(at + count))?;
-        let decode = |(place, bytes)| decode_indexed(bytes, self.title.generation, at + place);
+        let decode =
+            |(place, bytes)| Range::decode_indexed(bytes, self.title.generation, at + place);
         Ok((0..).zip(bytes.chunks_exact(INDEX_RECORD_BYTES)).map(decode).collect())
     }
 

@@ -21,8 +21,8 @@ use crate::file::target::Target;
 use crate::fs::{Access, Handle};
 
 use super::format::{
-    BATCH_HEAD_BYTES, Batch, Begin, HEADER_BYTES, Header, Kind, RECORDS_AT, Range, Record, Replace,
-    STATE, State, padded,
+    BATCH_HEAD_BYTES, Batch, Begin, HEADER_BYTES, Header, Kind, Opening, Position, RECORDS_AT,
+    Range, Record, Replace, STATE, State, padded,
 };
 use super::lines::{Cut, sum};
 
@@ -63,7 +63,7 @@ impl Log {
         };
         let mut bytes = [0; HEADER_BYTES];
         file.read_full_at(&mut bytes, 0).map_err(Target::failed("read log", &path))?;
-        match Header::decode(&bytes) {
+        match Header::open(&bytes) {
             Begin::Valid(header) => Ok(Found::Log(Self { file, header })),
             Begin::Invalid => Ok(Found::Garbage),
             Begin::Newer(major) => Err(newer_format(&path, major)),
@@ -108,7 +108,7 @@ impl Log {
         }
         (state.end, state.room) = (end(&bytes), end(&bytes));
         let mut head = vec![0; usize::try_from(RECORDS_AT).unwrap_or(0)];
-        head[..HEADER_BYTES].copy_from_slice(&header.encode());
+        header.seal(&mut head[..HEADER_BYTES]);
         file.write_all_at(&head, 0)?;
         file.write_all_at(&bytes, RECORDS_AT)?;
         STATE.store(file.as_ref(), FIRST_TURN, state)
@@ -169,7 +169,7 @@ impl Log {
                 Record::Batch(batch) => chain.batches.push(batch),
                 Record::Range(range) => chain.ranges.push(range),
                 Record::Replace(replace) => chain.replace = Some(replace),
-                Record::Placed { first, last, start } => chain.place(first, last, start),
+                Record::Placed(position) => chain.place(position),
             }
             at += usize::try_from(padded(len)).unwrap_or(len);
         }
@@ -208,12 +208,9 @@ impl Chain {
         &self.bytes[batch.text.clone()]
     }
 
-    fn place(&mut self, first: u64, last: u64, mut start: u64) {
-        for batch in &mut self.batches {
-            if (first..=last).contains(&batch.number) {
-                batch.start = start;
-                start += batch.text.len() as u64;
-            }
+    fn place(&mut self, Position { number, start }: Position) {
+        if let Some(batch) = self.batches.iter_mut().find(|batch| batch.number == number) {
+            batch.start = start;
         }
     }
 

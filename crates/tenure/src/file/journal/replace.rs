@@ -316,7 +316,7 @@ impl Writer {
         };
         let previous = Previous { archive, ..index.title.previous };
         let title = Title { previous, ..index.title };
-        index.file.write_all_at(&title.encode(), 0).map_err(failed)?;
+        index.write_title(title).map_err(failed)?;
         index.file.sync().map_err(failed)
     }
 }

@@ -25,7 +25,7 @@ use crate::wait::Request;
 
 use super::archive::previous_paths;
 use super::files::OpenFiles;
-use super::format::{Batch, Kind, Previous, Range, Record, STATE, State};
+use super::format::{Batch, Kind, Position, Previous, Range, Record, STATE, State};
 use super::lines;
 use super::log::{Log, path_of};
 
@@ -405,8 +405,8 @@ impl Writer {
         for Placed { batch, start } in
             placed.iter().filter(|placed| placed.start != placed.batch.start)
         {
-            let (first, last, start) = (batch.number, batch.number, *start);
-            self.log_record(&Record::Placed { first, last, start }).map_err(visible)?;
+            let position = Position { number: batch.number, start: *start };
+            self.log_record(&Record::Placed(position)).map_err(visible)?;
         }
         self.log_ranges(&ranges).map_err(visible)?;
         let bytes: u64 = placed.iter().map(|placed| placed.batch.text.len() as u64).sum();

@@ -120,7 +120,8 @@ pub(crate) struct VerifyArgs {
 What was damaged is copied to a file that the report names, before anything is changed. Damage that the log
 cannot undo stays (exit code 5): restore that part from a copy, or accept it as it is. An accepted range
 keeps its numbers if it has as many lines as it had; otherwise its lines get new numbers, and the old ones are
-reported as gone.
+reported as gone. A journal that another tool cut short is taken as it is, by a repair as by every write: the
+entries that are missing are reported as lost.
 
 Examples:
   tenure journal repair log.jsonl

@@ -221,7 +221,7 @@ fn verify(args: &VerifyArgs, out: &mut Output) -> Result<ExitCode> {
     let journal = Journal::open(&args.file)?;
     require(&journal, "verify journal")?;
     let report = journal.verify()?;
-    print_report(&report, "verify journal", out)
+    print_report(&report, ("verify journal", &args.file), out)
 }
 
 fn repair(args: &RepairArgs, out: &mut Output) -> Result<ExitCode> {
@@ -229,11 +229,15 @@ fn repair(args: &RepairArgs, out: &mut Output) -> Result<ExitCode> {
     require(&journal, "repair journal")?;
     let repair = if args.accept { Journal::accept } else { Journal::repair };
     let report = change(&journal, &options, out, || repair(&journal, &options))?;
-    print_report(&report, "repair journal", out)
+    print_report(&report, ("repair journal", &args.file), out)
 }
 
 /// Prints a report; damage is an error as well.
-fn print_report(report: &Report, action: &'static str, out: &mut Output) -> Result<ExitCode> {
+fn print_report(
+    report: &Report,
+    (action, journal): (&'static str, &Path),
+    out: &mut Output,
+) -> Result<ExitCode> {
     let damage = |found: &[Damage]| -> Value {
         let one = |one: &Damage| {
             let file = one.file.to_string_lossy();
@@ -274,8 +278,11 @@ fn print_report(report: &Report, action: &'static str, out: &mut Output) -> Resu
         more => format!(" (and {more} more)"),
     };
     let detail = format!("bytes {}..{}: {}{more}", first.start, first.end, first.why);
-    let hint = "`tenure journal repair` writes back what the log still holds; restore the rest from a copy, or \
-                accept it as it is with --accept";
+    let hint = format!(
+        "`tenure journal repair {}` writes back what the log still holds; restore the rest from a copy, or accept it \
+         as it is with --accept",
+        journal.display()
+    );
     Err(Failure::new(ExitCode::Damaged, "damaged", action, detail).at(&first.file).hint(hint))
 }
 
@@ -288,7 +295,7 @@ fn summary(report: &Report) -> String {
         (report.rolled_forward > 0, format!("{} batches finished", report.rolled_forward)),
         (report.unadopted > 0, format!("{} lines without a number yet", report.unadopted)),
         (report.torn_tail, "an unterminated last line".to_owned()),
-        (!report.lost.is_empty(), format!("lost: {}", numbers(&report.lost))),
+        (!report.lost.is_empty(), format!("entries gone: {}", numbers(&report.lost))),
         (!report.skipped.is_empty(), format!("numbers not used: {}", numbers(&report.skipped))),
         (report.nul_bytes > 0, format!("{} NUL bytes of a power loss", report.nul_bytes)),
         (report.unbound, "its sidecars belong to another file".to_owned()),

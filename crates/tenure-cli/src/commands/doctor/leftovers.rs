@@ -229,7 +229,7 @@ mod tests {
         assert_eq!(Kind::of("a.json.tmp.0000000000000000"), Some((Kind::Undecided, "a.json")));
         assert_eq!(Kind::of("a.json.damaged"), Some((Kind::DamagedCopy, "a.json")));
         assert_eq!(Kind::of("a.json.damaged.12"), Some((Kind::DamagedCopy, "a.json")));
-        assert_eq!(Kind::of("a.jsonl.replaced"), Some((Kind::Replaced, "a.jsonl")));
+        assert_eq!(Kind::of("a.jsonl.replaced.17"), Some((Kind::Replaced, "a.jsonl")));
         assert_eq!(Kind::of("a.jsonl.replaced.2"), Some((Kind::Replaced, "a.jsonl")));
         assert_eq!(Kind::of("a.jsonl.archive.7"), Some((Kind::Archive, "a.jsonl")));
         let others = [

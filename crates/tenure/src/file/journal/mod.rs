@@ -145,6 +145,7 @@ impl Journal {
 
     /// Finishes what crashes have left, adopts lines of other tools, and writes back what the log still holds of
     /// damaged batches. What was damaged is copied to the file that the report names, before anything is changed.
+    /// A journal that another tool cut short is taken as it is, as every write does; the missing entries are lost.
     pub fn repair(&self, options: &WriteOptions) -> Result<Report> {
         self.writing(options, |writer| maintain::repair(writer, false))
     }

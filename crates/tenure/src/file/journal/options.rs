@@ -61,6 +61,6 @@ pub struct Compacted {
     pub bytes_before: u64,
     /// The file's length now.
     pub bytes_after: u64,
-    /// Where the file from before is kept until the next compaction or header.
+    /// Where the file from before is kept until the next replacement, and for good if another tool appends to it.
     pub replaced: Option<std::path::PathBuf>,
 }

@@ -6,7 +6,7 @@
 //! | no log, or one that cannot be read, and lines | adopt all of them | the same |
 //! | the log is a copy, and fits the journal beside it | as after a restart: entries keep their numbers | the same |
 //! | the log or the journal is another file, or the journal is shorter than it was | adopt all of it; numbers go on | the same |
-//! | an intent to replace, old journal in place | abandon it | the same, or no intent |
+//! | a replacement begun, no intent, or old journal in place | abandon it | the same, or no intent |
 //! | an intent to replace, new journal in place | finish it | the same, or done |
 //! | state of this boot, journal as long as it says | nothing | |
 //! | state of this boot, journal longer | adopt complete lines | the lines, pending |

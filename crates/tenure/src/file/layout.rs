@@ -15,11 +15,6 @@ pub(crate) fn newer_format(path: &Path, major: u16) -> Error {
         .hint("upgrade tenure; nothing was changed")
 }
 
-/// `N` bytes at `offset`, which are there.
-pub(crate) fn array<const N: usize>(bytes: &[u8], offset: usize) -> [u8; N] {
-    std::array::from_fn(|index| bytes[offset + index])
-}
-
 /// Sanity limit against corruption: no count, offset or number of ours comes near it, and none may wrap.
 const COUNT_MAX: u64 = 1 << 56;
 
@@ -28,16 +23,23 @@ const COUNT_MAX: u64 = 1 << 56;
 pub(crate) struct Fill<'a> {
     bytes: &'a mut [u8],
     at: usize,
+    absurd: bool,
 }
 
 impl<'a> Fill<'a> {
     pub(crate) fn new(bytes: &'a mut [u8]) -> Self {
-        Self { bytes, at: 0 }
+        Self { bytes, at: 0, absurd: false }
     }
 
     pub(crate) fn raw(&mut self, value: &[u8]) {
         self.bytes[self.at..self.at + value.len()].copy_from_slice(value);
         self.at += value.len();
+    }
+
+    /// A number that is counted with: one beyond the limit could not be read back.
+    pub(crate) fn count(&mut self, count: u64) {
+        self.absurd |= count > COUNT_MAX;
+        self.u64(count);
     }
 
     pub(crate) fn u64(&mut self, value: u64) {
@@ -50,6 +52,11 @@ impl<'a> Fill<'a> {
 
     pub(crate) fn u16(&mut self, value: u16) {
         self.raw(&value.to_le_bytes());
+    }
+
+    /// Whether every count so far can be read back.
+    pub(crate) fn is_sane(&self) -> bool {
+        !self.absurd
     }
 }
 
@@ -73,6 +80,19 @@ impl<'a> Take<'a> {
         value
     }
 
+    /// The next `len` bytes; none, and not sane, if there are fewer.
+    pub(crate) fn bytes(&mut self, len: usize) -> &'a [u8] {
+        let found = self.bytes.get(self.at..self.at + len);
+        self.refuse_if(found.is_none());
+        self.at += len;
+        found.unwrap_or_default()
+    }
+
+    /// What tenure cannot have written.
+    pub(crate) fn refuse_if(&mut self, absurd: bool) {
+        self.absurd |= absurd;
+    }
+
     /// A number that is counted with, or a place in a file.
     pub(crate) fn count(&mut self) -> u64 {
         let count = self.u64();
@@ -92,7 +112,7 @@ impl<'a> Take<'a> {
         u16::from_le_bytes(self.raw())
     }
 
-    /// Whether every count so far is one that tenure can have written.
+    /// Whether everything so far is what tenure can have written.
     pub(crate) fn is_sane(&self) -> bool {
         !self.absurd
     }

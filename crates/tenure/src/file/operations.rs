@@ -17,7 +17,6 @@
 //! the effect and `remember` is the caller's part: the record's `pending`, or the journal's log). A
 //! power loss before [`Kept::sync`] has returned may forget the id; after it, the id is remembered.
 
-use std::io;
 use std::sync::Arc;
 
 use crate::checksum;
@@ -25,7 +24,7 @@ use crate::error::Result;
 use crate::file::layout::{MAJOR, newer_format};
 use crate::file::sync::not_durable;
 use crate::file::target::Target;
-use crate::fs::{Access, Handle};
+use crate::fs::{Access, Handle, if_found};
 
 /// The suffix of the file.
 pub(crate) const SUFFIX: &str = "ops";
@@ -60,10 +59,8 @@ pub(crate) fn id_of(name: &str) -> u64 {
 /// What the operation did, if it was done.
 pub(crate) fn find(target: &Target, id: u64) -> Result<Option<Done>> {
     let path = target.sidecar(SUFFIX);
-    let file = match target.open(&path, Access::Read) {
-        Err(err) if err.kind() == io::ErrorKind::NotFound => return Ok(None),
-        opened => opened.map_err(Target::failed("open", &path))?,
-    };
+    let file = if_found(target.open(&path, Access::Read)).map_err(Target::failed("open", &path))?;
+    let Some(file) = file else { return Ok(None) };
     let store = Store { target, file };
     store.header()?;
     let page = store.read(id)?;
@@ -96,9 +93,9 @@ pub(crate) fn keep(target: &Target, id: u64) -> Result<Kept<'_>> {
 /// Makes every operation durable whose entries are below number `until`: their effects are. No file: nothing to do.
 pub(crate) fn sync(target: &Target, until: u64) -> Result<()> {
     let path = target.sidecar(SUFFIX);
-    match target.fs.stat(&path) {
-        Err(err) if err.kind() == io::ErrorKind::NotFound => return Ok(()),
-        found => drop(found.map_err(Target::failed("look at", &path))?),
+    let found = if_found(target.fs.stat(&path)).map_err(Target::failed("look at", &path))?;
+    if found.is_none() {
+        return Ok(());
     }
     let store = Store::open(target)?;
     let failed = Target::failed("write", &path);
@@ -122,10 +119,7 @@ pub(crate) fn sync(target: &Target, until: u64) -> Result<()> {
 /// Forgets every operation: an older version of the target is back.
 pub(crate) fn forget(target: &Target) -> Result<()> {
     let path = target.sidecar(SUFFIX);
-    match target.fs.remove(&path) {
-        Err(err) if err.kind() == io::ErrorKind::NotFound => Ok(()),
-        removed => removed.map_err(Target::failed("remove", &path)),
-    }
+    if_found(target.fs.remove(&path)).map(drop).map_err(Target::failed("remove", &path))
 }
 
 /// Ids that are kept, and not yet durable.

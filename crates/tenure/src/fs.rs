@@ -41,6 +41,14 @@ pub(crate) fn user_of_side_dir(name: &OsStr) -> Option<u32> {
     (side_dir_of(user).as_str() == name).then_some(user)
 }
 
+/// What was found; `None` if nothing has that name.
+pub(crate) fn if_found<T>(found: io::Result<T>) -> io::Result<Option<T>> {
+    match found {
+        Err(err) if err.kind() == io::ErrorKind::NotFound => Ok(None),
+        found => found.map(Some),
+    }
+}
+
 /// How a file is opened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Access {

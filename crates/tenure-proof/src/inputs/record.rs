@@ -10,9 +10,9 @@ use super::plant::{Planted, plant};
 use super::sums::{self, Layout, number};
 use super::{DOCUMENT, Fate, an_hour, disk, fence_of, quickly};
 
-/// Nobody counts this far. A record or a note with fitting checksums that does is not tried: where
-/// numbers end is another matter.
-pub(super) const CLAIMS_MAX: u64 = u64::MAX / 4;
+/// The sanity limit of counts is 2^56. A record or a note with fitting checksums that comes near it is not
+/// tried: where numbers end is another matter.
+pub(super) const CLAIMS_MAX: u64 = 1 << 55;
 const RECORD: &str = "/d/.tenure/state.json.commit";
 
 /// What a record says, read from the format: a second opinion.
@@ -45,7 +45,7 @@ pub(super) fn said(bytes: &[u8]) -> Said {
         let counters = [8, 16, 24, 32, 120].map(|field| number(&whole, at + field));
         let state = whole[at + 40];
         let text = u16::from_le_bytes([whole[at + 42], whole[at + 43]]);
-        let fits = counters.iter().all(|counter| *counter <= u64::MAX / 2);
+        let fits = counters.iter().all(|counter| *counter <= 1 << 56);
         ours(at) && major(*at) == 2 && state <= 2 && fits && text <= 760
     };
     let Some(at) = order.into_iter().find(valid) else { return Said::Nothing };

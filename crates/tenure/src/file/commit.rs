@@ -16,7 +16,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::file::floor;
 use crate::file::gate::{self, Turn};
 use crate::file::hold::{Hold, check_named, check_owner, name_holder, wait_for_lease};
-use crate::file::record::{Record, State};
+use crate::file::record::State;
 use crate::file::seen::Seen;
 use crate::file::target::Target;
 use crate::fs::{Mode, Stat};
@@ -136,12 +136,7 @@ impl Commit {
                 own[index] = Some(turn);
                 continue;
             };
-            target.prepare()?;
-            let turn = take_commit(target, mode, request)?;
-            target.confirm_owner(None)?;
-            let seen = Seen::read_at(target, turn.handle().as_ref(), turn.born_us())?;
-            seen.check_fence(target, fence)?;
-            guarding.push((target.clone(), turn));
+            guarding.push((target.clone(), take_proven(target, fence, request)?));
         }
         let mut commits = Vec::with_capacity(writes.len());
         for (((target, _), own), hold) in writes.iter().zip(own).zip(holds) {
@@ -168,12 +163,12 @@ impl Commit {
         self.hold.as_ref().is_some_and(|hold| hold.is_on(path))
     }
 
-    /// No fence above this was ever given out, as far as the record and its reservations tell. A power
-    /// loss can take the record, not both.
-    pub(crate) fn highest_fence(&self) -> Result<Fence> {
-        let reserved = Record::reserved(self.own.handle().as_ref())
-            .map_err(Target::failed("read record", self.target.commit_file()))?;
-        Ok(reserved.max(self.seen.record.fence).max(self.seen.record.ceiling))
+    /// Before the lock files are removed: no later record in this directory starts at or below a fence
+    /// that this one may have given out.
+    pub(crate) fn raise_floor(&self) -> Result<()> {
+        let fence = self.seen.highest_fence(&self.target, self.own.handle().as_ref())?;
+        let request = Request::until(Deadline::after(Wait::default()));
+        floor::raise(&self.target, fence, request).map(drop)
     }
 
     /// Before a new target gets its name. Locks of a user who may not write it are replaced by our own: like
@@ -190,11 +185,7 @@ impl Commit {
                 .at(target.path())
                 .hint("create it without the fence, or with a mode that lets that user write it"));
         }
-        floor::raise(
-            target,
-            self.highest_fence()?,
-            Request::until(Deadline::after(Wait::default())),
-        )?;
+        self.raise_floor()?;
         self.verify()?;
         for path in [target.commit_file(), target.hold_file()] {
             target.fs.remove(path).map_err(Target::failed("remove", path))?;
@@ -228,6 +219,26 @@ impl Commit {
     pub(crate) fn verify_unless_recent(&self) -> Result<()> {
         if self.since.elapsed() < NAME_CHECK_TTL { Ok(()) } else { self.verify() }
     }
+}
+
+/// Takes the commit lock of a target whose hold is not taken, and reads the record under it.
+pub(crate) fn take_record(
+    target: &Target,
+    mode: Mode,
+    request: Request<'_>,
+) -> Result<(Turn, Seen)> {
+    target.prepare()?;
+    let turn = take_commit(target, mode, request)?;
+    target.confirm_owner(None)?;
+    let seen = Seen::read_at(target, turn.handle().as_ref(), turn.born_us())?;
+    Ok((turn, seen))
+}
+
+/// Checks that a hold of another process has this fence. While the lock is held, shared, that stays so.
+pub(crate) fn take_proven(target: &Target, fence: Fence, request: Request<'_>) -> Result<Turn> {
+    let (turn, seen) = take_record(target, Mode::Shared, request)?;
+    seen.check_fence(target, fence)?;
+    Ok(turn)
 }
 
 /// Takes a target's commit lock.

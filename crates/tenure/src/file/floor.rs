@@ -1,6 +1,6 @@
 //! The fence floor of a directory: the first fence of a record that is made here later is above it.
 //!
-//! Whoever removes a record for good (a pruned key, an unused lock) raises the floor above all fences of
+//! A caller that removes a record for good (a pruned key, an unused lock) raises the floor above all fences of
 //! that record first, durably: the name may come back, and its fences must go on growing (G4).
 //!
 //! The floor is a record of its own, `floor`, of which only `ceiling` and `confirmed` are used. It is raised
@@ -11,10 +11,9 @@
 
 use crate::error::Result;
 use crate::file::gate;
-use crate::file::layout::newer_format;
-use crate::file::record::{Loaded, Record};
+use crate::file::record::Record;
 use crate::file::target::Target;
-use crate::fs::{Access, Mode};
+use crate::fs::{Access, Mode, if_found};
 use crate::options::Fence;
 use crate::sys;
 use crate::wait::Request;
@@ -25,17 +24,11 @@ const AHEAD_US: u64 = 3600 * 1_000_000;
 pub(crate) fn read(target: &Target) -> Result<Fence> {
     let path = target.floor_file();
     let failed = |action| Target::failed(action, &path);
-    let file = match target.open(&path, Access::Read) {
-        Err(err) if err.kind() == std::io::ErrorKind::NotFound => return Ok(0),
-        opened => opened.map_err(failed("open fence floor"))?,
-    };
-    let loaded = Record::load(file.as_ref()).map_err(failed("read fence floor"))?;
+    let file = if_found(target.open(&path, Access::Read)).map_err(failed("open fence floor"))?;
+    let Some(file) = file else { return Ok(0) };
+    let floor = Record::load(file.as_ref(), &path)?;
     let reserved = Record::reserved(file.as_ref()).map_err(failed("read fence floor"))?;
-    match loaded {
-        Loaded::Record(record) => Ok(reserved.max(record.ceiling)),
-        Loaded::Empty | Loaded::Garbage => Ok(reserved),
-        Loaded::Newer(major) => Err(newer_format(&path, major)),
-    }
+    Ok(reserved.max(floor.ceiling))
 }
 
 /// Makes sure that no later record in the target's directory starts at or below `fence`, durably. Returns
@@ -45,11 +38,7 @@ pub(crate) fn raise(target: &Target, fence: Fence, request: Request<'_>) -> Resu
     let failed = |action| Target::failed(action, &path);
     let turn = gate::take(target, &path, Mode::Exclusive, request)?;
     let file = turn.handle().as_ref();
-    let mut floor = match Record::load(file).map_err(failed("read fence floor"))? {
-        Loaded::Record(record) => *record,
-        Loaded::Empty | Loaded::Garbage => Record::default(),
-        Loaded::Newer(major) => return Err(newer_format(&path, major)),
-    };
+    let mut floor = Record::load(file, &path)?;
     // `confirmed` is what was synced. What is only written may be of a process that died.
     if floor.confirmed < fence {
         let reserved = Record::reserved(file).map_err(failed("read fence floor"))?;

@@ -27,7 +27,7 @@ use self::queue::{Answer, Next, Place, Queue};
 use crate::error::{Error, ErrorKind, Result};
 use crate::file::target::{Home, Opened, Target};
 use crate::file::waiter_thread;
-use crate::fs::{FileId, Handle, Mode, RawHandle};
+use crate::fs::{Extent, FileId, Handle, Mode, RawHandle, if_found};
 use crate::process_local::ProcessLocal;
 use crate::sys;
 use crate::wait::{Cancel, Request, Wake};
@@ -102,23 +102,24 @@ pub(crate) fn take(target: &Target, path: &Path, mode: Mode, request: Request<'_
         let Opened { handle, home } = target.take_out(path)?;
         let id = handle.id().map_err(Target::failed("look at lock file", path))?;
         let mut turn = Gate::of(id, process).enter(&handle, target.path(), mode, request)?;
-        // The path may have been given to another file while we waited (invariant 1). Whoever
+        // The path may have been given to another file while we waited (invariant 1). A caller that
         // removes it for good reason (a pruned key) does so under this very lock.
-        match target.fs.extent(path) {
-            Ok(found) if found.id == id && found.links > 0 => {
-                turn.born_us = found.born_us;
-                // One that waited for somebody else belongs to nobody.
-                turn.home = Arc::ptr_eq(&turn.handle, &handle).then_some(home);
-                return Ok(turn);
-            }
-            Ok(_) => {}
-            Err(err) if err.kind() == io::ErrorKind::NotFound => {}
-            Err(err) => return Err(Error::io("look at lock file", path, err)),
+        if let Some(found) = named(target, path)?.filter(|found| found.id == id) {
+            turn.born_us = found.born_us;
+            // One that waited for another caller is not kept.
+            turn.home = Arc::ptr_eq(&turn.handle, &handle).then_some(home);
+            return Ok(turn);
         }
         if request.deadline.may_wait() && request.deadline.has_passed() {
             return Err(busy(target.path(), "the lock file is being replaced all the time"));
         }
     }
+}
+
+/// The file that a lock's name stands for now.
+pub(crate) fn named(target: &Target, path: &Path) -> Result<Option<Extent>> {
+    let found = if_found(target.fs.extent(path)).map_err(Target::failed("look at lock file", path));
+    Ok(found?.filter(|found| found.links > 0))
 }
 
 /// The queue of one lock in this process.

@@ -19,7 +19,7 @@ use crate::file::marks::Mark;
 use crate::file::record::State;
 use crate::file::seen::Seen;
 use crate::file::target::{Opened, Target};
-use crate::fs::{Access, Handle, Mode, RawHandle};
+use crate::fs::{Handle, Mode, RawHandle};
 use crate::holder::{HoldKind, Holder};
 use crate::options::Fence;
 use crate::sys::{self, Watcher};
@@ -182,15 +182,11 @@ pub(crate) fn check_owner(target: &Target) -> Result<()> {
 
 /// Compares a lock that is held with the name it was opened by.
 pub(crate) fn check_named(target: &Target, path: &Path, turn: &Turn) -> Result<()> {
-    let named = match target.fs.extent(path) {
-        Ok(found) => (found.links > 0).then_some(found.id),
-        Err(err) if err.kind() == std::io::ErrorKind::NotFound => None,
-        Err(err) => return Err(Error::io("look at lock file", path, err)),
-    };
+    let named = gate::named(target, path)?;
     if !turn.is_ours() {
         return Err(not_of_this_process(target));
     }
-    if named == Some(turn.id()) {
+    if named.is_some_and(|found| found.id == turn.id()) {
         return Ok(());
     }
     let detail = "its lock file was removed or replaced during the hold, so others may hold it too";
@@ -212,13 +208,11 @@ pub(crate) fn name_holder(target: &Target, error: Error) -> Error {
     if error.kind() != ErrorKind::Busy {
         return error;
     }
-    let seen = target
-        .open(target.commit_file(), Access::Read)
+    let recorded = Seen::peek(target)
         .ok()
-        .and_then(|file| Seen::read(target, file.as_ref()).ok());
-    let recorded = seen
-        .filter(|seen| seen.bound && seen.record.state != State::Free)
-        .map(|seen| seen.record.holder());
+        .flatten()
+        .filter(|(_, seen)| seen.bound && seen.record.state != State::Free)
+        .map(|(_, seen)| seen.record.holder());
     let Some(recorded) = recorded else { return busy(target, kernel_holder(target)) };
     let (holder, note) = current_holder::name(target, recorded);
     let error = busy(target, Some(holder));

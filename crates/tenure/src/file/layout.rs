@@ -16,16 +16,13 @@ pub(crate) fn newer_format(path: &Path, major: u16) -> Error {
         .hint("upgrade tenure; nothing was changed")
 }
 
-/// `N` bytes at `offset`, which are there.
-pub(crate) fn array<const N: usize>(bytes: &[u8], offset: usize) -> [u8; N] {
-    std::array::from_fn(|index| bytes[offset + index])
-}
-
 /// Sanity limit against corruption: no count, offset or number of ours comes near it, and none may wrap.
 const COUNT_MAX: u64 = 1 << 56;
 
 /// What has a fixed length on the disk.
 pub(crate) trait Layout: Sized {
+    /// In front of a slot that holds it, with the major version; `None` where the file has them elsewhere.
+    const SLOT_MAGIC: Option<[u8; 6]> = None;
     /// Its length on the disk.
     const BYTES: usize;
     fn put(&self, fill: &mut Fill<'_>);
@@ -64,7 +61,8 @@ macro_rules! layout {
     (@put part $fill:ident, $value:expr) => { $crate::file::layout::Layout::put(&$value, $fill) };
     (@put memory $fill:ident, $value:expr) => {};
     (@put flag $fill:ident, $value:expr) => { $fill.u64(u64::from($value)) };
-    (@put $what:ident $fill:ident, $value:expr) => { $fill.u64($value) };
+    (@put count $fill:ident, $value:expr) => { $fill.count($value) };
+    (@put bits $fill:ident, $value:expr) => { $fill.u64($value) };
     (@take part $take:ident) => { $crate::file::layout::Layout::take($take) };
     (@take memory $take:ident) => { Default::default() };
     (@take flag $take:ident) => { $take.u64() == 1 };
@@ -103,16 +101,23 @@ impl Layout for FileId {
 pub(crate) struct Fill<'a> {
     bytes: &'a mut [u8],
     at: usize,
+    absurd: bool,
 }
 
 impl<'a> Fill<'a> {
     pub(crate) fn new(bytes: &'a mut [u8]) -> Self {
-        Self { bytes, at: 0 }
+        Self { bytes, at: 0, absurd: false }
     }
 
     pub(crate) fn raw(&mut self, value: &[u8]) {
         self.bytes[self.at..self.at + value.len()].copy_from_slice(value);
         self.at += value.len();
+    }
+
+    /// A number that is counted with: one beyond the limit could not be read back.
+    pub(crate) fn count(&mut self, count: u64) {
+        self.absurd |= count > COUNT_MAX;
+        self.u64(count);
     }
 
     pub(crate) fn u64(&mut self, value: u64) {
@@ -125,6 +130,11 @@ impl<'a> Fill<'a> {
 
     pub(crate) fn u16(&mut self, value: u16) {
         self.raw(&value.to_le_bytes());
+    }
+
+    /// Whether every count so far can be read back.
+    pub(crate) fn is_sane(&self) -> bool {
+        !self.absurd
     }
 }
 
@@ -148,6 +158,19 @@ impl<'a> Take<'a> {
         value
     }
 
+    /// The next `len` bytes; none, and not sane, if there are fewer.
+    pub(crate) fn bytes(&mut self, len: usize) -> &'a [u8] {
+        let found = self.bytes.get(self.at..self.at + len);
+        self.refuse_if(found.is_none());
+        self.at += len;
+        found.unwrap_or_default()
+    }
+
+    /// What tenure cannot have written.
+    pub(crate) fn refuse_if(&mut self, absurd: bool) {
+        self.absurd |= absurd;
+    }
+
     /// A number that is counted with, or a place in a file.
     pub(crate) fn count(&mut self) -> u64 {
         let count = self.u64();
@@ -167,12 +190,7 @@ impl<'a> Take<'a> {
         u16::from_le_bytes(self.raw())
     }
 
-    /// Notes that the record has a value that tenure does not write.
-    pub(crate) fn refuse(&mut self) {
-        self.absurd = true;
-    }
-
-    /// Whether every value so far is one that tenure can have written.
+    /// Whether everything so far is what tenure can have written.
     pub(crate) fn is_sane(&self) -> bool {
         !self.absurd
     }

@@ -8,7 +8,7 @@
 //!    lease of another boot has expired.
 //! 3. Whatever ends a lease changes the record under the commit lock, taken exclusively. So when that
 //!    call returns, no write under the old fence is in flight, and none passes afterwards.
-//! 4. The token renews as long as the record still names it: while nobody acquired or wrote since. A
+//! 4. The token renews as long as the record still names it: while there was no other acquire or write since. A
 //!    lease of another boot is renewed under a new fence. The token itself is never stored.
 
 use std::path::Path;
@@ -17,16 +17,16 @@ use std::time::Duration;
 
 use crate::checksum;
 use crate::error::{Error, ErrorKind, Result};
-use crate::file::commit::take_commit;
+use crate::file::commit::{take_commit, take_record};
 use crate::file::events;
 use crate::file::gate::Turn;
-use crate::file::hold::{Hold, wait_for_lease};
-use crate::file::journal::settle_for_hold;
+use crate::file::hold::Hold;
+use crate::file::lock;
 use crate::file::record::{LeaseTerms, State};
 use crate::file::seen::Seen;
 use crate::file::sweep;
 use crate::file::target::Target;
-use crate::fs::{Access, Fs, Mode};
+use crate::fs::{Fs, Handle, Mode};
 use crate::holder::{Holder, HolderText};
 use crate::json;
 use crate::json::Value;
@@ -73,7 +73,7 @@ pub struct Leased {
     pub expires_in: Duration,
 }
 
-/// What anybody may know about a lease.
+/// What every caller may know about a lease.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LeaseInfo {
     /// Who has it.
@@ -133,16 +133,11 @@ impl Lease {
         })
     }
 
-    /// Who has the lease, running or expired; `None` if nobody does. Takes no lock.
+    /// Who has the lease, running or expired; `None` if there is none. Takes no lock.
     pub fn show(&self) -> Result<Option<LeaseInfo>> {
-        let target = self.target.current()?;
-        let path = target.commit_file();
-        let file = match target.open(path, Access::Read) {
-            Err(err) if err.kind() == std::io::ErrorKind::NotFound => return Ok(None),
-            opened => opened.map_err(Target::failed("open record", path))?,
-        };
-        let seen = Seen::read(&target, file.as_ref())?;
-        Ok((seen.record.state == State::Leased).then(|| LeaseInfo {
+        let seen = Seen::peek(&*self.target.current()?)?.map(|(_, seen)| seen);
+        let leased = seen.filter(|seen| seen.record.state == State::Leased);
+        Ok(leased.map(|seen| LeaseInfo {
             holder: seen.record.holder(),
             ttl: Duration::from_micros(seen.record.lease.ttl_us),
             expires_in: seen.running_lease().map(|(_, left)| left),
@@ -154,7 +149,7 @@ impl Lease {
         self.target.current().map_or_else(|_| Vec::new(), |target| events::all(&target))
     }
 
-    /// Takes the lease from whoever has it, for a stated reason that is written down first. A lock
+    /// Takes the lease from its holder, for a stated reason that is written down first. A lock
     /// is never taken over: its holder is alive.
     pub fn take_over(&self, options: &AcquireOptions, reason: &str) -> Result<Leased> {
         check_ttl(&self.target, options.ttl)?;
@@ -177,18 +172,8 @@ fn acquire(target: &Target, options: &AcquireOptions) -> Result<Leased> {
             renewed => return renewed,
         }
     }
-    loop {
-        let (hold, _, seen) = Hold::take(target, Mode::Exclusive, request)?;
-        settle_for_hold(target, &seen, request)?;
-        let commit = take_commit(target, Mode::Exclusive, request)?;
-        let seen = Seen::read_at(target, commit.handle().as_ref(), commit.born_us())?;
-        let Some((holder, left)) = seen.running_lease() else {
-            return grant(target, &commit, seen, options);
-        };
-        // An expired lease was renewed between the hold and the commit lock.
-        drop((commit, hold));
-        wait_for_lease(target, holder, left, request)?;
-    }
+    let taken = lock::take(target, Mode::Exclusive, true, request)?;
+    grant(target, taken.record.handle.as_ref(), taken.seen, options)
 }
 
 fn take_over(target: &Target, options: &AcquireOptions, reason: &str) -> Result<Leased> {
@@ -200,18 +185,17 @@ fn take_over(target: &Target, options: &AcquireOptions, reason: &str) -> Result<
     let from = (seen.record.state == State::Leased).then(|| seen.record.holder().to_json());
     let detail = json!({ "reason": reason, "by": options.owner, "from": from });
     events::record(target, "take_over", &detail)?;
-    grant(target, &commit, seen, options)
+    grant(target, commit.handle().as_ref(), seen, options)
 }
 
 /// Writes a new lease into the record, under a new fence.
 fn grant(
     target: &Target,
-    commit: &Turn,
+    file: &dyn Handle,
     mut seen: Seen,
     options: &AcquireOptions,
 ) -> Result<Leased> {
     let token = options.token.clone().map_or_else(random::token, Ok)?;
-    let file = commit.handle().as_ref();
     let is_new = seen.record.seq == 0;
     let fence = seen.draw(target, file)?;
     seen.record.state = State::Leased;
@@ -240,7 +224,7 @@ fn renew(
     let (commit, mut seen) = find(target, token, request)?;
     let ttl = ttl.unwrap_or(Duration::from_micros(seen.record.lease.ttl_us));
     if seen.record.lease.expires_us == 0 {
-        // It is of another boot, though somebody who failed since may have bound the record to this one. A
+        // It is of another boot, though a caller that failed since may have bound the record to this one. A
         // power loss may have taken back a later grant: the old fence must not be current again.
         seen.draw(target, commit.handle().as_ref())?;
     }
@@ -252,12 +236,9 @@ fn renew(
 
 /// The record of the lease with this token, under the commit lock.
 fn find(target: &Target, token: &str, request: Request<'_>) -> Result<(Turn, Seen)> {
-    target.prepare()?;
-    let commit = take_commit(target, Mode::Exclusive, request)?;
-    target.confirm_owner(None)?;
-    let seen = Seen::read_at(target, commit.handle().as_ref(), commit.born_us())?;
+    let (commit, seen) = take_record(target, Mode::Exclusive, request)?;
     let known = seen.record.lease.token == checksum::wide(token.as_bytes());
-    // A restored copy may be of before somebody else's lease, which runs.
+    // A restored copy may be older than the lease of another owner, which runs.
     if seen.record.state == State::Leased && known && (seen.bound || seen.rebooted) {
         return Ok((commit, seen));
     }

@@ -12,7 +12,8 @@ use std::thread::ThreadId;
 
 use self::held::Held;
 use crate::error::{Error, ErrorKind, Result};
-use crate::file::commit::take_commit;
+use crate::file::commit::{take_commit, take_proven};
+use crate::file::gate::Turn;
 use crate::file::hold::{Hold, wait_for_lease};
 use crate::file::journal::settle_for_hold;
 use crate::file::max_hold::MaxHold;
@@ -38,7 +39,7 @@ pub struct LockOptions {
     pub label: String,
     /// Who it is for. With `reentrant`, the same owner may take it again in this process.
     pub owner: String,
-    /// Let the same `owner` in again while it holds the lock.
+    /// The same `owner` may take the lock again while it holds it.
     pub reentrant: bool,
     /// Ends the wait early.
     pub cancel: Option<Cancel>,
@@ -79,7 +80,7 @@ pub fn lock(path: impl AsRef<Path>) -> Result<LockGuard> {
     Lock::open(path)?.acquire(&LockOptions::default())
 }
 
-/// Takes the exclusive lock on `path` if nobody has it.
+/// Takes the exclusive lock on `path` if it is free.
 pub fn try_lock(path: impl AsRef<Path>) -> Result<LockGuard> {
     Lock::open(path)?.acquire(&LockOptions { wait: Wait::No, ..LockOptions::default() })
 }
@@ -123,7 +124,7 @@ fn acquire(target: Target, options: &LockOptions) -> Result<LockGuard> {
             let detail = "a re-entrant lock needs an owner";
             return Err(Error::new(ErrorKind::Invalid, "lock", detail).at(target.path()));
         }
-        // A shared hold lets nobody in as a writer: other readers have it too.
+        // A shared hold serves no writer: other readers have it too.
         let serves = |held: &Arc<Held>| held.fence > 0 || options.mode == Mode::Shared;
         if let Some(held) = Held::of_owner(&target, &options.owner).filter(serves) {
             return Ok(LockGuard { held });
@@ -145,58 +146,63 @@ fn acquire(target: Target, options: &LockOptions) -> Result<LockGuard> {
     }
     Ok(LockGuard { held })
 }
-/// Readers rely on nobody writing while they read. So the fence of a holder that died, and the token
-/// of a lease that expired, end here.
-fn take_shared(target: &Target, request: Request<'_>) -> Result<Hold> {
+
+/// A hold, the record, and the commit lock if the record was read under it.
+pub(crate) struct Taken {
+    pub(crate) hold: Hold,
+    pub(crate) record: Opened,
+    pub(crate) seen: Seen,
+    pub(crate) commit: Option<Turn>,
+}
+
+/// Waits for the hold and for the end of a lease, and for writes that proved an earlier hold. Those are
+/// over if that one ended properly; otherwise, or if `with_commit`, the commit lock is taken as well.
+pub(crate) fn take(
+    target: &Target,
+    mode: Mode,
+    with_commit: bool,
+    request: Request<'_>,
+) -> Result<Taken> {
     loop {
-        let (hold, _, seen) = Hold::take(target, Mode::Shared, request)?;
+        let (hold, record, seen) = Hold::take(target, mode, request)?;
         settle_for_hold(target, &seen, request)?;
-        if seen.record.state == State::Free {
-            return Ok(hold);
+        if seen.record.state == State::Free && !with_commit {
+            return Ok(Taken { hold, record, seen, commit: None });
         }
         let commit = take_commit(target, Mode::Exclusive, request)?;
-        let file = commit.handle().as_ref();
-        let mut seen = Seen::read_at(target, file, commit.born_us())?;
-        if let Some((holder, left)) = seen.running_lease() {
-            // Its holder renewed the expired lease before we could end it.
-            drop((commit, hold));
-            wait_for_lease(target, holder, left, request)?;
-            continue;
+        if record.handle.id().ok() != Some(commit.id()) {
+            continue; // The record file was replaced in between.
         }
-        match seen.record.state {
-            State::Leased => seen.record.state = State::Free,
-            // The next exclusive holder is still told who died; only the fence is not current now.
-            State::Held if seen.bound => {
-                seen.draw(target, file)?;
-            }
-            State::Held | State::Free => return Ok(hold),
-        }
-        seen.write(target, file)?;
-        return Ok(hold);
+        let seen = Seen::read_at(target, record.handle.as_ref(), commit.born_us())?;
+        let Some((holder, left)) = seen.running_lease() else {
+            return Ok(Taken { hold, record, seen, commit: Some(commit) });
+        };
+        // Its holder renewed the expired lease before we could end it.
+        drop((commit, hold));
+        wait_for_lease(target, holder, left, request)?;
     }
+}
+
+/// Readers rely on no writer writing while they read. So the fence of a holder that died, and the token
+/// of a lease that expired, end here.
+fn take_shared(target: &Target, request: Request<'_>) -> Result<Hold> {
+    let Taken { hold, record, mut seen, commit: _commit } =
+        take(target, Mode::Shared, false, request)?;
+    let file = record.handle.as_ref();
+    match seen.record.state {
+        State::Leased => seen.record.state = State::Free,
+        // The next exclusive holder still learns who died; only the fence is not current now.
+        State::Held if seen.bound => drop(seen.draw(target, file)?),
+        State::Held | State::Free => return Ok(hold),
+    }
+    seen.write(target, file)?;
+    Ok(hold)
 }
 
 /// Draws the fence and writes the record. Failure anywhere releases the lock and changes nothing.
 fn take_exclusive(target: Target, options: &LockOptions, request: Request<'_>) -> Result<Held> {
-    let (hold, record, seen, _commit) = loop {
-        let (hold, record, seen) = Hold::take(&target, Mode::Exclusive, request)?;
-        settle_for_hold(&target, &seen, request)?;
-        if seen.record.state == State::Free {
-            break (hold, record, seen, None);
-        }
-        // The predecessor did not end properly: a write that proved its hold may be in flight.
-        let commit = take_commit(&target, Mode::Exclusive, request)?;
-        if record.handle.id().ok() != Some(commit.id()) {
-            continue; // Somebody replaced the record file in between.
-        }
-        let seen = Seen::read_at(&target, record.handle.as_ref(), commit.born_us())?;
-        let Some((holder, left)) = seen.running_lease() else {
-            break (hold, record, seen, Some(commit));
-        };
-        // Its holder renewed the expired lease before we could end it.
-        drop((commit, hold));
-        wait_for_lease(&target, holder, left, request)?;
-    };
+    let Taken { hold, record, seen, commit: _commit } =
+        take(&target, Mode::Exclusive, false, request)?;
     hold_under_new_fence(target, hold, record, seen, options)
 }
 
@@ -224,19 +230,12 @@ fn hold_under_new_fence(
     Ok(Held::new(target, Some(hold), fence, recovered_from))
 }
 
-/// A hold that somebody above us has: checked, not taken.
+/// A hold that a process above us has: checked, not taken.
 fn nested(target: &Target, fence: Fence, options: &LockOptions) -> Result<LockGuard> {
-    target.prepare()?;
     let request = Request::new(options.wait, options.cancel.as_ref(), options.thread);
-    check_current(target, fence, request)?;
+    take_proven(target, fence, request)?;
     let held = Held::new(target.clone(), None, fence, None);
     Ok(LockGuard { held: Arc::new(held) })
-}
-
-fn check_current(target: &Target, fence: Fence, request: Request<'_>) -> Result<()> {
-    let turn = take_commit(target, Mode::Shared, request)?;
-    target.confirm_owner(None)?;
-    Seen::read_at(target, turn.handle().as_ref(), turn.born_us())?.check_fence(target, fence)
 }
 
 /// Proof that the lock is held. Dropping it releases the lock; [`Self::release`] also says whether
@@ -267,19 +266,19 @@ impl LockGuard {
         self.held.target.path()
     }
 
-    /// Whether it proves a hold of somebody above us, and locks nothing itself.
+    /// Whether it proves a hold of a process above us, and locks nothing itself.
     pub fn is_nested(&self) -> bool {
         self.held.nested
     }
 
-    /// Checks that nobody removed or replaced the lock file under the hold; of a nested hold, that its
+    /// Checks that the lock file was not removed or replaced under the hold; of a nested hold, that its
     /// fence is still the current one.
     pub fn verify(&self) -> Result<()> {
         self.held.check_not_ended()?;
         let own = self.held.with_hold(|hold| hold.as_ref().map(Hold::verify))?;
         own.unwrap_or_else(|| {
             let request = Request::until(Deadline::after(Wait::default()));
-            check_current(&self.held.target, self.held.fence, request)
+            take_proven(&self.held.target, self.held.fence, request).map(drop)
         })
     }
 
@@ -304,7 +303,7 @@ impl LockGuard {
         hold.leave_to_children()?;
         let request = Request::until(Deadline::after(Wait::No));
         match Hold::take(&held.target, Mode::Exclusive, request) {
-            // Unless somebody else has had it since, whose mark must stay.
+            // Unless another holder has had it since, whose mark must stay.
             Ok((mut hold, record, seen)) if held.fence > 0 && seen.record.fence == held.fence => {
                 hold.drew(held.fence, record, true);
                 hold.release()

@@ -14,29 +14,34 @@
 //!    of it is kept apart, where nothing is written without a sync: a power loss can tear both slots.
 //! 4. It informs and fences; it never decides who holds a lock. The kernel does.
 
-mod published;
-mod slots;
-
 use std::io;
+use std::path::Path;
 
-use crate::checksum;
-use crate::file::layout::{MAJOR, array};
+use crate::error::Result;
+use crate::file::layout::{Fill, Layout, Take, newer_format};
 use crate::file::marks::Mark;
+use crate::file::slot::{DoubleSlot, Loaded};
+use crate::file::target::Target;
 use crate::fs::{FileId, Handle};
 use crate::holder::{HoldKind, Holder, HolderText};
 
-pub(crate) use self::published::{Published, Synced};
-pub(crate) use self::slots::Loaded;
-use self::slots::{
-    CHECKSUM_OFFSET, MAGIC, SLOT_BYTES, SLOT_OFFSET, SLOT_STRIDE, SLOTS_BYTES, checksum_fits,
-    load_slots, newest_first, seq_of,
-};
-
+/// Byte 0 of the file is the lock (a mandatory range on Windows), so the slots stay clear of it, and of
+/// each other's page. The marks are between them.
+const SLOTS: DoubleSlot = DoubleSlot::at(SLOT_OFFSET, 8192);
+const SLOT_OFFSET: u64 = 4096;
+const SLOTS_BYTES: usize = 4096 + 1024;
 /// Two more slots, each on a page of its own, for what was reserved.
-const RESERVED_OFFSETS: [u64; 2] = [12288, 16384];
-const HOLDER_OFFSET: usize = 264;
-/// Larger numbers were not written by us; a thousand years of microseconds are far below.
-const NUMBER_MAX: u64 = u64::MAX / 2;
+const RESERVED: DoubleSlot = DoubleSlot::at(12288, 16384);
+/// Room for the text of the holder.
+const HOLDER_BYTES: usize = 752;
+/// Not used, in the middle of a slot.
+const FREE_BYTES: usize = 64;
+/// Flags of a slot.
+const SYNCED: u8 = 1;
+const LEFT: u8 = 2;
+const JOURNAL: u8 = 4;
+const NOT_SYNCED: u8 = 8;
+const NUMBERED: u8 = 16;
 
 /// What the last hold is doing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -60,6 +65,50 @@ pub(crate) struct LeaseTerms {
     pub(crate) expires_us: u64,
 }
 
+/// What tenure last published as the document, or found in its place.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct Published {
+    /// Grows with every change that tenure made.
+    pub(crate) generation: u64,
+    /// No larger generation was given out before. Not known of a record of another boot, or of one that
+    /// was copied or put back.
+    pub(crate) numbered: bool,
+    pub(crate) checksum: [u8; 16],
+    /// Of the very file: another program may write the same bytes, and not sync them. 0: there was no
+    /// document.
+    pub(crate) tag: u32,
+    pub(crate) synced: Synced,
+    /// The boot in which tenure published it or found it whole, if that is known. The record's own boot is
+    /// no help: any lock renews that.
+    pub(crate) boot: [u8; 16],
+}
+
+/// Whether the content of a version was synced before it was published.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) enum Synced {
+    /// Another program wrote it, its process died, or a sync of its name failed.
+    #[default]
+    Unknown,
+    /// Published without a sync: the last synced version is kept as `.good`.
+    No,
+    /// It is on the disk before its name is.
+    Yes,
+}
+
+impl Published {
+    /// The number of the next change. The numbers of a boot, and those that follow a copied record, start at
+    /// the clock: those that a power loss may have taken back do not come again.
+    pub(crate) fn next_generation(&self, clock_us: u64) -> u64 {
+        let newest = if self.numbered { 0 } else { clock_us };
+        self.generation.max(newest) + 1
+    }
+
+    /// It may be of another boot, or of another file.
+    pub(crate) fn doubt(&mut self) {
+        (self.boot, self.numbered) = (Default::default(), false);
+    }
+}
+
 /// One record.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct Record {
@@ -81,8 +130,8 @@ pub(crate) struct Record {
     pub(crate) file: FileId,
     /// When that file was born: its number may have been given out again.
     pub(crate) file_born_us: u64,
-    /// When this was written, on the wall clock. A file that changed later was written by somebody
-    /// else: an older record was put back in place.
+    /// When this was written, on the wall clock. A file that changed later was written by another program:
+    /// an older record was restored in place.
     pub(crate) written_us: u64,
     pub(crate) lease: LeaseTerms,
     pub(crate) published: Published,
@@ -92,82 +141,62 @@ pub(crate) struct Record {
     pub(crate) holder: HolderText,
     /// Whether this fence was given out: its mark says so, not the slot.
     pub(crate) fence_published: bool,
+    /// Not what was written: something is there, and no slot could be read.
+    pub(crate) unreadable: bool,
 }
 
 impl Record {
-    /// Reads the newest valid slot.
-    pub(crate) fn load(file: &dyn Handle) -> io::Result<Loaded<Box<Self>>> {
-        load_slots(file, Self::choose)
+    /// The newest valid record in the file at `path`; an empty one if there is none.
+    pub(crate) fn load(file: &dyn Handle, path: &Path) -> Result<Self> {
+        let mut bytes = [0; SLOTS_BYTES];
+        let loaded = SLOTS.read(file, &mut bytes).map_err(Target::failed("read record", path))?;
+        match loaded {
+            Loaded::Valid { turn, body, older } => Ok(Self::with_marks(body, turn, older, &bytes)),
+            Loaded::Empty => Ok(Self::default()),
+            // Nothing of garbage is needed: the fence starts above the clock, the data is adopted.
+            Loaded::Garbage => Ok(Self { unreadable: true, ..Self::default() }),
+            Loaded::Newer(major) => Err(newer_format(path, major)),
+        }
     }
 
-    fn choose(bytes: &[u8; SLOTS_BYTES]) -> Loaded<Box<Self>> {
-        let slots = match newest_first(bytes) {
-            Ok(slots) => slots,
-            Err(major) => return Loaded::Newer(major),
-        };
-        let Some(mut record) = slots.into_iter().find_map(Self::decode) else {
-            return Loaded::none_in(bytes);
-        };
+    fn with_marks(mut self, seq: u64, older: u64, bytes: &[u8]) -> Self {
+        self.seq = seq;
         // The other slot has the record before this one. If it has not, it may have had a newer one.
-        if seq_of(slots[1]).checked_add(1) != Some(record.seq) {
-            record.confirmed = 0;
+        if older.checked_add(1) != Some(seq) {
+            self.confirmed = 0;
         }
         for mark in [Mark::Ended, Mark::Published] {
             let Some((fence, set_us)) = mark.read(bytes) else { continue };
             match mark {
-                _ if fence > record.fence => record.confirmed = 0, // A newer record is gone.
-                _ if fence < record.fence => {}
-                Mark::Published => record.fence_published = true,
-                Mark::Ended if record.state == State::Held => record.state = State::Free,
+                _ if fence > self.fence => self.confirmed = 0, // A newer record is gone.
+                _ if fence < self.fence => {}
+                Mark::Published => self.fence_published = true,
+                Mark::Ended if self.state == State::Held => self.state = State::Free,
                 Mark::Ended => {}
             }
-            record.written_us = record.written_us.max(set_us);
+            self.written_us = self.written_us.max(set_us);
         }
-        Loaded::Record(Box::new(record))
+        self
     }
 
-    /// Writes the record into the slot that does not count now. A crash before or during it leaves
-    /// the other slot; after it, this one counts.
+    /// Writes the record into the slot that does not count now. A crash before or during it leaves the
+    /// other slot; after it, this one counts. If it fails, the next try overwrites the same slot.
     pub(crate) fn store(&mut self, file: &dyn Handle) -> io::Result<()> {
-        let generation = self.published.generation;
-        let ends = [self.seq + 1, self.fence, self.ceiling, self.confirmed, generation];
-        if ends.iter().any(|number| *number > NUMBER_MAX) {
-            // It could not be read back, and the record before it would count again.
-            let why = "its numbers are at their end, which nobody has counted to";
-            return Err(io::Error::new(io::ErrorKind::InvalidData, why));
-        }
+        SLOTS.store(file, self.seq + 1, self)?;
         self.seq += 1;
-        let slot = self.encode();
-        let offset = SLOT_OFFSET + (self.seq % 2) * SLOT_STRIDE as u64;
-        let stored = file.write_all_at(&slot, offset);
-        if stored.is_err() {
-            self.seq -= 1; // The slot may be torn; the next try overwrites it, not the good one.
-        }
-        stored
+        Ok(())
     }
 
     /// The largest ceiling that was reserved here, whatever became of the slots.
     pub(crate) fn reserved(file: &dyn Handle) -> io::Result<u64> {
-        let ceilings = Self::reservations(file)?;
-        Ok(ceilings.into_iter().flatten().max().unwrap_or(0))
+        Ok(RESERVED.load(file)?.map_or(0, |(_, record): (_, Self)| record.ceiling))
     }
 
-    /// Writes the ceiling down apart, over the smaller of the two before; the caller syncs it before
-    /// the next. A crash before or during it leaves the larger one.
+    /// Writes the ceiling down apart; the caller syncs it before the next. A crash before or during it
+    /// leaves the one before.
     pub(crate) fn reserve(&self, file: &dyn Handle) -> io::Result<()> {
-        let [one, other] = Self::reservations(file)?;
-        let smaller = usize::from(other < one);
-        file.write_all_at(&self.encode(), RESERVED_OFFSETS[smaller])
-    }
-
-    fn reservations(file: &dyn Handle) -> io::Result<[Option<u64>; 2]> {
-        let mut ceilings = [None; 2];
-        for (ceiling, offset) in ceilings.iter_mut().zip(RESERVED_OFFSETS) {
-            let mut slot = [0; SLOT_BYTES];
-            file.read_full_at(&mut slot, offset)?;
-            *ceiling = Self::decode(&slot).map(|record| record.ceiling);
-        }
-        Ok(ceilings)
+        let turn = RESERVED.load(file)?.map_or(0, |(turn, _): (_, Self)| turn);
+        RESERVED.store(file, turn + 1, self)
     }
 
     /// Reserves the room for both slots, so that a full disk is noticed now and not at the release.
@@ -184,201 +213,97 @@ impl Record {
         };
         Holder { fence: self.fence, since_us: self.since_us, hold, ..self.holder.read() }
     }
+}
 
-    fn encode(&self) -> [u8; SLOT_BYTES] {
-        let mut slot = [0; SLOT_BYTES];
-        let mut put = |offset: usize, bytes: &[u8]| {
-            slot[offset..offset + bytes.len()].copy_from_slice(bytes);
+impl Layout for Record {
+    const SLOT_MAGIC: Option<[u8; 6]> = Some(*b"tenure");
+    const BYTES: usize = 1000;
+
+    fn put(&self, fill: &mut Fill<'_>) {
+        let published = &self.published;
+        let synced = match published.synced {
+            Synced::Unknown => 0,
+            Synced::No => NOT_SYNCED,
+            Synced::Yes => SYNCED,
         };
-        let state = match self.state {
-            State::Free => 0,
-            State::Held => 1,
-            State::Leased => 2,
-        };
+        let flag = |is_set: bool, flag: u8| if is_set { flag } else { 0 };
         let text = self.holder.as_bytes();
-        let text = if text.len() <= CHECKSUM_OFFSET - HOLDER_OFFSET { text } else { b"" };
-        #[expect(clippy::cast_possible_truncation, reason = "it fits the slot")]
-        let text_len = text.len() as u16;
-        put(0, MAGIC);
-        put(6, &MAJOR.to_le_bytes());
-        put(8, &self.seq.to_le_bytes());
-        put(16, &self.fence.to_le_bytes());
-        put(24, &self.ceiling.to_le_bytes());
-        put(32, &self.confirmed.to_le_bytes());
-        put(
-            40,
-            &[
-                state,
-                self.published.flags() | u8::from(self.left) << 1 | u8::from(self.journal) << 2,
-            ],
-        );
-        put(42, &text_len.to_le_bytes());
-        put(44, &self.published.tag.to_le_bytes());
-        put(48, &self.since_us.to_le_bytes());
-        put(56, &self.boot);
-        put(72, &self.file.dev.to_le_bytes());
-        put(80, &self.file.ino.to_le_bytes());
-        put(88, &self.lease.token);
-        put(104, &self.lease.ttl_us.to_le_bytes());
-        put(112, &self.lease.expires_us.to_le_bytes());
-        put(120, &self.published.generation.to_le_bytes());
-        put(128, &self.published.checksum);
-        put(208, &self.pending.0.to_le_bytes());
-        put(216, &self.pending.1);
-        put(232, &self.published.boot);
-        put(248, &self.file_born_us.to_le_bytes());
-        put(256, &self.written_us.to_le_bytes());
-        put(HOLDER_OFFSET, text);
-        let sum = checksum::of(&slot[..CHECKSUM_OFFSET]);
-        slot[CHECKSUM_OFFSET..].copy_from_slice(&sum.to_le_bytes());
-        debug_assert!(Self::decode(&slot).is_some(), "what is written can be read back");
-        slot
-    }
-
-    /// The text of a valid slot.
-    fn text_in(slot: &[u8]) -> Option<&[u8]> {
-        let number = |offset: usize| u64::from_le_bytes(array(slot, offset));
-        let major = u16::from_le_bytes(array(slot, 6));
-        if !slot.starts_with(MAGIC) || major != MAJOR || !checksum_fits(slot) || slot[40] > 2 {
-            return None;
+        let text = if text.len() <= HOLDER_BYTES { text } else { b"" };
+        for count in [self.fence, self.ceiling, self.confirmed] {
+            fill.count(count);
         }
-        // Seq, fence, ceiling, confirmed, generation: nobody counts this far, and they must not wrap.
-        if [8, 16, 24, 32, 120].iter().any(|offset| number(*offset) > NUMBER_MAX) {
-            return None;
-        }
-        let length = usize::from(u16::from_le_bytes(array(slot, 42)));
-        slot.get(HOLDER_OFFSET..HOLDER_OFFSET + length)
-    }
-
-    fn decode(slot: &[u8]) -> Option<Self> {
-        let number = |offset: usize| u64::from_le_bytes(array(slot, offset));
-        let text = Self::text_in(slot)?;
-        let state = match slot[40] {
-            0 => State::Free,
-            1 => State::Held,
-            _ => State::Leased,
-        };
-        Some(Self {
-            seq: number(8),
-            fence: number(16),
-            ceiling: number(24),
-            // More than was reserved was not confirmed by tenure.
-            confirmed: if number(32) <= number(24) { number(32) } else { 0 },
-            state,
-            left: slot[41] & 2 == 2,
-            journal: slot[41] & 4 == 4,
-            since_us: number(48),
-            boot: array(slot, 56),
-            file: FileId { dev: number(72), ino: number(80) },
-            file_born_us: number(248),
-            written_us: number(256),
-            lease: LeaseTerms {
-                token: array(slot, 88),
-                ttl_us: number(104),
-                expires_us: number(112),
+        fill.raw(&[
+            match self.state {
+                State::Free => 0,
+                State::Held => 1,
+                State::Leased => 2,
             },
-            published: Published::of(slot),
-            pending: (number(208), array(slot, 216)),
-            holder: HolderText::from(text),
-            fence_published: false,
-        })
+            synced
+                | flag(self.left, LEFT)
+                | flag(self.journal, JOURNAL)
+                | flag(published.numbered, NUMBERED),
+        ]);
+        #[expect(clippy::cast_possible_truncation, reason = "it fits the slot")]
+        fill.u16(text.len() as u16);
+        fill.u32(published.tag);
+        fill.u64(self.since_us);
+        fill.raw(&self.boot);
+        fill.u64(self.file.dev);
+        fill.u64(self.file.ino);
+        fill.raw(&self.lease.token);
+        fill.u64(self.lease.ttl_us);
+        fill.u64(self.lease.expires_us);
+        fill.count(published.generation);
+        fill.raw(&published.checksum);
+        fill.raw(&[0; FREE_BYTES]);
+        fill.u64(self.pending.0);
+        fill.raw(&self.pending.1);
+        fill.raw(&published.boot);
+        fill.u64(self.file_born_us);
+        fill.u64(self.written_us);
+        fill.raw(text);
     }
-}
 
-/// What both slots say of the document. The version before was true once, and says nothing of now: a caller that
-/// relies on it has to know that the content it read is not there any more.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(crate) struct Publications {
-    pub(crate) last: Published,
-    /// As the slot says that does not count any more.
-    pub(crate) before: Option<Published>,
-}
-
-impl Publications {
-    /// Reads the record for nothing else; `Err` inside is the major version of a newer format.
-    pub(crate) fn load(file: &dyn Handle) -> io::Result<Result<Self, u16>> {
-        Ok(match load_slots(file, Self::choose)? {
-            Loaded::Record(found) => Ok(found),
-            Loaded::Empty | Loaded::Garbage => Ok(Self::default()),
-            Loaded::Newer(major) => Err(major),
-        })
-    }
-
-    fn choose(bytes: &[u8; SLOTS_BYTES]) -> Loaded<Self> {
-        let slots = match newest_first(bytes) {
-            Ok(slots) => slots,
-            Err(major) => return Loaded::Newer(major),
+    fn take(take: &mut Take<'_>) -> Self {
+        let (fence, ceiling, confirmed) = (take.count(), take.count(), take.count());
+        let [state, flags] = take.raw();
+        let text_len = usize::from(take.u16());
+        let tag = take.u32();
+        take.refuse_if(state > 2);
+        let mut record = Self {
+            fence,
+            ceiling,
+            // More than was reserved was not confirmed by tenure.
+            confirmed: if confirmed <= ceiling { confirmed } else { 0 },
+            state: [State::Free, State::Held, State::Leased][usize::from(state.min(2))],
+            left: flags & LEFT != 0,
+            journal: flags & JOURNAL != 0,
+            since_us: take.u64(),
+            boot: take.raw(),
+            file: FileId { dev: take.u64(), ino: take.u64() },
+            lease: LeaseTerms { token: take.raw(), ttl_us: take.u64(), expires_us: take.u64() },
+            published: Published {
+                generation: take.count(),
+                checksum: take.raw(),
+                tag,
+                synced: match flags & (SYNCED | NOT_SYNCED) {
+                    SYNCED => Synced::Yes,
+                    NOT_SYNCED => Synced::No,
+                    _ => Synced::Unknown,
+                },
+                numbered: flags & NUMBERED != 0,
+                boot: [0; 16],
+            },
+            ..Self::default()
         };
-        let mut said =
-            slots.into_iter().filter(|slot| Record::text_in(slot).is_some()).map(Published::of);
-        match said.next() {
-            Some(last) => Loaded::Record(Self { last, before: said.find(|older| *older != last) }),
-            None => Loaded::none_in(bytes),
-        }
+        let _free: [u8; FREE_BYTES] = take.raw();
+        record.pending = (take.u64(), take.raw());
+        record.published.boot = take.raw();
+        (record.file_born_us, record.written_us) = (take.u64(), take.u64());
+        record.holder = HolderText::from(take.bytes(text_len));
+        record
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn sample() -> Record {
-        Record {
-            seq: 7,
-            fence: 11,
-            ceiling: 1035,
-            confirmed: 1035,
-            state: State::Leased,
-            left: true,
-            journal: true,
-            since_us: 1_700_000_000_000_000,
-            boot: [3; 16],
-            file: FileId { dev: 5, ino: 9 },
-            file_born_us: 12,
-            written_us: 13,
-            lease: LeaseTerms { token: [8; 16], ttl_us: 60_000_000, expires_us: 99 },
-            published: Published {
-                generation: 4,
-                checksum: [6; 16],
-                tag: 7,
-                synced: Synced::Yes,
-                numbered: true,
-                boot: [1; 16],
-            },
-            pending: (9, [2; 16]),
-            holder: HolderText::this_process("a \"b\"", ""),
-            fence_published: false,
-        }
-    }
-
-    #[test]
-    fn r1_a_record_reads_back_as_it_was_written() {
-        for flags in 0..24 {
-            let [left, journal, numbered] = [1, 2, 4].map(|flag| flags & flag != 0);
-            let synced = [Synced::Unknown, Synced::No, Synced::Yes][flags / 8];
-            let published = Published { numbered, synced, ..sample().published };
-            // Of every length, which stands right behind the flags.
-            let holder = HolderText::this_process(&"x".repeat(flags), "");
-            let record = Record { left, journal, published, holder, ..sample() };
-            assert_eq!(Record::decode(&record.encode()), Some(record));
-        }
-    }
-
-    #[test]
-    fn r1_any_flipped_bit_makes_a_slot_invalid() {
-        let slot = sample().encode();
-        for bit in 0..slot.len() * 8 {
-            let mut flipped = slot;
-            flipped[bit / 8] ^= 1 << (bit % 8);
-            assert_eq!(Record::decode(&flipped), None, "bit {bit}");
-        }
-    }
-
-    #[test]
-    fn an_overlong_holder_still_fits_the_slot() {
-        let long = "\u{1F600}\"\\".repeat(400);
-        let record = Record { holder: HolderText::this_process(&long, &long), ..sample() };
-        let read = Record::decode(&record.encode()).map(|record| record.holder());
-        assert_eq!(read.map(|holder| holder.pid), Some(std::process::id()));
-    }
-}
+mod tests;

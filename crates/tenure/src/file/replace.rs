@@ -23,7 +23,7 @@ use std::sync::Arc;
 
 use crate::error::{Error, Result};
 use crate::file::target::Target;
-use crate::fs::{Access, Fs, Handle, Stat};
+use crate::fs::{Access, Fs, Handle, Stat, if_found};
 
 /// A temporary file, or what it was exchanged for; removed when it is dropped.
 #[derive(Debug)]
@@ -190,10 +190,7 @@ impl Temp {
     }
 
     fn finds(&self, path: &Path, expects: &impl Fn(&Stat) -> bool) -> io::Result<bool> {
-        match self.fs.stat(path) {
-            Err(err) if err.kind() == io::ErrorKind::NotFound => Ok(false),
-            found => Ok(expects(&found?)),
-        }
+        Ok(if_found(self.fs.stat(path))?.is_some_and(|found| expects(&found)))
     }
 }
 

@@ -1,19 +1,19 @@
-//! The record of a target as somebody sees it now: whether it still means something, which fence may
-//! write, and which comes next.
+//! The record of a target as it applies now: whether it still means something, which fence may write, and
+//! which comes next.
 //!
 //! # Invariants
 //!
 //! 1. A record of another boot, another file or a restored copy names no running lock or lease.
 //! 2. Fences are drawn only up to what was reserved durably (docs/FORMAT.md, F1-F3).
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use crate::error::{Error, ErrorKind, Result};
-use crate::file::layout::newer_format;
-use crate::file::record::{Loaded, Record, State};
+use crate::file::record::{Record, State};
 use crate::file::target::{Opened, Target};
-use crate::file::{events, floor};
-use crate::fs::Handle;
+use crate::file::{events, floor, gate};
+use crate::fs::{Access, Handle, if_found};
 use crate::holder::Holder;
 use crate::json;
 use crate::options::Fence;
@@ -23,7 +23,7 @@ use crate::sys;
 const FENCES_PER_SYNC: u64 = 1024;
 /// How often a record file that lost its name is opened anew.
 const OPEN_ATTEMPTS: u32 = 100;
-/// A record whose file changed this long after the record was written was put back by somebody. Being
+/// If the file changed this long after the record was written, an older record was restored in it. Being
 /// wrong (a slow write, a changed mode) costs one sync.
 const ROLLBACK_AFTER_US: u64 = 500_000;
 
@@ -36,11 +36,9 @@ pub(crate) struct Seen {
     pub(crate) bound: bool,
     /// It is this very file's, and of an earlier boot.
     pub(crate) rebooted: bool,
-    /// No slot could be read. Whoever writes the record next notes it; a reader creates nothing.
-    unreadable: bool,
     /// When the file was born.
     born_us: u64,
-    /// If the file changed after this, an older record was put back; `None` once somebody has looked.
+    /// If the file changed after this, an older record was restored; `None` once that was checked.
     rollback_us: Option<u64>,
 }
 
@@ -51,19 +49,24 @@ impl Seen {
         for _ in 0..OPEN_ATTEMPTS {
             let opened = target.take_out(path)?;
             let id = opened.handle.id().map_err(Target::failed("look at record", path))?;
-            match target.fs.extent(path) {
-                Ok(found) if found.id == id && found.links > 0 => {
-                    let seen = Self::read_at(target, opened.handle.as_ref(), found.born_us)?;
-                    return Ok((opened, seen));
-                }
-                // It has another file now, or none: look again.
-                Ok(_) => {}
-                Err(err) if err.kind() == std::io::ErrorKind::NotFound => {}
-                Err(err) => return Err(Error::io("look at record", path, err)),
+            if let Some(found) = gate::named(target, path)?.filter(|found| found.id == id) {
+                let seen = Self::read_at(target, opened.handle.as_ref(), found.born_us)?;
+                return Ok((opened, seen));
             }
         }
         let detail = "its record file is being replaced all the time";
         Err(Error::new(ErrorKind::Busy, "lock", detail).at(target.path()))
+    }
+
+    /// Reads the record without a lock, for display, and its file; `None` if there is none.
+    pub(crate) fn peek(target: &Target) -> Result<Option<(Arc<dyn Handle>, Self)>> {
+        let path = target.commit_file();
+        let file = if_found(target.open(path, Access::Read));
+        let Some(file) = file.map_err(Target::failed("open record", path))? else {
+            return Ok(None);
+        };
+        let seen = Self::read(target, file.as_ref())?;
+        Ok(Some((file, seen)))
     }
 
     /// Reads the record of `target` from its commit file.
@@ -71,17 +74,10 @@ impl Seen {
         Self::read_at(target, file, file.times().born_us)
     }
 
-    /// The same, by somebody who knows when the file was born.
+    /// The same, for a caller that knows when the file was born.
     pub(crate) fn read_at(target: &Target, file: &dyn Handle, born_us: u64) -> Result<Self> {
         let path = target.commit_file();
-        let loaded = Record::load(file).map_err(|err| Error::io("read record", path, err))?;
-        let unreadable = matches!(loaded, Loaded::Garbage);
-        let mut record = match loaded {
-            Loaded::Record(record) => *record,
-            // Nothing of garbage is needed: the fence starts above the clock, the data is adopted.
-            Loaded::Empty | Loaded::Garbage => Record::default(),
-            Loaded::Newer(major) => return Err(newer_format(path, major)),
-        };
+        let mut record = Record::load(file, path)?;
         let id = file.id().map_err(|err| Error::io("look at record", path, err))?;
         // Where the birth is not known, the inode number has to do.
         let same_birth = record.file_born_us == born_us || record.file_born_us == 0 || born_us == 0;
@@ -96,12 +92,12 @@ impl Seen {
             // Of its boot or not, later publications than it knows of may have been made.
             record.published.doubt();
         }
-        Ok(Self { record, bound, rebooted, unreadable, born_us, rollback_us })
+        Ok(Self { record, bound, rebooted, born_us, rollback_us })
     }
 
-    /// Notices an older record that was put back in place: fences above it may have been given out, and
-    /// versions published, so the next ones start above the clock. Only who draws a fence or writes the
-    /// record has to know, before it changes the record or the file: asking for the time of a change makes
+    /// Detects an older record that was restored in place: fences above it may have been given out, and
+    /// versions published, so the next ones start above the clock. Only a caller that draws a fence or writes
+    /// the record has to know, before it changes the record or the file: asking for the time of a change makes
     /// the next write dearer.
     pub(crate) fn detect_rollback(&mut self, file: &dyn Handle) {
         let Some(rollback_us) = self.rollback_us.take() else { return };
@@ -121,7 +117,8 @@ impl Seen {
         self.record.file_born_us = self.born_us;
         self.record.written_us = sys::wall_time_us();
         (self.bound, self.rebooted) = (true, false);
-        if std::mem::take(&mut self.unreadable) {
+        // A reader creates nothing: the next writer notes it.
+        if std::mem::take(&mut self.record.unreadable) {
             let _ = events::record(target, "record_unreadable", &json!({}));
         }
         if self.record.seq == 0 {
@@ -157,7 +154,7 @@ impl Seen {
             let error = refuse(
                 ErrorKind::Fenced,
                 format!("fence {fence} is not current, a newer hold has {current}"),
-                "stop: somebody else has taken over",
+                "stop: another holder has taken over",
             );
             let holder = (self.record.state != State::Free).then(|| self.record.holder());
             return error.map_err(|error: Error| error.held_by(holder));
@@ -172,7 +169,7 @@ impl Seen {
             ),
             State::Held if self.bound => refuse(
                 ErrorKind::Fenced,
-                format!("the holder has given fence {fence} to nobody"),
+                format!("the holder has not published fence {fence}"),
                 "pass the fence that acquire, run or hold returned",
             ),
             State::Free | State::Held => refuse(
@@ -183,21 +180,27 @@ impl Seen {
         }
     }
 
+    /// No fence above this was ever given out, as far as the record and its reservations tell. A power
+    /// loss can take the record, not both.
+    pub(crate) fn highest_fence(&self, target: &Target, file: &dyn Handle) -> Result<Fence> {
+        let reserved = Record::reserved(file);
+        let reserved = reserved.map_err(Target::failed("read record", target.commit_file()))?;
+        Ok(reserved.max(self.record.fence).max(self.record.ceiling))
+    }
+
     /// Draws the next fence (G4). The caller may write the record.
     ///
     /// Fences up to `confirmed` were reserved durably. A crash before the sync leaves the old
     /// `confirmed`, so the next one reserves again; a crash after it only skips numbers.
     pub(crate) fn draw(&mut self, target: &Target, file: &dyn Handle) -> Result<Fence> {
         self.detect_rollback(file);
-        let record = &mut self.record;
-        let mut newest = record.fence;
-        if record.confirmed == 0 {
-            let path = target.commit_file();
-            let reserved = Record::reserved(file).map_err(Target::failed("read", path))?;
-            let known = record.ceiling.max(reserved).max(floor::read(target)?);
-            newest = newest.max(known).max(sys::wall_time_us());
+        let mut newest = self.record.fence;
+        if self.record.confirmed == 0 {
+            let known = self.highest_fence(target, file)?.max(floor::read(target)?);
+            newest = known.max(sys::wall_time_us());
         }
         let fence = newest + 1;
+        let record = &mut self.record;
         if fence > record.confirmed {
             let first = record.confirmed == 0;
             record.ceiling = fence + FENCES_PER_SYNC;
@@ -210,8 +213,8 @@ impl Seen {
             self.record.reserve(file).map_err(Target::failed("write", path))?;
             file.sync().map_err(Target::failed("sync fences in", path))?;
             for dir in [target.side(), target.dir()].into_iter().filter(|_| first) {
-                // That the names exist does not make them durable: their maker may have died. Whoever
-                // confirmed an earlier block has synced them.
+                // That the names exist does not make them durable: their maker may have died. The caller
+                // that confirmed an earlier block has synced them.
                 target.fs.sync_dir(dir).map_err(Target::failed("sync directory", dir))?;
             }
             self.record.confirmed = self.record.ceiling;

@@ -6,12 +6,12 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::file::events;
 use crate::file::record::State;
 use crate::file::seen::Seen;
 use crate::file::target::Target;
-use crate::fs::{Access, side_dir_of};
+use crate::fs::side_dir_of;
 use crate::holder::{HoldKind, Holder, command_of};
 use crate::json;
 use crate::json::Value;
@@ -151,12 +151,7 @@ fn of_holder(target: Target) -> Result<Target> {
 
 /// The same, of a target and of locks that were seen already.
 pub(crate) fn look(target: &Target, locks: &Locks) -> Result<Status> {
-    let record = target.sidecar("commit");
-    let seen = match target.open(&record, Access::Read) {
-        Ok(file) => Some(Seen::read(target, file.as_ref())?),
-        Err(err) if err.kind() == std::io::ErrorKind::NotFound => None,
-        Err(err) => return Err(Error::io("open record", &record, err)),
-    };
+    let seen = Seen::peek(target)?.map(|(_, seen)| seen);
     let hold = target.hold_file();
     let id = target.fs.stat(hold).map(|found| found.id).ok();
     let kernel: Vec<_> = id.map(|id| locks.of(id, hold).collect()).unwrap_or_default();

@@ -28,12 +28,12 @@ use crate::error::Result;
 use crate::file::floor;
 use crate::file::gate::{self, Turn};
 use crate::file::hold::check_named;
-use crate::file::record::{Record, State};
+use crate::file::record::State;
 use crate::file::resolve::{is_checksum, stem_of};
 use crate::file::seen::Seen;
 use crate::file::status::{Status, look};
 use crate::file::target::{Target, split_sidecar};
-use crate::fs::{Access, Fs, Mode, is_side_dir};
+use crate::fs::{Fs, Mode, is_side_dir};
 use crate::options::Fence;
 use crate::sys::disk;
 use crate::sys::{self, Locks};
@@ -146,15 +146,11 @@ impl Sweep<'_> {
 /// The largest fence that a record may have given out, if nothing of it has to be kept. `record` is its
 /// file, if that is open.
 fn unused_up_to(target: &Target, record: Option<&Turn>) -> Result<Option<Fence>> {
-    let path = target.commit_file();
-    let file = match record {
-        Some(turn) => turn.handle().clone(),
-        None => match target.open(path, Access::Read) {
-            Err(err) if err.kind() == io::ErrorKind::NotFound => return Ok(Some(0)),
-            opened => opened.map_err(Target::failed("open record", path))?,
-        },
+    let found = match record {
+        Some(turn) => Some((turn.handle().clone(), Seen::read(target, turn.handle().as_ref())?)),
+        None => Seen::peek(target)?,
     };
-    let seen = Seen::read(target, file.as_ref())?;
+    let Some((file, seen)) = found else { return Ok(Some(0)) };
     let record = &seen.record;
     let remembered_us =
         record.written_us.saturating_add(record.lease.ttl_us).saturating_add(REMEMBERED_US);
@@ -163,8 +159,7 @@ fn unused_up_to(target: &Target, record: Option<&Turn>) -> Result<Option<Fence>>
     if has_data || !is_over || seen.running_lease().is_some() {
         return Ok(None);
     }
-    let reserved = Record::reserved(file.as_ref()).map_err(Target::failed("read record", path))?;
-    Ok(Some(reserved.max(record.fence).max(record.ceiling)))
+    seen.highest_fence(target, file.as_ref()).map(Some)
 }
 
 /// Steps 3 to 5; `false` if the pair is in use after all.

@@ -101,30 +101,6 @@ fn race_35_a_reader_never_pairs_one_version_with_the_content_of_another() {
     assert!(pairs.len() > 1 && pairs.contains(&pair), "{pair:?} in {pairs:?}");
 }
 
-#[test]
-fn g5_a_reader_that_is_overtaken_once_answers_from_its_first_look() {
-    // What it read was the document when it began, and the older slot of the record tells its version.
-    let scratch = Scratch::in_memory();
-    let document = scratch.document("state.json");
-    let first = document.set(&json!({ "n": 1 }), &at_once()).unwrap().version;
-    let (writer, path) = (document.clone(), document.path().to_path_buf());
-    let looks = Arc::new(AtomicU64::new(0));
-    let looked = looks.clone();
-    let fs = FaultyFs::new(move |op, touched| {
-        let opened = matches!(op, Op::Open(_));
-        let record = touched.file_name().is_some_and(|name| name == "state.json.commit");
-        if opened && record && looked.load(Ordering::Relaxed) == 1 {
-            writer.update(&at_once(), increment).unwrap();
-        }
-        looked.fetch_add(u64::from(opened && touched == path), Ordering::Relaxed);
-        Verdict::Go
-    });
-    let found = Document::open_on(&fs.shared(), document.path()).unwrap().read().unwrap().unwrap();
-    assert_eq!((found.value["n"].as_u64(), found.version), (Some(1), first));
-    assert_eq!(looks.load(Ordering::Relaxed), 1);
-    assert_eq!(count_in(&document), 2);
-}
-
 /// A file that was replaced is removed from the disk by whoever closes it last. That is the writer's work.
 #[test]
 #[cfg(target_os = "linux")]

@@ -19,11 +19,11 @@ use std::sync::Arc;
 
 pub use self::prune::{Prune, Pruned};
 pub use self::split::Split;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::file::document::Document;
 use crate::file::journal::Journal;
 use crate::file::target::Target;
-use crate::fs::Fs;
+use crate::fs::{Fs, if_found};
 use crate::sys::disk;
 
 /// What the files of a collection are.
@@ -87,13 +87,11 @@ impl Collection {
 
     /// The keys that have a file, in no order. Files that are no key's are passed over.
     pub fn keys(&self) -> Result<Vec<String>> {
-        let names = match self.fs.list(&self.dir) {
-            Err(err) if err.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
-            listed => listed.map_err(|err| Error::io("list collection", &self.dir, err))?,
-        };
+        let names = if_found(self.fs.list(&self.dir));
+        let names = names.map_err(Target::failed("list collection", &self.dir))?;
         let key = |name: &std::ffi::OsString| {
             key::from_name(name.to_str()?.strip_suffix(self.kind.suffix())?)
         };
-        Ok(names.iter().filter_map(key).collect())
+        Ok(names.iter().flatten().filter_map(key).collect())
     }
 }

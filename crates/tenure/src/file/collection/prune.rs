@@ -5,19 +5,17 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::ffi::{OsStr, OsString};
-use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::{Collection, CollectionKind, key};
 use crate::error::{Error, ErrorKind, Result};
 use crate::file::commit::Commit;
-use crate::file::floor;
 use crate::file::target::Target;
-use crate::fs::{Kind, Stat, is_side_dir};
+use crate::fs::{Kind, Stat, if_found, is_side_dir};
 use crate::options::{Durability, WriteOptions};
 use crate::sys;
-use crate::wait::{Deadline, Request, Wait};
+use crate::wait::Wait;
 
 /// What to remove. The default removes nothing but left-overs.
 #[derive(Debug, Clone, Default)]
@@ -129,11 +127,7 @@ impl Collection {
     /// The file of a key; `None` if there is none. One that cannot be looked at is not one that is gone.
     fn look(&self, key: &str) -> Result<Option<Stat>> {
         let path = self.path_of(key)?;
-        match self.fs.stat(&path) {
-            Ok(stat) => Ok(Some(stat)),
-            Err(err) if err.kind() == std::io::ErrorKind::NotFound => Ok(None),
-            Err(err) => Err(Error::io("look at key", &path, err)),
-        }
+        if_found(self.fs.stat(&path)).map_err(Target::failed("look at key", &path))
     }
 
     /// Removes a key unless it is held, or has changed since `stat` was taken.
@@ -169,8 +163,7 @@ impl Collection {
     /// Removes data first and lock files last, all while both locks are held.
     fn remove_held(&self, commit: &Commit, names: &Names) -> Result<()> {
         let target = &commit.target;
-        let request = Request::until(Deadline::after(Wait::default()));
-        floor::raise(target, commit.highest_fence()?, request)?;
+        commit.raise_floor()?;
         commit.verify()?;
         if self.kind == CollectionKind::Journals {
             let own = target.path().file_name().unwrap_or_default();
@@ -206,10 +199,7 @@ impl Collection {
     }
 
     fn unlink(&self, path: &Path) -> Result<()> {
-        match self.fs.remove(path) {
-            Err(err) if err.kind() == io::ErrorKind::NotFound => Ok(()),
-            removed => removed.map_err(|err| Error::io("remove", path, err)),
-        }
+        if_found(self.fs.remove(path)).map(drop).map_err(Target::failed("remove", path))
     }
 
     /// Sidecars of keys without a file: of a prune that died, or of keys that were only locked.

@@ -509,7 +509,7 @@ impl sync::Shared for Names<'_> {
     }
 
     fn newest(&self) -> Result<u64> {
-        Ok(read::peek(self.target)?.last.generation)
+        Ok(read::peek(self.target)?.generation)
     }
 
     fn sync(&self) -> io::Result<()> {

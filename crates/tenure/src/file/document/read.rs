@@ -15,8 +15,7 @@ use std::time::Duration;
 use super::memory::Memory;
 use crate::checksum;
 use crate::error::{Error, ErrorKind, Result};
-use crate::file::layout::newer_format;
-use crate::file::record::{Publications, Published};
+use crate::file::record::{Published, Record};
 use crate::file::target::Target;
 use crate::fs::{Access, Handle, Kind, Stat, Trust};
 use crate::json::{self, Value};
@@ -90,12 +89,6 @@ impl Content {
         let sum = u128::from_be_bytes(self.checksum);
         Version(format!("{:x}-{sum:032x}", published.generation))
     }
-
-    /// Whether the document is another file by now. The number of a closed file may have been given out
-    /// again; then this is not noticed.
-    fn is_displaced(&self, target: &Target) -> bool {
-        target.fs.extent(target.path()).is_ok_and(|found| found.id != self.stat.id)
-    }
 }
 
 /// All of a file that was this long a moment ago. It is asked for a byte more: where none comes, it ends.
@@ -160,21 +153,18 @@ pub(super) fn snapshot(target: &Target) -> Result<Option<Snapshot>> {
         };
         content.handle = None;
         let is_of = |published: &Published| published.checksum == content.checksum;
-        let record = peek(target)?;
-        let published = match (record.last, record.before) {
-            (last, _) if is_of(&last) => last,
+        let last = peek(target)?;
+        let published = match before {
+            _ if is_of(&last) => last,
             // It was the document when we began, which is all that a read can say.
-            (_, Some(earlier)) if is_of(&earlier) && content.is_displaced(target) => earlier,
-            (last, _) => match before {
-                Some(before) if is_of(&before) => before,
-                // The record may be of a change that came while we read.
-                _ if before != Some(last) && last.tag != 0 && tries_left > 0 => {
-                    before = Some(last);
-                    tries_left -= 1;
-                    continue;
-                }
-                _ => last,
-            },
+            Some(before) if is_of(&before) => before,
+            // The record may be of a change that came while we read.
+            _ if before != Some(last) && last.tag != 0 && tries_left > 0 => {
+                before = Some(last);
+                tries_left -= 1;
+                continue;
+            }
+            _ => last,
         };
         match (content.parse(target), looks.next()) {
             (Ok(value), _) => {
@@ -201,11 +191,11 @@ pub(super) fn snapshot(target: &Target) -> Result<Option<Snapshot>> {
 fn may_be_missed(target: &Target) -> Result<bool> {
     let trust = target.fs.trust(target.dir());
     let replaces_whole = matches!(trust, Ok(Trust::Yes | Trust::Unordered));
-    Ok(!replaces_whole && peek(target)?.last.tag != 0)
+    Ok(!replaces_whole && peek(target)?.tag != 0)
 }
 
 /// What tenure published, read without a lock and without creating anything.
-pub(super) fn peek(target: &Target) -> Result<Publications> {
+pub(super) fn peek(target: &Target) -> Result<Published> {
     use io::ErrorKind::{NotADirectory, NotFound, PermissionDenied};
     let path = target.commit_file();
     let is_absent = |err: &io::Error| {
@@ -214,12 +204,10 @@ pub(super) fn peek(target: &Target) -> Result<Publications> {
     };
     let file = match target.open(path, Access::Read) {
         // A reader who may not see the sidecars still reads the document.
-        Err(err) if is_absent(&err) => return Ok(Publications::default()),
+        Err(err) if is_absent(&err) => return Ok(Published::default()),
         opened => opened.map_err(Target::failed("open record", path))?,
     };
-    let loaded = Publications::load(file.as_ref());
-    let loaded = loaded.map_err(Target::failed("read record", path))?;
-    loaded.map_err(|major| newer_format(path, major))
+    Ok(Record::load(file.as_ref(), path)?.published)
 }
 
 /// Whether a document that cannot be parsed was cut by a power loss (G5): tenure has not seen it whole in
@@ -228,7 +216,7 @@ pub(super) fn peek(target: &Target) -> Result<Publications> {
 pub(super) fn was_cut(target: &Target) -> Result<bool> {
     let booted_us = sys::wall_time_us().saturating_sub(sys::boot_time_us());
     let is_older = |stat: Stat| stat.modified_ns <= i128::from(booted_us) * 1000;
-    Ok(peek(target)?.last.boot != target.fs.boot_id()
+    Ok(peek(target)?.boot != target.fs.boot_id()
         && target.fs.stat(target.path()).is_ok_and(is_older))
 }
 

@@ -58,7 +58,7 @@ impl Layout for Kind {
         let kinds = [Self::Here, Self::Dropped, Self::Late, Self::Lost, Self::Skipped];
         let number = take.u64();
         kinds.into_iter().find(|kind| *kind as u64 == number).unwrap_or_else(|| {
-            take.refuse();
+            take.refuse_if(true);
             Self::Lost
         })
     }

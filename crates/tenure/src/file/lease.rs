@@ -26,7 +26,7 @@ use crate::file::record::{LeaseTerms, State};
 use crate::file::seen::Seen;
 use crate::file::sweep;
 use crate::file::target::Target;
-use crate::fs::{Access, Fs, Mode};
+use crate::fs::{Fs, Mode};
 use crate::holder::{Holder, HolderText};
 use crate::json;
 use crate::json::Value;
@@ -133,16 +133,11 @@ impl Lease {
         })
     }
 
-    /// Who has the lease, running or expired; `None` if nobody does. Takes no lock.
+    /// Who has the lease, running or expired; `None` if nobody does. Takes no lock. A lease that the caller
+    /// may not see is an error.
     pub fn show(&self) -> Result<Option<LeaseInfo>> {
-        let target = self.target.current()?;
-        let path = target.commit_file();
-        let file = match target.open(path, Access::Read) {
-            Err(err) if err.kind() == std::io::ErrorKind::NotFound => return Ok(None),
-            opened => opened.map_err(Target::failed("open record", path))?,
-        };
-        let seen = Seen::read(&target, file.as_ref())?;
-        Ok((seen.record.state == State::Leased).then(|| LeaseInfo {
+        let seen = Seen::look(&*self.target.as_held()?)?;
+        Ok(seen.filter(|seen| seen.record.state == State::Leased).map(|seen| LeaseInfo {
             holder: seen.record.holder(),
             ttl: Duration::from_micros(seen.record.lease.ttl_us),
             expires_in: seen.running_lease().map(|(_, left)| left),
@@ -151,7 +146,7 @@ impl Lease {
 
     /// The recorded events of this target, oldest first: take-overs among them.
     pub fn events(&self) -> Vec<Value> {
-        self.target.current().map_or_else(|_| Vec::new(), |target| events::all(&target))
+        self.target.as_held().map_or_else(|_| Vec::new(), |target| events::all(&target))
     }
 
     /// Takes the lease from whoever has it, for a stated reason that is written down first. A lock

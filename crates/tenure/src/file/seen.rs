@@ -6,6 +6,7 @@
 //! 1. A record of another boot, another file or a restored copy names no running lock or lease.
 //! 2. Fences are drawn only up to what was reserved durably (docs/FORMAT.md, F1-F3).
 
+use std::io;
 use std::time::Duration;
 
 use crate::error::{Error, ErrorKind, Result};
@@ -13,7 +14,7 @@ use crate::file::layout::newer_format;
 use crate::file::record::{Loaded, Record, State};
 use crate::file::target::{Opened, Target};
 use crate::file::{events, floor};
-use crate::fs::Handle;
+use crate::fs::{Access, Handle};
 use crate::holder::Holder;
 use crate::json;
 use crate::options::Fence;
@@ -58,12 +59,32 @@ impl Seen {
                 }
                 // It has another file now, or none: look again.
                 Ok(_) => {}
-                Err(err) if err.kind() == std::io::ErrorKind::NotFound => {}
+                Err(err) if err.kind() == io::ErrorKind::NotFound => {}
                 Err(err) => return Err(Error::io("look at record", path, err)),
             }
         }
         let detail = "its record file is being replaced all the time";
         Err(Error::new(ErrorKind::Busy, "lock", detail).at(target.path()))
+    }
+
+    /// The record for a look without a lock; `None` if there is none. One that is closed to the caller is an
+    /// error, since it may name a holder.
+    pub(crate) fn look(target: &Target) -> Result<Option<Self>> {
+        let path = target.commit_file();
+        match target.open(path, Access::Read) {
+            Ok(file) => Self::read(target, file.as_ref()).map(Some),
+            Err(err) if err.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(err) if err.kind() == io::ErrorKind::PermissionDenied => {
+                let owner = target.fs.stat(path).map(|found| format!(" of user {}", found.uid));
+                let owner = owner.unwrap_or_default();
+                let detail = format!("permission denied: its record{owner} is closed to you");
+                let hint = "ask that user, or look as root";
+                Err(Error::new(ErrorKind::Unsupported, "look at", detail)
+                    .at(target.path())
+                    .hint(hint))
+            }
+            Err(err) => Err(Error::io("open record", path, err)),
+        }
     }
 
     /// Reads the record of `target` from its commit file.

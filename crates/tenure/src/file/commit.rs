@@ -243,6 +243,6 @@ pub(crate) fn take_proven(target: &Target, fence: Fence, request: Request<'_>) -
 
 /// Takes a target's commit lock.
 pub(crate) fn take_commit(target: &Target, mode: Mode, request: Request<'_>) -> Result<Turn> {
-    gate::take(target, target.commit_file(), mode, request)
-        .map_err(|error| name_holder(target, error))
+    let path = target.commit_file();
+    gate::take(target, path, mode, request).map_err(|error| name_holder(target, path, error))
 }

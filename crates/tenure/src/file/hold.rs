@@ -74,7 +74,7 @@ impl Hold {
     pub(crate) fn lock(target: &Target, mode: Mode, request: Request<'_>) -> Result<Self> {
         target.prepare()?;
         let take = |path: &Path| {
-            gate::take(target, path, mode, request).map_err(|error| name_holder(target, error))
+            gate::take(target, path, mode, request).map_err(|err| name_holder(target, path, err))
         };
         let turn = take(target.hold_file())?;
         target.confirm_owner(Some(turn.handle().as_ref()))?;
@@ -203,17 +203,21 @@ fn compromised(target: &Target, detail: &str) -> Error {
     Error::new(ErrorKind::Compromised, "verify the hold of", detail).at(target.path())
 }
 
-/// Adds who is in the way to a `busy`, and names the target instead of its lock file.
-pub(crate) fn name_holder(target: &Target, error: Error) -> Error {
+/// Adds who has the lock `path` to a `busy`. The record names the holder of the hold; of every other lock
+/// only the kernel knows the holder. The caller itself may have the hold.
+pub(crate) fn name_holder(target: &Target, path: &Path, error: Error) -> Error {
     if error.kind() != ErrorKind::Busy {
         return error;
+    }
+    if path != target.hold_file() {
+        return busy(target, kernel_holder(target, path));
     }
     let recorded = Seen::peek(target)
         .ok()
         .flatten()
         .filter(|(_, seen)| seen.bound && seen.record.state != State::Free)
         .map(|(_, seen)| seen.record.holder());
-    let Some(recorded) = recorded else { return busy(target, kernel_holder(target)) };
+    let Some(recorded) = recorded else { return busy(target, kernel_holder(target, path)) };
     let (holder, note) = current_holder::name(target, recorded);
     let error = busy(target, Some(holder));
     let hint = note.map(|note| format!("{note}; {}", error.next_step().unwrap_or_default()));
@@ -224,11 +228,9 @@ pub(crate) fn name_holder(target: &Target, error: Error) -> Error {
 }
 
 /// A write in progress, or a tool that is not ours, leaves no record.
-fn kernel_holder(target: &Target) -> Option<Holder> {
-    let files = [target.hold_file(), target.commit_file()];
-    let files = files.into_iter().chain(target.lock_file());
-    let ids: Vec<_> = files.filter_map(|path| Some(target.fs.stat(path).ok()?.id)).collect();
-    sys::lock_holder(&ids).map(Holder::process)
+fn kernel_holder(target: &Target, path: &Path) -> Option<Holder> {
+    let file = target.fs.stat(path).ok()?.id;
+    sys::lock_holder(file).map(Holder::process)
 }
 
 /// The `busy` error of a target.

@@ -133,9 +133,10 @@ impl Lease {
         })
     }
 
-    /// Who has the lease, running or expired; `None` if there is none. Takes no lock.
+    /// The lease and its holder, running or expired; `None` if there is none. Takes no lock. A lease that the caller
+    /// may not see is an error.
     pub fn show(&self) -> Result<Option<LeaseInfo>> {
-        let seen = Seen::peek(&*self.target.current()?)?.map(|(_, seen)| seen);
+        let seen = Seen::peek(&*self.target.as_held()?)?.map(|(_, seen)| seen);
         let leased = seen.filter(|seen| seen.record.state == State::Leased);
         Ok(leased.map(|seen| LeaseInfo {
             holder: seen.record.holder(),
@@ -146,7 +147,7 @@ impl Lease {
 
     /// The recorded events of this target, oldest first: take-overs among them.
     pub fn events(&self) -> Vec<Value> {
-        self.target.current().map_or_else(|_| Vec::new(), |target| events::all(&target))
+        self.target.as_held().map_or_else(|_| Vec::new(), |target| events::all(&target))
     }
 
     /// Takes the lease from its holder, for a stated reason that is written down first. A lock

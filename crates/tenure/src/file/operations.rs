@@ -12,19 +12,25 @@
 //!    ever answered as done that a power loss has undone.
 //! 4. A slot that was torn, or is of another boot and was not kept, counts as free. To keep an id changes
 //!    only the last four bytes of its slot: a death in that leaves the id remembered.
+//! 5. The file is opened before an operation with an id begins. A later writer that cannot open it does not fail
+//!    for the id of an earlier one.
 //!
 //! Crash: the death of a process loses no id, since the page cache outlives it (what happens between
 //! the effect and `remember` is the caller's part: the record's `pending`, or the journal's log). A
 //! power loss before [`Kept::sync`] has returned may forget the id; after it, the id is remembered.
 
+use std::io;
+use std::path::Path;
 use std::sync::Arc;
 
 use crate::checksum;
-use crate::error::Result;
+use crate::error::{ErrorKind, Result};
+use crate::file::events;
 use crate::file::layout::{MAJOR, newer_format};
 use crate::file::sync::not_durable;
 use crate::file::target::Target;
-use crate::fs::{Access, Handle, if_found};
+use crate::fs::{Handle, if_found};
+use crate::json;
 
 /// The suffix of the file.
 pub(crate) const SUFFIX: &str = "ops";
@@ -56,14 +62,17 @@ pub(crate) fn id_of(name: &str) -> u64 {
     checksum::of(name.as_bytes()).max(1)
 }
 
-/// What the operation did, if it was done.
+/// Before an operation: what it did, if it was done. An id that could not be remembered is refused here, while
+/// nothing has happened yet (invariant 5).
 pub(crate) fn find(target: &Target, id: u64) -> Result<Option<Done>> {
-    let path = target.sidecar(SUFFIX);
-    let file = if_found(target.open(&path, Access::Read)).map_err(Target::failed("open", &path))?;
-    let Some(file) = file else { return Ok(None) };
-    let store = Store { target, file };
-    store.header()?;
-    let page = store.read(id)?;
+    let is_gone = |path: &Path| if_found(target.fs.stat(path)).is_ok_and(|found| found.is_none());
+    if is_gone(target.path()) && is_gone(&target.sidecar(SUFFIX)) {
+        // A caller that can create the target can create this, too. Made before it, it would be closed to the
+        // target's other writers.
+        return Ok(None);
+    }
+    let page = Store::open(target).and_then(|store| store.read(id));
+    let page = page.map_err(|error| error.committed(false))?;
     Ok(page.find(id).map(|(_, slot)| slot.done))
 }
 
@@ -76,6 +85,27 @@ pub(crate) fn remember(target: &Target, id: u64, done: Done) -> Result<()> {
     }
     let (at, stamp) = page.next();
     store.write(at, Slot { id, done, stamp, kept: false })
+}
+
+/// Remembers the operation of another writer, which died before it did. A user who may not open the file goes on
+/// without: the id is lost then, and its event says so.
+pub(crate) fn remember_for_another(target: &Target, id: u64, done: Done) -> Result<()> {
+    pass_if_closed(target, remember(target, id, done))
+}
+
+/// A file that is closed to this user keeps no later writer out.
+fn pass_if_closed(target: &Target, result: Result<()>) -> Result<()> {
+    let Err(error) = result else { return Ok(()) };
+    let io_kind = error.io_error().map(io::Error::kind);
+    let is_closed = error.kind() == ErrorKind::Unsupported
+        || io_kind.is_some_and(|kind| {
+            matches!(kind, io::ErrorKind::PermissionDenied | io::ErrorKind::Unsupported)
+        });
+    if !is_closed {
+        return Err(error);
+    }
+    let _ = events::record(target, "operation_forgotten", &json!({ "why": error.to_string() }));
+    Ok(())
 }
 
 /// Makes a remembered operation count in every boot. Its effect is durable. Durable itself it is when
@@ -97,7 +127,10 @@ pub(crate) fn sync(target: &Target, until: u64) -> Result<()> {
     if found.is_none() {
         return Ok(());
     }
-    let store = Store::open(target)?;
+    let store = match Store::open(target) {
+        Ok(store) => store,
+        Err(error) => return pass_if_closed(target, Err(error)),
+    };
     let failed = Target::failed("write", &path);
     let mut doubt = [0];
     let read = store.file.read_full_at(&mut doubt, SYNCING_AT);

@@ -6,6 +6,7 @@
 //! 1. A record of another boot, another file or a restored copy names no running lock or lease.
 //! 2. Fences are drawn only up to what was reserved durably (docs/FORMAT.md, F1-F3).
 
+use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -58,12 +59,21 @@ impl Seen {
         Err(Error::new(ErrorKind::Busy, "lock", detail).at(target.path()))
     }
 
-    /// Reads the record without a lock, for display, and its file; `None` if there is none.
+    /// Reads the record without a lock, for display, and its file; `None` if there is none. One that is closed to the
+    /// caller is an error, since it may name a holder.
     pub(crate) fn peek(target: &Target) -> Result<Option<(Arc<dyn Handle>, Self)>> {
         let path = target.commit_file();
-        let file = if_found(target.open(path, Access::Read));
-        let Some(file) = file.map_err(Target::failed("open record", path))? else {
-            return Ok(None);
+        let file = match if_found(target.open(path, Access::Read)) {
+            Ok(Some(file)) => file,
+            Ok(None) => return Ok(None),
+            Err(err) if err.kind() == io::ErrorKind::PermissionDenied => {
+                let owner = target.fs.stat(path).map(|found| format!(" of user {}", found.uid));
+                let owner = owner.unwrap_or_default();
+                let detail = format!("permission denied: its record{owner} is closed to you");
+                let error = Error::new(ErrorKind::Unsupported, "look at", detail);
+                return Err(error.at(target.path()).hint("ask that user, or look as root"));
+            }
+            Err(err) => return Err(Error::io("open record", path, err)),
         };
         let seen = Self::read(target, file.as_ref())?;
         Ok(Some((file, seen)))

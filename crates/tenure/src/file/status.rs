@@ -11,7 +11,6 @@ use crate::file::events;
 use crate::file::record::State;
 use crate::file::seen::Seen;
 use crate::file::target::Target;
-use crate::fs::side_dir_of;
 use crate::holder::{HoldKind, Holder, command_of};
 use crate::json;
 use crate::json::Value;
@@ -127,26 +126,12 @@ fn milliseconds(time: Duration) -> u64 {
 
 /// What the target `path` is doing.
 pub fn status(path: impl AsRef<Path>) -> Result<Status> {
-    look(&of_holder(Target::resolve(&disk(), path.as_ref())?)?, &Locks::now())
+    look(&*Target::resolve(&disk(), path.as_ref())?.as_held()?, &Locks::now())
 }
 
 /// The recorded events of a target, oldest first: take-overs, recoveries, adopted and damaged data.
 pub fn recorded_events(path: impl AsRef<Path>) -> Result<Vec<Value>> {
-    Ok(events::all(&of_holder(Target::resolve(&disk(), path.as_ref())?)?))
-}
-
-/// The target with the sidecars that there are. In a directory that users share, one without a file may have
-/// those of another user than the caller.
-fn of_holder(target: Target) -> Result<Target> {
-    let fs = target.fs.clone();
-    if fs.stat(target.commit_file()).is_ok() || fs.stat(target.path()).is_ok() {
-        return Ok(target);
-    }
-    let Some(rival) = target.rivals().ok().and_then(|rivals| rivals.first().copied()) else {
-        return Ok(target);
-    };
-    let side = target.dir().join(side_dir_of(rival));
-    Ok(Target::resolve_in(&fs, target.path(), &side)?.unwrap_or(target))
+    Ok(events::all(&*Target::resolve(&disk(), path.as_ref())?.as_held()?))
 }
 
 /// The same, of a target and of locks that were seen already.

@@ -13,6 +13,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::file::commit::Commit;
 use crate::file::document::{Attempt, Document, Written, by_value};
 use crate::file::journal::{AppendOptions, Appended, Journal, Lines};
+use crate::file::operations;
 use crate::json::Value;
 use crate::options::WriteOptions;
 use crate::wait::Deadline;
@@ -62,6 +63,10 @@ fn update_and_append_now(
         else {
             continue;
         };
+        if let Some(operation) = &write.operation {
+            // An id that the journal could not remember is refused before the document is changed.
+            operations::find(&journal_commit.target, operations::id_of(operation))?;
+        }
         if let Some(attempt) = document.attempt(document_commit, &write, &mut compute)? {
             break (attempt, journal_commit);
         }

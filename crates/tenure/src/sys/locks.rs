@@ -52,10 +52,10 @@ impl Locks {
     }
 }
 
-/// A living process that has a lock on one of these files, as far as the kernel tells.
-pub(crate) fn lock_holder(files: &[FileId]) -> Option<u32> {
+/// A living process that has a lock on this file, as far as the kernel tells.
+pub(crate) fn lock_holder(file: FileId) -> Option<u32> {
     let mut locks = read().into_iter();
-    let held = locks.find(|lock| !lock.waiting && lock.pid > 0 && files.contains(&lock.file))?;
+    let held = locks.find(|lock| !lock.waiting && lock.pid > 0 && lock.file == file)?;
     // A child may keep the lock of a process that is gone.
     (!command_of(held.pid).is_empty()).then_some(held.pid)
 }

@@ -379,7 +379,7 @@ impl Document {
         if id == 0 || found.is_none_or(|found| found.checksum != sum) {
             return Ok(());
         }
-        operations::remember(&commit.target, id, Done::default())
+        operations::remember_for_another(&commit.target, id, Done::default())
             .and_then(|()| publish::settle(commit, found, Some((0, [0; 16]))))
             .map_err(|error| error.committed(operation == Some(id)))
     }

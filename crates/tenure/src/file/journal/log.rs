@@ -59,7 +59,7 @@ impl Log {
         let path = path_of(target);
         let file = match target.open(&path, access) {
             Err(err) if err.kind() == io::ErrorKind::NotFound => return Ok(Found::Missing),
-            opened => opened.map_err(Target::failed("open log", &path))?,
+            opened => opened.map_err(|err| target.cannot_open("open log", &path, err))?,
         };
         let mut bytes = [0; HEADER_BYTES];
         file.read_full_at(&mut bytes, 0).map_err(Target::failed("read log", &path))?;

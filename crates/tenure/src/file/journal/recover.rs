@@ -298,7 +298,7 @@ impl Writer {
         if id == 0 {
             return Ok(());
         }
-        operations::remember(&self.target, id, operations::Done { first, lines })
+        operations::remember_for_another(&self.target, id, operations::Done { first, lines })
     }
 
     /// The state as the chain alone tells it.
@@ -408,7 +408,7 @@ impl Writer {
             }
             let done = operations::Done { first: batch.seq, lines: batch.lines };
             if batch.operation != 0 {
-                operations::remember(&self.target, batch.operation, done)?;
+                operations::remember_for_another(&self.target, batch.operation, done)?;
             }
         }
         let mut ranges = cut.finish();

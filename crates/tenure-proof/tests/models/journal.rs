@@ -10,10 +10,17 @@
 //! log under one of the names since the last sync of the directory, its chain up to any record that was not synced,
 //! and any of the lines that were not synced.
 //!
-//! Not in this model: lines of other tools, batches without a sync, rotation, and damage.
+//! Not in this model: lines of other tools and batches without a sync (`unsynced`), rotation, and damage.
 //!
 //! One limit of the code is excused: if the sync of a batch fails, and the new log fails as well, the batch is visible
-//! all the same. A power loss can take it, or leave a part, until a later checkpoint succeeds. Its caller was told.
+//! all the same. A power loss can take it, or leave a part, until a later checkpoint succeeds. Its caller got an error.
+//!
+//! # Invariants
+//!
+//! 1. Success means durable: whatever a power loss leaves, the batch is there with its number.
+//! 2. What a reader saw stays, and its number is given to no other batch.
+//! 3. A batch is whole or absent, and the journal has the order of the numbers.
+//! 4. Some process can always go on.
 
 mod section;
 mod state;
@@ -57,6 +64,8 @@ enum Fault {
     OwnBatchOnly,
     /// Recovery writes pending batches to the journal without a new log.
     PlacedWithoutLog,
+    /// Recovery appends a batch without a look whether it is there.
+    PlacedAgain,
     /// Recovery shows pending batches before the new log is durable under its name.
     VisibleBeforeNamed,
 }
@@ -126,7 +135,7 @@ impl Model for Appending {
         }
         if state.power_losses > 0 {
             state.losses(|name, chain, lines| {
-                actions.push(Action::PowerLoss { name, chain, lines })
+                actions.push(Action::PowerLoss { name, chain, lines });
             });
         }
     }
@@ -201,6 +210,20 @@ const QUICK: Appending = Appending {
 fn acknowledged_batches_survive_whole() {
     let mut tally = Tally::new("models", "acknowledged_batches_survive_whole");
     check::holds(&mut tally, "two writers", QUICK);
+    let long = Appending { checkpoints: 1, ..QUICK };
+    check::holds(&mut tally, "two writers, a long log", long);
+    let again = Appending { batches: 2, kills: 0, sync_errors: 0, ..QUICK };
+    check::holds(&mut tally, "two writers, twice", again);
+    if Form::asked() == Form::Long {
+        check::holds(&mut tally, "three writers", Appending { processes: 3, ..QUICK });
+        check::holds(
+            &mut tally,
+            "two writers, twice, a failed sync",
+            Appending { batches: 2, ..QUICK },
+        );
+        let many = Appending { kills: 2, sync_errors: 2, power_losses: 2, ..long };
+        check::holds(&mut tally, "two writers, many faults", many);
+    }
 }
 
 #[test]
@@ -223,6 +246,7 @@ fn broken_appends_are_found_out() {
         ("a failed sync of the name repeated", Fault::NameSyncedAgain, SURVIVES, QUICK),
         ("a caller brings in its own batch only", Fault::OwnBatchOnly, ORDER, QUICK),
         ("placed without a new log", Fault::PlacedWithoutLog, STAYS, QUICK),
+        ("a batch that is there appended again", Fault::PlacedAgain, ORDER, QUICK),
         ("visible before the log has its name", Fault::VisibleBeforeNamed, ONCE, twice),
     ] {
         check::is_refuted(&mut tally, name, rule, Appending { fault, ..model });

@@ -1,4 +1,9 @@
 //! What happens under the commit lock: entering, recovery, the checkpoint, and bringing batches into the journal.
+//!
+//! # Invariants
+//!
+//! 1. One process at a time is in here.
+//! 2. A log that had the name is never written over, except its state and records that do not count.
 
 use super::Fault;
 use super::state::{At, Known, Line, Log, NO_LOG, Page, Process, Record, State, Task, Then};
@@ -37,6 +42,10 @@ impl State {
         // A process died while it wrote to the journal.
         if matches!(fault, Fault::VisibleBeforeNamed | Fault::PlacedWithoutLog) {
             next.known.applying = known.newest;
+        }
+        if fault == Fault::PlacedAgain && self.journal.len() == 2 * usize::from(known.applying) {
+            let batch = self.in_journal(known.applying, |_| true).unwrap_or_default();
+            self.journal.push(Line { number: known.applying, batch, page: Page::Dirty });
         }
         if fault == Fault::PlacedWithoutLog {
             next.then = Then::Place;
@@ -209,7 +218,7 @@ impl State {
             }
             Task::Bring => At::Apply,
             Task::Renew if is_same => self.checkpoint(next, Then::Apply),
-            Task::Renew => self.leave(next, fault),
+            Task::Renew => Self::leave(next, fault),
         }
     }
 
@@ -237,7 +246,7 @@ impl State {
         let Known { placed, newest, named, log_doubt, .. } = next.known;
         let last = if next.task == Task::Renew { newest } else { next.reach };
         if placed >= last.min(newest) {
-            self.leave(next, fault)
+            Self::leave(next, fault)
         } else if named {
             At::Applying
         } else if log_doubt && fault != Fault::NameSyncedAgain {
@@ -269,7 +278,7 @@ impl State {
         if is_done {
             (next.known.placed, next.known.applying) = (next.known.applying, 0);
             self.store(next);
-            return if next.then == Then::Place { At::Work } else { self.leave(next, fault) };
+            return if next.then == Then::Place { At::Work } else { Self::leave(next, fault) };
         }
         let behind = u8::try_from(self.journal.len() / 2).expect("few batches") + 1;
         let number = if alone { next.mine } else { behind };
@@ -281,7 +290,7 @@ impl State {
     }
 
     /// The work under the commit lock is done.
-    fn leave(&mut self, next: &mut Process, fault: Fault) -> At {
+    fn leave(next: &mut Process, fault: Fault) -> At {
         (next.in_commit, next.known) = (false, Known::default());
         if next.leads && fault == Fault::JournalFirst && next.covered == 0 {
             return At::SyncBegin;

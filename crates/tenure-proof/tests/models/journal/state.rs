@@ -1,4 +1,8 @@
 //! What the model of an append knows: the logs and their names, the journal, the note, the callers.
+//!
+//! # Invariants
+//!
+//! 1. States that differ in nothing that counts are equal ([`State::tidy`]).
 
 use super::Appending;
 
@@ -208,7 +212,7 @@ impl State {
     }
 
     /// The batch that the journal has under `number`, if it is whole there.
-    fn in_journal(&self, number: u8, is_there: impl Fn(Page) -> bool) -> Option<u8> {
+    pub(super) fn in_journal(&self, number: u8, is_there: impl Fn(Page) -> bool) -> Option<u8> {
         let at = 2 * usize::from(number - 1);
         let lines = self.journal.get(at..at + 2)?;
         let fits = |line: &Line| {

@@ -1,4 +1,8 @@
 //! The steps of a call: the order of an append, and the shared sync of `sync.rs`.
+//!
+//! # Invariants
+//!
+//! 1. The note is written only by the leader that holds the lock of its generation.
 
 use super::Fault;
 use super::state::{At, Note, Page, Process, State, Task, Then};

@@ -21,7 +21,7 @@ pub(crate) fn array<const N: usize>(bytes: &[u8], offset: usize) -> [u8; N] {
 }
 
 /// Sanity limit against corruption: no count, offset or number of ours comes near it, and none may wrap.
-const COUNT_MAX: u64 = 1 << 56;
+pub(crate) const COUNT_MAX: u64 = 1 << 56;
 
 /// Fills a record from its first byte on.
 #[derive(Debug)]

@@ -253,6 +253,11 @@ impl Writer {
             let index = Index::open(&self.target, &path, Access::ReadWrite)?;
             let index = index.filter(|index| index.title.generation == old.generation);
             let index = index.ok_or_else(|| super::index::damaged(0, self.target.path()))?;
+            // A header that counts more records than there are must not make the index grow to there.
+            let has = index.capacity().map_err(failed("look at index", &path))?;
+            if has < old.len {
+                return Err(super::index::damaged(has, self.target.path()).committed(false));
+            }
             index.append(old.len, ranges).map_err(failed("write index", &path))?;
             return Ok(IndexId { len, ..old });
         }

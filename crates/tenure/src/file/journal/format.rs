@@ -323,6 +323,15 @@ pub(super) struct Flags {
     pub(super) durable: bool,
 }
 
+impl State {
+    /// Whether its numbers and places fit each other.
+    pub(super) fn is_possible(&self) -> bool {
+        let numbers = self.placed <= self.number && self.applying <= self.number;
+        let places = RECORDS_AT <= self.end && self.end <= self.room && self.pending_at <= self.end;
+        numbers && self.number > 0 && places
+    }
+}
+
 pub(super) const STATE: DoubleSlot = DoubleSlot::at(512, 1024);
 
 impl Body for State {

@@ -26,7 +26,7 @@ use std::sync::Arc;
 use crate::checksum;
 use crate::error::{ErrorKind, Result};
 use crate::file::events;
-use crate::file::layout::{MAJOR, newer_format};
+use crate::file::layout::{COUNT_MAX, MAJOR, newer_format};
 use crate::file::sync::not_durable;
 use crate::file::target::Target;
 use crate::fs::{Handle, if_found};
@@ -207,7 +207,9 @@ impl Slot {
         let short = |at: usize| u32::from_le_bytes(std::array::from_fn(|index| bytes[at + index]));
         let kept = bytes[KEPT_AT..] == sum_of(bytes, EVERY_BOOT);
         let counts = kept || bytes[BOOT_AT..KEPT_AT] == sum_of(bytes, boot);
-        (long(0) != 0 && counts).then(|| Self {
+        // No entry has a number beyond this: it may be counted with.
+        let is_number = long(8) <= COUNT_MAX;
+        (long(0) != 0 && counts && is_number).then(|| Self {
             id: long(0),
             done: Done { first: long(8), lines: short(16).into() },
             stamp: short(20),

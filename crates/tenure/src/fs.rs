@@ -65,11 +65,12 @@ pub enum Access {
 }
 
 /// Shared or exclusive.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum Mode {
     /// Many may hold it together.
     Shared,
     /// One alone holds it.
+    #[default]
     Exclusive,
 }
 

@@ -116,7 +116,12 @@ pub(crate) struct Request<'a> {
 }
 
 impl<'a> Request<'a> {
-    /// On behalf of the calling thread.
+    /// On behalf of the calling thread, waiting this long.
+    pub(crate) fn after(wait: Wait) -> Self {
+        Self::until(Deadline::after(wait))
+    }
+
+    /// The same, until a deadline that was set before.
     pub(crate) fn until(deadline: Deadline) -> Self {
         Self { deadline, cancel: None, thread: None }
     }

@@ -37,7 +37,7 @@ use crate::fs::{Fs, Mode, is_side_dir};
 use crate::options::Fence;
 use crate::sys::disk;
 use crate::sys::{self, Locks};
-use crate::wait::{Deadline, Request, Wait};
+use crate::wait::{Request, Wait};
 
 /// One in so many new locks looks around. Where fewer than `FEW` names have a lock, it sweeps nothing; else
 /// it examines at most `EXAMINED` of them. So eight are examined for each that is made, and what is unused
@@ -117,7 +117,7 @@ impl Sweep<'_> {
         }
         let Some(first) = unused.first() else { return Ok(Vec::new()) };
         if remove {
-            let floor = floor::raise(first, newest, at_once())?;
+            let floor = floor::raise(first, newest, Request::after(Wait::No))?;
             unused.retain(|target| remove_pair(target, floor).unwrap_or(false));
         } else {
             // As far as can be seen without taking the locks.
@@ -164,9 +164,10 @@ fn unused_up_to(target: &Target, record: Option<&Turn>) -> Result<Option<Fence>>
 
 /// Steps 3 to 5; `false` if the pair is in use after all.
 fn remove_pair(target: &Target, floor: Fence) -> Result<bool> {
-    let hold = gate::take(target, target.hold_file(), Mode::Exclusive, at_once())?;
+    let take = |path| gate::take(target, path, Mode::Exclusive, Request::after(Wait::No));
+    let hold = take(target.hold_file())?;
     let has_record = target.fs.stat(target.commit_file()).is_ok();
-    let commit = || gate::take(target, target.commit_file(), Mode::Exclusive, at_once());
+    let commit = || take(target.commit_file());
     let commit = has_record.then(commit).transpose()?;
     let newest =
         commit.as_ref().map_or(Ok(Some(0)), |commit| unused_up_to(target, Some(commit)))?;
@@ -182,10 +183,6 @@ fn remove_pair(target: &Target, floor: Fence) -> Result<bool> {
         }
     }
     Ok(true)
-}
-
-fn at_once() -> Request<'static> {
-    Request::until(Deadline::after(Wait::No))
 }
 
 fn is_missing(found: io::Result<()>) -> bool {

@@ -240,15 +240,29 @@ impl Document {
         deadline: Deadline,
         compute: &mut impl FnMut(Current<'_>) -> Result<Option<New>>,
     ) -> Result<Written> {
+        let begin = |options: &WriteOptions| Ok((Commit::begin(&self.target, options)?, ()));
+        let (attempt, ()) = self.attempts(options, deadline, begin, compute)?;
+        let done = self.finish(attempt.commit, options, attempt.written);
+        if let Some((bytes, value)) = attempt.now {
+            self.memory.keep(bytes, value);
+        }
+        done
+    }
+
+    /// Attempts in critical sections that `begin` enters, until no other program replaces the file
+    /// meanwhile. The last one goes on, with whatever was entered besides.
+    pub(crate) fn attempts<T>(
+        &self,
+        options: &WriteOptions,
+        deadline: Deadline,
+        begin: impl Fn(&WriteOptions) -> Result<(Commit, T)>,
+        compute: &mut impl FnMut(Current<'_>) -> Result<Option<New>>,
+    ) -> Result<(Attempt, T)> {
         loop {
             let remaining = WriteOptions { wait: deadline.as_wait(), ..options.clone() };
-            let commit = Commit::begin(&self.target, &remaining)?;
+            let (commit, besides) = begin(&remaining)?;
             if let Some(attempt) = self.attempt(commit, &remaining, compute)? {
-                let done = self.finish(attempt.commit, &remaining, attempt.written);
-                if let Some((bytes, value)) = attempt.now {
-                    self.memory.keep(bytes, value);
-                }
-                return done;
+                return Ok((attempt, besides));
             }
             if deadline.may_wait() && deadline.has_passed() {
                 let detail = "another program keeps replacing it";
@@ -257,9 +271,8 @@ impl Document {
         }
     }
 
-    /// One attempt in a critical section that goes on; `None` if another program replaced the file
-    /// meanwhile.
-    pub(crate) fn attempt(
+    /// One attempt; `None` if another program replaced the file meanwhile.
+    fn attempt(
         &self,
         mut commit: Commit,
         options: &WriteOptions,
@@ -325,8 +338,8 @@ impl Document {
         };
         let recorded = publish::record(&mut commit, sum, &published, remembered.is_ok());
         drop(published);
-        let told = remembered.map_err(|error| error.committed(true)).and(recorded);
-        let generation = told.map_err(|error| self.after(options, error))?;
+        let done = remembered.map_err(|error| error.committed(true)).and(recorded);
+        let generation = done.map_err(|error| self.after(options, error))?;
         let version = Version(format!("{generation:x}-{:032x}", u128::from_be_bytes(sum)));
         let written = Written { version, changed, replayed };
         let (before, value) = if changed { (before, value) } else { (None, before) };
@@ -368,7 +381,7 @@ impl Document {
     }
 
     /// An operation that was published by a process that died before it was remembered. The next call
-    /// does that, since after the next change it could not be told any more.
+    /// does that, since after the next change it could not be known any more.
     fn finish_pending(
         commit: &mut Commit,
         found: Option<&Content>,
@@ -425,8 +438,8 @@ impl Document {
             drop(commit);
             let durable = sync(&target, published, had_hold)
                 .and_then(|()| keep(&target, options.operation.as_deref()));
-            let told = |error: Error| self.after(options, error.committed(true));
-            durable.map_err(|error| if done.changed { told(error) } else { error })?;
+            let visible = |error: Error| self.after(options, error.committed(true));
+            durable.map_err(|error| if done.changed { visible(error) } else { error })?;
         }
         Ok(done)
     }

@@ -98,7 +98,7 @@ impl Holder {
         }
     }
 
-    /// Whether the process that wrote this seems to run still; `None` if it cannot be told from here
+    /// Whether the process that wrote this seems to run still; `None` if that cannot be seen from here
     /// (another host or PID namespace). For display only.
     pub fn seems_alive(&self) -> Option<bool> {
         if self.pid == 0

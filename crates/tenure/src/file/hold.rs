@@ -228,7 +228,7 @@ pub(crate) fn name_holder(target: &Target, error: Error) -> Error {
 /// for a decision. A command that inherited the lock of `tenure run` keeps it when tenure itself is killed,
 /// and the record names the dead one for as long as that lasts.
 fn current_holder(target: &Target, recorded: Holder) -> (Holder, Option<String>) {
-    // A number that another process has by now is told by its start. What cannot be told is believed.
+    // A number that another process has by now is known by its start. What is not known is believed.
     if recorded.hold != HoldKind::Lock || recorded.seems_alive() != Some(false) {
         return (recorded, None);
     }

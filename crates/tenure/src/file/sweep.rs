@@ -4,7 +4,7 @@
 //!
 //! - the target does not exist, and the pair is all that is left of it: a copy, a log or an event is kept;
 //! - the record knows of no document and no journal, and of no hold or lease that did not end properly. Of
-//!   those the next holder is told, and the token of a lease renews it: they stay for a day;
+//!   those the next holder learns, and the token of a lease renews it: they stay for a day;
 //! - both files can be locked exclusively without waiting. So no process holds them or writes under them,
 //!   and one that waits finds its lock file unlinked and starts over (docs/FORMAT.md, L1).
 //!

@@ -34,7 +34,7 @@ use crate::options::Fence;
 use crate::random;
 use crate::sys;
 use crate::sys::disk;
-use crate::wait::{Cancel, Deadline, Request, Wait};
+use crate::wait::{Cancel, Request, Wait};
 
 /// Longer than any task; a lease for ever is a stale lock by another name.
 const TTL_MAX: Duration = Duration::from_secs(366 * 24 * 3600);
@@ -120,14 +120,15 @@ impl Lease {
             check_ttl(&self.target, ttl)?;
         }
         check_token(&self.target, token)?;
-        self.target.at_home(|target| renew(target, token, ttl, in_time()))
+        // It has no wait of its own, and only waits for writes in flight.
+        self.target.at_home(|target| renew(target, token, ttl, Request::after(Wait::default())))
     }
 
     /// Ends the lease. Ending one that is over already is `lease_lost`, and changes nothing.
     pub fn release(&self, token: &str) -> Result<()> {
         check_token(&self.target, token)?;
         self.target.at_home(|target| {
-            let (commit, mut seen) = find(target, token, in_time())?;
+            let (commit, mut seen) = find(target, token, Request::after(Wait::default()))?;
             seen.record.state = State::Free;
             seen.write(target, commit.handle().as_ref())
         })
@@ -209,11 +210,6 @@ fn grant(
     }
     let (ttl, owner) = (options.ttl, options.owner.clone());
     Ok(Leased { token, fence, owner, ttl, expires_in: ttl })
-}
-
-/// For calls that have no wait of their own: they only wait for writes in flight.
-fn in_time() -> Request<'static> {
-    Request::until(Deadline::after(Wait::default()))
 }
 
 fn renew(

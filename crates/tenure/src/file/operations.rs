@@ -26,7 +26,7 @@ use std::sync::Arc;
 use crate::checksum;
 use crate::error::{ErrorKind, Result};
 use crate::file::events;
-use crate::file::layout::{COUNT_MAX, MAJOR, newer_format};
+use crate::file::layout::{Fill, MAJOR, Take, newer_format};
 use crate::file::sync::not_durable;
 use crate::file::target::Target;
 use crate::fs::{Handle, if_found};
@@ -37,8 +37,6 @@ pub(crate) const SUFFIX: &str = "ops";
 const MAGIC: &[u8; 6] = b"tenops";
 /// Where the header says that the file's own name is durable.
 const NAMED_AT: u64 = 8;
-/// Where it says that a sync of all slots began, and failed or its caller died.
-const SYNCING_AT: u64 = 9;
 const HEADER_BYTES: usize = 16;
 const PAGE_BYTES: usize = 4096;
 const BUCKETS: u64 = 64;
@@ -131,22 +129,20 @@ pub(crate) fn sync(target: &Target, until: u64) -> Result<()> {
         Ok(store) => store,
         Err(error) => return pass_if_closed(target, Err(error)),
     };
-    let failed = Target::failed("write", &path);
-    let mut doubt = [0];
-    let read = store.file.read_full_at(&mut doubt, SYNCING_AT);
-    read.and_then(|_| store.file.write_all_at(&[1], SYNCING_AT)).map_err(failed)?;
     for bucket in 0..BUCKETS {
-        let page = store.read(bucket)?;
-        // After a sync that failed the page cache may claim to be clean: everything is written again.
-        let is_new = |slot: &Slot| !slot.kept || doubt != [0];
-        for (at, slot) in page.slots().filter(|(_, slot)| is_new(slot) && slot.done.first < until) {
-            store.write(at, Slot { kept: true, ..slot })?;
+        let mut page = store.read(bucket)?;
+        let durable: Vec<_> = page.slots().filter(|(_, slot)| slot.done.first < until).collect();
+        for (at, slot) in &durable {
+            let kept = Slot { kept: true, ..*slot }.encode(page.boot);
+            page.bytes[at * SLOT_BYTES..(at + 1) * SLOT_BYTES].copy_from_slice(&kept);
+        }
+        if !durable.is_empty() {
+            // Also what is kept already: after a sync that failed the page cache may claim to be clean.
+            let written = store.file.write_all_at(&page.bytes, page_at(bucket));
+            written.map_err(Target::failed("write", &path))?;
         }
     }
-    let file = store.file.clone();
-    Kept(store).sync()?;
-    let cleared = file.write_all_at(&[0], SYNCING_AT);
-    cleared.map_err(Target::failed("write", &path))
+    Kept(store).sync()
 }
 
 /// Forgets every operation: an older version of the target is back.
@@ -187,12 +183,12 @@ struct Slot {
 impl Slot {
     fn encode(&self, boot: [u8; 16]) -> [u8; SLOT_BYTES] {
         let mut bytes = [0; SLOT_BYTES];
-        bytes[..8].copy_from_slice(&self.id.to_le_bytes());
-        bytes[8..16].copy_from_slice(&self.done.first.to_le_bytes());
+        let mut fill = Fill::new(&mut bytes);
+        fill.u64(self.id);
+        fill.u64(self.done.first);
         // No batch has more: it is at most 1 GiB.
-        let lines = u32::try_from(self.done.lines).unwrap_or(u32::MAX);
-        bytes[16..20].copy_from_slice(&lines.to_le_bytes());
-        bytes[20..BOOT_AT].copy_from_slice(&self.stamp.to_le_bytes());
+        fill.u32(u32::try_from(self.done.lines).unwrap_or(u32::MAX));
+        fill.u32(self.stamp);
         let (for_boot, kept) = (sum_of(&bytes, boot), sum_of(&bytes, EVERY_BOOT));
         bytes[BOOT_AT..KEPT_AT].copy_from_slice(&for_boot);
         if self.kept {
@@ -203,18 +199,13 @@ impl Slot {
 
     /// `None` if it is free.
     fn decode(bytes: &[u8], boot: [u8; 16]) -> Option<Self> {
-        let long = |at: usize| u64::from_le_bytes(std::array::from_fn(|index| bytes[at + index]));
-        let short = |at: usize| u32::from_le_bytes(std::array::from_fn(|index| bytes[at + index]));
         let kept = bytes[KEPT_AT..] == sum_of(bytes, EVERY_BOOT);
         let counts = kept || bytes[BOOT_AT..KEPT_AT] == sum_of(bytes, boot);
-        // No entry has a number beyond this: it may be counted with.
-        let is_number = long(8) <= COUNT_MAX;
-        (long(0) != 0 && counts && is_number).then(|| Self {
-            id: long(0),
-            done: Done { first: long(8), lines: short(16).into() },
-            stamp: short(20),
-            kept,
-        })
+        let mut take = Take::new(bytes);
+        let (id, first) = (take.u64(), take.count());
+        let done = Done { first, lines: take.u32().into() };
+        let stamp = take.u32();
+        (id != 0 && counts && take.is_sane()).then_some(Self { id, done, stamp, kept })
     }
 }
 

@@ -21,7 +21,7 @@ use crate::sys::{self, Locks};
 /// What a target is doing now.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum HoldState {
-    /// Nobody has it.
+    /// It is free.
     Free,
     /// An exclusive lock, or a write in progress.
     Lock,
@@ -29,7 +29,7 @@ pub enum HoldState {
     Shared,
     /// A lease that runs.
     Lease,
-    /// A lease that has run out, and that nobody has ended or acquired since.
+    /// A lease that has run out, and was not ended or acquired since.
     Expired,
     /// Its last holder died holding it; the next one gets it at once.
     Abandoned,
@@ -48,7 +48,7 @@ impl HoldState {
         }
     }
 
-    /// Whether somebody has to wait for it.
+    /// Whether a caller has to wait for it.
     pub const fn is_held(self) -> bool {
         matches!(self, Self::Lock | Self::Shared | Self::Lease)
     }
@@ -84,7 +84,7 @@ pub struct Status {
     pub processes: Vec<Process>,
     /// Processes that wait for it.
     pub waiters: Vec<Process>,
-    /// Somebody holds a lock file that is not there any more: others may hold the target too.
+    /// A process holds a lock file that is not there any more: others may hold the target too.
     pub compromised: bool,
 }
 
@@ -174,14 +174,7 @@ pub(crate) fn look(target: &Target, locks: &Locks) -> Result<Status> {
 
 /// Weighs the record against what the kernel says.
 fn judge(status: &mut Status, seen: Option<&Seen>, exclusive: Option<u32>, shared: Option<u32>) {
-    let stranger = |pid, hold| Holder {
-        pid,
-        host: sys::host_name(),
-        pid_namespace: sys::pid_namespace(),
-        command: command_of(pid),
-        hold,
-        ..Holder::default()
-    };
+    let stranger = |pid, hold| Holder { hold, ..Holder::process(pid) };
     if let Some(seen) = seen.filter(|seen| seen.record.state == State::Leased) {
         status.ttl = Some(Duration::from_micros(seen.record.lease.ttl_us));
         if let Some((holder, left)) = seen.running_lease() {
@@ -205,7 +198,7 @@ fn judge(status: &mut Status, seen: Option<&Seen>, exclusive: Option<u32>, share
         }
         (None, Some(pid)) => (HoldState::Shared, Some(stranger(pid, HoldKind::Shared))),
         (None, None) => match (recorded, seen.map(|seen| seen.record.state)) {
-            // Nobody visible has it: another PID namespace, a lock file of its own, or a death.
+            // No visible process has it: another PID namespace, a lock file of its own, or a death.
             (Some(holder), _) if holder.seems_alive() == Some(false) => {
                 // One that ended properly may have left the lock to children; they are gone now.
                 if seen.is_some_and(|seen| seen.record.left) {

@@ -54,27 +54,18 @@ fn update_and_append_now(
     let mut batch = Lines::check(journal.target(), batch, &of_journal)?;
     let mut compute = by_value(document.path(), compute);
     let deadline = Deadline::after(options.write.wait);
-    let (attempt, journal_commit) = loop {
-        let write = WriteOptions { wait: deadline.as_wait(), ..options.write.clone() };
+    let begin = |write: &WriteOptions| {
         let targets = [(document.target(), write.fence), (journal.target(), None)];
-        let mut commits = Commit::begin_all(&targets, &write)?;
-        let (journal_commit, document_commit) = (commits.pop(), commits.pop());
-        let (Some(journal_commit), Some(document_commit)) = (journal_commit, document_commit)
-        else {
-            continue;
-        };
+        let mut commits = Commit::begin_all(&targets, write)?;
+        let (document_commit, journal_commit) = (commits.remove(0), commits.remove(0));
         if let Some(operation) = &write.operation {
             // An id that the journal could not remember is refused before the document is changed.
             operations::find(&journal_commit.target, operations::id_of(operation))?;
         }
-        if let Some(attempt) = document.attempt(document_commit, &write, &mut compute)? {
-            break (attempt, journal_commit);
-        }
-        if deadline.may_wait() && deadline.has_passed() {
-            let detail = "somebody who does not use tenure keeps replacing it";
-            return Err(Error::new(ErrorKind::Busy, "update", detail).at(document.path()));
-        }
+        Ok((document_commit, journal_commit))
     };
+    let (attempt, journal_commit) =
+        document.attempts(&options.write, deadline, begin, &mut compute)?;
     let Attempt { commit: document_commit, written, .. } = attempt;
     let changed = written.changed;
     let half_done = |error: Error| {

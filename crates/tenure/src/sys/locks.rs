@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use crate::fs::FileId;
 
-/// One `flock` that somebody has or waits for.
+/// One `flock` that a process has or waits for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct KernelLock {
     /// In the queue, not yet granted.
@@ -162,8 +162,8 @@ pub(crate) fn lock_keepers(path: &Path) -> Vec<u32> {
             return;
         }
         let file = Path::new("/proc").join(pid.to_string()).join("fdinfo").join(number);
-        let told = std::fs::read_to_string(file).unwrap_or_default();
-        let locks = told.lines().filter_map(|line| parse(line.strip_prefix("lock:")?));
+        let info = std::fs::read_to_string(file).unwrap_or_default();
+        let locks = info.lines().filter_map(|line| parse(line.strip_prefix("lock:")?));
         if locks.into_iter().any(|lock| !lock.waiting) {
             keepers.push(pid);
         }

@@ -8,7 +8,7 @@
 //! 2. Every key has its own locks. Nothing is shared between keys but the directory.
 //! 3. A key is removed under its own hold and commit lock, and its lock files go last, while they are
 //!    held, after the directory's fence floor was raised durably above every fence the key ever had.
-//!    Whoever waited for them finds that the name is gone and starts over.
+//!    A caller that waited for them finds that the name is gone and starts over.
 
 mod key;
 mod prune;

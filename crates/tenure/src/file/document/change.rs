@@ -18,7 +18,6 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::compute::{Current, New, by_text, by_value};
 use super::memory::Memory;
 use super::publish::{self, Way};
 use super::read::{self, Content, Snapshot, Watch};
@@ -241,15 +240,29 @@ impl Document {
         deadline: Deadline,
         compute: &mut impl FnMut(Current<'_>) -> Result<Option<New>>,
     ) -> Result<Written> {
+        let begin = |options: &WriteOptions| Ok((Commit::begin(&self.target, options)?, ()));
+        let (attempt, ()) = self.attempts(options, deadline, begin, compute)?;
+        let done = self.finish(attempt.commit, options, attempt.written);
+        if let Some((bytes, value)) = attempt.now {
+            self.memory.keep(bytes, value);
+        }
+        done
+    }
+
+    /// Attempts in critical sections that `begin` enters, until no other program replaces the file
+    /// meanwhile. The last one goes on, with whatever was entered besides.
+    pub(crate) fn attempts<T>(
+        &self,
+        options: &WriteOptions,
+        deadline: Deadline,
+        begin: impl Fn(&WriteOptions) -> Result<(Commit, T)>,
+        compute: &mut impl FnMut(Current<'_>) -> Result<Option<New>>,
+    ) -> Result<(Attempt, T)> {
         loop {
             let remaining = WriteOptions { wait: deadline.as_wait(), ..options.clone() };
-            let commit = Commit::begin(&self.target, &remaining)?;
+            let (commit, besides) = begin(&remaining)?;
             if let Some(attempt) = self.attempt(commit, &remaining, compute)? {
-                let done = self.finish(attempt.commit, &remaining, attempt.written);
-                if let Some((bytes, value)) = attempt.now {
-                    self.memory.keep(bytes, value);
-                }
-                return done;
+                return Ok((attempt, besides));
             }
             if deadline.may_wait() && deadline.has_passed() {
                 let detail = "another program keeps replacing it";
@@ -258,9 +271,8 @@ impl Document {
         }
     }
 
-    /// One attempt in a critical section that goes on; `None` if another program replaced the file
-    /// meanwhile.
-    pub(crate) fn attempt(
+    /// One attempt; `None` if another program replaced the file meanwhile.
+    fn attempt(
         &self,
         mut commit: Commit,
         options: &WriteOptions,
@@ -290,7 +302,7 @@ impl Document {
         let durable = options.durability == Durability::Durable;
         let is_sure = |found: &Content| !durable || publish::is_synced(&commit, found);
         let (bytes, value) = match (new, found) {
-            (Some(new), _) => (new.bytes, new.value),
+            (Some(new), _) => (new.bytes, Some(new.value)),
             // A durable call that changes nothing: the same content as a new file.
             (None, Some(found)) if !is_sure(found) => (found.bytes.clone(), None),
             (None, _) => {
@@ -326,8 +338,8 @@ impl Document {
         };
         let recorded = publish::record(&mut commit, sum, &published, remembered.is_ok());
         drop(published);
-        let told = remembered.map_err(|error| error.committed(true)).and(recorded);
-        let generation = told.map_err(|error| self.after(options, error))?;
+        let done = remembered.map_err(|error| error.committed(true)).and(recorded);
+        let generation = done.map_err(|error| self.after(options, error))?;
         let version = Version(format!("{generation:x}-{:032x}", u128::from_be_bytes(sum)));
         let written = Written { version, changed, replayed };
         let (before, value) = if changed { (before, value) } else { (None, before) };
@@ -369,7 +381,7 @@ impl Document {
     }
 
     /// An operation that was published by a process that died before it was remembered. The next call
-    /// does that, since after the next change it could not be told any more.
+    /// does that, since after the next change it could not be known any more.
     fn finish_pending(
         commit: &mut Commit,
         found: Option<&Content>,
@@ -426,8 +438,8 @@ impl Document {
             drop(commit);
             let durable = sync(&target, published, had_hold)
                 .and_then(|()| keep(&target, options.operation.as_deref()));
-            let told = |error: Error| self.after(options, error.committed(true));
-            durable.map_err(|error| if done.changed { told(error) } else { error })?;
+            let visible = |error: Error| self.after(options, error.committed(true));
+            durable.map_err(|error| if done.changed { visible(error) } else { error })?;
         }
         Ok(done)
     }
@@ -442,6 +454,56 @@ impl Document {
             _ => error,
         }
     }
+}
+
+/// A document as it is now: its bytes and their value.
+pub(crate) type Current<'a> = Option<(&'a [u8], &'a Value)>;
+
+/// A document as it shall be: its bytes, and exactly the value that the parser makes of them. The printer
+/// relies on it.
+pub(crate) struct New {
+    bytes: Vec<u8>,
+    value: Value,
+}
+
+/// The bytes of what `compute` makes of the value; `None` if that is no change. The same value in
+/// another layout is none.
+pub(crate) fn by_value<'f>(
+    path: &'f Path,
+    mut compute: impl FnMut(Option<&Value>) -> Result<Option<Value>> + 'f,
+) -> impl FnMut(Current<'_>) -> Result<Option<New>> + 'f {
+    move |current| {
+        let Some(value) = compute(current.map(|(_, value)| value))? else { return Ok(None) };
+        let bytes = match current {
+            Some((bytes, old)) => json::rewrite(bytes, old, &value),
+            None => json::print(&value).map(Some),
+        };
+        let bytes = bytes.map_err(|why| refused(path, format!("the new value {why}")))?;
+        Ok(bytes.map(|bytes| New { bytes, value }))
+    }
+}
+
+/// The text that `compute` makes of the text, checked; `None` if it is the same to the byte.
+fn by_text<'f>(
+    path: &'f Path,
+    mut compute: impl FnMut(Option<&str>) -> Result<Option<String>> + 'f,
+) -> impl FnMut(Current<'_>) -> Result<Option<New>> + 'f {
+    move |current| {
+        let old = current.map(|(bytes, _)| std::str::from_utf8(bytes)).transpose();
+        let old = old.map_err(|_| refused(path, "the old text is not UTF-8".into()))?;
+        let Some(text) = compute(old)? else { return Ok(None) };
+        if old == Some(text.as_str()) {
+            return Ok(None);
+        }
+        let value = json::parse(text.as_bytes());
+        let value = value.map_err(|why| refused(path, format!("the new text {why}")))?;
+        Ok(Some(New { bytes: text.into_bytes(), value }))
+    }
+}
+
+/// An error of what the caller wants to write.
+fn refused(path: &Path, detail: String) -> Error {
+    Error::new(ErrorKind::Invalid, "write document", detail).at(path)
 }
 
 /// A call that left the document as it was.
@@ -463,7 +525,7 @@ fn sync(target: &Target, published: Published, had_hold: bool) -> Result<()> {
     }
     let synced = sync::sync(target, published.generation, &Names { target, had_hold });
     if synced.as_ref().is_err_and(|error| error.kind() == ErrorKind::NotDurable) {
-        let request = Request::until(Deadline::after(Wait::For(NOTE_PATIENCE)));
+        let request = Request::after(Wait::For(NOTE_PATIENCE));
         // If this fails, a durable call that changes nothing is answered by the same failure.
         let _ = take_commit(target, Mode::Exclusive, request).and_then(|turn| {
             let mut seen = Seen::read_at(target, turn.handle().as_ref(), turn.born_us())?;
@@ -482,7 +544,7 @@ fn sync(target: &Target, published: Published, had_hold: bool) -> Result<()> {
 /// Makes an operation id durable, after its effect is.
 fn keep(target: &Target, operation: Option<&str>) -> Result<()> {
     let Some(operation) = operation else { return Ok(()) };
-    let request = Request::until(Deadline::after(Wait::For(NOTE_PATIENCE)));
+    let request = Request::after(Wait::For(NOTE_PATIENCE));
     let turn = take_commit(target, Mode::Exclusive, request);
     let turn = turn.map_err(|error| error.committed(true))?;
     let kept = operations::keep(target, operations::id_of(operation));
@@ -502,7 +564,7 @@ struct Names<'a> {
 impl sync::Shared for Names<'_> {
     fn gather(&self) {
         if self.had_hold {
-            let request = Request::until(Deadline::after(Wait::For(GATHER_PATIENCE)));
+            let request = Request::after(Wait::For(GATHER_PATIENCE));
             // Given back at once. Without it fewer share the sync, that is all.
             let _ = gate::take(self.target, self.target.hold_file(), Mode::Exclusive, request);
         }

@@ -144,3 +144,28 @@ fn race_60_a_damaged_header_is_not_carried_into_a_new_file() {
     assert_eq!(all(&journal), numbered(&["one", "two", "three"]));
     sound(&journal);
 }
+
+/// A record of the log that was written earlier. Appends do not read it, readers do.
+#[test]
+fn race_60_a_damaged_log_is_repaired_by_numbering_the_file_anew() {
+    let dir = Dir::new();
+    let journal = dir.journal();
+    for line in ["one", "two", "three"] {
+        journal.append(&[line], &durable()).unwrap();
+    }
+    let mut log = fs::read(dir.side("log")).unwrap();
+    log[4096 + 80] ^= 1;
+    overwrite(&dir.side("log"), &log);
+    assert_eq!(kind(journal.read(1, None)), Some(ErrorKind::Damaged));
+    let error = journal.read(1, None).err().unwrap();
+    assert!(error.next_step().unwrap().contains("tenure journal repair"), "{error}");
+    let report = journal.repair(&write()).unwrap();
+    assert!(report.is_sound(), "{report:?}");
+    assert_eq!(all_from_oldest(&journal), ["one", "two", "three"]);
+    assert_eq!(dir.text(), "one\ntwo\nthree\n");
+}
+
+fn all_from_oldest(journal: &Journal) -> Vec<String> {
+    let lines = journal.read(0, None).unwrap().map(|entry| entry.unwrap().line);
+    lines.map(|line| String::from_utf8(line).unwrap()).collect()
+}

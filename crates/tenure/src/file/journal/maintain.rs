@@ -185,6 +185,10 @@ fn write_back(writer: &mut Writer) -> Result<Vec<Damage>> {
     let chain = log.chain(super::format::RECORDS_AT, Some(writer.state.end));
     let chain = chain.map_err(|err| writer.log_failed("read", err))?;
     let mut set_aside = Vec::new();
+    if chain.end != writer.state.end {
+        writer.adopt_file("its log is damaged", true)?;
+        return Ok(set_aside);
+    }
     for batch in &chain.batches {
         let (start, text) = (batch.start, chain.text(batch));
         let end = start + text.len() as u64;

@@ -359,6 +359,9 @@ impl Writer {
             .cloned()
             .collect();
         self.checkpoint(1, None)?;
+        if !self.has_pending() {
+            return Ok(()); // The log was damaged: the file was adopted, and what was pending is in it.
+        }
         // From here on they are durable: readers may see them, and they may be written to the journal.
         self.state.applying = self.state.number - 1;
         self.store()?;

@@ -141,7 +141,8 @@ impl View {
         if state.is_some_and(|state| state.end != chain.end) {
             let detail = "its log is damaged";
             let error = Error::new(ErrorKind::Damaged, "read", detail).at(target.path());
-            return Err(error.hint("the next append numbers what is in the file anew"));
+            let repair = format!("tenure journal repair {}", target.path().display());
+            return Err(error.hint(format!("`{repair}` numbers what is in the file anew")));
         }
         let replace = chain.replace.filter(|replace| replace.archive == 0);
         let is_new = |replace: Replace| has_inode(target, target.path(), replace.new.ino);

@@ -94,10 +94,12 @@ impl WriteOptions {
             durability,
             operation: self.operation,
             label: self.label,
-            new_mode: self.new_mode,
-            break_link: self.break_link,
-            allow_network: self.allow_network,
-            lock_file: self.lock_file.map(path).transpose()?,
+            file: FileOptions {
+                new_mode: self.new_mode,
+                break_link: self.break_link,
+                allow_network: self.allow_network,
+                lock_file: self.lock_file.map(path).transpose()?,
+            },
             ..tenure::WriteOptions::default()
         })
     }
@@ -143,8 +145,11 @@ impl LockOptions {
             owner: self.owner,
             reentrant: self.reentrant,
             fence: self.fence.map(whole).transpose()?,
-            lock_file: self.lock_file.map(path).transpose()?,
-            allow_network: self.allow_network,
+            file: FileOptions {
+                lock_file: self.lock_file.map(path).transpose()?,
+                allow_network: self.allow_network,
+                ..FileOptions::default()
+            },
             ..tenure::LockOptions::default()
         })
     }
@@ -192,7 +197,7 @@ impl AcquireOptions {
             wait: asked_or_inherited(self.wait_ms, &inherited(&self.inherited))?,
             token: self.token,
             label: self.label,
-            allow_network: self.allow_network,
+            file: FileOptions { allow_network: self.allow_network, ..FileOptions::default() },
             ..tenure::AcquireOptions::default()
         })
     }

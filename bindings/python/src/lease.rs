@@ -69,7 +69,10 @@ impl Lease {
             cancel,
             token: keywords.take("token", text)?,
             label: keywords.text("label")?,
-            allow_network: keywords.flag("allow_network")?,
+            file: FileOptions {
+                allow_network: keywords.flag("allow_network")?,
+                ..FileOptions::default()
+            },
         })
     }
 

@@ -137,8 +137,11 @@ impl Asked {
             cancel,
             thread,
             fence,
-            lock_file: keywords.path("lock_file")?,
-            allow_network: keywords.flag("allow_network")?,
+            file: FileOptions {
+                lock_file: keywords.path("lock_file")?,
+                allow_network: keywords.flag("allow_network")?,
+                ..FileOptions::default()
+            },
             max_hold: max_hold(py, &mut keywords, &ended)?,
         };
         let inherited = keywords.inherited().clone();

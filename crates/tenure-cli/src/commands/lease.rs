@@ -34,7 +34,7 @@ pub(super) fn options(grant: &GrantFlags, token: Option<String>) -> Result<Acqui
         wait: grant.wait.get()?,
         token,
         label: grant.label.clone(),
-        allow_network: grant.allow_network,
+        file: FileOptions { allow_network: grant.allow_network, ..FileOptions::default() },
         ..AcquireOptions::default()
     })
 }

@@ -112,8 +112,11 @@ fn acquire(lock: &Lock, args: &RunArgs, out: &Output) -> Result<LockGuard> {
         wait,
         label: args.label.clone(),
         fence,
-        lock_file: args.lock_file.clone(),
-        allow_network: args.allow_network,
+        file: FileOptions {
+            lock_file: args.lock_file.clone(),
+            allow_network: args.allow_network,
+            ..FileOptions::default()
+        },
         ..LockOptions::default()
     })?)
 }

@@ -14,10 +14,10 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::file::hold::{Hold, not_of_this_process};
-use crate::file::max_hold::{MaxHold, Watch};
+use crate::file::max_hold::Watch;
 use crate::file::target::Target;
 use crate::holder::Holder;
-use crate::options::Fence;
+use crate::options::{Fence, MaxHold};
 use crate::process_local::ProcessLocal;
 use crate::sys;
 

@@ -7,42 +7,38 @@
 
 use std::sync::Arc;
 
-use super::{Lock, LockGuard, LockOptions, hold_under_new_fence};
+use super::{FileGuard, hold_under_new_fence};
 use crate::error::{ErrorKind, Result};
 use crate::file::hold::Hold;
 use crate::file::record::State;
 use crate::file::seen::Seen;
+use crate::file::target::Target;
 use crate::fs::{Handle, Mode};
-use crate::options::Fence;
+use crate::options::{FileOptions, LockOptions};
 use crate::wait::{Request, Wait};
 
-impl Lock {
-    /// Takes the exclusive lock if that neither waits nor syncs, so that an event loop can do it itself.
-    /// `None` leaves it to [`Self::acquire`], on another thread: somebody holds it, something has to be
-    /// prepared first, or it is asked for in a way that is served only there. The options `wait` and
-    /// `cancel` mean nothing here.
-    pub fn try_lock_fast(&self, options: &LockOptions) -> Result<Option<LockGuard>> {
-        let plain = options.mode == Mode::Exclusive
-            && options.fence.is_none()
-            && !options.reentrant
-            && options.max_hold.is_none();
-        // On a network file system every call waits for a server.
-        if !plain || options.allow_network || !self.target.has_sidecars() {
-            return Ok(None);
-        }
-        let target = self.target.current()?;
-        let target = target.with(options.lock_file.as_deref(), options.allow_network)?;
-        let request = Request::new(Wait::No, None, options.thread);
-        let (hold, record, mut seen) = match Hold::take(&target, Mode::Exclusive, request) {
-            Err(error) if error.kind() == ErrorKind::Busy => return Ok(None),
-            taken => taken?,
-        };
-        if !is_ready(&mut seen, record.handle.as_ref()) {
-            return Ok(None);
-        }
-        let held = hold_under_new_fence(target, hold, record, seen, options)?;
-        Ok(Some(LockGuard { held: Arc::new(held) }))
+/// Takes the exclusive lock if that neither waits nor syncs. `None` leaves it to [`super::lock`], on another thread.
+pub(crate) fn try_lock_fast(target: &Target, options: &LockOptions) -> Result<Option<FileGuard>> {
+    let plain = options.mode == Mode::Exclusive
+        && options.fence.is_none()
+        && !options.reentrant
+        && options.max_hold.is_none();
+    let FileOptions { lock_file, allow_network, .. } = &options.file;
+    // On a network file system every call waits for a server.
+    if !plain || *allow_network || !target.has_sidecars() {
+        return Ok(None);
     }
+    let target = target.current()?.with(lock_file.as_deref(), false)?;
+    let request = Request::new(Wait::No, None, options.thread);
+    let (hold, record, mut seen) = match Hold::take(&target, Mode::Exclusive, request) {
+        Err(error) if error.kind() == ErrorKind::Busy => return Ok(None),
+        taken => taken?,
+    };
+    if !is_ready(&mut seen, record.handle.as_ref()) {
+        return Ok(None);
+    }
+    let held = hold_under_new_fence(target, hold, record, seen, options)?;
+    Ok(Some(FileGuard { held: Arc::new(held) }))
 }
 
 /// The last hold ended well, no append may be pending, and the next fence is reserved.
@@ -50,19 +46,4 @@ fn is_ready(seen: &mut Seen, file: &dyn Handle) -> bool {
     seen.detect_rollback(file);
     let record = &seen.record;
     record.state == State::Free && !record.journal && record.fence < record.confirmed
-}
-
-impl LockGuard {
-    /// As [`Self::release`], through a reference: for guards that other threads may be using. They find
-    /// it released. Another guard of the same re-entrant owner keeps it.
-    pub fn end(&self) -> Result<()> {
-        self.held.check_not_ended()?;
-        if Arc::strong_count(&self.held) > 1 { Ok(()) } else { self.held.end() }
-    }
-
-    /// The number that [`Self::fence`] tells, without telling it: a write under it is refused until that
-    /// was called. For guards of other languages, which can be asked after the release.
-    pub fn unpublished_fence(&self) -> Fence {
-        self.held.fence
-    }
 }

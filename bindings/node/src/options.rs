@@ -6,7 +6,9 @@ use std::time::Duration;
 
 use napi::bindgen_prelude::{Either, Uint8Array};
 use napi_derive::napi;
-use tenure::{Durability, Error, ErrorKind, Fence, Guard, Inherited, Mode, Result, Wait};
+use tenure::{
+    Durability, Error, ErrorKind, Fence, FileOptions, Guard, Inherited, Mode, Result, Wait,
+};
 
 use crate::failure::{invalid, to_js};
 

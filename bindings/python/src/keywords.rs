@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
-use tenure::{Durability, Fence, Guard, Inherited, Version, Wait, WriteOptions};
+use tenure::{Durability, Fence, FileOptions, Guard, Inherited, Version, Wait, WriteOptions};
 
 use crate::argument::{self, wrong_type};
 use crate::environment;

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
-use tenure::AcquireOptions;
+use tenure::{AcquireOptions, FileOptions};
 
 use crate::argument::{seconds, text};
 use crate::environment;

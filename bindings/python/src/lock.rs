@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
-use tenure::{Fence, Inherited, LockGuard, LockOptions, MaxHold, Mode, Wait};
+use tenure::{Fence, FileOptions, Inherited, LockGuard, LockOptions, MaxHold, Mode, Wait};
 
 use crate::argument::callable;
 use crate::error::{argument, invalid};

@@ -54,6 +54,8 @@ pub type Check = fn(&[u8]) -> Fate;
 /// The functions by the name of their fuzz target and their directory in `corpus/`.
 pub const ALL: &[(&str, Check)] = &[
     ("record", record),
+    ("journal", journal),
+    ("sync", sync),
     ("floor", floor),
     ("events", events),
     ("hold", hold),

@@ -193,7 +193,7 @@ impl Watch {
 }
 
 /// The bytes of what `compute` makes of the value; `None` if that is no change. The same value in another layout is
-/// none. Where a value goes with bytes, it is exactly what the parser makes of them: the printer relies on it.
+/// none.
 pub(crate) fn by_value<'f>(
     path: &'f Path,
     mut compute: impl FnMut(Option<&Value>) -> Result<Option<Value>> + 'f,
@@ -205,7 +205,7 @@ pub(crate) fn by_value<'f>(
             None => json::print(&value).map(Some),
         };
         let bytes = bytes.map_err(|why| refused(path, format!("the new value {why}")))?;
-        Ok(bytes.map(|bytes| New { bytes, value: Some(value) }))
+        Ok(bytes.map(|bytes| New { bytes, value }))
     }
 }
 
@@ -223,7 +223,7 @@ fn by_text<'f>(
         }
         let value = json::parse(text.as_bytes());
         let value = value.map_err(|why| refused(path, format!("the new text {why}")))?;
-        Ok(Some(New { bytes: text.into_bytes(), value: Some(value) }))
+        Ok(Some(New { bytes: text.into_bytes(), value }))
     }
 }
 

@@ -22,7 +22,7 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ErrorKind {
-    /// Somebody else has it. Wait longer, come back, or look at [`Error::holder`].
+    /// Another holder has it. Wait longer, come back, or look at [`Error::holder`].
     Busy,
     /// The caller waits for itself. Release the first hold, or prove it by its fence.
     Deadlock,
@@ -30,11 +30,11 @@ pub enum ErrorKind {
     Cancelled,
     /// The condition of the call does not hold (the version differs). Read again and decide.
     Conflict,
-    /// The fence is not the current hold's. Stop: somebody else has taken over.
+    /// The fence is not the current hold's. Stop: another holder has taken over.
     Fenced,
     /// The lease has expired or was ended. Acquire it again before writing.
     LeaseLost,
-    /// The lock file was removed or replaced by somebody else during the hold. Stop and look.
+    /// The lock file was removed or replaced by another program during the hold. Stop and look.
     Compromised,
     /// The data cannot be read as what it should be. Nothing was changed; restore or repair it.
     Damaged,
@@ -44,7 +44,7 @@ pub enum ErrorKind {
     NewerFormat,
     /// The change is visible but may not survive a power loss. Check the disk.
     NotDurable,
-    /// The input is wrong. Mend the call; nothing was changed.
+    /// The input is wrong. Fix the argument; nothing was changed.
     Invalid,
     /// The thing does not exist.
     NotFound,

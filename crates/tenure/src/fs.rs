@@ -42,7 +42,7 @@ pub(crate) fn user_of_side_dir(name: &OsStr) -> Option<u32> {
 }
 
 /// What was found; `None` if nothing has that name.
-pub(crate) fn if_found<T>(found: io::Result<T>) -> io::Result<Option<T>> {
+pub fn if_found<T>(found: io::Result<T>) -> io::Result<Option<T>> {
     match found {
         Err(err) if err.kind() == io::ErrorKind::NotFound => Ok(None),
         found => found.map(Some),
@@ -65,11 +65,12 @@ pub enum Access {
 }
 
 /// Shared or exclusive.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum Mode {
     /// Many may hold it together.
     Shared,
     /// One alone holds it.
+    #[default]
     Exclusive,
 }
 
@@ -182,7 +183,7 @@ pub trait Fs: Send + Sync + Debug {
     /// Creates one directory with this mode (whatever the umask); `AlreadyExists` if it is there.
     fn create_dir(&self, path: &Path, mode: u32) -> io::Result<()>;
 
-    /// Makes a file that gets its name when `prepare` is done with it, so that nobody ever finds it half
+    /// Makes a file that gets its name when `prepare` is done with it, so that no reader ever finds it half
     /// made; `AlreadyExists` if the name is taken. Where a file cannot be without a name, it has it from the
     /// beginning.
     fn create_whole(
@@ -204,7 +205,7 @@ pub trait Fs: Send + Sync + Debug {
     fn trust(&self, dir: &Path) -> io::Result<Trust>;
 
     /// This boot of the machine: a different value means that everything unsynced may be gone. Zeros
-    /// if it cannot be told.
+    /// if that is not known.
     fn boot_id(&self) -> [u8; 16];
 }
 
@@ -272,7 +273,7 @@ pub trait Handle: Send + Sync + Debug {
         self.stat().map(Extent::from)
     }
 
-    /// Takes the lock if it is free; `false` if somebody has it.
+    /// Takes the lock if it is free; `false` if another handle has it.
     fn try_lock(&self, mode: Mode) -> io::Result<bool>;
 
     /// Takes the lock, blocked in the kernel until it is free. Retries interruptions.
@@ -297,7 +298,7 @@ pub trait Handle: Send + Sync + Debug {
     fn raw(&self) -> Option<RawHandle>;
 }
 
-/// Times that nobody can set; 0 where they are not known.
+/// Times that no program can set; 0 where they are not known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Times {
     /// Birth, microseconds of the wall clock.
@@ -332,7 +333,7 @@ impl dyn Handle + '_ {
     pub fn read_range(&self, start: u64, end: u64) -> io::Result<Vec<u8>> {
         let mut len = end.saturating_sub(start);
         if len > 1 << 20 {
-            // Whoever may write a sidecar can plant any length; there is no more than the file has.
+            // A user who may write a sidecar can plant any length; there is no more than the file has.
             len = len.min(self.extent()?.size.saturating_sub(start));
         }
         let len = usize::try_from(len).map_err(io::Error::other)?;

@@ -44,7 +44,7 @@ pub struct Holder {
 /// What kind of hold a [`Holder`] has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum HoldKind {
-    /// Nobody's, or not known.
+    /// Of no process, or not known.
     #[default]
     Unknown,
     /// An exclusive lock, or a write in progress.
@@ -76,31 +76,29 @@ impl Holder {
             words = sys::command_of(pid); // A C library that does not tell Rust its arguments.
         }
         Self {
-            pid,
-            start: sys::process_start(pid).unwrap_or(0),
-            pid_namespace: sys::pid_namespace(),
-            host: sys::host_name(),
-            command: shorten(&without_secrets(words), COMMAND_BYTES_MAX),
             label: shorten(label, LABEL_BYTES_MAX),
             owner: shorten(owner, LABEL_BYTES_MAX),
-            ..Self::default()
+            ..Self::of(pid, &without_secrets(words))
         }
     }
 
     /// Another process of this machine, as the kernel names it.
     pub(crate) fn process(pid: u32) -> Self {
+        Self { hold: HoldKind::Lock, ..Self::of(pid, &command_of(pid)) }
+    }
+
+    fn of(pid: u32, command: &str) -> Self {
         Self {
             pid,
             start: sys::process_start(pid).unwrap_or(0),
             pid_namespace: sys::pid_namespace(),
             host: sys::host_name(),
-            command: shorten(&command_of(pid), COMMAND_BYTES_MAX),
-            hold: HoldKind::Lock,
+            command: shorten(command, COMMAND_BYTES_MAX),
             ..Self::default()
         }
     }
 
-    /// Whether the process that wrote this seems to run still; `None` if it cannot be told from here
+    /// Whether the process that wrote this seems to run still; `None` if that cannot be seen from here
     /// (another host or PID namespace). For display only.
     pub fn seems_alive(&self) -> Option<bool> {
         if self.pid == 0
@@ -112,7 +110,7 @@ impl Holder {
         if sys::is_gone(self.pid) {
             return Some(false);
         }
-        // Another process may have its number by now. Not every start may be seen by everybody.
+        // Another process may have its number by now. Not every start may be seen by every user.
         let start = sys::process_start(self.pid).filter(|start| *start > 0 && self.start > 0)?;
         Some(start == self.start)
     }
@@ -145,7 +143,7 @@ impl Holder {
     }
 }
 
-/// A [`Holder`] as it stands in a record: read only when somebody asks who it was.
+/// A [`Holder`] as it stands in a record: read only when a caller asks who it was.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct HolderText(Arc<[u8]>);
 
@@ -187,7 +185,7 @@ impl Default for HolderText {
 }
 
 fn string(map: &Map<String, Value>, key: &str) -> String {
-    // Whoever may write the record may have written anything into it.
+    // A user who may write the record may have written anything into it.
     shorten(map.get(key).and_then(Value::as_str).unwrap_or_default(), LABEL_BYTES_MAX)
 }
 
@@ -197,7 +195,7 @@ pub(crate) fn command_of(pid: u32) -> String {
 }
 
 /// The command line for the eyes of others: a record outlives the process, and a token in it would
-/// renew the lease of somebody else.
+/// renew the lease for any reader.
 fn without_secrets(words: impl IntoIterator<Item = std::ffi::OsString>) -> String {
     let mut shown: Vec<String> = Vec::new();
     for word in words {

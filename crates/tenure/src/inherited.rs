@@ -8,7 +8,7 @@
 //! # Invariants
 //!
 //! 1. A program uses the fence of the hold whose resolved path is its own target's, and no other.
-//! 2. Nothing here reads the environment: whoever calls brings it. A library that changed its mind
+//! 2. Nothing here reads the environment: the caller brings it. A library that changed its mind
 //!    because of a variable would surprise those who link it; a command or a package may want that.
 
 use std::ffi::OsString;

@@ -19,7 +19,7 @@
 //! # Ok::<(), tenure::Error>(())
 //! ```
 //!
-//! A lock that nobody can steal and that the death of its holder releases; its fence proves it to
+//! A lock that no process can steal and that the death of its holder releases; its fence proves it to
 //! writes of the same target:
 //!
 //! ```

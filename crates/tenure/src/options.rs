@@ -128,7 +128,7 @@ impl Default for FileOptions {
 }
 
 /// How a lock is taken. The default is exclusive and waits ten seconds.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub struct LockOptions {
     /// Shared holders exclude exclusive ones; they draw no fence and cannot write.
     pub mode: Mode,
@@ -152,23 +152,6 @@ pub struct LockOptions {
     pub thread: Option<ThreadId>,
     /// What only files have.
     pub file: FileOptions,
-}
-
-impl Default for LockOptions {
-    fn default() -> Self {
-        Self {
-            mode: Mode::Exclusive,
-            wait: Wait::default(),
-            label: String::new(),
-            owner: String::new(),
-            reentrant: false,
-            cancel: None,
-            fence: None,
-            max_hold: None,
-            thread: None,
-            file: FileOptions::default(),
-        }
-    }
 }
 
 /// What happens to a hold that lasts too long.

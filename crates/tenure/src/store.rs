@@ -96,8 +96,8 @@ pub type Current<'a> = Option<(&'a [u8], &'a Value)>;
 pub struct New {
     /// Its bytes, which are JSON.
     pub bytes: Vec<u8>,
-    /// Their value, if that is known.
-    pub value: Option<Value>,
+    /// Exactly the value that the parser makes of them: the printer relies on it.
+    pub value: Value,
 }
 
 /// Computes the new document from the present one; `None` leaves it as it is.

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use crate::error::{Error, ErrorKind};
 
-/// How long a call may wait for somebody else.
+/// How long a call may wait for other holders.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Wait {
     /// Not at all: `busy` at once.
@@ -70,7 +70,7 @@ pub(crate) trait Wake: Send + Sync + std::fmt::Debug {
 }
 
 impl Cancel {
-    /// A token that nobody has cancelled yet.
+    /// A token that is not cancelled yet.
     pub fn new() -> Self {
         Self::default()
     }
@@ -106,7 +106,7 @@ impl Cancel {
     }
 }
 
-/// How somebody waits for a lock.
+/// How a caller waits for a lock.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Request<'a> {
     pub(crate) deadline: Deadline,
@@ -116,7 +116,12 @@ pub(crate) struct Request<'a> {
 }
 
 impl<'a> Request<'a> {
-    /// On behalf of the calling thread.
+    /// On behalf of the calling thread, waiting this long.
+    pub(crate) fn after(wait: Wait) -> Self {
+        Self::until(Deadline::after(wait))
+    }
+
+    /// The same, until a deadline that was set before.
     pub(crate) fn until(deadline: Deadline) -> Self {
         Self { deadline, cancel: None, thread: None }
     }

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use tenure::{Durability, Guard, Version, Wait, WriteOptions};
+use tenure::{Durability, FileOptions, Guard, Version, Wait, WriteOptions};
 
 use super::values;
 use crate::environment;

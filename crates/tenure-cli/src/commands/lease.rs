@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tenure::{AcquireOptions, Error, ErrorKind, Holder, Lease, Leased, Value, json};
+use tenure::{AcquireOptions, Error, ErrorKind, FileOptions, Holder, Lease, Leased, Value, json};
 
 use super::{hold, token};
 use crate::args::{

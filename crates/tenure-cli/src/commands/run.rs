@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::Duration;
 
-use tenure::{Lock, LockGuard, LockOptions, Mode, json};
+use tenure::{FileOptions, Lock, LockGuard, LockOptions, Mode, json};
 
 use crate::args::RunArgs;
 use crate::child::{self, Ended, Inherited, Running};

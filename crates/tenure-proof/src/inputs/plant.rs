@@ -63,9 +63,11 @@ pub(super) fn plant(
 }
 
 impl Planted {
-    /// Whether every slot is another one than before: who is guided by any has believed what was planted.
+    /// Whether every slot is another one than before: a caller that is guided by any has believed what was planted.
     pub(super) fn replaces_all(&self) -> bool {
-        let slots = sums::slots(self.layout);
+        // A log's header binds its slots.
+        let header: &[usize] = if self.layout == Layout::Log { &[0] } else { &[] };
+        let slots = [sums::slots(self.layout), header].concat();
         let mut counts = sums::structures(self.layout, &self.bytes);
         counts.retain(|(place, written)| *written && slots.contains(&place.start));
         let is_new =
@@ -110,19 +112,22 @@ fn bind(sim: &SimFs, path: &str, layout: Layout, bytes: &mut [u8], journal: &str
     let boot = sim.shared().boot_id().to_vec();
     let born = own.born_us.to_le_bytes().to_vec();
     let fields: Vec<(usize, Vec<u8>)> = match layout {
-        Layout::Record => vec![(56, boot.clone()), (72, id(own)), (232, boot), (248, born)],
-        Layout::Log => vec![(48, id(own)), (64, of_journal), (80, boot)],
-        Layout::Index => vec![(16, of_journal)],
-        Layout::Notes => vec![(0, boot)],
-        Layout::Plain => Vec::new(),
+        Layout::Record => vec![(56, boot.clone()), (72, id(own)), (232, boot.clone()), (248, born)],
+        Layout::Log | Layout::Notes => vec![(8, boot)],
+        Layout::Index | Layout::Operations | Layout::Plain => Vec::new(),
     };
-    let starts = if layout == Layout::Index { &[0] } else { sums::slots(layout) };
-    for start in starts {
+    let slots = sums::slots(layout).iter().map(|slot| (*slot, &fields[..]));
+    let title = match layout {
+        Layout::Log => vec![(16, id(own)), (32, of_journal)],
+        Layout::Index => vec![(16, of_journal)],
+        _ => Vec::new(),
+    };
+    for (start, fields) in slots.chain([(0, &title[..])]) {
         // What was never written stays so.
-        if bytes.iter().skip(*start).take(24).all(|byte| *byte == 0) {
+        if bytes.iter().skip(start).take(24).all(|byte| *byte == 0) {
             continue;
         }
-        for (at, field) in &fields {
+        for (at, field) in fields {
             for (to, from) in bytes.iter_mut().skip(start + at).zip(field) {
                 *to = *from;
             }

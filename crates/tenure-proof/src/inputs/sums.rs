@@ -1,77 +1,94 @@
 //! The structures of a file below `.tenure/` that have checksums (docs/FORMAT.md), and the checksums.
 //!
-//! Written from the format, not from the code that reads it: if the two part, nothing is believed any
-//! more, and the count of believed inputs tells.
+//! # Invariants
+//!
+//! 1. This is written from the format, not from the code that reads it: if the two part, nothing is believed any more,
+//!    and the count of believed inputs shows it.
+//! 2. Structures whose checksum depends on another one come behind it.
 
 use std::ops::Range;
 
-use xxhash_rust::xxh3::xxh3_64;
+use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
 
 const SLOT: usize = 1024;
 const MARK: usize = 24;
 const NOTE: usize = 72;
-const ENTRY: usize = 64;
+const LOG_HEADER: usize = 256;
+const STATE: usize = 160;
+const RECORDS_AT: usize = 4096;
+/// Checksum, magic, kind and length of a record of the log.
+const FRAME: usize = 24;
 const INDEX_TITLE: usize = 128;
-const INDEX_RECORD: usize = 72;
-const ENTRIES_AT: usize = 12288;
-/// Where a slot of the log has the salt of its entries.
-const SALT_AT: usize = 32;
+const INDEX_RECORD: usize = 56;
+const OPERATION: usize = 32;
 
 /// How a file is laid out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Layout {
     /// A record, or the floor of a directory: slots, and marks between them.
     Record,
-    /// A log: slots, and entries behind them.
+    /// A log: its header, two states, and records behind them.
     Log,
     /// An index: a title, and records behind it.
     Index,
     /// The notes of the shared sync.
     Notes,
+    /// Operation ids.
+    Operations,
     /// Nothing has a checksum.
     Plain,
 }
 
-/// What is summed besides the structure itself.
+/// Where a checksum is, and what is summed besides the structure itself.
 #[derive(Debug, Clone, Copy)]
-enum Seed {
-    /// Before it.
-    Before(Option<u64>),
+enum Sum {
+    /// The last 8 bytes.
+    Last,
+    /// The last 8 bytes, with a seed.
+    LastSeeded(u64),
     /// The place of a mark, behind it.
-    Place(u8),
-    /// The sum of an entry stands in its header, before the payload.
-    Entry(u64),
+    Mark(u8),
+    /// The first 8 bytes, with a seed.
+    First(u64),
+    /// The last 4 bytes, for every boot.
+    Kept,
 }
 
 /// One structure.
 #[derive(Debug)]
 struct Structure {
     range: Range<usize>,
-    seed: Seed,
+    sum: Sum,
 }
 
 impl Structure {
     fn at(at: usize, len: usize) -> Self {
-        Self { range: at..at + len, seed: Seed::Before(None) }
+        Self { range: at..at + len, sum: Sum::Last }
     }
 
-    /// Where its checksum stands, in it.
-    fn sum_at(&self) -> usize {
-        match self.seed {
-            Seed::Entry(_) => ENTRY - 8,
-            _ => self.range.len() - 8,
-        }
-    }
-
-    fn sum(&self, bytes: &[u8]) -> u64 {
-        let own = &bytes[self.range.clone()];
-        let body = &own[..self.sum_at()];
-        match self.seed {
-            Seed::Before(None) => xxh3_64(body),
-            Seed::Before(Some(seed)) => xxh3_64(&[&seed.to_le_bytes(), body].concat()),
-            Seed::Place(place) => xxh3_64(&[body, &[place]].concat()),
-            Seed::Entry(salt) => xxh3_64(&[&salt.to_le_bytes(), body, &own[ENTRY..]].concat()),
-        }
+    /// Gives it the checksum that fits.
+    fn fit(&self, bytes: &mut [u8]) {
+        let own = &mut bytes[self.range.clone()];
+        let (body, last) = own.split_at(own.len() - 8);
+        let sum = match self.sum {
+            Sum::Last => xxh3_64(body),
+            Sum::LastSeeded(seed) => xxh3_64_with_seed(body, seed),
+            Sum::Mark(place) => xxh3_64(&[body, &[place]].concat()),
+            Sum::First(seed) => {
+                let sum = xxh3_64_with_seed(&own[8..], seed);
+                own[..8].copy_from_slice(&sum.to_le_bytes());
+                return;
+            }
+            Sum::Kept => {
+                let sum = xxh3_64(&[body, &[0; 16]].concat()).to_le_bytes();
+                let sum = u32::from_le_bytes([sum[0], sum[1], sum[2], sum[3]]).max(1);
+                u64::from_le_bytes(
+                    [&last[..4], &sum.to_le_bytes()].concat().try_into().unwrap_or_default(),
+                )
+            }
+        };
+        let at = own.len() - 8;
+        own[at..].copy_from_slice(&sum.to_le_bytes());
     }
 }
 
@@ -87,15 +104,15 @@ pub(super) fn number(bytes: &[u8], at: usize) -> u64 {
 pub(super) fn slots(layout: Layout) -> &'static [usize] {
     match layout {
         Layout::Record => &[4096, 8192, 12288, 16384],
-        Layout::Log => &[0, 4096, 8192, 9216],
-        Layout::Notes => &[64, 192, 320, 448],
-        Layout::Index | Layout::Plain => &[],
+        Layout::Log => &[512, 1024],
+        Layout::Notes => &[64, 192],
+        Layout::Index | Layout::Operations | Layout::Plain => &[],
     }
 }
 
 /// The number of the newest of the first two slots.
 pub(super) fn newest(layout: Layout, bytes: &[u8]) -> u64 {
-    let at = if layout == Layout::Notes { 16 } else { 8 };
+    let at = if layout == Layout::Record { 8 } else { 0 };
     slots(layout).iter().take(2).map(|slot| number(bytes, slot + at)).max().unwrap_or(0)
 }
 
@@ -105,48 +122,62 @@ pub fn structures(layout: Layout, bytes: &[u8]) -> Vec<(Range<usize>, bool)> {
     places(layout, bytes).into_iter().map(|range| (range.clone(), is_written(&range))).collect()
 }
 
-/// The structures that lie whole inside the file; those that depend on others come behind them.
+/// The structures that lie whole inside the file.
 fn all(layout: Layout, bytes: &[u8]) -> Vec<Structure> {
     let mut found: Vec<Structure> = match layout {
         Layout::Record => {
             let marks = [(0, 5120), (24, 5144)]
-                .map(|(place, at)| Structure { range: at..at + MARK, seed: Seed::Place(place) });
+                .map(|(place, at)| Structure { range: at..at + MARK, sum: Sum::Mark(place) });
             let slots = slots(layout).iter().map(|at| Structure::at(*at, SLOT));
             slots.chain(marks).collect()
         }
         Layout::Log => {
-            let slots = slots(layout).iter().map(|at| Structure::at(*at, SLOT));
-            slots.chain(entries(bytes)).collect()
+            let states = slots(layout).iter().map(|at| Structure::at(*at, STATE));
+            let header = std::iter::once(Structure::at(0, LOG_HEADER));
+            header.chain(states).chain(log_records(bytes)).collect()
         }
         Layout::Index => {
-            let seed = Seed::Before(Some(number(bytes, 8)));
-            let records = (INDEX_TITLE..bytes.len()).step_by(INDEX_RECORD);
-            let records = records.map(|at| Structure { range: at..at + INDEX_RECORD, seed });
+            let generation = number(bytes, 8);
+            let records = (INDEX_TITLE..bytes.len()).step_by(INDEX_RECORD).zip(0_u64..);
+            let records = records.map(|(at, place)| {
+                let sum = Sum::LastSeeded(generation.wrapping_add(place));
+                Structure { range: at..at + INDEX_RECORD, sum }
+            });
             std::iter::once(Structure::at(0, INDEX_TITLE)).chain(records).collect()
         }
         Layout::Notes => slots(layout).iter().map(|at| Structure::at(*at, NOTE)).collect(),
+        Layout::Operations => {
+            let slots = (RECORDS_AT..bytes.len()).step_by(OPERATION);
+            let slots = slots.map(|at| Structure { range: at..at + OPERATION, sum: Sum::Kept });
+            let is_used = |slot: &Structure| number(bytes, slot.range.start) != 0;
+            slots.filter(is_used).collect()
+        }
         Layout::Plain => Vec::new(),
     };
     found.retain(|structure| structure.range.end <= bytes.len());
     found
 }
 
-/// The entries of a log, one behind the other as their lengths say, with the salt of its newest slot.
-fn entries(bytes: &[u8]) -> Vec<Structure> {
-    let newest = slots(Layout::Log).iter().copied().max_by_key(|at| number(bytes, at + 8));
-    let salt = number(bytes, newest.unwrap_or(0) + SALT_AT);
+/// The records of a log, one behind the other as their lengths say.
+fn log_records(bytes: &[u8]) -> Vec<Structure> {
+    let salt = number(bytes, 8);
     let mut found = Vec::new();
-    let mut at = ENTRIES_AT;
-    while bytes.get(at..at + 4) == Some(b"TJE1") {
-        let payload = usize::try_from(number(bytes, at + 36) & 0xffff_ffff).unwrap_or(usize::MAX);
-        let end = at.saturating_add(ENTRY).saturating_add(payload);
+    let mut at = RECORDS_AT;
+    while bytes.get(at + 8..at + 12) == Some(b"TJR2") {
+        let len = usize::try_from(number(bytes, at + 16)).unwrap_or(usize::MAX);
+        let end = at.saturating_add(FRAME).saturating_add(len);
         if end > bytes.len() {
             break;
         }
-        found.push(Structure { range: at..end, seed: Seed::Entry(salt) });
-        at = end;
+        found.push(Structure { range: at..end, sum: Sum::First(salt.wrapping_add(at as u64)) });
+        at = end.next_multiple_of(8);
     }
     found
+}
+
+/// The kinds of the records of a log: 1 Batch, 2 Placed, 3 Range, 4 Replace.
+pub(super) fn kinds(bytes: &[u8]) -> Vec<u8> {
+    log_records(bytes).iter().map(|record| bytes[record.range.start + 12]).collect()
 }
 
 /// Where the structures of the file are: what a short edit should hit.
@@ -160,20 +191,18 @@ pub fn mend(layout: Layout, bytes: &mut [u8]) {
         if bytes[structure.range.clone()].iter().all(|byte| *byte == 0) {
             continue;
         }
-        let sum = structure.sum(bytes);
-        let at = structure.range.start + structure.sum_at();
-        bytes[at..at + 8].copy_from_slice(&sum.to_le_bytes());
+        structure.fit(bytes);
     }
 }
 
 /// The largest number that a record or a note claims where it counts something. What the other files of
-/// a journal claim is tried, however far it goes.
+/// a journal claim is tried, however large it is.
 pub(super) fn largest_claim(layout: Layout, bytes: &[u8]) -> u64 {
     let counters: &[Range<usize>] = match layout {
         // Seq, fence, ceiling, confirmed, generation.
         Layout::Record => &[8..40, 120..128],
-        Layout::Notes => &[16..32, 32..64],
-        Layout::Log | Layout::Index | Layout::Plain => &[],
+        Layout::Notes => &[0..8, 24..32, 40..64],
+        Layout::Log | Layout::Index | Layout::Operations | Layout::Plain => &[],
     };
     let fields = slots(layout).iter().flat_map(|slot| {
         let fields = counters.iter().flat_map(|range| range.clone().step_by(8));

@@ -12,3 +12,4 @@ mod lease;
 mod lock;
 mod old_locks;
 mod queue;
+mod unsynced;

@@ -22,7 +22,7 @@ use crate::runs::within;
 const DOCUMENT: &str = "/d/state.json";
 const JOURNAL: &str = "/d/log.jsonl";
 /// How much memory the whole ring may ever have had: damage must not make it ask for gigabytes.
-const MEMORY_MAX_KIB: u64 = 600 * 1024;
+pub(crate) const MEMORY_MAX_KIB: u64 = 600 * 1024;
 
 fn options(durability: Durability) -> WriteOptions {
     WriteOptions { wait: Wait::No, durability, ..WriteOptions::default() }
@@ -229,7 +229,7 @@ fn live(sim: &SimFs, known: &Known, damaged: &Path, changed: bool) {
     }
 }
 
-fn peak_memory_kib() -> u64 {
+pub(crate) fn peak_memory_kib() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
     line.and_then(|line| line.split_whitespace().next()?.parse().ok()).unwrap_or(0)

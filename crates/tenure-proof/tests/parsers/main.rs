@@ -1,7 +1,7 @@
 //! Ring 8: everything that tenure reads, as nobody would write it.
 //!
 //! Properties of JSON, merges, patches, numbers, names and lines with random input (`json`, `lines`);
-//! every file on the disk damaged in every way (`corruption`); random command lines (`command_line`);
+//! every file on the disk damaged in every way (`corruption`), and the two states of a log (`state_slots`); random command lines (`command_line`);
 //! and every file of the fuzz corpus (`corpus`), which the targets in `fuzz/` go on from. The same inputs
 //! must break code as people write it (`controls`).
 
@@ -16,4 +16,5 @@ mod lines;
 mod runs;
 mod sealed;
 mod seeds;
+mod state_slots;
 mod words;

@@ -1,5 +1,10 @@
 //! Files that are wrong and have fitting checksums: damage that no checksum finds, or a tenure that
-//! wrote nonsense. It may be believed; nothing may panic, hang or lose what is there.
+//! wrote nonsense.
+//!
+//! # Invariants
+//!
+//! 1. It may be believed; nothing may panic, hang, take memory without bounds or lose what is there.
+//! 2. Without fitting checksums the same inputs are never believed.
 
 use std::time::Duration;
 
@@ -7,6 +12,7 @@ use tenure_proof::inputs::{self, Check, EDITS, Fate, IN_PLACE, MEND, OURS};
 use tenure_proof::{Form, Tally, seed};
 use tenure_testkit::Random;
 
+use crate::corruption::{MEMORY_MAX_KIB, peak_memory_kib};
 use crate::runs::within;
 
 /// A target whose files have checksums.
@@ -21,6 +27,15 @@ struct Sealed {
 }
 
 const SEALED: &[Sealed] = &[
+    // Every sidecar; its log is the one that shows.
+    Sealed {
+        name: "journal",
+        check: inputs::journal,
+        files: &[1, 2, 3, 3, 4, 6, 7, 7, 8, 8, 9, 9, 10],
+        telling: &[3],
+        percent: 3,
+    },
+    Sealed { name: "sync", check: inputs::sync, files: &[0, 1], telling: &[0], percent: 10 },
     Sealed { name: "record", check: inputs::record, files: &[0], telling: &[0], percent: 15 },
     Sealed { name: "floor", check: inputs::floor, files: &[0], telling: &[0], percent: 60 },
 ];
@@ -94,6 +109,8 @@ fn wrong_files_with_fitting_checksums_are_survived() {
         assert!(tried * 100 >= cases * TRIED, "{target}: only {tried} of {cases} tried");
         tally.tried(tried, "wrong files with fitting checksums");
     }
+    let peak = peak_memory_kib();
+    assert!(peak < MEMORY_MAX_KIB, "{peak} KiB of memory at the worst moment");
 }
 
 /// The control: the same inputs with the checksums left as they were are never believed. With fitting

@@ -68,6 +68,35 @@ fn documents(scene: &Scene, seeds: &mut Vec<Seed>) {
     add("floor/real", Layout::Record, "keys/.tenure/floor");
 }
 
+fn journals(scene: &Scene, seeds: &mut Vec<Seed>) {
+    let mut add = |name, layout, which, file: &str| {
+        seeds.push(Seed { name, layout, which, bytes: scene.read(file) });
+    };
+    let append = ["journal", "append", "log.jsonl"];
+    let log = ".tenure/log.jsonl.log";
+    scene.run(&[&append[..], &["{\"n\":1}", "{\"n\":2}", "--header", "{\"header\":0}"]].concat());
+    scene.run(&["journal", "rotate", "log.jsonl"]);
+    add("journal/real_log_rotated", Layout::Log, 3, log);
+    scene.run(&[&append[..], &["{\"n\":3}", "{\"n\":4}", "--op-id", "once"]].concat());
+    scene.run(&[&append[..], &["{\"n\":5}", "--no-sync"]].concat());
+    add("journal/real_log", Layout::Log, 3, log);
+    add("journal/real_lines", Layout::Plain, 0, "log.jsonl");
+    add("journal/real_archive", Layout::Plain, 5, "log.jsonl.1");
+    add("journal/real_record", Layout::Record, 2, ".tenure/log.jsonl.commit");
+    add("journal/real_index_1", Layout::Index, 4, ".tenure/log.jsonl.index.1");
+    add("journal/real_sync", Layout::Notes, 6, ".tenure/log.jsonl.sync0");
+    add("sync/real", Layout::Notes, 0, ".tenure/log.jsonl.sync0");
+    // A line of another tool, and a compaction: records of both kinds, and a file that was replaced.
+    let foreign = [scene.read("log.jsonl"), b"{\"n\":6}\nno newl".to_vec()].concat();
+    std::fs::write(scene.dir.path().join("log.jsonl"), foreign).expect("a foreign line");
+    scene.run(&[&append[..], &["{\"n\":7}"]].concat());
+    add("journal/real_log_foreign", Layout::Log, 7, log);
+    scene.run(&["journal", "compact", "log.jsonl", "--from", "4"]);
+    scene.run(&[&append[..], &["{\"n\":8}"]].concat());
+    add("journal/real_log_compacted", Layout::Log, 3, log);
+    add("journal/real_index", Layout::Index, 1, ".tenure/log.jsonl.index");
+}
+
 /// Takes out what events say of the machine.
 fn scrub_events(bytes: &[u8]) -> Vec<u8> {
     let mut scrubbed = Vec::new();
@@ -108,6 +137,7 @@ fn what_the_command_writes_is_laid_out_like_the_corpus() {
     let scene = Scene { dir: tempfile::tempdir().expect("a directory") };
     let mut seeds = Vec::new();
     documents(&scene, &mut seeds);
+    journals(&scene, &mut seeds);
     for seed in &seeds {
         let mut mended = seed.bytes.clone();
         inputs::mend(seed.layout, &mut mended);
@@ -128,6 +158,11 @@ fn write(path: &Path, seed: &Seed) {
     let is_events = seed.name.starts_with("events/");
     let mut bytes = if is_events { scrub_events(&seed.bytes) } else { seed.bytes.clone() };
     scrub(&mut bytes, seed.layout);
+    if seed.layout == Layout::Log {
+        // The zeros behind the records are room, and say nothing.
+        let len = bytes.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1);
+        bytes.truncate(len.next_multiple_of(8));
+    }
     bytes.insert(0, MEND | IN_PLACE | OURS | seed.which << 4);
     std::fs::create_dir_all(path.parent().expect("a directory")).expect("a directory");
     std::fs::write(path, bytes).expect("a file of the corpus");

@@ -13,6 +13,7 @@ mod owners;
 mod place;
 mod planted;
 mod replaced;
+mod rights;
 mod swaps;
 
 /// The name of this ring.

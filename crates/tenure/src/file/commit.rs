@@ -6,7 +6,7 @@
 //!    current hold by its fence takes only the commit lock, and the fence is checked under it.
 //! 2. A guard on another target is checked under that target's commit lock, held shared until this
 //!    commit is done; a take-over takes it exclusively, so it waits for us and we never finish after.
-//! 3. Order: own hold, then commit locks by resolved path. Whoever holds a commit lock never waits
+//! 3. Order: own hold, then commit locks by resolved path. The holder of a commit lock never waits
 //!    for a hold, so no cycle can form.
 
 use std::path::Path;
@@ -21,9 +21,9 @@ use crate::file::seen::Seen;
 use crate::file::target::Target;
 use crate::fs::{Mode, Stat};
 use crate::options::{Fence, WriteOptions};
-use crate::wait::{Deadline, Request, Wait};
+use crate::wait::{Request, Wait};
 
-/// A look at the names of the locks is worth this long. Nobody can look and write in one step, so there
+/// A check of the names of the locks is worth this long. No caller can check and write in one step, so there
 /// is always a moment that no look covers; this is how long that moment may be for a write that has not
 /// waited. A process that was paused meanwhile finds the time gone, and looks again.
 pub(crate) const NAME_CHECK_TTL: Duration = Duration::from_millis(1);
@@ -168,7 +168,7 @@ impl Commit {
     /// that this one may have given out.
     pub(crate) fn raise_floor(&self) -> Result<()> {
         let fence = self.seen.highest_fence(&self.target, self.own.handle().as_ref())?;
-        let request = Request::until(Deadline::after(Wait::default()));
+        let request = Request::after(Wait::default());
         floor::raise(&self.target, fence, request).map(drop)
     }
 
@@ -194,7 +194,7 @@ impl Commit {
         Err(target.moved())
     }
 
-    /// Before what was published last is replaced in the record: whether that was put back.
+    /// Before what was published last is replaced in the record: whether an older record was restored.
     pub(crate) fn detect_rollback(&mut self) {
         self.seen.detect_rollback(self.own.handle().as_ref());
     }
@@ -244,6 +244,6 @@ pub(crate) fn take_proven(target: &Target, fence: Fence, request: Request<'_>) -
 
 /// Takes a target's commit lock.
 pub(crate) fn take_commit(target: &Target, mode: Mode, request: Request<'_>) -> Result<Turn> {
-    gate::take(target, target.commit_file(), mode, request)
-        .map_err(|error| name_holder(target, error))
+    let path = target.commit_file();
+    gate::take(target, path, mode, request).map_err(|error| name_holder(target, path, error))
 }

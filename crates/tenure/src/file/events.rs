@@ -25,7 +25,7 @@ pub(crate) fn record(
     let mut end = file.stat().map_err(Target::failed("look at", &path))?.size;
     let last = file.read_range(end.saturating_sub(1), end);
     if last.map_err(Target::failed("read", &path))?.first().is_some_and(|last| *last != b'\n') {
-        // Somebody died in the middle of a line: this one is not to be a part of it.
+        // A writer died in the middle of a line: this one is not to be a part of it.
         line.insert(0, '\n');
     }
     if end + line.len() as u64 > EVENTS_BYTES_MAX {

@@ -26,7 +26,7 @@ pub(crate) fn read(target: &Target) -> Result<Fence> {
     let failed = |action| Target::failed(action, &path);
     let file = if_found(target.open(&path, Access::Read)).map_err(failed("open fence floor"))?;
     let Some(file) = file else { return Ok(0) };
-    let floor = Record::load(file.as_ref(), &path)?;
+    let (floor, _) = Record::load(file.as_ref(), &path)?;
     let reserved = Record::reserved(file.as_ref()).map_err(failed("read fence floor"))?;
     Ok(reserved.max(floor.ceiling))
 }
@@ -38,7 +38,7 @@ pub(crate) fn raise(target: &Target, fence: Fence, request: Request<'_>) -> Resu
     let failed = |action| Target::failed(action, &path);
     let turn = gate::take(target, &path, Mode::Exclusive, request)?;
     let file = turn.handle().as_ref();
-    let mut floor = Record::load(file, &path)?;
+    let (mut floor, _) = Record::load(file, &path)?;
     // `confirmed` is what was synced. What is only written may be of a process that died.
     if floor.confirmed < fence {
         let reserved = Record::reserved(file).map_err(failed("read fence floor"))?;

@@ -3,15 +3,15 @@
 //!
 //! # Invariants
 //!
-//! 1. Whoever has a [`Turn`] holds the kernel lock on the file that the path named at that instant:
+//! 1. The owner of a [`Turn`] holds the kernel lock on the file that the path named at that instant:
 //!    after every grant the handle is compared with the path, and a difference starts over.
 //! 2. Callers of one process are served in the order they came; a caller that gives up leaves the
-//!    queue and nothing else behind. Whoever can give up has a thread parked in the kernel in its
-//!    stead, at most one per lock and mode, however many give up; a lock it is granted after everybody
-//!    left is released at once. Who cannot give up is blocked there itself, and is woken once, not
-//!    twice. The handle of somebody blocked is locked by nobody else meanwhile.
+//!    queue and nothing else behind. A caller that can give up has a thread parked in the kernel in
+//!    its place, at most one per lock and mode, however many give up; a lock it is granted after all of
+//!    them left is released at once. Who cannot give up is blocked there itself, and is woken once, not
+//!    twice. A handle that a thread is blocked on is not locked by another one meanwhile.
 //! 3. Release acts on its own handle. The queue learns of it after the kernel does.
-//! 4. Whoever is at the head of the queue is woken when it may be its turn; nobody else is, unless a
+//! 4. The head of the queue is woken when it may be its turn; no other caller is, unless a
 //!    wait is cancelled.
 //! 5. A child of `fork` has a registry of its own and never unlocks what its parent holds: the lock
 //!    belongs to the open file description that both share.
@@ -42,7 +42,7 @@ pub(crate) struct Turn {
     unlocks: bool,
     /// Where the file goes afterwards, if only this process ever had it.
     home: Option<Home>,
-    /// When the file was born, as its name told right after the grant.
+    /// When the file was born, as seen under its name right after the grant.
     born_us: u64,
 }
 
@@ -150,7 +150,7 @@ impl Gate {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Wakes whoever is next, and forgets the gate when nobody uses it any more.
+    /// Wakes the next caller, and forgets the gate when it is not used any more.
     fn retire(&self, state: MutexGuard<'_, Queue>) {
         state.wake_head();
         let unused = state.is_unused();
@@ -176,7 +176,7 @@ impl Gate {
             cancel.wakes(&self);
         }
         let mut state = self.lock();
-        // Whoever waits on behalf of another thread does not keep that one from releasing.
+        // A caller that waits on behalf of another thread does not keep that one from releasing.
         let blocks = thread.is_none() && deadline.may_wait();
         let thread = thread.unwrap_or_else(|| std::thread::current().id());
         let place = Place { ticket: state.next_ticket, mode, thread };
@@ -245,7 +245,7 @@ impl Gate {
     }
 
     /// Blocks the head of the queue in the kernel. It stays the head meanwhile: it cannot give up, and
-    /// nobody is served before it.
+    /// no other is served before it.
     fn block<'a>(
         &'a self,
         mut state: MutexGuard<'a, Queue>,
@@ -274,7 +274,7 @@ impl Gate {
             state.unblock(&parked);
             state.answer = match answered {
                 _ if !state.head_wants(mode) => {
-                    // Whoever did gave up. Nobody may see the lock as held by a caller that is gone,
+                    // The one that did gave up. No process may see the lock as held by a caller that is gone,
                     // and a head of the other mode may be blocked by it itself.
                     let _ = parked.unlock();
                     Answer::None

@@ -3,7 +3,7 @@
 //! # Invariants
 //!
 //! 1. An exclusive hold is the kernel lock on the hold file while no lease is running. A lease is a
-//!    record that outlives its process; whoever gets the kernel lock checks for one and steps back.
+//!    record that outlives its process; a caller that gets the kernel lock checks for one and steps back.
 //! 2. Every exclusive hold draws a fence above all earlier ones of the target (G4).
 //! 3. When a hold is granted, no write that proved an earlier hold is in flight: the record says
 //!    `Free` only if its last hold ended under the commit lock, or its fence was never published;
@@ -13,7 +13,6 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use crate::error::{Error, ErrorKind, Result};
-use crate::file::current_holder;
 use crate::file::gate::{self, Turn};
 use crate::file::marks::Mark;
 use crate::file::record::State;
@@ -23,7 +22,7 @@ use crate::fs::{Handle, Mode, RawHandle};
 use crate::holder::{HoldKind, Holder};
 use crate::options::Fence;
 use crate::sys::{self, Watcher};
-use crate::wait::{Cancel, Deadline, Request, Wait};
+use crate::wait::{Cancel, Request, Wait};
 
 /// Between the checks of a sleeper whose wait can be cancelled but not woken.
 const CANCEL_CHECK: Duration = Duration::from_millis(20);
@@ -48,7 +47,7 @@ pub(crate) struct Hold {
 struct Drawn {
     fence: Fence,
     record: Opened,
-    /// Whether somebody else may know the fence, and write under it.
+    /// Whether other processes may know the fence, and write under it.
     published: bool,
 }
 
@@ -70,11 +69,11 @@ impl Hold {
         }
     }
 
-    /// Waits for the kernel lock alone. Whoever uses this looks for a running lease afterwards.
+    /// Waits for the kernel lock alone. The caller looks for a running lease afterwards.
     pub(crate) fn lock(target: &Target, mode: Mode, request: Request<'_>) -> Result<Self> {
         target.prepare()?;
         let take = |path: &Path| {
-            gate::take(target, path, mode, request).map_err(|error| name_holder(target, error))
+            gate::take(target, path, mode, request).map_err(|err| name_holder(target, path, err))
         };
         let turn = take(target.hold_file())?;
         target.confirm_owner(Some(turn.handle().as_ref()))?;
@@ -117,8 +116,8 @@ impl Hold {
         }
     }
 
-    /// Closes our copy of a lock that child processes inherited. The record says so first: whoever
-    /// gets the lock next inherits it from a hold that ended well.
+    /// Closes our copy of a lock that child processes inherited. The record says so first: the
+    /// next holder inherits it from a hold that ended well.
     pub(crate) fn leave_to_children(self) -> Result<()> {
         let mut ended = self.verify();
         if let Some(drawn) = self.drawn.as_ref().filter(|_| ended.is_ok()) {
@@ -160,14 +159,14 @@ impl Hold {
         home.keep(handle); // The commit lock is on the same file, and need not open it.
         self.under_commit(|commit| match file {
             Some(file) if file == commit.id() => end(commit.handle().as_ref()),
-            _ => Ok(()), // Somebody replaced it, and the new record knows nothing of this hold.
+            _ => Ok(()), // It was replaced, and the new record knows nothing of this hold.
         })
     }
 
-    /// Lets writes that proved the hold end first. If one of them hangs, the record stays as it is, and
+    /// Waits until writes that proved the hold have ended. If one of them hangs, the record stays as it is, and
     /// the next holder waits for that write instead (invariant 3).
     fn under_commit(&self, act: impl FnOnce(&Turn) -> Result<()>) -> Result<()> {
-        let request = Request::until(Deadline::after(Wait::For(RELEASE_PATIENCE)));
+        let request = Request::after(Wait::For(RELEASE_PATIENCE));
         let path = self.target.commit_file();
         gate::take(&self.target, path, Mode::Exclusive, request).map_or(Ok(()), |turn| act(&turn))
     }
@@ -203,32 +202,58 @@ fn compromised(target: &Target, detail: &str) -> Error {
     Error::new(ErrorKind::Compromised, "verify the hold of", detail).at(target.path())
 }
 
-/// Adds who is in the way to a `busy`, and names the target instead of its lock file.
-pub(crate) fn name_holder(target: &Target, error: Error) -> Error {
+/// Adds who has the lock `path` to a `busy`. The record names the holder of the hold; of every other lock
+/// only the kernel knows the holder. The caller itself may have the hold.
+pub(crate) fn name_holder(target: &Target, path: &Path, error: Error) -> Error {
     if error.kind() != ErrorKind::Busy {
         return error;
+    }
+    if path != target.hold_file() {
+        return busy(target, kernel_holder(target, path));
     }
     let recorded = Seen::peek(target)
         .ok()
         .flatten()
         .filter(|(_, seen)| seen.bound && seen.record.state != State::Free)
         .map(|(_, seen)| seen.record.holder());
-    let Some(recorded) = recorded else { return busy(target, kernel_holder(target)) };
-    let (holder, note) = current_holder::name(target, recorded);
+    let Some(recorded) = recorded else { return busy(target, kernel_holder(target, path)) };
+    let (holder, note) = current_holder(target, recorded);
     let error = busy(target, Some(holder));
-    let hint = note.map(|note| format!("{note}; {}", error.next_step().unwrap_or_default()));
-    match hint {
-        Some(hint) => error.hint(hint),
+    match note {
+        Some(note) => {
+            let hint = format!("{note}; {}", error.next_step().unwrap_or_default());
+            error.hint(hint)
+        }
         None => error,
     }
 }
 
+/// Whom to name for a lock of which the record says `recorded`, and what to say besides: for people, never
+/// for a decision. A command that inherited the lock of `tenure run` keeps it when tenure itself is killed,
+/// and the record names the dead one for as long as that lasts.
+fn current_holder(target: &Target, recorded: Holder) -> (Holder, Option<String>) {
+    // A number that another process has by now is known by its start. What is not known is believed.
+    if recorded.hold != HoldKind::Lock || recorded.seems_alive() != Some(false) {
+        return (recorded, None);
+    }
+    let files = [Some(target.hold_file()), target.lock_file()];
+    let mut keepers: Vec<Holder> =
+        files.into_iter().flatten().flat_map(sys::lock_keepers).map(Holder::process).collect();
+    // The command itself is older than what it has started; we are turned away, whatever we inherited.
+    keepers.sort_by_key(|keeper| (keeper.pid == std::process::id(), keeper.start, keeper.pid));
+    let Some(keeper) = keepers.into_iter().next() else {
+        let note = format!("pid {} is gone; one that it started may still have it", recorded.pid);
+        return (recorded, Some(note));
+    };
+    let note = format!("pid {} that took it is gone", recorded.pid);
+    let Holder { pid, start, pid_namespace, host, command, .. } = keeper;
+    (Holder { pid, start, pid_namespace, host, command, ..recorded }, Some(note))
+}
+
 /// A write in progress, or a tool that is not ours, leaves no record.
-fn kernel_holder(target: &Target) -> Option<Holder> {
-    let files = [target.hold_file(), target.commit_file()];
-    let files = files.into_iter().chain(target.lock_file());
-    let ids: Vec<_> = files.filter_map(|path| Some(target.fs.stat(path).ok()?.id)).collect();
-    sys::lock_holder(&ids).map(Holder::process)
+fn kernel_holder(target: &Target, path: &Path) -> Option<Holder> {
+    let file = target.fs.stat(path).ok()?.id;
+    sys::lock_holder(file).map(Holder::process)
 }
 
 /// The `busy` error of a target.

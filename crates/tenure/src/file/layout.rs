@@ -17,7 +17,7 @@ pub(crate) fn newer_format(path: &Path, major: u16) -> Error {
 }
 
 /// Sanity limit against corruption: no count, offset or number of ours comes near it, and none may wrap.
-const COUNT_MAX: u64 = 1 << 56;
+pub(crate) const COUNT_MAX: u64 = 1 << 56;
 
 /// What has a fixed length on the disk.
 pub(crate) trait Layout: Sized {

@@ -31,7 +31,7 @@ use crate::options::AcquireOptions;
 use crate::outcome::{LeaseInfo, Leased};
 use crate::random;
 use crate::sys;
-use crate::wait::{Deadline, Request, Wait};
+use crate::wait::{Request, Wait};
 
 /// Takes the lease, or renews the one that the token names.
 pub(crate) fn acquire(target: &Target, options: &AcquireOptions) -> Result<Leased> {
@@ -40,21 +40,23 @@ pub(crate) fn acquire(target: &Target, options: &AcquireOptions) -> Result<Lease
 
 /// Extends the lease by its time to live, or a new one.
 pub(crate) fn renew(target: &Target, token: &str, ttl: Option<Duration>) -> Result<Leased> {
-    target.at_home(|target| renew_now(target, token, ttl, in_time()))
+    // It has no wait of its own, and only waits for writes in flight.
+    target.at_home(|target| renew_now(target, token, ttl, Request::after(Wait::default())))
 }
 
 /// Ends the lease.
 pub(crate) fn release(target: &Target, token: &str) -> Result<()> {
     target.at_home(|target| {
-        let (commit, mut seen) = find(target, token, in_time())?;
+        let (commit, mut seen) = find(target, token, Request::after(Wait::default()))?;
         seen.record.state = State::Free;
         seen.write(target, commit.handle().as_ref())
     })
 }
 
-/// The lease, running or expired. Takes no lock.
+/// The lease, running or expired; `None` if there is none. Takes no lock. A lease that the caller may not see is an
+/// error.
 pub(crate) fn show(target: &Target) -> Result<Option<LeaseInfo>> {
-    let seen = Seen::peek(&*target.current()?)?.map(|(_, seen)| seen);
+    let seen = Seen::peek(&*target.as_held()?)?.map(|(_, seen)| seen);
     let leased = seen.filter(|seen| seen.record.state == State::Leased);
     Ok(leased.map(|seen| LeaseInfo {
         holder: seen.record.holder(),
@@ -114,11 +116,6 @@ fn grant(
     }
     let (ttl, owner) = (options.ttl, options.owner.clone());
     Ok(Leased { token, fence, owner, ttl, expires_in: ttl })
-}
-
-/// For calls that have no wait of their own: they only wait for writes in flight.
-fn in_time() -> Request<'static> {
-    Request::until(Deadline::after(Wait::default()))
 }
 
 fn renew_now(

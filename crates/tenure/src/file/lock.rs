@@ -2,29 +2,39 @@
 //!
 //! It is the kernel's lock on a file that is never unlinked, truncated, renamed or stolen. The death
 //! of the holder releases it, at once; there is nothing to clean up and nothing to break.
+//!
+//! # Invariants
+//!
+//! 1. A forked child never locks the mutex of a hold that its parent took: a thread that the child does
+//!    not have may have locked it. The child finds out that the hold is not its own, and its copies of
+//!    the descriptors are closed with its memory of the guard.
+//! 2. The hold is ended once: by the last guard, or by its [`MaxHold`].
+//! 3. A lock that is taken fast made its caller wait for nothing: not for a holder, and not for the disk.
+//!    Whatever needs more (a new target, fences to be reserved, a holder that died) is left to another
+//!    thread.
 
-mod held;
-mod try_fast;
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 
-use std::sync::Arc;
-
-use self::held::Held;
-pub(crate) use self::try_fast::try_lock_fast;
 use crate::error::{Error, ErrorKind, Result};
 use crate::file::commit::{take_commit, take_proven};
 use crate::file::gate::Turn;
-use crate::file::hold::{Hold, wait_for_lease};
+use crate::file::hold::{Hold, not_of_this_process, wait_for_lease};
 use crate::file::journal::settle_for_hold;
+use crate::file::max_hold::Watch;
 use crate::file::record::State;
 use crate::file::seen::Seen;
 use crate::file::sweep;
 use crate::file::target::{Opened, Target};
-use crate::fs::{Mode, RawHandle};
+use crate::fs::{Handle, Mode, RawHandle};
 use crate::holder::{Holder, HolderText};
-use crate::options::{Fence, FileOptions, LockOptions};
+use crate::options::{Fence, FileOptions, LockOptions, MaxHold};
+use crate::process_local::ProcessLocal;
 use crate::store;
 use crate::sys;
-use crate::wait::{Deadline, Request, Wait};
+use crate::wait::{Request, Wait};
 
 /// Takes the lock of a target.
 pub(crate) fn lock(target: &Target, options: &LockOptions) -> Result<FileGuard> {
@@ -32,6 +42,37 @@ pub(crate) fn lock(target: &Target, options: &LockOptions) -> Result<FileGuard> 
         let FileOptions { lock_file, allow_network, .. } = &options.file;
         acquire(target.with(lock_file.as_deref(), *allow_network)?, options)
     })
+}
+
+/// Takes the exclusive lock if that neither waits nor syncs. `None` leaves it to [`lock`], on another thread.
+pub(crate) fn try_lock_fast(target: &Target, options: &LockOptions) -> Result<Option<FileGuard>> {
+    let plain = options.mode == Mode::Exclusive
+        && options.fence.is_none()
+        && !options.reentrant
+        && options.max_hold.is_none();
+    let FileOptions { lock_file, allow_network, .. } = &options.file;
+    // On a network file system every call waits for a server.
+    if !plain || *allow_network || !target.has_sidecars() {
+        return Ok(None);
+    }
+    let target = target.current()?.with(lock_file.as_deref(), false)?;
+    let request = Request::new(Wait::No, None, options.thread);
+    let (hold, record, mut seen) = match Hold::take(&target, Mode::Exclusive, request) {
+        Err(error) if error.kind() == ErrorKind::Busy => return Ok(None),
+        taken => taken?,
+    };
+    if !is_ready(&mut seen, record.handle.as_ref()) {
+        return Ok(None);
+    }
+    let held = hold_under_new_fence(target, hold, record, seen, options)?;
+    Ok(Some(FileGuard { held: Arc::new(held) }))
+}
+
+/// The last hold ended well, no append may be pending, and the next fence is reserved.
+fn is_ready(seen: &mut Seen, file: &dyn Handle) -> bool {
+    seen.detect_rollback(file);
+    let record = &seen.record;
+    record.state == State::Free && !record.journal && record.fence < record.confirmed
 }
 
 fn acquire(target: Target, options: &LockOptions) -> Result<FileGuard> {
@@ -173,10 +214,6 @@ impl store::Held for FileGuard {
         self.held.recovered_from.as_ref()
     }
 
-    fn unpublished_fence(&self) -> Fence {
-        self.held.fence
-    }
-
     fn is_nested(&self) -> bool {
         self.held.nested
     }
@@ -185,7 +222,7 @@ impl store::Held for FileGuard {
         self.held.check_not_ended()?;
         let own = self.held.with_hold(|hold| hold.as_ref().map(Hold::verify))?;
         own.unwrap_or_else(|| {
-            let request = Request::until(Deadline::after(Wait::default()));
+            let request = Request::after(Wait::default());
             take_proven(&self.held.target, self.held.fence, request).map(drop)
         })
     }
@@ -200,6 +237,10 @@ impl store::Held for FileGuard {
         if Arc::strong_count(&self.held) > 1 { Ok(()) } else { self.held.end() }
     }
 
+    fn unpublished_fence(&self) -> Fence {
+        self.held.fence
+    }
+
     fn descriptors(&self) -> Vec<RawHandle> {
         self.held.with_hold(|hold| hold.as_mut().map(Hold::raw)).ok().flatten().unwrap_or_default()
     }
@@ -209,7 +250,7 @@ impl store::Held for FileGuard {
         let Some(held) = Arc::into_inner(self.held) else { return Ok(()) };
         let Some(hold) = held.with_hold(Option::take)? else { return Ok(()) };
         hold.leave_to_children()?;
-        let request = Request::until(Deadline::after(Wait::No));
+        let request = Request::after(Wait::No);
         match Hold::take(&held.target, Mode::Exclusive, request) {
             // Unless another holder has had it since, whose mark must stay.
             Ok((mut hold, record, seen)) if held.fence > 0 && seen.record.fence == held.fence => {
@@ -219,4 +260,109 @@ impl store::Held for FileGuard {
             _ => Ok(()), // A grandchild keeps it, or the next holder was faster: theirs now.
         }
     }
+}
+
+/// A hold as all its guards share it.
+#[derive(Debug)]
+struct Held {
+    target: Target,
+    /// `None` for a nested hold, and once it was released.
+    hold: Mutex<Option<Hold>>,
+    nested: bool,
+    fence: Fence,
+    recovered_from: Option<Holder>,
+    /// Whose hold it is.
+    process: u32,
+    /// Set when a [`MaxHold`] ended it.
+    ended: AtomicBool,
+    watch: OnceLock<Watch>,
+}
+
+impl Held {
+    fn new(
+        target: Target,
+        hold: Option<Hold>,
+        fence: Fence,
+        recovered_from: Option<Holder>,
+    ) -> Self {
+        let (nested, hold) = (hold.is_none(), Mutex::new(hold));
+        let (ended, watch) = (AtomicBool::new(false), OnceLock::new());
+        let process = sys::process_number();
+        Self { target, hold, nested, fence, recovered_from, process, ended, watch }
+    }
+
+    /// Has an overlong hold reported, or ended, by a thread that knows it only weakly.
+    fn watch(self: &Arc<Self>, limit: &MaxHold) -> Result<()> {
+        let (held, limit_now) = (Arc::downgrade(self), limit.clone());
+        let act = move || {
+            let Some(held) = held.upgrade() else { return };
+            if limit_now.end {
+                held.ended.store(true, Ordering::SeqCst);
+                let _ = held.end();
+            }
+            let path = held.target.path().to_path_buf();
+            // The report may take its time; a release meanwhile must release.
+            drop(held);
+            (limit_now.report)(&path);
+        };
+        let watch = Watch::start(limit.after, act)
+            .map_err(|err| Error::io("watch the hold of", self.target.path(), err))?;
+        let _ = self.watch.set(watch);
+        Ok(())
+    }
+
+    fn check_not_ended(&self) -> Result<()> {
+        if self.ended.load(Ordering::SeqCst) {
+            let detail = "it lasted longer than its max_hold and was ended";
+            return Err(Error::new(ErrorKind::Fenced, "hold", detail).at(self.target.path()));
+        }
+        Ok(())
+    }
+
+    /// Does something with the hold, unless this is a forked child (invariant 1). Of a nested hold the
+    /// child is as much a part as its parent.
+    fn with_hold<T>(&self, act: impl FnOnce(&mut Option<Hold>) -> T) -> Result<T> {
+        if self.process == sys::process_number() {
+            return Ok(act(&mut self.hold.lock().unwrap_or_else(PoisonError::into_inner)));
+        }
+        if self.nested { Ok(act(&mut None)) } else { Err(not_of_this_process(&self.target)) }
+    }
+
+    fn end(&self) -> Result<()> {
+        match self.with_hold(Option::take) {
+            Ok(Some(hold)) => hold.release(),
+            Ok(None) | Err(_) => Ok(()), // A forked child only closes its copy.
+        }
+    }
+
+    /// The re-entrant hold of this owner.
+    fn of_owner(target: &Target, owner: &str) -> Option<Arc<Self>> {
+        let owned = OWNED.here().lock().unwrap_or_else(PoisonError::into_inner);
+        // One that its max_hold ended is free, however long its guard lives.
+        let runs = |held: &Arc<Self>| !held.ended.load(Ordering::SeqCst);
+        owned.get(&key_of(target, owner)).and_then(Weak::upgrade).filter(runs)
+    }
+
+    /// This owner may take it again.
+    fn remember(self: &Arc<Self>, owner: &str) {
+        let mut owned = OWNED.here().lock().unwrap_or_else(PoisonError::into_inner);
+        owned.retain(|_, held| held.strong_count() > 0);
+        owned.insert(key_of(&self.target, owner), Arc::downgrade(self));
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        let _ = self.end();
+    }
+}
+
+/// Re-entrant holds by target, lock file and owner.
+type Owned = HashMap<(PathBuf, Option<PathBuf>, String), Weak<Held>>;
+
+/// The re-entrant holds of this process.
+static OWNED: ProcessLocal<Mutex<Owned>> = ProcessLocal::new();
+
+fn key_of(target: &Target, owner: &str) -> (PathBuf, Option<PathBuf>, String) {
+    (target.path().to_path_buf(), target.lock_file().map(Path::to_path_buf), owner.to_owned())
 }

@@ -3,14 +3,14 @@
 //! # Invariants
 //!
 //! 1. A mark names a fence and counts only for a record with that fence. So the holder may set it
-//!    without reading the record first: from somebody who lost the hold without noticing, it says
+//!    without reading the record first: from a holder that lost the hold without noticing, it says
 //!    nothing about the hold of another. At worst it hides that one's mark, who then seems to have died.
 //! 2. A fence proves nothing before its mark `Published` is set. So a hold whose fence was never published has
 //!    no write of others in flight, and ends without the commit lock.
 //! 3. A mark with a larger fence than the record tells that the newest record is gone: whatever was given
 //!    out has one of the two marks, so no damage to a single slot takes a fence back.
-//! 4. `Ended` is set only by the holder, and if the fence was published, under the commit lock: whoever
-//!    reads that a hold has ended knows that no write which proved it is in flight.
+//! 4. `Ended` is set only by the holder, and if the fence was published, under the commit lock: a caller
+//!    that reads that a hold has ended knows that no write which proved it is in flight.
 //!
 //! A mark torn by a crash counts as none: a fence that is refused, a holder that seems to have died.
 

@@ -5,7 +5,6 @@
 
 pub(crate) mod collection;
 pub(crate) mod commit;
-pub(crate) mod current_holder;
 pub(crate) mod document;
 pub(crate) mod events;
 pub(crate) mod floor;

@@ -12,27 +12,31 @@
 //!    ever answered as done that a power loss has undone.
 //! 4. A slot that was torn, or is of another boot and was not kept, counts as free. To keep an id changes
 //!    only the last four bytes of its slot: a death in that leaves the id remembered.
+//! 5. The file is opened before an operation with an id begins. A later writer that cannot open it does not fail
+//!    for the id of an earlier one.
 //!
 //! Crash: the death of a process loses no id, since the page cache outlives it (what happens between
 //! the effect and `remember` is the caller's part: the record's `pending`, or the journal's log). A
 //! power loss before [`Kept::sync`] has returned may forget the id; after it, the id is remembered.
 
+use std::io;
+use std::path::Path;
 use std::sync::Arc;
 
 use crate::checksum;
-use crate::error::Result;
-use crate::file::layout::{MAJOR, newer_format};
+use crate::error::{ErrorKind, Result};
+use crate::file::events;
+use crate::file::layout::{Fill, MAJOR, Take, newer_format};
 use crate::file::sync::not_durable;
 use crate::file::target::Target;
-use crate::fs::{Access, Handle, if_found};
+use crate::fs::{Handle, if_found};
+use crate::json;
 
 /// The suffix of the file.
 pub(crate) const SUFFIX: &str = "ops";
 const MAGIC: &[u8; 6] = b"tenops";
 /// Where the header says that the file's own name is durable.
 const NAMED_AT: u64 = 8;
-/// Where it says that a sync of all slots began, and failed or its caller died.
-const SYNCING_AT: u64 = 9;
 const HEADER_BYTES: usize = 16;
 const PAGE_BYTES: usize = 4096;
 const BUCKETS: u64 = 64;
@@ -56,14 +60,17 @@ pub(crate) fn id_of(name: &str) -> u64 {
     checksum::of(name.as_bytes()).max(1)
 }
 
-/// What the operation did, if it was done.
+/// Before an operation: what it did, if it was done. An id that could not be remembered is refused here, while
+/// nothing has happened yet (invariant 5).
 pub(crate) fn find(target: &Target, id: u64) -> Result<Option<Done>> {
-    let path = target.sidecar(SUFFIX);
-    let file = if_found(target.open(&path, Access::Read)).map_err(Target::failed("open", &path))?;
-    let Some(file) = file else { return Ok(None) };
-    let store = Store { target, file };
-    store.header()?;
-    let page = store.read(id)?;
+    let is_gone = |path: &Path| if_found(target.fs.stat(path)).is_ok_and(|found| found.is_none());
+    if is_gone(target.path()) && is_gone(&target.sidecar(SUFFIX)) {
+        // A caller that can create the target can create this, too. Made before it, it would be closed to the
+        // target's other writers.
+        return Ok(None);
+    }
+    let page = Store::open(target).and_then(|store| store.read(id));
+    let page = page.map_err(|error| error.committed(false))?;
     Ok(page.find(id).map(|(_, slot)| slot.done))
 }
 
@@ -76,6 +83,27 @@ pub(crate) fn remember(target: &Target, id: u64, done: Done) -> Result<()> {
     }
     let (at, stamp) = page.next();
     store.write(at, Slot { id, done, stamp, kept: false })
+}
+
+/// Remembers the operation of another writer, which died before it did. A user who may not open the file goes on
+/// without: the id is lost then, and its event says so.
+pub(crate) fn remember_for_another(target: &Target, id: u64, done: Done) -> Result<()> {
+    pass_if_closed(target, remember(target, id, done))
+}
+
+/// A file that is closed to this user keeps no later writer out.
+fn pass_if_closed(target: &Target, result: Result<()>) -> Result<()> {
+    let Err(error) = result else { return Ok(()) };
+    let io_kind = error.io_error().map(io::Error::kind);
+    let is_closed = error.kind() == ErrorKind::Unsupported
+        || io_kind.is_some_and(|kind| {
+            matches!(kind, io::ErrorKind::PermissionDenied | io::ErrorKind::Unsupported)
+        });
+    if !is_closed {
+        return Err(error);
+    }
+    let _ = events::record(target, "operation_forgotten", &json!({ "why": error.to_string() }));
+    Ok(())
 }
 
 /// Makes a remembered operation count in every boot. Its effect is durable. Durable itself it is when
@@ -97,23 +125,24 @@ pub(crate) fn sync(target: &Target, until: u64) -> Result<()> {
     if found.is_none() {
         return Ok(());
     }
-    let store = Store::open(target)?;
-    let failed = Target::failed("write", &path);
-    let mut doubt = [0];
-    let read = store.file.read_full_at(&mut doubt, SYNCING_AT);
-    read.and_then(|_| store.file.write_all_at(&[1], SYNCING_AT)).map_err(failed)?;
+    let store = match Store::open(target) {
+        Ok(store) => store,
+        Err(error) => return pass_if_closed(target, Err(error)),
+    };
     for bucket in 0..BUCKETS {
-        let page = store.read(bucket)?;
-        // After a sync that failed the page cache may claim to be clean: everything is written again.
-        let is_new = |slot: &Slot| !slot.kept || doubt != [0];
-        for (at, slot) in page.slots().filter(|(_, slot)| is_new(slot) && slot.done.first < until) {
-            store.write(at, Slot { kept: true, ..slot })?;
+        let mut page = store.read(bucket)?;
+        let durable: Vec<_> = page.slots().filter(|(_, slot)| slot.done.first < until).collect();
+        for (at, slot) in &durable {
+            let kept = Slot { kept: true, ..*slot }.encode(page.boot);
+            page.bytes[at * SLOT_BYTES..(at + 1) * SLOT_BYTES].copy_from_slice(&kept);
+        }
+        if !durable.is_empty() {
+            // Also what is kept already: after a sync that failed the page cache may claim to be clean.
+            let written = store.file.write_all_at(&page.bytes, page_at(bucket));
+            written.map_err(Target::failed("write", &path))?;
         }
     }
-    let file = store.file.clone();
-    Kept(store).sync()?;
-    let cleared = file.write_all_at(&[0], SYNCING_AT);
-    cleared.map_err(Target::failed("write", &path))
+    Kept(store).sync()
 }
 
 /// Forgets every operation: an older version of the target is back.
@@ -154,12 +183,12 @@ struct Slot {
 impl Slot {
     fn encode(&self, boot: [u8; 16]) -> [u8; SLOT_BYTES] {
         let mut bytes = [0; SLOT_BYTES];
-        bytes[..8].copy_from_slice(&self.id.to_le_bytes());
-        bytes[8..16].copy_from_slice(&self.done.first.to_le_bytes());
+        let mut fill = Fill::new(&mut bytes);
+        fill.u64(self.id);
+        fill.u64(self.done.first);
         // No batch has more: it is at most 1 GiB.
-        let lines = u32::try_from(self.done.lines).unwrap_or(u32::MAX);
-        bytes[16..20].copy_from_slice(&lines.to_le_bytes());
-        bytes[20..BOOT_AT].copy_from_slice(&self.stamp.to_le_bytes());
+        fill.u32(u32::try_from(self.done.lines).unwrap_or(u32::MAX));
+        fill.u32(self.stamp);
         let (for_boot, kept) = (sum_of(&bytes, boot), sum_of(&bytes, EVERY_BOOT));
         bytes[BOOT_AT..KEPT_AT].copy_from_slice(&for_boot);
         if self.kept {
@@ -170,16 +199,13 @@ impl Slot {
 
     /// `None` if it is free.
     fn decode(bytes: &[u8], boot: [u8; 16]) -> Option<Self> {
-        let long = |at: usize| u64::from_le_bytes(std::array::from_fn(|index| bytes[at + index]));
-        let short = |at: usize| u32::from_le_bytes(std::array::from_fn(|index| bytes[at + index]));
         let kept = bytes[KEPT_AT..] == sum_of(bytes, EVERY_BOOT);
         let counts = kept || bytes[BOOT_AT..KEPT_AT] == sum_of(bytes, boot);
-        (long(0) != 0 && counts).then(|| Self {
-            id: long(0),
-            done: Done { first: long(8), lines: short(16).into() },
-            stamp: short(20),
-            kept,
-        })
+        let mut take = Take::new(bytes);
+        let (id, first) = (take.u64(), take.count());
+        let done = Done { first, lines: take.u32().into() };
+        let stamp = take.u32();
+        (id != 0 && counts && take.is_sane()).then_some(Self { id, done, stamp, kept })
     }
 }
 

@@ -7,8 +7,8 @@
 //!
 //! 1. A slot is valid if and only if its magic and major version are ours and its checksum fits. Of
 //!    two valid slots the one with the larger `seq` counts. A write goes to the other slot.
-//! 2. It is written only by somebody who holds the hold exclusively while the state is `Free`, or who
-//!    holds the commit lock exclusively.
+//! 2. It is written only by the holder of the exclusive hold while the state is `Free`, or by the
+//!    holder of the exclusive commit lock.
 //! 3. `fence <= confirmed`, and `confirmed` was synced, name included, before it was written; so a
 //!    record that a power loss took back still has a `ceiling` above every fence ever handed out. A copy
 //!    of it is kept apart, where nothing is written without a sync: a power loss can tear both slots.
@@ -71,7 +71,7 @@ pub(crate) struct Published {
     /// Grows with every change that tenure made.
     pub(crate) generation: u64,
     /// No larger generation was given out before. Not known of a record of another boot, or of one that
-    /// was copied or put back.
+    /// was copied or restored.
     pub(crate) numbered: bool,
     pub(crate) checksum: [u8; 16],
     /// Of the very file: another program may write the same bytes, and not sync them. 0: there was no
@@ -141,20 +141,21 @@ pub(crate) struct Record {
     pub(crate) holder: HolderText,
     /// Whether this fence was given out: its mark says so, not the slot.
     pub(crate) fence_published: bool,
-    /// Not what was written: something is there, and no slot could be read.
-    pub(crate) unreadable: bool,
 }
 
 impl Record {
-    /// The newest valid record in the file at `path`; an empty one if there is none.
-    pub(crate) fn load(file: &dyn Handle, path: &Path) -> Result<Self> {
+    /// The newest valid record in the file at `path`, an empty one if there is none; and whether that is
+    /// because no slot could be read.
+    pub(crate) fn load(file: &dyn Handle, path: &Path) -> Result<(Self, bool)> {
         let mut bytes = [0; SLOTS_BYTES];
         let loaded = SLOTS.read(file, &mut bytes).map_err(Target::failed("read record", path))?;
         match loaded {
-            Loaded::Valid { turn, body, older } => Ok(Self::with_marks(body, turn, older, &bytes)),
-            Loaded::Empty => Ok(Self::default()),
+            Loaded::Valid { turn, body, older } => {
+                Ok((Self::with_marks(body, turn, older, &bytes), false))
+            }
+            Loaded::Empty => Ok((Self::default(), false)),
             // Nothing of garbage is needed: the fence starts above the clock, the data is adopted.
-            Loaded::Garbage => Ok(Self { unreadable: true, ..Self::default() }),
+            Loaded::Garbage => Ok((Self::default(), true)),
             Loaded::Newer(major) => Err(newer_format(path, major)),
         }
     }

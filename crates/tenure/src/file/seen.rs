@@ -6,6 +6,7 @@
 //! 1. A record of another boot, another file or a restored copy names no running lock or lease.
 //! 2. Fences are drawn only up to what was reserved durably (docs/FORMAT.md, F1-F3).
 
+use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -36,6 +37,8 @@ pub(crate) struct Seen {
     pub(crate) bound: bool,
     /// It is this very file's, and of an earlier boot.
     pub(crate) rebooted: bool,
+    /// No slot could be read. The next writer notes it; a reader creates nothing.
+    unreadable: bool,
     /// When the file was born.
     born_us: u64,
     /// If the file changed after this, an older record was restored; `None` once that was checked.
@@ -58,12 +61,21 @@ impl Seen {
         Err(Error::new(ErrorKind::Busy, "lock", detail).at(target.path()))
     }
 
-    /// Reads the record without a lock, for display, and its file; `None` if there is none.
+    /// Reads the record without a lock, for display, and its file; `None` if there is none. One that is closed to the
+    /// caller is an error, since it may name a holder.
     pub(crate) fn peek(target: &Target) -> Result<Option<(Arc<dyn Handle>, Self)>> {
         let path = target.commit_file();
-        let file = if_found(target.open(path, Access::Read));
-        let Some(file) = file.map_err(Target::failed("open record", path))? else {
-            return Ok(None);
+        let file = match if_found(target.open(path, Access::Read)) {
+            Ok(Some(file)) => file,
+            Ok(None) => return Ok(None),
+            Err(err) if err.kind() == io::ErrorKind::PermissionDenied => {
+                let owner = target.fs.stat(path).map(|found| format!(" of user {}", found.uid));
+                let owner = owner.unwrap_or_default();
+                let detail = format!("permission denied: its record{owner} is closed to you");
+                let error = Error::new(ErrorKind::Unsupported, "look at", detail);
+                return Err(error.at(target.path()).hint("ask that user, or look as root"));
+            }
+            Err(err) => return Err(Error::io("open record", path, err)),
         };
         let seen = Self::read(target, file.as_ref())?;
         Ok(Some((file, seen)))
@@ -77,7 +89,7 @@ impl Seen {
     /// The same, for a caller that knows when the file was born.
     pub(crate) fn read_at(target: &Target, file: &dyn Handle, born_us: u64) -> Result<Self> {
         let path = target.commit_file();
-        let mut record = Record::load(file, path)?;
+        let (mut record, unreadable) = Record::load(file, path)?;
         let id = file.id().map_err(|err| Error::io("look at record", path, err))?;
         // Where the birth is not known, the inode number has to do.
         let same_birth = record.file_born_us == born_us || record.file_born_us == 0 || born_us == 0;
@@ -92,7 +104,7 @@ impl Seen {
             // Of its boot or not, later publications than it knows of may have been made.
             record.published.doubt();
         }
-        Ok(Self { record, bound, rebooted, born_us, rollback_us })
+        Ok(Self { record, bound, rebooted, unreadable, born_us, rollback_us })
     }
 
     /// Detects an older record that was restored in place: fences above it may have been given out, and
@@ -117,8 +129,7 @@ impl Seen {
         self.record.file_born_us = self.born_us;
         self.record.written_us = sys::wall_time_us();
         (self.bound, self.rebooted) = (true, false);
-        // A reader creates nothing: the next writer notes it.
-        if std::mem::take(&mut self.record.unreadable) {
+        if std::mem::take(&mut self.unreadable) {
             let _ = events::record(target, "record_unreadable", &json!({}));
         }
         if self.record.seq == 0 {

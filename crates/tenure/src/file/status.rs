@@ -11,7 +11,6 @@ use crate::file::events;
 use crate::file::record::State;
 use crate::file::seen::Seen;
 use crate::file::target::Target;
-use crate::fs::side_dir_of;
 use crate::holder::{HoldKind, Holder, command_of};
 use crate::json::Value;
 use crate::outcome::{HoldState, Process, Status};
@@ -19,26 +18,12 @@ use crate::sys::{self, Locks};
 
 /// What a target is doing.
 pub(crate) fn status(target: &Target) -> Result<Status> {
-    look(&of_holder(target.clone())?, &Locks::now())
+    look(&*target.as_held()?, &Locks::now())
 }
 
 /// The recorded events of a target, oldest first: take-overs, recoveries, adopted and damaged data.
 pub(crate) fn recorded_events(target: &Target) -> Result<Vec<Value>> {
-    Ok(events::all(&of_holder(target.clone())?))
-}
-
-/// The target with the sidecars that there are. In a directory that users share, one without a file may have
-/// those of another user than the caller.
-fn of_holder(target: Target) -> Result<Target> {
-    let fs = target.fs.clone();
-    if fs.stat(target.commit_file()).is_ok() || fs.stat(target.path()).is_ok() {
-        return Ok(target);
-    }
-    let Some(rival) = target.rivals().ok().and_then(|rivals| rivals.first().copied()) else {
-        return Ok(target);
-    };
-    let side = target.dir().join(side_dir_of(rival));
-    Ok(Target::resolve_in(&fs, target.path(), &side)?.unwrap_or(target))
+    Ok(events::all(&*target.as_held()?))
 }
 
 /// The same, of a target and of locks that were seen already.
@@ -81,14 +66,7 @@ pub(crate) fn look(target: &Target, locks: &Locks) -> Result<Status> {
 
 /// Weighs the record against what the kernel says.
 fn judge(status: &mut Status, seen: Option<&Seen>, exclusive: Option<u32>, shared: Option<u32>) {
-    let stranger = |pid, hold| Holder {
-        pid,
-        host: sys::host_name(),
-        pid_namespace: sys::pid_namespace(),
-        command: command_of(pid),
-        hold,
-        ..Holder::default()
-    };
+    let stranger = |pid, hold| Holder { hold, ..Holder::process(pid) };
     if let Some(seen) = seen.filter(|seen| seen.record.state == State::Leased) {
         status.ttl = Some(Duration::from_micros(seen.record.lease.ttl_us));
         if let Some((holder, left)) = seen.running_lease() {
@@ -112,7 +90,7 @@ fn judge(status: &mut Status, seen: Option<&Seen>, exclusive: Option<u32>, share
         }
         (None, Some(pid)) => (HoldState::Shared, Some(stranger(pid, HoldKind::Shared))),
         (None, None) => match (recorded, seen.map(|seen| seen.record.state)) {
-            // Nobody visible has it: another PID namespace, a lock file of its own, or a death.
+            // No visible process has it: another PID namespace, a lock file of its own, or a death.
             (Some(holder), _) if holder.seems_alive() == Some(false) => {
                 // One that ended properly may have left the lock to children; they are gone now.
                 if seen.is_some_and(|seen| seen.record.left) {

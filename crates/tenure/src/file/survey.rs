@@ -3,8 +3,8 @@
 //! # Invariants
 //!
 //! 1. One that is closed to us hides none of the others.
-//! 2. What could not be looked at is told, never left out in silence. What went away meanwhile is
-//!    nobody's.
+//! 2. What could not be looked at is reported, never left out in silence. What went away meanwhile is
+//!    not.
 
 use std::ffi::{OsStr, OsString};
 use std::io;

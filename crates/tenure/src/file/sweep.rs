@@ -4,7 +4,7 @@
 //!
 //! - the target does not exist, and the pair is all that is left of it: a copy, a log or an event is kept;
 //! - the record knows of no document and no journal, and of no hold or lease that did not end properly. Of
-//!   those the next holder is told, and the token of a lease renews it: they stay for a day;
+//!   those the next holder learns, and the token of a lease renews it: they stay for a day;
 //! - both files can be locked exclusively without waiting. So no process holds them or writes under them,
 //!   and one that waits finds its lock file unlinked and starts over (docs/FORMAT.md, L1).
 //!
@@ -38,7 +38,7 @@ use crate::options::Fence;
 use crate::outcome::Status;
 use crate::sys::disk;
 use crate::sys::{self, Locks};
-use crate::wait::{Deadline, Request, Wait};
+use crate::wait::{Request, Wait};
 
 /// One in so many new locks looks around. Where fewer than `FEW` names have a lock, it sweeps nothing; else
 /// it examines at most `EXAMINED` of them. So eight are examined for each that is made, and what is unused
@@ -118,7 +118,7 @@ impl Sweep<'_> {
         }
         let Some(first) = unused.first() else { return Ok(Vec::new()) };
         if remove {
-            let floor = floor::raise(first, newest, at_once())?;
+            let floor = floor::raise(first, newest, Request::after(Wait::No))?;
             unused.retain(|target| remove_pair(target, floor).unwrap_or(false));
         } else {
             // As far as can be seen without taking the locks.
@@ -165,9 +165,10 @@ fn unused_up_to(target: &Target, record: Option<&Turn>) -> Result<Option<Fence>>
 
 /// Steps 3 to 5; `false` if the pair is in use after all.
 fn remove_pair(target: &Target, floor: Fence) -> Result<bool> {
-    let hold = gate::take(target, target.hold_file(), Mode::Exclusive, at_once())?;
+    let take = |path| gate::take(target, path, Mode::Exclusive, Request::after(Wait::No));
+    let hold = take(target.hold_file())?;
     let has_record = target.fs.stat(target.commit_file()).is_ok();
-    let commit = || gate::take(target, target.commit_file(), Mode::Exclusive, at_once());
+    let commit = || take(target.commit_file());
     let commit = has_record.then(commit).transpose()?;
     let newest =
         commit.as_ref().map_or(Ok(Some(0)), |commit| unused_up_to(target, Some(commit)))?;
@@ -183,10 +184,6 @@ fn remove_pair(target: &Target, floor: Fence) -> Result<bool> {
         }
     }
     Ok(true)
-}
-
-fn at_once() -> Request<'static> {
-    Request::until(Deadline::after(Wait::No))
 }
 
 fn is_missing(found: io::Result<()>) -> bool {

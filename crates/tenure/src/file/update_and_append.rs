@@ -13,6 +13,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::file::commit::Commit;
 use crate::file::document::{Attempt, Document};
 use crate::file::journal::{Journal, Lines};
+use crate::file::operations;
 use crate::options::{AppendOptions, WriteOptions};
 use crate::outcome::{Appended, Written};
 use crate::store::Compute;
@@ -45,23 +46,17 @@ fn update_and_append_now(
     let of_journal = AppendOptions { write: of_journal, ..options.clone() };
     let mut batch = Lines::new(lines, &of_journal);
     let deadline = Deadline::after(options.write.wait);
-    let (attempt, journal_commit) = loop {
-        let write = WriteOptions { wait: deadline.as_wait(), ..options.write.clone() };
+    let begin = |write: &WriteOptions| {
         let targets = [(document.target(), write.fence), (journal.target(), None)];
-        let mut commits = Commit::begin_all(&targets, &write)?;
-        let (journal_commit, document_commit) = (commits.pop(), commits.pop());
-        let (Some(journal_commit), Some(document_commit)) = (journal_commit, document_commit)
-        else {
-            continue;
-        };
-        if let Some(attempt) = document.attempt(document_commit, &write, compute)? {
-            break (attempt, journal_commit);
+        let mut commits = Commit::begin_all(&targets, write)?;
+        let (document_commit, journal_commit) = (commits.remove(0), commits.remove(0));
+        if let Some(operation) = &write.operation {
+            // An id that the journal could not remember is refused before the document is changed.
+            operations::find(&journal_commit.target, operations::id_of(operation))?;
         }
-        if deadline.may_wait() && deadline.has_passed() {
-            let detail = "somebody who does not use tenure keeps replacing it";
-            return Err(Error::new(ErrorKind::Busy, "update", detail).at(document.target().path()));
-        }
+        Ok((document_commit, journal_commit))
     };
+    let (attempt, journal_commit) = document.attempts(&options.write, deadline, begin, compute)?;
     let Attempt { commit: document_commit, written, .. } = attempt;
     let changed = written.changed;
     let half_done = |error: Error| {

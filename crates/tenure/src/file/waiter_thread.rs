@@ -1,4 +1,4 @@
-//! Threads that wait in the kernel in somebody's stead, where a wait has to end at a deadline.
+//! Threads that wait in the kernel on behalf of a caller, where a wait has to end at a deadline.
 //!
 //! Making a thread costs more than the wait it is for, when many processes take turns at one lock. So
 //! the last one that is done stays for a moment, for the next who has to wait.
@@ -38,7 +38,7 @@ impl Default for Room {
 
 #[derive(Default)]
 enum State {
-    /// Nobody is here.
+    /// No thread is here.
     #[default]
     Empty,
     /// A thread is here and waits.
@@ -72,7 +72,7 @@ impl Room {
         thread.spawn(move || self.serve(job)).map(drop)
     }
 
-    /// Does one job after the other, until there is none for a while, or somebody else is here.
+    /// Does one job after the other, until there is none for a while, or another thread is here.
     fn serve(&self, mut job: Job) {
         loop {
             job();

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use crate::fs::FileId;
 
-/// One `flock` that somebody has or waits for.
+/// One `flock` that a process has or waits for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct KernelLock {
     /// In the queue, not yet granted.
@@ -52,10 +52,10 @@ impl Locks {
     }
 }
 
-/// A living process that has a lock on one of these files, as far as the kernel tells.
-pub(crate) fn lock_holder(files: &[FileId]) -> Option<u32> {
+/// A living process that has a lock on this file, as far as the kernel tells.
+pub(crate) fn lock_holder(file: FileId) -> Option<u32> {
     let mut locks = read().into_iter();
-    let held = locks.find(|lock| !lock.waiting && lock.pid > 0 && files.contains(&lock.file))?;
+    let held = locks.find(|lock| !lock.waiting && lock.pid > 0 && lock.file == file)?;
     // A child may keep the lock of a process that is gone.
     (!command_of(held.pid).is_empty()).then_some(held.pid)
 }
@@ -162,8 +162,8 @@ pub(crate) fn lock_keepers(path: &Path) -> Vec<u32> {
             return;
         }
         let file = Path::new("/proc").join(pid.to_string()).join("fdinfo").join(number);
-        let told = std::fs::read_to_string(file).unwrap_or_default();
-        let locks = told.lines().filter_map(|line| parse(line.strip_prefix("lock:")?));
+        let info = std::fs::read_to_string(file).unwrap_or_default();
+        let locks = info.lines().filter_map(|line| parse(line.strip_prefix("lock:")?));
         if locks.into_iter().any(|lock| !lock.waiting) {
             keepers.push(pid);
         }

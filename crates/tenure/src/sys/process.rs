@@ -83,12 +83,12 @@ pub(crate) fn process_start(pid: u32) -> Option<u64> {
     stat.rsplit_once(')')?.1.split_whitespace().nth(19)?.parse().ok()
 }
 
-/// Whether nobody has this number any more, or only a dead one that its parent has not waited for. For
+/// Whether no process has this number any more, or only a dead one that its parent has not waited for. For
 /// display only.
 pub(crate) fn is_gone(pid: u32) -> bool {
     let number = i32::try_from(pid).ok().and_then(rustix::process::Pid::from_raw);
     let Some(number) = number else { return true };
-    // Somebody else's processes may be hidden from us; that they are there is told all the same.
+    // Processes of other users may be hidden from us; the kernel says all the same that they are there.
     if rustix::process::test_kill_process(number) == Err(rustix::io::Errno::SRCH) {
         return true;
     }

@@ -1,7 +1,9 @@
 //! The life of a guard: dropped instead of released, proven by its fence, ended by its own limit, left
 //! to children.
 
+use std::io::{BufRead, BufReader};
 use std::path::Path;
+use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::channel;
 use std::sync::{Arc, Mutex};
@@ -12,8 +14,10 @@ use tenure::{ErrorKind, Lock, LockGuard, LockOptions, MaxHold, Mode, Result, Wai
 
 use crate::faulty_fs::{FaultyFs, Op, Verdict};
 use crate::puppet::Puppet;
-use crate::scratch::{A_MOMENT, FAR_TOO_LONG, Scratch, kind, lock_for, share_for, write};
-use crate::starting::nobody_starts;
+use crate::scratch::{
+    A_MOMENT, FAR_TOO_LONG, LONG, Scratch, kind, lock_for, share_for, terms, write,
+};
+use crate::starting::{nobody_starts, start};
 
 fn nested(path: &Path, fence: u64) -> Result<LockGuard> {
     let options = LockOptions { fence: Some(fence), wait: Wait::No, ..LockOptions::default() };
@@ -175,9 +179,12 @@ fn race_16_g1_a_hold_that_is_left_to_a_child_lives_with_it() {
         let path = scratch.target();
         let lock_file = scratch.path("their.lock");
         let options = LockOptions {
+            file: tenure::FileOptions {
+                lock_file: Some(lock_file.clone()),
+                ..tenure::FileOptions::default()
+            },
             mode,
             wait: Wait::No,
-            lock_file: Some(lock_file.clone()),
             ..LockOptions::default()
         };
         let guard = Lock::open(&path).unwrap().acquire(&options).unwrap();
@@ -269,6 +276,57 @@ fn race_49_g9_busy_does_not_name_a_holder_that_is_gone() {
     let holder = error.holder().expect("busy names somebody");
     assert_eq!((error.kind(), holder.owner.as_str()), (ErrorKind::Busy, ""));
     assert_eq!(holder.pid, std::process::id(), "the kernel knows who it is");
+}
+
+/// A process that has a kernel lock on this file until its input ends.
+fn foreign_holder(path: &Path) -> Child {
+    let mut command = Command::new("flock");
+    command.arg(path).args(["sh", "-c", "echo ready; read -r end"]);
+    let mut holder = start(command.stdin(Stdio::piped()).stdout(Stdio::piped())).unwrap();
+    let mut ready = String::new();
+    BufReader::new(holder.stdout.take().unwrap()).read_line(&mut ready).unwrap();
+    assert_eq!(ready, "ready\n");
+    holder
+}
+
+/// A foreign tool has one of the other locks. The caller has the hold by then, and is not the one that it
+/// waits for.
+#[test]
+fn race_49_g9_busy_names_the_process_that_has_the_other_lock() {
+    type Call<'a> = &'a dyn Fn() -> Option<tenure::Error>;
+    let scratch = Scratch::new();
+    let (path, theirs) = (scratch.target(), scratch.path("theirs.lock"));
+    lock_for(&path, Wait::No).unwrap().release().unwrap();
+    let also = LockOptions {
+        file: tenure::FileOptions {
+            lock_file: Some(theirs.clone()),
+            ..tenure::FileOptions::default()
+        },
+        wait: Wait::No,
+        ..LockOptions::default()
+    };
+    let set: Call<'_> = &|| write(&path, None).err();
+    let lease: Call<'_> = &|| {
+        let lease = tenure::Lease::open(&path).unwrap();
+        lease.acquire(&terms("us", LONG, Wait::No)).err()
+    };
+    let lock: Call<'_> = &|| Lock::open(&path).unwrap().acquire(&also).err();
+    for (file, call) in [
+        (scratch.sidecar("commit"), set),
+        (scratch.sidecar("commit"), lease),
+        (theirs.clone(), lock),
+    ] {
+        let mut foreign = foreign_holder(&file);
+        let error = call().expect("a refusal");
+        assert_eq!(error.kind(), ErrorKind::Busy, "{error}");
+        assert_eq!(error.holder().map(|holder| holder.pid), Some(foreign.id()), "{error}");
+        drop(foreign.stdin.take());
+        foreign.wait().unwrap();
+        assert!(call().is_none(), "free again");
+        // A lease that was granted is over for the next call.
+        std::fs::remove_file(scratch.sidecar("commit")).unwrap();
+        lock_for(&path, Wait::No).unwrap().release().unwrap();
+    }
 }
 
 /// What a child process inherits: the same open files under other numbers.

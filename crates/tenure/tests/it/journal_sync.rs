@@ -279,6 +279,22 @@ fn race_54_g8_if_the_new_log_fails_too_nothing_is_appended() {
     sound(&journal);
 }
 
+/// A directory sync that failed is not repeated either: a new log takes the name, or the caller gets an error.
+#[test]
+fn race_54_g8_a_failed_sync_of_the_directory_is_not_repeated() {
+    for (nth, seed) in (1..8).flat_map(|nth| (0..20).map(move |seed| (nth, seed))) {
+        let stage = Stage::seeded(seed);
+        let _tell = stage.sim.tell_on_panic();
+        // The journal's own name is durable: a new one may be lost (docs/FORMAT.md, Limits).
+        stage.sim.add_file(PATH, "");
+        stage.sim.inject(nth, Fault::SyncFailure, Times::Once);
+        let acked = stage.journal().append(&["one"], &durable()).is_ok();
+        stage.sim.clear_faults();
+        stage.sim.crash();
+        assert!(!acked || stage.entries() == numbered(&["one"]), "sync {nth}, seed {seed}");
+    }
+}
+
 /// The leader dies before, in and behind its sync, whether that failed or not.
 #[test]
 fn race_54_g8_a_sync_whose_leader_died_is_not_repeated() {

@@ -369,3 +369,79 @@ fn g8_a_repeated_call_does_neither_part_twice_after_a_power_loss() {
         assert_eq!(call(), (1, 1), "seed {seed}");
     }
 }
+
+/// A writer died before it remembered its operation, and the next writer is a user who may not open the ids:
+/// that user's call is done, and the event says that the id is lost.
+#[test]
+fn g6_ids_that_are_closed_to_a_later_writer_do_not_fail_its_call() {
+    let of_ids = |path: &Path| path.extension().is_some_and(|end| end == "ops");
+    for durability in [Durability::Durable, Durability::NoSync] {
+        let scratch = Scratch::new();
+        let [state, log] = ["state.json", "log.jsonl"].map(|name| scratch.path(name));
+        let write = WriteOptions { durability, ..at_once() };
+        let options = AppendOptions { write: write.clone(), ..AppendOptions::default() };
+        let known = WriteOptions { operation: Some("first".into()), ..write.clone() };
+        let appended = AppendOptions { write: known.clone(), ..AppendOptions::default() };
+        scratch.document("state.json").update(&known, increment).unwrap();
+        Journal::open(&log).unwrap().append(&["0"], &appended).unwrap();
+        let dies = FaultyFs::new(move |op, path| match op {
+            Op::Write if of_ids(path) => Verdict::Fail(io::Error::from_raw_os_error(5)),
+            _ => Verdict::Go,
+        });
+        let lost = WriteOptions { operation: Some("lost".into()), ..write.clone() };
+        let document = Document::open_on(&dies.shared(), &state).unwrap();
+        let error = document.update(&lost, increment).unwrap_err();
+        assert_eq!(error.is_committed(), Some(true), "{error}");
+        let lost = AppendOptions { write: lost, ..AppendOptions::default() };
+        let journal = Journal::open_on(&dies.shared(), &log).unwrap();
+        let error = journal.append(&["1"], &lost).unwrap_err();
+        assert_eq!(error.is_committed(), Some(true), "{error}");
+
+        let closed = FaultyFs::new(move |op, path| match op {
+            Op::Open(_) if of_ids(path) => Verdict::Fail(io::ErrorKind::PermissionDenied.into()),
+            _ => Verdict::Go,
+        });
+        let document = Document::open_on(&closed.shared(), &state).unwrap();
+        let journal = Journal::open_on(&closed.shared(), &log).unwrap();
+        let refused = document.update(&known, increment).unwrap_err();
+        assert_eq!(refused.is_committed(), Some(false), "{refused}");
+        let refused = journal.append(&["2"], &appended).unwrap_err();
+        assert_eq!(refused.is_committed(), Some(false), "{refused}");
+        for number in 2..4 {
+            document.update(&write, increment).unwrap();
+            journal.append(&[number.to_string()], &options).unwrap();
+        }
+        journal.rotate(&options.write).unwrap();
+        assert_eq!(count_in(&document), 4, "the first, the lost one and two more");
+        let lines = Journal::open(&log).unwrap().read(0, None).unwrap();
+        let lines: Vec<_> = lines.map(|entry| entry.unwrap().line).collect();
+        assert_eq!(lines, [b"0", b"1", b"2", b"3"]);
+        for path in [&state, &log] {
+            let events = tenure::recorded_events(path).unwrap();
+            let is_it = |event: &tenure::Value| event["event"] == json!("operation_forgotten");
+            assert!(events.iter().any(is_it), "{events:?}");
+        }
+    }
+}
+
+/// The journal's part is looked at before the document is changed.
+#[test]
+fn g6_ids_that_the_journal_cannot_keep_leave_the_document_as_it_is() {
+    let scratch = Scratch::new();
+    let [state, log] = ["state.json", "log.jsonl"].map(|name| scratch.path(name));
+    scratch.document("state.json").update(&at_once(), increment).unwrap();
+    let plain = AppendOptions { write: at_once(), ..AppendOptions::default() };
+    Journal::open(&log).unwrap().append(&["0"], &plain).unwrap();
+    let closed = FaultyFs::new(|op, path| match op {
+        Op::Open(_) if path.ends_with("log.jsonl.ops") => {
+            Verdict::Fail(io::ErrorKind::PermissionDenied.into())
+        }
+        _ => Verdict::Go,
+    });
+    let document = Document::open_on(&closed.shared(), &state).unwrap();
+    let journal = Journal::open_on(&closed.shared(), &log).unwrap();
+    let options = AppendOptions { write: with_operation("x"), ..AppendOptions::default() };
+    let error = update_and_append(&document, &journal, &["1"], &options, increment).unwrap_err();
+    assert_eq!(error.is_committed(), Some(false), "{error}");
+    assert_eq!(count_in(&document), 1);
+}

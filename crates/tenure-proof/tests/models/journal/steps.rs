@@ -1,366 +1,207 @@
-//! The steps of an append, and what a failed sync, a death and a power loss leave.
+//! The steps of a call: the order of an append, and the shared sync of `sync.rs`.
+//!
+//! # Invariants
+//!
+//! 1. The note is written only by the leader that holds the lock of its generation.
 
-use std::ops::RangeInclusive;
-
-use super::state::{At, IDLE, Note, Page, Process, State};
-use super::{Appending, Fault};
+use super::Fault;
+use super::state::{At, Note, Page, Process, State, Task, Then};
 
 impl State {
-    pub(super) fn new(model: &Appending) -> Self {
-        Self {
-            processes: vec![Process { batches: model.batches, ..IDLE }; model.processes],
-            log: Vec::new(),
-            counted: 0,
-            lines: 0,
-            begun: false,
-            note: Note::default(),
-            late: Note::default(),
-            marks: 0,
-            applied_lost: false,
-            failures: 0,
-            kills: model.kills,
-            sync_errors: model.sync_errors,
-            power_losses: model.power_losses,
-            acked: 0,
-            lost: false,
-            torn: false,
-            served: false,
-            rolled_forward: false,
-        }
-    }
-
-    pub(super) fn counted(&self) -> usize {
-        self.counted
-    }
-
     pub(super) fn can_step(&self, index: usize) -> bool {
         let process = &self.processes[index];
         match process.at {
             At::Idle => false,
-            At::WaitLog
-            | At::WaitMark
-            | At::WaitRewrite
-            | At::WaitMend
-            | At::WaitUnmark
-            | At::WaitLate
-            | At::WaitApply => !self.processes.iter().any(|other| other.in_commit),
-            At::Follow => !self.is_led(process.generation),
+            At::WaitCommit => !self.processes.iter().any(|other| other.in_commit),
+            At::Follow | At::WaitLead => !self.is_led(process.generation),
             _ => true,
         }
     }
 
-    /// Who may give up waiting: a follower whose leader is slow, and a leader that
-    /// would let others in.
-    pub(super) fn may_lose_patience(&self, index: usize) -> bool {
-        let process = &self.processes[index];
-        match process.at {
-            At::Follow => true,
-            At::WaitApply => process.leads && !self.can_step(index),
+    /// Whether the lock of this generation is taken: two files alternate.
+    fn is_led(&self, generation: u8) -> bool {
+        let is_same = |other: &Process| other.leads && other.generation % 2 == generation % 2;
+        self.processes.iter().any(is_same)
+    }
+
+    /// A sync that can fail.
+    pub(super) fn can_fail(&self, index: usize) -> bool {
+        let syncs = [At::SyncJournal, At::SyncLog, At::SyncNames, At::SyncEnd];
+        syncs.contains(&self.processes[index].at)
+    }
+
+    /// A caller that waits for a sync gives up at any time; a leader, when the commit lock is taken.
+    pub(super) fn can_lose_patience(&self, index: usize) -> bool {
+        let Process { at, leads, task, .. } = self.processes[index];
+        match at {
+            At::Follow | At::WaitLead => true,
+            At::WaitCommit => leads && task == Task::Bring && !self.can_step(index),
             _ => false,
         }
     }
 
     pub(super) fn lose_patience(&mut self, index: usize) {
-        let newest = self.counted;
         let process = &mut self.processes[index];
-        if process.at == At::WaitApply {
-            process.at = At::NoteSuccess; // Each of the others finds out, and does it.
-            return;
+        if process.leads {
+            process.at = At::WriteNote; // Each caller does it for itself.
+        } else {
+            (process.task, process.at) = (Task::Renew, At::WaitCommit);
         }
-        // Nothing is known of the syncs of others, so this one relies on none of them.
-        (process.alone, process.at) = (true, At::WaitMark);
-        process.reach = newest.max(process.mine);
     }
 
-    /// Whether somebody holds the lock of this generation: two files alternate.
-    fn is_led(&self, generation: u8) -> bool {
-        let same = |other: &Process| other.leads && other.generation % 2 == generation % 2;
-        self.processes.iter().any(same)
-    }
-
-    pub(super) fn end(&mut self, index: usize) {
-        let batches = self.processes[index].batches;
-        self.processes[index] = Process { batches, ..IDLE };
-    }
-
-    /// How many entries of the log a power loss can leave: the chain ends at the first hole.
-    pub(super) fn log_can_keep(&self) -> RangeInclusive<usize> {
-        let run = |pages: &[Page]| {
-            self.log.iter().position(|page| !pages.contains(page)).unwrap_or(self.log.len())
-        };
-        run(&[Page::Durable])..=run(&[Page::Durable, Page::Dirty])
-    }
-
-    /// The machine restarts and recovers: the log is rolled forward, the rest is what is in the journal.
-    pub(super) fn lose_power(&mut self, log: usize, lines: usize) {
-        self.power_losses -= 1;
-        let survives = |batch: usize| batch < log || lines >= 2 * (batch + 1);
-        self.lost |= (0..8).any(|batch| self.acked >> batch & 1 == 1 && !survives(batch));
-        self.torn |= lines % 2 == 1 && lines / 2 >= log && !self.applied_lost;
-        let batches = log.max(lines / 2);
-        self.rolled_forward |= (0..log).any(|batch| self.acked >> batch & 1 == 0);
-        for index in 0..self.processes.len() {
-            self.end(index);
-        }
-        self.log = vec![Page::Durable; batches];
-        (self.counted, self.lines, self.begun) = (batches, 2 * batches, false);
-        (self.note, self.late) = (Note::default(), Note::default());
-        (self.marks, self.failures, self.applied_lost) = (0, 0, false);
+    /// The log has become long: a checkpoint comes before the batch.
+    pub(super) fn make_room(&mut self, index: usize) {
+        self.checkpoints -= 1;
+        let mut next = self.processes[index];
+        next.at = self.checkpoint(&mut next, Then::Log);
+        self.processes[index] = next;
     }
 
     pub(super) fn fail_sync(&mut self, index: usize, fault: Fault) {
         self.sync_errors -= 1;
-        self.failures += 1;
-        let covered = self.processes[index].covered;
-        for page in &mut self.log[..covered] {
-            if *page == Page::Dirty {
-                *page = Page::Lost;
-            }
-        }
-        self.report_failure(index, fault);
-    }
-
-    /// `write_again`: the pages are dirty once more, so the next sync means what it says.
-    fn write_again(&mut self) {
-        self.log.iter_mut().filter(|page| **page == Page::Lost).for_each(|page| {
-            *page = Page::Dirty;
-        });
-    }
-
-    /// The pages are written again, then the note; the batch is answered `not_durable`.
-    fn report_failure(&mut self, index: usize, fault: Fault) {
         let process = &mut self.processes[index];
-        process.reported = self.failures;
-        process.failed = true;
-        process.at = At::WaitMend;
-        if fault == Fault::FailureForgotten {
-            self.note.began = false;
-            self.end(index);
+        if process.at != At::SyncEnd {
+            return self.fail_section(index, fault);
         }
+        (process.task, process.synced, process.at) = (Task::Bring, false, At::WaitCommit);
+        let Process { log, covered, .. } = *process;
+        self.sync_log(log, covered, Page::Lost);
     }
 
-    #[expect(clippy::too_many_lines, reason = "one arm per step, in the order of the protocol")]
     pub(super) fn step(&mut self, index: usize, fault: Fault) {
-        let process = self.processes[index];
-        let mut next = process;
-        next.at = match process.at {
+        let mut next = self.processes[index];
+        next.at = match next.at {
             At::Idle => At::Idle,
-            At::WaitLog => {
+            At::WaitCommit => {
                 next.in_commit = true;
-                if self.begun { At::Recover } else { At::Log }
+                At::Enter
             }
-            At::Recover => {
-                // A process died while it wrote to the journal: the log is synced, then the rest follows;
-                // also what an earlier sync has lost without this one noticing.
-                self.applied_lost |= self.log.contains(&Page::Lost);
-                self.log.iter_mut().filter(|page| **page == Page::Dirty).for_each(|page| {
-                    *page = Page::Durable;
-                });
-                (self.lines, self.begun) = (2 * self.counted, false);
-                At::Log
-            }
-            At::Log => {
-                self.log.truncate(self.counted);
-                self.log.push(Page::Dirty);
-                At::Count
-            }
+            At::Enter => self.enter(&mut next, fault),
+            At::Work => self.work(&mut next, fault),
+            At::Log => self.log_batch(&mut next),
             At::Count => {
-                self.counted += 1;
-                (next.mine, next.in_commit) = (self.counted, false);
-                match fault {
-                    Fault::AckBeforeSync => {
-                        self.acked |= 1 << (next.mine - 1);
-                        At::Open
-                    }
-                    Fault::JournalFirst => {
-                        next.reach = next.mine;
-                        At::WaitApply
-                    }
-                    _ => At::Open,
+                let at = self.count(&mut next);
+                if fault == Fault::AckBeforeSync {
+                    self.processes[index] = next;
+                    self.acknowledge(index);
                 }
+                at
             }
-            At::Open => {
-                next.reported = self.failures; // What failed before is not told to a file opened now.
+            At::NoteJournal | At::SyncJournal | At::WriteLog | At::SyncLog | At::Rename => {
+                self.step_checkpoint(&mut next, fault)
+            }
+            At::SyncNames => self.sync_names(&mut next, fault),
+            At::Apply => self.apply(&mut next, fault),
+            At::Applying => self.begin_apply(&mut next),
+            At::Push => self.push(&mut next, fault),
+            At::ReadNote => self.read_note(&mut next),
+            At::Follow if fault == Fault::LeaderBelieved => {
+                next.synced = true;
+                At::Settle
+            }
+            At::Follow => {
+                next.outlived = true; // If the note still stands, its leader died.
                 At::ReadNote
             }
-            At::ReadNote => return self.read_note(index, fault),
-            At::TryLead if self.is_led(process.generation) => At::Follow,
-            At::TryLead => {
+            At::WaitLead => {
                 next.leads = true;
-                At::ReadAgain
+                At::Lead
             }
-            At::ReadAgain if self.note.generation != process.generation => {
-                next.leads = false;
-                At::ReadNote
-            }
-            At::ReadAgain => At::MarkBegan,
-            At::MarkBegan => {
-                next.doubt = self.note.began;
-                self.note.began = true;
-                // Two steps of the code: what is marked shows to nobody before our end.
-                next.reach = self.counted.max(process.mine);
-                At::LookForOthers
-            }
-            At::LookForOthers => {
-                let doubt = (process.doubt || self.marks > 0) && fault != Fault::NoDoubt;
-                next.doubt = false;
-                if doubt { At::WaitRewrite } else { At::SyncBegin }
-            }
-            At::WaitMark => {
-                next.in_commit = true;
-                At::Mark
-            }
-            At::Mark => {
-                self.marks += u8::from(fault != Fault::Unmarked);
-                next.in_commit = false;
-                if fault == Fault::NoDoubt { At::SyncBegin } else { At::WaitRewrite }
-            }
-            At::WaitRewrite => {
-                next.in_commit = true;
-                At::Rewrite
-            }
-            At::Rewrite => {
-                self.write_again();
-                next.in_commit = false;
-                At::SyncBegin
-            }
+            At::Lead => self.lead(&mut next, fault),
             At::SyncBegin => {
-                next.covered = self.log.len();
+                next.covered = self.logs[next.log].records.len().max(1);
                 At::SyncEnd
             }
-            At::SyncEnd if process.reported < self.failures => {
-                return self.report_failure(index, fault);
-            }
             At::SyncEnd => {
-                for page in &mut self.log[..process.covered] {
-                    if *page == Page::Dirty {
-                        *page = Page::Durable;
-                    }
+                self.sync_log(next.log, next.covered, Page::Durable);
+                if fault == Fault::ReachReadLate {
+                    next.reach = self.newest(next.log);
                 }
-                if process.alone {
-                    next.reach = process.mine;
-                    At::WaitUnmark
-                } else {
-                    At::WaitApply // For everybody, before it wakes them.
-                }
+                (next.task, next.synced) = (Task::Bring, true);
+                At::WaitCommit
             }
-            At::WaitUnmark => {
-                next.in_commit = true;
-                At::Unmark
-            }
-            At::Unmark => {
-                self.marks -= u8::from(fault != Fault::Unmarked);
-                next.in_commit = false;
-                At::WaitApply
-            }
-            At::WaitMend => {
-                next.in_commit = true;
-                At::Mend
-            }
-            At::Mend => {
-                self.write_again();
-                next.in_commit = false;
-                if process.alone { At::WaitLate } else { At::NoteFailure }
-            }
-            At::WaitLate => {
-                next.in_commit = true;
-                At::NoteLate
-            }
-            At::NoteLate => {
-                // What came after our sync had begun is told by the mark, which stays.
-                self.late.add_failed(process.mine.min(self.note.synced + 1), process.reach);
-                next.in_commit = false;
-                return self.answer_failure(index, next, fault);
-            }
-            At::NoteFailure => {
-                // `began` stays: the next leader cannot rely on these pages.
-                self.note.add_failed(self.note.synced + 1, process.reach);
-                self.note.generation += 1;
-                next.leads = false;
-                return self.answer_failure(index, next, fault);
-            }
-            At::NoteSuccess => {
-                let late = fault == Fault::ReachReadAfterSync;
-                let reach = if late { self.counted } else { process.reach };
-                self.note.synced = reach;
-                self.note.generation += 1;
-                self.note.began = false;
-                (next.leads, next.reach) = (false, reach);
-                At::WaitApply
-            }
-            At::Follow if fault == Fault::BelievesLeader => {
-                next.reach = process.mine;
-                At::WaitApply
-            }
-            At::Follow => At::ReadNote,
-            At::WaitApply => {
-                next.in_commit = true;
-                if self.begun { At::Apply } else { At::BeginApply }
-            }
-            At::BeginApply if self.lines >= 2 * process.reach => return self.finish(index, fault),
-            At::BeginApply => {
-                self.begun = true;
-                At::Apply
-            }
-            At::Apply if self.lines >= 2 * process.reach => {
-                self.begun = false;
-                return self.finish(index, fault);
-            }
-            At::Apply => {
-                self.lines += 1;
-                At::Apply
-            }
+            At::WriteNote => self.write_note(&mut next, fault),
+            At::Settle => return self.settle(index, next),
         };
         self.processes[index] = next;
     }
 
-    /// `Note::answers`.
-    fn read_note(&mut self, index: usize, fault: Fault) {
-        let (note, mut next) = (self.note, self.processes[index]);
-        if note.has_failed(next.mine) || self.late.has_failed(next.mine) {
-            next.failed = true;
-            return self.answer_failure(index, next, fault);
+    /// `Shared::newest`.
+    fn newest(&self, log: usize) -> u8 {
+        self.logs[log].known.map_or(0, |known| known.newest)
+    }
+
+    /// The note as it concerns `log`.
+    fn note(&self, log: usize) -> Note {
+        let Note { generation, subject, .. } = self.note;
+        if subject == log {
+            self.note
+        } else {
+            Note { generation, subject: log, ..Note::default() }
         }
-        if note.synced >= next.mine {
-            self.served = true;
-            if !self.begun && self.lines >= 2 * next.mine {
-                // The head says that the leader has let it in: no lock is needed.
-                self.acked |= 1 << (next.mine - 1);
-                return self.end(index);
+    }
+
+    fn read_note(&mut self, next: &mut Process) -> At {
+        let note = self.note(next.log);
+        if note.synced >= next.mine || note.doubt >= next.mine {
+            next.synced = note.synced >= next.mine;
+            self.served |= next.synced;
+            return At::Settle;
+        }
+        next.outlived &= next.generation == note.generation;
+        next.generation = note.generation;
+        if note.began && !next.outlived { At::Follow } else { At::WaitLead }
+    }
+
+    /// The generation's lock is held.
+    fn lead(&mut self, next: &mut Process, fault: Fault) -> At {
+        let note = self.note(next.log);
+        if note.generation != next.generation {
+            next.leads = false;
+            return At::ReadNote;
+        }
+        if self.named() != next.log || note.synced >= next.mine {
+            // `is_renewed`: the log that took its place was synced.
+            (next.leads, next.synced) = (false, true);
+            return At::Settle;
+        }
+        if (note.began || note.doubt > 0) && fault != Fault::SyncedAgain {
+            next.task = Task::Renew;
+            return At::WaitCommit;
+        }
+        self.note = Note { began: true, ..note };
+        next.reach = self.newest(next.log).max(next.mine);
+        if fault == Fault::JournalFirst {
+            (next.task, next.synced, next.covered) = (Task::Bring, true, 0);
+            return At::WaitCommit;
+        }
+        At::SyncBegin
+    }
+
+    /// The leader says how it went, and unlocks.
+    fn write_note(&mut self, next: &mut Process, fault: Fault) -> At {
+        let note = Note { generation: next.generation + 1, began: false, ..self.note(next.log) };
+        self.note = match next.task {
+            Task::Renew => Note { synced: next.mine, doubt: 0, ..note },
+            _ if next.synced => Note { synced: next.reach, ..note },
+            _ if fault == Fault::DoubtForgotten => note,
+            _ => Note { doubt: next.reach, ..note },
+        };
+        next.leads = false;
+        At::Settle
+    }
+
+    /// Usually the leader has brought the batch in, and a state says so.
+    fn settle(&mut self, index: usize, mut next: Process) {
+        let is_applied =
+            |log: usize| self.logs[log].known.is_some_and(|known| known.placed >= next.mine);
+        if is_applied(next.log) || is_applied(self.named()) {
+            if next.synced {
+                self.acknowledge(index);
             }
-            (next.reach, next.at) = (note.synced, At::WaitApply);
-        } else {
-            (next.generation, next.at) = (note.generation, At::TryLead);
+            return self.end(index);
         }
+        (next.task, next.reach, next.at) = (Task::Bring, next.mine, At::WaitCommit);
         self.processes[index] = next;
-    }
-
-    /// `not_durable`: the batch is in the log, and nobody was promised anything.
-    fn answer_failure(&mut self, index: usize, next: Process, fault: Fault) {
-        self.processes[index] = next;
-        if fault == Fault::AppliedUnsynced {
-            (self.processes[index].reach, self.processes[index].at) = (next.mine, At::WaitApply);
-        } else {
-            self.end(index);
-        }
-    }
-
-    fn finish(&mut self, index: usize, fault: Fault) {
-        let process = self.processes[index];
-        if fault == Fault::JournalFirst && process.generation == 0 && process.covered == 0 {
-            // Now the sync, after the journal.
-            self.processes[index].in_commit = false;
-            self.processes[index].at = At::ReadNote;
-            return;
-        }
-        if process.leads {
-            self.processes[index].in_commit = false;
-            self.processes[index].at = At::NoteSuccess;
-            return;
-        }
-        if !process.failed {
-            self.acked |= 1 << (process.mine - 1);
-        }
-        self.end(index);
     }
 }

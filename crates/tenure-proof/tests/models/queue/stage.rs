@@ -7,7 +7,7 @@ pub(crate) mod error {
 
 pub(crate) mod fs {
     //! The real seam.
-    pub(crate) use tenure::fs::{FileId, Handle, Mode, RawHandle};
+    pub(crate) use tenure::fs::{Extent, FileId, Handle, Mode, RawHandle, if_found};
 }
 
 pub(crate) mod wait {

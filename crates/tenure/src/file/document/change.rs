@@ -123,15 +123,29 @@ impl Document {
         deadline: Deadline,
         compute: &mut Compute<'_>,
     ) -> Result<Written> {
+        let begin = |options: &WriteOptions| Ok((Commit::begin(&self.target, options)?, ()));
+        let (attempt, ()) = self.attempts(options, deadline, begin, compute)?;
+        let done = self.finish(attempt.commit, options, attempt.written);
+        if let Some((bytes, value)) = attempt.now {
+            self.memory.keep(bytes, value);
+        }
+        done
+    }
+
+    /// Attempts in critical sections that `begin` enters, until no other program replaces the file
+    /// meanwhile. The last one goes on, with whatever was entered besides.
+    pub(crate) fn attempts<T>(
+        &self,
+        options: &WriteOptions,
+        deadline: Deadline,
+        begin: impl Fn(&WriteOptions) -> Result<(Commit, T)>,
+        compute: &mut Compute<'_>,
+    ) -> Result<(Attempt, T)> {
         loop {
             let remaining = WriteOptions { wait: deadline.as_wait(), ..options.clone() };
-            let commit = Commit::begin(&self.target, &remaining)?;
+            let (commit, besides) = begin(&remaining)?;
             if let Some(attempt) = self.attempt(commit, &remaining, compute)? {
-                let done = self.finish(attempt.commit, &remaining, attempt.written);
-                if let Some((bytes, value)) = attempt.now {
-                    self.memory.keep(bytes, value);
-                }
-                return done;
+                return Ok((attempt, besides));
             }
             if deadline.may_wait() && deadline.has_passed() {
                 let detail = "another program keeps replacing it";
@@ -140,9 +154,8 @@ impl Document {
         }
     }
 
-    /// One attempt in a critical section that goes on; `None` if another program replaced the file
-    /// meanwhile.
-    pub(crate) fn attempt(
+    /// One attempt; `None` if another program replaced the file meanwhile.
+    fn attempt(
         &self,
         mut commit: Commit,
         options: &WriteOptions,
@@ -172,7 +185,7 @@ impl Document {
         let durable = options.durability == Durability::Durable;
         let is_sure = |found: &Content| !durable || publish::is_synced(&commit, found);
         let (bytes, value) = match (new, found) {
-            (Some(new), _) => (new.bytes, new.value),
+            (Some(new), _) => (new.bytes, Some(new.value)),
             // A durable call that changes nothing: the same content as a new file.
             (None, Some(found)) if !is_sure(found) => (found.bytes.clone(), None),
             (None, _) => {
@@ -208,8 +221,8 @@ impl Document {
         };
         let recorded = publish::record(&mut commit, sum, &published, remembered.is_ok());
         drop(published);
-        let told = remembered.map_err(|error| error.committed(true)).and(recorded);
-        let generation = told.map_err(|error| self.after(options, error))?;
+        let done = remembered.map_err(|error| error.committed(true)).and(recorded);
+        let generation = done.map_err(|error| self.after(options, error))?;
         let version = Version(format!("{generation:x}-{:032x}", u128::from_be_bytes(sum)));
         let written = Written { version, changed, replayed };
         let (before, value) = if changed { (before, value) } else { (None, before) };
@@ -251,7 +264,7 @@ impl Document {
     }
 
     /// An operation that was published by a process that died before it was remembered. The next call
-    /// does that, since after the next change it could not be told any more.
+    /// does that, since after the next change it could not be known any more.
     fn finish_pending(
         commit: &mut Commit,
         found: Option<&Content>,
@@ -261,7 +274,7 @@ impl Document {
         if id == 0 || found.is_none_or(|found| found.checksum != sum) {
             return Ok(());
         }
-        operations::remember(&commit.target, id, Done::default())
+        operations::remember_for_another(&commit.target, id, Done::default())
             .and_then(|()| publish::settle(commit, found, Some((0, [0; 16]))))
             .map_err(|error| error.committed(operation == Some(id)))
     }
@@ -308,8 +321,8 @@ impl Document {
             drop(commit);
             let durable = sync(&target, published, had_hold)
                 .and_then(|()| keep(&target, options.operation.as_deref()));
-            let told = |error: Error| self.after(options, error.committed(true));
-            durable.map_err(|error| if done.changed { told(error) } else { error })?;
+            let visible = |error: Error| self.after(options, error.committed(true));
+            durable.map_err(|error| if done.changed { visible(error) } else { error })?;
         }
         Ok(done)
     }
@@ -345,7 +358,7 @@ fn sync(target: &Target, published: Published, had_hold: bool) -> Result<()> {
     }
     let synced = sync::sync(target, published.generation, &Names { target, had_hold });
     if synced.as_ref().is_err_and(|error| error.kind() == ErrorKind::NotDurable) {
-        let request = Request::until(Deadline::after(Wait::For(NOTE_PATIENCE)));
+        let request = Request::after(Wait::For(NOTE_PATIENCE));
         // If this fails, a durable call that changes nothing is answered by the same failure.
         let _ = take_commit(target, Mode::Exclusive, request).and_then(|turn| {
             let mut seen = Seen::read_at(target, turn.handle().as_ref(), turn.born_us())?;
@@ -364,7 +377,7 @@ fn sync(target: &Target, published: Published, had_hold: bool) -> Result<()> {
 /// Makes an operation id durable, after its effect is.
 fn keep(target: &Target, operation: Option<&str>) -> Result<()> {
     let Some(operation) = operation else { return Ok(()) };
-    let request = Request::until(Deadline::after(Wait::For(NOTE_PATIENCE)));
+    let request = Request::after(Wait::For(NOTE_PATIENCE));
     let turn = take_commit(target, Mode::Exclusive, request);
     let turn = turn.map_err(|error| error.committed(true))?;
     let kept = operations::keep(target, operations::id_of(operation));
@@ -384,7 +397,7 @@ struct Names<'a> {
 impl sync::Shared for Names<'_> {
     fn gather(&self) {
         if self.had_hold {
-            let request = Request::until(Deadline::after(Wait::For(GATHER_PATIENCE)));
+            let request = Request::after(Wait::For(GATHER_PATIENCE));
             // Given back at once. Without it fewer share the sync, that is all.
             let _ = gate::take(self.target, self.target.hold_file(), Mode::Exclusive, request);
         }

@@ -4,7 +4,7 @@
 //!
 //! 1. It stands for a document only if the bytes on the disk are the same, all of them. Nothing is
 //!    concluded from times, sizes or numbers.
-//! 2. Nobody waits for it. Who finds it in use (another thread, or the other side of a fork) parses.
+//! 2. No caller waits for it. One that finds it in use (by another thread, or the other side of a fork) parses.
 
 use std::fmt;
 use std::sync::{Arc, Mutex};
@@ -24,7 +24,7 @@ pub(super) struct Memory {
 }
 
 impl Memory {
-    /// What these bytes say, if that is known. Whoever takes it brings back what the document says then.
+    /// What these bytes say, if that is known. The caller brings back what the document says then.
     pub(super) fn recall(&self, bytes: &[u8]) -> Option<Value> {
         let mut last = self.last.try_lock().ok()?;
         let (_, value) = last.take_if(|(known, _)| known == bytes)?;

@@ -1,7 +1,7 @@
 //! The document: one JSON file that many processes read and change without losing an update.
 //!
-//! Order of reading: `read` (what is there), `publish` (a new version takes its place), `change` (a change
-//! from the lock to the last sync), `restore` (what cannot be parsed). `memory` saves parsing.
+//! Order of reading: `read` (what is there), `publish` (a new version takes its place), `change` (the calls
+//! that people make), `restore` (what cannot be parsed). `memory` saves parsing.
 //!
 //! Invariants
 //! 1. The file is only ever replaced as a whole: a reader sees the old version or the new one (G5).

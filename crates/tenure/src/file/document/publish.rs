@@ -67,7 +67,7 @@ pub(super) fn is_published(found: Option<&Content>, published: Published) -> boo
     })
 }
 
-/// The same, of what is in the document's place now, as far as can be told without reading it.
+/// The same, of what is in the document's place now, as far as is known without reading it.
 pub(super) fn is_in_place(target: &Target, published: Published) -> bool {
     target.fs.stat(target.path()).is_ok_and(|found| tag_of(&found) == published.tag)
 }

@@ -194,7 +194,7 @@ pub(super) fn peek(target: &Target) -> Result<Published> {
         Err(err) if is_absent(&err) => return Ok(Published::default()),
         opened => opened.map_err(Target::failed("open record", path))?,
     };
-    Ok(Record::load(file.as_ref(), path)?.published)
+    Ok(Record::load(file.as_ref(), path)?.0.published)
 }
 
 /// Whether a document that cannot be parsed was cut by a power loss (G5): tenure has not seen it whole in

@@ -12,7 +12,7 @@ pub(super) struct Queue {
     pub(super) next_ticket: u64,
     pub(super) holders: Vec<Place>,
     pub(super) waiting: VecDeque<(Place, Arc<Condvar>)>,
-    /// The handles that somebody is blocked on in the kernel, for the queue or as its head.
+    /// The handles that a thread is blocked on in the kernel, for the queue or as its head.
     pub(super) blocked: Vec<(Arc<dyn Handle>, Mode)>,
     pub(super) answer: Answer,
     /// Callers between finding the gate and joining its queue.
@@ -27,7 +27,7 @@ pub(super) struct Place {
     pub(super) thread: ThreadId,
 }
 
-/// What the kernel told a parked thread.
+/// What the kernel answered a parked thread.
 #[derive(Debug, Default)]
 pub(super) enum Answer {
     #[default]
@@ -40,7 +40,7 @@ pub(super) enum Answer {
 #[derive(Debug)]
 pub(super) enum Next {
     Have(Arc<dyn Handle>),
-    /// Nobody is blocked in the kernel for it.
+    /// No thread is blocked in the kernel for it.
     Block,
     /// Until its bell rings.
     Sleep,
@@ -66,7 +66,7 @@ impl Queue {
         }
     }
 
-    /// Whoever is next looks whether it is its turn.
+    /// The next caller checks whether it is its turn.
     pub(super) fn wake_head(&self) {
         if let Some((_, bell)) = self.waiting.front() {
             bell.notify_one();
@@ -118,7 +118,7 @@ impl Queue {
             Answer::Granted(granted, _) => granted.unlock()?,
             Answer::None => {}
         }
-        // By a handle that somebody is blocked on, the kernel would grant the lock twice, and that one
+        // By a handle that a thread is blocked on, the kernel would grant the lock twice, and that one
         // would give back what we hold.
         let own = self.blocked.iter().any(|(blocked, _)| Arc::ptr_eq(blocked, handle));
         if own {
@@ -127,7 +127,7 @@ impl Queue {
         if handle.try_lock(place.mode)? {
             return Ok(Next::Have(handle.clone()));
         }
-        // Somebody blocked in the other mode may get it later than we could.
+        // A thread blocked in the other mode may get it later than we could.
         let stands_in = self.blocked.iter().any(|(_, mode)| *mode == place.mode);
         Ok(if stands_in || !may_block { Next::Sleep } else { Next::Block })
     }

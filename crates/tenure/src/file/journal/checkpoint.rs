@@ -252,8 +252,13 @@ impl Writer {
         if old.generation != 0 {
             let index = Index::open(&self.target, &path, Access::ReadWrite)?;
             let index = index.filter(|index| index.title.generation == old.generation);
-            let index =
-                index.ok_or_else(|| super::index::damaged(&self.target, 0, self.target.path()))?;
+            let damaged = |at| super::index::damaged(&self.target, at, self.target.path());
+            let index = index.ok_or_else(|| damaged(0))?;
+            // A header that counts more records than there are must not make the index grow to there.
+            let has = index.capacity().map_err(failed("look at index", &path))?;
+            if has < old.len {
+                return Err(damaged(has).committed(false));
+            }
             index.append(old.len, ranges).map_err(failed("write index", &path))?;
             return Ok(IndexId { len, ..old });
         }

@@ -283,6 +283,15 @@ layout! {
     }
 }
 
+impl State {
+    /// Whether its numbers and places fit each other.
+    pub(super) fn is_possible(&self) -> bool {
+        let numbers = self.placed <= self.number && self.applying <= self.number;
+        let places = RECORDS_AT <= self.end && self.end <= self.room && self.pending_at <= self.end;
+        numbers && self.number > 0 && places
+    }
+}
+
 /// Each slot is within one sector.
 pub(super) const STATE: DoubleSlot = DoubleSlot::at(512, 1024);
 

@@ -33,7 +33,7 @@ impl Index {
     pub(super) fn open(target: &Target, path: &Path, access: Access) -> Result<Option<Self>> {
         let file = match target.open(path, access) {
             Err(err) if err.kind() == io::ErrorKind::NotFound => return Ok(None),
-            opened => opened.map_err(Target::failed("open index", path))?,
+            opened => opened.map_err(|err| target.cannot_open("open index", path, err))?,
         };
         let mut bytes = [0; TITLE_BYTES];
         file.read_full_at(&mut bytes, 0).map_err(Target::failed("read index", path))?;

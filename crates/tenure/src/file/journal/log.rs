@@ -59,7 +59,7 @@ impl Log {
         let path = path_of(target);
         let file = match target.open(&path, access) {
             Err(err) if err.kind() == io::ErrorKind::NotFound => return Ok(Found::Missing),
-            opened => opened.map_err(Target::failed("open log", &path))?,
+            opened => opened.map_err(|err| target.cannot_open("open log", &path, err))?,
         };
         let mut bytes = [0; HEADER_BYTES];
         file.read_full_at(&mut bytes, 0).map_err(Target::failed("read log", &path))?;
@@ -70,10 +70,10 @@ impl Log {
         }
     }
 
-    /// The state as a writer of this boot left it, and its turn.
+    /// The state as a writer of this boot left it, and its turn. One that no writer can have left is none.
     pub(super) fn state(&self, boot: [u8; 16]) -> io::Result<Option<(u64, State)>> {
         let state = STATE.load::<State>(self.file.as_ref())?;
-        Ok(state.filter(|(_, state)| state.boot == boot && state.end >= RECORDS_AT))
+        Ok(state.filter(|(_, state)| state.boot == boot && state.is_possible()))
     }
 
     /// Writes a new log into an empty file: its header, ranges, pending batches and an intent, in this order, and the

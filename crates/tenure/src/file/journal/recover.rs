@@ -298,7 +298,7 @@ impl Writer {
         if id == 0 {
             return Ok(());
         }
-        operations::remember(&self.target, id, operations::Done { first, lines })
+        operations::remember_for_another(&self.target, id, operations::Done { first, lines })
     }
 
     /// The state as the chain alone tells it.
@@ -341,6 +341,8 @@ impl Writer {
             }
             self.count_batch(batch);
             self.state.end = chain.end;
+            // Without a sync: its numbers are reserved, so readers may see it at once.
+            self.state.applying = batch.number;
         } else if self.state.applying == 0 {
             return Ok(());
         }
@@ -356,9 +358,10 @@ impl Writer {
             .filter(|batch| batch.number >= self.state.placed)
             .cloned()
             .collect();
-        self.state.applying = self.state.number - 1;
-        // From here on they are durable, and may be written to the journal.
         self.checkpoint(1, None)?;
+        // From here on they are durable: readers may see them, and they may be written to the journal.
+        self.state.applying = self.state.number - 1;
+        self.store()?;
         self.place_pending(&chain, &pending)
     }
 
@@ -408,7 +411,7 @@ impl Writer {
             }
             let done = operations::Done { first: batch.seq, lines: batch.lines };
             if batch.operation != 0 {
-                operations::remember(&self.target, batch.operation, done)?;
+                operations::remember_for_another(&self.target, batch.operation, done)?;
             }
         }
         let mut ranges = cut.finish();

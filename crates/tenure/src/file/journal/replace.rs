@@ -212,7 +212,7 @@ impl Writer {
         self.sync_dirs()?;
         if replace.operation.id != 0 {
             let Operation { id, first, lines } = replace.operation;
-            operations::remember(&self.target, id, operations::Done { first, lines })?;
+            operations::remember_for_another(&self.target, id, operations::Done { first, lines })?;
         }
         let path = self.target.path();
         let opened = self.target.fs.open(path, Access::Append);

@@ -348,8 +348,11 @@ impl Writer {
         if self.state.flags.named {
             return Ok(());
         }
+        if self.state.flags.log_doubt {
+            // An earlier sync failed, and another one would prove nothing: a new log takes the name.
+            return self.checkpoint(0, None);
+        }
         if let Err(err) = self.target.sync_sidecars() {
-            // Another sync would prove nothing: the next durable call gives the name to a new log.
             self.state.flags.log_doubt = true;
             self.store()?;
             return Err(Error::io("sync directory", self.target.side(), err).committed(false));
@@ -361,6 +364,11 @@ impl Writer {
     /// Writes pending batches up to number `last` to the journal. They are durable in the log.
     pub(super) fn apply(&mut self, last: u64) -> Result<()> {
         if !self.has_pending() || self.state.placed > last {
+            return Ok(());
+        }
+        // It may begin a new log. A damaged one is adopted then, and nothing is pending any more.
+        self.sync_names()?;
+        if !self.has_pending() {
             return Ok(());
         }
         let chain = self.log.chain(self.state.pending_at, Some(self.state.end));
@@ -375,7 +383,6 @@ impl Writer {
         let Some(newest) = batches.last() else {
             return Err(lost(&self.target));
         };
-        self.sync_names()?;
         self.state.applying = newest.number;
         self.store()?;
         let start = self.push(&text).inspect_err(|error| {

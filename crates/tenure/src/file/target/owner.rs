@@ -26,16 +26,19 @@
 //!    ([`Target::at_home`]), a change during the hold is found by the next check of the hold.
 //! 3. Without a target there is no owner to decide. Then the hold is created first and the directories of
 //!    all other users are looked through after the grant: of two users at least one sees the other.
+//! 4. A user who may not write the target gets no lock on it through tenure, whatever the modes of the lock
+//!    files: these are as open as the directory, were made before the target, or were opened before a `chmod`.
 
 use std::borrow::Cow;
+use std::ffi::OsString;
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use super::names::{is_missing, look};
+use super::names::{Names, is_missing, look};
 use super::rights::Rights;
-use super::{NEW_DIR_MODE, Target};
+use super::{NEW_DIR_MODE, Target, split_sidecar};
 use crate::error::{Error, ErrorKind, Result};
 use crate::fs::{Access, Handle, Kind, Mode, Stat, side_dir_of, user_of_side_dir};
 use crate::sys;
@@ -111,17 +114,41 @@ impl Target {
         Ok(Self { names, ..self.clone() })
     }
 
-    /// After a grant, before anything is done under it: the lock is the one that every other user takes.
-    /// `hold` is the lock if it is the hold.
+    /// After a grant, before anything is done under it: the lock is the one that every other user takes, and
+    /// the caller may write the target. `hold` is the lock if it is the hold.
     pub(crate) fn confirm_owner(&self, hold: Option<&dyn Handle>) -> Result<()> {
-        let Some(owner) = self.names.owner else { return Ok(()) };
-        match self.fs.stat(self.path()) {
-            Ok(found) if found.uid == owner => Ok(()),
-            Err(err) if is_missing(&err) && owner == sys::effective_user() => {
-                self.refuse_rival(owner, hold)
+        let (owner, user) = (self.names.owner, sys::effective_user());
+        let is_of_others = || self.names.rights.is_some_and(|target| target.uid != user);
+        if owner.is_none() && (user == ROOT || !(self.is_open_to_others() || is_of_others())) {
+            return Ok(()); // No other user is concerned.
+        }
+        match (self.fs.stat(self.path()), owner) {
+            (Ok(found), Some(owner)) if found.uid != owner => Err(moved(self.path())),
+            (Ok(found), _) => self.confirm_writer(user, &found),
+            (Err(err), None) if is_missing(&err) => Ok(()),
+            (Err(err), Some(owner)) if is_missing(&err) => {
+                if owner == user {
+                    self.refuse_rival(owner, hold)
+                } else {
+                    Err(moved(self.path()))
+                }
             }
-            Err(err) if !is_missing(&err) => Err(Error::io("look at", self.path(), err)),
-            Ok(_) | Err(_) => Err(moved(self.path())),
+            (Err(err), _) => Err(Error::io("look at", self.path(), err)),
+        }
+    }
+
+    /// Whether this user, who has its lock, may write the target (invariant 4). The kernel answers. Only a
+    /// refusal counts: a running program, for one, may be locked and not be opened for writing.
+    fn confirm_writer(&self, user: u32, target: &Stat) -> Result<()> {
+        if [ROOT, target.uid].contains(&user) || target.kind != Kind::File {
+            return Ok(());
+        }
+        match self.fs.open(self.path(), Access::Append) {
+            Err(err) if err.kind() == io::ErrorKind::PermissionDenied => {
+                let hint = "only a user who may write it may lock, lease or change it";
+                Err(Error::io("lock", self.path(), err).hint(hint))
+            }
+            Ok(_) | Err(_) => Ok(()),
         }
     }
 
@@ -132,8 +159,25 @@ impl Target {
         self.fs.stat(self.path()).ok().map(|found| found.uid).filter(|now| *now != owner)
     }
 
+    /// The target with the sidecars that there are, for a look. In a directory that users share, a name
+    /// without a file may have those of another user than the caller.
+    pub(crate) fn as_held(&self) -> Result<Cow<'_, Self>> {
+        let current = self.current()?;
+        let is_there = |path| self.fs.stat(path).is_ok();
+        if current.names.owner.is_none()
+            || is_there(current.commit_file())
+            || is_there(current.path())
+        {
+            return Ok(current);
+        }
+        let rivals = current.rivals().map_err(Self::failed("look through", self.dir()))?;
+        let Some(rival) = rivals.first() else { return Ok(current) };
+        let names = Names::new(self.path().to_path_buf(), Some(*rival))?;
+        Ok(Cow::Owned(Self::named(&self.fs, names)))
+    }
+
     /// Whether the target, which is missing, has sidecars of other users, and whose.
-    pub(crate) fn rivals(&self) -> io::Result<Vec<u32>> {
+    fn rivals(&self) -> io::Result<Vec<u32>> {
         let hold = self.hold_file().file_name().unwrap_or_default();
         let mut rivals = Vec::new();
         for user in self.fs.list(self.dir())?.iter().filter_map(|name| user_of_side_dir(name)) {
@@ -310,8 +354,9 @@ impl Target {
     }
 
     /// Gives a sidecar the mode and group that it shall have: those of the target, if there is one. A lock
-    /// is open to those who may write the directory as well. They may replace the target, so to keep them
-    /// from locking it would protect nothing; in a shared directory they may not.
+    /// is open to those who may write the directory as well, so that they share the locks of names without a
+    /// file and of files that are opened to them later; in a shared directory it is not. The mode of a lock
+    /// does not say who may lock (invariant 4).
     pub(super) fn give_rights(&self, path: &Path, file: &dyn Handle) -> io::Result<()> {
         let model = if self.is_per_directory(path) { None } else { self.open_model()? };
         let look = || self.fs.stat(self.dir()).ok().map(|found| Rights::from(&found));
@@ -383,7 +428,7 @@ impl Target {
         // Root gives nothing away.
         let owner = if user == ROOT { target.uid } else { user };
         let is_safe = self.is_safe_from_moves(target);
-        for path in self.sidecars() {
+        for path in self.archive_indexes().into_iter().chain(self.sidecars()) {
             let Ok(file) = self.fs.open(&path, Access::Read) else { continue };
             let Ok(found) = file.stat() else { continue };
             // A file with another name is not of our making.
@@ -399,6 +444,43 @@ impl Target {
                 return; // A group that its owner is not in: the others cannot have it either.
             }
         }
+    }
+
+    /// The indexes of the journal's archives. They follow the journal, as its own index does.
+    fn archive_indexes(&self) -> Vec<PathBuf> {
+        let is_index = |name: &OsString| {
+            let split = name.to_str().and_then(split_sidecar);
+            split.is_some_and(|(stem, end)| stem == self.stem() && end.starts_with("index."))
+        };
+        let names = self.fs.list(self.side()).unwrap_or_default();
+        names.iter().filter(|name| is_index(name)).map(|name| self.side().join(name)).collect()
+    }
+
+    /// The error of a sidecar that cannot be opened. One that is closed to a user who may read the target
+    /// was made before the target was opened to that user.
+    pub(crate) fn cannot_open(&self, action: &'static str, path: &Path, err: io::Error) -> Error {
+        let is_closed = err.kind() == io::ErrorKind::PermissionDenied;
+        let error = Error::io(action, path, err);
+        let target = match self.fs.stat(self.path()) {
+            Ok(found) if is_closed && path.parent() == Some(self.side()) => Rights::from(&found),
+            _ => return error,
+        };
+        let shown = self.path().display();
+        if self.fs.open(self.path(), Access::Read).is_err() {
+            return error.hint(format!("{shown} itself is closed to you: ask its owner"));
+        }
+        error.hint(if self.is_safe_from_moves(target) {
+            format!(
+                "if {shown} was opened to you since, let its owner use tenure on it once more \
+                 (`tenure run {shown} -- true`): that opens its sidecars to you"
+            )
+        } else {
+            format!(
+                "if {shown} was opened to you since, let its owner compact it \
+                 (`tenure journal compact {shown} --from 1`): in a directory that others may write, \
+                 only new sidecars are opened to you"
+            )
+        })
     }
 
     fn is_in_line(&self, path: &Path, found: &Stat, target: Rights) -> bool {

@@ -92,14 +92,11 @@ impl Target {
         if is_ours && self.fs.stat(self.side()).is_ok_and(|side| side.kind != Kind::Directory) {
             return self.side_is_no_directory();
         }
-        let error = |err| Error::io("open sidecar", path, err);
         match err.kind() {
-            io::ErrorKind::PermissionDenied => error(err).hint(format!(
-                "if you may write {}, let its owner use tenure on it once more: that opens its sidecars to you",
-                self.path().display()
-            )),
-            io::ErrorKind::NotFound => error(err).hint("create the directory first"),
-            _ => error(err),
+            io::ErrorKind::NotFound => {
+                Error::io("open sidecar", path, err).hint("create the directory first")
+            }
+            _ => self.cannot_open("open sidecar", path, err),
         }
     }
 

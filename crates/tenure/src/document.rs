@@ -2,9 +2,13 @@
 //!
 //! Here is what a change means: set, update, merge, patch. How it is kept, and excluded from others, is the store's.
 
+use std::marker::PhantomData;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
 
 use crate::checksum;
 use crate::error::{Error, ErrorKind, Result};
@@ -89,6 +93,66 @@ impl Document {
         self.target.change(options, &mut by_value(self.path(), compute))
     }
 
+    /// Changes the document in place, and returns what the function returns. A missing document begins as `init`. An
+    /// error of the function, of a type of its own, leaves the document as it is and is passed on.
+    ///
+    /// ```
+    /// # let dir = std::env::temp_dir().join(format!("tenure-edit-{}", std::process::id()));
+    /// # let path = dir.join("queue.json");
+    /// use tenure::{Document, WriteOptions, json};
+    ///
+    /// let queue = Document::open(&path)?;
+    /// let options = WriteOptions::default();
+    /// let next = queue.edit(&options, json!({ "open": ["a", "b"] }), |queue| {
+    ///     let open = queue["open"].as_array_mut().ok_or("no list of open tasks")?;
+    ///     Ok::<_, Box<dyn std::error::Error>>((!open.is_empty()).then(|| open.remove(0)))
+    /// })?;
+    /// assert_eq!(next.unwrap(), "a");
+    /// # std::fs::remove_dir_all(dir).ok();
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn edit<R, E: From<Error>>(
+        &self,
+        options: &WriteOptions,
+        init: impl Into<Value>,
+        mut change: impl FnMut(&mut Value) -> Result<R, E>,
+    ) -> Result<R, E> {
+        if options.operation.is_some() {
+            let detail =
+                "what the function returned is not kept, so it cannot be repeated by its id";
+            let error = Error::new(ErrorKind::Invalid, "edit", detail).at(self.path());
+            return Err(error.hint("use `update` with an operation id").into());
+        }
+        let (init, mut outcome) = (init.into(), None);
+        let done = self.update(options, |current| {
+            let mut value = current.unwrap_or(&init).clone();
+            match change(&mut value) {
+                Ok(result) => {
+                    outcome = Some(Ok(result));
+                    Ok(Some(value))
+                }
+                Err(error) => {
+                    outcome = Some(Err(error));
+                    Err(Error::new(ErrorKind::Cancelled, "edit", "the function failed"))
+                }
+            }
+        });
+        match (done, outcome) {
+            (_, Some(Err(error))) => Err(error),
+            (Ok(_), Some(Ok(result))) => Ok(result),
+            (Err(error), _) => Err(error.into()),
+            (Ok(_), None) => {
+                let detail = "the store did not ask for a change";
+                Err(Error::new(ErrorKind::Unsupported, "edit", detail).at(self.path()).into())
+            }
+        }
+    }
+
+    /// The document as a type of the caller's. Fields that the type does not know survive its changes.
+    pub fn typed<T>(&self) -> Typed<T> {
+        Typed { document: self.clone(), kind: PhantomData }
+    }
+
     /// Like [`Self::update`], from text to text, for a caller with a layout of its own: it is stored
     /// as given, to the byte, if it is JSON.
     pub fn update_text(
@@ -158,6 +222,59 @@ impl Document {
     /// good version it is `damaged`, without a document `not_found`.
     pub fn restore(&self, options: &WriteOptions) -> Result<Written> {
         self.target.restore(options)
+    }
+}
+
+/// A document that is read and changed as a `T`. Made by [`Document::typed`].
+#[derive(Debug, Clone)]
+pub struct Typed<T> {
+    document: Document,
+    kind: PhantomData<fn() -> T>,
+}
+
+impl<T: Serialize + DeserializeOwned> Typed<T> {
+    /// The document, or `None` if there is none. One that is no `T` is `damaged`.
+    pub fn read(&self) -> Result<Option<T>> {
+        let snapshot = self.document.read()?;
+        snapshot.map(|snapshot| self.decode(&snapshot.value)).transpose()
+    }
+
+    /// Changes the document in place, as [`Document::edit`] does. Only what the function changed is written: the
+    /// difference of `T` before and after it is applied to the document.
+    pub fn edit<R, E: From<Error>>(
+        &self,
+        options: &WriteOptions,
+        init: impl Fn() -> T,
+        mut change: impl FnMut(&mut T) -> Result<R, E>,
+    ) -> Result<R, E> {
+        self.document.edit(options, Value::Null, |value| {
+            let is_new = value.is_null();
+            let mut typed = if is_new { init() } else { self.decode(value)? };
+            let before = self.encode(&typed)?;
+            let result = change(&mut typed)?;
+            let after = self.encode(&typed)?;
+            if is_new {
+                *value = after;
+            } else {
+                json::apply_difference(value, &before, after);
+            }
+            Ok(result)
+        })
+    }
+
+    fn decode(&self, value: &Value) -> Result<T> {
+        let decoded = serde_json::to_value(value).and_then(serde_json::from_value);
+        decoded.map_err(|err| self.refused(ErrorKind::Damaged, "read", &err))
+    }
+
+    fn encode(&self, typed: &T) -> Result<Value> {
+        let encoded = serde_json::to_value(typed).map(Value::from);
+        encoded.map_err(|err| self.refused(ErrorKind::Invalid, "write", &err))
+    }
+
+    fn refused(&self, kind: ErrorKind, action: &'static str, err: &serde_json::Error) -> Error {
+        let detail = format!("it does not fit {}: {err}", std::any::type_name::<T>());
+        Error::new(kind, action, detail).at(self.document.path())
     }
 }
 

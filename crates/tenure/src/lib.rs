@@ -78,7 +78,7 @@ mod update_and_append;
 mod wait;
 
 pub use self::collection::{Collection, CollectionKind};
-pub use self::document::{Document, Watch};
+pub use self::document::{Document, Typed, Watch};
 pub use self::error::{Error, ErrorKind, Result};
 pub use self::file::FileStore;
 pub use self::file::sweep::{sweep, sweep_on};

@@ -187,11 +187,7 @@ impl store::Target for FileTarget {
     }
 
     fn watch(&self) -> Result<Box<dyn Watcher>> {
-        let target = self.target().current()?.into_owned();
-        // One that is not there cannot wake us.
-        let dir = target.dir();
-        target.fs.stat(dir).map_err(Target::failed("watch", dir))?;
-        Ok(Box::new(FileWatcher::new(target)))
+        Ok(Box::new(FileWatcher::new(self.target().current()?.into_owned())?))
     }
 
     fn restore(&self, options: &WriteOptions) -> Result<Written> {
@@ -237,9 +233,12 @@ struct FileWatcher {
 }
 
 impl FileWatcher {
-    fn new(target: Target) -> Self {
-        let watcher = sys::Watcher::new(&[target.dir(), target.side()]);
-        Self { target, watcher }
+    /// A directory that is not there cannot wake us.
+    fn new(target: Target) -> Result<Self> {
+        let dir = target.dir();
+        target.fs.stat(dir).map_err(Target::failed("watch", dir))?;
+        let watcher = sys::Watcher::new(&[dir, target.side()]);
+        Ok(Self { target, watcher })
     }
 }
 
@@ -249,7 +248,7 @@ impl Watcher for FileWatcher {
         let woken = woken.map_err(Target::failed("watch", self.target.path()))?;
         if woken {
             // The directory may have been replaced, and nothing would wake us any more.
-            self.watcher = sys::Watcher::new(&[self.target.dir(), self.target.side()]);
+            *self = Self::new(self.target.clone())?;
         }
         Ok(woken)
     }

@@ -6,7 +6,9 @@ use std::time::Duration;
 
 use napi::bindgen_prelude::{Either, Uint8Array};
 use napi_derive::napi;
-use tenure::{Durability, Error, ErrorKind, Fence, Guard, Inherited, Mode, Result, Wait};
+use tenure::{
+    Durability, Error, ErrorKind, Fence, FileOptions, Guard, Inherited, Mode, Result, Wait,
+};
 
 use crate::failure::{invalid, to_js};
 
@@ -94,10 +96,12 @@ impl WriteOptions {
             durability,
             operation: self.operation,
             label: self.label,
-            new_mode: self.new_mode,
-            break_link: self.break_link,
-            allow_network: self.allow_network,
-            lock_file: self.lock_file.map(path).transpose()?,
+            file: FileOptions {
+                new_mode: self.new_mode,
+                break_link: self.break_link,
+                allow_network: self.allow_network,
+                lock_file: self.lock_file.map(path).transpose()?,
+            },
             ..tenure::WriteOptions::default()
         })
     }
@@ -143,8 +147,11 @@ impl LockOptions {
             owner: self.owner,
             reentrant: self.reentrant,
             fence: self.fence.map(whole).transpose()?,
-            lock_file: self.lock_file.map(path).transpose()?,
-            allow_network: self.allow_network,
+            file: FileOptions {
+                lock_file: self.lock_file.map(path).transpose()?,
+                allow_network: self.allow_network,
+                ..FileOptions::default()
+            },
             ..tenure::LockOptions::default()
         })
     }
@@ -192,7 +199,7 @@ impl AcquireOptions {
             wait: asked_or_inherited(self.wait_ms, &inherited(&self.inherited))?,
             token: self.token,
             label: self.label,
-            allow_network: self.allow_network,
+            file: FileOptions { allow_network: self.allow_network, ..FileOptions::default() },
             ..tenure::AcquireOptions::default()
         })
     }

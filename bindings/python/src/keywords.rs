@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
-use tenure::{Durability, Fence, Guard, Inherited, Version, Wait, WriteOptions};
+use tenure::{Durability, Fence, FileOptions, Guard, Inherited, Version, Wait, WriteOptions};
 
 use crate::argument::{self, wrong_type};
 use crate::environment;
@@ -115,7 +115,7 @@ impl<'py> Keywords<'py> {
         let fence = self.fence(path)?;
         let no_sync = self.flag("no_sync")?;
         let (cancel, thread) = self.cancel()?;
-        let defaults = WriteOptions::default();
+        let defaults = FileOptions::default();
         Ok(WriteOptions {
             wait: self.wait()?,
             cancel,
@@ -126,10 +126,12 @@ impl<'py> Keywords<'py> {
             durability: if no_sync { Durability::NoSync } else { Durability::Durable },
             operation: self.take("op_id", argument::text)?,
             label: self.text("label")?,
-            new_mode: self.take("new_mode", mode)?.unwrap_or(defaults.new_mode),
-            break_link: self.flag("break_link")?,
-            allow_network: self.flag("allow_network")?,
-            lock_file: self.path("lock_file")?,
+            file: FileOptions {
+                new_mode: self.take("new_mode", mode)?.unwrap_or(defaults.new_mode),
+                break_link: self.flag("break_link")?,
+                allow_network: self.flag("allow_network")?,
+                lock_file: self.path("lock_file")?,
+            },
         })
     }
 

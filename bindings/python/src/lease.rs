@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
-use tenure::AcquireOptions;
+use tenure::{AcquireOptions, FileOptions};
 
 use crate::argument::{seconds, text};
 use crate::environment;
@@ -69,7 +69,10 @@ impl Lease {
             cancel,
             token: keywords.take("token", text)?,
             label: keywords.text("label")?,
-            allow_network: keywords.flag("allow_network")?,
+            file: FileOptions {
+                allow_network: keywords.flag("allow_network")?,
+                ..FileOptions::default()
+            },
         })
     }
 

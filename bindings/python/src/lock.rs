@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
-use tenure::{Fence, Inherited, LockGuard, LockOptions, MaxHold, Mode, Wait};
+use tenure::{Fence, FileOptions, Inherited, LockGuard, LockOptions, MaxHold, Mode, Wait};
 
 use crate::argument::callable;
 use crate::error::{argument, invalid};
@@ -137,8 +137,11 @@ impl Asked {
             cancel,
             thread,
             fence,
-            lock_file: keywords.path("lock_file")?,
-            allow_network: keywords.flag("allow_network")?,
+            file: FileOptions {
+                lock_file: keywords.path("lock_file")?,
+                allow_network: keywords.flag("allow_network")?,
+                ..FileOptions::default()
+            },
             max_hold: max_hold(py, &mut keywords, &ended)?,
         };
         let inherited = keywords.inherited().clone();

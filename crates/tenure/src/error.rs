@@ -93,9 +93,17 @@ impl ErrorKind {
 }
 
 /// What failed, where, why, and what to do about it.
-#[derive(Debug)]
+///
+/// `Display` and `Debug` print one line for people, so that an error that is returned from `main` reads well; `{:#?}`
+/// prints the fields.
 pub struct Error {
     inner: Box<Inner>,
+}
+
+impl fmt::Debug for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if f.alternate() { fmt::Debug::fmt(&self.inner, f) } else { fmt::Display::fmt(self, f) }
+    }
 }
 
 #[derive(Debug)]
@@ -256,8 +264,9 @@ impl fmt::Display for Error {
 }
 
 impl std::error::Error for Error {
+    /// The operating system's error. It is part of the one line, too.
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        None // The cause is part of the one line; a chain would print it twice.
+        self.inner.source.as_ref().map(|source| source as _)
     }
 }
 

@@ -55,35 +55,49 @@
 
 mod advice;
 mod checksum;
+mod collection;
+mod document;
 mod error;
 mod file;
 pub mod fs;
 mod holder;
 mod inherited;
+mod journal;
 mod json;
+mod key;
+mod lease;
+mod lock;
 mod options;
+mod outcome;
 mod process_local;
 mod random;
+mod status;
+pub mod store;
 mod sys;
+mod update_and_append;
 mod wait;
 
+pub use self::collection::{Collection, CollectionKind};
+pub use self::document::{Document, Typed, Watch};
 pub use self::error::{Error, ErrorKind, Result};
-pub use self::file::collection::{Collection, CollectionKind, Prune, Pruned, Split};
-pub use self::file::document::{Document, Snapshot, Watch, Written};
-pub use self::file::journal::{
-    AppendOptions, Appended, Compacted, Damage, Entries, Entry, Follow, Journal, Report, Rotated,
-};
-pub use self::file::lease::{AcquireOptions, Lease, LeaseInfo, Leased};
-pub use self::file::lock::{Lock, LockGuard, LockOptions, lock, try_lock};
-pub use self::file::max_hold::MaxHold;
-pub use self::file::status::{HoldState, Process, Status, recorded_events, status};
-pub use self::file::survey::{Survey, Unseen, status_below, survey};
+pub use self::file::FileStore;
 pub use self::file::sweep::{sweep, sweep_on};
-pub use self::file::update_and_append::update_and_append;
 pub use self::fs::Mode;
 pub use self::holder::{HoldKind, Holder};
 pub use self::inherited::Inherited;
+pub use self::journal::{Entries, Follow, Journal};
 pub use self::json::{Number, Object, Rules, Value, parse_json};
-pub use self::options::{Durability, Fence, Guard, Version, WriteOptions};
+pub use self::lease::Lease;
+pub use self::lock::{Lock, LockGuard, lock, try_lock};
+pub use self::options::{
+    AcquireOptions, AppendOptions, Durability, Fence, FileOptions, Guard, LockOptions, MaxHold,
+    Prune, Version, WriteOptions,
+};
+pub use self::outcome::{
+    Appended, Compacted, Damage, Entry, HoldState, LeaseInfo, Leased, Process, Pruned, Report,
+    Rotated, Snapshot, Split, Status, Survey, Unseen, Written,
+};
+pub use self::status::{recorded_events, status, status_below, survey};
 pub use self::sys::disk;
+pub use self::update_and_append::update_and_append;
 pub use self::wait::{Cancel, Wait};

@@ -1,11 +1,14 @@
-//! What a caller can ask of a write.
+//! What a caller can ask for.
 
 use std::fmt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::str::FromStr;
+use std::sync::Arc;
 use std::thread::ThreadId;
+use std::time::Duration;
 
 use crate::error::{Error, ErrorKind};
+use crate::fs::Mode;
 use crate::wait::{Cancel, Wait};
 
 /// The number of a hold. Fences of one target grow and are not consecutive.
@@ -33,6 +36,13 @@ pub struct Guard {
 /// The state of a document. Opaque: compare it, store it, and give it back.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Version(pub(crate) String);
+
+impl Version {
+    /// As a store writes it: letters, digits and `-`.
+    pub fn new(text: impl Into<String>) -> Self {
+        Self(text.into())
+    }
+}
 
 impl fmt::Display for Version {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -73,18 +83,12 @@ pub struct WriteOptions {
     pub operation: Option<String>,
     /// What the write is for, shown to those who wait.
     pub label: String,
-    /// The mode of a file that does not exist yet.
-    pub new_mode: u32,
-    /// Write a document that has several hard links, leaving the other names behind.
-    pub break_link: bool,
-    /// Work on a network file system although its locks cannot be trusted.
-    pub allow_network: bool,
-    /// Lock exactly this file as well, to exclude others that lock it.
-    pub lock_file: Option<PathBuf>,
     /// The thread that this is done for, if it is not the calling one: see [`LockOptions::thread`].
     ///
     /// [`LockOptions::thread`]: crate::LockOptions::thread
     pub thread: Option<ThreadId>,
+    /// What only files have.
+    pub file: FileOptions,
 }
 
 impl Default for WriteOptions {
@@ -98,11 +102,119 @@ impl Default for WriteOptions {
             durability: Durability::default(),
             operation: None,
             label: String::new(),
-            new_mode: 0o600,
-            break_link: false,
-            allow_network: false,
-            lock_file: None,
             thread: None,
+            file: FileOptions::default(),
         }
     }
+}
+
+/// What only a store on files can do. Another store refuses anything but the default.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FileOptions {
+    /// The mode of a file that does not exist yet.
+    pub new_mode: u32,
+    /// Write a document that has several hard links, leaving the other names behind.
+    pub break_link: bool,
+    /// Work on a network file system although its locks cannot be trusted.
+    pub allow_network: bool,
+    /// Lock exactly this file as well, to exclude others that lock it.
+    pub lock_file: Option<PathBuf>,
+}
+
+impl Default for FileOptions {
+    fn default() -> Self {
+        Self { new_mode: 0o600, break_link: false, allow_network: false, lock_file: None }
+    }
+}
+
+/// How a lock is taken. The default is exclusive and waits ten seconds.
+#[derive(Debug, Clone, Default)]
+pub struct LockOptions {
+    /// Shared holders exclude exclusive ones; they draw no fence and cannot write.
+    pub mode: Mode,
+    /// How long to wait.
+    pub wait: Wait,
+    /// What it is for, shown to those who wait.
+    pub label: String,
+    /// Who it is for. With `reentrant`, the same owner may take it again in this process.
+    pub owner: String,
+    /// The same `owner` may take the lock again while it holds it.
+    pub reentrant: bool,
+    /// Ends the wait early.
+    pub cancel: Option<Cancel>,
+    /// Proof of a hold that the caller is part of (a command below `tenure run`): nothing is locked.
+    pub fence: Option<Fence>,
+    /// Report, or end, a hold of ours that lasts too long.
+    pub max_hold: Option<MaxHold>,
+    /// The thread that this is done for, if it is not the calling one. A call that would wait for a
+    /// lock of its own thread fails with `deadlock`; an event loop, which waits on other threads, says
+    /// here whose lock it will be, and that this wait does not block it.
+    pub thread: Option<ThreadId>,
+    /// What only files have.
+    pub file: FileOptions,
+}
+
+/// What happens to a hold that lasts too long.
+#[derive(Clone)]
+pub struct MaxHold {
+    /// How long is too long.
+    pub after: Duration,
+    /// Release the lock as well. Writes under its fence are refused from then on, and
+    /// [`crate::LockGuard::verify`] and `release` say so.
+    pub end: bool,
+    /// Called once, on a thread of its own, with the target.
+    pub report: Arc<dyn Fn(&Path) + Send + Sync>,
+}
+
+impl fmt::Debug for MaxHold {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("MaxHold")
+            .field("after", &self.after)
+            .field("end", &self.end)
+            .finish_non_exhaustive()
+    }
+}
+
+/// How a lease is acquired.
+#[derive(Debug, Clone, Default)]
+pub struct AcquireOptions {
+    /// Who it is for: a label, not a credential.
+    pub owner: String,
+    /// How long it lasts without a renewal.
+    pub ttl: Duration,
+    /// How long to wait for the present holder.
+    pub wait: Wait,
+    /// Ends the wait early.
+    pub cancel: Option<Cancel>,
+    /// The token of an earlier acquire: renews that lease and keeps its fence, if it still can.
+    pub token: Option<String>,
+    /// What it is for.
+    pub label: String,
+    /// What only files have.
+    pub file: FileOptions,
+}
+
+/// How a batch is appended. The default is durable and takes any lines.
+#[derive(Debug, Clone, Default)]
+pub struct AppendOptions {
+    /// Waiting, proof, durability, operation id.
+    pub write: WriteOptions,
+    /// Refuse lines that are not JSON.
+    pub json: bool,
+    /// Make this the first line of the file, in the same step. It is not an entry. Where it differs
+    /// from the header that is there, the file is written anew. With a header the batch may be empty.
+    pub header: Option<Vec<u8>>,
+}
+
+/// What to remove. The default removes nothing but left-overs.
+#[derive(Debug, Clone, Default)]
+pub struct Prune {
+    /// Remove keys whose file was last changed longer ago than this.
+    pub max_age: Option<Duration>,
+    /// Keep at most this many, the most recently changed ones.
+    pub max_count: Option<usize>,
+    /// Never remove these.
+    pub keep: Vec<String>,
+    /// Only tell what would be removed.
+    pub dry_run: bool,
 }

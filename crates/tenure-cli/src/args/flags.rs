@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use tenure::{Durability, Guard, Version, Wait, WriteOptions};
+use tenure::{Durability, FileOptions, Guard, Version, Wait, WriteOptions};
 
 use super::values;
 use crate::environment;
@@ -86,8 +86,11 @@ impl WriteFlags {
             durability,
             operation: self.op_id.clone(),
             label: self.label.clone(),
-            allow_network: self.allow_network,
-            lock_file: self.lock_file.clone(),
+            file: FileOptions {
+                allow_network: self.allow_network,
+                lock_file: self.lock_file.clone(),
+                ..FileOptions::default()
+            },
             ..WriteOptions::default()
         })
     }
@@ -109,9 +112,10 @@ pub(crate) struct DocWriteFlags {
 impl DocWriteFlags {
     /// The options for a write to the document at `path` (resolved).
     pub(crate) fn options(&self, path: &Path) -> Result<WriteOptions> {
-        let options = self.write.options(path)?;
-        let if_version = self.if_version.clone();
-        Ok(WriteOptions { if_version, break_link: self.break_link, ..options })
+        let mut options = self.write.options(path)?;
+        options.if_version.clone_from(&self.if_version);
+        options.file.break_link = self.break_link;
+        Ok(options)
     }
 }
 

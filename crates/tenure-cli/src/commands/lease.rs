@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tenure::{AcquireOptions, Error, ErrorKind, Holder, Lease, Leased, Value, json};
+use tenure::{AcquireOptions, Error, ErrorKind, FileOptions, Holder, Lease, Leased, Value, json};
 
 use super::{hold, token};
 use crate::args::{
@@ -34,7 +34,7 @@ pub(super) fn options(grant: &GrantFlags, token: Option<String>) -> Result<Acqui
         wait: grant.wait.get()?,
         token,
         label: grant.label.clone(),
-        allow_network: grant.allow_network,
+        file: FileOptions { allow_network: grant.allow_network, ..FileOptions::default() },
         ..AcquireOptions::default()
     })
 }

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::Duration;
 
-use tenure::{Lock, LockGuard, LockOptions, Mode, json};
+use tenure::{FileOptions, Lock, LockGuard, LockOptions, Mode, json};
 
 use crate::args::RunArgs;
 use crate::child::{self, Ended, Inherited, Running};
@@ -112,8 +112,11 @@ fn acquire(lock: &Lock, args: &RunArgs, out: &Output) -> Result<LockGuard> {
         wait,
         label: args.label.clone(),
         fence,
-        lock_file: args.lock_file.clone(),
-        allow_network: args.allow_network,
+        file: FileOptions {
+            lock_file: args.lock_file.clone(),
+            allow_network: args.allow_network,
+            ..FileOptions::default()
+        },
         ..LockOptions::default()
     })?)
 }

@@ -58,7 +58,8 @@ impl Commit {
         let request = Request::new(options.wait, options.cancel.as_ref(), options.thread);
         let mut writes = Vec::with_capacity(targets.len());
         for (target, fence) in targets {
-            let target = target.with(options.lock_file.as_deref(), options.allow_network)?;
+            let target =
+                target.with(options.file.lock_file.as_deref(), options.file.allow_network)?;
             writes.push((target, *fence));
         }
         let mut guards: Vec<(Target, Fence)> = Vec::new();

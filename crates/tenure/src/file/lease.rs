@@ -11,8 +11,6 @@
 //! 4. The token renews as long as the record still names it: while there was no other acquire or write since. A
 //!    lease of another boot is renewed under a new fence. The token itself is never stored.
 
-use std::path::Path;
-use std::sync::Arc;
 use std::time::Duration;
 
 use crate::checksum;
@@ -26,150 +24,58 @@ use crate::file::record::{LeaseTerms, State};
 use crate::file::seen::Seen;
 use crate::file::sweep;
 use crate::file::target::Target;
-use crate::fs::{Fs, Handle, Mode};
-use crate::holder::{Holder, HolderText};
+use crate::fs::{Handle, Mode};
+use crate::holder::HolderText;
 use crate::json;
-use crate::json::Value;
-use crate::options::Fence;
+use crate::options::AcquireOptions;
+use crate::outcome::{LeaseInfo, Leased};
 use crate::random;
 use crate::sys;
-use crate::sys::disk;
-use crate::wait::{Cancel, Request, Wait};
+use crate::wait::{Request, Wait};
 
-/// Longer than any task; a lease for ever is a stale lock by another name.
-const TTL_MAX: Duration = Duration::from_secs(366 * 24 * 3600);
-
-/// How a lease is acquired.
-#[derive(Debug, Clone, Default)]
-pub struct AcquireOptions {
-    /// Who it is for: a label, not a credential.
-    pub owner: String,
-    /// How long it lasts without a renewal.
-    pub ttl: Duration,
-    /// How long to wait for the present holder.
-    pub wait: Wait,
-    /// Ends the wait early.
-    pub cancel: Option<Cancel>,
-    /// The token of an earlier acquire: renews that lease and keeps its fence, if it still can.
-    pub token: Option<String>,
-    /// What it is for.
-    pub label: String,
-    /// Work on a network file system although its locks cannot be trusted.
-    pub allow_network: bool,
+/// Takes the lease, or renews the one that the token names.
+pub(crate) fn acquire(target: &Target, options: &AcquireOptions) -> Result<Leased> {
+    target.at_home(|target| acquire_now(&target.with(None, options.file.allow_network)?, options))
 }
 
-/// A lease that we have.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Leased {
-    /// Names the lease to `renew` and `release`. Keep it secret.
-    pub token: String,
-    /// Proves the lease to writes.
-    pub fence: Fence,
-    /// Who it is for.
-    pub owner: String,
-    /// How long it lasts without a renewal.
-    pub ttl: Duration,
-    /// What is left of it now.
-    pub expires_in: Duration,
+/// Extends the lease by its time to live, or a new one.
+pub(crate) fn renew(target: &Target, token: &str, ttl: Option<Duration>) -> Result<Leased> {
+    // It has no wait of its own, and only waits for writes in flight.
+    target.at_home(|target| renew_now(target, token, ttl, Request::after(Wait::default())))
 }
 
-/// What every caller may know about a lease.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct LeaseInfo {
-    /// Who has it.
-    pub holder: Holder,
-    /// How long it lasts without a renewal.
-    pub ttl: Duration,
-    /// What is left; `None` once it has expired.
-    pub expires_in: Option<Duration>,
+/// Ends the lease.
+pub(crate) fn release(target: &Target, token: &str) -> Result<()> {
+    target.at_home(|target| {
+        let (commit, mut seen) = find(target, token, Request::after(Wait::default()))?;
+        seen.record.state = State::Free;
+        seen.write(target, commit.handle().as_ref())
+    })
 }
 
-/// A target that can be leased. Opening it touches nothing.
-#[derive(Debug, Clone)]
-pub struct Lease {
-    target: Target,
+/// The lease, running or expired; `None` if there is none. Takes no lock. A lease that the caller may not see is an
+/// error.
+pub(crate) fn show(target: &Target) -> Result<Option<LeaseInfo>> {
+    let seen = Seen::peek(&*target.as_held()?)?.map(|(_, seen)| seen);
+    let leased = seen.filter(|seen| seen.record.state == State::Leased);
+    Ok(leased.map(|seen| LeaseInfo {
+        holder: seen.record.holder(),
+        ttl: Duration::from_micros(seen.record.lease.ttl_us),
+        expires_in: seen.running_lease().map(|(_, left)| left),
+    }))
 }
 
-impl Lease {
-    /// The lease of a path, whether or not there is a file.
-    pub fn open(path: impl AsRef<Path>) -> Result<Self> {
-        Self::open_on(&disk(), path.as_ref())
-    }
-
-    /// The same, on another file system.
-    pub fn open_on(fs: &Arc<dyn Fs>, path: &Path) -> Result<Self> {
-        Ok(Self { target: Target::resolve(fs, path)? })
-    }
-
-    /// The resolved path.
-    pub fn path(&self) -> &Path {
-        self.target.path()
-    }
-
-    /// Acquires the lease, waiting for locks and for the lease of another. With the token of a lease
-    /// that can still be renewed it is a renewal: the fence stays.
-    pub fn acquire(&self, options: &AcquireOptions) -> Result<Leased> {
-        check_ttl(&self.target, options.ttl)?;
-        self.target.at_home(|target| acquire(&target.with(None, options.allow_network)?, options))
-    }
-
-    /// Extends the lease by its time to live (or a new one), from now. The fence stays, unless the
-    /// machine was started anew since.
-    pub fn renew(&self, token: &str, ttl: Option<Duration>) -> Result<Leased> {
-        if let Some(ttl) = ttl {
-            check_ttl(&self.target, ttl)?;
-        }
-        check_token(&self.target, token)?;
-        // It has no wait of its own, and only waits for writes in flight.
-        self.target.at_home(|target| renew(target, token, ttl, Request::after(Wait::default())))
-    }
-
-    /// Ends the lease. Ending one that is over already is `lease_lost`, and changes nothing.
-    pub fn release(&self, token: &str) -> Result<()> {
-        check_token(&self.target, token)?;
-        self.target.at_home(|target| {
-            let (commit, mut seen) = find(target, token, Request::after(Wait::default()))?;
-            seen.record.state = State::Free;
-            seen.write(target, commit.handle().as_ref())
-        })
-    }
-
-    /// The lease and its holder, running or expired; `None` if there is none. Takes no lock. A lease that the caller
-    /// may not see is an error.
-    pub fn show(&self) -> Result<Option<LeaseInfo>> {
-        let seen = Seen::peek(&*self.target.as_held()?)?.map(|(_, seen)| seen);
-        let leased = seen.filter(|seen| seen.record.state == State::Leased);
-        Ok(leased.map(|seen| LeaseInfo {
-            holder: seen.record.holder(),
-            ttl: Duration::from_micros(seen.record.lease.ttl_us),
-            expires_in: seen.running_lease().map(|(_, left)| left),
-        }))
-    }
-
-    /// The recorded events of this target, oldest first: take-overs among them.
-    pub fn events(&self) -> Vec<Value> {
-        self.target.as_held().map_or_else(|_| Vec::new(), |target| events::all(&target))
-    }
-
-    /// Takes the lease from its holder, for a stated reason that is written down first. A lock
-    /// is never taken over: its holder is alive.
-    pub fn take_over(&self, options: &AcquireOptions, reason: &str) -> Result<Leased> {
-        check_ttl(&self.target, options.ttl)?;
-        if reason.trim().is_empty() {
-            let detail = "a take-over needs a reason";
-            return Err(Error::new(ErrorKind::Invalid, "take over", detail).at(self.path()));
-        }
-        self.target.at_home(|target| {
-            take_over(&target.with(None, options.allow_network)?, options, reason)
-        })
-    }
+/// Takes the lease from its holder. A lock is never taken over: its holder is alive.
+pub(crate) fn take_over(target: &Target, options: &AcquireOptions, reason: &str) -> Result<Leased> {
+    target.at_home(|target| {
+        take_over_now(&target.with(None, options.file.allow_network)?, options, reason)
+    })
 }
 
-fn acquire(target: &Target, options: &AcquireOptions) -> Result<Leased> {
+fn acquire_now(target: &Target, options: &AcquireOptions) -> Result<Leased> {
     let request = Request::new(options.wait, options.cancel.as_ref(), None);
     if let Some(token) = &options.token {
-        check_token(target, token)?;
-        match renew(target, token, Some(options.ttl), request) {
+        match renew_now(target, token, Some(options.ttl), request) {
             Err(error) if error.kind() == ErrorKind::LeaseLost => {}
             renewed => return renewed,
         }
@@ -178,7 +84,7 @@ fn acquire(target: &Target, options: &AcquireOptions) -> Result<Leased> {
     grant(target, taken.record.handle.as_ref(), taken.seen, options)
 }
 
-fn take_over(target: &Target, options: &AcquireOptions, reason: &str) -> Result<Leased> {
+fn take_over_now(target: &Target, options: &AcquireOptions, reason: &str) -> Result<Leased> {
     let request = Request::new(options.wait, options.cancel.as_ref(), None);
     // The kernel lock alone: the point is not to wait for the lease.
     let _hold = Hold::lock(target, Mode::Exclusive, request)?;
@@ -212,7 +118,7 @@ fn grant(
     Ok(Leased { token, fence, owner, ttl, expires_in: ttl })
 }
 
-fn renew(
+fn renew_now(
     target: &Target,
     token: &str,
     ttl: Option<Duration>,
@@ -253,20 +159,4 @@ fn terms(token: &str, ttl: Duration) -> LeaseTerms {
         ttl_us,
         expires_us: sys::boot_time_us().saturating_add(ttl_us),
     }
-}
-
-fn check_ttl(target: &Target, ttl: Duration) -> Result<()> {
-    if ttl.is_zero() || ttl > TTL_MAX {
-        let detail = "the time to live must be above zero and at most a year";
-        return Err(Error::new(ErrorKind::Invalid, "lease", detail).at(target.path()));
-    }
-    Ok(())
-}
-
-fn check_token(target: &Target, token: &str) -> Result<()> {
-    if token.len() < 16 || token.len() > 256 {
-        let detail = "a token has 16 to 256 characters; use the one that acquire printed";
-        return Err(Error::new(ErrorKind::Invalid, "lease", detail).at(target.path()));
-    }
-    Ok(())
 }

@@ -17,120 +17,55 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
-use std::thread::ThreadId;
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::file::commit::{take_commit, take_proven};
 use crate::file::gate::Turn;
 use crate::file::hold::{Hold, not_of_this_process, wait_for_lease};
 use crate::file::journal::settle_for_hold;
-use crate::file::max_hold::{MaxHold, Watch};
+use crate::file::max_hold::Watch;
 use crate::file::record::State;
 use crate::file::seen::Seen;
 use crate::file::sweep;
 use crate::file::target::{Opened, Target};
-use crate::fs::{Fs, Handle, Mode, RawHandle};
+use crate::fs::{Handle, Mode, RawHandle};
 use crate::holder::{Holder, HolderText};
-use crate::options::Fence;
+use crate::options::{Fence, FileOptions, LockOptions, MaxHold};
 use crate::process_local::ProcessLocal;
+use crate::store;
 use crate::sys;
-use crate::sys::disk;
-use crate::wait::{Cancel, Request, Wait};
+use crate::wait::{Request, Wait};
 
-/// How a lock is taken. The default is exclusive and waits ten seconds.
-#[derive(Debug, Clone, Default)]
-pub struct LockOptions {
-    /// Shared holders exclude exclusive ones; they draw no fence and cannot write.
-    pub mode: Mode,
-    /// How long to wait.
-    pub wait: Wait,
-    /// What it is for, shown to those who wait.
-    pub label: String,
-    /// Who it is for. With `reentrant`, the same owner may take it again in this process.
-    pub owner: String,
-    /// The same `owner` may take the lock again while it holds it.
-    pub reentrant: bool,
-    /// Ends the wait early.
-    pub cancel: Option<Cancel>,
-    /// Proof of a hold that the caller is part of (a command below `tenure run`): nothing is locked.
-    pub fence: Option<Fence>,
-    /// Lock exactly this file as well, to exclude others that lock it.
-    pub lock_file: Option<PathBuf>,
-    /// Work on a network file system although its locks cannot be trusted.
-    pub allow_network: bool,
-    /// Report, or end, a hold of ours that lasts too long.
-    pub max_hold: Option<MaxHold>,
-    /// The thread that this is done for, if it is not the calling one. A call that would wait for a
-    /// lock of its own thread fails with `deadlock`; an event loop, which waits on other threads, says
-    /// here whose lock it will be, and that this wait does not block it.
-    pub thread: Option<ThreadId>,
+/// Takes the lock of a target.
+pub(crate) fn lock(target: &Target, options: &LockOptions) -> Result<FileGuard> {
+    target.at_home(|target| {
+        let FileOptions { lock_file, allow_network, .. } = &options.file;
+        acquire(target.with(lock_file.as_deref(), *allow_network)?, options)
+    })
 }
 
-/// Takes the exclusive lock on `path`, waiting up to ten seconds.
-pub fn lock(path: impl AsRef<Path>) -> Result<LockGuard> {
-    Lock::open(path)?.acquire(&LockOptions::default())
-}
-
-/// Takes the exclusive lock on `path` if it is free.
-pub fn try_lock(path: impl AsRef<Path>) -> Result<LockGuard> {
-    Lock::open(path)?.acquire(&LockOptions { wait: Wait::No, ..LockOptions::default() })
-}
-
-/// A target that can be locked. Opening it touches nothing.
-#[derive(Debug, Clone)]
-pub struct Lock {
-    target: Target,
-}
-
-impl Lock {
-    /// The lock of a path, whether or not there is a file.
-    pub fn open(path: impl AsRef<Path>) -> Result<Self> {
-        Self::open_on(&disk(), path.as_ref())
+/// Takes the exclusive lock if that neither waits nor syncs. `None` leaves it to [`lock`], on another thread.
+pub(crate) fn try_lock_fast(target: &Target, options: &LockOptions) -> Result<Option<FileGuard>> {
+    let plain = options.mode == Mode::Exclusive
+        && options.fence.is_none()
+        && !options.reentrant
+        && options.max_hold.is_none();
+    let FileOptions { lock_file, allow_network, .. } = &options.file;
+    // On a network file system every call waits for a server.
+    if !plain || *allow_network || !target.has_sidecars() {
+        return Ok(None);
     }
-
-    /// The same, on another file system.
-    pub fn open_on(fs: &Arc<dyn Fs>, path: &Path) -> Result<Self> {
-        Ok(Self { target: Target::resolve(fs, path)? })
+    let target = target.current()?.with(lock_file.as_deref(), false)?;
+    let request = Request::new(Wait::No, None, options.thread);
+    let (hold, record, mut seen) = match Hold::take(&target, Mode::Exclusive, request) {
+        Err(error) if error.kind() == ErrorKind::Busy => return Ok(None),
+        taken => taken?,
+    };
+    if !is_ready(&mut seen, record.handle.as_ref()) {
+        return Ok(None);
     }
-
-    /// The resolved path.
-    pub fn path(&self) -> &Path {
-        self.target.path()
-    }
-
-    /// Takes the lock.
-    pub fn acquire(&self, options: &LockOptions) -> Result<LockGuard> {
-        self.target.at_home(|target| {
-            acquire(target.with(options.lock_file.as_deref(), options.allow_network)?, options)
-        })
-    }
-
-    /// Takes the exclusive lock if that neither waits nor syncs, so that an event loop can do it itself.
-    /// `None` leaves it to [`Self::acquire`], on another thread: another process holds it, something has to be
-    /// prepared first, or it is asked for in a way that is served only there. The options `wait` and
-    /// `cancel` mean nothing here.
-    pub fn try_lock_fast(&self, options: &LockOptions) -> Result<Option<LockGuard>> {
-        let plain = options.mode == Mode::Exclusive
-            && options.fence.is_none()
-            && !options.reentrant
-            && options.max_hold.is_none();
-        // On a network file system every call waits for a server.
-        if !plain || options.allow_network || !self.target.has_sidecars() {
-            return Ok(None);
-        }
-        let target = self.target.current()?;
-        let target = target.with(options.lock_file.as_deref(), options.allow_network)?;
-        let request = Request::new(Wait::No, None, options.thread);
-        let (hold, record, mut seen) = match Hold::take(&target, Mode::Exclusive, request) {
-            Err(error) if error.kind() == ErrorKind::Busy => return Ok(None),
-            taken => taken?,
-        };
-        if !is_ready(&mut seen, record.handle.as_ref()) {
-            return Ok(None);
-        }
-        let held = hold_under_new_fence(target, hold, record, seen, options)?;
-        Ok(Some(LockGuard { held: Arc::new(held) }))
-    }
+    let held = hold_under_new_fence(target, hold, record, seen, options)?;
+    Ok(Some(FileGuard { held: Arc::new(held) }))
 }
 
 /// The last hold ended well, no append may be pending, and the next fence is reserved.
@@ -140,7 +75,7 @@ fn is_ready(seen: &mut Seen, file: &dyn Handle) -> bool {
     record.state == State::Free && !record.journal && record.fence < record.confirmed
 }
 
-fn acquire(target: Target, options: &LockOptions) -> Result<LockGuard> {
+fn acquire(target: Target, options: &LockOptions) -> Result<FileGuard> {
     if let Some(fence) = options.fence {
         return nested(&target, fence, options);
     }
@@ -152,7 +87,7 @@ fn acquire(target: Target, options: &LockOptions) -> Result<LockGuard> {
         // A shared hold serves no writer: other readers have it too.
         let serves = |held: &Arc<Held>| held.fence > 0 || options.mode == Mode::Shared;
         if let Some(held) = Held::of_owner(&target, &options.owner).filter(serves) {
-            return Ok(LockGuard { held });
+            return Ok(FileGuard { held });
         }
     }
     let request = Request::new(options.wait, options.cancel.as_ref(), options.thread);
@@ -169,7 +104,7 @@ fn acquire(target: Target, options: &LockOptions) -> Result<LockGuard> {
     if let Some(limit) = &options.max_hold {
         held.watch(limit)?;
     }
-    Ok(LockGuard { held })
+    Ok(FileGuard { held })
 }
 
 /// A hold, the record, and the commit lock if the record was read under it.
@@ -256,49 +191,34 @@ fn hold_under_new_fence(
 }
 
 /// A hold that a process above us has: checked, not taken.
-fn nested(target: &Target, fence: Fence, options: &LockOptions) -> Result<LockGuard> {
+fn nested(target: &Target, fence: Fence, options: &LockOptions) -> Result<FileGuard> {
     let request = Request::new(options.wait, options.cancel.as_ref(), options.thread);
     take_proven(target, fence, request)?;
     let held = Held::new(target.clone(), None, fence, None);
-    Ok(LockGuard { held: Arc::new(held) })
+    Ok(FileGuard { held: Arc::new(held) })
 }
 
-/// Proof that the lock is held. Dropping it releases the lock; [`Self::release`] also says whether
-/// the hold was sound to its end.
+/// A lock that is held, or a proof of one. Dropping it releases the lock.
 #[derive(Debug)]
-#[must_use = "the lock is released as soon as the guard is dropped"]
-pub struct LockGuard {
+pub(crate) struct FileGuard {
     held: Arc<Held>,
 }
 
-impl LockGuard {
-    /// The fence of this hold; 0 for a shared one. Pass it to writes of the same target.
-    ///
-    /// The first call notes that others may know it: from then on the release waits for their writes. A
-    /// forked child cannot note it for its parent; a fence that only the child asked for is refused.
-    pub fn fence(&self) -> Fence {
+impl store::Held for FileGuard {
+    fn publish_fence(&self) -> Fence {
         let _ = self.held.with_hold(|hold| hold.iter_mut().for_each(Hold::publish_fence));
         self.held.fence
     }
 
-    /// Who held it before and died without releasing: what it protects may be half done.
-    pub fn recovered_from(&self) -> Option<&Holder> {
+    fn recovered_from(&self) -> Option<&Holder> {
         self.held.recovered_from.as_ref()
     }
 
-    /// The resolved path of the target.
-    pub fn path(&self) -> &Path {
-        self.held.target.path()
-    }
-
-    /// Whether it proves a hold of a process above us, and locks nothing itself.
-    pub fn is_nested(&self) -> bool {
+    fn is_nested(&self) -> bool {
         self.held.nested
     }
 
-    /// Checks that the lock file was not removed or replaced under the hold; of a nested hold, that its
-    /// fence is still the current one.
-    pub fn verify(&self) -> Result<()> {
+    fn verify(&self) -> Result<()> {
         self.held.check_not_ended()?;
         let own = self.held.with_hold(|hold| hold.as_ref().map(Hold::verify))?;
         own.unwrap_or_else(|| {
@@ -307,35 +227,26 @@ impl LockGuard {
         })
     }
 
-    /// Releases the lock, once the last guard of a re-entrant owner is released. An error means that
-    /// the hold was compromised, or that the record could not be written; it is released all the same.
-    pub fn release(self) -> Result<()> {
+    fn release(self: Box<Self>) -> Result<()> {
         self.held.check_not_ended()?;
         Arc::into_inner(self.held).map_or(Ok(()), |held| held.end())
     }
 
-    /// As [`Self::release`], through a reference: for guards that other threads may be using. They find
-    /// it released. Another guard of the same re-entrant owner keeps it.
-    pub fn end(&self) -> Result<()> {
+    fn end(&self) -> Result<()> {
         self.held.check_not_ended()?;
         if Arc::strong_count(&self.held) > 1 { Ok(()) } else { self.held.end() }
     }
 
-    /// The number that [`Self::fence`] publishes, without publishing it: a write under it is refused until that
-    /// was called. For guards of other languages, which can be asked after the release.
-    pub fn unpublished_fence(&self) -> Fence {
+    fn unpublished_fence(&self) -> Fence {
         self.held.fence
     }
 
-    /// The descriptors that carry the lock, for a child process to inherit. None for a nested hold, nor
-    /// in a forked child.
-    pub fn raw(&self) -> Vec<RawHandle> {
+    fn descriptors(&self) -> Vec<RawHandle> {
         self.held.with_hold(|hold| hold.as_mut().map(Hold::raw)).ok().flatten().unwrap_or_default()
     }
 
-    /// Ends our part of a hold that child processes inherited. If none of them kept it, the record is
-    /// closed as well; else the lock and the record live on with them.
-    pub fn leave_to_children(self) -> Result<()> {
+    /// If no child kept it, the record is closed as well; else the lock and the record live on with them.
+    fn leave_to_children(self: Box<Self>) -> Result<()> {
         let Some(held) = Arc::into_inner(self.held) else { return Ok(()) };
         let Some(hold) = held.with_hold(Option::take)? else { return Ok(()) };
         hold.leave_to_children()?;

@@ -3,10 +3,7 @@
 //! No other process ever takes a lock from a live one (G3). A holder that knows how long it should take
 //! can have itself reported, or ended: then the lock is released and its fence is refused.
 
-use std::fmt;
 use std::io;
-use std::path::Path;
-use std::sync::Arc;
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::time::Duration;
 
@@ -14,27 +11,6 @@ use crate::sys;
 
 /// The watch only waits and calls back.
 const STACK_BYTES: usize = 128 * 1024;
-
-/// What happens to a hold that lasts too long.
-#[derive(Clone)]
-pub struct MaxHold {
-    /// How long is too long.
-    pub after: Duration,
-    /// Release the lock as well. Writes under its fence are refused from then on, and
-    /// [`crate::LockGuard::verify`] and `release` say so.
-    pub end: bool,
-    /// Called once, on a thread of its own, with the target.
-    pub report: Arc<dyn Fn(&Path) + Send + Sync>,
-}
-
-impl fmt::Debug for MaxHold {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("MaxHold")
-            .field("after", &self.after)
-            .field("end", &self.end)
-            .finish_non_exhaustive()
-    }
-}
 
 /// A watch on one hold; dropping it calls the watch off.
 #[derive(Debug)]

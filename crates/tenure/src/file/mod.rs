@@ -23,9 +23,12 @@ pub(crate) mod resolve;
 pub(crate) mod seen;
 pub(crate) mod slot;
 pub(crate) mod status;
+pub(crate) mod store;
 pub(crate) mod survey;
 pub(crate) mod sweep;
 pub(crate) mod sync;
 pub(crate) mod target;
 pub(crate) mod update_and_append;
 pub(crate) mod waiter_thread;
+
+pub use self::store::FileStore;

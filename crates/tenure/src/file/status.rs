@@ -3,7 +3,7 @@
 //! The record says who they said they are; the kernel (`/proc/locks`, on Linux) says who has the lock
 //! and who waits. Where the two differ, the kernel is right.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::error::Result;
@@ -12,126 +12,18 @@ use crate::file::record::State;
 use crate::file::seen::Seen;
 use crate::file::target::Target;
 use crate::holder::{HoldKind, Holder, command_of};
-use crate::json;
 use crate::json::Value;
-use crate::options::Fence;
-use crate::sys::disk;
+use crate::outcome::{HoldState, Process, Status};
 use crate::sys::{self, Locks};
 
-/// What a target is doing now.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum HoldState {
-    /// It is free.
-    Free,
-    /// An exclusive lock, or a write in progress.
-    Lock,
-    /// Readers.
-    Shared,
-    /// A lease that runs.
-    Lease,
-    /// A lease that has run out, and was not ended or acquired since.
-    Expired,
-    /// Its last holder died holding it; the next one gets it at once.
-    Abandoned,
-}
-
-impl HoldState {
-    /// The name in JSON output.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Free => "free",
-            Self::Lock => "lock",
-            Self::Shared => "shared",
-            Self::Lease => "lease",
-            Self::Expired => "expired",
-            Self::Abandoned => "abandoned",
-        }
-    }
-
-    /// Whether a caller has to wait for it.
-    pub const fn is_held(self) -> bool {
-        matches!(self, Self::Lock | Self::Shared | Self::Lease)
-    }
-}
-
-/// A process that has a lock file open.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Process {
-    /// Its id.
-    pub pid: u32,
-    /// Its command line, empty if it cannot be read.
-    pub command: String,
-}
-
-/// What can be seen of one target.
-#[derive(Debug, Clone)]
-pub struct Status {
-    /// The resolved path.
-    pub path: PathBuf,
-    /// The directory that its lock is in.
-    pub sidecars: PathBuf,
-    /// What it is doing.
-    pub state: HoldState,
-    /// Who has it, or had it last and did not end it.
-    pub holder: Option<Holder>,
-    /// The newest fence that was given out; 0 for none.
-    pub fence: Fence,
-    /// What is left of a lease that runs.
-    pub expires_in: Option<Duration>,
-    /// The time to live of a lease.
-    pub ttl: Option<Duration>,
-    /// Processes that keep the lock: the holder, and children that inherited it.
-    pub processes: Vec<Process>,
-    /// Processes that wait for it.
-    pub waiters: Vec<Process>,
-    /// A process holds a lock file that is not there any more: others may hold the target too.
-    pub compromised: bool,
-}
-
-impl Status {
-    /// The fields for JSON output.
-    pub fn to_json(&self) -> Value {
-        let processes = |list: &[Process]| -> Value {
-            list.iter().map(|p| json!({ "pid": p.pid, "command": p.command })).collect()
-        };
-        json!({
-            "target": self.path.to_string_lossy(),
-            "sidecars": self.sidecars.to_string_lossy(),
-            "kind": self.state.name(),
-            "holder": self.holder.as_ref().map(Holder::to_json),
-            "fence": self.fence,
-            "expires_in_ms": self.expires_in.map(milliseconds),
-            "ttl_ms": self.ttl.map(milliseconds),
-            "processes": processes(&self.processes),
-            "waiters": processes(&self.waiters),
-            "compromised": self.compromised,
-        })
-    }
-}
-
-impl Holder {
-    /// The fields for JSON output.
-    pub fn to_json(&self) -> Value {
-        json!({
-            "pid": self.pid, "host": self.host, "command": self.command, "label": self.label,
-            "owner": self.owner, "fence": self.fence, "since_us": self.since_us,
-            "kind": self.hold.name(), "pid_namespace": self.pid_namespace, "start": self.start,
-        })
-    }
-}
-
-fn milliseconds(time: Duration) -> u64 {
-    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
-}
-
-/// What the target `path` is doing.
-pub fn status(path: impl AsRef<Path>) -> Result<Status> {
-    look(&*Target::resolve(&disk(), path.as_ref())?.as_held()?, &Locks::now())
+/// What a target is doing.
+pub(crate) fn status(target: &Target) -> Result<Status> {
+    look(&*target.as_held()?, &Locks::now())
 }
 
 /// The recorded events of a target, oldest first: take-overs, recoveries, adopted and damaged data.
-pub fn recorded_events(path: impl AsRef<Path>) -> Result<Vec<Value>> {
-    Ok(events::all(&*Target::resolve(&disk(), path.as_ref())?.as_held()?))
+pub(crate) fn recorded_events(target: &Target) -> Result<Vec<Value>> {
+    Ok(events::all(&*target.as_held()?))
 }
 
 /// The same, of a target and of locks that were seen already.

@@ -8,49 +8,29 @@
 
 use std::ffi::{OsStr, OsString};
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::Path;
+use std::sync::Arc;
 
 use crate::error::{Error, ErrorKind, Result};
-use crate::file::status::{Status, look};
+use crate::file::status::look;
 use crate::file::target::Target;
-use crate::fs::{Kind, is_side_dir};
+use crate::fs::{Fs, Kind, is_side_dir};
+use crate::outcome::{Survey, Unseen};
 use crate::sys::Locks;
-use crate::sys::disk;
-
-/// What every target below a directory is doing, as far as it can be seen.
-#[derive(Debug, Default)]
-pub struct Survey {
-    /// The targets, in the order of their paths.
-    pub targets: Vec<Status>,
-    /// What could not be looked at, in the order of its paths.
-    pub unseen: Vec<Unseen>,
-}
-
-/// A target or a directory that could not be looked at.
-#[derive(Debug)]
-pub struct Unseen {
-    /// Which one.
-    pub path: PathBuf,
-    /// Why.
-    pub error: Error,
-    /// Whether it is a directory, so that nobody knows how many targets it has.
-    pub is_directory: bool,
-}
 
 /// Looks at every target below a directory. Symlinks are not followed.
-pub fn survey(dir: impl AsRef<Path>) -> Result<Survey> {
-    let fs = disk();
-    let dir = fs.resolve(dir.as_ref()).map_err(Target::failed("resolve", dir.as_ref()))?;
+pub(crate) fn survey(fs: &Arc<dyn Fs>, dir: &Path) -> Result<Survey> {
+    let dir = fs.resolve(dir).map_err(Target::failed("resolve", dir))?;
     let locks = Locks::now();
     let mut survey = Survey::default();
     let mut todo = vec![dir];
     while let Some(dir) = todo.pop() {
-        let Some(names) = survey.list(&dir) else { continue };
+        let Some(names) = survey.list(fs, &dir) else { continue };
         for name in &names {
             let path = dir.join(name);
             match fs.stat(&path).map(|found| found.kind) {
                 Ok(Kind::Directory) if is_side_dir(name) => {
-                    survey.look_beside(&path, &dir, &names, &locks);
+                    survey.look_beside(fs, &path, (&dir, &names), &locks);
                 }
                 Ok(Kind::Directory) => todo.push(path),
                 Ok(_) => {}
@@ -66,20 +46,10 @@ pub fn survey(dir: impl AsRef<Path>) -> Result<Survey> {
     Ok(survey)
 }
 
-/// What every target below a directory is doing, in the order of their paths. One that cannot be looked
-/// at is an error; directories that cannot be read are left out. [`survey`] tells of both.
-pub fn status_below(dir: impl AsRef<Path>) -> Result<Vec<Status>> {
-    let Survey { targets, unseen } = survey(dir)?;
-    match unseen.into_iter().find(|unseen| !unseen.is_directory) {
-        Some(unseen) => Err(unseen.error),
-        None => Ok(targets),
-    }
-}
-
 impl Survey {
     /// The names in a directory; `None` if it cannot be read.
-    fn list(&mut self, dir: &Path) -> Option<Vec<OsString>> {
-        match disk().list(dir) {
+    fn list(&mut self, fs: &Arc<dyn Fs>, dir: &Path) -> Option<Vec<OsString>> {
+        match fs.list(dir) {
             Ok(names) => Some(names),
             Err(err) => {
                 self.miss_directory(dir, "list", err);
@@ -101,12 +71,17 @@ impl Survey {
     }
 
     /// Looks at the targets that have a record in `side`, among the `names` in `dir`.
-    fn look_beside(&mut self, side: &Path, dir: &Path, names: &[OsString], locks: &Locks) {
-        let Some(records) = self.list(side) else { return };
-        let fs = disk();
+    fn look_beside(
+        &mut self,
+        fs: &Arc<dyn Fs>,
+        side: &Path,
+        (dir, names): (&Path, &[OsString]),
+        locks: &Locks,
+    ) {
+        let Some(records) = self.list(fs, side) else { return };
         for (name, recorded) in named(&records, names) {
             let path = dir.join(name);
-            let target = match Target::resolve_in(&fs, &path, side) {
+            let target = match Target::resolve_in(fs, &path, side) {
                 // A symlink beside the data leads elsewhere, and the file of one user is not another's.
                 Ok(Some(target)) => target,
                 Err(error) if recorded && error.kind() != ErrorKind::NotFound => {

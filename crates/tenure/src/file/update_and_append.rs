@@ -11,29 +11,26 @@
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::file::commit::Commit;
-use crate::file::document::{Attempt, Document, Written, by_value};
-use crate::file::journal::{AppendOptions, Appended, Journal, Lines};
+use crate::file::document::{Attempt, Document};
+use crate::file::journal::{Journal, Lines};
 use crate::file::operations;
-use crate::json::Value;
-use crate::options::WriteOptions;
+use crate::options::{AppendOptions, WriteOptions};
+use crate::outcome::{Appended, Written};
+use crate::store::Compute;
 use crate::wait::Deadline;
 
-/// Changes a document and appends a batch to a journal, both or (checks failing) neither.
-///
-/// `options.write` holds for both: its fence is the document's, its version the document's, its
-/// guards are checked once; a guard that names the journal proves a hold on it. With an operation id
-/// the call can be repeated until it is known to be done.
-pub fn update_and_append(
+/// Changes a document and appends a batch, which was checked, to a journal.
+pub(crate) fn update_and_append(
     document: &Document,
     journal: &Journal,
-    batch: &[impl AsRef<[u8]>],
+    lines: &[&[u8]],
     options: &AppendOptions,
-    mut compute: impl FnMut(Option<&Value>) -> Result<Option<Value>>,
+    compute: &mut Compute<'_>,
 ) -> Result<(Written, Appended)> {
     document.target().at_home(|one| {
         journal.target().at_home(|other| {
             let (document, journal) = (document.on(one), journal.on(other));
-            update_and_append_now(&document, &journal, batch, options, &mut compute)
+            update_and_append_now(&document, &journal, lines, options, compute)
         })
     })
 }
@@ -41,18 +38,13 @@ pub fn update_and_append(
 fn update_and_append_now(
     document: &Document,
     journal: &Journal,
-    batch: &[impl AsRef<[u8]>],
+    lines: &[&[u8]],
     options: &AppendOptions,
-    compute: &mut impl FnMut(Option<&Value>) -> Result<Option<Value>>,
+    compute: &mut Compute<'_>,
 ) -> Result<(Written, Appended)> {
-    if document.path() == journal.path() {
-        let detail = "the document and the journal are one file";
-        return Err(Error::new(ErrorKind::Invalid, "update and append", detail).at(document.path()));
-    }
     let of_journal = WriteOptions { if_version: None, fence: None, ..options.write.clone() };
     let of_journal = AppendOptions { write: of_journal, ..options.clone() };
-    let mut batch = Lines::check(journal.target(), batch, &of_journal)?;
-    let mut compute = by_value(document.path(), compute);
+    let mut batch = Lines::new(lines, &of_journal);
     let deadline = Deadline::after(options.write.wait);
     let begin = |write: &WriteOptions| {
         let targets = [(document.target(), write.fence), (journal.target(), None)];
@@ -64,8 +56,7 @@ fn update_and_append_now(
         }
         Ok((document_commit, journal_commit))
     };
-    let (attempt, journal_commit) =
-        document.attempts(&options.write, deadline, begin, &mut compute)?;
+    let (attempt, journal_commit) = document.attempts(&options.write, deadline, begin, compute)?;
     let Attempt { commit: document_commit, written, .. } = attempt;
     let changed = written.changed;
     let half_done = |error: Error| {

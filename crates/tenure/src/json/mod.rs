@@ -1,6 +1,6 @@
 //! JSON: values, the strict parser, printing, merging and patching. No file is touched here.
 //!
-//! Reading order: `value` (with `object`, `number`, `text`), `parse`, `print`, then `merge` and `patch`.
+//! Reading order: `value` (with `object`, `number`, `text`), `parse`, `print`, then `merge`, `patch` and `difference`.
 //!
 //! # Invariants
 //!
@@ -10,6 +10,7 @@
 //! 4. A change prints only what differs; the rest of the old text is copied byte for byte.
 
 mod convert;
+mod difference;
 mod merge;
 mod number;
 mod object;
@@ -24,6 +25,7 @@ mod value;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use self::difference::apply_difference;
 pub use self::merge::Rules;
 pub(crate) use self::merge::merge;
 pub use self::number::Number;

@@ -174,7 +174,13 @@ fn race_50_g1_an_update_whose_guard_lost_its_lock_file_does_not_publish() {
 fn race_50_g1_a_holder_is_told_that_a_given_lock_file_is_gone() {
     let scratch = Scratch::new();
     let lock_file = scratch.path("their.lock");
-    let options = LockOptions { lock_file: Some(lock_file.clone()), ..LockOptions::default() };
+    let options = LockOptions {
+        file: tenure::FileOptions {
+            lock_file: Some(lock_file.clone()),
+            ..tenure::FileOptions::default()
+        },
+        ..LockOptions::default()
+    };
     let guard = Lock::open(scratch.target()).unwrap().acquire(&options).unwrap();
     guard.verify().unwrap();
     std::fs::remove_file(&lock_file).unwrap();
@@ -259,8 +265,13 @@ fn race_25_a_lock_file_that_is_removed_during_a_sync_is_noticed() {
 #[test]
 fn g10_a_given_lock_file_without_a_directory_is_an_error() {
     let scratch = Scratch::new();
-    let options =
-        LockOptions { lock_file: Some(scratch.path("missing/x")), ..LockOptions::default() };
+    let options = LockOptions {
+        file: tenure::FileOptions {
+            lock_file: Some(scratch.path("missing/x")),
+            ..tenure::FileOptions::default()
+        },
+        ..LockOptions::default()
+    };
     let error = Lock::open(scratch.target()).unwrap().acquire(&options).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::NotFound);
     assert!(error.to_string().contains("missing/x"), "{error}");

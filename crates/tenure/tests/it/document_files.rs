@@ -161,7 +161,10 @@ fn a_hard_linked_document_is_refused_unless_the_link_may_break() {
     assert_eq!(std::fs::metadata(&one).unwrap().nlink(), 2);
     assert_eq!(count_in(&document), 1, "reading is no problem");
 
-    let broken = WriteOptions { break_link: true, ..at_once() };
+    let broken = WriteOptions {
+        file: tenure::FileOptions { break_link: true, ..tenure::FileOptions::default() },
+        ..at_once()
+    };
     document.update(&broken, increment).unwrap();
     assert_eq!(bytes_of(&one), b"{\"n\": 2}");
     assert_eq!(bytes_of(&two), b"{\"n\": 1}", "the other name keeps the old version");

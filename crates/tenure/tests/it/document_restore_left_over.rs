@@ -28,7 +28,10 @@ fn damage(fs: &SimFs) {
 fn good_is_left_over(seed: u64, mode: u32, older: bool) -> SimFs {
     let fs = SimFs::new(seed);
     fs.add_dir("/d");
-    let options = WriteOptions { new_mode: mode, ..durably() };
+    let options = WriteOptions {
+        file: tenure::FileOptions { new_mode: mode, ..tenure::FileOptions::default() },
+        ..durably()
+    };
     if older {
         document(&fs).set(&json!({ "n": 1 }), &durably()).unwrap();
         document(&fs).set(&json!({ "n": 2 }), &at_once()).unwrap();

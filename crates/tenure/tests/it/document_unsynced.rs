@@ -78,7 +78,10 @@ fn g5_a_change_without_a_sync_syncs_where_names_lose_their_order() {
         let scratch = Scratch::new();
         let (fs, altered) = Altered { trust: trust.clone(), ..Altered::default() }.mounted();
         let document = Document::open_on(&fs, &scratch.path("state.json")).unwrap();
-        let options = |write: WriteOptions| WriteOptions { allow_network, ..write };
+        let options = |write: WriteOptions| WriteOptions {
+            file: tenure::FileOptions { allow_network, ..tenure::FileOptions::default() },
+            ..write
+        };
         document.update(&options(durably()), increment).unwrap();
         let before = altered.syncs.load(Ordering::SeqCst);
         document.update(&options(at_once()), increment).unwrap();

@@ -179,9 +179,12 @@ fn race_16_g1_a_hold_that_is_left_to_a_child_lives_with_it() {
         let path = scratch.target();
         let lock_file = scratch.path("their.lock");
         let options = LockOptions {
+            file: tenure::FileOptions {
+                lock_file: Some(lock_file.clone()),
+                ..tenure::FileOptions::default()
+            },
             mode,
             wait: Wait::No,
-            lock_file: Some(lock_file.clone()),
             ..LockOptions::default()
         };
         let guard = Lock::open(&path).unwrap().acquire(&options).unwrap();
@@ -294,8 +297,14 @@ fn race_49_g9_busy_names_the_process_that_has_the_other_lock() {
     let scratch = Scratch::new();
     let (path, theirs) = (scratch.target(), scratch.path("theirs.lock"));
     lock_for(&path, Wait::No).unwrap().release().unwrap();
-    let also =
-        LockOptions { lock_file: Some(theirs.clone()), wait: Wait::No, ..LockOptions::default() };
+    let also = LockOptions {
+        file: tenure::FileOptions {
+            lock_file: Some(theirs.clone()),
+            ..tenure::FileOptions::default()
+        },
+        wait: Wait::No,
+        ..LockOptions::default()
+    };
     let set: Call<'_> = &|| write(&path, None).err();
     let lease: Call<'_> = &|| {
         let lease = tenure::Lease::open(&path).unwrap();

@@ -121,9 +121,12 @@ fn g1_race_17_an_owner_whose_hold_was_ended_locks_anew() {
 fn g1_race_17_another_lock_file_is_another_lock_for_the_same_owner() {
     let scratch = Scratch::new();
     let of = |name: &str| LockOptions {
+        file: tenure::FileOptions {
+            lock_file: Some(scratch.path(name)),
+            ..tenure::FileOptions::default()
+        },
         owner: "me".into(),
         reentrant: true,
-        lock_file: Some(scratch.path(name)),
         ..LockOptions::default()
     };
     let lock = Lock::open(scratch.target()).unwrap();

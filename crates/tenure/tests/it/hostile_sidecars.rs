@@ -143,7 +143,10 @@ fn g12_g13_the_self_test_of_an_unknown_file_system_is_open_to_the_next_user() {
 fn one_lock_file_serves_all_parts_of_one_call() {
     let scratch = Scratch::new();
     let lock_file = Some(scratch.path("all.lock"));
-    let write = WriteOptions { lock_file, ..at_once(None) };
+    let write = WriteOptions {
+        file: tenure::FileOptions { lock_file, ..tenure::FileOptions::default() },
+        ..at_once(None)
+    };
     let document = Document::open(scratch.target()).unwrap();
     let journal = Journal::open(scratch.path("log.jsonl")).unwrap();
     let options = tenure::AppendOptions { write: write.clone(), ..Default::default() };

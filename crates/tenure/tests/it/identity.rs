@@ -48,7 +48,10 @@ fn race_14_g12_degraded_operation_is_explicit() {
     let scratch = Scratch::new();
     let (network, _) =
         Altered { trust: Some(Trust::No("nfs".into())), ..Altered::default() }.mounted();
-    let options = LockOptions { allow_network: true, ..LockOptions::default() };
+    let options = LockOptions {
+        file: tenure::FileOptions { allow_network: true, ..tenure::FileOptions::default() },
+        ..LockOptions::default()
+    };
     let lock = Lock::open_on(&network, &scratch.target()).unwrap();
     lock.acquire(&options).unwrap().release().unwrap();
     let (unknown, _) = Altered { trust: Some(Trust::Probe), ..Altered::default() }.mounted();
@@ -90,7 +93,10 @@ fn race_15_g1_a_given_lock_file_excludes_a_foreign_flock() {
     let scratch = Scratch::new();
     let file = std::fs::File::create(scratch.path("their.lock")).unwrap();
     let options = LockOptions {
-        lock_file: Some(scratch.path("their.lock")),
+        file: tenure::FileOptions {
+            lock_file: Some(scratch.path("their.lock")),
+            ..tenure::FileOptions::default()
+        },
         wait: Wait::No,
         ..LockOptions::default()
     };

@@ -64,6 +64,7 @@ mod sidecars;
 mod starting;
 mod sweep;
 mod together;
+mod typed;
 mod verbs;
 mod versions;
 mod waiting;

@@ -17,7 +17,10 @@ fn race_15_g1_a_holder_with_a_lock_file_excludes_one_without() {
     let scratch = Scratch::new();
     let lock = Lock::open(scratch.target()).unwrap();
     let with = |name: &str| LockOptions {
-        lock_file: Some(scratch.path(name)),
+        file: tenure::FileOptions {
+            lock_file: Some(scratch.path(name)),
+            ..tenure::FileOptions::default()
+        },
         wait: Wait::No,
         ..LockOptions::default()
     };
@@ -59,7 +62,10 @@ fn g13_who_may_write_beside_the_target_may_lock_it() {
         let scratch = Scratch::new();
         std::fs::set_permissions(scratch.path("."), std::fs::Permissions::from_mode(0o770))
             .unwrap();
-        let write = WriteOptions { new_mode, ..WriteOptions::default() };
+        let write = WriteOptions {
+            file: tenure::FileOptions { new_mode, ..tenure::FileOptions::default() },
+            ..WriteOptions::default()
+        };
         let options = AppendOptions { write: write.clone(), ..AppendOptions::default() };
         for _ in 0..2 {
             Journal::open(scratch.path("log.jsonl")).unwrap().append(&["x"], &options).unwrap();

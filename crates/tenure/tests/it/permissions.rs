@@ -53,7 +53,10 @@ fn g13_a_umask_that_takes_everything_locks_nobody_out() {
 fn g13_a_new_document_can_be_opened_to_others_on_request() {
     for umask in ["000", "077"] {
         let scratch = Scratch::new();
-        let options = WriteOptions { new_mode: 0o664, ..at_once() };
+        let options = WriteOptions {
+            file: tenure::FileOptions { new_mode: 0o664, ..tenure::FileOptions::default() },
+            ..at_once()
+        };
         let document = scratch.document("state.json");
         document.set(&json!(1), &options).unwrap();
         assert_eq!(mode(document.path()), 0o664, "umask {umask}");

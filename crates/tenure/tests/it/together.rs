@@ -103,8 +103,11 @@ fn race_15_g1_a_given_lock_file_is_waited_for_by_both_parts() {
     let journal = Journal::open(scratch.path("log.jsonl")).unwrap();
     let lock_file = scratch.path("their.lock");
     let write = WriteOptions {
+        file: tenure::FileOptions {
+            lock_file: Some(lock_file.clone()),
+            ..tenure::FileOptions::default()
+        },
         wait: Wait::No,
-        lock_file: Some(lock_file.clone()),
         ..WriteOptions::default()
     };
     let options = AppendOptions { write, ..AppendOptions::default() };

@@ -15,12 +15,11 @@
 use std::borrow::Cow;
 use std::io;
 use std::path::Path;
-use std::sync::Arc;
 use std::time::Duration;
 
 use super::memory::Memory;
 use super::publish::{self, Way};
-use super::read::{self, Content, Snapshot, Watch};
+use super::read::{self, Content};
 use super::restore;
 use crate::checksum;
 use crate::error::{Error, ErrorKind, Result};
@@ -30,10 +29,11 @@ use crate::file::record::{Published, Synced};
 use crate::file::seen::Seen;
 use crate::file::target::Target;
 use crate::file::{gate, sync};
-use crate::fs::{Fs, Mode};
-use crate::json::{self, Object, PatchError, Rules, Value};
+use crate::fs::Mode;
+use crate::json::Value;
 use crate::options::{Durability, Version, WriteOptions};
-use crate::sys::disk;
+use crate::outcome::{Snapshot, Written};
+use crate::store::Compute;
 use crate::wait::{Deadline, Request, Wait};
 
 /// The leader of a shared sync lets those write first who wait for the hold already, this long at most:
@@ -45,22 +45,11 @@ const GATHER_PATIENCE: Duration = Duration::from_millis(20);
 /// waits for short sections.
 const NOTE_PATIENCE: Duration = Duration::from_secs(10);
 
-/// A JSON document in a file. Opening it touches nothing.
+/// A JSON document in a file.
 #[derive(Debug, Clone)]
-pub struct Document {
+pub(crate) struct Document {
     target: Target,
     memory: Memory,
-}
-
-/// What a change did.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Written {
-    /// The version that is there now.
-    pub version: Version,
-    /// False if the content was that already.
-    pub changed: bool,
-    /// The operation id was known: it had been done before.
-    pub replayed: bool,
 }
 
 /// A change that was made, or found to be none.
@@ -76,18 +65,11 @@ pub(crate) struct Attempt {
 }
 
 impl Document {
-    /// The document at a path, whether or not there is a file yet.
-    pub fn open(path: impl AsRef<Path>) -> Result<Self> {
-        Self::open_on(&disk(), path.as_ref())
+    pub(crate) fn new(target: Target) -> Self {
+        Self { target, memory: Memory::default() }
     }
 
-    /// The same, on another file system.
-    pub fn open_on(fs: &Arc<dyn Fs>, path: &Path) -> Result<Self> {
-        Ok(Self { target: Target::resolve(fs, path)?, memory: Memory::default() })
-    }
-
-    /// The resolved path.
-    pub fn path(&self) -> &Path {
+    fn path(&self) -> &Path {
         self.target.path()
     }
 
@@ -103,110 +85,11 @@ impl Document {
         Cow::Owned(Self { target: target.clone(), memory: self.memory.clone() })
     }
 
-    /// Reads the document, or `None` if there is none. Takes no lock and creates nothing.
-    pub fn read(&self) -> Result<Option<Snapshot>> {
+    pub(crate) fn read(&self) -> Result<Option<Snapshot>> {
         read::snapshot(&*self.target.current()?)
     }
 
-    /// The version of the document, or `None` if there is none.
-    pub fn version(&self) -> Result<Option<Version>> {
-        Ok(self.read()?.map(|snapshot| snapshot.version))
-    }
-
-    /// Changes that come after now, one snapshot each; quick ones may be passed over.
-    pub fn watch(&self) -> Result<Watch> {
-        Watch::new(&self.target)
-    }
-
-    /// Replaces the whole document.
-    pub fn set(
-        &self,
-        value: &(impl Clone + Into<Value>),
-        options: &WriteOptions,
-    ) -> Result<Written> {
-        let value = Value::from(value);
-        self.update(options, |_| Ok(Some(value.clone())))
-    }
-
-    /// Computes a new document from the one on the disk, under the lock. `None` leaves it as it is;
-    /// so does an error, which is passed on. The function runs again if another program replaced the
-    /// file meanwhile.
-    pub fn update(
-        &self,
-        options: &WriteOptions,
-        compute: impl FnMut(Option<&Value>) -> Result<Option<Value>>,
-    ) -> Result<Written> {
-        self.change(options, by_value(self.path(), compute))
-    }
-
-    /// Like [`Self::update`], from text to text, for a caller with a layout of its own: it is stored
-    /// as given, to the byte, if it is JSON.
-    pub fn update_text(
-        &self,
-        options: &WriteOptions,
-        compute: impl FnMut(Option<&str>) -> Result<Option<String>>,
-    ) -> Result<Written> {
-        self.change(options, by_text(self.path(), compute))
-    }
-
-    /// Merges a patch into the document (RFC 7396), with declared rules for single fields. A missing
-    /// document is an empty object.
-    pub fn merge(
-        &self,
-        patch: &(impl Clone + Into<Value>),
-        rules: &Rules,
-        options: &WriteOptions,
-    ) -> Result<Written> {
-        let (patch, empty) = (Value::from(patch), Value::Object(Object::new()));
-        self.update(options, |current| {
-            json::merge(current.unwrap_or(&empty), &patch, rules).map(Some).map_err(|why| {
-                Error::new(ErrorKind::Invalid, "merge into", why)
-                    .at(self.path())
-                    .hint("nothing was changed; fix the patch or its rules")
-            })
-        })
-    }
-
-    /// Applies a JSON Patch (RFC 6902), whole or not at all. A failed `test` is a conflict.
-    pub fn patch(
-        &self,
-        operations: &(impl Clone + Into<Value>),
-        options: &WriteOptions,
-    ) -> Result<Written> {
-        let operations = Value::from(operations);
-        self.update(options, |current| {
-            let Some(current) = current else {
-                let detail = "there is no document to patch";
-                return Err(Error::new(ErrorKind::NotFound, "patch", detail)
-                    .at(self.path())
-                    .hint("check the name, or create it with `doc set`"));
-            };
-            json::patch(current, &operations).map(Some).map_err(|error| {
-                match error {
-                    PatchError::Invalid(why) => Error::new(ErrorKind::Invalid, "patch", why),
-                    PatchError::TestFailed(why) => Error::new(ErrorKind::Conflict, "patch", why),
-                }
-                .at(self.path())
-                .hint("nothing was changed; read the document again and fix the patch")
-            })
-        })
-    }
-
-    /// Replaces the document if it still has this version; `conflict` otherwise.
-    pub fn compare_and_set(
-        &self,
-        version: &Version,
-        value: &(impl Clone + Into<Value>),
-        options: &WriteOptions,
-    ) -> Result<Written> {
-        let if_version = Some(version.clone());
-        self.set(value, &WriteOptions { if_version, ..options.clone() })
-    }
-
-    /// Brings back the last good version of a document that cannot be parsed. The damaged bytes are
-    /// kept aside, and operation ids are forgotten. A document that is fine is left alone. Without a
-    /// good version it is `damaged`, without a document `not_found`.
-    pub fn restore(&self, options: &WriteOptions) -> Result<Written> {
+    pub(crate) fn restore(&self, options: &WriteOptions) -> Result<Written> {
         self.target.at_home(|target| self.on(target).restore_now(options))
     }
 
@@ -218,27 +101,27 @@ impl Document {
         if base.as_ref().is_some_and(is_fine) {
             drop((commit, base));
             let plain = WriteOptions { operation: None, if_version: None, ..options.clone() };
-            return self.change(&plain, |_| Ok(None));
+            return self.change(&plain, &mut |_| Ok(None));
         }
         let version = restore::restore(&mut commit, base, options);
         let version = version.map_err(|error| self.after(options, error))?;
         self.finish(commit, options, Written { version, changed: true, replayed: false })
     }
 
-    fn change(
+    pub(crate) fn change(
         &self,
         options: &WriteOptions,
-        mut compute: impl FnMut(Current<'_>) -> Result<Option<New>>,
+        compute: &mut Compute<'_>,
     ) -> Result<Written> {
         let deadline = Deadline::after(options.wait);
-        self.target.at_home(|target| self.on(target).change_now(options, deadline, &mut compute))
+        self.target.at_home(|target| self.on(target).change_now(options, deadline, compute))
     }
 
     fn change_now(
         &self,
         options: &WriteOptions,
         deadline: Deadline,
-        compute: &mut impl FnMut(Current<'_>) -> Result<Option<New>>,
+        compute: &mut Compute<'_>,
     ) -> Result<Written> {
         let begin = |options: &WriteOptions| Ok((Commit::begin(&self.target, options)?, ()));
         let (attempt, ()) = self.attempts(options, deadline, begin, compute)?;
@@ -256,7 +139,7 @@ impl Document {
         options: &WriteOptions,
         deadline: Deadline,
         begin: impl Fn(&WriteOptions) -> Result<(Commit, T)>,
-        compute: &mut impl FnMut(Current<'_>) -> Result<Option<New>>,
+        compute: &mut Compute<'_>,
     ) -> Result<(Attempt, T)> {
         loop {
             let remaining = WriteOptions { wait: deadline.as_wait(), ..options.clone() };
@@ -276,7 +159,7 @@ impl Document {
         &self,
         mut commit: Commit,
         options: &WriteOptions,
-        compute: &mut impl FnMut(Current<'_>) -> Result<Option<New>>,
+        compute: &mut Compute<'_>,
     ) -> Result<Option<Attempt>> {
         let base = self.current(&mut commit, options)?;
         let found = base.as_ref().map(|(content, _)| content);
@@ -318,7 +201,7 @@ impl Document {
         // If we die after publishing, the next caller finds that the operation is done.
         let pending = operation.filter(|_| changed).map(|id| (id, sum));
         publish::settle(&mut commit, found, pending)?;
-        let way = Way { sync: durable, keep: true, new_mode: options.new_mode };
+        let way = Way { sync: durable, keep: true, new_mode: options.file.new_mode };
         let (content, before) = base.unzip();
         let published = publish::publish(&commit, content, &bytes, way);
         let Ok(Some(published)) = published else {
@@ -375,7 +258,7 @@ impl Document {
                 };
                 names.iter().filter(is_ours).count() as u64
             };
-            self.target.refuse_other_links(content.stat.links, ours, options.break_link)?;
+            self.target.refuse_other_links(content.stat.links, ours, options.file.break_link)?;
         }
         Ok(found)
     }
@@ -454,56 +337,6 @@ impl Document {
             _ => error,
         }
     }
-}
-
-/// A document as it is now: its bytes and their value.
-pub(crate) type Current<'a> = Option<(&'a [u8], &'a Value)>;
-
-/// A document as it shall be: its bytes, and exactly the value that the parser makes of them. The printer
-/// relies on it.
-pub(crate) struct New {
-    bytes: Vec<u8>,
-    value: Value,
-}
-
-/// The bytes of what `compute` makes of the value; `None` if that is no change. The same value in
-/// another layout is none.
-pub(crate) fn by_value<'f>(
-    path: &'f Path,
-    mut compute: impl FnMut(Option<&Value>) -> Result<Option<Value>> + 'f,
-) -> impl FnMut(Current<'_>) -> Result<Option<New>> + 'f {
-    move |current| {
-        let Some(value) = compute(current.map(|(_, value)| value))? else { return Ok(None) };
-        let bytes = match current {
-            Some((bytes, old)) => json::rewrite(bytes, old, &value),
-            None => json::print(&value).map(Some),
-        };
-        let bytes = bytes.map_err(|why| refused(path, format!("the new value {why}")))?;
-        Ok(bytes.map(|bytes| New { bytes, value }))
-    }
-}
-
-/// The text that `compute` makes of the text, checked; `None` if it is the same to the byte.
-fn by_text<'f>(
-    path: &'f Path,
-    mut compute: impl FnMut(Option<&str>) -> Result<Option<String>> + 'f,
-) -> impl FnMut(Current<'_>) -> Result<Option<New>> + 'f {
-    move |current| {
-        let old = current.map(|(bytes, _)| std::str::from_utf8(bytes)).transpose();
-        let old = old.map_err(|_| refused(path, "the old text is not UTF-8".into()))?;
-        let Some(text) = compute(old)? else { return Ok(None) };
-        if old == Some(text.as_str()) {
-            return Ok(None);
-        }
-        let value = json::parse(text.as_bytes());
-        let value = value.map_err(|why| refused(path, format!("the new text {why}")))?;
-        Ok(Some(New { bytes: text.into_bytes(), value }))
-    }
-}
-
-/// An error of what the caller wants to write.
-fn refused(path: &Path, detail: String) -> Error {
-    Error::new(ErrorKind::Invalid, "write document", detail).at(path)
 }
 
 /// A call that left the document as it was.

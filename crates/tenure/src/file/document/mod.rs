@@ -20,6 +20,4 @@ mod publish;
 mod read;
 mod restore;
 
-pub(crate) use self::change::{Attempt, by_value};
-pub use self::change::{Document, Written};
-pub use self::read::{Snapshot, Watch};
+pub(crate) use self::change::{Attempt, Document};

@@ -20,8 +20,8 @@ use crate::file::target::Target;
 use crate::fs::{Access, Handle, Kind, Stat, Trust};
 use crate::json::{self, Value};
 use crate::options::Version;
-use crate::sys::{self, Watcher};
-use crate::wait::{Deadline, Wait};
+use crate::outcome::Snapshot;
+use crate::sys;
 
 /// Another tool that rewrites in place is given these moments before its half-written file counts as
 /// damaged (race 27).
@@ -33,19 +33,6 @@ const GONE_LOOKS: [u64; 6] = [0, 1, 2, 4, 8, 16];
 const GROWTH_BYTES: usize = 4096;
 /// How often a reader starts over because the document changed while it read the version.
 const VERSION_TRIES: usize = 16;
-
-/// A document as it was at one moment.
-#[derive(Debug, Clone)]
-pub struct Snapshot {
-    /// What it says.
-    pub value: Value,
-    /// The very bytes of the file.
-    pub bytes: Vec<u8>,
-    /// For `compare_and_set` and `if_version`.
-    pub version: Version,
-    /// The file was cut by a power loss; this is its last synced version.
-    pub repaired: bool,
-}
 
 /// The bytes of a document and the file they came from.
 #[derive(Debug)]
@@ -267,57 +254,4 @@ fn not_a_file(path: &Path) -> Error {
     Error::new(ErrorKind::Invalid, "read document", "it is not a regular file")
         .at(path)
         .hint("name a file")
-}
-
-/// Follows the changes of a document. A wake-up is a hint, the version decides.
-#[derive(Debug)]
-pub struct Watch {
-    target: Target,
-    watcher: Watcher,
-    /// The content part of the version: the other part follows a moment after a change is visible.
-    seen: Option<String>,
-}
-
-impl Watch {
-    pub(super) fn new(target: &Target) -> Result<Self> {
-        // Before the first read, since a change in between must wake us.
-        let watcher = watcher_of(target)?;
-        let seen = snapshot(target)?.map(|found| content_of(&found.version));
-        Ok(Self { target: target.clone(), watcher, seen })
-    }
-
-    /// The document after its next change, or `None` when the wait is over. A deleted document is
-    /// waited for until it is there again; one that is being rewritten by others until it is whole.
-    pub fn next(&mut self, wait: Wait) -> Result<Option<Snapshot>> {
-        let deadline = Deadline::after(wait);
-        loop {
-            match snapshot(&self.target) {
-                Ok(Some(snapshot)) if self.seen != Some(content_of(&snapshot.version)) => {
-                    self.seen = Some(content_of(&snapshot.version));
-                    return Ok(Some(snapshot));
-                }
-                Err(error) if error.kind() != ErrorKind::Damaged => return Err(error),
-                _ => {}
-            }
-            if deadline.has_passed() {
-                return Ok(None);
-            }
-            let woken = self.watcher.wait(deadline.remaining());
-            if woken.map_err(Target::failed("watch", self.target.dir()))? {
-                // The directory may have been replaced, and nothing would wake us any more.
-                self.watcher = watcher_of(&self.target)?;
-            }
-        }
-    }
-}
-
-/// Watches the directory, since the file is replaced. A directory that is not there cannot wake us.
-fn watcher_of(target: &Target) -> Result<Watcher> {
-    let dir = target.dir();
-    target.fs.stat(dir).map_err(Target::failed("watch", dir))?;
-    Ok(Watcher::new(&[dir]))
-}
-
-fn content_of(version: &Version) -> String {
-    version.0.rsplit('-').next().unwrap_or_default().to_owned()
 }

@@ -66,7 +66,7 @@ pub(super) fn restore(
         // loss only those count that were durable, and the last synced version contains them.
         operations::forget(&target)?;
     }
-    let way = Way { sync: true, keep: false, new_mode: options.new_mode };
+    let way = Way { sync: true, keep: false, new_mode: options.file.new_mode };
     let Some(new) = publish::publish(commit, base, &good.bytes, way)? else {
         let detail = "another program replaced it during the restore";
         return Err(Error::new(ErrorKind::Busy, "restore", detail).at(target.path()));

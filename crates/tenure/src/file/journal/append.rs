@@ -14,7 +14,8 @@ use crate::file::operations::{self, Done};
 use crate::file::sync::{self, Shared};
 use crate::file::target::Target;
 use crate::fs::Access;
-use crate::options::Durability;
+use crate::options::{AppendOptions, Durability};
+use crate::outcome::Appended;
 use crate::wait::{Deadline, Request, Wait};
 
 use super::batch::Lines;
@@ -22,7 +23,6 @@ use super::files::OpenFiles;
 use super::format::{Batch, State};
 use super::log::{Found, Log, path_of};
 use super::maintain::stamp;
-use super::options::{AppendOptions, Appended};
 use super::recover::enter;
 use super::writer::{Placed, Section, Writer, lost};
 
@@ -51,7 +51,7 @@ pub(crate) fn append_in(
         commit.write_record()?;
     }
     let section = Section::Write(Box::new(commit));
-    let mut writer = enter(files, section, options.write.new_mode)?;
+    let mut writer = enter(files, section, options.write.file.new_mode)?;
     if durable && writer.state.flags.log_doubt {
         // Nothing is logged yet: if this fails, nothing was appended (G8).
         writer.checkpoint(0, None)?;
@@ -64,7 +64,7 @@ pub(crate) fn append_in(
             return Ok((appended, None));
         }
         if batch.count == 0 {
-            return Ok((Appended::new(writer.state.seq, 0, &writer.news), None));
+            return Ok((writer.news.appended(writer.state.seq, 0), None));
         }
     }
     writer.append(batch, durable)
@@ -88,7 +88,7 @@ fn replay(writer: &mut Writer, done: Done, durable: bool) -> Result<(Appended, O
         settled = settled.and_then(|()| writer.sync_names());
     }
     settled.map_err(|error| error.committed(true))?;
-    let appended = Appended::new(done.first, done.lines, &writer.news);
+    let appended = writer.news.appended(done.first, done.lines);
     Ok((Appended { replayed: true, ..appended }, None))
 }
 
@@ -135,7 +135,7 @@ impl Writer {
             operations::remember(&self.target, record.operation, done)
                 .map_err(|error| error.committed(true))?;
         }
-        let appended = Appended::new(record.seq, record.lines, &self.news);
+        let appended = self.news.appended(record.seq, record.lines);
         let ticket = waits.then(|| Ticket { log: self.log.clone(), number: record.number });
         Ok((appended, ticket))
     }
@@ -174,7 +174,7 @@ pub(crate) fn finish(
     options: &AppendOptions,
 ) -> Result<()> {
     let write = &options.write;
-    let target = target.with(write.lock_file.as_deref(), write.allow_network);
+    let target = target.with(write.file.lock_file.as_deref(), write.file.allow_network);
     let target = target.map_err(logged_already)?;
     let patience = match write.wait {
         Wait::For(time) => Wait::For(time.max(FINISH_PATIENCE)),
@@ -182,7 +182,7 @@ pub(crate) fn finish(
         Wait::Forever => Wait::Forever,
     };
     let Ticket { log, number } = ticket;
-    let shared = LogSync { target: &target, log, files, new_mode: write.new_mode, patience };
+    let shared = LogSync { target: &target, log, files, new_mode: write.file.new_mode, patience };
     let synced = sync::sync(&target, number, &shared);
     if let Err(error) = &synced {
         if error.kind() != ErrorKind::NotDurable {

@@ -15,10 +15,7 @@ pub(super) const CHUNK_BYTES: usize = 128 * 1024;
 /// A range is about as long, unless it is one longer line: a reader takes it in one piece.
 pub(super) const RANGE_BYTES: u64 = CHUNK_BYTES as u64 - 4096;
 
-/// Nothing but white space and NULs.
-pub(super) fn is_blank(line: &[u8]) -> bool {
-    line.iter().all(|byte| matches!(byte, b' ' | b'\t' | b'\r' | 0))
-}
+pub(super) use crate::store::is_blank;
 
 /// How many entries are in `bytes`; a line without a newline at the end counts.
 pub(super) fn count(bytes: &[u8]) -> u64 {

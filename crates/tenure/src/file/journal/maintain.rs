@@ -9,6 +9,7 @@ use crate::file::events;
 use crate::file::target::Target;
 use crate::fs::{Access, Handle};
 use crate::json;
+use crate::outcome::{Appended, Compacted, Damage, Entry, Report, Rotated};
 
 use super::archive::{Archive, archive_path, index_path, previous_paths, replaced_path};
 use super::batch::Lines;
@@ -16,10 +17,9 @@ use super::checkpoint::{INDEX_TEMP, remove_temps, temp_path};
 use super::format::{HeaderLine, IndexId, Kind, Operation, Previous, Range, Title};
 use super::index::Index;
 use super::lines::{self, Cut};
-use super::options::{Appended, Compacted, Rotated};
-use super::read::{Entries, Entry};
+use super::read::Entries;
 use super::replace::{NewJournal, Successor, free_archive};
-use super::verify::{self, Damage, Report};
+use super::verify;
 use super::view::{View, file_of};
 use super::writer::Writer;
 
@@ -70,7 +70,7 @@ pub(super) fn stamp(writer: &mut Writer, header: &[u8], batch: &Lines) -> Result
     let (_, (new, what)) = rewrite(writer, &line, Some(batch), |_| true)?;
     let operation = Operation { id: batch.operation, first: seq, lines: batch.count };
     writer.replace_by(new, &Successor { operation, ..what })?;
-    Ok(Some(Appended::new(seq, batch.count, &writer.news)))
+    Ok(Some(writer.news.appended(seq, batch.count)))
 }
 
 /// A new journal with `line`, the entries that `keep` wants, and a batch.
@@ -86,8 +86,11 @@ fn rewrite(
     let view = View::of(&writer.target)?;
     let first_seq = view.first;
     let (mut ranges, mut cut, mut expected) = (Vec::new(), Cut::default(), first_seq);
-    for entry in Entries::new(view, first_seq, None)? {
-        let entry = match entry {
+    let mut entries = Entries::new(view, first_seq, None)?;
+    loop {
+        let entry = match entries.next_line() {
+            Ok(None) => break,
+            Ok(Some((seq, line))) => Entry { seq, line: line.to_vec() },
             // Numbers that are gone stay gone, and reported.
             Err(error) if error.gap().is_some() => {
                 let (first, last) = error.gap().unwrap_or_default();
@@ -96,7 +99,7 @@ fn rewrite(
                 expected = last + 1;
                 continue;
             }
-            entry => entry.map_err(|error| error.committed(false))?,
+            Err(error) => return Err(error.committed(false)),
         };
         if !keep(&entry) {
             done.dropped += 1;

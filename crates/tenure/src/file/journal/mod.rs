@@ -9,20 +9,18 @@
 //! - `format`: the bytes of the log and the index. `lines`: what an entry is. `log`, `index`, `archive`: the files.
 //! - `writer`: the critical section; `checkpoint`: a new log; `replace`: a new journal; `recover`: entering.
 //! - `batch`, `append`: one append, from the caller to the last sync. `maintain`: rotate, compact, header, repair.
-//! - `view`, `read`, `follow`, `verify`: reading, without a lock.
+//! - `view`, `read`, `verify`: reading, without a lock.
 
 mod append;
 mod archive;
 mod batch;
 mod checkpoint;
 mod files;
-mod follow;
 mod format;
 mod index;
 mod lines;
 mod log;
 mod maintain;
-mod options;
 mod read;
 mod recover;
 mod replace;
@@ -32,60 +30,42 @@ mod view;
 mod writer;
 
 use std::borrow::Cow;
-use std::path::Path;
 use std::sync::Arc;
 
 use crate::error::Result;
 use crate::file::commit::Commit;
 use crate::file::target::Target;
-use crate::fs::Fs;
-use crate::options::WriteOptions;
-use crate::sys::disk;
-
-pub use self::follow::Follow;
-pub use self::options::{AppendOptions, Appended, Compacted, Rotated};
-pub use self::read::{Entries, Entry};
-pub use self::verify::{Damage, Report};
+use crate::options::{AppendOptions, WriteOptions};
+use crate::outcome::{Appended, Compacted, Entry, Report, Rotated};
 
 pub(crate) use self::append::Ticket;
 pub(crate) use self::batch::Lines;
 use self::files::OpenFiles;
-use self::recover::enter;
+pub(crate) use self::read::Entries;
 pub(crate) use self::recover::settle_for_hold;
+use self::recover::{adopt, enter};
 use self::view::View;
 use self::writer::{Section, Writer};
 
-/// A file of lines that many processes append to. Opening it touches nothing.
+/// A file of lines that many processes append to.
 #[derive(Debug, Clone)]
-pub struct Journal {
+pub(crate) struct Journal {
     target: Target,
     files: Arc<OpenFiles>,
 }
 
 impl Journal {
-    /// The journal at `path`, whether or not there is a file.
-    pub fn open(path: impl AsRef<Path>) -> Result<Self> {
-        Self::open_on(&disk(), path.as_ref())
-    }
-
-    /// The same, on another file system.
-    pub fn open_on(fs: &Arc<dyn Fs>, path: &Path) -> Result<Self> {
-        Ok(Self { target: Target::resolve(fs, path)?, files: Arc::default() })
+    pub(crate) fn new(target: Target) -> Self {
+        Self { target, files: Arc::default() }
     }
 
     pub(crate) fn target(&self) -> &Target {
         &self.target
     }
 
-    /// The resolved path.
-    pub fn path(&self) -> &Path {
-        self.target.path()
-    }
-
-    /// Appends lines as one batch: readers see all of them or none, in this order and with nothing in
-    /// between. A line has no newline of its own and is not blank.
-    pub fn append(&self, batch: &[impl AsRef<[u8]>], options: &AppendOptions) -> Result<Appended> {
-        let mut batch = Lines::check(&self.target, batch, options)?;
+    /// Appends lines, which were checked, as one batch.
+    pub(crate) fn append(&self, lines: &[&[u8]], options: &AppendOptions) -> Result<Appended> {
+        let mut batch = Lines::new(lines, options);
         self.target.at_home(|target| {
             let journal = self.on(target);
             let commit = Commit::begin(target, &options.write)?;
@@ -119,55 +99,32 @@ impl Journal {
         append::finish(&self.files, &self.target, ticket, options)
     }
 
-    /// The entries with number `from` and above, at most `limit` of them. Takes no lock.
-    ///
-    /// 0 begins with the oldest entry that is there, whatever its number; any other number reports the entries that
-    /// are gone from there on.
-    pub fn read(&self, from: u64, limit: Option<u64>) -> Result<Entries> {
+    pub(crate) fn read(&self, from: u64, limit: Option<u64>) -> Result<Entries> {
         Entries::new(View::of(&*self.target.current()?)?, from, limit)
     }
 
-    /// Lines of other tools that have no number yet, an unterminated one included. Takes no lock; the next
-    /// write adopts the complete ones. For both at one moment see [`Entries::pending`].
-    pub fn pending(&self) -> Result<Vec<Vec<u8>>> {
-        self.read(u64::MAX, None)?.pending()
+    pub(crate) fn adopt(&self) -> Result<()> {
+        adopt(&self.files, &self.target)
     }
 
-    /// Entries as they appear, from number `from` on; 0 as for [`Self::read`].
-    pub fn follow(&self, from: u64) -> Result<Follow> {
-        Ok(Follow::new(self.target.clone(), self.files.clone(), from))
-    }
-
-    /// Checks every byte that has a number against what was written, in the archives too. Takes no lock.
-    pub fn verify(&self) -> Result<Report> {
+    pub(crate) fn verify(&self) -> Result<Report> {
         verify::verify(&*self.target.current()?)
     }
 
-    /// Finishes what crashes have left, adopts lines of other tools, and writes back what the log still holds of
-    /// damaged batches. What was damaged is copied to the file that the report names, before anything is changed.
-    /// A journal that another tool cut short is taken as it is, as every write does; the missing entries are lost.
-    pub fn repair(&self, options: &WriteOptions) -> Result<Report> {
-        self.writing(options, |writer| maintain::repair(writer, false))
+    pub(crate) fn repair(&self, options: &WriteOptions, accept: bool) -> Result<Report> {
+        self.writing(options, |writer| maintain::repair(writer, accept))
     }
 
-    /// As [`Self::repair`], and takes the rest of the damage as it is: the lines of a damaged range keep their
-    /// numbers if they are as many as they were, and get new ones otherwise.
-    pub fn accept(&self, options: &WriteOptions) -> Result<Report> {
-        self.writing(options, |writer| maintain::repair(writer, true))
-    }
-
-    /// Moves the entries so far to a file of their own and starts an empty one.
-    pub fn rotate(&self, options: &WriteOptions) -> Result<Rotated> {
+    pub(crate) fn rotate(&self, options: &WriteOptions) -> Result<Rotated> {
         self.writing(options, maintain::rotate)
     }
 
-    /// Writes the journal anew with the entries that `keep` wants. They keep their numbers.
-    pub fn compact(
+    pub(crate) fn compact(
         &self,
         options: &WriteOptions,
-        mut keep: impl FnMut(&Entry) -> bool,
+        keep: &mut dyn FnMut(&Entry) -> bool,
     ) -> Result<Compacted> {
-        self.writing(options, |writer| maintain::compact(writer, &mut keep))
+        self.writing(options, |writer| maintain::compact(writer, &mut *keep))
     }
 
     /// Does something in a critical section.
@@ -178,7 +135,7 @@ impl Journal {
     ) -> Result<T> {
         self.target.at_home(|target| {
             let section = Section::Write(Box::new(Commit::begin(target, options)?));
-            act(&mut enter(&self.files, section, options.new_mode)?)
+            act(&mut enter(&self.files, section, options.file.new_mode)?)
         })
     }
 }

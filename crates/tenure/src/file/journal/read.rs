@@ -19,23 +19,9 @@ use super::view::{View, file_of};
 /// Records of the index are read this many at a time.
 const RECORDS_AHEAD: u64 = 64;
 
-/// One line of a journal.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Entry {
-    /// Its number: grows over the life of the journal, rotated files included.
-    pub seq: u64,
-    /// Its bytes, without the newline.
-    pub line: Vec<u8>,
-}
-
-/// The entries of a journal from some number on, oldest first. Made by
-/// [`Journal::read`](super::Journal::read); later appends are not part of it.
-///
-/// Entries that cannot be read any more (an archive was moved away, a power loss took them) are reported once
-/// as an error whose [`Error::gap`] has their numbers; the iteration then goes on behind them. After any other
-/// error it ends.
+/// The entries of a journal from some number on, oldest first.
 #[derive(Debug)]
-pub struct Entries {
+pub(crate) struct Entries {
     target: Target,
     sources: VecDeque<Source>,
     /// Lines that have no number: their file, and where they are.
@@ -143,9 +129,7 @@ impl Entries {
         Ok(Self { target, sources, tail, buf, at, seq, from, oldest, until, left })
     }
 
-    /// Lines of other tools that had no number when this was made, an unterminated one included. What a writer is
-    /// just appending may be among them.
-    pub fn pending(&self) -> Result<Vec<Vec<u8>>> {
+    pub(crate) fn pending(&self) -> Result<Vec<Vec<u8>>> {
         let Some((file, at)) = &self.tail else { return Ok(Vec::new()) };
         let bytes = file.read_range(at.start, at.end);
         let bytes = bytes.map_err(Target::failed("read", self.target.path()))?;
@@ -153,20 +137,8 @@ impl Entries {
         Ok(lines.map(<[u8]>::to_vec).collect())
     }
 
-    /// The next entry without a copy of its own: its number, and its line, which is valid until the next
-    /// call. For callers that look at each entry once and keep none.
-    ///
-    /// ```no_run
-    /// # fn main() -> tenure::Result<()> {
-    /// # let journal = tenure::Journal::open("log")?;
-    /// let (mut entries, mut bytes) = (journal.read(1, None)?, 0);
-    /// while let Some((_seq, line)) = entries.next_line()? {
-    ///     bytes += line.len();
-    /// }
-    /// # Ok(())
-    /// # }
-    /// ```
-    pub fn next_line(&mut self) -> Result<Option<(u64, &[u8])>> {
+    /// The next entry without a copy of its own: its number, and its line, which is valid until the next call.
+    pub(crate) fn next_line(&mut self) -> Result<Option<(u64, &[u8])>> {
         Ok(self.find_next()?.map(|line| (self.seq - 1, &self.buf[line])))
     }
 
@@ -306,15 +278,6 @@ impl Entries {
         let detail = format!("entries {first} to {last} are gone: {why}");
         let error = Error::new(ErrorKind::Damaged, "read", detail).at(self.target.path());
         Err(error.hint(format!("read from {until} on, or restore them")).missing(first, last))
-    }
-}
-
-impl Iterator for Entries {
-    type Item = Result<Entry>;
-
-    fn next(&mut self) -> Option<Self::Item> {
-        let owned = |(seq, line): (u64, &[u8])| Entry { seq, line: line.to_vec() };
-        self.next_line().map(|next| next.map(owned)).transpose()
     }
 }
 

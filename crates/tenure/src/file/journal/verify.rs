@@ -1,11 +1,12 @@
 //! Verifying a journal: every byte that has a number, against its checksum; the archives too.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 
 use crate::error::{ErrorKind, Result};
 use crate::file::target::Target;
 use crate::fs::Handle;
+use crate::outcome::{Damage, Report};
 
 use super::archive::{Archive, archive_path};
 use super::format::{HeaderLine, Kind, Previous, Range};
@@ -13,64 +14,7 @@ use super::index::Index;
 use super::lines;
 use super::view::{View, file_of};
 
-/// A range of a file that is not what it was.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Damage {
-    /// The journal, or one of its archives.
-    pub file: PathBuf,
-    /// First byte.
-    pub start: u64,
-    /// Behind the last byte.
-    pub end: u64,
-    /// What is wrong.
-    pub why: String,
-}
-
-/// What a verification found.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Report {
-    /// Entries in the file now.
-    pub entries: u64,
-    /// How many of them other tools wrote.
-    pub foreign_entries: u64,
-    /// Ranges that have a checksum.
-    pub segments: u64,
-    /// The file's length.
-    pub bytes: u64,
-    /// The number that the next entry gets; 0 if tenure has not written to it yet.
-    pub next: u64,
-    /// What is not as it was, in the archives too.
-    pub damaged: Vec<Damage>,
-    /// Entries whose numbers were given out and that are gone: the first and the last of each gap.
-    pub lost: Vec<(u64, u64)>,
-    /// Numbers that were reserved when the machine restarted; entries without a sync may have had them.
-    pub skipped: Vec<(u64, u64)>,
-    /// Archives that were checked.
-    pub archives: u64,
-    /// The file ends with an unterminated line of another tool.
-    pub torn_tail: bool,
-    /// Lines of other tools that have no number yet; the next write adopts them.
-    pub unadopted: u64,
-    /// NULs in the file: lost to a power loss before they were synced.
-    pub nul_bytes: u64,
-    /// Logged batches that are not in the file yet; the next write finishes them.
-    pub pending: u64,
-    /// Batches that a repair has finished.
-    pub rolled_forward: u64,
-    /// The sidecars do not belong to this file (restored, replaced); the next write adopts it.
-    pub unbound: bool,
-    /// Ranges that a repair has set aside.
-    pub set_aside: Vec<Damage>,
-    /// Where their bytes are now, one range behind the other.
-    pub quarantine: Option<PathBuf>,
-}
-
 impl Report {
-    /// Nothing is damaged.
-    pub fn is_sound(&self) -> bool {
-        self.damaged.is_empty()
-    }
-
     fn damage(&mut self, file: &Path, (start, end): (u64, u64), why: &str) {
         self.damaged.push(Damage { file: file.to_path_buf(), start, end, why: why.to_owned() });
     }

@@ -21,6 +21,7 @@ use crate::file::gate::Turn;
 use crate::file::hold::check_named;
 use crate::file::target::Target;
 use crate::fs::{Access, FileId, Handle, Mode, Stat};
+use crate::outcome::Appended;
 use crate::wait::Request;
 
 use super::archive::previous_paths;
@@ -96,6 +97,15 @@ pub(super) struct News {
     pub(super) closed_tail: bool,
     /// Batches that a crash had left out of the journal.
     pub(super) rolled_forward: u64,
+}
+
+impl News {
+    /// The outcome of an append of this many lines from number `first` on.
+    pub(super) fn appended(&self, first: u64, lines: u64) -> Appended {
+        let Self { adopted, closed_tail, rolled_forward } = *self;
+        let last = (first + lines).saturating_sub(1);
+        Appended { first, last, adopted, closed_tail, rolled_forward, replayed: false }
+    }
 }
 
 /// A journal in the hands of its one writer.

@@ -6,40 +6,20 @@
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::sync::Arc;
 
-use super::{Collection, CollectionKind, key};
 use crate::error::{Error, ErrorKind, Result};
 use crate::file::commit::Commit;
 use crate::file::target::Target;
-use crate::fs::{Kind, Stat, if_found, is_side_dir};
-use crate::options::{Durability, WriteOptions};
+use crate::fs::{Fs, Kind, Stat, if_found, is_side_dir};
+use crate::options::{Durability, Prune, WriteOptions};
+use crate::outcome::Pruned;
+use crate::store;
 use crate::sys;
 use crate::wait::Wait;
 
-/// What to remove. The default removes nothing but left-overs.
-#[derive(Debug, Clone, Default)]
-pub struct Prune {
-    /// Remove keys whose file was last changed longer ago than this.
-    pub max_age: Option<Duration>,
-    /// Keep at most this many, the most recently changed ones.
-    pub max_count: Option<usize>,
-    /// Never remove these.
-    pub keep: Vec<String>,
-    /// Only tell what would be removed.
-    pub dry_run: bool,
-}
-
-/// What was removed.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Pruned {
-    /// Keys that are gone (or would be).
-    pub removed: Vec<String>,
-    /// Keys that were due but are held, leased, or were changed just now.
-    pub skipped: Vec<String>,
-    /// How many keys remain.
-    pub remaining: usize,
-}
+/// The suffix of journals, which may have archives.
+const JOURNALS: &str = ".jsonl";
 
 /// The names in a collection's directories, sorted: listed once for all keys, since a listing per key
 /// would take hours for a hundred thousand of them.
@@ -59,9 +39,30 @@ fn starting_with<'a>(
     names[from..].iter().take_while(fits)
 }
 
-impl Collection {
+/// A directory with a document or a journal per key.
+#[derive(Debug)]
+pub(crate) struct Directory<'a> {
+    pub(crate) fs: &'a Arc<dyn Fs>,
+    pub(crate) dir: &'a Path,
+    pub(crate) suffix: &'a str,
+}
+
+impl Directory<'_> {
+    fn path_of(&self, key: &str) -> Result<PathBuf> {
+        let name = store::name_of(key, self.suffix).map_err(|error| error.at(self.dir))?;
+        Ok(self.dir.join(name))
+    }
+
+    /// The keys that have a file, in no order. Files that are no key's are passed over.
+    pub(crate) fn keys(&self) -> Result<Vec<String>> {
+        let names = if_found(self.fs.list(self.dir));
+        let names = names.map_err(Target::failed("list collection", self.dir))?;
+        let key = |name: &OsString| store::key_of(name.to_str()?, self.suffix);
+        Ok(names.iter().flatten().filter_map(key).collect())
+    }
+
     /// Removes what is due, each key under its own lock; a key that is held is skipped.
-    pub fn prune(&self, prune: &Prune, options: &WriteOptions) -> Result<Pruned> {
+    pub(crate) fn prune(&self, prune: &Prune, options: &WriteOptions) -> Result<Pruned> {
         let mut known = Vec::new();
         for key in self.keys()? {
             // A file that went away meanwhile needs no prune.
@@ -101,7 +102,7 @@ impl Collection {
 
     /// Removes one key with everything that belongs to it, waiting for its holder. `false` if there
     /// was none.
-    pub fn remove(&self, key: &str, options: &WriteOptions) -> Result<bool> {
+    pub(crate) fn remove(&self, key: &str, options: &WriteOptions) -> Result<bool> {
         match self.look(key)?.map(|found| found.kind) {
             None => {
                 // The process that removed it may have died before it synced the directory.
@@ -116,7 +117,7 @@ impl Collection {
                 return Err(error.at(&self.path_of(key)?).hint("remove it by hand"));
             }
         }
-        let target = Target::resolve(&self.fs, &self.path_of(key)?)?;
+        let target = Target::resolve(self.fs, &self.path_of(key)?)?;
         let commit = target.at_home(|target| Commit::begin(target, options))?;
         self.remove_held(&commit, &self.names())?;
         drop(commit);
@@ -139,7 +140,7 @@ impl Collection {
         options: &WriteOptions,
     ) -> Result<bool> {
         let path = self.path_of(key)?;
-        let target = Target::resolve(&self.fs, &path)?;
+        let target = Target::resolve(self.fs, &path)?;
         let at_once = WriteOptions { wait: Wait::No, ..options.clone() };
         let commit = match target.at_home(|target| Commit::begin(target, &at_once)) {
             Err(error) if error.kind() == ErrorKind::Busy => return Ok(false),
@@ -165,7 +166,7 @@ impl Collection {
         let target = &commit.target;
         commit.raise_floor()?;
         commit.verify()?;
-        if self.kind == CollectionKind::Journals {
+        if self.suffix == JOURNALS {
             let own = target.path().file_name().unwrap_or_default();
             for name in starting_with(&names.data, own).filter(|name| target.is_archive(name)) {
                 self.unlink(&self.dir.join(name))?;
@@ -192,7 +193,7 @@ impl Collection {
             names.sort();
             names
         };
-        let data = sorted(&self.dir);
+        let data = sorted(self.dir);
         let sides = data.iter().filter(|name| is_side_dir(name)).map(|name| self.dir.join(name));
         let sides = sides.map(|side| (side.clone(), sorted(&side))).collect();
         Names { data, sides }
@@ -207,12 +208,12 @@ impl Collection {
         let mut orphans = BTreeSet::new();
         let names = self.names();
         for name in names.sides.values().flatten().filter_map(|name| name.to_str()) {
-            let Some(end) = name.rfind(self.kind.suffix()) else { continue };
-            let suffix_end = end + self.kind.suffix().len();
+            let Some(end) = name.rfind(self.suffix) else { continue };
+            let suffix_end = end + self.suffix.len();
             if !name[suffix_end..].starts_with('.') {
                 continue;
             }
-            if let Some(key) = key::from_name(&name[..end]) {
+            if let Some(key) = store::key_of(&name[..suffix_end], self.suffix) {
                 // Only what is known to be gone is removed: the data of a key goes with it.
                 if self.look(&key)?.is_none() {
                     orphans.insert(key);
@@ -223,9 +224,9 @@ impl Collection {
     }
 
     fn sync(&self, options: &WriteOptions) -> Result<()> {
-        if options.durability == Durability::NoSync || self.fs.stat(&self.dir).is_err() {
+        if options.durability == Durability::NoSync || self.fs.stat(self.dir).is_err() {
             return Ok(());
         }
-        self.fs.sync_dir(&self.dir).map_err(|err| Error::io("sync collection", &self.dir, err))
+        self.fs.sync_dir(self.dir).map_err(Target::failed("sync collection", self.dir))
     }
 }

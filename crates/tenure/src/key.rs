@@ -10,7 +10,7 @@ const DEVICES: &[&str] = &["con", "prn", "aux", "nul", "com", "lpt"];
 /// Lower-case letters, digits, `_`, `-` and inner dots stand for themselves; everything else becomes
 /// `%XX`. Capital letters too: two keys that differ in case must not meet on a file system that
 /// ignores it.
-pub(super) fn to_name(key: &str) -> Result<String> {
+pub(crate) fn to_name(key: &str) -> Result<String> {
     use std::fmt::Write;
     let mut name = String::with_capacity(key.len());
     for (index, byte) in key.bytes().enumerate() {
@@ -35,7 +35,7 @@ pub(super) fn to_name(key: &str) -> Result<String> {
 }
 
 /// The key of a file name, if some key has that name.
-pub(super) fn from_name(name: &str) -> Option<String> {
+pub(crate) fn from_name(name: &str) -> Option<String> {
     let mut bytes = Vec::with_capacity(name.len());
     let mut rest = name.bytes();
     while let Some(byte) = rest.next() {

@@ -1,0 +1,121 @@
+//! Documents as types of the caller's, and changes that return a result or an error of their own.
+
+use serde::{Deserialize, Serialize};
+use tenure::{Document, Error, ErrorKind, WriteOptions, json};
+
+use crate::scratch::Scratch;
+
+#[derive(Debug, Default, PartialEq, Serialize, Deserialize)]
+struct Session {
+    turns: u64,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    title: Option<String>,
+    #[serde(default)]
+    limits: Limits,
+}
+
+#[derive(Debug, Default, PartialEq, Serialize, Deserialize)]
+struct Limits {
+    seconds: f64,
+}
+
+/// The caller's own error, which an error of tenure converts into.
+#[derive(Debug)]
+enum Failure {
+    Full,
+    Tenure(ErrorKind),
+}
+
+impl From<Error> for Failure {
+    fn from(error: Error) -> Self {
+        Self::Tenure(error.kind())
+    }
+}
+
+fn document(scratch: &Scratch) -> Document {
+    Document::open(scratch.target()).unwrap()
+}
+
+fn text(scratch: &Scratch) -> String {
+    std::fs::read_to_string(scratch.target()).unwrap()
+}
+
+#[test]
+fn an_edit_returns_a_result_and_passes_on_an_error_of_the_callers() {
+    let scratch = Scratch::new();
+    let (document, options) = (document(&scratch), WriteOptions::default());
+    let take = |limit: usize| {
+        document.edit(&options, json!({ "taken": [] }), |value| {
+            let taken = value["taken"].as_array_mut().unwrap();
+            if taken.len() == limit {
+                return Err(Failure::Full);
+            }
+            taken.push(json!(taken.len()));
+            Ok(taken.len())
+        })
+    };
+    assert_eq!(take(2).unwrap(), 1);
+    assert_eq!(take(2).unwrap(), 2);
+    let before = text(&scratch);
+    assert!(matches!(take(2), Err(Failure::Full)));
+    assert_eq!(text(&scratch), before, "an error leaves the document as it is");
+    let version = document.version().unwrap().unwrap();
+    document.set(&json!(1), &options).unwrap();
+    let stale = WriteOptions { if_version: Some(version), ..options.clone() };
+    let refused = document.edit(&stale, json!(0), |_| Ok::<_, Failure>(()));
+    assert!(matches!(refused, Err(Failure::Tenure(ErrorKind::Conflict))));
+    let named = WriteOptions { operation: Some("id".into()), ..options };
+    let refused = document.edit(&named, json!(0), |_| Ok::<_, Failure>(()));
+    assert!(matches!(refused, Err(Failure::Tenure(ErrorKind::Invalid))), "a result is not kept");
+}
+
+#[test]
+fn race_37_a_typed_edit_keeps_what_the_type_does_not_know() {
+    let scratch = Scratch::new();
+    let old = "{\n  \"theirs\": 1.10,\n  \"turns\": 1,\n  \"title\": \"a\",\n  \"limits\": { \"seconds\": 1.50, \"more\": [1] }\n}\n";
+    std::fs::write(scratch.target(), old).unwrap();
+    let (document, options) = (document(&scratch), WriteOptions::default());
+    let typed = document.typed::<Session>();
+    let turns = typed.edit(&options, Session::default, |session| {
+        session.turns += 1;
+        session.title = None;
+        Ok::<_, Error>(session.turns)
+    });
+    assert_eq!(turns.unwrap(), 2);
+    let new = old.replace("\"turns\": 1", "\"turns\": 2").replace("  \"title\": \"a\",\n", "");
+    assert_eq!(text(&scratch), new, "unknown fields, digits and layout survive");
+    let read = typed.read().unwrap().unwrap();
+    assert_eq!((read.turns, read.title, read.limits.seconds), (2, None, 1.5));
+}
+
+#[test]
+fn a_typed_document_begins_as_the_caller_says_and_refuses_what_does_not_fit() {
+    let scratch = Scratch::new();
+    let (document, options) = (document(&scratch), WriteOptions::default());
+    let typed = document.typed::<Session>();
+    assert_eq!(typed.read().unwrap(), None);
+    let begun = typed.edit(
+        &options,
+        || Session { turns: 7, ..Session::default() },
+        |session| Ok::<_, Error>(session.turns),
+    );
+    assert_eq!(begun.unwrap(), 7);
+    document.set(&json!({ "turns": "many" }), &options).unwrap();
+    let error = typed.read().unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Damaged);
+    assert!(error.to_string().contains("Session"), "{error}");
+    let refused = typed.edit(&options, Session::default, |_| Ok::<_, Error>(()));
+    assert_eq!(refused.unwrap_err().kind(), ErrorKind::Damaged);
+    assert_eq!(document.read().unwrap().unwrap().value, json!({ "turns": "many" }));
+}
+
+#[test]
+fn an_error_prints_well_from_main_and_names_its_source() {
+    use std::error::Error as _;
+    let error = Document::open("/proc/1/nowhere/x").and_then(|document| document.read());
+    let error = error.err().unwrap_or_else(|| Error::new(ErrorKind::Busy, "lock", "held"));
+    let line = format!("{error:?}");
+    assert_eq!(line, error.to_string());
+    assert!(!line.contains('\n') && !line.contains("Inner"), "{line}");
+    assert_eq!(error.source().is_some(), error.io_error().is_some());
+}

@@ -28,12 +28,21 @@ const LAYERS: &[Layer] = &[
     // What people call. They check, convert and ask the store.
     Layer {
         name: "nouns",
-        modules: &["lib", "lock", "lease", "document", "journal", "collection", "status"],
+        modules: &[
+            "lib",
+            "lock",
+            "lease",
+            "document",
+            "journal",
+            "collection",
+            "status",
+            "update_and_append",
+        ],
     },
     // The store on local files: all that touches a disk.
     Layer { name: "file", modules: &["file"] },
-    // What a noun needs from any engine, as a trait that `file` implements.
-    Layer { name: "store", modules: &["store"] },
+    // What a noun needs from any engine, as a trait that `file` implements, and what it gets back.
+    Layer { name: "store", modules: &["store", "outcome"] },
     // JSON as text and values, without files.
     Layer { name: "json", modules: &["json"] },
     // What all of these share. `error` names a `holder`, and `holder` asks the system who that is.
@@ -44,6 +53,7 @@ const LAYERS: &[Layer] = &[
             "error",
             "holder",
             "inherited",
+            "key",
             "options",
             "process_local",
             "random",

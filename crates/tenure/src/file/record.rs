@@ -196,7 +196,8 @@ impl Record {
     /// Writes the ceiling down apart; the caller syncs it before the next. A crash before or during it
     /// leaves the one before.
     pub(crate) fn reserve(&self, file: &dyn Handle) -> io::Result<()> {
-        let turn = RESERVED.load(file)?.map_or(0, |(turn, _): (_, Self)| turn);
+        // The first one is in the first slot.
+        let turn = RESERVED.load(file)?.map_or(1, |(turn, _): (_, Self)| turn);
         RESERVED.store(file, turn + 1, self)
     }
 

@@ -196,7 +196,8 @@ impl Record {
     /// Writes the ceiling down apart; the caller syncs it before the next. A crash before or during it
     /// leaves the one before.
     pub(crate) fn reserve(&self, file: &dyn Handle) -> io::Result<()> {
-        let turn = RESERVED.load(file)?.map_or(0, |(turn, _): (_, Self)| turn);
+        // The first one is in the first slot.
+        let turn = RESERVED.load(file)?.map_or(1, |(turn, _): (_, Self)| turn);
         RESERVED.store(file, turn + 1, self)
     }
 
@@ -266,12 +267,28 @@ impl Layout for Record {
     }
 
     fn take(take: &mut Take<'_>) -> Self {
+        // In the order of the slot.
         let (fence, ceiling, confirmed) = (take.count(), take.count(), take.count());
         let [state, flags] = take.raw();
-        let text_len = usize::from(take.u16());
-        let tag = take.u32();
         take.refuse_if(state > 2);
-        let mut record = Self {
+        let (text_len, tag) = (take.u16(), take.u32());
+        let (since_us, boot) = (take.u64(), take.raw());
+        let file = FileId { dev: take.u64(), ino: take.u64() };
+        let lease = LeaseTerms { token: take.raw(), ttl_us: take.u64(), expires_us: take.u64() };
+        let (generation, checksum) = (take.count(), take.raw());
+        let _free: [u8; FREE_BYTES] = take.raw();
+        let pending = (take.u64(), take.raw());
+        let published_boot = take.raw();
+        let (file_born_us, written_us) = (take.u64(), take.u64());
+        let holder = HolderText::from(take.bytes(text_len.into()));
+        let synced = match flags & (SYNCED | NOT_SYNCED) {
+            SYNCED => Synced::Yes,
+            NOT_SYNCED => Synced::No,
+            _ => Synced::Unknown,
+        };
+        let numbered = flags & NUMBERED != 0;
+        Self {
+            seq: 0,
             fence,
             ceiling,
             // More than was reserved was not confirmed by tenure.
@@ -279,30 +296,24 @@ impl Layout for Record {
             state: [State::Free, State::Held, State::Leased][usize::from(state.min(2))],
             left: flags & LEFT != 0,
             journal: flags & JOURNAL != 0,
-            since_us: take.u64(),
-            boot: take.raw(),
-            file: FileId { dev: take.u64(), ino: take.u64() },
-            lease: LeaseTerms { token: take.raw(), ttl_us: take.u64(), expires_us: take.u64() },
+            since_us,
+            boot,
+            file,
+            file_born_us,
+            written_us,
+            lease,
             published: Published {
-                generation: take.count(),
-                checksum: take.raw(),
+                generation,
+                numbered,
+                checksum,
                 tag,
-                synced: match flags & (SYNCED | NOT_SYNCED) {
-                    SYNCED => Synced::Yes,
-                    NOT_SYNCED => Synced::No,
-                    _ => Synced::Unknown,
-                },
-                numbered: flags & NUMBERED != 0,
-                boot: [0; 16],
+                synced,
+                boot: published_boot,
             },
-            ..Self::default()
-        };
-        let _free: [u8; FREE_BYTES] = take.raw();
-        record.pending = (take.u64(), take.raw());
-        record.published.boot = take.raw();
-        (record.file_born_us, record.written_us) = (take.u64(), take.u64());
-        record.holder = HolderText::from(take.bytes(text_len));
-        record
+            pending,
+            holder,
+            fence_published: false,
+        }
     }
 }
 

@@ -41,7 +41,7 @@ fn reserved(record: &Path) -> [Fence; 2] {
 /// A record with both copies of a reservation, of which the newer one, at `nth`, has this ceiling.
 fn reserved_ahead(scratch: &Scratch, nth: usize) {
     let record = scratch.sidecar("commit");
-    for boot in 1..=4 - u8::try_from(nth).unwrap() {
+    for boot in 1..=3 + u8::try_from(nth).unwrap() {
         // Each boot reserves anew.
         let (fs, _) = Altered::boot(boot).mounted();
         let options = LockOptions { wait: Wait::No, ..LockOptions::default() };

@@ -13,6 +13,7 @@ mod licences;
 mod node;
 mod not_run;
 mod performance;
+mod picture;
 mod pipeline;
 mod platform_table;
 mod prove;
@@ -43,6 +44,7 @@ usage: cargo xtask test [--allow-missing]
        cargo xtask bench [--quick|--full] [--on DIR] [ROW...] | --table
        cargo xtask costs [--accept]
        cargo xtask dist
+       cargo xtask picture
 
   test             format, lints, licences, every test, release build; installs what is missing
   --allow-missing  go on without a tool that cannot be installed, and say what was not run
@@ -56,7 +58,8 @@ usage: cargo xtask test [--allow-missing]
                    writes the newest records to README.md and bench/README.md)
   costs            counts system calls and instructions of the hot paths in the release build, and
                    compares them with those on record (--accept: puts them on record)
-  dist             the command and its laboratory as they ship: optimised as a whole, on Linux linked statically";
+  dist             the command and its laboratory as they ship: optimised as a whole, on Linux linked statically
+  picture          runs the demo and draws its table as docs/demo.svg";
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -76,6 +79,7 @@ fn main() -> ExitCode {
         ["dist"] => told(
             dist::build().map(|paths| paths.iter().for_each(|path| println!("{}", path.display()))),
         ),
+        ["picture"] => told(picture::draw().map(|path| println!("{}", path.display()))),
         ["prove", "--table"] => {
             told(reliability::rewrite().and_then(|()| platform_table::rewrite()))
         }

@@ -29,6 +29,7 @@ extern "C" fn main(count: c_int, words: *const *const c_char) -> c_int {
     let words = (0..count).map(|index| unsafe { CStr::from_ptr(*words.add(index)) });
     let words: Vec<OsString> =
         words.map(|word| OsStr::from_bytes(word.to_bytes()).into()).collect();
+    tenure_cli::this_is_the_first_thread();
     let ended = std::panic::catch_unwind(|| tenure_cli::run(&words));
     std::process::exit(ended.map_or(PANICKED, i32::from))
 }

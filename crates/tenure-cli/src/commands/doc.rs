@@ -16,13 +16,15 @@ use crate::waiting::Notice;
 pub(super) fn run(command: &DocCommand, out: &mut Output) -> Result<ExitCode> {
     match command {
         DocCommand::Get(args) if args.filter.is_none() => get(args, None, out),
-        DocCommand::Get(args) => filter::with_room(|| get(args, args.filter.as_deref(), out)),
+        DocCommand::Get(args) => {
+            filter::with_room(out.is_json(), || get(args, args.filter.as_deref(), out))
+        }
         DocCommand::Set(args) => set(args, out),
-        DocCommand::Update(args) => filter::with_room(|| update(args, out)),
+        DocCommand::Update(args) => filter::with_room(out.is_json(), || update(args, out)),
         DocCommand::Merge(args) => merge(args, out),
         DocCommand::Patch(args) => patch(args, out),
         DocCommand::Version(args) => version(args, out),
-        DocCommand::Watch(args) => filter::with_room(|| watch(args, out)),
+        DocCommand::Watch(args) => filter::with_room(out.is_json(), || watch(args, out)),
         DocCommand::Restore(args) => restore(args, out),
     }
 }

@@ -28,7 +28,7 @@ pub(super) fn run(command: &JournalCommand, out: &mut Output) -> Result<ExitCode
         JournalCommand::Verify(args) => verify(args, out),
         JournalCommand::Repair(args) => repair(args, out),
         JournalCommand::Rotate(args) => rotate(args, out),
-        JournalCommand::Compact(args) => filter::with_room(|| compact(args, out)),
+        JournalCommand::Compact(args) => filter::with_room(out.is_json(), || compact(args, out)),
     }
 }
 

@@ -8,6 +8,7 @@ mod doc;
 mod doctor;
 mod examples;
 mod fields;
+mod filter;
 mod help;
 mod hints;
 mod hold;

@@ -18,8 +18,8 @@ use clap_complete::Shell;
 
 pub(crate) use self::collection::{CollectionCommand, KindArg, ListArgs, PruneArgs, SplitArgs};
 pub(crate) use self::doc::{
-    DocCommand, DocWriteFlags, FilterFlags, GetArgs, MergeArgs, PatchArgs, RestoreArgs, SetArgs,
-    UpdateArgs, VersionArgs, WatchArgs,
+    DiffArgs, DocCommand, DocWriteFlags, FilterFlags, GetArgs, HistoryArgs, MergeArgs, PatchArgs,
+    RestoreArgs, SetArgs, UndoArgs, UpdateArgs, VersionArgs, WatchArgs,
 };
 pub(crate) use self::flags::{TokenFlags, WaitFlag, WriteFlags};
 pub(crate) use self::journal::{

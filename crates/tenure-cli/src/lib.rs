@@ -9,6 +9,7 @@
 
 mod args;
 mod child;
+mod clock;
 mod commands;
 mod environment;
 mod exit_code;

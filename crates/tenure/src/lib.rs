@@ -69,7 +69,7 @@ mod wait;
 
 pub use self::error::{Error, ErrorKind, Result};
 pub use self::file::collection::{Collection, CollectionKind, Prune, Pruned, Split};
-pub use self::file::document::{Document, Snapshot, Watch, Written};
+pub use self::file::document::{Document, Earlier, Snapshot, Watch, Written};
 pub use self::file::journal::{
     AppendOptions, Appended, Compacted, Damage, Entries, Entry, Follow, Journal, Report, Rotated,
 };

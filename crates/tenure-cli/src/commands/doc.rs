@@ -1,5 +1,7 @@
 //! `tenure doc`.
 
+mod history;
+
 use tenure::{Document, Error, ErrorKind, Rules, Snapshot, Value, WriteOptions, Written, json};
 
 use super::input;
@@ -25,6 +27,9 @@ pub(super) fn run(command: &DocCommand, out: &mut Output) -> Result<ExitCode> {
         DocCommand::Patch(args) => patch(args, out),
         DocCommand::Version(args) => version(args, out),
         DocCommand::Watch(args) => filter::with_room(out.is_json(), || watch(args, out)),
+        DocCommand::Diff(args) => history::diff(args, out),
+        DocCommand::Undo(args) => history::undo(args, out),
+        DocCommand::History(args) => history::run(args, out),
         DocCommand::Restore(args) => restore(args, out),
     }
 }
@@ -114,6 +119,9 @@ fn merge(args: &MergeArgs, out: &mut Output) -> Result<ExitCode> {
         for pointer in pointers {
             rules = declare(rules, pointer)?;
         }
+    }
+    if !args.replace {
+        rules = rules.keep_kinds();
     }
     let value = input::json(&args.patch)?;
     write(&args.file, &args.write, out, |document, options| {

@@ -11,6 +11,7 @@ mod fields;
 mod filter;
 mod help;
 mod hints;
+mod history;
 mod hold;
 mod journal;
 mod lab;

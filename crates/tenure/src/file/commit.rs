@@ -212,6 +212,12 @@ impl Commit {
         self.seen.write(&self.target, self.own.handle().as_ref())
     }
 
+    /// Makes the record as it is durable.
+    pub(crate) fn sync_record(&self) -> Result<()> {
+        let path = self.target.commit_file();
+        self.own.handle().sync().map_err(Target::failed("sync record", path))
+    }
+
     /// The last check before a change becomes visible: every lock is still the one its name stands
     /// for. A replacement after this check is what G1 says cannot be covered.
     pub(crate) fn verify(&self) -> Result<()> {

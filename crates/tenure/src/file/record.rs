@@ -75,6 +75,8 @@ pub(crate) struct Record {
     pub(crate) left: bool,
     /// There is a journal, whose log may hold batches on their way to it.
     pub(crate) journal: bool,
+    /// So many versions of the document are kept besides `.good`.
+    pub(crate) history: u16,
     pub(crate) since_us: u64,
     pub(crate) boot: [u8; 16],
     /// The commit file that this was written into; a copy elsewhere does not match.
@@ -223,6 +225,7 @@ impl Record {
         put(112, &self.lease.expires_us.to_le_bytes());
         put(120, &self.published.generation.to_le_bytes());
         put(128, &self.published.checksum);
+        put(144, &self.history.to_le_bytes());
         put(208, &self.pending.0.to_le_bytes());
         put(216, &self.pending.1);
         put(232, &self.published.boot);
@@ -267,6 +270,7 @@ impl Record {
             state,
             left: slot[41] & 2 == 2,
             journal: slot[41] & 4 == 4,
+            history: u16::from_le_bytes(array(slot, 144)),
             since_us: number(48),
             boot: array(slot, 56),
             file: FileId { dev: number(72), ino: number(80) },
@@ -331,6 +335,7 @@ mod tests {
             state: State::Leased,
             left: true,
             journal: true,
+            history: 9,
             since_us: 1_700_000_000_000_000,
             boot: [3; 16],
             file: FileId { dev: 5, ino: 9 },

@@ -416,7 +416,7 @@ pub(crate) fn split_sidecar(name: &str) -> Option<(&str, &str)> {
     }
     let dot = rest.rfind('.')?;
     let is_known = match &rest[dot + 1..] {
-        "index" | "damaged" | "archive" | "replaced" => is_number(number),
+        "index" | "damaged" | "archive" | "replaced" | "history" => is_number(number),
         "tmp" => number.len() == 16 && number.bytes().all(|byte| byte.is_ascii_hexdigit()),
         _ => false,
     };

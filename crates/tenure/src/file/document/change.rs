@@ -160,6 +160,15 @@ impl Document {
     ) -> Result<Written> {
         let (patch, empty) = (Value::from(patch), Value::Object(Object::new()));
         self.update(options, |current| {
+            // An empty object is what a missing document counts as; a patch may be anything then.
+            let replaced = current.and_then(|current| json::replaced_kind(current, &patch, rules));
+            if let Some(detail) = replaced {
+                return Err(Error::new(ErrorKind::Conflict, "merge into", detail)
+                    .at(self.path())
+                    .hint(
+                        "nothing was changed; fix the patch, or say that this is meant: --replace",
+                    ));
+            }
             json::merge(current.unwrap_or(&empty), &patch, rules).map(Some).map_err(|why| {
                 Error::new(ErrorKind::Invalid, "merge into", why)
                     .at(self.path())

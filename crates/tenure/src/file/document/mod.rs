@@ -1,7 +1,7 @@
 //! The document: one JSON file that many processes read and change without losing an update.
 //!
 //! Order of reading: `read` (what is there), `publish` (a new version takes its place), `change` (the calls
-//! that people make), `restore` (what cannot be parsed). `compute` turns a caller's function into bytes,
+//! that people make), `restore` (what cannot be parsed). `history` has the versions before. `compute` turns a caller's function into bytes,
 //! `memory` saves parsing.
 //!
 //! Invariants
@@ -17,6 +17,7 @@
 
 mod change;
 mod compute;
+mod history;
 mod memory;
 mod publish;
 mod read;
@@ -25,4 +26,5 @@ mod restore;
 pub(crate) use self::change::Attempt;
 pub use self::change::{Document, Written};
 pub(crate) use self::compute::by_value;
+pub use self::history::Earlier;
 pub use self::read::{Snapshot, Watch};

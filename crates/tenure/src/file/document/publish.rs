@@ -21,6 +21,7 @@
 use std::io;
 use std::path::PathBuf;
 
+use super::history;
 use super::read::{Content, is_number};
 use crate::checksum;
 use crate::error::{Error, ErrorKind, Result};
@@ -199,6 +200,10 @@ pub(super) fn publish(
     let is_base = |found: &Stat| of(found) == of(&stat);
     let good = target.sidecar("good");
     let keep = way.keep && commit.seen.record.published.synced == Synced::Yes;
+    let history = commit.seen.record.history;
+    if keep && history > 0 {
+        history::keep(target, history); // Before `.good` is overwritten; a crash here leaves a second name.
+    }
     verify()?; // After everything that can take long.
     match temp.exchange(path, is_base)? {
         Exchange::Replaced => return Ok(None),

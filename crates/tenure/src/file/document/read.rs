@@ -17,6 +17,7 @@ use crate::checksum;
 use crate::error::{Error, ErrorKind, Result};
 use crate::file::layout::newer_format;
 use crate::file::record::{Publications, Published};
+use crate::file::seen::Seen;
 use crate::file::target::Target;
 use crate::fs::{Access, Handle, Kind, Stat, Trust};
 use crate::json::{self, Value};
@@ -220,6 +221,15 @@ pub(super) fn peek(target: &Target) -> Result<Publications> {
     let loaded = Publications::load(file.as_ref());
     let loaded = loaded.map_err(Target::failed("read record", path))?;
     loaded.map_err(|major| newer_format(path, major))
+}
+
+/// How many versions the record keeps besides `.good`, read without a lock.
+pub(super) fn history(target: &Target) -> Result<u16> {
+    match target.open(target.commit_file(), Access::Read) {
+        Err(err) if err.kind() == io::ErrorKind::NotFound => Ok(0),
+        Err(err) => Err(Error::io("open record", target.commit_file(), err)),
+        Ok(file) => Ok(Seen::read(target, file.as_ref())?.record.history),
+    }
 }
 
 /// Whether a document that cannot be parsed was cut by a power loss (G5): tenure has not seen it whole in

@@ -1,0 +1,164 @@
+//! Earlier versions: what undo brings back, and how many are kept.
+//!
+//! The version before the last durable change is `.good`, for every document. A document that asks for more
+//! ([`Document::keep_versions`]) has the number in its record. Before a change overwrites `.good` of such a
+//! document, that version gets a second name, `.history.K`; K grows. Other documents do nothing of this.
+//!
+//! Invariants
+//! 1. A version under `.history.K` was synced before it was published, like every `.good`.
+//! 2. Histories are for people: a change never fails because one could not be kept.
+//!
+//! Crash: the second name is made before `.good` is overwritten. After it `.good` and the newest
+//! `.history.K` are one file, which counts once; the next change makes no third name.
+
+use std::io;
+use std::path::PathBuf;
+
+use super::change::{Document, Written};
+use super::read::{self, Content};
+use crate::error::{Error, ErrorKind, Result};
+use crate::file::commit::Commit;
+use crate::file::target::Target;
+use crate::json::Value;
+use crate::options::{Durability, WriteOptions};
+
+/// More would make every change list them for long.
+const VERSIONS_MAX: u16 = 1000;
+
+/// A version of a document that a change has replaced.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct Earlier {
+    /// What it said.
+    pub value: Value,
+    /// The very bytes.
+    pub bytes: Vec<u8>,
+    /// When it was written, microseconds of the wall clock.
+    pub written_us: u64,
+}
+
+impl Document {
+    /// Earlier versions, the newest first: the one before the last durable change, then those that
+    /// [`Self::keep_versions`] has kept. What cannot be parsed is left out.
+    pub fn earlier(&self) -> Result<Vec<Earlier>> {
+        let target = self.target().current()?;
+        let mut versions = Vec::new();
+        let mut last = None;
+        let kept = kept(&target).into_iter().rev().map(|(_, path)| path);
+        for path in std::iter::once(target.sidecar("good")).chain(kept) {
+            let Some(content) = Content::read(&target, &path)? else { continue };
+            if last.replace(content.stat.id) == Some(content.stat.id) {
+                continue; // A second name of the one before.
+            }
+            let Ok(value) = content.parse(&target) else { continue };
+            let written_us = u64::try_from(content.stat.modified_ns / 1000).unwrap_or(0);
+            versions.push(Earlier { value, bytes: content.bytes, written_us });
+        }
+        Ok(versions)
+    }
+
+    /// Publishes the version that was there `back` durable changes ago (1 is the one before the last). What
+    /// it replaces becomes the one before the last, so undoing again by 1 redoes.
+    pub fn undo(&self, back: usize, options: &WriteOptions) -> Result<Written> {
+        let earlier = |back: usize| {
+            let versions = self.earlier()?;
+            let kept = versions.len();
+            versions.into_iter().nth(back.saturating_sub(1)).filter(|_| back > 0).ok_or_else(|| {
+                let detail = match kept {
+                    0 => "no earlier version was kept: there was no durable change before the last"
+                        .to_owned(),
+                    kept => format!("there is no version {back}; {kept} are kept"),
+                };
+                Error::new(ErrorKind::NotFound, "undo", detail)
+                    .at(self.path())
+                    .hint("see what there is: `tenure doc history FILE`")
+            })
+        };
+        earlier(back)?; // Without a lock: a mistyped name leaves nothing behind.
+        // What is replaced is kept only if it was synced. A call that changes nothing makes sure of that.
+        let synced =
+            WriteOptions { durability: Durability::Durable, operation: None, ..options.clone() };
+        let now = self.update(&synced, |_| Ok(None))?.version;
+        let if_version = options.if_version.as_ref().map(|_| now);
+        self.update_text(&WriteOptions { if_version, ..options.clone() }, |_| {
+            let bytes = earlier(back)?.bytes;
+            let text = String::from_utf8(bytes);
+            text.map(Some).map_err(|_| {
+                Error::new(ErrorKind::Damaged, "undo", "the version is not UTF-8").at(self.path())
+            })
+        })
+    }
+
+    /// Keeps so many earlier versions from now on; 1 is what every document has.
+    pub fn keep_versions(&self, count: u16, options: &WriteOptions) -> Result<()> {
+        if !(1..=VERSIONS_MAX).contains(&count) {
+            let detail = format!("the number of kept versions is 1 to {VERSIONS_MAX}");
+            return Err(Error::new(ErrorKind::Invalid, "keep versions of", detail).at(self.path()));
+        }
+        if self.read()?.is_none() {
+            let detail = "there is no document";
+            return Err(Error::new(ErrorKind::NotFound, "keep versions of", detail)
+                .at(self.path())
+                .hint("check the name, or create it with `doc set`"));
+        }
+        self.target().at_home(|target| {
+            let mut commit = Commit::begin(target, options)?;
+            commit.seen.record.history = count - 1;
+            commit.write_record()?;
+            // A power loss must not take back what the caller was promised. A crash before leaves the old
+            // number.
+            commit.sync_record()?;
+            forget_older(target, &kept(target), usize::from(count - 1));
+            Ok(())
+        })
+    }
+
+    /// How many earlier versions are kept.
+    pub fn kept_versions(&self) -> Result<u16> {
+        Ok(read::history(&*self.target().current()?)?.saturating_add(1))
+    }
+}
+
+/// Gives `.good`, which is about to be overwritten, a second name, and forgets the oldest. Under the
+/// commit lock.
+pub(super) fn keep(target: &Target, count: u16) {
+    let good = target.sidecar("good");
+    let mut kept = kept(target);
+    let id = |path: &PathBuf| target.fs.stat(path).map(|found| found.id).ok();
+    let newest = kept.last().cloned();
+    if newest.as_ref().is_some_and(|(_, path)| id(path) == id(&good)) {
+        return; // A change that died has done it.
+    }
+    let next = newest.map_or(1, |(number, _)| number.saturating_add(1));
+    let path = target.sidecar(&format!("history.{next}"));
+    // A link first, since it leaves `.good` in its place. Where there are none, `.good` is gone for a moment:
+    // the version that it falls back from is synced, or under the temporary name.
+    let named = match target.fs.link(&good, &path) {
+        Err(err) if err.kind() != io::ErrorKind::NotFound => target.fs.rename(&good, &path),
+        named => named,
+    };
+    if named.is_ok() {
+        kept.push((next, path));
+    }
+    forget_older(target, &kept, usize::from(count));
+}
+
+/// The kept versions by number, the oldest first.
+fn kept(target: &Target) -> Vec<(u64, PathBuf)> {
+    let begin = format!("{}.history.", target.stem());
+    let names = target.fs.list(target.side()).unwrap_or_default();
+    let number = |name: &std::ffi::OsString| name.to_str()?.strip_prefix(&begin)?.parse().ok();
+    let mut kept: Vec<(u64, PathBuf)> = names
+        .iter()
+        .filter_map(|name| number(name).map(|number| (number, target.side().join(name))))
+        .collect();
+    kept.sort_unstable();
+    kept
+}
+
+/// Unlinks all but the newest `count`. A crash in it leaves some more; the next change removes them.
+fn forget_older(target: &Target, kept: &[(u64, PathBuf)], count: usize) {
+    for (_, path) in &kept[..kept.len().saturating_sub(count)] {
+        let _ = target.fs.remove(path);
+    }
+}

@@ -145,7 +145,10 @@ pub(crate) struct RunArgs {
     /// Work on a network file system although its locks cannot be trusted
     #[arg(long)]
     pub(crate) allow_network: bool,
-    /// What is locked: any path, whether or not there is a file
+    /// Create missing directories above the target, closed to others (0700)
+    #[arg(long)]
+    pub(crate) parents: bool,
+    /// What is locked: any path, whether or not there is a file. Its directory has to be there
     pub(crate) target: PathBuf,
     /// The command and its arguments
     #[arg(last = true, required = true, value_name = "CMD")]
@@ -158,17 +161,19 @@ Examples:
   tenure who                     everything held below this directory
   tenure who state.json          one target
   tenure who --all --json .      free ones too, for programs
-  tenure who --events session    take-overs and recoveries as well
+  tenure who --events session    and what happened to it: deaths, take-overs, adopted and damaged data
+
+Only living processes are named: a lease outlives the one that acquired it. Times are local.
 
 Exit codes: 0 all was seen, 1 something could not be looked at: it is named, the rest is shown")]
 pub(crate) struct WhoArgs {
     /// A target, or a directory whose targets are shown
     #[arg(default_value = ".")]
     pub(crate) path: PathBuf,
-    /// Show targets that nobody holds, too
+    /// Show targets that are free, too
     #[arg(long)]
     pub(crate) all: bool,
-    /// Show what happened: take-overs, recoveries, adopted and damaged data
+    /// Show what happened as well: holders that died, take-overs, adopted data, damage that was set aside
     #[arg(long)]
     pub(crate) events: bool,
 }

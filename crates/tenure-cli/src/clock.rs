@@ -9,6 +9,11 @@ pub(crate) fn now_us() -> u64 {
     u64::try_from(now.as_micros()).unwrap_or(u64::MAX)
 }
 
+/// From now on the core shows local times, too. Only for messages: the zone is in a file that has to be read.
+pub(crate) fn use_local_time() {
+    tenure::show_times_ahead_of_utc(offset_seconds(now_us()));
+}
+
 /// `2026-11-18 14:02:11`.
 pub(crate) fn date_and_time(us: u64) -> String {
     let (year, month, day, clock) = parts(us);

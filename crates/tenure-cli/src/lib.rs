@@ -16,6 +16,7 @@ mod exit_code;
 mod failure;
 mod filter;
 mod output;
+mod shell;
 mod waiting;
 
 use std::ffi::OsString;

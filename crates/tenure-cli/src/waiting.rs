@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use tenure::Wait;
 
+use crate::clock;
 use crate::output;
 
 /// A wait shorter than this is not worth a line.
@@ -46,6 +47,7 @@ impl Drop for Notice {
 }
 
 fn message(path: &Path) -> String {
+    clock::use_local_time();
     let status = tenure::status(path).ok().filter(|status| status.state.is_held());
     let by = status.and_then(|status| {
         let left = status.expires_in.map(|left| format!(", {:.1} s left", left.as_secs_f64()));

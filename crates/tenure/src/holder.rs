@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use serde_json::{Map, Value, json};
 
+use crate::printable::{clock_time, is_deceptive};
 use crate::process_local::ProcessLocal;
 use crate::sys;
 
@@ -213,13 +214,13 @@ fn without_secrets(words: impl IntoIterator<Item = std::ffi::OsString>) -> Strin
     shown.join(" ")
 }
 
-/// Cuts to `max` bytes of the record, at a character, and drops control characters: the text ends up
+/// Cuts to `max` bytes of the record, at a character, and drops control and direction characters: the text ends up
 /// on terminals of other people.
 fn shorten(text: &str, max: usize) -> String {
     let mut short = String::new();
     let mut room = max;
     for letter in text.chars() {
-        let letter = if letter.is_control() { ' ' } else { letter };
+        let letter = if is_deceptive(letter) { ' ' } else { letter };
         // A quote or backslash takes two bytes in the record.
         let cost = letter.len_utf8() + usize::from(matches!(letter, '"' | '\\'));
         let Some(left) = room.checked_sub(cost) else { break };
@@ -238,21 +239,25 @@ impl fmt::Display for Holder {
             HoldKind::Lease => write!(f, "leased to `{}`", self.owner)?,
             _ => write!(f, "held")?,
         }
-        write!(f, " by pid {} on {}", self.pid, self.host)?;
+        if self.hold == HoldKind::Lease && self.seems_alive() == Some(false) {
+            write!(f, " on {}", self.host)?; // A lease outlives the process that acquired it.
+        } else {
+            write!(f, " by pid {} on {}", self.pid, self.host)?;
+        }
         if self.pid_namespace != sys::pid_namespace() {
             write!(f, " (another PID namespace)")?;
         }
-        if !self.command.is_empty() {
-            write!(f, " ({})", self.command)?;
-        }
-        if !self.label.is_empty() {
-            write!(f, " for `{}`", self.label)?;
+        match (self.command.as_str(), self.label.as_str()) {
+            ("", "") => {}
+            (command, "") => write!(f, " ({command})")?,
+            ("", label) => write!(f, " (\"{label}\")")?,
+            (command, label) => write!(f, " ({command}, \"{label}\")")?,
         }
         if self.since_us > 0 {
             let age_us = sys::wall_time_us().saturating_sub(self.since_us);
             #[expect(clippy::cast_precision_loss, reason = "for people, one decimal")]
             let seconds = age_us as f64 / 1e6;
-            write!(f, " since {seconds:.1} s")?;
+            write!(f, " for {seconds:.1} s, since {}", clock_time(self.since_us))?;
         }
         if self.fence > 0 {
             write!(f, ", fence {}", self.fence)?;

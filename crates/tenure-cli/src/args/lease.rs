@@ -45,6 +45,9 @@ pub(crate) struct GrantFlags {
     /// What it is for, shown to those who wait
     #[arg(long, value_name = "TEXT", default_value = "")]
     pub(crate) label: String,
+    /// Create missing directories above the target, closed to others (0700)
+    #[arg(long)]
+    pub(crate) parents: bool,
     #[command(flatten)]
     pub(crate) wait: WaitFlag,
     /// Work on a network file system although its locks cannot be trusted
@@ -59,7 +62,7 @@ Examples:
   tenure lease acquire session --ttl 10m --token-file ~/.session-token   again: renews, same fence
   tenure lease acquire session --ttl 60s --json | jq -r .fence")]
 pub(crate) struct AcquireArgs {
-    /// What is leased: any path, whether or not there is a file
+    /// What is leased: any path, whether or not there is a file. Its directory has to be there
     pub(crate) target: PathBuf,
     #[command(flatten)]
     pub(crate) grant: GrantFlags,

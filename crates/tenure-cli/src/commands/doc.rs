@@ -13,6 +13,7 @@ use crate::exit_code::ExitCode;
 use crate::failure::{Failure, Result};
 use crate::filter::{self, Filter};
 use crate::output::{Layout, Output};
+use crate::shell;
 use crate::waiting::Notice;
 
 pub(super) fn run(command: &DocCommand, out: &mut Output) -> Result<ExitCode> {
@@ -188,7 +189,8 @@ fn write(
     let options = flags.options(document.path())?;
     let written = {
         let _notice = Notice::start(document.path(), options.wait, out.is_json());
-        act(&document, &options).map_err(|failure| failure.in_write_to(document.path()))?
+        act(&document, &options)
+            .map_err(|failure| failure.in_write_to(document.path()).about_file(document.path()))?
     };
     out.committed();
     let object = || {
@@ -204,9 +206,8 @@ fn write(
 
 fn missing(document: &Document) -> Failure {
     let error = Error::new(ErrorKind::NotFound, "read document", "there is none");
-    Failure::Core(
-        error
-            .at(document.path())
-            .hint("check the name, or create it with `doc set` or `doc update --init`"),
-    )
+    let file = shell::word(document.path().as_os_str());
+    let create =
+        format!("`tenure doc set {} JSON`, or `doc update --init`", file.to_string_lossy());
+    Failure::Core(error.at(document.path()).hint(format!("check the name, or create it: {create}")))
 }

@@ -6,7 +6,8 @@ use std::time::{Duration, Instant};
 
 use tenure::{ErrorKind, Lease, Leased, json};
 
-use super::run::{ended, not_run, reap};
+use super::parents;
+use super::run::{ended, not_run, reap, said};
 use crate::args::HoldArgs;
 use crate::child::{self, Running};
 use crate::environment;
@@ -28,6 +29,7 @@ pub(super) fn run(args: &HoldArgs, out: &Output) -> Result<ExitCode> {
 
 fn under_lease(args: &HoldArgs, out: &Output) -> Result<ExitCode> {
     let lease = Lease::open(&args.target)?;
+    parents::require("lease", lease.path(), lease.has_directory(), args.grant.parents)?;
     // Below another hold of the same lease: that one ends it.
     let inherited = environment::inherited();
     let nested = match inherited.fence_of(lease.path())? {
@@ -45,7 +47,7 @@ fn under_lease(args: &HoldArgs, out: &Output) -> Result<ExitCode> {
     let (exit, lost) = result?;
     if let Err(error) = released {
         if !lost {
-            out.warn(&error.to_string());
+            out.warn(&said(&error));
         }
         if error.kind() == ErrorKind::LeaseLost {
             return Ok(ExitCode::Lost);
@@ -105,7 +107,7 @@ fn keep(
             Err(error)
                 if error.kind() == ErrorKind::LeaseLost || renewed.elapsed() >= leased.ttl =>
             {
-                output::warn(json, &format!("{error}; the command is being ended"));
+                output::warn(json, &format!("{}; the command is being ended", said(&error)));
                 command.terminate();
                 if until_done.recv_timeout(grace) == Err(RecvTimeoutError::Timeout) {
                     command.kill();

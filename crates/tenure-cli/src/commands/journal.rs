@@ -18,6 +18,7 @@ use crate::exit_code::ExitCode;
 use crate::failure::{Failure, Result};
 use crate::filter::{self, Filter};
 use crate::output::{Layout, Output};
+use crate::shell;
 use crate::waiting::Notice;
 
 pub(super) fn run(command: &JournalCommand, out: &mut Output) -> Result<ExitCode> {
@@ -221,7 +222,7 @@ fn verify(args: &VerifyArgs, out: &mut Output) -> Result<ExitCode> {
     let journal = Journal::open(&args.file)?;
     require(&journal, "verify journal")?;
     let report = journal.verify()?;
-    print_report(&report, "verify journal", out)
+    print_report(&report, journal.path(), "verify journal", out)
 }
 
 fn repair(args: &RepairArgs, out: &mut Output) -> Result<ExitCode> {
@@ -229,11 +230,16 @@ fn repair(args: &RepairArgs, out: &mut Output) -> Result<ExitCode> {
     require(&journal, "repair journal")?;
     let repair = if args.accept { Journal::accept } else { Journal::repair };
     let report = change(&journal, &options, out, || repair(&journal, &options))?;
-    print_report(&report, "repair journal", out)
+    print_report(&report, journal.path(), "repair journal", out)
 }
 
 /// Prints a report; damage is an error as well.
-fn print_report(report: &Report, action: &'static str, out: &mut Output) -> Result<ExitCode> {
+fn print_report(
+    report: &Report,
+    path: &Path,
+    action: &'static str,
+    out: &mut Output,
+) -> Result<ExitCode> {
     let damage = |found: &[Damage]| -> Value {
         let one = |one: &Damage| {
             let file = one.file.to_string_lossy();
@@ -274,8 +280,11 @@ fn print_report(report: &Report, action: &'static str, out: &mut Output) -> Resu
         more => format!(" (and {more} more)"),
     };
     let detail = format!("bytes {}..{}: {}{more}", first.start, first.end, first.why);
-    let hint = "`tenure journal repair` writes back what the log still holds; restore the rest from a copy, or \
-                accept it as it is with --accept";
+    let path = shell::word(path.as_os_str()).to_string_lossy().into_owned();
+    let hint = format!(
+        "`tenure journal repair {path}` writes back what the log still holds; restore the rest from a \
+         copy, or accept it as it is with --accept"
+    );
     Err(Failure::new(ExitCode::Damaged, "damaged", action, detail).at(&first.file).hint(hint))
 }
 

@@ -4,14 +4,16 @@ use std::time::Duration;
 
 use tenure::{AcquireOptions, Error, ErrorKind, Holder, Lease, Leased, Value, json};
 
-use super::{hold, token};
+use super::{hold, parents, token};
 use crate::args::{
     AcquireArgs, GrantFlags, LeaseCommand, ReleaseArgs, RenewArgs, ShowArgs, TakeOverArgs,
 };
+use crate::clock;
 use crate::environment;
 use crate::exit_code::ExitCode;
 use crate::failure::{Failure, Result};
 use crate::output::Output;
+use crate::shell;
 use crate::waiting::Notice;
 
 pub(super) fn run(command: &LeaseCommand, out: &mut Output) -> Result<ExitCode> {
@@ -68,6 +70,7 @@ fn as_recorded(owner: &str) -> String {
 
 fn acquire(args: &AcquireArgs, out: &mut Output) -> Result<()> {
     let lease = Lease::open(&args.target)?;
+    parents::require("lease", lease.path(), lease.has_directory(), args.grant.parents)?;
     let known = token::given(&args.token, lease.path())?;
     refuse_other_owner(&args.grant, &lease)?;
     let options = options(&args.grant, known.clone())?;
@@ -94,6 +97,7 @@ fn acquire(args: &AcquireArgs, out: &mut Output) -> Result<()> {
 
 fn renew(args: &RenewArgs, out: &mut Output) -> Result<()> {
     let lease = Lease::open(&args.target)?;
+    parents::require_lease("renew", lease.path(), lease.has_directory())?;
     let token = token::required(&args.token, lease.path())?;
     let leased = lease.renew(&token, args.ttl)?;
     out.committed();
@@ -102,6 +106,7 @@ fn renew(args: &RenewArgs, out: &mut Output) -> Result<()> {
 
 fn release(args: &ReleaseArgs, out: &mut Output) -> Result<()> {
     let lease = Lease::open(&args.target)?;
+    parents::require_lease("release", lease.path(), lease.has_directory())?;
     let token = token::required(&args.token, lease.path())?;
     lease.release(&token).map_err(|error| not_released(&lease, error))?;
     out.committed();
@@ -120,10 +125,14 @@ fn not_released(lease: &Lease, error: Error) -> Error {
     Error::new(ErrorKind::LeaseLost, "release", detail)
         .at(lease.path())
         .held_by(error.holder().cloned())
-        .hint("nothing was changed; `tenure lease show` tells who has it")
+        .hint(format!(
+            "nothing was changed; `tenure lease show {}` shows who has it",
+            shell::word(lease.path().as_os_str()).to_string_lossy()
+        ))
 }
 
 fn show(args: &ShowArgs, out: &mut Output) -> Result<()> {
+    clock::use_local_time();
     let info = Lease::open(&args.target)?.show()?;
     let expired = info.as_ref().is_some_and(|info| info.expires_in.is_none());
     let object = || match &info {
@@ -150,6 +159,7 @@ fn show(args: &ShowArgs, out: &mut Output) -> Result<()> {
 
 fn take_over(args: &TakeOverArgs, out: &mut Output) -> Result<()> {
     let lease = Lease::open(&args.target)?;
+    parents::require("lease", lease.path(), lease.has_directory(), args.grant.parents)?;
     let options = options(&args.grant, None)?;
     let leased = {
         let _notice = Notice::start(lease.path(), options.wait, out.is_json());

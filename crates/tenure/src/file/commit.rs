@@ -13,12 +13,12 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use crate::error::{Error, ErrorKind, Result};
-use crate::file::floor;
 use crate::file::gate::{self, Turn};
 use crate::file::hold::{Hold, check_named, check_owner, name_holder, wait_for_lease};
 use crate::file::record::{Record, State};
 use crate::file::seen::Seen;
 use crate::file::target::Target;
+use crate::file::{events, floor};
 use crate::fs::{Mode, Stat};
 use crate::options::{Fence, WriteOptions};
 use crate::wait::{Deadline, Request, Wait};
@@ -157,6 +157,10 @@ impl Commit {
     /// expired: from now on its fence is refused.
     fn end_abandoned_hold(&mut self) -> Result<()> {
         if self.seen.record.state != State::Free {
+            if self.seen.record.state == State::Held && !self.seen.record.left && self.seen.bound {
+                let holder = self.seen.record.holder().to_json();
+                let _ = events::record(&self.target, "holder_died", &holder); // For people.
+            }
             self.seen.record.state = State::Free;
             self.seen.write(&self.target, self.own.handle().as_ref())?;
         }

@@ -101,6 +101,11 @@ impl Lease {
         Ok(Self { target: Target::resolve(fs, path)? })
     }
 
+    /// Whether the directory of the target was there when it was opened. A lease creates a missing one.
+    pub fn has_directory(&self) -> bool {
+        self.target.has_directory()
+    }
+
     /// The resolved path.
     pub fn path(&self) -> &Path {
         self.target.path()

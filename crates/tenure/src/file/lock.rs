@@ -13,6 +13,7 @@ use std::thread::ThreadId;
 use self::held::Held;
 use crate::error::{Error, ErrorKind, Result};
 use crate::file::commit::take_commit;
+use crate::file::events;
 use crate::file::hold::{Hold, wait_for_lease};
 use crate::file::journal::settle_for_hold;
 use crate::file::max_hold::MaxHold;
@@ -99,6 +100,11 @@ impl Lock {
     /// The same, on another file system.
     pub fn open_on(fs: &Arc<dyn Fs>, path: &Path) -> Result<Self> {
         Ok(Self { target: Target::resolve(fs, path)? })
+    }
+
+    /// Whether the directory of the target was there when it was opened. A hold creates a missing one.
+    pub fn has_directory(&self) -> bool {
+        self.target.has_directory()
     }
 
     /// The resolved path.
@@ -218,6 +224,10 @@ fn hold_under_new_fence(
     seen.record.holder = HolderText::this_process(&options.label, &options.owner);
     seen.write(&target, file)?;
     hold.drew(fence, record, false);
+    if let Some(holder) = &recovered_from {
+        // For people; the hold is granted without it.
+        let _ = events::record(&target, "holder_died", &holder.to_json());
+    }
     if is_new {
         sweep::now_and_then(&target);
     }

@@ -132,6 +132,11 @@ impl Target {
         &self.names.path
     }
 
+    /// Whether that directory was there when the path was resolved.
+    pub(crate) fn has_directory(&self) -> bool {
+        self.names.around.is_some()
+    }
+
     /// The directory of the target itself.
     pub(crate) fn dir(&self) -> &Path {
         &self.names.dir

@@ -21,6 +21,7 @@ use crate::file::commit::Commit;
 use crate::file::target::Target;
 use crate::json::Value;
 use crate::options::{Durability, WriteOptions};
+use crate::printable::command;
 
 /// More would make every change list them for long.
 const VERSIONS_MAX: u16 = 1000;
@@ -71,7 +72,7 @@ impl Document {
                 };
                 Error::new(ErrorKind::NotFound, "undo", detail)
                     .at(self.path())
-                    .hint("see what there is: `tenure doc history FILE`")
+                    .hint(format!("{} lists what there is", command("doc history", self.path())))
             })
         };
         earlier(back)?; // Without a lock: a mistyped name leaves nothing behind.

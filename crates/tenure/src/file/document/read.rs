@@ -22,6 +22,7 @@ use crate::file::target::Target;
 use crate::fs::{Access, Handle, Kind, Stat, Trust};
 use crate::json::{self, Value};
 use crate::options::Version;
+use crate::printable::command;
 use crate::sys::{self, Watcher};
 use crate::wait::{Deadline, Wait};
 
@@ -276,9 +277,11 @@ fn parsed(target: &Target, path: &Path) -> Result<Option<(Content, Value)>> {
 fn damaged(target: &Target, why: &str) -> Error {
     let restorable = target.fs.stat(&target.sidecar("good")).is_ok();
     let hint = if restorable {
-        "it was left as it is; `tenure doc restore` brings back the last good version"
+        let restore = command("doc restore", target.path());
+        format!("it was left as it is; {restore} brings back the last good version")
     } else {
         "it was left as it is, and there is no good copy: correct it, or move it away to start anew"
+            .to_owned()
     };
     Error::new(ErrorKind::Damaged, "read document", format!("it {why}"))
         .at(target.path())

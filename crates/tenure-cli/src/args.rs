@@ -29,7 +29,8 @@ pub(crate) use self::journal::{
 pub(crate) use self::lab::LabCli;
 pub use self::lab::{BenchArgs, DemoArgs, LabCommand};
 pub(crate) use self::lease::{
-    AcquireArgs, GrantFlags, HoldArgs, LeaseCommand, ReleaseArgs, RenewArgs, ShowArgs, TakeOverArgs,
+    AcquireArgs, CheckArgs, GrantFlags, HoldArgs, LeaseCommand, ReleaseArgs, RenewArgs, ShowArgs,
+    TakeOverArgs,
 };
 pub use self::torture::{ControlArg, LoadArg, PanicArg, ThingArg, TortureArgs};
 
@@ -52,8 +53,9 @@ Environment:
   TENURE_STORE    the store, if --store is not given
   TENURE_TARGET, TENURE_FENCE, TENURE_OUTER
                   set by `run` and `lease hold` for the commands below them, so that these can write
-                  what is held for them. TENURE_OUTER lists the holds around the innermost one, one
-                  `FENCE PATH` per line, nearest first (`\\n` and `\\\\` stand for a newline and a backslash)";
+                  what is held for them; the output of `lease acquire` sets them in a shell. TENURE_OUTER lists
+                  the holds around the innermost one, one `FENCE PATH` (of a lease `FENCE:TOKEN PATH`) per
+                  line, nearest first (`\\n`, `\\\\`, `\\s` and `\\xHH` stand for a newline, a backslash, a space, a byte)";
 
 /// Locks, documents, journals and leases on plain files that many processes can share
 #[derive(Debug, Parser)]

@@ -3,8 +3,9 @@
 use std::ffi::OsString;
 use std::io::{self, BufWriter, IsTerminal, Stderr, Stdout, Write};
 use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
 
-use tenure::{Value, json};
+use tenure::{Value, json, printable};
 
 use crate::exit_code::ExitCode;
 use crate::failure::{Failure, Result, STANDARD_OUTPUT};
@@ -118,7 +119,8 @@ pub(crate) fn report(json: bool, failure: &Failure, exit: ExitCode) -> ExitCode 
         if json {
             say(&failure.to_json(exit).to_string());
         } else {
-            say(&format!("tenure: {message}"));
+            // Whatever it quotes: nothing turns the line around or splits it.
+            say(&format!("tenure: {}", printable(&message)));
         }
     }
     exit
@@ -154,13 +156,25 @@ pub fn warn(json: bool, text: &str) {
     if json {
         say(&json!({ "warning": text }).to_string());
     } else {
-        say(&format!("tenure: warning: {text}"));
+        say(&format!("tenure: warning: {}", printable(text)));
     }
 }
 
 /// One JSON object on stderr (`run --json` tells how it went).
 pub(crate) fn tell(object: &Value) {
     say(&object.to_string());
+}
+
+/// Whether the caller closed standard output: what is written goes nowhere.
+static STDOUT_WAS_CLOSED: AtomicBool = AtomicBool::new(false);
+
+/// Notes it; the first steps of the process see it.
+pub fn note_closed_stdout() {
+    STDOUT_WAS_CLOSED.store(true, Ordering::Relaxed);
+}
+
+pub(crate) fn stdout_was_closed() -> bool {
+    STDOUT_WAS_CLOSED.load(Ordering::Relaxed)
 }
 
 /// Whether a person looks at the results.

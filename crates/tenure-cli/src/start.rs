@@ -51,6 +51,9 @@ fn keep_standard_streams() {
             let flags = unsafe { libc::fcntl(stream.fd, libc::F_GETFD) };
             flags == -1
         };
+        if closed && stream.fd == 1 {
+            tenure_cli::note_closed_stdout();
+        }
         // The lowest free number is given out, and all below are open.
         // SAFETY: the path is a string that ends with a zero.
         if closed && unsafe { libc::open(c"/dev/null".as_ptr(), libc::O_RDWR) } != stream.fd {

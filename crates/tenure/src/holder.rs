@@ -96,6 +96,7 @@ impl Holder {
             pid_namespace: sys::pid_namespace(),
             host: sys::host_name(),
             command: shorten(&command_of(pid), COMMAND_BYTES_MAX),
+            label: shorten(&label_of(pid), LABEL_BYTES_MAX),
             hold: HoldKind::Lock,
             ..Self::default()
         }
@@ -195,6 +196,25 @@ fn string(map: &Map<String, Value>, key: &str) -> String {
 /// The command line of a process, as far as it may be shown.
 pub(crate) fn command_of(pid: u32) -> String {
     without_secrets(sys::command_of(pid))
+}
+
+/// What a `tenure` command is for: a write leaves no record, so its label is only on its command line.
+pub(crate) fn label_of(pid: u32) -> String {
+    let words = sys::command_of(pid);
+    let mut words = words.iter().map(|word| word.to_string_lossy()).take_while(|word| word != "--");
+    let is_tenure = |word: &str| word == "tenure" || word.ends_with("/tenure");
+    if !words.next().is_some_and(|program| is_tenure(&program)) {
+        return String::new();
+    }
+    while let Some(word) = words.next() {
+        if word == "--label" {
+            return words.next().unwrap_or_default().into_owned();
+        }
+        if let Some(label) = word.strip_prefix("--label=") {
+            return label.to_owned();
+        }
+    }
+    String::new()
 }
 
 /// The command line for the eyes of others: a record outlives the process, and a token in it would

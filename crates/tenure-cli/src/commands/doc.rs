@@ -2,6 +2,8 @@
 
 mod history;
 
+use std::path::Path;
+
 use tenure::{Document, Error, ErrorKind, Rules, Snapshot, Value, WriteOptions, Written, json};
 
 use super::input;
@@ -37,7 +39,7 @@ pub(super) fn run(command: &DocCommand, out: &mut Output) -> Result<ExitCode> {
 
 fn get(args: &GetArgs, code: Option<&str>, out: &mut Output) -> Result<ExitCode> {
     let filter = code.map(|code| input::filter(code, &args.named)).transpose()?;
-    let document = Document::open(&args.file)?;
+    let document = open(&args.file)?;
     let snapshot = document.read()?.ok_or_else(|| missing(&document))?;
     if snapshot.repaired && !out.is_json() {
         out.warn("the file was cut by a power loss; this is its last synced version");
@@ -140,9 +142,12 @@ fn patch(args: &PatchArgs, out: &mut Output) -> Result<ExitCode> {
 fn restore(args: &RestoreArgs, out: &mut Output) -> Result<ExitCode> {
     let mut told = String::new();
     let done = write(&args.file, &args.write, out, |document, options| {
+        let was_there = document.path().symlink_metadata().is_ok();
         let written = document.restore(options)?;
-        told = if written.changed {
+        told = if written.changed && was_there {
             format!("restored version {}; the damaged file is kept aside", written.version)
+        } else if written.changed {
+            format!("restored version {}; there was no document", written.version)
         } else {
             "it is not damaged; nothing was changed".to_owned()
         };
@@ -155,7 +160,7 @@ fn restore(args: &RestoreArgs, out: &mut Output) -> Result<ExitCode> {
 }
 
 fn version(args: &VersionArgs, out: &mut Output) -> Result<ExitCode> {
-    let document = Document::open(&args.file)?;
+    let document = open(&args.file)?;
     let version = document.version()?.ok_or_else(|| missing(&document))?.to_string();
     out.result(|| json!({ "version": version }), || version.clone())?;
     Ok(ExitCode::Done)
@@ -165,7 +170,7 @@ fn watch(args: &WatchArgs, out: &mut Output) -> Result<ExitCode> {
     let code = args.filter.as_deref();
     let filter = code.map(|code| input::filter(code, &args.named)).transpose()?;
     let wait = args.wait.get();
-    let mut watch = Document::open(&args.file)?.watch()?;
+    let mut watch = open(&args.file)?.watch()?;
     let mut left = args.count;
     while left != Some(0) {
         let Some(snapshot) = watch.next(wait)? else {
@@ -180,12 +185,12 @@ fn watch(args: &WatchArgs, out: &mut Output) -> Result<ExitCode> {
 
 /// What every change has in common: options, the notice while waiting, and the result.
 fn write(
-    file: &std::path::Path,
+    file: &Path,
     flags: &DocWriteFlags,
     out: &mut Output,
     act: impl FnOnce(&Document, &WriteOptions) -> Result<Written>,
 ) -> Result<ExitCode> {
-    let document = Document::open(file)?;
+    let document = open(file)?;
     let options = flags.options(document.path())?;
     let written = {
         let _notice = Notice::start(document.path(), options.wait, out.is_json());
@@ -202,6 +207,12 @@ fn write(
     };
     out.result(object, String::new)?;
     Ok(ExitCode::Done)
+}
+
+/// The document at a path that names a file.
+fn open(file: &Path) -> Result<Document> {
+    input::refuse_directory(file, "open document")?;
+    Ok(Document::open(file)?)
 }
 
 fn missing(document: &Document) -> Failure {

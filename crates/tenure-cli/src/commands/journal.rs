@@ -67,7 +67,7 @@ fn append(args: &AppendArgs, out: &mut Output) -> Result<ExitCode> {
 }
 
 fn read(args: &ReadArgs, out: &mut Output) -> Result<ExitCode> {
-    let journal = Journal::open(&args.file)?;
+    let journal = open_journal(&args.file)?;
     let mut entries = journal.read(args.from.unwrap_or(1), args.limit)?;
     let (mut gaps, mut left) = (Gaps::new(&journal, args.from), args.limit);
     loop {
@@ -99,7 +99,7 @@ const LOOK_EVERY: Duration = Duration::from_secs(1);
 
 fn follow(args: &FollowArgs, out: &mut Output) -> Result<ExitCode> {
     let wait = args.wait.get();
-    let journal = Journal::open(&args.file)?;
+    let journal = open_journal(&args.file)?;
     let mut follow = journal.follow(args.from.unwrap_or(1))?;
     let (mut gaps, mut left) = (Gaps::new(&journal, args.from), args.count);
     let mut said = false;
@@ -219,7 +219,7 @@ fn print(seq: Option<u64>, line: &[u8], out: &mut Output) -> Result<()> {
 }
 
 fn verify(args: &VerifyArgs, out: &mut Output) -> Result<ExitCode> {
-    let journal = Journal::open(&args.file)?;
+    let journal = open_journal(&args.file)?;
     require(&journal, "verify journal")?;
     let report = journal.verify()?;
     print_report(&report, journal.path(), "verify journal", out)
@@ -411,8 +411,14 @@ fn require(journal: &Journal, action: &'static str) -> Result<()> {
     Err(error.at(journal.path()).hint("check the name; `journal append` creates one").into())
 }
 
+/// The journal at a path that names a file.
+fn open_journal(file: &Path) -> Result<Journal> {
+    input::refuse_directory(file, "open journal")?;
+    Ok(Journal::open(file)?)
+}
+
 fn open(file: &Path, flags: &WriteFlags) -> Result<(Journal, WriteOptions)> {
-    let journal = Journal::open(file)?;
+    let journal = open_journal(file)?;
     let options = flags.options(journal.path())?;
     Ok((journal, options))
 }

@@ -26,6 +26,7 @@ pub(crate) const COMMANDS: &[&str] = &[
     "lease renew",
     "lease release",
     "lease show",
+    "lease check",
     "lease take-over",
     "lease hold",
     "collection list",

@@ -16,6 +16,7 @@ mod hold;
 mod journal;
 mod lab;
 mod lease;
+mod leases;
 mod missing;
 mod run;
 mod start;

@@ -82,6 +82,14 @@ pub struct LeaseInfo {
     pub ttl: Duration,
     /// What is left; `None` once it has expired.
     pub expires_in: Option<Duration>,
+    token: [u8; 16],
+}
+
+impl LeaseInfo {
+    /// Whether this token is that of the lease.
+    pub fn is_of(&self, token: &str) -> bool {
+        self.token == checksum::wide(token.as_bytes())
+    }
 }
 
 /// A target that can be leased. Opening it touches nothing.
@@ -151,6 +159,7 @@ impl Lease {
             holder: seen.record.holder(),
             ttl: Duration::from_micros(seen.record.lease.ttl_us),
             expires_in: seen.running_lease().map(|(_, left)| left),
+            token: seen.record.lease.token,
         }))
     }
 

@@ -12,7 +12,7 @@ use crate::file::record::State;
 use crate::file::seen::Seen;
 use crate::file::target::Target;
 use crate::fs::{Access, side_dir_of};
-use crate::holder::{HoldKind, Holder, command_of};
+use crate::holder::{HoldKind, Holder, command_of, label_of};
 use crate::json;
 use crate::json::Value;
 use crate::options::Fence;
@@ -199,6 +199,7 @@ fn judge(status: &mut Status, seen: Option<&Seen>, exclusive: Option<u32>, share
         host: sys::host_name(),
         pid_namespace: sys::pid_namespace(),
         command: command_of(pid),
+        label: label_of(pid),
         hold,
         ..Holder::default()
     };

@@ -2,7 +2,7 @@
 
 use tenure::{Document, Earlier, Error, ErrorKind, Value, WriteOptions, json};
 
-use super::{missing, write};
+use super::{missing, open, write};
 use crate::args::{DiffArgs, HistoryArgs, UndoArgs};
 use crate::clock;
 use crate::exit_code::ExitCode;
@@ -10,7 +10,7 @@ use crate::failure::{Failure, Result};
 use crate::output::Output;
 
 pub(super) fn diff(args: &DiffArgs, out: &mut Output) -> Result<ExitCode> {
-    let document = Document::open(&args.file)?;
+    let document = open(&args.file)?;
     let earlier = version(&document, args.to)?;
     let now = document.read()?.ok_or_else(|| missing(&document))?;
     let mut changes = Vec::new();
@@ -47,7 +47,7 @@ pub(super) fn undo(args: &UndoArgs, out: &mut Output) -> Result<ExitCode> {
 }
 
 pub(super) fn run(args: &HistoryArgs, out: &mut Output) -> Result<ExitCode> {
-    let document = Document::open(&args.file)?;
+    let document = open(&args.file)?;
     if let Some(count) = args.keep {
         let options = WriteOptions { wait: args.wait.get()?, ..WriteOptions::default() };
         document.keep_versions(count, &options)?;

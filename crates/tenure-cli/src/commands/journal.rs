@@ -1,5 +1,7 @@
 //! `tenure journal`.
 
+mod select;
+
 use std::collections::HashSet;
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -9,6 +11,7 @@ use tenure::{
     WriteOptions, json, parse_json,
 };
 
+use self::select::Since;
 use super::input;
 use crate::args::{
     AppendArgs, CompactArgs, FollowArgs, JournalCommand, ReadArgs, RepairArgs, RotateArgs,
@@ -68,11 +71,24 @@ fn append(args: &AppendArgs, out: &mut Output) -> Result<ExitCode> {
 
 fn read(args: &ReadArgs, out: &mut Output) -> Result<ExitCode> {
     let journal = open_journal(&args.file)?;
-    let mut entries = journal.read(args.from.unwrap_or(1), args.limit)?;
+    let from = match args.last {
+        Some(count) => Some(select::first_of_last(&journal, count)?),
+        None => args.from,
+    };
+    let mut entries = journal.read(from.unwrap_or(1), args.limit)?;
     let (mut gaps, mut left) = (Gaps::new(&journal, args.from), args.limit);
+    let mut since = args.since.map(|since| Since::new(since, args.time_field.as_deref()));
+    if args.last == Some(0) {
+        require(&journal, "read journal")?;
+        return Ok(ExitCode::Done);
+    }
     loop {
         match entries.next_line() {
-            Ok(Some((seq, line))) => print(Some(seq), line, out)?,
+            Ok(Some((seq, line))) => {
+                if since.as_mut().is_none_or(|since| since.includes(line)) {
+                    print(Some(seq), line, out)?;
+                }
+            }
             Ok(None) => break,
             Err(error) => {
                 gaps.report(error, out)?;
@@ -84,12 +100,17 @@ fn read(args: &ReadArgs, out: &mut Output) -> Result<ExitCode> {
     }
     if args.pending && left != Some(0) {
         for line in entries.pending()? {
-            print(None, &line, out)?;
+            if since.as_mut().is_none_or(|since| since.includes(&line)) {
+                print(None, &line, out)?;
+            }
             gaps.any_entry = true;
         }
     }
     if !gaps.any_entry {
         require(&journal, "read journal")?;
+    }
+    if let Some(since) = since {
+        since.report(journal.path(), out)?;
     }
     gaps.into_exit()
 }
@@ -212,6 +233,9 @@ fn print(seq: Option<u64>, line: &[u8], out: &mut Output) -> Result<()> {
     }
     let text = String::from_utf8_lossy(line);
     let mut object = json!({ "seq": seq, "line": text });
+    if let Ok(value) = parse_json(line) {
+        object["value"] = value;
+    }
     if text.as_bytes() != line {
         object["lossy"] = true.into(); // Not UTF-8: what is shown is not quite what is there.
     }

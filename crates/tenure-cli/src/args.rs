@@ -60,7 +60,7 @@ Environment:
 /// Locks, documents, journals and leases on plain files that many processes can share
 #[derive(Debug, Parser)]
 #[command(name = "tenure", version, after_help = EXAMPLES)]
-#[command(max_term_width = 100, arg_required_else_help = false)]
+#[command(max_term_width = 100, arg_required_else_help = true)]
 pub(crate) struct Cli {
     #[command(flatten)]
     pub(crate) flags: GlobalFlags,

@@ -17,6 +17,7 @@ mod failure;
 mod filter;
 mod output;
 mod shell;
+mod suggest;
 mod waiting;
 
 use std::ffi::OsString;

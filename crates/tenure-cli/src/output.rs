@@ -9,6 +9,7 @@ use tenure::{Value, json, printable};
 
 use crate::exit_code::ExitCode;
 use crate::failure::{Failure, Result, STANDARD_OUTPUT};
+use crate::suggest;
 
 /// How a JSON value is laid out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -138,14 +139,28 @@ pub(crate) fn report_usage(error: &clap::Error, asked_json: bool) -> ExitCode {
         return ExitCode::Done;
     }
     let text = error.to_string();
+    if error.kind() == clap::error::ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand
+        && !asked_json
+    {
+        say(text.trim_end());
+        return ExitCode::Usage;
+    }
     let first = text.split("\n\n").next().unwrap_or_default();
     let detail: Vec<_> = first.split_whitespace().collect();
     let detail = detail.join(" ");
-    let detail = detail.trim_start_matches("error: ").to_owned();
+    let mut detail = detail.trim_start_matches("error: ").to_owned();
     let usage = text.lines().find_map(|line| line.strip_prefix("Usage: "));
     let tip = text.lines().find_map(|line| line.trim_start().strip_prefix("tip: "));
-    let tip = tip.filter(|tip| tip.contains("similar"));
-    let hint = tip.map(str::to_owned).or_else(|| usage.map(|usage| format!("usage: {usage}")));
+    let tip = tip.filter(|tip| tip.contains("similar")).map(str::to_owned);
+    let mut hint = tip.or_else(|| usage.map(|usage| format!("usage: {usage}")));
+    if error.kind() == clap::error::ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
+        detail = "a command is missing".to_owned();
+        hint = usage.map(|usage| format!("usage: {usage}"));
+    }
+    if let Some((word, meant)) = suggest::for_command(error) {
+        detail = format!("unknown command '{}'", word.escape_debug());
+        hint = Some(format!("did you mean {meant}?"));
+    }
     let hint = hint.unwrap_or_else(|| "see tenure --help".to_owned());
     let failure = Failure::usage("read the command line", detail).hint(hint);
     report(asked_json, &failure, failure.exit())

@@ -189,14 +189,12 @@ unsafe impl GlobalAlloc for Arena {
     }
 
     unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
-        match self.place_of(block) {
-            Some(place) => self.take_back(block, place, layout.size()),
-            None => {
-                memory_returned(layout.size());
-                // SAFETY: it is not in our memory, so it is the system's (invariant 3).
-                unsafe { System.dealloc(block, layout) }
-            }
+        if let Some(place) = self.place_of(block) {
+            return self.take_back(block, place, layout.size());
         }
+        memory_returned(layout.size());
+        // SAFETY: it is not in our memory, so it is the system's (invariant 3).
+        unsafe { System.dealloc(block, layout) }
     }
 
     unsafe fn realloc(&self, block: *mut u8, layout: Layout, size: usize) -> *mut u8 {

@@ -123,6 +123,7 @@ Examples:
   tenure run --wait 0 --busy-code 0 nightly.lock -- ./nightly.sh     skip if it runs already
   tenure run --shared db.json -- ./report.sh                         together with other readers
   tenure run --lock-file /var/lock/app.lock app -- ./app             excludes flock(1) users too")]
+#[expect(clippy::struct_excessive_bools, reason = "each is a flag of its own")]
 pub(crate) struct RunArgs {
     #[command(flatten)]
     pub(crate) wait: WaitFlag,

@@ -110,7 +110,7 @@ pub(crate) fn offset_seconds(us: u64) -> i64 {
     let mut local: libc::tm = unsafe { std::mem::zeroed() };
     // SAFETY: both are valid. This program changes no environment variable of its own.
     let found = unsafe { libc::localtime_r(&raw const seconds, &raw mut local) };
-    if found.is_null() { 0 } else { i64::from(local.tm_gmtoff) }
+    if found.is_null() { 0 } else { local.tm_gmtoff }
 }
 
 /// Where the zone is not known, times are UTC.

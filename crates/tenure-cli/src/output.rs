@@ -154,7 +154,7 @@ pub(crate) fn report_usage(error: &clap::Error, asked_json: bool) -> ExitCode {
     let tip = tip.filter(|tip| tip.contains("similar")).map(str::to_owned);
     let mut hint = tip.or_else(|| usage.map(|usage| format!("usage: {usage}")));
     if error.kind() == clap::error::ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
-        detail = "a command is missing".to_owned();
+        "a command is missing".clone_into(&mut detail);
         hint = usage.map(|usage| format!("usage: {usage}"));
     }
     if let Some((word, meant)) = suggest::for_command(error) {

@@ -14,6 +14,7 @@
 //!    because of a variable would surprise those who link it; a command or a package may want that.
 
 use std::ffi::OsString;
+use std::fmt::Write;
 use std::path::{Path, PathBuf};
 
 use crate::error::{Error, ErrorKind, Result};
@@ -166,7 +167,7 @@ fn line(hold: &Outer) -> Option<String> {
     for chunk in bytes.utf8_chunks() {
         path.push_str(&chunk.valid().replace('\\', "\\\\").replace('\n', "\\n"));
         for byte in chunk.invalid() {
-            path.push_str(&format!("\\x{byte:02x}"));
+            let _ = write!(path, "\\x{byte:02x}");
         }
     }
     let fence = hold.fence;

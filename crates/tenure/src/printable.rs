@@ -61,7 +61,7 @@ mod tests {
     #[test]
     fn nothing_in_a_name_turns_the_line_around() {
         assert_eq!(printable("a\u{202e}b\u{1b}[2J\n"), "a\\u{202e}b\\u{1b}[2J\\n");
-        assert_eq!(printable("ä \"quoted\" \\ 日本"), "ä \"quoted\" \\ 日本");
+        assert_eq!(printable("\u{e4} \"quoted\" \\ \u{65e5}"), "\u{e4} \"quoted\" \\ \u{65e5}");
     }
 
     #[test]

@@ -66,6 +66,7 @@ pub(crate) fn effective_user() -> u32 {
 }
 
 /// The path with exactly these bytes: any bytes name a file.
+#[expect(clippy::unnecessary_wraps, reason = "not every system has a path for any bytes")]
 pub(crate) fn path_from_bytes(bytes: Vec<u8>) -> Option<std::path::PathBuf> {
     Some(<std::ffi::OsString as std::os::unix::ffi::OsStringExt>::from_vec(bytes).into())
 }

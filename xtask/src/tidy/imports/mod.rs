@@ -45,6 +45,7 @@ const LAYERS: &[Layer] = &[
             "holder",
             "inherited",
             "options",
+            "printable",
             "process_local",
             "random",
             "wait",

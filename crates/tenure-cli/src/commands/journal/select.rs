@@ -74,7 +74,7 @@ fn last_number(journal: &Journal) -> Result<Option<u64>> {
 
 /// Entries at or after a time that they name themselves.
 pub(super) struct Since<'a> {
-    since_us: u64,
+    first_us: u64,
     field: Option<&'a str>,
     /// Of the newest entry with a time.
     last_us: Option<u64>,
@@ -82,8 +82,8 @@ pub(super) struct Since<'a> {
 }
 
 impl<'a> Since<'a> {
-    pub(super) fn new(since_us: u64, field: Option<&'a str>) -> Self {
-        Self { since_us, field, last_us: None, without: 0 }
+    pub(super) fn new(first_us: u64, field: Option<&'a str>) -> Self {
+        Self { first_us, field, last_us: None, without: 0 }
     }
 
     pub(super) fn includes(&mut self, line: &[u8]) -> bool {
@@ -91,7 +91,7 @@ impl<'a> Since<'a> {
             Some(us) => self.last_us = Some(us),
             None => self.without += 1,
         }
-        self.last_us.is_some_and(|us| us >= self.since_us)
+        self.last_us.is_some_and(|us| us >= self.first_us)
     }
 
     fn time_of(&self, line: &[u8]) -> Option<u64> {

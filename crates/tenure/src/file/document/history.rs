@@ -11,14 +11,11 @@
 //! Crash: the second name is made before `.good` is overwritten. After it `.good` and the newest
 //! `.history.K` are one file, which counts once; the next change makes no third name.
 
-use std::io;
-use std::path::PathBuf;
-
 use super::change::{Document, Written};
 use super::read::{self, Content};
+use super::versions::{forget_older, kept};
 use crate::error::{Error, ErrorKind, Result};
 use crate::file::commit::Commit;
-use crate::file::target::Target;
 use crate::json::Value;
 use crate::options::{Durability, WriteOptions};
 use crate::printable::command;
@@ -117,49 +114,5 @@ impl Document {
     /// How many earlier versions are kept.
     pub fn kept_versions(&self) -> Result<u16> {
         Ok(read::history(&*self.target().current()?)?.saturating_add(1))
-    }
-}
-
-/// Gives `.good`, which is about to be overwritten, a second name, and forgets the oldest. Under the
-/// commit lock.
-pub(super) fn keep(target: &Target, count: u16) {
-    let good = target.sidecar("good");
-    let mut kept = kept(target);
-    let id = |path: &PathBuf| target.fs.stat(path).map(|found| found.id).ok();
-    let newest = kept.last().cloned();
-    if newest.as_ref().is_some_and(|(_, path)| id(path) == id(&good)) {
-        return; // A change that died has done it.
-    }
-    let next = newest.map_or(1, |(number, _)| number.saturating_add(1));
-    let path = target.sidecar(&format!("history.{next}"));
-    // A link first, since it leaves `.good` in its place. Where there are none, `.good` is gone for a moment:
-    // the version that it falls back from is synced, or under the temporary name.
-    let named = match target.fs.link(&good, &path) {
-        Err(err) if err.kind() != io::ErrorKind::NotFound => target.fs.rename(&good, &path),
-        named => named,
-    };
-    if named.is_ok() {
-        kept.push((next, path));
-    }
-    forget_older(target, &kept, usize::from(count));
-}
-
-/// The kept versions by number, the oldest first.
-fn kept(target: &Target) -> Vec<(u64, PathBuf)> {
-    let begin = format!("{}.history.", target.stem());
-    let names = target.fs.list(target.side()).unwrap_or_default();
-    let number = |name: &std::ffi::OsString| name.to_str()?.strip_prefix(&begin)?.parse().ok();
-    let mut kept: Vec<(u64, PathBuf)> = names
-        .iter()
-        .filter_map(|name| number(name).map(|number| (number, target.side().join(name))))
-        .collect();
-    kept.sort_unstable();
-    kept
-}
-
-/// Unlinks all but the newest `count`. A crash in it leaves some more; the next change removes them.
-fn forget_older(target: &Target, kept: &[(u64, PathBuf)], count: usize) {
-    for (_, path) in &kept[..kept.len().saturating_sub(count)] {
-        let _ = target.fs.remove(path);
     }
 }

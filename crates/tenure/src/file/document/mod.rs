@@ -22,6 +22,7 @@ mod memory;
 mod publish;
 mod read;
 mod restore;
+mod versions;
 
 pub(crate) use self::change::Attempt;
 pub use self::change::{Document, Written};

@@ -21,8 +21,8 @@
 use std::io;
 use std::path::PathBuf;
 
-use super::history;
 use super::read::{Content, is_number};
+use super::versions;
 use crate::checksum;
 use crate::error::{Error, ErrorKind, Result};
 use crate::file::commit::Commit;
@@ -202,7 +202,7 @@ pub(super) fn publish(
     let keep = way.keep && commit.seen.record.published.synced == Synced::Yes;
     let history = commit.seen.record.history;
     if keep && history > 0 {
-        history::keep(target, history); // Before `.good` is overwritten; a crash here leaves a second name.
+        versions::keep(target, history); // Before `.good` is overwritten; a crash here leaves a second name.
     }
     verify()?; // After everything that can take long.
     match temp.exchange(path, is_base)? {

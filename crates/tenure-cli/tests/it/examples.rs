@@ -56,7 +56,7 @@ fn place() -> Bench {
     crate::lab::build();
     let bench = Bench::new();
     bench.file("state.json", r#"{"checked":["a.ts"],"n":1,"name":"x","status":"ok","draft":1}"#);
-    bench.file("log.jsonl", "{\"event\":\"start\"}\n");
+    bench.file("log.jsonl", "{\"event\":\"start\",\"time\":\"2026-01-01T00:00:00Z\"}\n");
     bench.file("sessions.json", r#"{"a":{},"b":{}}"#);
     bench.file("sessions/active.json", "{}");
     bench.file("data/x", "");

@@ -11,7 +11,9 @@
 //!    block that another thread frees is not handed out again.
 //! 2. No two living blocks overlap: a block is handed out, or in a list of free ones, or above `used`.
 //! 3. A block belongs to the allocator whose memory it lies in, and goes back there.
-//! 4. Every block starts and ends at a multiple of [`STEP`], so a free one has room for the link of its list.
+//! 4. What the system's allocator hands out is counted, so that a filter can be bounded. The rest is at most
+//!    [`SIZE`] bytes.
+//! 5. Every block starts and ends at a multiple of [`STEP`], so a free one has room for the link of its list.
 
 #![expect(unsafe_code, reason = "an allocator hands out raw memory")]
 
@@ -19,6 +21,8 @@ use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::UnsafeCell;
 use std::ptr::null_mut;
 use std::sync::atomic::{AtomicUsize, Ordering};
+
+use tenure_cli::{memory_refused, memory_returned, memory_taken};
 
 /// A document of a few hundred keys takes a quarter of a megabyte to change; peak memory stays small.
 const SIZE: usize = 2 << 20;
@@ -105,7 +109,7 @@ impl Arena {
             } else if align <= STEP {
                 let first = state.small[size / STEP];
                 if !first.is_null() {
-                    // SAFETY: a free block of this list is ours, and begins with the link (invariant 4).
+                    // SAFETY: a free block of this list is ours, and begins with the link (invariant 5).
                     state.small[size / STEP] = unsafe { first.cast::<*mut u8>().read_unaligned() };
                     return Some(first);
                 }
@@ -123,7 +127,7 @@ impl Arena {
             if size > SMALL {
                 state.keep_large(place, size);
             } else {
-                // SAFETY: nobody uses the block any more, and it has room for the link (invariant 4).
+                // SAFETY: nobody uses the block any more, and it has room for the link (invariant 5).
                 unsafe { block.cast::<*mut u8>().write_unaligned(state.small[size / STEP]) };
                 state.small[size / STEP] = block;
             }
@@ -160,26 +164,51 @@ impl State {
     }
 }
 
+/// A block of the system's, which counts.
+///
+/// # Safety
+///
+/// As for [`GlobalAlloc::alloc`].
+unsafe fn counted_alloc(layout: Layout) -> *mut u8 {
+    memory_taken(layout.size());
+    // SAFETY: the caller's promise is passed on.
+    let block = unsafe { System.alloc(layout) };
+    if block.is_null() {
+        memory_returned(layout.size());
+        memory_refused();
+    }
+    block
+}
+
 // SAFETY: blocks are disjoint (invariant 2), inside the memory, and aligned: the memory is aligned to
 // `ALIGN`, and no more is served from it. Everything else is the system's allocator.
 unsafe impl GlobalAlloc for Arena {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         // SAFETY: the caller's promise is passed on.
-        self.take(layout).unwrap_or_else(|| unsafe { System.alloc(layout) })
+        self.take(layout).unwrap_or_else(|| unsafe { counted_alloc(layout) })
     }
 
     unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
-        match self.place_of(block) {
-            Some(place) => self.take_back(block, place, layout.size()),
-            // SAFETY: it is not in our memory, so it is the system's (invariant 3).
-            None => unsafe { System.dealloc(block, layout) },
+        if let Some(place) = self.place_of(block) {
+            return self.take_back(block, place, layout.size());
         }
+        memory_returned(layout.size());
+        // SAFETY: it is not in our memory, so it is the system's (invariant 3).
+        unsafe { System.dealloc(block, layout) }
     }
 
     unsafe fn realloc(&self, block: *mut u8, layout: Layout, size: usize) -> *mut u8 {
         let Some(place) = self.place_of(block) else {
+            memory_taken(size);
             // SAFETY: it is not in our memory, so it is the system's (invariant 3).
-            return unsafe { System.realloc(block, layout, size) };
+            let moved = unsafe { System.realloc(block, layout, size) };
+            if moved.is_null() {
+                memory_returned(size);
+                memory_refused();
+            } else {
+                memory_returned(layout.size());
+            }
+            return moved;
         };
         let old = layout.size().next_multiple_of(STEP);
         let new = size.next_multiple_of(STEP);

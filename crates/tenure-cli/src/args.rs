@@ -18,8 +18,8 @@ use clap_complete::Shell;
 
 pub(crate) use self::collection::{CollectionCommand, KindArg, ListArgs, PruneArgs, SplitArgs};
 pub(crate) use self::doc::{
-    DocCommand, DocWriteFlags, FilterFlags, GetArgs, MergeArgs, PatchArgs, RestoreArgs, SetArgs,
-    UpdateArgs, VersionArgs, WatchArgs,
+    DiffArgs, DocCommand, DocWriteFlags, FilterFlags, GetArgs, HistoryArgs, MergeArgs, PatchArgs,
+    RestoreArgs, SetArgs, UndoArgs, UpdateArgs, VersionArgs, WatchArgs,
 };
 pub(crate) use self::flags::{TokenFlags, WaitFlag, WriteFlags};
 pub(crate) use self::journal::{
@@ -29,7 +29,8 @@ pub(crate) use self::journal::{
 pub(crate) use self::lab::LabCli;
 pub use self::lab::{BenchArgs, DemoArgs, LabCommand};
 pub(crate) use self::lease::{
-    AcquireArgs, GrantFlags, HoldArgs, LeaseCommand, ReleaseArgs, RenewArgs, ShowArgs, TakeOverArgs,
+    AcquireArgs, CheckArgs, GrantFlags, HoldArgs, LeaseCommand, ReleaseArgs, RenewArgs, ShowArgs,
+    TakeOverArgs,
 };
 pub use self::torture::{ControlArg, LoadArg, PanicArg, ThingArg, TortureArgs};
 
@@ -52,13 +53,14 @@ Environment:
   TENURE_STORE    the store, if --store is not given
   TENURE_TARGET, TENURE_FENCE, TENURE_OUTER
                   set by `run` and `lease hold` for the commands below them, so that these can write
-                  what is held for them. TENURE_OUTER lists the holds around the innermost one, one
-                  `FENCE PATH` per line, nearest first (`\\n` and `\\\\` stand for a newline and a backslash)";
+                  what is held for them; the output of `lease acquire` sets them in a shell. TENURE_OUTER lists
+                  the holds around the innermost one, one `FENCE PATH` (of a lease `FENCE:TOKEN PATH`) per
+                  line, nearest first (`\\n`, `\\\\`, `\\s` and `\\xHH` stand for a newline, a backslash, a space, a byte)";
 
 /// Locks, documents, journals and leases on plain files that many processes can share
 #[derive(Debug, Parser)]
 #[command(name = "tenure", version, after_help = EXAMPLES)]
-#[command(max_term_width = 100, arg_required_else_help = false)]
+#[command(max_term_width = 100, arg_required_else_help = true)]
 pub(crate) struct Cli {
     #[command(flatten)]
     pub(crate) flags: GlobalFlags,
@@ -121,6 +123,7 @@ Examples:
   tenure run --wait 0 --busy-code 0 nightly.lock -- ./nightly.sh     skip if it runs already
   tenure run --shared db.json -- ./report.sh                         together with other readers
   tenure run --lock-file /var/lock/app.lock app -- ./app             excludes flock(1) users too")]
+#[expect(clippy::struct_excessive_bools, reason = "each is a flag of its own")]
 pub(crate) struct RunArgs {
     #[command(flatten)]
     pub(crate) wait: WaitFlag,
@@ -145,7 +148,10 @@ pub(crate) struct RunArgs {
     /// Work on a network file system although its locks cannot be trusted
     #[arg(long)]
     pub(crate) allow_network: bool,
-    /// What is locked: any path, whether or not there is a file
+    /// Create missing directories above the target, closed to others (0700)
+    #[arg(long)]
+    pub(crate) parents: bool,
+    /// What is locked: any path, whether or not there is a file. Its directory has to be there
     pub(crate) target: PathBuf,
     /// The command and its arguments
     #[arg(last = true, required = true, value_name = "CMD")]
@@ -158,17 +164,19 @@ Examples:
   tenure who                     everything held below this directory
   tenure who state.json          one target
   tenure who --all --json .      free ones too, for programs
-  tenure who --events session    take-overs and recoveries as well
+  tenure who --events session    and what happened to it: deaths, take-overs, adopted and damaged data
+
+Only living processes are named: a lease outlives the one that acquired it. Times are local.
 
 Exit codes: 0 all was seen, 1 something could not be looked at: it is named, the rest is shown")]
 pub(crate) struct WhoArgs {
     /// A target, or a directory whose targets are shown
     #[arg(default_value = ".")]
     pub(crate) path: PathBuf,
-    /// Show targets that nobody holds, too
+    /// Show targets that are free, too
     #[arg(long)]
     pub(crate) all: bool,
-    /// Show what happened: take-overs, recoveries, adopted and damaged data
+    /// Show what happened as well: holders that died, take-overs, adopted data, damage that was set aside
     #[arg(long)]
     pub(crate) events: bool,
 }

@@ -10,6 +10,7 @@ mod input;
 mod journal;
 mod lab;
 mod lease;
+mod parents;
 mod run;
 mod token;
 mod who;

@@ -6,7 +6,9 @@ use std::time::Duration;
 
 use tenure::{ErrorKind, HoldKind, Holder, Lease, Value, json};
 
+use crate::clock;
 use crate::exit_code::ExitCode;
+use crate::shell;
 
 /// What errors call it.
 pub(crate) const STANDARD_OUTPUT: &str = "standard output";
@@ -120,8 +122,13 @@ impl Failure {
     pub(crate) fn in_write_to(self, path: &Path) -> Self {
         match self {
             Self::Core(error)
-                if error.kind() == ErrorKind::Fenced
-                    && error.path().is_some_and(|guard| guard != path) =>
+                if matches!(
+                    error.kind(),
+                    ErrorKind::Fenced
+                        | ErrorKind::LeaseLost
+                        | ErrorKind::Compromised
+                        | ErrorKind::Busy
+                ) && error.path().is_some_and(|guard| guard != path) =>
             {
                 let file = path.display().to_string();
                 let what = format!("it guards `{}`, which was not changed", file.escape_debug());
@@ -132,8 +139,20 @@ impl Failure {
         }
     }
 
+    /// Names the file in a hint that says `FILE`.
+    #[must_use]
+    pub(crate) fn about_file(mut self, path: &Path) -> Self {
+        if let Self::Own(own) = &mut self
+            && let Some(hint) = &mut own.hint
+        {
+            *hint = hint.replace("FILE", &shell::word(path.as_os_str()).to_string_lossy());
+        }
+        self
+    }
+
     /// The line for people, without the program's name; `None` if there is nothing to say.
     pub(crate) fn message(&self) -> Option<String> {
+        clock::use_local_time();
         match self {
             Self::Core(error) => Some(match time_left(error) {
                 Some(left) => format!("{error} ({:.1} s left)", left.as_secs_f64()),

@@ -5,9 +5,11 @@
 //! 1. What a filter does not touch comes back as it was: key order, and the digits of every number.
 //! 2. A filter cannot end the process, read input or write output; it only computes.
 //! 3. Whatever it returns is a JSON document that tenure can read back; else it is an error.
+//! 4. Its stack and its memory are bounded (`room`). It imports nothing: a variable is what the caller named.
 
 mod convert;
 mod library;
+mod missing_path;
 mod room;
 
 use jaq_core::data::JustLut;
@@ -16,8 +18,10 @@ use jaq_core::{Compiler, Ctx, Vars};
 use jaq_json::Val;
 
 use self::library::Part;
+use self::room::Bounded;
 
 pub(crate) use self::room::with_room;
+pub use self::room::{memory_refused, memory_returned, memory_taken, this_is_the_first_thread};
 use crate::exit_code::ExitCode;
 use crate::failure::{Failure, Result};
 use tenure::{Object, Value, json};
@@ -26,6 +30,7 @@ type Compiled = jaq_core::Filter<JustLut<Val>>;
 
 /// A compiled filter and its named values.
 pub(crate) struct Filter {
+    code: String,
     compiled: Compiled,
     variables: Vec<Val>,
 }
@@ -54,7 +59,7 @@ impl Filter {
         let mut last = None;
         for part in Part::BY_SIZE {
             match compile(code, &names, part) {
-                Ok(compiled) => return Ok(Self { compiled, variables }),
+                Ok(compiled) => return Ok(Self { code: code.to_owned(), compiled, variables }),
                 Err(why) => last = Some(why),
             }
         }
@@ -76,19 +81,29 @@ impl Filter {
 
     /// The same; `done` gets what the engine has made once it is converted.
     fn results(&self, input: &Value, done: fn(Val)) -> Result<Vec<Value>> {
+        let _bounded = Bounded::begin();
         let variables = Vars::new(self.variables.iter().cloned());
         let context = Ctx::<JustLut<Val>>::new(&self.compiled.lut, variables);
         let mut results = Vec::new();
         for result in self.compiled.id.run((context, convert::to_val(input))) {
             let value = match result.map_err(jaq_core::Exn::get_err) {
                 Ok(value) => value,
-                Err(Ok(error)) => return Err(failed(&shorten(&error.to_string()))),
+                Err(Ok(error)) => return Err(self.raised(&error.to_string())),
                 Err(Err(_)) => return Err(failed("a filter cannot halt tenure")),
             };
             results.push(convert::from_val(&value).map_err(|why| failed(&why))?);
             done(value);
         }
         Ok(results)
+    }
+
+    /// The filter raised an error.
+    fn raised(&self, error: &str) -> Failure {
+        let failure = failed(&shorten(error));
+        match missing_path::advice(&self.code, error) {
+            Some(advice) => failure.hint(format!("nothing was changed; {advice}")),
+            None => failure,
+        }
     }
 
     /// The one result of the filter on `input`, for a process that ends with it: taking apart what the
@@ -111,6 +126,9 @@ fn compile(code: &str, names: &[&str], part: Part) -> Result<Compiled, String> {
     let modules = Loader::new(part.definitions())
         .load(&arena, File { code, path: () })
         .map_err(|errors| why_not_loaded(code, &errors))?;
+    // `import "m" as $m` reads no module, and would shift the values of all other variables.
+    load::import(&modules, |_| Err(String::new()))
+        .map_err(|errors| why_not_loaded(code, &errors))?;
     Compiler::default()
         .with_funs(library::natives())
         .with_global_vars(names.iter().copied())
@@ -128,10 +146,12 @@ fn wrong(why: &str) -> Failure {
 }
 
 fn failed(why: &str) -> Failure {
-    let hint = "mend the filter: `tenure doc get FILE FILTER` tries it out and changes nothing";
-    Failure::new(ExitCode::Failed, "filter", "run the filter", why)
-        .hint(format!("nothing was changed; {hint}"))
+    Failure::new(ExitCode::Failed, "filter", "run the filter", why).hint(HINT)
 }
+
+/// What to do about a filter that failed.
+const HINT: &str =
+    "nothing was changed; fix the filter: `tenure doc get FILE FILTER` tries it without a change";
 
 /// An error message may quote the whole document, newlines and all.
 fn shorten(text: &str) -> String {
@@ -157,7 +177,9 @@ fn why_not_loaded(code: &str, errors: &load::Errors<&str, ()>) -> String {
         Some(load::Error::Parse(errors)) if !errors.is_empty() => {
             format!("expected {} {}", errors[0].0.as_str(), at(errors[0].1))
         }
-        Some(load::Error::Io(_)) => "modules cannot be imported".to_owned(),
+        Some(load::Error::Io(_)) => {
+            "it imports a module or a file, and a filter of tenure cannot".to_owned()
+        }
         _ => "it cannot be read".to_owned(),
     }
 }
@@ -213,7 +235,7 @@ mod tests {
     fn deep_results_are_refused_without_a_crash() {
         let nest = |levels| format!("reduce range({levels}) as $i (0; [.])");
         assert_eq!(run(&nest(127), "null").len(), 1);
-        with_room(|| {
+        with_room(false, || {
             for levels in [128, 100_000] {
                 let filter = Filter::compile(&nest(levels), &[])?;
                 assert!(filter.run(&Value::Null).is_err(), "{levels}");

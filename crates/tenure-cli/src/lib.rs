@@ -9,12 +9,15 @@
 
 mod args;
 mod child;
+mod clock;
 mod commands;
 mod environment;
 mod exit_code;
 mod failure;
 mod filter;
 mod output;
+mod shell;
+mod suggest;
 mod waiting;
 
 use std::ffi::OsString;
@@ -29,7 +32,8 @@ pub use self::child::Inherited;
 pub use self::child::ignored_signals;
 pub use self::exit_code::ExitCode;
 pub use self::failure::{Failure, Own, Result};
-pub use self::output::{Layout, Output, stdout_is_terminal, warn};
+pub use self::filter::{memory_refused, memory_returned, memory_taken, this_is_the_first_thread};
+pub use self::output::{Layout, Output, note_closed_stdout, stdout_is_terminal, warn};
 
 use self::args::{Cli, GlobalFlags, LabCli};
 

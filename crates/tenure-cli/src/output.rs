@@ -3,11 +3,13 @@
 use std::ffi::OsString;
 use std::io::{self, BufWriter, IsTerminal, Stderr, Stdout, Write};
 use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
 
-use tenure::{Value, json};
+use tenure::{Value, json, printable};
 
 use crate::exit_code::ExitCode;
 use crate::failure::{Failure, Result, STANDARD_OUTPUT};
+use crate::suggest;
 
 /// How a JSON value is laid out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -118,7 +120,8 @@ pub(crate) fn report(json: bool, failure: &Failure, exit: ExitCode) -> ExitCode 
         if json {
             say(&failure.to_json(exit).to_string());
         } else {
-            say(&format!("tenure: {message}"));
+            // Whatever it quotes: nothing turns the line around or splits it.
+            say(&format!("tenure: {}", printable(&message)));
         }
     }
     exit
@@ -136,14 +139,28 @@ pub(crate) fn report_usage(error: &clap::Error, asked_json: bool) -> ExitCode {
         return ExitCode::Done;
     }
     let text = error.to_string();
+    if error.kind() == clap::error::ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand
+        && !asked_json
+    {
+        say(text.trim_end());
+        return ExitCode::Usage;
+    }
     let first = text.split("\n\n").next().unwrap_or_default();
     let detail: Vec<_> = first.split_whitespace().collect();
     let detail = detail.join(" ");
-    let detail = detail.trim_start_matches("error: ").to_owned();
+    let mut detail = detail.trim_start_matches("error: ").to_owned();
     let usage = text.lines().find_map(|line| line.strip_prefix("Usage: "));
     let tip = text.lines().find_map(|line| line.trim_start().strip_prefix("tip: "));
-    let tip = tip.filter(|tip| tip.contains("similar"));
-    let hint = tip.map(str::to_owned).or_else(|| usage.map(|usage| format!("usage: {usage}")));
+    let tip = tip.filter(|tip| tip.contains("similar")).map(str::to_owned);
+    let mut hint = tip.or_else(|| usage.map(|usage| format!("usage: {usage}")));
+    if error.kind() == clap::error::ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
+        "a command is missing".clone_into(&mut detail);
+        hint = usage.map(|usage| format!("usage: {usage}"));
+    }
+    if let Some((word, meant)) = suggest::for_command(error) {
+        detail = format!("unknown command '{}'", word.escape_debug());
+        hint = Some(format!("did you mean {meant}?"));
+    }
     let hint = hint.unwrap_or_else(|| "see tenure --help".to_owned());
     let failure = Failure::usage("read the command line", detail).hint(hint);
     report(asked_json, &failure, failure.exit())
@@ -154,13 +171,25 @@ pub fn warn(json: bool, text: &str) {
     if json {
         say(&json!({ "warning": text }).to_string());
     } else {
-        say(&format!("tenure: warning: {text}"));
+        say(&format!("tenure: warning: {}", printable(text)));
     }
 }
 
 /// One JSON object on stderr (`run --json` tells how it went).
 pub(crate) fn tell(object: &Value) {
     say(&object.to_string());
+}
+
+/// Whether the caller closed standard output: what is written goes nowhere.
+static STDOUT_WAS_CLOSED: AtomicBool = AtomicBool::new(false);
+
+/// Notes it; the first steps of the process see it.
+pub fn note_closed_stdout() {
+    STDOUT_WAS_CLOSED.store(true, Ordering::Relaxed);
+}
+
+pub(crate) fn stdout_was_closed() -> bool {
+    STDOUT_WAS_CLOSED.load(Ordering::Relaxed)
 }
 
 /// Whether a person looks at the results.

@@ -29,6 +29,7 @@ extern "C" fn main(count: c_int, words: *const *const c_char) -> c_int {
     let words = (0..count).map(|index| unsafe { CStr::from_ptr(*words.add(index)) });
     let words: Vec<OsString> =
         words.map(|word| OsStr::from_bytes(word.to_bytes()).into()).collect();
+    tenure_cli::this_is_the_first_thread();
     let ended = std::panic::catch_unwind(|| tenure_cli::run(&words));
     std::process::exit(ended.map_or(PANICKED, i32::from))
 }
@@ -50,6 +51,9 @@ fn keep_standard_streams() {
             let flags = unsafe { libc::fcntl(stream.fd, libc::F_GETFD) };
             flags == -1
         };
+        if closed && stream.fd == 1 {
+            tenure_cli::note_closed_stdout();
+        }
         // The lowest free number is given out, and all below are open.
         // SAFETY: the path is a string that ends with a zero.
         if closed && unsafe { libc::open(c"/dev/null".as_ptr(), libc::O_RDWR) } != stream.fd {

@@ -5,8 +5,9 @@ use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use tenure::Wait;
+use tenure::{Wait, printable};
 
+use crate::clock;
 use crate::output;
 
 /// A wait shorter than this is not worth a line.
@@ -25,10 +26,11 @@ impl Notice {
             return Self { done: None };
         }
         let path = path.to_path_buf();
+        let begun_us = clock::now_us();
         let (done, wait_for_end) = channel();
         let tell = move || {
             if wait_for_end.recv_timeout(PATIENCE) == Err(RecvTimeoutError::Timeout) {
-                output::say(&message(&path));
+                output::say(&message(&path, wait, begun_us));
             }
         };
         let thread = std::thread::Builder::new().name("notice".into()).spawn(tell);
@@ -45,12 +47,23 @@ impl Drop for Notice {
     }
 }
 
-fn message(path: &Path) -> String {
+/// What is waited for, who has it, and when the wait ends.
+fn message(path: &Path, wait: Wait, begun_us: u64) -> String {
+    clock::use_local_time();
     let status = tenure::status(path).ok().filter(|status| status.state.is_held());
     let by = status.and_then(|status| {
         let left = status.expires_in.map(|left| format!(", {:.1} s left", left.as_secs_f64()));
         status.holder.map(|holder| format!(", {holder}{}", left.unwrap_or_default()))
     });
+    let end = match wait {
+        Wait::For(time) => {
+            let end_us =
+                begun_us.saturating_add(u64::try_from(time.as_micros()).unwrap_or(u64::MAX));
+            format!("gives up after {} at {} (--wait)", clock::short(time), clock::time(end_us))
+        }
+        _ => "waits without a limit (--wait)".to_owned(),
+    };
     let path = path.display().to_string();
-    format!("tenure: waiting for `{}`{}", path.escape_debug(), by.unwrap_or_default())
+    let message = format!("waiting for `{path}`{}; {end}", by.unwrap_or_default());
+    format!("tenure: {}", printable(&message))
 }

@@ -15,8 +15,9 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::file::FileStore;
 use crate::fs::Fs;
 use crate::json::{self, Object, PatchError, Rules, Value};
-use crate::options::{Version, WriteOptions};
-use crate::outcome::{Snapshot, Written};
+use crate::options::{Durability, Version, WriteOptions};
+use crate::outcome::{Earlier, Snapshot, Written};
+use crate::printable::command;
 use crate::store::{Current, New, Store, Target, Watcher};
 use crate::wait::{Deadline, Wait};
 
@@ -173,6 +174,14 @@ impl Document {
     ) -> Result<Written> {
         let (patch, empty) = (Value::from(patch), Value::Object(Object::new()));
         self.update(options, |current| {
+            // An empty object is what a missing document counts as; a patch may be anything then.
+            let replaced = current.and_then(|current| json::replaced_kind(current, &patch, rules));
+            if let Some(detail) = replaced {
+                let hint =
+                    "nothing was changed; fix the patch, or say that this is meant: --replace";
+                let error = Error::new(ErrorKind::Conflict, "merge into", detail);
+                return Err(error.at(self.path()).hint(hint));
+            }
             json::merge(current.unwrap_or(&empty), &patch, rules).map(Some).map_err(|why| {
                 Error::new(ErrorKind::Invalid, "merge into", why)
                     .at(self.path())
@@ -215,6 +224,54 @@ impl Document {
     ) -> Result<Written> {
         let if_version = Some(version.clone());
         self.set(value, &WriteOptions { if_version, ..options.clone() })
+    }
+
+    /// Earlier versions, the newest first: the one before the last durable change, then those that
+    /// [`Self::keep_versions`] has kept. What cannot be parsed is left out.
+    pub fn earlier(&self) -> Result<Vec<Earlier>> {
+        self.target.earlier()
+    }
+
+    /// Publishes the version that was there `back` durable changes ago (1 is the one before the last). What
+    /// it replaces becomes the one before the last, so undoing again by 1 redoes.
+    pub fn undo(&self, back: usize, options: &WriteOptions) -> Result<Written> {
+        let earlier = |back: usize| {
+            let versions = self.earlier()?;
+            let kept = versions.len();
+            versions.into_iter().nth(back.saturating_sub(1)).filter(|_| back > 0).ok_or_else(|| {
+                let detail = match kept {
+                    0 => "no earlier version was kept: there was no durable change before the last"
+                        .to_owned(),
+                    kept => format!("there is no version {back}; {kept} are kept"),
+                };
+                Error::new(ErrorKind::NotFound, "undo", detail)
+                    .at(self.path())
+                    .hint(format!("{} lists what there is", command("doc history", self.path())))
+            })
+        };
+        earlier(back)?; // Without a lock: a mistyped name leaves nothing behind.
+        // What is replaced is kept only if it was synced. A call that changes nothing makes sure of that.
+        let synced =
+            WriteOptions { durability: Durability::Durable, operation: None, ..options.clone() };
+        let now = self.update(&synced, |_| Ok(None))?.version;
+        let if_version = options.if_version.as_ref().map(|_| now);
+        self.update_text(&WriteOptions { if_version, ..options.clone() }, |_| {
+            let bytes = earlier(back)?.bytes;
+            let text = String::from_utf8(bytes);
+            text.map(Some).map_err(|_| {
+                Error::new(ErrorKind::Damaged, "undo", "the version is not UTF-8").at(self.path())
+            })
+        })
+    }
+
+    /// Keeps so many earlier versions from now on; 1 is what every document has.
+    pub fn keep_versions(&self, count: u16, options: &WriteOptions) -> Result<()> {
+        self.target.keep_versions(count, options)
+    }
+
+    /// How many earlier versions are kept.
+    pub fn kept_versions(&self) -> Result<u16> {
+        self.target.kept_versions()
     }
 
     /// Brings back the last good version of a document that cannot be parsed. The damaged bytes are

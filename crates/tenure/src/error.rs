@@ -14,6 +14,7 @@ use std::path::{Path, PathBuf};
 
 use crate::advice;
 use crate::holder::Holder;
+use crate::printable::printable;
 
 /// A result with a tenure [`Error`].
 pub type Result<T, E = Error> = std::result::Result<T, E>;
@@ -237,15 +238,8 @@ impl fmt::Display for Error {
         let inner = &self.inner;
         write!(f, "failed to {}", inner.action)?;
         if let Some(path) = &inner.path {
-            write!(f, " `")?;
-            for letter in path.display().to_string().chars() {
-                // Control characters in a name must not reach a terminal or split the one line.
-                match letter {
-                    control if control.is_control() => write!(f, "{}", control.escape_debug())?,
-                    letter => write!(f, "{letter}")?,
-                }
-            }
-            write!(f, "`")?;
+            // What stands in a name must not reach a terminal or split the one line.
+            write!(f, " `{}`", printable(&path.display().to_string()))?;
         }
         if !inner.detail.is_empty() {
             write!(f, ": {}", inner.detail)?;

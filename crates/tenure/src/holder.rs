@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use serde_json::{Map, Value, json};
 
+use crate::printable::{clock_time, is_deceptive};
 use crate::process_local::ProcessLocal;
 use crate::sys;
 
@@ -84,7 +85,8 @@ impl Holder {
 
     /// Another process of this machine, as the kernel names it.
     pub(crate) fn process(pid: u32) -> Self {
-        Self { hold: HoldKind::Lock, ..Self::of(pid, &command_of(pid)) }
+        let label = shorten(&label_of(pid), LABEL_BYTES_MAX);
+        Self { hold: HoldKind::Lock, label, ..Self::of(pid, &command_of(pid)) }
     }
 
     fn of(pid: u32, command: &str) -> Self {
@@ -194,6 +196,25 @@ pub(crate) fn command_of(pid: u32) -> String {
     without_secrets(sys::command_of(pid))
 }
 
+/// What a `tenure` command is for: a write leaves no record, so its label is only on its command line.
+pub(crate) fn label_of(pid: u32) -> String {
+    let words = sys::command_of(pid);
+    let mut words = words.iter().map(|word| word.to_string_lossy()).take_while(|word| word != "--");
+    let is_tenure = |word: &str| word == "tenure" || word.ends_with("/tenure");
+    if !words.next().is_some_and(|program| is_tenure(&program)) {
+        return String::new();
+    }
+    while let Some(word) = words.next() {
+        if word == "--label" {
+            return words.next().unwrap_or_default().into_owned();
+        }
+        if let Some(label) = word.strip_prefix("--label=") {
+            return label.to_owned();
+        }
+    }
+    String::new()
+}
+
 /// The command line for the eyes of others: a record outlives the process, and a token in it would
 /// renew the lease for any reader.
 fn without_secrets(words: impl IntoIterator<Item = std::ffi::OsString>) -> String {
@@ -211,13 +232,13 @@ fn without_secrets(words: impl IntoIterator<Item = std::ffi::OsString>) -> Strin
     shown.join(" ")
 }
 
-/// Cuts to `max` bytes of the record, at a character, and drops control characters: the text ends up
+/// Cuts to `max` bytes of the record, at a character, and drops control and direction characters: the text ends up
 /// on terminals of other people.
 fn shorten(text: &str, max: usize) -> String {
     let mut short = String::new();
     let mut room = max;
     for letter in text.chars() {
-        let letter = if letter.is_control() { ' ' } else { letter };
+        let letter = if is_deceptive(letter) { ' ' } else { letter };
         // A quote or backslash takes two bytes in the record.
         let cost = letter.len_utf8() + usize::from(matches!(letter, '"' | '\\'));
         let Some(left) = room.checked_sub(cost) else { break };
@@ -236,21 +257,25 @@ impl fmt::Display for Holder {
             HoldKind::Lease => write!(f, "leased to `{}`", self.owner)?,
             _ => write!(f, "held")?,
         }
-        write!(f, " by pid {} on {}", self.pid, self.host)?;
+        if self.hold == HoldKind::Lease && self.seems_alive() == Some(false) {
+            write!(f, " on {}", self.host)?; // A lease outlives the process that acquired it.
+        } else {
+            write!(f, " by pid {} on {}", self.pid, self.host)?;
+        }
         if self.pid_namespace != sys::pid_namespace() {
             write!(f, " (another PID namespace)")?;
         }
-        if !self.command.is_empty() {
-            write!(f, " ({})", self.command)?;
-        }
-        if !self.label.is_empty() {
-            write!(f, " for `{}`", self.label)?;
+        match (self.command.as_str(), self.label.as_str()) {
+            ("", "") => {}
+            (command, "") => write!(f, " ({command})")?,
+            ("", label) => write!(f, " (\"{label}\")")?,
+            (command, label) => write!(f, " ({command}, \"{label}\")")?,
         }
         if self.since_us > 0 {
             let age_us = sys::wall_time_us().saturating_sub(self.since_us);
             #[expect(clippy::cast_precision_loss, reason = "for people, one decimal")]
             let seconds = age_us as f64 / 1e6;
-            write!(f, " since {seconds:.1} s")?;
+            write!(f, " for {seconds:.1} s, since {}", clock_time(self.since_us))?;
         }
         if self.fence > 0 {
             write!(f, ", fence {}", self.fence)?;

@@ -40,6 +40,11 @@ impl Lease {
         Self::on(&FileStore::on(fs), path)
     }
 
+    /// Whether the directory of the target was there when it was opened. A lease creates a missing one.
+    pub fn has_directory(&self) -> bool {
+        self.target.has_directory()
+    }
+
     /// The resolved name.
     pub fn path(&self) -> &Path {
         self.target.name()

@@ -69,6 +69,7 @@ mod lease;
 mod lock;
 mod options;
 mod outcome;
+mod printable;
 mod process_local;
 mod random;
 mod status;
@@ -94,9 +95,10 @@ pub use self::options::{
     Prune, Version, WriteOptions,
 };
 pub use self::outcome::{
-    Appended, Compacted, Damage, Entry, HoldState, LeaseInfo, Leased, Process, Pruned, Report,
-    Rotated, Snapshot, Split, Status, Survey, Unseen, Written,
+    Appended, Compacted, Damage, Earlier, Entry, HoldState, LeaseInfo, Leased, Process, Pruned,
+    Report, Rotated, Snapshot, Split, Status, Survey, Unseen, Written,
 };
+pub use self::printable::{printable, show_times_ahead_of_utc};
 pub use self::status::{recorded_events, status, status_below, survey};
 pub use self::sys::disk;
 pub use self::update_and_append::update_and_append;

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use crate::checksum;
 use crate::error::Error;
 use crate::holder::Holder;
 use crate::json;
@@ -20,6 +21,17 @@ pub struct Snapshot {
     pub version: Version,
     /// The file was cut by a power loss; this is its last synced version.
     pub repaired: bool,
+}
+
+/// A version of a document that a change has replaced.
+#[derive(Debug, Clone)]
+pub struct Earlier {
+    /// What it said.
+    pub value: Value,
+    /// The very bytes.
+    pub bytes: Vec<u8>,
+    /// When it was written, microseconds of the wall clock.
+    pub written_us: u64,
 }
 
 /// What a change did.
@@ -83,6 +95,15 @@ pub struct LeaseInfo {
     pub ttl: Duration,
     /// What is left; `None` once it has expired.
     pub expires_in: Option<Duration>,
+    /// The checksum of its token, which itself is not stored.
+    pub token_sum: [u8; 16],
+}
+
+impl LeaseInfo {
+    /// Whether this token is that of the lease.
+    pub fn is_of(&self, token: &str) -> bool {
+        self.token_sum == checksum::wide(token.as_bytes())
+    }
 }
 
 /// What a target is doing now.

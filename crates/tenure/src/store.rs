@@ -28,8 +28,8 @@ use crate::json::Value;
 use crate::key;
 use crate::options::{AcquireOptions, AppendOptions, Fence, LockOptions, Prune, WriteOptions};
 use crate::outcome::{
-    Appended, Compacted, Entry, LeaseInfo, Leased, Pruned, Report, Rotated, Snapshot, Status,
-    Survey, Written,
+    Appended, Compacted, Earlier, Entry, LeaseInfo, Leased, Pruned, Report, Rotated, Snapshot,
+    Status, Survey, Written,
 };
 
 /// What a store promises beyond what every store does.
@@ -111,6 +111,11 @@ pub trait Target: fmt::Debug + Send + Sync {
     /// The target itself, for the store that made it.
     fn as_any(&self) -> &dyn Any;
 
+    /// Whether there is a place for it already: a missing directory is created by the first hold.
+    fn has_directory(&self) -> bool {
+        true
+    }
+
     /// Takes the lock.
     fn lock(&self, options: &LockOptions) -> Result<Box<dyn Held>>;
 
@@ -175,6 +180,22 @@ pub trait Target: fmt::Debug + Send + Sync {
     fn restore(&self, options: &WriteOptions) -> Result<Written> {
         let _ = options;
         Err(unsupported(self.name(), "restore"))
+    }
+
+    /// Earlier versions of the document that were kept, the newest first.
+    fn earlier(&self) -> Result<Vec<Earlier>> {
+        Err(unsupported(self.name(), "look for earlier versions of"))
+    }
+
+    /// Keeps so many earlier versions from now on.
+    fn keep_versions(&self, count: u16, options: &WriteOptions) -> Result<()> {
+        let _ = (count, options);
+        Err(unsupported(self.name(), "keep versions of"))
+    }
+
+    /// How many earlier versions are kept.
+    fn kept_versions(&self) -> Result<u16> {
+        Err(unsupported(self.name(), "look for earlier versions of"))
     }
 
     /// Moves the entries so far to an archive.

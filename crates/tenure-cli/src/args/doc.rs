@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::{Args, Subcommand};
 
 pub(crate) use super::flags::DocWriteFlags;
-use super::flags::NewsFlag;
+use super::flags::{NewsFlag, WaitFlag};
 
 pub(super) const EXAMPLES: &str = "\
 Examples:
@@ -29,6 +29,12 @@ pub(crate) enum DocCommand {
     Version(VersionArgs),
     /// Print the document each time it changes
     Watch(WatchArgs),
+    /// Show what the last durable change did
+    Diff(DiffArgs),
+    /// Take the last durable change back; a second undo redoes it
+    Undo(UndoArgs),
+    /// List earlier versions, or keep more of them
+    History(HistoryArgs),
     /// Replace a damaged document by the last version that was kept
     Restore(RestoreArgs),
 }
@@ -112,7 +118,8 @@ pub(crate) struct UpdateArgs {
 #[command(after_help = "\
 Examples:
   tenure doc merge state.json '{\"draft\":null}'                     null removes a field
-  tenure doc merge state.json '{\"checked\":[\"a\"],\"last\":7}' --union /checked --max /last")]
+  tenure doc merge state.json '{\"checked\":[\"a\"],\"last\":7}' --union /checked --max /last
+  tenure doc merge state.json '{\"checked\":{}}' --replace           an object for an array")]
 pub(crate) struct MergeArgs {
     /// The document; a missing one counts as {}
     pub(crate) file: PathBuf,
@@ -134,6 +141,9 @@ pub(crate) struct MergeArgs {
     /// The value of the patch replaces the old one whole
     #[arg(long, value_name = "PTR")]
     pub(crate) last: Vec<String>,
+    /// Let the patch replace an object or an array by a value of another kind; otherwise that is exit 3
+    #[arg(long)]
+    pub(crate) replace: bool,
     #[command(flatten)]
     pub(crate) write: DocWriteFlags,
 }
@@ -183,6 +193,61 @@ pub(crate) struct WatchArgs {
     pub(crate) count: Option<u64>,
     #[command(flatten)]
     pub(crate) wait: NewsFlag,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+One line for each difference: + added, - removed, ~ changed, with a JSON Pointer. Without a difference
+nothing is printed. Versions that were written with --no-sync, or by other tools, are not kept.
+
+Examples:
+  tenure doc diff state.json
+  tenure doc diff state.json --json | jq .changes
+  tenure doc diff state.json --to 1")]
+pub(crate) struct DiffArgs {
+    /// The document
+    pub(crate) file: PathBuf,
+    /// Compare with the version N durable changes ago (`doc history` lists them)
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub(crate) to: usize,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+The version before the last durable change becomes the document again. What it replaces is kept in its
+place: a second undo brings that back.
+
+Examples:
+  tenure doc undo state.json
+  tenure doc undo state.json --to 1           the same; with `doc history --keep N`, more than 1")]
+pub(crate) struct UndoArgs {
+    /// The document
+    pub(crate) file: PathBuf,
+    /// Go back to the version N durable changes ago (`doc history` lists them)
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub(crate) to: usize,
+    #[command(flatten)]
+    pub(crate) write: DocWriteFlags,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Every document has the version before its last durable change. With --keep N it has the last N, beside
+the others in .tenure/, until another --keep. Each costs its own size on the disk, and a durable change
+of this document two or three system calls more.
+
+Examples:
+  tenure doc history state.json
+  tenure doc history state.json --keep 10     from now on
+  tenure doc history state.json --keep 1      as every other document")]
+pub(crate) struct HistoryArgs {
+    /// The document
+    pub(crate) file: PathBuf,
+    /// Keep the last N versions from now on, 1 to 1000
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1000))]
+    pub(crate) keep: Option<u16>,
+    #[command(flatten)]
+    pub(crate) wait: WaitFlag,
 }
 
 #[derive(Debug, Args)]

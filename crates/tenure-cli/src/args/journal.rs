@@ -6,6 +6,7 @@ use clap::{Args, Subcommand};
 
 use super::doc::FilterFlags;
 use super::flags::{NewsFlag, WriteFlags};
+use super::values;
 
 pub(super) const EXAMPLES: &str = "\
 Examples:
@@ -63,8 +64,14 @@ there: what is gone before it is only mentioned.";
 #[command(after_help = format!("\
 {GAPS}
 
+A journal stores no times. --since uses the time that the line itself has: a field of a JSON object, as text
+(RFC 3339) or as a number of seconds, milliseconds or microseconds since 1970. A line without one counts as
+old as the line before it, and how many those were is said on stderr. Times without a zone are local.
+
 Examples:
   tenure journal read log.jsonl --from 100 --limit 20
+  tenure journal read log.jsonl --last 10
+  tenure journal read log.jsonl --since 10m
   tenure journal read log.jsonl --json | jq .seq
   tenure journal read log.jsonl --pending          lines of other tools, too"))]
 pub(crate) struct ReadArgs {
@@ -76,6 +83,15 @@ pub(crate) struct ReadArgs {
     /// At most so many entries
     #[arg(long, value_name = "N")]
     pub(crate) limit: Option<u64>,
+    /// The newest N entries
+    #[arg(long, value_name = "N", conflicts_with_all = ["from", "limit"])]
+    pub(crate) last: Option<usize>,
+    /// Entries at or after this time: 10m (ago), 14:02, 2026-11-18, 2026-11-18T14:02:11Z
+    #[arg(long, value_name = "TIME", value_parser = values::time)]
+    pub(crate) since: Option<u64>,
+    /// The JSON field that has the time of an entry, for --since [default: time, timestamp, ts, at or date]
+    #[arg(long, value_name = "NAME", requires = "since")]
+    pub(crate) time_field: Option<String>,
     /// Then print lines of other tools that have no number yet; with --json their "seq" is null
     #[arg(long)]
     pub(crate) pending: bool,

@@ -34,12 +34,13 @@ pub enum LabCommand {
 #[command(after_help = "\
 Examples:
   tenure demo
-  tenure demo --quick --seed 7     the same kills again")]
+  tenure demo --quick --seed 7     the same load and the same kills, in the same order")]
 pub struct DemoArgs {
     /// A few seconds instead of some twenty
     #[arg(long)]
     pub quick: bool,
-    /// The plan of kills [default: a new one]
+    /// The plan: what is written, and who is killed when. How processes overlap is up to the machine, so the
+    /// counts differ a little [default: a new plan]
     #[arg(long, value_name = "N")]
     pub seed: Option<u64>,
 }

@@ -15,7 +15,8 @@ Examples:
   tenure doc update state.json '.turn += 1' --init '{}' --guard session=\"$TENURE_FENCE\"
   tenure lease release session
 
-What `acquire` and `take-over` print sets and exports TENURE_TARGET, TENURE_TOKEN and TENURE_FENCE.";
+What `acquire` and `take-over` print sets and exports TENURE_TARGET, TENURE_TOKEN and TENURE_FENCE. A lease
+that the shell had before goes on in TENURE_OUTER: commands find the one of their own target.";
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum LeaseCommand {
@@ -27,6 +28,8 @@ pub(crate) enum LeaseCommand {
     Release(ReleaseArgs),
     /// Show who has the lease
     Show(ShowArgs),
+    /// Say by the exit code who has the lease: 0 this caller, 75 another, 4 it has expired, 3 it is free
+    Check(CheckArgs),
     /// Take the lease from whoever has it, for a reason that is written down
     TakeOver(TakeOverArgs),
     /// Run a command under a lease that is renewed while it runs
@@ -45,6 +48,9 @@ pub(crate) struct GrantFlags {
     /// What it is for, shown to those who wait
     #[arg(long, value_name = "TEXT", default_value = "")]
     pub(crate) label: String,
+    /// Create missing directories above the target, closed to others (0700)
+    #[arg(long)]
+    pub(crate) parents: bool,
     #[command(flatten)]
     pub(crate) wait: WaitFlag,
     /// Work on a network file system although its locks cannot be trusted
@@ -59,7 +65,7 @@ Examples:
   tenure lease acquire session --ttl 10m --token-file ~/.session-token   again: renews, same fence
   tenure lease acquire session --ttl 60s --json | jq -r .fence")]
 pub(crate) struct AcquireArgs {
-    /// What is leased: any path, whether or not there is a file
+    /// What is leased: any path, whether or not there is a file. Its directory has to be there
     pub(crate) target: PathBuf,
     #[command(flatten)]
     pub(crate) grant: GrantFlags,
@@ -93,13 +99,44 @@ pub(crate) struct ReleaseArgs {
     pub(crate) token: TokenFlags,
 }
 
+/// The exit codes of `check`, and of `show --exit-status`.
+const STATES: &str = "\
+Exit codes: 0 this caller has it (its token is given, or in TENURE_TOKEN), 75 another caller has it,
+  4 it has expired (its token can still renew it), 3 it is free";
+
 #[derive(Debug, Args)]
-#[command(after_help = "\
+#[command(after_help = format!("\
+With --exit-status:
+{STATES}
+
 Examples:
-  tenure lease show session --json | jq .expires_in_ms")]
+  tenure lease show session --json | jq .expires_in_ms
+  tenure lease show session"))]
 pub(crate) struct ShowArgs {
     /// What is leased
     pub(crate) target: PathBuf,
+    /// End with the exit code of `lease check`
+    #[arg(short, long)]
+    pub(crate) exit_status: bool,
+    #[command(flatten)]
+    pub(crate) token: TokenFlags,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = format!("\
+Takes no lock, changes nothing and prints nothing, except errors. It is true for the moment only: writes
+under --guard are checked by the write itself.
+
+{STATES}
+
+Examples:
+  tenure lease check session --token-file ~/.session-token && echo mine
+  tenure lease check session || echo \"not mine: $?\""))]
+pub(crate) struct CheckArgs {
+    /// What is leased
+    pub(crate) target: PathBuf,
+    #[command(flatten)]
+    pub(crate) token: TokenFlags,
 }
 
 #[derive(Debug, Args)]

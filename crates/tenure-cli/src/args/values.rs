@@ -4,6 +4,8 @@ use std::time::Duration;
 
 use tenure::{Guard, Wait};
 
+use crate::clock;
+
 /// Longer than any task; the core refuses a longer lease as well.
 const TTL_MAX: Duration = Duration::from_secs(366 * 24 * 3600);
 
@@ -21,6 +23,20 @@ pub(super) fn duration(text: &str) -> Result<Duration, String> {
 /// A duration, `0` or `forever`.
 pub(super) fn wait(text: &str) -> Result<Wait, String> {
     text.parse().map_err(|_| "write a duration like 500ms, 10s or 2m, 0 or forever".to_owned())
+}
+
+/// A moment, in microseconds since 1970: a duration before now, or a time of the clock.
+pub(super) fn time(text: &str) -> Result<u64, String> {
+    if let Ok(ago) = duration(text)
+        && text.ends_with(|letter: char| letter.is_ascii_alphabetic())
+    {
+        let ago = u64::try_from(ago.as_micros()).unwrap_or(u64::MAX);
+        return Ok(clock::now_us().saturating_sub(ago));
+    }
+    clock::parse(text).ok_or_else(|| {
+        "write a time like 10m (ago), 14:02, 2026-11-18, '2026-11-18 14:02:11' or 2026-11-18T14:02:11Z"
+            .to_owned()
+    })
 }
 
 /// A time to live: above zero, at most a year.

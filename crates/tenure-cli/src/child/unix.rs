@@ -8,6 +8,7 @@ use std::path::Path;
 use std::process::{Child, Command};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
 
 use rustix::io::{FdFlags, dup, fcntl_dupfd_cloexec, fcntl_setfd};
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions};
@@ -136,6 +137,26 @@ impl Running {
         let options = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
         rustix::io::retry_on_intr(|| rustix::process::waitid(WaitId::Pid(pid), options))?;
         Ok(())
+    }
+
+    /// Whether the command ends within this time: looked at now and then, for a process that may start no
+    /// thread.
+    pub(crate) fn ends_within(&self, time: Duration) -> bool {
+        const LOOK_EVERY: Duration = Duration::from_millis(20);
+        let pid = Pid::from_child(&self.child);
+        let options = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT | WaitIdOptions::NOHANG;
+        let (_never, news) = std::sync::mpsc::channel::<()>();
+        let begun = Instant::now();
+        loop {
+            if !matches!(rustix::process::waitid(WaitId::Pid(pid), options), Ok(None)) {
+                return true;
+            }
+            let left = time.saturating_sub(begun.elapsed());
+            if left.is_zero() {
+                return false;
+            }
+            let _ = news.recv_timeout(left.min(LOOK_EVERY));
+        }
     }
 
     /// How it ended. Signals end tenure again afterwards.

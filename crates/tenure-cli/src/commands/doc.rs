@@ -1,5 +1,9 @@
 //! `tenure doc`.
 
+mod history;
+
+use std::path::Path;
+
 use tenure::{Document, Error, ErrorKind, Rules, Snapshot, Value, WriteOptions, Written, json};
 
 use super::input;
@@ -11,25 +15,31 @@ use crate::exit_code::ExitCode;
 use crate::failure::{Failure, Result};
 use crate::filter::{self, Filter};
 use crate::output::{Layout, Output};
+use crate::shell;
 use crate::waiting::Notice;
 
 pub(super) fn run(command: &DocCommand, out: &mut Output) -> Result<ExitCode> {
     match command {
         DocCommand::Get(args) if args.filter.is_none() => get(args, None, out),
-        DocCommand::Get(args) => filter::with_room(|| get(args, args.filter.as_deref(), out)),
+        DocCommand::Get(args) => {
+            filter::with_room(out.is_json(), || get(args, args.filter.as_deref(), out))
+        }
         DocCommand::Set(args) => set(args, out),
-        DocCommand::Update(args) => filter::with_room(|| update(args, out)),
+        DocCommand::Update(args) => filter::with_room(out.is_json(), || update(args, out)),
         DocCommand::Merge(args) => merge(args, out),
         DocCommand::Patch(args) => patch(args, out),
         DocCommand::Version(args) => version(args, out),
-        DocCommand::Watch(args) => filter::with_room(|| watch(args, out)),
+        DocCommand::Watch(args) => filter::with_room(out.is_json(), || watch(args, out)),
+        DocCommand::Diff(args) => history::diff(args, out),
+        DocCommand::Undo(args) => history::undo(args, out),
+        DocCommand::History(args) => history::run(args, out),
         DocCommand::Restore(args) => restore(args, out),
     }
 }
 
 fn get(args: &GetArgs, code: Option<&str>, out: &mut Output) -> Result<ExitCode> {
     let filter = code.map(|code| input::filter(code, &args.named)).transpose()?;
-    let document = Document::open(&args.file)?;
+    let document = open(&args.file)?;
     let snapshot = document.read()?.ok_or_else(|| missing(&document))?;
     if snapshot.repaired && !out.is_json() {
         out.warn("the file was cut by a power loss; this is its last synced version");
@@ -113,6 +123,9 @@ fn merge(args: &MergeArgs, out: &mut Output) -> Result<ExitCode> {
             rules = declare(rules, pointer)?;
         }
     }
+    if !args.replace {
+        rules = rules.keep_kinds();
+    }
     let value = input::json(&args.patch)?;
     write(&args.file, &args.write, out, |document, options| {
         Ok(document.merge(&value, &rules, options)?)
@@ -129,9 +142,12 @@ fn patch(args: &PatchArgs, out: &mut Output) -> Result<ExitCode> {
 fn restore(args: &RestoreArgs, out: &mut Output) -> Result<ExitCode> {
     let mut told = String::new();
     let done = write(&args.file, &args.write, out, |document, options| {
+        let was_there = document.path().symlink_metadata().is_ok();
         let written = document.restore(options)?;
-        told = if written.changed {
+        told = if written.changed && was_there {
             format!("restored version {}; the damaged file is kept aside", written.version)
+        } else if written.changed {
+            format!("restored version {}; there was no document", written.version)
         } else {
             "it is not damaged; nothing was changed".to_owned()
         };
@@ -144,7 +160,7 @@ fn restore(args: &RestoreArgs, out: &mut Output) -> Result<ExitCode> {
 }
 
 fn version(args: &VersionArgs, out: &mut Output) -> Result<ExitCode> {
-    let document = Document::open(&args.file)?;
+    let document = open(&args.file)?;
     let version = document.version()?.ok_or_else(|| missing(&document))?.to_string();
     out.result(|| json!({ "version": version }), || version.clone())?;
     Ok(ExitCode::Done)
@@ -154,7 +170,7 @@ fn watch(args: &WatchArgs, out: &mut Output) -> Result<ExitCode> {
     let code = args.filter.as_deref();
     let filter = code.map(|code| input::filter(code, &args.named)).transpose()?;
     let wait = args.wait.get();
-    let mut watch = Document::open(&args.file)?.watch()?;
+    let mut watch = open(&args.file)?.watch()?;
     let mut left = args.count;
     while left != Some(0) {
         let Some(snapshot) = watch.next(wait)? else {
@@ -169,16 +185,17 @@ fn watch(args: &WatchArgs, out: &mut Output) -> Result<ExitCode> {
 
 /// What every change has in common: options, the notice while waiting, and the result.
 fn write(
-    file: &std::path::Path,
+    file: &Path,
     flags: &DocWriteFlags,
     out: &mut Output,
     act: impl FnOnce(&Document, &WriteOptions) -> Result<Written>,
 ) -> Result<ExitCode> {
-    let document = Document::open(file)?;
+    let document = open(file)?;
     let options = flags.options(document.path())?;
     let written = {
         let _notice = Notice::start(document.path(), options.wait, out.is_json());
-        act(&document, &options).map_err(|failure| failure.in_write_to(document.path()))?
+        act(&document, &options)
+            .map_err(|failure| failure.in_write_to(document.path()).about_file(document.path()))?
     };
     out.committed();
     let object = || {
@@ -192,11 +209,16 @@ fn write(
     Ok(ExitCode::Done)
 }
 
+/// The document at a path that names a file.
+fn open(file: &Path) -> Result<Document> {
+    input::refuse_directory(file, "open document")?;
+    Ok(Document::open(file)?)
+}
+
 fn missing(document: &Document) -> Failure {
     let error = Error::new(ErrorKind::NotFound, "read document", "there is none");
-    Failure::Core(
-        error
-            .at(document.path())
-            .hint("check the name, or create it with `doc set` or `doc update --init`"),
-    )
+    let file = shell::word(document.path().as_os_str());
+    let create =
+        format!("`tenure doc set {} JSON`, or `doc update --init`", file.to_string_lossy());
+    Failure::Core(error.at(document.path()).hint(format!("check the name, or create it: {create}")))
 }

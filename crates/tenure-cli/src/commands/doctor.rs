@@ -15,6 +15,7 @@ use self::leftovers::Leftover;
 use self::probe::FileSystem;
 use super::finding::Finding;
 use crate::args::DoctorArgs;
+use crate::clock;
 use crate::exit_code::ExitCode;
 use crate::failure::{Failure, Result};
 use crate::output::{Layout, Output};
@@ -111,6 +112,7 @@ impl Report {
     }
 
     fn lines(&self) -> Vec<String> {
+        clock::use_local_time();
         let mut lines = vec![format!("directory    {}", shown(&self.dir))];
         lines.extend(self.system.lines());
         for status in self.targets.iter().filter(|it| it.state.is_held() || it.compromised) {

@@ -1,12 +1,13 @@
 //! `tenure lease hold`: a command under a lease that is renewed while it runs.
 
 use std::path::Path;
-use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 
 use tenure::{ErrorKind, Lease, Leased, json};
 
-use super::run::{ended, not_run, reap};
+use super::parents;
+use super::run::{ended, not_run, reap, said};
 use crate::args::HoldArgs;
 use crate::child::{self, Running};
 use crate::environment;
@@ -28,6 +29,7 @@ pub(super) fn run(args: &HoldArgs, out: &Output) -> Result<ExitCode> {
 
 fn under_lease(args: &HoldArgs, out: &Output) -> Result<ExitCode> {
     let lease = Lease::open(&args.target)?;
+    parents::require("lease", lease.path(), lease.has_directory(), args.grant.parents)?;
     // Below another hold of the same lease: that one ends it.
     let inherited = environment::inherited();
     let nested = match inherited.fence_of(lease.path())? {
@@ -45,7 +47,7 @@ fn under_lease(args: &HoldArgs, out: &Output) -> Result<ExitCode> {
     let (exit, lost) = result?;
     if let Err(error) = released {
         if !lost {
-            out.warn(&error.to_string());
+            out.warn(&said(&error));
         }
         if error.kind() == ErrorKind::LeaseLost {
             return Ok(ExitCode::Lost);
@@ -65,16 +67,22 @@ fn with_command(
     let variables = environment::inherited().below(path, leased.fence, Some(&leased.token))?;
     let running = child::start(&args.command, variables, None)?;
     let lost = std::thread::scope(|scope| {
-        let (done, until_done) = channel();
+        let (done, until_done) = channel::<()>();
         let (command, json) = (&running, out.is_json());
-        let renew = move || keep(lease, leased, command, args.grace, &until_done, json);
+        let is_done =
+            move |time: Duration| until_done.recv_timeout(time) != Err(RecvTimeoutError::Timeout);
+        let renew = move || keep(lease, leased, command, args.grace, is_done, json);
         let renewer = std::thread::Builder::new().name("renew".into()).spawn_scoped(scope, renew);
-        if renewer.is_err() {
-            running.terminate(); // Without renewals it would outlive its lease.
-        }
+        let Ok(renewer) = renewer else {
+            // No thread is to be had (`ulimit -u`): this one renews, and looks for the end in between.
+            let lost =
+                keep(lease, leased, command, args.grace, |time| command.ends_within(time), json);
+            let _ = running.wait();
+            return lost;
+        };
         let _ = running.wait();
         drop(done);
-        renewer.map_or(true, |renewer| renewer.join().unwrap_or(true))
+        renewer.join().unwrap_or(true)
     });
     let how = reap(running)?;
     if lost {
@@ -94,20 +102,20 @@ fn keep(
     leased: &Leased,
     command: &Running,
     grace: Duration,
-    until_done: &Receiver<()>,
+    is_done: impl Fn(Duration) -> bool,
     json: bool,
 ) -> bool {
     let mut renewed = Instant::now();
-    while until_done.recv_timeout(leased.ttl / RENEWALS) == Err(RecvTimeoutError::Timeout) {
+    while !is_done(leased.ttl / RENEWALS) {
         let asked = Instant::now();
         match lease.renew(&leased.token, Some(leased.ttl)) {
             Ok(_) => renewed = asked,
             Err(error)
                 if error.kind() == ErrorKind::LeaseLost || renewed.elapsed() >= leased.ttl =>
             {
-                output::warn(json, &format!("{error}; the command is being ended"));
+                output::warn(json, &format!("{}; the command is being ended", said(&error)));
                 command.terminate();
-                if until_done.recv_timeout(grace) == Err(RecvTimeoutError::Timeout) {
+                if !is_done(grace) {
                     command.kill();
                 }
                 return true;

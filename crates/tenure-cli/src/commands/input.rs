@@ -18,6 +18,16 @@ pub(super) fn text(argument: &str) -> Result<String> {
         .map_err(|_| Failure::usage("read standard input", "it is not UTF-8"))
 }
 
+/// `dir/` names a directory, also if it is not there: a file is not made in its place.
+pub(super) fn refuse_directory(file: &Path, action: &'static str) -> Result<()> {
+    if !file.as_os_str().as_encoded_bytes().ends_with(b"/") {
+        return Ok(());
+    }
+    Err(Failure::usage(action, "the path ends with a slash: it names a directory")
+        .at(file)
+        .hint("name a file"))
+}
+
 /// All of standard input.
 pub(super) fn stdin() -> Result<Vec<u8>> {
     let mut bytes = Vec::new();

@@ -1,5 +1,7 @@
 //! `tenure journal`.
 
+mod select;
+
 use std::collections::HashSet;
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -9,6 +11,7 @@ use tenure::{
     WriteOptions, json, parse_json,
 };
 
+use self::select::Since;
 use super::input;
 use crate::args::{
     AppendArgs, CompactArgs, FollowArgs, JournalCommand, ReadArgs, RepairArgs, RotateArgs,
@@ -18,6 +21,7 @@ use crate::exit_code::ExitCode;
 use crate::failure::{Failure, Result};
 use crate::filter::{self, Filter};
 use crate::output::{Layout, Output};
+use crate::shell;
 use crate::waiting::Notice;
 
 pub(super) fn run(command: &JournalCommand, out: &mut Output) -> Result<ExitCode> {
@@ -28,7 +32,7 @@ pub(super) fn run(command: &JournalCommand, out: &mut Output) -> Result<ExitCode
         JournalCommand::Verify(args) => verify(args, out),
         JournalCommand::Repair(args) => repair(args, out),
         JournalCommand::Rotate(args) => rotate(args, out),
-        JournalCommand::Compact(args) => filter::with_room(|| compact(args, out)),
+        JournalCommand::Compact(args) => filter::with_room(out.is_json(), || compact(args, out)),
     }
 }
 
@@ -66,12 +70,25 @@ fn append(args: &AppendArgs, out: &mut Output) -> Result<ExitCode> {
 }
 
 fn read(args: &ReadArgs, out: &mut Output) -> Result<ExitCode> {
-    let journal = Journal::open(&args.file)?;
-    let mut entries = journal.read(args.from.unwrap_or(1), args.limit)?;
+    let journal = open_journal(&args.file)?;
+    let from = match args.last {
+        Some(count) => Some(select::first_of_last(&journal, count)?),
+        None => args.from,
+    };
+    let mut entries = journal.read(from.unwrap_or(1), args.limit)?;
     let (mut gaps, mut left) = (Gaps::new(&journal, args.from), args.limit);
+    let mut since = args.since.map(|since| Since::new(since, args.time_field.as_deref()));
+    if args.last == Some(0) {
+        require(&journal, "read journal")?;
+        return Ok(ExitCode::Done);
+    }
     loop {
         match entries.next_line() {
-            Ok(Some((seq, line))) => print(Some(seq), line, out)?,
+            Ok(Some((seq, line))) => {
+                if since.as_mut().is_none_or(|since| since.includes(line)) {
+                    print(Some(seq), line, out)?;
+                }
+            }
             Ok(None) => break,
             Err(error) => {
                 gaps.report(error, out)?;
@@ -83,12 +100,17 @@ fn read(args: &ReadArgs, out: &mut Output) -> Result<ExitCode> {
     }
     if args.pending && left != Some(0) {
         for line in entries.pending()? {
-            print(None, &line, out)?;
+            if since.as_mut().is_none_or(|since| since.includes(&line)) {
+                print(None, &line, out)?;
+            }
             gaps.any_entry = true;
         }
     }
     if !gaps.any_entry {
         require(&journal, "read journal")?;
+    }
+    if let Some(since) = since {
+        since.report(journal.path(), out)?;
     }
     gaps.into_exit()
 }
@@ -98,7 +120,7 @@ const LOOK_EVERY: Duration = Duration::from_secs(1);
 
 fn follow(args: &FollowArgs, out: &mut Output) -> Result<ExitCode> {
     let wait = args.wait.get();
-    let journal = Journal::open(&args.file)?;
+    let journal = open_journal(&args.file)?;
     let mut follow = journal.follow(args.from.unwrap_or(1))?;
     let (mut gaps, mut left) = (Gaps::new(&journal, args.from), args.count);
     let mut said = false;
@@ -211,6 +233,9 @@ fn print(seq: Option<u64>, line: &[u8], out: &mut Output) -> Result<()> {
     }
     let text = String::from_utf8_lossy(line);
     let mut object = json!({ "seq": seq, "line": text });
+    if let Ok(value) = parse_json(line) {
+        object["value"] = value;
+    }
     if text.as_bytes() != line {
         object["lossy"] = true.into(); // Not UTF-8: what is shown is not quite what is there.
     }
@@ -218,10 +243,10 @@ fn print(seq: Option<u64>, line: &[u8], out: &mut Output) -> Result<()> {
 }
 
 fn verify(args: &VerifyArgs, out: &mut Output) -> Result<ExitCode> {
-    let journal = Journal::open(&args.file)?;
+    let journal = open_journal(&args.file)?;
     require(&journal, "verify journal")?;
     let report = journal.verify()?;
-    print_report(&report, ("verify journal", &args.file), out)
+    print_report(&report, journal.path(), "verify journal", out)
 }
 
 fn repair(args: &RepairArgs, out: &mut Output) -> Result<ExitCode> {
@@ -229,13 +254,14 @@ fn repair(args: &RepairArgs, out: &mut Output) -> Result<ExitCode> {
     require(&journal, "repair journal")?;
     let repair = if args.accept { Journal::accept } else { Journal::repair };
     let report = change(&journal, &options, out, || repair(&journal, &options))?;
-    print_report(&report, ("repair journal", &args.file), out)
+    print_report(&report, journal.path(), "repair journal", out)
 }
 
 /// Prints a report; damage is an error as well.
 fn print_report(
     report: &Report,
-    (action, journal): (&'static str, &Path),
+    path: &Path,
+    action: &'static str,
     out: &mut Output,
 ) -> Result<ExitCode> {
     let damage = |found: &[Damage]| -> Value {
@@ -278,10 +304,10 @@ fn print_report(
         more => format!(" (and {more} more)"),
     };
     let detail = format!("bytes {}..{}: {}{more}", first.start, first.end, first.why);
+    let path = shell::word(path.as_os_str()).to_string_lossy().into_owned();
     let hint = format!(
-        "`tenure journal repair {}` writes back what the log still holds; restore the rest from a copy, or accept it \
-         as it is with --accept",
-        journal.display()
+        "`tenure journal repair {path}` writes back what the log still holds; restore the rest from a \
+         copy, or accept it as it is with --accept"
     );
     Err(Failure::new(ExitCode::Damaged, "damaged", action, detail).at(&first.file).hint(hint))
 }
@@ -409,8 +435,14 @@ fn require(journal: &Journal, action: &'static str) -> Result<()> {
     Err(error.at(journal.path()).hint("check the name; `journal append` creates one").into())
 }
 
+/// The journal at a path that names a file.
+fn open_journal(file: &Path) -> Result<Journal> {
+    input::refuse_directory(file, "open journal")?;
+    Ok(Journal::open(file)?)
+}
+
 fn open(file: &Path, flags: &WriteFlags) -> Result<(Journal, WriteOptions)> {
-    let journal = Journal::open(file)?;
+    let journal = open_journal(file)?;
     let options = flags.options(journal.path())?;
     Ok((journal, options))
 }

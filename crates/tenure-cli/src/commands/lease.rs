@@ -2,16 +2,21 @@
 
 use std::time::Duration;
 
-use tenure::{AcquireOptions, Error, ErrorKind, FileOptions, Holder, Lease, Leased, Value, json};
-
-use super::{hold, token};
-use crate::args::{
-    AcquireArgs, GrantFlags, LeaseCommand, ReleaseArgs, RenewArgs, ShowArgs, TakeOverArgs,
+use tenure::{
+    AcquireOptions, Error, ErrorKind, FileOptions, Holder, Lease, LeaseInfo, Leased, Value, json,
 };
+
+use super::{hold, parents, token};
+use crate::args::{
+    AcquireArgs, CheckArgs, GrantFlags, LeaseCommand, ReleaseArgs, RenewArgs, ShowArgs,
+    TakeOverArgs,
+};
+use crate::clock;
 use crate::environment;
 use crate::exit_code::ExitCode;
 use crate::failure::{Failure, Result};
-use crate::output::Output;
+use crate::output::{self, Output};
+use crate::shell;
 use crate::waiting::Notice;
 
 pub(super) fn run(command: &LeaseCommand, out: &mut Output) -> Result<ExitCode> {
@@ -19,7 +24,8 @@ pub(super) fn run(command: &LeaseCommand, out: &mut Output) -> Result<ExitCode> 
         LeaseCommand::Acquire(args) => acquire(args, out)?,
         LeaseCommand::Renew(args) => renew(args, out)?,
         LeaseCommand::Release(args) => release(args, out)?,
-        LeaseCommand::Show(args) => show(args, out)?,
+        LeaseCommand::Show(args) => return show(args, out),
+        LeaseCommand::Check(args) => return check(args),
         LeaseCommand::TakeOver(args) => take_over(args, out)?,
         LeaseCommand::Hold(args) => return hold::run(args, out),
     }
@@ -68,7 +74,11 @@ fn as_recorded(owner: &str) -> String {
 
 fn acquire(args: &AcquireArgs, out: &mut Output) -> Result<()> {
     let lease = Lease::open(&args.target)?;
+    parents::require("lease", lease.path(), lease.has_directory(), args.grant.parents)?;
     let known = token::given(&args.token, lease.path())?;
+    if known.is_none() && args.token.token_file.is_none() {
+        require_output("acquire")?;
+    }
     refuse_other_owner(&args.grant, &lease)?;
     let options = options(&args.grant, known.clone())?;
     let leased = {
@@ -94,6 +104,7 @@ fn acquire(args: &AcquireArgs, out: &mut Output) -> Result<()> {
 
 fn renew(args: &RenewArgs, out: &mut Output) -> Result<()> {
     let lease = Lease::open(&args.target)?;
+    parents::require_lease("renew", lease.path(), lease.has_directory())?;
     let token = token::required(&args.token, lease.path())?;
     let leased = lease.renew(&token, args.ttl)?;
     out.committed();
@@ -102,6 +113,7 @@ fn renew(args: &RenewArgs, out: &mut Output) -> Result<()> {
 
 fn release(args: &ReleaseArgs, out: &mut Output) -> Result<()> {
     let lease = Lease::open(&args.target)?;
+    parents::require_lease("release", lease.path(), lease.has_directory())?;
     let token = token::required(&args.token, lease.path())?;
     lease.release(&token).map_err(|error| not_released(&lease, error))?;
     out.committed();
@@ -120,17 +132,60 @@ fn not_released(lease: &Lease, error: Error) -> Error {
     Error::new(ErrorKind::LeaseLost, "release", detail)
         .at(lease.path())
         .held_by(error.holder().cloned())
-        .hint("nothing was changed; `tenure lease show` tells who has it")
+        .hint(format!(
+            "nothing was changed; `tenure lease show {}` shows who has it",
+            shell::word(lease.path().as_os_str()).to_string_lossy()
+        ))
 }
 
-fn show(args: &ShowArgs, out: &mut Output) -> Result<()> {
-    let info = Lease::open(&args.target)?.show()?;
+/// Who has a lease, as far as this caller can say.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Possession {
+    Mine,
+    Anothers,
+    Expired,
+    Free,
+}
+
+impl Possession {
+    fn of(info: Option<&LeaseInfo>, token: Option<&str>) -> Self {
+        match info {
+            None => Self::Free,
+            Some(info) if info.expires_in.is_none() => Self::Expired,
+            Some(info) if token.is_some_and(|token| info.is_of(token)) => Self::Mine,
+            Some(_) => Self::Anothers,
+        }
+    }
+
+    fn exit(self) -> ExitCode {
+        match self {
+            Self::Mine => ExitCode::Done,
+            Self::Anothers => ExitCode::Busy,
+            Self::Expired => ExitCode::Lost,
+            Self::Free => ExitCode::NotMet,
+        }
+    }
+}
+
+fn check(args: &CheckArgs) -> Result<ExitCode> {
+    let lease = Lease::open(&args.target)?;
+    let token = token::given(&args.token, lease.path())?;
+    Ok(Possession::of(lease.show()?.as_ref(), token.as_deref()).exit())
+}
+
+fn show(args: &ShowArgs, out: &mut Output) -> Result<ExitCode> {
+    clock::use_local_time();
+    let lease = Lease::open(&args.target)?;
+    let token = token::given(&args.token, lease.path())?;
+    let info = lease.show()?;
+    let possession = Possession::of(info.as_ref(), token.as_deref());
     let expired = info.as_ref().is_some_and(|info| info.expires_in.is_none());
     let object = || match &info {
-        None => json!({ "leased": false, "expired": false }),
+        None => json!({ "leased": false, "expired": false, "mine": false }),
         Some(info) => json!({
             "leased": !expired,
             "expired": expired,
+            "mine": possession == Possession::Mine,
             "owner": info.holder.owner,
             "fence": info.holder.fence,
             "ttl_ms": milliseconds(info.ttl),
@@ -141,15 +196,21 @@ fn show(args: &ShowArgs, out: &mut Output) -> Result<()> {
     let text = || match &info {
         None => "free".to_owned(),
         Some(info) => match info.expires_in {
-            Some(left) => format!("{}, {:.1} s left", info.holder, left.as_secs_f64()),
+            Some(left) => {
+                let mine = if possession == Possession::Mine { "yours; " } else { "" };
+                format!("{mine}{}, {:.1} s left", info.holder, left.as_secs_f64())
+            }
             None => format!("expired; was {}", info.holder),
         },
     };
-    out.result(object, text)
+    out.result(object, text)?;
+    Ok(if args.exit_status { possession.exit() } else { ExitCode::Done })
 }
 
 fn take_over(args: &TakeOverArgs, out: &mut Output) -> Result<()> {
+    require_output("take over")?;
     let lease = Lease::open(&args.target)?;
+    parents::require("lease", lease.path(), lease.has_directory(), args.grant.parents)?;
     let options = options(&args.grant, None)?;
     let leased = {
         let _notice = Notice::start(lease.path(), options.wait, out.is_json());
@@ -163,6 +224,16 @@ fn take_over(args: &TakeOverArgs, out: &mut Output) -> Result<()> {
             "the lease was taken over, but nobody has its token: it ends at its expiry",
         )
     })
+}
+
+/// A token that goes nowhere would leave a lease that no caller can renew or end.
+fn require_output(action: &'static str) -> Result<()> {
+    if !output::stdout_was_closed() {
+        return Ok(());
+    }
+    let detail = "standard output is closed, and the token could not be printed";
+    Err(Failure::new(ExitCode::Failed, "io", action, detail)
+        .hint("nothing was changed; open it, or keep the token with `acquire --token-file`"))
 }
 
 /// Prints a lease whose token is nowhere else. If nobody gets it, nobody could ever renew or end the
@@ -179,25 +250,27 @@ fn hand_over(lease: &Lease, leased: &Leased, out: &mut Output) -> Result<()> {
     })
 }
 
-/// For `eval`: the commands that follow find the lease, and writes to its target pass.
+/// For `eval`: the commands that follow find the lease, and writes to its target pass. Leases that the
+/// shell has already go on around this one.
 fn print(lease: &Lease, leased: &Leased, out: &mut Output) -> Result<()> {
-    let text = || {
-        let (token, fence) = (quoted(&leased.token), leased.fence);
-        let target = quoted(&lease.path().to_string_lossy());
-        format!("export TENURE_TARGET={target} TENURE_TOKEN={token} TENURE_FENCE={fence}")
-    };
-    out.result(|| fields(leased), text)
-}
-
-/// A token that the caller chose may contain anything; the shell must see one word.
-fn quoted(token: &str) -> String {
-    let plain =
-        |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.' | '/' | '+' | '=');
-    if token.chars().all(plain) {
-        token.to_owned()
-    } else {
-        format!("'{}'", token.replace('\'', "'\\''"))
+    if out.is_json() {
+        return out.result(|| fields(leased), String::new);
     }
+    let inherited = environment::inherited();
+    // A shell with variables that cannot be read gets new ones.
+    let variables =
+        inherited.below(lease.path(), leased.fence, Some(&leased.token)).or_else(|_| {
+            tenure::Inherited::default().below(lease.path(), leased.fence, Some(&leased.token))
+        })?;
+    let mut line = b"export".to_vec();
+    for (name, value) in variables {
+        // The path is any bytes: the shell must see one word.
+        let Some(value) = value else { continue };
+        line.extend_from_slice(format!(" {name}=").as_bytes());
+        line.extend_from_slice(shell::word(&value).as_encoded_bytes());
+    }
+    line.push(b'\n');
+    out.raw(&line)
 }
 
 fn fields(leased: &Leased) -> Value {

@@ -6,8 +6,10 @@ use std::time::Duration;
 
 use tenure::{FileOptions, Lock, LockGuard, LockOptions, Mode, json};
 
+use super::parents;
 use crate::args::RunArgs;
 use crate::child::{self, Ended, Inherited, Running};
+use crate::clock;
 use crate::environment;
 use crate::exit_code::ExitCode;
 use crate::failure::{Failure, Result};
@@ -57,6 +59,7 @@ pub(super) fn ended(how: Ended, path: &Path, fence: u64, out: &Output) {
 
 fn under_lock(args: &RunArgs, out: &Output) -> Result<ExitCode> {
     let lock = Lock::open(&args.target)?;
+    parents::require("lock", lock.path(), lock.has_directory(), args.parents)?;
     let guard = acquire(&lock, args, out)?;
     if let Some(holder) = guard.recovered_from() {
         out.warn(&format!(
@@ -80,12 +83,12 @@ fn under_lock(args: &RunArgs, out: &Output) -> Result<ExitCode> {
         Ok(()) => compromised,
         Err(error) if ExitCode::from(error.kind()) == ExitCode::Lost => {
             if !compromised {
-                out.warn(&error.to_string());
+                out.warn(&said(&error));
             }
             true
         }
         Err(error) => {
-            out.warn(&error.to_string()); // The command did its work; the lock is free all the same.
+            out.warn(&said(&error)); // The command did its work; the lock is free all the same.
             compromised
         }
     };
@@ -125,6 +128,12 @@ fn inherit(guard: &LockGuard) -> Result<Option<Inherited>> {
     Inherited::of(guard).map_err(|err| Failure::io("pass on the lock of", guard.path(), err))
 }
 
+/// An error as a line for people.
+pub(super) fn said(error: &tenure::Error) -> String {
+    clock::use_local_time();
+    error.to_string()
+}
+
 /// How a command ended that [`wait`] has waited for.
 pub(super) fn reap(running: Running) -> Result<Ended> {
     running.reap().map_err(|err| Failure::io("wait for", Path::new("the command"), err))
@@ -147,7 +156,7 @@ fn wait(running: &Running, guard: &LockGuard, json: bool) -> bool {
 fn look_after(guard: &LockGuard, until_done: &Receiver<()>, json: bool) -> bool {
     while until_done.recv_timeout(LOOK_INTERVAL) == Err(RecvTimeoutError::Timeout) {
         if let Err(error) = guard.verify() {
-            output::warn(json, &error.to_string());
+            output::warn(json, &said(&error));
             return true;
         }
     }

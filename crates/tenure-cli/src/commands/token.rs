@@ -38,10 +38,19 @@ pub(super) fn keep(file: &Path, token: &str) -> Result<()> {
 }
 
 fn read(file: &Path) -> Result<Option<String>> {
-    let mut opened = match std::fs::File::open(file) {
+    let mut options = std::fs::OpenOptions::new();
+    options.read(true);
+    #[cfg(unix)] // Opening a FIFO would wait for a writer.
+    std::os::unix::fs::OpenOptionsExt::custom_flags(&mut options, libc::O_NONBLOCK);
+    let mut opened = match options.open(file) {
         Err(err) if err.kind() == ErrorKind::NotFound => return Ok(None),
         opened => opened.map_err(|err| Failure::io("open token file", file, err))?,
     };
+    if !opened.metadata().is_ok_and(|found| found.is_file()) {
+        return Err(Failure::usage("read token file", "it is not a regular file")
+            .at(file)
+            .hint("name a file that `lease acquire --token-file` has written, or a new one"));
+    }
     refuse_readable_by_others(&opened, file)?;
     let mut text = String::new();
     opened.read_to_string(&mut text).map_err(|err| Failure::io("read token file", file, err))?;

@@ -1,11 +1,14 @@
 //! `tenure who`: who holds what.
 
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+mod events;
 
-use tenure::{Process, Status, Survey, Value, json};
+use std::time::Duration;
+
+use tenure::{HoldState, Process, Status, Survey, Value, json, printable};
 
 use super::finding::Finding;
 use crate::args::WhoArgs;
+use crate::clock;
 use crate::exit_code::ExitCode;
 use crate::failure::{Failure, Result};
 use crate::output::{self, Layout, Output};
@@ -17,21 +20,32 @@ const HEADINGS: [&str; 10] =
 const KEEPER_LETTERS: usize = 40;
 
 pub(super) fn run(args: &WhoArgs, out: &mut Output) -> Result<ExitCode> {
-    let Survey { targets: found, unseen } = if args.path.is_dir() {
-        let mut survey = tenure::survey(&args.path)?;
-        let shown = |status: &Status| args.all || status.state.is_held() || status.compromised;
-        survey.targets.retain(shown);
-        survey
-    } else {
+    let one_target = !args.path.is_dir();
+    let Survey { targets: found, unseen } = if one_target {
         Survey { targets: vec![tenure::status(&args.path)?], ..Survey::default() }
+    } else {
+        tenure::survey(&args.path)?
     };
+    if let Some(status) = found.first().filter(|_| one_target) {
+        say_if_missing(status, out);
+    }
+    let is_shown =
+        |status: &Status| one_target || args.all || status.state.is_held() || status.compromised;
+    let mut happened = Vec::new();
+    for status in found.iter().filter(|_| args.events) {
+        happened.push(tenure::recorded_events(&status.path)?);
+    }
+    happened.resize(found.len(), Vec::new());
     let unseen: Vec<_> = unseen.into_iter().map(Finding::from).collect();
     if out.is_json() {
         let mut list = Vec::new();
-        for status in &found {
+        for (status, events) in found.iter().zip(happened) {
+            if !is_shown(status) && events.is_empty() {
+                continue;
+            }
             let mut object = status.to_json();
             if args.events {
-                object["events"] = tenure::recorded_events(&status.path)?.into();
+                object["events"] = events.into();
             }
             list.push(object);
         }
@@ -39,10 +53,11 @@ pub(super) fn run(args: &WhoArgs, out: &mut Output) -> Result<ExitCode> {
         out.value(&json!({ "targets": list, "unseen": unseen_list }), Layout::Compact)?;
         return seen_all(&unseen, args);
     }
-    table(&found, out)?;
-    for status in found.iter().filter(|_| args.events) {
-        for event in tenure::recorded_events(&status.path)? {
-            out.line(&format!("{}  {}", shown(status), told(&event)))?;
+    let rows: Vec<_> = found.iter().filter(|status| is_shown(status)).map(row).collect();
+    table(&rows, out)?;
+    for (status, events) in found.iter().zip(&happened) {
+        for event in events {
+            out.line(&format!("{}  {}", shown(status), events::sentence(event)))?;
         }
     }
     out.flush()?;
@@ -50,6 +65,19 @@ pub(super) fn run(args: &WhoArgs, out: &mut Output) -> Result<ExitCode> {
         out.warn(&format!("not seen: {one}"));
     }
     seen_all(&unseen, args)
+}
+
+/// A name without a file is a target like any other, once it was locked. One that never was may be a typo.
+fn say_if_missing(status: &Status, out: &Output) {
+    let mut lock = status.path.file_name().unwrap_or_default().to_os_string();
+    lock.push(".hold"); // Readers leave no fence.
+    let was_locked = status.fence > 0 || status.sidecars.join(lock).exists();
+    if !was_locked && std::fs::symlink_metadata(&status.path).is_err() {
+        out.warn(&format!(
+            "`{}` is not there, and was never locked: check the path",
+            shown(status)
+        ));
+    }
 }
 
 /// What nobody could look at is not free.
@@ -60,15 +88,14 @@ fn seen_all(unseen: &[Finding], args: &WhoArgs) -> Result<ExitCode> {
     let detail = format!("{} targets or directories could not be looked at", unseen.len());
     Err(Failure::new(ExitCode::Failed, "io", "look at everything in", detail)
         .at(&args.path)
-        .hint("run it as somebody who may read them"))
+        .hint("run it as a user who may read them"))
 }
 
 /// Aligned columns for a person, tabs for a program.
-fn table(found: &[Status], out: &mut Output) -> Result<()> {
-    let rows: Vec<[String; 10]> = found.iter().map(row).collect();
+fn table(rows: &[[String; 10]], out: &mut Output) -> Result<()> {
     let terminal = output::stdout_is_terminal();
     if rows.is_empty() {
-        return if terminal { out.line("nobody holds anything here") } else { Ok(()) };
+        return if terminal { out.line("nothing is held") } else { Ok(()) };
     }
     if !terminal {
         out.line(&HEADINGS.join("\t"))?;
@@ -76,12 +103,12 @@ fn table(found: &[Status], out: &mut Output) -> Result<()> {
     }
     let headings = HEADINGS.map(str::to_owned);
     let mut widths = headings.each_ref().map(String::len);
-    for row in &rows {
+    for row in rows {
         for (width, cell) in widths.iter_mut().zip(row) {
             *width = (*width).max(cell.chars().count());
         }
     }
-    for row in std::iter::once(&headings).chain(&rows) {
+    for row in std::iter::once(&headings).chain(rows) {
         let cells: Vec<_> =
             row.iter().zip(widths).map(|(cell, width)| format!("{cell:<width$}")).collect();
         out.line(cells.join("  ").trim_end())?;
@@ -102,23 +129,36 @@ fn row(status: &Status) -> [String; 10] {
         (state, true) => format!("{} (COMPROMISED: the lock file was removed)", state.name()),
     };
     let known = [holder.pid, std::process::id()];
-    let mut command = holder.command.clone();
     // A child that inherited the lock keeps it, even when the holder is gone.
-    for keeper in status.processes.iter().filter(|process| !known.contains(&process.pid)) {
+    let mut keepers = status.processes.iter().filter(|process| !known.contains(&process.pid));
+    // Only a living process is named. That of another host or PID namespace counts as one.
+    let (mut pid, mut command) = (holder.pid, holder.command.clone());
+    if holder.seems_alive() == Some(false) {
+        (pid, command) = match keepers.next().filter(|_| status.state == HoldState::Lock) {
+            Some(keeper) => (keeper.pid, keeper.command.clone()),
+            None if status.state == HoldState::Lease => (0, command),
+            None => (0, String::new()),
+        };
+    }
+    for keeper in keepers {
         let name: String = keeper.command.chars().take(KEEPER_LETTERS).collect();
         command = format!("{command} + pid {} ({name})", keeper.pid);
     }
+    let left = |left: Duration| {
+        let until = clock::now_us() + u64::try_from(left.as_micros()).unwrap_or(0);
+        format!("{} (until {})", clock::short(left), clock::time(until))
+    };
     [
         shown(status),
         kind,
-        or_dash(if holder.pid == 0 { String::new() } else { holder.pid.to_string() }),
+        or_dash(if pid == 0 { String::new() } else { pid.to_string() }),
         or_dash(holder.host.clone()),
         or_dash(if holder.fence == 0 { String::new() } else { holder.fence.to_string() }),
-        or_dash(age(holder.since_us)),
-        or_dash(status.expires_in.map(time).unwrap_or_default()),
+        or_dash(since(holder.since_us)),
+        or_dash(status.expires_in.map(left).unwrap_or_default()),
         or_dash(pids(&status.waiters)),
         or_dash(purpose),
-        or_dash(plain(&command)),
+        or_dash(printable(&command)),
     ]
 }
 
@@ -128,35 +168,14 @@ fn pids(list: &[Process]) -> String {
 }
 
 fn shown(status: &Status) -> String {
-    plain(&status.path.to_string_lossy())
+    printable(&status.path.to_string_lossy())
 }
 
-/// Control characters of names and commands must not reach a terminal or break a row.
-fn plain(text: &str) -> String {
-    text.chars().map(|letter| if letter.is_control() { '?' } else { letter }).collect()
-}
-
-fn age(since_us: u64) -> String {
+/// `14:02:11 (0.6s)`.
+fn since(since_us: u64) -> String {
     if since_us == 0 {
         return String::new();
     }
-    #[expect(clippy::disallowed_methods, reason = "an age for people; nothing is decided by it")]
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    time(now.saturating_sub(Duration::from_micros(since_us)))
-}
-
-fn time(time: Duration) -> String {
-    let seconds = time.as_secs();
-    match seconds {
-        0..60 => format!("{:.1}s", time.as_secs_f64()),
-        60..3600 => format!("{}m{:02}s", seconds / 60, seconds % 60),
-        3600..86400 => format!("{}h{:02}m", seconds / 3600, seconds / 60 % 60),
-        _ => format!("{}d{:02}h", seconds / 86400, seconds / 3600 % 24),
-    }
-}
-
-fn told(event: &Value) -> String {
-    let at = event["at_us"].as_u64().map(age).unwrap_or_default();
-    let name = event["event"].as_str().unwrap_or("?");
-    format!("{name} {at} ago  {}", plain(&event["detail"].to_string()))
+    let age = Duration::from_micros(clock::now_us().saturating_sub(since_us));
+    format!("{} ({})", clock::time(since_us), clock::short(age))
 }

@@ -177,7 +177,7 @@ fn what_cannot_be_looked_at_is_said_and_is_not_fine() {
 fn a_record_that_cannot_be_read_does_not_hide_the_others() {
     let bench = Bench::new();
     for name in ["d/a", "d/b", "d/c"] {
-        bench.tenure(&["lease", "acquire", name, "--ttl", "1h"]).ok();
+        bench.tenure(&["lease", "acquire", name, "--ttl", "1h", "--parents"]).ok();
     }
     bench.set_mode(".", 0o755);
     bench.set_mode("d", 0o777);

@@ -33,12 +33,18 @@ const INSTEAD: [(&str, &str); 16] = [
     ("tenure demo", "tenure demo --quick"),
 ];
 
+/// Two durable changes: the second keeps the version of the first.
+const CHANGED: &str =
+    "tenure doc update state.json '.n += 1'; tenure doc update state.json '.n += 1'";
+
 /// A variable that an example uses, and how it comes by its value.
-const VARIABLES: [(&str, &str); 8] = [
+const VARIABLES: [(&str, &str); 10] = [
     ("$new", "new='{\"n\":2}'"),
     ("$line", "line='{\"event\":\"x\"}'"),
     ("$id", "id=1"),
     ("$filter", "filter='.n += 1'"),
+    ("doc diff", CHANGED),
+    ("doc undo", CHANGED),
     ("$v", "v=$(tenure doc version state.json)"),
     (".session-token", "tenure lease acquire session --ttl 1h --token-file ~/.session-token >&2"),
     ("$token", "tenure lease acquire session --ttl 1h --token-file t >&2; token=$(cat t)"),
@@ -50,7 +56,7 @@ fn place() -> Bench {
     crate::lab::build();
     let bench = Bench::new();
     bench.file("state.json", r#"{"checked":["a.ts"],"n":1,"name":"x","status":"ok","draft":1}"#);
-    bench.file("log.jsonl", "{\"event\":\"start\"}\n");
+    bench.file("log.jsonl", "{\"event\":\"start\",\"time\":\"2026-01-01T00:00:00Z\"}\n");
     bench.file("sessions.json", r#"{"a":{},"b":{}}"#);
     bench.file("sessions/active.json", "{}");
     bench.file("data/x", "");

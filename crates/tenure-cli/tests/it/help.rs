@@ -11,6 +11,9 @@ pub(crate) const COMMANDS: &[&str] = &[
     "doc patch",
     "doc version",
     "doc watch",
+    "doc diff",
+    "doc undo",
+    "doc history",
     "doc restore",
     "journal append",
     "journal read",
@@ -23,6 +26,7 @@ pub(crate) const COMMANDS: &[&str] = &[
     "lease renew",
     "lease release",
     "lease show",
+    "lease check",
     "lease take-over",
     "lease hold",
     "collection list",
@@ -83,8 +87,8 @@ fn the_version_is_that_of_the_package() {
 #[test]
 fn nothing_or_nonsense_is_2_and_one_line() {
     let bench = Bench::new();
-    let bare = bench.tenure::<&str>(&[]).exits(2).complains("subcommand");
-    assert!(!bare.stderr.contains("worker"), "{bare:?}");
+    let error = bench.tenure(&["--json"]).exits(2).error();
+    assert!(error["message"].as_str().unwrap().contains("command"), "{error}");
     bench.tenure(&["jurnal"]).exits(2).complains("'journal'");
     bench.tenure(&["who", "--event"]).exits(2).complains("'--events'");
     bench.tenure(&["nonsense"]).exits(2).complains("nonsense");
@@ -92,12 +96,64 @@ fn nothing_or_nonsense_is_2_and_one_line() {
     bench.tenure(&["who", "--nonsense"]).exits(2).complains("--nonsense");
 }
 
+/// Whoever types only the name wants to know what there is. It is no success: a script forgot something.
+#[test]
+fn without_a_command_the_help_is_shown() {
+    let bench = Bench::new();
+    let help = bench.tenure(&["--help"]).ok().stdout;
+    let bare = bench.tenure::<&str>(&[]).exits(2).says("");
+    assert_eq!(bare.stderr.trim_end(), help.trim_end());
+    assert!(!bare.stderr.contains("worker"), "{bare:?}");
+    for noun in ["doc", "journal", "lease", "collection"] {
+        let bare = bench.tenure(&[noun]).exits(2).says("");
+        assert!(bare.stderr.contains("Examples:"), "{bare:?}");
+    }
+}
+
+#[test]
+fn a_suggestion_is_about_what_was_meant() {
+    let bench = Bench::new();
+    for (words, meant) in [
+        (&["lock", "x"][..], "'run' (hold a lock while a command runs) or 'lease'"),
+        (&["unlock", "x"], "'lease release'"),
+        (&["status"], "'who'"),
+        (&["get", "s.json"], "'doc get'"),
+        (&["append", "j", "x"], "'journal append'"),
+        (&["doc", "read", "s.json"], "'get'"),
+        (&["journal", "tail", "j"], "'follow'"),
+        (&["lease", "status", "x"], "'show'"),
+    ] {
+        let ran = bench.tenure(words).exits(2).complains(meant).complains("did you mean");
+        assert!(ran.stderr.contains("unknown command"), "{ran:?}");
+    }
+}
+
+#[test]
+fn examples_in_manual_pages_keep_their_lines() {
+    let bench = Bench::new();
+    bench.tenure(&["man", "."]).ok();
+    for page in std::fs::read_dir(bench.path("")).unwrap() {
+        let name = page.unwrap().file_name().into_string().unwrap();
+        let text = bench.read(&name);
+        let Some((_, notes)) = text.split_once(".SH EXAMPLES AND NOTES\n") else {
+            assert!(!text.contains("Examples:"), "{name}");
+            continue;
+        };
+        assert!(notes.starts_with(".nf\n") && notes.contains("\n.fi\n"), "{name}: {notes}");
+    }
+    let page = bench.read("tenure.1");
+    let notes = page.split(".nf\n").nth(1).unwrap().split(".fi\n").next().unwrap();
+    assert!(notes.contains("\n  tenure run build.lock \\-\\- make"), "{notes}");
+}
+
 #[test]
 fn completions_and_manual_pages_are_made() {
     let bench = Bench::new();
     for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
         let script = bench.tenure(&["completions", shell]).ok().stdout;
-        assert!(script.contains("take-over"), "{shell}");
+        for word in ["take-over", "undo", "history", "check", "since", "parents"] {
+            assert!(script.contains(word), "{shell}: {word}");
+        }
         assert!(!script.contains("worker"), "{shell}");
     }
     bench.tenure(&["completions", "cmd"]).exits(2);

@@ -78,7 +78,7 @@ fn a_full_disk_says_to_make_room() {
     for write in [
         format!("$T doc set s.json '\"{long}\"'"),
         format!("$T journal append j '{long}'"),
-        "$T run x/y/z -- true".to_owned(),
+        "$T run --parents x/y/z -- true".to_owned(),
         "$T lease acquire l --ttl 1m".to_owned(),
     ] {
         let Some(ran) = in_small_disk(&bench, &format!("fill; {write}")) else { return };
@@ -111,7 +111,8 @@ fn a_read_only_disk_says_so() {
 fn a_filter_that_fails_says_how_to_try_it() {
     let bench = Bench::new();
     bench.tenure(&["doc", "set", "s.json", "{\"a\":1}"]).ok();
-    let hint = "mend the filter: `tenure doc get FILE FILTER` tries it out and changes nothing";
+    let file = bench.path("s.json").display().to_string();
+    let hint = &format!("fix the filter: `tenure doc get {file} FILTER` tries it without a change");
     for filter in [".a.b", "error(\"no\")", "empty", ".,."] {
         let ran = bench.tenure(&["doc", "update", "s.json", filter]);
         assert!(ran.stderr.contains("; nothing was changed; "), "{ran:?}");

@@ -422,3 +422,73 @@ fn zeros_of_a_power_loss_are_told() {
     assert!(text.contains("3 NUL bytes"), "{text}");
     assert_eq!(bench.tenure(&["journal", "verify", "j", "--json"]).ok().json()["nul_bytes"], 3);
 }
+
+#[test]
+fn the_last_entries_can_be_read() {
+    let bench = Bench::new();
+    bench.tenure(&["journal", "read", "j", "--last", "1"]).exits(1).complains("check the name");
+    let lines: Vec<_> = (1..=500).map(|number| format!("line {number}")).collect();
+    bench.command(&["journal", "append", "j", "-"]).stdin(lines.join("\n")).run().ok();
+    let last = |count: &str| bench.tenure(&["journal", "read", "j", "--last", count]).ok().stdout;
+    assert_eq!(last("2"), "line 499\nline 500\n");
+    assert_eq!(last("0"), "");
+    assert_eq!(last("500"), last("1000000"));
+    assert_eq!(last("1000000").lines().count(), 500);
+    // Across a rotation, and where a compaction has left few.
+    bench.tenure(&["journal", "rotate", "j"]).ok();
+    bench.tenure(&["journal", "append", "j", "new"]).ok();
+    assert_eq!(last("2"), "line 500\nnew\n");
+    bench.tenure(&["journal", "append", "k", "1", "2", "3", "4", "5", "6", "7", "8", "9"]).ok();
+    bench.tenure(&["journal", "compact", "k", "--keep", ". == 1 or . == 4 or . == 9"]).ok();
+    bench.tenure(&["journal", "read", "k", "--last", "2"]).ok().says("4\n9");
+    bench.tenure(&["journal", "read", "j", "--last", "2", "--from", "1"]).exits(2);
+}
+
+#[test]
+fn entries_since_a_time_are_those_that_say_so() {
+    let bench = Bench::new();
+    let lines = [
+        r#"{"time":"2026-11-18T10:00:00Z","n":1}"#,
+        r#"{"n":2}"#,
+        r#"{"ts":1794999600,"n":3}"#,
+        "plain",
+        r#"{"timestamp":1794999660000,"n":4}"#,
+    ];
+    bench.tenure(&[&["journal", "append", "j"][..], &lines].concat()).ok();
+    let since = |time: &str| bench.tenure(&["journal", "read", "j", "--since", time]);
+    let ran = since("2026-11-18T10:30:00Z").exits(0);
+    assert_eq!(ran.stdout.lines().collect::<Vec<_>>(), lines[2..], "{ran:?}");
+    ran.complains("2 entries have no time");
+    assert_eq!(since("2026-11-18T11:00:30Z").exits(0).stdout.lines().count(), 1);
+    assert_eq!(since("2026-11-18").exits(0).stdout.lines().count(), 5);
+    since("soon").exits(2).complains("write a time like");
+    bench.tenure(&["journal", "append", "k", r#"{"when":"2026-11-18T10:00:00Z"}"#, "x"]).ok();
+    let named = ["journal", "read", "k", "--since", "2026-11-18T09:00:00Z"];
+    bench.tenure(&named).exits(1).complains("no entry has a time").complains("--time-field");
+    let ran = bench.tenure(&[&named[..], &["--time-field", "when"]].concat()).exits(0);
+    assert_eq!(ran.stdout.lines().count(), 2);
+    bench.tenure(&["journal", "append", "k", &format!("{{\"when\":{}}}", now_s())]).ok();
+    let recent = ["journal", "read", "k", "--since", "1m", "--time-field", "when", "--json"];
+    let ran = bench.tenure(&recent).exits(0);
+    assert_eq!(ran.stdout.lines().count(), 1, "{ran:?}");
+}
+
+#[expect(clippy::disallowed_methods, reason = "a time for a line of a log")]
+fn now_s() -> u64 {
+    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+    now.unwrap().as_secs()
+}
+
+#[test]
+fn a_line_that_is_json_is_parsed_for_programs() {
+    let bench = Bench::new();
+    bench.tenure(&["journal", "append", "j", r#"{"a":1.10}"#, "plain", "7"]).ok();
+    let ran = bench.tenure(&["journal", "read", "j", "--json"]).ok();
+    let entries: Vec<serde_json::Value> =
+        ran.stdout.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!((&entries[0]["seq"], &entries[0]["line"]), (&1.into(), &r#"{"a":1.10}"#.into()));
+    assert_eq!(entries[0]["value"]["a"], 1.1);
+    assert!(ran.stdout.contains(r#""value":{"a":1.10}"#), "digits are kept: {ran:?}");
+    assert_eq!((&entries[1]["line"], entries[1].get("value")), (&"plain".into(), None));
+    assert_eq!(entries[2]["value"], 7);
+}

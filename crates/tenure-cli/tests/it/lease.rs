@@ -179,6 +179,12 @@ fn a_refused_guard_names_the_file_that_was_not_written() {
         let refused = bench.tenure(&guarded).exits(4).complains("/session`");
         refused.complains("/s.json`, which was not changed");
     }
+    let hint = format!("tenure doc restore {}`", bench.path("u.json").display());
+    for n in ["[1]", "[2]"] {
+        bench.tenure(&["doc", "set", "u.json", n]).ok();
+    }
+    bench.file("u.json", "[");
+    bench.tenure(&["doc", "get", "u.json"]).exits(5).complains(&hint);
 }
 
 /// Below a hold an acquire renews: the lease stays that of its owner.

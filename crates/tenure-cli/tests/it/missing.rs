@@ -15,6 +15,9 @@ fn a_mistyped_name_is_not_found_and_nothing_is_created() {
         &["doc", "get"],
         &["doc", "version"],
         &["doc", "restore"],
+        &["doc", "diff"],
+        &["doc", "history"],
+        &["doc", "history", "--keep", "2"],
         &["journal", "read"],
         &["journal", "verify"],
         &["journal", "repair"],
@@ -50,8 +53,8 @@ fn a_write_creates_the_directories_above() {
     let writes: &[&[&str]] = &[
         &["doc", "set", "a/b/s.json", "1"],
         &["journal", "append", "c/d/j", "line"],
-        &["lease", "acquire", "e/f/l", "--ttl", "1h"],
-        &["run", "g/h/x", "--", "true"],
+        &["lease", "acquire", "e/f/l", "--ttl", "1h", "--parents"],
+        &["run", "--parents", "g/h/x", "--", "true"],
     ];
     for args in writes {
         bench.tenure(args).ok();
@@ -60,6 +63,28 @@ fn a_write_creates_the_directories_above() {
         let mode = std::fs::metadata(bench.path(dir)).unwrap().permissions();
         assert_eq!(std::os::unix::fs::PermissionsExt::mode(&mode) & 0o777, 0o700, "{dir}");
     }
+}
+
+/// A lock on a mistyped path excludes no other process, so it is refused.
+#[test]
+fn a_lock_or_lease_below_a_missing_directory_is_refused() {
+    let bench = Bench::new();
+    let token = "0123456789abcdef";
+    let cases: &[(&[&str], &str)] = &[
+        (&["run", "no/such/x", "--", "true"], "--parents"),
+        (&["lease", "acquire", "no/such/x", "--ttl", "1h"], "--parents"),
+        (&["lease", "take-over", "no/such/x", "--ttl", "1h", "--reason", "r"], "--parents"),
+        (&["lease", "hold", "no/such/x", "--ttl", "1h", "--", "true"], "--parents"),
+        (&["lease", "renew", "no/such/x", "--token", token], "check the path"),
+        (&["lease", "release", "no/such/x", "--token", token], "check the path"),
+    ];
+    for (args, hint) in cases {
+        bench.tenure(args).exits(1).complains("/no/such/x`").complains(hint);
+        let error = bench.tenure(&[&["--json"], *args].concat()).exits(1).error();
+        assert_eq!(error["code"], "not_found", "{args:?}");
+        assert!(names(&bench).is_empty(), "{args:?} left {:?}", names(&bench));
+    }
+    bench.tenure(&["lease", "hold", "new/x", "--ttl", "1h", "--parents", "--", "true"]).ok();
 }
 
 #[test]

@@ -17,11 +17,28 @@ fn a_long_wait_is_explained_once() {
     for part in ["tenure: waiting for", "slow build", &format!("pid {}", holder.pid())] {
         assert!(line.contains(part), "no {part} in {line}");
     }
+    assert!(line.contains("; waits without a limit (--wait)"), "{line}");
     holder.end().ok();
     let mut line = String::new();
     screen.read_line(&mut line).unwrap();
     assert_eq!(line.trim_end(), "done");
     assert!(waiter.wait().unwrap().success());
+}
+
+/// Unlike flock(1), which waits for ever, a command gives up; the first line says when.
+#[test]
+fn the_first_waiting_line_says_when_it_gives_up() {
+    let bench = Bench::new();
+    let holder = bench.holder(&[], "x");
+    let (mut screen, slave) = terminal();
+    let args = ["run", "--wait", "1500ms", "x", "--", "true"];
+    let mut waiter = bench.command(&args).with_stderr(slave).spawn();
+    let mut line = String::new();
+    screen.read_line(&mut line).unwrap();
+    assert!(line.contains("; gives up after 1.5s at "), "{line}");
+    assert!(line.trim_end().ends_with(" (--wait)"), "{line}");
+    assert_eq!(waiter.wait().unwrap().code(), Some(75));
+    holder.end().ok();
 }
 
 #[test]

@@ -33,6 +33,7 @@ fn a_change_that_could_not_be_told_is_in_and_the_error_says_so() {
         &["doc", "merge", "s.json", "{}"],
         &["doc", "patch", "s.json", "[]"],
         &["doc", "restore", "s.json"],
+        &["doc", "history", "s.json", "--keep", "2"],
         &["journal", "append", "j", "line"],
         &["journal", "repair", "j"],
         &["journal", "rotate", "j"],

@@ -39,7 +39,6 @@ fn free_shared_leased_and_abandoned_are_told_apart() {
     let kind = |name: &str| {
         bench.tenure(&["who", "--json", name]).ok().json()["targets"][0]["kind"].clone()
     };
-    assert_eq!(kind("never-used"), "free");
     let reader = bench.holder(&["--shared"], "x");
     assert_eq!(kind("x"), "shared");
     reader.end().ok();
@@ -65,7 +64,7 @@ fn targets_below_are_found_whatever_their_names() {
     let long = "n".repeat(200);
     for name in ["a/b/x", "~tilde", &long] {
         bench.file(name, "");
-        bench.tenure(&["lease", "acquire", name, "--ttl", "1h"]).ok();
+        bench.tenure(&["lease", "acquire", name, "--ttl", "1h", "--parents"]).ok();
     }
     let found = bench.tenure(&["who", "--json"]).ok().json();
     let names: Vec<_> = found["targets"]
@@ -80,10 +79,10 @@ fn targets_below_are_found_whatever_their_names() {
 #[test]
 fn looking_creates_nothing() {
     let bench = Bench::new();
-    bench.tenure(&["who", "x"]).ok();
+    bench.tenure(&["who", "x"]).exits(0);
     bench.tenure(&["who"]).ok();
     assert_eq!(std::fs::read_dir(bench.path("")).unwrap().count(), 0);
-    bench.tenure(&["who", "no/such/dir/x"]).ok();
+    bench.tenure(&["who", "no/such/dir/x"]).exits(0);
 }
 
 #[test]
@@ -101,7 +100,7 @@ fn a_program_gets_headings_and_tabs() {
 fn what_cannot_be_looked_at_is_named_and_the_rest_is_shown() {
     let bench = Bench::new();
     for name in ["d/a", "d/b", "d/c", "d/closed/x", "d/shut/x"] {
-        bench.tenure(&["lease", "acquire", name, "--ttl", "1h"]).ok();
+        bench.tenure(&["lease", "acquire", name, "--ttl", "1h", "--parents"]).ok();
     }
     for dir in [".", "d", "d/shut", "d/.tenure"] {
         bench.set_mode(dir, 0o755);
@@ -138,4 +137,106 @@ fn what_cannot_be_looked_at_is_named_and_the_rest_is_shown() {
     }
     assert!(lines[3].contains("3 targets or directories could not be looked at; "), "{ran:?}");
     bench.set_mode("d/closed", 0o755);
+}
+
+/// A typo is said, and nothing is created; a name that was locked once is a target.
+#[test]
+fn a_path_that_is_not_there_is_said() {
+    let bench = Bench::new();
+    for name in ["typo", "no/such/typo"] {
+        let ran = bench.tenure(&["who", name]).exits(0);
+        ran.complains("typo` is not there, and was never locked");
+    }
+    let ran = bench.tenure(&["who", "--json", "typo"]).exits(0);
+    assert!(ran.error()["warning"].as_str().unwrap().contains("not there"), "{ran:?}");
+    assert_eq!(ran.json()["targets"][0]["kind"], "free");
+    assert!(!bench.path(".tenure").exists());
+    bench.tenure(&["run", "x", "--", "true"]).ok();
+    bench.tenure(&["who", "x"]).ok();
+    bench.file("there", "");
+    bench.tenure(&["who", "there"]).ok();
+}
+
+#[test]
+fn only_living_processes_are_named_with_times_of_the_clock() {
+    let bench = Bench::new();
+    let acquired = bench.command(&["lease", "acquire", "l", "--ttl", "1h", "--owner", "o"]).start();
+    let pid = acquired.pid().to_string();
+    acquired.end().ok();
+    let text = bench.tenure(&["who", "l"]).ok().stdout;
+    let cells: Vec<_> = text.lines().nth(1).unwrap().split('\t').collect();
+    assert_eq!((cells[1], cells[2], cells[8]), ("lease", "-", "o"), "{text}");
+    assert!(!text.contains(&pid) || pid.len() < 3, "{text}");
+    // `14:02:11 (0.6s)`, and `59m59s (until 15:02:10)`; a date may stand before it around midnight.
+    assert!(cells[5].contains(':') && cells[5].ends_with("s)"), "{text}");
+    assert!(cells[6].contains(" (until ") && cells[6].contains(':'), "{text}");
+    let busy = bench.tenure(&["lease", "acquire", "l", "--ttl", "1h", "--wait", "0"]).exits(75);
+    assert!(!busy.stderr.contains(" by pid "), "{busy:?}");
+    assert!(busy.stderr.contains(" s, since ") && !busy.stderr.contains("UTC"), "{busy:?}");
+    let mut killed = bench.holder(&["--close"], "y");
+    killed.kill();
+    let text = bench.tenure(&["who", "y"]).ok().stdout;
+    assert!(text.contains("abandoned\t-\t"), "{text}");
+    let holder = bench.holder(&["--label", "nightly"], "x");
+    let busy = bench.tenure(&["run", "--wait", "0", "x", "--", "true"]).exits(75);
+    let parts = [&format!("held by pid {}", holder.pid()), ", \"nightly\") for ", " s, since "];
+    for part in parts {
+        assert!(busy.stderr.contains(part), "no {part} in {busy:?}");
+    }
+    let hint = format!("tenure who {}`", bench.path("x").display());
+    assert!(busy.stderr.contains(&hint), "{busy:?}");
+    holder.end().ok();
+}
+
+#[test]
+fn a_terminal_says_that_nothing_is_held() {
+    use std::io::BufRead;
+    let bench = Bench::new();
+    let (mut screen, terminal) = crate::bench::terminal();
+    let mut child = bench.command(&["who"]).with_stdout(terminal).spawn();
+    let mut line = String::new();
+    screen.read_line(&mut line).unwrap();
+    assert_eq!(line.trim_end(), "nothing is held");
+    assert!(child.wait().unwrap().success());
+}
+
+#[test]
+fn events_are_sentences() {
+    let bench = Bench::new();
+    let mut killed = bench.holder(&["--close", "--label", "night"], "lock");
+    let pid = killed.pid();
+    killed.kill();
+    bench.tenure(&["run", "lock", "--", "true"]).exits(0);
+    let mut killed = bench.holder(&["--close"], "doc.json");
+    killed.kill();
+    bench.tenure(&["doc", "set", "doc.json", "[1]"]).ok();
+    bench.tenure(&["doc", "set", "doc.json", "[2]"]).ok();
+    bench.file("doc.json", "[2");
+    bench.tenure(&["doc", "update", "doc.json", "."]).exits(5);
+    bench.tenure(&["doc", "restore", "doc.json"]).exits(0);
+    bench.tenure(&["lease", "acquire", "l", "--ttl", "1h", "--owner", "a"]).ok();
+    let args = ["lease", "take-over", "l", "--ttl", "1h", "--owner", "b", "--reason", "it hangs"];
+    bench.tenure(&args).ok();
+    bench.file("j", "theirs\n");
+    bench.tenure(&["journal", "append", "j", "[1]"]).ok();
+    bench.file("new", "other\nlines\n");
+    let mut replace = std::process::Command::new("mv");
+    assert!(replace.arg(bench.path("new")).arg(bench.path("j")).status().unwrap().success());
+    bench.tenure(&["journal", "append", "j", "[2]"]).ok();
+    let text = bench.tenure(&["who", "--events"]).ok().stdout;
+    for part in [
+        &format!("pid {pid} on "),
+        ", \"night\") died while it held the lock, fence ",
+        "/doc.json  ",
+        "its 2 bytes were copied aside",
+        "its last good version is back",
+        "`b` took the lease over from `a`: it hangs",
+        "the journal was adopted as it is, since ",
+        "s ago)  ",
+    ] {
+        assert!(text.contains(part), "no `{part}` in {text}");
+    }
+    assert!(!text.contains('{'), "{text}");
+    let object = bench.tenure(&["who", "--events", "--json"]).ok().json();
+    assert!(object["targets"].as_array().unwrap().len() >= 4, "{object}");
 }

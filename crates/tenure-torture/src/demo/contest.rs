@@ -8,6 +8,8 @@ use tenure_shipped::state::Content;
 pub(super) struct Contest {
     /// Whose protocol it is.
     pub(super) system: &'static str,
+    /// Where the defect was discussed in public.
+    pub(super) thread: &'static str,
     /// What it protects there.
     pub(super) protects: &'static str,
     /// The protocol in a few words.
@@ -36,6 +38,7 @@ impl Contest {
 pub(super) const CONTESTS: [Contest; 5] = [
     Contest {
         system: "ECC GateGuard",
+        thread: "https://github.com/affaan-m/ECC/issues/1441",
         protects: "session state",
         how: "merge on save, no lock",
         theirs: Protocol::MergeOnSave,
@@ -44,6 +47,7 @@ pub(super) const CONTESTS: [Contest; 5] = [
     },
     Contest {
         system: "CLI-Anything",
+        thread: "https://github.com/HKUDS/CLI-Anything/pull/94",
         protects: "project file",
         how: "flock, truncate, write in place",
         theirs: Protocol::TruncateInPlace,
@@ -52,6 +56,7 @@ pub(super) const CONTESTS: [Contest; 5] = [
     },
     Contest {
         system: "OpenClaw",
+        thread: "https://github.com/openclaw/openclaw/issues/57019",
         protects: "session write lock",
         how: "lock file; dead pid: unlink+create",
         theirs: Protocol::StaleTakeover,
@@ -60,6 +65,7 @@ pub(super) const CONTESTS: [Contest; 5] = [
     },
     Contest {
         system: "codegraph",
+        thread: "https://github.com/optave/ops-codegraph-tool/pull/1002",
         protects: "journal lock",
         how: "lock file; dead pid: rename over it",
         theirs: Protocol::RenameNonce,
@@ -68,6 +74,7 @@ pub(super) const CONTESTS: [Contest; 5] = [
     },
     Contest {
         system: "codegraph",
+        thread: "https://github.com/optave/ops-codegraph-tool/pull/1002",
         protects: "journal lock, nobody killed",
         how: "lock file not stamped yet = dead",
         theirs: Protocol::Unstamped,

@@ -89,8 +89,38 @@ impl Report {
                     writeln!(text, "tenure refused {refused} under {system}'s load: {complaint}");
             }
         }
-        let _ = writeln!(text, "\nreplay: {}", self.replay());
+        text.push('\n');
+        text.push_str(&self.conclusion());
+        text.push_str("\nThe defects were discussed in public:\n");
+        let mut threads: Vec<_> = self.outcomes.iter().map(|one| one.contest).collect();
+        threads.dedup_by_key(|contest| contest.thread);
+        for contest in threads {
+            let _ = writeln!(text, "  {:<14} {}", contest.system, contest.thread);
+        }
+        let _ = writeln!(text, "\nnext: tenure run build.lock -- make     one build at a time");
+        let _ = writeln!(
+            text,
+            "replay: {}     the same load and kills, in the same order; when each process runs is up to the machine",
+            self.replay()
+        );
         text
+    }
+
+    /// What the table says, in one sentence.
+    fn conclusion(&self) -> String {
+        let sum = |of: fn(&Outcome) -> &Tally| {
+            let tallies = || self.outcomes.iter().map(of);
+            (tallies().map(|it| it.finished).sum(), tallies().map(Tally::violations).sum())
+        };
+        let (finished, wrong): (u64, u64) = sum(|outcome| &outcome.theirs);
+        let (our_finished, our_wrong): (u64, u64) = sum(|outcome| &outcome.ours);
+        format!(
+            "The shipped protocols went wrong {} times in {} operations; tenure {} times in {}.\n",
+            thousands(wrong),
+            thousands(finished),
+            thousands(our_wrong),
+            thousands(our_finished),
+        )
     }
 
     /// The same numbers for programs, and a few more.
@@ -196,7 +226,18 @@ mod tests {
     #[test]
     fn the_last_line_replays_the_run() {
         let text = report(Tally { finished: 1, ..Tally::default() }).text(false);
-        assert_eq!(text.lines().last(), Some("replay: tenure demo --quick --seed 7"));
+        let last = text.lines().last().unwrap_or_default();
+        assert!(
+            last.starts_with("replay: tenure demo --quick --seed 7     the same load"),
+            "{last}"
+        );
+        let expected =
+            "The shipped protocols went wrong 18 times in 1,200 operations; tenure 0 times in 1.";
+        assert!(text.lines().any(|line| line == expected), "{text}");
+        assert!(
+            text.contains("\nnext: tenure run ") && text.contains("https://github.com/"),
+            "{text}"
+        );
         assert!(text.is_ascii() && !text.contains('\x1b'));
     }
 

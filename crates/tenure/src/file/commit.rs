@@ -13,12 +13,12 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use crate::error::{Error, ErrorKind, Result};
-use crate::file::floor;
 use crate::file::gate::{self, Turn};
 use crate::file::hold::{Hold, check_named, check_owner, name_holder, wait_for_lease};
 use crate::file::record::State;
 use crate::file::seen::Seen;
 use crate::file::target::Target;
+use crate::file::{events, floor};
 use crate::fs::{Mode, Stat};
 use crate::options::{Fence, WriteOptions};
 use crate::wait::{Request, Wait};
@@ -153,6 +153,10 @@ impl Commit {
     /// expired: from now on its fence is refused.
     fn end_abandoned_hold(&mut self) -> Result<()> {
         if self.seen.record.state != State::Free {
+            if self.seen.record.state == State::Held && !self.seen.record.left && self.seen.bound {
+                let holder = self.seen.record.holder().to_json();
+                let _ = events::record(&self.target, "holder_died", &holder); // For people.
+            }
             self.seen.record.state = State::Free;
             self.seen.write(&self.target, self.own.handle().as_ref())?;
         }
@@ -202,6 +206,12 @@ impl Commit {
     /// Writes the record back.
     pub(crate) fn write_record(&mut self) -> Result<()> {
         self.seen.write(&self.target, self.own.handle().as_ref())
+    }
+
+    /// Makes the record as it is durable.
+    pub(crate) fn sync_record(&self) -> Result<()> {
+        let path = self.target.commit_file();
+        self.own.handle().sync().map_err(Target::failed("sync record", path))
     }
 
     /// The last check before a change becomes visible: every lock is still the one its name stands

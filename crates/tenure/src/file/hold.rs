@@ -21,6 +21,7 @@ use crate::file::target::{Opened, Target};
 use crate::fs::{Handle, Mode, RawHandle};
 use crate::holder::{HoldKind, Holder};
 use crate::options::Fence;
+use crate::printable::command;
 use crate::sys::{self, Watcher};
 use crate::wait::{Cancel, Request, Wait};
 
@@ -258,9 +259,12 @@ fn kernel_holder(target: &Target, path: &Path) -> Option<Holder> {
 
 /// The `busy` error of a target.
 pub(crate) fn busy(target: &Target, holder: Option<Holder>) -> Error {
+    let look = command("who", target.path());
     let hint = match holder.as_ref().map(|holder| holder.hold) {
-        Some(HoldKind::Lease) => "wait for its expiry, or take it over with a reason",
-        _ => "wait longer, or look with `tenure who`",
+        Some(HoldKind::Lease) => {
+            format!("wait for its expiry (--wait), or take it over with a reason; {look} shows it")
+        }
+        _ => format!("wait longer (--wait 60s), or see {look}"),
     };
     Error::new(ErrorKind::Busy, "lock", "")
         .at(target.path())

@@ -62,6 +62,7 @@ pub(crate) fn show(target: &Target) -> Result<Option<LeaseInfo>> {
         holder: seen.record.holder(),
         ttl: Duration::from_micros(seen.record.lease.ttl_us),
         expires_in: seen.running_lease().map(|(_, left)| left),
+        token_sum: seen.record.lease.token,
     }))
 }
 

@@ -20,6 +20,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::file::commit::{take_commit, take_proven};
+use crate::file::events;
 use crate::file::gate::Turn;
 use crate::file::hold::{Hold, not_of_this_process, wait_for_lease};
 use crate::file::journal::settle_for_hold;
@@ -184,6 +185,10 @@ fn hold_under_new_fence(
     seen.record.holder = HolderText::this_process(&options.label, &options.owner);
     seen.write(&target, file)?;
     hold.drew(fence, record, false);
+    if let Some(holder) = &recovered_from {
+        // For people; the hold is granted without it.
+        let _ = events::record(&target, "holder_died", &holder.to_json());
+    }
     if is_new {
         sweep::now_and_then(&target);
     }

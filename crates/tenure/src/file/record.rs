@@ -35,7 +35,7 @@ const RESERVED: DoubleSlot = DoubleSlot::at(12288, 16384);
 /// Room for the text of the holder.
 const HOLDER_BYTES: usize = 752;
 /// Not used, in the middle of a slot.
-const FREE_BYTES: usize = 64;
+const FREE_BYTES: usize = 62;
 /// Flags of a slot.
 const SYNCED: u8 = 1;
 const LEFT: u8 = 2;
@@ -124,6 +124,8 @@ pub(crate) struct Record {
     pub(crate) left: bool,
     /// There is a journal, whose log may hold batches on their way to it.
     pub(crate) journal: bool,
+    /// So many versions of the document are kept besides `.good`.
+    pub(crate) history: u16,
     pub(crate) since_us: u64,
     pub(crate) boot: [u8; 16],
     /// The commit file that this was written into; a copy elsewhere does not match.
@@ -257,6 +259,7 @@ impl Layout for Record {
         fill.u64(self.lease.expires_us);
         fill.count(published.generation);
         fill.raw(&published.checksum);
+        fill.u16(self.history);
         fill.raw(&[0; FREE_BYTES]);
         fill.u64(self.pending.0);
         fill.raw(&self.pending.1);
@@ -276,6 +279,7 @@ impl Layout for Record {
         let file = FileId { dev: take.u64(), ino: take.u64() };
         let lease = LeaseTerms { token: take.raw(), ttl_us: take.u64(), expires_us: take.u64() };
         let (generation, checksum) = (take.count(), take.raw());
+        let history = take.u16();
         let _free: [u8; FREE_BYTES] = take.raw();
         let pending = (take.u64(), take.raw());
         let published_boot = take.raw();
@@ -296,6 +300,7 @@ impl Layout for Record {
             state: [State::Free, State::Held, State::Leased][usize::from(state.min(2))],
             left: flags & LEFT != 0,
             journal: flags & JOURNAL != 0,
+            history,
             since_us,
             boot,
             file,

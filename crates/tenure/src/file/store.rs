@@ -16,8 +16,8 @@ use crate::fs::Fs;
 use crate::json::Value;
 use crate::options::{AcquireOptions, AppendOptions, LockOptions, Prune, WriteOptions};
 use crate::outcome::{
-    Appended, Compacted, Entry, LeaseInfo, Leased, Pruned, Report, Rotated, Snapshot, Status,
-    Survey, Written,
+    Appended, Compacted, Earlier, Entry, LeaseInfo, Leased, Pruned, Report, Rotated, Snapshot,
+    Status, Survey, Written,
 };
 use crate::store::{self, Capabilities, Compute, EntryReader, Held, Store, Watcher};
 use crate::sys::{self, disk};
@@ -114,6 +114,10 @@ impl store::Target for FileTarget {
         self
     }
 
+    fn has_directory(&self) -> bool {
+        self.target().has_directory()
+    }
+
     fn lock(&self, options: &LockOptions) -> Result<Box<dyn Held>> {
         Ok(Box::new(lock::lock(self.target(), options)?))
     }
@@ -192,6 +196,18 @@ impl store::Target for FileTarget {
 
     fn restore(&self, options: &WriteOptions) -> Result<Written> {
         self.document.restore(options)
+    }
+
+    fn earlier(&self) -> Result<Vec<Earlier>> {
+        self.document.earlier()
+    }
+
+    fn keep_versions(&self, count: u16, options: &WriteOptions) -> Result<()> {
+        self.document.keep_versions(count, options)
+    }
+
+    fn kept_versions(&self) -> Result<u16> {
+        self.document.kept_versions()
     }
 
     fn rotate(&self, options: &WriteOptions) -> Result<Rotated> {

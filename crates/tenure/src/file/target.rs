@@ -132,6 +132,11 @@ impl Target {
         &self.names.path
     }
 
+    /// Whether that directory was there when the path was resolved.
+    pub(crate) fn has_directory(&self) -> bool {
+        self.names.around.is_some()
+    }
+
     /// The directory of the target itself.
     pub(crate) fn dir(&self) -> &Path {
         &self.names.dir
@@ -416,7 +421,7 @@ pub(crate) fn split_sidecar(name: &str) -> Option<(&str, &str)> {
     }
     let dot = rest.rfind('.')?;
     let is_known = match &rest[dot + 1..] {
-        "index" | "damaged" | "archive" | "replaced" => is_number(number),
+        "index" | "damaged" | "archive" | "replaced" | "history" => is_number(number),
         "tmp" => number.len() == 16 && number.bytes().all(|byte| byte.is_ascii_hexdigit()),
         _ => false,
     };

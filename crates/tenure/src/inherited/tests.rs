@@ -1,4 +1,4 @@
-//! What a program knows of the holds around it.
+//! Holds around a program, as its variables say.
 
 use super::*;
 
@@ -21,10 +21,13 @@ fn below(inherited: &Inherited, path: &str, fence: Fence, token: Option<&str>) -
 
 #[test]
 fn an_outer_hold_reads_back_as_it_was_written() {
-    for path in ["/a/b", "/a b/c=d", "/new\nline", "/back\\slash\\n", "/tail\\"] {
-        let line = line(Path::new(path), 42).unwrap();
-        assert!(!line.contains('\n'));
-        assert_eq!(parse(&line), Some((PathBuf::from(path), 42)), "{path}");
+    for path in ["/a/b", "/a b/c=d", "/new\nline", "/back\\slash\\n", "/tail\\", "/1:2 3"] {
+        for token in [None, Some("a token:\\\n".to_owned())] {
+            let hold = Outer { target: path.into(), fence: 42, token };
+            let line = line(&hold).unwrap();
+            assert!(!line.contains('\n'));
+            assert_eq!(parse(&line), Some(hold), "{path}");
+        }
     }
     for wrong in ["", "42", "x /a", "42 /a\\", "42 /a\\x"] {
         assert_eq!(parse(wrong), None, "{wrong}");
@@ -48,7 +51,12 @@ fn a_token_belongs_to_its_target() {
     let leased = below(&Inherited::default(), "/a", 1, Some("token"));
     assert_eq!(leased.token_for(Path::new("/a")), Some("token"));
     assert_eq!(leased.token_for(Path::new("/b")), None);
-    assert_eq!(below(&leased, "/b", 2, None).token_for(Path::new("/a")), None);
+    let inside = below(&leased, "/b", 2, None);
+    assert_eq!(inside.token_for(Path::new("/a")), Some("token"), "of another target's hold");
+    assert_eq!(inside.token_for(Path::new("/b")), None);
+    let any = below(&given(&[(TOKEN, "t")]), "/b", 2, None);
+    assert_eq!(any.token_for(Path::new("/c")), Some("t"));
+    assert_eq!(any.fence_of(Path::new("/c")).unwrap(), None);
     assert_eq!(given(&[(TOKEN, "t")]).token_for(Path::new("/any")), Some("t"));
     assert_eq!(given(&[(TOKEN, "")]).token_for(Path::new("/any")), None);
 }

@@ -42,6 +42,7 @@ use crate::error::{Error, ErrorKind, Result};
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Rules {
     root: Node,
+    keeps_kinds: bool,
 }
 
 /// One place of the document: its rule, or the places below it.
@@ -96,6 +97,14 @@ impl Rules {
         self.with(Rule::Last, pointer)
     }
 
+    /// Refuses a merge that would replace an object or an array by a value of another kind, unless a rule
+    /// says so: such a patch is often one level off. [`ErrorKind::Conflict`] then.
+    #[must_use]
+    pub fn keep_kinds(mut self) -> Self {
+        self.keeps_kinds = true;
+        self
+    }
+
     fn with(mut self, rule: Rule, pointer: &str) -> Result<Self> {
         let refuse = |detail| Error::new(ErrorKind::Invalid, "declare a merge rule", detail);
         let mut node = &mut self.root;
@@ -125,6 +134,47 @@ impl Node {
 
 fn never_applies(inner: &str, outer: &str) -> String {
     format!("the rule for {inner:?} would never apply: {outer:?} has a rule for the whole value")
+}
+
+/// What a merge of `patch` would replace by another kind although the rules keep kinds: where, and how.
+pub(crate) fn replaced_kind(current: &Value, patch: &Value, rules: &Rules) -> Option<String> {
+    if !rules.keeps_kinds {
+        return None;
+    }
+    let (pointer, old, new) = find_replaced(current, patch, Some(&rules.root), "")?;
+    let place = if pointer.is_empty() { "the document".to_owned() } else { format!("`{pointer}`") };
+    let new = match new {
+        "null" => new.to_owned(),
+        "array" | "object" => format!("an {new}"),
+        new => format!("a {new}"),
+    };
+    Some(format!("it would replace the {old} at {place} by {new}"))
+}
+
+fn find_replaced(
+    target: &Value,
+    patch: &Value,
+    node: Option<&Node>,
+    pointer: &str,
+) -> Option<(String, &'static str, &'static str)> {
+    if node.is_some_and(|node| node.rule.is_some()) {
+        return None; // The rule says what happens.
+    }
+    let found = |old, new: &Value| Some((pointer.to_owned(), old, new.type_name()));
+    match (target, patch) {
+        (Value::Object(fields), Value::Object(changes)) => {
+            let mut kept = changes.iter().filter(|(_, change)| !change.is_null());
+            kept.find_map(|(key, change)| {
+                let below = node.and_then(|node| node.below.get(key));
+                let pointer = format!("{pointer}/{}", key.replace('~', "~0").replace('/', "~1"));
+                find_replaced(fields.get(key)?, change, below, &pointer)
+            })
+        }
+        (Value::Object(_), new) => found("object", new),
+        (Value::Array(_), Value::Array(_)) => None,
+        (Value::Array(_), new) => found("array", new),
+        _ => None,
+    }
 }
 
 /// The document after merging `patch` into `current`.

@@ -27,7 +27,7 @@ mod tests;
 
 pub(crate) use self::difference::apply_difference;
 pub use self::merge::Rules;
-pub(crate) use self::merge::merge;
+pub(crate) use self::merge::{merge, replaced_kind};
 pub use self::number::Number;
 pub(crate) use self::parse::parse;
 pub use self::parse::parse_json;

@@ -38,8 +38,8 @@ pub(crate) use self::locks::{Locks, command_of, lock_holder, lock_keepers};
 pub use self::platform::disk;
 #[cfg(windows)]
 pub(crate) use self::platform::{
-    boot_time_us, effective_user, forks, host_name, is_gone, pid_namespace, process_number,
-    process_start, wall_time_us,
+    boot_time_us, effective_user, forks, host_name, is_gone, path_from_bytes, pid_namespace,
+    process_number, process_start, wall_time_us,
 };
 pub(crate) use self::platform::{is_hardware, is_out_of_files, is_too_long};
 #[cfg(not(any(target_os = "linux", target_os = "android")))]
@@ -47,5 +47,6 @@ pub(crate) use self::polling::Watcher;
 pub(crate) use self::polling::pause;
 #[cfg(unix)]
 pub(crate) use self::process::{
-    effective_user, forks, host_name, is_gone, pid_namespace, process_number, process_start,
+    effective_user, forks, host_name, is_gone, path_from_bytes, pid_namespace, process_number,
+    process_start,
 };

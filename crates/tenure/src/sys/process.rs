@@ -65,6 +65,12 @@ pub(crate) fn effective_user() -> u32 {
     rustix::process::geteuid().as_raw()
 }
 
+/// The path with exactly these bytes: any bytes name a file.
+#[expect(clippy::unnecessary_wraps, reason = "not every system has a path for any bytes")]
+pub(crate) fn path_from_bytes(bytes: Vec<u8>) -> Option<std::path::PathBuf> {
+    Some(<std::ffi::OsString as std::os::unix::ffi::OsStringExt>::from_vec(bytes).into())
+}
+
 /// The name of this machine, for people.
 pub(crate) fn host_name() -> String {
     rustix::system::uname().nodename().to_string_lossy().into_owned()

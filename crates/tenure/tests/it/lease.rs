@@ -45,7 +45,7 @@ fn race_44_a_lease_outlives_its_process_and_acquiring_it_again_keeps_the_fence()
     assert_eq!((again.fence.to_string().as_str(), again.ttl), (fence, LONG));
     assert!(again.expires_in <= LONG);
     write(&path, Some(again.fence)).unwrap();
-    let LeaseInfo { holder, ttl, expires_in } = leases.show().unwrap().unwrap();
+    let LeaseInfo { holder, ttl, expires_in, .. } = leases.show().unwrap().unwrap();
     assert_eq!((holder.owner.as_str(), holder.pid, ttl), ("turn-1", hook.pid(), LONG));
     assert!(expires_in.unwrap() > LONG / 2);
     leases.release(token).unwrap();

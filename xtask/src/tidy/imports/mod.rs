@@ -55,6 +55,7 @@ const LAYERS: &[Layer] = &[
             "inherited",
             "key",
             "options",
+            "printable",
             "process_local",
             "random",
             "wait",

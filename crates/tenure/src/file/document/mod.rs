@@ -1,7 +1,7 @@
 //! The document: one JSON file that many processes read and change without losing an update.
 //!
 //! Order of reading: `read` (what is there), `publish` (a new version takes its place), `change` (the calls
-//! that people make), `restore` (what cannot be parsed). `memory` saves parsing.
+//! that people make), `restore` (what cannot be parsed). `history` has the versions before, `memory` saves parsing.
 //!
 //! Invariants
 //! 1. The file is only ever replaced as a whole: a reader sees the old version or the new one (G5).
@@ -15,9 +15,11 @@
 //!    are kept as `.damaged.N`.
 
 mod change;
+mod history;
 mod memory;
 mod publish;
 mod read;
 mod restore;
+mod versions;
 
 pub(crate) use self::change::{Attempt, Document};

@@ -22,6 +22,7 @@ use std::io;
 use std::path::PathBuf;
 
 use super::read::{Content, is_number};
+use super::versions;
 use crate::checksum;
 use crate::error::{Error, ErrorKind, Result};
 use crate::file::commit::Commit;
@@ -199,6 +200,10 @@ pub(super) fn publish(
     let is_base = |found: &Stat| of(found) == of(&stat);
     let good = target.sidecar("good");
     let keep = way.keep && commit.seen.record.published.synced == Synced::Yes;
+    let history = commit.seen.record.history;
+    if keep && history > 0 {
+        versions::keep(target, history); // Before `.good` is overwritten; a crash here leaves a second name.
+    }
     verify()?; // After everything that can take long.
     match temp.exchange(path, is_base)? {
         Exchange::Replaced => return Ok(None),

@@ -16,11 +16,13 @@ use super::memory::Memory;
 use crate::checksum;
 use crate::error::{Error, ErrorKind, Result};
 use crate::file::record::{Published, Record};
+use crate::file::seen::Seen;
 use crate::file::target::Target;
 use crate::fs::{Access, Handle, Kind, Stat, Trust};
 use crate::json::{self, Value};
 use crate::options::Version;
 use crate::outcome::Snapshot;
+use crate::printable::command;
 use crate::sys;
 
 /// Another tool that rewrites in place is given these moments before its half-written file counts as
@@ -197,6 +199,15 @@ pub(super) fn peek(target: &Target) -> Result<Published> {
     Ok(Record::load(file.as_ref(), path)?.0.published)
 }
 
+/// How many versions the record keeps besides `.good`, read without a lock.
+pub(super) fn history(target: &Target) -> Result<u16> {
+    match target.open(target.commit_file(), Access::Read) {
+        Err(err) if err.kind() == io::ErrorKind::NotFound => Ok(0),
+        Err(err) => Err(Error::io("open record", target.commit_file(), err)),
+        Ok(file) => Ok(Seen::read(target, file.as_ref())?.record.history),
+    }
+}
+
 /// Whether a document that cannot be parsed was cut by a power loss (G5): tenure has not seen it whole in
 /// this boot, and it was last written before. Otherwise it is an editor's typo, which is not ours to
 /// replace (race 27). A wrong clock can only keep a repair from happening by itself.
@@ -241,9 +252,11 @@ fn parsed(target: &Target, path: &Path) -> Result<Option<(Content, Value)>> {
 fn damaged(target: &Target, why: &str) -> Error {
     let restorable = target.fs.stat(&target.sidecar("good")).is_ok();
     let hint = if restorable {
-        "it was left as it is; `tenure doc restore` brings back the last good version"
+        let restore = command("doc restore", target.path());
+        format!("it was left as it is; {restore} brings back the last good version")
     } else {
         "it was left as it is, and there is no good copy: correct it, or move it away to start anew"
+            .to_owned()
     };
     Error::new(ErrorKind::Damaged, "read document", format!("it {why}"))
         .at(target.path())

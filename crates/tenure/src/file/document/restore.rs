@@ -95,17 +95,21 @@ fn take_left_over(target: &Target) -> Result<()> {
 /// Copies a damaged document that a change has met. Best effort: the document itself is still there.
 pub(super) fn met(target: &Target) {
     let Ok(Some(content)) = Content::read(target, target.path()) else { return };
-    if content.bytes.len() <= MET_BYTES_MAX {
-        let _ = copy_aside(target, &content.bytes, MET_COPIES_MAX);
+    if content.bytes.len() <= MET_BYTES_MAX
+        && copy_aside(target, &content.bytes, MET_COPIES_MAX).is_ok_and(|made| made)
+    {
+        let detail = json!({ "bytes": content.bytes.len() });
+        let _ = events::record(target, "damage_copied", &detail);
     }
 }
 
 /// Copies bytes to the first free name, unless the newest copy is the same or there are `most` already.
-/// Empty ones are not worth it. The copy is durable when this returns.
-fn copy_aside(target: &Target, bytes: &[u8], most: usize) -> io::Result<()> {
+/// Empty ones are not worth it. The copy is durable when this returns; true if a new one was made.
+fn copy_aside(target: &Target, bytes: &[u8], most: usize) -> io::Result<bool> {
     if bytes.is_empty() {
-        return Ok(());
+        return Ok(false);
     }
+    let mut made = false;
     let (copies, free) = publish::free_aside(target);
     let is_same = |path: &PathBuf| {
         Content::read(target, path).is_ok_and(|copy| copy.is_some_and(|copy| copy.bytes == bytes))
@@ -119,6 +123,7 @@ fn copy_aside(target: &Target, bytes: &[u8], most: usize) -> io::Result<()> {
             let _ = target.fs.remove(&free);
         }
         written?;
+        made = true;
     }
-    target.sync_sidecars()
+    target.sync_sidecars().map(|()| made)
 }

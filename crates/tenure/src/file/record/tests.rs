@@ -34,6 +34,7 @@ fn sample() -> Record {
         state: State::Leased,
         left: true,
         journal: true,
+        history: 9,
         since_us: 1_700_000_000_000_000,
         boot: [3; 16],
         file: FileId { dev: 5, ino: 9 },

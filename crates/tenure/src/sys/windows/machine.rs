@@ -100,6 +100,11 @@ pub(crate) fn effective_user() -> u32 {
     0
 }
 
+/// The path with exactly these bytes; a name that is not Unicode has none.
+pub(crate) fn path_from_bytes(bytes: Vec<u8>) -> Option<std::path::PathBuf> {
+    String::from_utf8(bytes).ok().map(Into::into)
+}
+
 /// The name of this machine, for people.
 pub(crate) fn host_name() -> String {
     let mut name = [0u16; HOST_NAME_MAX as usize];

@@ -1,0 +1,73 @@
+//! Text for terminals: nothing in a name moves the cursor, splits a line or turns it around.
+
+use std::fmt::Write;
+use std::path::Path;
+use std::sync::atomic::{AtomicI64, Ordering};
+
+/// Seconds that the caller's local time is ahead of UTC; [`UNKNOWN`] until it says so.
+static OFFSET: AtomicI64 = AtomicI64::new(UNKNOWN);
+const UNKNOWN: i64 = i64::MAX;
+
+/// Control characters, and those that change the direction of the text around them.
+pub(crate) fn is_deceptive(letter: char) -> bool {
+    letter.is_control()
+        || matches!(letter, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+}
+
+/// The text with control characters, and those that change the direction of text, escaped.
+pub fn printable(text: &str) -> String {
+    let mut shown = String::with_capacity(text.len());
+    for letter in text.chars() {
+        if is_deceptive(letter) {
+            let _ = write!(shown, "{}", letter.escape_default());
+        } else {
+            shown.push(letter);
+        }
+    }
+    shown
+}
+
+/// From now on times in texts for people are local: so many seconds ahead of UTC. The core does not read
+/// the zone of the machine itself; until it is told they are UTC, and say so.
+pub fn show_times_ahead_of_utc(seconds: i64) {
+    OFFSET.store(seconds, Ordering::Relaxed);
+}
+
+/// `14:02:11`, of microseconds of the wall clock.
+pub(crate) fn clock_time(us: u64) -> String {
+    let (ahead, zone) = match OFFSET.load(Ordering::Relaxed) {
+        UNKNOWN => (0, " UTC"),
+        ahead => (ahead, ""),
+    };
+    let second = (i64::try_from(us / 1_000_000).unwrap_or(0) + ahead).rem_euclid(86400);
+    format!("{:02}:{:02}:{:02}{zone}", second / 3600, second / 60 % 60, second % 60)
+}
+
+/// A command about a file, as it is typed.
+pub(crate) fn command(words: &str, path: &Path) -> String {
+    let path = path.to_string_lossy();
+    let is_plain = |letter: char| letter.is_alphanumeric() || "-_./+=:@%,".contains(letter);
+    if path.chars().all(is_plain) {
+        format!("`tenure {words} {path}`")
+    } else {
+        format!("`tenure {words} '{}'`", printable(&path.replace('\'', "'\\''")))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_in_a_name_turns_the_line_around() {
+        assert_eq!(printable("a\u{202e}b\u{1b}[2J\n"), "a\\u{202e}b\\u{1b}[2J\\n");
+        assert_eq!(printable("\u{e4} \"quoted\" \\ \u{65e5}"), "\u{e4} \"quoted\" \\ \u{65e5}");
+    }
+
+    #[test]
+    fn a_command_is_one_that_a_shell_takes() {
+        assert_eq!(command("who", Path::new("/a/b.json")), "`tenure who /a/b.json`");
+        assert_eq!(command("who", Path::new("/a b")), "`tenure who '/a b'`");
+        assert_eq!(command("who", Path::new("/it's")), "`tenure who '/it'\\''s'`");
+    }
+}

@@ -66,7 +66,7 @@ function readPayload(lockPath) {
     const payload = JSON.parse(text);
     return { payload: typeof payload === 'object' && payload !== null ? payload : {}, mtimeMs, text };
   } catch (error) {
-    if (error.code === 'ENOENT' || error instanceof SyntaxError) return { payload: {}, mtimeMs, text };
+    if (error.code === 'ENOENT' || error.name === 'SyntaxError') return { payload: {}, mtimeMs, text };
     throw error;
   }
 }

@@ -5,9 +5,9 @@
 //
 // Fail open: whatever goes wrong, nothing here throws; a change that could not be made returns false.
 
-const { createHash } = require('node:crypto');
-const fs = require('node:fs');
-const path = require('node:path');
+const { createHash } = require('crypto');
+const fs = require('fs');
+const path = require('path');
 const { Collection, Document, lockSync } = require('../index.cjs');
 
 const SESSION_TIMEOUT_MS = 30 * 60 * 1000;

@@ -6,8 +6,9 @@
 // and it excludes every other user of tenure. The `.lock` file is written for programs that know only
 // that, and theirs is respected; between them and us exclusion is as good as theirs.
 
-const fs = require('node:fs');
-const path = require('node:path');
+const fs = require('fs');
+const path = require('path');
+const { performance } = require('perf_hooks');
 const { lock, tryLockSync } = require('../index.cjs');
 const { atExit } = require('./at-exit.cjs');
 const { forget, remember } = require('./held.cjs');

@@ -3,12 +3,13 @@
 // write-file-atomic: a file is replaced as a whole, or not at all. Same calls; besides, writers of one
 // file in all processes come one after the other, and the name is synced as well as the content.
 
-const { createHash, randomBytes } = require('node:crypto');
-const fs = require('node:fs');
-const path = require('node:path');
+const { createHash, randomBytes } = require('crypto');
+const fs = require('fs');
+const path = require('path');
 const { lock, lockSync } = require('../index.cjs');
 const { fenceOf } = require('./held.cjs');
 const { sleepSync } = require('./owner.cjs');
+const steps = require('./steps.cjs');
 
 const WAIT_MS = 60_000;
 /** A longer name is not part of the temporary one, which must fit into 255 bytes. */
@@ -139,25 +140,6 @@ function* replace(file, data, { encoding, fsync, mode, chown, tmpfileCreated }) 
   if (fsync !== false) syncDirectory(path.dirname(file));
 }
 
-async function replaceLater(...args) {
-  const steps = replace(...args);
-  for (let step = steps.next(); !step.done; ) {
-    try {
-      await step.value;
-    } catch (error) {
-      step = steps.throw(error);
-      continue;
-    }
-    step = steps.next();
-  }
-}
-
-/** A synchronous write waits for nothing. */
-function replaceNow(...args) {
-  const steps = replace(...args);
-  while (!steps.next().done);
-}
-
 /** Owner and mode are given as far as the system and the user's rights allow, like those of the original. */
 function tolerant(act) {
   try {
@@ -216,7 +198,7 @@ async function write(filename, data, given) {
     await before?.catch(() => {});
     const { file, guard } = await enter(filename);
     try {
-      await replaceLater(file, data, options);
+      await steps.later(replace(file, data, options));
     } finally {
       entering.delete(file);
       await guard.release();
@@ -268,7 +250,7 @@ function enterSync(filename) {
 function writeFileSync(filename, data, options) {
   const { file, guard } = enterSync(filename);
   try {
-    replaceNow(file, data, optionsOf(options));
+    steps.now(replace(file, data, optionsOf(options)));
   } finally {
     guard?.releaseSync();
   }

@@ -1,6 +1,6 @@
 'use strict';
 
-const { isNativeError } = require('node:util/types');
+const { isNativeError } = require('util/types');
 
 /** What failed, where, why, and what to do about it: the fields of the command line's `--json`. */
 class TenureError extends Error {

@@ -1,6 +1,6 @@
 'use strict';
 
-const { isUint8Array } = require('node:util/types');
+const { isUint8Array } = require('util/types');
 const { later, laterAtOnce, now } = require('./call.cjs');
 const { JournalGapError, invalid } = require('./errors.cjs');
 const json = require('./json.cjs');

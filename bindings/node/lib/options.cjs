@@ -3,8 +3,8 @@
 // Checks what callers pass and completes it for the native half. An option that nobody knows is an
 // error: a misspelt `fence` must not become an unproven write.
 
-const { fileURLToPath } = require('node:url');
-const { isUint8Array } = require('node:util/types');
+const { fileURLToPath } = require('url');
+const { isUint8Array } = require('util/types');
 const { invalid } = require('./errors.cjs');
 
 /** How much of a value a message shows. */
@@ -41,7 +41,7 @@ function path(value, what = 'path') {
 
 /** A value as a programmer would write it, cut if it is long. */
 function shown(value) {
-  const { inspect } = require('node:util');
+  const { inspect } = require('util');
   const how = { depth: 1, breakLength: Infinity, customInspect: false, maxArrayLength: 5, maxStringLength: SHOWN_CHARS };
   const text = inspect(value, how).replace(/\s*\n\s*/g, ' ');
   return text.length > SHOWN_CHARS ? `${text.slice(0, SHOWN_CHARS)}...` : text;

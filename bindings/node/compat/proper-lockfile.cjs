@@ -31,7 +31,6 @@ const LABEL = 'proper-lockfile';
 
 /** Held by this process, by the path of the lock directory. */
 const held = new Map();
-let listening = false;
 
 const failure = (code, message, file, cause) =>
   Object.assign(new Error(message, cause && { cause }), { code, file });
@@ -210,19 +209,18 @@ function keep(names, guard, identity, mtime, options) {
   entry.newTime = mtime.getTime() % 1000 === 0 ? () => new Date(Math.ceil(Date.now() / 1000) * 1000) : () => new Date(Date.now());
   held.set(names.directory, entry);
   if (guard) remember(names.target, guard);
-  if (!listening) {
-    listening = true;
-    atExit(() => [...held.values()].forEach(leaveAtExit));
-  }
+  atExit(leaveAllAtExit);
   updateAfter(entry, options.update);
   return entry;
 }
 
-function leaveAtExit(entry) {
-  try {
-    steps.now(leave(entry, operationsOf(entry.options.operations.given, true)));
-  } catch {
-    // It becomes stale by itself.
+function leaveAllAtExit() {
+  for (const entry of held.values()) {
+    try {
+      steps.now(leave(entry, operationsOf(entry.options.operations.given, true)));
+    } catch {
+      // It becomes stale by itself.
+    }
   }
 }
 

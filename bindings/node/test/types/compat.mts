@@ -20,7 +20,7 @@ writeFileAtomic.sync('file', 'x', 'utf8');
 
 const session = await acquireSessionWriteLock({ sessionFile: 's.jsonl', signal: AbortSignal.timeout(5) });
 session.assertOwned();
-const reasons: string[] = cleanStaleLockFiles({ sessionsDir: 'd' }).locks.flatMap((lock) => lock.staleReasons);
+const reasons: string[] = (await cleanStaleLockFiles({ sessionsDir: 'd' })).locks.flatMap((lock) => lock.staleReasons);
 const busy = (error: unknown) => error instanceof SessionWriteLockTimeoutError && error.owner;
 
 appendJournalEntries('dir', [{ file: 'a', deleted: true }]);

@@ -121,7 +121,7 @@ function merged(disk, memory) {
 /** Changes the state on the disk under the lock. False if that was not possible. */
 function change(compute) {
   try {
-    pruneStale();
+    pruneOnce();
     const file = stateFile();
     fs.mkdirSync(path.dirname(file), { recursive: true, mode: 0o700 });
     const document = new Document(file);
@@ -175,7 +175,7 @@ function expire(file) {
 /** The state of this session; an empty one if there is none, or none that counts. */
 function loadState() {
   try {
-    pruneStale();
+    pruneOnce();
     const file = stateFile();
     const state = asState(JSON.parse(fs.readFileSync(file, 'utf8')));
     if (!isExpired(state)) return state;
@@ -216,10 +216,13 @@ function isChecked(key) {
  * module was loaded, so the first use prunes too. */
 const pruned = new Set();
 
+function pruneOnce() {
+  if (!pruned.has(stateDir())) pruneStaleFiles();
+}
+
 /** Removes what sessions long gone have left: their states, and temporary files of older versions. */
-function pruneStale() {
+function pruneStaleFiles() {
   const dir = stateDir();
-  if (pruned.has(dir)) return;
   pruned.add(dir);
   const maxAgeMs = 2 * SESSION_TIMEOUT_MS;
   try {
@@ -237,7 +240,7 @@ function pruneStale() {
   }
 }
 
-pruneStale();
+pruneOnce();
 
 module.exports = {
   MAX_CHECKED_ENTRIES,
@@ -248,6 +251,7 @@ module.exports = {
   loadState,
   markChecked,
   pruneCheckedEntries,
+  pruneStaleFiles,
   resolveSessionKey,
   sanitizeSessionKey,
   saveState,

@@ -152,6 +152,8 @@ test('the first use of a directory that was named later removes them too', (t) =
     plantOld();
     use(gate);
     assert.equal(olds().length, 2, 'once');
+    gate.pruneStaleFiles();
+    assert.deepEqual(olds(), [], 'or whenever it is asked for');
   }
 });
 

@@ -189,18 +189,23 @@ function* both(names, guard, refused, options) {
   const identity = identityOf(names.directory);
   try {
     // There is a directory on the disk, and the kernel cannot lock what it stands for.
-    if (!guard && identity !== undefined) throw refused;
-    const mtime = (yield operations.call('stat', names.directory)).mtime;
-    if (identity === undefined) {
-      yield* giveBack(guard, true);
-      return keep(names, null, identity, mtime, options);
+    if (!guard && refused && identity !== undefined) throw refused;
+    const { mtime } = yield operations.call('stat', names.directory);
+    const isVirtual = !operations.isOurs && identity === undefined && identityOf(names.directory) === undefined;
+    if (isVirtual || (guard && identity !== undefined)) {
+      if (isVirtual) yield* giveBack(guard, true);
+      return keep(names, isVirtual ? null : guard, identity, mtime, options);
     }
-    return keep(names, guard, identity, mtime, options);
   } catch (error) {
     yield* giveBack(guard, true);
     yield* removeDirectory(names.directory, operations);
     throw error;
   }
+  // In this very moment somebody removed it, so that what is there is not ours, or made what there was nothing to
+  // lock in, so that it is ours without the kernel's lock.
+  if (!guard && identity !== undefined) yield* removeDirectory(names.directory, operations);
+  yield* giveBack(guard, true);
+  return null;
 }
 
 function keep(names, guard, identity, mtime, options) {

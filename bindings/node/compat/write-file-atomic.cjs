@@ -87,8 +87,8 @@ function lookThrough(dir) {
  * The directory is looked through once, and again if the last holder died.
  */
 function sweep(file, guard) {
-  const { dir, name } = temporariesOf(file);
   try {
+    const { dir, name } = temporariesOf(file);
     const found = (guard.recoveredFrom === null && looked.get(dir)) || lookThrough(dir);
     for (const each of found.get(name) ?? []) if (!writing.has(each)) fs.rmSync(each, { force: true });
     found.delete(name);

@@ -101,6 +101,18 @@ test('an fs of the caller is used for every operation, sync and not', async (t) 
   rmdirSync(`${path}.lock`);
 });
 
+test('a directory that is removed while it is made is not taken for one in memory', async (t) => {
+  const path = file(t);
+  const other = {
+    ...fs,
+    mkdir: (name, callback) => fs.mkdir(name, (error) => (error ? callback(error) : fs.rmdir(name, callback))),
+    stat: (name, callback) => fs.mkdir(name, () => fs.stat(name, callback)), // Another program was quicker.
+  };
+  await assert.rejects(lockfile.lock(path, { fs: other }), code('ELOCKED'));
+  assert.ok(isFree(path));
+  assert.ok(existsSync(`${path}.lock`), "another program's stays");
+});
+
 test('a file system in memory has its own locks, and leaves none on the disk', async (t) => {
   const dir = scratch(t);
   const memory = inMemory();

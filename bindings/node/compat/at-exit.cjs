@@ -10,17 +10,17 @@ const shared = (globalThis[Symbol.for('tenure.compat.at-exit')] ??= { acts: new 
 
 function listen() {
   shared.listeners.set('exit', () => shared.acts.forEach((act) => act({ ends: true })));
-  for (const signal of SIGNALS) {
-    shared.listeners.set(signal, () => {
-      // Others decide what the signal does, and may go on working. If there are none, it ends us.
-      const ends = process.listenerCount(signal) === 1;
-      shared.acts.forEach((act) => act({ ends }));
-      if (!ends) return;
-      stopListening();
-      process.kill(process.pid, signal);
-    });
-  }
+  for (const signal of SIGNALS) shared.listeners.set(signal, () => handle(signal));
   for (const [event, listener] of shared.listeners) process.on(event, listener);
+}
+
+/** Others decide what a signal does, and may go on working. If there are none, it ends us. */
+function handle(signal) {
+  const ends = process.listenerCount(signal) === 1 && shared.listeners.has(signal);
+  shared.acts.forEach((act) => act({ ends }));
+  if (!ends) return;
+  stopListening();
+  process.kill(process.pid, signal);
 }
 
 function stopListening() {
@@ -28,14 +28,15 @@ function stopListening() {
   shared.listeners.clear();
 }
 
-/** Calls `act` at the end, or at a signal that may not be the end. Returns what makes that undone. */
+/** Calls `act` at the end, or at a signal that may not be the end. To ask again for the same changes nothing. */
 function atExit(act) {
   shared.acts.add(act);
   if (shared.listeners.size === 0) listen();
-  return () => {
-    shared.acts.delete(act);
-    if (shared.acts.size === 0) stopListening();
-  };
 }
 
-module.exports = { atExit };
+function notAtExit(act) {
+  shared.acts.delete(act);
+  if (shared.acts.size === 0) stopListening();
+}
+
+module.exports = { SIGNALS, atExit, handle, notAtExit };

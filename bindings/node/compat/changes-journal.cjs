@@ -6,9 +6,9 @@
 // Lock: the kernel's, on the journal. `changes.journal.lock` is written as well and respected, for
 // programs that know only that; between them and us it is as safe as it ever was, which is not very.
 
-const { randomBytes } = require('node:crypto');
-const fs = require('node:fs');
-const path = require('node:path');
+const { randomBytes } = require('crypto');
+const fs = require('fs');
+const path = require('path');
 const { Journal, lockSync } = require('../index.cjs');
 const { isAlive, removeIf, sleepSync, startedMs } = require('./owner.cjs');
 

@@ -5,9 +5,9 @@
 //
 // Fail open: whatever goes wrong, nothing here throws; a change that could not be made returns false.
 
-const { createHash } = require('node:crypto');
-const fs = require('node:fs');
-const path = require('node:path');
+const { createHash } = require('crypto');
+const fs = require('fs');
+const path = require('path');
 const { Collection, Document, lockSync } = require('../index.cjs');
 
 const SESSION_TIMEOUT_MS = 30 * 60 * 1000;
@@ -33,11 +33,11 @@ function sanitizeSessionKey(raw) {
 function resolveSessionKey(data = {}) {
   const { env } = process;
   const named = [data?.session_id, data?.sessionId, data?.session?.id, env.CLAUDE_SESSION_ID, env.ECC_SESSION_ID];
-  const id = named.find((each) => typeof each === 'string' && each.trim() !== '');
-  if (id !== undefined) return sanitizeSessionKey(id.trim());
+  const id = named.find((each) => (typeof each === 'string' && each.trim() !== '') || (Number.isFinite(each) && each !== 0));
+  if (id !== undefined) return sanitizeSessionKey(String(id).trim());
   const transcript = data?.transcript_path ?? data?.transcriptPath ?? env.CLAUDE_TRANSCRIPT_PATH;
   if (typeof transcript === 'string' && transcript.trim() !== '') return `tx-${digest(path.resolve(transcript.trim()))}`;
-  return `proj-${digest(env.CLAUDE_PROJECT_DIR || process.cwd())}`;
+  return `proj-${digest(path.resolve(env.CLAUDE_PROJECT_DIR || process.cwd()))}`;
 }
 
 function stateDir() {
@@ -121,6 +121,7 @@ function merged(disk, memory) {
 /** Changes the state on the disk under the lock. False if that was not possible. */
 function change(compute) {
   try {
+    pruneOnce();
     const file = stateFile();
     fs.mkdirSync(path.dirname(file), { recursive: true, mode: 0o700 });
     const document = new Document(file);
@@ -174,6 +175,7 @@ function expire(file) {
 /** The state of this session; an empty one if there is none, or none that counts. */
 function loadState() {
   try {
+    pruneOnce();
     const file = stateFile();
     const state = asState(JSON.parse(fs.readFileSync(file, 'utf8')));
     if (!isExpired(state)) return state;
@@ -210,9 +212,18 @@ function isChecked(key) {
   return found;
 }
 
+/** Directories that this process has pruned. The variable that names the directory may be set after this
+ * module was loaded, so the first use prunes too. */
+const pruned = new Set();
+
+function pruneOnce() {
+  if (!pruned.has(stateDir())) pruneStaleFiles();
+}
+
 /** Removes what sessions long gone have left: their states, and temporary files of older versions. */
-function pruneStale() {
+function pruneStaleFiles() {
   const dir = stateDir();
+  pruned.add(dir);
   const maxAgeMs = 2 * SESSION_TIMEOUT_MS;
   try {
     const names = fs.readdirSync(dir);
@@ -229,7 +240,7 @@ function pruneStale() {
   }
 }
 
-pruneStale();
+pruneOnce();
 
 module.exports = {
   MAX_CHECKED_ENTRIES,
@@ -240,6 +251,7 @@ module.exports = {
   loadState,
   markChecked,
   pruneCheckedEntries,
+  pruneStaleFiles,
   resolveSessionKey,
   sanitizeSessionKey,
   saveState,

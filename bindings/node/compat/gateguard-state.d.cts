@@ -18,3 +18,5 @@ export function saveState(state: State): boolean;
 export function markChecked(key: string): boolean;
 export function isChecked(key: string): boolean;
 export function pruneCheckedEntries(checked: string[]): string[];
+/** Removes states and temporary files of sessions long gone. Loading this module, and the first use of a directory, do it too. */
+export function pruneStaleFiles(): void;

@@ -3,8 +3,8 @@
 // What can be said of the process that wrote an old lock file. Nobody's hold of a tenure lock depends on
 // it: this is for files that other programs left, or still use.
 
-const fs = require('node:fs');
-const os = require('node:os');
+const fs = require('fs');
+const os = require('os');
 
 /** Ticks of /proc per second, the same on every Linux. */
 const TICKS_PER_SECOND = 100;

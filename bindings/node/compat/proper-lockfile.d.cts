@@ -11,27 +11,27 @@ declare namespace lock {
     forever?: boolean;
   }
   interface LockOptions {
-    /** After how many milliseconds a lock directory that nobody refreshed is taken away; at least 2000. */
-    stale?: number;
+    /** After how many milliseconds a lock directory that nobody refreshed is taken away; at least 2000, also for `false`. */
+    stale?: number | false;
     /** How often ours is refreshed. */
-    update?: number | null;
+    update?: number | false | null;
     /** The sum of the pauses is how long is waited. */
     retries?: number | RetryOptions;
     realpath?: boolean;
     onCompromised?: (error: Error) => unknown;
     lockfilePath?: string;
-    /** Only `node:fs` itself or graceful-fs: the lock is the kernel's, on real files. Anything else is `EINVAL`. */
+    /** Does every operation on the directory. If that is not on the real disk then, the directory alone is the lock. */
     fs?: object;
   }
   interface FileOptions {
     realpath?: boolean;
-    stale?: number;
+    stale?: number | false;
     lockfilePath?: string;
     fs?: object;
   }
   interface Release {
     (): Promise<void>;
-    /** Proves the hold to writes of tenure to the same file. */
+    /** Proves the hold to writes of tenure to the same file; undefined if that is not on the real disk. */
     readonly fence: number;
   }
   interface ReleaseSync {

@@ -1,5 +1,8 @@
 'use strict';
 
+const TIMEOUT = 'OPENCLAW_SESSION_WRITE_LOCK_TIMEOUT';
+const STALE = 'OPENCLAW_SESSION_WRITE_LOCK_STALE';
+
 /** A session lock that was not got, or not kept. */
 class SessionWriteLockError extends Error {
   constructor(message, { code, lockPath, cause }) {
@@ -15,20 +18,30 @@ class SessionWriteLockTimeoutError extends SessionWriteLockError {
   constructor({ timeoutMs, lockPath, owner, detail, cause }) {
     const more = detail ? ` (${detail})` : '';
     const message = `session file locked (timeout ${timeoutMs}ms): ${owner} ${lockPath}${more}`;
-    super(message, { code: 'OPENCLAW_SESSION_WRITE_LOCK_TIMEOUT', lockPath, cause });
+    super(message, { code: TIMEOUT, lockPath, cause });
     this.reason = 'session_busy';
     this.timeoutMs = timeoutMs;
     this.owner = owner;
   }
 }
 
-/** It is not ours any more. */
+/** It is not ours any more, or its file is of somebody who lives and has kept it for too long. */
 class SessionWriteLockStaleError extends SessionWriteLockError {
-  constructor({ lockPath, staleReasons, cause }) {
-    const message = `session write lock is not held any more (${staleReasons.join(', ')}): ${lockPath}`;
-    super(message, { code: 'OPENCLAW_SESSION_WRITE_LOCK_STALE', lockPath, cause });
-    this.staleReasons = staleReasons;
+  constructor({ owner, lockPath, staleReasons, cause }) {
+    const reasons = staleReasons?.length > 0 ? staleReasons : ['unknown'];
+    const message = `session file lock stale (${reasons.join(', ')}): ${owner} ${lockPath}`;
+    super(message, { code: STALE, lockPath, cause });
+    this.owner = owner;
+    this.staleReasons = reasons;
   }
 }
 
-module.exports = { SessionWriteLockError, SessionWriteLockStaleError, SessionWriteLockTimeoutError };
+/** Whether a session lock was not got; also for errors of another copy of this module. */
+const isSessionWriteLockAcquireError = (error) => error?.code === TIMEOUT || error?.code === STALE;
+
+module.exports = {
+  SessionWriteLockError,
+  SessionWriteLockStaleError,
+  SessionWriteLockTimeoutError,
+  isSessionWriteLockAcquireError,
+};

@@ -6,131 +6,126 @@
 // and it excludes every other user of tenure. The `.lock` file is written for programs that know only
 // that, and theirs is respected; between them and us exclusion is as good as theirs.
 
-const fs = require('node:fs');
-const path = require('node:path');
+const fs = require('fs');
+const path = require('path');
+const { performance } = require('perf_hooks');
 const { lock, tryLockSync } = require('../index.cjs');
-const { atExit } = require('./at-exit.cjs');
+const { SIGNALS, atExit, handle, notAtExit } = require('./at-exit.cjs');
 const { forget, remember } = require('./held.cjs');
-const { isAlive, removeIf, startTime } = require('./owner.cjs');
-const { SessionWriteLockError, SessionWriteLockStaleError, SessionWriteLockTimeoutError } = require('./session-errors.cjs');
+const { removeIf } = require('./owner.cjs');
+const errors = require('./session-errors.cjs');
+const judge = require('./session-inspect.cjs');
+const options = require('./session-options.cjs');
 
-const ACQUIRE_TIMEOUT_MS = 60_000;
-const STALE_MS = 30 * 60 * 1000;
-const MAX_HOLD_MS = 5 * 60 * 1000;
-const MAX_HOLD_GRACE_MS = 2 * 60 * 1000;
-const TIMER_MAX_MS = 2_147_000_000;
-/** A lock file without an owner may be just being written. */
-const PAYLOAD_GRACE_MS = 5000;
+const { SessionWriteLockStaleError, SessionWriteLockTimeoutError } = errors;
+
 const BACKOFF_MS = { first: 50, most: 1000 };
+/** No hold is ended for its length before this. */
+const WATCH_MIN_MS = 1000;
+/** How often a lock file may go or change under our eyes before we call it busy. */
+const CHANGES_MAX = 100;
 
 /** Held by this process, by lock path. Shared by every copy of this module in it. */
-const shared = (globalThis[Symbol.for('tenure.compat.session-write-lock')] ??= { held: new Map(), forget: null });
+const shared = (globalThis[Symbol.for('tenure.compat.session-write-lock')] ??= { held: new Map(), act: null });
 
-/** What a lock file says of its owner, and why it may be taken away. */
-function inspect(lockPath, { staleMs = STALE_MS, nowMs = Date.now(), readOwnerProcessArgs } = {}) {
-  const { payload, mtimeMs, text } = readPayload(lockPath);
-  const pid = Number.isSafeInteger(payload.pid) && payload.pid > 0 ? payload.pid : null;
-  const createdMs = typeof payload.createdAt === 'string' ? Date.parse(payload.createdAt) : NaN;
-  const ageMs = Number.isNaN(createdMs) ? null : Math.max(0, nowMs - createdMs);
-  const pidAlive = pid !== null && isAlive(pid);
-  const known = typeof payload.starttime === 'number' ? payload.starttime : null;
-  const start = pidAlive ? startTime(pid) : null;
-  const proven = known !== null && start !== null && known === start;
+// One for all copies: what is held is shared, too.
+shared.act ??= ({ ends }) => (ends ? releaseAllLocksSync() : removeLockFiles());
 
-  const staleReasons = [];
-  if (pid === null) staleReasons.push('missing-pid');
-  else if (!pidAlive) staleReasons.push('dead-pid');
-  else if (known !== null && start !== null && !proven) staleReasons.push('recycled-pid');
-  else if (pid === process.pid && known === null && !shared.held.has(lockPath)) staleReasons.push('orphan-self-pid');
-  else if (readOwnerProcessArgs && !looksLikeOwner(readOwnerProcessArgs(pid))) staleReasons.push('non-openclaw-owner');
-  // A process that is proven to be the one that wrote it is never robbed for its age.
-  if (ageMs === null && !proven) staleReasons.push('invalid-createdAt');
-  else if (ageMs > staleMs && !proven) staleReasons.push('too-old');
-
-  const fresh = nowMs - mtimeMs <= PAYLOAD_GRACE_MS;
-  const unfinished = pid === null || ageMs === null;
-  // What is gone is nobody's, and there is nothing to take away.
-  const there = text !== null;
-  const stale = there && staleReasons.length > 0 && !(unfinished && !staleReasons.includes('dead-pid') && fresh);
-  const found = { lockPath, pid, pidAlive, createdAt: payload.createdAt ?? null, ageMs, stale, staleReasons, removed: false };
-  return { found, text };
+function throwIfAborted(signal) {
+  if (!signal?.aborted) return;
+  if (signal.reason instanceof Error || Object.prototype.toString.call(signal.reason) === '[object Error]') throw signal.reason;
+  throw Object.assign(new Error('request aborted', { cause: signal.reason }), { name: 'AbortError' });
 }
 
-/** What is in a lock file; no text if there is none. */
-function readPayload(lockPath) {
-  let mtimeMs = 0;
-  let text = null;
-  try {
-    mtimeMs = fs.statSync(lockPath).mtimeMs;
-    text = fs.readFileSync(lockPath, 'utf8');
-    const payload = JSON.parse(text);
-    return { payload: typeof payload === 'object' && payload !== null ? payload : {}, mtimeMs, text };
-  } catch (error) {
-    if (error.code === 'ENOENT' || error instanceof SyntaxError) return { payload: {}, mtimeMs, text };
-    throw error;
-  }
+/** What a session is locked by: its file, or a name beside the database that a marker points to. */
+function targetOf(sessionFile) {
+  const [, agent, session, store] = /^sqlite:([^:]+):([^:]+):(.+)$/s.exec(sessionFile.trim()) ?? [];
+  if (store === undefined) return path.resolve(sessionFile);
+  const safe = (name) => name.replace(/[^a-zA-Z0-9._-]/g, '_');
+  return path.join(path.dirname(path.resolve(store)), 'session-locks', `${safe(agent)}-${safe(session)}.sqlite-transcript`);
 }
-
-const looksLikeOwner = (args) => !Array.isArray(args) || args.some((arg) => /openclaw/i.test(arg));
 
 /** The lock file's path, the same for every spelling of the directory. */
 function lockPathOf(sessionFile) {
-  const file = path.resolve(sessionFile);
+  const file = targetOf(sessionFile);
   fs.mkdirSync(path.dirname(file), { recursive: true });
   return path.join(fs.realpathSync(path.dirname(file)), `${path.basename(file)}.lock`);
 }
 
 const sessionOf = (lockPath) => lockPath.slice(0, -'.lock'.length);
 
+async function look(lockPath, how) {
+  const { text, payload } = await judge.read(lockPath);
+  return { text, found: judge.inspect(payload, { ...how, nowMs: Date.now() }) };
+}
+
+/**
+ * What to do about a lock file that is in the way, while we have the kernel's lock: 'again' if it is gone or
+ * has changed, 'wait' if somebody may hold it. A file of somebody who lives is never taken away for its age; that
+ * is told. Each look must find the same: between two of them its owner may have released it.
+ */
+async function dealWith(lockPath, how) {
+  const reportable = async ({ text, found }) => text !== null && judge.isReportable(lockPath, found, { ...how, nowMs: Date.now() });
+  const first = await look(lockPath, how);
+  if (first.text === null) return 'again';
+  if (!(await reportable(first))) return 'wait';
+  const second = await look(lockPath, how);
+  if (second.text !== first.text) return 'again';
+  if (await judge.isRemovable(lockPath, second.found, { ...how, nowMs: Date.now() })) {
+    removeIf(lockPath, second.text);
+    return 'again';
+  }
+  const third = await look(lockPath, how);
+  if (!(await reportable(third))) return 'again';
+  const { staleReasons } = third.found;
+  throw new SessionWriteLockStaleError({ owner: judge.ownerOf(third.found), lockPath, staleReasons });
+}
+
 /** Writes the lock file under the kernel's lock, once no other program's is in the way. */
 async function writeLockFile(lockPath, { deadline, staleMs, maxHoldMs, signal, timeoutMs }) {
-  const payload = { pid: process.pid, createdAt: new Date().toISOString() };
-  const start = startTime(process.pid);
-  if (start !== null) payload.starttime = start;
-  if (Number.isFinite(maxHoldMs)) payload.maxHoldMs = maxHoldMs;
-  const text = `${JSON.stringify(payload, null, 2)}\n`;
-  for (let attempt = 1; ; attempt += 1) {
-    signal?.throwIfAborted();
+  const how = { staleMs, graceMs: judge.graceFor(timeoutMs), respectMaxHold: true };
+  const start = judge.startOf(process.pid);
+  for (let attempt = 1, changes = 0; ; ) {
+    throwIfAborted(signal);
+    const payload = { pid: process.pid, createdAt: new Date().toISOString(), maxHoldMs, ...(start !== null && { starttime: start }) };
+    const text = `${JSON.stringify(payload, null, 2)}\n`;
     try {
       fs.writeFileSync(lockPath, text, { flag: 'wx', mode: 0o600 });
       return text;
     } catch (error) {
       if (error.code !== 'EEXIST') throw error;
     }
-    const { found, text: judged } = inspect(lockPath, { staleMs });
-    if (judged === null) continue;
-    if (found.stale) {
-      removeIf(lockPath, judged);
-      continue;
-    }
+    const next = await dealWith(lockPath, how);
     const left = deadline - performance.now();
-    if (left <= 0) throw new SessionWriteLockTimeoutError({ timeoutMs, lockPath, owner: ownerOf(found) });
+    if (next === 'again' && (left > 0 || (changes += 1) < CHANGES_MAX)) continue;
+    if (left <= 0) {
+      const { found } = await look(lockPath, how);
+      throw new SessionWriteLockTimeoutError({ timeoutMs, lockPath, owner: judge.ownerOf(found) });
+    }
     await pause(Math.min(BACKOFF_MS.most, BACKOFF_MS.first * attempt, left), signal);
+    attempt += 1;
   }
 }
 
-const ownerOf = ({ pid }) => `pid=${pid ?? 'unknown'}`;
-
 function pause(ms, signal) {
-  return new Promise((resolve, reject) => {
+  return new Promise((resolve) => {
     const end = () => {
-      signal?.removeEventListener('abort', abort);
+      clearTimeout(timer);
+      signal?.removeEventListener('abort', end);
       resolve();
     };
     const timer = setTimeout(end, ms);
-    const abort = () => {
-      clearTimeout(timer);
-      reject(signal.reason);
-    };
-    signal?.addEventListener('abort', abort, { once: true });
+    signal?.addEventListener('abort', end, { once: true });
   });
 }
 
 /** Takes the lock. It ends by `release`, by the end of the process, or after `maxHoldMs`. */
-async function acquireSessionWriteLock(options) {
-  const { sessionFile, timeoutMs = ACQUIRE_TIMEOUT_MS, staleMs = STALE_MS, maxHoldMs = MAX_HOLD_MS } = options;
-  const { allowReentrant = false, signal } = options;
-  signal?.throwIfAborted();
+async function acquireSessionWriteLock({ sessionFile, allowReentrant = false, signal, ...given }) {
+  throwIfAborted(signal);
+  const fallback = options.resolveSessionWriteLockOptions();
+  const timeoutMs = options.positiveMs(given.timeoutMs, fallback.timeoutMs, { infinity: true });
+  const staleMs = options.positiveMs(given.staleMs, fallback.staleMs);
+  const maxHoldMs = options.positiveMs(given.maxHoldMs, fallback.maxHoldMs);
   const lockPath = lockPathOf(sessionFile);
   const entry = shared.held.get(lockPath);
   if (allowReentrant && entry && !entry.ending) {
@@ -146,11 +141,12 @@ async function acquireSessionWriteLock(options) {
     await guard.release();
     throw error;
   }
-  shared.forget ??= atExit(({ ends }) => (ends ? releaseAllLocksSync() : removeLockFiles()));
-  const held = { lockPath, guard, text, count: 1, ending: null, ended: false, timer: null };
+  atExit(shared.act);
+  const acquiredAt = Date.now();
+  const held = { lockPath, guard, text, maxHoldMs, acquiredAt, count: 1, ending: null, ended: false, timer: null };
   shared.held.set(lockPath, held);
   remember(sessionOf(lockPath), guard);
-  watch(held, maxHoldMs);
+  watch(held);
   return handleOf(held);
 }
 
@@ -158,22 +154,37 @@ async function kernelLock(lockPath, timeoutMs, signal) {
   try {
     return await lock(sessionOf(lockPath), { waitMs: timeoutMs, signal, label: 'session write lock' });
   } catch (error) {
+    throwIfAborted(signal);
     if (error?.code !== 'busy') throw error;
-    const self = error.holder?.pid === process.pid;
-    const owner = error.holder?.pid ? `pid=${error.holder.pid}` : ownerOf(inspect(lockPath).found);
-    const detail = self ? `held by this process (pid ${process.pid}); an earlier run has not released it` : undefined;
+    const { pid } = error.holder ?? {};
+    const { text, found } = await look(lockPath, { staleMs: Infinity, held: true });
+    const owner = text === null && pid ? `pid=${pid} alive=true` : judge.ownerOf(found);
+    const detail = pid === process.pid ? `held by this process (pid ${pid}); an earlier run has not released it` : undefined;
     throw new SessionWriteLockTimeoutError({ timeoutMs, lockPath, owner, detail, cause: error });
   }
 }
 
 /** A hold that was forgotten ends: whoever still writes under it is told by `assertOwned`. */
-function watch(held, maxHoldMs) {
-  if (!(maxHoldMs > 0) || maxHoldMs > TIMER_MAX_MS) return;
-  held.timer = setTimeout(() => {
-    process.stderr.write(`[session-write-lock] releasing lock held longer than ${maxHoldMs}ms: ${held.lockPath}\n`);
-    end(held).catch((error) => process.stderr.write(`[session-write-lock] ${error.message}\n`));
-  }, maxHoldMs);
-  held.timer.unref();
+function watch(held) {
+  if (held.maxHoldMs > options.TIMER_MAX_MS) return;
+  held.timer = setTimeout(
+    () => endOverlong(held, Date.now()).catch((error) => process.stderr.write(`[session-write-lock] ${error.message}\n`)),
+    Math.max(held.maxHoldMs, WATCH_MIN_MS),
+  );
+  held.timer.unref?.();
+}
+
+async function endOverlong(held, nowMs) {
+  const { lockPath, maxHoldMs, acquiredAt } = held;
+  process.stderr.write(`[session-write-lock] releasing lock held for ${nowMs - acquiredAt}ms (max=${maxHoldMs}ms): ${lockPath}\n`);
+  await end(held);
+}
+
+/** Ends the holds that last too long at `nowMs`. Returns how many. */
+async function runLockWatchdogCheck(nowMs = Date.now()) {
+  const overlong = [...shared.held.values()].filter(({ ending, acquiredAt, maxHoldMs }) => !ending && nowMs - acquiredAt > maxHoldMs);
+  await Promise.all(overlong.map((held) => endOverlong(held, nowMs)));
+  return overlong.length;
 }
 
 /** Ends a hold: the file first, the lock last. Until then it counts as held in this process (no second
@@ -217,7 +228,8 @@ function handleOf(held) {
   };
 }
 
-const lost = ({ lockPath }, cause) => new SessionWriteLockStaleError({ lockPath, staleReasons: ['lease-lost'], cause });
+const lost = ({ lockPath }, cause) =>
+  new SessionWriteLockStaleError({ owner: `pid=${process.pid}`, lockPath, staleReasons: ['lease-lost'], cause });
 
 /** At a signal that somebody else answers: the files go, as they always did. The locks stay until the end,
  * since whoever goes on working must not meet a second holder. */
@@ -240,70 +252,116 @@ function releaseAllLocksSync() {
   }
 }
 
+/** Asks for the command line of each process once, unless that failed. */
+function remembered(argsOf) {
+  const known = new Map();
+  return (pid) => {
+    if (!known.has(pid)) known.set(pid, argsOf(pid));
+    return known.get(pid);
+  };
+}
+
 /** Looks at every `*.jsonl.lock` of a directory, and removes those whose owner is gone. */
-function cleanStaleLockFiles({ sessionsDir, removeStale = true, log, ...how }) {
+async function cleanStaleLockFiles({ sessionsDir, config, env, removeStale = true, nowMs = Date.now(), log, ...given }) {
+  const dir = path.resolve(sessionsDir);
   let names;
   try {
-    names = fs.readdirSync(sessionsDir).filter((name) => name.endsWith('.jsonl.lock')).sort();
+    names = (await fs.promises.readdir(dir)).filter((name) => name.endsWith('.jsonl.lock')).sort((one, other) => one.localeCompare(other));
   } catch (error) {
     if (error.code === 'ENOENT') return { locks: [], cleaned: [] };
     throw error;
   }
-  const locks = names.map((name) => inspect(path.join(fs.realpathSync(sessionsDir), name), how).found);
-  const cleaned = [];
-  for (const found of locks.filter(({ stale }) => stale && removeStale)) {
-    // Nobody who uses tenure has it, and nobody gets it until the file is gone.
-    const guard = tryLockSync(sessionOf(found.lockPath));
-    if (!guard) continue;
-    try {
-      const again = inspect(found.lockPath, how);
-      if (!again.found.stale) continue;
-      removeIf(found.lockPath, again.text);
-      found.removed = true;
-      cleaned.push(found);
-      log?.info?.(`removed stale session lock: ${found.lockPath} (${found.staleReasons.join(', ')})`);
-    } finally {
-      guard.releaseSync();
-    }
+  const how = {
+    staleMs: options.positiveMs(given.staleMs, options.resolveSessionWriteLockStaleMs(config, env)),
+    graceMs: judge.PAYLOAD_GRACE_MS,
+    nowMs,
+    reclaimWithoutStart: false,
+    argsOf: remembered(given.readOwnerProcessArgs ?? judge.readProcessArgs),
+  };
+  const real = fs.realpathSync(dir);
+  const locks = [];
+  for (const name of names) {
+    const held = shared.held.has(path.join(real, name));
+    const found = await cleaned(path.join(dir, name), { ...how, held }, removeStale && !held);
+    if (!found) continue;
+    locks.push(found);
+    if (found.removed) log?.warn?.(`removed stale session lock: ${found.lockPath} (${found.staleReasons.join(', ')})`);
   }
-  return { locks, cleaned };
+  return { locks, cleaned: locks.filter(({ removed }) => removed) };
 }
 
-/** How long a hold may last for a run with this timeout. */
-function resolveSessionLockMaxHoldFromTimeout({ timeoutMs, graceMs = MAX_HOLD_GRACE_MS, minMs = MAX_HOLD_MS }) {
-  if (!Number.isFinite(timeoutMs)) return TIMER_MAX_MS;
-  return Math.min(TIMER_MAX_MS, Math.max(minMs, timeoutMs + graceMs));
-}
-
-/** The times that the environment, else the configuration, asks for. */
-function resolveSessionWriteLockOptions(config, env = process.env) {
-  const configured = config?.session?.writeLock ?? {};
-  const pick = (name, fallback, other) => {
-    const given = [env[`OPENCLAW_SESSION_WRITE_LOCK_${name}_MS`], configured[other]].map((each) => Number(each || NaN));
-    return given.find((each) => Number.isFinite(each) && each > 0) ?? fallback;
+/** One lock file, removed if it may be. Nothing if it is gone. */
+async function cleaned(lockPath, how, mayRemove) {
+  const inspected = async () => {
+    const { text, payload } = await judge.read(lockPath);
+    const found = judge.inspect(payload, how);
+    return { text, found, removable: text !== null && !how.held && (await judge.isRemovable(lockPath, found, how)) };
   };
-  return {
-    timeoutMs: pick('ACQUIRE_TIMEOUT', ACQUIRE_TIMEOUT_MS, 'acquireTimeoutMs'),
-    staleMs: pick('STALE', STALE_MS, 'staleMs'),
-    maxHoldMs: pick('MAX_HOLD', MAX_HOLD_MS, 'maxHoldMs'),
-  };
+  const { text, found, removable } = await inspected();
+  if (text === null) return null;
+  const record = { lockPath, ...found, removable, removed: false };
+  if (!removable || !mayRemove) return record;
+  // Nobody who uses tenure has it, and nobody gets it until the file is gone.
+  const guard = tryLockSync(sessionOf(lockPath));
+  if (!guard) return record;
+  try {
+    const again = await inspected();
+    if (again.removable) {
+      removeIf(lockPath, again.text);
+      record.removed = true;
+    }
+  } finally {
+    guard.releaseSync();
+  }
+  return record;
 }
 
 /** For tests: no holds, no listeners. */
 function resetSessionWriteLockStateForTest() {
   releaseAllLocksSync();
-  shared.forget?.();
-  shared.forget = null;
+  notAtExit(shared.act);
+  judge.resolver.of = null;
 }
+
+/** The same, once every hold has been given back. */
+async function drainSessionWriteLockStateForTest() {
+  await Promise.all([...shared.held.values()].map((held) => end(held)));
+  notAtExit(shared.act);
+}
+
+/** What OpenClaw's own tests reach for. */
+const testing = {
+  cleanupSignals: [...SIGNALS],
+  handleTerminationSignal: handle,
+  inspectLockPayloadForTest: judge.inspectPayload,
+  releaseAllLocksSync,
+  resolveRemainingAcquireTimeoutMs: options.remainingMs,
+  runLockWatchdogCheck,
+  setProcessStartTimeResolverForTest(resolver) {
+    judge.resolver.of = resolver;
+  },
+};
+// OpenClaw's helpers for its tests find them here.
+globalThis[Symbol.for('openclaw.sessionWriteLockTestApi')] = { resetSessionWriteLockStateForTest, testing };
+
+const { SessionWriteLockError, isSessionWriteLockAcquireError } = errors;
+const { resolveSessionLockMaxHoldFromTimeout, resolveSessionWriteLockAcquireTimeoutMs } = options;
+const { resolveSessionWriteLockOptions, resolveSessionWriteLockStaleMs } = options;
 
 module.exports = {
   SessionWriteLockError,
   SessionWriteLockStaleError,
   SessionWriteLockTimeoutError,
+  __testing: testing,
   acquireSessionWriteLock,
   cleanStaleLockFiles,
+  drainSessionWriteLockStateForTest,
+  isSessionWriteLockAcquireError,
   releaseAllLocksSync,
   resetSessionWriteLockStateForTest,
   resolveSessionLockMaxHoldFromTimeout,
+  resolveSessionWriteLockAcquireTimeoutMs,
   resolveSessionWriteLockOptions,
+  resolveSessionWriteLockStaleMs,
+  testing,
 };

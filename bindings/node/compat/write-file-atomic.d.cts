@@ -5,21 +5,23 @@ declare function writeFile(
   data: writeFile.Data,
   options: writeFile.Options | undefined,
   callback: (error?: Error) => void,
-): void;
-declare function writeFile(filename: string, data: writeFile.Data, callback: (error?: Error) => void): void;
+): Promise<void>;
+declare function writeFile(filename: string, data: writeFile.Data, callback: (error?: Error) => void): Promise<void>;
 
 declare namespace writeFile {
-  type Data = string | NodeJS.ArrayBufferView;
+  /** `undefined` and `null` are an empty file. */
+  type Data = string | NodeJS.ArrayBufferView | undefined | null;
   type Options =
     | BufferEncoding
     | {
         /** Of the new file; that of the old one by default. */
-        mode?: number | false;
+        mode?: number | string | false;
         chown?: { uid: number; gid: number } | false;
         encoding?: BufferEncoding;
         /** False: return without waiting for the disk. */
         fsync?: boolean;
-        tmpfileCreated?: (tmpfile: string) => void;
+        /** Its promise is waited for, and its rejection is that of the write. */
+        tmpfileCreated?: (tmpfile: string) => void | Promise<void>;
       };
   function sync(filename: string, data: Data, options?: Options): void;
 }

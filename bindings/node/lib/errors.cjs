@@ -1,5 +1,7 @@
 'use strict';
 
+const { isNativeError } = require('util/types');
+
 /** What failed, where, why, and what to do about it: the fields of the command line's `--json`. */
 class TenureError extends Error {
   constructor(fields, options) {
@@ -41,9 +43,10 @@ function holder(fields) {
 /** The codes that napi gives to errors of its own. */
 const OF_NAPI = { InvalidArg: 'invalid', StringExpected: 'invalid', GenericFailure: 'internal' };
 
-/** What the native half threw. Its own errors carry their fields in the message. */
+/** What the native half threw. Its own errors carry their fields in the message. They are made in the realm
+ * that loaded the addon, which need not be this one: `instanceof Error` would not know them. */
 function translate(thrown) {
-  if (!(thrown instanceof Error) || !Object.hasOwn(OF_NAPI, thrown.code)) return thrown;
+  if (!isNativeError(thrown) || !Object.hasOwn(OF_NAPI, thrown.code)) return thrown;
   if (thrown.message.startsWith('{')) {
     const fields = JSON.parse(thrown.message);
     return fields.gap ? new JournalGapError(fields) : new TenureError(fields);

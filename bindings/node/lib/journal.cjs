@@ -1,5 +1,6 @@
 'use strict';
 
+const { isUint8Array } = require('util/types');
 const { later, laterAtOnce, now } = require('./call.cjs');
 const { JournalGapError, invalid } = require('./errors.cjs');
 const json = require('./json.cjs');
@@ -19,7 +20,7 @@ const COMPACT = { ...options.WRITE, from: options.whole, keep: options.callback 
 
 /** One line: text and bytes as they are, any other value as JSON. */
 function line(value) {
-  return typeof value === 'string' || value instanceof Uint8Array ? value : json.stringify(value);
+  return typeof value === 'string' || isUint8Array(value) ? value : json.stringify(value);
 }
 
 const batch = (lines) => (Array.isArray(lines) ? lines : [lines]).map(line);

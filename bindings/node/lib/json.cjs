@@ -93,7 +93,7 @@ function isPlainBelow(value, depth) {
 
 /** What JSON.stringify silently makes `{}` or something worse of, and what to do instead. */
 function foreign(value) {
-  const { types } = require('node:util');
+  const { types } = require('util');
   if (types.isMap(value)) return 'a Map; make an object of it with Object.fromEntries';
   if (types.isSet(value)) return 'a Set; spread it into an array';
   if (types.isPromise(value)) return 'a Promise; await it first';
@@ -163,6 +163,6 @@ function checked(value) {
   });
 }
 
-const isBoxed = (value) => typeof value === 'object' && value !== null && require('node:util').types.isBoxedPrimitive(value);
+const isBoxed = (value) => typeof value === 'object' && value !== null && require('util').types.isBoxedPrimitive(value);
 
 module.exports = { parse, stringify };

@@ -1,5 +1,6 @@
 'use strict';
 
+const { performance } = require('perf_hooks');
 const { later, now } = require('./call.cjs');
 const { holder, invalid } = require('./errors.cjs');
 const native = require('./native.cjs');

@@ -3,7 +3,8 @@
 // Checks what callers pass and completes it for the native half. An option that nobody knows is an
 // error: a misspelt `fence` must not become an unproven write.
 
-const { fileURLToPath } = require('node:url');
+const { fileURLToPath } = require('url');
+const { isUint8Array } = require('util/types');
 const { invalid } = require('./errors.cjs');
 
 /** How much of a value a message shows. */
@@ -14,9 +15,12 @@ const NEW_MODE = 0o600;
 
 const isObject = (value) => typeof value === 'object' && value !== null;
 
+/** Also a URL of another realm; not the old kind with `path`, which is no URL of a file. */
+const isUrl = (value) => isObject(value) && typeof value.href === 'string' && typeof value.protocol === 'string' && value.path === undefined;
+
 /** A path as the native half takes it: text, or the bytes of a name that is not text. */
 function path(value, what = 'path') {
-  if (value instanceof URL) {
+  if (isUrl(value)) {
     if (value.protocol !== 'file:') throw invalid(`read ${what}`, `a URL must be of a file, not ${shown(value.href)}`);
     value = fileURLToPath(value);
   }
@@ -26,7 +30,7 @@ function path(value, what = 'path') {
     }
     return value;
   }
-  if (value instanceof Uint8Array) {
+  if (isUint8Array(value)) {
     if (value.length === 0 || value.includes(0)) {
       throw invalid(`read ${what}`, `it must be a name without NUL, not ${shown(value)}`);
     }
@@ -37,7 +41,7 @@ function path(value, what = 'path') {
 
 /** A value as a programmer would write it, cut if it is long. */
 function shown(value) {
-  const { inspect } = require('node:util');
+  const { inspect } = require('util');
   const how = { depth: 1, breakLength: Infinity, customInspect: false, maxArrayLength: 5, maxStringLength: SHOWN_CHARS };
   const text = inspect(value, how).replace(/\s*\n\s*/g, ' ');
   return text.length > SHOWN_CHARS ? `${text.slice(0, SHOWN_CHARS)}...` : text;

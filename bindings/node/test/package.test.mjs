@@ -2,7 +2,7 @@
 
 import assert from 'node:assert/strict';
 import { execFileSync, spawnSync } from 'node:child_process';
-import { cpSync, existsSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
+import { cpSync, existsSync, mkdtempSync, readFileSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import test, { before } from 'node:test';
@@ -48,6 +48,20 @@ test('it is imported and required, as one instance', () => {
   assert.equal(run(process.execPath, ['use.mjs']), '1\ntrue\n');
   writeFileSync(join(dir, 'use.cjs'), `const tenure = require('tenure'); ${USE}`);
   assert.equal(run(process.execPath, ['use.cjs']), '2\n');
+});
+
+test('it is found by tools that know nothing of exports', () => {
+  const old = join(dir, 'node_modules/old');
+  cpSync(join(dir, 'node_modules/tenure'), old, { recursive: true });
+  const { exports, ...rest } = JSON.parse(readFileSync(join(old, 'package.json'), 'utf8'));
+  writeFileSync(join(old, 'package.json'), JSON.stringify(rest));
+  const names = Object.keys(exports).filter((name) => name.startsWith('./compat/'));
+  const uses = ['.', ...names].map((name) => `Object.keys(require(${JSON.stringify(join('old', name))})).length > 0`);
+  assert.equal(run(process.execPath, ['-p', uses.join(' && ')]), 'true\n');
+  // Neither do they know of `node:` before the name of a module of Node.
+  const sources = ['lib', 'compat'].flatMap((part) => readdirSync(join(old, part)).map((name) => join(old, part, name)));
+  for (const file of sources.filter((name) => name.endsWith('.cjs'))) assert.doesNotMatch(readFileSync(file, 'utf8'), /require\('node:/);
+  rmSync(old, { recursive: true });
 });
 
 test('its drop-ins are imported and required', () => {

@@ -134,6 +134,29 @@ test('a state that cannot be read is put aside and not in the way', (t) => {
   assert.equal(readFileSync(join(gate.dir, aside[0]), 'utf8'), '{"checked":["a"');
 });
 
+test('the first use of a directory that was named later removes them too', (t) => {
+  for (const use of [(gate) => gate.loadState(), (gate) => gate.markChecked('a'), (gate) => gate.isChecked('a')]) {
+    const gate = fresh(t);
+    process.env.GATEGUARD_STATE_DIR = join(scratch(t), 'later');
+    const plantOld = () => {
+      for (const name of ['state-old.json', 'state-old.json.tmp.1.abcd']) {
+        const file = join(process.env.GATEGUARD_STATE_DIR, name);
+        plant(file, { checked: [], last_active: 1 });
+        utimesSync(file, (Date.now() - 2 * HOUR_MS) / 1000, (Date.now() - 2 * HOUR_MS) / 1000);
+      }
+    };
+    const olds = () => readdirSync(process.env.GATEGUARD_STATE_DIR).filter((name) => name.startsWith('state-old'));
+    plantOld();
+    use(gate);
+    assert.deepEqual(olds(), []);
+    plantOld();
+    use(gate);
+    assert.equal(olds().length, 2, 'once');
+    gate.pruneStaleFiles();
+    assert.deepEqual(olds(), [], 'or whenever it is asked for');
+  }
+});
+
 test('loading the module removes states and temporary files of an hour ago, and nothing else', (t) => {
   const dir = join(scratch(t), 'state');
   mkdirSync(dir);

@@ -7,12 +7,18 @@ import {
   SessionWriteLockError,
   SessionWriteLockStaleError,
   SessionWriteLockTimeoutError,
+  __testing,
   acquireSessionWriteLock,
   cleanStaleLockFiles,
+  drainSessionWriteLockStateForTest,
+  isSessionWriteLockAcquireError,
   releaseAllLocksSync,
   resetSessionWriteLockStateForTest,
   resolveSessionLockMaxHoldFromTimeout,
+  resolveSessionWriteLockAcquireTimeoutMs,
   resolveSessionWriteLockOptions,
+  resolveSessionWriteLockStaleMs,
+  testing,
 } from '../../compat/session-write-lock.cjs';
 import { lockSync } from '../../index.mjs';
 import { Child, PACKAGE, PATIENCE_MS, isFree, scratch } from '../child.mjs';
@@ -32,7 +38,12 @@ const isTimeout = (lockPath) => (error) =>
   error instanceof SessionWriteLockError &&
   error.reason === 'session_busy' &&
   error.lockPath === lockPath &&
-  /^session file locked \(timeout \d+ms\): pid=\S+ /.test(error.message);
+  isSessionWriteLockAcquireError(error) &&
+  /^session file locked \(timeout \d+ms\): (pid=\d+ alive=\w+|owner=unknown) /.test(error.message);
+
+/** A process that looks like OpenClaw, or does not. */
+const living = (t, ...args) => new Child(t, ['-e', 'setInterval(() => {}, 1000)', ...args]).process.pid;
+const openclaw = () => ['node', '/opt/openclaw/openclaw.mjs'];
 
 test('the lock file is there while it is held, and gone after', async (t) => {
   const { sessionFile, lockPath } = session(t);
@@ -99,8 +110,7 @@ test('race 4: whoever comes in while a release is under way is not harmed by it'
 
 test("another program's fresh lock file is respected and stays", async (t) => {
   const { sessionFile, lockPath } = session(t);
-  const living = new Child(t, ['-e', 'setInterval(() => {}, 1000)']);
-  const files = ['{}', '', JSON.stringify({ pid: living.process.pid, createdAt: now() })];
+  const files = ['{}', '', JSON.stringify({ pid: living(t), createdAt: now() })];
   const fresh = new Date(Date.now() + 3_600_000); // However long this takes.
   for (const text of files) {
     writeFileSync(lockPath, text);
@@ -117,7 +127,6 @@ test('a lock file of somebody who is gone is taken over', async (t) => {
     'dead-pid': { pid: DEAD, createdAt: now() },
     'recycled-pid': { pid: process.pid, createdAt: now(), starttime: 1 },
     'orphan-self-pid': { pid: process.pid, createdAt: now() },
-    'too-old': { pid: process.ppid, createdAt: old.toISOString() },
   };
   for (const [reason, payload] of Object.entries(files)) {
     writeFileSync(lockPath, JSON.stringify(payload));
@@ -132,13 +141,43 @@ test('a lock file of somebody who is gone is taken over', async (t) => {
   }
 });
 
-test('race 5: a process that is proven to live is not robbed for its age', async (t) => {
+test('race 5: a process that lives is not robbed for its age: the caller is told', async (t) => {
   const { sessionFile, lockPath } = session(t);
-  const living = new Child(t, ['-e', 'setInterval(() => {}, 1000)']);
-  const stat = readFileSync(`/proc/${living.process.pid}/stat`, 'latin1');
+  const pid = living(t);
+  const stat = readFileSync(`/proc/${pid}/stat`, 'latin1');
   const starttime = Number(stat.slice(stat.lastIndexOf(')') + 2).split(' ')[19]);
-  writeFileSync(lockPath, JSON.stringify({ pid: living.process.pid, createdAt: old.toISOString(), starttime }));
-  await assert.rejects(acquireSessionWriteLock({ sessionFile, timeoutMs: 60 }), isTimeout(lockPath));
+  const files = {
+    'too-old': { pid, createdAt: old.toISOString(), starttime },
+    'hold-exceeded': { pid, createdAt: new Date(Date.now() - 60_000).toISOString(), maxHoldMs: 10 },
+  };
+  for (const [reason, payload] of Object.entries(files)) {
+    const text = JSON.stringify(payload);
+    writeFileSync(lockPath, text);
+    await assert.rejects(acquireSessionWriteLock({ sessionFile, timeoutMs: PATIENCE_MS }), (error) => {
+      assert.ok(error instanceof SessionWriteLockStaleError && isSessionWriteLockAcquireError(error));
+      assert.deepEqual(error.staleReasons, [reason]);
+      return error.message.startsWith(`session file lock stale (${reason}): pid=${pid} alive=true ageMs=`);
+    });
+    assert.equal(readFileSync(lockPath, 'utf8'), text);
+    assert.ok(isFree(sessionFile));
+  }
+});
+
+test('a lock file without an owner is given time: longer, the longer the caller waits', async (t) => {
+  const { sessionFile, lockPath } = session(t);
+  const aged = (seconds) => {
+    writeFileSync(lockPath, '');
+    utimesSync(lockPath, Date.now() / 1000 - seconds, Date.now() / 1000 - seconds);
+  };
+  aged(10);
+  await (await acquireSessionWriteLock({ sessionFile, timeoutMs: 60 })).release();
+  aged(10);
+  await assert.rejects(
+    acquireSessionWriteLock({ sessionFile, timeoutMs: PATIENCE_MS, signal: AbortSignal.timeout(100) }),
+    { name: 'TimeoutError' },
+  );
+  aged(40);
+  await (await acquireSessionWriteLock({ sessionFile, timeoutMs: PATIENCE_MS })).release();
 });
 
 test('an aborted wait ends with the reason and leaves nothing', async (t) => {
@@ -156,12 +195,13 @@ test('an aborted wait ends with the reason and leaves nothing', async (t) => {
     acquireSessionWriteLock({ sessionFile, timeoutMs: Infinity, signal: AbortSignal.timeout(30) }),
     { name: 'TimeoutError' },
   );
+  await assert.rejects(acquireSessionWriteLock({ sessionFile, signal: AbortSignal.abort('enough') }), { name: 'AbortError', cause: 'enough' });
   assert.ok(isFree(sessionFile));
 });
 
 test('a hold that lasts too long ends, and its owner is told', async (t) => {
   const { sessionFile, lockPath } = session(t);
-  const held = await acquireSessionWriteLock({ sessionFile, maxHoldMs: 20 });
+  const held = await acquireSessionWriteLock({ sessionFile, maxHoldMs: 20 }); // A second, at least.
   const next = await acquireSessionWriteLock({ sessionFile, timeoutMs: PATIENCE_MS });
   assert.throws(() => held.assertOwned(), (error) => error.staleReasons.includes('lease-lost'));
   await held.release();
@@ -189,21 +229,74 @@ test('stale lock files are found and removed, and only those', async (t) => {
   write('dead.jsonl.lock', { pid: DEAD, createdAt: now() });
   write('fresh.jsonl.lock', { pid: process.ppid, createdAt: now() });
   write('other.lock', { pid: DEAD, createdAt: now() });
+  write('self.jsonl.lock', { pid: process.pid, createdAt: now() });
   const held = await acquireSessionWriteLock({ sessionFile: join(dir, 'held.jsonl') });
-  const looked = cleanStaleLockFiles({ sessionsDir: dir, removeStale: false });
+  const looked = await cleanStaleLockFiles({ sessionsDir: dir, removeStale: false, readOwnerProcessArgs: openclaw });
   assert.deepEqual(looked.cleaned, []);
   const names = (locks) => locks.map(({ lockPath }) => lockPath.slice(dir.length + 1));
-  assert.deepEqual(names(looked.locks), ['dead.jsonl.lock', 'fresh.jsonl.lock', 'held.jsonl.lock']);
-  const { locks, cleaned } = cleanStaleLockFiles({ sessionsDir: dir });
+  assert.deepEqual(names(looked.locks), ['dead.jsonl.lock', 'fresh.jsonl.lock', 'held.jsonl.lock', 'self.jsonl.lock']);
+  assert.deepEqual(looked.locks.map(({ removable }) => removable), [true, false, false, false]);
+  const { locks, cleaned } = await cleanStaleLockFiles({ sessionsDir: dir, readOwnerProcessArgs: openclaw });
   assert.deepEqual(names(cleaned), ['dead.jsonl.lock']);
   assert.deepEqual(locks[0].staleReasons, ['dead-pid']);
   assert.equal(locks[0].removed, true);
   held.assertOwned();
-  const args = cleanStaleLockFiles({ sessionsDir: dir, readOwnerProcessArgs: () => ['vim'] });
-  assert.deepEqual(args.cleaned[0].staleReasons, ['non-openclaw-owner']);
+  const told = [];
+  const asked = [];
+  const readOwnerProcessArgs = (pid) => {
+    asked.push(pid);
+    return ['vim'];
+  };
+  const foreign = await cleanStaleLockFiles({ sessionsDir: dir, readOwnerProcessArgs, log: { warn: (message) => told.push(message) } });
+  assert.deepEqual(names(foreign.cleaned), ['fresh.jsonl.lock', 'self.jsonl.lock']);
+  assert.deepEqual(foreign.cleaned[0].staleReasons, ['non-openclaw-owner']);
+  assert.deepEqual([told.length, new Set(asked).size], [2, asked.length], 'each process is asked once');
   assert.ok(existsSync(join(dir, 'other.lock')));
-  assert.deepEqual(cleanStaleLockFiles({ sessionsDir: join(dir, 'nowhere') }), { locks: [], cleaned: [] });
+  held.assertOwned();
+  assert.deepEqual(await cleanStaleLockFiles({ sessionsDir: join(dir, 'nowhere') }), { locks: [], cleaned: [] });
   await held.release();
+});
+
+test('an old lock file of a living process is found and stays', async (t) => {
+  const dir = scratch(t);
+  const pid = living(t, 'openclaw');
+  writeFileSync(join(dir, 'old.jsonl.lock'), JSON.stringify({ pid, createdAt: old.toISOString() }));
+  writeFileSync(join(dir, 'unfinished.jsonl.lock'), '');
+  const { locks, cleaned } = await cleanStaleLockFiles({ sessionsDir: dir });
+  assert.deepEqual(cleaned, []);
+  assert.deepEqual(locks.map(({ stale, staleReasons }) => [stale, ...staleReasons]), [
+    [true, 'too-old'],
+    [true, 'missing-pid', 'invalid-createdAt'],
+  ]);
+  const lenient = { session: { writeLock: { staleMs: 86_400_000 } } };
+  assert.equal((await cleanStaleLockFiles({ sessionsDir: dir, config: lenient })).locks[0].stale, false);
+});
+
+test('a session in a database is locked beside it', async (t) => {
+  const dir = scratch(t);
+  const held = await acquireSessionWriteLock({ sessionFile: `sqlite:main:a/b:${join(dir, 'store.db')}` });
+  assert.ok(existsSync(join(dir, 'session-locks', 'main-a_b.sqlite-transcript.lock')));
+  await held.release();
+});
+
+test('the hooks of the tests of OpenClaw', async (t) => {
+  const { sessionFile, lockPath } = session(t);
+  assert.equal(__testing, testing);
+  assert.deepEqual(testing.cleanupSignals, ['SIGINT', 'SIGTERM', 'SIGQUIT', 'SIGABRT']);
+  testing.setProcessStartTimeResolverForTest(() => 12);
+  await acquireSessionWriteLock({ sessionFile, maxHoldMs: 60_000 });
+  assert.deepEqual([JSON.parse(readFileSync(lockPath, 'utf8')).starttime, JSON.parse(readFileSync(lockPath, 'utf8')).maxHoldMs], [12, 60_000]);
+  assert.equal(await testing.runLockWatchdogCheck(), 0);
+  assert.equal(await testing.runLockWatchdogCheck(Date.now() + 61_000), 1);
+  assert.ok(isFree(sessionFile) && !existsSync(lockPath));
+  await acquireSessionWriteLock({ sessionFile });
+  await drainSessionWriteLockStateForTest();
+  assert.ok(isFree(sessionFile));
+  assert.equal(testing.resolveRemainingAcquireTimeoutMs(500, 1000, 1125), 375);
+  const payload = { pid: process.pid, createdAt: new Date(0).toISOString(), maxHoldMs: 5 };
+  assert.deepEqual(testing.inspectLockPayloadForTest(payload, 60_000, 10, { respectMaxHold: true }).staleReasons, ['hold-exceeded']);
+  assert.deepEqual(testing.inspectLockPayloadForTest(payload, 60_000, 10).staleReasons, []);
+  resetSessionWriteLockStateForTest();
 });
 
 test('a signal and the end of the process take the lock file away, and other listeners stay', async (t) => {
@@ -240,11 +333,18 @@ test('listeners do not pile up', async (t) => {
 });
 
 test('times from the environment, the configuration and a run', () => {
-  assert.deepEqual(resolveSessionWriteLockOptions(undefined, {}), { timeoutMs: 60_000, staleMs: 1_800_000, maxHoldMs: 300_000 });
+  const none = { env: {} };
+  assert.deepEqual(resolveSessionWriteLockOptions(undefined, none), { timeoutMs: 60_000, staleMs: 1_800_000, maxHoldMs: 300_000 });
+  assert.equal(resolveSessionWriteLockOptions(undefined, { ...none, maxHoldMsFallback: 7 }).maxHoldMs, 7);
   const config = { session: { writeLock: { acquireTimeoutMs: 1, staleMs: 2, maxHoldMs: 3 } } };
-  const env = { OPENCLAW_SESSION_WRITE_LOCK_STALE_MS: '9', OPENCLAW_SESSION_WRITE_LOCK_MAX_HOLD_MS: 'x' };
-  assert.deepEqual(resolveSessionWriteLockOptions(config, env), { timeoutMs: 1, staleMs: 9, maxHoldMs: 3 });
+  const env = { OPENCLAW_SESSION_WRITE_LOCK_STALE_MS: '9', OPENCLAW_SESSION_WRITE_LOCK_MAX_HOLD_MS: '1e3' };
+  assert.deepEqual(resolveSessionWriteLockOptions(config, { env }), { timeoutMs: 1, staleMs: 9, maxHoldMs: 3 });
+  const endless = { OPENCLAW_SESSION_WRITE_LOCK_ACQUIRE_TIMEOUT_MS: 'Infinity', OPENCLAW_SESSION_WRITE_LOCK_STALE_MS: 'Infinity' };
+  assert.deepEqual(resolveSessionWriteLockOptions(undefined, { env: endless }), { timeoutMs: Infinity, staleMs: 1_800_000, maxHoldMs: 300_000 });
+  assert.equal(resolveSessionWriteLockAcquireTimeoutMs({ session: { writeLock: { acquireTimeoutMs: 0 } } }, {}), 60_000);
+  assert.equal(resolveSessionWriteLockStaleMs(config, {}), 2);
   assert.equal(resolveSessionLockMaxHoldFromTimeout({ timeoutMs: 1000 }), 300_000);
   assert.equal(resolveSessionLockMaxHoldFromTimeout({ timeoutMs: 600_000 }), 720_000);
   assert.equal(resolveSessionLockMaxHoldFromTimeout({ timeoutMs: Infinity }), 2_147_000_000);
+  assert.equal(resolveSessionLockMaxHoldFromTimeout({ timeoutMs: NaN, minMs: 5 }), 120_005);
 });

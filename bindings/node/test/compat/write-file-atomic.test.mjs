@@ -1,12 +1,15 @@
 import assert from 'node:assert/strict';
-import { chmodSync, lstatSync, readFileSync, readdirSync, statSync, symlinkSync, writeFileSync } from 'node:fs';
-import { join } from 'node:path';
+import { chmodSync, existsSync, lstatSync, readFileSync, readdirSync, rmSync, statSync, symlinkSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { basename, dirname, join } from 'node:path';
 import test from 'node:test';
 import writeFileAtomic from '../../compat/write-file-atomic.cjs';
 import { Child, PACKAGE, isFree, scratch } from '../child.mjs';
 
 const MODULE = join(PACKAGE, 'compat/write-file-atomic.cjs');
 const names = (dir) => readdirSync(dir).filter((name) => name !== '.tenure');
+const temporary = (dir) => readdirSync(join(dir, '.tenure')).filter((name) => name.endsWith('.tmp'));
+const NOBODY = 65_534;
 
 test('text, bytes, encodings, promise, callback and sync', async (t) => {
   const path = join(scratch(t), 'file');
@@ -19,8 +22,7 @@ test('text, bytes, encodings, promise, callback and sync', async (t) => {
   await writeFileAtomic(path, '6869', 'hex');
   assert.equal(readFileSync(path, 'utf8'), 'hi');
   await new Promise((resolve, reject) => {
-    const returned = writeFileAtomic(path, 'two', { encoding: 'latin1' }, (error) => (error ? reject(error) : resolve()));
-    assert.equal(returned, undefined);
+    writeFileAtomic(path, 'two', { encoding: 'latin1' }, (error) => (error ? reject(error) : resolve()));
   });
   await new Promise((resolve) => writeFileAtomic(path, 'three', resolve));
   assert.equal(readFileSync(path, 'utf8'), 'three');
@@ -41,6 +43,127 @@ test('mode and owner: of the old file, or as asked', async (t) => {
   const { uid, gid } = statSync(path);
   writeFileAtomic.sync(path, 'four', { chown: { uid, gid } });
   assert.deepEqual([statSync(path).uid, statSync(path).gid], [uid, gid]);
+});
+
+test('no data is an empty file, and anything else its text', async (t) => {
+  const path = join(scratch(t), 'file');
+  const write = { later: writeFileAtomic, now: writeFileAtomic.sync };
+  for (const [data, text] of [[undefined, ''], [null, ''], [0, '0'], [false, 'false'], [{ toString: () => 'x' }, 'x']]) {
+    for (const how of ['later', 'now']) {
+      writeFileSync(path, 'old');
+      await write[how](path, data);
+      assert.equal(readFileSync(path, 'utf8'), text);
+    }
+  }
+});
+
+test('a mode may be text, which is octal', async (t) => {
+  const path = join(scratch(t), 'file');
+  await writeFileAtomic(path, 'one', { mode: '0777' });
+  assert.equal(statSync(path).mode & 0o7777, 0o777);
+  writeFileAtomic.sync(path, 'two', { mode: '640' });
+  assert.equal(statSync(path).mode & 0o7777, 0o640);
+  await assert.rejects(writeFileAtomic(path, 'three', { mode: 'rw' }), { code: 'ERR_INVALID_ARG_VALUE' });
+  assert.equal(readFileSync(path, 'utf8'), 'two');
+});
+
+test('the promise of tmpfileCreated is waited for, and its error passed on', async (t) => {
+  const dir = scratch(t);
+  const path = join(dir, 'file');
+  const seen = [];
+  await writeFileAtomic(path, 'new', {
+    tmpfileCreated: async (temp) => {
+      await new Promise(setImmediate);
+      seen.push(existsSync(temp), existsSync(path));
+    },
+  });
+  assert.deepEqual(seen, [true, false]);
+  await assert.rejects(writeFileAtomic(path, 'x', { tmpfileCreated: () => Promise.reject(new Error('no')) }), /^Error: no$/);
+  assert.equal(readFileSync(path, 'utf8'), 'new');
+  assert.deepEqual(temporary(dir), []);
+});
+
+test('an owner that only root may give is passed over for others', async (t) => {
+  const dir = scratch(t);
+  chmodSync(dir, 0o777);
+  const path = join(dir, 'file');
+  const root = process.getuid() === 0;
+  const program = `const write = require(${JSON.stringify(MODULE)});
+    if (${root}) { process.setgid(${NOBODY}); process.setuid(${NOBODY}); }
+    const path = ${JSON.stringify(path)};
+    write.sync(path, 'one', { chown: { uid: 0, gid: 0 } });
+    write(path, 'two', { chown: { uid: 0, gid: 0 } }).then(() => console.log('"done"'));`;
+  assert.equal(await new Child(t, ['-e', program]).says(), 'done');
+  assert.equal(readFileSync(path, 'utf8'), 'two');
+  if (root) {
+    assert.equal(statSync(path).uid, NOBODY);
+    await writeFileAtomic(path, 'three', { chown: { uid: 1, gid: 1 } });
+    assert.equal(statSync(path).uid, 1);
+  }
+});
+
+test('a symlink to nothing becomes the file', async (t) => {
+  const dir = scratch(t);
+  const nowhere = { near: 'nothing', far: join(dir, 'no', 'thing'), loop: 'loop' };
+  for (const [name, to] of Object.entries(nowhere)) {
+    for (const write of [writeFileAtomic, writeFileAtomic.sync]) {
+      const path = join(dir, name);
+      rmSync(path, { force: true });
+      symlinkSync(to, path);
+      await write(path, 'new');
+      assert.ok(lstatSync(path).isFile());
+      assert.equal(readFileSync(path, 'utf8'), 'new');
+      await write(path, 'newer');
+      assert.equal(readFileSync(path, 'utf8'), 'newer');
+    }
+  }
+  const path = join(dir, 'many');
+  symlinkSync('nothing', path);
+  await Promise.all(['a', 'b', 'c'].map((text) => writeFileAtomic(path, text)));
+  assert.equal(readFileSync(path, 'utf8'), 'c');
+});
+
+test('files of a sticky directory, and of long names', async (t) => {
+  const dir = scratch(t);
+  chmodSync(dir, 0o1777);
+  for (const path of [join(dir, 'file'), join(dir, 'n'.repeat(240))]) {
+    await writeFileAtomic(path, 'one');
+    writeFileAtomic.sync(path, 'two');
+    assert.equal(readFileSync(path, 'utf8'), 'two');
+  }
+  const before = join(tmpdir(), `${basename(dir)}-file`);
+  t.after(() => rmSync(before, { force: true }));
+  await writeFileAtomic(before, 'x');
+  chmodSync(dir, 0o755);
+  await writeFileAtomic(join(dir, 'n'.repeat(240)), 'three');
+  assert.deepEqual(names(dir).filter((name) => name.endsWith('.tmp')), []);
+});
+
+test('what killed writers left is swept by the next one, and nothing else', async (t) => {
+  for (const mode of [0o755, 0o1777]) {
+    const dir = scratch(t);
+    chmodSync(dir, mode);
+    const path = join(dir, 'file');
+    const program = `const write = require(${JSON.stringify(MODULE)});
+      write(${JSON.stringify(path)}, 'x', { tmpfileCreated: (temp) => { console.log(JSON.stringify(temp)); return new Promise(() => {}); } });
+      setInterval(() => {}, 1000);`;
+    const killed = new Child(t, ['-e', program]);
+    const left = await killed.says();
+    await killed.kill('SIGKILL');
+    assert.ok(existsSync(left));
+    const others = [join(dirname(left), 'file.tmp'), join(dirname(left), `x${basename(left)}`), join(dirname(left), `${basename(left)}.x`)];
+    for (const other of others) writeFileSync(other, '');
+    // One that is being written by this process stays.
+    await writeFileAtomic(path, 'later', {
+      tmpfileCreated: async (temp) => {
+        assert.equal(existsSync(left), false);
+        writeFileAtomic.sync(path, 'now');
+        assert.ok(existsSync(temp));
+      },
+    });
+    assert.equal(readFileSync(path, 'utf8'), 'later');
+    assert.ok(others.every((other) => existsSync(other)));
+  }
 });
 
 test('a symlink stays one: its file is replaced', async (t) => {

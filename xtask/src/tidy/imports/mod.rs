@@ -7,6 +7,7 @@
 //! not seen.
 
 mod graph;
+mod public;
 mod samples;
 mod source;
 
@@ -28,12 +29,23 @@ const LAYERS: &[Layer] = &[
     // What people call. They check, convert and ask the store.
     Layer {
         name: "nouns",
-        modules: &["lib", "lock", "lease", "document", "journal", "collection", "status"],
+        modules: &[
+            "lib",
+            "lock",
+            "lease",
+            "document",
+            "journal",
+            "collection",
+            "status",
+            "update_and_append",
+        ],
     },
     // The store on local files: all that touches a disk.
     Layer { name: "file", modules: &["file"] },
     // What a noun needs from any engine, as a trait that `file` implements.
     Layer { name: "store", modules: &["store"] },
+    // What a store returns, and the names of keys.
+    Layer { name: "values", modules: &["key", "outcome"] },
     // JSON as text and values, without files.
     Layer { name: "json", modules: &["json"] },
     // What all of these share. `error` names a `holder`, and `holder` asks the system who that is.

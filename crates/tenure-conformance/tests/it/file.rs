@@ -1,0 +1,23 @@
+//! The store on local files passes the suite.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use tenure::{FileStore, Journal, WriteOptions};
+use tenure_conformance::Subject;
+
+fn subject() -> Subject {
+    let dir = tempfile::tempdir().unwrap();
+    let root = dir.path().canonicalize().unwrap();
+    let (store, second) = (Arc::new(FileStore::local()), Arc::new(FileStore::local()));
+    let mut subject = Subject::new(store, second, root);
+    subject.lose_entries = Some(Box::new(|name: &Path, _| {
+        let rotated = Journal::open(name)?.rotate(&WriteOptions::default())?;
+        std::fs::remove_file(rotated.archive.unwrap()).unwrap();
+        Ok(())
+    }));
+    subject.keeps = Some(Box::new(dir));
+    subject
+}
+
+tenure_conformance::conformance!(subject);

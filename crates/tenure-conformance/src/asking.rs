@@ -79,7 +79,7 @@ pub(crate) fn append(write: WriteOptions) -> AppendOptions {
 /// A lease for an owner.
 pub(crate) fn terms(owner: &str, ttl: Duration, wait: Wait) -> AcquireOptions {
     with(|options: &mut AcquireOptions| {
-        options.owner = owner.to_owned();
+        owner.clone_into(&mut options.owner);
         options.ttl = ttl;
         options.wait = wait;
     })

@@ -4,7 +4,7 @@
 //! calls locks, leases, documents, journals and collections, and never a store's own functions. What a store declares
 //! that it cannot do ([`Capabilities`](tenure::store::Capabilities)) must be refused as `unsupported`.
 //!
-//! ```ignore
+//! ```text
 //! tenure_conformance::conformance!(|| Subject::new(store.clone(), store, "/"));
 //! ```
 //!

@@ -131,8 +131,8 @@ fn lost(name: &Path) -> Error {
 
 /// 128 bits from the seeds of the standard library's hash maps: enough for tests.
 fn new_token() -> String {
-    (0..4).fold(String::new(), |mut token, _| {
-        let _ = write!(token, "{:08x}", RandomState::new().build_hasher().finish() as u32);
+    (0..2).fold(String::new(), |mut token, _| {
+        let _ = write!(token, "{:016x}", RandomState::new().build_hasher().finish());
         token
     })
 }

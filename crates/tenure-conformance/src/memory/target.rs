@@ -76,16 +76,16 @@ impl<'a> Spec<'a> {
         unproven.map(|(name, _)| *name).collect()
     }
 
-    fn check_fences(&self, state: &mut State) -> Result<()> {
+    fn check_fences(&self, state: &State) -> Result<()> {
         let own = self.targets.iter().filter_map(|(name, fence)| Some((*name, (*fence)?)));
         let guards = self.guards.iter().map(|(name, fence)| (name.as_path(), *fence));
         let mut all = own.chain(guards);
-        all.try_for_each(|(name, fence)| match state.records.get(name) {
-            Some(record) => record.check_fence(name, fence),
-            None => {
+        all.try_for_each(|(name, fence)| {
+            let unknown = || {
                 let detail = "no hold of it was ever given out";
-                Err(Error::new(ErrorKind::Fenced, "write", detail).at(name))
-            }
+                Error::new(ErrorKind::Fenced, "write", detail).at(name)
+            };
+            state.records.get(name).ok_or_else(unknown)?.check_fence(name, fence)
         })
     }
 
@@ -116,7 +116,7 @@ impl MemoryTarget {
         let patience = Patience::new(options.wait, options.cancel.as_ref(), options.thread);
         for _ in 0..ATTEMPTS {
             let mut state = client.wait_for(&spec.unproven(), &patience)?;
-            spec.check_fences(&mut state)?;
+            spec.check_fences(&state)?;
             let mut computed = Computed::default();
             if let (Some(name), Some(compute)) = (spec.document, compute.as_deref_mut()) {
                 if spec.done_before(&state, name).is_none() {
@@ -203,7 +203,7 @@ impl MemoryTarget {
         }
         let mut state = self.client.wait_for(&spec.unproven(), &patience)?;
         spec.document = Some(&self.name);
-        spec.check_fences(&mut state)?;
+        spec.check_fences(&state)?;
         let is_there = there(&mut state);
         let record = state.record(&self.name);
         if !is_there || changes.is_some_and(|changes| changes != record.changes) {

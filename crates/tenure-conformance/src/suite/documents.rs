@@ -25,7 +25,10 @@ pub(super) fn no_update_is_lost(subject: &Subject) -> Outcome {
         for round in 0..ROUNDS {
             // Durable ones among them, which share their syncs.
             let options = if round % 5 == 0 { WriteOptions::default() } else { patient() };
-            let written = add_one(&document, &options)?;
+            let written = update(&document, &options, |current| {
+                thread::yield_now(); // A store that lets others in between must notice.
+                Ok(Some(one_more(current)))
+            })?;
             ensure!(written.changed && !written.replayed, "an update did nothing: {written:?}");
         }
         Ok(())

@@ -244,23 +244,29 @@ pub(super) fn no_guarded_write_lands_after_a_take_over(subject: &Subject) -> Out
     for _ in 0..8 {
         let options = guarded(subject.name("session"), leased.fence);
         let (written, stopped) = (AtomicU64::new(0), AtomicBool::new(false));
+        let taken_over = AtomicBool::new(false);
         thread::scope(|scope| {
             let former = scope.spawn(|| {
                 let document = subject.document(0, "state.json")?;
-                loop {
+                let mut too_late = false;
+                while !too_late {
+                    too_late = taken_over.load(Ordering::SeqCst);
                     if let Err(error) = add_one(&document, &options) {
                         stopped.store(true, Ordering::SeqCst);
                         return refused_as::<()>(Err(error), &STALE, "the former holder").map(drop);
                     }
                     written.fetch_add(1, Ordering::SeqCst);
                 }
+                Err(Failure::new("the former holder writes after it was taken over"))
             });
             until("the holder writes", || {
                 Ok(written.load(Ordering::SeqCst) > 0 || stopped.load(Ordering::SeqCst))
             })?;
             let mut terms = long("b");
             terms.wait = patient().wait;
-            leased = subject.lease(1, "session")?.take_over(&terms, "a does not answer")?;
+            let taken = subject.lease(1, "session")?.take_over(&terms, "a does not answer");
+            taken_over.store(true, Ordering::SeqCst);
+            leased = taken?;
             let after = count(&document)?;
             former.join().map_err(|_| Failure::new("a thread panicked"))??;
             equal!(count(&document)?, after, "the counter, some time after a take-over");

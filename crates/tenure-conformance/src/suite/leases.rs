@@ -242,7 +242,7 @@ pub(super) fn a_lease_is_shown_to_everyone(subject: &Subject) -> Outcome {
     let (lease, other) = (subject.lease(0, "target")?, subject.lease(1, "target")?);
     ensure!(other.show()?.is_none(), "a lease is shown that was never taken");
     let mut options = long("a");
-    options.label = "turn 12".to_owned();
+    "turn 12".clone_into(&mut options.label);
     let leased = lease.acquire(&options)?;
     let shown = other.show()?.ok_or_else(|| Failure::new("no lease is shown"))?;
     equal!(shown.holder.owner, "a", "the owner");

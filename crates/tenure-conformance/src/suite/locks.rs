@@ -301,11 +301,11 @@ pub(super) fn an_owner_may_take_its_lock_again(subject: &Subject) -> Outcome {
     let mut options = trying();
     options.reentrant = true;
     refused(lock.acquire(&options), ErrorKind::Invalid, "a re-entrant lock without an owner")?;
-    options.owner = "a".to_owned();
+    "a".clone_into(&mut options.owner);
     let (one, two) = (lock.acquire(&options)?, lock.acquire(&options)?);
     equal!(one.fence(), two.fence(), "fences of one owner");
     let mut others = options.clone();
-    others.owner = "b".to_owned();
+    "b".clone_into(&mut others.owner);
     refused(lock.acquire(&others), ErrorKind::Busy, "the lock of another owner")?;
     one.release()?;
     refused(lock.acquire(&others), ErrorKind::Busy, "a lock that its owner has once more")?;

@@ -7,13 +7,14 @@ use tenure::{FileStore, Journal, WriteOptions};
 use tenure_conformance::Subject;
 
 fn subject() -> Subject {
-    let dir = tempfile::tempdir().unwrap();
-    let root = dir.path().canonicalize().unwrap();
+    let dir = tempfile::tempdir().expect("a directory");
+    let root = dir.path().canonicalize().expect("a path");
     let (store, second) = (Arc::new(FileStore::local()), Arc::new(FileStore::local()));
     let mut subject = Subject::new(store, second, root);
     subject.lose_entries = Some(Box::new(|name: &Path, _| {
         let rotated = Journal::open(name)?.rotate(&WriteOptions::default())?;
-        std::fs::remove_file(rotated.archive.unwrap()).unwrap();
+        let archive = rotated.archive.expect("an archive");
+        std::fs::remove_file(archive).expect("the archive goes");
         Ok(())
     }));
     subject.keeps = Some(Box::new(dir));

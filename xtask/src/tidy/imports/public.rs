@@ -323,7 +323,7 @@ fn public_api_is_as_listed() {
 }
 
 #[test]
-fn every_public_name_is_listed_once_by_its_public_path() {
+fn every_public_name_is_listed_by_its_public_path() {
     let files = [
         (
             "lib.rs",

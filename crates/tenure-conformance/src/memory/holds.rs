@@ -4,7 +4,7 @@ use std::collections::hash_map::RandomState;
 use std::fmt::Write as _;
 use std::hash::{BuildHasher as _, Hasher as _};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, MutexGuard, PoisonError};
 use std::thread::{self, ThreadId};
 use std::time::{Duration, Instant};
@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use tenure::store::{self, Held};
 use tenure::{
     AcquireOptions, Cancel, Error, ErrorKind, Fence, FileOptions, HoldKind, Holder, LeaseInfo,
-    Leased, LockOptions, Mode, Result, Wait, json,
+    Leased, LockOptions, MaxHold, Mode, Result, Wait, json,
 };
 
 use super::engine::{Hold, Record, State, this_process};
@@ -51,7 +51,7 @@ impl<'a> Patience<'a> {
 }
 
 impl Client {
-    /// Waits until no other caller has any of these targets, first come first. An expired lease is in nobody's way.
+    /// Waits until no other caller has any of these targets, first come first. An expired lease blocks no caller.
     pub(super) fn wait_for<'e>(
         &'e self,
         names: &[&Path],
@@ -147,7 +147,7 @@ impl MemoryTarget {
         let client = &self.client;
         if let Some(fence) = options.fence {
             client.engine.lock().record(&self.name).check_fence(&self.name, fence)?;
-            return Ok(self.held(fence, true));
+            return Ok(Box::new(self.held(fence, true)));
         }
         if options.reentrant {
             if options.owner.is_empty() {
@@ -159,7 +159,7 @@ impl MemoryTarget {
             if let Hold::Locked { holder, reentrant: true, count, .. } = &mut record.hold {
                 if holder.owner == options.owner {
                     *count += 1;
-                    return Ok(self.held(record.fence, false));
+                    return Ok(Box::new(self.held(record.fence, false)));
                 }
             }
         }
@@ -173,13 +173,18 @@ impl MemoryTarget {
             reentrant: options.reentrant,
             count: 1,
         };
-        Ok(self.held(fence, false))
+        drop(state);
+        let held = self.held(fence, false);
+        if let Some(limit) = &options.max_hold {
+            held.limit(limit);
+        }
+        Ok(Box::new(held))
     }
 
-    fn held(&self, fence: Fence, nested: bool) -> Box<dyn Held> {
+    fn held(&self, fence: Fence, nested: bool) -> MemoryHeld {
         let (client, name) = (self.client.clone(), self.name.clone());
-        let ended = std::sync::Mutex::new(false);
-        Box::new(MemoryHeld { client, name, fence, nested, ended })
+        let (ended, overlong) = (AtomicBool::new(false), Arc::default());
+        MemoryHeld { client, name, fence, nested, ended, overlong }
     }
 
     pub(super) fn take_lease(&self, options: &AcquireOptions) -> Result<Leased> {
@@ -275,16 +280,55 @@ struct MemoryHeld {
     name: PathBuf,
     fence: Fence,
     nested: bool,
-    ended: std::sync::Mutex<bool>,
+    /// This guard was released.
+    ended: AtomicBool,
+    /// Its limit has ended the hold.
+    overlong: Arc<AtomicBool>,
+}
+
+/// The record, if it still has the hold with this fence.
+fn held_under<'s>(state: &'s mut State, name: &Path, fence: Fence) -> Option<&'s mut Record> {
+    let record = state.record(name);
+    let ours = record.fence == fence && matches!(record.hold, Hold::Locked { .. });
+    ours.then_some(record)
 }
 
 impl MemoryHeld {
     /// Does something with the record, if it still has our hold.
     fn with<T>(&self, act: impl FnOnce(&mut Record) -> T) -> Option<T> {
-        let mut state = self.client.engine.lock();
-        let record = state.record(&self.name);
-        let ours = record.fence == self.fence && matches!(record.hold, Hold::Locked { .. });
-        ours.then(|| act(record))
+        held_under(&mut self.client.engine.lock(), &self.name, self.fence).map(act)
+    }
+
+    fn check_not_overlong(&self) -> Result<()> {
+        if !self.overlong.load(Ordering::SeqCst) {
+            return Ok(());
+        }
+        let detail = "it lasted longer than its max_hold and was ended";
+        Err(Error::new(ErrorKind::Fenced, "hold", detail).at(&self.name))
+    }
+
+    /// Reports, or ends, the hold if it lasts too long. The thread ends with the hold.
+    fn limit(&self, limit: &MaxHold) {
+        let (engine, name, fence) = (self.client.engine.clone(), self.name.clone(), self.fence);
+        let (limit, overlong) = (limit.clone(), self.overlong.clone());
+        thread::spawn(move || {
+            let until = Instant::now() + limit.after;
+            let mut state = engine.lock();
+            while let Some(record) = held_under(&mut state, &name, fence) {
+                let left = until.saturating_duration_since(Instant::now());
+                if left.is_zero() {
+                    if limit.end {
+                        record.hold = Hold::Free;
+                        overlong.store(true, Ordering::SeqCst);
+                        engine.changed.notify_all();
+                    }
+                    drop(state);
+                    return (limit.report)(&name);
+                }
+                let woken = engine.changed.wait_timeout(state, left);
+                state = woken.unwrap_or_else(PoisonError::into_inner).0;
+            }
+        });
     }
 }
 
@@ -311,6 +355,7 @@ impl Held for MemoryHeld {
     }
 
     fn verify(&self) -> Result<()> {
+        self.check_not_overlong()?;
         if self.nested {
             return self
                 .client
@@ -328,8 +373,8 @@ impl Held for MemoryHeld {
     }
 
     fn end(&self) -> Result<()> {
-        let mut ended = self.ended.lock().unwrap_or_else(PoisonError::into_inner);
-        if std::mem::replace(&mut *ended, true) || self.nested {
+        self.check_not_overlong()?;
+        if self.ended.swap(true, Ordering::SeqCst) || self.nested {
             return Ok(());
         }
         self.with(|record| {

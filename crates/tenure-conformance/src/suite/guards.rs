@@ -3,13 +3,17 @@
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 
-use tenure::{Error, ErrorKind, Leased, Result, WriteOptions, json, update_and_append};
+use tenure::{
+    Document, Error, ErrorKind, Journal, Leased, Result, Value, WriteOptions, json,
+    update_and_append,
+};
 
 use crate::asking::{
     add_one, append, at_once, count, guarded, lines, long, one_more, patient, proven, trying,
     until, update,
 };
 use crate::failure::{Failure, Outcome, ensure, equal, refused, refused_as};
+use crate::memory::MemoryStore;
 use crate::subject::Subject;
 
 /// What a check of a fence can say.
@@ -21,7 +25,7 @@ const IN_THE_WAY: [ErrorKind; 2] = [ErrorKind::Busy, ErrorKind::Deadlock];
 fn both(subject: &Subject, options: WriteOptions, line: &str) -> Result<()> {
     let document = subject.document(0, "state.json")?;
     let journal = subject.journal(0, "log")?;
-    let compute = |current: Option<&tenure::Value>| -> Result<_> { Ok(Some(one_more(current))) };
+    let compute = |current: Option<&Value>| -> Result<_> { Ok(Some(one_more(current))) };
     update_and_append(&document, &journal, &[line], &append(options), compute).map(drop)
 }
 
@@ -112,7 +116,7 @@ pub(super) fn a_document_and_a_journal_change_both_or_neither(subject: &Subject)
     let version = document.version()?;
     let options = append(patient());
     let fails = update_and_append(&document, &subject.journal(0, "log")?, &["x"], &options, |_| {
-        Err::<Option<tenure::Value>, Error>(Error::new(ErrorKind::NotFound, "compute", "no"))
+        Err::<Option<Value>, Error>(Error::new(ErrorKind::NotFound, "compute", "no"))
     });
     refused(fails, ErrorKind::NotFound, "a function that fails")?;
     let mut other = patient();
@@ -135,6 +139,19 @@ pub(super) fn a_document_and_a_journal_change_both_or_neither(subject: &Subject)
     both(subject, right, "second")?;
     equal!(lines(&journal)?, ["first", "second"], "lines");
     equal!(counted(subject)?, (2, 2), "updates and lines");
+    Ok(())
+}
+
+pub(super) fn two_stores_never_change_together(subject: &Subject) -> Outcome {
+    let other = MemoryStore::new();
+    let (document, journal) = (subject.document(0, "state.json")?, subject.journal(0, "log")?);
+    let elsewhere = (Document::on(&other, "/other.json")?, Journal::on(&other, "/other log")?);
+    for (document, journal) in [(&document, &elsewhere.1), (&elsewhere.0, &journal)] {
+        let compute = |current: Option<&Value>| -> Result<_> { Ok(Some(one_more(current))) };
+        let done = update_and_append(document, journal, &["x"], &append(patient()), compute);
+        refused(done, ErrorKind::Invalid, "a change of two stores")?;
+        ensure!(document.read()?.is_none() && lines(journal)?.is_empty(), "one store changed");
+    }
     Ok(())
 }
 

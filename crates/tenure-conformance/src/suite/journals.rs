@@ -164,7 +164,14 @@ pub(super) fn a_follower_resumes_by_number(subject: &Subject) -> Outcome {
         seen.push(next);
     }
     equal!(seen, all(&journal)?, "what was followed in two parts");
-    equal!(lines(&journal)?, ["a", "b", "c", "d", "e"], "lines");
+    // A number that is not there yet is waited for.
+    let future = follow.position() + 1;
+    let mut ahead = journal.follow(future)?;
+    ensure!(ahead.next(Wait::No)?.is_none(), "a follower sees the future");
+    journal.append(&["f", "g"], &append(patient()))?;
+    let next = ahead.next(Wait::For(PATIENCE))?;
+    equal!(next.map(|entry| entry.line), Some(b"g".to_vec()), "the entry that was waited for");
+    equal!(lines(&journal)?, ["a", "b", "c", "d", "e", "f", "g"], "lines");
     Ok(())
 }
 

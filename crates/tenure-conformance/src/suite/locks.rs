@@ -1,16 +1,15 @@
 //! The lock: one holder, bounded waiting, fences.
 
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::mpsc;
+use std::sync::{Arc, Mutex, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use tenure::{Cancel, ErrorKind, HoldKind, Mode, Wait, json};
+use tenure::{Cancel, ErrorKind, HoldKind, MaxHold, Mode, Wait, json};
 
 use crate::asking::{
-    A_MOMENT, LONG, PATIENCE, add_one, at_once, count, growing, locked, long, patient, proven,
-    terms, together, trying, waiting,
+    A_MOMENT, LONG, PATIENCE, add_one, at_once, count, growing, guarded, locked, long, patient,
+    proven, terms, together, trying, waiting,
 };
 use crate::failure::{Failure, Outcome, ensure, equal, refused};
 use crate::subject::Subject;
@@ -335,5 +334,66 @@ pub(super) fn shared_locks_are_as_declared(subject: &Subject) -> Outcome {
     guard.release()?;
     options.wait = Wait::For(Duration::from_millis(1));
     drop(lock.acquire(&options)?);
+    Ok(())
+}
+
+pub(super) fn a_lock_that_is_taken_fast_is_a_lock(subject: &Subject) -> Outcome {
+    let (lock, other) = (subject.lock(0, "target")?, subject.lock(1, "target")?);
+    // The first one of a target may have to prepare something.
+    lock.acquire(&trying())?.release()?;
+    if let Some(guard) = lock.try_lock_fast(&trying())? {
+        refused(other.acquire(&trying()), ErrorKind::Busy, "a lock that was taken fast")?;
+        add_one(&subject.document(1, "target")?, &proven(guard.fence()))?;
+        guard.release()?;
+    }
+    let guard = other.acquire(&trying())?;
+    ensure!(lock.try_lock_fast(&trying())?.is_none(), "a lock that is held was taken fast");
+    guard.verify()?;
+    guard.release()?;
+    Ok(())
+}
+
+pub(super) fn a_hold_that_lasts_too_long_is_reported(subject: &Subject) -> Outcome {
+    let document = subject.document(0, "target")?;
+    for end in [false, true] {
+        let (report, reported) = mpsc::channel();
+        let report = Mutex::new(report);
+        let mut options = waiting();
+        options.max_hold = Some(MaxHold {
+            after: A_MOMENT,
+            end,
+            report: Arc::new(move |name| drop(locked(&report).send(name.to_path_buf()))),
+        });
+        let guard = subject.lock(0, "target")?.acquire(&options)?;
+        let fence = guard.fence();
+        let name = reported.recv_timeout(PATIENCE);
+        let name = name.map_err(|_| Failure::new("an overlong hold is not reported"))?;
+        equal!(name, guard.path(), "the target of the report");
+        if end {
+            refused(guard.verify(), ErrorKind::Fenced, "a hold that was ended")?;
+            let written = add_one(&document, &proven(fence));
+            refused(written, ErrorKind::Fenced, "a write under a hold that was ended")?;
+            subject.lock(1, "target")?.acquire(&waiting())?.release()?;
+            refused(guard.release(), ErrorKind::Fenced, "the release of a hold that was ended")?;
+        } else {
+            guard.verify()?;
+            add_one(&document, &proven(fence))?;
+            guard.release()?;
+        }
+    }
+    equal!(count(&document)?, 1, "writes");
+    Ok(())
+}
+
+pub(super) fn two_spellings_are_one_target(subject: &Subject) -> Outcome {
+    let guard = subject.lock(0, "target")?.acquire(&trying())?;
+    for name in ["./target", "././/target"] {
+        let lock = subject.lock(1, name)?;
+        equal!(lock.path(), guard.path(), "the name of `{name}`");
+        refused(lock.acquire(&trying()), ErrorKind::Busy, name)?;
+        let document = subject.document(1, "state.json")?;
+        add_one(&document, &guarded(subject.name(name), guard.fence()))?;
+    }
+    guard.release()?;
     Ok(())
 }

@@ -51,6 +51,9 @@ suite! { $
         Alone a_proven_write_passes_while_the_lock_is_held,
         Alone a_nested_hold_is_a_proof_and_no_lock,
         Alone an_owner_may_take_its_lock_again,
+        Alone a_lock_that_is_taken_fast_is_a_lock,
+        Threads a_hold_that_lasts_too_long_is_reported,
+        Alone two_spellings_are_one_target,
         Alone shared_locks_are_as_declared,
     }
     leases {
@@ -98,6 +101,7 @@ suite! { $
         Alone a_guard_on_an_unknown_target_is_refused,
         Alone a_guard_of_the_journal_proves_its_hold,
         Alone a_document_and_a_journal_change_both_or_neither,
+        Alone two_stores_never_change_together,
         Threads a_guard_is_checked_when_it_commits,
         Threads a_fence_is_checked_when_it_commits,
         Threads a_version_is_checked_when_it_commits,

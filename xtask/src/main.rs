@@ -43,6 +43,7 @@ usage: cargo xtask test [--allow-missing]
        cargo xtask mutants [OPTION...] [FILE...]
        cargo xtask bench [--quick|--full] [--on DIR] [ROW...] | --table
        cargo xtask costs [--accept]
+       cargo xtask api [--accept]
        cargo xtask dist
        cargo xtask picture
 
@@ -58,6 +59,8 @@ usage: cargo xtask test [--allow-missing]
                    writes the newest records to README.md and bench/README.md)
   costs            counts system calls and instructions of the hot paths in the release build, and
                    compares them with those on record (--accept: puts them on record)
+  api              compares the public types and functions of the library with crates/tenure/public_api.txt, and
+                   counts them (--accept: writes that file)
   dist             the command and its laboratory as they ship: optimised as a whole, on Linux linked statically
   picture          runs the demo and draws its table as docs/demo.svg";
 
@@ -76,6 +79,8 @@ fn main() -> ExitCode {
         }
         ["costs"] => told(costs::run(costs::Verb::Compare)),
         ["costs", "--accept"] => told(costs::run(costs::Verb::Accept)),
+        ["api"] => told(api(false)),
+        ["api", "--accept"] => told(api(true)),
         ["dist"] => told(
             dist::build().map(|paths| paths.iter().for_each(|path| println!("{}", path.display()))),
         ),
@@ -106,6 +111,16 @@ fn are_names(words: &[&str]) -> bool {
 fn mutants(options: &[&str]) -> Result<(), String> {
     let mut command = pipeline::cargo(&["run", "--quiet", "--package", "tenure-mutants", "--"]);
     command.args(options);
+    stream::run(&mut command, &mut Tally::default())
+}
+
+/// Only the tests of this crate can read Rust, so one of them does it.
+fn api(accept: bool) -> Result<(), String> {
+    let test = ["test", "--quiet", "--package", "xtask", "public_api", "--", "--nocapture"];
+    let mut command = pipeline::cargo(&test);
+    if accept {
+        command.env("TENURE_ACCEPT_API", "1");
+    }
     stream::run(&mut command, &mut Tally::default())
 }
 

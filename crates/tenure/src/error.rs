@@ -179,7 +179,7 @@ impl Error {
 
     /// Names the entries of a journal that cannot be read any more.
     #[must_use]
-    pub(crate) fn missing(mut self, first: u64, last: u64) -> Self {
+    pub fn missing(mut self, first: u64, last: u64) -> Self {
         self.inner.missing = Some((first, last));
         self
     }

@@ -64,7 +64,7 @@ impl FromStr for Version {
 }
 
 /// How a document or journal is written. The default is durable, unproven, and waits ten seconds.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub struct WriteOptions {
     /// How long to wait for other holders.
     pub wait: Wait,
@@ -89,23 +89,6 @@ pub struct WriteOptions {
     pub thread: Option<ThreadId>,
     /// What only files have.
     pub file: FileOptions,
-}
-
-impl Default for WriteOptions {
-    fn default() -> Self {
-        Self {
-            wait: Wait::default(),
-            cancel: None,
-            fence: None,
-            guards: Vec::new(),
-            if_version: None,
-            durability: Durability::default(),
-            operation: None,
-            label: String::new(),
-            thread: None,
-            file: FileOptions::default(),
-        }
-    }
 }
 
 /// What only a store on files can do. Another store refuses anything but the default.

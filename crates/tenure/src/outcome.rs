@@ -100,9 +100,14 @@ pub struct LeaseInfo {
 }
 
 impl LeaseInfo {
+    /// The checksum by which a token is recognised.
+    pub fn sum_of(token: &str) -> [u8; 16] {
+        checksum::wide(token.as_bytes())
+    }
+
     /// Whether this token is that of the lease.
     pub fn is_of(&self, token: &str) -> bool {
-        self.token_sum == checksum::wide(token.as_bytes())
+        self.token_sum == Self::sum_of(token)
     }
 }
 

@@ -44,7 +44,7 @@ pub struct Capabilities {
     pub shared_locks: bool,
     /// The shortest time to live of a lease.
     pub ttl_min: Duration,
-    /// The longest document, and the longest line of a journal.
+    /// The longest document, and the longest line of a journal. A longer one is `invalid`.
     pub bytes_max: u64,
 }
 
@@ -263,7 +263,8 @@ pub trait Held: fmt::Debug + Send + Sync {
 /// Entries of a journal, oldest first.
 pub trait EntryReader: fmt::Debug + Send {
     /// The next entry: its number, and its line, which is valid until the next call. An error that names a gap
-    /// ([`Error::gap`]) is reported once, and the entries behind it follow.
+    /// ([`Error::gap`]) is reported once, and the entries behind it follow. After any other error the caller makes
+    /// another reader, from the number behind the last entry it got.
     fn next(&mut self) -> Result<Option<(u64, &[u8])>>;
 
     /// Lines that had no number yet. Only files have such lines.
@@ -274,7 +275,8 @@ pub trait EntryReader: fmt::Debug + Send {
 
 /// Wakes a caller that waits for a change.
 pub trait Watcher: fmt::Debug + Send {
-    /// Waits at most this long; `true` if something may have changed.
+    /// Waits at most this long; `true` if something may have changed. A watcher that loses its connection says `true`
+    /// and connects again by itself: the caller reads, and finds out what is wrong.
     fn wait(&mut self, time: Duration) -> Result<bool>;
 }
 

@@ -27,13 +27,15 @@ fn set_aside(dir: &Dir) -> Vec<String> {
     names.filter(|name| name.contains(".replaced.")).collect()
 }
 
+/// A way to give a journal a new file.
+type Replace<'a> = &'a dyn Fn(&Journal);
+
 #[test]
 fn race_40_lines_appended_to_a_compacted_file_are_adopted_there() {
     let header = |journal: &Journal| {
         journal.append(&["h"], &with_header("H")).unwrap();
     };
-    let replacements: [(&str, &dyn Fn(&Journal)); 2] = [("compact", &compact), ("header", &header)];
-    for (name, replace) in replacements {
+    for (name, replace) in [("compact", &compact as Replace<'_>), ("header", &header)] {
         let dir = Dir::new();
         let journal = dir.journal();
         journal.append(&["one"], &durable()).unwrap();

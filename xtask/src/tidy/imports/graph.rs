@@ -8,11 +8,11 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use super::source::{Crate, Used};
 
 /// Longer chains of re-exports are cycles.
-const DEPTH: usize = 32;
+pub(super) const DEPTH: usize = 32;
 
 /// What a path leads to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Target {
+pub(super) enum Target {
     Module(usize),
     /// Something that this module defines.
     Item(usize),
@@ -112,7 +112,7 @@ fn name(file: &str) -> String {
 
 impl Crate {
     /// What a path in module `at` leads to. Nothing if it leads out of the crate.
-    fn resolve(&self, at: usize, segments: &[String], depth: usize) -> Vec<Target> {
+    pub(super) fn resolve(&self, at: usize, segments: &[String], depth: usize) -> Vec<Target> {
         let Some((first, rest)) = segments.split_first().filter(|_| depth > 0) else {
             return Vec::new();
         };

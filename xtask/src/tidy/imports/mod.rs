@@ -7,6 +7,7 @@
 //! not seen.
 
 mod graph;
+mod public;
 mod samples;
 mod source;
 

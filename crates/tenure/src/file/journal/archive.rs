@@ -39,9 +39,9 @@ impl Archive {
         let Some(index) = Index::open(target, &kept, Access::Read)? else {
             return match target.fs.extent(&kept) {
                 Err(err) if err.kind() == io::ErrorKind::NotFound => Ok(None),
-                found => Err(found
-                    .map(|_| title_damaged(&path, target))
-                    .unwrap_or_else(Target::failed("look at", &kept))),
+                found => Err(found.map_or_else(Target::failed("look at", &kept), |_| {
+                    title_damaged(&path, target)
+                })),
             };
         };
         let file = match open_if_there(target, &path)? {

@@ -268,7 +268,6 @@ layout! {
 layout! {
     /// What is under way.
     #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-    #[expect(clippy::struct_excessive_bools, reason = "independent facts")]
     pub(super) struct Flags {
         /// The names of log and journal were synced.
         pub(super) flag named: bool,

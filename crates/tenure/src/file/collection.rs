@@ -53,7 +53,7 @@ impl Directory<'_> {
         Ok(self.dir.join(name))
     }
 
-    /// The keys that have a file, in no order. Files that are no key's are passed over.
+    /// The keys that have a file, in no order. Files that do not belong to a key are skipped.
     pub(crate) fn keys(&self) -> Result<Vec<String>> {
         let names = if_found(self.fs.list(self.dir));
         let names = names.map_err(Target::failed("list collection", self.dir))?;
@@ -125,7 +125,8 @@ impl Directory<'_> {
         Ok(true)
     }
 
-    /// The file of a key; `None` if there is none. One that cannot be looked at is not one that is gone.
+    /// The file of a key; `None` if there is none. A file whose metadata cannot be read is an
+    /// error.
     fn look(&self, key: &str) -> Result<Option<Stat>> {
         let path = self.path_of(key)?;
         if_found(self.fs.stat(&path)).map_err(Target::failed("look at key", &path))
@@ -181,7 +182,7 @@ impl Directory<'_> {
         sidecars.retain(|path| !locks.contains(&path.as_path()));
         sidecars.iter().try_for_each(|path| self.unlink(path))?;
         if !commit.holds(locks[1]) {
-            // The hold is only proven: another process has that lock and goes on having it.
+            // The hold is only proven: another process has that lock and keeps it.
             return Ok(());
         }
         locks.iter().try_for_each(|path| self.unlink(path))

@@ -133,7 +133,7 @@ fn g4_f2_a_floor_keeps_what_it_says_and_no_more() {
 
 #[test]
 fn g4_f2_a_floor_counts_by_its_record_and_by_its_reservation() {
-    // The slot that is not raised is from an earlier time.
+    // The copy that is not raised keeps an older ceiling.
     for (slots, tears) in [(SLOTS, false), (RESERVATIONS, false), (RESERVATIONS, true)] {
         let scratch = Scratch::new();
         let keys = Collection::open(scratch.path("keys"), CollectionKind::Documents).unwrap();

@@ -131,7 +131,7 @@ fn race_13_g1_acquirers_after_an_unlink_never_overlap() {
     );
     let mut unlinked = 0;
     for _ in 0..5 {
-        // At any point of its wait, each waiter has either the old file or the new one open.
+        // Each waiter has opened the old file or the new one, and may be at any point of its wait.
         let guard = lock_for(&path, Wait::For(FAR_TOO_LONG)).unwrap();
         let mut puppets: Vec<_> = (0..3).map(|_| Puppet::spawn()).collect();
         for puppet in &mut puppets {

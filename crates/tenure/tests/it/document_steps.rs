@@ -94,7 +94,7 @@ fn g10_a_change_that_dies_before_the_exchange_leaves_nothing_worth_keeping() {
         assert_eq!(disk.scratch.temps().len(), 1, "it could not clean up");
         disk.live_on();
         another(&disk).update(&durably(), increment).unwrap();
-        assert_eq!(disk.file("damaged.1"), None, "its copy was never reported; exists: {exists}");
+        assert_eq!(disk.file("damaged.1"), None, "it was never published; exists: {exists}");
         assert_eq!(disk.file("document"), version(if exists { 3 } else { 1 }));
         assert!(disk.scratch.temps().is_empty());
     }

@@ -1,8 +1,8 @@
-//! A process on strings: this test binary, started again, that does one thing per line and answers
-//! with one line. `verbs.rs` has what it can do.
+//! A process that a test controls: this test binary, started again, does one thing per line and
+//! answers with one line. `verbs.rs` has its verbs.
 //!
-//! An answer is the synchronisation. Silence is asserted for a moment only; an answer that must come
-//! is waited for until far too long.
+//! An answer is the synchronisation. Silence is asserted for a moment only; an answer that must
+//! come is awaited for `FAR_TOO_LONG`.
 
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, ChildStdin, Command, Stdio};
@@ -118,7 +118,7 @@ impl Drop for Puppet {
     }
 }
 
-/// Not a test of its own: the other end of the strings.
+/// Not a test of its own: the puppet's end.
 #[test]
 fn child() {
     if std::env::var_os(STRINGS).is_none() {

@@ -45,7 +45,7 @@ fn whoever_finds_somebody_in_the_room_leaves_it_as_it_is() {
         let is_idle = matches!(state, State::Idle);
         *room.lock() = state;
         room.serve(Box::new(|| {}));
-        assert!(!matches!(*room.lock(), State::Empty), "somebody else's job is lost");
+        assert!(!matches!(*room.lock(), State::Empty), "another caller's job is lost");
         assert_eq!(matches!(*room.lock(), State::Idle), is_idle);
     }
 }

@@ -13,7 +13,7 @@ const COMMAND_BYTES_MAX: usize = 160;
 /// Labels and owner names are cut to this length in a record.
 const LABEL_BYTES_MAX: usize = 160;
 
-/// Who holds (or last held) a target, as they wrote it down themselves.
+/// The current or last holder of a target, as it described itself.
 ///
 /// Nothing here decides anything: a pid can be reused, a host renamed, a clock moved. Ownership is
 /// decided by the kernel (locks) and by fences (leases).
@@ -98,8 +98,8 @@ impl Holder {
         }
     }
 
-    /// Whether the process that wrote this seems to run still; `None` if that cannot be seen from here
-    /// (another host or PID namespace). For display only.
+    /// Whether the process that wrote this seems to be running still; `None` if that cannot be
+    /// determined here (another host or PID namespace). For display only.
     pub fn seems_alive(&self) -> Option<bool> {
         if self.pid == 0
             || self.host != sys::host_name()
@@ -110,7 +110,8 @@ impl Holder {
         if sys::is_gone(self.pid) {
             return Some(false);
         }
-        // Another process may have its number by now. Not every start may be seen by every user.
+        // Another process may have its number by now. Not every user may see the start time of
+        // every process.
         let start = sys::process_start(self.pid).filter(|start| *start > 0 && self.start > 0)?;
         Some(start == self.start)
     }
@@ -143,7 +144,7 @@ impl Holder {
     }
 }
 
-/// A [`Holder`] as it stands in a record: read only when a caller asks who it was.
+/// A [`Holder`] as it is stored in a record: decoded only when a caller asks for it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct HolderText(Arc<[u8]>);
 
@@ -194,8 +195,8 @@ pub(crate) fn command_of(pid: u32) -> String {
     without_secrets(sys::command_of(pid))
 }
 
-/// The command line for the eyes of others: a record outlives the process, and a token in it would
-/// renew the lease for any reader.
+/// The command line as other users may see it: a record outlives the process, and a token in it
+/// would renew the lease for any reader.
 fn without_secrets(words: impl IntoIterator<Item = std::ffi::OsString>) -> String {
     let mut shown: Vec<String> = Vec::new();
     for word in words {

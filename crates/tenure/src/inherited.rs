@@ -1,15 +1,15 @@
-//! What a program inherits from those that run it: the holds around it, and how long it waits.
+//! What a program inherits from its parents: their holds, and how long it waits.
 //!
-//! `tenure run` and `tenure lease hold` name their hold to the programs below them: `TENURE_TARGET` and
-//! `TENURE_FENCE` are the innermost one, `TENURE_OUTER` lists those around it, nearest first, one
-//! `FENCE PATH` per line with newlines and backslashes escaped. `TENURE_TOKEN` is the token of a lease,
-//! `TENURE_WAIT` the wait of calls that do not say theirs.
+//! `tenure run` and `tenure lease hold` pass their hold to the programs below them: `TENURE_TARGET`
+//! and `TENURE_FENCE` are the innermost one, `TENURE_OUTER` lists those around it, nearest first,
+//! one `FENCE PATH` per line with newlines and backslashes escaped. `TENURE_TOKEN` is the token of
+//! a lease, `TENURE_WAIT` the default wait.
 //!
 //! # Invariants
 //!
 //! 1. A program uses the fence of the hold whose resolved path is its own target's, and no other.
-//! 2. Nothing here reads the environment: the caller brings it. A library that changed its mind
-//!    because of a variable would surprise those who link it; a command or a package may want that.
+//! 2. Nothing here reads the environment: the caller passes it in. A library whose behaviour
+//!    depended on a variable would surprise its users; a command or a package may want that.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -74,7 +74,7 @@ impl Inherited {
         (!other).then_some(token)
     }
 
-    /// How long calls wait that do not say it.
+    /// The wait of calls that do not set one.
     pub fn wait(&self) -> Result<Wait> {
         let Some(text) = &self.wait else { return Ok(Wait::default()) };
         let wrong =
@@ -82,8 +82,8 @@ impl Inherited {
         text.to_str().and_then(|text| text.parse().ok()).ok_or_else(wrong)
     }
 
-    /// The variables for a program below a further hold; `None` takes one away. Without a token, that
-    /// of an outer lease goes: it belongs to another target.
+    /// The variables for a program below a further hold; `None` removes one. Without a token, that
+    /// of an outer lease is removed: it belongs to another target.
     pub fn below(
         &self,
         path: &Path,

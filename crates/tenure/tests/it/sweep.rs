@@ -35,7 +35,8 @@ fn g4_thousands_of_locks_of_files_that_are_gone_leave_little_and_their_fences_gr
     };
     let before = lock_all();
     let left = fs.shared().list(Path::new("/d/.tenure")).unwrap().len() / 2;
-    // One in 32 sweeps: that none of 600 does happens once in a hundred million runs.
+    // One new lock in 32 triggers a sweep. That none of 600 does happens once in a hundred million
+    // runs.
     assert!(left < 700, "{left} of {LOCKS} are left");
     let after = lock_all();
     assert!(before.iter().zip(&after).all(|(before, after)| after > before));

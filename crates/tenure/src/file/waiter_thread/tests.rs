@@ -5,7 +5,7 @@ use std::thread::ThreadId;
 
 use super::*;
 
-/// Sends a job that tells its thread, and waits until a thread is back in the room.
+/// Sends a job that reports its thread, and waits until a thread is idle again.
 fn sent(room: &'static Room) -> ThreadId {
     let (tell, told) = channel();
     room.send(Box::new(move || tell.send(std::thread::current().id()).unwrap())).unwrap();
@@ -23,7 +23,7 @@ fn one_thread_stays_and_a_job_never_waits_for_another() {
     let first = sent(room);
     let (end, ends) = channel::<()>();
     let (begin, begun) = channel();
-    // The one who stayed is called and blocked: the next job has a thread of its own.
+    // The idle thread is called and blocked: the next job gets another thread.
     let blocked = move || {
         begin.send(std::thread::current().id()).unwrap();
         ends.recv().unwrap();

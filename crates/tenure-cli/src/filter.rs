@@ -58,7 +58,7 @@ impl Filter {
                 Err(why) => last = Some(why),
             }
         }
-        // What not even the whole library has is the mistake to tell.
+        // If even the whole library lacks it, that is the error to report.
         Err(wrong(&last.unwrap_or_default()))
     }
 
@@ -69,7 +69,7 @@ impl Filter {
         }
     }
 
-    /// All results of the filter on `input`. An error loses nothing but the results.
+    /// All results of the filter on `input`. After an error there are no results.
     pub(crate) fn run(&self, input: &Value) -> Result<Vec<Value>> {
         self.results(input, drop)
     }
@@ -91,8 +91,8 @@ impl Filter {
         Ok(results)
     }
 
-    /// The one result of the filter on `input`, for a process that ends with it: taking apart what the
-    /// engine has made takes longer than that is worth.
+    /// The one result of the filter on `input`, for a process that ends with it: freeing what the
+    /// engine has made would only take time.
     pub(crate) fn run_once(&self, input: &Value) -> Result<Value> {
         let mut results = self.results(input, std::mem::forget)?;
         match results.len() {
@@ -128,7 +128,7 @@ fn wrong(why: &str) -> Failure {
 }
 
 fn failed(why: &str) -> Failure {
-    let hint = "mend the filter: `tenure doc get FILE FILTER` tries it out and changes nothing";
+    let hint = "fix the filter: `tenure doc get FILE FILTER` tries it out and changes nothing";
     Failure::new(ExitCode::Failed, "filter", "run the filter", why)
         .hint(format!("nothing was changed; {hint}"))
 }

@@ -42,7 +42,7 @@ fn keep_standard_streams() {
         return;
     }
     for stream in streams {
-        // If we are not told, each is asked on its own.
+        // If that fails, each descriptor is checked on its own.
         let closed = if found > 0 {
             stream.revents & libc::POLLNVAL != 0
         } else {

@@ -42,7 +42,7 @@ impl Running {
         let _ = child.kill();
     }
 
-    /// Looks now and then, since waiting would keep `kill` out.
+    /// Polls, since a blocking wait would keep `kill` out.
     pub(crate) fn wait(&self) -> io::Result<()> {
         loop {
             let mut child = self.child.lock().unwrap_or_else(PoisonError::into_inner);

@@ -8,7 +8,7 @@ const STACK_BYTES: usize = 1 << 28;
 /// Runs `act` on a stack that a deeply recursive filter does not exhaust. Memory is used as needed.
 pub(crate) fn with_room<T: Send>(act: impl FnOnce() -> Result<T> + Send) -> Result<T> {
     if main_stack_can_grow() {
-        // A panic is the filter's as it is on a thread: nothing of what it broke is looked at again.
+        // A panic is the filter's, as on a thread: nothing that it broke is used again.
         let act = std::panic::AssertUnwindSafe(act);
         return std::panic::catch_unwind(act).unwrap_or_else(|_| Err(super::failed("it crashed")));
     }

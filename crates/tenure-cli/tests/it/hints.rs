@@ -111,7 +111,7 @@ fn a_read_only_disk_says_so() {
 fn a_filter_that_fails_says_how_to_try_it() {
     let bench = Bench::new();
     bench.tenure(&["doc", "set", "s.json", "{\"a\":1}"]).ok();
-    let hint = "mend the filter: `tenure doc get FILE FILTER` tries it out and changes nothing";
+    let hint = "fix the filter: `tenure doc get FILE FILTER` tries it out and changes nothing";
     for filter in [".a.b", "error(\"no\")", "empty", ".,."] {
         let ran = bench.tenure(&["doc", "update", "s.json", filter]);
         assert!(ran.stderr.contains("; nothing was changed; "), "{ran:?}");

@@ -7,11 +7,12 @@
 //!
 //! # Invariants
 //!
-//! 1. Only where this is known to hold, and was tried by cutting the disk (docs/DESIGN.md): ext4 with a
-//!    journal, and xfs, each on one device. When the wait for the pages ends, their blocks, their state
-//!    and the file's length are in the running transaction or an earlier one; the change of names comes
-//!    in that one or a later one; transactions are committed in order, each behind a flush.
-//! 2. What cannot be found out counts as no: then it is a sync.
+//! 1. Only where this is known to hold, and was tested by cutting the disk (docs/DESIGN.md): ext4
+//!    with a journal, and xfs, each on one device. When the wait for the pages ends, their blocks,
+//!    their state and the file's length are in the running transaction or an earlier one; the
+//!    change of names comes in that one or a later one; transactions are committed in order, each
+//!    after a flush.
+//! 2. Whatever cannot be determined counts as no: then it is a sync.
 #![expect(unsafe_code, reason = "sync_file_range and fstatfs are raw calls")]
 
 use std::fs::File;
@@ -70,7 +71,7 @@ fn keeps_order(fd: &OwnedFd, device: u64) -> bool {
         _ => return false,
     };
     let keeps = || asked(device) && is_known_linux();
-    // The number of a device is given out again, the id of a file system is not; but copies may share it.
+    // The number of a device is reused, the id of a file system is not; but copies may share it.
     let key = (device, id);
     // A forked child could wait for ever for a lock of its parent's other threads.
     let Ok(mut known) = KNOWN.try_lock() else { return keeps() };

@@ -1,7 +1,8 @@
 //! The document: one JSON file that many processes read and change without losing an update.
 //!
-//! Order of reading: `read` (what is there), `publish` (a new version takes its place), `change` (the calls
-//! that people make), `restore` (what cannot be parsed). `memory` saves parsing.
+//! Order of reading: `read` (the present version), `publish` (a new version replaces it), `change`
+//! (the calls that users make), `restore` (documents that cannot be parsed). `memory` saves
+//! parsing.
 //!
 //! Invariants
 //! 1. The file is only ever replaced as a whole: a reader sees the old version or the new one (G5).
@@ -11,8 +12,8 @@
 //!    `.good`, the only copy to fall back to.
 //! 4. No sync is repeated: a version whose sync failed, or is not known, is made durable by publishing its
 //!    content as a new file.
-//! 5. What cannot be parsed is replaced by [`Document::restore`] only, or after a power loss, and its bytes
-//!    are kept as `.damaged.N`.
+//! 5. A document that cannot be parsed is replaced only by [`Document::restore`], or after a power
+//!    loss, and its bytes are kept as `.damaged.N`.
 
 mod change;
 mod memory;

@@ -105,7 +105,7 @@ fn mutants(options: &[&str]) -> Result<(), String> {
     stream::run(&mut command, &mut Tally::default())
 }
 
-/// Tells the problem, if there is one, and whether there is none.
+/// Prints the problem, if there is one, and returns whether there is none.
 fn told(outcome: Result<(), String>) -> bool {
     outcome.map_err(|problem| println!("{problem}")).is_ok()
 }

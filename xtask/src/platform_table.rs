@@ -1,8 +1,8 @@
 //! The table of file systems in `docs/PLATFORM.md`: what the ring `file_systems` has shown of each.
 //!
-//! Each test of that ring is one file system, and each thing that it tried is a column. Below it stand the
-//! known-bad locks and writers that the same questions found out. Both are
-//! made from the kept record of the ring and nothing else; a test compares the two.
+//! Each test of that ring is one file system, and each thing that it tried is a column. Below it
+//! are the known-bad locks and writers that the same tests caught. Both are made from the kept
+//! record of the ring and nothing else; a test compares the two.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;

@@ -46,7 +46,7 @@ fn table(record: &str) -> Result<String, String> {
     writeln!(table, "|{}", " --- |".repeat(COLUMNS.len() + 2)).map_err(|err| err.to_string())?;
     table.extend(rows);
     if !caught.is_empty() {
-        table.push_str("\nThe same questions found these out, which are known to be bad:\n\n");
+        table.push_str("\nThe same tests caught these known-bad programs:\n\n");
         table.extend(caught);
     }
     Ok(table)

@@ -147,7 +147,7 @@ fn find(target: &Target, token: &str, request: Request<'_>) -> Result<(Turn, See
         return Ok((commit, seen));
     }
     let holder = (seen.record.state != State::Free && seen.bound).then(|| seen.record.holder());
-    Err(Error::new(ErrorKind::LeaseLost, "find the lease of", "it is not this token's any more")
+    Err(Error::new(ErrorKind::LeaseLost, "find the lease of", "this token no longer holds it")
         .at(target.path())
         .held_by(holder)
         .hint("acquire it again before writing"))

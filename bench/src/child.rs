@@ -29,7 +29,7 @@ const WARM_UP: u32 = 4;
 /// How much longer than its heat a child may take: to open its files, and on a busy machine.
 const PATIENCE: Duration = Duration::from_mins(2);
 
-/// The exit code of a child that found out that its part cannot run on this machine.
+/// The exit code of a child whose part cannot run on this machine.
 pub(crate) const NOT_HERE: u8 = 4;
 
 /// Says that a child is ready.

@@ -99,7 +99,7 @@ impl Measure {
 /// When a heat ends.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Length {
-    /// Each process goes on for this long.
+    /// Each process runs for this long.
     Time(Duration),
     /// Each process has this many turns.
     Turns(u64),

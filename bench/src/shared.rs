@@ -2,7 +2,7 @@
 //!
 //! They are in a page of memory, because a write to a file would cost as much as what is measured.
 
-#![expect(unsafe_code, reason = "memory that processes share can only be had this way")]
+#![expect(unsafe_code, reason = "the only way to share memory between processes")]
 
 use std::fs::OpenOptions;
 use std::path::Path;

@@ -138,6 +138,6 @@ mod tests {
         let (rows, caught) = table.split_once("\n\n").unwrap();
         assert_eq!(rows.lines().count(), 3, "{rows}");
         assert!(rows.contains("| xfs | - | - | - | - | - | kept | - |"), "{rows}");
-        assert!(caught.ends_with("bad:\n\n- a lost update\n- two holders\n"), "{caught}");
+        assert!(caught.ends_with("programs:\n\n- a lost update\n- two holders\n"), "{caught}");
     }
 }

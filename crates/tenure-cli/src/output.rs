@@ -158,7 +158,7 @@ pub fn warn(json: bool, text: &str) {
     }
 }
 
-/// One JSON object on stderr (`run --json` tells how it went).
+/// One JSON object on stderr (the result of `run --json`).
 pub(crate) fn tell(object: &Value) {
     say(&object.to_string());
 }

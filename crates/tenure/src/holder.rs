@@ -73,7 +73,7 @@ impl Holder {
         let pid = std::process::id();
         let mut words: Vec<_> = std::env::args_os().collect();
         if words.is_empty() {
-            words = sys::command_of(pid); // A C library that does not tell Rust its arguments.
+            words = sys::command_of(pid); // The C library passed no arguments to Rust.
         }
         Self {
             label: shorten(label, LABEL_BYTES_MAX),

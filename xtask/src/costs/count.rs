@@ -155,7 +155,7 @@ impl Cost {
             || fewer(unsteady, known_unsteady, UNSTEADY_SLACK)
     }
 
-    /// How often names are looked at.
+    /// How often names are looked up.
     fn looks(&self) -> f64 {
         self.calls.get(LOOK).copied().unwrap_or_default()
     }

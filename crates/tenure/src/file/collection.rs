@@ -76,7 +76,7 @@ impl Directory<'_> {
             let now_ns = i128::from(sys::wall_time_us()) * 1000;
             now_ns - i128::try_from(age.as_nanos()).unwrap_or(i128::MAX)
         });
-        // Listed after the files were looked at: what is added to a key later changes its file.
+        // Listed after the files were checked: what is added to a key later changes its file.
         let names = if prune.dry_run { Names::default() } else { self.names() };
         let kept: HashSet<&str> = prune.keep.iter().map(String::as_str).collect();
         let mut pruned = Pruned::default();

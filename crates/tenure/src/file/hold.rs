@@ -195,7 +195,7 @@ pub(crate) fn check_named(target: &Target, path: &Path, turn: &Turn) -> Result<(
 
 /// The error for a forked child that uses a hold of its parent.
 pub(crate) fn not_of_this_process(target: &Target) -> Error {
-    let hint = "stop writing; the child can take the lock itself once its parent lets go";
+    let hint = "stop writing; the child can take the lock itself once its parent has released it";
     compromised(target, "a forked child does not hold what its parent locked").hint(hint)
 }
 

@@ -74,7 +74,7 @@ pub(crate) trait Shared {
 }
 
 layout! {
-    /// What the last leader found out.
+    /// The result of the last leader.
     #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
     struct Note {
         part boot: [u8; 16],

@@ -31,7 +31,7 @@ const XFS: u64 = 0x5846_5342;
 const LINUX_LEAST: (u32, u32) = (5, 2);
 /// Mount options with a commit of another kind, as kernels show them.
 const OTHER_COMMITS: [&str; 3] = ["journal_async_commit", "fast_commit", "fc_debug_force"];
-/// So many file systems are remembered; a process seldom knows more than one.
+/// How many file systems are remembered; a process rarely uses more than one.
 const REMEMBERED: usize = 16;
 
 /// [`crate::fs::Handle::sync_in_order`] of a file on this device.
@@ -114,7 +114,7 @@ fn ext4_keeps_order(device: u64) -> bool {
             .is_some_and(|options| !options.lines().any(|option| OTHER_COMMITS.contains(&option)))
 }
 
-/// A file of less than a page. The kernel does not tell its length, and it is read in one piece.
+/// A file of less than a page. The kernel does not report its length, and it is read in one piece.
 fn small_file(path: &str) -> Option<String> {
     let mut bytes = Vec::with_capacity(4096);
     let read = File::open(path).and_then(|file| file.take(4096).read_to_end(&mut bytes));

@@ -54,7 +54,7 @@ fn g1_a_lock_taken_at_once_excludes_everybody() {
     assert_eq!(kind(lock_for(&path, Wait::No)), Some(ErrorKind::Busy));
     assert_eq!(kind(share_for(&path, Wait::No)), Some(ErrorKind::Busy));
     let number = guard.unpublished_fence();
-    assert_eq!(kind(write(&path, Some(number))), Some(ErrorKind::Fenced), "the fence was not published");
+    assert_eq!(kind(write(&path, Some(number))), Some(ErrorKind::Fenced), "not published");
     assert_eq!(guard.fence(), number);
     write(&path, Some(number)).unwrap();
     guard.verify().unwrap();

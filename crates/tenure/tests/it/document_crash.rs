@@ -403,6 +403,6 @@ fn race_26_g5_a_bare_number_is_never_cut_by_a_power_loss() {
         }
         fs.crash();
         let found = open().read().unwrap().map(|found| found.value);
-        assert!(found.is_none_or(|found| numbers.contains(&found)), "a number that was never written");
+        assert!(found.is_none_or(|found| numbers.contains(&found)), "it was never written");
     }
 }

@@ -133,7 +133,10 @@ fn g10_a_foreign_version_that_cannot_be_given_back_stays_until_the_next_change_s
     let error = Document::open_on(&fs.shared(), &path).unwrap().update(&at_once(), sign);
     let error = error.unwrap_err();
     assert_eq!(error.is_committed(), Some(true), "ours is what readers see");
-    assert!(error.to_string().contains(".tmp."), "the error names the file that holds their version: {error}");
+    assert!(
+        error.to_string().contains(".tmp."),
+        "the error names the file that holds their version: {error}"
+    );
     let left: Vec<_> =
         scratch.temps().iter().map(|name| bytes_of(scratch.dir().join(name))).collect();
     assert_eq!(left, [b"{\"theirs\": 1}"]);

@@ -1,4 +1,4 @@
-//! Readers: never in the way, never half a document, and nothing left behind (G5).
+//! Readers: they never block, never see half a document, and leave nothing behind (G5).
 
 use std::io;
 use std::path::Path;

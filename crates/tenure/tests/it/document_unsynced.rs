@@ -73,7 +73,7 @@ fn g5_a_change_without_a_sync_syncs_where_names_lose_their_order() {
         (Some(Trust::Yes), false, 0),
         (Some(Trust::Unordered), false, 1),
         (Some(Trust::Probe), false, 1),
-        (Some(Trust::Yes), true, 1), // Not looked at.
+        (Some(Trust::Yes), true, 1), // Not checked.
     ];
     for (trust, allow_network, syncs) in cases {
         let scratch = Scratch::new();

@@ -45,7 +45,11 @@ fn race_48_g9_a_lost_token_is_told_who_has_the_lease() {
     assert_eq!(error.kind(), ErrorKind::LeaseLost);
     assert_eq!(error.holder().map(|holder| holder.owner.as_str()), Some("other"));
     leases.release(&held.token).unwrap();
-    assert_eq!((lost().kind(), lost().holder()), (ErrorKind::LeaseLost, None), "no holder any more");
+    assert_eq!(
+        (lost().kind(), lost().holder()),
+        (ErrorKind::LeaseLost, None),
+        "no holder any more"
+    );
 }
 
 /// Who has it, since when, and for how long.

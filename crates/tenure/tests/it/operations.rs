@@ -333,7 +333,7 @@ fn g10_an_operation_that_cannot_be_withdrawn_fails_as_it_failed() {
     }
 }
 
-/// A durable operation is acknowledged, the power goes, and its caller repeats it.
+/// A durable operation is acknowledged, the power fails, and its caller repeats it.
 #[test]
 fn g8_race_51_a_durable_operation_is_not_done_twice_after_a_power_loss() {
     for seed in 0..200 {

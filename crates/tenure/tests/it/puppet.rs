@@ -17,7 +17,7 @@ use crate::verbs;
 
 /// Set in the environment of a puppet; without it `child` has nothing to do.
 const STRINGS: &str = "TENURE_TEST_PUPPET";
-/// Starts every answer, to tell it from the test runner's own words.
+/// Starts every answer, to distinguish it from the test runner's output.
 const ANSWER: &str = "=";
 
 /// The parent's end. Dropping it kills the process.

@@ -303,7 +303,7 @@ impl Document {
         );
         Err(Error::new(ErrorKind::Conflict, "write document", detail)
             .at(self.path())
-            .hint("read it again and decide anew"))
+            .hint("read it again and decide again"))
     }
 
     /// Leaves the critical section; a durable call returns when its version is durable, and its

@@ -94,7 +94,7 @@ pub(super) fn settle(
         return Ok(());
     }
     if !is_known || published.boot != boot {
-        clear(commit, found)?; // While the record tells what it is.
+        clear(commit, found)?; // While the record still describes it.
         let published = &mut commit.seen.record.published;
         if !(is_known && published.synced == Synced::Yes) {
             published.synced = Synced::Unknown;

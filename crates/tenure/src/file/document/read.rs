@@ -243,7 +243,7 @@ fn damaged(target: &Target, why: &str) -> Error {
     let hint = if restorable {
         "it was left as it is; `tenure doc restore` brings back the last good version"
     } else {
-        "it was left as it is, and there is no good copy: correct it, or move it away to start anew"
+        "it was left as it is, and there is no good copy: correct it, or move it away to start over"
     };
     Error::new(ErrorKind::Damaged, "read document", format!("it {why}"))
         .at(target.path())

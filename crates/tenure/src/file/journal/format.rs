@@ -256,7 +256,7 @@ layout! {
 }
 
 layout! {
-    /// An operation id and the entries it stands for.
+    /// An operation id and its entries.
     #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
     pub(super) struct Operation {
         pub(super) bits id: u64,

@@ -131,6 +131,6 @@ pub(super) fn damaged(target: &Target, at: u64, path: &Path) -> Error {
     let detail = format!("record {at} of its index is damaged");
     let journal = target.path().display();
     Error::new(ErrorKind::Damaged, "read", detail).at(path).hint(format!(
-        "check the disk; `tenure journal repair --accept {journal}` numbers what is in the file anew"
+        "check the disk; `tenure journal repair --accept {journal}` gives the lines in the file new numbers"
     ))
 }

@@ -25,7 +25,7 @@ use super::lines::{self, Cut};
 use super::log::{Chain, Found, Log, has_base, path_of};
 use super::replace::{archive_numbers, old_paths};
 
-/// How often a view is taken anew while writers replace the files.
+/// How often a view is taken again while writers replace the files.
 const ATTEMPTS: usize = 100;
 
 /// The journal at one moment.
@@ -142,7 +142,7 @@ impl View {
             let detail = "its log is damaged";
             let error = Error::new(ErrorKind::Damaged, "read", detail).at(target.path());
             let repair = format!("tenure journal repair {}", target.path().display());
-            return Err(error.hint(format!("`{repair}` numbers what is in the file anew")));
+            return Err(error.hint(format!("`{repair}` gives its lines new numbers")));
         }
         let replace = chain.replace.filter(|replace| replace.archive == 0);
         let is_new = |replace: Replace| has_inode(target, target.path(), replace.new.ino);

@@ -393,7 +393,7 @@ impl Target {
         }
     }
 
-    /// The mode that a sidecar shall have; locks are as open as the directory as well.
+    /// The final mode of a sidecar; locks are as open as the directory as well.
     fn wanted_mode(&self, path: &Path, target: Rights) -> u32 {
         let plain = self.names.around.filter(|dir| !dir.is_shared() && self.is_lock(path));
         target.of_sidecars() | plain.map_or(0, |dir| dir.of_locks(target.gid))

@@ -6,8 +6,8 @@
 //!    closes it when the last of them is ready, so none starts before the others could.
 //! 2. A child that hangs ends itself; the parent needs no clock.
 //! 3. What a child sends is [`HEAD`] numbers and then its samples, eight bytes each, little endian.
-//! 4. A rate is made of the turns that ended inside a window of time. Before it all processes get going;
-//!    after it they only finish what they began, each for as long as it takes, and that counts for nobody.
+//! 4. A rate counts the turns that ended inside a window of time. Before it all processes get
+//!    going; after it they only finish what they began, and those turns do not count.
 
 use std::io::{PipeReader, Read, Write};
 use std::path::Path;
@@ -23,13 +23,13 @@ use crate::row::{Contender, Form, Ground, Length, NotHere, Part, Race, Result, S
 /// Numbers before the samples: turns, turns in the window, start, end, processor time, memory.
 const HEAD: usize = 6;
 
-/// The part of a heat's time that it takes to get going, before it.
+/// The warm-up time before the window, as a part of the heat's time.
 const WARM_UP: u32 = 4;
 
-/// How much longer than its heat a child may take: to open what it needs, and for a machine that is busy.
+/// How much longer than its heat a child may take: to open its files, and on a busy machine.
 const PATIENCE: Duration = Duration::from_mins(2);
 
-/// With this code ends a child that found out that its part cannot be played on this machine.
+/// The exit code of a child whose part cannot run on this machine.
 pub(crate) const NOT_HERE: u8 = 4;
 
 /// Says that a child is ready.
@@ -82,7 +82,7 @@ fn start(
     Ok(command.spawn()?)
 }
 
-/// Ends the other children, and tells what the ones that failed said.
+/// Ends the other children, and returns what the failed ones printed.
 fn failure(mut children: Vec<Child>) -> Box<dyn std::error::Error + Send + Sync> {
     for child in &mut children {
         let _ = child.kill();
@@ -267,7 +267,8 @@ fn send(done: &[Done], cpu: u64) -> Result<()> {
     Ok(())
 }
 
-/// The largest resident set of this process so far, in bytes; 0 where the system does not tell.
+/// The largest resident set of this process so far, in bytes; 0 where the system does not report
+/// it.
 fn memory() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));

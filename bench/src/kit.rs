@@ -35,12 +35,12 @@ pub(crate) fn python() -> Result<Command> {
     Ok(command)
 }
 
-/// A program of this machine, found once: a search is no part of what is measured.
+/// A program of this machine, found once: the search is not measured.
 pub(crate) fn program(name: &str) -> Result<Command> {
     let path: OsString = std::env::var_os("PATH").unwrap_or_default();
     let found = std::env::split_paths(&path).map(|dir| dir.join(name)).find(|path| path.is_file());
     let found = found.ok_or_else(|| NotHere(format!("there is no {name}")))?;
-    // What a version manager puts in the path is a script that looks for the real one.
+    // A version manager puts a script in the path that looks for the real program.
     let found = real(name, found);
     Ok(quiet(Command::new(found)))
 }
@@ -58,20 +58,20 @@ fn real(name: &str, found: PathBuf) -> PathBuf {
     told.map(|path| PathBuf::from(path.trim())).filter(|path| path.is_file()).unwrap_or(found)
 }
 
-/// A program whose output nobody reads.
+/// A program whose output is discarded.
 pub(crate) fn quiet(mut command: Command) -> Command {
     command.stdin(Stdio::null()).stdout(Stdio::null());
     command
 }
 
-/// Runs it to its end, which must be a good one.
+/// Runs it to its end, which must be successful.
 pub(crate) fn run(command: &mut Command) -> Result<()> {
     let status = command.status()?;
     if status.success() { Ok(()) } else { Err(format!("{command:?}: {status}").into()) }
 }
 
 /// A file that a contender needs.
-#[expect(clippy::disallowed_methods, reason = "a scratch file, which nobody needs after a crash")]
+#[expect(clippy::disallowed_methods, reason = "a scratch file that is not needed after a crash")]
 pub(crate) fn file(path: &Path, text: &str) -> Result<()> {
     Ok(std::fs::write(path, text)?)
 }

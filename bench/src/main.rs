@@ -91,8 +91,8 @@ impl Asked {
     }
 }
 
-/// Runs what was asked for on every place; tells whether every contender did its job. A goal that is
-/// missed is a result, not a failure.
+/// Runs what was asked for on every place; returns whether every contender did its job. A goal that
+/// is missed is a result, not a failure.
 fn bench(asked: &Asked) -> Result<bool> {
     let (mut good, mut places) = (true, 0);
     for place in place::all(asked.form, asked.on.as_deref()) {

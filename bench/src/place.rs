@@ -2,9 +2,9 @@
 //!
 //! # Invariants
 //!
-//! 1. What was made is removed when its value is dropped, mounts before the directories they are on; and
-//!    when the run is ended by a signal.
-//! 2. A file system that cannot be mounted here is named; nothing is left out in silence.
+//! 1. What was made is removed when its value is dropped, mounts before the directories they are
+//!    on; also when a signal ends the run.
+//! 2. A file system that cannot be mounted here is named; nothing is left out silently.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -19,7 +19,7 @@ use crate::row::{Form, Result};
 /// The image of a loop mount: room for the largest journals of the full form.
 const IMAGE_BYTES: u64 = 24 << 30;
 
-/// How often what was made is removed, while processes that have not ended yet make something new.
+/// How often the removal is repeated, while processes that have not ended yet make new files.
 const ATTEMPTS: usize = 50;
 
 /// A directory to work in. There is one at a time.
@@ -49,7 +49,7 @@ impl Made {
             let _ = (0..ATTEMPTS).take_while(stays).count();
         }
         if let Some((at, image)) = self.mounted.take() {
-            // Lazily: whoever has a file open there does not keep the rest from going.
+            // Lazily: an open file there does not keep the rest from being removed.
             let _ = Command::new("umount").arg("--lazy").arg(&at).output();
             let _ = std::fs::remove_dir(at);
             let _ = std::fs::remove_file(image);
@@ -57,7 +57,7 @@ impl Made {
     }
 }
 
-/// Has a signal that ends the run remove what was made.
+/// Makes a signal that ends the run remove what was made.
 pub(crate) fn clean_up_at_signals() -> Result<()> {
     let mut signals = Signals::new([SIGHUP, SIGINT, SIGTERM])?;
     std::thread::spawn(move || {
@@ -119,7 +119,8 @@ enum Kind {
     Image(&'static str),
 }
 
-/// Where a run in this form works, one place after the other. What cannot be had here is told.
+/// Where a run in this form works, one place after the other. What is not available here is
+/// reported.
 pub(crate) fn all(form: Form, on: Option<&Path>) -> impl Iterator<Item = Place> {
     let here = on.unwrap_or(Path::new("."));
     let others: &[Kind] = match form {

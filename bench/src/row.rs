@@ -2,8 +2,8 @@
 //!
 //! # Invariants
 //!
-//! 1. All contenders of a race do the same job, and do it in turns: one heat each per round. Ratios are
-//!    made of heats of the same round, so that what the machine does meanwhile concerns all of them.
+//! 1. All contenders of a race do the same job, and take turns: one heat each per round. Ratios
+//!    compare heats of the same round, so that what the machine does meanwhile affects all of them.
 //! 2. A heat runs in fresh processes of this very program, started together. Opening files is not timed;
 //!    a job that is to include it opens them in its turn.
 //! 3. A race with its contenders is a function of the [`Form`] and of nothing else: a child process finds
@@ -18,7 +18,7 @@ use crate::round::Round;
 /// Anything that can go wrong, for people to read.
 pub(crate) type Result<T> = std::result::Result<T, Box<dyn std::error::Error + Send + Sync>>;
 
-/// The error of a preparation that this machine has not the means for: the contender is not run.
+/// The error of a preparation that is not possible on this machine: the contender is not run.
 #[derive(Debug)]
 pub(crate) struct NotHere(pub(crate) String);
 
@@ -74,7 +74,7 @@ pub(crate) struct Race {
 /// What is compared: always a cost in nanoseconds, so less is better.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Measure {
-    /// The median of all turns. What happens seldom does not count: the mean is reported beside it.
+    /// The median of all turns. Rare events do not count: the mean is reported beside it.
     Median,
     /// Time by operations: the rate of all processes together.
     PerTurn,
@@ -99,7 +99,7 @@ impl Measure {
 /// When a heat ends.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Length {
-    /// Each process goes on for this long.
+    /// Each process runs for this long.
     Time(Duration),
     /// Each process has this many turns.
     Turns(u64),
@@ -242,8 +242,8 @@ impl Seat {
     }
 }
 
-/// What is done again and again until the heat ends. A turn that measures something else than its own
-/// duration adds its samples itself, in nanoseconds.
+/// What is repeated until the heat ends. A turn that measures something else than its own duration
+/// adds its samples itself, in nanoseconds.
 type Turn = Box<dyn FnMut(&mut Vec<u64>) -> Result<()>>;
 
 /// What one process or thread does in a heat.
@@ -334,7 +334,7 @@ impl Goal {
     /// The same number, only reported.
     pub(crate) fn told(mut self) -> Self {
         self.bound = None;
-        // `<= 1.3x the cost of`: the bound goes, the words stay.
+        // `<= 1.3x the cost of`: the bound is removed, the words stay.
         let words = self.words.split(' ').collect::<Vec<_>>();
         let sign = words.iter().position(|word| matches!(*word, "<=" | ">="));
         if let Some(at) = sign {

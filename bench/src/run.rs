@@ -7,7 +7,7 @@ use crate::child;
 use crate::round::{Heat, Round, spread};
 use crate::row::{Bound, Contender, Form, Ground, Measure, NotHere, Race, Result, Row, Side};
 
-/// What became of a row.
+/// The result of a row.
 #[derive(Debug)]
 pub(crate) struct RowResult {
     pub(crate) name: &'static str,
@@ -16,7 +16,7 @@ pub(crate) struct RowResult {
     pub(crate) seconds: f64,
 }
 
-/// What became of a race.
+/// The result of a race.
 #[derive(Debug)]
 pub(crate) struct RaceResult {
     pub(crate) name: &'static str,
@@ -39,7 +39,7 @@ pub(crate) struct ContenderResult {
 /// Why a contender has no result.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Problem {
-    /// This machine does not have what it takes.
+    /// This machine does not have what it needs.
     NotHere(String),
     /// It did not do its job.
     Failed(String),
@@ -78,7 +78,7 @@ impl ContenderResult {
     }
 }
 
-/// What became of a goal.
+/// The result of a goal.
 #[derive(Debug)]
 pub(crate) struct GoalResult {
     pub(crate) words: String,
@@ -89,7 +89,7 @@ pub(crate) struct GoalResult {
 }
 
 impl GoalResult {
-    /// Whether it was reached; `None` if it was not measured, or is only told.
+    /// Whether it was reached; `None` if it was not measured, or has no bound.
     pub(crate) fn reached(&self) -> Option<bool> {
         let (value, ..) = self.value?;
         self.bound.map(|bound| match bound {
@@ -110,7 +110,7 @@ pub(crate) fn row(row: &Row, form: Form, dir: &Path) -> Result<RowResult> {
     Ok(RowResult { name: row.name, title: row.title, races, seconds })
 }
 
-/// One contender with its ground, while its race goes on.
+/// One contender with its ground, while its race runs.
 struct Entry<'a> {
     contender: &'a Contender,
     ground: Ground,
@@ -162,7 +162,7 @@ fn race(row: &Row, race: &Race, form: Form, dir: &Path) -> Result<RaceResult> {
     let mut rounds = Vec::new();
     for number in 0..race.rounds {
         let mut round = Round { measure: Some(race.measure), ..Round::default() };
-        // Another one begins each time: nobody always runs after the same neighbour's mess.
+        // Another one begins each time: no contender always runs after the same one.
         for at in 0..entries.len() {
             let entry_count = entries.len();
             let entry = &mut entries[(at + number) % entry_count];

@@ -1,4 +1,4 @@
-//! On what a run was made: machine, file system, sync latency, and the versions of everything.
+//! The conditions of a run: machine, file system, sync latency, and the versions of everything.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -12,7 +12,7 @@ use crate::place::Place;
 use crate::round::quantile;
 use crate::row::Result;
 
-/// The crates whose versions are told.
+/// The crates whose versions are reported.
 const CRATES: &[&str] = &[
     "tenure",
     "fs4",
@@ -25,7 +25,7 @@ const CRATES: &[&str] = &[
     "serde_json",
 ];
 
-/// How often the disk is asked to sync.
+/// How often the sync latency is measured.
 const SYNCS: usize = 40;
 
 /// What is the same for all rows of a run.
@@ -43,7 +43,7 @@ pub(crate) struct Settings {
     versions: Vec<(String, String)>,
 }
 
-/// Finds out.
+/// Determines them.
 pub(crate) fn of(place: &Place) -> Result<Settings> {
     let (file_system, mount_options) = mount(place.dir());
     let mut versions: Vec<(String, String)> =
@@ -81,7 +81,7 @@ impl Settings {
         )
     }
 
-    /// What to say about a machine that does other things as well.
+    /// What to say about a machine that is busy with other things.
     #[expect(clippy::cast_precision_loss, reason = "a handful of processors")]
     pub(crate) fn warning(&self) -> Option<String> {
         let load: f64 = self.load.split(' ').next()?.parse().ok()?;

@@ -1,8 +1,8 @@
-//! Two numbers that all processes of a heat share: who let go of a lock last, and when.
+//! Two numbers that all processes of a heat share: which one released a lock last, and when.
 //!
 //! They are in a page of memory, because a write to a file would cost as much as what is measured.
 
-#![expect(unsafe_code, reason = "memory that processes share can only be had this way")]
+#![expect(unsafe_code, reason = "the only way to share memory between processes")]
 
 use std::fs::OpenOptions;
 use std::path::Path;
@@ -40,19 +40,19 @@ impl Stamp {
         Ok(Self { time, seat })
     }
 
-    /// Notes that `seat` lets go at `time`.
+    /// Notes that `seat` releases at `time`.
     pub(crate) fn set(&self, seat: usize, time: u64) {
         self.seat.store(seat as u64, Ordering::SeqCst);
         self.time.store(time, Ordering::SeqCst);
     }
 
-    /// When the last one let go, unless that was `seat` itself.
+    /// When the last release was, unless that was by `seat` itself.
     pub(crate) fn of_another(&self, seat: usize) -> Option<u64> {
         let other = self.seat.load(Ordering::SeqCst) != seat as u64;
         other.then(|| self.time.load(Ordering::SeqCst))
     }
 
-    /// The last time, whoever set it.
+    /// The last time, by any seat.
     pub(crate) fn time(&self) -> u64 {
         self.time.load(Ordering::SeqCst)
     }

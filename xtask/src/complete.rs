@@ -2,10 +2,10 @@
 //!
 //! # Invariants
 //!
-//! 1. A test that passes without a record has tried nothing, or could not run here. The record of the others is not
-//!    one of the ring. Tests that are about the ring itself are known ([`Ring::silent`]), and so are those of the long
-//!    form alone ([`Ring::long`]).
-//! 2. A record that names nothing that was tried or caught is none.
+//! 1. A test that passes without a record has tried nothing, or could not run here. Then the
+//!    records of the other tests are not a record of the ring. Tests of the ring itself are known
+//!    ([`Ring::silent`]), and so are those of the long form alone ([`Ring::long`]).
+//! 2. A record that names nothing that was tried or caught does not count.
 
 use std::collections::BTreeSet;
 use std::process::{Command, Stdio};

@@ -1,10 +1,11 @@
 //! `cargo xtask dist`: the command as it ships, and its laboratory (`tenure-lab`) beside it.
 //!
-//! On Linux it is linked statically, with musl where that is installed: a process that lives for a millisecond
-//! would spend a third of it in the dynamic linker and in the start of the GNU C library, which asks the processor
-//! for everything it can do (41 times `cpuid`, each a way to the host and back in a virtual machine). And it is
-//! linked for a fixed address, as programs in Go are: else the start would copy every page that has an address in
-//! it. It needs nothing of the machine it runs on but the kernel.
+//! On Linux it is linked statically, with musl where that is installed: a process that lives for a
+//! millisecond would spend a third of it in the dynamic linker and in the start of the GNU C
+//! library, which queries the processor for all of its features (41 times `cpuid`, each an exit to
+//! the host in a virtual machine). It is linked for a fixed address, as Go programs are: otherwise
+//! the start would copy every page that has an address in it. It needs nothing of the machine it
+//! runs on but the kernel.
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -28,7 +29,7 @@ pub(crate) struct Linking {
 /// The programs that ship: the command first.
 const PROGRAMS: [&str; 2] = ["tenure", "tenure-lab"];
 
-/// Builds [`PROGRAMS`] and tells where they are.
+/// Builds [`PROGRAMS`] and returns their paths.
 pub(crate) fn build() -> Result<[PathBuf; 2], String> {
     let Linking { target, flags } = linking()?;
     let packages = ["--package", "tenure-cli", "--package", "tenure-torture"];

@@ -48,7 +48,7 @@ usage: cargo xtask test [--allow-missing]
        cargo xtask picture
 
   test             format, lints, licences, every test, release build; installs what is missing
-  --allow-missing  go on without a tool that cannot be installed, and say what was not run
+  --allow-missing  continue without a tool that cannot be installed, and report what was not run
   prove            the test rings (or only these: race_book, puppets, torture, system_calls, power_loss, models, identity,
                    parsers, file_systems, security) in their long form, which takes hours; writes what
                    was tried to docs/RELIABILITY.md and docs/PLATFORM.md (--quick: in their quick form; --table: only writes it again)

@@ -62,7 +62,7 @@ fn place(from: &Path, to: &Path) -> Result<(), String> {
         .map_err(|err| format!("failed to copy `{}`: {err}", from.display()))
 }
 
-#[expect(clippy::disallowed_methods, reason = "a build product, which nobody needs after a crash")]
+#[expect(clippy::disallowed_methods, reason = "a build product that is not needed after a crash")]
 fn rename(from: &Path, to: &Path) -> std::io::Result<()> {
     std::fs::rename(from, to)
 }

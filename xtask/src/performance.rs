@@ -1,10 +1,10 @@
 //! `cargo xtask bench --table`: what the kept records of the benchmark say, in `README.md` (pictures) and
 //! `bench/README.md` (every goal).
 //!
-//! A record is a directory below `bench/runs`. Its name starts with its date and file system; of each file
-//! system the newest record counts, a full run before a quick one. The documents name the records that
-//! they were made from, and a test makes them again from these: another run in somebody's checkout does
-//! not change what is printed here until this is called.
+//! A record is a directory below `bench/runs`. Its name starts with its date and file system; of
+//! each file system the newest record counts, a full run before a quick one. The documents name the
+//! records that they were made from, and a test makes them again from these: a run in another
+//! checkout does not change what is printed here until this is called.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;

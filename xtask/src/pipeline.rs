@@ -6,7 +6,7 @@
 //! 2. The last line is always `N passed, N failed`. A step that fails without a failed test (a
 //!    format or build error, a test program that dies) counts as one failure, so the line never
 //!    says zero failures of a run that failed.
-//! 3. What the tests say they did not run stands before that, with the reasons.
+//! 3. What the tests report as not run comes before that, with the reasons.
 //! 4. So does how long each ring took.
 //! 5. Tests that pass without a single test having run are a failure.
 
@@ -21,7 +21,7 @@ use crate::{costs, licences, node, python, root, stream, tools};
 /// What the caller asked for.
 #[derive(Debug)]
 pub(crate) struct Options {
-    /// Go on without a tool that cannot be installed.
+    /// Continue without a tool that cannot be installed.
     pub(crate) allow_missing: bool,
 }
 
@@ -71,7 +71,7 @@ pub(crate) const STEPS: &[Step] = &[
         action: Cargo(&["clippy", "--package", "tenure-node", "--", "-D", "warnings"]),
     },
     Step {
-        // A workspace of its own, which follows the core's interface like everybody else.
+        // A workspace of its own, which uses the core's public interface.
         name: "lints of the benchmark",
         action: Cargo(&[
             "clippy",
@@ -110,7 +110,7 @@ impl Notes {
 /// The languages whose puppets must run.
 pub(crate) const LANGUAGES: &str = "rust,cli,node,python";
 
-/// Runs `steps` up to the first failure and reports. Tells whether all went well.
+/// Runs `steps` up to the first failure and reports. Returns whether all succeeded.
 pub(crate) fn run(steps: &[Step], options: &Options) -> bool {
     let start = Instant::now();
     let mut tally = Tally::default();

@@ -1,8 +1,8 @@
 //! The table of file systems in `docs/PLATFORM.md`: what the ring `file_systems` has shown of each.
 //!
-//! Each test of that ring is one file system, and each thing that it tried is a column. Below it stand the
-//! known-bad locks and writers that the same questions found out. Both are
-//! made from the kept record of the ring and nothing else; a test compares the two.
+//! Each test of that ring is one file system, and each thing that it tried is a column. Below it
+//! are the known-bad locks and writers that the same tests caught. Both are made from the kept
+//! record of the ring and nothing else; a test compares the two.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -46,7 +46,7 @@ fn table(record: &str) -> Result<String, String> {
     writeln!(table, "|{}", " --- |".repeat(COLUMNS.len() + 2)).map_err(|err| err.to_string())?;
     table.extend(rows);
     if !caught.is_empty() {
-        table.push_str("\nThe same questions found these out, which are known to be bad:\n\n");
+        table.push_str("\nThe same tests caught these known-bad programs:\n\n");
         table.extend(caught);
     }
     Ok(table)
@@ -138,6 +138,6 @@ mod tests {
         let (rows, caught) = table.split_once("\n\n").unwrap();
         assert_eq!(rows.lines().count(), 3, "{rows}");
         assert!(rows.contains("| xfs | - | - | - | - | - | kept | - |"), "{rows}");
-        assert!(caught.ends_with("bad:\n\n- a lost update\n- two holders\n"), "{caught}");
+        assert!(caught.ends_with("programs:\n\n- a lost update\n- two holders\n"), "{caught}");
     }
 }

@@ -7,7 +7,7 @@
 //!    and nothing else; a test compares the two.
 //! 2. A ring of which a test wrote no record has proved less than it should, and fails.
 //! 3. A record is about a commit. A tree that differs from its commit is not attacked.
-//! 4. What the tests say they did not run is told in the end.
+//! 4. What the tests report as not run is printed at the end.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -65,7 +65,7 @@ pub(crate) fn run(form: Form, names: &[&str], options: &Options) -> Result<(), S
 
 /// One ring, and its record.
 fn attack(form: Form, ring: &Ring, options: &Options, not_run: &NotRun) -> Result<(), String> {
-    // Of this ring: somebody may have gone on working since the run began.
+    // Of this ring: the tree may have changed since the run began.
     let commit = tree::clean_commit()?;
     let fresh = root().join(FRESH);
     let written = fresh.join(format!("{}.jsonl", ring.name));

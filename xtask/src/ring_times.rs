@@ -1,6 +1,7 @@
 //! How long each ring took, for the end of `cargo xtask test`: so that people see where the time goes.
 //!
-//! Every test of a ring writes down how long it took if it is told where (`tenure_proof::Tally`).
+//! Every test of a ring records how long it took, if a directory for that is set
+//! (`tenure_proof::Tally`).
 
 use std::path::PathBuf;
 use std::process::Command;

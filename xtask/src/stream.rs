@@ -17,7 +17,7 @@ use crate::tally::Tally;
 
 /// How long the output may stay open after the command has ended.
 const LEFT_OPEN_MAX: Duration = Duration::from_secs(5);
-/// How often the command is asked whether it has ended while it is silent.
+/// How often a silent command is checked for its end.
 const LOOK_EVERY: Duration = Duration::from_millis(200);
 
 /// Runs `command` to its end. The error says how it failed.

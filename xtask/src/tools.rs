@@ -2,9 +2,9 @@
 //!
 //! # Invariants
 //!
-//! 1. What is installed is said before it is installed.
+//! 1. What will be installed is announced first.
 //! 2. Tests that cannot run on a machine are named, and the run fails unless `--allow-missing` was
-//!    given. The tests themselves are told by a variable of the environment, and say it again.
+//!    given. The tests themselves learn it from an environment variable, and report it again.
 
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -25,7 +25,7 @@ struct Need {
     without: &'static str,
     /// Programs, and the Debian packages that bring them.
     programs: &'static [(&'static str, &'static str)],
-    /// Whether this machine lets them do what they are for; why not, if not.
+    /// Whether this machine allows what they are for; the reason if not.
     allowed: fn() -> Result<(), String>,
 }
 
@@ -75,7 +75,7 @@ const NEEDS: &[Need] = &[
     },
 ];
 
-/// Makes what is needed available, or says what is not run.
+/// Makes what is needed available, or reports what is not run.
 pub(crate) fn ensure(options: &Options) -> Result<(), String> {
     let mut missing = Vec::new();
     for need in NEEDS {
@@ -98,7 +98,7 @@ pub(crate) fn ensure(options: &Options) -> Result<(), String> {
         return Ok(());
     }
     let missing = missing.join("; ");
-    Err(format!("not run: {missing}; mend that, or pass --allow-missing to go on without"))
+    Err(format!("not run: {missing}; fix that, or pass --allow-missing to continue without"))
 }
 
 /// The fuzzer, which only the long form of one ring takes.
@@ -112,7 +112,7 @@ pub(crate) fn ensure_fuzzer() -> Result<(), String> {
     stream::run(&mut command, &mut Tally::default())
 }
 
-/// The variables that tell tests what they must do without.
+/// The variables that name what tests must do without.
 pub(crate) fn limits() -> impl Iterator<Item = &'static str> {
     NEEDS.iter().filter(|need| !need.is_met()).map(|need| need.without)
 }
@@ -129,7 +129,7 @@ impl Need {
     }
 }
 
-/// Whether a program can be found; those for administrators are not in everybody's path.
+/// Whether a program can be found; those for administrators are not in every user's path.
 fn is_here(program: &str) -> bool {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let mut dirs: Vec<_> = std::env::split_paths(&path).collect();
@@ -147,7 +147,7 @@ fn may_count() -> Result<(), String> {
     may_trace().and_then(|()| succeeds(&["valgrind", "--tool=none", "true"]))
 }
 
-/// A process with its own mounts, numbers and host name, which becomes somebody else with a limit.
+/// A process with its own mounts, numbers and host name, which becomes another user with a limit.
 fn may_be_others() -> Result<(), String> {
     let alone = ["unshare", "--mount", "--pid", "--fork", "--uts"];
     let other = ["setpriv", "--reuid=65534", "prlimit", "--nofile=99", "true"];
@@ -167,7 +167,7 @@ fn may_mount() -> Result<(), String> {
     succeeds(&["unshare", "--mount", "mount", "-t", "tmpfs", "none", "/mnt"])
 }
 
-/// The place in memory that Linux has for everybody.
+/// The place in memory that Linux has for all users.
 fn may_use_memory() -> Result<(), String> {
     let look = "cd /dev/shm && test -w . && test \"$(stat -f -c %T .)\" = tmpfs";
     succeeds(&["sh", "-c", look]).map_err(|why| format!("/dev/shm is not in memory: {why}"))

@@ -1,4 +1,4 @@
-//! What a record is about: a commit, and nothing that is not in it.
+//! What a record is about: a commit, and no file outside of it.
 //!
 //! # Invariants
 //!
@@ -9,7 +9,7 @@ use std::process::Command;
 
 use crate::root;
 
-/// What `cargo xtask prove` writes: a run of several rings goes on behind its own records.
+/// What `cargo xtask prove` writes: a run of several rings continues after writing its own records.
 const WRITTEN: &[&str] =
     &["docs/RELIABILITY.md", "docs/PLATFORM.md", "crates/tenure-proof/record/"];
 

@@ -20,9 +20,9 @@ pub(crate) fn has_failure(row: &RowResult) -> bool {
     contenders.any(|contender| matches!(contender.problem, Some(Problem::Failed(_))))
 }
 
-/// Writes the record of a run: a directory with `summary.md`, `settings.json`, and per row its raw data
-/// and a plot. Its name tells date and file system, and what is not a full run of all rows; such a run of
-/// the same day replaces it.
+/// Writes the record of a run: a directory with `summary.md`, `settings.json`, and per row its raw
+/// data and a plot. Its name has the date, the file system, and how it differs from a full run of
+/// all rows; a similar run of the same day replaces it.
 #[expect(clippy::disallowed_methods, reason = "a report is neither shared nor precious")]
 pub(crate) fn write(
     runs: &Path,

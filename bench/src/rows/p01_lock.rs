@@ -1,4 +1,4 @@
-//! P1: lock and unlock when nobody else wants it, in one process.
+//! P1: lock and unlock without contention, in one process.
 //!
 //! *Cold*: everything is opened for one hold, as by a program that locks once. *Kept*: the handle stays.
 
@@ -193,7 +193,7 @@ fn kept_floor(seat: &Seat, exit: Exit) -> Result<Part> {
     Ok(Part::timed(move || floor_hold(&file, &path, exit)))
 }
 
-/// How the floor lets go.
+/// How the floor releases.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Exit {
     Close,

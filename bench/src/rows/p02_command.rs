@@ -165,7 +165,7 @@ fn counted(ground: &Ground, turns: u64) -> Result<()> {
     Err(format!("{turns} changes were made, {count:?} are there").into())
 }
 
-/// The largest part of memory that one change had, in megabytes, as GNU time tells it.
+/// The largest resident set of one change, in megabytes, as GNU time reports it.
 fn peak_memory() -> Option<f64> {
     let dir = std::env::temp_dir().join(format!("tenure-bench-memory-{}", std::process::id()));
     std::fs::create_dir(&dir).ok()?;

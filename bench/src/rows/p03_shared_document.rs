@@ -143,7 +143,7 @@ pub(super) fn tenure_changes(seat: &Seat, durability: Durability) -> Result<Part
 }
 
 /// The document as a plain file, and a lock file for the floors.
-#[expect(clippy::disallowed_methods, reason = "nobody else is there yet")]
+#[expect(clippy::disallowed_methods, reason = "no other process is there yet")]
 pub(super) fn plain_file(ground: &Ground) -> Result<()> {
     File::create_new(ground.path("lock"))?;
     std::fs::write(ground.path("state.json"), document::text(BYTES))?;

@@ -235,7 +235,7 @@ fn floor(seat: &Seat, durable: bool) -> Result<Part> {
 }
 
 fn check_file(ground: &Ground, turns: u64) -> Result<()> {
-    // A journal's file may be behind its log; who reads it puts that right.
+    // A journal's file may lag behind its log; a reader of the journal corrects that.
     if ground.path(".tenure").is_dir() {
         let report = Journal::open(ground.path(LOG))?.verify()?;
         if !report.is_sound() {

@@ -1,4 +1,4 @@
-//! P6: how soon after a release the next holder runs, and whether everybody gets a turn.
+//! P6: how soon after a release the next holder runs, and whether every process gets a turn.
 
 use std::fs::{File, OpenOptions};
 use std::time::Duration;
@@ -21,7 +21,7 @@ const HOLD: Duration = Duration::from_micros(200);
 
 pub(super) const A_MINUTE: Wait = Wait::For(Duration::from_mins(1));
 
-/// How long who let go stays away at most, for somebody else to get in.
+/// How long a process that released the lock stays away at most, so that another one gets it.
 const STEP_BACK: u64 = 5_000_000;
 
 fn races(form: Form) -> Vec<Race> {
@@ -63,7 +63,7 @@ fn races(form: Form) -> Vec<Race> {
     ]
 }
 
-/// One process takes the lock again as soon as it has let go; how long must the others wait?
+/// One process takes the lock again as soon as it has released it; how long must the others wait?
 fn hot(form: Form, name: &'static str, waiters: usize) -> Race {
     let words = "tenure: p99 of a waiter's wait <= 50 ms";
     let p99 = |round: &crate::round::Round| Some(round.heat(TENURE)?.quantile(0.99) / 1e6);
@@ -95,7 +95,7 @@ fn hot(form: Form, name: &'static str, waiters: usize) -> Race {
     }
 }
 
-/// Takes the lock, does something in it, and lets go.
+/// Takes the lock, does something under it, and releases it.
 pub(super) type Hold = Box<dyn FnMut(&mut dyn FnMut()) -> Result<()>>;
 
 pub(super) fn tenure_lock(seat: &Seat, wait: Wait) -> Result<Hold> {
@@ -137,8 +137,8 @@ pub(super) fn lock_file(ground: &Ground) -> Result<()> {
     Ok(())
 }
 
-/// Samples the time from another's release to running as the next holder. Whoever let go stays away
-/// until somebody else is in, so that it is the queue that is measured.
+/// Samples the time from another's release to running as the next holder. A process that released
+/// stays away until another one holds the lock, so that the queue is measured.
 pub(super) fn hands_off(seat: &Seat, mut hold: Hold) -> Result<Part> {
     let stamp = Stamp::open(&seat.path("stamp"))?;
     let (number, opened) = (seat.number, now());
@@ -146,7 +146,7 @@ pub(super) fn hands_off(seat: &Seat, mut hold: Hold) -> Result<Part> {
         let mut left = 0;
         hold(&mut || {
             let got = now();
-            // A stamp from before we were there is of an earlier heat.
+            // A stamp from before our start is of an earlier heat.
             if let Some(freed) = stamp.of_another(number).filter(|freed| *freed > opened) {
                 samples.push(got.saturating_sub(freed));
             }
@@ -154,7 +154,7 @@ pub(super) fn hands_off(seat: &Seat, mut hold: Hold) -> Result<Part> {
             left = now();
             stamp.set(number, left);
         })?;
-        // Gets in, holds, and lets go: then the time of the stamp is another one.
+        // Acquires, holds, and releases: then the stamp has another time.
         while stamp.time() == left && now() - left < STEP_BACK {
             sleep(HOLD / 2);
         }
@@ -162,7 +162,7 @@ pub(super) fn hands_off(seat: &Seat, mut hold: Hold) -> Result<Part> {
     }))
 }
 
-/// Samples the waits of those who share the lock with the hot one, number 0.
+/// Samples the waits of the processes that share the lock with the hot one, number 0.
 fn beside_hot(seat: &Seat, mut hold: Hold) -> Part {
     if seat.number == 0 {
         return Part::background(move || hold(&mut || sleep(HOLD)));
@@ -178,7 +178,7 @@ fn beside_hot(seat: &Seat, mut hold: Hold) -> Part {
     })
 }
 
-/// A holder at work, or somebody who steps back.
+/// A holder at work, or a process that steps back.
 #[expect(clippy::disallowed_methods, reason = "the pause is the load, not a wait for something")]
 fn sleep(time: Duration) {
     std::thread::sleep(time);

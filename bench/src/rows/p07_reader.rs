@@ -1,4 +1,4 @@
-//! P7: what a read costs while somebody writes at full speed.
+//! P7: what a read costs beside a writer at full speed.
 
 use std::time::Duration;
 
@@ -45,7 +45,7 @@ fn contenders() -> Vec<Contender> {
             let path = seat.path("state.json");
             Ok(Part::timed(move || parse(&std::fs::read(&path)?)))
         })
-        .settings("open, fstat, read, close, serde_json: nobody writes")
+        .settings("open, fstat, read, close, serde_json: no writer")
         .prepare(plain_file),
         sqlite_part("SQLite alone", sqlite_reads).check(|_, _| Ok(())).settings(parsed),
         sqlite_part("SQLite beside a writer", |seat| match seat.number {

@@ -135,7 +135,7 @@ fn documents(form: Form) -> Race {
     race(form, "size of a document", contenders, goals)
 }
 
-#[expect(clippy::disallowed_methods, reason = "nobody else is there yet")]
+#[expect(clippy::disallowed_methods, reason = "no other process is there yet")]
 fn plain_file(ground: &Ground) -> Result<()> {
     let path = ground.path("state.json");
     std::fs::write(&path, text(usize::try_from(ground.size)?))?;
@@ -166,7 +166,7 @@ fn journals(form: Form, name: &'static str, job: &str, part: fn(&Seat) -> Result
     let one = Contender::ours(job, part)
         .settings("entries of 300 bytes, NoSync, kept handle where nothing is opened by name")
         .prepare(|ground| {
-            // As much again for the log, and some for everybody else.
+            // As much again for the log, and some for other processes.
             if room(ground)? < ground.size * 2 + (4 << 30) {
                 return Err(NotHere("not enough room for it".into()).into());
             }

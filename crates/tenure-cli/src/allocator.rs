@@ -1,14 +1,15 @@
 //! Memory for a process that lives for a millisecond.
 //!
-//! In such a life the first touch of a page of memory costs more than anything that is done with it. So the
-//! first thread gets its blocks one after the other from [`SIZE`] bytes, without any words between them, and
-//! what it frees is handed out again before anything new is touched. After that, and for other threads,
-//! the system's allocator does it: a long-lived command wastes [`SIZE`] bytes once and no more.
+//! In such a short life the first touch of a page of memory costs more than anything that is done
+//! with it. So the first thread gets its blocks one after the other from [`SIZE`] bytes, without
+//! headers between them, and freed blocks are reused before new memory is touched. After that, and
+//! for other threads, the system's allocator is used: a long-lived command wastes [`SIZE`] bytes
+//! once and no more.
 //!
 //! # Invariants
 //!
-//! 1. Only the owner, the first thread that asked, changes the state: nothing here is ever waited for. A
-//!    block that another thread frees is not handed out again.
+//! 1. Only the owner, the first thread that asked, changes the state, so no thread ever waits here.
+//!    A block that another thread frees is not reused.
 //! 2. No two living blocks overlap: a block is handed out, or in a list of free ones, or above `used`.
 //! 3. A block belongs to the allocator whose memory it lies in, and goes back there.
 //! 4. What the system's allocator hands out is counted, so that a filter can be bounded. The rest is at most
@@ -136,7 +137,7 @@ impl Arena {
 }
 
 impl State {
-    /// Bytes that nobody has had before.
+    /// Bytes that were never handed out.
     fn take_new(&mut self, size: usize, align: usize) -> Option<usize> {
         let mask = align.max(STEP) - 1; // Not `next_multiple_of`, which divides: an alignment is a power of two.
         let start = (self.used + mask) & !mask;

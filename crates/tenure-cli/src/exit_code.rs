@@ -13,7 +13,7 @@ pub enum ExitCode {
     Usage,
     /// 3: a condition does not hold: `-e` saw false or null, or the version differs.
     NotMet,
-    /// 4: fenced, lease lost, or compromised: stop, somebody else may have it.
+    /// 4: fenced, lease lost, or compromised: stop, another process may hold it.
     Lost,
     /// 5: damaged data.
     Damaged,

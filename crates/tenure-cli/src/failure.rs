@@ -23,7 +23,7 @@ pub enum Failure {
     Core(tenure::Error),
     /// The command line itself refused or failed.
     Own(Box<Own>),
-    /// Nobody reads our output any more; that is no failure of ours.
+    /// The reader of our output has gone away; that is not a failure.
     BrokenPipe,
 }
 
@@ -60,8 +60,8 @@ impl Failure {
         Self::Core(tenure::Error::io(action, path, source))
     }
 
-    /// The news did not come in time: exit 75, as for a lock. `left` are still awaited; without a number
-    /// that is how it ends.
+    /// No change came in time: exit 75, as for a lock, if `left` more are awaited. Without a number
+    /// the command ends successfully.
     pub(crate) fn no_news(path: &Path, left: Option<u64>) -> Result<ExitCode> {
         let Some(left) = left else { return Ok(ExitCode::Done) };
         let detail = format!("nothing came in time, {left} more awaited");
@@ -90,8 +90,8 @@ impl Failure {
         }
     }
 
-    /// A token could not be printed, which is told only once; `committed` is whether its lease stands
-    /// all the same. That is a failure, also if nobody reads.
+    /// A token could not be printed. It is shown only once, so that is a failure even if the reader
+    /// has gone away. `committed` says whether its lease is held all the same.
     #[must_use]
     pub(crate) fn of_a_token(self, committed: bool, hint: &str) -> Self {
         let broken = || {
@@ -194,7 +194,7 @@ impl Failure {
     }
 }
 
-/// How long the lease still runs that is in the way; `None` if there is none by now.
+/// How long the blocking lease still runs; `None` if there is none by now.
 fn time_left(error: &tenure::Error) -> Option<Duration> {
     let lease = error.holder().filter(|holder| holder.hold == HoldKind::Lease)?;
     if error.kind() != ErrorKind::Busy {

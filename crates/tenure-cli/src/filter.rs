@@ -63,7 +63,7 @@ impl Filter {
                 Err(why) => last = Some(why),
             }
         }
-        // What not even the whole library has is the mistake to tell.
+        // If even the whole library lacks it, that is the error to report.
         Err(wrong(&last.unwrap_or_default()))
     }
 
@@ -74,7 +74,7 @@ impl Filter {
         }
     }
 
-    /// All results of the filter on `input`. An error loses nothing but the results.
+    /// All results of the filter on `input`. After an error there are no results.
     pub(crate) fn run(&self, input: &Value) -> Result<Vec<Value>> {
         self.results(input, drop)
     }

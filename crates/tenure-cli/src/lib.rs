@@ -2,7 +2,7 @@
 //!
 //! Two programs are built from it. `tenure` (this package) is what people install and type. `tenure-lab`
 //! (the package `tenure-torture`) does the work of `tenure demo`, `torture` and `bench`: it brings
-//! protocols that are known to be wrong, which no user's `tenure` shall carry. Both read the same
+//! protocols that are known to be wrong, which `tenure` itself must not contain. Both read the same
 //! declaration of arguments and report in the same way.
 //!
 //! This is no interface for others: use the crate `tenure`.

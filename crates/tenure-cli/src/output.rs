@@ -24,7 +24,7 @@ pub enum Layout {
 #[derive(Debug)]
 pub struct Output {
     json: bool,
-    /// The command has made its change: whoever cannot be told the result must be told that.
+    /// The command has made its change: if the result cannot be printed, the error must say so.
     committed: bool,
     out: BufWriter<Stdout>,
 }
@@ -45,7 +45,7 @@ impl Output {
         self.json
     }
 
-    /// Bytes as they are.
+    /// Raw bytes.
     pub fn raw(&mut self, bytes: &[u8]) -> Result<()> {
         let written = self.out.write_all(bytes);
         written.map_err(|err| self.refused(err))
@@ -81,13 +81,13 @@ impl Output {
         }
     }
 
-    /// Hands everything to the reader now.
+    /// Flushes everything to the reader.
     pub(crate) fn flush(&mut self) -> Result<()> {
         let flushed = self.out.flush();
         flushed.map_err(|err| self.refused(err))
     }
 
-    /// What was refused is not tried again: it may tell of what is taken back now.
+    /// Output that was refused is dropped, not retried: it may describe what is undone now.
     fn refused(&mut self, err: io::Error) -> Failure {
         let refused = std::mem::replace(&mut self.out, BufWriter::new(io::stdout()));
         let _ = refused.into_parts();
@@ -175,7 +175,7 @@ pub fn warn(json: bool, text: &str) {
     }
 }
 
-/// One JSON object on stderr (`run --json` tells how it went).
+/// One JSON object on stderr (the result of `run --json`).
 pub(crate) fn tell(object: &Value) {
     say(&object.to_string());
 }

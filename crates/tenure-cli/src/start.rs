@@ -1,7 +1,7 @@
 //! The first steps of the process on Linux, in place of Rust's own.
 //!
 //! A command lives for less than a millisecond. What Rust does at the start of any program (it reads the map
-//! of its memory to find its stack, and sets up a second one to tell an overflow of the first) is a tenth of
+//! of its memory to find its stack, and sets up a second one to report an overflow of the first) is a tenth of
 //! that. So the C library calls us directly, and what a command does need of it is done here.
 //!
 //! # Invariants
@@ -43,7 +43,7 @@ fn keep_standard_streams() {
         return;
     }
     for stream in streams {
-        // If we are not told, each is asked on its own.
+        // If that fails, each descriptor is checked on its own.
         let closed = if found > 0 {
             stream.revents & libc::POLLNVAL != 0
         } else {

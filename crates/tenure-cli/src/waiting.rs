@@ -20,7 +20,8 @@ pub(crate) struct Notice {
 }
 
 impl Notice {
-    /// Says what is waited for if it takes longer than half a second and somebody looks.
+    /// Prints what the command waits for, if that takes longer than half a second and stderr is a
+    /// terminal.
     pub(crate) fn start(path: &Path, wait: Wait, json: bool) -> Self {
         if json || wait == Wait::No || !output::stderr_is_terminal() {
             return Self { done: None };

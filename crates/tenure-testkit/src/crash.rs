@@ -131,7 +131,7 @@ impl Disk {
         (oldest.unwrap_or(self.sequence), self.sequence)
     }
 
-    /// Turns the disk into what a machine finds when it starts again. Nobody has anything open.
+    /// Turns the disk into what a machine finds when it starts again. No process has anything open.
     pub(crate) fn lose_power(&mut self, judge: &mut Judge<'_>) {
         let pending = std::mem::take(&mut self.pending);
         let mut lost: BTreeSet<(Ino, Name)> = BTreeSet::new();

@@ -286,7 +286,7 @@ impl Disk {
         Ok(())
     }
 
-    /// A directory cannot move below itself. Paths are resolved, so their text tells.
+    /// A directory cannot move below itself. Paths are resolved, so comparing their text is enough.
     fn refuse_into_itself(&self, from: &Path, to: &Path) -> io::Result<()> {
         let below = from != to && to.starts_with(from);
         if below && self.nodes[self.find(from)?].kind() == Kind::Directory {
@@ -304,8 +304,8 @@ pub(crate) fn not_found() -> io::Error {
     io::ErrorKind::NotFound.into()
 }
 
-/// Locks of one process are told apart by device and inode, so every simulated disk is a device of
-/// its own: above all numbers that tests set themselves.
+/// Locks of one process are distinguished by device and inode, so every simulated disk is a device
+/// of its own: above all numbers that tests set themselves.
 fn next_device() -> u64 {
     static NEXT: std::sync::atomic::AtomicU64 = std::sync::atomic::AtomicU64::new(1 << 32);
     NEXT.fetch_add(1, std::sync::atomic::Ordering::Relaxed)

@@ -2,7 +2,7 @@
 //!
 //! # Invariants
 //!
-//! 1. An operation says which inode a name stands for afterwards, never which other name it came
+//! 1. An operation says which inode a name refers to afterwards, never which other name it came
 //!    from.
 //! 2. An operation on two names is one operation. Syncing either directory makes both durable.
 //! 3. Nothing becomes durable before an earlier pending operation on the same name.
@@ -14,7 +14,7 @@ use crate::crash::Judge;
 use crate::disk::Disk;
 use crate::node::{Body, Ino, Name, Names};
 
-/// One name and what it stands for afterwards.
+/// One name and what it refers to afterwards.
 #[derive(Debug, Clone)]
 pub(crate) struct Set {
     pub(crate) dir: Ino,
@@ -48,7 +48,7 @@ impl Disk {
         Ok(self.names(*dir)?.now.get(name).copied())
     }
 
-    /// Does an entry operation now, for everybody to see, and remembers it as not yet durable.
+    /// Does an entry operation now, visible to all processes, and remembers it as not yet durable.
     pub(crate) fn record(&mut self, one: Set, other: Option<Set>) {
         let op = EntryOp { sequence: self.next_sequence(), one, other };
         // Counted first: an exchange takes a file's only name away before it gives it the other one.

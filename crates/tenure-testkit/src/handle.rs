@@ -100,7 +100,7 @@ impl Handle for SimHandle {
         self.run(self.step(Verb::Write).range(offset, buf.len() as u64), |machine, twist| {
             self.writable()?;
             if self.access == Access::Append {
-                // Linux would append and ignore the offset; nobody can mean that.
+                // Linux would append and ignore the offset; no caller can want that.
                 return Err(io::ErrorKind::InvalidInput.into());
             }
             self.put(machine, twist, buf, Some(offset))
@@ -168,7 +168,7 @@ impl Handle for SimHandle {
 
     fn lock(&self, mode: Mode) -> io::Result<()> {
         self.run(self.step(Verb::Lock), |machine, _| {
-            // One thread runs the whole simulation: whoever has the lock could never release it.
+            // One thread runs the whole simulation: the holder of the lock could never release it.
             let taken = machine.disk.nodes[self.ino].try_lock(self.id, mode);
             if taken { Ok(()) } else { Err(io::ErrorKind::WouldBlock.into()) }
         })

@@ -88,7 +88,7 @@ impl Injector {
         self.waiting.clear();
     }
 
-    /// Forgets a fault that has not struck yet. Tells whether there was one.
+    /// Removes a fault that has not struck yet. Returns whether there was one.
     pub(crate) fn withdraw(&mut self, fault: Fault) -> bool {
         let before = self.waiting.len();
         self.waiting.retain(|injection| injection.fault != fault);

@@ -1,8 +1,8 @@
 //! A simulated disk that loses power, so that the production code of tenure can be crashed anywhere.
 //!
 //! [`SimFs`] implements [`tenure::fs::Fs`] in memory. It keeps what readers see apart from what is
-//! durable. A test runs the real code on it, stops it at any operation, lets the power go, and looks
-//! at what is left. One seed decides everything: the same seed and the same calls give the same disk.
+//! durable. A test runs the real code on it, stops it at any operation, cuts the power, and checks
+//! what is left. One seed decides everything: the same seed and the same calls give the same disk.
 //!
 //! # A crash test
 //!
@@ -48,12 +48,12 @@
 //!
 //! # What it does not do
 //!
-//! It has one thread: a lock that somebody has is an error, not a wait. It knows no permissions,
-//! owners or quotas. Of what was not synced it keeps less than any real file system, so code that is right
-//! here is right there; code that fails here may rely on a promise that only some file systems make. It is
-//! kinder than some in three things: an exchange of names is never cut in half (see [`Broken`]), a sync of a file's
-//! content makes its mode and times durable too, and pages whose sync failed stay as they are read until the power
-//! goes.
+//! It has one thread: a lock that is held is an error, not a wait. It knows no permissions, owners
+//! or quotas. Of unsynced data it keeps less than any real file system, so code that is right here
+//! is right there; code that fails here may rely on a promise that only some file systems make. It
+//! is kinder than some in three things: an exchange of names is never cut in half (see [`Broken`]),
+//! a sync of a file's content makes its mode and times durable too, and pages whose sync failed
+//! stay readable unchanged until the power fails.
 
 mod content;
 mod crash;
@@ -165,8 +165,8 @@ impl SimFs {
         self.machine().operations
     }
 
-    /// Lets the `nth` changing operation from now (1 is the next) not happen, or half if it is a
-    /// write, and every later operation fail, until [`SimFs::crash`] or [`SimFs::process_crash`].
+    /// The `nth` changing operation from now (1 is the next) does not happen, or half if it is a
+    /// write, and every later operation fails, until [`SimFs::crash`] or [`SimFs::process_crash`].
     /// [`CrashKind::Process`] counts and stops this process only.
     pub fn fail_after(&self, nth: u64, kind: CrashKind) {
         self.machine().arm(self.process, nth, kind);
@@ -177,13 +177,13 @@ impl SimFs {
         self.machine().down(self.process).is_some()
     }
 
-    /// The power goes: what was not synced survives in part, as the seed decides. Handles of every
-    /// process are dead afterwards, locks are free, and the boot is another one. Faults stay.
+    /// The power fails: what was not synced survives in part, as the seed decides. Afterwards the
+    /// handles of every process are dead, locks are free, and the boot is another one. Faults stay.
     pub fn crash(&self) {
         self.crash_with(Survival::Mixed);
     }
 
-    /// The power goes, with a chosen luck.
+    /// The power fails, with a chosen survival.
     pub fn crash_with(&self, survival: Survival) {
         self.machine().lose_power(survival);
     }
@@ -199,18 +199,18 @@ impl SimFs {
         self.machine().injector.add(nth, fault, times);
     }
 
-    /// How many operations went wrong by [`SimFs::inject`]. A sweep over `nth` is over when a run
-    /// leaves this as it was.
+    /// How many operations failed by [`SimFs::inject`]. A sweep over `nth` is over when a run does
+    /// not change this.
     pub fn faults_fired(&self) -> u64 {
         self.machine().injector.fired
     }
 
-    /// Takes back this fault, and no other. Tells whether it was still to come.
+    /// Removes this fault, and no other. Returns whether it was still to come.
     pub fn withdraw(&self, fault: Fault) -> bool {
         self.machine().injector.withdraw(fault)
     }
 
-    /// Takes back every fault.
+    /// Removes every fault.
     pub fn clear_faults(&self) {
         self.machine().injector.clear();
     }

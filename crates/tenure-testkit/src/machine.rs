@@ -25,7 +25,7 @@ pub enum CrashKind {
 
 /// Deliberately wrong behaviour, to prove that a test notices it. Nothing by default.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-#[expect(clippy::struct_excessive_bools, reason = "each is a lie of its own, and any may be told")]
+#[expect(clippy::struct_excessive_bools, reason = "each is a separate defect, in any combination")]
 pub struct Broken {
     /// Syncing a file reports success and does nothing.
     pub ignore_sync: bool,

@@ -3,9 +3,9 @@
 //! # Invariants
 //!
 //! 1. `links` counts volatile names, `durable_links` durable ones, `mentions` pending entry
-//!    operations that would give the node a name. A node is freed only when all three are 0 and
-//!    nobody has it open; its number is then used again, as real file systems do.
-//! 2. A lock belongs to an entry of `open`, so whoever closes the handle releases it.
+//!    operations that would give the node a name. A node is freed only when all three are 0 and no
+//!    process has it open; its number is then reused, as real file systems do.
+//! 2. A lock belongs to an entry of `open`, so closing the handle releases it.
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;

@@ -153,7 +153,7 @@ impl Fs for SimFs {
             let dir = machine.disk.walk(path)?;
             let names = machine.disk.names(dir)?.now.keys();
             let mut names: Vec<OsString> = names.map(|name| name.to_os_string()).collect();
-            // In no order: whoever relies on one shall fail here first.
+            // In no order: code that relies on one shall fail here first.
             for last in (1..names.len()).rev() {
                 names.swap(last, machine.random.index(last + 1));
             }

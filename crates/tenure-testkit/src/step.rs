@@ -74,7 +74,7 @@ pub(crate) struct Step {
 
 impl Step {
     pub(crate) fn new(verb: Verb, path: &Path) -> Self {
-        // Untold steps are never printed, so they need no copy of the path.
+        // Steps that are not recorded are never printed, so they need no copy of the path.
         let path = verb.is_told().then(|| Arc::from(path));
         Self { verb, path, other: None, range: None }
     }

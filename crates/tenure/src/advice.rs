@@ -8,7 +8,7 @@ use std::io;
 
 use crate::sys;
 
-/// The next step, if there is one to tell.
+/// The next step, if there is one to suggest.
 pub(crate) fn about(error: &io::Error) -> Option<&'static str> {
     Some(match error.kind() {
         io::ErrorKind::StorageFull => "make room on its disk",
@@ -19,7 +19,7 @@ pub(crate) fn about(error: &io::Error) -> Option<&'static str> {
             "it is mounted read-only: mount it for writing, or keep the file elsewhere"
         }
         io::ErrorKind::PermissionDenied => {
-            "run it as somebody who may, or have the permissions changed"
+            "run it as a user with access, or change the permissions"
         }
         io::ErrorKind::NotFound => "check the name, and that its directory is there",
         io::ErrorKind::NotADirectory => "a part of the path is no directory: name another one",

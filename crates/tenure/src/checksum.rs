@@ -7,7 +7,7 @@ pub(crate) fn of(bytes: &[u8]) -> u64 {
     xxh3::xxh3_64(bytes)
 }
 
-/// A checksum wide enough to stand for the bytes themselves: names, tokens, document versions.
+/// A checksum wide enough to identify the bytes themselves: names, tokens, document versions.
 pub(crate) fn wide(bytes: &[u8]) -> [u8; 16] {
     xxh3::xxh3_128(bytes).to_be_bytes()
 }

@@ -83,7 +83,7 @@ impl Collection {
         Journal::on(self.store.as_ref(), self.path_of(key)?)
     }
 
-    /// The keys that there are, in no order. Names that are no key's are passed over.
+    /// The existing keys, in no order. Names that do not belong to a key are skipped.
     pub fn keys(&self) -> Result<Vec<String>> {
         self.store.keys(&self.dir, self.kind.suffix())
     }
@@ -99,8 +99,9 @@ impl Collection {
         self.store.remove(&self.dir, self.kind.suffix(), key, options)
     }
 
-    /// Writes every member of the JSON object in the file `index` as a document of its own into `dir`. The
-    /// index is locked meanwhile and left as it is; a split that was cut off can be repeated.
+    /// Writes every member of the JSON object in the file `index` as a document of its own into
+    /// `dir`. The index is locked meanwhile and left unchanged; an interrupted split can be
+    /// repeated.
     pub fn split(
         index: impl AsRef<Path>,
         dir: impl AsRef<Path>,

@@ -1,6 +1,7 @@
 //! The document: one JSON value that many processes read and change without losing an update.
 //!
-//! Here is what a change means: set, update, merge, patch. How it is kept, and excluded from others, is the store's.
+//! This module defines what a change means: set, update, merge, patch. The store keeps the document
+//! and excludes other writers.
 
 use std::marker::PhantomData;
 use std::path::Path;
@@ -21,7 +22,7 @@ use crate::printable::command;
 use crate::store::{Current, New, Store, Target, Watcher};
 use crate::wait::{Deadline, Wait};
 
-/// A wake-up is a hint, and none may come: look this often.
+/// A wake-up is only a hint and may never come, so the document is read again this often.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
 
 /// A JSON document. Opening it touches nothing.
@@ -66,7 +67,7 @@ impl Document {
         Ok(self.read()?.map(|snapshot| snapshot.version))
     }
 
-    /// Changes that come after now, one snapshot each; quick ones may be passed over.
+    /// Changes from now on, one snapshot each. Of quick successive changes some may be skipped.
     pub fn watch(&self) -> Result<Watch> {
         // Before the first read, since a change in between must wake us.
         let watcher = self.target.watch()?;
@@ -149,13 +150,14 @@ impl Document {
         }
     }
 
-    /// The document as a type of the caller's. Fields that the type does not know survive its changes.
+    /// The document as a type of the caller. Fields that the type does not know survive its
+    /// changes.
     pub fn typed<T>(&self) -> Typed<T> {
         Typed { document: self.clone(), kind: PhantomData }
     }
 
-    /// Like [`Self::update`], from text to text, for a caller with a layout of its own: it is stored
-    /// as given, to the byte, if it is JSON.
+    /// Like [`Self::update`], from text to text, for a caller with its own layout: the text is
+    /// stored byte for byte, if it is JSON.
     pub fn update_text(
         &self,
         options: &WriteOptions,
@@ -290,7 +292,7 @@ pub struct Typed<T> {
 }
 
 impl<T: Serialize + DeserializeOwned> Typed<T> {
-    /// The document, or `None` if there is none. One that is no `T` is `damaged`.
+    /// The document, or `None` if there is none. One that does not parse as `T` is `damaged`.
     pub fn read(&self) -> Result<Option<T>> {
         let snapshot = self.document.read()?;
         snapshot.map(|snapshot| self.decode(&snapshot.value)).transpose()
@@ -344,8 +346,8 @@ pub struct Watch {
 }
 
 impl Watch {
-    /// The document after its next change, or `None` when the wait is over. A deleted document is
-    /// waited for until it is there again; one that is being rewritten by others until it is whole.
+    /// The document after its next change, or `None` when the wait is over. If the document is
+    /// deleted, waits until it exists again; if another tool is rewriting it, until it is complete.
     pub fn next(&mut self, wait: Wait) -> Result<Option<Snapshot>> {
         let deadline = Deadline::after(wait);
         loop {
@@ -366,8 +368,8 @@ impl Watch {
     }
 }
 
-/// The bytes of what `compute` makes of the value; `None` if that is no change. The same value in another layout is
-/// none.
+/// The bytes of what `compute` makes of the value; `None` if that is no change. The same value in
+/// another layout is no change.
 pub(crate) fn by_value<'f>(
     path: &'f Path,
     mut compute: impl FnMut(Option<&Value>) -> Result<Option<Value>> + 'f,

@@ -5,8 +5,8 @@
 //! 1. Every error names the action that failed and, where there is one, the path.
 //! 2. [`ErrorKind::code`] is API: the command line's `code`, the JavaScript `err.code` and the Python
 //!    class are derived from it. Messages are not API.
-//! 3. `committed` tells whether the change was made, whenever that is in doubt: `Some(true)` only for
-//!    a change that readers can already see, or that the next write makes visible.
+//! 3. `committed` says whether the change was made, whenever that is in doubt: `Some(true)` only
+//!    for a change that readers can already see, or that the next write makes visible.
 
 use std::fmt;
 use std::io;
@@ -49,7 +49,7 @@ pub enum ErrorKind {
     Invalid,
     /// The thing does not exist.
     NotFound,
-    /// The operating system refused. The source tells why.
+    /// The operating system refused. The source says why.
     Io,
 }
 
@@ -163,14 +163,14 @@ impl Error {
         self
     }
 
-    /// Names who is in the way.
+    /// Names the current holder.
     #[must_use]
     pub fn held_by(mut self, holder: Option<Holder>) -> Self {
         self.inner.holder = holder;
         self
     }
 
-    /// Tells whether readers can see the change already.
+    /// Says whether readers can see the change already.
     #[must_use]
     pub fn committed(mut self, committed: bool) -> Self {
         self.inner.committed = Some(committed);
@@ -206,7 +206,7 @@ impl Error {
         self.inner.path.as_deref()
     }
 
-    /// Who is in the way, if it is known.
+    /// The current holder, if it is known.
     pub fn holder(&self) -> Option<&Holder> {
         self.inner.holder.as_ref()
     }
@@ -227,7 +227,7 @@ impl Error {
         self.inner.missing
     }
 
-    /// The operating system's error, if one is behind it.
+    /// The underlying error of the operating system, if there is one.
     pub fn io_error(&self) -> Option<&io::Error> {
         self.inner.source.as_ref()
     }

@@ -67,14 +67,14 @@ pub enum Access {
 /// Shared or exclusive.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum Mode {
-    /// Many may hold it together.
+    /// Several holders at once.
     Shared,
-    /// One alone holds it.
+    /// One holder.
     #[default]
     Exclusive,
 }
 
-/// What kind of thing a name stands for.
+/// The kind of object that a name refers to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     /// A regular file.
@@ -119,8 +119,8 @@ pub struct Stat {
     pub mount_root: bool,
 }
 
-/// Identity, length and birth, and no more: on Linux, asking for times as well makes the next write dearer,
-/// which then gets a time of its own.
+/// Identity, length and birth only: on Linux, asking for times as well makes the next write more
+/// expensive, because that write then gets a time of its own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Extent {
     /// Identity.
@@ -159,7 +159,8 @@ pub trait Fs: Send + Sync + Debug {
     /// The absolute path with every symlink resolved; the object must exist.
     fn resolve(&self, path: &Path) -> io::Result<PathBuf>;
 
-    /// Describes `path` if that is its resolved form, where one look can tell; `None` says nothing.
+    /// Describes `path` if that is its resolved form, where one call can find out; `None` says
+    /// nothing.
     fn stat_resolved(&self, path: &Path) -> Option<io::Result<Stat>> {
         let _ = path;
         None
@@ -183,9 +184,9 @@ pub trait Fs: Send + Sync + Debug {
     /// Creates one directory with this mode (whatever the umask); `AlreadyExists` if it is there.
     fn create_dir(&self, path: &Path, mode: u32) -> io::Result<()>;
 
-    /// Makes a file that gets its name when `prepare` is done with it, so that no reader ever finds it half
-    /// made; `AlreadyExists` if the name is taken. Where a file cannot be without a name, it has it from the
-    /// beginning.
+    /// Makes a file that gets its name when `prepare` is done with it, so that no reader ever finds
+    /// it incomplete; `AlreadyExists` if the name is taken. Where a file cannot exist without a
+    /// name, it has the name from the start.
     fn create_whole(
         &self,
         path: &Path,
@@ -209,8 +210,8 @@ pub trait Fs: Send + Sync + Debug {
     fn boot_id(&self) -> [u8; 16];
 }
 
-/// [`Fs::create_whole`] where a file cannot be without a name. A crash before `prepare` is done leaves it as it
-/// was made.
+/// [`Fs::create_whole`] where a file cannot exist without a name. A crash before `prepare` is done
+/// leaves it in its initial state.
 pub(crate) fn create_in_place(
     fs: &(impl Fs + ?Sized),
     path: &Path,
@@ -226,8 +227,8 @@ pub(crate) fn create_in_place(
 pub enum Trust {
     /// Known to lock and to sync, and to keep changes of names in their order, whatever is synced.
     Yes,
-    /// Known to lock and to sync. A sync of one file may bring a part of an earlier change of names to the
-    /// disk, so a power loss can take a name away from a file that was never synced, and give it to none.
+    /// Known to lock and to sync. A sync of one file may bring a part of an earlier change of names
+    /// to the disk, so a power loss can leave a file that was never synced without any name.
     Unordered,
     /// Not known; a self-test of the lock decides.
     Probe,
@@ -243,8 +244,8 @@ pub trait Handle: Send + Sync + Debug {
     /// Writes at an offset, possibly less than asked for.
     fn write_at(&self, buf: &[u8], offset: u64) -> io::Result<usize>;
 
-    /// Writes at the end ([`Access::Append`] only), possibly less than asked for. Returns how much, and the offset
-    /// behind it: everything before what was written is final.
+    /// Writes at the end ([`Access::Append`] only), possibly less than asked for. Returns how much,
+    /// and the offset after it: everything before what was written is final.
     fn append(&self, buf: &[u8]) -> io::Result<(usize, u64)>;
 
     /// Cuts or extends the file.
@@ -288,8 +289,8 @@ pub trait Handle: Send + Sync + Debug {
     /// Takes over owner, group, mode, ACL and extended attributes of `model`, each where permitted.
     fn copy_attributes(&self, model: &dyn Handle) -> io::Result<()>;
 
-    /// When the open object was born and last changed. Inode numbers are given out again, so this is
-    /// what tells a file from its restored copy.
+    /// When the open object was born and last changed. Inode numbers are reused, so this
+    /// distinguishes a file from its restored copy.
     fn times(&self) -> Times {
         Times::default()
     }
@@ -333,12 +334,12 @@ impl dyn Handle + '_ {
     pub fn read_range(&self, start: u64, end: u64) -> io::Result<Vec<u8>> {
         let mut len = end.saturating_sub(start);
         if len > 1 << 20 {
-            // A user who may write a sidecar can plant any length; there is no more than the file has.
+            // A user who may write a sidecar can plant any length; the file itself is the limit.
             len = len.min(self.extent()?.size.saturating_sub(start));
         }
         let len = usize::try_from(len).map_err(io::Error::other)?;
         let mut buf = Vec::new();
-        // A sparse file can claim more than there is memory; that is an error, not the end of us.
+        // A sparse file can claim more than there is memory; that must be an error, not an abort.
         buf.try_reserve_exact(len).map_err(|_| io::ErrorKind::OutOfMemory)?;
         buf.resize(len, 0);
         let read = self.read_full_at(&mut buf, start)?;
@@ -346,8 +347,8 @@ impl dyn Handle + '_ {
         Ok(buf)
     }
 
-    /// Writes all of `buf` at `offset`; a short count is continued, so that a full disk is an error
-    /// and never a silent half.
+    /// Writes all of `buf` at `offset`; a short write is continued, so that a full disk is an error
+    /// and never a silent partial write.
     pub fn write_all_at(&self, buf: &[u8], offset: u64) -> io::Result<()> {
         let mut done = 0;
         while done < buf.len() {

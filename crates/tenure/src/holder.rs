@@ -14,7 +14,7 @@ const COMMAND_BYTES_MAX: usize = 160;
 /// Labels and owner names are cut to this length in a record.
 const LABEL_BYTES_MAX: usize = 160;
 
-/// Who holds (or last held) a target, as they wrote it down themselves.
+/// The current or last holder of a target, as it described itself.
 ///
 /// Nothing here decides anything: a pid can be reused, a host renamed, a clock moved. Ownership is
 /// decided by the kernel (locks) and by fences (leases).
@@ -74,7 +74,7 @@ impl Holder {
         let pid = std::process::id();
         let mut words: Vec<_> = std::env::args_os().collect();
         if words.is_empty() {
-            words = sys::command_of(pid); // A C library that does not tell Rust its arguments.
+            words = sys::command_of(pid); // The C library passed no arguments to Rust.
         }
         Self {
             label: shorten(label, LABEL_BYTES_MAX),
@@ -100,8 +100,8 @@ impl Holder {
         }
     }
 
-    /// Whether the process that wrote this seems to run still; `None` if that cannot be seen from here
-    /// (another host or PID namespace). For display only.
+    /// Whether the process that wrote this seems to be running still; `None` if that cannot be
+    /// determined here (another host or PID namespace). For display only.
     pub fn seems_alive(&self) -> Option<bool> {
         if self.pid == 0
             || self.host != sys::host_name()
@@ -112,7 +112,8 @@ impl Holder {
         if sys::is_gone(self.pid) {
             return Some(false);
         }
-        // Another process may have its number by now. Not every start may be seen by every user.
+        // Another process may have its number by now. Not every user may see the start time of
+        // every process.
         let start = sys::process_start(self.pid).filter(|start| *start > 0 && self.start > 0)?;
         Some(start == self.start)
     }
@@ -145,7 +146,7 @@ impl Holder {
     }
 }
 
-/// A [`Holder`] as it stands in a record: read only when a caller asks who it was.
+/// A [`Holder`] as it is stored in a record: decoded only when a caller asks for it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct HolderText(Arc<[u8]>);
 

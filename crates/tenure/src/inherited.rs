@@ -1,4 +1,4 @@
-//! What a program inherits from those that run it: the holds around it, and how long it waits.
+//! What a program inherits from its parents: their holds, and how long it waits.
 //!
 //! `tenure run` and `tenure lease hold` name their hold to the programs below them: `TENURE_TARGET` and
 //! `TENURE_FENCE` are the innermost one, `TENURE_OUTER` lists those around it, nearest first, one
@@ -10,8 +10,8 @@
 //! # Invariants
 //!
 //! 1. A program uses the fence of the hold whose resolved path is its own target's, and no other.
-//! 2. Nothing here reads the environment: the caller brings it. A library that changed its mind
-//!    because of a variable would surprise those who link it; a command or a package may want that.
+//! 2. Nothing here reads the environment: the caller passes it in. A library whose behaviour
+//!    depended on a variable would surprise its users; a command or a package may want that.
 
 use std::ffi::OsString;
 use std::fmt::Write;
@@ -104,7 +104,7 @@ impl Inherited {
         own.filter(|_| !is_other).or_else(|| outer(path)).or_else(|| outer(Path::new(ANY)))
     }
 
-    /// How long calls wait that do not say it.
+    /// The wait of calls that do not set one.
     pub fn wait(&self) -> Result<Wait> {
         let Some(text) = &self.wait else { return Ok(Wait::default()) };
         let wrong =

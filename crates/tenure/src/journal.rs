@@ -1,6 +1,6 @@
 //! The journal: numbered lines, appended in batches that are whole or absent.
 //!
-//! Here a batch is checked, and entries are read and followed. How they are kept is the store's.
+//! This module checks batches, and reads and follows entries. The store keeps them.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use crate::wait::{Deadline, Wait};
 
 /// A batch is in memory, and has to fit the store's log.
 const BATCH_BYTES_MAX: usize = 1 << 30;
-/// A wake-up is a hint, and none may come: look this often.
+/// A wake-up is only a hint and may never come, so the journal is read again this often.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
 
 /// Lines that many processes append to. Opening it touches nothing.
@@ -59,8 +59,8 @@ impl Journal {
 
     /// The entries with number `from` and above, at most `limit` of them. Takes no lock.
     ///
-    /// 0 begins with the oldest entry that is there, whatever its number; any other number reports the entries that
-    /// are gone from there on.
+    /// 0 begins with the oldest existing entry, whatever its number. With any other number, missing
+    /// entries from there on are reported.
     pub fn read(&self, from: u64, limit: Option<u64>) -> Result<Entries> {
         Ok(Entries { reader: self.target.entries(from, limit)? })
     }
@@ -82,25 +82,26 @@ impl Journal {
         self.target.verify()
     }
 
-    /// Finishes what crashes have left, adopts lines of other tools, and writes back what the log still holds of
-    /// damaged batches. What was damaged is copied to the file that the report names, before anything is changed.
-    /// A journal that another tool cut short is taken as it is, as every write does; the missing entries are lost.
+    /// Finishes what crashes have left, adopts lines of other tools, and restores damaged batches
+    /// that the log still holds. The damaged bytes are first copied to the file that the report
+    /// names. If another tool cut the journal short, the rest is kept as it is, as every write
+    /// does; the missing entries are lost.
     pub fn repair(&self, options: &WriteOptions) -> Result<Report> {
         self.target.repair(options, false)
     }
 
-    /// As [`Self::repair`], and takes the rest of the damage as it is: the lines of a damaged range keep their
-    /// numbers if they are as many as they were, and get new ones otherwise.
+    /// Like [`Self::repair`], and also accepts the remaining damage as it is: the lines of a
+    /// damaged range keep their numbers if their count is unchanged, and get new ones otherwise.
     pub fn accept(&self, options: &WriteOptions) -> Result<Report> {
         self.target.repair(options, true)
     }
 
-    /// Moves the entries so far to a file of their own and starts an empty one.
+    /// Moves the entries so far to an archive and starts an empty file.
     pub fn rotate(&self, options: &WriteOptions) -> Result<Rotated> {
         self.target.rotate(options)
     }
 
-    /// Writes the journal anew with the entries that `keep` wants. They keep their numbers.
+    /// Rewrites the journal with the entries that `keep` accepts. They keep their numbers.
     pub fn compact(
         &self,
         options: &WriteOptions,
@@ -147,9 +148,9 @@ pub(crate) fn check<'a>(
 /// The entries of a journal from some number on, oldest first. Made by [`Journal::read`]; later appends are not part
 /// of it.
 ///
-/// Entries that cannot be read any more (an archive was moved away, a power loss took them) are reported once
-/// as an error whose [`Error::gap`] has their numbers; the iteration then goes on behind them. After any other
-/// error it ends.
+/// Entries that can no longer be read (an archive was moved away, a power loss took them) are
+/// reported once as an error whose [`Error::gap`] has their numbers; the iteration then continues
+/// after them. After any other error it ends.
 #[derive(Debug)]
 pub struct Entries {
     reader: Box<dyn EntryReader>,
@@ -173,8 +174,8 @@ impl Entries {
         self.reader.next()
     }
 
-    /// Lines of other tools that had no number when this was made, an unterminated one included. What a writer is
-    /// just appending may be among them.
+    /// Lines of other tools that had no number when this was made, an unterminated one included. A
+    /// line that a writer is appending at that moment may be among them.
     pub fn pending(&self) -> Result<Vec<Vec<u8>>> {
         self.reader.pending()
     }
@@ -191,9 +192,10 @@ impl Iterator for Entries {
 
 /// The entries of a journal as they appear, across rotations, resumed by their numbers. Made by [`Journal::follow`].
 ///
-/// Each entry comes once and in the order of the numbers. An entry that cannot be read any more is reported
-/// ([`Error::gap`]), and never skipped in silence. Lines of other tools come when they are adopted: a follower that may
-/// write adopts them itself, one that may not leaves them to the next writer.
+/// Each entry comes once and in the order of the numbers. An entry that can no longer be read is
+/// reported ([`Error::gap`]), never skipped silently. Lines of other tools come when they are
+/// adopted: a follower that may write adopts them itself, one that may not leaves them to the next
+/// writer.
 #[derive(Debug)]
 pub struct Follow {
     target: Arc<dyn Target>,
@@ -232,13 +234,13 @@ impl Follow {
             if let Some(watcher) = &mut self.watcher {
                 watcher.wait(sleep)?;
             } else {
-                // From now on changes are noticed; what happened until now is looked at once more.
+                // From now on changes are noticed, so check once more for those that came before.
                 self.watcher = Some(self.target.watch()?);
             }
         }
     }
 
-    /// The next entry that is there already.
+    /// The next entry that exists already.
     fn at_hand(&mut self) -> Result<Option<Entry>> {
         for _ in 0..2 {
             let entries = match &mut self.entries {
@@ -258,7 +260,7 @@ impl Follow {
                 }
                 Ok(None) => self.entries = None,
                 Err(error) => {
-                    // It goes on behind a gap that was reported; after any other error it looks again.
+                    // It continues after a reported gap; after any other error it reads again.
                     match error.gap() {
                         Some((_, last)) => self.next = last + 1,
                         None => self.entries = None,

@@ -12,7 +12,7 @@ use crate::options::AcquireOptions;
 use crate::outcome::{LeaseInfo, Leased};
 use crate::store::{Store, Target};
 
-/// Longer than any task; a lease for ever is a stale lock by another name.
+/// Longer than any task. A lease without end would be a stale lock.
 const TTL_MAX: Duration = Duration::from_secs(366 * 24 * 3600);
 
 /// A target that can be leased. Opening it touches nothing.
@@ -50,8 +50,8 @@ impl Lease {
         self.target.name()
     }
 
-    /// Acquires the lease, waiting for locks and for the lease of another. With the token of a lease
-    /// that can still be renewed it is a renewal: the fence stays.
+    /// Acquires the lease, waiting for locks and for the lease of another holder. With the token of
+    /// a lease that can still be renewed it is a renewal: the fence stays.
     pub fn acquire(&self, options: &AcquireOptions) -> Result<Leased> {
         self.check_ttl(options.ttl)?;
         options.token.iter().try_for_each(|token| self.check_token(token))?;
@@ -59,14 +59,14 @@ impl Lease {
     }
 
     /// Extends the lease by its time to live (or a new one), from now. The fence stays, unless the
-    /// machine was started anew since.
+    /// machine was restarted since.
     pub fn renew(&self, token: &str, ttl: Option<Duration>) -> Result<Leased> {
         ttl.map_or(Ok(()), |ttl| self.check_ttl(ttl))?;
         self.check_token(token)?;
         self.target.renew(token, ttl)
     }
 
-    /// Ends the lease. Ending one that is over already is `lease_lost`, and changes nothing.
+    /// Ends the lease. If it is already over, the call returns `lease_lost` and changes nothing.
     pub fn release(&self, token: &str) -> Result<()> {
         self.check_token(token)?;
         self.target.release(token)

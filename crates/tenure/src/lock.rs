@@ -59,10 +59,10 @@ impl Lock {
         Ok(self.guard(self.target.lock(options)?))
     }
 
-    /// Takes the exclusive lock if that neither waits nor syncs, so that an event loop can do it itself.
-    /// `None` leaves it to [`Self::acquire`], on another thread: it is held, something has to be
-    /// prepared first, or it is asked for in a way that is served only there. The options `wait` and
-    /// `cancel` mean nothing here.
+    /// Takes the exclusive lock if that neither waits nor syncs, so that an event loop can call it
+    /// directly. `None` means: call [`Self::acquire`] on another thread, because the lock is held,
+    /// something has to be prepared first, or the options are supported only there. The options
+    /// `wait` and `cancel` are ignored here.
     pub fn try_lock_fast(&self, options: &LockOptions) -> Result<Option<LockGuard>> {
         Ok(self.target.try_lock_fast(options)?.map(|held| self.guard(held)))
     }
@@ -84,19 +84,20 @@ pub struct LockGuard {
 impl LockGuard {
     /// The fence of this hold; 0 for a shared one. Pass it to writes of the same target.
     ///
-    /// The first call notes that others may know it: from then on the release waits for their writes. A
-    /// forked child cannot note it for its parent; a fence that only the child asked for is refused.
+    /// The first call publishes the fence: from then on the release waits for writes under it. A
+    /// forked child cannot publish it for its parent; a fence that only the child asked for is
+    /// refused.
     pub fn fence(&self) -> Fence {
         self.held.publish_fence()
     }
 
-    /// The number that [`Self::fence`] returns, without publishing it: a write under it is refused until that
-    /// was called. For guards of other languages, which can be asked after the release.
+    /// The number that [`Self::fence`] returns, without publishing it: a write under it is refused
+    /// until that was called. For bindings, whose guards can be asked for it after the release.
     pub fn unpublished_fence(&self) -> Fence {
         self.held.unpublished_fence()
     }
 
-    /// The holder before, if it died without a release: what the lock protects may be half done.
+    /// The previous holder, if it died without a release: what the lock protects may be half done.
     pub fn recovered_from(&self) -> Option<&Holder> {
         self.held.recovered_from()
     }
@@ -106,25 +107,26 @@ impl LockGuard {
         self.target.name()
     }
 
-    /// Whether it proves a hold of a process above us, and locks nothing itself.
+    /// Whether this only proves a hold of a parent process, and locks nothing itself.
     pub fn is_nested(&self) -> bool {
         self.held.is_nested()
     }
 
-    /// Checks that the lock was not lost or taken away under the hold; of a nested hold, that its fence is still the
-    /// current one.
+    /// Checks that the lock was not lost during the hold; for a nested hold, that its fence is
+    /// still the current one.
     pub fn verify(&self) -> Result<()> {
         self.held.verify()
     }
 
-    /// Releases the lock, once the last guard of a re-entrant owner is released. An error means that
-    /// the hold was compromised, or that the record could not be written; it is released all the same.
+    /// Releases the lock, once the last guard of a re-entrant owner is released. An error means
+    /// that the hold was compromised, or that the record could not be written; the lock is released
+    /// in any case.
     pub fn release(self) -> Result<()> {
         self.held.release()
     }
 
-    /// As [`Self::release`], through a reference: for guards that other threads may be using. They find
-    /// it released. Another guard of the same re-entrant owner keeps it.
+    /// Like [`Self::release`], through a reference: for guards that other threads may be using.
+    /// They find it released. Another guard of the same re-entrant owner keeps the lock.
     pub fn end(&self) -> Result<()> {
         self.held.end()
     }
@@ -135,8 +137,8 @@ impl LockGuard {
         self.held.descriptors()
     }
 
-    /// Ends our part of a hold that child processes inherited. If none of them kept it, the record is
-    /// closed as well; else the lock and the record live on with them.
+    /// Ends this process's part of a hold that child processes inherited. If none of them kept it,
+    /// the record is closed as well; otherwise the lock and the record stay with them.
     pub fn leave_to_children(self) -> Result<()> {
         self.held.leave_to_children()
     }

@@ -78,16 +78,17 @@ pub struct WriteOptions {
     pub if_version: Option<Version>,
     /// Whether to return only when the change survives power loss.
     pub durability: Durability,
-    /// Names the operation: repeated, it is not done again (of the 4,096 newest of a file, at least). A
-    /// durable call is remembered for good when it returns, one without a sync until the machine restarts.
+    /// Names the operation: a repetition is not applied again (at least for the 4,096 newest ids of
+    /// a file). A durable call is remembered for good when it returns, one without a sync until the
+    /// machine restarts.
     pub operation: Option<String>,
-    /// What the write is for, shown to those who wait.
+    /// What the write is for, shown to waiting callers.
     pub label: String,
     /// The thread that this is done for, if it is not the calling one: see [`LockOptions::thread`].
     ///
     /// [`LockOptions::thread`]: crate::LockOptions::thread
     pub thread: Option<ThreadId>,
-    /// What only files have.
+    /// Options of the file store.
     pub file: FileOptions,
 }
 
@@ -100,7 +101,7 @@ pub struct FileOptions {
     pub break_link: bool,
     /// Work on a network file system although its locks cannot be trusted.
     pub allow_network: bool,
-    /// Lock exactly this file as well, to exclude others that lock it.
+    /// Lock exactly this file as well, to exclude other tools that lock it.
     pub lock_file: Option<PathBuf>,
 }
 
@@ -117,7 +118,7 @@ pub struct LockOptions {
     pub mode: Mode,
     /// How long to wait.
     pub wait: Wait,
-    /// What it is for, shown to those who wait.
+    /// What it is for, shown to waiting callers.
     pub label: String,
     /// Who it is for. With `reentrant`, the same owner may take it again in this process.
     pub owner: String,
@@ -125,15 +126,16 @@ pub struct LockOptions {
     pub reentrant: bool,
     /// Ends the wait early.
     pub cancel: Option<Cancel>,
-    /// Proof of a hold that the caller is part of (a command below `tenure run`): nothing is locked.
+    /// Proof of a hold that the caller runs under (a command below `tenure run`): nothing is
+    /// locked.
     pub fence: Option<Fence>,
     /// Report, or end, a hold of ours that lasts too long.
     pub max_hold: Option<MaxHold>,
-    /// The thread that this is done for, if it is not the calling one. A call that would wait for a
-    /// lock of its own thread fails with `deadlock`; an event loop, which waits on other threads, says
-    /// here whose lock it will be, and that this wait does not block it.
+    /// The thread that will own the lock, if it is not the calling one. A call that would wait for
+    /// a lock of its own thread fails with `deadlock`; an event loop, which waits on other threads,
+    /// names the owning thread here.
     pub thread: Option<ThreadId>,
-    /// What only files have.
+    /// Options of the file store.
     pub file: FileOptions,
 }
 
@@ -173,7 +175,7 @@ pub struct AcquireOptions {
     pub token: Option<String>,
     /// What it is for.
     pub label: String,
-    /// What only files have.
+    /// Options of the file store.
     pub file: FileOptions,
 }
 
@@ -184,8 +186,8 @@ pub struct AppendOptions {
     pub write: WriteOptions,
     /// Refuse lines that are not JSON.
     pub json: bool,
-    /// Make this the first line of the file, in the same step. It is not an entry. Where it differs
-    /// from the header that is there, the file is written anew. With a header the batch may be empty.
+    /// Make this the first line of the file, in the same step. It is not an entry. If it differs
+    /// from the present header, the file is rewritten. With a header the batch may be empty.
     pub header: Option<Vec<u8>>,
 }
 
@@ -198,6 +200,6 @@ pub struct Prune {
     pub max_count: Option<usize>,
     /// Never remove these.
     pub keep: Vec<String>,
-    /// Only tell what would be removed.
+    /// Only report what would be removed.
     pub dry_run: bool,
 }

@@ -19,7 +19,7 @@ pub struct Snapshot {
     pub bytes: Vec<u8>,
     /// For `compare_and_set` and `if_version`.
     pub version: Version,
-    /// The file was cut by a power loss; this is its last synced version.
+    /// A power loss cut the file; this is its last synced version.
     pub repaired: bool,
 }
 
@@ -37,11 +37,11 @@ pub struct Earlier {
 /// What a change did.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Written {
-    /// The version that is there now.
+    /// The current version.
     pub version: Version,
-    /// False if the content was that already.
+    /// False if the document already had this content.
     pub changed: bool,
-    /// The operation id was known: it had been done before.
+    /// The operation id was known: the operation had been done before.
     pub replayed: bool,
 }
 
@@ -52,11 +52,11 @@ pub struct Appended {
     pub first: u64,
     /// The number of its last entry; one less than the first if there is none.
     pub last: u64,
-    /// Lines of other tools that were found and numbered on the way.
+    /// Lines of other tools that this call found and numbered.
     pub adopted: u64,
     /// An unterminated line of another tool was closed with a newline.
     pub closed_tail: bool,
-    /// Batches that a crash had left unfinished, finished on the way.
+    /// Batches that a crash had left unfinished and this call finished.
     pub rolled_forward: u64,
     /// The operation was done before; these are its entries.
     pub replayed: bool,
@@ -71,7 +71,7 @@ pub struct Entry {
     pub line: Vec<u8>,
 }
 
-/// A lease that we have.
+/// A lease that the caller holds.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Leased {
     /// Names the lease to `renew` and `release`. Keep it secret.
@@ -111,20 +111,20 @@ impl LeaseInfo {
     }
 }
 
-/// What a target is doing now.
+/// The current state of a target.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum HoldState {
-    /// Nobody has it.
+    /// It is free.
     Free,
     /// An exclusive lock, or a write in progress.
     Lock,
     /// Readers.
     Shared,
-    /// A lease that runs.
+    /// A running lease.
     Lease,
-    /// A lease that has run out, and that nobody has ended or acquired since.
+    /// A lease that has expired and was neither ended nor acquired since.
     Expired,
-    /// Its last holder died holding it; the next one gets it at once.
+    /// Its last holder died holding it; the next caller gets it at once.
     Abandoned,
 }
 
@@ -141,7 +141,7 @@ impl HoldState {
         }
     }
 
-    /// Whether somebody has to wait for it.
+    /// Whether other callers have to wait for it.
     pub const fn is_held(self) -> bool {
         matches!(self, Self::Lock | Self::Shared | Self::Lease)
     }
@@ -163,9 +163,9 @@ pub struct Status {
     pub path: PathBuf,
     /// The directory that its lock is in.
     pub sidecars: PathBuf,
-    /// What it is doing.
+    /// Its current state.
     pub state: HoldState,
-    /// Who has it, or had it last and did not end it.
+    /// The holder, or the last one if it did not end its hold.
     pub holder: Option<Holder>,
     /// The newest fence that was given out; 0 for none.
     pub fence: Fence,
@@ -177,7 +177,8 @@ pub struct Status {
     pub processes: Vec<Process>,
     /// Processes that wait for it.
     pub waiters: Vec<Process>,
-    /// Somebody holds a lock file that is not there any more: others may hold the target too.
+    /// A process holds a lock file that no longer has its name: another process may hold the target
+    /// too.
     pub compromised: bool,
 }
 
@@ -217,34 +218,34 @@ fn milliseconds(time: Duration) -> u64 {
     u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }
 
-/// What every target below a directory is doing, as far as it can be seen.
+/// The state of every target below a directory, as far as it can be seen.
 #[derive(Debug, Default)]
 pub struct Survey {
     /// The targets, in the order of their paths.
     pub targets: Vec<Status>,
-    /// What could not be looked at, in the order of its paths.
+    /// What could not be read, in the order of the paths.
     pub unseen: Vec<Unseen>,
 }
 
-/// A target or a directory that could not be looked at.
+/// A target or a directory that could not be read.
 #[derive(Debug)]
 pub struct Unseen {
     /// Which one.
     pub path: PathBuf,
     /// Why.
     pub error: Error,
-    /// Whether it is a directory, so that nobody knows how many targets it has.
+    /// Whether it is a directory, so that the number of its targets is unknown.
     pub is_directory: bool,
 }
 
-/// A range of a file that is not what it was.
+/// A range of a file whose content has changed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Damage {
     /// The journal, or one of its archives.
     pub file: PathBuf,
     /// First byte.
     pub start: u64,
-    /// Behind the last byte.
+    /// The offset after the last byte.
     pub end: u64,
     /// What is wrong.
     pub why: String,
@@ -263,9 +264,9 @@ pub struct Report {
     pub bytes: u64,
     /// The number that the next entry gets; 0 if tenure has not written to it yet.
     pub next: u64,
-    /// What is not as it was, in the archives too.
+    /// Damaged ranges, in the archives too.
     pub damaged: Vec<Damage>,
-    /// Entries whose numbers were given out and that are gone: the first and the last of each gap.
+    /// Entries that had numbers and are lost: the first and the last of each gap.
     pub lost: Vec<(u64, u64)>,
     /// Numbers that were reserved when the machine restarted; entries without a sync may have had them.
     pub skipped: Vec<(u64, u64)>,
@@ -285,7 +286,7 @@ pub struct Report {
     pub unbound: bool,
     /// Ranges that a repair has set aside.
     pub set_aside: Vec<Damage>,
-    /// Where their bytes are now, one range behind the other.
+    /// The file with their bytes, one range after the other.
     pub quarantine: Option<PathBuf>,
 }
 
@@ -299,7 +300,7 @@ impl Report {
 /// What a rotation did.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Rotated {
-    /// Where the entries so far are now; `None` if there were none, and nothing was done.
+    /// The archive with the entries so far; `None` if there were none, and nothing was done.
     pub archive: Option<PathBuf>,
     /// The number that the next entry gets.
     pub next: u64,
@@ -310,22 +311,23 @@ pub struct Rotated {
 pub struct Compacted {
     /// Entries that stayed, with their numbers.
     pub kept: u64,
-    /// Entries that went.
+    /// Entries that were removed.
     pub dropped: u64,
     /// The file's length before.
     pub bytes_before: u64,
     /// The file's length now.
     pub bytes_after: u64,
-    /// Where the file from before is kept until the next replacement, and for good if another tool appends to it.
+    /// The old file. It is kept until the next replacement, and for good if another tool appends to
+    /// it.
     pub replaced: Option<PathBuf>,
 }
 
 /// What was removed.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Pruned {
-    /// Keys that are gone (or would be).
+    /// Keys that were removed (or would be).
     pub removed: Vec<String>,
-    /// Keys that were due but are held, leased, or were changed just now.
+    /// Keys that were due but are held, leased, or have just changed.
     pub skipped: Vec<String>,
     /// How many keys remain.
     pub remaining: usize,
@@ -336,8 +338,8 @@ pub struct Pruned {
 pub struct Split {
     /// Keys that were written.
     pub created: Vec<String>,
-    /// Keys that were there with the same content already.
+    /// Keys that already had the same content.
     pub present: Vec<String>,
-    /// Keys that were there with other content; they were left as they are.
+    /// Keys that had other content; they were left unchanged.
     pub differing: Vec<String>,
 }

@@ -1,4 +1,4 @@
-//! Randomness of the operating system: names that never repeat, tokens nobody can guess.
+//! Randomness of the operating system: names that never repeat, tokens that cannot be guessed.
 
 use crate::error::{Error, ErrorKind, Result};
 

@@ -1,4 +1,4 @@
-//! Who holds what, for people: a look that takes no lock, creates nothing and decides nothing.
+//! Who holds what, for people. Takes no lock, creates nothing and decides nothing.
 
 use std::path::Path;
 
@@ -8,7 +8,7 @@ use crate::json::Value;
 use crate::outcome::{Status, Survey};
 use crate::store::Store;
 
-/// What the file `path` is doing.
+/// The state of the file `path`.
 pub fn status(path: impl AsRef<Path>) -> Result<Status> {
     FileStore::local().open(path.as_ref())?.status()
 }
@@ -23,8 +23,8 @@ pub fn survey(dir: impl AsRef<Path>) -> Result<Survey> {
     FileStore::local().survey(dir.as_ref())
 }
 
-/// What every target below a directory is doing, in the order of their paths. One that cannot be looked
-/// at is an error; directories that cannot be read are left out. [`survey`] reports both.
+/// The state of every target below a directory, in the order of their paths. A target that cannot
+/// be read is an error; directories that cannot be read are left out. [`survey`] reports both.
 pub fn status_below(dir: impl AsRef<Path>) -> Result<Vec<Status>> {
     let Survey { targets, unseen } = survey(dir)?;
     match unseen.into_iter().find(|unseen| !unseen.is_directory) {

@@ -13,7 +13,8 @@
 //!    store reads, computes, and commits if nothing changed meanwhile, else it begins again.
 //! 4. A change with an operation id is done once, however often it is repeated, and also if the answer to the first
 //!    attempt was lost.
-//! 5. A watch is a hint. It may wake without a change, and the caller looks again from time to time without it.
+//! 5. A watch is a hint. It may wake without a change, and the caller also checks from time to time
+//!    without it.
 
 use std::any::Any;
 use std::fmt;
@@ -36,7 +37,8 @@ use crate::outcome::{
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Capabilities {
-    /// A lock is free the moment its last process dies. Otherwise it is free when its time to live is over.
+    /// Whether a lock is released when its last process dies. Otherwise it is released when its
+    /// time to live is over.
     pub death_frees: bool,
     /// The data is plain files: rotation, compaction, verification, repair, header lines, restoring.
     pub files: bool,
@@ -49,7 +51,7 @@ pub struct Capabilities {
 }
 
 impl Capabilities {
-    /// A store that gives nothing beyond the common ground, with these limits.
+    /// A store with only the common promises, and these limits.
     pub const fn common(ttl_min: Duration, bytes_max: u64) -> Self {
         Self { death_frees: false, files: false, shared_locks: false, ttl_min, bytes_max }
     }
@@ -63,7 +65,8 @@ pub trait Store: fmt::Debug + Send + Sync {
     /// The target with this name. Touches nothing; two spellings of one name are one target.
     fn open(&self, name: &Path) -> Result<Arc<dyn Target>>;
 
-    /// The keys of a collection, in no order. A key's name is `collection/NAME` with this suffix, see [`key_of`].
+    /// The keys of a collection, in no order. A key's name is `collection/NAME` with this suffix,
+    /// see [`key_of`].
     fn keys(&self, collection: &Path, suffix: &str) -> Result<Vec<String>>;
 
     /// Removes one key with all that belongs to it, waiting for its holder. `false` if there was none.
@@ -84,14 +87,14 @@ pub trait Store: fmt::Debug + Send + Sync {
         options: &WriteOptions,
     ) -> Result<Pruned>;
 
-    /// What every target below `name` is doing.
+    /// The state of every target below `name`.
     fn survey(&self, name: &Path) -> Result<Survey>;
 }
 
 /// The document as it is: its bytes and their value; `None` if there is none.
 pub type Current<'a> = Option<(&'a [u8], &'a Value)>;
 
-/// The document as it shall be.
+/// The new document.
 #[derive(Debug, Clone)]
 pub struct New {
     /// Its bytes, which are JSON.
@@ -140,7 +143,7 @@ pub trait Target: fmt::Debug + Send + Sync {
     /// The lease, running or expired.
     fn lease(&self) -> Result<Option<LeaseInfo>>;
 
-    /// What the target is doing.
+    /// The state of the target.
     fn status(&self) -> Result<Status>;
 
     /// What was recorded about the target, oldest first.
@@ -165,7 +168,7 @@ pub trait Target: fmt::Debug + Send + Sync {
         compute: &mut Compute<'_>,
     ) -> Result<(Written, Appended)>;
 
-    /// The entries from number `from` on, at most `limit`. 0 begins with the oldest that is there.
+    /// The entries from number `from` on, at most `limit`. 0 begins with the oldest existing one.
     fn entries(&self, from: u64, limit: Option<u64>) -> Result<Box<dyn EntryReader>>;
 
     /// Numbers lines that other tools have appended, if the caller may. Only files have such lines.
@@ -204,7 +207,7 @@ pub trait Target: fmt::Debug + Send + Sync {
         Err(unsupported(self.name(), "rotate"))
     }
 
-    /// Drops the entries that `keep` does not want.
+    /// Drops the entries that `keep` does not accept.
     fn compact(
         &self,
         options: &WriteOptions,
@@ -219,7 +222,7 @@ pub trait Target: fmt::Debug + Send + Sync {
         Err(unsupported(self.name(), "verify"))
     }
 
-    /// Repairs the journal; with `accept` the damage that is left is taken as it is.
+    /// Repairs the journal; with `accept` the remaining damage is accepted as it is.
     fn repair(&self, options: &WriteOptions, accept: bool) -> Result<Report> {
         let _ = (options, accept);
         Err(unsupported(self.name(), "repair"))
@@ -243,13 +246,14 @@ pub trait Held: fmt::Debug + Send + Sync {
     /// Checks that it is still held.
     fn verify(&self) -> Result<()>;
 
-    /// Releases it; an error says that it was not sound to its end.
+    /// Releases it; an error says that the lock was lost before.
     fn release(self: Box<Self>) -> Result<()>;
 
     /// Releases it through a reference: for guards that other threads may be using. They find it released.
     fn end(&self) -> Result<()>;
 
-    /// The descriptors that carry it, for a child to inherit; none where death does not free.
+    /// The descriptors that carry it, for a child to inherit; none in a store where a death does
+    /// not release the lock.
     fn descriptors(&self) -> Vec<RawHandle> {
         Vec::new()
     }
@@ -280,7 +284,7 @@ pub trait Watcher: fmt::Debug + Send {
     fn wait(&mut self, time: Duration) -> Result<bool>;
 }
 
-/// Whether a line is nothing but white space and NULs: no entry of a journal is.
+/// Whether a line is nothing but white space and NULs. No entry of a journal is.
 pub fn is_blank(line: &[u8]) -> bool {
     line.iter().all(|byte| matches!(byte, b' ' | b'\t' | b'\r' | 0))
 }

@@ -15,7 +15,7 @@ pub enum Wait {
     No,
     /// At most this long, on a monotonic clock.
     For(Duration),
-    /// Until it is there or the wait is cancelled.
+    /// Until it is granted or the wait is cancelled.
     Forever,
 }
 
@@ -64,7 +64,7 @@ struct CancelShared {
     sleepers: Mutex<Vec<Weak<dyn Wake>>>,
 }
 
-/// Something that sleeps and can be made to look again.
+/// A sleeper that can be woken to check again.
 pub(crate) trait Wake: Send + Sync + std::fmt::Debug {
     fn wake(&self);
 }
@@ -111,7 +111,7 @@ impl Cancel {
 pub(crate) struct Request<'a> {
     pub(crate) deadline: Deadline,
     pub(crate) cancel: Option<&'a Cancel>,
-    /// Whose lock it will be, if another thread waits for it than will release it.
+    /// The thread that will own the lock, if another thread waits for it.
     pub(crate) thread: Option<ThreadId>,
 }
 

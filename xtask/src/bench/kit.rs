@@ -3,8 +3,9 @@
 //!
 //! # Invariants
 //!
-//! 1. Everything is in one directory below the build directory; what is installed there is said before.
-//! 2. What cannot be had is named, and the benchmark names it again in its table.
+//! 1. Everything is in one directory below the build directory; what is installed there is
+//!    announced first.
+//! 2. What is not available is named, and the benchmark names it again in its table.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;

@@ -7,27 +7,27 @@ use std::process::{Command, Output};
 use super::scratch::Scratch;
 use crate::prove::failed;
 
-/// Calls whose number hangs on where the kernel put things, and on who came first. A few more of them
-/// are none; many are a change.
+/// Calls whose number depends on where the kernel put things, and on which process came first. A
+/// few more of them do not count; many are a change.
 const UNSTEADY: &[&str] =
     &["brk", "futex", "madvise", "mmap", "mprotect", "mremap", "munmap", "sched_yield"];
-/// So many more of those are none.
+/// This many more of those do not count.
 const UNSTEADY_SLACK: f64 = 2.0;
-/// Less than this part of a call per operation happens now and then, in one run and not in the other.
+/// Fewer than this per operation happen by chance, in one run and not in the other.
 const NOW_AND_THEN: f64 = 0.1;
-/// The call by which names are looked at.
+/// The call that looks up names.
 const LOOK: &str = "statx";
-/// So many more of those are none where they are made by the clock; of all other calls nothing is forgiven
-/// for it.
+/// This many more of those do not count where the clock triggers them; no other call is excused for
+/// it.
 const LOOKS_SLACK: f64 = 3.0;
 
-/// How much more than on record is none.
+/// How much more than on record is tolerated.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Slack {
-    /// So many parts of a hundred more instructions.
+    /// This many percent more instructions.
     pub(super) percent: u64,
-    /// Whether names are looked at by the clock: a look at the names of a journal's files lasts a
-    /// millisecond, so a slower machine looks more often.
+    /// Whether the clock triggers lookups of names: a check of the names of a journal's files is
+    /// valid for a millisecond, so a slower machine checks more often.
     pub(super) looks: bool,
 }
 
@@ -88,7 +88,7 @@ fn instructions(scratch: &Scratch, program: &str, words: &[&str]) -> Result<f64,
     let told = String::from_utf8_lossy(&output.stderr).into_owned();
     let collected = told.lines().find_map(|line| line.split_once("Collected : "));
     let number = collected.and_then(|(_, number)| number.trim().parse().ok());
-    number.ok_or_else(|| format!("valgrind told no number of instructions:\n{told}"))
+    number.ok_or_else(|| format!("valgrind reported no number of instructions:\n{told}"))
 }
 
 /// Runs a command that must succeed.
@@ -131,7 +131,7 @@ impl Cost {
         }
         let (steady, unsteady) = self.sums();
         let (known_steady, known_unsteady) = known.sums();
-        // What is left over by fewer looks than on record is no room for other calls.
+        // Fewer lookups than on record leave no room for other calls.
         let looks = if slack.looks { self.looks() - known.looks() } else { 0.0 };
         let others = steady - looks;
         if others > known_steady + NOW_AND_THEN
@@ -155,7 +155,7 @@ impl Cost {
             || fewer(unsteady, known_unsteady, UNSTEADY_SLACK)
     }
 
-    /// How often names are looked at.
+    /// How often names are looked up.
     fn looks(&self) -> f64 {
         self.calls.get(LOOK).copied().unwrap_or_default()
     }
@@ -166,7 +166,7 @@ impl Cost {
         self.instructions * (1.0 + percent / 100.0)
     }
 
-    /// How many system calls are always made, and how many hang on chance.
+    /// How many system calls are always made, and how many depend on chance.
     fn sums(&self) -> (f64, f64) {
         let mut sums = (0.0, 0.0);
         for (name, count) in &self.calls {

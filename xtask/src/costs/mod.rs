@@ -1,16 +1,17 @@
 //! `cargo xtask costs`: what the hot paths cost, counted and compared with what is on record.
 //!
-//! A clock tells little on a shared machine. System calls and instructions can be counted, and are the
+//! Times mean little on a shared machine. System calls and instructions can be counted, and are the
 //! same each time: the gate for changes that make tenure slower.
 //!
 //! # Invariants
 //!
 //! 1. What is counted is always the release build, with an empty environment, in a fresh directory of
 //!    memory whose path has always the same length and depth.
-//! 2. One more system call fails, and so do [`SLACK`] more instructions. Fewer pass, with a word to put
-//!    them on record.
-//! 3. Instructions counted by other tools than those on record get more slack, and that is said. Another
-//!    kind of processor has other system calls: nothing is compared there, and that is said.
+//! 2. One more system call fails, and so do [`SLACK`] more instructions. Fewer pass, with a note to
+//!    put them on record.
+//! 3. Instructions counted by other tools than those on record get more slack, and a note says so.
+//!    Another kind of processor has other system calls: nothing is compared there, and a note says
+//!    so.
 
 mod count;
 mod record;
@@ -32,7 +33,7 @@ use crate::{root, stream, tools};
 const RECORD: &str = "crates/tenure-costs/record.json";
 /// The command that puts new figures on record.
 const ACCEPT: &str = "cargo xtask costs --accept";
-/// So many more instructions than on record are none, in parts of a hundred.
+/// This many percent more instructions than on record are tolerated.
 const SLACK: u64 = 3;
 /// The same where compiler, C library or counter are others.
 const SLACK_OF_OTHER_TOOLS: u64 = 25;
@@ -81,10 +82,10 @@ pub(crate) fn run(verb: Verb) -> Result<(), String> {
         return Ok(());
     }
     println!("{}", worse.join("\n"));
-    Err(format!("{} figures are worse than on record; mend it, or run `{ACCEPT}`", worse.len()))
+    Err(format!("{} figures are worse than on record; fix them, or run `{ACCEPT}`", worse.len()))
 }
 
-/// How many parts of a hundred more instructions are none; `None` if nothing can be compared.
+/// How many percent more instructions are tolerated; `None` if nothing can be compared.
 fn slack(recorded: &Tools, here: &Tools) -> Option<u64> {
     if recorded.processor != here.processor {
         let (theirs, ours) = (&recorded.processor, &here.processor);
@@ -99,7 +100,7 @@ fn slack(recorded: &Tools, here: &Tools) -> Option<u64> {
     Some(SLACK_OF_OTHER_TOOLS)
 }
 
-/// Counts every subject and tells its cost to `told` as well.
+/// Counts every subject and reports its cost to `told` as well.
 fn count_all(
     programs: &Path,
     mut told: impl FnMut(&Subject, &Cost),
@@ -115,7 +116,7 @@ fn count_all(
     Ok(costs)
 }
 
-/// Builds what is counted, and tells the directory it is in.
+/// Builds what is counted, and returns its directory.
 fn build() -> Result<PathBuf, String> {
     let packages = ["--package", "tenure-cli", "--package", "tenure-costs"];
     let mut command = cargo(&["build", "--release", "--quiet"]);

@@ -10,7 +10,7 @@ use serde_json::{Map, Value};
 use super::count::{Cost, ran};
 use crate::prove::failed;
 
-/// What the number of instructions hangs on besides the source.
+/// What the number of instructions depends on besides the source.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Tools {
     pub(super) processor: String,

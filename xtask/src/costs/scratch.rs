@@ -1,4 +1,5 @@
-//! Where things are counted: a fresh directory whose path is always as long, removed at the end.
+//! Where things are counted: a fresh directory whose path always has the same length, removed at
+//! the end.
 //!
 //! The path of a program is part of what it writes down about itself, so that is always the same, too.
 
@@ -23,7 +24,7 @@ impl Scratch {
         std::fs::create_dir(&path).map_err(failed("make", &path))?;
         let scratch = Self { path };
         for program in ["tenure", "tenure-costs"] {
-            // Not copies: memory is often mounted as nothing to run programs from.
+            // Not copies: memory is often mounted `noexec`.
             let from = built.join(program);
             symlink(&from, &scratch.path.join(program)).map_err(failed("link to", &from))?;
         }

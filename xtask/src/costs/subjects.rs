@@ -77,7 +77,7 @@ impl Subject {
 }
 
 /// A directory in which tenure has worked before: sidecars are there, as they are most of the time.
-#[expect(clippy::disallowed_methods, reason = "a scratch file, which nobody needs after a crash")]
+#[expect(clippy::disallowed_methods, reason = "a scratch file that is not needed after a crash")]
 fn used(scratch: &Scratch) -> Result<(), String> {
     const BEFORE: &[&[&str]] = &[
         &["doc", "merge", "--no-sync", "state.json", "{\"key_007\":\"first\"}"],

@@ -17,7 +17,7 @@ fn codes(source: &str) -> Vec<&str> {
     after.filter_map(|rest| rest.split('"').next()).filter(|code| !code.is_empty()).collect()
 }
 
-/// A code is documented where it stands in backticks or quotes; the bare word may be English.
+/// A code is documented where it is in backticks or quotes; the bare word may be English.
 fn documented(codes: &[&str], documents: &str) -> Vec<String> {
     if codes.is_empty() {
         return vec!["crates/tenure/src/error.rs: no error code found".into()];

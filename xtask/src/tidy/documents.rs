@@ -51,7 +51,7 @@ fn links(path: &str, text: &str, exists: impl Fn(&str) -> bool) -> Vec<String> {
     problems
 }
 
-/// The line without what stands between backticks.
+/// The line without what is between backticks.
 fn without_code(line: &str) -> String {
     line.split('`').step_by(2).collect::<Vec<_>>().join(" ")
 }

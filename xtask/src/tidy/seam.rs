@@ -37,7 +37,7 @@ fn without_comments(text: &str) -> String {
     text.lines().map(code_of).collect()
 }
 
-/// What stands in the parentheses of each `cfg(..)`, `cfg!(..)` and `cfg_attr(..)`, without strings,
+/// What is in the parentheses of each `cfg(..)`, `cfg!(..)` and `cfg_attr(..)`, without strings,
 /// and the line it starts on.
 fn conditions(code: &str) -> Vec<(usize, String)> {
     let mut found = Vec::new();

@@ -47,7 +47,7 @@ pub(super) fn text(path: &str) -> Result<&'static str, String> {
 
 fn read_all() -> Vec<File> {
     let mut paths = listed_by_git();
-    // A copy without its `.git` may lie in somebody else's repository, which knows none of it.
+    // A copy without its `.git` may be inside another repository, which knows none of its files.
     if !paths.iter().any(|path| path == "xtask/src/tidy/tree.rs") {
         paths.clear();
         walk(root(), "", &mut paths);

@@ -69,10 +69,10 @@ pub(crate) struct Running {
     forwarder: Option<JoinHandle<()>>,
 }
 
-/// Whom signals go to, as long as the process is there.
+/// The process that signals go to, while it exists.
 #[derive(Debug)]
 struct Receiver {
-    /// `None` once it is about to be reaped: its number may be given to another process then.
+    /// `None` once it is about to be reaped: its number may be reused then.
     pid: Mutex<Option<Pid>>,
 }
 
@@ -180,7 +180,8 @@ pub(crate) fn become_program(program: &Path, arguments: &[OsString]) -> io::Resu
     Err(Command::new(program).args(arguments).exec())
 }
 
-/// What `nohup` and the like made tenure ignore, the command ignores as well. One bit for each signal.
+/// Signals that tenure ignores because of `nohup` and the like are ignored by the command as well.
+/// One bit for each signal.
 pub fn ignored_signals() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));

@@ -63,8 +63,8 @@ fn prune(args: &PruneArgs, out: &mut Output) -> Result<ExitCode> {
     Ok(ExitCode::Done)
 }
 
-/// Members that are there already with other content were left alone: exit 3, so that nobody removes
-/// the index believing that everything is in the collection.
+/// Members that already exist with other content were left unchanged: exit 3, so that the index is
+/// not removed in the belief that everything is in the collection.
 fn split(args: &SplitArgs, out: &mut Output) -> Result<ExitCode> {
     let index = tenure::Lock::open(&args.index)?;
     let options = args.write.options(index.path())?;

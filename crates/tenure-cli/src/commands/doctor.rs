@@ -1,7 +1,7 @@
 //! `tenure doctor`: what this directory's file system keeps, what is left over, what is damaged.
 //!
-//! It looks and changes nothing, but for a probe directory that it removes again. With `--fix` it
-//! removes temporary files that no live operation can own, and locks that are provably unused.
+//! It changes nothing, except for a probe directory that it removes again. With `--fix` it removes
+//! temporary files that no live operation can own, and locks that are provably unused.
 
 mod foreign;
 mod leftovers;
@@ -48,7 +48,7 @@ pub(super) fn run(args: &DoctorArgs, out: &mut Output) -> Result<ExitCode> {
     }
 }
 
-/// Each is listed once, also if two walks have missed it.
+/// Each is listed once, even if two walks could not read it.
 fn add(unseen: &mut Vec<Finding>, closed: Vec<Unseen>) {
     let new = |one: &Unseen| !unseen.iter().any(|known| known.path == one.path);
     let closed: Vec<_> = closed.into_iter().filter(new).collect();
@@ -63,7 +63,7 @@ struct Report {
     leftovers: Vec<Leftover>,
     foreign: Vec<foreign::Found>,
     damaged: Vec<Finding>,
-    /// What could not be looked at.
+    /// What could not be read.
     unseen: Vec<Finding>,
 }
 
@@ -148,8 +148,8 @@ impl Report {
     }
 }
 
-/// Reads every document, and verifies every journal and its archives; the sidecars tell which of the two a file
-/// is. What cannot be looked at goes to `unseen`.
+/// Reads every document, and verifies every journal and its archives; the sidecars show which of
+/// the two a file is. What cannot be read goes to `unseen`.
 fn damaged(targets: &[Status], unseen: &mut Vec<Finding>) -> Vec<Finding> {
     let mut found = Vec::new();
     for status in targets.iter().filter(|status| status.path.is_file()) {
@@ -165,7 +165,7 @@ fn damaged(targets: &[Status], unseen: &mut Vec<Finding>) -> Vec<Finding> {
     found
 }
 
-/// What is damaged: of a journal the first range of each file.
+/// The damage; for a journal the first range of each file.
 fn damage_of(status: &Status) -> tenure::Result<Vec<Finding>> {
     let path = &status.path;
     let has = |end: &str| {

@@ -1,11 +1,11 @@
-//! A file or directory of a report, and what is to be said about it.
+//! A file or directory of a report, and what to say about it.
 
 use std::fmt;
 use std::path::PathBuf;
 
 use tenure::{Unseen, Value, json};
 
-/// What is wrong with it, or why it could not be looked at.
+/// What is wrong with it, or why it could not be read.
 #[derive(Debug)]
 pub(super) struct Finding {
     pub(super) path: PathBuf,

@@ -56,7 +56,7 @@ fn under_lease(args: &HoldArgs, out: &Output) -> Result<ExitCode> {
     Ok(exit)
 }
 
-/// Runs the command; also tells whether the lease was lost meanwhile.
+/// Runs the command; also returns whether the lease was lost meanwhile.
 fn with_command(
     args: &HoldArgs,
     lease: &Lease,

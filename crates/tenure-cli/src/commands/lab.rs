@@ -2,7 +2,7 @@
 //!
 //! # Invariants
 //!
-//! 1. The command line was read before, so help and usage errors need no second program.
+//! 1. The command line was parsed before, so help and usage errors need no second program.
 //! 2. Nothing was printed or read before: input, output, signals and the terminal are `tenure-lab`'s.
 
 use std::ffi::OsString;

@@ -18,7 +18,7 @@ pub(super) fn given(flags: &TokenFlags, path: &Path) -> Result<Option<String>> {
     }
 }
 
-/// The same, where there has to be one.
+/// The same, where a token is required.
 pub(super) fn required(flags: &TokenFlags, path: &Path) -> Result<String> {
     given(flags, path)?.ok_or_else(|| {
         Failure::usage("name the lease", "there is no token for it")
@@ -27,7 +27,7 @@ pub(super) fn required(flags: &TokenFlags, path: &Path) -> Result<String> {
     })
 }
 
-/// Keeps a token in a new file that nobody else can read.
+/// Keeps a token in a new file that only its owner can read.
 pub(super) fn keep(file: &Path, token: &str) -> Result<()> {
     let mut options = std::fs::OpenOptions::new();
     options.write(true).create_new(true);

@@ -1,4 +1,4 @@
-//! The definitions that filters may use: read only as far as a filter needs them.
+//! The definitions that filters may use, read only as far as a filter needs them.
 //!
 //! Most filters use none, and reading and compiling them all takes longer than everything else that a
 //! command does.

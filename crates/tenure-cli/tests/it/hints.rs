@@ -48,7 +48,7 @@ fn common_errors_say_what_to_do() {
     hints(
         &bench.as_nobody(&["doc", "set", closed.to_str().unwrap(), "1"]),
         1,
-        "run it as somebody who may, or have the permissions changed",
+        "run it as a user with access, or change the permissions",
     );
     let few = Command::new("sh")
         .args(["-c", "ulimit -n 5; exec \"$T\" doc set s.json 2"])

@@ -177,7 +177,7 @@ fn bytes_written_again_after_a_failed_sync_are_safe_after_the_next() -> io::Resu
     Ok(())
 }
 
-/// Whatever kind of sync it was: the one that failed, once more, and then the power goes.
+/// For every kind of sync: the one that failed, once more, and then the power fails.
 #[test]
 fn every_kind_of_sync_forgets_what_it_failed_to_write() -> io::Result<()> {
     type Sync = fn(&(dyn tenure::fs::Handle + 'static)) -> io::Result<()>;

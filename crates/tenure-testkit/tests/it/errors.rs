@@ -98,7 +98,7 @@ fn a_file_system_can_be_poor() -> io::Result<()> {
     let file = fs.open(path("/d/a"), Access::ReadWrite)?;
     assert!(file.try_lock(Mode::Shared).is_err());
     fs.crash();
-    assert!(fs.exchange(path("/d/a"), path("/d/b")).is_err(), "a reboot does not mend it");
+    assert!(fs.exchange(path("/d/a"), path("/d/b")).is_err(), "a reboot does not fix it");
     fs.inject(1, Fault::ReadOnly, Times::Forever);
     let removed = fs.remove(path("/d/a")).map_err(|error| error.kind());
     assert_eq!(removed, Err(io::ErrorKind::ReadOnlyFilesystem));

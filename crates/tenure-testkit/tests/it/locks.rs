@@ -42,7 +42,7 @@ fn a_failed_conversion_loses_the_first_lock_as_flock_does() -> io::Result<()> {
     let (one, other) = (open(&fs)?, open(&fs)?);
     assert!(one.try_lock(Mode::Shared)? && other.try_lock(Mode::Shared)?);
     assert!(!one.try_lock(Mode::Exclusive)?);
-    assert!(other.try_lock(Mode::Exclusive)?, "nobody else has it any more");
+    assert!(other.try_lock(Mode::Exclusive)?, "no other handle has it any more");
     Ok(())
 }
 

@@ -19,7 +19,7 @@ use std::path::Path;
 use tenure::fs::{Access, Fs};
 use tenure_testkit::SimFs;
 
-/// How many crashes stand for "every": each rule below has far fewer outcomes.
+/// How many crashes count as "every": each rule below has far fewer outcomes.
 const MANY: u64 = 2_000;
 
 /// A machine with an empty directory `/d`.
@@ -38,7 +38,7 @@ fn sync(fs: &SimFs, path: &str) -> io::Result<()> {
     fs.open(Path::new(path), Access::Read)?.sync()
 }
 
-/// Every different thing that a look at the disk can find after a power loss.
+/// Every different state that the disk can have after a power loss.
 fn after_power_loss<T: Ord>(
     work: impl Fn(&SimFs) -> io::Result<()>,
     look: impl Fn(&SimFs) -> T,

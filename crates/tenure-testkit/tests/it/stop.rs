@@ -1,4 +1,4 @@
-//! Stopping at the n-th operation, and what is told about it.
+//! Stopping at the n-th operation, and the message about it.
 
 use std::io;
 use std::path::Path;

@@ -53,7 +53,7 @@ impl Directory<'_> {
         Ok(self.dir.join(name))
     }
 
-    /// The keys that have a file, in no order. Files that are no key's are passed over.
+    /// The keys that have a file, in no order. Files that do not belong to a key are skipped.
     pub(crate) fn keys(&self) -> Result<Vec<String>> {
         let names = if_found(self.fs.list(self.dir));
         let names = names.map_err(Target::failed("list collection", self.dir))?;
@@ -76,7 +76,7 @@ impl Directory<'_> {
             let now_ns = i128::from(sys::wall_time_us()) * 1000;
             now_ns - i128::try_from(age.as_nanos()).unwrap_or(i128::MAX)
         });
-        // Listed after the files were looked at: what is added to a key later changes its file.
+        // Listed after the files were checked: what is added to a key later changes its file.
         let names = if prune.dry_run { Names::default() } else { self.names() };
         let kept: HashSet<&str> = prune.keep.iter().map(String::as_str).collect();
         let mut pruned = Pruned::default();
@@ -125,7 +125,8 @@ impl Directory<'_> {
         Ok(true)
     }
 
-    /// The file of a key; `None` if there is none. One that cannot be looked at is not one that is gone.
+    /// The file of a key; `None` if there is none. A file whose metadata cannot be read is an
+    /// error.
     fn look(&self, key: &str) -> Result<Option<Stat>> {
         let path = self.path_of(key)?;
         if_found(self.fs.stat(&path)).map_err(Target::failed("look at key", &path))
@@ -181,7 +182,7 @@ impl Directory<'_> {
         sidecars.retain(|path| !locks.contains(&path.as_path()));
         sidecars.iter().try_for_each(|path| self.unlink(path))?;
         if !commit.holds(locks[1]) {
-            // The hold is only proven: another process has that lock and goes on having it.
+            // The hold is only proven: another process has that lock and keeps it.
             return Ok(());
         }
         locks.iter().try_for_each(|path| self.unlink(path))

@@ -23,9 +23,9 @@ use crate::fs::{Mode, Stat};
 use crate::options::{Fence, WriteOptions};
 use crate::wait::{Request, Wait};
 
-/// A check of the names of the locks is worth this long. No caller can check and write in one step, so there
-/// is always a moment that no look covers; this is how long that moment may be for a write that has not
-/// waited. A process that was paused meanwhile finds the time gone, and looks again.
+/// How long a check of the lock names stays valid. A check and a write cannot be one step, so some
+/// moment is always unchecked; this is the limit of that moment for a write that has not waited. A
+/// process that was paused in between finds the time expired, and checks again.
 pub(crate) const NAME_CHECK_TTL: Duration = Duration::from_millis(1);
 
 /// The critical section; dropping it ends it, commit lock first, hold last.
@@ -49,8 +49,8 @@ impl Commit {
         Ok(commits.remove(0))
     }
 
-    /// Enters the critical sections of several writes at once, each with the fence of its own target
-    /// if there is one. The guards stand in the first.
+    /// Enters the critical sections of several writes at once, each with the fence of its own
+    /// target if there is one. The guards belong to the first.
     pub(crate) fn begin_all(
         targets: &[(&Target, Option<Fence>)],
         options: &WriteOptions,

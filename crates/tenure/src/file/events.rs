@@ -11,7 +11,7 @@ use crate::{json, sys};
 /// The file is cut when it reaches this size.
 const EVENTS_BYTES_MAX: u64 = 64 * 1024;
 
-/// Writes one event down. The caller holds the hold or the commit lock.
+/// Records one event. The caller holds the hold or the commit lock.
 pub(crate) fn record(
     target: &Target,
     event: &str,
@@ -25,11 +25,11 @@ pub(crate) fn record(
     let mut end = file.stat().map_err(Target::failed("look at", &path))?.size;
     let last = file.read_range(end.saturating_sub(1), end);
     if last.map_err(Target::failed("read", &path))?.first().is_some_and(|last| *last != b'\n') {
-        // A writer died in the middle of a line: this one is not to be a part of it.
+        // A writer died in the middle of a line: start a new one.
         line.insert(0, '\n');
     }
     if end + line.len() as u64 > EVENTS_BYTES_MAX {
-        // Of a file that is far too long (not ours, then) only the end is read.
+        // Of a file that is far too long, and so not ours, only the end is read.
         let from = end - (end / 2).min(EVENTS_BYTES_MAX / 2);
         let kept = file.read_range(from, end).map_err(Target::failed("read", &path))?;
         let start = memchr::memchr(b'\n', &kept).map_or(kept.len(), |newline| newline + 1);

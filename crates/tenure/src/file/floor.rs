@@ -1,7 +1,8 @@
 //! The fence floor of a directory: the first fence of a record that is made here later is above it.
 //!
-//! A caller that removes a record for good (a pruned key, an unused lock) raises the floor above all fences of
-//! that record first, durably: the name may come back, and its fences must go on growing (G4).
+//! A caller that removes a record for good (a pruned key, an unused lock) first raises the floor
+//! above all fences of that record, durably: the name may come back, and its fences must keep
+//! growing (G4).
 //!
 //! The floor is a record of its own, `floor`, of which only `ceiling` and `confirmed` are used. It is raised
 //! an hour ahead of the clock, so that one sync serves all removals of an hour.
@@ -39,7 +40,7 @@ pub(crate) fn raise(target: &Target, fence: Fence, request: Request<'_>) -> Resu
     let turn = gate::take(target, &path, Mode::Exclusive, request)?;
     let file = turn.handle().as_ref();
     let (mut floor, _) = Record::load(file, &path)?;
-    // `confirmed` is what was synced. What is only written may be of a process that died.
+    // `confirmed` is what was synced. The written value alone may be from a process that died.
     if floor.confirmed < fence {
         let reserved = Record::reserved(file).map_err(failed("read fence floor"))?;
         // A crash before the sync must not leave what is only written as confirmed.

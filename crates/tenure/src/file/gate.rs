@@ -6,10 +6,11 @@
 //! 1. The owner of a [`Turn`] holds the kernel lock on the file that the path named at that instant:
 //!    after every grant the handle is compared with the path, and a difference starts over.
 //! 2. Callers of one process are served in the order they came; a caller that gives up leaves the
-//!    queue and nothing else behind. A caller that can give up has a thread parked in the kernel in
-//!    its place, at most one per lock and mode, however many give up; a lock it is granted after all of
-//!    them left is released at once. Who cannot give up is blocked there itself, and is woken once, not
-//!    twice. A handle that a thread is blocked on is not locked by another one meanwhile.
+//!    queue and nothing else behind. For callers that can give up, a thread is parked in the kernel
+//!    in their place, at most one per lock and mode, however many give up; a lock that it is
+//!    granted after all of them left is released at once. A caller that cannot give up is blocked
+//!    there itself, and is woken once, not twice. A handle that a thread is blocked on is not
+//!    locked by another thread meanwhile.
 //! 3. Release acts on its own handle. The queue learns of it after the kernel does.
 //! 4. The head of the queue is woken when it may be its turn; no other caller is, unless a
 //!    wait is cancelled.
@@ -32,7 +33,7 @@ use crate::process_local::ProcessLocal;
 use crate::sys;
 use crate::wait::{Cancel, Request, Wake};
 
-/// The kernel lock is ours; dropping it gives it back.
+/// The kernel lock is ours; dropping this releases it.
 #[derive(Debug)]
 pub(crate) struct Turn {
     handle: Arc<dyn Handle>,
@@ -102,8 +103,8 @@ pub(crate) fn take(target: &Target, path: &Path, mode: Mode, request: Request<'_
         let Opened { handle, home } = target.take_out(path)?;
         let id = handle.id().map_err(Target::failed("look at lock file", path))?;
         let mut turn = Gate::of(id, process).enter(&handle, target.path(), mode, request)?;
-        // The path may have been given to another file while we waited (invariant 1). A caller that
-        // removes it for good reason (a pruned key) does so under this very lock.
+        // The path may refer to another file after the wait (invariant 1). A process that removes
+        // it for good reason (a pruned key) does so under this very lock.
         if let Some(found) = named(target, path)?.filter(|found| found.id == id) {
             turn.born_us = found.born_us;
             // One that waited for another caller is not kept.
@@ -116,7 +117,7 @@ pub(crate) fn take(target: &Target, path: &Path, mode: Mode, request: Request<'_
     }
 }
 
-/// The file that a lock's name stands for now.
+/// The file that a lock's name refers to now.
 pub(crate) fn named(target: &Target, path: &Path) -> Result<Option<Extent>> {
     let found = if_found(target.fs.extent(path)).map_err(Target::failed("look at lock file", path));
     Ok(found?.filter(|found| found.links > 0))
@@ -176,7 +177,7 @@ impl Gate {
             cancel.wakes(&self);
         }
         let mut state = self.lock();
-        // A caller that waits on behalf of another thread does not keep that one from releasing.
+        // A caller that waits on behalf of another thread does not keep that thread from releasing.
         let blocks = thread.is_none() && deadline.may_wait();
         let thread = thread.unwrap_or_else(|| std::thread::current().id());
         let place = Place { ticket: state.next_ticket, mode, thread };
@@ -274,8 +275,8 @@ impl Gate {
             state.unblock(&parked);
             state.answer = match answered {
                 _ if !state.head_wants(mode) => {
-                    // The one that did gave up. No process may see the lock as held by a caller that is gone,
-                    // and a head of the other mode may be blocked by it itself.
+                    // The caller that wanted it gave up. No process may see the lock as held by a
+                    // caller that is gone, and a head of the other mode may be blocked by it.
                     let _ = parked.unlock();
                     Answer::None
                 }
@@ -292,7 +293,8 @@ impl Gate {
 
 impl Wake for Gate {
     fn wake(&self) {
-        // A sleeper is either before its check or asleep, never between. Which one is meant, it knows.
+        // A sleeper is either before its check or asleep, never between. Each knows whether it is
+        // meant.
         self.lock().waiting.iter().for_each(|(_, bell)| bell.notify_one());
     }
 }

@@ -1,4 +1,4 @@
-//! The hold of a target: who has it, and under which fence.
+//! The hold of a target: its holder, and its fence.
 //!
 //! # Invariants
 //!
@@ -27,7 +27,7 @@ use crate::wait::{Cancel, Request, Wait};
 
 /// Between the checks of a sleeper whose wait can be cancelled but not woken.
 const CANCEL_CHECK: Duration = Duration::from_millis(20);
-/// How late a sleeper may notice that a lease ran out while the machine was asleep.
+/// How late a sleeper may notice that a lease expired while the machine was asleep.
 const ASLEEP_CHECK: Duration = Duration::from_secs(5);
 /// How long a release waits for writes in flight before it leaves the record as it is.
 const RELEASE_PATIENCE: Duration = Duration::from_secs(2);
@@ -37,8 +37,8 @@ const RELEASE_PATIENCE: Duration = Duration::from_secs(2);
 pub(crate) struct Hold {
     target: Target,
     turn: Turn,
-    /// The lock file that others lock (`--lock-file`), held as well: those who know of it and those
-    /// who do not are both kept out.
+    /// The `--lock-file`, held as well: processes that lock it and processes that do not are both
+    /// excluded.
     also: Option<(PathBuf, Turn)>,
     drawn: Option<Drawn>,
 }
@@ -117,8 +117,8 @@ impl Hold {
         }
     }
 
-    /// Closes our copy of a lock that child processes inherited. The record says so first: the
-    /// next holder inherits it from a hold that ended well.
+    /// Closes our copy of a lock that child processes inherited. The record says so first: for the
+    /// next holder this hold ended properly.
     pub(crate) fn leave_to_children(self) -> Result<()> {
         let mut ended = self.verify();
         if let Some(drawn) = self.drawn.as_ref().filter(|_| ended.is_ok()) {
@@ -145,7 +145,8 @@ impl Hold {
     pub(crate) fn release(mut self) -> Result<()> {
         self.verify()?;
         let Some(Drawn { fence, record, published }) = self.drawn.take() else { return Ok(()) };
-        // A crash before the mark: the next holder learns that we died. After it: we did not.
+        // A crash before the mark: the next holder learns that we died. After it: we ended
+        // properly.
         let end = |file: &dyn Handle| {
             let ended = Mark::Ended.set(file, fence);
             ended.map_err(Target::failed("write record", self.target.commit_file()))
@@ -173,7 +174,7 @@ impl Hold {
     }
 }
 
-/// In a shared directory: the file has not got another owner, whose lock is another one, during the hold.
+/// In a shared directory: the file did not get another owner, and so another lock, during the hold.
 pub(crate) fn check_owner(target: &Target) -> Result<()> {
     let Some(user) = target.other_owner() else { return Ok(()) };
     let detail = format!("the file belongs to user {user} now, whose lock is another one");
@@ -195,7 +196,7 @@ pub(crate) fn check_named(target: &Target, path: &Path, turn: &Turn) -> Result<(
 
 /// The error for a forked child that uses a hold of its parent.
 pub(crate) fn not_of_this_process(target: &Target) -> Error {
-    let hint = "stop writing; the child can take the lock itself once its parent lets go";
+    let hint = "stop writing; the child can take the lock itself once its parent has released it";
     compromised(target, "a forked child does not hold what its parent locked").hint(hint)
 }
 
@@ -203,8 +204,8 @@ fn compromised(target: &Target, detail: &str) -> Error {
     Error::new(ErrorKind::Compromised, "verify the hold of", detail).at(target.path())
 }
 
-/// Adds who has the lock `path` to a `busy`. The record names the holder of the hold; of every other lock
-/// only the kernel knows the holder. The caller itself may have the hold.
+/// Adds the holder of the lock `path` to a `busy`. The record names the holder of the hold; the
+/// holder of any other lock is known only to the kernel. The caller itself may have the hold.
 pub(crate) fn name_holder(target: &Target, path: &Path, error: Error) -> Error {
     if error.kind() != ErrorKind::Busy {
         return error;
@@ -229,18 +230,19 @@ pub(crate) fn name_holder(target: &Target, path: &Path, error: Error) -> Error {
     }
 }
 
-/// Whom to name for a lock of which the record says `recorded`, and what to say besides: for people, never
-/// for a decision. A command that inherited the lock of `tenure run` keeps it when tenure itself is killed,
-/// and the record names the dead one for as long as that lasts.
+/// The holder to name for a lock whose record says `recorded`, and what to say besides: for people,
+/// never for a decision. A command that inherited the lock of `tenure run` keeps it when tenure
+/// itself is killed, and the record then names the dead process.
 fn current_holder(target: &Target, recorded: Holder) -> (Holder, Option<String>) {
-    // A number that another process has by now is known by its start. What is not known is believed.
+    // A process number that was reused is detected by its start time. If that is unknown, the
+    // record is believed.
     if recorded.hold != HoldKind::Lock || recorded.seems_alive() != Some(false) {
         return (recorded, None);
     }
     let files = [Some(target.hold_file()), target.lock_file()];
     let mut keepers: Vec<Holder> =
         files.into_iter().flatten().flat_map(sys::lock_keepers).map(Holder::process).collect();
-    // The command itself is older than what it has started; we are turned away, whatever we inherited.
+    // The command itself is older than what it has started; we are refused, whatever we inherited.
     keepers.sort_by_key(|keeper| (keeper.pid == std::process::id(), keeper.start, keeper.pid));
     let Some(keeper) = keepers.into_iter().next() else {
         let note = format!("pid {} is gone; one that it started may still have it", recorded.pid);
@@ -251,7 +253,7 @@ fn current_holder(target: &Target, recorded: Holder) -> (Holder, Option<String>)
     (Holder { pid, start, pid_namespace, host, command, ..recorded }, Some(note))
 }
 
-/// A write in progress, or a tool that is not ours, leaves no record.
+/// A write in progress, or a foreign tool, leaves no record.
 fn kernel_holder(target: &Target, path: &Path) -> Option<Holder> {
     let file = target.fs.stat(path).ok()?.id;
     sys::lock_holder(file).map(Holder::process)
@@ -272,7 +274,8 @@ pub(crate) fn busy(target: &Target, holder: Option<Holder>) -> Error {
         .hint(hint)
 }
 
-/// Sleeps until the lease can be over: its expiry, a change of its record, or the caller's deadline.
+/// Sleeps until the lease may be over: its expiry, a change of its record, or the caller's
+/// deadline.
 pub(crate) fn wait_for_lease(
     target: &Target,
     holder: Holder,
@@ -281,7 +284,7 @@ pub(crate) fn wait_for_lease(
 ) -> Result<()> {
     let path = target.commit_file();
     let watcher = Watcher::new(&[path]);
-    // A change between the read and the watch would be slept through, so look once more.
+    // A change between the read and the watch would be missed, so check once more.
     let file = target.open_sidecar(path)?;
     if Seen::read(target, file.as_ref())?.running_lease().is_none() {
         return Ok(());
@@ -300,7 +303,7 @@ pub(crate) fn wait_for_lease(
         if left_us == 0 {
             return Ok(());
         }
-        // A timer stands still while the machine is asleep; the lease does not.
+        // A timer does not advance while the machine is asleep; the lease does.
         let mut sleep = Duration::from_micros(left_us).min(ASLEEP_CHECK);
         if let Some(remaining) = request.deadline.remaining() {
             sleep = sleep.min(remaining);

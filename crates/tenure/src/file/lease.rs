@@ -53,8 +53,8 @@ pub(crate) fn release(target: &Target, token: &str) -> Result<()> {
     })
 }
 
-/// The lease, running or expired; `None` if there is none. Takes no lock. A lease that the caller may not see is an
-/// error.
+/// The lease, running or expired; `None` if there is none. Takes no lock. A lease that the caller
+/// may not read is an error.
 pub(crate) fn show(target: &Target) -> Result<Option<LeaseInfo>> {
     let seen = Seen::peek(&*target.as_held()?)?.map(|(_, seen)| seen);
     let leased = seen.filter(|seen| seen.record.state == State::Leased);
@@ -128,8 +128,9 @@ fn renew_now(
     let (commit, mut seen) = find(target, token, request)?;
     let ttl = ttl.unwrap_or(Duration::from_micros(seen.record.lease.ttl_us));
     if seen.record.lease.expires_us == 0 {
-        // It is of another boot, though a caller that failed since may have bound the record to this one. A
-        // power loss may have taken back a later grant: the old fence must not be current again.
+        // It is of another boot, though a caller that failed since may have bound the record to
+        // this one. A power loss may have taken back a later grant: the old fence must not become
+        // current again.
         seen.draw(target, commit.handle().as_ref())?;
     }
     seen.record.lease = terms(token, ttl);
@@ -142,12 +143,12 @@ fn renew_now(
 fn find(target: &Target, token: &str, request: Request<'_>) -> Result<(Turn, Seen)> {
     let (commit, seen) = take_record(target, Mode::Exclusive, request)?;
     let known = seen.record.lease.token == checksum::wide(token.as_bytes());
-    // A restored copy may be older than the lease of another owner, which runs.
+    // A restored copy may be older than another owner's running lease.
     if seen.record.state == State::Leased && known && (seen.bound || seen.rebooted) {
         return Ok((commit, seen));
     }
     let holder = (seen.record.state != State::Free && seen.bound).then(|| seen.record.holder());
-    Err(Error::new(ErrorKind::LeaseLost, "find the lease of", "it is not this token's any more")
+    Err(Error::new(ErrorKind::LeaseLost, "find the lease of", "this token no longer holds it")
         .at(target.path())
         .held_by(holder)
         .hint("acquire it again before writing"))

@@ -9,9 +9,9 @@
 //!    not have may have locked it. The child finds out that the hold is not its own, and its copies of
 //!    the descriptors are closed with its memory of the guard.
 //! 2. The hold is ended once: by the last guard, or by its [`MaxHold`].
-//! 3. A lock that is taken fast made its caller wait for nothing: not for a holder, and not for the disk.
-//!    Whatever needs more (a new target, fences to be reserved, a holder that died) is left to another
-//!    thread.
+//! 3. A lock that is taken fast made its caller wait for nothing: not for a holder, and not for the
+//!    disk. Whatever needs more (a new target, a reservation of fences, a holder that died) is left
+//!    to another thread.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -69,7 +69,7 @@ pub(crate) fn try_lock_fast(target: &Target, options: &LockOptions) -> Result<Op
     Ok(Some(FileGuard { held: Arc::new(held) }))
 }
 
-/// The last hold ended well, no append may be pending, and the next fence is reserved.
+/// The last hold ended properly, no append may be pending, and the next fence is reserved.
 fn is_ready(seen: &mut Seen, file: &dyn Handle) -> bool {
     seen.detect_rollback(file);
     let record = &seen.record;
@@ -85,7 +85,7 @@ fn acquire(target: Target, options: &LockOptions) -> Result<FileGuard> {
             let detail = "a re-entrant lock needs an owner";
             return Err(Error::new(ErrorKind::Invalid, "lock", detail).at(target.path()));
         }
-        // A shared hold serves no writer: other readers have it too.
+        // A shared hold admits no writer: other readers have it too.
         let serves = |held: &Arc<Held>| held.fence > 0 || options.mode == Mode::Shared;
         if let Some(held) = Held::of_owner(&target, &options.owner).filter(serves) {
             return Ok(FileGuard { held });
@@ -195,7 +195,7 @@ fn hold_under_new_fence(
     Ok(Held::new(target, Some(hold), fence, recovered_from))
 }
 
-/// A hold that a process above us has: checked, not taken.
+/// A hold of a parent process: checked, not taken.
 fn nested(target: &Target, fence: Fence, options: &LockOptions) -> Result<FileGuard> {
     let request = Request::new(options.wait, options.cancel.as_ref(), options.thread);
     take_proven(target, fence, request)?;
@@ -250,7 +250,8 @@ impl store::Held for FileGuard {
         self.held.with_hold(|hold| hold.as_mut().map(Hold::raw)).ok().flatten().unwrap_or_default()
     }
 
-    /// If no child kept it, the record is closed as well; else the lock and the record live on with them.
+    /// If no child kept it, the record is closed as well; otherwise the lock and the record stay
+    /// with them.
     fn leave_to_children(self: Box<Self>) -> Result<()> {
         let Some(held) = Arc::into_inner(self.held) else { return Ok(()) };
         let Some(hold) = held.with_hold(Option::take)? else { return Ok(()) };
@@ -276,7 +277,7 @@ struct Held {
     nested: bool,
     fence: Fence,
     recovered_from: Option<Holder>,
-    /// Whose hold it is.
+    /// The process that owns the hold.
     process: u32,
     /// Set when a [`MaxHold`] ended it.
     ended: AtomicBool,
@@ -306,7 +307,7 @@ impl Held {
                 let _ = held.end();
             }
             let path = held.target.path().to_path_buf();
-            // The report may take its time; a release meanwhile must release.
+            // The report may take long; a release meanwhile must not wait for it.
             drop(held);
             (limit_now.report)(&path);
         };
@@ -324,8 +325,8 @@ impl Held {
         Ok(())
     }
 
-    /// Does something with the hold, unless this is a forked child (invariant 1). Of a nested hold the
-    /// child is as much a part as its parent.
+    /// Runs something on the hold, unless this is a forked child (invariant 1). A nested hold
+    /// belongs to the child as much as to its parent.
     fn with_hold<T>(&self, act: impl FnOnce(&mut Option<Hold>) -> T) -> Result<T> {
         if self.process == sys::process_number() {
             return Ok(act(&mut self.hold.lock().unwrap_or_else(PoisonError::into_inner)));

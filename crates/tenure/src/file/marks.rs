@@ -3,12 +3,13 @@
 //! # Invariants
 //!
 //! 1. A mark names a fence and counts only for a record with that fence. So the holder may set it
-//!    without reading the record first: from a holder that lost the hold without noticing, it says
-//!    nothing about the hold of another. At worst it hides that one's mark, who then seems to have died.
-//! 2. A fence proves nothing before its mark `Published` is set. So a hold whose fence was never published has
-//!    no write of others in flight, and ends without the commit lock.
-//! 3. A mark with a larger fence than the record tells that the newest record is gone: whatever was given
-//!    out has one of the two marks, so no damage to a single slot takes a fence back.
+//!    without reading the record first: a mark of a holder that lost the hold without noticing says
+//!    nothing about another hold. At worst it overwrites the other holder's mark, and that holder
+//!    then seems to have died.
+//! 2. A fence proves nothing before its mark `Published` is set. So a hold whose fence was never
+//!    published has no writes of other processes in flight, and ends without the commit lock.
+//! 3. A mark with a larger fence than the record shows that the newest record is gone. Every fence
+//!    that was given out has one of the two marks, so damage to a single slot takes no fence back.
 //! 4. `Ended` is set only by the holder, and if the fence was published, under the commit lock: a caller
 //!    that reads that a hold has ended knows that no write which proved it is in flight.
 //!
@@ -26,7 +27,7 @@ const PAGE_AT: u64 = 4096;
 const MARKS_OFFSET: usize = 1024;
 const MARK_BYTES: usize = 24;
 
-/// One of the two.
+/// One of the two marks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Mark {
     Ended,

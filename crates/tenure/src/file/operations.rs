@@ -85,13 +85,13 @@ pub(crate) fn remember(target: &Target, id: u64, done: Done) -> Result<()> {
     store.write(at, Slot { id, done, stamp, kept: false })
 }
 
-/// Remembers the operation of another writer, which died before it did. A user who may not open the file goes on
-/// without: the id is lost then, and its event says so.
+/// Remembers the operation of another writer, which died before it did so. If this user may not
+/// open the file, the id is lost, and an event reports it.
 pub(crate) fn remember_for_another(target: &Target, id: u64, done: Done) -> Result<()> {
     pass_if_closed(target, remember(target, id, done))
 }
 
-/// A file that is closed to this user keeps no later writer out.
+/// An id file that this user may not open does not make a later writer fail.
 fn pass_if_closed(target: &Target, result: Result<()>) -> Result<()> {
     let Err(error) = result else { return Ok(()) };
     let io_kind = error.io_error().map(io::Error::kind);
@@ -258,7 +258,7 @@ impl<'a> Store<'a> {
         let file = target.open_sidecar(&path)?;
         let store = Self { target, file };
         if store.header()?[..8] != header()[..8] {
-            // New, or cut by a power loss: the slots say for themselves what they are worth.
+            // New, or cut by a power loss: each slot carries its own checksum.
             let written = store.file.write_all_at(&header(), 0);
             written.map_err(Target::failed("write", &path))?;
         }

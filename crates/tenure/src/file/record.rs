@@ -43,7 +43,7 @@ const JOURNAL: u8 = 4;
 const NOT_SYNCED: u8 = 8;
 const NUMBERED: u8 = 16;
 
-/// What the last hold is doing.
+/// The state of the last hold.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) enum State {
     /// It ended properly.
@@ -122,7 +122,7 @@ pub(crate) struct Record {
     pub(crate) state: State,
     /// The holder ended its part properly and left the lock to its children.
     pub(crate) left: bool,
-    /// There is a journal, whose log may hold batches on their way to it.
+    /// There is a journal, whose log may hold batches that are not in it yet.
     pub(crate) journal: bool,
     /// So many versions of the document are kept besides `.good`.
     pub(crate) history: u16,
@@ -156,7 +156,7 @@ impl Record {
                 Ok((Self::with_marks(body, turn, older, &bytes), false))
             }
             Loaded::Empty => Ok((Self::default(), false)),
-            // Nothing of garbage is needed: the fence starts above the clock, the data is adopted.
+            // Garbage needs no recovery: the fence starts above the clock, and the data is adopted.
             Loaded::Garbage => Ok((Self::default(), true)),
             Loaded::Newer(major) => Err(newer_format(path, major)),
         }
@@ -164,7 +164,8 @@ impl Record {
 
     fn with_marks(mut self, seq: u64, older: u64, bytes: &[u8]) -> Self {
         self.seq = seq;
-        // The other slot has the record before this one. If it has not, it may have had a newer one.
+        // The other slot should have the record before this one. If not, it may have had a newer
+        // one.
         if older.checked_add(1) != Some(seq) {
             self.confirmed = 0;
         }

@@ -7,8 +7,8 @@
 //!
 //! Invariants
 //! 1. A temporary file that did not take the place is removed, whatever failed.
-//! 2. A version that the caller has not seen (another tool replaced the file a moment ago) goes back to
-//!    its place, or stays under the temporary name. It is never removed.
+//! 2. A version that the caller has not seen (another tool replaced the file a moment ago) is
+//!    restored to its name, or stays under the temporary name. It is never removed.
 //!
 //! Crash, step by step:
 //! 1. [`Temp::create`], written: a left-over, which the next change removes.
@@ -94,7 +94,7 @@ impl Temp {
         self.handle = None;
         match self.fs.rename_new(&self.path, path) {
             Err(err) if err.kind() == io::ErrorKind::AlreadyExists => return Ok(false),
-            // The answer of a server that was restarted may be lost, and the file in place.
+            // The reply of a restarted server may be lost although the file is in place.
             Err(err) if !self.is_at(path).unwrap_or(false) => return Err(failed(path, err)),
             _ => {}
         }
@@ -102,8 +102,8 @@ impl Temp {
         Ok(true)
     }
 
-    /// Exchanges the new file with the one at `path`, if `expects` knows that one. A file that comes there
-    /// in the last moment goes back.
+    /// Exchanges the new file with the one at `path`, if `expects` accepts that one. A file that
+    /// arrives there at the last moment is restored.
     pub(crate) fn exchange(
         &mut self,
         path: &Path,
@@ -158,8 +158,8 @@ impl Temp {
         }
     }
 
-    /// Where names cannot be exchanged: the new file takes the name of the old one, if `expects` knows that;
-    /// `false` otherwise.
+    /// Where names cannot be exchanged: the new file replaces the old one, if `expects` accepts
+    /// that; `false` otherwise.
     pub(crate) fn rename_over(
         &mut self,
         path: &Path,

@@ -1,4 +1,4 @@
-//! From a path as it was given to the one target that it means, and to the stem of its sidecars.
+//! From a given path to the one target that it means, and to the stem of its sidecars.
 //!
 //! Two spellings of one file are one path, and two names never share a stem.
 
@@ -16,7 +16,7 @@ const PLAIN_STEM_BYTES_MAX: usize = 180;
 /// Every user may create names, and remove only their own.
 const STICKY_FOR_ALL: u32 = 0o1002;
 
-/// Resolves symlinks; what does not exist yet is resolved as far as it does.
+/// Resolves symlinks; of a path that does not exist yet, the existing part.
 pub(crate) fn resolve_path(fs: &dyn Fs, path: &Path) -> Result<PathBuf> {
     look_up(fs, path).map(|(found, _)| found)
 }
@@ -72,9 +72,9 @@ fn resolve_links(fs: &dyn Fs, path: &Path, absolute: &Path) -> Result<PathBuf> {
 }
 
 /// Refuses a link that another user put into a sticky directory (`/tmp`), since it chooses where we
-/// write. The kernel refuses it too (`protected_symlinks`), but not to those who resolve links on their
-/// own. The link is looked at after it was followed to `found`: no other user can have put a link of a
-/// trusted user in its place.
+/// write. The kernel refuses it too (`protected_symlinks`), but not for programs that resolve links
+/// themselves. The link is checked after it was followed to `found`: no other user can have
+/// replaced it by a link of a trusted user.
 fn check_link(fs: &dyn Fs, path: &Path, found: &Path) -> Result<()> {
     let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else { return Ok(()) };
     let failed = |err| Error::io("resolve", path, err);

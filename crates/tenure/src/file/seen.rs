@@ -1,4 +1,4 @@
-//! The record of a target as it applies now: whether it still means something, which fence may write, and
+//! The record of a target as it applies now: whether it is still valid, which fence may write, and
 //! which comes next.
 //!
 //! # Invariants
@@ -35,7 +35,7 @@ pub(crate) struct Seen {
     /// False after a reboot, a restore or a copy: no lock or lease in it is running, and the next
     /// fence is raised above everything known.
     pub(crate) bound: bool,
-    /// It is this very file's, and of an earlier boot.
+    /// It belongs to this very file, but to an earlier boot.
     pub(crate) rebooted: bool,
     /// No slot could be read. The next writer notes it; a reader creates nothing.
     unreadable: bool,
@@ -61,8 +61,8 @@ impl Seen {
         Err(Error::new(ErrorKind::Busy, "lock", detail).at(target.path()))
     }
 
-    /// Reads the record without a lock, for display, and its file; `None` if there is none. One that is closed to the
-    /// caller is an error, since it may name a holder.
+    /// Reads the record without a lock, for display, and its file; `None` if there is none. A
+    /// record that the caller may not read is an error, since it may name a holder.
     pub(crate) fn peek(target: &Target) -> Result<Option<(Arc<dyn Handle>, Self)>> {
         let path = target.commit_file();
         let file = match if_found(target.open(path, Access::Read)) {
@@ -91,7 +91,7 @@ impl Seen {
         let path = target.commit_file();
         let (mut record, unreadable) = Record::load(file, path)?;
         let id = file.id().map_err(|err| Error::io("look at record", path, err))?;
-        // Where the birth is not known, the inode number has to do.
+        // Where the birth is not known, the inode number must do.
         let same_birth = record.file_born_us == born_us || record.file_born_us == 0 || born_us == 0;
         let same_boot = record.boot == target.fs.boot_id();
         let same_file = record.file == id && same_birth;
@@ -101,19 +101,19 @@ impl Seen {
             record.confirmed = 0;
             // It was on another clock; writing it back under ours must not make it run again.
             record.lease.expires_us = 0;
-            // Of its boot or not, later publications than it knows of may have been made.
+            // Of this boot or not, publications later than it knows of may have been made.
             record.published.doubt();
         }
         Ok(Self { record, bound, rebooted, unreadable, born_us, rollback_us })
     }
 
-    /// Detects an older record that was restored in place: fences above it may have been given out, and
-    /// versions published, so the next ones start above the clock. Only a caller that draws a fence or writes
-    /// the record has to know, before it changes the record or the file: asking for the time of a change makes
-    /// the next write dearer.
+    /// Detects an older record that was restored in place: fences above it may have been given out,
+    /// and versions published, so the next ones start above the clock. Only a caller that draws a
+    /// fence or writes the record has to know, before it changes the record or the file: asking for
+    /// the time of a change makes the next write more expensive.
     pub(crate) fn detect_rollback(&mut self, file: &dyn Handle) {
         let Some(rollback_us) = self.rollback_us.take() else { return };
-        // The file cannot have changed later than now, so mostly it need not be asked.
+        // The file cannot have changed later than now, so usually no call is needed.
         if sys::wall_time_us() > rollback_us && file.times().changed_us > rollback_us {
             self.record.confirmed = 0;
             self.record.published.doubt();
@@ -191,8 +191,8 @@ impl Seen {
         }
     }
 
-    /// No fence above this was ever given out, as far as the record and its reservations tell. A power
-    /// loss can take the record, not both.
+    /// No fence above this was ever given out, according to the record and its reservations. A
+    /// power loss can take the record, not both.
     pub(crate) fn highest_fence(&self, target: &Target, file: &dyn Handle) -> Result<Fence> {
         let reserved = Record::reserved(file);
         let reserved = reserved.map_err(Target::failed("read record", target.commit_file()))?;
@@ -224,8 +224,8 @@ impl Seen {
             self.record.reserve(file).map_err(Target::failed("write", path))?;
             file.sync().map_err(Target::failed("sync fences in", path))?;
             for dir in [target.side(), target.dir()].into_iter().filter(|_| first) {
-                // That the names exist does not make them durable: their maker may have died. The caller
-                // that confirmed an earlier block has synced them.
+                // Existing names need not be durable: the process that made them may have died. The
+                // caller that confirmed an earlier block has synced them.
                 target.fs.sync_dir(dir).map_err(Target::failed("sync directory", dir))?;
             }
             self.record.confirmed = self.record.ceiling;

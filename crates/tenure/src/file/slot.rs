@@ -7,8 +7,8 @@
 //! 1. A slot is valid if and only if its magic, version and checksum fit and no count in it is absurd. Of
 //!    two valid slots the one with the larger turn counts.
 //! 2. A write goes to the slot that does not count. A crash before or inside it leaves the other slot.
-//! 3. That neither slot is valid is believed when the same bytes were read twice: two writes during one
-//!    read can tear both.
+//! 3. That both slots are invalid is believed only after the same bytes were read twice: two writes
+//!    during one read can tear both.
 
 use std::io;
 
@@ -92,8 +92,8 @@ impl DoubleSlot {
         }
     }
 
-    /// Writes `body` under `turn`, which is one more than the newest. What could not be read back is not
-    /// written: the body before it would count again.
+    /// Writes `body` under `turn`, which is one more than the newest. A body that could not be read
+    /// back is refused: the previous one would count again.
     pub(crate) fn store<T: Layout>(
         &self,
         file: &dyn Handle,

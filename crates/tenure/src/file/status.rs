@@ -1,7 +1,7 @@
-//! Who holds what, for people: a look that takes no lock, creates nothing and decides nothing.
+//! Who holds what, for people. Takes no lock, creates nothing and decides nothing.
 //!
-//! The record says who they said they are; the kernel (`/proc/locks`, on Linux) says who has the lock
-//! and who waits. Where the two differ, the kernel is right.
+//! The record says who the holder claims to be; the kernel (`/proc/locks`, on Linux) says which
+//! process has the lock and which ones wait. Where the two differ, the kernel is right.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -16,7 +16,7 @@ use crate::json::Value;
 use crate::outcome::{HoldState, Process, Status};
 use crate::sys::{self, Locks};
 
-/// What a target is doing.
+/// The state of a target.
 pub(crate) fn status(target: &Target) -> Result<Status> {
     look(&*target.as_held()?, &Locks::now())
 }
@@ -64,7 +64,7 @@ pub(crate) fn look(target: &Target, locks: &Locks) -> Result<Status> {
     Ok(status)
 }
 
-/// Weighs the record against what the kernel says.
+/// Compares the record with what the kernel says.
 fn judge(status: &mut Status, seen: Option<&Seen>, exclusive: Option<u32>, shared: Option<u32>) {
     let stranger = |pid, hold| Holder { hold, ..Holder::process(pid) };
     if let Some(seen) = seen.filter(|seen| seen.record.state == State::Leased) {

@@ -249,7 +249,7 @@ struct FileWatcher {
 }
 
 impl FileWatcher {
-    /// A directory that is not there cannot wake us.
+    /// A missing directory cannot wake us.
     fn new(target: Target) -> Result<Self> {
         let dir = target.dir();
         target.fs.stat(dir).map_err(Target::failed("watch", dir))?;

@@ -1,10 +1,10 @@
-//! Who holds what below a directory: everything that can be seen, and by name what cannot.
+//! Who holds what below a directory: everything that can be seen, and the names of what cannot.
 //!
 //! # Invariants
 //!
-//! 1. One that is closed to us hides none of the others.
-//! 2. What could not be looked at is reported, never left out in silence. What went away meanwhile is
-//!    not.
+//! 1. A target that is closed to us hides none of the others.
+//! 2. What could not be read is reported, never left out silently. What disappeared meanwhile is
+//!    not reported.
 
 use std::ffi::{OsStr, OsString};
 use std::io;
@@ -34,7 +34,8 @@ pub(crate) fn survey(fs: &Arc<dyn Fs>, dir: &Path) -> Result<Survey> {
                 }
                 Ok(Kind::Directory) => todo.push(path),
                 Ok(_) => {}
-                // One name says little of the others, unless the directory may not be entered.
+                // One unreadable name says little about the others, unless the directory may not be
+                // entered.
                 Err(err) => {
                     survey.miss_directory(&dir, "look into", err);
                 }
@@ -58,7 +59,7 @@ impl Survey {
         }
     }
 
-    /// Notes a directory that is closed to us; `false` if something merely went away.
+    /// Reports a directory that is closed to us; `false` if something merely disappeared.
     fn miss_directory(&mut self, dir: &Path, action: &'static str, err: io::Error) -> bool {
         if err.kind() == io::ErrorKind::NotFound {
             return false;
@@ -104,8 +105,9 @@ impl Survey {
     }
 }
 
-/// The names of targets that may have a record among `records`. One too odd for a file name of its own
-/// is found by its checksum among the names beside it: of those it is not known whether they have one.
+/// The names of targets that may have a record among `records`. A name that cannot be used as a
+/// stem is found by its checksum among the names beside it: whether those have a record is not
+/// known.
 fn named<'a>(records: &'a [OsString], names: &'a [OsString]) -> Vec<(&'a OsStr, bool)> {
     let stems: Vec<&str> = records
         .iter()

@@ -3,8 +3,8 @@
 //! A pair of `hold` and `commit` is unused if
 //!
 //! - the target does not exist, and the pair is all that is left of it: a copy, a log or an event is kept;
-//! - the record knows of no document and no journal, and of no hold or lease that did not end properly. Of
-//!   those the next holder learns, and the token of a lease renews it: they stay for a day;
+//! - the record names no document, no journal, and no hold or lease that did not end properly.
+//!   Those stay for a day: the next holder is informed of them, and the token of a lease renews it;
 //! - both files can be locked exclusively without waiting. So no process holds them or writes under them,
 //!   and one that waits finds its lock file unlinked and starts over (docs/FORMAT.md, L1).
 //!
@@ -40,16 +40,17 @@ use crate::sys::disk;
 use crate::sys::{self, Locks};
 use crate::wait::{Request, Wait};
 
-/// One in so many new locks looks around. Where fewer than `FEW` names have a lock, it sweeps nothing; else
-/// it examines at most `EXAMINED` of them. So eight are examined for each that is made, and what is unused
-/// stays below a few hundred.
+/// One new lock in this many triggers a sweep. Where fewer than `FEW` names have a lock, it removes
+/// nothing; otherwise it examines at most `EXAMINED` of them. So eight are examined for each new
+/// one, and the number of unused locks stays below a few hundred.
 const LOOKS_ONE_IN: u64 = 32;
 const FEW: usize = 64;
 const EXAMINED: usize = 256;
 /// How long a hold that did not end properly, or a lease that is over, is remembered.
 const REMEMBERED_US: u64 = 24 * 3600 * 1_000_000;
 
-/// Now and then, removes what is unused beside a target whose lock was just made. Errors mean that it stays.
+/// Occasionally removes unused locks beside a target whose lock was just made. On an error they
+/// stay.
 pub(crate) fn now_and_then(made: &Target) {
     let now_us = sys::wall_time_us();
     if now_us % LOOKS_ONE_IN != 0 {
@@ -110,7 +111,7 @@ impl Sweep<'_> {
         let mut unused = Vec::new();
         let mut newest = 0;
         for target in self.targets(stems)? {
-            // One that cannot be read is not known to be unused.
+            // A record that cannot be read is not known to be unused.
             if let Ok(Some(fence)) = unused_up_to(&target, None) {
                 newest = newest.max(fence);
                 unused.push(target);

@@ -1,9 +1,9 @@
 //! One sync for many: processes that finished a write wait together for a single sync.
 //!
-//! The first to come becomes the leader: it holds the generation's lock exclusively, syncs, writes down how far
-//! that reached, and unlocks. The others wait for the same lock *shared*, so the kernel wakes them all at once, and
-//! wakes them too if the leader dies. Two lock files alternate: those who wake from one generation never stand in
-//! the way of the next leader.
+//! The first caller becomes the leader: it holds the generation's lock exclusively, syncs, writes
+//! down how far that reached, and unlocks. The others wait for the same lock *shared*, so the
+//! kernel wakes them all at once, also if the leader dies. Two lock files alternate: callers that
+//! wake from one generation never block the next leader.
 //!
 //! Only a caller that knows of a leader waits shared: the note says that one has begun. The others queue for the
 //! lead. Before a caller queues, it checks a few times whether there is a leader to follow by now: a queue is
@@ -21,9 +21,9 @@
 //!
 //! # Crashes
 //!
-//! That a sync begins is noted before it (`began`), and the note of its success takes that back. A leader that finds
-//! `began` holds the lock of a leader that died: it renews. The note is page cache only; after a restart it means
-//! nothing, and nothing waits.
+//! The start of a sync is noted before it (`began`), and the note of its success clears that. A
+//! leader that finds `began` holds the lock of a leader that died: it renews. The note is page
+//! cache only; after a restart it means nothing, and no caller waits.
 
 use std::io;
 use std::time::Duration;
@@ -66,14 +66,15 @@ pub(crate) trait Shared {
     /// Waits a moment for writes that are about to come, so that this sync serves them, too.
     fn gather(&self) {}
 
-    /// What is best done once for all whose write was synced, or could not be, before they wake.
+    /// Work that is best done once for all callers whose write was synced, or could not be, before
+    /// they wake.
     fn finish(&self, reach: u64, synced: bool) {
         let _ = (reach, synced);
     }
 }
 
 layout! {
-    /// What the last leader found out.
+    /// The result of the last leader.
     #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
     struct Note {
         part boot: [u8; 16],
@@ -113,7 +114,8 @@ pub(crate) fn sync(target: &Target, mine: u64, shared: &impl Shared) -> Result<u
     let file = target.open_sidecar(&lock_files[0])?;
     let file = file.as_ref();
     let deadline = Deadline::after(Wait::For(FOLLOW_PATIENCE));
-    // The note that stood when a shared lock was granted: if it still stands, its leader died.
+    // The note at the moment a shared lock was granted: if it has not changed since, its leader
+    // died.
     let mut outlived = None;
     let mut checks = CHECKS;
     loop {

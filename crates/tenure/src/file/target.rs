@@ -29,9 +29,9 @@ pub(crate) use self::kept::{Home, Opened};
 use self::names::{FLOOR, Names, PROBE, look};
 use self::rights::Rights;
 
-/// The sidecars that a target can have, besides temporary files, the indexes of archives, and what was
-/// set aside earlier. The hold is the last: when the rest is brought in line with the target, others get
-/// in only after all of it is.
+/// The sidecars that a target can have, besides temporary files, the indexes of archives, and files
+/// that were set aside earlier. The hold is the last: when the modes are changed to follow the
+/// target, other users get access only after all the rest.
 const SUFFIXES: &[&str] = &[
     "commit", "sync0", "sync1", "good", "ops", "damaged", "events", "log", "index", "replaced",
     "hold",
@@ -44,14 +44,15 @@ const NEW_DIR_MODE: u32 = 0o700;
 pub(crate) struct Target {
     pub(crate) fs: Arc<dyn Fs>,
     names: Arc<Names>,
-    /// Where the sidecars are by now, if that changed since the path was resolved: for the next calls.
+    /// The current place of the sidecars, if it changed since the path was resolved: for the next
+    /// calls.
     moved_to: Arc<Mutex<Option<Arc<Names>>>>,
-    /// `--lock-file`: exactly this file is locked as well, since others lock it.
+    /// `--lock-file`: this file is locked as well, since other tools lock it.
     lock_file: Option<PathBuf>,
     allow_network: bool,
     /// Whether the target was a mount point of its own when it was resolved, if that is known.
     mount_root: Option<bool>,
-    /// The file system was fit to lock on at the last look.
+    /// The file system was fit for locking at the last check.
     prepared: Arc<AtomicBool>,
     /// It is known to keep changes of names in their order.
     orders_names: Arc<AtomicBool>,
@@ -69,8 +70,8 @@ impl Target {
         Ok(Self { mount_root, ..Self::named(fs, names) })
     }
 
-    /// The target of a sidecar in `side`, for those who look at sidecars and ask what they are of. `None` if
-    /// the target's sidecars are elsewhere.
+    /// The target of a sidecar in `side`, for callers that start from sidecars. `None` if the
+    /// target's sidecars are elsewhere.
     pub(crate) fn resolve_in(fs: &Arc<dyn Fs>, path: &Path, side: &Path) -> Result<Option<Self>> {
         let target = Self::resolve(fs, path)?;
         if target.side() == side {
@@ -187,7 +188,7 @@ impl Target {
         self.side().join(FLOOR)
     }
 
-    /// The file of others that is locked together with the hold.
+    /// The `--lock-file` that is locked together with the hold.
     pub(crate) fn lock_file(&self) -> Option<&Path> {
         self.lock_file.as_deref()
     }
@@ -256,8 +257,9 @@ impl Target {
         self.prepared.load(Ordering::Relaxed) && self.names.ready.load(Ordering::Relaxed)
     }
 
-    /// Makes sure that a lock beside the target means something (G12), and in a shared directory that the one
-    /// of the sidecars is fit to use. Elsewhere that one is made by the first who finds it missing.
+    /// Makes sure that a lock beside the target is reliable (G12), and in a shared directory that
+    /// the sidecar directory is fit to use. Elsewhere the first caller that finds it missing
+    /// creates it.
     pub(crate) fn prepare(&self) -> Result<()> {
         if self.is_prepared() {
             return Ok(());
@@ -297,8 +299,7 @@ impl Target {
         Ok(())
     }
 
-    /// Whether a power loss leaves changes of names as they were after one of them. What was not looked at
-    /// counts as no.
+    /// Whether a power loss leaves changes of names in their order. Not checked counts as no.
     pub(crate) fn orders_names(&self) -> bool {
         self.orders_names.load(Ordering::Relaxed)
     }
@@ -309,8 +310,8 @@ impl Target {
             .hint("move it away; tenure never follows or replaces it")
     }
 
-    /// Makes the names of sidecars durable. That their directory is there does not make its own name durable: its
-    /// maker may have died.
+    /// Makes the names of sidecars durable. An existing directory need not have a durable name: its
+    /// creator may have died.
     pub(crate) fn sync_sidecars(&self) -> io::Result<()> {
         [self.side(), self.dir()].into_iter().try_for_each(|dir| self.fs.sync_dir(dir))
     }
@@ -327,8 +328,8 @@ impl Target {
             dir = parent;
         }
         if let Some(parent) = dir.parent() {
-            // The process that made the last one that is there may have died before it synced it. One in a
-            // directory that we may not read was not made by us.
+            // The process that made the last existing one may have died before it synced it. One in
+            // a directory that we may not read was not made by us.
             match self.fs.sync_dir(parent) {
                 Err(err) if err.kind() != io::ErrorKind::PermissionDenied => {
                     return Err(Error::io("sync the name of directory", dir, err));
@@ -370,9 +371,9 @@ impl Target {
 
     fn require_trust(&self) -> Result<Trust> {
         if self.fs.boot_id() == [0; 16] {
-            // Most likely nothing can be opened any more, and that is what to say.
+            // Most likely the process has no descriptors left, so report that.
             self.fs.open(self.dir(), Access::Read).map_err(Self::failed("open", self.dir()))?;
-            let detail = "this boot of the machine cannot be told from the last one";
+            let detail = "this boot of the machine cannot be distinguished from the last one";
             return Err(Error::new(ErrorKind::Unsupported, "use", detail)
                 .at(self.path())
                 .hint("make the boot id readable (mount /proc)"));

@@ -68,9 +68,10 @@ fn update_and_append_now(
     let (appended, pending) = appended.map_err(half_done)?;
     let written = document.finish(document_commit, &options.write, written);
     let finished = journal.finish(pending, &of_journal);
-    // Whatever this says of the document, the batch is logged: who repeats the call would have it twice.
+    // Whatever this says of the document, the batch is logged: a caller that repeats the call would
+    // append it twice.
     let written = written.map_err(|error| error.committed(true))?;
-    // Of all that can go wrong here, only a log that was lost keeps the batch out of the journal.
+    // Of all possible failures here, only a lost log keeps the batch out of the journal.
     let is_lost = |error: &Error| error.kind() == ErrorKind::Damaged;
     finished.map_err(|error| if is_lost(&error) { half_done(error) } else { error })?;
     Ok((written, appended))

@@ -1,12 +1,13 @@
 //! Threads that wait in the kernel on behalf of a caller, where a wait has to end at a deadline.
 //!
-//! Making a thread costs more than the wait it is for, when many processes take turns at one lock. So
-//! the last one that is done stays for a moment, for the next who has to wait.
+//! When many processes take turns at one lock, starting a thread costs more than the wait it is
+//! for. So the last thread to finish stays for a moment, for the next caller that has to wait.
 //!
 //! # Invariants
 //!
-//! 1. A job that was taken on is done at once, by a thread that does nothing else: who waits in the
-//!    kernel cannot do two things. If there is no such thread, there is an error and no job.
+//! 1. An accepted job starts at once, on a thread that does nothing else: a thread that waits in
+//!    the kernel cannot do two things. If there is no such thread, the call fails and the job is
+//!    not accepted.
 //! 2. At most one thread of a process stays, and not for long.
 //! 3. A forked child has none of its parent's threads, and a state of its own.
 
@@ -17,7 +18,7 @@ use std::time::Duration;
 
 use crate::process_local::ProcessLocal;
 
-/// A stand-in makes only a few calls.
+/// A waiter thread makes only a few calls.
 const STACK_BYTES: usize = 64 * 1024;
 /// How long one stays for the next job.
 const STAYS: Duration = Duration::from_millis(100);

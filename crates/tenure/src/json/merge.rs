@@ -34,7 +34,7 @@ use crate::error::{Error, ErrorKind, Result};
 ///
 /// # Unsafe for revocation
 ///
-/// A union brings deletions back: whoever merges a list read before an element was removed adds
+/// A union brings deletions back: a merge of a list read before an element was removed adds
 /// that element again. Never keep approvals, permissions or anything else that can be revoked
 /// under [`union`](Self::union); change them with an update that reads and writes under the lock.
 /// For the same reason [`max`](Self::max) is no counter: two writers that both go from 5 to 6 count

@@ -28,7 +28,7 @@ impl Object {
         Self::default()
     }
 
-    /// An object of these fields, or a key that is there twice.
+    /// An object of these fields, or the key that occurs twice.
     pub(super) fn of(list: Vec<(Text, Value)>) -> Result<Self, Text> {
         let mut fields = Fields { list, table: Vec::new() };
         match fields.index() {
@@ -135,7 +135,7 @@ impl Object {
 }
 
 impl Fields {
-    /// Adds a field that is not there, and returns its place.
+    /// Adds a new field, and returns its place.
     fn push(&mut self, key: Text) -> usize {
         let place = self.list.len();
         let free = self.find(&key).err();
@@ -165,7 +165,7 @@ impl Fields {
         }
     }
 
-    /// Builds the table anew. Returns the place of a key that was there before, if there is one.
+    /// Rebuilds the table. Returns the place of a key that occurs twice, if there is one.
     fn index(&mut self) -> Option<usize> {
         self.table.clear();
         if self.list.len() <= SEARCHED {

@@ -70,7 +70,7 @@ fn refuse_non_text(bytes: &[u8]) -> Parsed<()> {
 
 struct Parser<'text> {
     text: &'text str,
-    /// Always at a character boundary where a slice begins or ends: behind an ASCII byte.
+    /// Always at a character boundary where a slice begins or ends: after an ASCII byte.
     at: usize,
 }
 
@@ -202,7 +202,7 @@ impl Parser<'_> {
         }
     }
 
-    /// A string, from its opening quote to behind its closing one.
+    /// A string, from its opening quote to after its closing one.
     fn string(&mut self) -> Parsed<String> {
         if let Some(plain) = self.plain_string() {
             return Ok(plain.to_owned());

@@ -5,7 +5,7 @@ use super::value::Value;
 /// The keys and indices that lead to a place.
 pub(super) type Tokens = Vec<String>;
 
-/// Reads a pointer; the error is the reason why it is none.
+/// Reads a pointer; the error says why it is not one.
 pub(super) fn tokens(pointer: &str) -> Result<Tokens, String> {
     if pointer.is_empty() {
         return Ok(Vec::new());

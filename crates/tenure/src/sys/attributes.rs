@@ -17,9 +17,9 @@ const XATTR_BYTES_MAX: usize = 64 * 1024;
 #[cfg(not(target_vendor = "apple"))]
 const ACCESS_LIST: &[u8] = b"system.posix_acl_access";
 
-/// Takes over what `model` has. Owner and attributes are taken where permitted; the mode must be, and
-/// never gets wider: where the group cannot be kept, only the bits stay that everybody had, and where the
-/// access list cannot be, only those of the owner.
+/// Copies what `model` has. Owner and attributes are copied where permitted. The mode must be set,
+/// and never gets wider: where the group cannot be kept, group and others get only the bits that
+/// both had; where the access list cannot be kept, only the owner keeps its bits.
 pub(super) fn copy(fd: &OwnedFd, model: &dyn Handle) -> io::Result<()> {
     let (wanted, have) = (model.stat()?, super::stat::from(&rfs::fstat(fd)?, false));
     let mut mode = wanted.mode & 0o777;
@@ -30,8 +30,8 @@ pub(super) fn copy(fd: &OwnedFd, model: &dyn Handle) -> io::Result<()> {
         let (uid, gid) = (rfs::Uid::from_raw(wanted.uid), rfs::Gid::from_raw(wanted.gid));
         let both = rfs::fchown(fd, Some(uid), Some(gid));
         if both.is_err() && rfs::fchown(fd, None, Some(gid)).is_err() && wanted.gid != have.gid {
-            // Members of the old group are others now, and strangers may be in the new one: both get
-            // what both classes had.
+            // Members of the old group are others now, and strangers may be in the new one: both
+            // classes get only the bits that both had.
             let both = (mode >> 3) & mode & 0o007;
             mode = (mode & 0o700) | (both << 3) | both;
         }
@@ -80,15 +80,16 @@ fn copy_xattrs(fd: &OwnedFd, model: BorrowedFd<'_>, mode: u32) -> u32 {
         || rfs::fgetxattr_query(fd, ACCESS_LIST).is_err()
         || rfs::fremovexattr(fd, ACCESS_LIST).is_ok();
     match (has_list, is_free) {
-        // It may have kept somebody out whom the bits of others let in.
+        // The list may have excluded a user to whom the bits of others give access.
         (true, _) => 0o700,
-        // The bits of the group are the mask of a list, and let in whoever is in that one.
+        // The list could not be removed. The group bits are its mask, and give access to the users
+        // in it.
         (false, false) => !0o070,
         (false, true) => !0,
     }
 }
 
-/// Birth and last change, where the system tells them.
+/// Birth and last change, where the system knows them.
 #[cfg(any(target_os = "linux", target_os = "android"))]
 pub(super) fn times(fd: &OwnedFd) -> Times {
     use rustix::fs::{AtFlags, StatxFlags};

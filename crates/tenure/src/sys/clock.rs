@@ -16,7 +16,7 @@ pub(crate) fn wall_time_us() -> u64 {
 pub(crate) fn boot_time_us() -> u64 {
     #[cfg(any(target_os = "linux", target_os = "android"))]
     let clock = rustix::time::ClockId::Boottime;
-    // The manual of macOS: this clock goes on "while the system is asleep".
+    // The manual of macOS: this clock keeps running "while the system is asleep".
     #[cfg(target_vendor = "apple")]
     let clock = rustix::time::ClockId::Monotonic;
     let now = microseconds(rustix::time::clock_gettime(clock)).unwrap_or(0);

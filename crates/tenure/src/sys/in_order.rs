@@ -7,11 +7,12 @@
 //!
 //! # Invariants
 //!
-//! 1. Only where this is known to hold, and was tried by cutting the disk (docs/DESIGN.md): ext4 with a
-//!    journal, and xfs, each on one device. When the wait for the pages ends, their blocks, their state
-//!    and the file's length are in the running transaction or an earlier one; the change of names comes
-//!    in that one or a later one; transactions are committed in order, each behind a flush.
-//! 2. What cannot be found out counts as no: then it is a sync.
+//! 1. Only where this is known to hold, and was tested by cutting the disk (docs/DESIGN.md): ext4
+//!    with a journal, and xfs, each on one device. When the wait for the pages ends, their blocks,
+//!    their state and the file's length are in the running transaction or an earlier one; the
+//!    change of names comes in that one or a later one; transactions are committed in order, each
+//!    after a flush.
+//! 2. Whatever cannot be determined counts as no: then it is a sync.
 #![expect(unsafe_code, reason = "sync_file_range and fstatfs are raw calls")]
 
 use std::fs::File;
@@ -30,7 +31,7 @@ const XFS: u64 = 0x5846_5342;
 const LINUX_LEAST: (u32, u32) = (5, 2);
 /// Mount options with a commit of another kind, as kernels show them.
 const OTHER_COMMITS: [&str; 3] = ["journal_async_commit", "fast_commit", "fc_debug_force"];
-/// So many file systems are remembered; a process seldom knows more than one.
+/// How many file systems are remembered; a process rarely uses more than one.
 const REMEMBERED: usize = 16;
 
 /// [`crate::fs::Handle::sync_in_order`] of a file on this device.
@@ -70,7 +71,7 @@ fn keeps_order(fd: &OwnedFd, device: u64) -> bool {
         _ => return false,
     };
     let keeps = || asked(device) && is_known_linux();
-    // The number of a device is given out again, the id of a file system is not; but copies may share it.
+    // The number of a device is reused, the id of a file system is not; but copies may share it.
     let key = (device, id);
     // A forked child could wait for ever for a lock of its parent's other threads.
     let Ok(mut known) = KNOWN.try_lock() else { return keeps() };
@@ -113,7 +114,7 @@ fn ext4_keeps_order(device: u64) -> bool {
             .is_some_and(|options| !options.lines().any(|option| OTHER_COMMITS.contains(&option)))
 }
 
-/// A file of less than a page. The kernel does not tell its length, and it is read in one piece.
+/// A file of less than a page. The kernel does not report its length, and it is read in one piece.
 fn small_file(path: &str) -> Option<String> {
     let mut bytes = Vec::with_capacity(4096);
     let read = File::open(path).and_then(|file| file.take(4096).read_to_end(&mut bytes));

@@ -1,7 +1,7 @@
 //! Sleeping until a file in a directory changes (Linux).
 //!
-//! The instances and watches of inotify are few, and all processes of a user share them. Where there is
-//! none left, or a path may not be watched, the watcher polls: no caller has to care.
+//! The instances and watches of inotify are few, and all processes of a user share them. Where none
+//! is left, or a path may not be watched, the watcher polls; callers need not care.
 
 use std::io;
 use std::mem::MaybeUninit;

@@ -1,4 +1,4 @@
-//! Who has or waits for a kernel lock, as `/proc` tells it. For display only.
+//! Who has or waits for a kernel lock, according to `/proc`. For display only.
 //!
 //! Only Linux can be asked. Locks of other PID namespaces and descriptors of other users' processes
 //! stay invisible, so an empty answer proves nothing.
@@ -14,7 +14,7 @@ pub(crate) struct KernelLock {
     /// In the queue, not yet granted.
     pub(crate) waiting: bool,
     pub(crate) exclusive: bool,
-    /// Who asked for it; a child that inherited it may be the one that keeps it.
+    /// The process that asked for it; a child that inherited it may be the one that keeps it.
     pub(crate) pid: u32,
     pub(crate) file: FileId,
 }
@@ -28,7 +28,7 @@ pub(crate) struct Locks {
 }
 
 impl Locks {
-    /// Looks once.
+    /// Reads them once.
     pub(crate) fn now() -> Self {
         Self { locks: read(), open: open_sidecars() }
     }
@@ -52,7 +52,7 @@ impl Locks {
     }
 }
 
-/// A living process that has a lock on this file, as far as the kernel tells.
+/// A living process that has a lock on this file, as far as the kernel shows.
 pub(crate) fn lock_holder(file: FileId) -> Option<u32> {
     let mut locks = read().into_iter();
     let held = locks.find(|lock| !lock.waiting && lock.pid > 0 && lock.file == file)?;
@@ -60,7 +60,7 @@ pub(crate) fn lock_holder(file: FileId) -> Option<u32> {
     (!command_of(held.pid).is_empty()).then_some(held.pid)
 }
 
-/// The command line of a process; empty if it is gone or not ours to see.
+/// The command line of a process; empty if it has ended or is not visible to us.
 #[cfg(any(target_os = "linux", target_os = "android"))]
 pub(crate) fn command_of(pid: u32) -> Vec<OsString> {
     let bytes = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
@@ -152,8 +152,8 @@ fn open_sidecars() -> Vec<(u32, PathBuf)> {
     open
 }
 
-/// The processes that have a lock on the file at `path`, whether they took it or were given it: of each
-/// descriptor the kernel tells which locks are on it.
+/// The processes that have a lock on the file at `path`, whether they took it or inherited it: for
+/// each descriptor the kernel lists the locks on it.
 #[cfg(any(target_os = "linux", target_os = "android"))]
 pub(crate) fn lock_keepers(path: &Path) -> Vec<u32> {
     let mut keepers = Vec::new();
@@ -171,7 +171,7 @@ pub(crate) fn lock_keepers(path: &Path) -> Vec<u32> {
     keepers
 }
 
-/// Every descriptor that this process can see: whose it is, its number, and what it is of.
+/// Every descriptor that this process can see: its process, its number, and its file.
 #[cfg(any(target_os = "linux", target_os = "android"))]
 fn each_descriptor(mut tell: impl FnMut(u32, OsString, PathBuf)) {
     let processes = std::fs::read_dir("/proc").into_iter().flatten().flatten();

@@ -26,7 +26,7 @@ mod stat;
 #[cfg(unix)]
 mod trust;
 
-// On another system nothing here knows one boot from the next, and a lock would look safe that is not.
+// On other systems a boot cannot be identified, and a lock would look safe that is not.
 #[cfg(not(any(target_os = "linux", target_os = "android", target_vendor = "apple", windows)))]
 compile_error!("tenure runs on Linux, macOS and Windows");
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-/// How often a change is looked for.
+/// How often to check for a change.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 
 /// Sleeps for a bounded time: the only place that sleeps without being woken.

@@ -4,8 +4,8 @@
 //! act on its parent's locks, and whether this process has forked since it opened a file, because the
 //! child has a copy of that open file and a lock on it would outlive us there.
 //!
-//! The C library calls us at every `fork`. A child made by the bare system call is not noticed; such
-//! a child has no business with a library that its parent used.
+//! The C library calls us at every `fork`. A child made by the bare system call is not noticed;
+//! such a child must not use a library that its parent used.
 #![expect(unsafe_code, reason = "pthread_atfork is a raw call")]
 
 use std::sync::atomic::{AtomicU8, AtomicU32, Ordering};
@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicU8, AtomicU32, Ordering};
 static DEPTH: AtomicU32 = AtomicU32::new(0);
 /// How many forks this process has made or been made by.
 static FORKS: AtomicU32 = AtomicU32::new(0);
-/// Whether the C library tells us of forks; decided once, since everything is compared by it.
+/// Whether the C library reports forks to us; decided once, since everything is compared by it.
 static WATCHED: AtomicU8 = AtomicU8::new(UNDECIDED);
 const UNDECIDED: u8 = 0;
 const YES: u8 = 1;
@@ -37,7 +37,7 @@ extern "C" fn in_child() {
     DEPTH.fetch_add(1, Ordering::SeqCst);
 }
 
-/// Tells this process from every other that can see a copy of its memory.
+/// Identifies this process among all that can see a copy of its memory.
 pub(crate) fn process_number() -> u32 {
     if is_watched() { DEPTH.load(Ordering::SeqCst) } else { std::process::id() }
 }
@@ -48,8 +48,8 @@ pub(crate) fn forks() -> Option<u32> {
 }
 
 fn is_watched() -> bool {
-    // Not a `OnceLock`: a fork in the middle of this would lock it for ever in the child. To watch
-    // twice only counts twice.
+    // Not a `OnceLock`: a fork in the middle of this would lock it for ever in the child.
+    // Registering twice only counts twice.
     if WATCHED.load(Ordering::SeqCst) == UNDECIDED {
         // SAFETY: the handlers only add to atomics, which is allowed in a forked child; they live as
         // long as the code does.
@@ -94,7 +94,7 @@ pub(crate) fn process_start(pid: u32) -> Option<u64> {
 pub(crate) fn is_gone(pid: u32) -> bool {
     let number = i32::try_from(pid).ok().and_then(rustix::process::Pid::from_raw);
     let Some(number) = number else { return true };
-    // Processes of other users may be hidden from us; the kernel says all the same that they are there.
+    // Processes of other users may be hidden from us; the kernel still says whether they exist.
     if rustix::process::test_kill_process(number) == Err(rustix::io::Errno::SRCH) {
         return true;
     }

@@ -16,8 +16,8 @@ use crate::fs::{FileId, Kind, Stat};
 #[cfg(any(target_os = "linux", target_os = "android"))]
 pub(super) fn of(path: &Path) -> io::Result<Stat> {
     use rustix::fs::{StatxAttributes, StatxFlags};
-    // Whether a lock file is still the same, and how many names a document has, is asked of the file
-    // system itself: FUSE and network file systems answer from a cache otherwise.
+    // Whether a lock file is still the same, and how many names a document has, is asked of the
+    // file system itself: FUSE and network file systems would otherwise answer from a cache.
     let at = AtFlags::SYMLINK_NOFOLLOW | AtFlags::STATX_FORCE_SYNC;
     let found = match rfs::statx(rfs::CWD, path, at, StatxFlags::BASIC_STATS) {
         Ok(found) => found,
@@ -92,9 +92,9 @@ pub(super) fn extent(dir: impl AsFd, path: &Path, flags: AtFlags) -> Option<io::
 
 /// Whether this is the resolved form of a directory: nothing in it is relative, doubled or a symlink.
 ///
-/// The kernel walks the path without following links, finds a directory, and only then refuses to open it
-/// for writing, as it does with every directory. So there is one answer that says yes, nothing to close,
-/// and no other call for any part of the path. Every other answer says nothing.
+/// The kernel walks the path without following links, finds a directory, and only then refuses to
+/// open it for writing, as it does with every directory. So exactly one answer says yes, there is
+/// nothing to close, and no further call for any part of the path. Every other answer says nothing.
 #[cfg(any(target_os = "linux", target_os = "android"))]
 pub(super) fn is_resolved_dir(path: &Path) -> bool {
     use rustix::fs::{Mode, OFlags, ResolveFlags};

@@ -18,7 +18,7 @@ const LOCAL: &[(u64, Trust)] = &[
     (0x2FC1_2FC1, Trust::Unordered), // zfs: the same
 ];
 
-/// File systems that other machines write to, where flock may exclude nobody.
+/// File systems that other machines write to, where flock may not exclude other processes.
 #[cfg(any(target_os = "linux", target_os = "android"))]
 const REMOTE: &[(u64, &str)] = &[
     (0x6969, "nfs"),

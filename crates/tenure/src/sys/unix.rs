@@ -75,7 +75,8 @@ impl Fs for Disk {
         Ok(describe(fd))
     }
 
-    /// An unnamed file that its maker dies with leaves nothing; a crash after the link leaves all of it.
+    /// If the process dies, an unnamed file leaves nothing; a crash after the link leaves all of
+    /// it.
     #[cfg(any(target_os = "linux", target_os = "android"))]
     fn create_whole(
         &self,
@@ -131,8 +132,8 @@ impl Fs for Disk {
             Err(Errno::INVAL | Errno::NOSYS | Errno::NOTSUP) => {
                 // Without NOREPLACE a hard link gives the same "must not exist" in one step.
                 rfs::link(from, to)?;
-                // It may have both names after a failure, as after a death. By name nothing is taken back:
-                // what has that name by now may be somebody else's.
+                // After a failure it may have both names, as after a death. Nothing is removed by
+                // name: by now the name may belong to another process's file.
                 match rfs::unlink(from) {
                     Err(Errno::NOENT) => Ok(()),
                     removed => Ok(removed?),
@@ -162,11 +163,12 @@ impl Fs for Disk {
 
     fn create_dir(&self, path: &Path, mode: u32) -> io::Result<()> {
         rfs::mkdir(path, bits(mode))?;
-        // The umask may have taken bits away that a second user of the group needs. By descriptor: who
-        // may write beside it could have put a symlink to something else of ours in its place.
+        // The umask may have taken bits away that a second user of the group needs. By descriptor:
+        // a user who may write beside it could have replaced it by a symlink to another file of
+        // ours.
         let flags = OFlags::DIRECTORY | OFlags::CLOEXEC | OFlags::NOFOLLOW;
         match open_no_symlinks(path, OFlags::RDONLY | flags, Bits::empty()) {
-            // A umask like 777 takes our own rights as well; nobody could ever use the directory.
+            // A umask like 777 takes our own rights as well; no user could ever use the directory.
             #[cfg(any(target_os = "linux", target_os = "android"))]
             Err(Errno::ACCESS) => {
                 let made = open_no_symlinks(path, OFlags::PATH | flags, Bits::empty())?;
@@ -211,7 +213,8 @@ impl Handle for Descriptor {
 
     fn append(&self, buf: &[u8]) -> io::Result<(usize, u64)> {
         let written = rustix::io::retry_on_intr(|| rustix::io::write(&self.fd, buf))?;
-        // The kernel has moved the descriptor behind what it wrote. What is written cannot be an error any more.
+        // The kernel has moved the descriptor after what it wrote. After the write nothing may fail
+        // any more.
         let end = rfs::tell(&self.fd).or_else(|_| {
             rfs::fstat(&self.fd).map(|found| u64::try_from(found.st_size).unwrap_or_default())
         });
@@ -308,8 +311,8 @@ fn open_no_symlinks(path: &Path, flags: OFlags, mode: Bits) -> rustix::io::Resul
     open_checked(path, flags, mode)
 }
 
-/// `NOFOLLOW` guards the last component, a look at the directory the one before it; the rest of a
-/// resolved path can only be changed by somebody who could change the data as well.
+/// `NOFOLLOW` guards the last component, a check of the directory the one before it. The rest of a
+/// resolved path can only be changed by a user who could change the data as well.
 fn open_checked(path: &Path, flags: OFlags, mode: Bits) -> rustix::io::Result<OwnedFd> {
     if let Some(dir) = path.parent().filter(|dir| !dir.as_os_str().is_empty()) {
         let stat = rfs::lstat(dir)?;

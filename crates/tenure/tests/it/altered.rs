@@ -1,5 +1,5 @@
-//! The real disk with single answers altered: another boot, no trust, a lock for everybody, counted
-//! and failing syncs. The code under test cannot tell the difference.
+//! The real disk with single answers altered: another boot, an untrusted file system, a `try_lock`
+//! that always succeeds, counted and failing syncs. The code under test cannot tell the difference.
 
 use std::collections::HashMap;
 use std::ffi::OsString;
@@ -26,7 +26,7 @@ pub(crate) struct Altered {
     pub(crate) synced: Mutex<HashMap<PathBuf, Vec<u8>>>,
     /// While set, syncs fail.
     pub(crate) sync_fails: AtomicBool,
-    /// What happens during the next look at a name.
+    /// What happens when a name is looked up next.
     pub(crate) next_look: Event,
 }
 

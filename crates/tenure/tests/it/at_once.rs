@@ -1,4 +1,4 @@
-//! Locks that an event loop takes by itself: they wait for nobody, and not for the disk either.
+//! Locks that an event loop takes on its own thread: they wait for no holder and no disk.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use crate::scratch::{FAR_TOO_LONG, Scratch, kind, lease, lock_for, share_for, wr
 /// More holds than one sync reserves fences for.
 const HOLDS: usize = 3000;
 
-/// A new target and reserved fences need the disk; both are left to those who can wait for it.
+/// A new target and a reservation of fences need the disk. Both are left to callers that can wait.
 #[test]
 fn g9_a_lock_taken_at_once_never_syncs() {
     let (scratch, syncs) = (Scratch::new(), Arc::new(AtomicUsize::new(0)));
@@ -42,7 +42,7 @@ fn g9_a_lock_taken_at_once_never_syncs() {
     assert!((2..=4).contains(&left), "{left} of {HOLDS} were left to others");
 }
 
-/// What a lock taken at once is worth: as much as every other.
+/// A lock taken with `try_lock_fast` is as good as any other.
 #[test]
 fn g1_a_lock_taken_at_once_excludes_everybody() {
     let scratch = Scratch::new();
@@ -54,17 +54,17 @@ fn g1_a_lock_taken_at_once_excludes_everybody() {
     assert_eq!(kind(lock_for(&path, Wait::No)), Some(ErrorKind::Busy));
     assert_eq!(kind(share_for(&path, Wait::No)), Some(ErrorKind::Busy));
     let number = guard.unpublished_fence();
-    assert_eq!(kind(write(&path, Some(number))), Some(ErrorKind::Fenced), "nobody was told");
+    assert_eq!(kind(write(&path, Some(number))), Some(ErrorKind::Fenced), "not published");
     assert_eq!(guard.fence(), number);
     write(&path, Some(number)).unwrap();
     guard.verify().unwrap();
     guard.release().unwrap();
     assert_eq!(kind(write(&path, Some(number))), Some(ErrorKind::Fenced));
     let _reader = share_for(&path, Wait::No).unwrap();
-    assert!(lock.try_lock_fast(&options).unwrap().is_none(), "somebody reads");
+    assert!(lock.try_lock_fast(&options).unwrap().is_none(), "a reader holds it");
 }
 
-/// Only what somebody else can do better is left to others; an error is an error.
+/// Only work that another thread can do is left to it. An error is returned as an error.
 #[test]
 fn g10_a_lock_file_that_cannot_be_looked_at_is_not_left_to_others() {
     let scratch = Scratch::new();
@@ -80,7 +80,8 @@ fn g10_a_lock_file_that_cannot_be_looked_at_is_not_left_to_others() {
     assert_eq!(kind(lock.try_lock_fast(&options)), Some(ErrorKind::Io));
 }
 
-/// A guard that is ended through a reference has let go, unless another one of its owner keeps the lock.
+/// Releasing a guard through a reference frees the lock, unless another guard of the same owner
+/// keeps it.
 #[test]
 fn g2_a_guard_can_be_ended_while_others_refer_to_it() {
     let scratch = Scratch::new();
@@ -108,7 +109,8 @@ fn g2_a_guard_can_be_ended_while_others_refer_to_it() {
     assert_eq!(kind(late.end()), Some(ErrorKind::Fenced), "it was ended before");
 }
 
-/// Who died is told, a lease is honoured and a journal is settled by those who can wait for it.
+/// Reporting a dead holder, honouring a lease and recovering a journal are left to callers that can
+/// wait.
 #[test]
 fn g9_what_may_take_its_time_is_left_to_others() {
     let scratch = Scratch::new();
@@ -129,7 +131,7 @@ fn g9_what_may_take_its_time_is_left_to_others() {
     dies.kill();
     assert!(at_once(&options).unwrap().is_none(), "its holder died");
     let guard = lock_for(&path, Wait::No).unwrap();
-    assert!(guard.recovered_from().is_some(), "it is still told");
+    assert!(guard.recovered_from().is_some(), "the dead holder is still reported");
     guard.release().unwrap();
     assert!(at_once(&options).unwrap().is_some());
 

@@ -1,5 +1,5 @@
-//! Fences that were drawn while the clock was ahead: years later by it than now. Only what was reserved
-//! stands between them and the next ones (G4, F1-F3).
+//! Fences drawn while the clock was years ahead. Only the reservation keeps the next fences above
+//! them (G4, F1-F3).
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -112,7 +112,7 @@ fn g4_numbers_that_are_at_their_end_give_out_nothing() {
     }
 }
 
-/// A floor that says it has confirmed more than it keeps would never be raised.
+/// A floor that claims to have confirmed more than it reserved would never be raised.
 #[test]
 fn g4_f2_a_floor_keeps_what_it_says_and_no_more() {
     let scratch = Scratch::new();
@@ -133,7 +133,7 @@ fn g4_f2_a_floor_keeps_what_it_says_and_no_more() {
 
 #[test]
 fn g4_f2_a_floor_counts_by_its_record_and_by_its_reservation() {
-    // The one that is not raised is of a time before.
+    // The copy that is not raised keeps an older ceiling.
     for (slots, tears) in [(SLOTS, false), (RESERVATIONS, false), (RESERVATIONS, true)] {
         let scratch = Scratch::new();
         let keys = Collection::open(scratch.path("keys"), CollectionKind::Documents).unwrap();
@@ -150,7 +150,7 @@ fn g4_f2_a_floor_counts_by_its_record_and_by_its_reservation() {
     }
 }
 
-/// A hold has marked its end beside a record that is damaged afterwards: the mark still tells its fence.
+/// A hold marked its end, and the record was damaged afterwards. The mark still holds the fence.
 #[test]
 fn g4_a_record_that_is_gone_does_not_take_back_the_fence_in_a_mark() {
     for ends in [true, false] {
@@ -177,7 +177,7 @@ fn g4_a_record_that_is_gone_does_not_take_back_the_fence_in_a_mark() {
     }
 }
 
-/// A floor that cannot be read is not one that is not there.
+/// A floor that cannot be read is not the same as a missing one.
 #[test]
 fn g4_f2_a_floor_that_cannot_be_opened_gives_out_nothing() {
     let scratch = Scratch::new();
@@ -192,8 +192,8 @@ fn g4_f2_a_floor_that_cannot_be_opened_gives_out_nothing() {
     assert_eq!(error.kind(), ErrorKind::Io, "{error}");
 }
 
-/// The room for both slots is there from the first record on: a full disk is noticed by who takes the
-/// lock, and not by who gives it back.
+/// The first record reserves the space for both slots. A full disk is reported when the lock is
+/// taken, not when it is released.
 #[test]
 fn g10_the_first_record_takes_the_room_for_both_slots() {
     let first: [fn(&Path) -> Option<LockGuard>; 2] = [
@@ -239,8 +239,8 @@ fn g4_f1_the_first_reservation_makes_the_names_durable() {
     assert_eq!(*syncs.lock().unwrap(), [record]);
 }
 
-/// The newest slot is lost, and the one before it tells of a hold that died. The mark of the newer fence does not
-/// speak for the older one: that was given to nobody.
+/// The newest slot is lost, and the one before it names a hold that died. The mark of the newer
+/// fence does not count for the older one, which was never published.
 #[test]
 fn r7_a_mark_speaks_for_no_older_fence() {
     let scratch = Scratch::new();
@@ -253,7 +253,8 @@ fn r7_a_mark_speaks_for_no_older_fence() {
     assert_eq!(kind(write(&path, Some(older))), Some(ErrorKind::Fenced));
 }
 
-/// More than was reserved was confirmed by nobody (R1): the next fence is above what was.
+/// A confirmed number above the reservation cannot be genuine (R1): the next fence is above the
+/// reservation.
 #[test]
 fn r1_a_record_that_confirms_more_than_it_reserves_confirms_nothing() {
     let scratch = Scratch::new();
@@ -266,7 +267,8 @@ fn r1_a_record_that_confirms_more_than_it_reserves_confirms_nothing() {
     assert!(next > ceiling, "{next}, after {ceiling} was reserved");
 }
 
-/// The last number that a record can have is written and read back. One more could not be, and nothing changes.
+/// The largest number that a record can hold is written and read back. The next one is refused, and
+/// nothing changes.
 #[test]
 fn r1_after_the_last_number_of_a_record_nothing_is_written() {
     let scratch = Scratch::new();

@@ -1,4 +1,4 @@
-//! Collections: a file and a lock per key, and nothing left of a key that is gone.
+//! Collections: a file and a lock per key; a removed key leaves nothing behind.
 
 use std::time::Duration;
 
@@ -58,8 +58,8 @@ fn race_33_g13_keys_are_files_of_their_own_inside_the_directory() {
     assert_eq!(sessions.document("").unwrap_err().kind(), ErrorKind::Invalid);
 }
 
-/// Race 29: an expired file is removed by name while somebody writes a fresh one. Here a key is
-/// removed under its own lock, and only if it has not changed.
+/// Race 29: an expired file is removed by name while another process writes a fresh one. Here a key
+/// is removed under its own lock, and only if it has not changed.
 #[test]
 fn race_29_prune_removes_what_is_old_and_nothing_that_is_held() {
     let scratch = Scratch::new();
@@ -71,7 +71,7 @@ fn race_29_prune_removes_what_is_old_and_nothing_that_is_held() {
         }
     }
     let held = lock_for(&sessions.path_of("held").unwrap(), Wait::No).unwrap();
-    let _leased = lease(&sessions.path_of("leased").unwrap(), "somebody");
+    let _leased = lease(&sessions.path_of("leased").unwrap(), "other");
     let prune = Prune {
         max_age: Some(Duration::from_secs(3600)),
         keep: vec!["kept".into()],
@@ -107,8 +107,8 @@ fn prune_by_count_keeps_the_most_recently_changed() {
     assert_eq!(left, ["d", "e"]);
 }
 
-/// A pruned key leaves no lock file, and a key of the same name starts above its old fences although
-/// nothing of them is left but the floor.
+/// A pruned key leaves no lock file. A new key of the same name starts above the old fences, which
+/// only the floor still records.
 #[test]
 fn g4_fences_grow_over_the_end_of_a_key_even_if_the_clock_went_back() {
     let scratch = Scratch::new();
@@ -124,14 +124,14 @@ fn g4_fences_grow_over_the_end_of_a_key_even_if_the_clock_went_back() {
         assert!(sessions.remove("k", &quick()).unwrap());
         assert_eq!(sidecars(&scratch), Vec::<String>::new());
     }
-    // The floor alone is an hour ahead of the clock: a clock that went back less does no harm.
+    // The floor is an hour ahead of the clock, so a clock set back by less than that does no harm.
     let guard = lock_for(&path, Wait::No).unwrap();
     let clock = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap();
     assert!(u128::from(guard.fence()) > clock.as_micros() + 1_000_000_000);
 }
 
-/// Somebody removes the key and its lock files all the time while others update it: every update counts from what was there, no two
-/// are ever inside together, and nobody gets an error.
+/// One process keeps removing the key and its lock files while others update it. Every update
+/// starts from the current content, no two run at once, and none fails.
 #[test]
 fn race_01_g1_updates_survive_somebody_who_removes_the_key_all_the_time() {
     let scratch = Scratch::new();
@@ -159,7 +159,7 @@ fn race_01_g1_updates_survive_somebody_who_removes_the_key_all_the_time() {
             })
             .collect();
         let remover = scope.spawn(|| {
-            // `remove` waits for its turn, where a prune would pass over a key that is in use.
+            // `remove` waits for its turn; a prune would skip a key that is in use.
             let options = WriteOptions { wait: Wait::Forever, ..quick() };
             let mut removed = 0;
             while !done.load(std::sync::atomic::Ordering::SeqCst) {
@@ -247,7 +247,8 @@ fn race_33_a_split_can_be_repeated_and_overwrites_nothing() {
 
 #[test]
 fn g10_a_key_that_cannot_be_looked_at_is_not_taken_for_a_removed_one() {
-    // A prune passed it over in silence, took its sidecars for left-overs, and removed its data with them.
+    // A prune once skipped it silently, took its sidecars for left-overs, and removed its data with
+    // them.
     let scratch = Scratch::new();
     documents(&scratch).document("a").unwrap().set(&json!(1), &quick()).unwrap();
     let data = documents(&scratch).path_of("a").unwrap();

@@ -1,5 +1,5 @@
-//! An outsider removes or replaces lock files during a hold. Nobody can prevent that; the holder is
-//! told, and those who come afterwards exclude each other again.
+//! An outsider removes or replaces lock files during a hold. That cannot be prevented. The holder
+//! gets an error, and later holders exclude each other again.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use crate::faulty_fs::{FaultyFs, Op, Verdict};
 use crate::puppet::Puppet;
 use crate::scratch::{FAR_TOO_LONG, Scratch, at_once, count, kind, lease, lock_for, write};
 
-/// What somebody does, in words and in deed.
+/// What the outsider does: a description and the action.
 type Outsider = (&'static str, fn(&Scratch));
 
 /// What clean-up scripts do.
@@ -33,7 +33,7 @@ const OUTSIDERS: [Outsider; 4] = [
     }),
 ];
 
-/// As `cp -r` does it: same names and bytes, other files.
+/// As `cp -r` does it: the same names and bytes in other files.
 pub(crate) fn copy_dir(from: &Path, to: &Path) {
     std::fs::create_dir(to).unwrap();
     for entry in std::fs::read_dir(from).unwrap().flatten() {
@@ -41,8 +41,8 @@ pub(crate) fn copy_dir(from: &Path, to: &Path) {
     }
 }
 
-/// Clean-up tools delete live locks (`doctor --fix`, `git clean -fdx`). Each time the holder is told
-/// by the next check and by its release, and the release touches nobody's files.
+/// Clean-up tools delete live locks (`doctor --fix`, `git clean -fdx`). The holder's next check and
+/// its release report it, and the release touches no other holder's files.
 #[test]
 fn race_50_g1_a_holder_is_told_that_its_lock_file_is_gone() {
     for (what, outsider) in OUTSIDERS {
@@ -82,8 +82,8 @@ fn race_50_g1_an_update_whose_lock_file_is_gone_does_not_publish() {
     }
 }
 
-/// A write that proves its hold by the fence is refused as well, once the record is not the one that
-/// knows the fence.
+/// A write that proves its hold by the fence is refused as well, once the record that knows the
+/// fence was replaced.
 #[test]
 fn race_51_g1_a_proven_write_is_refused_when_its_record_is_gone() {
     for (what, outsider) in &OUTSIDERS[2..] {
@@ -96,9 +96,9 @@ fn race_51_g1_a_proven_write_is_refused_when_its_record_is_gone() {
     }
 }
 
-/// Alice holds a lock whose file was unlinked; Bob waits on the same inode. When Alice releases, Bob
-/// is granted a lock that means nothing: he must start over on the file that is there now, which
-/// Carol holds.
+/// Alice holds a lock whose file was unlinked; Bob waits on the same inode. When Alice releases,
+/// Bob is granted a lock on an unlinked file. He must start over on the current file, which Carol
+/// holds.
 #[test]
 fn race_13_g1_a_waiter_on_an_unlinked_file_starts_over() {
     let scratch = Scratch::new();
@@ -117,8 +117,8 @@ fn race_13_g1_a_waiter_on_an_unlinked_file_starts_over() {
     assert_eq!(bob.say(&format!("verify {path}")), "ok");
 }
 
-/// A script that removes the lock file again and again does its harm to those who hold it at that
-/// instant. Those who enter afterwards are never two: the independent lock in `hammer` sees it.
+/// A script that keeps removing the lock file breaks only the hold of that moment. Later holders
+/// are never two at once: the independent lock in `hammer` checks it.
 #[test]
 fn race_13_g1_acquirers_after_an_unlink_never_overlap() {
     let scratch = Scratch::new();
@@ -131,7 +131,7 @@ fn race_13_g1_acquirers_after_an_unlink_never_overlap() {
     );
     let mut unlinked = 0;
     for _ in 0..5 {
-        // Every waiter of these has opened the old file, or the new one, at any point of its way.
+        // Each waiter has opened the old file or the new one, and may be at any point of its wait.
         let guard = lock_for(&path, Wait::For(FAR_TOO_LONG)).unwrap();
         let mut puppets: Vec<_> = (0..3).map(|_| Puppet::spawn()).collect();
         for puppet in &mut puppets {
@@ -152,8 +152,8 @@ fn race_13_g1_acquirers_after_an_unlink_never_overlap() {
     assert!(entered > unlinked, "{entered} holds after {unlinked} unlinks");
 }
 
-/// The commit lock of a guard is as good as the file that its name stands for: a guarded write whose
-/// guard's lock file is gone must not publish.
+/// A commit lock is valid only while its name refers to the locked file. A guarded write must not
+/// publish after its guard's lock file was removed.
 #[test]
 fn race_50_g1_an_update_whose_guard_lost_its_lock_file_does_not_publish() {
     let scratch = Scratch::new();
@@ -169,7 +169,7 @@ fn race_50_g1_an_update_whose_guard_lost_its_lock_file_does_not_publish() {
     assert!(!document.exists());
 }
 
-/// A lock file that was asked for is as much a part of the hold as our own.
+/// A `--lock-file` is as much a part of the hold as our own lock file.
 #[test]
 fn race_50_g1_a_holder_is_told_that_a_given_lock_file_is_gone() {
     let scratch = Scratch::new();
@@ -188,8 +188,8 @@ fn race_50_g1_a_holder_is_told_that_a_given_lock_file_is_gone() {
     assert_eq!(kind(guard.release()), Some(ErrorKind::Compromised));
 }
 
-/// A disk on which somebody replaces the record file by a copy of itself, once, when this is about to
-/// happen to it.
+/// A disk on which the record file is replaced by a copy of itself, once, just before a given
+/// operation on it.
 fn replacing_the_record(scratch: &Scratch, moment: Op) -> Lock {
     let record = scratch.sidecar("commit");
     let pending = AtomicBool::new(true);
@@ -204,8 +204,8 @@ fn replacing_the_record(scratch: &Scratch, moment: Op) -> Lock {
     Lock::open_on(&fs.shared(), &scratch.target()).unwrap()
 }
 
-/// A holder whose record file is replaced while it takes the lock writes its fence into the new one: what
-/// it says elsewhere nobody reads.
+/// The record file is replaced while a holder takes the lock. The holder writes its fence to the
+/// new file; the old one is never read again.
 #[test]
 fn race_50_g4_a_record_that_is_replaced_during_the_acquisition_is_not_the_one_that_is_written() {
     let options = LockOptions { wait: Wait::No, ..LockOptions::default() };
@@ -224,7 +224,7 @@ fn race_50_g4_a_record_that_is_replaced_during_the_acquisition_is_not_the_one_th
     }
 }
 
-/// A record file that cannot be looked at is not one that is replaced all the time.
+/// A record file whose metadata cannot be read is not one that keeps being replaced.
 #[test]
 fn g10_a_record_that_cannot_be_looked_at_is_an_io_error() {
     let scratch = Scratch::new();
@@ -261,7 +261,7 @@ fn race_25_a_lock_file_that_is_removed_during_a_sync_is_noticed() {
     assert_eq!(done.unwrap_err().kind(), ErrorKind::Compromised);
 }
 
-/// A lock file of the caller's, in a directory that is not there: an error, and no waiting for ever.
+/// A `--lock-file` in a directory that does not exist: an error, not an endless wait.
 #[test]
 fn g10_a_given_lock_file_without_a_directory_is_an_error() {
     let scratch = Scratch::new();

@@ -101,7 +101,7 @@ fn unchanged_content_is_not_rewritten() {
     let theirs = std::fs::metadata(&path).unwrap();
     assert!(!document.set(&value, &at_once()).unwrap().changed);
     assert_eq!(identity(&theirs), identity(&std::fs::metadata(&path).unwrap()));
-    // Nobody knows whether another program has synced it: the first durable call makes it ours.
+    // Whether another program has synced it is unknown: the first durable call publishes it anew.
     assert!(!document.set(&value, &durably()).unwrap().changed);
     let before = std::fs::metadata(&path).unwrap();
     for options in [at_once(), durably()] {
@@ -209,7 +209,7 @@ fn an_operation_is_done_once_however_often_it_is_repeated() {
 
 #[test]
 fn an_operation_that_found_nothing_to_change_is_done_too() {
-    // Its first reply got lost. Meanwhile somebody else decided otherwise; a repetition must not
+    // Its first reply got lost. Meanwhile another writer set another value; the repetition must not
     // undo that.
     let scratch = Scratch::new();
     let document = scratch.document("state.json");
@@ -222,7 +222,7 @@ fn an_operation_that_found_nothing_to_change_is_done_too() {
 
 #[test]
 fn an_operation_that_a_restore_took_back_can_be_done_again() {
-    // "Done already" about something that is not there would be a lost update.
+    // "Done already" for a missing document would be a lost update.
     let scratch = Scratch::new();
     let document = scratch.document("state.json");
     document.set(&json!({ "n": 1 }), &durably()).unwrap();
@@ -346,7 +346,7 @@ fn a_watch_sees_foreign_changes_a_deletion_and_the_return() {
 
 #[test]
 fn a_watch_survives_a_replaced_directory_and_refuses_a_missing_one() {
-    // Nothing would ever wake it: an error is better than a wait for ever.
+    // No event would ever wake it: an error is better than an endless wait.
     let scratch = Scratch::new();
     let document = scratch.document("dir/state.json");
     let error = document.watch().unwrap_err();

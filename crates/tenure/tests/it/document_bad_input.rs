@@ -33,7 +33,7 @@ fn assert_refused(name: &str, bytes: &[u8], why: &str) {
     assert!(scratch.temps().is_empty());
 
     foreign_replace(&path, "{\"n\": 1}");
-    document.update(&at_once(), increment).expect("works at once when it is mended");
+    document.update(&at_once(), increment).expect("works at once when it is fixed");
     if !bytes.is_empty() {
         assert_eq!(bytes_of(scratch.path(".tenure/state.json.damaged.1")), bytes, "{name}: kept");
         assert!(!scratch.path(".tenure/state.json.damaged.2").exists(), "{name}: once");
@@ -84,7 +84,7 @@ fn race_27_g5_a_damaged_document_is_restored_on_request_and_its_bytes_are_kept()
     assert!(scratch.temps().is_empty());
 }
 
-/// What is set aside is the damage that was found, to the byte; an empty file is not worth it.
+/// The copy that is set aside holds the damaged bytes exactly. An empty file is not copied.
 #[test]
 fn race_27_damage_is_set_aside_whole() {
     let scratch = Scratch::new();
@@ -138,7 +138,7 @@ fn race_27_copies_that_nobody_asked_for_end() {
     assert_eq!(bytes_of(document.path()), b"{11", "the document itself is left as it is");
 }
 
-/// A document that never was cannot be restored, and asking leaves nothing behind.
+/// A document that never existed cannot be restored, and the attempt leaves no files.
 #[test]
 fn nothing_to_restore_is_not_found() {
     let scratch = Scratch::new();
@@ -150,7 +150,7 @@ fn nothing_to_restore_is_not_found() {
     assert_eq!(std::fs::read_dir(scratch.path("")).unwrap().count(), 0);
 }
 
-/// A restore is told to people, and it is no replay of anything.
+/// A restore is recorded as an event for people. It is not an operation that was replayed.
 #[test]
 fn a_restore_is_recorded() {
     let scratch = Scratch::new();
@@ -170,7 +170,8 @@ fn a_restore_is_recorded() {
     );
 }
 
-/// A watch waits while a document is damaged, and ends with an error when it is no document any more.
+/// A watch waits while a document is damaged, and ends with an error when the document becomes
+/// something else.
 #[test]
 fn a_watch_of_what_is_no_document_any_more_says_so() {
     let scratch = Scratch::new();

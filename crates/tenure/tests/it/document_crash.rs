@@ -50,7 +50,7 @@ struct Model {
     /// The newest that was acknowledged as durable: survives the power.
     synced: u64,
     /// Tried by a process that died, with no change since. If a power loss takes the document, its
-    /// temporary file is the newest version there is, and may stand in.
+    /// temporary file is the newest version there is, and may be used instead.
     dead: u64,
 }
 
@@ -141,7 +141,7 @@ impl World {
         }
     }
 
-    /// Looks at what a crash left, as a plain reader and as a reader of ours.
+    /// Checks what a crash left, as a plain reader and as a tenure reader.
     fn examine(&mut self, kind: CrashKind) -> Result<(), Finding> {
         let dead = self.model.dead.max(self.model.tried);
         let allowed = match kind {
@@ -168,7 +168,7 @@ impl World {
             return Err(self.finding(&format!("a reader finds {found:?}, allowed {allowed:?}")));
         };
         self.model = match kind {
-            // What is there after a power loss is on the disk.
+            // After a power loss, whatever can be read is on the disk.
             CrashKind::Power => Model { tried: number, acked: number, synced: number, dead },
             CrashKind::Process => Model { tried: number, acked: number, dead, ..self.model },
         };
@@ -269,7 +269,7 @@ fn crash_everywhere(
     Ok(())
 }
 
-/// Life goes on after a crash: a repair or more work, in which it crashes again; at last a repair.
+/// What follows a crash: a repair or more work, which may crash again, and a repair at the end.
 fn crash_again(mut world: World, random: &mut Random, crashes: &AtomicU64) -> Result<(), Finding> {
     for _ in 0..=random.below(3) {
         let kind = if random.coin() { CrashKind::Power } else { CrashKind::Process };
@@ -285,7 +285,7 @@ fn crash_again(mut world: World, random: &mut Random, crashes: &AtomicU64) -> Re
             crashes.fetch_add(1, Ordering::Relaxed);
         }
     }
-    // Only the repair is left; nothing is armed any more.
+    // Only the repair is left; no crash is armed any more.
     world.fs.process_crash();
     world.examine(CrashKind::Process)?;
     world.recover()
@@ -338,7 +338,7 @@ fn hunt(
     outcome.map(|()| crashes.load(Ordering::Relaxed))
 }
 
-/// Seeds of long runs that have found something once.
+/// Seeds with which long runs once found a defect.
 const KNOWN: [u64; 8] = [87, 111, 119, 175, 242, 769, 1432, 1621];
 
 /// `TENURE_CRASH_FACTOR` makes it a long run: so many times the seeds.
@@ -403,6 +403,6 @@ fn race_26_g5_a_bare_number_is_never_cut_by_a_power_loss() {
         }
         fs.crash();
         let found = open().read().unwrap().map(|found| found.value);
-        assert!(found.is_none_or(|found| numbers.contains(&found)), "a number that nobody wrote");
+        assert!(found.is_none_or(|found| numbers.contains(&found)), "it was never written");
     }
 }

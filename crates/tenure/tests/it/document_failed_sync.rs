@@ -1,4 +1,4 @@
-//! A sync of a document that failed is never believed later, and takes nothing along that was on the disk (G8).
+//! A failed sync of a document is never trusted later, and loses nothing that was on the disk (G8).
 
 use std::path::Path;
 use std::sync::Arc;
@@ -12,7 +12,8 @@ use crate::document_scratch::{Scratch, at_once, durably, increment};
 use crate::document_unsynced::{PATH, machine, open, replace_by};
 use crate::faulty_fs::{FaultyFs, Op, Verdict};
 
-/// What the kernel could not write counts as written since then: only what is written anew is believed.
+/// After a failed sync the kernel reports the lost pages as written. Only newly written content is
+/// trusted.
 #[test]
 fn race_54_a_failed_sync_is_not_mended_by_asking_again() {
     for seed in 0..200 {
@@ -30,7 +31,7 @@ fn race_54_a_failed_sync_is_not_mended_by_asking_again() {
     }
 }
 
-/// The same, of an operation that changed nothing. What was acknowledged in the end is remembered.
+/// The same for an operation that changed nothing. Once acknowledged, it is remembered.
 #[test]
 fn race_54_a_failed_sync_of_an_operation_is_not_mended_by_asking_again() {
     for seed in 0..130 {
@@ -55,8 +56,8 @@ fn race_54_a_failed_sync_of_an_operation_is_not_mended_by_asking_again() {
     }
 }
 
-/// A foreign version, whose sync fails or whose syncing process dies, before a change that does not come
-/// about; then a durable call that changes nothing.
+/// A foreign version whose sync fails, or whose syncing process dies, before a change that is never
+/// made; then a durable call that changes nothing.
 #[test]
 fn race_54_a_version_that_could_not_be_synced_is_not_believed_later() {
     for (seed, dies) in (0..100).flat_map(|seed| [(seed, false), (seed, true)]) {
@@ -91,8 +92,8 @@ fn race_54_a_version_that_could_not_be_synced_is_not_believed_later() {
     }
 }
 
-/// Another tool wrote a version and synced it. Nobody knows that, so it is not kept to fall back to. Then the version
-/// that displaces it has to outlive a power loss itself.
+/// Another tool wrote a version and synced it. Tenure cannot know that, so it keeps no copy of it.
+/// The version that displaces it must then survive a power loss itself.
 #[test]
 fn g5_what_displaces_a_foreign_version_is_synced() {
     for seed in 0..100 {
@@ -109,8 +110,8 @@ fn g5_what_displaces_a_foreign_version_is_synced() {
     }
 }
 
-/// A version is on the disk. It is ours, or somebody else's, of which nobody knows that. A durable change dies at any
-/// step, the sync of what it left fails and loses it, and then the power goes.
+/// A version is on the disk: ours, or a foreign one that is not known to be synced. A durable
+/// change dies at any step, the sync of its left-over fails and loses it, and then the power fails.
 #[test]
 fn g5_what_the_dead_have_displaced_is_there_if_their_own_version_cannot_be_synced() {
     for (seed, ours, exchanges) in (0..256).map(|seed| (seed, seed & 1 == 0, seed & 2 == 0)) {
@@ -168,8 +169,8 @@ fn a_failed_sync_does_not_take_part_in_the_numbers() {
     assert!(after > before + 1, "{before} and {after}");
 }
 
-/// After a sync that failed: a durable call that finds this number, or a change without a sync. Then the power goes,
-/// and leaves what was acknowledged.
+/// After a failed sync: a durable call that finds this number, or a change without a sync. Then the
+/// power fails, and what was acknowledged survives.
 #[track_caller]
 fn outlives_a_power_loss(seed: u64, sim: &SimFs, document: &Document, durable: Option<u64>) {
     match durable {
@@ -182,7 +183,7 @@ fn outlives_a_power_loss(seed: u64, sim: &SimFs, document: &Document, durable: O
     assert!(number >= durable.or(Some(1)), "seed {seed}: {found:?}\n{}", sim.history());
 }
 
-/// Whoever touches a file writes none of its pages: a sync that has failed is not mended by that.
+/// Touching a file writes none of its pages, so it does not fix a failed sync.
 #[test]
 fn race_54_a_failed_sync_is_not_mended_by_a_touch() {
     for (seed, durable) in (0..200).map(|seed| (seed, seed % 2 == 0)) {
@@ -203,7 +204,7 @@ fn race_54_a_failed_sync_is_not_mended_by_a_touch() {
     }
 }
 
-/// Nor by somebody who writes a part of the file: the pages of the rest count as written.
+/// Writing a part of the file does not either: the other pages still count as written.
 #[test]
 fn race_54_a_failed_sync_is_not_mended_by_an_edit_in_place() {
     for (seed, durable) in (0..200).map(|seed| (seed, seed % 2 == 0)) {
@@ -219,7 +220,7 @@ fn race_54_a_failed_sync_is_not_mended_by_an_edit_in_place() {
     }
 }
 
-/// The version before cannot be kept as `.good`, and nothing after that can be done.
+/// The version before cannot be kept as `.good`, and every later step fails.
 #[test]
 fn g5_a_version_that_cannot_be_kept_as_good_is_there_all_the_same() {
     for (seed, dies, durable) in (0..400).map(|seed| (seed, seed & 1 == 0, seed & 2 == 0)) {

@@ -106,7 +106,7 @@ const SCENARIOS: [Scenario; 5] = [
     },
 ];
 
-/// Runs a scenario with one fault. `false` if the fault never came.
+/// Runs a scenario with one fault. `false` if the fault was never reached.
 fn run(scenario: &Scenario, durability: Durability, fault: Fault, nth: u64, forever: bool) -> bool {
     let case = format!(
         "{} ({durability:?}), {:?} at operation {nth}{}",
@@ -141,7 +141,7 @@ fn run(scenario: &Scenario, durability: Durability, fault: Fault, nth: u64, fore
     let document = scratch.document("state.json");
     match (scenario.change)(&document, &durably()) {
         Ok(_) => {}
-        // The same version again: that its sync failed does not go away by asking twice.
+        // The same version again: repeating the call must not hide that its sync failed.
         Err(error) if unmended && error.kind() == ErrorKind::NotDurable => {}
         Err(error) => panic!("{case}: a lock leaked, or the next call fails otherwise: {error}"),
     }
@@ -272,7 +272,7 @@ fn race_54_g8_a_version_whose_sync_fails_after_publishing_is_not_durable_until_p
 
 #[test]
 fn g8_a_durable_call_that_changes_nothing_syncs_what_others_wrote() {
-    // A foreign writer, or a write without a sync, put the same content there; our caller was told
+    // A foreign writer, or a write without a sync, stored the same content; our caller was promised
     // that it is durable.
     let syncs = Arc::new(AtomicU64::new(0));
     let counted = syncs.clone();
@@ -297,8 +297,8 @@ fn g8_a_durable_call_that_changes_nothing_syncs_what_others_wrote() {
     assert_eq!(syncs.load(Ordering::Relaxed), 2, "after a foreign replacement");
 }
 
-/// A durable call that changes nothing still answers for what is there: if that cannot be synced, it
-/// must not say that it is durable.
+/// A durable call that changes nothing still promises that the document is durable: if it cannot be
+/// synced, the call must fail.
 #[test]
 fn g8_a_durable_call_that_changes_nothing_and_cannot_sync_says_so() {
     for broken in [Op::Sync, Op::SyncDir] {
@@ -326,7 +326,8 @@ fn g8_a_durable_call_that_changes_nothing_and_cannot_sync_says_so() {
     }
 }
 
-/// The name of a document could not be synced, and then somebody removed it: there is nothing to answer for.
+/// The name of a document could not be synced, and then the document was removed: nothing is left
+/// to be made durable.
 #[test]
 fn g8_a_durable_call_without_a_document_that_changes_nothing_syncs_nothing() {
     let scratch = Scratch::new();
@@ -360,7 +361,7 @@ fn race_13_g10_a_process_short_of_descriptors_fails_cleanly_or_not_at_all() {
     let path = scratch.path("state.json");
     foreign_write(&path, "{\"n\": 0}");
     for limit in 3..20 {
-        // Too few and the test binary itself cannot start; that is not our case.
+        // With too few, the test binary itself cannot start; that is not our case.
         let launcher = format!("ulimit -n {limit}; exec \"$@\"");
         let mut command = crate::roles::played("run out of descriptors", &path, &launcher);
         let child = crate::starting::output_of(&mut command);

@@ -78,7 +78,7 @@ fn g10_a_directory_removed_meanwhile_is_a_clear_error() {
 
 #[test]
 fn names_of_every_kind_work_and_share_nothing() {
-    // Sidecar names are made from these; two of them must never meet.
+    // Sidecar names are made from these; no two of them may collide.
     let scratch = Scratch::new();
     let long = "x".repeat(255);
     let names: Vec<&[u8]> = vec![
@@ -188,7 +188,7 @@ fn race_52_g12_a_document_that_is_a_mount_point_is_refused() {
     assert_eq!(count_in(&document), 7);
 
     if may_mount() {
-        // The real thing, as `docker -v state.json:/data/state.json` does it.
+        // The real case, as `docker -v state.json:/data/state.json` does it.
         let launcher = "exec unshare -m sh -c 'mount --bind \"$TENURE_TEST_PATH\" \
                         \"$TENURE_TEST_PATH\" && exec \"$@\"' sh \"$@\"";
         play("refused as a mount point", &path, launcher);
@@ -196,8 +196,8 @@ fn race_52_g12_a_document_that_is_a_mount_point_is_refused() {
     scratch.document("state.json").update(&at_once(), increment).unwrap();
 }
 
-/// Where a new file gets its name by a link (FUSE servers that know no flags of rename), a maker that was
-/// killed right after it leaves the document with the temporary name as well.
+/// On FUSE servers that do not support the flags of rename, a new file gets its name by a link. A
+/// creator that is killed right after the link leaves the document with the temporary name as well.
 #[test]
 fn g2_a_document_whose_maker_died_with_two_names_can_be_changed() {
     let scratch = Scratch::new();
@@ -216,7 +216,8 @@ fn g2_a_document_whose_maker_died_with_two_names_can_be_changed() {
     assert_eq!(left, None, "it was the document, and nothing that has to be kept");
 }
 
-/// A new document got its name, and the answer to that was lost, as by a server that was started again: it is there.
+/// A new document got its name, but the reply was lost, as when a server restarts. The document
+/// exists.
 #[test]
 fn g10_a_creation_that_has_happened_is_not_told_as_failed() {
     let scratch = Scratch::new();

@@ -1,4 +1,4 @@
-//! People who do not use tenure replace the file while we change it (G6).
+//! Tools that do not use tenure replace the file while we change it (G6).
 
 use std::io;
 use std::os::unix::fs::PermissionsExt;
@@ -29,7 +29,7 @@ fn acting_before_exchange(
     Document::open_on(&fs.shared(), &scratch.path("state.json")).unwrap()
 }
 
-/// Notes that we were there.
+/// Adds our mark.
 #[expect(clippy::unnecessary_wraps, reason = "the signature that an update takes")]
 fn sign(current: Option<&Value>) -> tenure::Result<Option<Value>> {
     let mut next = current.cloned().unwrap_or_else(|| json!({}));
@@ -96,7 +96,7 @@ fn race_20_g6_a_replacement_exactly_between_check_and_exchange_is_given_back() {
 
 #[test]
 fn race_20_g6_a_replacement_before_each_of_many_exchanges_never_loses_the_newest() {
-    // The second one lands while the first is being given back: it must not end as a left-over.
+    // The second one arrives while the first is being restored: it must not end as a left-over.
     for last in 1..6 {
         let scratch = Scratch::new();
         let path = scratch.path("state.json");
@@ -116,7 +116,7 @@ fn race_20_g6_a_replacement_before_each_of_many_exchanges_never_loses_the_newest
 
 #[test]
 fn g10_a_foreign_version_that_cannot_be_given_back_stays_until_the_next_change_sets_it_aside() {
-    // The exchange displaced a version that nobody has read, and the disk fails right then.
+    // The exchange displaced a version that tenure had not read, and the disk fails right then.
     let scratch = Scratch::new();
     let path = scratch.path("state.json");
     scratch.document("state.json").set(&json!({ "n": 1 }), &at_once()).unwrap();
@@ -133,7 +133,10 @@ fn g10_a_foreign_version_that_cannot_be_given_back_stays_until_the_next_change_s
     let error = Document::open_on(&fs.shared(), &path).unwrap().update(&at_once(), sign);
     let error = error.unwrap_err();
     assert_eq!(error.is_committed(), Some(true), "ours is what readers see");
-    assert!(error.to_string().contains(".tmp."), "it is told where theirs is: {error}");
+    assert!(
+        error.to_string().contains(".tmp."),
+        "the error names the file that holds their version: {error}"
+    );
     let left: Vec<_> =
         scratch.temps().iter().map(|name| bytes_of(scratch.dir().join(name))).collect();
     assert_eq!(left, [b"{\"theirs\": 1}"]);
@@ -249,7 +252,8 @@ fn g6_without_an_exchange_the_rename_keeps_the_rules_it_can() {
     assert!(scratch.temps().is_empty());
 }
 
-/// Somebody closes the document to others while the new version is on its way, with the old mode.
+/// Another process takes the rights of others away while the new version, with the old mode, is
+/// being published.
 #[test]
 fn g13_a_mode_that_is_set_meanwhile_is_kept() {
     let scratch = Scratch::new();
@@ -267,8 +271,8 @@ fn g13_a_mode_that_is_set_meanwhile_is_kept() {
     assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
 }
 
-/// Where names cannot be exchanged, a change without a sync is synced all the same. What comes
-/// meanwhile is noticed: a foreign version, and a lock file that is removed.
+/// Where names cannot be exchanged, every change is synced. A foreign version or a removed lock
+/// file is still noticed during that sync.
 #[test]
 fn g6_without_an_exchange_a_replacement_during_a_sync_is_noticed() {
     for removes in [false, true] {
@@ -302,7 +306,8 @@ fn g6_without_an_exchange_a_replacement_during_a_sync_is_noticed() {
     }
 }
 
-/// A foreign version is written down before the change that follows it begins. If that cannot be, nothing was changed.
+/// A foreign version is recorded before the change that follows it. If recording it fails, nothing
+/// is changed.
 #[test]
 fn g10_a_foreign_version_that_cannot_be_written_down_is_left_as_it_is() {
     let scratch = Scratch::new();

@@ -1,5 +1,5 @@
-//! One sync for many changes of a document: whom the leader lets write first, and whom it never waits
-//! for (G8, G9, S1).
+//! One sync for many changes of a document: which writers the leader lets go first, and which it
+//! never waits for (G8, G9, S1).
 
 use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -18,7 +18,7 @@ use crate::scratch::FAR_TOO_LONG;
 
 /// The machine may be busy, and the leader's patience is short.
 const TRIES: usize = 500;
-/// Once could be by chance.
+/// A single success could be chance.
 const ENOUGH: usize = 6;
 /// The leader waits 20 ms.
 const PART_OF_THE_PATIENCE: Duration = Duration::from_millis(5);
@@ -27,7 +27,7 @@ fn is(path: &Path, suffix: &str) -> bool {
     path.extension().is_some_and(|name| name == suffix)
 }
 
-/// The file system of a leader; `leads` is done before it notes that it leads.
+/// The file system of a leader; `leads` runs before the leader writes its note.
 fn leader(leads: impl FnOnce() + Send + 'static) -> Arc<dyn Fs> {
     let leads = Mutex::new(Some(leads));
     let fs = FaultyFs::new(move |op, path| {
@@ -50,8 +50,8 @@ fn holder(path: &Path) -> (Puppet, Fence) {
     (holder, fence.and_then(|fence| fence.parse().ok()).expect(&said))
 }
 
-/// Two changes, of which the second is in the critical section when the first one begins to lead, and
-/// stays there for a moment. Returns how many syncs of its own the second one needed.
+/// Two changes: the second is in the critical section when the first begins to lead, and stays
+/// there for a moment. Returns how many syncs of its own the second one needed.
 fn syncs_of_the_second() -> usize {
     let scratch = Scratch::in_memory();
     let (dir, path) = (scratch.dir().to_path_buf(), scratch.path("state.json"));
@@ -70,7 +70,7 @@ fn syncs_of_the_second() -> usize {
         let change = std::thread::spawn(move || {
             second.update(&durably(), |old| {
                 enters.send(()).unwrap();
-                // A leader that takes no turn ends meanwhile, and that ends the moment.
+                // A leader that takes no turn finishes meanwhile, and that ends the wait.
                 let _ = ended.recv_timeout(PART_OF_THE_PATIENCE);
                 increment(old)
             })
@@ -86,15 +86,15 @@ fn syncs_of_the_second() -> usize {
     syncs.load(Ordering::SeqCst)
 }
 
-/// Somebody waits for the hold while the leader is about to sync. If it took no turn, each of them would
-/// sync for itself.
+/// A writer waits for the hold while the leader is about to sync. If the leader took no turn, each
+/// of them would sync for itself.
 #[test]
 fn s1_the_leader_lets_those_write_first_who_wait_and_syncs_for_them() {
     let shared = (0..TRIES).filter(|_| syncs_of_the_second() == 0).take(ENOUGH).count();
     assert_eq!(shared, ENOUGH, "so often one sync was for both in {TRIES} tries");
 }
 
-/// Somebody gets the lock before the leader's turn and keeps it for an hour.
+/// Another process gets the lock before the leader's turn and keeps it for an hour.
 #[test]
 fn g9_a_long_hold_does_not_keep_a_durable_change_from_its_end() {
     let scratch = Scratch::in_memory();
@@ -128,7 +128,7 @@ fn race_53_g9_a_change_that_proves_a_hold_takes_no_turn_for_it() {
     assert_eq!(count_in(&document), 2);
 }
 
-/// The note that a file has at this moment: how far it `began`.
+/// How far the note in a file says that a sync `began`.
 fn began(notes: &Path) -> u64 {
     let mut bytes = std::fs::read(notes).unwrap();
     bytes.resize(1024, 0);
@@ -136,7 +136,8 @@ fn began(notes: &Path) -> u64 {
     number_in(&bytes, newest + 48)
 }
 
-/// That a sync begins is noted before it: whoever leads after a death in it has to know.
+/// The start of a sync is noted before the sync: if the leader dies in it, the next leader has to
+/// know.
 #[test]
 fn s3_a_sync_is_noted_before_it_begins_and_no_longer_than_it_takes() {
     let scratch = Scratch::in_memory();
@@ -157,7 +158,7 @@ fn s3_a_sync_is_noted_before_it_begins_and_no_longer_than_it_takes() {
     }
 }
 
-/// A lock that cannot be had is waited for; one that fails is told at once.
+/// A busy lock is waited for; a lock that fails is reported at once.
 #[test]
 fn s6_a_lock_of_the_shared_sync_that_fails_is_not_asked_for_again() {
     let scratch = Scratch::in_memory();

@@ -1,6 +1,6 @@
-//! What changes that died left: whoever comes next keeps what nobody has read, and is not locked out. It may be a
-//! copy whose sync failed: asked again, the kernel says that it is written (race 54), so it never takes the place of
-//! a version that is on the disk.
+//! Left-overs of changes that died. The next writer keeps a version that tenure has not read, and
+//! is not locked out. A left-over may be a copy whose sync failed; a second sync would claim
+//! success (race 54), so it never replaces a version that is on the disk.
 
 use std::io;
 use std::path::Path;
@@ -26,8 +26,9 @@ fn open(fs: &SimFs) -> Document {
     Document::open_on(&fs.shared(), Path::new(PATH)).unwrap()
 }
 
-/// A version whose sync failed is published anew, with the same bytes. Somebody replaces the document in the last
-/// moment, and the process dies after the exchange: what it displaced was read by nobody.
+/// A version whose sync failed is published anew, with the same bytes. Another tool replaces the
+/// document just before the exchange, and the process dies after it: the displaced version was
+/// never read.
 #[test]
 fn g6_an_unread_version_outlives_a_republication_that_dies() {
     let sim = machine(1);
@@ -40,8 +41,8 @@ fn g6_an_unread_version_outlives_a_republication_that_dies() {
     assert_theirs_is_kept(&sim);
 }
 
-/// The same of a change that dies, before an operation that changes nothing: the record names the version that it
-/// found from then on.
+/// The same for a change that dies before an operation that changes nothing: from then on the
+/// record names the version that the operation found.
 #[test]
 fn g6_an_unread_version_outlives_an_operation_that_changes_nothing() {
     let sim = machine(1);
@@ -53,7 +54,7 @@ fn g6_an_unread_version_outlives_an_operation_that_changes_nothing() {
     assert_theirs_is_kept(&sim);
 }
 
-/// And of one that cannot be read: nobody can say that it is worth nothing.
+/// The same for a left-over that cannot be read: it may be worth something.
 #[test]
 fn g6_an_unread_version_that_cannot_be_read_is_not_removed() {
     let sim = machine(1);
@@ -72,7 +73,7 @@ fn g6_an_unread_version_that_cannot_be_read_is_not_removed() {
     assert_theirs_is_kept(&sim);
 }
 
-/// And where something was set aside before.
+/// The same where something was set aside before.
 #[test]
 fn g6_an_unread_version_takes_the_place_of_nothing_that_was_set_aside() {
     let sim = machine(1);
@@ -87,8 +88,8 @@ fn g6_an_unread_version_takes_the_place_of_nothing_that_was_set_aside() {
     assert_eq!(sim.peek("/d/.tenure/state.json.damaged.2").as_deref(), Some(THEIRS));
 }
 
-/// A change dies after its exchange, and somebody removes the document: what is left of the last synced version is
-/// kept by whoever makes the document anew.
+/// A change dies after its exchange, and the document is removed. The writer that creates the
+/// document again keeps the last synced version.
 #[test]
 fn g5_the_last_synced_version_outlives_a_document_that_is_removed() {
     let sim = machine(1);
@@ -102,7 +103,8 @@ fn g5_the_last_synced_version_outlives_a_document_that_is_removed() {
 
 const THEIRS: &[u8] = b"{\"theirs\":1}";
 
-/// A change that dies right after its exchange, before which somebody has put these bytes into the document's place.
+/// A change that dies right after its exchange. Just before the exchange another tool wrote these
+/// bytes as the document.
 fn dies_after_its_exchange(
     sim: &SimFs,
     theirs: Option<&'static [u8]>,
@@ -136,10 +138,10 @@ fn assert_theirs_is_kept(sim: &SimFs) {
     let names = sim.shared().list(side).unwrap();
     let mut paths = names.iter().map(|name| side.join(name)).chain([PATH.into()]);
     let kept = paths.any(|path| sim.peek(path).as_deref() == Some(THEIRS));
-    assert!(kept, "nobody has read it, and it is gone: {names:?}");
+    assert!(kept, "it was never read, and it is gone: {names:?}");
 }
 
-/// A restore dies, and somebody corrects the document in place.
+/// A restore dies, and an editor corrects the document in place.
 #[test]
 fn g10_a_mended_document_can_be_changed_after_a_restore_that_died() {
     let damaged = b"{\"n\":";
@@ -168,7 +170,7 @@ fn g10_a_mended_document_can_be_changed_after_a_restore_that_died() {
     panic!("the restore never came to an end");
 }
 
-/// The directories of a new document, made by somebody who died before syncing them.
+/// The directories of a new document, made by a process that died before syncing them.
 #[test]
 fn g8_directories_of_a_dead_maker_are_synced() {
     let path = Path::new("/d/a/b/state.json");
@@ -230,7 +232,8 @@ fn race_54_a_copy_that_could_not_be_synced_does_not_replace_the_last_good_versio
     assert!(failures > 0, "a sync fails");
 }
 
-/// A version whose sync failed was published anew, and who did that died before the old file was removed.
+/// A version whose sync failed was published anew, and the process died before it removed the old
+/// file.
 #[test]
 fn race_54_what_was_published_anew_does_not_come_back_as_the_last_good_version() {
     let repeat = |fs: &SimFs| open(fs).set(&json!({ "n": 2 }), &durably());

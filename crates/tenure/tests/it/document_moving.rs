@@ -14,7 +14,7 @@ use crate::document_scratch::{
 };
 use crate::faulty_fs::{Change, FaultyFs, Op, Verdict};
 
-/// The document as read while `act` happens before each read of the file, with the number of the read.
+/// Reads the document while `act` runs before each read of the file, with the number of the read.
 fn read_while(
     scratch: &Scratch,
     act: impl Fn(u64, &Path) -> Verdict + Send + Sync + 'static,
@@ -93,7 +93,7 @@ fn race_27_a_damaged_document_is_looked_at_for_30_ms_before_it_is_called_that() 
 
 #[test]
 fn a_reader_that_cannot_open_the_record_says_so() {
-    // No version can be told, and one that is wrong would be worse.
+    // The version is unknown, and a wrong one would be worse.
     let scratch = Scratch::in_memory();
     scratch.document("state.json").set(&json!({ "n": 1 }), &durably()).unwrap();
     for errno in [Errno::IO, Errno::MFILE] {
@@ -108,8 +108,8 @@ fn a_reader_that_cannot_open_the_record_says_so() {
     }
 }
 
-/// Reads while `publications` come before each look at the document, and so many between that and the
-/// look at the record, as long as there are any. Returns how often it looked, and whether it found a
+/// Reads while `publications` happen before each look at the document, and as many between that and
+/// the look at the record, until none are left. Returns how often it looked, and whether it found a
 /// version with its own content.
 fn read_overtaken(publications: Vec<(u64, u64)>) -> (usize, bool) {
     let scratch = Scratch::in_memory();
@@ -154,7 +154,7 @@ fn race_32_g5_a_reader_that_is_overtaken_again_and_again_never_mixes_two_version
 fn g5_a_reader_that_is_always_overtaken_knows_the_version_from_its_look_before() {
     assert_eq!(read_overtaken(vec![]), (1, true), "alone it looks once");
     for before in 0..2 {
-        // Whichever of the two slots of the record is the older one.
+        // Whichever slot of the record is the older one.
         assert_eq!(read_overtaken(vec![(before, 1)]), (2, true), "overtaken once, it looks again");
     }
     assert_eq!(read_overtaken(vec![(0, 2); 40]), (2, true));

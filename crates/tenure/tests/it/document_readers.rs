@@ -1,4 +1,4 @@
-//! Readers: never in the way, never half a document, and nothing left behind (G5).
+//! Readers: they never block, never see half a document, and leave nothing behind (G5).
 
 use std::io;
 use std::path::Path;
@@ -101,7 +101,8 @@ fn race_35_a_reader_never_pairs_one_version_with_the_content_of_another() {
     assert!(pairs.len() > 1 && pairs.contains(&pair), "{pair:?} in {pairs:?}");
 }
 
-/// A file that was replaced is removed from the disk by whoever closes it last. That is the writer's work.
+/// A replaced file is removed from the disk by the process that closes it last. That should be the
+/// writer.
 #[test]
 #[cfg(target_os = "linux")]
 fn a_reader_has_closed_the_document_before_it_looks_at_the_record() {
@@ -128,8 +129,8 @@ fn a_reader_has_closed_the_document_before_it_looks_at_the_record() {
 
 #[test]
 fn race_32_a_document_with_the_number_of_the_one_that_was_read_is_looked_at_again() {
-    // The file that was read is closed and removed, and its number may be given out again at once: by
-    // the look of it nothing has happened.
+    // The file that was read is closed and removed, and its inode number may be reused at once: by
+    // its metadata nothing has changed.
     let scratch = Scratch::new();
     let document = scratch.document("state.json");
     document.set(&json!({ "n": 1 }), &at_once()).unwrap();
@@ -158,7 +159,8 @@ fn race_32_a_document_with_the_number_of_the_one_that_was_read_is_looked_at_agai
 
 #[test]
 fn race_35_old_bytes_that_somebody_put_back_have_a_version_that_can_be_set() {
-    // The older slot of the record knows these bytes, but not that they are the document again.
+    // The older slot of the record has these bytes, but does not know that they are the document
+    // again.
     let scratch = Scratch::in_memory();
     let document = scratch.document("state.json");
     let path = document.path().to_path_buf();
@@ -199,7 +201,8 @@ fn race_27_a_reader_gives_a_foreign_writer_in_place_a_moment_to_finish() {
     assert_eq!(count_in(&document), 5);
 }
 
-/// Some servers of FUSE file systems answer so. On others, and where nobody published it, it is not there.
+/// Some FUSE servers answer like this. On other systems, and where the document was never
+/// published, it does not exist.
 #[test]
 fn g5_a_document_that_is_not_found_while_it_is_replaced_is_looked_for_again() {
     for (misses, unknown, found) in
@@ -219,7 +222,7 @@ fn g5_a_document_that_is_not_found_while_it_is_replaced_is_looked_for_again() {
         let fs = if unknown { fs.unknown() } else { fs };
         let document = Document::open_on(&fs.shared(), &path).unwrap();
         left.store(1, Ordering::Relaxed);
-        assert!(document.read().unwrap().is_none(), "nobody made it yet");
+        assert!(document.read().unwrap().is_none(), "it was never published");
         document.set(&json!({ "n": 1 }), &WriteOptions::default()).unwrap();
         left.store(misses, Ordering::Relaxed);
         assert_eq!(document.read().unwrap().is_some(), found, "{misses} {unknown}");
@@ -333,8 +336,8 @@ fn g5_a_reader_that_cannot_repair_returns_the_last_synced_version_from_memory() 
 /// the version that it returns is the one of the content that it returns.
 #[test]
 fn race_32_g5_a_version_belongs_to_the_content_it_comes_with() {
-    // At which of the steps something is published: before the first look at the document, and between
-    // that and the look at the record.
+    // The steps before which something is published: the first look at the document, and the look
+    // at the record after it.
     for moments in [vec!["json"], vec!["commit"], vec!["json", "commit"]] {
         let scratch = Scratch::new();
         let writer = scratch.document("state.json");

@@ -1,4 +1,4 @@
-//! Restoring a document, on request or after a power loss, where that fails half-way.
+//! Restoring a document, on request or after a power loss, when a step fails.
 
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -10,7 +10,7 @@ use crate::document_scratch::{at_once, durably, foreign_replace, foreign_write, 
 use crate::faulty_fs::{Change, FaultyFs, Op, Verdict};
 use crate::watched_disk::{EXCHANGED, KEPT_AS_GOOD, TEMP_SYNCED, two_versions, version};
 
-/// What nobody can parse.
+/// Bytes that cannot be parsed.
 const DAMAGED: &str = "{\"n\":";
 
 #[test]
@@ -49,7 +49,7 @@ fn g6_a_document_that_was_mended_during_a_restore_stays() {
 
 #[test]
 fn g10_a_restore_that_cannot_keep_its_source_does_not_begin() {
-    // A change died behind its exchange, and what it published is damaged: the good version is under
+    // A change died after its exchange, and what it published is damaged. The good version is under
     // the temporary name, which the restore needs itself.
     for has_record in [true, false] {
         let disk = two_versions(&durably());
@@ -60,7 +60,7 @@ fn g10_a_restore_that_cannot_keep_its_source_does_not_begin() {
         if !has_record {
             foreign_write(disk.scratch.path(".tenure/state.json.commit"), "");
         }
-        // Without a record nobody knows what it is: it is set aside.
+        // Without a record its origin is unknown: it is set aside.
         let kept = (Op::RenameNew, "damaged");
         disk.refuse(&[if has_record { KEPT_AS_GOOD } else { kept }]);
         let error = disk.document.restore(&durably()).unwrap_err();
@@ -82,7 +82,7 @@ fn g10_a_change_whose_repair_fails_has_not_begun() {
     let disk = two_versions(&at_once());
     foreign_write(disk.document.path(), "");
     let file = std::fs::File::options().write(true).open(disk.document.path()).unwrap();
-    file.set_modified(std::time::UNIX_EPOCH).unwrap(); // Cut by the power loss, not by somebody since.
+    file.set_modified(std::time::UNIX_EPOCH).unwrap(); // Cut by the power loss, not later.
     disk.fs.reboot();
     disk.die_after(EXCHANGED);
     let error = disk.document.set(&json!({ "n": 9 }), &durably()).unwrap_err();
@@ -114,7 +114,7 @@ fn race_27_what_was_set_aside_before_is_never_overwritten() {
     }
 }
 
-/// Nothing was displaced that nobody has read: what the dead leave is their own, and goes.
+/// No unread version was displaced, so the left-over of the dead process is removed.
 #[test]
 fn g10_of_changes_that_die_one_after_another_nothing_is_kept_as_damaged() {
     const PATH: &str = "/d/state.json";

@@ -1,4 +1,4 @@
-//! What was damaged is somebody's data: however a restore ends, its bytes are there afterwards.
+//! A damaged document is still a user's data: however a restore ends, its bytes are kept.
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
@@ -41,7 +41,8 @@ fn damage(fs: &SimFs) {
     file.sync().unwrap();
 }
 
-/// The damaged bytes, wherever they are; the temporary file is not a place where somebody finds them.
+/// The damaged bytes, wherever they are. The temporary file does not count: users would not find
+/// them there.
 fn is_kept(fs: &SimFs) -> bool {
     let side = Path::new("/d/.tenure");
     let names = fs.shared().list(side).unwrap_or_default();
@@ -60,7 +61,7 @@ fn survives_a_death_at_every_step(kind: CrashKind, options: &WriteOptions) {
             CrashKind::Process => fs.process_crash(),
             CrashKind::Power => fs.crash(),
         }
-        // Whoever comes next tidies up what the dead one left, and may restore it, too.
+        // The next caller removes what the dead one left, and may restore the document, too.
         let next = document(&fs);
         let _ = next.restore(options);
         next.set(&json!({ "n": 4 }), options).unwrap();
@@ -82,13 +83,14 @@ fn race_27_a_restore_that_the_power_ends_keeps_the_damaged_bytes() {
     }
 }
 
-/// A change died between the exchange and giving back what somebody had saved meanwhile, which is no
-/// JSON yet. It is not ours to judge.
+/// A change died between the exchange and restoring what an editor had saved meanwhile. That is not
+/// yet valid JSON, and must be kept.
 #[test]
 fn race_50_a_foreign_version_in_the_temporary_file_is_kept_even_if_it_is_no_document() {
     let fs = damaged(1);
     let half = b"{\"somebody\": is still typing";
-    // As after that death: the document is of nobody's record, and the other one is where ours was.
+    // As after that death: the document is in no record, and the other version has our temporary
+    // name.
     let shared = fs.shared();
     let place = |path: &str, bytes: &[u8]| {
         let file = shared.open(Path::new(path), Access::Create(0o600)).unwrap();
@@ -122,7 +124,7 @@ fn the_damaged_bytes_are_kept_also_where_there_are_no_links() {
     assert_eq!(std::fs::metadata(&copy).unwrap().permissions().mode() & 0o777, 0o600);
 }
 
-/// The same, if somebody mends the document while its copy is synced: the mended one stays.
+/// The same, if an editor fixes the document while its copy is synced: the fixed version stays.
 #[test]
 fn a_document_that_is_mended_during_its_restore_stays() {
     let scratch = Scratch::new();
@@ -145,7 +147,7 @@ fn a_document_that_is_mended_during_its_restore_stays() {
     assert_eq!(document.read().unwrap().map(|found| found.value), Some(json!({ "n": 3 })));
 }
 
-/// A change met the damage first, and has copied it.
+/// A change found the damage first, and has copied it.
 #[test]
 fn damaged_bytes_that_a_restore_relies_on_are_synced() {
     for seed in 0..100 {
@@ -171,8 +173,8 @@ fn damaged_bytes_that_a_restore_relies_on_are_synced() {
     }
 }
 
-/// A full disk, where a damaged document can neither be linked nor exchanged: its copy is whole, or it is not
-/// there. Half of it would get a number each time somebody tries again.
+/// A full disk, where a damaged document can be neither linked nor exchanged: its copy is complete
+/// or absent. Otherwise each attempt would leave a partial copy with a new number.
 #[test]
 fn g10_no_half_of_a_damaged_document_is_left_by_a_full_disk() {
     let scratch = Scratch::new();
@@ -204,7 +206,7 @@ fn g10_no_half_of_a_damaged_document_is_left_by_a_full_disk() {
     assert_eq!(std::fs::read(scratch.path(".tenure/state.json.damaged.1")).unwrap(), DAMAGE);
 }
 
-/// The copy of the damaged document has to be durable before the document goes.
+/// The copy of the damaged document has to be durable before the document is replaced.
 #[test]
 fn g10_a_restore_that_cannot_sync_what_it_sets_aside_changes_nothing() {
     for links in [true, false] {
@@ -232,7 +234,7 @@ fn g10_a_restore_that_cannot_sync_what_it_sets_aside_changes_nothing() {
     }
 }
 
-/// An older version is back, and nobody knows which operations it contains: each is done again.
+/// An older version is back, and it is unknown which operations it contains: each is applied again.
 #[test]
 fn race_51_a_restored_version_has_forgotten_its_operations() {
     let scratch = Scratch::new();
@@ -249,8 +251,8 @@ fn race_51_a_restored_version_has_forgotten_its_operations() {
     assert!(document.update(&named(2), increment).unwrap().replayed);
 }
 
-/// A machine on which whoever made the sidecar directory died at its `nth` step, so that nobody knows whether the name of
-/// that is on the disk; then three changes without a sync.
+/// A machine on which the process that made the sidecar directory died at its `nth` step, so the
+/// directory's name may not be on the disk; then three changes without a sync.
 fn after_a_dead_maker(nth: u64, seed: u64) -> SimFs {
     let fs = SimFs::new(seed);
     fs.add_dir("/d");
@@ -264,7 +266,7 @@ fn after_a_dead_maker(nth: u64, seed: u64) -> SimFs {
     fs
 }
 
-/// Without an exchange of names, the version to fall back to has its second name in that directory only.
+/// Without an exchange of names, the fallback version has its second name only in that directory.
 #[test]
 fn g5_a_version_to_fall_back_to_is_not_lost_with_the_directory_of_a_dead_maker() {
     for (nth, seed) in (1..10).flat_map(|nth| (0..60).map(move |seed| (nth, seed))) {
@@ -275,7 +277,7 @@ fn g5_a_version_to_fall_back_to_is_not_lost_with_the_directory_of_a_dead_maker()
     }
 }
 
-/// And so has what a restore sets aside.
+/// The same for the copy that a restore sets aside.
 #[test]
 fn race_27_what_is_set_aside_is_not_lost_with_the_directory_of_a_dead_maker() {
     for (nth, seed) in (1..10).flat_map(|nth| (0..60).map(move |seed| (nth, seed))) {
@@ -290,8 +292,9 @@ fn race_27_what_is_set_aside_is_not_lost_with_the_directory_of_a_dead_maker() {
     }
 }
 
-/// The sync of a new version fails, and its process dies before it has removed that file. Asked again, the kernel says
-/// that it is written: a restore that finds it must not put it in the place of a version that is.
+/// The sync of a new version fails, and its process dies before it removes the file. A second sync
+/// would claim success: a restore that finds the file must not use it in place of a version that is
+/// on the disk.
 #[test]
 fn race_54_g5_a_version_whose_sync_failed_does_not_become_the_last_good_one() {
     let mut tried = 0;

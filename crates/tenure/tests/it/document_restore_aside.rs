@@ -1,4 +1,4 @@
-//! A restore of what was copied aside before: nobody has synced that copy, or its sync has failed.
+//! A restore after the damage was copied aside: the copy was never synced, or its sync failed.
 
 use std::io;
 use std::path::Path;
@@ -32,7 +32,8 @@ fn is_kept(fs: &SimFs) -> bool {
     names.iter().any(|name| fs.peek(name).as_deref() == Some(DAMAGE))
 }
 
-/// A change has met the damage and copied it, and the power goes at any step of the restore that follows.
+/// A change found the damage and copied it, and the power fails at any step of the restore that
+/// follows.
 #[test]
 fn race_27_a_restore_does_not_rely_on_a_copy_that_nobody_has_synced() {
     for (seed, exchanges, durable) in (0..8).map(|seed| (seed, seed & 1 == 0, seed & 2 == 0)) {

@@ -1,5 +1,5 @@
-//! A restore whose last good version is what a change that died left in the temporary file: however the restore ends, the
-//! version is there for the next one.
+//! A restore whose last good version is the temporary file of a change that died: however the
+//! restore ends, the version stays available for the next one.
 
 use std::path::Path;
 
@@ -23,8 +23,9 @@ fn damage(fs: &SimFs) {
     file.sync().unwrap();
 }
 
-/// As after a change that died right after its exchange, and damage in the version that it published: the last good one
-/// is in the temporary file. `.good` is not there, or is older and has the same bytes.
+/// The state after a change that died right after its exchange, and damage to the version that it
+/// published: the last good one is in the temporary file. `.good` is missing, or older with the
+/// same bytes.
 fn good_is_left_over(seed: u64, mode: u32, older: bool) -> SimFs {
     let fs = SimFs::new(seed);
     fs.add_dir("/d");
@@ -48,7 +49,7 @@ fn good_is_left_over(seed: u64, mode: u32, older: bool) -> SimFs {
     fs
 }
 
-/// A restore of that is ended at any step: the version is there for the next one.
+/// A restore from that state ends at any step: the version is there for the next one.
 fn left_over_survives_a_death_at_every_step(kind: CrashKind, seeds: u64) {
     for (seed, older) in (0..seeds).flat_map(|seed| [(seed, false), (seed, true)]) {
         for nth in 1.. {
@@ -80,7 +81,7 @@ fn g5_a_left_over_that_is_the_last_good_version_outlives_a_restore_that_the_powe
     left_over_survives_a_death_at_every_step(CrashKind::Power, 40);
 }
 
-/// The left-over becomes `.good` as it is: whoever could read the one can read the other.
+/// The left-over becomes `.good` unchanged: the same users can read it.
 #[test]
 fn a_left_over_that_becomes_good_keeps_its_mode() {
     for mode in [0o600, 0o640] {
@@ -91,8 +92,8 @@ fn a_left_over_that_becomes_good_keeps_its_mode() {
     }
 }
 
-/// A change is killed at any step, and another program damages the document. A restore brings back the last version that
-/// was published and synced, and not what the change was about to publish.
+/// A change is killed at any step, and another program damages the document. A restore brings back
+/// the last version that was published and synced, not the one that was about to be published.
 #[test]
 fn race_51_a_restore_does_not_bring_back_what_was_never_published() {
     let named = WriteOptions { operation: Some("y".into()), ..durably() };

@@ -1,4 +1,4 @@
-//! A directory of its own for each test, and what people who do not use tenure do in it.
+//! A directory for each test, and what tools that do not use tenure do in it.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -74,12 +74,12 @@ impl Drop for Scratch {
     }
 }
 
-/// Somebody who does not use tenure writes in place.
+/// A tool that does not use tenure writes in place.
 pub(crate) fn foreign_write(path: impl AsRef<Path>, bytes: impl AsRef<[u8]>) {
     fs::write(path, bytes).expect("a foreign write");
 }
 
-/// Somebody who does not use tenure replaces the file by a rename.
+/// A tool that does not use tenure replaces the file by a rename.
 pub(crate) fn foreign_replace(path: impl AsRef<Path>, bytes: impl AsRef<[u8]>) {
     let other = path.as_ref().with_extension("foreign");
     foreign_write(&other, bytes);

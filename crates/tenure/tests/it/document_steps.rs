@@ -1,5 +1,5 @@
-//! The steps of a change: what each of them refused, or the last, leaves behind, and which version is
-//! kept to fall back to.
+//! The steps of a change: what is left if a step is refused or is the last one, and which version
+//! is kept as a fallback.
 
 use tenure::{ErrorKind, Value, WriteOptions, json};
 
@@ -34,7 +34,7 @@ fn g5_a_change_without_a_sync_is_synced_if_it_displaces_what_nobody_knows_of() {
 
 #[test]
 fn g5_what_displaces_a_version_in_doubt_is_synced() {
-    // The version before it may have outlived a power loss, and is not kept to fall back to.
+    // The version before it may have been damaged by a power loss, so it is not kept as a fallback.
     let disk = two_versions(&at_once());
     foreign_replace(disk.document.path(), version(3).unwrap());
     disk.die_after(TEMP_SYNCED);
@@ -94,7 +94,7 @@ fn g10_a_change_that_dies_before_the_exchange_leaves_nothing_worth_keeping() {
         assert_eq!(disk.scratch.temps().len(), 1, "it could not clean up");
         disk.live_on();
         another(&disk).update(&durably(), increment).unwrap();
-        assert_eq!(disk.file("damaged.1"), None, "nobody was told of it; exists: {exists}");
+        assert_eq!(disk.file("damaged.1"), None, "it was never published; exists: {exists}");
         assert_eq!(disk.file("document"), version(if exists { 3 } else { 1 }));
         assert!(disk.scratch.temps().is_empty());
     }
@@ -213,7 +213,7 @@ fn g5_without_an_exchange_the_new_version_is_safe_before_it_takes_its_name() {
     }
 }
 
-/// An operation that was published, by a process that died before it could write that down.
+/// An operation published by a process that died before it could record it.
 fn half_done(options: &WriteOptions) -> Watched {
     let disk = two_versions(&durably());
     disk.die_after(EXCHANGED);

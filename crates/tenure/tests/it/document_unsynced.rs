@@ -1,4 +1,4 @@
-//! What somebody left unsynced, or could not sync, is never told to be durable (G8).
+//! A version that was left unsynced, or could not be synced, is never reported as durable (G8).
 
 use std::io;
 use std::path::Path;
@@ -39,8 +39,9 @@ pub(crate) fn replace_by(fs: &SimFs, bytes: &[u8], synced: bool) {
     }
 }
 
-/// Another program replaced the document by the same bytes and did not sync them. A durable call that
-/// changes nothing makes them durable; and one without a sync keeps no copy of them that could be empty.
+/// Another program replaced the document by the same bytes and did not sync them. A durable call
+/// that changes nothing makes them durable; a call without a sync keeps no copy of them that could
+/// be empty.
 #[test]
 fn the_same_bytes_of_somebody_else_are_not_taken_for_synced() {
     for seed in 0..300 {
@@ -64,15 +65,15 @@ fn the_same_bytes_of_somebody_else_are_not_taken_for_synced() {
     }
 }
 
-/// Where an exchange with a file that was never synced may be kept by half, or nobody knows, the new version
-/// is synced first.
+/// Where a power loss may keep only half of an exchange with an unsynced file, or that is unknown,
+/// the new version is synced first.
 #[test]
 fn g5_a_change_without_a_sync_syncs_where_names_lose_their_order() {
     let cases = [
         (Some(Trust::Yes), false, 0),
         (Some(Trust::Unordered), false, 1),
         (Some(Trust::Probe), false, 1),
-        (Some(Trust::Yes), true, 1), // Not looked at.
+        (Some(Trust::Yes), true, 1), // Not checked.
     ];
     for (trust, allow_network, syncs) in cases {
         let scratch = Scratch::new();
@@ -90,9 +91,9 @@ fn g5_a_change_without_a_sync_syncs_where_names_lose_their_order() {
     }
 }
 
-/// A directory that was copied while a writer was busy: the record first, the notes of the shared sync
-/// some changes later. They tell of numbers that the copy has not reached, also if a lock has made the record
-/// its own before the first change.
+/// A directory copied while a writer was busy: the record first, the notes of the shared sync some
+/// changes later. The notes hold numbers that the copied record has not reached, even if a lock has
+/// bound the record to this file before the first change.
 #[test]
 fn every_durable_change_of_a_copy_is_synced() {
     for locked in [false, true] {
@@ -139,8 +140,8 @@ fn every_change_of_a_copy_is_synced(locked: bool) {
     }
 }
 
-/// Somebody takes the last change back: the version before it, which is still there, and a copy of its record. The notes
-/// of the shared sync know the number that comes next.
+/// The last change is undone from outside: the version before it, which still exists, and a copy of
+/// its record are restored. The notes of the shared sync know the number that comes next.
 #[test]
 fn g8_a_change_after_one_that_was_taken_back_is_synced() {
     let scratch = Scratch::new();
@@ -162,7 +163,7 @@ fn g8_a_change_after_one_that_was_taken_back_is_synced() {
     assert_eq!(syncs.load(Ordering::Relaxed), before + 1);
 }
 
-/// A bare number that was cut is still one; a blank before it changes nothing of that.
+/// A bare number that was cut is still a number, also with a blank before it.
 #[test]
 fn g5_a_bare_number_is_synced_also_behind_a_blank() {
     let scratch = Scratch::new();
@@ -181,8 +182,8 @@ fn g5_a_bare_number_is_synced_also_behind_a_blank() {
     assert_eq!(syncs.load(Ordering::Relaxed), before + 1);
 }
 
-/// A change without a sync has synced what it falls back to, and then did not come about. That this version
-/// was synced says so of its name as well.
+/// A change without a sync synced its fallback version and then failed. That the version was synced
+/// covers its name as well.
 #[test]
 fn g8_the_name_of_a_foreign_version_is_synced_with_it() {
     for seed in 0..100 {
@@ -202,8 +203,8 @@ fn g8_the_name_of_a_foreign_version_is_synced_with_it() {
     }
 }
 
-/// Another program touched the file, or put a copy in its place that has the same time (`cp -p`): it is published anew
-/// once, and not each time.
+/// Another program touched the file, or replaced it by a copy with the same time (`cp -p`): it is
+/// published anew once, not each time.
 #[test]
 fn a_file_that_was_touched_is_published_anew_once() {
     let scratch = Scratch::new();
@@ -231,8 +232,8 @@ fn a_file_that_was_touched_is_published_anew_once() {
     assert_eq!([(); 2].map(synced), [2, 0], "a copy");
 }
 
-/// A version that was not synced is published anew. If its sync fails, nothing was changed; if its record cannot be
-/// written, the version is visible, and whether it is durable nobody knows.
+/// A version that was not synced is published anew. If its sync fails, nothing was changed. If its
+/// record cannot be written, the version is visible, and it is unknown whether it is durable.
 #[test]
 fn g8_a_version_that_was_published_anew_without_its_record_is_not_durable() {
     let scratch = Scratch::new();
@@ -260,7 +261,7 @@ fn g8_a_version_that_was_published_anew_without_its_record_is_not_durable() {
     }
 }
 
-/// The synced version cannot be kept as `.good`, and what displaced it was not synced.
+/// The synced version cannot be kept as `.good`, and the version that displaced it was not synced.
 #[test]
 fn g5_a_synced_version_that_cannot_be_kept_is_not_removed() {
     for seed in 0..200 {
@@ -310,7 +311,7 @@ fn g5_a_number_that_a_power_loss_cut_is_not_taken_for_a_version() {
     }
 }
 
-/// A restore that finds nothing to restore is a durable call as well.
+/// A restore that has nothing to restore is still a durable call.
 #[test]
 fn g8_a_restore_that_changes_nothing_syncs_what_it_found() {
     for seed in 0..100 {

@@ -1,5 +1,5 @@
-//! The real disk with a hand in every operation: it can refuse one, do something before it, read or
-//! write less than asked, or describe things differently.
+//! The real disk with a hook before every operation: it can refuse the operation, do something
+//! before it, read or write less than asked, or change what metadata says.
 
 use std::ffi::OsString;
 use std::fmt;
@@ -71,7 +71,7 @@ pub(crate) enum Verdict {
 type Before = dyn Fn(Op, &Path) -> Verdict + Send + Sync;
 type Seen = dyn Fn(&Path, Stat) -> Stat + Send + Sync;
 
-/// See the top of the file.
+/// See the module documentation.
 #[derive(Clone)]
 pub(crate) struct FaultyFs {
     inner: Arc<dyn Fs>,
@@ -103,7 +103,7 @@ impl FaultyFs {
         }
     }
 
-    /// A file system of a kind that nobody knows.
+    /// A file system of an unknown kind.
     pub(crate) fn unknown(mut self) -> Self {
         self.unknown = true;
         self

@@ -31,8 +31,9 @@ fn assert_grow(fences: &[Fence]) {
     }
 }
 
-/// A watchdog released a lock by force, and its former owner went on writing. Every hold has a number
-/// of its own, larger than all before it, whatever kind of hold it is and whoever died in between.
+/// A watchdog released a lock by force, and its former owner kept writing. Every hold has its own
+/// number, larger than all before it, whatever kind of hold it is and whichever holder died in
+/// between.
 #[test]
 fn race_06_g4_every_hold_draws_a_larger_fence() {
     let scratch = Scratch::new();
@@ -72,8 +73,8 @@ fn g4_writes_renewals_and_readers_draw_no_fence() {
     assert_eq!(draw(&path), held.fence + 1);
 }
 
-/// Somebody deletes `.tenure/`, or one file in it, or only its content. The new record starts at the
-/// clock, above everything that was ever given out.
+/// The user deletes `.tenure/`, or one file in it, or only its content. The new record starts at
+/// the clock, above everything that was ever given out.
 #[test]
 fn race_51_g4_a_lost_record_does_not_take_a_fence_back() {
     let losses: [fn(&Scratch); 5] = [
@@ -92,8 +93,8 @@ fn race_51_g4_a_lost_record_does_not_take_a_fence_back() {
     assert_grow(&fences);
 }
 
-/// The newest record and the marks beside the older one are gone at once: what is left is a valid record
-/// of an older fence. That the other slot does not have its predecessor gives it away.
+/// The newest record and the marks beside the older one are lost together: what is left is a valid
+/// record of an older fence. The other slot is not its predecessor, which reveals the loss.
 #[test]
 fn race_11_g4_a_record_that_was_cut_or_zeroed_does_not_take_a_fence_back() {
     for holds in [3, 4] {
@@ -115,8 +116,8 @@ fn race_11_g4_a_record_that_was_cut_or_zeroed_does_not_take_a_fence_back() {
 }
 
 /// `cp -r`, rsync and backups bring an older `.tenure/` back. Its record says which file it was
-/// written into, so a copy is noticed even if it got the old file's number, and its fence counts as a
-/// lower limit only.
+/// written into, so a copy is noticed even if it got the old file's inode number, and its fence
+/// counts only as a lower limit.
 #[test]
 fn race_51_g4_a_restored_older_record_does_not_take_a_fence_back() {
     let scratch = Scratch::new();
@@ -132,8 +133,8 @@ fn race_51_g4_a_restored_older_record_does_not_take_a_fence_back() {
     assert_grow(&fences);
 }
 
-/// A restored file often gets the very number that the removed one had. It is another file all the
-/// same: it was born later.
+/// A restored file often gets the inode number of the removed one. It is still another file: it was
+/// born later.
 #[test]
 fn race_51_g4_a_restored_record_with_the_old_inode_number_is_noticed() {
     let scratch = Scratch::new();
@@ -149,7 +150,7 @@ fn race_51_g4_a_restored_record_with_the_old_inode_number_is_noticed() {
         if number() == original {
             break;
         }
-        // Some file systems never give a number out twice; on others the next free one is close.
+        // Some file systems never reuse a number; on others the next free one is close.
         let filler = scratch.path(&format!("filler-{attempt}"));
         std::fs::hard_link(&commit, filler).unwrap();
     }
@@ -157,8 +158,8 @@ fn race_51_g4_a_restored_record_with_the_old_inode_number_is_noticed() {
     assert_grow(&fences);
 }
 
-/// `cp -a backup/. .tenure/` and `rsync --inplace` write the older record into the very same file.
-/// The file has changed long after that record was written, and nobody can set that time back.
+/// `cp -a backup/. .tenure/` and `rsync --inplace` write the older record into the same file. The
+/// file changed long after that record was written, and that time cannot be set back.
 #[test]
 fn race_51_g4_an_older_record_put_back_in_place_does_not_take_a_fence_back() {
     let scratch = Scratch::new();
@@ -166,7 +167,7 @@ fn race_51_g4_an_older_record_put_back_in_place_does_not_take_a_fence_back() {
     let mut fences = vec![draw(&path)];
     let backup = std::fs::read(scratch.sidecar("commit")).unwrap();
     fences.extend((0..20).map(|_| draw(&path)));
-    // Nobody makes a backup and needs it within a second; the waiting lock is the alarm clock.
+    // A backup is not restored within a second of being made; the waiting lock is the timer.
     let guard = lock_for(&path, Wait::No).unwrap();
     let other = scratch.target();
     let late =
@@ -179,8 +180,8 @@ fn race_51_g4_an_older_record_put_back_in_place_does_not_take_a_fence_back() {
     assert_grow(&fences);
 }
 
-/// The same, noticed by whoever comes first: if that is somebody who writes without a fence, the record
-/// is of now afterwards, and nothing in it tells any more that it was put back.
+/// The same, noticed by the first caller. If that is a writer without a fence, it makes the record
+/// current, and the record then no longer shows that it was restored.
 #[test]
 fn race_51_g4_an_older_record_put_back_in_place_is_noticed_by_whoever_comes_first() {
     const WRITTEN: usize = 256;
@@ -209,7 +210,7 @@ fn race_51_g4_an_older_record_put_back_in_place_is_noticed_by_whoever_comes_firs
     }
 }
 
-/// A hold and a lease in a restored `.tenure/` are of the past: they stop nobody and prove nothing.
+/// A hold and a lease in a restored `.tenure/` are over: they block no caller and prove nothing.
 #[test]
 fn race_51_g3_a_restored_hold_is_not_a_hold() {
     let scratch = Scratch::new();
@@ -224,7 +225,7 @@ fn race_51_g3_a_restored_hold_is_not_a_hold() {
     assert!(draw(&path) > held.fence);
 }
 
-/// The power fails, and what was not synced is gone. Whenever that happens, the next boot must draw
+/// The power fails, and what was not synced is lost. Whenever that happens, the next boot must draw
 /// above everything that was ever given out.
 #[test]
 fn g4_a_reboot_that_loses_unsynced_records_does_not_take_a_fence_back() {
@@ -240,8 +241,8 @@ fn g4_a_reboot_that_loses_unsynced_records_does_not_take_a_fence_back() {
     assert_grow(&fences);
 }
 
-/// The same with a dead clock: in 1970 only what was reserved and synced stands between the fences of
-/// before and new ones. So at no time may a fence be out that is above it.
+/// The same with a dead clock: in 1970 only the synced reservation keeps new fences above the old
+/// ones. So no fence above the reservation may ever be given out.
 #[test]
 fn g4_a_synced_reservation_is_above_every_fence_even_if_the_clock_is_lost() {
     let scratch = Scratch::new();
@@ -265,7 +266,7 @@ fn reserved(file: &[u8]) -> u64 {
     number(slot + 24)
 }
 
-/// A lock costs no sync of its own: one pays for a thousand fences.
+/// A lock needs no sync of its own: one sync pays for a thousand fences.
 #[test]
 fn race_34_g4_one_sync_reserves_a_thousand_fences() {
     let scratch = Scratch::new();
@@ -279,7 +280,7 @@ fn race_34_g4_one_sync_reserves_a_thousand_fences() {
     assert_eq!(altered.syncs.load(Ordering::SeqCst), syncs);
 }
 
-/// A sync that fails gives out no fence and no lock, and the next holder is not in the way of it.
+/// A failed sync gives out no fence and no lock, and does not block the next holder.
 #[test]
 fn g10_a_failed_reservation_gives_out_nothing() {
     let scratch = Scratch::new();
@@ -296,8 +297,8 @@ fn g10_a_failed_reservation_gives_out_nothing() {
     lock.acquire(&options).unwrap().release().unwrap();
 }
 
-/// After a reboot somebody reserves fences and fails half-way. The lease of the boot before must not
-/// come to life again by being written back: its expiry is on a clock that has started anew.
+/// After a reboot a process reserves fences and fails half-way. Writing the record back must not
+/// revive the lease of the boot before: its expiry is on a clock that has started anew.
 #[test]
 fn g4_a_failed_reservation_does_not_revive_a_lease_of_another_boot() {
     let scratch = Scratch::new();
@@ -342,8 +343,9 @@ fn g4_a_failed_reservation_does_not_revive_a_lock_of_another_boot() {
     assert!(next.fence() > fence);
 }
 
-/// The same, and then the lease is renewed by its token. A later grant may have been lost with the power, so
-/// the fence of before must not be current again, whoever bound the record to this boot.
+/// The same, and then the lease is renewed by its token. A later grant may have been lost with the
+/// power, so the old fence must not become current again, whichever process bound the record to
+/// this boot.
 #[test]
 fn g4_a_failed_reservation_does_not_make_a_fence_of_another_boot_current_again() {
     for by_itself in [true, false] {

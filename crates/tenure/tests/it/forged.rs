@@ -1,4 +1,4 @@
-//! Records as nobody wrote them: with planted numbers and a checksum that fits (docs/FORMAT.md).
+//! Forged records: planted numbers with a checksum that fits (docs/FORMAT.md).
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -11,7 +11,7 @@ pub(crate) const SLOTS: [u64; 2] = [4096, 8192];
 /// Where the two copies of its reservation are.
 pub(crate) const RESERVATIONS: [u64; 2] = [12288, 16384];
 
-/// Changes these slots, those that are there, and makes their checksums fit again.
+/// Changes the given slots that exist, and corrects their checksums.
 pub(crate) fn forge(path: &Path, slots: [u64; 2], change: impl Fn(&mut [u8])) {
     let file = File::options().read(true).write(true).open(path).unwrap();
     for offset in slots {

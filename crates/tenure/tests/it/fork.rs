@@ -1,4 +1,4 @@
-//! Children: forked ones never unlock what their parent holds, started programs hold nothing.
+//! Children: a forked child never unlocks what its parent holds; a started program holds nothing.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI32, Ordering};
@@ -13,8 +13,8 @@ use crate::starting::alone;
 /// After this many seconds the system ends a child that hangs.
 const HANGS_S: u32 = 20;
 
-/// A forked child has a copy of its parent's guard. Its exit handlers ran `release`, and the parent
-/// went on without a lock. Our child may say what it likes: the lock stays where it is.
+/// A forked child has a copy of its parent's guard. In other tools its exit handlers ran `release`,
+/// and the parent continued without a lock. Here nothing that the child does releases the lock.
 #[test]
 fn race_16_g11_a_forked_child_does_not_release_its_parents_lock() {
     let scratch = Scratch::new();
@@ -51,8 +51,8 @@ fn race_16_g11_a_forked_child_does_not_release_a_shared_lock_either() {
     lock_for(&path, Wait::No).unwrap().release().unwrap();
 }
 
-/// A forked child that lives on has a copy of the descriptor, and closing ours would leave the lock
-/// with it. A release is a release.
+/// A forked child that lives on has a copy of the descriptor, so closing ours would leave the lock
+/// with the child. A release must unlock.
 #[test]
 fn race_16_g2_a_release_frees_the_lock_although_a_forked_child_has_a_copy() {
     let scratch = Scratch::new();
@@ -67,7 +67,7 @@ fn race_16_g2_a_release_frees_the_lock_although_a_forked_child_has_a_copy() {
     }
 }
 
-/// A program started during a hold inherited the descriptor and with it the lock, for as long as it
+/// A program started during a hold inherited the descriptor and kept the lock for as long as it
 /// ran. Ours are closed by `exec`: the program lives on, the lock does not.
 #[test]
 fn race_16_g2_a_program_started_during_a_hold_does_not_keep_it() {
@@ -86,8 +86,8 @@ fn race_16_g2_a_program_started_during_a_hold_does_not_keep_it() {
     assert_eq!(next.recovered_from().map(|holder| holder.pid), Some(alice.pid()));
 }
 
-/// A lock file that stayed open from an earlier turn is shared with every child forked since. A lock
-/// on it would outlive its owner in the child; so a file from before a fork is not locked again.
+/// A lock file kept open from an earlier turn is shared with every child forked since. A lock on it
+/// would outlive its owner in the child, so a file opened before a fork is not locked again.
 #[test]
 fn race_16_g2_a_child_forked_between_two_turns_does_not_keep_the_second() {
     let scratch = Scratch::new();
@@ -105,7 +105,7 @@ fn race_16_g2_a_child_forked_between_two_turns_does_not_keep_the_second() {
     );
 }
 
-/// A child that is forked in the middle of a change has the new version in its hands and no lock.
+/// A child forked in the middle of a change has the new version but no lock.
 #[test]
 fn race_16_g11_a_child_forked_during_a_change_does_not_publish_it() {
     let scratch = Scratch::new();
@@ -116,7 +116,7 @@ fn race_16_g11_a_child_forked_during_a_change_does_not_publish_it() {
     assert_eq!(count(&scratch.target()), 1);
 }
 
-/// A part in somebody else's hold is proven by its fence, so a forked child has it as well.
+/// A nested hold is proven by its fence, so a forked child has it as well.
 #[test]
 fn race_16_g11_a_forked_child_takes_part_in_a_hold_as_its_parent_does() {
     let scratch = Scratch::new();
@@ -137,8 +137,8 @@ fn files_of(pid: &str) -> Vec<String> {
     links.map(|link| name(link).display().to_string()).collect()
 }
 
-/// A thread of the parent is in the middle of a call of a guard when the process forks. In the child
-/// nobody will ever end that call; whatever the child asks of its copy, it must not wait for it.
+/// A thread of the parent is inside a call of a guard when the process forks. In the child that
+/// call never ends; no call of the child on its copy may wait for it.
 #[test]
 fn race_16_g11_a_child_forked_amid_a_call_does_not_wait_for_its_end() {
     let scratch = Scratch::new();
@@ -149,12 +149,13 @@ fn race_16_g11_a_child_forked_amid_a_call_does_not_wait_for_its_end() {
     let told = code.clone();
     altered.next_look.plan(move || told.store(alone(|| child_of_a_call(&copy)), Ordering::SeqCst));
     guard.verify().unwrap();
-    assert_eq!(code.load(Ordering::SeqCst), 0, "the child hung, or was told something else");
+    assert_eq!(code.load(Ordering::SeqCst), 0, "the child hung, or got another error");
     guard.verify().unwrap();
     Arc::into_inner(guard).unwrap().release().unwrap();
 }
 
-/// Forks; the wait status of the child, which ends well if it is told that the hold is not its own.
+/// Forks; the wait status of the child, which exits with 0 if the library reports that the hold is
+/// not its own.
 fn child_of_a_call(guard: &LockGuard) -> i32 {
     #[expect(unsafe_code, reason = "there is no safe fork")]
     // SAFETY: the child calls nothing but this crate and ends with `_exit`; that the library survives

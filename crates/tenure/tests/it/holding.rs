@@ -24,7 +24,7 @@ fn nested(path: &Path, fence: u64) -> Result<LockGuard> {
     Lock::open(path)?.acquire(&options)
 }
 
-/// A guard that goes out of scope is a hold that ended well: nobody is told that somebody died.
+/// Dropping a guard ends its hold properly: the next holder gets no report of a death.
 #[test]
 fn g2_a_dropped_guard_is_a_release() {
     let scratch = Scratch::new();
@@ -36,8 +36,8 @@ fn g2_a_dropped_guard_is_a_release() {
     assert_eq!(lock_for(&path, Wait::No).unwrap().recovered_from(), None);
 }
 
-/// A nested hold is as good as the fence that proves it: one that is over, or was never given out,
-/// proves nothing, also on a target that nobody has used.
+/// A nested hold is only as good as the fence that proves it. A fence that is over, or was never
+/// given out, proves nothing, also on an unused target.
 #[test]
 fn race_53_g3_a_nested_hold_needs_the_current_fence() {
     let (scratch, unused) = (Scratch::new(), Scratch::new());
@@ -57,8 +57,8 @@ fn race_53_g3_a_nested_hold_needs_the_current_fence() {
     assert_eq!(kind(nested(&unused.target(), 1)), Some(ErrorKind::Fenced));
 }
 
-/// A hold that outlasts its own limit is ended: the guard says so, its fence is refused, and the next
-/// one gets the lock while the guard is still there.
+/// A hold that exceeds its own limit is ended: the guard reports it, its fence is refused, and the
+/// next holder gets the lock while the guard still exists.
 #[test]
 fn race_18_g3_a_hold_that_outlasts_its_limit_is_over() {
     let scratch = Scratch::new();
@@ -76,14 +76,14 @@ fn race_18_g3_a_hold_that_outlasts_its_limit_is_over() {
     assert_eq!(kind(guard.verify()), Some(ErrorKind::Fenced));
     assert_eq!(kind(write(&path, Some(guard.fence()))), Some(ErrorKind::Fenced));
     let next = lock_for(&path, Wait::No).unwrap();
-    assert_eq!(next.recovered_from(), None, "nobody died");
+    assert_eq!(next.recovered_from(), None, "no holder died");
     assert_eq!(kind(guard.release()), Some(ErrorKind::Fenced));
     next.verify().unwrap();
     next.release().unwrap();
     drop(late());
 }
 
-/// An owner comes in again by each of its holds, also after it has taken others.
+/// An owner can re-enter each of its holds, also after it has taken others.
 #[test]
 fn race_17_an_owner_of_several_targets_comes_in_again_by_each() {
     let scratch = Scratch::new();
@@ -101,8 +101,8 @@ fn race_17_an_owner_of_several_targets_comes_in_again_by_each() {
     assert_eq!(inner.each_ref().map(LockGuard::fence), [a.fence(), b.fence()]);
 }
 
-/// Left to children that are not there, a hold has ended, exclusive or shared; and what was left once
-/// does not hide a death later.
+/// A hold left to children that have already exited has ended, exclusive or shared. It does not
+/// hide a later death.
 #[test]
 fn g2_a_hold_that_is_left_to_nobody_has_ended() {
     let scratch = Scratch::new();
@@ -116,14 +116,14 @@ fn g2_a_hold_that_is_left_to_nobody_has_ended() {
     share_for(&path, Wait::No).unwrap().leave_to_children().unwrap();
     drop(alone);
     let mut alice = Puppet::spawn();
-    assert!(alice.say(&format!("lock {} no", path.display())).ends_with(" 0"), "nobody died");
+    assert!(alice.say(&format!("lock {} no", path.display())).ends_with(" 0"), "no holder died");
     alice.kill();
     let next = lock_for(&path, Wait::For(FAR_TOO_LONG)).unwrap();
     assert_eq!(next.recovered_from().map(|holder| holder.pid), Some(alice.pid()));
 }
 
-/// Whoever leaves a lock to its children closes the record behind them, unless it is somebody else's by
-/// then: who had the lock in between and ended well did not die.
+/// A process that leaves a lock to its children closes the record after they exit, unless another
+/// holder has it by then. A holder that came in between and ended properly did not die.
 #[test]
 fn g2_a_hold_that_was_left_says_nothing_about_the_next_one() {
     let scratch = Scratch::new();
@@ -145,11 +145,11 @@ fn g2_a_hold_that_was_left_says_nothing_about_the_next_one() {
     *next.lock().unwrap() = Some(Puppet::spawn());
     let _alone = nobody_starts();
     guard.leave_to_children().unwrap();
-    assert!(next.lock().unwrap().is_none(), "somebody was faster");
+    assert!(next.lock().unwrap().is_none(), "another holder was faster");
     assert_eq!(lock_for(&path, Wait::No).unwrap().recovered_from(), None);
 }
 
-/// The same if it cannot be noted: nobody has a copy of the lock, so nobody has the lock.
+/// The same if it cannot be recorded: no process has a copy of the lock, so the lock is free.
 #[test]
 fn g2_a_hold_that_is_left_to_nobody_has_ended_even_if_that_cannot_be_noted() {
     let scratch = Scratch::new();
@@ -170,8 +170,8 @@ fn g2_a_hold_that_is_left_to_nobody_has_ended_even_if_that_cannot_be_noted() {
     drop(lock);
 }
 
-/// Left to a child that lives, the lock stays with it, and so does the fence; whoever comes after it
-/// is not told that somebody died.
+/// A lock left to a living child stays with it, and so does the fence. The next holder gets no
+/// report of a death.
 #[test]
 fn race_16_g1_a_hold_that_is_left_to_a_child_lives_with_it() {
     for mode in [Mode::Exclusive, Mode::Shared] {
@@ -203,7 +203,7 @@ fn race_16_g1_a_hold_that_is_left_to_a_child_lives_with_it() {
     }
 }
 
-/// A file that a child inherited is not locked again by its parent: the child has the same open file,
+/// A file that a child inherited is not locked again by its parent: the child shares the open file,
 /// could unlock it, and would keep it locked after the parent's death.
 #[test]
 fn race_16_g1_what_a_child_inherited_is_not_locked_again() {
@@ -221,7 +221,7 @@ fn race_16_g1_what_a_child_inherited_is_not_locked_again() {
     guard.release().unwrap();
 }
 
-/// That a lock file cannot be looked at says nothing about the hold.
+/// A lock file whose metadata cannot be read says nothing about the hold.
 #[test]
 fn g10_a_lock_file_that_cannot_be_looked_at_is_an_io_error() {
     let scratch = Scratch::new();
@@ -246,8 +246,8 @@ fn g10_a_lock_file_that_cannot_be_looked_at_is_an_io_error() {
     lock.acquire(&options).unwrap().release().unwrap();
 }
 
-/// A lock file that somebody removes as fast as it is locked keeps a caller busy for as long as it
-/// wants to wait, and no longer.
+/// A script that removes the lock file as fast as it is locked keeps a caller busy until the
+/// caller's deadline, and no longer.
 #[test]
 fn race_13_g9_a_lock_file_that_is_replaced_all_the_time_is_busy_in_the_end() {
     let scratch = Scratch::new();
@@ -263,7 +263,7 @@ fn race_13_g9_a_lock_file_that_is_replaced_all_the_time_is_busy_in_the_end() {
     lock_for(&scratch.target(), Wait::No).unwrap().release().unwrap();
 }
 
-/// Who held it before is not who holds it now: a foreign lock leaves no record.
+/// The previous holder is not the current one: a foreign lock leaves no record.
 #[test]
 fn race_49_g9_busy_does_not_name_a_holder_that_is_gone() {
     let scratch = Scratch::new();
@@ -273,12 +273,12 @@ fn race_49_g9_busy_does_not_name_a_holder_that_is_gone() {
     let foreign = std::fs::File::open(scratch.sidecar("hold")).unwrap();
     flock(&foreign, FlockOperation::NonBlockingLockExclusive).unwrap();
     let error = lock_for(&path, Wait::No).unwrap_err();
-    let holder = error.holder().expect("busy names somebody");
+    let holder = error.holder().expect("busy names a holder");
     assert_eq!((error.kind(), holder.owner.as_str()), (ErrorKind::Busy, ""));
     assert_eq!(holder.pid, std::process::id(), "the kernel knows who it is");
 }
 
-/// A process that has a kernel lock on this file until its input ends.
+/// A process that holds a kernel lock on this file until its input ends.
 fn foreign_holder(path: &Path) -> Child {
     let mut command = Command::new("flock");
     command.arg(path).args(["sh", "-c", "echo ready; read -r end"]);
@@ -289,8 +289,8 @@ fn foreign_holder(path: &Path) -> Child {
     holder
 }
 
-/// A foreign tool has one of the other locks. The caller has the hold by then, and is not the one that it
-/// waits for.
+/// A foreign tool holds one of the other locks. The caller has the hold by then, and must not be
+/// named as the holder it waits for.
 #[test]
 fn race_49_g9_busy_names_the_process_that_has_the_other_lock() {
     type Call<'a> = &'a dyn Fn() -> Option<tenure::Error>;

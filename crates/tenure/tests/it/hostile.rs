@@ -1,4 +1,4 @@
-//! What a hostile reviewer tried: interleavings, faults and inputs that once broke a guarantee.
+//! Interleavings, faults and inputs of hostile reviews that once broke a guarantee.
 
 use std::fs::File;
 use std::io;
@@ -19,7 +19,7 @@ use crate::holding::copies_of;
 use crate::scratch::{A_MOMENT, FAR_TOO_LONG, Scratch, at_once, count, kind, lock_for};
 use crate::starting::{nobody_starts, start};
 
-/// Somebody who does not use tenure tries to lock a file.
+/// A tool that does not use tenure tries to lock a file.
 fn outsider_gets(file: &File) -> bool {
     flock(file, FlockOperation::NonBlockingLockExclusive).is_ok()
 }
@@ -131,7 +131,7 @@ fn g1_race_17_another_lock_file_is_another_lock_for_the_same_owner() {
     };
     let lock = Lock::open(scratch.target()).unwrap();
     let _first = lock.acquire(&of("one.lock")).unwrap();
-    // It is not let in by the first: that one does not hold the second file.
+    // Re-entering by the first hold is refused: it does not hold the second file.
     assert_eq!(kind(lock.acquire(&of("two.lock"))), Some(ErrorKind::Deadlock));
     assert!(!outsider_gets(&open(&scratch.path("one.lock"))));
 }
@@ -195,7 +195,7 @@ fn g6_an_operation_that_died_after_publishing_is_done_once_even_if_others_came_b
 
 #[test]
 fn race_27_a_typo_after_a_reboot_is_damage_and_never_reset() {
-    // It was taken for a file that the power loss had cut, and an older version replaced it.
+    // It was once taken for a file that the power loss had cut, and an older version replaced it.
     let scratch = Scratch::new();
     let fs = FaultyFs::new(|_, _| Verdict::Go);
     let document = Document::open_on(&fs.shared(), &scratch.target()).unwrap();
@@ -255,7 +255,7 @@ fn race_51_g4_a_restored_record_in_a_recycled_inode_does_not_repeat_fences() {
 
 #[test]
 fn race_31_g6_a_foreign_version_that_a_dying_change_displaced_is_kept() {
-    // Replaced in the last moment, exchanged unread, and the change died before it gave it back.
+    // Replaced at the last moment, exchanged unread, and the change died before it restored it.
     let scratch = Scratch::new();
     let target = scratch.target();
     let document = Document::open(&target).unwrap();

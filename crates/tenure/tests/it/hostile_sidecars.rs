@@ -1,4 +1,4 @@
-//! Hostile sidecars: planted numbers, torn reads, foreign owners, files without end.
+//! Hostile sidecars: planted numbers, torn reads, foreign owners, huge files.
 
 use std::fs::File;
 use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt};
@@ -22,7 +22,7 @@ use crate::scratch::{FAR_TOO_LONG, LONG, Scratch, at_once, kind, lease, lock_for
 
 #[test]
 fn g3_r1_a_record_that_was_read_while_it_was_written_does_not_look_like_none() {
-    // Two writes during one read can tear both slots. The lease was taken for absent then.
+    // Two writes during one read can tear both slots. The lease was then taken for absent.
     let scratch = Scratch::new();
     let held = lease(&scratch.target(), "holder");
     let record = scratch.sidecar("commit");
@@ -118,7 +118,7 @@ fn g11_a_release_does_not_wait_for_the_report_of_an_overlong_hold() {
 fn g10_a_document_larger_than_memory_is_an_error_and_not_the_end_of_the_process() {
     let overcommits = std::fs::read_to_string("/proc/sys/vm/overcommit_memory");
     if overcommits.is_ok_and(|mode| mode.trim() == "1") {
-        return; // The kernel promises memory that nobody has.
+        return; // The kernel overcommits memory.
     }
     let scratch = Scratch::new();
     let document = Document::open(scratch.target()).unwrap();
@@ -173,7 +173,7 @@ fn g3_a_stale_guard_is_refused_even_beside_a_good_fence_of_the_same_target() {
 #[test]
 fn g13_the_sidecar_directory_belongs_to_whom_the_directory_belongs() {
     if !rustix::process::geteuid().is_root() {
-        return; // Needs root to become somebody else.
+        return; // Needs root to become another user.
     }
     let as_user = |user: u32, groups: &str| {
         format!("exec setpriv --reuid={user} --regid={user} --groups={groups} \"$@\"")
@@ -185,7 +185,7 @@ fn g13_the_sidecar_directory_belongs_to_whom_the_directory_belongs() {
     play("lock once", &scratch.target(), &as_user(1111, "2345"));
     assert_eq!(std::fs::metadata(scratch.path(".tenure")).unwrap().gid(), 2345);
     play("lock once", &scratch.target(), &as_user(2222, "2345"));
-    // The first to come was root.
+    // Root came first.
     let scratch = Scratch::new();
     std::fs::set_permissions(scratch.path(""), PermissionsExt::from_mode(0o755)).unwrap();
     std::os::unix::fs::chown(scratch.path(""), Some(1111), Some(1111)).unwrap();
@@ -197,14 +197,14 @@ fn g13_the_sidecar_directory_belongs_to_whom_the_directory_belongs() {
 #[test]
 fn g13_a_sidecar_directory_planted_in_a_sticky_directory_is_refused() {
     if !rustix::process::geteuid().is_root() {
-        return; // Needs root to become somebody else.
+        return; // Needs root to become another user.
     }
     let scratch = Scratch::new();
     std::fs::set_permissions(scratch.path(""), PermissionsExt::from_mode(0o1777)).unwrap();
     let side = scratch.path(".tenure-2222");
     std::fs::create_dir(&side).unwrap();
     let user = "exec setpriv --reuid=2222 --clear-groups \"$@\"";
-    // Of another user; open to others; closed to a look.
+    // Owned by another user; open to others; not readable by others.
     for (owner, mode, role) in [
         (1111, 0o755, "refused"),
         (2222, 0o775, "refused"),
@@ -223,7 +223,7 @@ fn g13_a_sidecar_directory_planted_in_a_sticky_directory_is_refused() {
 fn g13_a_link_planted_in_a_sticky_directory_is_refused() {
     // The kernel's own refusal does not reach those who resolve links on their own, as we do.
     if !rustix::process::geteuid().is_root() {
-        return; // Needs root to become somebody else.
+        return; // Needs root to become another user.
     }
     let scratch = Scratch::new();
     std::fs::set_permissions(scratch.path(""), PermissionsExt::from_mode(0o1777)).unwrap();
@@ -241,8 +241,9 @@ fn g13_a_link_planted_in_a_sticky_directory_is_refused() {
     play("lock once", &link, "exec setpriv --reuid=1111 --clear-groups \"$@\"");
 }
 
-/// Somebody plants a file of another place as the log of a journal that is not there yet. Whoever makes
-/// the journal gives its own log the journal's mode; that of a file with another name stays as it is.
+/// Another user plants a link to a file elsewhere as the log of a journal that does not exist yet.
+/// The process that creates the journal gives its own log the journal's mode; the mode of a file
+/// with another name stays unchanged.
 #[test]
 fn g13_the_mode_of_a_planted_log_is_left_alone() {
     let scratch = Scratch::new();

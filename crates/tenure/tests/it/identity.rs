@@ -1,5 +1,5 @@
-//! Where locks cannot be trusted, nothing is locked by accident; and what a lock belongs to is a
-//! kernel object, never a name or a number in a file.
+//! Where locks cannot be trusted, nothing is locked by accident. A lock belongs to a kernel object,
+//! never to a name or a number in a file.
 
 use std::path::Path;
 
@@ -11,15 +11,15 @@ use crate::forged::{newest_slot, number_in};
 use crate::puppet::Puppet;
 use crate::scratch::{LONG, Scratch, at_once, kind, lease, lock_for, terms, write};
 
-/// A network file system whose locks exclude nobody: CLI-Anything went on without a lock. We refuse,
-/// whatever is asked, and say which file system it is.
+/// A network file system whose locks exclude no other process: CLI-Anything continued without a
+/// lock. We refuse every request, and name the file system.
 #[test]
 fn race_14_g12_a_file_system_that_cannot_be_trusted_is_refused() {
     let liars = [
         Altered { trust: Some(Trust::No("nfs".into())), ..Altered::default() },
         Altered { trust: Some(Trust::Probe), locks_for_everybody: true, ..Altered::default() },
     ];
-    // The second is found out by a file of our own.
+    // The second is detected with a file of our own.
     let made: [&[&str]; 2] = [&[], &[".tenure"]];
     for (liar, made) in liars.into_iter().zip(made) {
         let scratch = Scratch::new();
@@ -59,8 +59,8 @@ fn race_14_g12_degraded_operation_is_explicit() {
     lock.acquire(&LockOptions::default()).unwrap().release().unwrap();
 }
 
-/// Container processes are all pid 1, 2 or 7, and a restart has the pid of its predecessor. A record
-/// that names a living process stops nobody: here it names the very process that asks.
+/// Container processes are all pid 1, 2 or 7, and a restart has the pid of its predecessor. A
+/// record that names a living process blocks no caller: here it names the very process that asks.
 #[test]
 fn race_07_g1_a_living_pid_in_the_record_of_a_dead_holder_stops_nobody() {
     let scratch = Scratch::new();
@@ -68,12 +68,12 @@ fn race_07_g1_a_living_pid_in_the_record_of_a_dead_holder_stops_nobody() {
     let guard = lock_for(&path, Wait::No).unwrap();
     let held = std::fs::read(scratch.sidecar("commit")).unwrap();
     guard.release().unwrap();
-    std::fs::write(scratch.sidecar("commit"), held).unwrap(); // "Held by us", and nobody holds it.
+    std::fs::write(scratch.sidecar("commit"), held).unwrap(); // "Held by us", but no process holds it.
     let next = lock_for(&path, Wait::No).unwrap();
     assert_eq!(next.recovered_from().map(|holder| holder.pid), Some(std::process::id()));
 }
 
-/// The other way round: the record of a living holder says that nobody has it. The kernel knows.
+/// The reverse: the record of a living holder says that the lock is free. The kernel knows better.
 #[test]
 fn race_11_g1_a_record_that_says_free_does_not_free_a_lock() {
     let scratch = Scratch::new();
@@ -128,8 +128,8 @@ fn g1_two_names_are_two_locks() {
     assert_eq!(kind(Lock::open(Path::new("/"))), Some(ErrorKind::Invalid));
 }
 
-/// A record says which file it was written into, number and birth, whoever writes it: a copy that got the
-/// same number was born later.
+/// Every record says which file it was written into, by inode number and birth time: a copy that
+/// got the same number was born later.
 #[test]
 fn race_51_r4_every_record_tells_the_birth_of_its_file() {
     let writers: [fn(&Path); 4] = [

@@ -1,5 +1,5 @@
-//! A write that is guarded by a hold is under way when the hold ends: whoever ends it, and whoever has
-//! it next, waits for that write (G3).
+//! A write guarded by a hold is in flight when the hold ends. The process that ends the hold, and
+//! the next holder, wait for that write (G3).
 
 use std::path::Path;
 
@@ -18,7 +18,7 @@ fn writing(document: &Path, session: &Path, fence: u64) -> Puppet {
     puppet
 }
 
-/// The same under a lease that is short, but not too short for this machine now to begin the write.
+/// The same under a short lease, long enough for this machine to begin the write.
 fn writing_under_a_short_lease(document: &Path, session: &Path) -> (Puppet, u64) {
     for moments in [4, 40, 400] {
         let owner = terms("alice", A_MOMENT * moments, Wait::For(FAR_TOO_LONG));
@@ -64,7 +64,8 @@ fn race_06_g3_a_shared_lock_after_an_expired_lease_waits_for_guarded_writes() {
     expires_during_a_guarded_write("share PATH forever");
 }
 
-/// That a release of `session` waits for the writer in flight, and nobody gets in before.
+/// Asserts that a release of `session` waits for the writer in flight, and that no other holder
+/// gets in before.
 fn waits_for(mut writer: Puppet, session: &Path, release: impl FnOnce() -> Result<()> + Send) {
     let mut bob = Puppet::spawn();
     std::thread::scope(|scope| {
@@ -78,7 +79,7 @@ fn waits_for(mut writer: Puppet, session: &Path, release: impl FnOnce() -> Resul
     });
 }
 
-/// Whoever gives a lease back knows that nothing under it is under way any more.
+/// When the release of a lease returns, no write under it is in flight.
 #[test]
 fn race_06_g3_the_release_of_a_lease_waits_for_guarded_writes() {
     let scratch = Scratch::new();
@@ -88,7 +89,7 @@ fn race_06_g3_the_release_of_a_lease_waits_for_guarded_writes() {
     waits_for(writer, &session, || Lease::open(&session)?.release(&held.token));
 }
 
-/// The same with a lock. A nested hold, which only reads, is not kept waiting by the write.
+/// The same with a lock. A nested hold, which only reads, does not wait for the write.
 #[test]
 fn race_06_g3_the_release_of_a_lock_waits_for_guarded_writes() {
     let scratch = Scratch::new();
@@ -101,8 +102,8 @@ fn race_06_g3_the_release_of_a_lock_waits_for_guarded_writes() {
     waits_for(writer, &session, || guard.release());
 }
 
-/// Somebody waits for a lease. It does not stand in the way of others meanwhile: a take-over needs the
-/// kernel lock that the waiter has asked for.
+/// A caller that waits for a lease does not block others meanwhile: a take-over needs the kernel
+/// lock that the waiter has asked for.
 #[test]
 fn race_06_g3_a_waiter_for_a_lease_does_not_keep_a_take_over_out() {
     let scratch = Scratch::new();

@@ -79,7 +79,7 @@ impl Model {
         }
     }
 
-    /// A load of everything; stops at the first error, as a process that was killed does.
+    /// A mixed load; stops at the first error, as a killed process does.
     fn work(&mut self, fs: &SimFs, random: &mut Random, steps: u64) {
         let journal = open(fs);
         for step in 0..steps {
@@ -129,7 +129,8 @@ impl Model {
             let start = found[0];
             let there: Vec<&String> = lines.iter().skip(start).take(tried.lines.len()).collect();
             assert_eq!(there, tried.lines.iter().collect::<Vec<_>>(), "{when}: whole, in order");
-            // A limit: lines of a batch that other lines had displaced may stay twice after a power loss.
+            // A known limit: lines of a batch that other lines had displaced may appear twice after
+            // a power loss.
             if !self.power_lost || self.foreign_tries == 0 {
                 assert_eq!(found.len(), tried.lines.len(), "{when}: once: {lines:#?}");
             }
@@ -142,7 +143,8 @@ impl Model {
             let pending = pending.iter().map(|line| String::from_utf8_lossy(line).into_owned());
             let visible: Vec<String> = lines.iter().cloned().chain(pending).collect();
             for line in &self.foreign {
-                // A process that dies inside a write may leave a beginning that the line is glued to.
+                // A process that dies inside a write may leave a partial line, and the next line is
+                // joined to it.
                 let found = visible.iter().filter(|found| found.ends_with(line.as_str())).count();
                 assert_eq!(found, 1, "{when}: a foreign line survives once: {line}");
             }
@@ -174,8 +176,8 @@ fn story(seed: u64, nth: u64, again: u64, kinds: [CrashKind; 2], broken: Broken)
     model.work(&fs, &mut random, 9);
     let operations = fs.operations();
     crash(&fs, kinds[0], &mut model);
-    // The simulated disk tears the write of a killed process anywhere, a kernel only at a page; what
-    // others append to such a tear has a test of its own.
+    // The simulated disk tears the write of a killed process at any byte, a kernel only at a page.
+    // What other tools append to such a tear has its own test.
     let untorn = fs.peek(PATH).map_or(0, |bytes| bytes.len()) == model.settled_len;
     if random.coin() && (untorn || kinds[0] == CrashKind::Power) {
         model.append_foreign(&fs.shared(), &mut random, false);
@@ -214,8 +216,8 @@ fn j7_power_loss_and_killed_processes_mix() {
     sweep(300..312, [CrashKind::Power, CrashKind::Process], Broken::default());
 }
 
-/// What long runs have found once: log entries that outlived the one before them joined the chain of
-/// the next boot; an anchor counted whose writer had died before it was synced.
+/// What long runs once found: log entries that outlived the one before them joined the chain of the
+/// next boot; an anchor counted although its writer had died before it was synced.
 #[test]
 fn j3_j1_seeds_that_found_something_once() {
     for seed in [138, 2775, 2868, 2944, 3312] {
@@ -224,18 +226,19 @@ fn j3_j1_seeds_that_found_something_once() {
     sweep(299..300, [CrashKind::Process, CrashKind::Power], Broken::default());
 }
 
-/// One fault at `nth`, after which the load goes on; then the power goes. Returns whether it struck.
+/// One fault at `nth`, after which the load continues; then the power fails. Returns whether the
+/// fault was reached.
 fn faulty(seed: u64, nth: u64, fault: Fault) -> bool {
     let fs = machine(seed);
     let _tell = fs.tell_on_panic();
     let mut random = Random::new(seed);
     let mut model = Model::default();
     let journal = open(&fs);
-    // A failed sync of a directory is not mended by anything but new names: those are made here.
+    // Only new names fix a failed sync of a directory: those are made here.
     assert!(model.append(&journal, &mut random, true));
     fs.inject(nth, fault, Times::Once);
     for step in 0..8 {
-        // An error is an answer; the next call must work all the same.
+        // An error is a valid answer; the next call must still work.
         model.append(&journal, &mut random, step % 3 != 2);
         if step == 4 {
             let _ = journal.repair(&WriteOptions::default());
@@ -264,7 +267,7 @@ fn race_43_54_one_fault_at_any_step_loses_nothing_that_was_acknowledged() {
     }
 }
 
-/// Replaces the file in one of three ways, crashing at `nth`; then everything is still there.
+/// Replaces the file in one of three ways, crashing at `nth`; then every entry is still there.
 fn replacement(seed: u64, nth: u64, kind: CrashKind, way: u64) -> u64 {
     let fs = machine(seed);
     let _tell = fs.tell_on_panic();
@@ -317,7 +320,8 @@ fn j10_rotation_compaction_and_header_survive_a_crash_at_every_step() {
     }
 }
 
-/// Cuts a rotation at `nth`, takes the archive's name, and goes on. Returns whether it was cut.
+/// Interrupts a rotation at `nth`, takes the archive's name, and continues. Returns whether it was
+/// interrupted.
 fn rotation_without_its_name(nth: u64, kind: CrashKind, exchange: bool) -> bool {
     let (fs, theirs) = (machine(nth), "/d/log.jsonl.1");
     let _tell = fs.tell_on_panic();

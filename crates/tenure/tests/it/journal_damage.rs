@@ -1,5 +1,5 @@
-//! Damage: reading reports it, in the journal and in its archives, and `repair --accept` takes it as it is (G7,
-//! race 60). The damaged bytes are kept aside first.
+//! Damage: readers report it, in the journal and in its archives, and `repair --accept` accepts it
+//! as it is (G7, race 60). The damaged bytes are kept aside first.
 
 use std::fs;
 use std::path::Path;
@@ -16,7 +16,7 @@ fn edit(path: &Path, from: &str, to: &str) {
     overwrite(path, fs::read_to_string(path).unwrap().replacen(from, to, 1).as_bytes());
 }
 
-/// What reading from the beginning gives: the kind of the first error.
+/// The kind of the first error when reading from the beginning.
 fn reads(journal: &Journal) -> Option<ErrorKind> {
     let entries = journal.read(1, None);
     kind(entries.and_then(Iterator::collect::<tenure::Result<Vec<_>>>))
@@ -66,7 +66,7 @@ fn race_60_lines_that_are_gone_from_an_archive_are_reported_as_lost_once_accepte
     assert_eq!((report.damaged.len(), report.lost.as_slice()), (0, [(1, 2)].as_slice()));
     let entries = journal.read(1, None).unwrap();
     let gap = entries.map(|entry| entry.map_err(|error| error.gap())).find_map(Result::err);
-    assert_eq!(gap, Some(Some((1, 2))), "a reader is told");
+    assert_eq!(gap, Some(Some((1, 2))), "a reader gets the gap");
     assert_eq!(all(&journal), numbered_from(3, &["three", "four", "five", "six"]));
     assert_eq!(fs::read_to_string(dir.archive(1)).unwrap(), "one two\n", "nothing is removed");
 }
@@ -87,7 +87,8 @@ fn race_60_a_damaged_index_record_of_an_archive_is_accepted_as_a_gap() {
     assert_eq!(entries.collect::<Vec<_>>(), [b"five".to_vec(), b"six".to_vec()]);
 }
 
-/// The title of an archive's index names the archives before it: one that is damaged hides none of them in silence.
+/// The title of an archive's index names the archives before it: a damaged index hides none of them
+/// silently.
 #[test]
 fn race_60_a_damaged_title_of_an_archives_index_is_damage_for_readers_too() {
     let dir = Dir::new();

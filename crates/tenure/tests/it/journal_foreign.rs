@@ -41,7 +41,8 @@ fn a_plain_file_is_numbered_as_the_first_writer_will_number_it() {
     assert_eq!(all(&journal), numbered(&["a", "b", "c", "open"]));
 }
 
-/// The kernel serialises appends: what is there before ours is final, and is adopted behind our batch.
+/// The kernel serialises appends: what was there before our batch is final, and is adopted after
+/// it.
 #[test]
 fn race_38_a_line_that_comes_while_a_batch_is_written_keeps_its_bytes_and_its_place() {
     for (options, first) in [(durable(), "Write log"), (no_sync(), "Write log")] {
@@ -60,8 +61,8 @@ fn race_38_a_line_that_comes_while_a_batch_is_written_keeps_its_bytes_and_its_pl
     }
 }
 
-/// Another tool leaves its line open between our look at the tail and our write. The lines stay apart for every
-/// reader that knows the ranges.
+/// Another tool leaves its line open between our look at the tail and our write. Every reader that
+/// knows the ranges still sees two lines.
 #[test]
 fn race_38_a_line_left_open_in_the_last_moment_is_an_entry_of_its_own() {
     for options in [durable(), no_sync()] {
@@ -139,8 +140,9 @@ fn race_39_a_batch_torn_at_a_page_is_blanked_when_a_line_of_another_tool_follows
     }
 }
 
-/// A directory copied with its sidecars (a backup, an image, `cp -r`). If log and journal belong together, the entries
-/// keep their numbers; if one of them is older, the lines are numbered anew and nothing is replayed.
+/// A directory copied with its sidecars (a backup, an image, `cp -r`). If log and journal belong
+/// together, the entries keep their numbers; if one of them is older, the lines get new numbers and
+/// nothing is replayed.
 #[test]
 fn race_51_a_copied_journal_keeps_its_numbers_and_replays_nothing() {
     let dir = Dir::new();

@@ -1,5 +1,6 @@
-//! Late lines: what another tool appends to a file that the journal has replaced, through a descriptor that it opened
-//! before. They are adopted where they are, and read like any other entry (G7, races 40 and 56).
+//! Late lines: another tool appends to a file that the journal has replaced, through a descriptor
+//! that it opened before. They are adopted where they are, and read like any other entry (G7, races
+//! 40 and 56).
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -20,7 +21,7 @@ fn compact(journal: &Journal) {
     journal.compact(&write(), |_| true).unwrap();
 }
 
-/// The files that compactions and headers have set aside.
+/// The files that compactions and header changes have set aside.
 fn set_aside(dir: &Dir) -> Vec<String> {
     let names = fs::read_dir(dir.0.join(".tenure")).unwrap();
     let names = names.map(|entry| entry.unwrap().file_name().into_string().unwrap());
@@ -92,8 +93,8 @@ fn a_set_aside_file_goes_with_the_next_replacement_if_no_tool_wrote_to_it() {
     assert_eq!(all(&journal), numbered(&["one"]));
 }
 
-/// A tool that still writes to a file after two replacements: these lines are not adopted, and no file that such a tool
-/// was seen to write to is ever removed.
+/// A tool still writes to a file after two replacements. Those lines are not adopted, and a file
+/// that such a tool was seen to write to is never removed.
 #[test]
 fn race_40_a_set_aside_file_that_a_tool_writes_to_is_never_removed() {
     let dir = Dir::new();
@@ -122,7 +123,8 @@ fn race_40_a_set_aside_file_that_a_tool_writes_to_is_never_removed() {
     sound(&journal);
 }
 
-/// At every step of a compaction, a rotation and a header another tool appends a line: it is an entry, once.
+/// At every step of a compaction, a rotation and a header change another tool appends a line: it
+/// becomes an entry exactly once.
 #[test]
 fn race_40_a_line_appended_at_any_step_of_a_replacement_is_an_entry() {
     for way in 0..3 {

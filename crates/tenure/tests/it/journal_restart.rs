@@ -5,7 +5,7 @@ use crate::altered::Altered;
 use crate::journal_stage::{Dir, PATH, Stage, all, durable, no_sync, numbered, overwrite, sound};
 use tenure_testkit::Survival;
 
-/// The same line in several batches: a batch that is missing is not found in the place of another one.
+/// The same line in several batches: a missing batch is not mistaken for another one.
 #[test]
 fn g7_equal_batches_are_all_in_the_file_after_a_power_loss() {
     for seed in 0..200 {
@@ -21,7 +21,7 @@ fn g7_equal_batches_are_all_in_the_file_after_a_power_loss() {
     }
 }
 
-/// A missing batch begins like the batches around it: none of those is taken for a torn part of it.
+/// A missing batch begins like the batches around it: none of them is taken for a torn part of it.
 #[test]
 fn g7_a_lost_batch_takes_no_other_with_it() {
     for seed in 0..300 {
@@ -41,7 +41,8 @@ fn g7_a_lost_batch_takes_no_other_with_it() {
     }
 }
 
-/// Entries without a sync had numbers; they are not given to others, even if the journal is another file now.
+/// Entries without a sync had numbers; these are not reused, even if the journal is now another
+/// file.
 #[test]
 fn g7_numbers_are_not_given_out_twice_after_a_power_loss() {
     for replaced in [false, true] {
@@ -64,7 +65,7 @@ fn g7_numbers_are_not_given_out_twice_after_a_power_loss() {
     }
 }
 
-/// `chattr +a`: bytes that are there cannot be written again, nor blanked. The journal goes on all the same.
+/// `chattr +a`: existing bytes cannot be rewritten or blanked. The journal still works.
 #[cfg(target_os = "linux")]
 #[test]
 fn race_57_an_append_only_journal_goes_on_after_a_restart() {
@@ -78,7 +79,7 @@ fn race_57_an_append_only_journal_goes_on_after_a_restart() {
         dir.journal().append(&["one"], &durable()).unwrap();
         dir.journal().append(&["two", &long], &durable()).unwrap();
         if torn {
-            // The power took the end of the batch, and another tool appended behind it.
+            // The power loss took the end of the batch, and another tool appended after it.
             let text = std::fs::read(dir.log()).unwrap();
             overwrite(&dir.log(), &[&text[..4096], b"\ntheirs\n"].concat());
         }

@@ -1,5 +1,5 @@
 //! Where the journal tests run: [`Dir`] is a directory of the real disk, [`Stage`] a journal on the
-//! simulated one, with a list of what is done to its files and a hand before every step.
+//! simulated one, with a list of the steps on its files and a hook before every step.
 //!
 //! A step is an operation and the file it is about: `Sync log`, `Write journal`, `Rename index`,
 //! `Exchange journal`, `SyncDir .tenure`. Opening, looking and locking are steps too, but only those that
@@ -76,7 +76,7 @@ pub(crate) fn sound(journal: &Journal) -> Report {
 pub(crate) struct Dir(pub(crate) PathBuf);
 
 impl Dir {
-    /// In memory: nothing is measured and no power is lost here, so a sync may cost nothing.
+    /// In memory: nothing is measured and no power is lost here, so a sync may be free.
     pub(crate) fn new() -> Self {
         let memory = Path::new("/dev/shm");
         if memory.is_dir() { Self::below(memory) } else { Self::on_disk() }
@@ -154,7 +154,7 @@ struct Plan {
     nth: Option<(usize, Deed)>,
     refused: Vec<(String, std::io::ErrorKind)>,
     refuse_this: bool,
-    /// Everything is refused from now on.
+    /// Refuse everything from now on.
     dead: bool,
 }
 
@@ -181,7 +181,7 @@ impl Stage {
         Self::on(sim)
     }
 
-    /// A process of this machine, whatever happened on it before.
+    /// A process of this machine, in its current state.
     pub(crate) fn on(sim: SimFs) -> Self {
         let plan = Arc::new(Mutex::new(Plan::default()));
         let watched = plan.clone();
@@ -189,7 +189,7 @@ impl Stage {
         Self { sim, fs, plan }
     }
 
-    /// Another process of the same machine, with steps of its own.
+    /// Another process of the same machine, with its own steps.
     pub(crate) fn beside(&self) -> Self {
         Self::on(self.sim.another_process())
     }
@@ -263,13 +263,13 @@ impl Stage {
         self.clear();
     }
 
-    /// Whether every deed and every refusal has had its moment.
+    /// Whether every planned deed and refusal has happened.
     pub(crate) fn is_through(&self) -> bool {
         let plan = lock(&self.plan);
         plan.deeds.is_empty() && plan.refused.is_empty() && plan.nth.is_none()
     }
 
-    /// Forgets deeds and refusals that have not come.
+    /// Forgets deeds and refusals that have not happened.
     pub(crate) fn clear(&self) {
         *lock(&self.plan) = Plan::default();
     }
@@ -336,7 +336,7 @@ impl Stage {
     }
 }
 
-/// What a tool does that does not know of tenure.
+/// What a tool does that does not use tenure.
 pub(crate) struct Outsider(Arc<dyn Fs>);
 
 impl Outsider {
@@ -370,7 +370,7 @@ impl Outsider {
         self.0.rename(Path::new(from), Path::new(to)).unwrap();
     }
 
-    /// Copies the bytes to another file and gives that the name, as a restored backup has them.
+    /// Copies the bytes to another file and gives that the name, as a restored backup does.
     pub(crate) fn copy_anew(&self, path: &str) {
         let (from, to) = (PathBuf::from(path), PathBuf::from(format!("{path}.copy")));
         let bytes = self.0.open(&from, Access::Read).unwrap().read_range(0, u64::MAX >> 1).unwrap();

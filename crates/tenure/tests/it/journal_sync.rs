@@ -1,5 +1,6 @@
-//! The shared sync of the log, and what follows when a sync fails or its leader dies: it is never repeated on that
-//! file, everyone who relied on it learns of it, and the next durable call writes a new log first (G8, race 54).
+//! The shared sync of the log, and what follows when a sync fails or its leader dies: it is never
+//! repeated on that file, every caller that relied on it gets the error, and the next durable call
+//! writes a new log first (G8, race 54).
 
 use std::io::{self, ErrorKind::Other};
 use std::path::Path;
@@ -18,7 +19,7 @@ use crate::scratch::FAR_TOO_LONG;
 /// How long a follower waits for its leader.
 const FOLLOW_PATIENCE: Duration = Duration::from_secs(2);
 
-/// Something that happens once, and others wait for.
+/// Something that happens, and that others wait for.
 #[derive(Clone, Default)]
 struct Event(Arc<(Mutex<usize>, Condvar)>);
 
@@ -46,7 +47,7 @@ fn eio() -> Verdict {
     Verdict::Fail(io::Error::from_raw_os_error(5))
 }
 
-/// The journal of one process with a hand before each of its steps.
+/// The journal of one process with a hook before each of its steps.
 fn process(dir: &Dir, hand: impl Fn(Op, &Path) -> Verdict + Send + Sync + 'static) -> Journal {
     Journal::open_on(&FaultyFs::new(hand).shared(), &dir.log()).unwrap()
 }
@@ -62,7 +63,8 @@ fn follower(dir: &Dir, logged: &Event) -> Journal {
     })
 }
 
-/// A leader that syncs when `others` have logged their batches. Its sync of the log goes as `sync` says.
+/// A leader that syncs when `others` have logged their batches. `sync` decides how its sync of the
+/// log ends.
 fn leader(
     dir: &Dir,
     (logged, others): (&Event, usize),
@@ -131,7 +133,7 @@ fn race_54_g8_a_failed_sync_reaches_everyone_who_relied_on_it() {
     sound(&dir.journal());
 }
 
-/// The leader stands still in its sync: the others write a new log, and have their answers.
+/// The leader hangs in its sync: the others write a new log, and their calls return.
 #[test]
 fn g8_a_paused_leader_costs_time_and_no_answer() {
     let dir = Dir::new();
@@ -164,8 +166,8 @@ fn g8_a_paused_leader_costs_time_and_no_answer() {
     sound(&dir.journal());
 }
 
-/// Two followers of a paused leader write a new log, one after the other. The second one finds a batch in it that is
-/// not durable yet, and leaves it alone.
+/// Two followers of a paused leader write a new log, one after the other. The second finds a batch
+/// in it that is not durable yet, and does not touch it.
 #[test]
 fn g8_a_batch_is_not_brought_in_before_its_log_is_durable() {
     let dir = Dir::new();
@@ -221,7 +223,7 @@ fn g8_a_batch_is_not_brought_in_before_its_log_is_durable() {
     sound(&dir.journal());
 }
 
-/// A log whose sync failed is left behind: a new one holds the batch before readers see it.
+/// A log whose sync failed is replaced: a new one holds the batch before readers see it.
 #[test]
 fn race_54_g8_after_a_failed_sync_a_new_log_comes_first() {
     for seed in 0..40 {
@@ -244,7 +246,7 @@ fn race_54_g8_after_a_failed_sync_a_new_log_comes_first() {
     }
 }
 
-/// If no log can be synced at all, a durable call appends nothing; calls without a sync go on.
+/// If no log can be synced at all, a durable call appends nothing; calls without a sync still work.
 #[test]
 fn race_54_g8_if_the_new_log_fails_too_nothing_is_appended() {
     let dir = Dir::new();
@@ -279,7 +281,8 @@ fn race_54_g8_if_the_new_log_fails_too_nothing_is_appended() {
     sound(&journal);
 }
 
-/// A directory sync that failed is not repeated either: a new log takes the name, or the caller gets an error.
+/// A failed sync of a directory is not repeated either: a new log takes the name, or the caller
+/// gets an error.
 #[test]
 fn race_54_g8_a_failed_sync_of_the_directory_is_not_repeated() {
     for (nth, seed) in (1..8).flat_map(|nth| (0..20).map(move |seed| (nth, seed))) {
@@ -295,7 +298,7 @@ fn race_54_g8_a_failed_sync_of_the_directory_is_not_repeated() {
     }
 }
 
-/// The leader dies before, in and behind its sync, whether that failed or not.
+/// The leader dies before, in and after its sync, whether the sync failed or not.
 #[test]
 fn race_54_g8_a_sync_whose_leader_died_is_not_repeated() {
     for fails in [false, true] {

@@ -1,4 +1,4 @@
-//! The lease: it outlives its process, ends by release, expiry or take-over, and never by accident.
+//! The lease: it outlives its process, and ends only by release, expiry or take-over.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -54,8 +54,8 @@ fn race_44_a_lease_outlives_its_process_and_acquiring_it_again_keeps_the_fence()
     assert!(other.fence > again.fence);
 }
 
-/// Whoever wants in while a lease runs is told whose it is: locks, readers, other leases and writes
-/// without proof alike.
+/// A caller that is refused because of a running lease gets its owner's name: locks, readers, other
+/// leases and writes without proof.
 #[test]
 fn race_49_g9_everybody_is_busy_and_told_the_owner_of_a_lease() {
     let scratch = Scratch::new();
@@ -76,7 +76,7 @@ fn race_49_g9_everybody_is_busy_and_told_the_owner_of_a_lease() {
     write(&path, Some(held.fence)).unwrap();
 }
 
-/// The holder of a lease is gone for good. Whoever waits is woken by the expiry, not before, and not
+/// The holder of a lease is gone for good. A waiter is woken by the expiry, not before, and not
 /// long after.
 #[test]
 fn race_05_g3_a_waiter_gets_the_lease_when_it_expires_and_not_before() {
@@ -100,8 +100,8 @@ fn race_05_g3_a_waiter_gets_the_lease_when_it_expires_and_not_before() {
     }
 }
 
-/// An expired lease is nobody's, but as long as nobody used the target its token may have it back:
-/// a laptop that slept is not punished for it.
+/// An expired lease has no holder. But until the target is used again its token may renew it: a
+/// laptop that slept keeps its lease.
 #[test]
 fn race_48_an_expired_lease_is_refused_and_can_be_renewed_while_nobody_came() {
     let scratch = Scratch::new();
@@ -116,11 +116,11 @@ fn race_48_an_expired_lease_is_refused_and_can_be_renewed_while_nobody_came() {
     assert_eq!(kind(lock_for(&path, Wait::No)), Some(ErrorKind::Busy));
 }
 
-/// Who comes, and what they do.
+/// The next caller, and what it does.
 type Comer = (&'static str, fn(&Path));
 
-/// Somebody came after the expiry: a writer, a lock, a reader who is still reading, another lease.
-/// The token is worth nothing any more, and the fence neither.
+/// Another caller came after the expiry: a writer, a lock, a reader who is still reading, another
+/// lease. The token and the fence are worth nothing any more.
 #[test]
 fn race_48_g3_an_expired_lease_is_lost_once_somebody_else_came() {
     let comers: [Comer; 4] = [
@@ -154,8 +154,8 @@ fn race_48_g3_an_expired_lease_is_lost_once_somebody_else_came() {
     }
 }
 
-/// A reader came in after the expiry and relies on nobody writing. The renewal must not make a writer
-/// beside it.
+/// A reader came in after the expiry and relies on no writer writing. The renewal must not admit a
+/// writer beside it.
 #[test]
 fn g1_an_expired_lease_is_not_renewed_beside_a_reader() {
     let scratch = Scratch::new();
@@ -170,8 +170,8 @@ fn g1_an_expired_lease_is_not_renewed_beside_a_reader() {
     lock_for(&path, Wait::No).unwrap().release().unwrap();
 }
 
-/// The holder of a lock died; its fence is still known to a process that it had started. A reader
-/// relies on nobody writing, so that fence is worth nothing from then on.
+/// The holder of a lock died; a process that it had started still knows its fence. A reader relies
+/// on no writer writing, so that fence is invalid from then on.
 #[test]
 fn g1_the_fence_of_a_dead_holder_does_not_write_beside_a_reader() {
     let scratch = Scratch::new();
@@ -185,10 +185,11 @@ fn g1_the_fence_of_a_dead_holder_does_not_write_beside_a_reader() {
     reader.release().unwrap();
     let next = lock_for(&path, Wait::No).unwrap();
     let died = next.recovered_from().map(|holder| holder.pid);
-    assert_eq!(died, Some(alice.pid()), "the next holder is told nevertheless");
+    assert_eq!(died, Some(alice.pid()), "the next holder still learns of the death");
 }
 
-/// A lease ends once. Releasing it late, or twice, or with a token of the past, ends nobody else's.
+/// A lease ends once. Releasing it late, or twice, or with an old token, ends no other holder's
+/// lease.
 #[test]
 fn race_04_g11_releasing_a_lease_twice_does_not_touch_the_next_one() {
     let scratch = Scratch::new();
@@ -208,7 +209,7 @@ fn race_04_g11_releasing_a_lease_twice_does_not_touch_the_next_one() {
     assert_eq!(kind(lock_for(&path, Wait::No)), Some(ErrorKind::Busy));
 }
 
-/// A take-over ends a lease and nothing else: a lock has a living holder, and nothing takes it away.
+/// A take-over ends only a lease. A lock has a living holder, and is never taken away.
 #[test]
 fn race_06_g3_a_take_over_needs_a_reason_and_never_takes_a_lock() {
     let scratch = Scratch::new();
@@ -238,7 +239,7 @@ fn race_06_g3_a_take_over_needs_a_reason_and_never_takes_a_lock() {
     write(&path, Some(taken.fence)).unwrap();
 }
 
-/// A lease for no time is none, and one for ever is a stale lock by another name.
+/// A lease of zero length is refused, and one without end would be a stale lock.
 #[test]
 fn a_lease_needs_a_sensible_time_to_live_and_token() {
     let scratch = Scratch::new();
@@ -259,9 +260,9 @@ fn a_lease_needs_a_sensible_time_to_live_and_token() {
     assert_eq!(kind(leases.renew("short", None)), Some(ErrorKind::Invalid));
 }
 
-/// The machine was rebooted. Its leases have expired, whatever their clock said. Whether somebody came
-/// after the holder is not known for sure, because a power loss may have taken that record back: the
-/// token gets a new fence.
+/// The machine was rebooted. Its leases have expired, whatever their clock said. Whether there was
+/// a later holder is uncertain, because a power loss may have taken that record back: the token
+/// gets a new fence.
 #[test]
 fn race_48_a_lease_of_another_boot_has_expired_and_is_renewed_under_a_new_fence() {
     let scratch = Scratch::new();
@@ -280,8 +281,8 @@ fn race_48_a_lease_of_another_boot_has_expired_and_is_renewed_under_a_new_fence(
     assert_eq!(new.show().unwrap(), None);
 }
 
-/// A backup of the sidecars is put back: the record in it names a lease that somebody has taken over
-/// since. Its token must not make that old fence the current one.
+/// A backup of the sidecars is restored: the record in it names a lease that was taken over since.
+/// Its token must not make that old fence the current one.
 #[test]
 fn g4_a_restored_record_does_not_revive_the_fence_of_its_lease() {
     let scratch = Scratch::new();
@@ -300,8 +301,8 @@ fn g4_a_restored_record_does_not_revive_the_fence_of_its_lease() {
     assert!(third.fence > second.fence);
 }
 
-/// The same of a copy in another directory, which somebody uses after a restart: whether its lease was the newest
-/// nobody knows.
+/// The same for a copy in another directory that is used after a restart: whether its lease was the
+/// newest is unknown.
 #[test]
 fn g4_a_copied_record_of_another_boot_does_not_revive_its_lease() {
     let scratch = Scratch::new();
@@ -315,8 +316,8 @@ fn g4_a_copied_record_of_another_boot_does_not_revive_its_lease() {
     assert_eq!(kind(leases.renew(&held.token, None)), Some(ErrorKind::LeaseLost));
 }
 
-/// An older record is put back in its place, and the lease that it tells of is renewed: it is a record of now then.
-/// The fences that came after it do not come again all the same.
+/// An older record is restored in place, and the lease in it is renewed, which makes the record
+/// current. The fences that came after it must still not be given out again.
 #[test]
 fn race_51_g4_a_renewal_notices_that_its_record_was_put_back() {
     const WRITTEN: usize = 256;
@@ -337,8 +338,8 @@ fn race_51_g4_a_renewal_notices_that_its_record_was_put_back() {
     assert!(third.fence > second.fence, "{} after {}", third.fence, second.fence);
 }
 
-/// A file system that nobody knows is put to a test before a lock on it is believed: also by who proves a lease there
-/// to write elsewhere, and by who renews it.
+/// An unknown file system is tested before a lock on it is trusted: also by a caller that proves a
+/// lease there to write elsewhere, and by one that renews it.
 #[test]
 fn g12_a_guard_and_a_token_count_only_where_locks_do() {
     let scratch = Scratch::new();

@@ -1,5 +1,5 @@
-//! What a lease says when it cannot be had, found or looked at: the right kind of error, with the right
-//! holder in it.
+//! A lease that cannot be acquired, found or read: the right kind of error, with the right holder
+//! in it.
 
 use std::io;
 use std::sync::Arc;
@@ -32,20 +32,24 @@ fn the_limits_of_tokens_and_times_are_allowed() {
     assert_eq!(kind(leases.acquire(&longer)), Some(ErrorKind::Invalid));
 }
 
-/// A token that is not the current one is told who has the lease now, if somebody has it.
+/// A call with a token that is not the current one gets the current holder's name, if there is one.
 #[test]
 fn race_48_g9_a_lost_token_is_told_who_has_the_lease() {
     let scratch = Scratch::new();
     let leases = Lease::open(scratch.target()).unwrap();
     let stranger = "t".repeat(20);
     let lost = || leases.renew(&stranger, None).unwrap_err();
-    assert_eq!((lost().kind(), lost().holder()), (ErrorKind::LeaseLost, None), "nobody yet");
+    assert_eq!((lost().kind(), lost().holder()), (ErrorKind::LeaseLost, None), "no holder yet");
     let held = lease(&scratch.target(), "other");
     let error = lost();
     assert_eq!(error.kind(), ErrorKind::LeaseLost);
     assert_eq!(error.holder().map(|holder| holder.owner.as_str()), Some("other"));
     leases.release(&held.token).unwrap();
-    assert_eq!((lost().kind(), lost().holder()), (ErrorKind::LeaseLost, None), "nobody any more");
+    assert_eq!(
+        (lost().kind(), lost().holder()),
+        (ErrorKind::LeaseLost, None),
+        "no holder any more"
+    );
 }
 
 /// Who has it, since when, and for how long.
@@ -64,8 +68,8 @@ fn race_49_g9_a_lease_shows_since_when_it_is_held() {
     assert!(info.expires_in.is_some_and(|left| left <= LONG && left > LONG / 2), "{info:?}");
 }
 
-/// A record that cannot be opened is not a lease that nobody has, and a renewal that fails is not a
-/// lease that was lost.
+/// A record that cannot be opened does not mean a free lease, and a renewal that fails does not
+/// mean a lost one.
 #[test]
 fn g10_an_error_is_not_mistaken_for_a_free_lease() {
     let scratch = Scratch::new();

@@ -1,4 +1,4 @@
-//! Writes under a lease: they pass by the fence, and not one of them after it was lost.
+//! Writes under a lease: they are admitted by the fence, and none after the lease was lost.
 
 use tenure::{Document, ErrorKind, Guard, Lease, Wait, WriteOptions};
 
@@ -8,8 +8,8 @@ use crate::scratch::{
     write,
 };
 
-/// A watchdog gave the lock to the next one while the old owner was still writing. A take-over waits
-/// for the write that is under way and returns when it is done; the next one is refused.
+/// A watchdog gave the lock to the next holder while the old one was still writing. A take-over
+/// waits for the write in flight; the next one is refused.
 #[test]
 fn race_06_g3_no_write_of_the_former_holder_is_in_flight_when_a_take_over_returns() {
     let scratch = Scratch::new();
@@ -44,8 +44,8 @@ fn race_06_g3_a_take_over_waits_for_guarded_writes_too() {
     assert_eq!((refused, count(&document)), (Some(ErrorKind::Fenced), 1));
 }
 
-/// The holder of a lock dies while a process that it gave its fence to is writing. Whoever is next
-/// waits for that write, and no write under the old fence comes after.
+/// The holder of a lock dies while a process that it gave its fence to is writing. The next holder
+/// waits for that write, and no later write under the old fence succeeds.
 #[test]
 fn race_06_g1_a_new_holder_waits_for_the_writes_of_a_dead_one() {
     let scratch = Scratch::new();
@@ -64,7 +64,7 @@ fn race_06_g1_a_new_holder_waits_for_the_writes_of_a_dead_one() {
     assert_eq!(count(&path), 1);
 }
 
-/// The same with a writer that comes without any proof: it takes the hold, and ends the dead one.
+/// The same with a writer without any proof: it takes the hold, and ends that of the dead holder.
 #[test]
 fn race_06_g6_an_unproven_write_ends_the_hold_of_a_dead_holder() {
     let scratch = Scratch::new();
@@ -79,8 +79,8 @@ fn race_06_g6_an_unproven_write_ends_the_hold_of_a_dead_holder() {
     assert_eq!(count(&path), 2);
 }
 
-/// A fence is proof only if it is the current one: not one of the past, and not one that was never
-/// given out (a copied or guessed number, a clock that was ahead).
+/// A fence is proof only if it is the current one: not an old one, and not one that was never given
+/// out (a copied or guessed number, a clock that was ahead).
 #[test]
 fn race_06_g3_only_the_current_fence_writes() {
     let scratch = Scratch::new();
@@ -126,8 +126,8 @@ fn one_lease_guards_other_targets() {
     assert_eq!((count(&a), count(&m), count(&z)), (3, 1, 2));
 }
 
-/// The hook processes of one lease all have its fence, and so none of them waits for the hold. They
-/// still take turns: the commit lock is for each of them alone.
+/// The hook processes of one lease all have its fence, so none of them waits for the hold. They
+/// still take turns: the commit lock is exclusive.
 #[test]
 fn race_20_g6_writers_of_one_lease_take_turns() {
     let scratch = Scratch::new();
@@ -151,8 +151,8 @@ fn race_20_g6_writers_of_one_lease_take_turns() {
     assert_eq!(count(&path), 402);
 }
 
-/// Two processes write two documents, each guarded by the lease of the other: in the order of their
-/// names nobody waits for somebody who waits for them.
+/// Two processes write two documents, each guarded by the lease of the other. Locks are taken in
+/// the order of names, so they never wait for each other.
 #[test]
 fn writes_that_guard_each_other_do_not_deadlock() {
     let scratch = Scratch::new();
@@ -171,7 +171,8 @@ fn writes_that_guard_each_other_do_not_deadlock() {
     assert_eq!((count(&a), count(&b)), (100, 100));
 }
 
-/// A document that is guarded by a lease has its own hold as well: a lock on it is still waited for.
+/// A document that is guarded by a lease has its own hold as well: writers still wait for a lock on
+/// it.
 #[test]
 fn a_guard_does_not_stand_for_the_hold_of_the_target() {
     let scratch = Scratch::new();
@@ -201,8 +202,8 @@ fn race_06_g3_two_proofs_of_one_target_must_agree() {
     assert_eq!(count(&path), 1);
 }
 
-/// A guard that was never given out, on a target that nobody has used yet, is refused as any other
-/// wrong one; that there are no sidecars is not an error of its own.
+/// A fence that was never given out, as a guard on an unused target, is refused like any other
+/// wrong fence. Missing sidecars are not a separate error.
 #[test]
 fn race_06_g3_a_guard_on_an_unused_target_is_fenced() {
     let (scratch, elsewhere) = (Scratch::new(), Scratch::new());

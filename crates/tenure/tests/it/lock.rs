@@ -12,8 +12,8 @@ use crate::scratch::{
     share_for, terms, write,
 };
 
-/// OpenClaw's lock stayed behind when its process was killed, and two contenders then both judged it
-/// stale: two holders in 16 of 40 rounds. Here the kernel releases it and picks one.
+/// OpenClaw's lock stayed behind when its process was killed, and two contenders then both judged
+/// it stale: two holders in 16 of 40 rounds. Here the kernel releases it and picks one.
 #[test]
 fn race_01_g2_a_killed_holder_frees_the_lock_at_once() {
     is_soon(Duration::from_millis(500), |_| {
@@ -34,7 +34,7 @@ fn race_01_g2_a_killed_holder_frees_the_lock_at_once() {
             if let Some(answer) = carol.hear_within(Duration::from_millis(5)) {
                 break (answer, bob);
             }
-            assert!(killed.elapsed() < FAR_TOO_LONG, "nobody got the dead holder's lock");
+            assert!(killed.elapsed() < FAR_TOO_LONG, "the dead holder's lock was not granted");
         };
         let took = killed.elapsed();
         let recovered = format!(" {}", alice.pid());
@@ -44,8 +44,8 @@ fn race_01_g2_a_killed_holder_frees_the_lock_at_once() {
     });
 }
 
-/// codegraph stole after 30 seconds, pi-subagents after two: from holders that were alive and slow.
-/// A stopped process is the slowest there is, and it keeps its lock.
+/// codegraph stole locks after 30 seconds, pi-subagents after two, from holders that were alive and
+/// slow. A stopped process is the slowest there is, and it keeps its lock.
 #[test]
 fn race_05_g1_a_stopped_holder_keeps_the_lock() {
     let scratch = Scratch::new();
@@ -65,8 +65,8 @@ fn race_05_g1_a_stopped_holder_keeps_the_lock() {
     assert!(got.ends_with(" 0"), "a proper release leaves nothing to recover: {got}");
 }
 
-/// Errors named "another process" when it was the caller itself, or nobody at all. Ours names who,
-/// since when and what for.
+/// Errors named "another process" when it was the caller itself, or no process at all. Ours names
+/// the holder, since when, and what for.
 #[test]
 fn race_49_g9_busy_names_the_holder_and_its_purpose() {
     let scratch = Scratch::new();
@@ -87,8 +87,8 @@ fn free_of_wait() -> LockOptions {
     LockOptions { wait: Wait::No, ..LockOptions::default() }
 }
 
-/// In-process exclusion is another class of bugs: POSIX locks let every thread of a process in. Two
-/// handles are two contenders, whatever thread they are used on.
+/// In-process exclusion is another class of bugs: POSIX locks do not exclude threads of one
+/// process. Two handles are two contenders, whatever thread they are used on.
 #[test]
 fn race_16_g1_two_handles_of_one_process_exclude_each_other() {
     let scratch = Scratch::new();
@@ -101,7 +101,7 @@ fn race_16_g1_two_handles_of_one_process_exclude_each_other() {
     assert!(waiting.join().unwrap() > fence);
 }
 
-/// Eight threads with handles of their own, as bundled copies of one library have them.
+/// Eight threads with their own handles, as bundled copies of one library have them.
 #[test]
 fn race_16_g1_threads_are_never_inside_together() {
     let scratch = Scratch::new();
@@ -134,7 +134,8 @@ fn g1_every_spelling_of_a_path_is_the_same_lock() {
     assert_eq!(scratch.names("sub"), ["link"], "no second set of sidecars");
 }
 
-/// An event loop waits on threads of its own. What they get is its, and while they wait it can let go.
+/// An event loop waits on other threads. What they acquire is the loop's, and while they wait it
+/// can release.
 #[test]
 fn race_18_a_wait_for_another_thread_neither_blocks_it_nor_hides_whose_the_lock_is() {
     let scratch = Scratch::new();
@@ -158,8 +159,8 @@ fn race_18_a_wait_for_another_thread_neither_blocks_it_nor_hides_whose_the_lock_
     drop(lock_for(&path, Wait::No).unwrap());
 }
 
-/// A sync caller waited for an async holder of its own process until the deadline. The same thread
-/// can never give way to itself, so it is told at once, whatever it asks for.
+/// A sync caller waited for an async holder of its own process until the deadline. A thread cannot
+/// wait for itself, so the call is refused at once, whatever its wait.
 #[test]
 fn race_18_a_thread_that_waits_for_itself_is_told_at_once() {
     let scratch = Scratch::new();
@@ -226,8 +227,8 @@ fn race_53_a_proven_hold_is_not_waited_for() {
     assert_eq!(count(&path), 1);
 }
 
-/// Re-entrancy by process let unrelated tasks in. It is keyed by an owner that the caller names, and
-/// it is off unless asked for.
+/// Re-entrancy by process admitted unrelated tasks. Here it is keyed by an owner that the caller
+/// names, and off by default.
 #[test]
 fn race_17_only_the_named_owner_may_come_in_again() {
     let scratch = Scratch::new();
@@ -248,8 +249,8 @@ fn race_17_only_the_named_owner_may_come_in_again() {
     as_owner("task-2", true).unwrap().release().unwrap();
 }
 
-/// An owner that reads together with others asks to write. It holds the lock, but not in the way it
-/// asks for: letting it in would make two writers of two readers.
+/// An owner that holds a shared lock with others asks for an exclusive one. Granting it would turn
+/// two readers into two writers.
 #[test]
 fn race_17_g1_a_shared_hold_does_not_reenter_as_an_exclusive_one() {
     let scratch = Scratch::new();
@@ -270,7 +271,8 @@ fn race_17_g1_a_shared_hold_does_not_reenter_as_an_exclusive_one() {
     assert!(lock.acquire(&options("one", Mode::Shared)).unwrap().fence() == writer.fence());
 }
 
-/// `try_` in a hook must not cost anything: whoever holds it, in whatever way, the answer is there.
+/// `try_` in a hook must be cheap: it answers at once, whichever process holds the lock and in
+/// whatever way.
 #[test]
 fn g9_trying_never_waits() {
     let scratch = Scratch::new();
@@ -291,8 +293,8 @@ fn g9_trying_never_waits() {
     tenure::try_lock(&path).unwrap().release().unwrap();
 }
 
-/// OpenClaw's release deleted whatever lock file was there, also that of the next holder. Ours acts
-/// on its own handle: late, twice and by `drop` it touches nobody else.
+/// OpenClaw's release deleted whatever lock file was there, even that of the next holder. Ours acts
+/// on its own handle: late, twice or by `drop`, it affects no other holder.
 #[test]
 fn race_04_g11_a_late_release_does_not_touch_the_next_holder() {
     let scratch = Scratch::new();
@@ -315,7 +317,8 @@ fn race_04_g11_a_late_release_does_not_touch_the_next_holder() {
     assert!(alice.say(&format!("lock {order} no")).starts_with("ok "));
 }
 
-/// A write in progress leaves no record of who it is. Whoever is refused is told by the kernel.
+/// A write in progress leaves no record of its process. A refused caller gets the holder from the
+/// kernel.
 #[test]
 fn race_49_g9_a_write_in_progress_is_named() {
     let scratch = Scratch::new();

@@ -1,4 +1,4 @@
-//! What somebody who had never seen tenure ran into on the first day.
+//! Problems that a new user of tenure met on the first day.
 
 use std::os::unix::fs::PermissionsExt;
 
@@ -10,8 +10,8 @@ fn mode(path: &std::path::Path) -> u32 {
     std::fs::metadata(path).unwrap().permissions().mode() & 0o777
 }
 
-/// One user forgot `--lock-file`, and there were two holders. The hold is taken in any case; the lock
-/// file of others comes on top.
+/// One user forgot `--lock-file`, and there were two holders. The hold is always taken; the lock
+/// file is taken in addition.
 #[test]
 fn race_15_g1_a_holder_with_a_lock_file_excludes_one_without() {
     let scratch = Scratch::new();
@@ -32,10 +32,10 @@ fn race_15_g1_a_holder_with_a_lock_file_excludes_one_without() {
     assert_eq!(kind(document.set(&tenure::json!(1), &write)), Some(ErrorKind::Busy));
     guard.release().unwrap();
     let next = lock_for(&scratch.target(), Wait::No).unwrap();
-    assert!(next.recovered_from().is_none(), "nobody died");
+    assert!(next.recovered_from().is_none(), "no holder died");
 }
 
-/// A journal of mode 0600 had a log that everybody could read.
+/// A journal of mode 0600 had a log that every user could read.
 #[test]
 fn g13_nothing_of_a_new_file_can_be_read_or_locked_by_others() {
     let scratch = Scratch::new();
@@ -54,8 +54,8 @@ fn g13_nothing_of_a_new_file_can_be_read_or_locked_by_others() {
     }
 }
 
-/// Who may write a directory may replace what is in it, and so may lock it, before and after there is a
-/// target. What has content is only for those who may read the target.
+/// A user who may write a directory may replace what is in it, and so may lock it, before and after
+/// there is a target. Sidecars with content are only for those who may read the target.
 #[test]
 fn g13_who_may_write_beside_the_target_may_lock_it() {
     for new_mode in [0o600, 0o660] {
@@ -83,7 +83,7 @@ fn g13_who_may_write_beside_the_target_may_lock_it() {
     }
 }
 
-/// Acknowledged lines were cut off by somebody, and the journal verified as sound.
+/// Acknowledged lines were cut off by another tool, and `verify` reported the journal as sound.
 #[test]
 fn race_39_g7_a_journal_that_was_cut_does_not_verify() {
     let scratch = Scratch::new();

@@ -1,4 +1,4 @@
-//! Operation ids: what is remembered, for how long, and what a repeated one is told.
+//! Operation ids: what is remembered, for how long, and what a repeated call returns.
 
 use std::fs::OpenOptions;
 use std::io::{self, Write as _};
@@ -19,12 +19,12 @@ use crate::faulty_fs::{FaultyFs, Op, Verdict};
 use crate::roles::played;
 use crate::starting::start;
 
-/// Of each process, and how many operations each of its threads applies.
+/// Threads of each process, and how many operations each of them applies.
 const THREADS: usize = 4;
 const OPERATIONS: usize = 40;
 
-/// One process of [`g6_every_operation_of_8_processes_that_are_killed_is_applied_once`]. A thread notes
-/// how far it came; after a kill it repeats the operation whose answer it does not know.
+/// One process of [`g6_every_operation_of_8_processes_that_are_killed_is_applied_once`]. A thread
+/// notes its progress; after a kill it repeats the operation whose answer it does not know.
 pub(crate) fn apply_all(mine: &Path) {
     let path = mine.with_file_name("state.json");
     std::thread::scope(|scope| {
@@ -48,7 +48,7 @@ pub(crate) fn apply_all(mine: &Path) {
                         Ok(Some(all))
                     };
                     document.update(&options, apply).unwrap();
-                    // One byte each: nothing that a kill could tear.
+                    // One byte each: a kill cannot tear it.
                     let file = OpenOptions::new().append(true).create(true).open(&noted);
                     file.unwrap().write_all(b".").unwrap();
                 }
@@ -96,8 +96,8 @@ fn with_operation(id: &str) -> WriteOptions {
     WriteOptions { operation: Some(id.to_owned()), ..at_once() }
 }
 
-/// The newest operations are remembered, and only operations count: a busy document without any does
-/// not make an id forgotten. The sidecars are: whoever deletes them has ids forgotten.
+/// The newest operations are remembered, and only operations count: other changes push no id out.
+/// Deleting the sidecars forgets the ids.
 #[test]
 fn changes_without_an_operation_do_not_push_out_a_remembered_one() {
     let scratch = Scratch::new();
@@ -119,7 +119,7 @@ fn changes_without_an_operation_do_not_push_out_a_remembered_one() {
     assert_eq!(count_in(&document), 19);
 }
 
-/// The first call is told that it was the first, also if it left everything as it was.
+/// The first call returns that it was the first, even if it changed nothing.
 #[test]
 fn only_a_repeated_operation_is_a_replay() {
     let scratch = Scratch::new();
@@ -134,8 +134,8 @@ fn only_a_repeated_operation_is_a_replay() {
     assert!(!document.update(&at_once(), |_| Ok(None)).unwrap().replayed);
 }
 
-/// A power loss may take back what was not synced. So an operation without a sync is forgotten by a restart, and a
-/// durable one is not. A foreign edit makes nothing forgotten.
+/// A power loss may take back what was not synced. So a restart forgets an operation without a
+/// sync, and keeps a durable one. A foreign edit makes nothing forgotten.
 #[test]
 fn race_51_an_operation_is_forgotten_only_if_a_power_loss_may_have_taken_it_back() {
     for case in 0..8 {
@@ -158,8 +158,8 @@ fn race_51_an_operation_is_forgotten_only_if_a_power_loss_may_have_taken_it_back
     }
 }
 
-/// Once an operation is done and written down, nothing of it is left to be finished by whoever comes
-/// next: the version stays what it was.
+/// Once an operation is done and recorded, the next caller has nothing of it left to finish: the
+/// version does not change.
 #[test]
 fn a_finished_operation_leaves_nothing_to_finish() {
     let scratch = Scratch::new();
@@ -173,8 +173,8 @@ fn a_finished_operation_leaves_nothing_to_finish() {
     }
 }
 
-/// A caller whose machine goes down again and again repeats its append. However it went before, the
-/// answer that it is done means that the line is there.
+/// A caller whose machine keeps crashing repeats its append. If the answer says that it is done,
+/// the line is there.
 #[test]
 fn race_51_a_repeated_append_that_is_answered_is_there_whatever_went_down_before() {
     const PATH: &str = "/d/log.jsonl";
@@ -208,8 +208,8 @@ fn lines(fs: &SimFs, path: &str) -> Vec<String> {
     entries.map(|entry| String::from_utf8(entry.unwrap().line).unwrap()).collect()
 }
 
-/// A foreign counter makes the very same step between the look of an operation and its exchange, or after
-/// the operation failed. Bytes like its own do not pass for it: both count.
+/// A foreign program makes the very same change between an operation's read and its exchange, or
+/// after the operation failed. Its bytes are not mistaken for the operation's: both changes count.
 #[test]
 fn g6_an_operation_that_was_withdrawn_is_not_taken_for_done() {
     for fails in [false, true] {
@@ -241,7 +241,7 @@ fn g6_an_operation_that_was_withdrawn_is_not_taken_for_done() {
     }
 }
 
-/// The same of one that was to create the document.
+/// The same for an operation that was to create the document.
 #[test]
 fn g6_a_creation_that_was_withdrawn_is_not_taken_for_done() {
     let scratch = Scratch::new();
@@ -260,8 +260,9 @@ fn g6_a_creation_that_was_withdrawn_is_not_taken_for_done() {
     assert_eq!(count_in(&document), 2, "theirs 1, ours 2");
 }
 
-/// A change that failed may be visible all the same: what it displaced cannot be given back, or the exchange was made
-/// and its answer lost (and then nobody can even look). Then it is done, and not done again.
+/// A change that failed may still be visible: the displaced version cannot be restored, or the
+/// exchange was made and the reply lost (and then the file cannot even be read). The operation is
+/// done, and is not repeated.
 #[test]
 fn g6_an_operation_that_failed_and_is_visible_is_not_done_twice() {
     for (exchanges, looks) in [(false, true), (true, true), (true, false)] {
@@ -288,7 +289,7 @@ fn g6_an_operation_that_failed_and_is_visible_is_not_done_twice() {
         });
         let document = Document::open_on(&fs.shared(), &path).unwrap();
         let told = document.update(&with_operation("x"), increment);
-        // An answer that was lost is no failure if the exchange can be seen.
+        // A lost reply is no failure if the exchange can be seen.
         assert_eq!(told.is_ok(), exchanges && looks);
         let document = scratch.document("state.json");
         let again = document.update(&with_operation("x"), increment).unwrap();
@@ -297,8 +298,9 @@ fn g6_an_operation_that_failed_and_is_visible_is_not_done_twice() {
     }
 }
 
-/// An operation comes to nothing, and that cannot be written down. If somebody else has written the very bytes that it
-/// was about to, they would pass for it, so it fails; if it has failed already, that is what is told.
+/// An operation is abandoned, and that cannot be recorded. If another program has written the very
+/// bytes that it was about to write, they would be mistaken for it, so the call fails. If it has
+/// failed already, that error is returned.
 #[test]
 fn g10_an_operation_that_cannot_be_withdrawn_fails_as_it_failed() {
     for replaced in [true, false] {
@@ -331,7 +333,7 @@ fn g10_an_operation_that_cannot_be_withdrawn_fails_as_it_failed() {
     }
 }
 
-/// A durable operation is acknowledged, the power goes, and its caller repeats it.
+/// A durable operation is acknowledged, the power fails, and its caller repeats it.
 #[test]
 fn g8_race_51_a_durable_operation_is_not_done_twice_after_a_power_loss() {
     for seed in 0..200 {
@@ -350,7 +352,7 @@ fn g8_race_51_a_durable_operation_is_not_done_twice_after_a_power_loss() {
     }
 }
 
-/// The same of a document and a journal in one call.
+/// The same for a document and a journal in one call.
 #[test]
 fn g8_a_repeated_call_does_neither_part_twice_after_a_power_loss() {
     for seed in 0..100 {
@@ -370,8 +372,8 @@ fn g8_a_repeated_call_does_neither_part_twice_after_a_power_loss() {
     }
 }
 
-/// A writer died before it remembered its operation, and the next writer is a user who may not open the ids:
-/// that user's call is done, and the event says that the id is lost.
+/// A writer died before it recorded its operation, and the next writer is a user who may not open
+/// the ids: that user's call succeeds, and an event reports that the id is lost.
 #[test]
 fn g6_ids_that_are_closed_to_a_later_writer_do_not_fail_its_call() {
     let of_ids = |path: &Path| path.extension().is_some_and(|end| end == "ops");
@@ -424,7 +426,7 @@ fn g6_ids_that_are_closed_to_a_later_writer_do_not_fail_its_call() {
     }
 }
 
-/// The journal's part is looked at before the document is changed.
+/// The journal's part is checked before the document is changed.
 #[test]
 fn g6_ids_that_the_journal_cannot_keep_leave_the_document_as_it_is() {
     let scratch = Scratch::new();

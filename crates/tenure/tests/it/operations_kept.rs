@@ -1,5 +1,5 @@
-//! Operation ids across power losses: what was acknowledged as durable is not done twice, and what is told
-//! to be done is there (G8, race 51).
+//! Operation ids across power losses: an operation acknowledged as durable is not repeated, and one
+//! that is reported as done has its effect (G8, race 51).
 
 use std::path::Path;
 
@@ -25,7 +25,7 @@ pub(crate) fn named(id: &str, options: WriteOptions) -> WriteOptions {
     WriteOptions { operation: Some(id.into()), ..options }
 }
 
-/// Without a sync first; then its repetition is durable, and it is the one that counts.
+/// First without a sync; then its repetition is durable, and that one counts.
 #[test]
 fn a_durable_repetition_makes_its_operation_durable() {
     for seed in 0..100 {
@@ -39,7 +39,7 @@ fn a_durable_repetition_makes_its_operation_durable() {
     }
 }
 
-/// One that leaves everything as it was is done, too.
+/// An operation that changes nothing is done, too.
 #[test]
 fn a_durable_operation_that_changes_nothing_is_remembered() {
     for seed in 0..100 {
@@ -51,9 +51,9 @@ fn a_durable_operation_that_changes_nothing_is_remembered() {
     }
 }
 
-/// The power goes at every step of a later change, with or without an id of its own. What was acknowledged
-/// is remembered. What was on its way may be done twice when it is repeated, but it is never told to be
-/// done if it is not there.
+/// The power fails at every step of a later change, with or without an id of its own. What was
+/// acknowledged is remembered. An operation in flight may be applied twice if it is repeated, but
+/// it is never reported as done if its effect is missing.
 #[test]
 fn race_51_an_operation_outlives_a_power_loss_during_a_later_one() {
     for later in [None, Some("x")] {
@@ -78,7 +78,7 @@ fn race_51_an_operation_outlives_a_power_loss_during_a_later_one() {
     }
 }
 
-/// A change dies at each of its steps, and the machine is started again, in order.
+/// A change dies at each of its steps, and then the machine restarts without losing anything.
 #[test]
 fn an_operation_outlives_a_death_and_a_restart() {
     for nth in 1..40 {
@@ -93,7 +93,8 @@ fn an_operation_outlives_a_death_and_a_restart() {
     }
 }
 
-/// An operation dies at any step, and what it left could not be synced by a restore. Another one publishes that anew.
+/// An operation dies at any step, and a restore could not sync what it left. Another operation
+/// publishes that anew.
 #[test]
 fn race_51_a_restore_does_not_forget_who_published_what_it_found() {
     for nth in 1..60 {
@@ -117,7 +118,7 @@ fn race_51_a_restore_does_not_forget_who_published_what_it_found() {
     panic!("the change never came to an end");
 }
 
-/// What another tool wrote was written down by a change that died before it published anything.
+/// A foreign version was recorded by a change that died before it published anything.
 #[test]
 fn race_51_a_change_that_dies_over_a_foreign_version_forgets_no_operation() {
     for nth in 1..60 {
@@ -139,7 +140,8 @@ fn race_51_a_change_that_dies_over_a_foreign_version_forgets_no_operation() {
     panic!("the change never came to an end");
 }
 
-/// The first change of a boot dies when its version is visible. Whoever comes next writes down what it did.
+/// The first change of a boot dies when its version is visible. The next caller records the
+/// operation.
 #[test]
 fn race_51_what_was_written_down_for_a_dead_operation_is_not_forgotten() {
     let mut visible = 0;

@@ -1,4 +1,4 @@
-//! Closed to others (G13): modes, owners, attributes, and planted symlinks.
+//! Permissions (G13): modes, owners, attributes, and planted symlinks.
 
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::path::Path;
@@ -35,9 +35,9 @@ fn g13_a_new_document_is_closed_to_others_whatever_the_umask() {
 
 #[test]
 fn g13_a_umask_that_takes_everything_locks_nobody_out() {
-    // The sidecar directory was made without any rights, and stayed so.
+    // The sidecar directory was once made without any rights, and stayed so.
     if !rustix::process::geteuid().is_root() {
-        return; // Root, who may open everything, must become somebody else.
+        return; // Root may open everything and must become another user.
     }
     let scratch = Scratch::new();
     std::os::unix::fs::chown(scratch.dir(), Some(1111), Some(1111)).unwrap();
@@ -122,7 +122,7 @@ fn g13_sidecars_follow_the_target_so_that_its_writers_can_lock_it() {
 
 #[test]
 fn g13_a_symlink_planted_at_a_temporary_or_sidecar_name_is_not_followed() {
-    // In a shared directory somebody else could choose where our bytes go.
+    // In a shared directory another user could choose where our bytes go.
     let scratch = Scratch::new();
     let elsewhere = Scratch::new();
     let secret = elsewhere.path("secret");
@@ -164,7 +164,7 @@ fn g13_a_symlink_planted_at_a_temporary_or_sidecar_name_is_not_followed() {
 
 #[test]
 fn g13_a_second_user_with_the_same_group_can_change_a_shared_document() {
-    // Needs root to become somebody else.
+    // Needs root to become another user.
     if !rustix::process::geteuid().is_root() {
         return;
     }
@@ -185,7 +185,7 @@ fn g13_a_second_user_with_the_same_group_can_change_a_shared_document() {
 
 #[test]
 fn g13_the_owner_of_a_read_only_document_can_change_it_again_and_again() {
-    // Its sidecars were made as read-only as it is: the first change worked, the second did not.
+    // Its sidecars were once as read-only as it is: the first change worked, the second did not.
     if !rustix::process::geteuid().is_root() {
         return;
     }
@@ -201,8 +201,8 @@ fn g13_the_owner_of_a_read_only_document_can_change_it_again_and_again() {
     assert_eq!(mode(scratch.path(".tenure/state.json.hold")), 0o644);
 }
 
-/// The document has a group that its owner is not in, so its sidecars get another one, which may not even
-/// read it.
+/// The document has a group that its owner is not in, so its sidecars get another group, which may
+/// not even read it.
 #[test]
 fn g13_a_sidecar_lets_no_other_group_in() {
     if !rustix::process::geteuid().is_root() {
@@ -223,8 +223,8 @@ fn g13_a_sidecar_lets_no_other_group_in() {
     }
 }
 
-/// An access list, as the kernel keeps it: what the owner, user 1111, the group, all of these at most,
-/// and others may do.
+/// An access list, as the kernel stores it: the rights of the owner, of user 1111, of the group,
+/// the mask of these, and the rights of others.
 fn access_list([owner, user, group, mask, others]: [u16; 5]) -> Vec<u8> {
     const NOBODY: u32 = u32::MAX;
     let entries = [
@@ -251,8 +251,8 @@ fn has_list(path: &Path) -> bool {
     rustix::fs::getxattr(path, "system.posix_acl_access", &mut [0; 256][..]).is_ok()
 }
 
-/// The directory gives its new files a list that lets another user in; a document that was moved there
-/// has none, and its next version gets none.
+/// The directory's default list gives another user access to new files. A document that was moved
+/// there has no list, and its next version gets none.
 #[test]
 fn g13_a_change_lets_nobody_in_by_the_list_of_its_directory() {
     let scratch = Scratch::new();
@@ -264,8 +264,8 @@ fn g13_a_change_lets_nobody_in_by_the_list_of_its_directory() {
     assert_eq!((mode(&path), has_list(&path)), (0o640, false));
 }
 
-/// The bits of the group are the mask of a list. Where the list cannot be kept (in a container that does
-/// not know user 1111), they would let the group in.
+/// The bits of the group are the mask of a list. Where the list cannot be kept (in a container that
+/// does not know user 1111), they would give the group access.
 #[test]
 fn g13_a_change_lets_no_group_in_where_the_list_cannot_be_kept() {
     let scratch = Scratch::new();
@@ -277,7 +277,8 @@ fn g13_a_change_lets_no_group_in_where_the_list_cannot_be_kept() {
     assert_eq!((mode(&path), has_list(&path)), (0o600, false));
 }
 
-/// A list that keeps user 1111 out, while others may read: without it, the bits of others would let him in.
+/// A list that excludes user 1111, while others may read: without it, the bits of others would give
+/// that user access.
 #[test]
 fn g13_a_change_lets_nobody_in_whom_a_lost_list_kept_out() {
     let scratch = Scratch::new();
@@ -288,7 +289,7 @@ fn g13_a_change_lets_nobody_in_whom_a_lost_list_kept_out() {
     assert_eq!((mode(&path), has_list(&path)), (0o600, false));
 }
 
-/// A process of the owner that runs on notices a change of the mode when it writes.
+/// A long-running process of the owner notices a change of the mode when it writes.
 #[test]
 fn g13_the_owners_next_change_brings_its_sidecars_in_line() {
     let scratch = Scratch::new();

@@ -1,8 +1,8 @@
-//! A process on strings: this test binary, started again, that does one thing per line and answers
-//! with one line. `verbs.rs` has what it can do.
+//! A process that a test controls: this test binary, started again, does one thing per line and
+//! answers with one line. `verbs.rs` has its verbs.
 //!
-//! An answer is the synchronisation. Silence is asserted for a moment only; an answer that must come
-//! is waited for until far too long.
+//! An answer is the synchronisation. Silence is asserted for a moment only; an answer that must
+//! come is awaited for `FAR_TOO_LONG`.
 
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, ChildStdin, Command, Stdio};
@@ -17,7 +17,7 @@ use crate::verbs;
 
 /// Set in the environment of a puppet; without it `child` has nothing to do.
 const STRINGS: &str = "TENURE_TEST_PUPPET";
-/// Starts every answer, to tell it from the test runner's own words.
+/// Starts every answer, to distinguish it from the test runner's output.
 const ANSWER: &str = "=";
 
 /// The parent's end. Dropping it kills the process.
@@ -118,7 +118,7 @@ impl Drop for Puppet {
     }
 }
 
-/// Not a test of its own: the other end of the strings.
+/// Not a test of its own: the puppet's end.
 #[test]
 fn child() {
     if std::env::var_os(STRINGS).is_none() {

@@ -1,8 +1,8 @@
-//! An expired lease comes back to life: its holder renews it just before somebody else, who has seen
-//! it expired, can end it.
+//! An expired lease is renewed by its holder just before another process, which has seen it
+//! expired, can end it.
 //!
-//! Whoever wants the target takes the hold, sees that the lease has expired, and takes the commit lock.
-//! The holder renews in between, in the moment before that commit lock is asked for.
+//! A process that wants the target takes the hold, sees that the lease has expired, and takes the
+//! commit lock. The holder renews just before that commit lock is requested.
 
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -17,7 +17,7 @@ use crate::faulty_fs::{FaultyFs, Op, Verdict};
 use crate::puppet::Puppet;
 use crate::scratch::{FAR_TOO_LONG, LONG, Scratch, add_one, at_once, count, terms};
 
-/// A lease that nobody renewed in time.
+/// A lease that was not renewed in time.
 fn expired(path: &Path) -> Leased {
     let lease = Lease::open(path).unwrap();
     let held = lease.acquire(&terms("slow", Duration::from_millis(1), Wait::No)).unwrap();
@@ -27,8 +27,8 @@ fn expired(path: &Path) -> Leased {
     held
 }
 
-/// Does `attempt` while the holder renews: it has to wait until the lease is released, and must not
-/// keep its holder from writing meanwhile.
+/// Runs `attempt` while the holder renews: it has to wait until the lease is released, and must not
+/// keep the holder from writing meanwhile.
 fn waits(attempt: impl FnOnce(&Arc<dyn Fs>, &Path) -> Result<()> + Send) {
     let scratch = Scratch::new();
     let path = scratch.target();
@@ -49,7 +49,7 @@ fn waits(attempt: impl FnOnce(&Arc<dyn Fs>, &Path) -> Result<()> + Send) {
         let attempt = scope.spawn(|| attempt(&fs, &path));
         let answer = hears.recv_timeout(FAR_TOO_LONG).expect("the moment before the commit lock");
         assert!(answer.starts_with("ok "), "{answer}");
-        // It may have the commit lock for a moment, until it has seen the renewal.
+        // It may hold the commit lock for a moment, until it has seen the renewal.
         let proven = WriteOptions { wait: Wait::For(FAR_TOO_LONG), ..at_once(Some(held.fence)) };
         for written in 1..=3 {
             add_one(&path, &proven).unwrap();

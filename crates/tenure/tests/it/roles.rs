@@ -20,7 +20,7 @@ pub(crate) fn played(role: &str, path: &Path, launcher: &str) -> Command {
     command
 }
 
-/// Plays a role and expects it to go well.
+/// Plays a role and expects it to succeed.
 pub(crate) fn play(role: &str, path: &Path, launcher: &str) {
     let output = output_of(&mut played(role, path, launcher)).expect("a child process");
     assert!(
@@ -31,7 +31,7 @@ pub(crate) fn play(role: &str, path: &Path, launcher: &str) {
     );
 }
 
-/// Whether this process may mount things in a mount namespace of its own.
+/// Whether this process may mount in a mount namespace of its own.
 pub(crate) fn may_mount() -> bool {
     let script = "mount -t tmpfs none /mnt";
     let tried = output_of(Command::new("unshare").args(["-m", "sh", "-c", script]));
@@ -151,7 +151,7 @@ fn grow_beyond_the_limit(path: &Path) {
     document.update(&at_once(), increment).expect("a small update again");
 }
 
-/// This user has no inotify instance left: changes are noticed all the same, a little later.
+/// This user has no inotify instance left: changes are still noticed, a little later.
 fn watch_without_a_watch(path: &Path) {
     use rustix::fs::inotify::{CreateFlags, init};
     let document = Document::open(path).expect("a document");

@@ -1,4 +1,4 @@
-//! A directory of its own for every test, and short names for what the tests ask of the library.
+//! A directory for every test, and short names for common library calls.
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -9,7 +9,7 @@ use tenure::{
     LockOptions, Mode, Result, Value, Wait, WriteOptions, Written, json,
 };
 
-/// Long enough to be sure that somebody waits, short enough to be done often.
+/// Long enough to be sure that a waiter waits, short enough to be used often.
 pub(crate) const A_MOMENT: Duration = Duration::from_millis(80);
 /// Nothing that works takes this long, even on a busy machine.
 pub(crate) const FAR_TOO_LONG: Duration = Duration::from_secs(30);
@@ -47,7 +47,7 @@ impl Scratch {
         self.path(".tenure").join(format!("state.json.{suffix}"))
     }
 
-    /// Returns when a file that is made now is younger than the record of that target. Births are told in
+    /// Returns when a file made now is younger than the record of that target. Birth times have
     /// ticks of a few milliseconds: a copy with the same number and birth would be the same file.
     pub(crate) fn let_the_record_age(&self) {
         let born = |path: &Path| std::fs::metadata(path).unwrap().created().ok();
@@ -80,12 +80,12 @@ impl Drop for Scratch {
     }
 }
 
-/// The exclusive lock, waiting as told.
+/// The exclusive lock, with this wait.
 pub(crate) fn lock_for(path: &Path, wait: Wait) -> Result<LockGuard> {
     Lock::open(path)?.acquire(&LockOptions { wait, ..LockOptions::default() })
 }
 
-/// The shared lock, waiting as told.
+/// The shared lock, with this wait.
 pub(crate) fn share_for(path: &Path, wait: Wait) -> Result<LockGuard> {
     let options = LockOptions { mode: Mode::Shared, wait, ..LockOptions::default() };
     Lock::open(path)?.acquire(&options)
@@ -127,18 +127,18 @@ pub(crate) fn terms(owner: &str, ttl: Duration, wait: Wait) -> AcquireOptions {
     AcquireOptions { owner: owner.into(), ttl, wait, ..AcquireOptions::default() }
 }
 
-/// A long lease that nobody is in the way of.
+/// A long lease on a free target.
 pub(crate) fn lease(path: &Path, owner: &str) -> Leased {
     Lease::open(path).unwrap().acquire(&terms(owner, LONG, Wait::No)).unwrap()
 }
 
-/// What went wrong, for comparisons.
+/// The kind of the error, for comparisons.
 pub(crate) fn kind<T>(result: Result<T>) -> Option<ErrorKind> {
     result.err().map(|error: Error| error.kind())
 }
 
-/// The seeds of a crash test. `TENURE_CRASH_DIVISOR` leaves it only so small a part of them: it is for
-/// thousands of broken copies of the core (docs/MUTANTS.md).
+/// The seeds of a crash test. `TENURE_CRASH_DIVISOR` reduces them to a fraction, for runs over
+/// thousands of mutants (docs/MUTANTS.md).
 pub(crate) fn seeds(range: std::ops::Range<u64>) -> std::ops::Range<u64> {
     let asked = std::env::var("TENURE_CRASH_DIVISOR").ok();
     let divisor: u64 = asked.and_then(|text| text.parse().ok()).unwrap_or(1);
@@ -150,7 +150,8 @@ pub(crate) fn own(what: &str) -> usize {
     std::fs::read_dir(format!("/proc/self/{what}")).unwrap().count()
 }
 
-/// It takes less than `limit` in one of ten tries: a busy machine is slow now and then, and a wait is there every time.
+/// Asserts that it takes less than `limit` in one of ten tries: a busy machine is sometimes slow,
+/// but a real wait would show every time.
 #[track_caller]
 pub(crate) fn is_soon(limit: Duration, mut attempt: impl FnMut(usize) -> Duration) {
     let mut took = Vec::new();

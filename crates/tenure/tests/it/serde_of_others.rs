@@ -1,8 +1,8 @@
-//! A crate that uses tenure uses serde, too. What it derives must work as without tenure.
+//! A crate that uses tenure also uses serde. Its derived types must work as without tenure.
 //!
-//! serde_json's `arbitrary_precision` hands numbers out as maps, which breaks untagged, flattened and
-//! tagged types; `preserve_order` changes what others write. Cargo unites features over a build, so what
-//! holds here holds for whoever depends on tenure.
+//! serde_json's `arbitrary_precision` hands numbers out as maps, which breaks untagged, flattened
+//! and tagged types; `preserve_order` changes what other crates write. Cargo unifies features over
+//! a build, so what holds here holds for every crate that depends on tenure.
 
 use std::collections::BTreeMap;
 

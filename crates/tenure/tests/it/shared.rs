@@ -1,4 +1,4 @@
-//! Readers together: among processes, among threads, and whatever writers did before.
+//! Shared holds: among processes, among threads, and after any writers.
 
 use std::sync::mpsc::channel;
 use std::time::Duration;
@@ -10,7 +10,7 @@ use crate::scratch::{
     A_MOMENT, FAR_TOO_LONG, LONG, Scratch, kind, lease, lock_for, share_for, terms, write,
 };
 
-/// Readers exclude writers and nobody else, in one process and in several. They draw no fence.
+/// Readers exclude only writers, in one process and in several. They draw no fence.
 #[test]
 fn g1_readers_are_together_and_exclude_writers() {
     let scratch = Scratch::new();
@@ -50,8 +50,8 @@ fn g1_readers_and_leases_exclude_each_other() {
     share_for(&path, Wait::No).unwrap().release().unwrap();
 }
 
-/// A reader of this process took over the exclusive grant of a writer that had given up, and kept the
-/// other readers out for as long as it read.
+/// A reader of this process once took over the exclusive grant of a writer that had given up, and
+/// kept the other readers out for as long as it read.
 #[test]
 fn g9_a_writer_that_gave_up_does_not_make_its_successor_exclusive() {
     let scratch = Scratch::new();
@@ -97,8 +97,8 @@ fn g9_a_writer_that_gave_up_does_not_keep_readers_out() {
     writer.release().unwrap();
 }
 
-/// A thread reads, a writer queues behind it, and the thread starts a second read: behind the writer
-/// it would wait for itself until the deadline.
+/// A thread reads, a writer queues behind it, and the thread starts a second read. Queued behind
+/// the writer it would wait for itself until the deadline.
 #[test]
 fn race_18_a_second_read_of_a_reader_does_not_queue_behind_a_writer() {
     let scratch = Scratch::new();
@@ -123,8 +123,8 @@ fn race_18_a_second_read_of_a_reader_does_not_queue_behind_a_writer() {
     });
 }
 
-/// A writer waits for a reader. A reader of another thread that comes later waits behind the writer,
-/// or readers that relieve each other would keep it out for ever.
+/// A writer waits for a reader. A reader of another thread that comes later waits behind the
+/// writer. Otherwise readers that take turns would keep the writer out for ever.
 #[test]
 fn g9_a_new_reader_does_not_pass_a_waiting_writer() {
     let scratch = Scratch::new();

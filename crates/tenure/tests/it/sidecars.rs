@@ -1,4 +1,4 @@
-//! Anything at all in place of a sidecar: an error or a recovery, never a hang, a panic, a second
+//! Arbitrary files in place of a sidecar: an error or a recovery, never a hang, a panic, a second
 //! lock or a write through a link.
 
 use std::fs::Permissions;
@@ -17,10 +17,10 @@ use crate::scratch::{LONG, Scratch, count, kind, lock_for, terms, write};
 /// The sidecars that a lock, a document or a lease opens.
 const SUFFIXES: [&str; 6] = ["hold", "commit", "sync0", "sync1", "good", "events"];
 
-/// A thing, in words, and how it comes to be at a path.
+/// A description, and how to create the thing at a path.
 type Intruder = (&'static str, fn(&Path));
 
-/// What somebody left there instead.
+/// What is there instead of the sidecar.
 const INTRUDERS: [Intruder; 8] = [
     ("nothing", |path| std::fs::write(path, "").unwrap()),
     ("a text", |path| std::fs::write(path, "pid 4711").unwrap()),
@@ -66,9 +66,9 @@ fn use_everything(path: &Path) -> Vec<Option<ErrorKind>> {
     ]
 }
 
-/// A malformed lock file was stolen at once (codegraph), blocked for 30 minutes (OpenClaw) or for ever
-/// (ECC). What is in a lock file means nothing to us, and a thing that is no file is an error that
-/// nothing follows, opens for long or replaces.
+/// A malformed lock file was stolen at once (codegraph), blocked for 30 minutes (OpenClaw) or for
+/// ever (ECC). We ignore the content of a lock file. Anything that is not a regular file is an
+/// error, and is not followed, kept open or replaced.
 #[test]
 fn race_11_g10_g13_garbage_in_place_of_a_sidecar_is_harmless_or_an_error() {
     for (what, intrude) in INTRUDERS {
@@ -113,7 +113,7 @@ fn count_plainly(path: &Path) -> u64 {
     value["n"].as_u64().unwrap()
 }
 
-/// A link to a directory of somebody else's, a file, a FIFO in place of `.tenure` itself: nothing is
+/// A link to another user's directory, a file, or a FIFO in place of `.tenure` itself: nothing is
 /// created anywhere, and the document is still readable.
 #[test]
 fn race_11_g13_something_else_in_place_of_our_directory_is_refused() {
@@ -133,8 +133,8 @@ fn race_11_g13_something_else_in_place_of_our_directory_is_refused() {
     }
 }
 
-/// A lock file that is there and empty was "pid 0, dead" to codegraph, and was stolen from its living
-/// owner. Whatever is written into ours during a hold, the hold is the kernel's.
+/// codegraph read an empty lock file as "pid 0, dead" and stole it from its living owner. Whatever
+/// is written into ours during a hold, the kernel's lock decides.
 #[test]
 fn race_03_g1_nothing_written_into_a_lock_file_ends_a_hold() {
     let scratch = Scratch::new();
@@ -151,7 +151,7 @@ fn race_03_g1_nothing_written_into_a_lock_file_ends_a_hold() {
     lock_for(&scratch.target(), Wait::No).unwrap().release().unwrap();
 }
 
-/// A newer tenure was here. Its record is not ours to read and least of all to rewrite.
+/// A newer tenure wrote the record. An older one must neither use nor rewrite it.
 #[test]
 fn a_record_of_a_newer_version_is_refused_and_left_alone() {
     let scratch = Scratch::new();
@@ -172,7 +172,7 @@ fn a_record_of_a_newer_version_is_refused_and_left_alone() {
     assert_eq!(count_plainly(&path), 5);
 }
 
-/// Reading creates nothing: not where there is no `.tenure/`, and not where its record is garbage.
+/// Reading creates nothing: not where `.tenure/` is missing, and not where its record is garbage.
 #[test]
 fn reading_leaves_no_trace() {
     let scratch = Scratch::new();
@@ -196,7 +196,7 @@ fn reading_leaves_no_trace() {
     assert!(Lease::open(&path).unwrap().acquire(&terms("me", LONG, Wait::No)).is_ok());
 }
 
-/// Whoever wrote an event down may have died on the way.
+/// The process that recorded an event may have died in the middle of it.
 #[test]
 fn an_event_behind_a_torn_line_has_a_line_of_its_own() {
     let scratch = Scratch::new();
@@ -214,7 +214,7 @@ fn an_event_behind_a_torn_line_has_a_line_of_its_own() {
     assert_eq!(reasons, ["first", "third"]);
 }
 
-/// A target that is new is not one whose record was lost: nothing is reported.
+/// A new target is not one whose record was lost: nothing is reported.
 #[test]
 fn a_new_target_reports_nothing() {
     let scratch = Scratch::new();
@@ -226,8 +226,8 @@ fn a_new_target_reports_nothing() {
     assert_eq!(Lease::open(&path).unwrap().events(), Vec::<tenure::Value>::new());
 }
 
-/// A sidecar has its mode before it has its name: whoever dies while making one locks nobody out, and
-/// leaves nothing.
+/// A sidecar has its mode before it has its name: a process that dies while making one locks no
+/// user out, and leaves nothing.
 #[test]
 fn g13_who_dies_while_making_a_sidecar_locks_nobody_out() {
     for nth in 1..40 {
@@ -269,7 +269,7 @@ fn wait_for(now: &AtomicU64, step: u64) {
     }
 }
 
-/// Two threads find the directory gone, and both make it anew.
+/// Two threads find the directory missing, and both create it.
 #[test]
 fn a_directory_that_was_removed_is_made_anew_by_everybody() {
     let scratch = Scratch::new();
@@ -279,7 +279,8 @@ fn a_directory_that_was_removed_is_made_anew_by_everybody() {
         let is_second = std::thread::current().name() == Some("second");
         let side = path.ends_with(".tenure");
         if is_second && matches!(op, Op::Open(_)) && path.ends_with("state.json.hold") {
-            // It has found the directory, which goes now; the first is about to make it anew.
+            // It has found the directory, which is removed now; the first is about to create it
+            // again.
             if now.compare_exchange(1, 2, Ordering::SeqCst, Ordering::SeqCst).is_ok() {
                 wait_for(&now, 3);
             }
@@ -310,7 +311,7 @@ fn a_directory_that_was_removed_is_made_anew_by_everybody() {
     });
 }
 
-/// A name that is too long to be looked at says nothing of those beside it.
+/// A name that is too long to be looked up does not affect its neighbours.
 #[test]
 fn one_name_that_cannot_be_looked_at_hides_no_target() {
     let scratch = Scratch::new();
@@ -331,6 +332,6 @@ fn one_name_that_cannot_be_looked_at_hides_no_target() {
     let seen: Vec<_> = survey.targets.iter().map(|found| found.path.clone()).collect();
     assert_eq!(seen, std::slice::from_ref(&target));
     let unseen: Vec<_> = survey.unseen.iter().map(|unseen| unseen.path.clone()).collect();
-    assert_eq!(unseen, [dir], "told once");
+    assert_eq!(unseen, [dir], "reported once");
     assert_eq!(tenure::status_below(&root).unwrap().len(), 1);
 }

@@ -1,13 +1,14 @@
-//! Children of this process on their way. Until a child is another program it has a copy of every
-//! descriptor that we have, and with it of every lock: what we only close meanwhile is not free yet.
+//! Child processes that are starting. Until a child has called `exec` it has a copy of every
+//! descriptor of ours, and so of every lock: a lock that we only close meanwhile is not free yet.
 
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::{PoisonError, RwLock, RwLockReadGuard};
 
-/// Whoever starts a child writes.
+/// A thread that starts a child takes this for writing.
 static STARTING: RwLock<()> = RwLock::new(());
 
-/// No child is on its way for as long as this lives. Its owner starts none either, or waits for itself.
+/// No child is starting while this lives. Its owner must not start one either, or it waits for
+/// itself.
 pub(crate) fn nobody_starts() -> RwLockReadGuard<'static, ()> {
     STARTING.read().unwrap_or_else(PoisonError::into_inner)
 }

@@ -1,4 +1,5 @@
-//! Locks of names that have no file: removed when they are provably unused, and fences go on growing.
+//! Locks of names that have no file: removed when they are provably unused, and fences keep
+//! growing.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -34,7 +35,8 @@ fn g4_thousands_of_locks_of_files_that_are_gone_leave_little_and_their_fences_gr
     };
     let before = lock_all();
     let left = fs.shared().list(Path::new("/d/.tenure")).unwrap().len() / 2;
-    // One in 32 looks: that none of 600 does happens once in a hundred million runs.
+    // One new lock in 32 triggers a sweep. That none of 600 does happens once in a hundred million
+    // runs.
     assert!(left < 700, "{left} of {LOCKS} are left");
     let after = lock_all();
     assert!(before.iter().zip(&after).all(|(before, after)| after > before));
@@ -85,7 +87,7 @@ fn race_50_only_what_is_provably_unused_is_swept() {
     assert_eq!(swept(&scratch), ["held", "shared"], "they are unused now");
 }
 
-/// The next holder is told that the one before it died: that must not be swept.
+/// The next holder learns that the previous one died: such a record must not be swept.
 #[test]
 fn race_50_the_lock_of_a_holder_that_died_is_kept() {
     let scratch = Scratch::new();
@@ -124,8 +126,8 @@ fn fence_on(fs: &SimFs, path: &str) -> tenure::Result<Fence> {
     Ok(fence)
 }
 
-/// A directory whose floor is an hour ahead of the clock, so that the clock hides nothing; the newest fence
-/// of each name.
+/// A directory whose floor is an hour ahead of the clock, so that the clock hides no defect; the
+/// newest fence of each name.
 fn stage(seed: u64) -> (SimFs, HashMap<String, Fence>) {
     let fs = SimFs::new(seed);
     fs.add_dir("/d");
@@ -140,7 +142,7 @@ fn stage(seed: u64) -> (SimFs, HashMap<String, Fence>) {
     (fs, newest)
 }
 
-/// Cut off after any operation by the death of the process or of the power, twice in a row.
+/// Interrupted after any operation by a crash of the process or a power loss, twice in a row.
 #[test]
 fn g4_a_sweep_that_was_cut_off_anywhere_takes_no_fence_back() {
     let sweep_all = |fs: &SimFs| sweep_on(&fs.shared(), Path::new("/d"), true);
@@ -172,7 +174,7 @@ fn g4_a_sweep_that_was_cut_off_anywhere_takes_no_fence_back() {
     }
 }
 
-/// Holders of a few names, and a process beside them that sweeps them away and is killed again and again.
+/// Holders of a few names, beside a process that sweeps them and is killed again and again.
 #[test]
 fn g1_g4_holders_beside_sweepers_that_are_killed() {
     const NAMES: [&str; 3] = ["a", "b", "c"];
@@ -206,7 +208,7 @@ fn g1_g4_holders_beside_sweepers_that_are_killed() {
         while Instant::now() < until {
             let mut role = played("sweep again and again", &scratch.path(""), "exec \"$@\"");
             let mut sweeper = start(&mut role).unwrap();
-            // Sooner or later after it has begun.
+            // At a varying time after it has begun.
             let enough = turns.load(Ordering::Relaxed) + 30 + kills % 90;
             while turns.load(Ordering::Relaxed) < enough && Instant::now() < until {
                 std::thread::yield_now();

@@ -1,4 +1,4 @@
-//! A document and a journal in one call: checked together, never half done without saying so.
+//! A document and a journal in one call: checked together, and a half-done call is reported.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -17,7 +17,7 @@ fn entries(journal: &Journal) -> usize {
     journal.read(1, None).unwrap().count()
 }
 
-/// Both parts appear; a version that differs, or a guard that is stale, keeps both out.
+/// Both parts appear; a version that differs, or a stale guard, prevents both.
 #[test]
 fn g6_g7_a_failed_check_keeps_both_parts_out() {
     let scratch = Scratch::new();
@@ -95,7 +95,7 @@ fn race_53_many_callers_in_any_order_do_not_deadlock() {
     assert_eq!(entries(&Journal::open(&paths[2]).unwrap()), 30);
 }
 
-/// A lock file that others lock is taken once for both parts, and it is taken.
+/// A `--lock-file` is taken once for both parts.
 #[test]
 fn race_15_g1_a_given_lock_file_is_waited_for_by_both_parts() {
     let scratch = Scratch::new();
@@ -135,8 +135,8 @@ fn a_document_and_a_journal_are_two_files() {
     assert!(!scratch.target().exists());
 }
 
-/// Somebody who does not use tenure replaces the document during the call: once, and it is computed anew;
-/// without end, and it is busy at the deadline.
+/// A tool that does not use tenure replaces the document during the call. Once: the change is
+/// computed again. Without end: busy at the deadline.
 #[test]
 fn g6_g9_a_document_that_is_replaced_is_computed_anew_until_the_deadline() {
     for (replacements, wait) in [(1, LONG), (u64::MAX, Duration::from_millis(20))] {
@@ -165,7 +165,7 @@ fn g6_g9_a_document_that_is_replaced_is_computed_anew_until_the_deadline() {
     }
 }
 
-/// A journal that cannot be written to leaves the document changed, if it was: the caller is told.
+/// If the journal cannot be written, the document may stay changed, and the error says so.
 #[test]
 fn g10_half_of_a_call_is_told_as_what_it_is() {
     for changes in [true, false] {
@@ -190,7 +190,7 @@ fn g10_half_of_a_call_is_told_as_what_it_is() {
     }
 }
 
-/// A batch whose sync failed is in its place all the same, and so is the document.
+/// A batch whose sync failed is still in the journal, and so is the document.
 #[test]
 fn race_54_g8_a_failed_sync_of_the_log_leaves_both_parts_in_their_places() {
     let scratch = Scratch::new();
@@ -219,8 +219,8 @@ fn race_54_g8_a_failed_sync_of_the_log_leaves_both_parts_in_their_places() {
     assert_eq!(entries(&journal), 2);
 }
 
-/// Commit locks are taken by path (L4), whichever is written to and whichever only guards: two who guard each other's
-/// writes never wait for one another.
+/// Commit locks are taken in path order (L4), for written and for guarding targets alike: two
+/// callers that guard each other's writes never wait for one another.
 #[test]
 fn race_53_commit_locks_are_taken_in_one_order() {
     for (written, guards) in [("a", "b"), ("b", "a")] {
@@ -247,8 +247,8 @@ fn quick() -> AppendOptions {
     AppendOptions { write: at_once(None), ..AppendOptions::default() }
 }
 
-/// The document stays as it is, and cannot be made durable. The batch is in the log by then, and is going to be in the
-/// journal: who repeats the call would have it twice.
+/// The document stays as it is, and cannot be made durable. The batch is in the log by then, and
+/// will be in the journal: a caller that repeats the call would append it twice.
 #[test]
 fn g10_an_error_of_the_document_does_not_hide_that_the_batch_is_logged() {
     let scratch = Scratch::new();

@@ -1,4 +1,4 @@
-//! Documents as types of the caller's, and changes that return a result or an error of their own.
+//! Documents as types of the caller, and changes that return the caller's own result or error.
 
 use serde::{Deserialize, Serialize};
 use tenure::{Document, Error, ErrorKind, WriteOptions, json};

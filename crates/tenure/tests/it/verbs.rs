@@ -143,8 +143,8 @@ fn outlive() -> i32 {
     }
 }
 
-/// Forks in the middle of a change: the child goes on with it and tells how that went, the parent waits for
-/// that and goes on, too.
+/// Forks in the middle of a change. The child continues it and reports the result; the parent waits
+/// for that and continues, too.
 fn fork_in_update(path: &str) -> Result<String> {
     let mut child = None;
     let done = Document::open(path)?.update(&at_once(None), |_| {
@@ -167,7 +167,7 @@ fn fork_in_update(path: &str) -> Result<String> {
     done.map(|_| String::new())
 }
 
-/// A part in somebody else's hold.
+/// A nested hold.
 fn nest(path: &str, fence: &str) -> Result<LockGuard> {
     let options = LockOptions { fence: fence_of(fence), wait: Wait::No, ..LockOptions::default() };
     Lock::open(path)?.acquire(&options)
@@ -182,7 +182,7 @@ fn linger() -> String {
         let child = libc::fork();
         if child == 0 {
             libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
-            // Who has died before that sends nothing.
+            // A process that has died before that sends nothing.
             while libc::getppid() == parent {
                 libc::pause();
             }
@@ -197,7 +197,7 @@ fn told(got: &tenure::Leased) -> String {
     format!("{} {}", got.token, got.fence)
 }
 
-/// `err CODE PID OWNER`: what happened and who is in the way.
+/// `err CODE PID OWNER`: the error and the current holder.
 fn told_error(error: &Error) -> String {
     let holder = error.holder().map(|holder| format!(" {} {}", holder.pid, holder.owner));
     let words = format!("err {}{}", error.kind().code(), holder.unwrap_or_default());
@@ -236,7 +236,7 @@ fn proven(fence: &str, guards: &[&str]) -> WriteOptions {
     }
 }
 
-/// An update whose function says `inside` and ends when the next line comes.
+/// An update whose function says `inside` and returns when the next line comes.
 fn slow_add(path: &str, fence: &str, guards: &[&str]) -> Result<String> {
     let options = proven(fence, guards);
     let document = Document::open(path)?;
@@ -294,8 +294,8 @@ fn settled(what: &str, expected: usize) -> usize {
     own(what)
 }
 
-/// Takes and releases the lock for ever. Inside, an independent lock on a second file tells whether
-/// somebody else is inside too, and the fence is written down in the order of the holds.
+/// Takes and releases the lock for ever. Inside, an independent lock on a second file shows whether
+/// another process is inside too, and the fence is written down in the order of the holds.
 fn hammer(path: &str, oracle: &str, fences: &str) -> Result<String> {
     let oracle =
         OpenOptions::new().read(true).write(true).create(true).truncate(false).open(oracle);
@@ -318,8 +318,8 @@ fn hammer(path: &str, oracle: &str, fences: &str) -> Result<String> {
     Ok("alone".into())
 }
 
-/// Who is inside, unless it is being killed: the kernel closes the files of a dying process one after
-/// the other, so that its hold may be free a moment before its second lock.
+/// The process inside, unless it is being killed: the kernel closes the files of a dying process
+/// one after the other, so its hold may be free a moment before its second lock.
 fn living_witness(oracle: &File) -> Option<u32> {
     const EXITING: u32 = 4;
     let mut pid = [0; 4];
@@ -330,8 +330,8 @@ fn living_witness(oracle: &File) -> Option<u32> {
     (flags & EXITING == 0).then_some(pid)
 }
 
-/// Appends twice, forks, lets the child append twice with the same journal, and goes on. Tells the
-/// numbers that are in the journal then.
+/// Appends twice, forks, lets the child append twice with the same journal, and continues. Prints
+/// the numbers that are in the journal then.
 fn append_and_fork(path: &str) -> Result<String> {
     let journal = Journal::open(path)?;
     let write = WriteOptions { durability: Durability::NoSync, ..WriteOptions::default() };

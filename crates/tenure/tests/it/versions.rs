@@ -50,7 +50,7 @@ fn a_version_of_a_document_that_is_gone_is_a_conflict() {
 
 #[test]
 fn race_35_g6_a_version_changes_with_every_foreign_edit_and_with_nothing_else() {
-    // mtime, size and inode all cheat: the content decides.
+    // mtime, size and inode can all mislead: the content decides.
     let scratch = Scratch::new();
     let path = scratch.path("state.json");
     let document = scratch.document("state.json");
@@ -76,7 +76,7 @@ fn race_35_g6_a_version_changes_with_every_foreign_edit_and_with_nothing_else() 
 
 #[test]
 fn the_same_content_again_is_another_version() {
-    // A, B, A: whoever decided on the first A has not seen B.
+    // A, B, A: a caller that decided on the first A has not seen B.
     let scratch = Scratch::new();
     let document = scratch.document("state.json");
     let first = document.set(&json!("A"), &at_once()).unwrap().version;
@@ -137,8 +137,8 @@ fn a_version_survives_being_written_down() {
     }
 }
 
-/// A change is visible a moment before its number is written down. Whoever reads in that moment has
-/// the new content under the number before, and may rely on it all the same.
+/// A change is visible a moment before its number is recorded. A reader in that moment gets the new
+/// content under the old number, and may still rely on it.
 #[test]
 fn race_35_g6_a_version_read_between_a_publication_and_its_record_is_accepted() {
     let scratch = Scratch::new();
@@ -164,7 +164,7 @@ fn race_35_g6_a_version_read_between_a_publication_and_its_record_is_accepted() 
     assert_ne!(early.version, written, "its number was not written down yet");
     let document = scratch.document("state.json");
     let next = document.compare_and_set(&early.version, &json!({ "n": 3 }), &at_once()).unwrap();
-    // Not the number before any longer: another content came since.
+    // No longer the old number: other content came since.
     let late = document.compare_and_set(&early.version, &json!({ "n": 4 }), &at_once());
     assert_eq!(late.unwrap_err().kind(), ErrorKind::Conflict);
     let late = document.compare_and_set(&written, &json!({ "n": 4 }), &at_once());
@@ -172,7 +172,7 @@ fn race_35_g6_a_version_read_between_a_publication_and_its_record_is_accepted() 
     document.compare_and_set(&next.version, &json!({ "n": 4 }), &at_once()).unwrap();
 }
 
-/// Two objects with their keys in another order are equal as values; the file is another all the same.
+/// Two objects with their keys in different order are equal as values, but the files differ.
 #[test]
 fn race_37_another_order_of_the_keys_is_a_change() {
     let scratch = Scratch::new();
@@ -184,7 +184,8 @@ fn race_37_another_order_of_the_keys_is_a_change() {
     assert!(text.starts_with(b"{\"b\":2") || text.starts_with(b"{\n  \"b\""), "{text:?}");
 }
 
-/// A version of another tool, before the first change after a restart; a change that fails leaves it, and its number.
+/// A foreign version, before the first change after a restart. A change that fails keeps it, and
+/// its number.
 #[test]
 fn race_35_a_version_outlives_a_change_that_fails() {
     let mut tried = 0;
@@ -205,7 +206,7 @@ fn race_35_a_version_outlives_a_change_that_fails() {
         fs.clear_faults();
         if failed.as_ref().err().is_some_and(|error| error.is_committed() != Some(true)) {
             let set = open().compare_and_set(&version, &json!({ "n": 8 }), &at_once());
-            assert!(set.is_ok(), "nth {nth}: {failed:?}: nobody has changed it: {set:?}");
+            assert!(set.is_ok(), "nth {nth}: {failed:?}: it was not changed: {set:?}");
             tried += 1;
         }
     }

@@ -19,15 +19,15 @@ fn assert_on_time(asked: Duration, took: Duration) {
     assert!(took < asked + LATE, "{took:?} is long after the deadline of {asked:?}");
 }
 
-/// Polling loops are late by up to their interval, and early or late by a clock that is set. The best
-/// of twenty tries is taken, since the machine may be busy.
+/// Polling loops are late by up to their interval, and wrong if the clock is set. The best of
+/// twenty tries counts, since the machine may be busy.
 #[test]
 fn race_19_g9_a_deadline_is_kept_to_a_few_milliseconds() {
     let scratch = Scratch::new();
     let path = scratch.target();
     let mut alice = Puppet::spawn();
     assert!(alice.say(&format!("lock {} no", path.display())).starts_with("ok "));
-    let _lease = lease(&scratch.path("leased"), "somebody");
+    let _lease = lease(&scratch.path("leased"), "other");
     for (path, millis) in [(&path, 5), (&path, 60), (&path, 250), (&scratch.path("leased"), 60)] {
         let asked = Duration::from_millis(millis);
         let mut best = FAR_TOO_LONG;
@@ -43,12 +43,12 @@ fn race_19_g9_a_deadline_is_kept_to_a_few_milliseconds() {
     }
 }
 
-/// A hook is told to stop while it waits. It comes back at once, and its wait leaves no lock behind.
+/// A waiting hook is cancelled. It returns at once, and its wait leaves no lock behind.
 #[test]
 fn race_44_g9_a_cancelled_wait_ends_at_once() {
     let scratch = Scratch::new();
     let leased = scratch.path("leased");
-    let _lease = lease(&leased, "somebody");
+    let _lease = lease(&leased, "other");
     let mut alice = Puppet::spawn();
     assert!(alice.say(&format!("lock {} no", scratch.target().display())).starts_with("ok "));
     for path in [scratch.target(), leased] {
@@ -90,8 +90,8 @@ fn g9_a_token_that_is_cancelled_already_ends_the_wait_before_it_starts() {
     assert_eq!(kind(lock.acquire(&options)), Some(ErrorKind::Cancelled));
 }
 
-/// Every waiter that gave up used to leave a thread in the kernel, or worse: a lock that is granted to
-/// nobody. In a process of its own, since threads and descriptors of other tests would count.
+/// Every waiter that gave up used to leave a thread in the kernel, or worse: a lock granted to no
+/// caller. Runs in its own process, since threads and descriptors of other tests would count.
 #[test]
 fn race_45_g9_two_hundred_waiters_that_gave_up_leave_at_most_one_thread() {
     let scratch = Scratch::new();
@@ -104,7 +104,7 @@ fn race_45_g9_two_hundred_waiters_that_gave_up_leave_at_most_one_thread() {
     assert!(threads <= threads_before + 1, "{said}");
     assert!(files <= files_before + 1, "{said}");
     assert_eq!(alice.say(&format!("release {path}")), "ok");
-    // Bob's parked thread is granted the lock that nobody waits for, gives it back and ends.
+    // Bob's parked thread is granted the lock after its caller left, releases it and ends.
     let started = Instant::now();
     while has_thread(bob.pid(), "tenure-wait") {
         assert!(started.elapsed() < FAR_TOO_LONG, "it waits for ever");
@@ -122,7 +122,8 @@ fn has_thread(pid: u32, name: &str) -> bool {
     names.any(|found| found.is_ok_and(|found| found.trim() == name))
 }
 
-/// A server that locks a thousand sessions one after the other ends as it began.
+/// A server that locks a thousand sessions one after the other ends with the threads and
+/// descriptors it started with.
 #[test]
 fn g9_unused_locks_are_forgotten() {
     let scratch = Scratch::new();
@@ -133,7 +134,7 @@ fn g9_unused_locks_are_forgotten() {
     assert_eq!((threads, files), (threads_before, files_before), "{said}");
 }
 
-/// Fixed polling lets the luckiest in: one of codegraph's eight writers waited 1.66 s for an append
+/// Fixed polling favours the luckiest: one of codegraph's eight writers waited 1.66 s for an append
 /// of a millisecond. Waiters of one process are served in the order they came.
 #[test]
 fn race_19_g9_waiters_of_one_process_are_served_in_order() {
@@ -159,15 +160,15 @@ fn race_19_g9_waiters_of_one_process_are_served_in_order() {
     assert_eq!(*served.lock().unwrap(), (0..8).collect::<Vec<_>>());
 }
 
-/// It is in the queue once its thread sleeps for good, behind others (`FUTEX_WAIT`) or as the first of
-/// them in the kernel's lock; there is no other sign of it from outside.
+/// A waiter is in the queue once its thread sleeps, behind others (`FUTEX_WAIT`) or as the first of
+/// them in the kernel's lock. There is no other sign of it from outside.
 fn until_asleep(name: &str) {
     let (started, mut since, mut looks) = (Instant::now(), Instant::now(), 0);
     while since.elapsed() < Duration::from_millis(10) || looks < 50 {
         let tasks = std::fs::read_dir("/proc/self/task").unwrap().flatten();
         let read = |path| std::fs::read_to_string(path).unwrap_or_default();
         let sleeps = tasks.map(|task| task.path()).any(|task| {
-            // Where the kernel does not tell what it sleeps in, that it sleeps must do.
+            // Where the kernel does not say what it sleeps in, the state "asleep" must do.
             let why = read(task.join("wchan"));
             read(task.join("comm")).trim() == name
                 && (why.contains("futex") || why.contains("lock_inode") || why == "0")
@@ -177,7 +178,7 @@ fn until_asleep(name: &str) {
         if !sleeps {
             (since, looks) = (Instant::now(), 0);
         }
-        assert!(started.elapsed() < FAR_TOO_LONG, "nobody sleeps");
+        assert!(started.elapsed() < FAR_TOO_LONG, "no thread sleeps");
         std::thread::yield_now();
     }
 }

@@ -1,5 +1,5 @@
-//! The real disk with a list of what was done on it, for tests of the steps of a change: which come
-//! before which, and what is left if one of them is refused or the last one.
+//! The real disk with a list of its operations, for tests of the steps of a change: their order,
+//! and what is left if a step is refused or is the last one.
 
 use std::io;
 use std::path::Path;
@@ -74,12 +74,12 @@ impl Watched {
         self.plan().last = Some(step);
     }
 
-    /// As vfat, old kernels and network file systems are: names can only be replaced.
+    /// Like vfat, old kernels and network file systems: names can only be replaced, not exchanged.
     pub(crate) fn cannot_exchange(&self) {
         self.plan().cannot_exchange = true;
     }
 
-    /// Another process comes; what was done is forgotten.
+    /// Another process starts; the list of operations is cleared.
     pub(crate) fn live_on(&self) {
         *self.plan() = Plan::default();
     }
@@ -163,7 +163,7 @@ pub(crate) fn two_versions(top: &WriteOptions) -> Watched {
     disk
 }
 
-/// The same handle could remember more than a process that comes later.
+/// The same handle could remember more than a later process.
 pub(crate) fn another(disk: &Watched) -> Document {
     Document::open_on(&disk.fs.shared(), disk.document.path()).unwrap()
 }

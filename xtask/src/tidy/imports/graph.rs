@@ -146,7 +146,7 @@ impl Crate {
         found.into_iter().flat_map(|target| self.follow(target, rest, depth)).collect()
     }
 
-    /// What a name stands for in a module. As the `last` of a path it may be an item and a module at once.
+    /// What a name refers to in a module. As the `last` of a path it may be an item and a module at once.
     fn look_up(&self, module: usize, name: &str, last: bool, depth: usize) -> Vec<Target> {
         let here = &self.modules[module];
         let children: Vec<_> = here

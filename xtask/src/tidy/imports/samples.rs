@@ -1,4 +1,4 @@
-//! Small crates, good and bad, that the checks of imports must tell apart.
+//! Small crates, good and bad, that the checks of imports must distinguish.
 
 use super::super::{assert_none, assert_one};
 use super::graph::Graph;

@@ -32,10 +32,10 @@ pub(super) struct Bound {
 pub(super) struct Module {
     /// The file as the tree names it.
     pub(super) file: String,
-    /// The module of that file: this one, or the one that this one stands in.
+    /// The module of that file: this one, or the one that contains it.
     pub(super) node: usize,
     pub(super) parent: usize,
-    /// A name may stand for several files, one per platform.
+    /// A name may refer to several files, one per platform.
     pub(super) children: Vec<(String, usize)>,
     pub(super) defined: BTreeSet<String>,
     pub(super) bound: Vec<Bound>,

@@ -19,13 +19,13 @@ use tenure::{HoldState, Journal, Lock, LockOptions, Status, Value, Wait, WriteOp
 
 use crate::commands::finding::Finding;
 
-/// Directories that are never looked into: large, and never with targets of ours.
+/// Directories that are skipped: large, and never with targets of ours.
 const SKIPPED: [&str; 2] = ["node_modules", ".git"];
 
 /// The number in the name of a document's temporary file, which is always the same.
 const OF_A_DOCUMENT: &str = "0000000000000000";
 
-/// A file that is there and has no present use.
+/// A file that has no present use.
 #[derive(Debug)]
 pub(super) struct Leftover {
     path: PathBuf,

@@ -1,4 +1,4 @@
-//! What the file system of a directory does, tried out in a directory of its own.
+//! What the file system of a directory supports, tested in a directory of its own.
 
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::io;
@@ -13,22 +13,22 @@ use tenure::{Mode, Object, Value, json};
 #[derive(Debug)]
 pub(super) struct FileSystem {
     name: String,
-    /// Whether tenure works here without being told to, as far as it was tried out.
+    /// Whether tenure works here with its default options, as far as that was tested.
     pub(super) trusted: bool,
     verdict: String,
     checks: Vec<(&'static str, Check)>,
 }
 
-/// What became of one trial.
+/// The result of one test.
 #[derive(Debug)]
 enum Check {
     /// It does what the guarantees need.
     Fine,
-    /// It does not have it, and tenure does without.
+    /// It is not supported, and tenure works without it.
     Spared(&'static str),
     /// It does something else.
     Broken(&'static str),
-    /// It could not be tried, so nothing is known.
+    /// It could not be tested, so nothing is known.
     Untried(Arc<tenure::Error>),
 }
 
@@ -66,7 +66,7 @@ impl FileSystem {
         lines
     }
 
-    /// What to do if something could not be tried out.
+    /// What to do if something could not be tested.
     pub(super) fn next_step(&self) -> Option<&str> {
         self.checks.iter().find_map(|(_, check)| match check {
             Check::Untried(error) => error.next_step(),
@@ -74,13 +74,13 @@ impl FileSystem {
         })
     }
 
-    /// Whether everything was tried out.
+    /// Whether everything was tested.
     pub(super) fn is_probed(&self) -> bool {
         !self.checks.iter().any(|(_, check)| matches!(check, Check::Untried(_)))
     }
 }
 
-/// Tries everything that the guarantees rest on.
+/// Tests everything that the guarantees depend on.
 pub(super) fn run(dir: &Path) -> FileSystem {
     let fs = disk();
     let name = type_of(dir).unwrap_or_else(|| "unknown".to_owned());
@@ -136,7 +136,7 @@ impl Drop for Place {
 
 impl Place {
     fn new(fs: &Arc<dyn Fs>, parent: &Path) -> io::Result<Self> {
-        // Not by process number: in a container that comes again, and a doctor that was killed left its own.
+        // Not by process number: a container reuses it, and a doctor that was killed left its own.
         let number = RandomState::new().build_hasher().finish();
         let dir = parent.join(format!(".tenure-probe-{number:016x}"));
         fs.create_dir(&dir, 0o700)?;

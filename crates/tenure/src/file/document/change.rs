@@ -1,4 +1,4 @@
-//! A document as people use it: every call that changes it is [`Document::attempt`], then
+//! The document as callers use it: every call that changes it is [`Document::attempt`], then
 //! [`Document::finish`].
 //!
 //! An attempt is one critical section: it reads what is there, computes, and publishes (see `publish` for
@@ -9,8 +9,8 @@
 //! 2. An operation id is kept and synced. A power loss before may forget the id of this call, which has
 //!    not returned.
 //!
-//! A durable call that changes nothing answers for what is there: a version that is not known to be
-//! synced is published anew.
+//! A durable call that changes nothing still promises that the document is durable: a version that
+//! is not known to be synced is published anew.
 
 use std::borrow::Cow;
 use std::io;
@@ -36,10 +36,10 @@ use crate::outcome::{Snapshot, Written};
 use crate::store::Compute;
 use crate::wait::{Deadline, Request, Wait};
 
-/// The leader of a shared sync lets those write first who wait for the hold already, this long at most:
-/// enough for some dozens of changes, and too short to be noticed. Few changes would come in during the
-/// sync itself, since they get into each other's way on the disk. It waits for its turn among them, once,
-/// and holds no lock meanwhile.
+/// The leader of a shared sync first lets those write who already wait for the hold, for at most
+/// this long: enough for some dozens of changes, and too short to be noticed. Few changes would
+/// come in during the sync itself, since they slow each other down on the disk. The leader waits
+/// for its turn among them, once, and holds no lock meanwhile.
 const GATHER_PATIENCE: Duration = Duration::from_millis(20);
 /// How long a call that is visible waits for the commit lock to finish its bookkeeping. It only ever
 /// waits for short sections.
@@ -55,7 +55,7 @@ pub(crate) struct Document {
 /// A change that was made, or found to be none.
 #[derive(Debug)]
 pub(crate) struct Attempt {
-    /// The critical section, which goes on.
+    /// The critical section, which continues.
     pub(crate) commit: Commit,
     pub(crate) written: Written,
     /// What the document says now, if that is known as a value.
@@ -133,7 +133,7 @@ impl Document {
     }
 
     /// Attempts in critical sections that `begin` enters, until no other program replaces the file
-    /// meanwhile. The last one goes on, with whatever was entered besides.
+    /// meanwhile. The section of the last attempt continues, with whatever was entered besides.
     pub(crate) fn attempts<T>(
         &self,
         options: &WriteOptions,
@@ -179,7 +179,7 @@ impl Document {
         }
         let changed = new.is_some();
         if let Some(id) = operation.filter(|_| !changed) {
-            // Done is done: if it is repeated after another change, it must not undo that.
+            // Done already: a repetition after another change must not undo that change.
             operations::remember(&self.target, id, Done::default())?;
         }
         let durable = options.durability == Durability::Durable;
@@ -263,8 +263,8 @@ impl Document {
         Ok(found)
     }
 
-    /// An operation that was published by a process that died before it was remembered. The next call
-    /// does that, since after the next change it could not be known any more.
+    /// Remembers an operation published by a process that died before it did so itself. After the
+    /// next change it could no longer be detected.
     fn finish_pending(
         commit: &mut Commit,
         found: Option<&Content>,
@@ -303,7 +303,7 @@ impl Document {
         );
         Err(Error::new(ErrorKind::Conflict, "write document", detail)
             .at(self.path())
-            .hint("read it again and decide anew"))
+            .hint("read it again and decide again"))
     }
 
     /// Leaves the critical section; a durable call returns when its version is durable, and its
@@ -363,7 +363,8 @@ fn sync(target: &Target, published: Published, had_hold: bool) -> Result<()> {
         let _ = take_commit(target, Mode::Exclusive, request).and_then(|turn| {
             let mut seen = Seen::read_at(target, turn.handle().as_ref(), turn.born_us())?;
             let now = &mut seen.record.published;
-            // One that a change has displaced and died is the last synced version, and stays that.
+            // A version that a change displaced before it died is the last synced one, and stays
+            // that.
             if now.generation == published.generation && publish::is_in_place(target, *now) {
                 now.synced = Synced::Unknown;
                 seen.write(target, turn.handle().as_ref())?;
@@ -389,8 +390,8 @@ fn keep(target: &Target, operation: Option<&str>) -> Result<()> {
 /// where names keep their order it is durable with it; elsewhere no acknowledged version depends on it.
 struct Names<'a> {
     target: &'a Target,
-    /// The change had the hold for itself, and others may wait for it. A change that proved another's
-    /// hold would wait for that.
+    /// The change had the hold for itself, and others may wait for it. A change that proved another
+    /// process's hold would wait for that process.
     had_hold: bool,
 }
 
@@ -398,7 +399,7 @@ impl sync::Shared for Names<'_> {
     fn gather(&self) {
         if self.had_hold {
             let request = Request::after(Wait::For(GATHER_PATIENCE));
-            // Given back at once. Without it fewer share the sync, that is all.
+            // Released at once. Without it fewer callers share the sync, that is all.
             let _ = gate::take(self.target, self.target.hold_file(), Mode::Exclusive, request);
         }
     }

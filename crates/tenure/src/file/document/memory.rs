@@ -1,9 +1,9 @@
-//! The version of a document that a handle knew last, as a value: to read it again is to compare it.
+//! The version of a document that a handle knew last, as a value: reading it again is a comparison.
 //!
 //! # Invariants
 //!
-//! 1. It stands for a document only if the bytes on the disk are the same, all of them. Nothing is
-//!    concluded from times, sizes or numbers.
+//! 1. It is used only if all bytes on the disk are the same. Nothing is concluded from times, sizes
+//!    or numbers.
 //! 2. No caller waits for it. One that finds it in use (by another thread, or the other side of a fork) parses.
 
 use std::fmt;
@@ -24,7 +24,8 @@ pub(super) struct Memory {
 }
 
 impl Memory {
-    /// What these bytes say, if that is known. The caller brings back what the document says then.
+    /// Takes the value of these bytes out, if it is known. The caller gives the current one back
+    /// with [`Self::keep`].
     pub(super) fn recall(&self, bytes: &[u8]) -> Option<Value> {
         let mut last = self.last.try_lock().ok()?;
         let (_, value) = last.take_if(|(known, _)| known == bytes)?;

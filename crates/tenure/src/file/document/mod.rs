@@ -11,8 +11,8 @@
 //!    `.good`, the only copy to fall back to.
 //! 4. No sync is repeated: a version whose sync failed, or is not known, is made durable by publishing its
 //!    content as a new file.
-//! 5. What cannot be parsed is replaced by [`Document::restore`] only, or after a power loss, and its bytes
-//!    are kept as `.damaged.N`.
+//! 5. A document that cannot be parsed is replaced only by [`Document::restore`], or after a power
+//!    loss, and its bytes are kept as `.damaged.N`.
 
 mod change;
 mod history;

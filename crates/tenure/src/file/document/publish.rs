@@ -1,4 +1,4 @@
-//! Publishing: a new version takes the document's place, and the record says so.
+//! Publishing: a new version replaces the document, and the record names it.
 //!
 //! | step | a crash after it leaves |
 //! |---|---|
@@ -51,7 +51,8 @@ pub(super) struct Publication {
     synced: Synced,
 }
 
-/// Tells a file from another one with the same bytes, and from itself after it was written to. Never 0.
+/// Distinguishes a file from another one with the same bytes, and from itself after a write. Never
+/// 0.
 fn tag_of(stat: &Stat) -> u32 {
     let mut bytes = [0; 24];
     bytes[..8].copy_from_slice(&stat.id.ino.to_le_bytes());
@@ -94,7 +95,7 @@ pub(super) fn settle(
         return Ok(());
     }
     if !is_known || published.boot != boot {
-        clear(commit, found)?; // While the record tells what it is.
+        clear(commit, found)?; // While the record still describes it.
         let published = &mut commit.seen.record.published;
         if !(is_known && published.synced == Synced::Yes) {
             published.synced = Synced::Unknown;
@@ -120,8 +121,8 @@ pub(super) fn clear(commit: &Commit, document: Option<&Content>) -> Result<()> {
         Err(_) if target.fs.stat(&path).is_ok_and(|found| found.kind != Kind::File) => None,
         Err(error) => return Err(error),
     };
-    // A left-over of another boot was never acknowledged, or the document is newer and on the disk. If the
-    // record is lost, it may be either.
+    // A left-over of another boot was never acknowledged, or the document is newer and on the disk.
+    // If the record is lost, it may be either.
     let (this_boot, is_lost) = (published.boot == target.fs.boot_id(), published.generation == 0);
     let exchanged = (this_boot || is_lost) && !is_published(document, published);
     // A new file that got its name by a link has the temporary one, too.
@@ -172,7 +173,7 @@ pub(super) fn publish(
     way: Way,
 ) -> Result<Option<Publication>> {
     let (target, path) = (&commit.target, commit.target.path());
-    // A sidecar directory that was moved away is not a missing file: the locks went with it.
+    // A sidecar directory that was moved away is not a missing file: the locks moved with it.
     let mut temp = write_temp(commit, base.as_ref(), bytes, way)
         .map_err(|error| commit.verify().err().unwrap_or(error).committed(false))?;
     let verify = || commit.verify().map_err(|error| error.committed(false));
@@ -238,7 +239,7 @@ pub(super) fn publish(
     Ok(Some(Publication { _displaced: temp, tag, synced }))
 }
 
-/// Step 2, with the mode and owner that the version shall have.
+/// Step 2, with the final mode and owner of the version.
 fn write_temp(commit: &Commit, base: Option<&Content>, bytes: &[u8], way: Way) -> Result<Temp> {
     let target = &commit.target;
     let path = target.document_temp();

@@ -1,4 +1,4 @@
-//! Reading a document: without a lock, and never half of it.
+//! Reading a document: without a lock, and never a partial one.
 //!
 //! The content is read first, the record after it. If both have the same checksum they belong together.
 //! If not, a change came in between, or the change's record is not written yet, or another tool wrote the
@@ -25,11 +25,11 @@ use crate::outcome::Snapshot;
 use crate::printable::command;
 use crate::sys;
 
-/// Another tool that rewrites in place is given these moments before its half-written file counts as
-/// damaged (race 27).
+/// Another tool that rewrites the file in place gets this much time before its half-written file
+/// counts as damaged (race 27).
 const SECOND_LOOKS: [u64; 3] = [2, 8, 20];
-/// The same for a document that was published and is not there: a FUSE server that finds files by their
-/// paths misses one that is being replaced, about once in fifty looks.
+/// The same for a published document that is missing: a FUSE server that finds files by their paths
+/// misses one that is being replaced, about once in fifty lookups.
 const GONE_LOOKS: [u64; 6] = [0, 1, 2, 4, 8, 16];
 /// A document that grows while it is read is followed in such steps.
 const GROWTH_BYTES: usize = 4096;
@@ -80,7 +80,7 @@ impl Content {
     }
 }
 
-/// All of a file that was this long a moment ago. It is asked for a byte more: where none comes, it ends.
+/// All of a file that had this length a moment ago. One byte more is requested, to find its end.
 fn read_to_end(handle: &dyn Handle, size: u64) -> io::Result<Vec<u8>> {
     let size = usize::try_from(size).map_err(io::Error::other)?;
     let mut bytes = Vec::new();
@@ -88,7 +88,7 @@ fn read_to_end(handle: &dyn Handle, size: u64) -> io::Result<Vec<u8>> {
     bytes.try_reserve_exact(size.saturating_add(1)).map_err(|_| io::ErrorKind::OutOfMemory)?;
     bytes.resize(size + 1, 0);
     let mut end = handle.read_at(&mut bytes, 0)?;
-    // Otherwise it has changed since, or less was given than asked for: until nothing comes.
+    // Otherwise it has changed since, or the read was short: read until nothing comes.
     let mut more = end != size;
     while more {
         if end == bytes.len() {
@@ -102,8 +102,8 @@ fn read_to_end(handle: &dyn Handle, size: u64) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// The only JSON that is still valid when it was cut. So none is published without a sync, displaced by a
-/// version without one, or believed under the temporary name.
+/// The only JSON that is still valid after it was cut. So none is published without a sync,
+/// displaced by a version without one, or trusted under the temporary name.
 pub(super) fn is_number(bytes: &[u8]) -> bool {
     let mut text = bytes.iter().skip_while(|byte| byte.is_ascii_whitespace());
     text.next().is_some_and(|byte| byte.is_ascii_digit() || *byte == b'-')
@@ -175,8 +175,8 @@ pub(super) fn snapshot(target: &Target) -> Result<Option<Snapshot>> {
     }
 }
 
-/// Whether a document that was not found may be there: it was published, and where a name is being
-/// replaced this file system may show none.
+/// Whether a document that was not found may exist: it was published, and this file system may show
+/// no name while one is being replaced.
 fn may_be_missed(target: &Target) -> Result<bool> {
     let trust = target.fs.trust(target.dir());
     let replaces_whole = matches!(trust, Ok(Trust::Yes | Trust::Unordered));
@@ -192,7 +192,7 @@ pub(super) fn peek(target: &Target) -> Result<Published> {
             || target.fs.stat(target.side()).is_ok_and(|found| found.kind != Kind::Directory)
     };
     let file = match target.open(path, Access::Read) {
-        // A reader who may not see the sidecars still reads the document.
+        // A reader that may not read the sidecars still reads the document.
         Err(err) if is_absent(&err) => return Ok(Published::default()),
         opened => opened.map_err(Target::failed("open record", path))?,
     };
@@ -227,7 +227,7 @@ pub(super) fn last_synced(target: &Target, error: Error) -> Result<(Content, Val
         Ok(Some(found)) => Ok(found),
         unreadable => match good(target)? {
             Some(found) => Ok(found),
-            // That there is none cannot be said if one could not be read.
+            // If one could not be read, "there is none" cannot be said.
             None => Err(unreadable.err().unwrap_or(error)),
         },
     }

@@ -17,14 +17,14 @@ use crate::file::{events, operations};
 use crate::fs::Access;
 use crate::options::{Version, WriteOptions};
 
-/// A damaged document up to this size is copied when a change meets it, so that its bytes are there after
-/// it was corrected by hand.
+/// A damaged document up to this size is copied when a change finds it, so that its bytes are kept
+/// after it was corrected by hand.
 const MET_BYTES_MAX: usize = 16 * 1024 * 1024;
-/// So many copies are made without a restore: a program that breaks the document again and again must not
+/// How many copies are made without a restore: a program that keeps breaking the document must not
 /// fill the disk.
 const MET_COPIES_MAX: usize = 8;
 
-/// A mistyped name leaves nothing behind: checked before a lock is taken.
+/// A mistyped name leaves no files: checked before a lock is taken.
 pub(super) fn refuse_nothing(target: &Target) -> Result<()> {
     let gone = |err: io::Error| err.kind() == io::ErrorKind::NotFound;
     if target.fs.stat(target.path()).is_err_and(gone) && read::good(target)?.is_none() {
@@ -73,7 +73,7 @@ pub(super) fn restore(
     };
     publish::record(commit, good.checksum, &new, true)?;
     drop(new);
-    // For people; the restored document is there without it.
+    // An event for people; the restored document does not depend on it.
     let _ = events::record(&target, "restored", &json!({ "damaged_bytes": damaged_bytes }));
     Ok(good.version(commit.seen.record.published))
 }
@@ -92,7 +92,8 @@ fn take_left_over(target: &Target) -> Result<()> {
     done.map_err(Target::failed("keep last good version", &temp))
 }
 
-/// Copies a damaged document that a change has met. Best effort: the document itself is still there.
+/// Copies a damaged document that a change has found. Best effort: the document itself is still
+/// there.
 pub(super) fn met(target: &Target) {
     let Ok(Some(content)) = Content::read(target, target.path()) else { return };
     if content.bytes.len() <= MET_BYTES_MAX

@@ -42,7 +42,7 @@ pub(super) enum Next {
     Have(Arc<dyn Handle>),
     /// No thread is blocked in the kernel for it.
     Block,
-    /// Until its bell rings.
+    /// Wait until its bell rings.
     Sleep,
 }
 
@@ -98,7 +98,7 @@ impl Queue {
         may_block: bool,
     ) -> io::Result<Next> {
         let head = self.waiting.front().is_some_and(|(head, _)| head.ticket == place.ticket);
-        // A reader that reads again must not stand behind a writer that waits for it.
+        // A reader that reads again must not queue behind a writer that waits for it.
         let again = self.holders.iter().any(|holder| {
             holder.thread == place.thread
                 && (holder.mode, place.mode) == (Mode::Shared, Mode::Shared)
@@ -113,13 +113,13 @@ impl Queue {
         match std::mem::take(&mut self.answer) {
             Answer::Failed(err) => return Err(err),
             Answer::Granted(granted, mode) if mode == place.mode => return Ok(Next::Have(granted)),
-            // It was for a caller of the other mode, who left. A reader must not keep it: it would
-            // shut out the other readers.
+            // It was for a caller of the other mode, which left. A reader must not keep it: it
+            // would exclude the other readers.
             Answer::Granted(granted, _) => granted.unlock()?,
             Answer::None => {}
         }
-        // By a handle that a thread is blocked on, the kernel would grant the lock twice, and that one
-        // would give back what we hold.
+        // Through a handle that a thread is blocked on, the kernel would grant the lock twice, and
+        // that thread would release what we hold.
         let own = self.blocked.iter().any(|(blocked, _)| Arc::ptr_eq(blocked, handle));
         if own {
             return Ok(Next::Sleep);

@@ -1,8 +1,8 @@
 //! Appending a batch: logged under the lock, synced outside of it together with the batches of other
 //! processes, then written to the journal.
 //!
-//! Without a sync: logged and written in one critical section. A batch without a sync that finds others pending
-//! waits with them, since the journal has the order of the log.
+//! Without a sync: logged and written in one critical section. A batch without a sync that finds
+//! others pending waits with them, since the journal has the order of the log.
 
 use std::io;
 use std::sync::Arc;
@@ -26,7 +26,7 @@ use super::maintain::stamp;
 use super::recover::enter;
 use super::writer::{Placed, Section, Writer, lost};
 
-/// Finishing a logged batch waits at least this long: only short sections are in its way.
+/// Finishing a logged batch waits at least this long: other sections are short.
 const FINISH_PATIENCE: Duration = Duration::from_secs(10);
 /// A leader that finishes for others waits less than they wait for it.
 const LEADER_PATIENCE: Duration = Duration::from_secs(1);
@@ -38,7 +38,7 @@ pub(crate) struct Ticket {
     number: u64,
 }
 
-/// Appends in a critical section, and ends it. A ticket that comes back has to be redeemed by [`finish`].
+/// Appends in a critical section, and ends it. A returned ticket has to be redeemed by [`finish`].
 pub(crate) fn append_in(
     files: &Arc<OpenFiles>,
     mut commit: Commit,
@@ -101,7 +101,7 @@ impl Writer {
         let record = Batch {
             number: self.state.number,
             seq: self.state.seq,
-            // Behind a newline, if the last line is open.
+            // After a newline, if the last line is open.
             start: self.size
                 + self.state.pending_bytes
                 + u64::from(self.size > self.state.journal_end),
@@ -111,11 +111,11 @@ impl Writer {
             ..Batch::default()
         };
         let at = self.state.end;
-        // It is closed when the batch is brought in.
+        // It is closed when the batch is written.
         self.news.closed_tail |= waits && self.tail_is_open()?;
         if waits && !self.has_pending() {
             (self.state.pending_at, self.state.pending_seq) = (at, record.seq);
-            // What is left of the tail is an open line, which is closed when the batch is written.
+            // The rest of the tail is an open line, which is closed when the batch is written.
             self.news.closed_tail |= self.size > self.state.journal_end;
         }
         let before = self.state;
@@ -123,7 +123,7 @@ impl Writer {
         written.map_err(|err| self.log_failed("write", err))?;
         if waits {
             self.section.verify_unless_recent()?;
-            // From here on the batch is going to be in the journal, whatever happens to this process.
+            // From here on the batch will be in the journal, whatever happens to this process.
             self.count_batch(&record);
             self.state.pending_bytes += batch.text().len() as u64;
             self.store()?;
@@ -140,8 +140,9 @@ impl Writer {
         Ok((appended, ticket))
     }
 
-    /// Writes a batch that does not wait for a sync to the journal. It is in the log, and does not count yet: a
-    /// crash before the write leaves nothing of it; inside or behind it, the next writer finishes it.
+    /// Writes a batch that does not wait for a sync to the journal. It is in the log, but does not
+    /// count yet: a crash before the write leaves nothing of it; during or after the write, the
+    /// next writer finishes it.
     fn write_through(&mut self, batch: &Batch, text: &[u8], before: State) -> Result<()> {
         let start = match self.push(text) {
             Ok(start) => start,
@@ -154,7 +155,7 @@ impl Writer {
                 return Err(error);
             }
         };
-        // It counts, and is pending until the log says where it is.
+        // It counts, and is pending until the log records its position.
         if self.state.placed == self.state.number {
             (self.state.pending_at, self.state.pending_seq) = (before.end, batch.seq);
         }
@@ -166,7 +167,7 @@ impl Writer {
     }
 }
 
-/// Makes a logged batch durable, and brings it into the journal.
+/// Makes a logged batch durable, and writes it to the journal.
 pub(crate) fn finish(
     files: &Arc<OpenFiles>,
     target: &Target,
@@ -189,7 +190,7 @@ pub(crate) fn finish(
             return synced.map(drop).map_err(logged_already);
         }
     }
-    // Usually the leader has brought it in for all, and the state says so.
+    // Usually the leader has written it for all callers, and the state shows it.
     match shared.is_applied(number) {
         Ok(true) => synced.map(drop),
         Ok(false) => {
@@ -207,7 +208,7 @@ fn logged_already(error: Error) -> Error {
     error.committed(true).hint(hint)
 }
 
-/// The log, synced together with all callers that wait for that.
+/// The log, synced together for all callers that wait for it.
 struct LogSync<'a> {
     target: &'a Target,
     /// The log that the batch was written to.
@@ -230,8 +231,9 @@ impl LogSync<'_> {
             return Ok(false);
         }
         if !synced && writer.log.header.salt == self.log.header.salt {
-            // A new log holds them, or a power loss could take what readers have seen, and their numbers. If that
-            // fails as well they are visible all the same: calls without a sync go on.
+            // A new log holds them. Otherwise a power loss could take what readers have seen, and
+            // their numbers. If the new log fails as well they are still visible: calls without a
+            // sync continue.
             if writer.checkpoint(0, None).is_err() {
                 writer.state.flags.log_doubt = true;
                 writer.store()?;
@@ -271,7 +273,7 @@ impl Shared for LogSync<'_> {
         self.log.file.sync()
     }
 
-    /// Begins a new log, which is synced before it counts, and brings in what it holds.
+    /// Begins a new log, which is synced before it counts, and writes its batches to the journal.
     fn renew(&self) -> Result<()> {
         let mut writer = self.writer(self.patience)?;
         if writer.log.header.salt != self.log.header.salt {

@@ -4,7 +4,7 @@
 //!
 //! 1. An archive's index stays in the sidecar directory when the archive is moved away, so a reader still knows which
 //!    entries are missing, and finds the older archives.
-//! 2. An index that cannot be read is damage, and never hides the archives before it in silence.
+//! 2. An index that cannot be read is damage, and never silently hides the archives before it.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -52,8 +52,8 @@ impl Archive {
         Ok(Some(Self { path, file, index, records }))
     }
 
-    /// The number of the archive before archive `number`, which this is; 0 if there is none. Each is older than the
-    /// next, so that a planted circle ends.
+    /// The number of the archive before this one, which is `number`; 0 if there is none. Numbers
+    /// must decrease, so that a planted cycle ends.
     pub(super) fn before(&self, number: u64) -> u64 {
         let previous = self.index.title.previous.archive;
         if previous < number { previous } else { 0 }
@@ -67,13 +67,13 @@ pub(super) fn archive_path(target: &Target, number: u64) -> PathBuf {
     name.into()
 }
 
-/// Where it is if it could not get that name: beside the other sidecars.
+/// Its place if it could not get that name: beside the other sidecars.
 pub(super) fn aside_path(target: &Target, number: u64) -> PathBuf {
     target.sidecar(&format!("archive.{number}"))
 }
 
-/// Where the file is that a compaction or a new header replaced. No two files have one inode number, so the name is
-/// free.
+/// The place of the file that a compaction or a new header replaced. No two files have one inode
+/// number, so the name is free.
 pub(super) fn replaced_path(target: &Target, ino: u64) -> PathBuf {
     target.sidecar(&format!("replaced.{ino}"))
 }
@@ -83,7 +83,7 @@ pub(super) fn index_path(target: &Target, number: u64) -> PathBuf {
     target.sidecar(&format!("index.{number}"))
 }
 
-/// Where the file can be that the journal replaced.
+/// The possible places of the file that the journal replaced.
 pub(super) fn previous_paths(target: &Target, previous: Previous) -> Vec<PathBuf> {
     if previous.is_archive {
         vec![archive_path(target, previous.archive), aside_path(target, previous.archive)]

@@ -1,4 +1,4 @@
-//! A batch on its way, laid out as the log wants it.
+//! A batch, laid out as the log stores it.
 
 use crate::file::operations;
 

@@ -6,7 +6,8 @@
 //! 2. Index records are written and synced: they do not count yet, and the next checkpoint writes over them. A new
 //!    index is written under a temporary name, which is synced, too: a left-over.
 //! 3. The new log is written under a temporary name and synced: a left-over that the next checkpoint replaces.
-//! 4. It takes the name of the log: either log describes the journal, and whatever was acknowledged is in both.
+//! 4. It takes the name of the log: both logs describe the journal, and everything acknowledged is
+//!    in both.
 //! 5. The directory is synced: the new log stays.
 //! 6. A new index takes its name. Until then it is found under the temporary one.
 //!
@@ -65,7 +66,7 @@ pub(super) fn remove_temps(target: &Target) {
     }
 }
 
-/// A new file under a temporary name. What a crash left there is removed.
+/// A new file under a temporary name. A left-over of a crash is removed.
 pub(super) fn new_temp(target: &Target, number: u64) -> Result<(PathBuf, Arc<dyn Handle>)> {
     let path = temp_path(target, number);
     let _ = target.fs.remove(&path);
@@ -73,7 +74,7 @@ pub(super) fn new_temp(target: &Target, number: u64) -> Result<(PathBuf, Arc<dyn
     Ok((path, file))
 }
 
-/// What the next log begins with, besides what the old one knew.
+/// The content of the next log, besides what the old one knew.
 #[derive(Debug, Default)]
 pub(super) struct Next<'a> {
     /// Everything that is in the files and not in the index, in the order of its numbers.
@@ -81,7 +82,7 @@ pub(super) struct Next<'a> {
     /// Batches that are not in the journal.
     pub(super) pending: Vec<(Batch, &'a [u8])>,
     pub(super) replace: Option<Replace>,
-    /// How many numbers are going to be given out without a sync; 0: none.
+    /// How many numbers will be given out without a sync; 0: none.
     pub(super) reserve: u64,
 }
 
@@ -94,7 +95,7 @@ impl Writer {
         if self.state.end > limit || reserve {
             return self.checkpoint(lines, None);
         }
-        // What the log reserves counts only if the log itself stays.
+        // A log's reservation counts only if the log itself is durable.
         if lines > 0 { self.sync_names() } else { Ok(()) }
     }
 
@@ -170,7 +171,7 @@ impl Writer {
         self.log = Log { file, header };
         self.files.keep_log(self.section.lock(), &self.log);
         (self.turn, self.state, self.stored) = (FIRST_TURN, state, Some(state));
-        // Whoever finds the new log before this syncs its name first.
+        // A process that finds the new log before this syncs its name first.
         self.sync_names()?;
         self.place_index()?;
         self.store()
@@ -178,8 +179,9 @@ impl Writer {
 
     /// Makes the bytes of `ranges` durable in the journal, and in the file that it replaced.
     ///
-    /// After a sync that failed, or whose caller died, the page cache may claim to be clean: everything behind
-    /// `base` is written again before the next one, unless the file can only be appended to (a limit).
+    /// After a sync that failed, or whose caller died, the page cache may claim to be clean:
+    /// everything after `base` is rewritten before the next one, unless the file is append-only (a
+    /// limit).
     fn sync_journal(&mut self, ranges: &[Range]) -> Result<()> {
         if ranges.iter().any(|range| range.kind == Kind::Late) {
             let previous = self.log.header.previous;
@@ -211,8 +213,8 @@ impl Writer {
         Ok(())
     }
 
-    /// Joins small ranges of other tools that follow each other. One whose bytes changed stays alone, with the
-    /// checksum it had: a checkpoint neither widens damage nor hides it.
+    /// Joins small adjacent ranges of other tools. A range whose bytes changed stays alone, with
+    /// its old checksum: a checkpoint neither widens damage nor hides it.
     fn join_small(&self, ranges: Vec<Range>) -> Result<Vec<Range>> {
         let mut joined: Vec<Range> = Vec::with_capacity(ranges.len());
         for range in ranges {
@@ -284,7 +286,7 @@ impl Writer {
         })
     }
 
-    /// Gives the index that the log names its own name, if it does not have it yet.
+    /// Renames the index that the log refers to, if that has not been done.
     pub(super) fn place_index(&self) -> Result<()> {
         let (path, temp) = (self.target.sidecar("index"), temp_path(&self.target, INDEX_TEMP));
         let index = Index::open(&self.target, &temp, Access::Read)?;

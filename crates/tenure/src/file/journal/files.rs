@@ -2,8 +2,8 @@
 //!
 //! # Invariants
 //!
-//! 1. Nothing here is used without a check. A file is used again only while its name stands for it, a log
-//!    also only under the commit lock that it was opened under.
+//! 1. Nothing here is used without a check. A file is used again only while its name refers to it,
+//!    a log also only under the commit lock that it was opened under.
 //! 2. A forked child may use all of it: these files are never locked, every read and write names its
 //!    offset, and a journal is only appended to under the commit lock.
 
@@ -120,7 +120,7 @@ pub(super) fn open_by_inode(
         match opened {
             Ok((found, file)) if found == ino => return Ok(Some(file)),
             Ok(_) => {}
-            // Another tool's file or link has the name, and whether it can be opened does not matter.
+            // Another tool's file or link has the name; whether it can be opened does not matter.
             Err(_) if !has_inode(target, path, ino)? => {}
             Err(err) => return Err(Error::io("open", path, err)),
         }
@@ -128,8 +128,8 @@ pub(super) fn open_by_inode(
     Ok(None)
 }
 
-/// Whether the file at `path` has this inode. A name that is not there has none; that it could not be looked at says
-/// nothing, and is an error.
+/// Whether the file at `path` has this inode. A missing name has none. If the metadata cannot be
+/// read, that is an error.
 pub(super) fn has_inode(target: &Target, path: &Path, ino: u64) -> Result<bool> {
     match target.fs.extent(path) {
         Err(err) if err.kind() == io::ErrorKind::NotFound => Ok(false),

@@ -225,8 +225,8 @@ pub(super) enum Begin<T> {
 }
 
 layout! {
-    /// Where a log stands, as the last writer of this boot left it. It spares the next one to read all records;
-    /// after a restart it means nothing.
+    /// The position of a log, as the last writer of this boot left it. It saves the next writer
+    /// from reading all records; after a restart it means nothing.
     #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
     pub(super) struct State {
         pub(super) part boot: [u8; 16],
@@ -256,7 +256,7 @@ layout! {
 }
 
 layout! {
-    /// An operation id and the entries it stands for.
+    /// An operation id and its entries.
     #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
     pub(super) struct Operation {
         pub(super) bits id: u64,

@@ -2,8 +2,8 @@
 //!
 //! # Invariants
 //!
-//! 1. Records are in the order of their entries. The log says how many of them count; what is behind those
-//!    was written by a checkpoint that died, and the next one writes over it.
+//! 1. Records are in the order of their entries. The log says how many of them count; the rest was
+//!    written by a checkpoint that died, and the next one overwrites it.
 //! 2. The journal was synced before a record about it was written, and the index is synced before a log says
 //!    that the record counts.
 
@@ -59,7 +59,7 @@ impl Index {
         self.file.write_all_at(&bytes, 0)
     }
 
-    /// Appends behind the first `len` records, and syncs. A crash leaves records that do not count.
+    /// Appends after the first `len` records, and syncs. A crash leaves records that do not count.
     pub(super) fn append(&self, len: u64, ranges: &[Range]) -> io::Result<()> {
         self.write(len, ranges)?;
         self.file.sync()
@@ -78,7 +78,7 @@ impl Index {
         Ok(())
     }
 
-    /// Removes what is behind the first `len` records.
+    /// Removes everything after the first `len` records.
     pub(super) fn cut(&self, len: u64) -> io::Result<()> {
         self.file.set_len(offset(len))
     }
@@ -131,6 +131,6 @@ pub(super) fn damaged(target: &Target, at: u64, path: &Path) -> Error {
     let detail = format!("record {at} of its index is damaged");
     let journal = target.path().display();
     Error::new(ErrorKind::Damaged, "read", detail).at(path).hint(format!(
-        "check the disk; `tenure journal repair --accept {journal}` numbers what is in the file anew"
+        "check the disk; `tenure journal repair --accept {journal}` gives the lines in the file new numbers"
     ))
 }

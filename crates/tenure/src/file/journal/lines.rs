@@ -12,7 +12,7 @@ use super::format::Range;
 
 /// How much is read at a time.
 pub(super) const CHUNK_BYTES: usize = 128 * 1024;
-/// A range is about as long, unless it is one longer line: a reader takes it in one piece.
+/// The approximate length of a range, unless one line is longer: a reader reads it in one piece.
 pub(super) const RANGE_BYTES: u64 = CHUNK_BYTES as u64 - 4096;
 
 pub(super) use crate::store::is_blank;
@@ -27,7 +27,8 @@ pub(super) fn count(bytes: &[u8]) -> u64 {
     entries
 }
 
-/// Collects text that follows each other, in the file and in its numbers, and cuts it into ranges at newlines.
+/// Collects text that is contiguous, in the file and in its numbers, and cuts it into ranges at
+/// newlines.
 #[derive(Default)]
 pub(super) struct Cut {
     done: Vec<Range>,
@@ -79,8 +80,8 @@ impl Cut {
     }
 }
 
-/// Cuts `[start, end)` of a file, lines of other tools that begin with entry `seq`, into ranges. Memory does
-/// not grow with it. `end` is behind a newline, or the last line has none.
+/// Cuts `[start, end)` of a file, lines of other tools that begin with entry `seq`, into ranges, in
+/// bounded memory. `end` is after a newline, or the last line has none.
 pub(super) fn measure(file: &dyn Handle, start: u64, end: u64, seq: u64) -> io::Result<Vec<Range>> {
     let (mut ranges, mut at, mut seq) = (Vec::new(), start, seq);
     let mut left = Vec::new();

@@ -1,10 +1,11 @@
-//! The log: batches on their way to the journal, and where ranges of it are, until a checkpoint.
+//! The log: batches that are not in the journal yet, and the positions of its ranges, until a
+//! checkpoint.
 //!
 //! # Invariants
 //!
-//! 1. A log is one file from its first byte to its last. The next one is written beside it, synced, and
-//!    takes its name; nothing in a log is ever written over, except its state and a record that does not
-//!    count yet.
+//! 1. A log is one file from its first byte to its last. The next one is written beside it, synced,
+//!    and takes its name; nothing in a log is ever overwritten, except its state and a record that
+//!    does not count yet.
 //! 2. Its records are a chain: each begins where the one before ends, and the first that is not valid ends
 //!    it. A sync of the file covers every record before, so a power loss only shortens the chain.
 //! 3. The state is right while the machine runs, whatever processes die. After a restart the chain alone
@@ -70,7 +71,8 @@ impl Log {
         }
     }
 
-    /// The state as a writer of this boot left it, and its turn. One that no writer can have left is none.
+    /// The state as a writer of this boot left it, and its turn. A state that no writer can have
+    /// left is ignored.
     pub(super) fn state(&self, boot: [u8; 16]) -> io::Result<Option<(u64, State)>> {
         let state = STATE.load::<State>(self.file.as_ref())?;
         Ok(state.filter(|(_, state)| state.boot == boot && state.is_possible()))
@@ -152,7 +154,7 @@ impl Log {
         Ok(())
     }
 
-    /// Takes back a record that does not count yet.
+    /// Removes a record that does not count yet.
     pub(super) fn withdraw(&self, at: u64) -> io::Result<()> {
         self.file.write_all_at(&[0; BATCH_HEAD_BYTES], at)
     }
@@ -214,8 +216,8 @@ impl Chain {
         }
     }
 
-    /// Whether every record is about bytes that are in `journal`, and no replacement was under way. This is how a copy
-    /// of the log is known to belong to a copy of the journal.
+    /// Whether every record describes bytes that are in `journal`, and no replacement was under
+    /// way. This shows that a copy of the log belongs to a copy of the journal.
     pub(super) fn describes(&self, header: &Header, journal: &dyn Handle) -> io::Result<bool> {
         let mut fits = self.replace.is_none() && has_base(journal, header)?;
         for batch in &self.batches {

@@ -1,4 +1,4 @@
-//! What writes a journal anew: rotation, compaction, a header line; and repair.
+//! Operations that rewrite a journal: rotation, compaction, a header line, repair.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -43,7 +43,7 @@ pub(super) fn rotate(writer: &mut Writer) -> Result<Rotated> {
     Ok(Rotated { archive: Some(path), next: writer.state.seq })
 }
 
-/// Writes the journal anew with the entries that `keep` wants. They keep their numbers.
+/// Rewrites the journal with the entries that `keep` accepts. They keep their numbers.
 pub(super) fn compact(writer: &mut Writer, keep: impl FnMut(&Entry) -> bool) -> Result<Compacted> {
     close_tail(writer)?;
     let line = header_line(writer)?;
@@ -54,7 +54,8 @@ pub(super) fn compact(writer: &mut Writer, keep: impl FnMut(&Entry) -> bool) -> 
     Ok(Compacted { bytes_before, replaced, ..done })
 }
 
-/// Appends the batch together with a header line that differs from the one in the file. `None` if it is there.
+/// Appends the batch together with a header line that differs from the one in the file. `None` if
+/// the file already has this header.
 pub(super) fn stamp(writer: &mut Writer, header: &[u8], batch: &Lines) -> Result<Option<Appended>> {
     if memchr::memchr(b'\n', header).is_some() || lines::is_blank(header) {
         let detail = "the header is blank or contains a newline";
@@ -73,7 +74,7 @@ pub(super) fn stamp(writer: &mut Writer, header: &[u8], batch: &Lines) -> Result
     Ok(Some(writer.news.appended(seq, batch.count)))
 }
 
-/// A new journal with `line`, the entries that `keep` wants, and a batch.
+/// A new journal with `line`, the entries that `keep` accepts, and a batch.
 fn rewrite(
     writer: &mut Writer,
     line: &[u8],
@@ -91,7 +92,7 @@ fn rewrite(
         let entry = match entries.next_line() {
             Ok(None) => break,
             Ok(Some((seq, line))) => Entry { seq, line: line.to_vec() },
-            // Numbers that are gone stay gone, and reported.
+            // Lost numbers stay lost, and reported.
             Err(error) if error.gap().is_some() => {
                 let (first, last) = error.gap().unwrap_or_default();
                 ranges.extend(std::mem::take(&mut cut).finish());
@@ -143,7 +144,8 @@ fn with_dropped(ranges: Vec<Range>, first: u64, end: u64) -> Vec<Range> {
     all
 }
 
-/// Settles the journal, and closes an unterminated line of another tool, which becomes an entry.
+/// Finishes all pending work, and closes an unterminated line of another tool, which becomes an
+/// entry.
 pub(super) fn close_tail(writer: &mut Writer) -> Result<()> {
     writer.settle()?;
     if writer.size > writer.state.journal_end {
@@ -168,7 +170,7 @@ fn header_line(writer: &Writer) -> Result<Vec<u8>> {
     )))
 }
 
-/// Writes back what the log still holds, and, if asked to, accepts the rest of the damage as it is.
+/// Restores what the log still holds and, if asked to, accepts the rest of the damage as it is.
 pub(super) fn repair(writer: &mut Writer, accept: bool) -> Result<Report> {
     close_tail(writer)?;
     remove_temps(&writer.target);
@@ -182,7 +184,7 @@ pub(super) fn repair(writer: &mut Writer, accept: bool) -> Result<Report> {
     Ok(Report { rolled_forward, set_aside, quarantine, ..report })
 }
 
-/// Writes batches back whose bytes in the journal are not what was logged.
+/// Rewrites batches whose bytes in the journal are not what was logged.
 fn write_back(writer: &mut Writer) -> Result<Vec<Damage>> {
     let log = writer.log.clone();
     let chain = log.chain(super::format::RECORDS_AT, Some(writer.state.end));
@@ -197,9 +199,10 @@ fn write_back(writer: &mut Writer) -> Result<Vec<Damage>> {
         let end = start + text.len() as u64;
         let found = writer.journal.read_range(start, end);
         let found = found.map_err(|err| writer.journal_failed("read", err))?;
-        // A record of a place that the journal does not reach is damage that verify reports: it must not grow to there.
+        // A record beyond the end of the journal is damage that verify reports: the journal must
+        // not grow to there.
         if found != text && start <= writer.size {
-            // In a file that can only be appended to the damage stays, and is reported.
+            // In an append-only file the damage stays, and is reported.
             let Some(file) = writer.open_in_place()? else { continue };
             set_aside.push(keep_damage(writer, writer.target.path(), start, &found)?);
             let written = file.write_all_at(text, start);
@@ -230,8 +233,9 @@ fn keep_damage(writer: &Writer, file: &Path, start: u64, found: &[u8]) -> Result
     Ok(Damage { file: damaged, start, end, why: "it was not what was written".to_owned() })
 }
 
-/// Takes damaged ranges of the journal as they are: the same number of lines keeps its numbers, others get new ones.
-/// A crash before the new index has its name leaves the damage; after it, it is accepted.
+/// Accepts damaged ranges of the journal as they are: if the number of lines is unchanged they keep
+/// their numbers, otherwise they get new ones. A crash before the new index has its name leaves the
+/// damage; after it, it is accepted.
 fn accept_damage(writer: &mut Writer) -> Result<Vec<Damage>> {
     writer.checkpoint(1, None)?;
     let (target, len) = (writer.target.clone(), writer.log.header.index.len);
@@ -245,7 +249,7 @@ fn accept_damage(writer: &mut Writer) -> Result<Vec<Damage>> {
     let records = all_records(&index, len, target.path())?;
     let is_known = records.len() as u64 == len && records.iter().all(Option::is_some);
     if is_header_lost || is_other || !is_known {
-        // What the lost records said is gone with them: every line is numbered anew.
+        // The content of the lost records is unknown: every line gets a new number.
         writer.adopt_file("its header or index was damaged", true)?;
         return Ok(set_aside);
     }
@@ -293,7 +297,7 @@ fn all_records(index: &Index, len: u64, path: &Path) -> Result<Vec<Option<Range>
     Ok(records)
 }
 
-/// Takes a header line that was changed as it is. `true` if it is not one line any more.
+/// Accepts a changed header line as it is. `true` if it is no longer one line.
 fn accept_header(writer: &mut Writer, aside: &mut Vec<Damage>) -> Result<bool> {
     let line = writer.log.header.line;
     let found = writer.journal.read_range(0, line.len);
@@ -306,8 +310,9 @@ fn accept_header(writer: &mut Writer, aside: &mut Vec<Damage>) -> Result<bool> {
     Ok(memchr::memchr(b'\n', &found) != Some(found.len() - 1))
 }
 
-/// The same for the archives. Lines of theirs that are not as many as they were lose their numbers, and stay in the
-/// file. Each archive gets a new index, in the place of the old one: a crash leaves the one or the other.
+/// The same for the archives. Lines whose count has changed lose their numbers, and stay in the
+/// file. Each archive gets a new index, in the place of the old one: a crash leaves the one or the
+/// other.
 fn accept_archives(writer: &Writer) -> Result<Vec<Damage>> {
     let mut set_aside = Vec::new();
     let (mut number, mut next) = (writer.log.header.previous.archive, writer.first_number()?);
@@ -327,7 +332,7 @@ fn accept_archives(writer: &Writer) -> Result<Vec<Damage>> {
     }
 }
 
-/// Archive `number`; the entry behind its last one is `next`.
+/// Archive `number`; the entry after its last one is `next`.
 fn accept_archive(
     writer: &Writer,
     number: u64,
@@ -394,7 +399,8 @@ fn put_archive_index(writer: &Writer, number: u64, title: Title, ranges: &[Range
     target.fs.sync_dir(side).map_err(Target::failed("sync directory", side))
 }
 
-/// The range with the checksum that it has now; its numbers as lost, if it does not have as many lines as it had.
+/// The range with its current checksum; if the number of its lines has changed, its numbers as
+/// lost.
 fn accept_range(
     writer: &Writer,
     (file, path): (Option<Arc<dyn Handle>>, &Path),

@@ -1,14 +1,18 @@
 //! The journal: lines in a plain file, appended in batches that are whole or absent, and numbered.
 //!
-//! A batch is first written to a log beside the journal, synced there together with the batches of other processes, and
-//! then appended to the journal. A crash is always rolled forward from the log: nothing that was acknowledged can be lost,
-//! and no batch is ever half there. The journal itself stays a file of lines that any tool can read, and append to.
+//! A batch is first written to a log beside the journal, synced there together with the batches of
+//! other processes, and then appended to the journal. Recovery always rolls forward from the log:
+//! no acknowledged batch is lost, and none is ever partly visible. The journal itself stays a file
+//! of lines that any tool can read and append to.
 //!
 //! Read in this order:
 //!
-//! - `format`: the bytes of the log and the index. `lines`: what an entry is. `log`, `index`, `archive`: the files.
-//! - `writer`: the critical section; `checkpoint`: a new log; `replace`: a new journal; `recover`: entering.
-//! - `batch`, `append`: one append, from the caller to the last sync. `maintain`: rotate, compact, header, repair.
+//! - `format`: the bytes of the log and the index. `lines`: what an entry is. `log`, `index`,
+//!   `archive`: the files.
+//! - `writer`: the critical section; `checkpoint`: a new log; `replace`: a new journal; `recover`:
+//!   entering.
+//! - `batch`, `append`: one append, from the caller to the last sync. `maintain`: rotate, compact,
+//!   header, repair.
 //! - `view`, `read`, `verify`: reading, without a lock.
 
 mod append;
@@ -63,7 +67,7 @@ impl Journal {
         &self.target
     }
 
-    /// Appends lines, which were checked, as one batch.
+    /// Appends checked lines as one batch.
     pub(crate) fn append(&self, lines: &[&[u8]], options: &AppendOptions) -> Result<Appended> {
         let mut batch = Lines::new(lines, options);
         self.target.at_home(|target| {
@@ -93,7 +97,7 @@ impl Journal {
         append::append_in(&self.files, commit, batch, options)
     }
 
-    /// Makes what was appended durable, and brings it into the journal.
+    /// Makes the appended batch durable, and writes it to the journal.
     pub(crate) fn finish(&self, ticket: Option<Ticket>, options: &AppendOptions) -> Result<()> {
         let Some(ticket) = ticket else { return Ok(()) };
         append::finish(&self.files, &self.target, ticket, options)

@@ -33,7 +33,7 @@ pub(crate) struct Entries {
     seq: u64,
     /// The next number that the caller gets.
     from: u64,
-    /// The caller wants the oldest entry that is there: what is gone before it is not reported.
+    /// The caller wants the oldest existing entry: missing entries before it are not reported.
     oldest: bool,
     until: u64,
     left: u64,
@@ -42,7 +42,7 @@ pub(crate) struct Entries {
 /// Where entries come from, in the order of their numbers.
 #[derive(Debug)]
 enum Source {
-    /// Records of an index, and the files that they are about.
+    /// Records of an index, and the files that they describe.
     Index(Indexed),
     /// A range of the file at this path.
     Range(Range, Option<Arc<dyn Handle>>, PathBuf),
@@ -50,7 +50,7 @@ enum Source {
     Text(Range, Vec<u8>),
     /// Lines without a log, from an offset on.
     Plain { file: Arc<dyn Handle>, at: u64, end: u64, seq: u64 },
-    /// Numbers up to this one are in a file that is not there.
+    /// Numbers up to this one are in a file that is missing.
     Missing { until: u64, path: PathBuf },
 }
 
@@ -137,7 +137,8 @@ impl Entries {
         Ok(lines.map(<[u8]>::to_vec).collect())
     }
 
-    /// The next entry without a copy of its own: its number, and its line, which is valid until the next call.
+    /// The next entry without copying it: its number, and its line, which is valid until the next
+    /// call.
     pub(crate) fn next_line(&mut self) -> Result<Option<(u64, &[u8])>> {
         Ok(self.find_next()?.map(|line| (self.seq - 1, &self.buf[line])))
     }
@@ -204,7 +205,7 @@ impl Entries {
                 self.sources.push_front(Source::Plain { file, at: next, end, seq });
                 self.skip_to(self.seq, None)?;
             }
-            // Entries before it are gone, also if nothing came in their place.
+            // Entries before it are gone, even if nothing replaced them.
             Source::Plain { seq, .. } => self.skip_to(seq, None)?,
             Source::Missing { until, path } => self.skip_to(until, Some(&path))?,
         }
@@ -264,7 +265,7 @@ impl Entries {
         Ok(())
     }
 
-    /// Goes on at number `until`, and reports the entries before it.
+    /// Continues at number `until`, and reports the entries before it.
     fn skip_to(&mut self, until: u64, archive: Option<&Path>) -> Result<()> {
         if until <= self.from {
             return Ok(());
@@ -297,7 +298,7 @@ fn read_lines(file: &dyn Handle, at: u64, end: u64, buf: &mut Vec<u8>) -> std::i
     }
 }
 
-/// Puts the archives that hold `from` and later entries in front. Those that are not there are reported.
+/// Adds the archives that hold `from` and later entries in front. Missing archives are reported.
 fn add_archives(view: &View, from: u64, sources: &mut VecDeque<Source>) -> Result<()> {
     let target = &view.target;
     let (mut number, mut first) = (view.previous.archive, view.first);

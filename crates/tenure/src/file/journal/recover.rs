@@ -13,14 +13,16 @@
 //! | the same, and batches were being written | checkpoint, then place each of them | the same, fewer of them |
 //! | no state of this boot | check everything behind `base`; checkpoint; place what is missing | the same |
 //!
-//! Placing a batch: it is found whole where it belongs or behind; or a torn part of it is completed, or blanked if
-//! another tool has written behind it; or it is appended.
+//! Placing a batch: it is found whole at its position or after it; or a torn part of it is
+//! completed, or blanked if another tool has written after it; or it is appended.
 //!
 //! # Invariants
 //!
-//! 1. A batch that the log holds is in the journal when this is done: whole, once, with the numbers it has.
-//! 2. Not a byte of a durable batch reaches the journal before a log that holds it is durable.
-//! 3. Only bytes of a batch in the log are ever written over, and NULs that a power loss left in its place.
+//! 1. When recovery is done, every batch in the log is in the journal: whole, once, with its
+//!    numbers.
+//! 2. No byte of a durable batch reaches the journal before a log that holds it is durable.
+//! 3. Only bytes of a batch in the log are ever overwritten, and NULs that a power loss left in its
+//!    place.
 //! 4. Where log and journal do not belong together the data wins: nothing is cut or replayed.
 
 use std::io;
@@ -54,7 +56,8 @@ use super::writer::{News, Placed, Section, Writer, between};
 
 /// Enters the critical section; afterwards the state describes the journal.
 ///
-/// An error says nothing of the batches that a recovery brings in: the caller's own change was not made.
+/// An error does not refer to the batches that recovery writes: the caller's own change was not
+/// made.
 pub(super) fn enter(files: &Arc<OpenFiles>, section: Section, new_mode: u32) -> Result<Writer> {
     recover(files, section, new_mode).map_err(|error| error.committed(false))
 }
@@ -72,7 +75,7 @@ fn recover(files: &Arc<OpenFiles>, section: Section, new_mode: u32) -> Result<Wr
             return Ok(writer);
         }
     };
-    // The path is put together only for an error: this is every append.
+    // The path is built only for an error: every append passes here.
     let state = log.state(boot).map_err(|err| Error::io("read", &path_of(&target), err))?;
     let (turn, known) = state.unwrap_or_default();
     let files = files.clone();
@@ -108,8 +111,8 @@ pub(super) fn adopt(files: &Arc<OpenFiles>, target: &Target) -> Result<()> {
     writer.adopt_tail()
 }
 
-/// Brings batches that are on their way into the journal before a hold is granted, so that nothing
-/// written earlier appears during it. The caller has the hold; `seen` is the record it found.
+/// Writes pending batches to the journal before a hold is granted, so that nothing written earlier
+/// appears during it. The caller has the hold; `seen` is the record it found.
 pub(crate) fn settle_for_hold(target: &Target, seen: &Seen, request: Request<'_>) -> Result<()> {
     if !seen.record.journal || !has_pending(target)? {
         return Ok(());
@@ -199,7 +202,7 @@ fn start(
         ..Header::default()
     };
     if let Some(index) = Index::open(&target, &target.sidecar("index"), Access::Read)? {
-        // It outlived its log. Its numbers do not come again, and it knows the archives.
+        // The index outlived its log. Its numbers are not reused, and it knows the archives.
         header.seq = index.next_seq().map_err(failed("read index of", target.path()))?;
         header.previous = index.title.previous;
         header.line = index.title.line;
@@ -227,10 +230,11 @@ fn start(
 }
 
 impl Writer {
-    /// Decides what the last writer left, and recovers from it. `known`: the state is of this boot.
+    /// Decides what state the last writer left, and recovers from it. `known`: the state is of this
+    /// boot.
     fn orient(&mut self, known: bool, found: FileId) -> Result<()> {
         let own = self.log.file.id().map_err(|err| self.log_failed("look at", err))?;
-        // A device may have another number after a restart; an inode has not.
+        // A device may have another number after a restart; an inode does not.
         let same = |one: FileId, other: FileId| one == other || (!known && one.ino == other.ino);
         let header = self.log.header;
         if !known {
@@ -254,7 +258,7 @@ impl Writer {
                     return self.orient(true, found);
                 }
                 Some(replace) if found.ino != replace.old.ino => {}
-                // The replacement was being written, or was not carried out.
+                // The replacement was being written, or was not made.
                 _ => self.abandon(known)?,
             }
         }
@@ -301,7 +305,7 @@ impl Writer {
         operations::remember_for_another(&self.target, id, operations::Done { first, lines })
     }
 
-    /// The state as the chain alone tells it.
+    /// The state according to the chain alone.
     fn state_after_restart(&self) -> Result<State> {
         let header = self.log.header;
         let chain = self.log.chain(RECORDS_AT, None).map_err(|err| self.log_failed("read", err))?;
@@ -331,7 +335,8 @@ impl Writer {
     fn recover_crash(&mut self) -> Result<()> {
         let end = self.state.end;
         let chain = self.log.chain(end, None).map_err(|err| self.log_failed("read", err))?;
-        // A batch that was logged and not counted: its writer died before, inside or behind its write.
+        // A batch that was logged and not counted: its writer died before, during or after its
+        // write.
         let uncounted = chain.batches.first().filter(|batch| {
             batch.number == self.state.number && !batch.durable && batch.seq == self.state.seq
         });
@@ -368,7 +373,7 @@ impl Writer {
         self.place_pending(&chain, &pending)
     }
 
-    /// Places what is pending, and adopts every byte between and behind it.
+    /// Places all pending batches, and adopts every byte between and after them.
     fn place_pending(&mut self, chain: &Chain, pending: &[Batch]) -> Result<()> {
         let (mut placed, mut cursor) = (Vec::with_capacity(pending.len()), self.state.journal_end);
         for batch in pending {
@@ -396,7 +401,7 @@ impl Writer {
         }
     }
 
-    /// The machine restarted: what is durable counts, and everything behind `base` is checked.
+    /// The machine restarted: what is durable counts, and everything after `base` is checked.
     fn recover_restart(&mut self) -> Result<()> {
         let old = self.log.clone();
         let chain = old.chain(RECORDS_AT, None).map_err(|err| self.log_failed("read", err))?;
@@ -440,7 +445,7 @@ impl Writer {
                 }
             }
         }
-        // Everything else is of other tools, up to the last complete line.
+        // Everything else is from other tools, up to the last complete line.
         let end = lines::last_line_end(self.journal.as_ref(), old.header.base, self.size);
         let end = end.map_err(|err| self.journal_failed("read", err))?;
         known.push((end, end));
@@ -455,7 +460,8 @@ impl Writer {
         self.state.journal_end = end;
         let late = ranges.iter().filter(|range| range.kind == Kind::Late).map(|range| range.end);
         self.state.late_end = late.fold(self.state.late_end, u64::max);
-        // What is missing is appended when a log says where: a power loss may tear it again.
+        // A missing batch is appended after a log records its position: a power loss may tear it
+        // again.
         let mut at = self.size + u64::from(self.size > end);
         for (batch, number) in missing.iter_mut().zip(self.state.number..) {
             (batch.start, batch.number) = (at, number);
@@ -496,8 +502,8 @@ impl Writer {
         Ok(*range)
     }
 
-    /// Finds `text` in the journal from `from` on, outside of the ranges that are known to be something else. A torn
-    /// part of it is completed, or blanked if other bytes are behind it.
+    /// Finds `text` in the journal from `from` on, outside of the ranges that are known to be
+    /// something else. A torn part of it is completed, or blanked if other bytes follow it.
     fn find(
         &mut self,
         batch: &Batch,
@@ -523,7 +529,7 @@ impl Writer {
             let file =
                 if there.iter().zip(text).all(is_ours) { self.open_in_place()? } else { None };
             if let Some(file) = file {
-                // Its place has lost bytes, and nothing else.
+                // Only its own bytes were lost there.
                 let written = file.write_all_at(text, batch.start);
                 written.map_err(|err| self.journal_failed("write", err))?;
                 self.size = self.size.max(batch.start + len);
@@ -542,17 +548,17 @@ impl Writer {
                 }
                 self.blank(rest, rest + (text.len() - done) as u64)?;
                 if done < TORN_BYTES_MIN {
-                    // It may be the beginning of the line that is behind it now.
+                    // It may be the beginning of the line that follows it now.
                     return Ok(Place::Missing);
                 }
             }
-            // Another tool has written behind it: its line stands alone.
+            // Another tool has written after it: its line must stay separate.
             self.blank(start, start + done as u64)?;
         }
         Ok(Place::Missing)
     }
 
-    /// Appends the rest of a torn batch, which the line before belongs to.
+    /// Appends the rest of a torn batch.
     fn push_rest(&mut self, rest: &[u8]) -> Result<u64> {
         let known = std::mem::replace(&mut self.state.journal_end, u64::MAX);
         let pushed = self.push(rest);
@@ -560,8 +566,8 @@ impl Writer {
         pushed
     }
 
-    /// Takes the journal as it is: all of its complete lines get new numbers, above every number that is known.
-    /// `known`: the state is of this boot.
+    /// Accepts the journal as it is: all of its complete lines get new numbers, above every known
+    /// number. `known`: the state is of this boot.
     pub(super) fn adopt_file(&mut self, why: &str, known: bool) -> Result<()> {
         let old = self.log.clone();
         let boot = self.target.fs.boot_id();
@@ -570,7 +576,7 @@ impl Writer {
         let journal = self.journal.id().map_err(|err| self.journal_failed("look at", err))?;
         let chain = old.chain(self.state.pending_at.max(RECORDS_AT), Some(self.state.end));
         let chain = chain.map_err(|err| self.log_failed("read", err))?;
-        // Of another file, or another boot, no caller waits for what is pending.
+        // For another file, or another boot, no caller waits for pending batches.
         let is_waited = |batch: &&Batch| own && batch.number >= self.state.placed;
         let mut pending: Vec<Batch> = chain.batches.iter().filter(is_waited).cloned().collect();
         let is_whole = chain.end == self.state.end;
@@ -650,8 +656,8 @@ impl Writer {
         Ok(if is_there { line } else { HeaderLine::default() })
     }
 
-    /// Makes sure that nothing is pending and every complete line has a number. An error says nothing of the caller's
-    /// own change, which comes behind this.
+    /// Makes sure that nothing is pending and every complete line has a number. An error does not
+    /// refer to the caller's own change, which comes later.
     pub(super) fn settle(&mut self) -> Result<()> {
         if self.has_pending() {
             self.checkpoint(0, None)?; // It makes them durable.

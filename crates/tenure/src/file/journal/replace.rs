@@ -4,11 +4,13 @@
 //!
 //! 1. The state notes that a replacement begins; the new journal and its index are written under temporary names and
 //!    synced: left-overs, which the next writer removes.
-//! 2. A checkpoint ends with the intent {old inode, new inode}: the next writer looks at the journal's inode. Old:
-//!    it abandons the intent. New: it goes on with step 4. Neither: it adopts that file.
+//! 2. A checkpoint ends with the intent {old inode, new inode}: the next writer checks the
+//!    journal's inode. Old: it abandons the intent. New: it continues with step 4. Neither: it
+//!    adopts that file.
 //! 3. The two files exchange their names: from here on the new file is the journal.
-//! 4. The directories are synced. The old file gets its own name, as an archive or set aside; the old index follows it, and the new index takes
-//!    its place. Each step looks at inodes and generations first, so it can be done again.
+//! 4. The directories are synced. The old file gets its own name, as an archive or set aside; the
+//!    old index follows it, and the new index takes its place. Each step checks inodes and
+//!    generations first, so it can be repeated.
 //! 5. A log of the new journal begins.
 //!
 //! # Invariants
@@ -39,12 +41,12 @@ use super::index::Index;
 
 use super::writer::Writer;
 
-/// How often the archive's name may be taken by another tool before it stays aside.
+/// How often another tool may take the archive's name before the file stays set aside.
 const NAME_ATTEMPTS: usize = 64;
 /// Collected writes of this size.
 const WRITE_BYTES: usize = 256 * 1024;
 
-/// A file that is going to be the journal. It is removed unless it becomes that.
+/// A file that will become the journal. It is removed otherwise.
 #[derive(Debug)]
 pub(super) struct NewJournal {
     temp: Temp,
@@ -94,8 +96,8 @@ impl NewJournal {
     }
 }
 
-/// The first archive number from `number` on whose name is free. A name that the file system cannot have, or a
-/// directory that cannot be read, is an error before anything is changed.
+/// The first archive number from `number` on whose name is free. A name that the file system does
+/// not allow, or a directory that cannot be read, is an error before anything is changed.
 pub(super) fn free_archive(target: &Target, mut number: u64) -> Result<u64> {
     loop {
         let path = archive_path(target, number);
@@ -160,7 +162,7 @@ impl Writer {
         Previous { archive: newest, ino, is_archive: archive > 0, end: self.state.journal_end }
     }
 
-    /// Step 3. On an error the journal has the name it had.
+    /// Step 3. On an error the journal keeps its name.
     fn exchange(&self, replace: &Replace, new: &mut Temp) -> Result<()> {
         let (fs, path) = (&self.target.fs, self.target.path());
         let failed = |err| Error::io("replace", path, err);
@@ -169,11 +171,12 @@ impl Writer {
             Exchange::Done => return Ok(()),
             Exchange::Replaced => true,
             Exchange::Unsupported => {
-                // A crash between the two leaves no journal; the next writer goes on with the second.
+                // A crash between the two leaves no journal; the next writer completes the second.
                 let aside = replaced_path(&self.target, replace.old.ino);
                 let _ = fs.remove(&aside);
                 fs.link(path, &aside).map_err(failed)?;
-                // Or a power loss could keep the new file's name and lose the old file's second one.
+                // Otherwise a power loss could keep the new file's name and lose the old file's
+                // second one.
                 fs.sync_dir(self.target.side()).map_err(failed)?;
                 !new.rename_over(path, is_old)?
             }
@@ -193,8 +196,8 @@ impl Writer {
         Ok(())
     }
 
-    /// Clears an intent that was not carried out. If the state is not of this boot, the log that the recovery
-    /// begins has none.
+    /// Clears an intent that was not carried out. If the state is not of this boot, the new log of
+    /// the recovery has none.
     pub(super) fn abandon(&mut self, known: bool) -> Result<()> {
         for temp in [JOURNAL_TEMP, NEXT_INDEX_TEMP] {
             let _ = self.target.fs.remove(&temp_path(&self.target, temp));
@@ -268,9 +271,10 @@ impl Writer {
         fs.rename(from, &kept).map(|()| number).map_err(failed)
     }
 
-    /// Removes the file that a compaction or a header had set aside before this replacement, if nothing was appended to
-    /// it since. Otherwise another tool may still have it open, and an archive may have entries in it: it stays.
-    /// A crash before leaves it, too; `doctor` lists it.
+    /// Removes the file that a compaction or a header had set aside before this replacement, if
+    /// nothing was appended to it since. Otherwise another tool may still have it open, and an
+    /// archive may have entries in it: it stays. A crash before the removal leaves it, too;
+    /// `doctor` lists it.
     fn drop_previous(&self, previous: Previous, late_end: u64) {
         if previous.ino == 0 || previous.is_archive {
             return;
@@ -331,7 +335,7 @@ fn archive_of(target: &Target, replace: &Replace) -> Result<u64> {
     Ok(replace.archive)
 }
 
-/// Where the old journal of an unfinished replacement can be.
+/// The possible places of the old journal of an unfinished replacement.
 pub(super) fn old_paths(target: &Target, replace: &Replace) -> Result<Vec<PathBuf>> {
     let mut paths = vec![target.path().to_path_buf(), temp_path(target, JOURNAL_TEMP)];
     for number in archive_numbers(target, replace)? {

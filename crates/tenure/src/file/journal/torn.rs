@@ -1,9 +1,10 @@
 //! Finding a batch of the log in the bytes of a journal: whole, or torn by a crash.
 
-/// A write that was torn ends at a multiple of this: a killed process leaves whole pages, a full disk whole blocks, a
-/// power loss whole sectors.
+/// A torn write ends at a multiple of this: a killed process leaves whole pages, a full disk whole
+/// blocks, a power loss whole sectors.
 const SECTOR_BYTES: u64 = 512;
-/// A shorter beginning of a batch, with other bytes behind it, is taken for a line of another tool that begins alike.
+/// A shorter beginning of a batch, followed by other bytes, counts as another tool's line that
+/// begins the same way.
 pub(super) const TORN_BYTES_MIN: usize = 256;
 
 /// Where all of `text` begins a line of `region`. A power loss may leave NULs in the place of the newline before it.
@@ -16,9 +17,9 @@ pub(super) fn find_whole(region: &[u8], text: &[u8], restarted: bool) -> Option<
 /// Where a beginning of `text` was torn in `bytes`, which are at `from`, and how much of it is there. `is_last`: the
 /// journal ends with them.
 ///
-/// At the end of the journal any part counts. With other bytes behind it the part ends exactly at a sector, and is long
-/// enough not to be another tool's line that begins alike; or it is whole lines that a power loss left where they were
-/// `expected`.
+/// At the end of the journal any part counts. If other bytes follow, the part must end exactly at a
+/// sector, and be long enough not to be another tool's line that begins the same way; or it must be
+/// whole lines that a power loss left where they were `expected`.
 pub(super) fn find_torn(
     bytes: &[u8],
     text: &[u8],
@@ -27,7 +28,7 @@ pub(super) fn find_torn(
     restarted: bool,
 ) -> Option<(u64, usize)> {
     let starts = memchr::memchr_iter(b'\n', bytes).map(|newline| newline + 1);
-    // After a power loss the newline before it may be gone.
+    // After a power loss the newline before it may be missing.
     let place = expected.checked_sub(from).and_then(|at| usize::try_from(at).ok());
     let place = place.filter(|at| restarted && *at <= bytes.len());
     place.into_iter().chain([0]).chain(starts).find_map(|at| {

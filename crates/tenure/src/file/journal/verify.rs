@@ -1,4 +1,4 @@
-//! Verifying a journal: every byte that has a number, against its checksum; the archives too.
+//! Verifying a journal: every numbered byte against its checksum, in the archives too.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -46,8 +46,8 @@ impl Report {
         Ok(())
     }
 
-    /// Checks the first `len` records of an index and what they are about. Returns how many entries there are, and
-    /// how many of other tools.
+    /// Checks the first `len` records of an index and the bytes they describe. Returns how many
+    /// entries there are, and how many of them other tools wrote.
     fn check_index(
         &mut self,
         target: &Target,
@@ -80,7 +80,7 @@ impl Report {
         Ok((entries, foreign))
     }
 
-    /// Checks archive `number` and those before it; the entry behind the last one is `next`.
+    /// Checks archive `number` and those before it; the entry after the last one is `next`.
     fn check_archives(&mut self, target: &Target, mut number: u64, mut next: u64) -> Result<()> {
         while number > 0 {
             let archive = match Archive::open(target, number) {
@@ -91,7 +91,7 @@ impl Report {
                 }
                 archive => archive?,
             };
-            // One that was moved away is no damage: a reader reports the gap.
+            // An archive that was moved away is no damage: a reader reports the gap.
             let Some(archive) = archive else {
                 self.lost.extend((next > 1).then(|| (1, next - 1)));
                 return Ok(());
@@ -151,7 +151,7 @@ pub(super) fn verify(target: &Target) -> Result<Report> {
     Ok(report)
 }
 
-/// How many entries are in `[start, end)`, which ends behind a newline.
+/// How many entries are in `[start, end)`, which ends after a newline.
 fn count(file: &dyn Handle, start: u64, end: u64) -> std::io::Result<u64> {
     Ok(lines::measure(file, start, end, 1)?.iter().map(|range| range.lines).sum())
 }

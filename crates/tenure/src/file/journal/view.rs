@@ -2,8 +2,8 @@
 //!
 //! # Invariants
 //!
-//! 1. A log is read through one descriptor, and nothing in it that counts is written over. With the index that it
-//!    names and the file whose inode it names, it is a state that the journal had.
+//! 1. A log is read through one descriptor, and nothing in it that counts is overwritten. Together
+//!    with the index and the file that it names, it is a state that the journal had.
 //! 2. Readers number nothing. A line that is not adopted is pending, and has no number. The one exception is a file
 //!    that no log describes: its complete lines have the numbers that the next writer will give them.
 //! 3. After a restart, and before a writer came, batches are read from the log, which is durable, and not from the
@@ -25,7 +25,7 @@ use super::lines::{self, Cut};
 use super::log::{Chain, Found, Log, has_base, path_of};
 use super::replace::{archive_numbers, old_paths};
 
-/// How often a view is taken anew while writers replace the files.
+/// How often a view is taken again while writers replace the files.
 const ATTEMPTS: usize = 100;
 
 /// The journal at one moment.
@@ -36,7 +36,7 @@ pub(super) struct View {
     pub(super) size: u64,
     /// The index, and how many of its records count.
     pub(super) index: Option<(Index, u64)>,
-    /// What is behind the index, in the order of the numbers.
+    /// The ranges after the index, in the order of the numbers.
     pub(super) pieces: Vec<Piece>,
     /// Lines without a log: they begin here, with this number.
     pub(super) plain: Option<(u64, u64)>,
@@ -88,7 +88,7 @@ impl View {
         Self { previous: index.title.previous, ..view }.behind_header(index.title.line)
     }
 
-    /// Lines without a log begin behind the header line, if that is still there.
+    /// Lines without a log begin after the header line, if that is still there.
     fn behind_header(mut self, line: HeaderLine) -> Result<Self> {
         let sum = self.journal.as_ref().map(|file| lines::sum(file.as_ref(), 0, line.len));
         let sum = sum.transpose().map_err(Target::failed("read", self.target.path()))?;
@@ -142,7 +142,7 @@ impl View {
             let detail = "its log is damaged";
             let error = Error::new(ErrorKind::Damaged, "read", detail).at(target.path());
             let repair = format!("tenure journal repair {}", target.path().display());
-            return Err(error.hint(format!("`{repair}` numbers what is in the file anew")));
+            return Err(error.hint(format!("`{repair}` gives its lines new numbers")));
         }
         let replace = chain.replace.filter(|replace| replace.archive == 0);
         let is_new = |replace: Replace| has_inode(target, target.path(), replace.new.ino);
@@ -200,7 +200,7 @@ impl View {
             view.pieces = ranges.into_iter().map(|range| Piece { range, text: None }).collect();
             let pending = chain.batches.iter().filter(|batch| batch.number >= state.placed);
             for batch in pending.clone().filter(|batch| batch.number <= state.applying) {
-                // It is durable, and a writer is bringing it in, or died doing so.
+                // It is durable, and a writer is writing it to the journal, or died doing so.
                 view.add_text(batch, chain.text(batch));
             }
             let hidden =
@@ -220,7 +220,7 @@ impl View {
             let end = start + text.len() as u64;
             let there = self.journal.as_ref().map(|file| file.read_range(start, end)).transpose();
             let there = there.map_err(Target::failed("read", self.target.path()))?;
-            // Where the power took it, other tools may have written since.
+            // Where the power loss took it, other tools may have written since.
             if there.is_some_and(|there| there == text) {
                 self.known = self.known.max(end);
             }
@@ -288,7 +288,7 @@ pub(super) fn file_of(
 /// A journal and its index, each if it is there.
 type Files = (Option<Arc<dyn Handle>>, Option<Index>);
 
-/// The journal that a log names, and its index, wherever a replacement that is not finished has left them.
+/// The journal that a log names, and its index, wherever an unfinished replacement has left them.
 fn find_files(target: &Target, header: &Header, chain: &Chain) -> Result<Files> {
     let mut paths = vec![target.path().to_path_buf()];
     let temp = checkpoint::temp_path(target, checkpoint::INDEX_TEMP);
@@ -317,7 +317,7 @@ fn is_current(target: &Target, log: &Log) -> Result<bool> {
     has_inode(target, &path, own.ino)
 }
 
-/// Whether logged batches wait to be brought into the journal, which is there.
+/// Whether logged batches are not yet in the journal, which exists.
 pub(super) fn has_pending(target: &Target) -> Result<bool> {
     let Found::Log(log) = Log::open(target, Access::Read)? else { return Ok(false) };
     let state = log.state(target.fs.boot_id()).map_err(Target::failed("read", &path_of(target)))?;

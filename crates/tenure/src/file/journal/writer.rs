@@ -1,11 +1,13 @@
-//! The journal in the hands of its one writer: the commit lock, the open files, and where the log stands.
+//! The journal as seen by its one writer: the commit lock, the open files, and the position of the
+//! log.
 //!
 //! # Invariants
 //!
 //! 1. Everything here is under the commit lock. [`super::recover::enter`] makes a writer, and leaves a
 //!    journal whose state is right.
-//! 2. The kernel serialises appends. Right after ours, its descriptor says where it ended: what lies before
-//!    it is final, and what other tools wrote between the known end and ours is adopted behind the batch.
+//! 2. The kernel serialises appends. Right after ours, the descriptor's position says where it
+//!    ended: everything before it is final, and what other tools wrote between the known end and
+//!    ours is adopted after the batch.
 //! 3. A line of another tool is an entry once it is complete and a record of the log, or of the index, has
 //!    its number. Nothing changes that number or those bytes.
 //! 4. No entry is visible before all entries with smaller numbers are: readers stop at the first pending
@@ -35,7 +37,7 @@ use super::log::{Log, path_of};
 pub(super) enum Section {
     /// A write: fence and guards were checked.
     Write(Box<Commit>),
-    /// Finishing what earlier writes have logged, or adopting lines, needs no proof of its own.
+    /// Finishing what earlier writes have logged, or adopting lines, needs no proof.
     Finish { target: Target, turn: Turn, since: Instant },
 }
 
@@ -88,7 +90,7 @@ impl Section {
     }
 }
 
-/// What happened on the way, for the caller to know.
+/// What happened in the call, for the caller to report.
 #[derive(Debug, Default, Clone, Copy)]
 pub(super) struct News {
     /// Lines of other tools that were adopted.
@@ -108,7 +110,7 @@ impl News {
     }
 }
 
-/// A journal in the hands of its one writer.
+/// The journal as seen by its one writer.
 #[derive(Debug)]
 pub(super) struct Writer {
     pub(super) section: Section,
@@ -139,7 +141,7 @@ impl Placed {
 }
 
 impl Writer {
-    /// Stores where the log stands. A crash before it leaves the state as it was.
+    /// Stores the position of the log. A crash before it leaves the old state.
     pub(super) fn store(&mut self) -> Result<()> {
         self.store_as(self.state)
     }
@@ -152,7 +154,8 @@ impl Writer {
         Ok(())
     }
 
-    /// Notes that a sync of the journal begins, and nothing else: the log describes the journal as it did.
+    /// Notes that a sync of the journal begins, and nothing else: the log still describes the
+    /// journal.
     pub(super) fn note_sync(&mut self) -> Result<()> {
         let Some(mut stored) = self.stored else { return Ok(()) };
         stored.flags.journal_doubt = true;
@@ -163,14 +166,14 @@ impl Writer {
         self.state.placed < self.state.number
     }
 
-    /// Writes a record behind the others; it counts with the next [`Self::store`].
+    /// Writes a record after the others; it counts with the next [`Self::store`].
     pub(super) fn log_record(&mut self, record: &Record) -> Result<()> {
         let written = self.log.write(&mut self.state, record);
         written.map_err(|err| self.log_failed("write", err))
     }
 
-    /// Makes sure that the numbers of `ranges` are reserved. Nothing else has changed yet: a crash in the
-    /// checkpoint leaves them without numbers.
+    /// Makes sure that the numbers of `ranges` are reserved. Nothing else has changed yet: a crash
+    /// in the checkpoint leaves the ranges without numbers.
     pub(super) fn reserve(&mut self, ranges: &[Range]) -> Result<()> {
         let until = ranges.last().map_or(0, Range::next_seq);
         if until > self.log.header.reserved {
@@ -213,8 +216,8 @@ impl Writer {
         Ok(())
     }
 
-    /// Adopts the complete lines that were appended to the file that the journal replaced, where they are. Nothing may
-    /// be pending.
+    /// Adopts, where they are, the complete lines that were appended to the file that the journal
+    /// replaced. Nothing may be pending.
     pub(super) fn adopt_late(&mut self) -> Result<()> {
         let Previous { ino, .. } = self.log.header.previous;
         if ino == 0 || self.has_pending() {
@@ -244,7 +247,7 @@ impl Writer {
         Ok(())
     }
 
-    /// Whether the journal ends with a line of another tool that has no newline, behind what is known.
+    /// Whether the journal ends with another tool's line without a newline, after the known end.
     pub(super) fn tail_is_open(&self) -> Result<bool> {
         if self.size <= self.state.journal_end {
             return Ok(false);
@@ -254,11 +257,12 @@ impl Writer {
         Ok(last.first().is_some_and(|byte| *byte != b'\n'))
     }
 
-    /// Appends `text` to the journal, behind a newline if the last line is open. Returns where it begins.
+    /// Appends `text` to the journal, after a newline if the last line is open. Returns where it
+    /// begins.
     ///
-    /// A crash before the write leaves the journal as it was; inside or behind it, the text is in the log and
-    /// the next writer finds out how much of it is there. If the write fails, a part that was written becomes a blank
-    /// line.
+    /// A crash before the write leaves the journal unchanged; during or after it, the text is in
+    /// the log and the next writer finds out how much of it is there. If the write fails, a part
+    /// that was written becomes a blank line.
     pub(super) fn push(&mut self, text: &[u8]) -> Result<u64> {
         self.section.verify_unless_recent()?;
         let open = self.tail_is_open()?;
@@ -283,7 +287,7 @@ impl Writer {
             if done == 0 {
                 start = begins;
             } else if begins != start + done as u64 {
-                // Another tool got between two parts. The text begins anew, whole.
+                // Another tool wrote between two parts. The whole text is written again.
                 self.blank(start, start + done as u64)?;
                 self.blank(begins, end)?;
                 (start, done) = (0, 0);
@@ -295,7 +299,8 @@ impl Writer {
         Ok(start + (bytes.len() - text.len()) as u64)
     }
 
-    /// Takes back the part of a text that could be written. If that fails too, the next writer completes it.
+    /// Removes the part of a text that was written. If that fails too, the next writer completes
+    /// it.
     fn give_up(&mut self, start: u64, done: usize, err: io::Error) -> Error {
         let error = self.journal_failed("append to", err);
         if done == 0 {
@@ -307,8 +312,8 @@ impl Writer {
         }
     }
 
-    /// Turns `[start, end)`, a part of a batch of ours, into a blank line. A crash inside leaves a shorter part. In a
-    /// file that can only be appended to the part stays, as lines of another tool.
+    /// Turns `[start, end)`, a part of a batch of ours, into a blank line. A crash in it leaves a
+    /// shorter part. In an append-only file the part stays, as lines of another tool.
     pub(super) fn blank(&self, start: u64, end: u64) -> Result<()> {
         /// Page by page from the end.
         const PAGE_BYTES: u64 = 4096;
@@ -328,7 +333,7 @@ impl Writer {
         file.sync().map_err(|err| self.journal_failed("sync", err))
     }
 
-    /// The journal, to write over bytes of ours; `None` if it can only be appended to (`chattr +a`).
+    /// The journal, opened to overwrite bytes of ours; `None` if it is append-only (`chattr +a`).
     pub(super) fn open_in_place(&self) -> Result<Option<Arc<dyn Handle>>> {
         let file = match self.target.fs.open(self.target.path(), Access::ReadWrite) {
             Err(err) if err.kind() == io::ErrorKind::PermissionDenied => return Ok(None),
@@ -342,8 +347,8 @@ impl Writer {
         Ok(Some(file))
     }
 
-    /// Makes the names of log and journal durable, once. That they exist proves nothing: their maker may have
-    /// died before it synced them.
+    /// Makes the names of log and journal durable, once. Existing names need not be durable: the
+    /// process that made them may have died before it synced them.
     pub(super) fn sync_names(&mut self) -> Result<()> {
         if self.state.flags.named {
             return Ok(());
@@ -402,8 +407,9 @@ impl Writer {
         self.count_placed(&placed.collect::<Vec<_>>(), next)
     }
 
-    /// Counts pending batches that are in the journal now, and adopts what other tools have written between the known
-    /// end and the last of them: that is final. `next` is the batch that is still pending, and where its record is.
+    /// Counts pending batches that are in the journal now, and adopts what other tools have written
+    /// between the known end and the last of them: that is final. `next` is the batch that is still
+    /// pending, and the place of its record.
     pub(super) fn count_placed(
         &mut self,
         placed: &[Placed],
@@ -434,7 +440,7 @@ impl Writer {
         state.pending_bytes = state.pending_bytes.saturating_sub(bytes);
         if let Some((seq, at)) = next {
             state.pending_seq = seq;
-            // A log that was begun meanwhile has it elsewhere.
+            // A log begun meanwhile has it elsewhere.
             state.pending_at = if salt == self.log.header.salt { at } else { state.pending_at };
         } else {
             (state.pending_seq, state.pending_at) = (state.seq, state.end);
@@ -464,7 +470,7 @@ pub(super) fn between(from: u64, mut known: Vec<(u64, u64)>) -> (Vec<(u64, u64)>
     (holes, at)
 }
 
-/// Batches that were logged cannot be read any more: a failed sync, or another program, took them.
+/// Logged batches can no longer be read: a failed sync, or another program, took them.
 pub(super) fn lost(target: &Target) -> Error {
     let detail = "a part of the log is lost, with batches that were not in the journal yet";
     let error = Error::new(ErrorKind::Damaged, "apply", detail).at(&path_of(target));

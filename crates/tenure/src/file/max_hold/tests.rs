@@ -21,7 +21,7 @@ fn a_watch_acts_unless_it_is_dropped() {
     assert_eq!(acted.recv_timeout(FAR_TOO_LONG), Err(RecvTimeoutError::Disconnected));
 }
 
-/// The child must not touch the channel: the watch of its parent goes on.
+/// The child must not touch the channel: the watch of its parent continues.
 #[test]
 fn race_16_a_forked_child_leaves_the_watch_of_its_parent_alone() {
     let (mut parents, acted) = start();

@@ -62,7 +62,7 @@ fn r1_a_record_reads_back_as_it_was_written() {
         let [left, journal, numbered] = [1, 2, 4].map(|flag| flags & flag != 0);
         let synced = [Synced::Unknown, Synced::No, Synced::Yes][flags / 8];
         let published = Published { numbered, synced, ..sample().published };
-        // Of every length, which stands right behind the flags.
+        // Of every length, which is right after the flags.
         let holder = HolderText::this_process(&"x".repeat(flags), "");
         let mut record = Record { left, journal, published, holder, ..sample() };
         store(&file, &mut record);

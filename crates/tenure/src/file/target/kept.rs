@@ -2,10 +2,11 @@
 //!
 //! # Invariants
 //!
-//! 1. A file is in use by one call or kept, never both: a lock belongs to the open file, and two users
-//!    of one would share it. Whoever takes it out compares it with its name before relying on it.
-//! 2. What this process opened before a fork is not used after it, by parent or child: the other has a
-//!    copy, and would keep a lock on it alive after its owner's death.
+//! 1. A file is in use by one call or kept, never both: a lock belongs to the open file, and two
+//!    users of one would share it. The call that takes it out compares it with its name before
+//!    relying on it.
+//! 2. A file that this process opened before a fork is not used after it, by parent or child: the
+//!    other has a copy, and would keep a lock on it alive after its owner's death.
 //! 3. Files are kept per target, and let go with it; a process keeps a bounded number in all.
 
 use std::path::{Path, PathBuf};
@@ -40,15 +41,15 @@ pub(crate) struct Home {
 /// Its path, the number of forks when it was opened, and itself.
 type File = (PathBuf, Option<u32>, Arc<dyn Handle>);
 
-/// The sidecars of a target that nobody uses now.
+/// The sidecars of a target that no call uses now.
 #[derive(Debug, Default)]
 pub(super) struct Kept {
     files: Mutex<Vec<File>>,
 }
 
 impl Home {
-    /// Keeps `handle` for later calls. The caller has unlocked it and is the only one to refer to it: a
-    /// thread that still waits on it for a caller who gave up might lock it later.
+    /// Keeps `handle` for later calls. The caller has unlocked it and has the only reference: a
+    /// thread that still waits on it for a caller that gave up might lock it later.
     pub(crate) fn keep(self, handle: Arc<dyn Handle>) {
         if self.forks.is_none() || self.forks != sys::forks() {
             return;

@@ -28,7 +28,7 @@ pub(super) struct Names {
     pub(super) owner: Option<u32>,
     /// The directory when the path was resolved; `None` if there was none.
     pub(super) around: Option<Rights>,
-    /// The target, if it was a file and somebody looked.
+    /// The target, if it was a file and was looked up.
     pub(super) rights: Option<Rights>,
     /// The directory of the sidecars needs no look before it is used.
     pub(super) ready: AtomicBool,
@@ -88,7 +88,7 @@ pub(super) fn look(fs: &dyn Fs, path: PathBuf, seen: Option<io::Result<Stat>>) -
     };
     let file = seen.and_then(io::Result::ok).filter(|found| found.kind == Kind::File);
     let rights = file.as_ref().map(Rights::from);
-    // In a plain directory that is there, opening a sidecar tells whether that of the sidecars is.
+    // In an existing plain directory, opening a sidecar shows whether the sidecar directory exists.
     let ready = AtomicBool::new(!shared && around.is_some());
     Ok(Names { around, rights, ready, ..Names::new(path, owner)? })
 }

@@ -1,4 +1,4 @@
-//! Whose sidecars a target has, and which user may own one (G13, races 58 and 63).
+//! The owner of a target's sidecars, and which user may own one (G13, races 58 and 63).
 //!
 //! A sidecar of a user who could have planted it is never used: it may hold a forged record or copy, or
 //! show its owner what is written into it.
@@ -19,13 +19,15 @@
 //!
 //! # Invariants
 //!
-//! 1. `.tenure-UID` belongs to that user or to root, and no other user can write it. So what is in it was
-//!    put there by one of the two, and the owner of each file in it is looked at all the same.
-//! 2. All holders of one target use the sidecars of one user. Its owner decides which, and is looked at
-//!    again after each grant ([`Target::confirm_owner`]); a change before the grant starts the call over
-//!    ([`Target::at_home`]), a change during the hold is found by the next check of the hold.
-//! 3. Without a target there is no owner to decide. Then the hold is created first and the directories of
-//!    all other users are looked through after the grant: of two users at least one sees the other.
+//! 1. `.tenure-UID` belongs to that user or to root, and no other user can write it. So only these
+//!    two can have created what is in it. The owner of each file in it is checked all the same.
+//! 2. All holders of one target use the sidecars of one user. The target's owner decides which, and
+//!    is checked again after each grant ([`Target::confirm_owner`]). A change before the grant
+//!    starts the call over ([`Target::at_home`]); a change during the hold is found by the next
+//!    check of the hold.
+//! 3. Without a target there is no owner to decide. Then the hold is created first, and the
+//!    directories of all other users are searched after the grant: of two users at least one sees
+//!    the other.
 //! 4. A user who may not write the target gets no lock on it through tenure, whatever the modes of the lock
 //!    files: these are as open as the directory, were made before the target, or were opened before a `chmod`.
 
@@ -152,14 +154,14 @@ impl Target {
         }
     }
 
-    /// During a hold: the user whose sidecars others use by now, if it is another one. A target that is
-    /// gone has none.
+    /// During a hold: the user whose sidecars are in use now, if that is another one. A target that
+    /// is gone has none.
     pub(crate) fn other_owner(&self) -> Option<u32> {
         let owner = self.names.owner?;
         self.fs.stat(self.path()).ok().map(|found| found.uid).filter(|now| *now != owner)
     }
 
-    /// The target with the sidecars that there are, for a look. In a directory that users share, a name
+    /// The target with the existing sidecars, for display. In a directory that users share, a name
     /// without a file may have those of another user than the caller.
     pub(crate) fn as_held(&self) -> Result<Cow<'_, Self>> {
         let current = self.current()?;
@@ -199,8 +201,8 @@ impl Target {
     fn refuse_rival(&self, owner: u32, hold: Option<&dyn Handle>) -> Result<()> {
         let rivals = self.rivals().map_err(Self::failed("look through", self.dir()))?;
         let Some(rival) = rivals.first() else { return Ok(()) };
-        // Ours must not keep the other user out. Without a record no fence was given out, and whoever waits
-        // for the lock of an unlinked file starts over.
+        // Ours must not keep the other user out. Without a record no fence was given out, and a
+        // waiter on an unlinked lock file starts over.
         let unused = self.fs.stat(self.commit_file()).is_err_and(|err| is_missing(&err));
         if hold.is_some_and(|hold| unused && matches!(hold.try_lock(Mode::Exclusive), Ok(true))) {
             let _ = self.fs.remove(self.hold_file());
@@ -244,7 +246,7 @@ impl Target {
         if [names.around, names.rights].into_iter().flatten().any(|rights| rights.uid == user) {
             return Ok(true);
         }
-        // Seldom. So it is decided by what is there now.
+        // Rare, so it is decided by the current state.
         let dir = match self.fs.stat(self.dir()) {
             Err(err) if is_missing(&err) => return Ok(user == sys::effective_user()),
             found => Rights::from(&found?),
@@ -276,7 +278,7 @@ impl Target {
             && [self.hold_file(), self.commit_file()].into_iter().any(is_strange)
     }
 
-    /// The call has to start over: its sidecars are not the ones to use any more.
+    /// The call has to start over: its sidecars are no longer the right ones.
     pub(crate) fn moved(&self) -> Error {
         moved(self.path())
     }
@@ -297,8 +299,8 @@ impl Target {
         )))
     }
 
-    /// Refuses a directory of sidecars that other users could write (invariant 1). One that they cannot
-    /// look into is refused, too: they could not see a hold without a target (invariant 3).
+    /// Refuses a directory of sidecars that other users could write (invariant 1). One that they
+    /// cannot read is refused, too: they could not see a hold without a target (invariant 3).
     pub(super) fn check_side(&self, found: &Stat) -> Result<()> {
         let Some(owner) = self.names.owner else { return Ok(()) };
         let refuse = |detail: String, hint: &str| {
@@ -316,27 +318,28 @@ impl Target {
         Ok(())
     }
 
-    /// Creates the directory of the sidecars. A crash before it has its mode leaves one that only its
-    /// maker can use, or that nobody else can write.
+    /// Creates the directory of the sidecars. A crash before it has its mode leaves one that only
+    /// its creator can use, or at least only its creator can write.
     pub(super) fn create_side(&self) -> Result<()> {
         let dir = self.fs.stat(self.dir());
         let mode = dir.as_ref().map_or(NEW_DIR_MODE, |found| found.mode);
         if self.names.owner.is_some() != dir.is_ok_and(|dir| Rights::from(&dir).is_shared()) {
             return Err(moved(self.path())); // Another process has made it meanwhile, or changed its mode.
         }
-        // Who may write beside the target may also lock it; the set-group bit hands the group on.
+        // A user who may write beside the target may also lock it; the set-group bit passes the
+        // group on.
         let plain = (mode & 0o1777) | 0o2000;
         let mode = self.names.owner.map_or(plain, |_| 0o711 | (mode & 0o044));
         self.create_dir(self.side(), mode)?;
-        // Another process may have been faster, and it is theirs to open then.
+        // Another process may have been faster; then it sets the mode.
         let _ = self.give_side(mode);
         let made = self.fs.stat(self.side());
         self.check_side(&made.map_err(Self::failed("look at sidecar directory", self.side()))?)
     }
 
-    /// Gives a directory that we made the owner and group that it shall have, where permitted: those of
-    /// the target's directory, so that who may write there may lock, also after root was the first to come;
-    /// in a shared one those of the target, whose owner is not root then.
+    /// Gives a directory that we made its final owner and group, where permitted: those of the
+    /// target's directory, so that users who may write there may lock, even if root came first; in
+    /// a shared directory those of the target, whose owner is not root then.
     fn give_side(&self, mode: u32) -> io::Result<()> {
         let model = match self.names.owner {
             None => self.dir(),
@@ -353,14 +356,14 @@ impl Target {
         made.set_mode((kept & 0o777) | (mode & 0o7000))
     }
 
-    /// Gives a sidecar the mode and group that it shall have: those of the target, if there is one. A lock
-    /// is open to those who may write the directory as well, so that they share the locks of names without a
-    /// file and of files that are opened to them later; in a shared directory it is not. The mode of a lock
-    /// does not say who may lock (invariant 4).
+    /// Gives a sidecar its final mode and group: those of the target, if there is one. A lock is
+    /// also open to users who may write the directory, so that they share the locks of names
+    /// without a file and of files that are opened to them later; in a shared directory it is not.
+    /// The mode of a lock does not decide who may lock (invariant 4).
     pub(super) fn give_rights(&self, path: &Path, file: &dyn Handle) -> io::Result<()> {
         let model = if self.is_per_directory(path) { None } else { self.open_model()? };
         let look = || self.fs.stat(self.dir()).ok().map(|found| Rights::from(&found));
-        // In a shared directory a sidecar is its user's, whoever owns the directory.
+        // In a shared directory a sidecar belongs to its user, whatever user owns the directory.
         let mut dir = self.names.around.or_else(look).filter(|dir| !dir.is_shared());
         if let Some(model) = &model {
             file.copy_attributes(model.as_ref())?;
@@ -370,7 +373,7 @@ impl Target {
             dir = Some(Rights::from(&file.stat()?));
         }
         let now = file.stat()?;
-        // What has content is for its maker, until there is a target to follow.
+        // Sidecars with content are closed to others until there is a target to follow.
         let mut mode = if model.is_some() { now.mode & 0o777 } else { 0 };
         if self.is_lock(path) && now.kind == Kind::File {
             mode |= dir.map_or(0, |dir| dir.of_locks(now.gid));
@@ -381,7 +384,7 @@ impl Target {
         if mode | 0o600 == now.mode & 0o777 { Ok(()) } else { file.set_mode(mode | 0o600) }
     }
 
-    /// The target, if it is a file. One that is closed to us is an error: what would follow it?
+    /// The target, if it is a file. A target that we may not open is an error: its mode is unknown.
     fn open_model(&self) -> io::Result<Option<Arc<dyn Handle>>> {
         match self.fs.open(self.path(), Access::Read) {
             Ok(model) if model.stat()?.kind == Kind::File => Ok(Some(model)),
@@ -390,7 +393,7 @@ impl Target {
         }
     }
 
-    /// The mode that a sidecar shall have; locks are as open as the directory as well.
+    /// The final mode of a sidecar; locks are as open as the directory as well.
     fn wanted_mode(&self, path: &Path, target: Rights) -> u32 {
         let plain = self.names.around.filter(|dir| !dir.is_shared() && self.is_lock(path));
         target.of_sidecars() | plain.map_or(0, |dir| dir.of_locks(target.gid))
@@ -408,7 +411,7 @@ impl Target {
         }
     }
 
-    /// The same, by the hold, which was just opened: every call without proof opens it first.
+    /// The same, by the hold that was just opened: every call without proof opens it first.
     pub(super) fn follow_by_hold(&self, hold: &Stat) {
         let differs = |target: Rights| !self.is_in_line(self.hold_file(), hold, target);
         if !self.names.rights.is_some_and(differs) {
@@ -421,8 +424,8 @@ impl Target {
         }
     }
 
-    /// The hold is the last: a second user who gets that far can open the rest. A crash in between leaves the
-    /// rest to the owner's next call.
+    /// The hold comes last: a second user who can open it can open the rest. A crash in between
+    /// leaves the rest to the owner's next call.
     fn follow_now(&self, target: Rights) {
         let user = sys::effective_user();
         // Root gives nothing away.

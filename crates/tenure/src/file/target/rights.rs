@@ -40,8 +40,8 @@ impl Rights {
         (self.mode & 0o777) | 0o600
     }
 
-    /// What locks in this directory give to others who may write it. A reader is not let in, since a lock
-    /// that can be read can be taken.
+    /// The rights that locks in this directory give to others who may write it. A mere reader gets
+    /// none, since a lock that can be read can be taken.
     pub(super) fn of_locks(self, gid: u32) -> u32 {
         let group = if self.gid == gid { (self.mode & 0o020) * 3 } else { 0 };
         group | ((self.mode & 0o002) * 3)

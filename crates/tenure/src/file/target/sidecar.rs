@@ -1,9 +1,9 @@
-//! Opening sidecars: regular files only, never through a symlink, of a user whom the table in
-//! `owner` allows, as open to others as the target is and not more (G13).
+//! Opening sidecars: regular files only, never through a symlink, of a user that the table in
+//! `owner` allows, no more open to others than the target (G13).
 //!
-//! A missing sidecar gets its name when it has its mode. If another process was faster, theirs is the
-//! sidecar. A crash on the way leaves nothing ([`crate::fs::Fs::create_whole`]); where a file cannot be
-//! without a name, it leaves one that is closed to others.
+//! A missing sidecar gets its name after its mode. If another process was faster, its file is the
+//! sidecar. A crash in between leaves nothing ([`crate::fs::Fs::create_whole`]), or, where a file
+//! cannot exist without a name, one that is closed to others.
 
 use std::cell::Cell;
 use std::ffi::OsStr;
@@ -17,14 +17,14 @@ use super::names::{FLOOR, PROBE};
 use crate::error::{Error, ErrorKind, Result};
 use crate::fs::{Access, Handle, Kind};
 
-/// How often the directory of the sidecars is made anew for a caller that finds it gone.
+/// How often a caller that finds the sidecar directory missing makes it again.
 const PREPARE_ATTEMPTS: u32 = 16;
 
 impl Target {
     /// Opens a sidecar, made as open as the target is if it is missing.
     pub(crate) fn open_sidecar(&self, path: &Path) -> Result<Arc<dyn Handle>> {
         let mut attempts = PREPARE_ATTEMPTS;
-        // A lock file of the caller's may be in a directory of its own, which is not ours to make.
+        // A `--lock-file` may be in a directory of the caller, which we do not create.
         let is_ours = || path.parent() == Some(self.side());
         // It is opened while the directory is being prepared.
         let is_probe = || path.file_name() == Some(OsStr::new(PROBE));
@@ -77,8 +77,9 @@ impl Target {
         Ok(handle)
     }
 
-    /// Opens a file of this target that is there. A sidecar of a user who may have planted it is refused
-    /// (`Unsupported`). Where only the owner of the directory may write, no user can have, and nobody looks.
+    /// Opens an existing file of this target. A sidecar of a user who may have planted it is
+    /// refused (`Unsupported`). Where only the owner of the directory may write, none can be
+    /// planted, and the owner is not checked.
     pub(crate) fn open(&self, path: &Path, access: Access) -> io::Result<Arc<dyn Handle>> {
         let handle = self.fs.open(path, access)?;
         if self.is_open_to_others() && path.parent() == Some(self.side()) {

@@ -5,7 +5,7 @@ use std::thread::ThreadId;
 
 use super::*;
 
-/// Sends a job that tells its thread, and waits until a thread is back in the room.
+/// Sends a job that reports its thread, and waits until a thread is idle again.
 fn sent(room: &'static Room) -> ThreadId {
     let (tell, told) = channel();
     room.send(Box::new(move || tell.send(std::thread::current().id()).unwrap())).unwrap();
@@ -23,7 +23,7 @@ fn one_thread_stays_and_a_job_never_waits_for_another() {
     let first = sent(room);
     let (end, ends) = channel::<()>();
     let (begin, begun) = channel();
-    // The one who stayed is called and blocked: the next job has a thread of its own.
+    // The idle thread is called and blocked: the next job gets another thread.
     let blocked = move || {
         begin.send(std::thread::current().id()).unwrap();
         ends.recv().unwrap();
@@ -45,7 +45,7 @@ fn whoever_finds_somebody_in_the_room_leaves_it_as_it_is() {
         let is_idle = matches!(state, State::Idle);
         *room.lock() = state;
         room.serve(Box::new(|| {}));
-        assert!(!matches!(*room.lock(), State::Empty), "somebody else's job is lost");
+        assert!(!matches!(*room.lock(), State::Empty), "another caller's job is lost");
         assert_eq!(matches!(*room.lock(), State::Idle), is_idle);
     }
 }

@@ -159,8 +159,8 @@ fn depth_is_limited_alike_in_reading_and_writing() {
     refusal("[".repeat(1_000_000).as_bytes());
 }
 
-/// Compares with an independent judge: what serde_json reads we read to an equal value, and what it
-/// refuses we refuse. It keeps the last of two equal keys, and has no number beyond a float. Tells whether
+/// Compares with serde_json: what it reads we read to an equal value, and what it refuses we
+/// refuse. It keeps the last of two equal keys, and has no number beyond a float. Returns whether
 /// the text was read.
 fn judge(bytes: &[u8]) -> bool {
     let shown = String::from_utf8_lossy(bytes);

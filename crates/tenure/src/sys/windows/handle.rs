@@ -64,7 +64,7 @@ impl OpenFile {
         if again == INVALID_HANDLE_VALUE {
             return Err(io::Error::last_os_error());
         }
-        // SAFETY: the handle is new and nobody else's.
+        // SAFETY: the handle is new and has no other owner.
         Ok(unsafe { File::from_raw_handle(again) })
     }
 
@@ -91,7 +91,7 @@ impl Handle for OpenFile {
     }
 
     fn append(&self, buf: &[u8]) -> io::Result<(usize, u64)> {
-        // More than one call takes is a short write; the caller goes on where it ended.
+        // More than one call can take is a short write; the caller continues where it ended.
         let len = u32::try_from(buf.len()).unwrap_or(u32::MAX);
         let (mut place, mut written) = (at(END_OF_FILE), 0);
         // SAFETY: the handle is open and synchronous, so the system is done with `buf` and `place` on
@@ -106,7 +106,7 @@ impl Handle for OpenFile {
             )
         })?;
         let written = usize::try_from(written).map_err(io::Error::other)?;
-        // The system has moved the handle behind what it wrote.
+        // The system has moved the handle after what it wrote.
         Ok((written, (&self.file).stream_position()?))
     }
 

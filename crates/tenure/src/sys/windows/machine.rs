@@ -132,20 +132,20 @@ pub(crate) fn pid_namespace() -> u64 {
     0
 }
 
-/// Whether nobody that we may see has this number any more. For display only.
+/// Whether no process that we may see has this number any more. For display only.
 pub(crate) fn is_gone(pid: u32) -> bool {
     process_start(pid).is_none()
 }
 
-/// When the process started, in the kernel's own unit; for display and comparison only. None once it
-/// has ended, also while somebody keeps a handle of it.
+/// When the process started, in the kernel's own unit; for display and comparison only. None once
+/// it has ended, even while another process keeps a handle of it.
 pub(crate) fn process_start(pid: u32) -> Option<u64> {
     // SAFETY: no pointer is passed.
     let process = unsafe { OpenProcess(PROCESS_QUERY_LIMITED_INFORMATION, 0, pid) };
     if process.is_null() {
         return None;
     }
-    // SAFETY: the handle is new and nobody else's.
+    // SAFETY: the handle is new and has no other owner.
     let process = unsafe { OwnedHandle::from_raw_handle(process) };
     let mut code = 0;
     // SAFETY: the handle is open, and the call fills the one number it is given.

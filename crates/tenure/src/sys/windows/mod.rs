@@ -2,8 +2,8 @@
 //!
 //! # Invariants
 //!
-//! 1. Every handle shares reading, writing and deleting and is not inherited, which is what `std` asks
-//!    for: no handle of tenure makes a rename or a removal by somebody else fail.
+//! 1. Every handle shares reading, writing and deleting and is not inherited, which is what `std`
+//!    asks for: no handle of tenure makes another program's rename or removal fail.
 //! 2. Virus scanners, indexers and backup tools open files without sharing for a moment. What fails
 //!    because of that is tried again for a bounded time and then reported; there is never a second,
 //!    non-atomic way to do the same thing.
@@ -44,8 +44,8 @@ pub(crate) use self::machine::{
     process_number, process_start, wall_time_us,
 };
 
-/// How often something that others are in the way of is tried. The waits between are 1, 2, 4 ...
-/// milliseconds, half a second together.
+/// How often an operation is tried while another program blocks it. The waits between are 1, 2, 4
+/// ... milliseconds, half a second together.
 const ATTEMPTS: u32 = 10;
 
 /// The real disk of a Windows system.
@@ -158,9 +158,9 @@ fn open_file(path: &Path, access: Access) -> io::Result<File> {
     if found.file_attributes() & FILE_ATTRIBUTE_REPARSE_POINT == 0 {
         return Ok(file);
     }
-    // Deduplicated, compressed and cloud files are reparse points too, and no links: a filter driver
-    // supplies their content, if it is not told to keep away. That it is still the same file shows
-    // that no link took its place in between.
+    // Deduplicated, compressed and cloud files are reparse points too, but not links: a filter
+    // driver supplies their content unless it is bypassed. That it is still the same file shows
+    // that no link replaced it in between.
     let again = if access == Access::Read { Access::Read } else { Access::ReadWrite };
     let filled = options(again, 0).open(path)?;
     if handle::stat(&filled)?.id == handle::stat(&file)?.id {
@@ -190,8 +190,8 @@ fn options(access: Access, flags: u32) -> OpenOptions {
 }
 
 /// Fails if `dir` leads somewhere else. A volume mounted on a directory is such a name as well, but
-/// there the resolved path goes through it; the rest of a resolved path can only be changed by somebody
-/// who could change the data as well.
+/// there the resolved path goes through it. The rest of a resolved path can only be changed by a
+/// user who could change the data as well.
 fn refuse_redirection(dir: &Path) -> io::Result<()> {
     if !std::fs::symlink_metadata(dir)?.file_type().is_symlink() || dir.canonicalize()? == dir {
         return Ok(());
@@ -212,7 +212,7 @@ fn name_a_directory(path: &Path, err: io::Error) -> io::Error {
     err
 }
 
-/// Tries again, for a bounded time, while somebody else is in the way.
+/// Tries again, for a bounded time, while another program blocks the operation.
 fn patiently<T>(mut attempt: impl FnMut() -> io::Result<T>) -> io::Result<T> {
     for round in 1..ATTEMPTS {
         match attempt() {
@@ -225,8 +225,8 @@ fn patiently<T>(mut attempt: impl FnMut() -> io::Result<T>) -> io::Result<T> {
     attempt()
 }
 
-/// Somebody has the file open without sharing, has a range of it locked, or has removed it and not
-/// yet closed it (which reads as "access denied").
+/// Another program has the file open without sharing, has a range of it locked, or has removed it
+/// and not yet closed it (which reads as "access denied").
 fn is_in_the_way(err: &io::Error) -> bool {
     is_one_of(err, &[ERROR_ACCESS_DENIED, ERROR_SHARING_VIOLATION, ERROR_LOCK_VIOLATION])
 }

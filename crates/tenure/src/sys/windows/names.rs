@@ -47,8 +47,8 @@ pub(super) fn move_new(from: &Path, to: &Path) -> io::Result<()> {
     move_file(from, to, MOVEFILE_WRITE_THROUGH)
 }
 
-/// Removes a file's name at once, also while somebody has it open. What tenure removes is its own, so
-/// a read-only bit that was copied to it does not count.
+/// Removes a file's name at once, even while another program has it open. Tenure only removes its
+/// own files, so a read-only bit that was copied to one does not count.
 pub(super) fn remove(path: &Path) -> io::Result<()> {
     let info = FILE_DISPOSITION_INFO_EX {
         Flags: FILE_DISPOSITION_FLAG_DELETE

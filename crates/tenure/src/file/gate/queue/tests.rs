@@ -64,7 +64,7 @@ fn what_was_granted_for_the_last_who_leaves_is_given_back() {
     assert!(granted.try_lock(Mode::Exclusive).unwrap());
     queue.answer = Answer::Granted(granted.clone(), Mode::Exclusive);
     queue.leave_queue(0);
-    assert!(!is_free(&other), "somebody still waits for it");
+    assert!(!is_free(&other), "a caller still waits for it");
     queue.leave_queue(1);
     assert!(is_free(&other) && queue.is_unused());
 }
@@ -97,7 +97,7 @@ fn nobody_tries_before_its_turn() {
     let next = queue.next(place(1, Mode::Shared), &own, true).unwrap();
     assert!(matches!(next, Next::Sleep), "it is not the head: {next:?}");
     let next = queue.next(place(0, Mode::Shared), &own, true).unwrap();
-    assert!(matches!(next, Next::Block), "somebody else has it: {next:?}");
+    assert!(matches!(next, Next::Block), "another caller has it: {next:?}");
     let next = Queue::default().next(place(0, Mode::Shared), &own, true).unwrap();
     assert!(matches!(next, Next::Sleep), "it has left: {next:?}");
 }

@@ -18,12 +18,12 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Optional, Union
 
 from .. import _tenure
-from .._errors import DamagedError, InvalidError, UnsupportedError
+from .._errors import DamagedError, UnsupportedError
 
 if TYPE_CHECKING:
     from ..types import Wait
 
-__all__ = ["Session", "locked_save_json", "update_json"]
+__all__ = ["locked_save_json", "update_json"]
 
 _Path = Union[str, bytes, "os.PathLike[str]"]
 
@@ -160,60 +160,3 @@ def _mode_of_new() -> int:
     umask = os.umask(0)
     os.umask(umask)
     return 0o666 & ~umask
-
-
-class Session:
-    """A project with undo and redo in memory, saved under the lock."""
-
-    MAX_UNDO = 50
-
-    def __init__(self, project: Any = None, path: Optional[_Path] = None) -> None:
-        self.project = {} if project is None else project
-        self.path = path
-        self._undo: list[tuple[str, Any]] = []
-        self._redo: list[tuple[str, Any]] = []
-
-    def snapshot(self, description: str = "") -> None:
-        """Remembers the project as it is now, before a change."""
-        self._undo.append((description, copy.deepcopy(self.project)))
-        del self._undo[: -self.MAX_UNDO]
-        self._redo.clear()
-
-    def undo(self) -> Optional[str]:
-        """Goes back one snapshot and returns its description; ``None`` if there is none."""
-        return self._step(self._undo, self._redo)
-
-    def redo(self) -> Optional[str]:
-        """Takes an undo back; ``None`` if there was none."""
-        return self._step(self._redo, self._undo)
-
-    def _step(self, source: list[tuple[str, Any]], other: list[tuple[str, Any]]) -> Optional[str]:
-        if not source:
-            return None
-        description, project = source.pop()
-        other.append((description, self.project))
-        self.project = project
-        return description
-
-    def list_history(self) -> list[str]:
-        """Descriptions of what can be undone, oldest first."""
-        return [description for description, _ in self._undo]
-
-    def status(self) -> dict[str, Any]:
-        """How many steps there are either way, and where the project is saved."""
-        path = None if self.path is None else os.fsdecode(self.path)
-        return {"path": path, "undo": len(self._undo), "redo": len(self._redo)}
-
-    def save_session(self, path: Optional[_Path] = None) -> str:
-        """Saves the project and returns the path; stamps ``metadata.modified``."""
-        target = path if path is not None else self.path
-        if target is None:
-            raise InvalidError("failed to save session: it has no path; pass one", action="save")
-        if isinstance(self.project, dict):
-            from datetime import datetime, timezone
-
-            metadata = self.project.setdefault("metadata", {})
-            metadata["modified"] = datetime.now(timezone.utc).isoformat()
-        locked_save_json(target, self.project, indent=2, sort_keys=True, default=str)
-        self.path = target
-        return os.fsdecode(target)

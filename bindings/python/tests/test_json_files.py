@@ -243,6 +243,14 @@ def test_owner_and_hard_links(tmp_path: Path) -> None:
     assert json.loads(path.read_text()) == {"n": 1}
 
 
+def test_a_sticky_directory_like_tmp(tmp_path: Path) -> None:
+    tmp_path.chmod(0o1777)
+    path = tmp_path / "state.json"
+    locked_save_json(path, {"n": 1})
+    assert update_json(path, lambda data: {"n": data["n"] + 1}) == {"n": 2}
+    assert sorted(os.listdir(tmp_path)) == [f".tenure-{os.getuid()}", "state.json"]
+
+
 def test_bytes_paths_and_the_default_of_json(tmp_path: Path) -> None:
     path = tmp_path / "state.json"
     update_json(os.fsencode(path), lambda data: {"at": tmp_path}, default=str)

@@ -109,7 +109,7 @@ def _replace(target: str, text: str) -> None:
     real = os.path.realpath(target)  # A symlink stays one.
     parent, name = os.path.split(real)
     # Under the lock there is one writer: what a killed one left has this name, and is overwritten.
-    temporary = os.path.join(parent, ".tenure", f"{_short(name)}.tmp.{'f' * 16}")
+    temporary = os.path.join(_sidecars(real, parent), f"{_short(name)}.tmp.{'f' * 16}")
     old = _look_at(real)
     mode = _mode_of_new() if old is None else stat.S_IMODE(old.st_mode)
     flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | getattr(os, "O_NOFOLLOW", 0)
@@ -134,6 +134,13 @@ def _replace(target: str, text: str) -> None:
             os.fsync(directory)  # The new name itself.
         finally:
             os.close(directory)
+
+
+def _sidecars(real: str, parent: str) -> str:
+    """Where tenure has its files for this one. In a sticky directory, such as /tmp, every user has their own."""
+    if os.stat(parent).st_mode & stat.S_ISVTX:
+        return _tenure.status(real)["sidecars"]
+    return os.path.join(parent, ".tenure")
 
 
 def _short(name: str) -> str:

@@ -43,6 +43,7 @@ def test_the_interface_is_there():
     for name in ("acquire", "release", "is_locked", "lock_counter", "lock_file", "timeout", "mode"):
         assert hasattr(ours.FileLock, name) and hasattr(real.FileLock, name)
     assert ours.FileLock is ours.UnixFileLock and issubclass(ours.FileLock, ours.BaseFileLock)
+    assert not issubclass(ours.SoftFileLock, ours.FileLock)  # A caller that replaces one's methods means that one.
 
 
 def test_context_manager_counter_and_proxy(filelock, path):

@@ -620,8 +620,8 @@ def _lock_now(path: str, options: dict[str, Any]) -> Optional[_tenure.Guard]:
     return _tenure._lock_now(path, lock_file=path, label=_LABEL, **options)
 
 
-class UnixFileLock(BaseFileLock):
-    """A lock on the file itself."""
+class KernelLock(BaseFileLock):
+    """The lock that the kernel keeps, on tenure's file and on the file itself."""
 
     def _acquire(self) -> None:
         with contextlib.suppress(BusyError, DeadlockError):
@@ -636,10 +636,14 @@ class UnixFileLock(BaseFileLock):
                 raise
 
 
-_kernel_acquire = UnixFileLock._acquire
+_kernel_acquire = KernelLock._acquire
 
 
-class SoftFileLock(UnixFileLock):
+class UnixFileLock(KernelLock):
+    """A lock on the file itself."""
+
+
+class SoftFileLock(KernelLock):
     """The same lock, whose file is there while it is held. The file alone locks nobody out: it cannot survive a crash."""
 
     _keeps_file = False

@@ -21,6 +21,7 @@ from ._hold import Asked, Context, Transition, held_by_tasks, log
 from ._lock import (
     BaseFileLock,
     FileLockMeta,
+    KernelLock,
     Other,
     SoftFileLock,
     UnixFileLock,
@@ -305,7 +306,7 @@ class BaseAsyncFileLock(BaseFileLock, metaclass=AsyncFileLockMeta):
 
     async def _async_release(self, context: Context) -> None:
         guard = context.guard
-        if getattr(self._release, "__func__", None) is not UnixFileLock._release:
+        if getattr(self._release, "__func__", None) is not KernelLock._release:
             await self._run(self._release)
         elif guard is None or guard._ends_now:
             self._release()

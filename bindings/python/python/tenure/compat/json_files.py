@@ -18,7 +18,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Optional, Union
 
 from .. import _tenure
-from .._errors import DamagedError, UnsupportedError
+from .._errors import DamagedError, InvalidError, UnsupportedError
 
 if TYPE_CHECKING:
     from ..types import Wait
@@ -49,7 +49,8 @@ def update_json(
     """Loads, changes and saves under one lock, so that no update is lost. Returns what was saved.
 
     ``function`` gets what the file says, or ``initial`` (its own copy) where there is no file. It returns
-    the new data, or ``None`` if it changed its argument in place. If it raises, the file stays as it is.
+    the new data, or ``None`` if it changed its argument in place; to do both is an ``InvalidError``. If it
+    raises, the file stays as it is.
     """
     target = os.fsdecode(path)
     new: Any = None
@@ -60,6 +61,11 @@ def update_json(
         new = function(data)
         if new is None:
             new = data
+        elif new is not data and data != new and data != _load(target, text, initial):
+            detail = "the function changed its argument and returned something else"
+            hint = "return nothing to keep the changes, or new data without changing the old"
+            message = f"failed to update `{target}`: {detail}; {hint}"
+            raise InvalidError(message, action="update", path=target, hint=hint)
         return json.dumps(new, **dump_kwargs)
 
     _change(target, make, wait=wait, label="update")

@@ -239,6 +239,20 @@ def test_a_forked_child_does_not_unlock_its_parent(path):
         assert lock.is_locked
 
 
+@pytest.mark.parametrize("kind", ["FileLock", "SoftFileLock"])
+def test_a_forked_child_that_drops_its_copy_leaves_the_file(filelock, path, kind):
+    lock = getattr(filelock, kind)(path)
+    with lock:
+        pid = os.fork()
+        if pid == 0:
+            assert not lock.is_locked
+            del lock
+            gc.collect()
+            os._exit(0)
+        assert os.waitpid(pid, 0)[1] == 0
+        assert path.exists() and lock.is_locked
+
+
 def test_a_lock_file_that_is_removed_during_the_hold_is_no_error(filelock, path):
     """As huggingface_hub does; what the block raised must not be hidden by the release."""
     for _ in range(3):

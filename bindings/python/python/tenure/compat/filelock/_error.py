@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import errno
-from typing import TYPE_CHECKING, Any, Optional
+from typing import TYPE_CHECKING, Any, NoReturn, Optional
 
 from ..._errors import TenureError
 
@@ -88,6 +88,16 @@ class SoftFileLockProtocolError(OSError):
     def reason(self) -> str:
         """What is wrong."""
         return self._fields[2]
+
+
+def raise_both(body: BaseException, release: BaseException) -> NoReturn:
+    """Raises two failures side by side, where this Python can."""
+    try:
+        group = BaseExceptionGroup  # type: ignore[name-defined,unused-ignore]
+    except NameError:  # Before 3.11.
+        raise release from body
+    release.__context__ = None
+    raise group("lock body and release both failed", (body, release)) from None
 
 
 def as_os_error(error: TenureError, path: str) -> OSError:

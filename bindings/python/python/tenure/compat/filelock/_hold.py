@@ -107,10 +107,12 @@ class Context:
     def end(self) -> None:
         """Ends the hold; the caller has set nothing yet."""
         guard, fd = self.guard, self.lock_file_fd
-        if self.removes and self.created:
+        # A forked child has a copy of the guard, and the file is its parent's.
+        removes = self.removes and self.created and guard is not None and guard.held
+        if removes:
             self._remove()
         if guard is not None:
-            if self.removes and self.created:
+            if removes:
                 with contextlib.suppress(TenureError):
                     guard.release()  # It would tell that the file is gone.
             else:

@@ -7,6 +7,7 @@
 
 from __future__ import annotations
 
+import concurrent.futures
 import contextlib
 import errno
 import os
@@ -23,7 +24,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, NoReturn, Optional, Ty
 from ... import _tenure
 from ..._errors import BusyError, CompromisedError, DeadlockError, NotFoundError, TenureError
 from . import _options
-from ._error import Timeout, as_os_error
+from ._error import Timeout, as_os_error, raise_both
 from ._hold import Asked, Context, ThreadContexts, Transition, end_guard, log
 from ._options import CloseErrorPolicy, ContextErrorPolicy
 from ._settings import Settings
@@ -51,16 +52,6 @@ _BELOW = ".tenure-below"
 _REPLACED_MAX = 20
 #: Seconds of a wait that is none.
 _A_MOMENT = 1e-6
-
-
-def raise_both(body: BaseException, release: BaseException) -> NoReturn:
-    """Raises two failures side by side, where this Python can."""
-    try:
-        group = BaseExceptionGroup  # type: ignore[name-defined,unused-ignore]
-    except NameError:  # Before 3.11.
-        raise release from body
-    release.__context__ = None
-    raise group("lock body and release both failed", (body, release)) from None
 
 
 def canonical(path: _Path) -> str:
@@ -294,8 +285,7 @@ class BaseFileLock(Settings, metaclass=FileLockMeta):
             start = "" if change.releases else "Deadlock: "
             message = f"{start}lock '{self.lock_file}' is acquired again while this thread's {what}"
             raise RuntimeError(message)
-        _wait_until_over(change, asked.piece())
-        if not change.over.done():
+        while not _is_over(change, asked.piece()):
             self._check_end(asked)
 
     def _check_end(self, asked: Asked) -> None:
@@ -515,7 +505,7 @@ class BaseFileLock(Settings, metaclass=FileLockMeta):
                 if inside:
                     return None  # A signal handler, above the release or acquire that it has interrupted.
             assert there is not None
-            _wait_until_over(there, None)
+            _is_over(there, None)
 
     def _forget(self, context: Context) -> None:
         context.leave_task()
@@ -587,10 +577,10 @@ def _is_refused(error: BaseException) -> bool:
     return isinstance(error, OSError) and error.errno is not None
 
 
-def _wait_until_over(change: Transition, seconds: Optional[float]) -> None:
-    done = threading.Event()
-    change.over.add_done_callback(lambda _: done.set())
-    done.wait(None if seconds is None else min(seconds, threading.TIMEOUT_MAX))
+def _is_over(change: Transition, seconds: Optional[float]) -> bool:
+    """Waits for the end of a change, for so long."""
+    patience = None if seconds is None else min(seconds, threading.TIMEOUT_MAX)
+    return bool(concurrent.futures.wait([change.over], patience).done)
 
 
 def _absolute(path: str) -> str:

@@ -17,6 +17,7 @@ from ... import _tenure
 from ..._errors import BusyError, DeadlockError
 from ..._waiting import in_thread
 from . import _options
+from ._error import raise_both
 from ._hold import Asked, Context, Transition, held_by_tasks, log
 from ._lock import (
     BaseFileLock,
@@ -28,7 +29,6 @@ from ._lock import (
     WindowsFileLock,
     _absolute,
     _make_parent,
-    raise_both,
 )
 from ._options import CloseErrorPolicy, ContextErrorPolicy
 
@@ -170,9 +170,10 @@ class BaseAsyncFileLock(BaseFileLock, metaclass=AsyncFileLockMeta):
     async def _async_wait_for(self, other: Other, asked: Asked) -> None:
         over = asyncio.wrap_future(other.change.over)
         # Not awaited itself: a task that is cancelled must not cancel it for the others.
-        await asyncio.wait({over}, timeout=asked.piece())
-        if not over.done():
-            self._check_end(asked)
+        while not over.done():
+            await asyncio.wait({over}, timeout=asked.piece())
+            if not over.done():
+                self._check_end(asked)
 
     async def _async_take(self, context: Context, asked: Asked) -> None:
         context.path = _absolute(context.lock_file)

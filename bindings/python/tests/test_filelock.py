@@ -28,6 +28,8 @@ NAMES = ["tenure.compat.filelock", "filelock"]
 
 @pytest.fixture(params=NAMES)
 def filelock(request):
+    if request.param == NAMES[1] and int(real.__version__.split(".")[0]) < 4:
+        pytest.skip("filelock is older than the release that the drop-in follows")
     return importlib.import_module(request.param)
 
 

@@ -431,6 +431,44 @@ def test_the_file_of_a_soft_lock_is_there_while_it_is_held(filelock, path):
     assert not path.exists()
 
 
+AT_EXIT = """
+import asyncio, importlib, sys, threading
+filelock = importlib.import_module(sys.argv[1])
+held = threading.Event()
+
+async def hold():
+    lock = filelock.AsyncSoftFileLock(sys.argv[2])
+    await lock.acquire()
+    held.set()
+    await asyncio.Event().wait()
+
+threading.Thread(target=lambda: asyncio.run(hold()), daemon=True).start()
+held.wait()
+"""
+
+
+def test_the_file_of_a_soft_lock_goes_with_its_program(path, child):
+    assert child(AT_EXIT, NAMES[0], path).end() == 0
+    assert not path.exists()
+
+
+def test_a_release_that_a_signal_handler_stops_at_once_is_done_all_the_same(path, monkeypatch):
+    lock = ours.FileLock(path)
+    lock.acquire()
+    real_current, cut = ours.BaseFileLock._current, []
+
+    def cut_short(self):
+        if not cut:
+            cut.append(1)
+            raise KeyboardInterrupt
+        return real_current(self)
+
+    monkeypatch.setattr(ours.BaseFileLock, "_current", cut_short)
+    with pytest.raises(KeyboardInterrupt):
+        lock.release()
+    assert not lock.is_locked and lock.lock_counter == 0
+
+
 def test_a_descriptor_is_locked_against_the_others(filelock, path, child):
     holder = child(HOLD, NAMES[0], path)
     holder.line()

@@ -7,6 +7,7 @@
 
 from __future__ import annotations
 
+import atexit
 import concurrent.futures
 import contextlib
 import logging
@@ -14,6 +15,7 @@ import os
 import sys
 import threading
 import time
+import weakref
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Optional
 
@@ -147,6 +149,18 @@ class Context:
             with contextlib.suppress(Exception):
                 self.end()
         self.leave_task()
+
+
+#: Holds whose files are removed at the end of the program, whatever still refers to them.
+held_at_exit: weakref.WeakSet[Context] = weakref.WeakSet()
+
+
+@atexit.register
+def _end_at_exit() -> None:
+    for context in list(held_at_exit):
+        if context.guard is not None:
+            with contextlib.suppress(Exception):
+                context.end()
 
 
 class ThreadContexts(threading.local):

@@ -17,7 +17,7 @@ import threading
 import time
 import warnings
 import weakref
-from abc import ABCMeta, abstractmethod
+from abc import abstractmethod
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, NoReturn, Optional, TypeVar, Union
 
@@ -25,7 +25,16 @@ from ... import _tenure
 from ..._errors import BusyError, CompromisedError, DeadlockError, NotFoundError, TenureError
 from . import _options
 from ._error import Timeout, as_os_error, raise_both
-from ._hold import Asked, Context, ThreadContexts, Transition, end_guard, log
+from ._hold import (
+    Asked,
+    Context,
+    ThreadContexts,
+    Transition,
+    end_guard,
+    held_at_exit,
+    log,
+)
+from ._meta import FileLockMeta
 from ._options import CloseErrorPolicy, ContextErrorPolicy
 from ._settings import Settings
 
@@ -52,76 +61,6 @@ _BELOW = ".tenure-below"
 _REPLACED_MAX = 20
 #: Seconds of a wait that is none.
 _A_MOMENT = 1e-6
-
-
-def canonical(path: _Path) -> str:
-    """One spelling for each lock file. A symlink in its place stays one."""
-    parent, name = os.path.split(os.fspath(path))
-    return os.path.join(os.path.realpath(parent or os.curdir), name)
-
-
-class FileLockMeta(ABCMeta):
-    """Checks the options, and gives one object per path and class with ``is_singleton``."""
-
-    _instances: weakref.WeakValueDictionary[str, Any]
-    _instances_lock: Any
-    #: Options that only some classes have.
-    _more: ClassVar[dict[str, Any]] = {}
-
-    def __init__(cls, name: str, bases: tuple[type, ...], names: dict[str, Any], **more: Any) -> None:
-        super().__init__(name, bases, names, **more)
-        cls._instances = weakref.WeakValueDictionary()
-        cls._instances_lock = threading.RLock()
-
-    def __call__(cls, lock_file: _Path, *positions: Any, **given: Any) -> Any:
-        if len(positions) > len(_options.POSITIONS):
-            most = len(_options.POSITIONS) + 2
-            raise TypeError(f"{cls.__name__} takes at most {most} positional arguments")
-        for name, value in zip(_options.POSITIONS, positions):
-            if name in given:
-                raise TypeError(f"{cls.__name__} got multiple values for argument {name!r}")
-            given[name] = value
-        defaults = {**_options.DEFAULTS, **cls._more}
-        given = cls._checked({**cls._more, **given})
-        options = _options.for_class(cls, given, defaults)  # type: ignore[arg-type]
-        if not given["is_singleton"]:
-            return super().__call__(lock_file, **options)
-        key = canonical(lock_file)
-        with cls._instances_lock:
-            known = cls._instances.get(key)
-            # An object of a relative path may name another file by now.
-            if known is None or canonical(known._path) != key:
-                made = super().__call__(lock_file, **options)
-                made._named = dict(given)
-                cls._instances[key] = made
-                return made
-        cls._compare(known, given)
-        return known
-
-    def _checked(cls, given: dict[str, Any]) -> dict[str, Any]:
-        return _options.checked(cls, given, stacklevel=3)  # type: ignore[arg-type]
-
-    def _compare(cls, known: BaseFileLock, given: dict[str, Any]) -> None:
-        """A second caller must want the same lock."""
-        there = {**known._named, **known._changeable()}
-        differing = [
-            f"\n\t{name} (existing lock has {there.get(name)} but {value} was passed)"
-            for name, value in given.items()
-            if name != "is_singleton" and not _same(name, value, there.get(name))
-        ]
-        if differing:
-            message = "Singleton lock instances cannot be initialized with differing arguments"
-            raise ValueError(f"{message}\nNon-matching arguments: {''.join(differing)}")
-
-
-def _same(name: str, one: Any, other: Any) -> bool:
-    if name == "timeout":
-        # Every negative one, and the infinite one, is for ever; one that is no number is like itself.
-        one, other = (-1.0 if value < 0 or value == float("inf") else value for value in (one, other))
-        return bool(one == other or (one != one and other != other))
-    if name in ("on_acquired", "loop", "executor"):
-        return one is other
-    return bool(one == other)
 
 
 class BaseFileLock(Settings, metaclass=FileLockMeta):
@@ -452,22 +391,32 @@ class BaseFileLock(Settings, metaclass=FileLockMeta):
 
         With ``force`` the holds of threads that have ended are released as well.
         """
-        self._release_hold(self._context, force)
+        counted: list[bool] = []
+        try:
+            self._release_hold(self._context, force, counted)
+        except BaseException as error:
+            # A signal handler that raised has come before anything was done.
+            if not counted and not _is_refused(error):
+                with contextlib.suppress(Exception):
+                    self._release_hold(self._context, force, counted)
+            raise
         if force and self._is_thread_local:
             self._release_threads(ended_only=True)
 
-    def _release_hold(self, context: Context, force: bool) -> None:
+    def _release_hold(self, context: Context, force: bool, counted: list[bool]) -> None:
         frame = sys._getframe()
         counter = context.lock_counter
         try:
-            if self._begin_release(context, force, frame) is not None:
+            mine = self._begin_release(context, force, frame)
+            counted.append(True)
+            if mine is not None:
                 log.debug("Attempting to release lock %s on %s", id(self), self.lock_file)
                 self._release()
                 log.debug("Lock %s released on %s", id(self), self.lock_file)
         except BaseException as error:
             # A signal handler that raised has come between. What the system refuses can be tried again by the caller.
             cut_short = counter == context.lock_counter and not _is_refused(error)
-            if cut_short and context.lock_file_fd is not None:
+            if counted and cut_short and context.lock_file_fd is not None:
                 with contextlib.suppress(Exception):
                     self._release_once_more(context, force)
             raise
@@ -520,7 +469,7 @@ class BaseFileLock(Settings, metaclass=FileLockMeta):
                 continue
             own, self._contexts.current = self._contexts.current, context
             try:
-                self._release_hold(context, True)
+                self._release_hold(context, True, [])
             finally:
                 self._contexts.current = own
 
@@ -659,6 +608,7 @@ class SoftFileLock(KernelLock):
 
     def _remember(self, context: Context) -> None:
         super()._remember(context)
+        held_at_exit.add(context)
         if context.created and context.lock_file_fd is not None:
             # As filelock writes it, for those who look into the file.
             with contextlib.suppress(OSError):

@@ -21,7 +21,6 @@ from ._error import raise_both
 from ._hold import Asked, Context, Transition, held_by_tasks, log
 from ._lock import (
     BaseFileLock,
-    FileLockMeta,
     KernelLock,
     Other,
     SoftFileLock,
@@ -30,6 +29,7 @@ from ._lock import (
     _absolute,
     _make_parent,
 )
+from ._meta import FileLockMeta
 from ._options import CloseErrorPolicy, ContextErrorPolicy
 
 if TYPE_CHECKING:

@@ -43,13 +43,41 @@ impl<'a> Callback<'a> {
         let given = value.map(|value| to_python(py, value, self.numbers)).transpose()?;
         let returned = self.function.bind(py).call1((&given,))?;
         // A function that returns nothing has changed what it was given.
-        let result = if returned.is_none() { given } else { Some(returned) };
+        let result = if returned.is_none() { given.clone() } else { Some(returned) };
         let Some(result) = result else { return Err(self.missing(py)) };
         let mut new = from_python(&result)?;
+        if let (Some(given), Some(value)) = (&given, value)
+            && !given.is(&result)
+            && self.is_ambiguous(value, given, &new)
+        {
+            return Err(self.ambiguous(py));
+        }
         if let Some(old) = current {
             keep_digits(old, &mut new, self.numbers);
         }
         Ok(new)
+    }
+
+    /// Whether the function has changed what it was given, and returned something else: one of them is
+    /// not meant to be the document.
+    fn is_ambiguous(&self, value: &Value, given: &Bound<'_, PyAny>, returned: &Value) -> bool {
+        match from_python(given) {
+            Ok(mut changed) => {
+                keep_digits(value, &mut changed, self.numbers);
+                let mut returned = returned.clone();
+                keep_digits(value, &mut returned, self.numbers);
+                changed != *value && changed != returned
+            }
+            Err(_) => true, // Something that is no JSON was put into it.
+        }
+    }
+
+    fn ambiguous(&self, py: Python<'_>) -> PyErr {
+        let detail = "the function changed its argument and returned something else";
+        let error = Error::new(ErrorKind::Invalid, "update", detail).at(self.path);
+        let hint = "return nothing to keep the changes, or a new document without changing the old one; \
+                    for a result use `with document.transaction() as value:`";
+        raise(py, &error.committed(false).hint(hint))
     }
 
     fn missing(&self, py: Python<'_>) -> PyErr {

@@ -157,6 +157,11 @@ impl Document {
     }
 
     /// Replaces the whole document.
+    ///
+    /// Options: `wait` (seconds, `None` for ever, or a text like `"500ms"`), `fence` (of a hold on this target),
+    /// `guard` (a dict of other targets and their fences), `if_version`, `no_sync`, `op_id` (done once,
+    /// however often it is called), `label` (shown to those who wait), `new_mode` (of a new file),
+    /// `break_link`, `lock_file` (locked as well), `allow_network`, `cancel` (a `tenure.Cancel`).
     #[pyo3(signature = (value, **options))]
     fn set(
         &self,
@@ -171,7 +176,13 @@ impl Document {
     /// Calls `function` with the fresh document, under the lock, and writes what it returns, or what
     /// it made of its argument if it returns `None`. If it raises, nothing changes. It may be called
     /// again if somebody who does not use tenure replaced the file meanwhile. Where there is no document
-    /// and no `init` it is called with `None`, and has to return one: else it is `NotFoundError`.
+    /// and no `init` it is called with `None`, and has to return one: else it is `NotFoundError`. A
+    /// function that changes its argument and returns something else is an `InvalidError`: for a result
+    /// use `transaction`.
+    ///
+    /// Options: `init` (the document to start from where there is none), and those of `set`: `wait`,
+    /// `fence`, `guard`, `if_version`, `no_sync`, `op_id`, `label`, `new_mode`, `break_link`, `lock_file`,
+    /// `allow_network`, `cancel`.
     #[pyo3(signature = (function, **options))]
     #[expect(clippy::needless_pass_by_value, reason = "arguments of Python functions are owned")]
     fn update(
@@ -190,6 +201,43 @@ impl Document {
             document.update(options, |current| callback.compute(current))
         });
         callback.outcome(done)
+    }
+
+    /// A change in place, with a result: `with document.transaction() as value: job = value["queue"].pop()`.
+    ///
+    /// The block has the lock and the fresh document, an object or an array. It is saved when the block
+    /// ends, and stays as it was if the block raises. If somebody who does not use tenure replaced the file
+    /// meanwhile, it is a `ConflictError`.
+    ///
+    /// Options: those of `update`: `init`, `wait`, `fence`, `guard`, `if_version`, `no_sync`, `op_id`, `label`,
+    /// `new_mode`, `break_link`, `lock_file`, `allow_network`, `cancel`.
+    #[pyo3(signature = (**options))]
+    fn transaction<'py>(
+        slf: &Bound<'py, Self>,
+        options: Option<&Bound<'py, PyDict>>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let module = slf.py().import("tenure._transaction")?;
+        module.getattr("Transaction")?.call((slf,), options)
+    }
+
+    /// The document as a mapping of its members: every call reads the file, or changes it under the lock.
+    /// Options: those of `set`.
+    #[pyo3(signature = (**options))]
+    fn mapping<'py>(
+        slf: &Bound<'py, Self>,
+        options: Option<&Bound<'py, PyDict>>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let module = slf.py().import("tenure._mapping")?;
+        module.getattr("Mapping")?.call((slf,), options)
+    }
+
+    /// For `transaction`: refuses options that `update` does not have.
+    #[pyo3(signature = (**options))]
+    fn _check_update(&self, py: Python<'_>, options: Option<&Bound<'_, PyDict>>) -> PyResult<()> {
+        let mut keywords = Keywords::new(py, options)?;
+        init(&mut keywords)?;
+        keywords.write(self.path())?;
+        keywords.finish()
     }
 
     /// For the drop-ins: the same from text (or `None`) to text, which is stored as it is if it is JSON.
@@ -219,6 +267,9 @@ impl Document {
     }
 
     /// Merges a patch (RFC 7396). `union`, `max`, `min`, `sum` and `last` are lists of JSON Pointers.
+    ///
+    /// Options: those, and those of `set`: `wait`, `fence`, `guard`, `if_version`, `no_sync`, `op_id`, `label`,
+    /// `new_mode`, `break_link`, `lock_file`, `allow_network`, `cancel`.
     #[pyo3(signature = (patch, **options))]
     fn merge(
         &self,
@@ -234,7 +285,7 @@ impl Document {
         self.write(py, &options, |document, options| document.merge(&value, &rules, options))
     }
 
-    /// Applies a JSON Patch (RFC 6902), whole or not at all.
+    /// Applies a JSON Patch (RFC 6902), whole or not at all. Options: those of `set`.
     #[pyo3(signature = (operations, **options))]
     fn patch(
         &self,
@@ -246,7 +297,8 @@ impl Document {
         self.write(operations.py(), &options, |document, options| document.patch(&value, options))
     }
 
-    /// Replaces the document if it still has this version; `ConflictError` otherwise.
+    /// Replaces the document if it still has this version; `ConflictError` otherwise. Options: those of
+    /// `set`.
     #[pyo3(signature = (version_is, value, **options))]
     fn compare_and_set(
         &self,
@@ -263,7 +315,7 @@ impl Document {
         })
     }
 
-    /// Brings back the last good version of a document that cannot be parsed.
+    /// Brings back the last good version of a document that cannot be parsed. Options: those of `set`.
     #[pyo3(signature = (**options))]
     fn restore(&self, py: Python<'_>, options: Option<&Bound<'_, PyDict>>) -> PyResult<Written> {
         let options = self.options(py, options)?;

@@ -160,6 +160,10 @@ impl Journal {
     }
 
     /// Appends a line, or any number of lines as one batch: readers see all of them or none, with nothing in between.
+    ///
+    /// Options: `json` (each line must be JSON), `header` (the first line of a new file), `wait`, `fence`,
+    /// `guard`, `if_version`, `no_sync`, `op_id` (done once, however often it is called), `label`,
+    /// `new_mode`, `break_link`, `lock_file`, `allow_network`, `cancel`.
     #[pyo3(signature = (lines, **options))]
     fn append(
         &self,
@@ -172,6 +176,7 @@ impl Journal {
     }
 
     /// Appends a value, or any number of values as one batch, each as one line of JSON.
+    /// Options: those of `append` but `json`.
     #[pyo3(signature = (values, **options))]
     fn append_json(
         &self,

@@ -1,7 +1,7 @@
 //! Keyword arguments that many verbs share, and what they mean to the core. The names are those of the
 //! command line's flags.
 
-use std::cell::OnceCell;
+use std::cell::{OnceCell, RefCell};
 use std::path::{Path, PathBuf};
 use std::thread::ThreadId;
 use std::time::Duration;
@@ -21,12 +21,14 @@ pub(crate) struct Keywords<'py> {
     py: Python<'py>,
     rest: Option<Bound<'py, PyDict>>,
     inherited: OnceCell<Inherited>,
+    /// The names that this call knows, as far as it has come.
+    known: RefCell<Vec<&'static str>>,
 }
 
 impl<'py> Keywords<'py> {
     pub(crate) fn new(py: Python<'py>, given: Option<&Bound<'py, PyDict>>) -> PyResult<Self> {
         let rest = given.map(PyDictMethods::copy).transpose()?;
-        Ok(Self { py, rest, inherited: OnceCell::new() })
+        Ok(Self { py, rest, inherited: OnceCell::new(), known: RefCell::default() })
     }
 
     /// What the environment says to this call, which is read once.
@@ -37,15 +39,16 @@ impl<'py> Keywords<'py> {
     /// The value of one keyword; `None` if it was not given, or given as `None`.
     pub(crate) fn take<T>(
         &mut self,
-        name: &str,
+        name: &'static str,
         read: impl FnOnce(&Bound<'py, PyAny>, &str) -> PyResult<T>,
     ) -> PyResult<Option<T>> {
         let given = self.pop(name)?.filter(|given| !given.is_none());
         given.map(|given| read(&given, name)).transpose()
     }
 
-    fn pop(&self, name: &str) -> PyResult<Option<Bound<'py, PyAny>>> {
+    fn pop(&self, name: &'static str) -> PyResult<Option<Bound<'py, PyAny>>> {
         let Some(rest) = &self.rest else { return Ok(None) };
+        self.known.borrow_mut().push(name);
         let found = rest.get_item(name)?;
         if found.is_some() {
             rest.del_item(name)?;
@@ -66,23 +69,23 @@ impl<'py> Keywords<'py> {
         self.pop("wait")?.map_or(Ok(Wait::Forever), |given| argument::wait(&given, "wait"))
     }
 
-    pub(crate) fn flag(&mut self, name: &str) -> PyResult<bool> {
+    pub(crate) fn flag(&mut self, name: &'static str) -> PyResult<bool> {
         Ok(self.take(name, argument::flag)?.unwrap_or(false))
     }
 
-    pub(crate) fn text(&mut self, name: &str) -> PyResult<String> {
+    pub(crate) fn text(&mut self, name: &'static str) -> PyResult<String> {
         Ok(self.take(name, argument::text)?.unwrap_or_default())
     }
 
-    pub(crate) fn texts(&mut self, name: &str) -> PyResult<Vec<String>> {
+    pub(crate) fn texts(&mut self, name: &'static str) -> PyResult<Vec<String>> {
         Ok(self.take(name, argument::texts)?.unwrap_or_default())
     }
 
-    pub(crate) fn seconds(&mut self, name: &str) -> PyResult<Option<Duration>> {
+    pub(crate) fn seconds(&mut self, name: &'static str) -> PyResult<Option<Duration>> {
         self.take(name, argument::seconds)
     }
 
-    pub(crate) fn path(&mut self, name: &str) -> PyResult<Option<PathBuf>> {
+    pub(crate) fn path(&mut self, name: &'static str) -> PyResult<Option<PathBuf>> {
         self.take(name, path_of)
     }
 
@@ -135,7 +138,7 @@ impl<'py> Keywords<'py> {
         })
     }
 
-    pub(crate) fn version(&mut self, name: &str) -> PyResult<Option<Version>> {
+    pub(crate) fn version(&mut self, name: &'static str) -> PyResult<Option<Version>> {
         let text = self.take(name, argument::text)?;
         text.map(|text| version(self.py, &text)).transpose()
     }
@@ -146,11 +149,77 @@ impl<'py> Keywords<'py> {
         match rest.keys().iter().next() {
             None => Ok(()),
             Some(name) => {
-                let message = format!("failed to read the arguments: there is no '{name}' here");
+                let known = self.known.borrow();
+                let way_out = match meant(&name.to_string(), &known) {
+                    Some(meant) => format!("did you mean '{meant}'?"),
+                    None => format!("the options are {}", known.join(", ")),
+                };
+                let message =
+                    format!("failed to read the arguments: there is no '{name}' here; {way_out}");
                 Err(refuse(self.py, "read the arguments", &message))
             }
         }
     }
+}
+
+/// What other libraries call our options.
+const OTHER_NAMES: &[(&str, &str)] = &[
+    ("timeout", "wait"),
+    ("blocking", "wait"),
+    ("deadline", "wait"),
+    ("sync", "no_sync"),
+    ("fsync", "no_sync"),
+    ("durable", "no_sync"),
+    ("default", "init"),
+    ("initial", "init"),
+    ("version", "if_version"),
+    ("expected_version", "if_version"),
+    ("etag", "if_version"),
+    ("idempotency_key", "op_id"),
+    ("operation_id", "op_id"),
+    ("request_id", "op_id"),
+    ("mode", "new_mode"),
+    ("name", "label"),
+    ("reason", "label"),
+    ("guards", "guard"),
+    ("fences", "guard"),
+    ("token", "fence"),
+    ("exclusive", "shared"),
+    ("read", "shared"),
+    ("recursive", "reentrant"),
+    ("network", "allow_network"),
+    ("max_size", "max_count"),
+    ("ttl", "max_hold"),
+];
+
+/// The option that was meant by a name that is none.
+fn meant(given: &str, known: &[&'static str]) -> Option<&'static str> {
+    let other = OTHER_NAMES.iter().find(|(name, _)| *name == given).map(|(_, ours)| *ours);
+    if let Some(ours) = other.filter(|ours| known.contains(ours)) {
+        return Some(ours);
+    }
+    let plain = given.replace('_', "").to_lowercase();
+    let near = |name: &&&'static str| differences(&plain, &name.replace('_', "")) <= 2;
+    let close = known.iter().filter(|name| name.len() > 3).filter(near);
+    close.min_by_key(|name| differences(&plain, &name.replace('_', ""))).copied()
+}
+
+/// How many letters have to be added, removed or changed to make one word of another.
+fn differences(one: &str, other: &str) -> usize {
+    let other: Vec<char> = other.chars().collect();
+    let mut row: Vec<usize> = (0..=other.len()).collect();
+    for (index, letter) in one.chars().enumerate() {
+        let mut corner = index;
+        if let Some(first) = row.first_mut() {
+            *first = index + 1;
+        }
+        for (place, theirs) in other.iter().enumerate() {
+            let (left, above) = (row[place], row[place + 1]);
+            row[place + 1] = (corner + usize::from(letter != *theirs)).min(left + 1).min(above + 1);
+            corner = above;
+        }
+    }
+    row.last().copied().unwrap_or_default()
 }
 
 /// The version that an earlier call returned.

@@ -97,6 +97,9 @@ impl Lease {
 
     /// Acquires the lease for `ttl` seconds. With the token of a lease that can still be renewed it
     /// is a renewal: the fence stays.
+    ///
+    /// Options: `owner`, `wait` (seconds, `None` for ever, or a text like `"500ms"`), `token`, `label`,
+    /// `allow_network`, `cancel` (a `tenure.Cancel`).
     #[pyo3(signature = (*, ttl, **options))]
     fn acquire(
         &self,

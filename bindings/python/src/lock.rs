@@ -28,6 +28,11 @@ pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
 }
 
 /// Takes the lock on `path`, exclusively unless `shared=True`.
+///
+/// Options: `wait` (seconds, `None` for ever, or a text like `"500ms"`), `shared`, `label` (shown to those
+/// who wait), `owner`, `reentrant`, `fence` (of a hold that this one nests in), `max_hold` (seconds),
+/// `on_max_hold` (called then), `end_on_max_hold`, `lock_file` (locked as well), `allow_network`,
+/// `cancel` (a `tenure.Cancel`).
 #[pyfunction]
 #[pyo3(signature = (path, **options))]
 #[expect(clippy::needless_pass_by_value, reason = "arguments of Python functions are owned")]
@@ -41,7 +46,7 @@ fn lock(
     acquire(py, || tenure::Lock::open(&path.0), keywords, wait)
 }
 
-/// Takes the lock on `path` if nobody has it; `BusyError` otherwise.
+/// Takes the lock on `path` if nobody has it; `BusyError` otherwise. Options: those of `lock` but `wait`.
 #[pyfunction]
 #[pyo3(signature = (path, **options))]
 #[expect(clippy::needless_pass_by_value, reason = "arguments of Python functions are owned")]
@@ -87,6 +92,11 @@ impl Lock {
     }
 
     /// Takes the lock, exclusively unless `shared=True`.
+    ///
+    /// Options: `wait` (seconds, `None` for ever, or a text like `"500ms"`), `shared`, `label` (shown to those
+    /// who wait), `owner`, `reentrant`, `fence` (of a hold that this one nests in), `max_hold` (seconds),
+    /// `on_max_hold` (called then), `end_on_max_hold`, `lock_file` (locked as well), `allow_network`,
+    /// `cancel` (a `tenure.Cancel`).
     #[pyo3(signature = (**options))]
     fn acquire(&self, py: Python<'_>, options: Option<&Bound<'_, PyDict>>) -> PyResult<Guard> {
         let mut keywords = Keywords::new(py, options)?;
@@ -94,7 +104,7 @@ impl Lock {
         acquire(py, || Ok(self.inner.clone()), keywords, wait)
     }
 
-    /// Takes the lock if nobody has it; `BusyError` otherwise.
+    /// Takes the lock if nobody has it; `BusyError` otherwise. Options: those of `acquire` but `wait`.
     #[pyo3(signature = (**options))]
     fn try_acquire(&self, py: Python<'_>, options: Option<&Bound<'_, PyDict>>) -> PyResult<Guard> {
         acquire(py, || Ok(self.inner.clone()), Keywords::new(py, options)?, Wait::No)

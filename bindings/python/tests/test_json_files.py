@@ -174,23 +174,58 @@ def test_a_very_long_name(tmp_path):
     assert update_json(path, lambda data: [2]) == [2]
 
 
-def test_a_session_has_undo_redo_and_save(path):
-    session = Session({"layers": []})
-    with pytest.raises(tenure.InvalidError):
+def test_a_session_has_what_the_harnesses_have(path):
+    session = Session()
+    assert not session.has_project() and session.list_history() == []
+    for call in (session.get_project, session.undo, session.redo, session.save_session):
+        with pytest.raises(RuntimeError):
+            call()
+    session.snapshot("of nothing")
+    assert session.status() == {
+        "has_project": False,
+        "project_path": None,
+        "modified": False,
+        "undo_count": 0,
+        "redo_count": 0,
+        "project_name": None,
+    }
+    session.set_project({"name": "demo", "layers": [], "metadata": {}})
+    with pytest.raises(ValueError):
         session.save_session()
     for number in range(60):
         session.snapshot(f"add {number}")
-        session.project["layers"].append(number)
-    assert len(session.list_history()) == Session.MAX_UNDO == session.status()["undo"]
+        session.get_project()["layers"].append(number)
+    history = session.list_history()
+    assert len(history) == Session.MAX_UNDO and history[0]["description"] == "add 59" and history[0]["index"] == 0
     assert session.undo() == "add 59" and session.project["layers"][-1] == 58
-    assert session.redo() == "add 59" and session.redo() is None
-    assert session.save_session(path) == str(path) and session.path == path
+    assert session.redo() == "redo point" and session.project["layers"][-1] == 59
+    with pytest.raises(RuntimeError):
+        session.redo()
+    assert session.status()["modified"] and session.status()["undo_count"] == Session.MAX_UNDO
+    assert session.save_session(str(path)) == str(path) == session.project_path
     saved = json.loads(path.read_text())
     assert saved["layers"][-1] == 59 and "modified" in saved["metadata"]
     assert path.read_text() == json.dumps(saved, indent=2, sort_keys=True)
+    assert not session.status()["modified"] and session.status()["project_name"] == "demo"
     session.undo()
     session.snapshot("new branch")
-    assert session.redo() is None and session.status()["path"] == str(path)
+    with pytest.raises(RuntimeError):
+        session.redo()
+    session.set_project({}, str(path))
+    assert session.list_history() == [] and session.status()["project_path"] == str(path)
+    session.save_session()
+    assert list(json.loads(path.read_text())) == ["metadata"]
+
+
+def test_a_session_by_another_name(path):
+    class Scenes(Session):
+        noun = "scene"
+
+    session = Scenes()
+    with pytest.raises(RuntimeError, match="No scene loaded. Use 'scene new'"):
+        session.get_project()
+    session.set_project({"name": "cube"})
+    assert session.status()["scene_name"] == "cube"
 
 
 def test_owner_and_hard_links(tmp_path: Path) -> None:
@@ -206,6 +241,14 @@ def test_owner_and_hard_links(tmp_path: Path) -> None:
     with pytest.raises(tenure.UnsupportedError):
         locked_save_json(path, {"n": 2})
     assert json.loads(path.read_text()) == {"n": 1}
+
+
+def test_a_sticky_directory_like_tmp(tmp_path: Path) -> None:
+    tmp_path.chmod(0o1777)
+    path = tmp_path / "state.json"
+    locked_save_json(path, {"n": 1})
+    assert update_json(path, lambda data: {"n": data["n"] + 1}) == {"n": 2}
+    assert sorted(os.listdir(tmp_path)) == [f".tenure-{os.getuid()}", "state.json"]
 
 
 def test_bytes_paths_and_the_default_of_json(tmp_path: Path) -> None:

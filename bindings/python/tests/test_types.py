@@ -88,7 +88,9 @@ def test_the_package_is_typed(tmp_path):
 
 
 def test_the_stubs_are_those_of_the_module(tmp_path):
-    code, words = mypy("tenure", module="mypy.stubtest", cwd=tmp_path)
+    # It takes an alias of several literals for a union.
+    (tmp_path / "known").write_text(r"tenure\.compat\.filelock\._options\.(Close|Context)ErrorPolicy" + "\n")
+    code, words = mypy("tenure", "--allowlist=known", "--ignore-unused-allowlist", module="mypy.stubtest", cwd=tmp_path)
     assert code == 0, words
 
 

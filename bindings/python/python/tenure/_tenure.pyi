@@ -4,6 +4,8 @@ from typing import Any, Literal, Optional, final
 from typing_extensions import Self, Unpack
 
 from ._errors import JournalGapError
+from ._mapping import Mapping
+from ._transaction import Transaction
 from .types import (
     JSON,
     AppendJsonOptions,
@@ -123,6 +125,9 @@ class Document:
     def update(
         self, function: Callable[[Any], JSON], **options: Unpack[UpdateOptions]
     ) -> Written: ...
+    def transaction(self, **options: Unpack[UpdateOptions]) -> Transaction: ...
+    def mapping(self, **options: Unpack[WriteOptions]) -> Mapping: ...
+    def _check_update(self, **options: Unpack[UpdateOptions]) -> None: ...
     def _update_text(
         self, function: Callable[[Optional[str]], str], **options: Unpack[WriteOptions]
     ) -> Written: ...

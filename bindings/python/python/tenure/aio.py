@@ -13,7 +13,7 @@ import time
 from collections.abc import AsyncIterator, Callable, Generator, Mapping
 from typing import TYPE_CHECKING, Any, Optional, TypeVar
 
-from . import _tenure
+from . import _tenure, _transaction
 from ._errors import ArgumentError, JournalGapError
 from ._waiting import in_thread
 
@@ -33,6 +33,7 @@ __all__ = [
     "Lease",
     "Leased",
     "Lock",
+    "Transaction",
     "Watch",
     "lock",
     "try_lock",
@@ -216,8 +217,16 @@ class Document:
     async def update(
         self, function: Callable[[Any], types.JSON], **options: Unpack[types.UpdateOptions]
     ) -> _tenure.Written:
-        """Changes the document by a plain function, which runs on another thread, under the lock."""
+        """Changes the document by a plain function, which runs on another thread, under the lock.
+
+        A function that changes its argument and returns something else is an ``InvalidError``: for a
+        result use ``transaction``.
+        """
         return await _call(self.sync.update, function, **options)
+
+    def transaction(self, **options: Unpack[types.UpdateOptions]) -> Transaction:
+        """A change in place, with a result: ``async with document.transaction() as value:``."""
+        return Transaction(self.sync, options)
 
     async def merge(
         self, patch: types.JSON, **options: Unpack[types.MergeOptions]
@@ -244,6 +253,46 @@ class Document:
     def watch(self) -> Watch:
         """Changes that come after now: ``async for snapshot in document.watch()``."""
         return Watch(self.sync.watch())
+
+
+class Transaction:
+    """A change that is made in place and saved at the end of its ``async with`` block."""
+
+    def __init__(self, document: _tenure.Document, options: Mapping[str, Any]) -> None:
+        _refuse_cancel(options)
+        self._sync = _transaction.Transaction(document, **options)
+        self._document = document
+        self._options = options
+        self._guard: Optional[Guard] = None
+
+    @property
+    def written(self) -> Optional[_tenure.Written]:
+        """What was done, once the block has ended."""
+        return self._sync.written
+
+    async def __aenter__(self) -> Any:
+        # Found out before anything is locked.
+        self._document._check_update(**self._options)
+        self._guard = await lock(self._document.path, **self._sync.lock_options())
+        try:
+            return await in_thread(lambda _: self._sync.begin())
+        except BaseException:
+            await self._release()
+            raise
+
+    async def __aexit__(self, kind: Optional[type[BaseException]], *_: object) -> None:
+        guard = self._guard
+        try:
+            if kind is None and guard is not None:
+                fence = guard.fence
+                self._sync.written = await in_thread(lambda _: self._sync.save(fence))
+        finally:
+            await self._release()
+
+    async def _release(self) -> None:
+        guard, self._guard = self._guard, None
+        if guard is not None:
+            await guard.release()
 
 
 class Watch:

@@ -23,7 +23,7 @@ from .._errors import DamagedError, InvalidError, UnsupportedError
 if TYPE_CHECKING:
     from ..types import Wait
 
-__all__ = ["Session", "locked_save_json", "update_json"]
+__all__ = ["locked_save_json", "update_json"]
 
 _Path = Union[str, bytes, "os.PathLike[str]"]
 
@@ -49,7 +49,8 @@ def update_json(
     """Loads, changes and saves under one lock, so that no update is lost. Returns what was saved.
 
     ``function`` gets what the file says, or ``initial`` (its own copy) where there is no file. It returns
-    the new data, or ``None`` if it changed its argument in place. If it raises, the file stays as it is.
+    the new data, or ``None`` if it changed its argument in place; to do both is an ``InvalidError``. If it
+    raises, the file stays as it is.
     """
     target = os.fsdecode(path)
     new: Any = None
@@ -60,6 +61,11 @@ def update_json(
         new = function(data)
         if new is None:
             new = data
+        elif new is not data and data != new and data != _load(target, text, initial):
+            detail = "the function changed its argument and returned something else"
+            hint = "return nothing to keep the changes, or new data without changing the old"
+            message = f"failed to update `{target}`: {detail}; {hint}"
+            raise InvalidError(message, action="update", path=target, hint=hint)
         return json.dumps(new, **dump_kwargs)
 
     _change(target, make, wait=wait, label="update")
@@ -109,7 +115,7 @@ def _replace(target: str, text: str) -> None:
     real = os.path.realpath(target)  # A symlink stays one.
     parent, name = os.path.split(real)
     # Under the lock there is one writer: what a killed one left has this name, and is overwritten.
-    temporary = os.path.join(parent, ".tenure", f"{_short(name)}.tmp.{'f' * 16}")
+    temporary = os.path.join(_sidecars(real, parent), f"{_short(name)}.tmp.{'f' * 16}")
     old = _look_at(real)
     mode = _mode_of_new() if old is None else stat.S_IMODE(old.st_mode)
     flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | getattr(os, "O_NOFOLLOW", 0)
@@ -136,6 +142,13 @@ def _replace(target: str, text: str) -> None:
             os.close(directory)
 
 
+def _sidecars(real: str, parent: str) -> str:
+    """Where tenure has its files for this one. In a sticky directory, such as /tmp, every user has their own."""
+    if os.stat(parent).st_mode & stat.S_ISVTX:
+        return _tenure.status(real)["sidecars"]
+    return os.path.join(parent, ".tenure")
+
+
 def _short(name: str) -> str:
     """A name that leaves room for the suffix of a temporary file."""
     data = os.fsencode(name)
@@ -160,60 +173,3 @@ def _mode_of_new() -> int:
     umask = os.umask(0)
     os.umask(umask)
     return 0o666 & ~umask
-
-
-class Session:
-    """A project with undo and redo in memory, saved under the lock."""
-
-    MAX_UNDO = 50
-
-    def __init__(self, project: Any = None, path: Optional[_Path] = None) -> None:
-        self.project = {} if project is None else project
-        self.path = path
-        self._undo: list[tuple[str, Any]] = []
-        self._redo: list[tuple[str, Any]] = []
-
-    def snapshot(self, description: str = "") -> None:
-        """Remembers the project as it is now, before a change."""
-        self._undo.append((description, copy.deepcopy(self.project)))
-        del self._undo[: -self.MAX_UNDO]
-        self._redo.clear()
-
-    def undo(self) -> Optional[str]:
-        """Goes back one snapshot and returns its description; ``None`` if there is none."""
-        return self._step(self._undo, self._redo)
-
-    def redo(self) -> Optional[str]:
-        """Takes an undo back; ``None`` if there was none."""
-        return self._step(self._redo, self._undo)
-
-    def _step(self, source: list[tuple[str, Any]], other: list[tuple[str, Any]]) -> Optional[str]:
-        if not source:
-            return None
-        description, project = source.pop()
-        other.append((description, self.project))
-        self.project = project
-        return description
-
-    def list_history(self) -> list[str]:
-        """Descriptions of what can be undone, oldest first."""
-        return [description for description, _ in self._undo]
-
-    def status(self) -> dict[str, Any]:
-        """How many steps there are either way, and where the project is saved."""
-        path = None if self.path is None else os.fsdecode(self.path)
-        return {"path": path, "undo": len(self._undo), "redo": len(self._redo)}
-
-    def save_session(self, path: Optional[_Path] = None) -> str:
-        """Saves the project and returns the path; stamps ``metadata.modified``."""
-        target = path if path is not None else self.path
-        if target is None:
-            raise InvalidError("failed to save session: it has no path; pass one", action="save")
-        if isinstance(self.project, dict):
-            from datetime import datetime, timezone
-
-            metadata = self.project.setdefault("metadata", {})
-            metadata["modified"] = datetime.now(timezone.utc).isoformat()
-        locked_save_json(target, self.project, indent=2, sort_keys=True, default=str)
-        self.path = target
-        return os.fsdecode(target)

@@ -5,10 +5,7 @@
 //! variables replaced by shuttle's. The core needs no seam for that and ships none. Each broken
 //! copy differs in one place. If that place is gone, the ring fails, not the build.
 
-#![expect(
-    clippy::disallowed_methods,
-    reason = "only the compiler reads these files"
-)]
+#![expect(clippy::disallowed_methods, reason = "only the compiler reads these files")]
 
 use std::path::Path;
 

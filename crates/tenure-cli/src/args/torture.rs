@@ -31,7 +31,7 @@ Your own program (--command):
   where needed, so put no quotes around them. They are also in TENURE_TORTURE_FILE and TENURE_TORTURE_KEY.
   The program runs in your current directory; the file is in a directory of its own.
   - Exit code 0 is a promise: the key is in the file and stays there. In a JSON file the key may be any object
-    key or string. In a file that ends in .jsonl (each line is JSON), .log or .txt each key is part of a line.
+    key or string. In a file that ends in .jsonl (each line is JSON), .log or .txt each line contains one key.
   - Runs start side by side. They are paused and killed with their whole process group, while others read
     the file.
   - A temporary file that a killed run left and no later run removed is reported as damage.

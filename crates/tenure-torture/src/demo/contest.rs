@@ -1,4 +1,4 @@
-//! The five contests: what each system protects, how, and which load shows what becomes of it.
+//! The five contests: what each system protects, how, and the load that shows its failure.
 
 use super::protocol::Protocol;
 use tenure_shipped::state::Content;
@@ -68,7 +68,7 @@ pub(super) const CONTESTS: [Contest; 5] = [
     },
     Contest {
         system: "codegraph",
-        protects: "journal lock, nobody killed",
+        protects: "journal lock, no kills",
         how: "lock file not stamped yet = dead",
         theirs: Protocol::Unstamped,
         content: Content::KeysOnly,

@@ -121,7 +121,7 @@ fn race_03_a_lock_file_without_a_stamp_is_stolen() {
     try_lock(&path).unwrap().release().unwrap();
 }
 
-/// OpenClaw: a late release removes the lock file by its name, whoever owns it by then. Ours: a
+/// OpenClaw: a late release removes the lock file by its name, even if another task owns it by then. Ours: a
 /// release acts on its own hold, and the late end of a process on nothing (G11).
 #[test]
 fn race_04_a_late_release_removes_the_lock_of_another() {

@@ -136,7 +136,7 @@ fn resumed(file: &str, value: &str) -> Result<(), Failure> {
     fs::remove_file(own).map_err(failed("clean up", file, true))
 }
 
-/// Writes in its own way, and blocks all others meanwhile, whoever they are.
+/// Writes in its own way, and blocks all others meanwhile.
 fn lock(file: &str, value: &str) -> Result<(), Failure> {
     let write = || {
         let temp = format!("{file}.damaged");

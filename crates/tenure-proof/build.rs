@@ -1,14 +1,11 @@
-//! Copies of tenure's queue for ring 6, which runs the real source under a scheduler that it controls.
+//! Copies of tenure's queue for ring 6, which runs the real source under a scheduler that it
+//! controls.
 //!
-//! `gate.rs` and `wait.rs` are taken as they are, with the standard library's threads, mutexes and
-//! condition variables replaced by shuttle's. The core needs no seam for that and ships none. Broken
-//! copies differ in one place; a place that is not found any more is an error of the ring, not of the
-//! build.
+//! `gate.rs` and `wait.rs` are copied, with the standard library's threads, mutexes and condition
+//! variables replaced by shuttle's. The core needs no seam for that and ships none. Each broken
+//! copy differs in one place. If that place is gone, the ring fails, not the build.
 
-#![expect(
-    clippy::disallowed_methods,
-    reason = "what is written is read by nobody but the compiler"
-)]
+#![expect(clippy::disallowed_methods, reason = "only the compiler reads these files")]
 
 use std::path::Path;
 
@@ -58,12 +55,12 @@ fn main() {
     }
 }
 
-/// The source for the stage in `tests/models/queue.rs`, without inner documentation and tests, which
-/// cannot be included.
+/// The source for `tests/models/queue.rs`, without inner documentation and tests, which cannot be
+/// included.
 fn stage(text: &str) -> String {
     let text = text.split("#[cfg(test)]").next().unwrap_or_default();
     let lines = text.lines().filter(|line| {
-        // Shuttle's pause is not the one that is frowned upon.
+        // Shuttle's pause is not the disallowed one.
         !line.starts_with("//!") && !line.starts_with("#[expect(clippy::disallowed_methods")
     });
     let text: String = lines.flat_map(|line| [line, "\n"]).collect();

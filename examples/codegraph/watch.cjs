@@ -14,7 +14,7 @@ const [, , dir, verb, ...files] = process.argv;
 if (verb === 'note' && files.length > 0) {
   journal.appendJournalEntries(dir, files.map((file) => ({ file })));
 } else if (verb === 'build') {
-  // What is noted while we build must not be lost: read and start anew in one turn.
+  // Read and start anew under one lock, so that changes noted during a build are not lost.
   const changes = journal.withJournalLock(dir, () => {
     const found = journal.readJournal(dir);
     journal.writeJournalHeader(dir, Date.now());

@@ -1,6 +1,6 @@
-// Turns of a session in the manner of OpenClaw: every turn appends to the transcript under the session's
-// write lock. Start several at once on one file, kill some: nobody waits for a dead one, nobody gets in
-// twice, and no `.lock` file stays in the way.
+// Turns of a session in the manner of OpenClaw: every turn appends to the transcript under the
+// session's write lock. Start several at once on one file and kill some: no process waits for a
+// dead one, no two processes hold the lock at once, and no stale `.lock` file blocks the others.
 //
 // Before:  import { acquireSessionWriteLock } from './session-write-lock.js';
 // After:   import { acquireSessionWriteLock } from 'tenure/compat/session-write-lock';
@@ -20,7 +20,7 @@ if (!sessionFile || !name || !(Number(count) > 0)) {
 for (let turn = 1; turn <= Number(count); turn += 1) {
   const lock = await acquireSessionWriteLock({ sessionFile, timeoutMs: 60_000 });
   try {
-    // Read, think, write: safe, since nobody else is here.
+    // Read, think, write: safe, since no other process holds the lock.
     const before = existsSync(sessionFile) ? readFileSync(sessionFile, 'utf8').split('\n').length - 1 : 0;
     lock.assertOwned();
     appendFileSync(sessionFile, `${JSON.stringify({ number: before + 1, name, turn })}\n`);

@@ -1,4 +1,4 @@
-//! Which items are part of the build on this system: the rest has no mutants.
+//! Which items are built on this system. Only those are mutated.
 
 use syn::parse::Parser;
 use syn::punctuated::Punctuated;

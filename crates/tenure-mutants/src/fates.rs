@@ -1,4 +1,4 @@
-//! What became of the mutants in earlier runs, kept in the scratch directory.
+//! The fates of the mutants in earlier runs, kept in the scratch directory.
 
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -8,7 +8,7 @@ use std::sync::Mutex;
 use crate::hunt::Fate;
 use crate::points::Point;
 
-/// The file that remembers.
+/// The file of fates.
 #[derive(Debug)]
 pub(crate) struct Fates {
     file: Mutex<std::fs::File>,
@@ -16,7 +16,7 @@ pub(crate) struct Fates {
 }
 
 impl Fates {
-    /// Opens the memory, empty unless earlier runs count.
+    /// Opens the file; empty unless earlier runs count.
     pub(crate) fn open(path: &Path, earlier: bool) -> Result<Self, String> {
         let failed = |err: std::io::Error| format!("{}: {err}", path.display());
         if !earlier && path.exists() {
@@ -33,7 +33,7 @@ impl Fates {
         Ok(Self { file: Mutex::new(file.map_err(failed)?), known })
     }
 
-    /// What became of it in earlier runs.
+    /// Its fate in earlier runs.
     pub(crate) fn of(&self, point: &Point) -> Option<&Fate> {
         self.known.get(&point.key())
     }
@@ -43,7 +43,7 @@ impl Fates {
         matches!(self.of(point), Some(Fate::Killed(_) | Fate::Hung))
     }
 
-    /// Remembers.
+    /// Saves a fate.
     pub(crate) fn keep(&self, point: &Point, fate: &Fate) {
         let told = match fate {
             Fate::Killed(by) => format!("killed\t{by}"),
@@ -57,7 +57,7 @@ impl Fates {
     }
 }
 
-/// Of two fates the one that tells more.
+/// The fate that says more.
 fn worse(one: Fate, other: Fate) -> Fate {
     let rank = |fate: &Fate| match fate {
         Fate::Killed(_) => (3, 0),

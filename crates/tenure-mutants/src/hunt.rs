@@ -1,4 +1,4 @@
-//! Every mutant against the tests that reach it, the quickest first, several at a time.
+//! Runs every mutant against the tests that reach it, the quickest first, several at a time.
 
 use std::path::Path;
 use std::sync::Mutex;
@@ -9,24 +9,24 @@ use crate::points::Point;
 use crate::scratch::Program;
 use crate::trial::{self, Outcome, Test};
 
-/// Every run may take this long, however short its tests are: the machine may be busy.
+/// Every run may take at least this long: the machine may be busy.
 const PATIENCE: Duration = Duration::from_secs(15);
-/// A hang takes this many times as long as the tests do without a mutant.
+/// A run hangs if it takes this many times as long as the tests do without a mutant.
 const SLOWER: u32 = 3;
-/// Of the recording, which has nothing to compare with.
+/// The limit of the recording, which has nothing to compare with.
 const RECORDING_MAX: Duration = Duration::from_secs(600);
-/// The first tests of a mutant take about this long; most mutants do not live to see more.
+/// The first batch of tests of a mutant takes about this long; most mutants do not survive it.
 const FIRST_BITE: Duration = Duration::from_millis(400);
 
 /// No mutant has this number.
 const NO_MUTANT: u32 = 0;
-/// Tests that take longer are named, to help choose a limit.
+/// Tests that take longer are listed, to help choose a limit.
 const TELLING: Duration = Duration::from_secs(1);
 
-/// What became of a mutant.
+/// The fate of a mutant.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Fate {
-    /// By this test, or by the end of its program.
+    /// A test noticed it (this one), or its program ended.
     Killed(String),
     /// The tests did not end.
     Hung,
@@ -36,12 +36,12 @@ pub(crate) enum Fate {
     Unreached,
 }
 
-/// How the hunt goes about it.
+/// How the hunt runs.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Pace {
     /// How many runs at a time.
     pub(crate) jobs: usize,
-    /// Tests that take less, or longer, are left out.
+    /// Tests that take less time, or more, are left out.
     pub(crate) quickest: Duration,
     pub(crate) slowest: Duration,
 }
@@ -78,7 +78,7 @@ pub(crate) fn scout(
     Ok(tests)
 }
 
-/// What becomes of each of the mutants; `tell` hears of each when it is known.
+/// The fate of each mutant; `tell` is called with each when it is known.
 pub(crate) fn hunt(
     programs: &[Program],
     tests: &[Test],
@@ -132,8 +132,8 @@ fn fate(programs: &[Program], tests: &[Test], point: &Point, pace: Pace) -> Resu
     Ok(Fate::Survived(tried))
 }
 
-/// What a run says about a mutant, if it says something. A busy machine makes tests fail, too: a failure
-/// counts if it comes again, and neither it nor a hang comes without the mutant.
+/// What a run says about a mutant, if anything. Tests also fail on a busy machine, so a failure
+/// counts only if it is repeated, and only if the tests pass without the mutant; so does a hang.
 fn confirmed(
     program: &Program,
     names: &[&str],
@@ -156,7 +156,7 @@ fn confirmed(
     Ok((alone == Outcome::Passed).then_some(fate))
 }
 
-/// Does something with each, several at a time; the answers are in the order of the questions.
+/// Calls a function for each item, several at a time; the results keep the order of the items.
 fn each<T: Sync, A: Send>(all: &[T], jobs: usize, act: impl Fn(usize, &T) -> A + Sync) -> Vec<A> {
     let next = AtomicUsize::new(0);
     let answers: Vec<Mutex<Option<A>>> = all.iter().map(|_| Mutex::new(None)).collect();

@@ -1,8 +1,9 @@
-//! Mutation testing of the core: small mistakes are put into a copy of it, and the tests must notice.
+//! Mutation testing of the core: small mistakes are made in a copy of it, and the tests must
+//! notice.
 //!
-//! All mutants are compiled at once, each behind a question that an environment variable answers at
-//! run time, so one build serves them all. A first run of every test records which mutants it
-//! reaches; a mutant is tried only with those, the quickest first, until one fails.
+//! All mutants are compiled at once, each behind a run-time check of an environment variable, so
+//! one build serves them all. A first run of every test records which mutants it reaches. A mutant
+//! is then run only with those tests, the quickest first, until one fails.
 
 #![expect(clippy::print_stdout, reason = "this program reports to people")]
 
@@ -28,8 +29,8 @@ use crate::points::Point;
 use crate::report::Report;
 use crate::scratch::Scratch;
 
-/// What is mutated without a word: the code that the guarantees rest on. A file of the core that is asked for by
-/// name is mutated as well.
+/// The files that are mutated by default: the code that the guarantees rest on. Other files of the
+/// core are mutated if they are named.
 const SCOPE: &[&str] = &[
     "file/commit.rs",
     "file/document/",
@@ -50,7 +51,7 @@ const SCOPE: &[&str] = &[
     "file/together.rs",
 ];
 
-/// The tables: how many mutants of each file were noticed, and why the others may live.
+/// The tables: how many mutants of each file were noticed, and why the others may survive.
 const REASONS: &str = "crates/tenure-mutants/reasons.md";
 
 const USAGE: &str = "\
@@ -77,7 +78,7 @@ enum Verb {
     Count,
 }
 
-/// What was asked for.
+/// The command line.
 #[derive(Debug)]
 struct Asked {
     files: Vec<String>,
@@ -143,7 +144,7 @@ fn seconds(word: &str) -> Option<Duration> {
     Duration::try_from_secs_f64(word.parse().ok()?).ok()
 }
 
-/// Tries the mutants; returns those that live without a reason.
+/// Runs the mutants; returns the survivors without a reason.
 fn run(mut asked: Asked) -> Result<Vec<String>, String> {
     let document = root().join(REASONS);
     let mut sources = Vec::new();
@@ -177,7 +178,7 @@ fn run(mut asked: Asked) -> Result<Vec<String>, String> {
     report::write(&document, &commit(), is_there, &outcomes)
 }
 
-/// Of the files that were asked for, those that are no longer what was tried.
+/// Of the named files, those that have changed since they were tested.
 fn changed(points: &[Point], asked: &[String], report: &Report) -> Vec<String> {
     let mut files: Vec<&str> = points.iter().map(|point| point.file.as_str()).collect();
     files.dedup();
@@ -192,12 +193,12 @@ fn changed(points: &[Point], asked: &[String], report: &Report) -> Vec<String> {
     files.into_iter().filter(wanted).map(str::to_owned).collect()
 }
 
-/// Whether a name is one of those that were asked for; without a word all are.
+/// Whether a name was asked for; without names all are.
 fn begins(name: &str, prefixes: &[String]) -> bool {
     prefixes.is_empty() || prefixes.iter().any(|prefix| name.starts_with(prefix))
 }
 
-/// Says how many mutants there are, by file.
+/// Prints how many mutants there are, by file.
 fn count(points: &[Point], files: &[String]) {
     let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
     for point in points.iter().filter(|point| begins(&point.file, files)) {
@@ -209,7 +210,7 @@ fn count(points: &[Point], files: &[String]) {
     println!("{:6} in all", counts.values().sum::<usize>());
 }
 
-/// Tries those that were asked for and have not been noticed yet; what becomes of them is kept.
+/// Runs the mutants that were asked for and have not been noticed yet; saves their fates.
 fn try_all(
     scratch: &Scratch,
     asked: &Asked,
@@ -240,7 +241,7 @@ fn try_all(
     done.into_iter().collect::<Result<Vec<Fate>, String>>().map(drop)
 }
 
-/// The mutants that compile. Those that did not in an earlier run are not asked about again.
+/// The mutants that compile. Those that failed to compile in an earlier run are skipped.
 fn compiling(
     scratch: &Scratch,
     sources: &[(String, String)],
@@ -264,7 +265,7 @@ fn compiling(
     Ok(points)
 }
 
-/// All mutants of these sources, in the files that are always mutated and in those that were asked for.
+/// All mutants of these sources, in the default files and in those that were named.
 fn find(sources: &[(String, String)], files: &[String]) -> Result<Vec<Point>, String> {
     let mut points: Vec<Point> = Vec::new();
     for (file, text) in sources {
@@ -295,7 +296,7 @@ fn collect(dir: &Path, below: &str, sources: &mut Vec<(String, String)>) -> Resu
     Ok(())
 }
 
-/// The commit that is tested, shortened.
+/// The tested commit, shortened.
 fn commit() -> String {
     let mut git = Command::new("git");
     git.arg("-C").arg(root()).args(["rev-parse", "--short=10", "HEAD"]);

@@ -1,8 +1,8 @@
-//! Where a source file can be broken, and how.
+//! Where a source file can be mutated, and how.
 //!
-//! Every mutant is one small mistake that a person could make: a check left out or turned round, a
-//! step forgotten, a bound off by one, a function that does nothing. Messages are not mutated, nor is
-//! what other systems build.
+//! Every mutant is one small mistake that a person could make: a check left out or inverted, a step
+//! forgotten, a bound off by one, a function that does nothing. Messages are not mutated, nor is
+//! code for other systems.
 
 use std::collections::HashMap;
 use std::fmt::Write as _;
@@ -20,12 +20,12 @@ use crate::{swaps, values};
 #[derive(Debug, Clone)]
 pub(crate) struct Point {
     pub(crate) number: u32,
-    /// Below the sources of the core.
+    /// The file, relative to the sources of the core.
     pub(crate) file: String,
     pub(crate) line: usize,
     /// The function it is in.
     pub(crate) within: String,
-    /// What is done to it, and to what.
+    /// The change, and to what.
     pub(crate) what: String,
     pub(crate) range: Range<usize>,
     pub(crate) before: String,
@@ -33,13 +33,13 @@ pub(crate) struct Point {
 }
 
 impl Point {
-    /// What it is known by from run to run: a place by name, since numbers and lines move.
+    /// The key of a mutant from run to run: by name, since numbers and lines move.
     pub(crate) fn key(&self) -> String {
         format!("{}\t{}\t{}", self.file, self.within, self.what)
     }
 }
 
-/// Finds all mutants of a file; their numbers go on from `first`.
+/// Finds all mutants of a file; their numbers start at `first`.
 pub(crate) fn find(file: &str, text: &str, first: u32) -> Result<Vec<Point>, String> {
     let parsed = syn::parse_file(text).map_err(|err| format!("{file}: {err}"))?;
     let mut finder = Finder {
@@ -51,7 +51,7 @@ pub(crate) fn find(file: &str, text: &str, first: u32) -> Result<Vec<Point>, Str
         points: Vec::new(),
     };
     finder.visit_file(&parsed);
-    // Several of one kind in one function are told apart by their order.
+    // An ordinal distinguishes mutants of one kind in one function.
     let mut times = HashMap::new();
     for point in &mut finder.points {
         let seen: &mut u32 = times.entry((point.within.clone(), point.what.clone())).or_default();
@@ -68,13 +68,13 @@ struct Finder<'a> {
     text: &'a str,
     next: u32,
     within: Vec<String>,
-    /// Spans for which a mutant exists that does the same.
+    /// Spans that already have an equivalent mutant.
     covered: Vec<Range<usize>>,
     points: Vec<Point>,
 }
 
 impl Finder<'_> {
-    /// Adds a mutant around `range`; `#` stands for the question whether it is on.
+    /// Adds a mutant around `range`; `#` is replaced by the check whether it is on.
     fn add(&mut self, at: Span, range: Range<usize>, what: String, before: &str, after: &str) {
         let question = format!("crate::mutant::on({})", self.next);
         self.points.push(Point {
@@ -90,14 +90,14 @@ impl Finder<'_> {
         self.next += 1;
     }
 
-    /// Another expression in place of this one.
+    /// Replaces this expression by another.
     fn instead(&mut self, expr: &impl Spanned, other: &str, what: String) {
         let range = expr.span().byte_range();
         let before = format!("(if # {{ {other} }} else {{ ");
         self.add(expr.span(), range, what, &before, " })");
     }
 
-    /// The source of something, on one line and not too long, for people.
+    /// The source of a part, on one line and shortened, for messages.
     fn told(&self, part: &impl Spanned) -> String {
         let source = self.source(part);
         let words: Vec<&str> = source.split_whitespace().collect();
@@ -155,7 +155,7 @@ impl Finder<'_> {
     }
 
     fn binary(&mut self, binary: &syn::ExprBinary) {
-        // Turning round the whole condition of a branch is what `never` and `always` do.
+        // Inverting the whole condition of a branch is what `never` and `always` do.
         let whole = self.is_covered(binary);
         let (left, right) = (self.source(&binary.left), self.source(&binary.right));
         let turned = |other: &str| format!("({left}) {other} ({right})");
@@ -270,7 +270,7 @@ impl<'ast> Visit<'ast> for Finder<'_> {
         if let Some(syn::LocalInit { diverge: Some((_, other)), .. }) = &local.init
             && let Expr::Block(syn::ExprBlock { block, .. }) = &**other
         {
-            // It must not come back.
+            // The body must not return.
             self.covered.extend(block.stmts.last().map(|last| last.span().byte_range()));
         }
         visit::visit_local(self, local);
@@ -291,7 +291,7 @@ impl<'ast> Visit<'ast> for Finder<'_> {
 
     fn visit_expr_match(&mut self, choice: &'ast syn::ExprMatch) {
         let takes_all = |arm: &Arm| arm.guard.is_none() && matches!(arm.pat, Pat::Wild(_));
-        // Only where the last arm takes what is left over.
+        // Only if the last arm matches the rest.
         if choice.arms.last().is_some_and(takes_all) {
             for arm in choice.arms.iter().filter(|arm| arm.guard.is_none() && !takes_all(arm)) {
                 let end = arm.pat.span().byte_range().end;
@@ -345,7 +345,7 @@ impl<'ast> Visit<'ast> for Finder<'_> {
     fn visit_attribute(&mut self, _: &'ast syn::Attribute) {}
 }
 
-/// Whether an implementation makes text for people only.
+/// Whether an implementation only produces text.
 fn only_for_people(block: &syn::ItemImpl) -> bool {
     let name = block.trait_.as_ref().and_then(|(_, path, _)| path.segments.last());
     name.is_some_and(|name| name.ident == "Debug" || name.ident == "Display")
@@ -360,7 +360,7 @@ fn name_of(kind: &syn::Type) -> String {
     }
 }
 
-/// Something that is done for its effect.
+/// A statement with an effect.
 fn is_call(expr: &Expr) -> bool {
     match expr {
         Expr::Try(inner) => is_call(&inner.expr),

@@ -1,12 +1,12 @@
-//! `reasons.md`: how many mutants of each file were noticed, and why the others may live.
+//! `reasons.md`: how many mutants of each file were noticed, and why the others may survive.
 //!
 //! # Invariants
 //!
 //! 1. The reasons are written by people. A new run keeps them for the mutants that are still the
-//!    same: file, function and what is done there.
-//! 2. A mutant that lives without a reason makes the run fail.
-//! 3. Each file has a row of its own, of the commit at which it was tried. A run replaces the rows of the files of
-//!    which it knows every mutant's fate, and no other.
+//!    same: file, function and change.
+//! 2. A survivor without a reason makes the run fail.
+//! 3. Each file has its own row, with the commit at which it was tested. A run replaces the rows of
+//!    the files for which it knows every mutant's fate, and no others.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -18,21 +18,21 @@ use crate::points::Point;
 const BEGIN: &str = "<!-- begin: written by `cargo xtask mutants` -->";
 const END: &str = "<!-- end -->";
 
-/// Function, and what is done there.
+/// The function and the change.
 type Place = (String, String);
 
-/// What the document says of one file.
+/// The data of one file.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
 struct Row {
     commit: String,
     all: usize,
     killed: usize,
     hung: usize,
-    /// Those that live, in the order of the source, with the reason why they may; empty if nobody gave one.
+    /// The survivors, in the order of the source, with the reason; empty if there is none yet.
     alive: Vec<(Place, String)>,
 }
 
-/// What the document says, by file.
+/// The document, by file.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Report {
     rows: BTreeMap<String, Row>,
@@ -44,7 +44,7 @@ impl Report {
         Ok(Self::parse(&tables))
     }
 
-    /// The commit at which a file was tried.
+    /// The commit at which a file was tested.
     pub(crate) fn commit_of(&self, file: &str) -> Option<&str> {
         self.rows.get(file).map(|row| row.commit.as_str())
     }
@@ -73,7 +73,7 @@ impl Report {
         Self { rows }
     }
 
-    /// Takes in what became of the mutants; `None` is not known. Returns the survivors that nobody has explained.
+    /// Adds the fates of the mutants; `None` is not known. Returns the survivors without a reason.
     fn update(&mut self, commit: &str, fates: &[(&Point, Option<Fate>)]) -> Vec<String> {
         let files: BTreeSet<&str> = fates.iter().map(|(point, _)| point.file.as_str()).collect();
         let mut unexplained = Vec::new();
@@ -135,7 +135,8 @@ impl Report {
     }
 }
 
-/// Writes the tables into the document, of the files that `is_there`; returns the survivors that nobody has explained.
+/// Writes the tables into the document, for the files that `is_there`; returns the survivors
+/// without a reason.
 pub(crate) fn write(
     document: &Path,
     commit: &str,
@@ -152,7 +153,7 @@ pub(crate) fn write(
     Ok(unexplained)
 }
 
-/// What stands before the tables, the tables, and what stands behind them.
+/// The text before the tables, the tables, and the text after them.
 fn parts(document: &Path) -> Result<(String, String, String), String> {
     let text = std::fs::read_to_string(document)
         .map_err(|err| format!("{}: {err}", document.display()))?;
@@ -182,7 +183,7 @@ mod tests {
         let mut report = Report::default();
         let survived = || Some(Fate::Survived(3));
         let first = [&one, &two, &other].map(|point| (point, survived()));
-        assert_eq!(report.update("1111", &first).len(), 3, "nobody has explained them");
+        assert_eq!(report.update("1111", &first).len(), 3, "none has a reason");
         for row in report.rows.values_mut() {
             row.alive.iter_mut().for_each(|(_, reason)| *reason = "same: a | b".replace('|', "or"));
         }

@@ -1,16 +1,17 @@
-//! The text of a source file with all of its mutants in it, each behind a question at run time.
+//! The text of a source file with all of its mutants, each behind a check at run time.
 //!
 //! # Invariants
 //!
-//! 1. A mutant is text before and after a range of the original. Ranges nest or are apart; the
+//! 1. A mutant is text before and after a range of the original. Ranges nest or are disjoint; the
 //!    original text itself is never changed.
-//! 2. The place of every mutant in the new text is known, to tell which one the compiler refuses.
+//! 2. The position of every mutant in the new text is known, to find the one that the compiler
+//!    rejects.
 
 use std::ops::Range;
 
 use crate::points::Point;
 
-/// A file with its mutants in it.
+/// A file with its mutants.
 #[derive(Debug)]
 pub(crate) struct Rewritten {
     pub(crate) text: String,
@@ -28,13 +29,13 @@ pub(crate) struct Place {
 }
 
 impl Place {
-    /// Whether these bytes are in what was added.
+    /// Whether these bytes are in the added text.
     fn added(&self, bytes: &Range<usize>) -> bool {
         let within = |part: &Range<usize>| part.start <= bytes.start && bytes.end <= part.end;
         within(&self.before) || within(&self.after)
     }
 
-    /// Whether these bytes are in it at all.
+    /// Whether these bytes are in the mutant at all.
     fn spans(&self, bytes: &Range<usize>) -> bool {
         self.before.start <= bytes.start && bytes.end <= self.after.end
     }
@@ -45,7 +46,7 @@ impl Place {
 }
 
 impl Rewritten {
-    /// Puts the mutants into the text.
+    /// Inserts the mutants into the text.
     pub(crate) fn new(text: &str, points: &[&Point]) -> Self {
         let mut places: Vec<Place> =
             points.iter().map(|point| Place { number: point.number, ..Place::default() }).collect();
@@ -70,8 +71,8 @@ impl Rewritten {
         Self { text: new, places }
     }
 
-    /// The mutant to blame for an error at these bytes: whose own words they are, or the innermost
-    /// one around them.
+    /// The mutant that causes an error at these bytes: the one whose added text contains them, or
+    /// the innermost one around them.
     pub(crate) fn culprit(&self, bytes: &Range<usize>) -> Option<u32> {
         let of = |found: Option<&Place>| found.map(|place| place.number);
         let innermost = |places: &mut dyn Iterator<Item = &Place>| {
@@ -140,7 +141,7 @@ mod tests {
         let new = Rewritten::new("a + b c", &points.iter().collect::<Vec<_>>());
         assert_eq!(new.text, "<1 <2 a> <3 + b>> <4 >c");
         assert_eq!(new.culprit(&(6..7)), Some(2)); // `a`
-        assert_eq!(new.culprit(&(0..2)), Some(1)); // Its own words.
+        assert_eq!(new.culprit(&(0..2)), Some(1)); // Its own text.
         assert_eq!(new.culprit(&(22..23)), None); // `c`
         assert_eq!(new.within(&(4..12)), [3]);
     }

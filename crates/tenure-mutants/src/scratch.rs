@@ -1,11 +1,11 @@
-//! A copy of the workspace with the mutants in it, and its builds.
+//! A copy of the workspace with the mutants, and its builds.
 //!
 //! # Invariants
 //!
 //! 1. Nothing is written outside of the scratch directory, and a file that would not change is not
 //!    written, so that a second run builds little.
-//! 2. All mutants are built once. Those that the compiler refuses are left out, round by round, until
-//!    it accepts the rest.
+//! 2. All mutants are built once. Those that the compiler rejects are left out, round by round,
+//!    until it accepts the rest.
 
 use std::collections::BTreeSet;
 use std::ops::Range;
@@ -18,7 +18,7 @@ use crate::points::Point;
 use crate::rewrite::Rewritten;
 
 const CORE: &str = "crates/tenure";
-/// The question whether a mutant is on.
+/// The check whether a mutant is on.
 const PROBE: &str = include_str!("probe.rs.txt");
 /// More rounds than errors can hide behind other errors.
 const ROUNDS_MAX: usize = 40;
@@ -39,7 +39,7 @@ pub(crate) struct Program {
 }
 
 impl Scratch {
-    /// Copies what belongs to the repository at `root`.
+    /// Copies the files of the repository at `root`.
     pub(crate) fn copy(root: &Path, dir: PathBuf) -> Result<Self, String> {
         let scratch = Self { dir };
         let listing = ["ls-files", "-z", "--cached", "--others", "--exclude-standard"];
@@ -70,12 +70,13 @@ impl Scratch {
         &self.dir
     }
 
-    /// Writes a file of the copy, unless it is so already.
+    /// Writes a file of the copy, unless it has that content already.
     pub(crate) fn write(&self, name: &str, bytes: &[u8]) -> Result<(), String> {
         write_if_new(&self.dir.join(name), bytes)
     }
 
-    /// Writes the sources with these mutants, until the compiler accepts them all. Returns those.
+    /// Writes the sources with these mutants until the compiler accepts them all. Returns the
+    /// accepted ones.
     pub(crate) fn settle(
         &self,
         sources: &[(String, String)],
@@ -116,7 +117,7 @@ impl Scratch {
     fn cargo(&self, arguments: &[&str]) -> Result<(bool, Vec<Value>), String> {
         let mut command = Command::new(std::env::var_os("CARGO").unwrap_or("cargo".into()));
         command.args(arguments).args(["--message-format=json", "--quiet"]).current_dir(&self.dir);
-        // Questions make conditions clumsy; nobody reads them.
+        // The checks make clumsy conditions; lints do not matter here.
         command.env("RUSTFLAGS", "--cap-lints=allow").stderr(Stdio::inherit());
         let done = command.output().map_err(|err| format!("cannot run cargo: {err}"))?;
         let text = String::from_utf8_lossy(&done.stdout);
@@ -151,7 +152,7 @@ impl Scratch {
         Ok(refused)
     }
 
-    /// Builds programs of tests and says where they are.
+    /// Builds test programs and returns their paths.
     pub(crate) fn programs(&self, arguments: &[&str]) -> Result<Vec<Program>, String> {
         let (good, messages) = self.cargo(&[&["test", "--no-run"], arguments].concat())?;
         if !good {
@@ -172,8 +173,8 @@ impl Scratch {
     }
 }
 
-/// The mutants that an error is about: by the place it names first, then by the others. An error of
-/// borrowing may name places before and after a `drop` that was left out, but not the `drop`.
+/// The mutants that an error is about: by the location that it names first, then by the others. A
+/// borrow error may name locations before and after a removed `drop`, but not the `drop`.
 fn culprits(message: &Value, written: &[(String, Rewritten)], drops: &BTreeSet<u32>) -> Vec<u32> {
     let children = message["children"].as_array().into_iter().flatten();
     let all = std::iter::once(message).chain(children);
@@ -207,6 +208,6 @@ fn write_if_new(path: &Path, bytes: &[u8]) -> Result<(), String> {
     }
     let failed = |err: std::io::Error| format!("cannot write {}: {err}", path.display());
     std::fs::create_dir_all(path.parent().unwrap_or(path)).map_err(failed)?;
-    #[expect(clippy::disallowed_methods, reason = "a scratch file that nobody else uses")]
+    #[expect(clippy::disallowed_methods, reason = "a scratch file of this process only")]
     std::fs::write(path, bytes).map_err(failed)
 }

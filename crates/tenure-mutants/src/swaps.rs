@@ -1,8 +1,8 @@
-//! What a small thing can be mistaken for.
+//! What a small item can be replaced by.
 
 use syn::BinOp;
 
-/// Operators that could stand in place of this one.
+/// Operators that could replace this one.
 pub(crate) fn operators(operator: &BinOp) -> Vec<&'static str> {
     match operator {
         BinOp::Eq(_) => vec!["!="],
@@ -29,7 +29,7 @@ pub(crate) fn operators(operator: &BinOp) -> Vec<&'static str> {
     }
 }
 
-/// Whether it says exactly the opposite.
+/// Whether it is exactly the opposite.
 pub(crate) fn is_opposite(operator: &BinOp, other: &str) -> bool {
     matches!(
         (operator, other),
@@ -58,7 +58,7 @@ pub(crate) fn assigns(operator: &BinOp) -> bool {
     )
 }
 
-/// A method that could stand in place of this one.
+/// A method that could replace this one.
 pub(crate) fn method(name: &str) -> Option<&'static str> {
     const PAIRS: &[(&str, &str)] = &[
         ("all", "any"),

@@ -45,7 +45,7 @@ pub(crate) fn names(program: &Program) -> Result<Vec<String>, String> {
     Ok(text.lines().filter_map(|line| line.strip_suffix(": test")).map(str::to_owned).collect())
 }
 
-/// Runs one test and notes which mutants it reaches.
+/// Runs one test and records which mutants it reaches.
 pub(crate) fn record(
     program: &Program,
     name: &str,
@@ -110,7 +110,7 @@ fn run(
                     end(&mut child);
                     return Ok(Outcome::Failed(name));
                 }
-                // What it left behind may keep the output open.
+                // A process that it left behind may keep the output open.
                 if line.contains("test result: ") {
                     break;
                 }
@@ -133,7 +133,7 @@ fn failed_test(line: &str) -> Option<String> {
     Some(name.split(" ...").next().unwrap_or(name).to_owned())
 }
 
-/// Ends a program and whatever it started.
+/// Ends a program and all processes that it started.
 fn end(child: &mut Child) {
     let pid = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
     if let Some(pid) = pid {

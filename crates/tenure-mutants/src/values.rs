@@ -1,10 +1,10 @@
-//! What a function could return instead of doing its work, by the look of its return type.
+//! What a function could return instead of doing its work, guessed from its return type.
 //!
-//! A guess that does not fit the real type is dropped by the compiler later.
+//! The compiler rejects guesses that do not fit.
 
 use syn::{GenericArgument, PathArguments, ReturnType, Type};
 
-/// The expressions to try; empty for types that nothing simple stands for.
+/// The expressions to try; empty for types without a simple value.
 pub(crate) fn of(output: &ReturnType) -> Vec<String> {
     match output {
         ReturnType::Default => vec!["()".to_owned()],

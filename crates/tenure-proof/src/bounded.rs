@@ -1,13 +1,13 @@
-//! Running a command to its end, and not for ever.
+//! Running a command to its end, with a time limit.
 
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Command, Stdio};
 use std::sync::mpsc::channel;
 use std::time::Duration;
 
-/// Much longer than any command of a ring, even on a busy machine; whoever needs it hangs.
+/// Much longer than any command of a ring, even on a busy machine; a command that reaches it hangs.
 const HANGS: Duration = Duration::from_secs(120);
-/// What one command may wait for another: after a crash nobody has to.
+/// How long one command may wait for another: after a crash none has to wait.
 const WAIT: &str = "2s";
 
 /// How a command ended.
@@ -19,18 +19,18 @@ pub struct Ended {
     pub signal: Option<i32>,
     /// What it printed.
     pub stdout: String,
-    /// What it complained about.
+    /// What it wrote to standard error.
     pub stderr: String,
 }
 
 impl Ended {
-    /// Whether it did what it was asked for.
+    /// Whether it succeeded.
     pub fn is_done(&self) -> bool {
         self.code == Some(0)
     }
 }
 
-/// Takes what belongs to the test out of the environment of a command, and makes it impatient.
+/// Removes the test's own variables from the environment of a command, and sets a short wait.
 pub fn plain_environment(command: &mut Command) -> &mut Command {
     for (name, _) in std::env::vars_os() {
         if name.to_string_lossy().starts_with("TENURE_") {

@@ -17,7 +17,7 @@ fn build() -> PathBuf {
     let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     cargo.args(["build", "--quiet", "--package", "tenure-cli", "--bin", "tenure"]);
     cargo.args(["--package", "tenure-torture", "--bin", "tenure-lab"]);
-    // The directory of `dev` has an older name.
+    // The directory of the `dev` profile is named `debug`.
     let name = profile.file_name().expect("a profile has a name");
     if name != "debug" {
         cargo.arg("--profile").arg(name);

@@ -6,7 +6,7 @@ use std::hash::{BuildHasher, RandomState};
 const FORM: &str = "TENURE_PROOF";
 /// Set to the seed that a failing run printed.
 const SEED: &str = "TENURE_SEED";
-/// The seed of quick runs: the same code is tested in the same way, so that a failure is news.
+/// The seed of quick runs. It is fixed, so that a new failure comes from a change of the code.
 const QUICK_SEED: u64 = 20_260;
 
 /// How much a run does.
@@ -19,7 +19,7 @@ pub enum Form {
 }
 
 impl Form {
-    /// The form that was asked for.
+    /// The requested form.
     pub fn asked() -> Self {
         match std::env::var(FORM) {
             Err(_) => Self::Quick,
@@ -37,9 +37,9 @@ impl Form {
     }
 }
 
-/// The seed of `test` in `ring`, and on the output the command that repeats it. Quick runs have a
-/// fixed seed, long runs a fresh one.
-#[expect(clippy::print_stdout, reason = "whoever reads a failure needs it")]
+/// The seed of `test` in `ring`; prints the command that repeats it. Quick runs have a fixed seed,
+/// long runs a fresh one.
+#[expect(clippy::print_stdout, reason = "a failure report needs it")]
 pub fn seed(ring: &str, test: &str) -> u64 {
     let form = Form::asked();
     let seed = match std::env::var(SEED) {

@@ -1,13 +1,14 @@
-//! Histories: who called what when and was told what when, and whether one order explains it all.
+//! Histories: which process made which call when, and what it returned when. Is there one order
+//! that explains all of it?
 //!
-//! `tenure torture --history FILE` writes them. A round of one object is judged by itself: nobody is
-//! alive between two rounds, and the state is known there.
+//! `tenure torture --history FILE` writes them. A round of one object is judged by itself: no
+//! worker is alive between two rounds, and the state is known there.
 //!
 //! # Invariants
 //!
-//! 1. An operation without an answer may have happened at any time after its call, or never. It is
-//!    given a return after everything else: put at the very end, it has no effect on anybody.
-//! 2. An undecided history is no linearizable one.
+//! 1. An operation without an answer may have happened at any time after its call, or never. It
+//!    gets a return after everything else: at the very end it affects no other operation.
+//! 2. An undecided history does not count as linearizable.
 
 mod model;
 
@@ -20,7 +21,7 @@ use serde_json::Value;
 
 use self::model::{Action, Step, operation};
 
-/// No round takes nearly as long to judge.
+/// The time limit; no round takes nearly as long to judge.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// What operations work on.
@@ -28,24 +29,25 @@ const PATIENCE: Duration = Duration::from_secs(60);
 pub enum Object {
     /// `add` returns the new sum; `read` returns the sum.
     Counter,
-    /// `read` returns the value; `cas` sets a new one if the old one is there, and tells whether.
+    /// `read` returns the value; `cas` sets a new one if the old one is there, and returns whether
+    /// it did.
     Register,
     /// `append` returns the number of the entry; `tail` returns the last number and its value.
     Queue,
 }
 
-/// One call and what came of it.
+/// One call and its result.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Operation {
     /// What it is done to.
     pub object: Object,
-    /// `start` and `end` tell the state while all is quiet.
+    /// `start` and `end` give the state between rounds.
     pub action: String,
     /// What it was called with.
     pub arguments: Vec<u64>,
     /// When it was called.
     pub call: u64,
-    /// What it was told, and when; `None` if its process died before.
+    /// What it returned, and when; `None` if its process died before.
     pub returned: Option<(Vec<u64>, u64)>,
 }
 
@@ -56,7 +58,7 @@ pub enum Judgement {
     Linearizable,
     /// There is none.
     NotLinearizable,
-    /// It was not found out in time.
+    /// Not decided in time.
     Undecided,
 }
 

@@ -1,11 +1,12 @@
-//! Input that nobody would write: one function per kind of bytes that tenure reads.
+//! Malformed input: one function per kind of bytes that tenure reads.
 //!
-//! Each takes any bytes, brings them before the public API on a simulated disk, and panics if a promise
-//! is broken. The fuzz targets (`fuzz/`) call them, and ring 8 calls them with every file of `corpus/`.
+//! Each takes any bytes, passes them to the public API on a simulated disk, and panics if a promise
+//! is broken. The fuzz targets (`fuzz/`) call them, and ring 8 calls them with every file of
+//! `corpus/`.
 //!
-//! Most of what tenure reads has a checksum, and random bytes never fit one. So an input can ask for
-//! fitting ones (`plant`, `sums`), and each function tells by what tenure then did whether the bytes
-//! were believed ([`Fate`]): a corpus of which nothing is believed tries nothing.
+//! Most of what tenure reads has a checksum, and random bytes never match one. So an input can ask
+//! for valid checksums (`plant`, `sums`). Each function decides by tenure's behaviour whether the
+//! bytes were accepted ([`Fate`]): a corpus of which nothing is accepted tests nothing.
 
 mod journal;
 mod json;
@@ -31,14 +32,14 @@ pub use self::record::record;
 pub use self::sidecars::{events, floor, hold, sync};
 pub use self::sums::{Layout, mend, structures};
 
-/// What became of an input. What tenure did decides, not what the input asked for.
+/// The fate of an input. Tenure's behaviour decides, not what the input asked for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fate {
     /// It was not tried.
     Skipped,
-    /// Nothing shows that tenure was guided by it.
+    /// Nothing shows that tenure used it.
     Refused,
-    /// Tenure was guided by it.
+    /// Tenure used it.
     Believed,
 }
 
@@ -48,7 +49,7 @@ impl Fate {
     }
 }
 
-/// What takes any bytes, panics if a promise is broken, and tells what became of them.
+/// A function that takes any bytes, panics if a promise is broken, and returns their fate.
 pub type Check = fn(&[u8]) -> Fate;
 
 /// The functions by the name of their fuzz target and their directory in `corpus/`.
@@ -74,7 +75,7 @@ fn disk() -> (SimFs, Arc<dyn Fs>) {
     (sim, fs)
 }
 
-/// Writes that wait for nobody and sync nothing: the bytes are what is tried.
+/// Writes that neither wait nor sync: only the bytes are tested.
 fn quickly() -> WriteOptions {
     WriteOptions { wait: Wait::No, durability: Durability::NoSync, ..WriteOptions::default() }
 }

@@ -1,9 +1,10 @@
-//! The rings: tests that attack every guarantee of tenure by the methods of the most trusted systems.
+//! The rings: tests that attack every guarantee of tenure with the methods of the most trusted
+//! systems.
 //!
 //! A ring is a test binary of this crate (`tests/NAME/`). It has a quick form, which runs with all
-//! other tests, and a long form. [`Form`] tells which; [`seed`] gives a test its seed and prints the
-//! command that repeats it; [`Tally`] records what was tried. `cargo xtask prove` runs every ring in
-//! its long form and writes the table in `docs/RELIABILITY.md` from those records.
+//! other tests, and a long form. [`Form`] says which; [`seed`] gives a test its seed and prints the
+//! command that repeats it; [`Tally`] records what was tried. `cargo xtask prove` runs every ring
+//! in its long form and writes the table in `docs/RELIABILITY.md` from those records.
 
 pub mod block_log;
 #[cfg(unix)]

@@ -12,7 +12,7 @@ use rustix::process::{Pid, PidfdFlags, Signal, kill_process_group, pidfd_open};
 
 use crate::bounded::{Ended, plain_environment};
 
-/// Longer than anything here takes, even on a busy machine; a test that needs it fails.
+/// Longer than anything here takes, even on a busy machine; a test that reaches it fails.
 const PATIENCE: Duration = Duration::from_secs(120);
 
 /// A running process. It is killed, with its children, when this is dropped.
@@ -67,7 +67,7 @@ impl Live {
         writeln!(input, "{line}").unwrap_or_else(|err| panic!("{}: {err}", self.told));
     }
 
-    /// Kills it, and what it started, at once.
+    /// Kills it and all processes that it started.
     pub fn kill(&self) {
         let _ = kill_process_group(Pid::from_child(&self.child), Signal::KILL);
     }
@@ -81,7 +81,7 @@ impl Live {
         let ended = poll(&mut [PollFd::new(&watch, PollFlags::IN)], Some(&patience));
         assert_ne!(ended, Ok(0), "it hangs: {}", self.told);
         let status = self.child.wait().unwrap_or_else(|err| panic!("{}: {err}", self.told));
-        // Grandchildren may keep the pipes open; what has arrived by now is all that counts.
+        // Grandchildren may keep the pipes open; only what has arrived by now counts.
         self.kill();
         let errors = self.errors.take().map(|errors| errors.join().unwrap_or_default());
         let stdout = self.lines.iter().map(|line| line + "\n").collect();

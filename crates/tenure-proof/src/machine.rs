@@ -1,15 +1,15 @@
-//! What a machine must allow for a test: said loudly where it does not, never skipped in silence.
+//! What a test needs from the machine. A missing feature is reported, never skipped in silence.
 
 use std::path::Path;
 
 use rustix::mount::{MountFlags, MountPropagationFlags, mount, mount_change};
 use rustix::thread::UnshareFlags;
 
-/// Set to 1 to go on without what only root may do: mounts, namespaces, other users.
+/// Set to 1 to run without features that need root: mounts, namespaces, other users.
 const WITHOUT_ROOT: &str = "TENURE_WITHOUT_ROOT";
 
-/// Whether a test can run: `works` tells. If not, the test fails, unless `variable` is set to 1; then
-/// what is missing is printed.
+/// Whether a test can run, by `works`. If not, the test fails, unless `variable` is set to 1; then
+/// the missing feature is printed.
 pub fn allows(works: bool, what: &str, variable: &str) -> bool {
     if works {
         return true;
@@ -20,7 +20,7 @@ pub fn allows(works: bool, what: &str, variable: &str) -> bool {
     false
 }
 
-/// Whether mounts, namespaces and other users can be had.
+/// Whether mounts, namespaces and other users are available.
 pub fn allows_root() -> bool {
     let tried = std::process::Command::new("unshare")
         .args(["--mount", "--pid", "--fork", "--uts", "setpriv", "--reuid=65534", "true"])
@@ -29,12 +29,12 @@ pub fn allows_root() -> bool {
     allows(works, "root: mounts, namespaces and other users", WITHOUT_ROOT)
 }
 
-/// Gives the calling thread a view of mounts of its own: what it mounts is seen by it and by the
-/// processes that it starts, and is gone when they are, however they end.
+/// Gives the calling thread its own mount namespace: its mounts are visible to it and to the
+/// processes that it starts, and vanish with them, however they end.
 pub fn own_mounts() {
     let flags = UnshareFlags::NEWNS;
     #[expect(unsafe_code, reason = "there is no safe form of this call")]
-    // SAFETY: only the view of mounts is unshared; the descriptor table, which is why the call is
+    // SAFETY: only the mount namespace is unshared; the descriptor table, which is why the call is
     // unsafe, stays shared.
     unsafe { rustix::thread::unshare_unsafe(flags) }.expect("root has a view of mounts of its own");
     let private = MountPropagationFlags::PRIVATE | MountPropagationFlags::REC;

@@ -1,7 +1,7 @@
-//! What was not run, and why: said at once, and written down.
+//! Reports and records what was not run, and why.
 //!
-//! The test program keeps what a passing test prints to itself, so a line on standard error alone is
-//! seen by nobody. `cargo xtask test` names a file, and tells in the end what is in it.
+//! The test harness hides the output of a passing test, so a line on standard error alone would not
+//! be seen. `cargo xtask test` names a file, and prints its content at the end.
 
 use std::fs::OpenOptions;
 use std::io::Write;
@@ -10,8 +10,8 @@ use std::path::Path;
 /// The file that gets a line for each; without it nothing is written.
 const FILE: &str = "TENURE_NOT_RUN";
 
-/// Says that this was not run: `not_run("puppets in node: there is no node")`.
-#[expect(clippy::print_stderr, reason = "whoever looks at one test alone must see it as well")]
+/// Reports that this was not run: `not_run("puppets in node: there is no node")`.
+#[expect(clippy::print_stderr, reason = "for a person who runs one test")]
 pub fn not_run(what: &str) {
     eprintln!("NOT RUN: {what}");
     if let Some(path) = std::env::var_os(FILE) {

@@ -1,4 +1,4 @@
-//! What a test of a ring tried, written down for the table in `docs/RELIABILITY.md`.
+//! Records what a test of a ring tried, for the table in `docs/RELIABILITY.md`.
 
 use std::fs::OpenOptions;
 use std::io::Write;
@@ -12,7 +12,7 @@ use crate::form::Form;
 /// The directory for the records; nothing is written without it.
 const RECORD: &str = "TENURE_PROOF_RECORD";
 
-/// What one test tried. Written down when it is dropped, unless the test failed.
+/// What one test tried. Written when it is dropped, unless the test failed.
 #[derive(Debug)]
 pub struct Tally {
     ring: &'static str,
@@ -32,7 +32,7 @@ impl Tally {
         Self { ring, test, by, tried: Vec::new(), caught: Vec::new(), start }
     }
 
-    /// So many cases of something were tried: `tried(6_306, "system calls with a fault")`.
+    /// This many cases of something were tried: `tried(6_306, "system calls with a fault")`.
     pub fn tried(&mut self, cases: u64, what: &str) {
         match self.tried.iter_mut().find(|(_, known)| known == what) {
             Some((sum, _)) => *sum += cases,
@@ -50,7 +50,7 @@ impl Tally {
         self.tried.iter().find(|(_, known)| known == what).map_or(0, |(cases, _)| *cases)
     }
 
-    /// This deliberate fault, or this known-bad protocol, was found out.
+    /// This deliberate fault, or this known-bad protocol, was detected.
     pub fn caught(&mut self, fault: &str) {
         if !self.caught.iter().any(|known| known == fault) {
             self.caught.push(fault.to_owned());

@@ -1,7 +1,7 @@
-//! Seeded dice: which process is killed when, and nothing else that decides a race.
+//! Seeded dice: they decide which process is killed when, and nothing else.
 //!
-//! The same seed gives the same plan of kills. The interleaving of the processes is the kernel's, so a
-//! replay meets the same plan, not the same microseconds.
+//! The same seed gives the same plan of kills. The kernel interleaves the processes, so a second
+//! run repeats the plan, not the exact moments.
 
 use std::hash::{BuildHasher, RandomState};
 

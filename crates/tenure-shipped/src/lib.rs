@@ -1,16 +1,16 @@
-//! Protocols that real tools shipped, written again from their described behaviour. They are wrong, and
-//! they are here to be wrong: `tenure demo` races them, and the tests use them as controls. A test that
-//! a known-bad protocol passes proves nothing.
+//! Protocols that real tools shipped, re-implemented from their described behaviour. They are wrong
+//! on purpose: `tenure demo` races them, and the tests use them as controls. A test that a
+//! known-bad protocol passes proves nothing.
 //!
 //! # Invariants
 //!
-//! 1. A protocol does what its system does, in that order. Where a time had to be scaled for a race of
-//!    seconds, the constant says from what and why.
-//! 2. When in doubt the protocol gets the benefit: a rule that is not the point is left out or made
-//!    safe, never made worse.
-//! 3. Returning `Ok` from [`Document::add`], from [`Log::append`], or from [`Lock::leave`] after the
-//!    work, is the promise that a protocol is held to.
-//! 4. A protocol has one [weak moment](Meanwhile). What happens there decides; luck is not needed.
+//! 1. A protocol does what its system does, in that order. Where a time had to be scaled for a race
+//!    of seconds, the constant says from what and why.
+//! 2. When in doubt the protocol gets the benefit: a rule that does not matter here is left out or
+//!    made safe, never made worse.
+//! 3. Returning `Ok` from [`Document::add`], from [`Log::append`], or from [`Lock::leave`] after
+//!    the work, is the promise that a protocol is held to.
+//! 4. A protocol has one [weak moment](Meanwhile). Only what happens then decides the outcome.
 
 #![expect(clippy::disallowed_methods, reason = "the shipped protocols do exactly this")]
 
@@ -35,12 +35,12 @@ pub trait Document {
     fn add(&mut self, key: &str) -> io::Result<()>;
 }
 
-/// A way to be alone.
+/// A way to get exclusive access.
 pub trait Lock {
-    /// Waits for the turn. `Ok` promises that nobody else is inside.
+    /// Waits for access. `Ok` promises that no other process has it.
     fn enter(&mut self) -> io::Result<()>;
 
-    /// Ends the turn.
+    /// Ends the access.
     fn leave(&mut self) -> io::Result<()>;
 }
 

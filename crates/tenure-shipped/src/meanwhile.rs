@@ -1,7 +1,7 @@
-//! The weak moment of a protocol: what others do just then decides what becomes of its promise.
+//! The weak moment of a protocol: if others act in it, the protocol breaks its promise.
 //!
-//! In a race the moment passes by itself, and now and then somebody meets it. A test gives what the
-//! others do instead, and so has the bad order of events every time.
+//! In a race that happens only by chance. A test runs the action of the others at that moment, so
+//! the bad order of events happens every time.
 
 use std::fmt;
 
@@ -12,7 +12,7 @@ pub struct Meanwhile {
 }
 
 impl Meanwhile {
-    /// At the next weak moment, `others` happens.
+    /// At the next weak moment, runs `others`.
     pub fn is(&mut self, others: impl FnOnce() + 'static) {
         self.others = Some(Box::new(others));
     }

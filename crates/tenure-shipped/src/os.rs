@@ -1,7 +1,7 @@
-//! The few things of the race that the standard library does not have on every system.
+//! System calls of the race that the standard library does not have on every system.
 //!
-//! Only the re-implemented protocols and their judges use it. What tenure does on a system is tenure's own
-//! business, so that the judge and the judged share no code.
+//! Only the re-implemented protocols and their judges use this module. Tenure has its own, so that
+//! the judge and the judged share no code.
 
 #[cfg(unix)]
 pub use self::unix::open_alone;
@@ -21,12 +21,12 @@ mod unix {
     use rustix::fs::FlockOperation;
     use rustix::process::Pid;
 
-    /// Who is alive, as `kill(pid, 0)` tells it.
+    /// Whether a process is alive, by `kill(pid, 0)`.
     #[derive(Debug)]
     pub(crate) struct Presence;
 
     impl Presence {
-        /// Nothing has to be announced: the kernel knows its processes.
+        /// Nothing to announce: the kernel knows its processes.
         #[expect(clippy::unnecessary_wraps, reason = "the other system can fail here")]
         pub(crate) fn announce(_directory: &Path) -> io::Result<Self> {
             Ok(Self)
@@ -44,7 +44,7 @@ mod unix {
         }
     }
 
-    /// Waits for the exclusive `flock` of an open file; closing the file gives it back.
+    /// Waits for the exclusive `flock` of an open file; closing the file releases it.
     pub(crate) fn flock(file: &File) -> io::Result<()> {
         loop {
             match rustix::fs::flock(file, FlockOperation::LockExclusive) {
@@ -54,7 +54,7 @@ mod unix {
         }
     }
 
-    /// Takes the `flock` of the file at once, or tells that somebody else has it.
+    /// Takes the `flock` of the file without waiting, or reports that another process has it.
     pub fn open_alone(path: &Path) -> io::Result<Option<File>> {
         let file =
             OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path)?;
@@ -73,13 +73,14 @@ mod windows {
     use std::os::windows::fs::OpenOptionsExt;
     use std::path::{Path, PathBuf};
 
-    /// `ERROR_SHARING_VIOLATION`: somebody has the file open and shares it with nobody.
+    /// `ERROR_SHARING_VIOLATION`: another process has the file open and does not share it.
     const SHARING_VIOLATION: i32 = 32;
 
-    /// `FILE_SHARE_READ`: others may look, but not open it for writing.
+    /// `FILE_SHARE_READ`: others may read the file, but not open it for writing.
     const SHARE_READ: u32 = 1;
 
-    /// Opens a file that nobody else can write until it is closed, or tells that somebody has it.
+    /// Opens a file so that no other process can write it until it is closed, or reports that it is
+    /// already open.
     pub fn open_alone(path: &Path) -> io::Result<Option<File>> {
         let mut options = OpenOptions::new();
         options.read(true).write(true).create(true).truncate(false).share_mode(SHARE_READ);
@@ -90,7 +91,7 @@ mod windows {
         }
     }
 
-    /// Who is alive: every worker keeps a file of its own open, and death closes it. It stands in for
+    /// Which workers are alive: each keeps its own file open, and death closes it. This replaces
     /// the process query of the shipped code, which needs the raw system interface.
     #[derive(Debug)]
     pub(crate) struct Presence {
@@ -103,20 +104,20 @@ mod windows {
             directory.join(format!("alive.{pid}"))
         }
 
-        /// Tells the others that this process lives.
+        /// Announces that this process is alive.
         pub(crate) fn announce(directory: &Path) -> io::Result<Self> {
             let own = open_alone(&Self::marker(directory, i64::from(std::process::id())))?;
             Ok(Self { directory: directory.to_path_buf(), _own: own })
         }
 
-        /// Whether a worker with this number lives.
+        /// Whether a worker with this number is alive.
         pub(crate) fn is_alive(&self, pid: i32) -> bool {
             let marker = Self::marker(&self.directory, i64::from(pid));
             marker.exists() && !matches!(open_alone(&marker), Ok(Some(_)))
         }
     }
 
-    /// There is no `flock` here, and the shipped code goes on without one.
+    /// There is no `flock` here, and the shipped code continues without one.
     pub(crate) fn flock(_file: &File) -> io::Result<()> {
         Err(io::ErrorKind::Unsupported.into())
     }

@@ -1,7 +1,7 @@
 //! The shared document of every race: plain JSON with the list of keys that were added to it.
 //!
-//! A key that a process has acknowledged is a promise. The last look at the file tells which promises
-//! were kept.
+//! A key that a process has acknowledged is a promise. The final read of the file shows which
+//! promises were kept.
 
 use std::collections::HashSet;
 use std::fs;
@@ -18,7 +18,7 @@ pub fn path(directory: &Path) -> PathBuf {
     directory.join("state.json")
 }
 
-/// How much there is in the document besides the keys.
+/// What the document contains besides the keys.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Content {
     /// Nothing: a hook's state, a lock's journal.

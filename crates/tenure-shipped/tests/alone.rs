@@ -1,5 +1,5 @@
-//! Alone, every protocol keeps its promise: what breaks elsewhere is its answer to others, and not a slip
-//! of the re-implementation.
+//! Alone, every protocol keeps its promise. So its failures elsewhere come from concurrency, not
+//! from a mistake in the re-implementation.
 
 #![expect(clippy::unwrap_used, reason = "a panic is how a test fails")]
 

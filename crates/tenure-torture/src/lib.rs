@@ -1,10 +1,10 @@
 //! The laboratory: `tenure demo`, `tenure torture` and `tenure bench`.
 //!
-//! It is a program of its own, `tenure-lab`, because it carries protocols that are known to be wrong
-//! (`tenure-shipped`): no user's `tenure` shall have them inside.
+//! It is a separate program, `tenure-lab`, because it contains protocols that are known to be wrong
+//! (`tenure-shipped`), which must not be part of a user's `tenure`.
 //!
-//! - `demo` races the protocols that real tools shipped against tenure, and counts;
-//! - `torture` kills and pauses processes that use tenure, and judges what is left;
+//! - `demo` races the protocols that real tools shipped against tenure, and counts violations;
+//! - `torture` kills and pauses processes that use tenure, and checks the files;
 //! - `bench` measures what the operations cost on a user's disk.
 
 mod bench;
@@ -51,8 +51,8 @@ fn command(command: LabCommand, out: &mut Output) -> Result<ExitCode> {
     }
 }
 
-/// Runs what `demo` and `torture` start, if that is what this process is. Their verbs are no part of
-/// the command line that people see, in help, completions or errors.
+/// Runs the hidden commands of workers that `demo` and `torture` start. They do not appear in help,
+/// completions or errors.
 fn run_worker(words: &[OsString]) -> Option<Result<()>> {
     let (verb, rest) = (words.get(1)?.to_str()?, &words[2..]);
     match verb {

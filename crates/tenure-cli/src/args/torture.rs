@@ -27,22 +27,23 @@ Examples:
   tenure torture --command 'echo {key} >>{}' --file log.txt --check './check.sh {}'
 
 Your own program (--command):
-  {} stands for the full path of the file, {key} for the key that this run must add to it. Both are quoted for
-  the shell where needed, so put no quotes around them, and are also in TENURE_TORTURE_FILE and
-  TENURE_TORTURE_KEY. The program runs in your current directory; the file is in a directory of its own.
-  Exit code 0 is a promise: the key is in the file and stays there. In a JSON file the key may be any object
-  key or string. In a file that ends in .jsonl (each line is JSON), .log or .txt it is looked up in the lines,
-  once or more.
-  Runs start side by side, and are paused and killed with their whole process group while others read the
-  file. A temporary file beside it that a killed run left and no later run removed is damage, too. A run that
-  does not end within --patience, alone after the storm or when all others are dead, is a standstill.
-  Power loss is not simulated: torture does not check whether the program syncs what it saves.
+  {} is the full path of the file, {key} the key that this run must add to it. Both are quoted for the shell
+  where needed, so put no quotes around them. They are also in TENURE_TORTURE_FILE and TENURE_TORTURE_KEY.
+  The program runs in your current directory; the file is in a directory of its own.
+  - Exit code 0 is a promise: the key is in the file and stays there. In a JSON file the key may be any object
+    key or string. In a file that ends in .jsonl (each line is JSON), .log or .txt each line contains one key.
+  - Runs start side by side. They are paused and killed with their whole process group, while others read
+    the file.
+  - A temporary file that a killed run left and no later run removed is reported as damage.
+  - A run that takes longer than --patience, alone after the storm or when all others are dead, is reported
+    as a standstill.
+  - Power loss is not simulated: torture does not check whether the program syncs what it saves.
 
 Exit codes:
   0 nothing found   5 something found (the directory is kept)   1 it could not run, or did too little to tell
   128+N nothing found until signal N ended it early (130 after Ctrl-C)   101 a bug in torture itself";
 
-/// What `tenure torture` is told.
+/// The arguments of `tenure torture`.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct TortureArgs {
@@ -102,29 +103,29 @@ pub struct TortureArgs {
     pub panics: Option<PanicArg>,
 }
 
-/// Where a run panics, to see what comes of it.
+/// Where a run panics on purpose.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum PanicArg {
     /// In the parent, after the storm.
     Parent,
-    /// In the last look.
+    /// In the final check.
     Judge,
-    /// In one of those that work.
+    /// In a worker.
     Crew,
 }
 
-/// What is known to be bad.
+/// Code that is known to be wrong.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum ControlArg {
     /// Without any protection.
     Naive,
     /// Protocols that shipped.
     Shipped,
-    /// A lock that lets a process in beside its own child.
+    /// A lock that a process can take again while its own child holds it.
     Reused,
-    /// A lock that a forked child lets go of for its parent.
+    /// A lock that a forked child releases for its parent.
     Unlocked,
-    /// A journal whose rotation forgets what was appended meanwhile.
+    /// A journal whose rotation loses lines appended meanwhile.
     Rotated,
 }
 
@@ -140,7 +141,7 @@ pub enum ThingArg {
     Collection,
 }
 
-/// What the world around tenure does to its files.
+/// What other programs or the system do to the files.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum LoadArg {
     /// Other tools append to the same journal.
@@ -154,7 +155,7 @@ pub enum LoadArg {
 }
 
 impl PanicArg {
-    /// As it is written.
+    /// The name on the command line.
     pub fn name(self) -> &'static str {
         match self {
             Self::Parent => "parent",
@@ -172,9 +173,9 @@ fn minutes(text: &str) -> Result<Duration, String> {
     let wrong = || "write a number of minutes from 0.001 to 500000, like 0.5 or 30".to_owned();
     let minutes: f64 = text.parse().map_err(|_| wrong())?;
     let time = Duration::try_from_secs_f64(minutes * 60.0).map_err(|_| wrong())?;
-    // Longer than anybody waits, and short enough to be added to a clock.
+    // An upper bound, small enough to be added to a clock.
     let longest = Duration::from_secs(500_000 * 60);
-    // Less is not even written down so that it can be repeated.
+    // A shorter time could not be printed and repeated exactly.
     let shortest = Duration::from_millis(60);
     if time < shortest || time > longest { Err(wrong()) } else { Ok(time) }
 }

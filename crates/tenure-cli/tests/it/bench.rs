@@ -1,4 +1,5 @@
-//! A work bench: a directory, commands in it, and what they said. The tests of `tenure-lab` use it, too.
+//! The test bench: a directory, commands run in it, and their output. The tests of `tenure-lab` use
+//! it, too.
 
 use std::ffi::OsStr;
 use std::fs::Permissions;
@@ -14,9 +15,9 @@ use serde_json::Value;
 
 use crate::TENURE;
 
-/// Longer than anything here takes; a test that needs it fails.
+/// Longer than anything here takes; a test that reaches it fails.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// Somebody who may not do everything.
+/// A user without privileges.
 const NOBODY: u32 = 65534;
 
 /// A directory of its own, removed at the end.
@@ -48,8 +49,8 @@ impl Bench {
         path
     }
 
-    /// A copy that can be run. Not made by this process: a child that another test starts meanwhile
-    /// would have the copy open for writing, and nobody could run it.
+    /// A copy that can be run. Another process makes it: a child that another test starts meanwhile
+    /// would inherit the copy open for writing, and then no process could run it.
     pub(crate) fn program(&self, name: &str, from: &Path) -> PathBuf {
         let path = self.path(name);
         let mut install = Command::new("install");
@@ -72,7 +73,8 @@ impl Bench {
         self.started_by(Command::new(program), args)
     }
 
-    /// `tenure` with these arguments, without what the caller of the tests (`nohup`, say) made them ignore.
+    /// `tenure` with these arguments. Signals that the caller of the tests ignores (under `nohup`,
+    /// say) are reset.
     pub(crate) fn unshielded<S: AsRef<OsStr>>(&self, args: &[S]) -> Tenure {
         let mut env = Command::new("env");
         env.args(["--default-signal", TENURE]);
@@ -94,11 +96,11 @@ impl Bench {
         self.command(args).run()
     }
 
-    /// Runs `tenure` as a user to whom a closed file is closed.
+    /// Runs `tenure` as an unprivileged user.
     pub(crate) fn as_nobody(&self, args: &[&str]) -> Ran {
         let mut command = Command::new(TENURE);
         if rustix::process::geteuid().is_root() {
-            // The original may be in a directory of root's.
+            // The original may be in a directory that only root can enter.
             command = Command::new(self.program("tenure", TENURE.as_ref()));
             command.uid(NOBODY).gid(NOBODY);
         }
@@ -109,8 +111,8 @@ impl Bench {
         std::fs::set_permissions(self.path(name), Permissions::from_mode(mode)).unwrap();
     }
 
-    /// Starts `tenure run` (with `flags`) on `target`; returns when the command below has the lock.
-    /// It ends when the result is dropped or told to.
+    /// Starts `tenure run` (with `flags`) on `target`; returns when its command has the lock. The
+    /// command ends when the result is dropped or its input is closed.
     pub(crate) fn holder(&self, flags: &[&str], target: &str) -> Live {
         let mut args = vec!["run"];
         args.extend(flags);
@@ -153,12 +155,12 @@ impl Tenure {
         self
     }
 
-    /// The command itself, for a test that wants more of it.
+    /// The command itself, for tests that change more of it.
     pub(crate) fn unstarted(self) -> Command {
         self.command
     }
 
-    /// Starts it with what was given.
+    /// Starts it.
     pub(crate) fn spawn(mut self) -> Child {
         self.command.spawn().unwrap()
     }
@@ -184,7 +186,7 @@ impl Tenure {
     }
 }
 
-/// A command that runs. Its standard input stays open until it is told to end.
+/// A running command. It ends when its standard input is closed.
 pub(crate) struct Live {
     child: Child,
     stdin: Option<ChildStdin>,
@@ -217,7 +219,7 @@ impl Live {
         self.child.try_wait().unwrap().is_none()
     }
 
-    /// The next line of its complaints.
+    /// The next line of its standard error.
     pub(crate) fn warning(&mut self) -> String {
         let stderr = self.child.stderr.as_mut().unwrap();
         let mut line = Vec::new();
@@ -251,7 +253,7 @@ impl Live {
     }
 }
 
-/// What a command said and how it ended.
+/// The output and the exit code of a command.
 #[derive(Debug)]
 pub(crate) struct Ran {
     /// `None` if a signal ended it.
@@ -269,7 +271,7 @@ impl Ran {
         }
     }
 
-    /// It succeeded and complained about nothing.
+    /// It succeeded and wrote nothing to stderr.
     #[track_caller]
     pub(crate) fn ok(self) -> Self {
         assert_eq!((self.code, self.stderr.as_str()), (Some(0), ""), "{self:?}");
@@ -282,7 +284,7 @@ impl Ran {
         self
     }
 
-    /// It said this, and nothing else, on stdout.
+    /// It wrote this, and nothing else, to stdout.
     #[track_caller]
     pub(crate) fn says(self, stdout: &str) -> Self {
         assert_eq!(self.stdout.trim_end(), stdout, "{self:?}");
@@ -312,7 +314,7 @@ impl Ran {
     }
 }
 
-/// Looks until `happened` is true.
+/// Polls until `happened` returns true.
 #[track_caller]
 pub(crate) fn eventually(happened: impl Fn() -> bool) {
     let deadline = Instant::now() + PATIENCE;
@@ -341,8 +343,8 @@ pub(crate) fn terminal() -> (BufReader<std::fs::File>, std::fs::File) {
     (BufReader::new(std::fs::File::from(master)), slave)
 }
 
-/// Runs a script in a small file system of its own, which goes away with it; `None` where that is not
-/// allowed. `$T` is tenure.
+/// Runs a script in a small file system of its own, which is removed at the end; `None` if that is
+/// not permitted. `$T` is tenure.
 pub(crate) fn in_small_disk(bench: &Bench, script: &str) -> Option<Ran> {
     let may = Command::new("unshare").args(["-m", "true"]).output();
     if !may.is_ok_and(|ran| ran.status.success()) {

@@ -1,4 +1,4 @@
-//! `tenure demo`, `torture` and `bench`, which another program does: `tenure-lab`.
+//! `tenure demo`, `torture` and `bench`, which run in another program: `tenure-lab`.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -16,7 +16,7 @@ pub(crate) fn build() {
         let profile = Path::new(TENURE).parent().unwrap();
         let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
         cargo.args(["build", "--quiet", "--package", "tenure-torture", "--bin", "tenure-lab"]);
-        // The directory of `dev` has an older name.
+        // The directory of the `dev` profile is named `debug`.
         let name = profile.file_name().unwrap();
         cargo.arg("--profile").arg(if name == "debug" { "dev".as_ref() } else { name });
         cargo.arg("--target-dir").arg(profile.parent().unwrap());
@@ -47,7 +47,7 @@ fn arguments_input_output_and_exit_code_are_passed_through() {
     }
 }
 
-/// It is the same process: signals need no forwarding, and no end is lost.
+/// It is the same process, so signals need no forwarding and its exit status is kept.
 #[test]
 fn signals_meet_the_laboratory_itself() {
     let bench = Bench::new();
@@ -78,7 +78,7 @@ fn the_one_beside_tenure_comes_before_those_in_path() {
     run().ok().says("by PATH");
     with_script(&bench, "bin", "echo beside");
     run().ok().says("beside");
-    // A link is followed: the two were installed together elsewhere.
+    // A symbolic link is followed: both programs are installed where it leads.
     std::os::unix::fs::symlink(&tenure, bench.path("link")).unwrap();
     let ran = bench.started_as(&bench.path("link"), &["demo"]).env("PATH", &path).run();
     ran.ok().says("beside");

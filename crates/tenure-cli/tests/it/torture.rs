@@ -1,9 +1,9 @@
-//! Eight callers of `run` and `lease hold`, killed at random moments with or without their commands,
-//! judged by what they were told. Documents and journals are tortured in ring 3.
+//! Eight callers of `run` and `lease hold`, killed at random moments with or without their
+//! commands, and checked against their exit codes. Ring 3 tortures documents and journals.
 //!
-//! A command that was killed may have done its work or not; one that was told 0 has done it. Nothing
-//! here depends on when a kill lands: the moments are drawn from a seed (`TENURE_TEST_SEED`), shown
-//! with a failure.
+//! A killed command may have done its work or not; a command that exited with 0 has done it. No
+//! test depends on when a kill lands. The moments come from a seed (`TENURE_TEST_SEED`), which is
+//! printed with a failure.
 #![cfg(target_os = "linux")]
 
 use std::os::unix::process::CommandExt;
@@ -19,14 +19,15 @@ use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 
 /// How many callers at a time.
 const CROWD: u64 = 8;
-/// How long each of the tests torments.
+/// How long each test runs.
 const TIME: Duration = Duration::from_millis(2500);
-/// So many times as long where too little was done by then: on a busy machine.
+/// A busy machine may do too little in that time: then the test runs this many times as long.
 const SLOW: u32 = 60;
 /// A command that takes longer hangs.
 const HANGS: Duration = Duration::from_secs(60);
 
-/// A small generator. When a process dies is not repeatable, but who and about when is.
+/// A small generator. The exact moment of a death is not repeatable; the victim and the rough time
+/// are.
 struct Dice(u64);
 
 impl Dice {
@@ -50,7 +51,7 @@ fn seed() -> u64 {
     seed
 }
 
-/// Who is killed.
+/// Which processes are killed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Victim {
     Nobody,
@@ -69,7 +70,7 @@ struct End {
     stderr: String,
 }
 
-/// Runs `tenure`, kills the victim after a while, and waits until nobody has its output open.
+/// Runs `tenure`, kills the victim after a while, and waits until no process has its output open.
 fn call(dir: &Path, args: &[&str], victim: Victim, after: Duration) -> End {
     let mut command = Command::new(TENURE);
     for (name, _) in std::env::vars_os() {
@@ -87,7 +88,7 @@ fn call(dir: &Path, args: &[&str], victim: Victim, after: Duration) -> End {
     if victim != Victim::Nobody {
         output = ended.recv_timeout(after).ok();
         if output.is_none() {
-            // It may end this very moment. Its number is not used again so soon.
+            // It may end at this moment. Its number is not reused so soon.
             let _ = match victim {
                 Victim::Everybody => kill_process_group(pid, Signal::KILL),
                 _ => kill_process(pid, Signal::KILL),
@@ -100,7 +101,7 @@ fn call(dir: &Path, args: &[&str], victim: Victim, after: Duration) -> End {
     End { code: output.status.code(), stdout, stderr }
 }
 
-/// What became of all calls.
+/// The outcome of all calls.
 #[derive(Debug, Default)]
 struct Tally {
     done: AtomicU64,
@@ -113,8 +114,8 @@ impl Tally {
     }
 }
 
-/// Lets the crowd work for a while. `work` does one call of a caller, with its number and the count
-/// of its calls, and says whether it was done (`None`: killed).
+/// Lets the callers work for a while. `work` makes one call, given the caller's number and its
+/// count of calls, and returns whether it was done (`None`: killed).
 fn torment(work: impl Fn(u64, u64, &mut Dice) -> Option<()> + Sync) -> (u64, u64) {
     let seed = seed();
     let tally = Tally::default();
@@ -191,8 +192,8 @@ fn g1_commands_under_run_never_overlap() {
     );
 }
 
-/// A killed holder's command goes on with a lease that runs out. Once a later fence has written, an
-/// earlier one must not.
+/// A killed holder's command keeps running with a lease that expires. An earlier fence must not
+/// write after a later one has written.
 #[test]
 fn g3_of_a_lease_one_fence_is_valid() {
     let bench = Bench::new();
@@ -210,7 +211,7 @@ fn g3_of_a_lease_one_fence_is_valid() {
         let lines = end.stdout.lines().count() as u64;
         acknowledged.fetch_add(lines, Ordering::Relaxed);
         refused.fetch_add((lines < 6).into(), Ordering::Relaxed);
-        // 4 or 9: it was so slow that its lease ran out, and it was told.
+        // 4 or 9: it was so slow that its lease expired, and the exit code reports that.
         assert!(matches!(end.code, None | Some(0 | 4 | 9)), "{end:?}");
         end.code.map(drop)
     });
@@ -218,5 +219,5 @@ fn g3_of_a_lease_one_fence_is_valid() {
     assert!(fences.is_sorted(), "a former holder wrote after its successor: {fences:?}");
     let acknowledged = acknowledged.into_inner();
     assert!(fences.len() as u64 >= acknowledged, "{} of {acknowledged}", fences.len());
-    assert!(refused.into_inner() > 0, "nobody ever lost a lease: too little to tell");
+    assert!(refused.into_inner() > 0, "no lease was ever lost: too little to tell");
 }

@@ -1,9 +1,9 @@
-//! Which mistakes are made, and where none is.
+//! Which mistakes are made, and where none is made.
 
 use super::find;
 use crate::rewrite::Rewritten;
 
-/// What is done to a source, and the source with all of it in it.
+/// The mutants of a source, and the source with all of them.
 fn mutated(text: &str) -> (Vec<String>, String) {
     let points = find("a.rs", text, 1).unwrap();
     let whats = points.iter().map(|point| point.what.clone()).collect();

@@ -1,10 +1,10 @@
-//! A process for the power-loss and file-system rings to crash, and to look at what is left.
+//! A process that the power-loss and file-system rings crash; it also checks the files afterwards.
 //!
 //! `victim DIR [--writer N] [--rounds N] [--tasks a,b] [--boot N] [--broken HOW]` works and writes
-//! `ACK ...` to standard output after each call that was acknowledged; `--tasks all` are all.
-//! `victim DIR --check [--writer N] [--tasks a,b] [--boot N]` reads such lines from standard input, looks at the
-//! directory and works in it as writer N, and writes what that acknowledged; it exits with 1 and a
-//! line about the first thing that is wrong.
+//! `ACK ...` to standard output after each acknowledged call; `--tasks all` are all. `victim DIR
+//! --check [--writer N] [--tasks a,b] [--boot N]` reads such lines from standard input, checks the
+//! directory, works in it as writer N, and writes what that acknowledged. It exits with 1 and a
+//! line about the first fault.
 
 #![expect(clippy::print_stderr, reason = "findings and errors go there")]
 
@@ -80,7 +80,7 @@ fn run(order: &Order) -> Result<(), String> {
         // In one write: the reader, or the log of the block device, has it whole or not at all.
         let line = format!("{ack}\n");
         let told = out.write_all(line.as_bytes()).and_then(|()| out.flush());
-        // Nobody listens any more: what would be done now could not be checked.
+        // There is no reader any more: further work could not be checked.
         told.unwrap_or_else(|_| std::process::exit(3));
     };
     victim::work(&fs, &order.work, &mut acknowledge).map_err(|error| error.to_string())

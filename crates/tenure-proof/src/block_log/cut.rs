@@ -1,4 +1,4 @@
-//! What a disk holds after the power went at some step.
+//! The content of a disk after a power loss at some step.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -12,7 +12,7 @@ use tenure_testkit::Random;
 use super::device::Step;
 use crate::victim::{Ack, acks_in};
 
-/// What a disk writes as one, at least.
+/// The smallest unit that a disk writes atomically.
 pub const SECTOR: usize = 512;
 
 /// The contents of a disk, without its zeros.
@@ -87,7 +87,7 @@ impl Image {
 pub struct Cut {
     /// What it holds.
     pub image: Image,
-    /// What was acknowledged before.
+    /// What was acknowledged before the power loss.
     pub acks: Vec<Ack>,
 }
 
@@ -103,7 +103,7 @@ enum Keep {
 }
 
 impl Cut {
-    /// Cuts after the first `steps` steps of a log of a disk that writes `atom` bytes as one.
+    /// Cuts after the first `steps` steps of a log of a disk that writes `atom` bytes atomically.
     pub fn after(
         base: &Image,
         log: &[Step],

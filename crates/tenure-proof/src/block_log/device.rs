@@ -26,15 +26,15 @@ pub enum Step {
         /// What.
         bytes: Arc<[u8]>,
     },
-    /// Everything before it is on the disk now.
+    /// Everything before it is on the disk.
     Flush,
-    /// A victim said this.
+    /// A victim wrote this.
     Told(String),
 }
 
 const DISK: INodeNo = INodeNo(2);
 const ACK: INodeNo = INodeNo(3);
-/// Nothing ever changes but contents, and those are not cached.
+/// Only the contents change, and those are not cached.
 const FOR_EVER: Duration = Duration::from_secs(3600);
 
 #[derive(Debug, Default)]
@@ -43,7 +43,7 @@ struct Device {
     log: Vec<Step>,
 }
 
-/// The mounted recorder. Whoever uses its disk should let go of it before this is dropped.
+/// The mounted recorder. All users of its disk should close it before this is dropped.
 #[derive(Debug)]
 pub struct BlockLog {
     device: Arc<Mutex<Device>>,
@@ -54,8 +54,8 @@ pub struct BlockLog {
 
 impl Drop for BlockLog {
     fn drop(&mut self) {
-        // Also while a loop device still has the disk open, as after a panic: it goes with the last
-        // user then.
+        // Works even while a loop device still has the disk open, as after a panic: the mount then
+        // goes away with its last user.
         let _ = rustix::mount::unmount(self.at.path(), UnmountFlags::DETACH);
     }
 }

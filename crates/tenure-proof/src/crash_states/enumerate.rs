@@ -9,19 +9,20 @@ use super::record::Recording;
 use super::state::{Change, Fate, Op, State};
 use crate::victim::Ack;
 
-/// How much is tried at each moment.
+/// How much is tried after each operation.
 #[derive(Debug, Clone, Copy)]
 pub struct Effort {
-    /// Every subset of so many newest changes is tried.
+    /// Every subset of this many newest changes is tried.
     pub newest: u32,
-    /// With each of them the older ones are lost, kept, and so often a random part is.
+    /// With each of them the older ones are all lost, all kept, and this many times a random part
+    /// is.
     pub older: u32,
-    /// So many random states in which writes are torn.
+    /// This many random states in which writes are torn.
     pub torn: u32,
 }
 
-/// Calls `visit` for each different state at each moment, with what was acknowledged before. `false`
-/// from it ends the search. Returns how many states were visited.
+/// Calls `visit` for each different state at each moment, with what was acknowledged before. If it
+/// returns `false` the search ends. Returns how many states were visited.
 pub fn crash_states(
     recording: &Recording,
     effort: Effort,
@@ -47,7 +48,7 @@ pub fn crash_states(
     seen.len() as u64
 }
 
-/// What is durable, and what is not yet, at one moment of a run.
+/// What is durable, and what is pending, at one moment of a run.
 struct Moment<'r> {
     durable: State,
     pending: Vec<&'r Change>,
@@ -66,8 +67,8 @@ impl Moment<'_> {
         }
     }
 
-    /// The names of a directory become durable, and with them what they follow from: the other name
-    /// of a rename, and earlier changes of that one.
+    /// Makes the names of a directory durable, together with what they depend on: the other name of
+    /// a rename, and earlier changes of that one.
     fn sync_names(&mut self, dir: &Path) {
         let mut needed: BTreeSet<&PathBuf> = BTreeSet::new();
         let (mut done, mut left) = (Vec::new(), Vec::new());
@@ -122,7 +123,7 @@ impl Moment<'_> {
     }
 
     /// The disk, if each pending change has the fate that `judge` gives it. A change of a name that
-    /// follows a lost one is lost, and so is what was in a lost directory.
+    /// depends on a lost one is lost, and so is the content of a lost directory.
     fn state(&self, mut judge: impl FnMut(usize) -> Option<Fate>) -> State {
         let mut state = self.durable.clone();
         let mut lost: BTreeSet<&PathBuf> = BTreeSet::new();

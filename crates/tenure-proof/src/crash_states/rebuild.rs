@@ -11,7 +11,8 @@ use tenure::fs::{Fs, Stat};
 use super::state::{Node, State};
 use crate::victim::{Layer, OpenFile, lay};
 
-/// A directory made from a state, and the file system through which its files are the old ones.
+/// A directory made from a state, and the file system that gives its files their recorded
+/// identities.
 #[derive(Debug)]
 pub struct Rebuilt {
     /// Where it is.
@@ -22,7 +23,7 @@ pub struct Rebuilt {
 }
 
 impl Rebuilt {
-    /// Below `scratch`, which is on the file system of the recording and at best in memory.
+    /// Below `scratch`, which is on the file system of the recording, preferably in memory.
     pub fn new(state: &State, scratch: &Path) -> io::Result<Self> {
         let dir = tempfile::tempdir_in(scratch)?;
         let mut made: BTreeMap<u64, &Path> = BTreeMap::new();

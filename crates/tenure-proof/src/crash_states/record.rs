@@ -14,7 +14,7 @@ use crate::victim::{Ack, Layer, OpenFile, lay};
 /// A run: what was on the disk before it, and what it did.
 #[derive(Debug)]
 pub struct Recording {
-    /// What was there, durable.
+    /// The durable content before it.
     pub base: State,
     /// What was done, in order.
     pub ops: Vec<Op>,
@@ -32,7 +32,7 @@ pub struct Recorder {
 struct Log {
     ops: Vec<Op>,
     files: BTreeMap<u64, Arc<dyn Handle>>,
-    /// How many more changes and syncs there will be; then the process is dead.
+    /// How many more changes and syncs succeed; then the process is dead.
     left: Option<u64>,
 }
 
@@ -43,18 +43,18 @@ impl std::fmt::Debug for Recorder {
 }
 
 impl Recorder {
-    /// Of the directory `root`.
+    /// Records the directory `root`.
     pub fn new(root: &Path) -> Arc<Self> {
         Arc::new(Self { root: root.to_path_buf(), log: Mutex::default() })
     }
 
-    /// The file system whose use is recorded.
+    /// The recorded file system.
     pub fn over(self: &Arc<Self>, below: &Arc<dyn Fs>) -> Arc<dyn Fs> {
         lay(self.clone(), below)
     }
 
-    /// From now on so many operations succeed; then the process is dead, and does nothing any more.
-    /// `None` is the next process, which lives.
+    /// From now on this many operations succeed; then the process is dead, and does nothing more.
+    /// `None` is the next process, which does not die.
     pub fn dies_after(&self, operations: Option<u64>) {
         self.log().left = operations;
     }
@@ -67,7 +67,7 @@ impl Recorder {
         }
     }
 
-    /// What was recorded, and `base` was there before it.
+    /// The recording, with `base` as the content before it.
     pub fn finish(&self, base: State) -> Recording {
         let log = std::mem::take(&mut *self.log());
         Recording { base, ops: log.ops, _files: log.files }
@@ -77,8 +77,8 @@ impl Recorder {
         self.log.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Does something and writes down what it was; nobody else does anything meanwhile, so the order
-    /// of the log is the order of the deeds.
+    /// Executes an operation and records it, under a mutex, so the order of the log is the order of
+    /// the operations.
     fn note<T>(&self, act: impl FnOnce() -> io::Result<(T, Option<Op>)>) -> io::Result<T> {
         let mut log = self.log();
         if let Some(left) = &mut log.left {
@@ -93,7 +93,7 @@ impl Recorder {
         path.strip_prefix(&self.root).ok().map(Path::to_path_buf)
     }
 
-    /// A change of names; those outside of the directory are nobody's business.
+    /// A change of names; names outside of the directory are ignored.
     fn names<const N: usize>(&self, sets: [(&Path, Option<Node>); N]) -> Option<Op> {
         let sets = sets.into_iter().filter_map(|(path, node)| Some((self.relative(path)?, node)));
         let sets: Vec<_> = sets.collect();
@@ -210,7 +210,7 @@ impl Layer for Recorder {
         })
     }
 
-    // Where the recording is made, this is a sync as well.
+    // On the file system of the recording this is a sync as well.
     fn sync_in_order(&self, file: &OpenFile) -> io::Result<()> {
         self.sync(file)
     }

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use crate::victim::Ack;
 
-/// What a name stands for. A file is known by its inode, so that a rename carries it.
+/// What a name refers to. A file is known by its inode, so that a rename moves it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Node {
     /// The file with this inode number.
@@ -20,7 +20,7 @@ pub enum Node {
 /// A change that a power loss may undo.
 #[derive(Debug, Clone)]
 pub enum Change {
-    /// What one or two names stand for afterwards.
+    /// What one or two names refer to afterwards.
     Names(Vec<(PathBuf, Option<Node>)>),
     /// Bytes of a file.
     Write {
@@ -49,11 +49,11 @@ pub enum Op {
     Sync(u64),
     /// The names in a directory were synced.
     SyncNames(PathBuf),
-    /// The caller was told that this is durable.
+    /// This was acknowledged as durable.
     Ack(Ack),
 }
 
-/// What becomes of a write that was not synced.
+/// The fate of a write that was not synced.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fate {
     /// It is there.
@@ -102,7 +102,7 @@ impl fmt::Debug for State {
 }
 
 impl State {
-    /// Brings a change to the disk.
+    /// Applies a change to the disk.
     pub fn apply(&mut self, change: &Change, fate: Fate) {
         match change {
             Change::Names(sets) => {
@@ -131,7 +131,7 @@ impl State {
         parent.is_none_or(|parent| self.names.get(parent) == Some(&Node::Directory))
     }
 
-    /// The same for equal disks; contents without a name do not count.
+    /// Equal for equal disks; contents without a name do not count.
     pub(super) fn fingerprint(&self) -> u64 {
         let mut hasher = DefaultHasher::new();
         for (path, node) in &self.names {
@@ -155,7 +155,7 @@ fn write(content: &mut Vec<u8>, offset: usize, bytes: &[u8], fate: Fate) {
         content.resize(end, 0);
     }
     match fate {
-        // Only what lies behind the old end can be zeros: before it the old bytes are there.
+        // Only bytes after the old end can be zeros: before it the old bytes are there.
         Fate::Zeros => {}
         Fate::Pages => {
             let odd = |at: &usize| ((offset + at) / PAGE) % 2 == 1;

@@ -1,4 +1,4 @@
-//! What the objects do when nobody else is there: the only thing a history is compared with.
+//! The sequential behaviour of the objects, which a history is compared with.
 
 use porcupine_rs::Model;
 
@@ -10,9 +10,9 @@ pub(super) type State = [u64; 2];
 /// What is done.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Action {
-    /// This is the state now, whatever was before.
+    /// This is the state from now on, whatever it was before.
     Start,
-    /// The state is told.
+    /// The state is read.
     Look,
     Add,
     Set {
@@ -39,7 +39,7 @@ impl Action {
     }
 }
 
-/// An action and what it was told.
+/// An action and its answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Step {
     action: Action,
@@ -47,7 +47,7 @@ pub(super) struct Step {
 }
 
 impl Step {
-    /// The state afterwards, if the answer is the right one. No answer fits everything.
+    /// The state afterwards, if the answer is correct. A missing answer is always correct.
     fn take(&self, state: State) -> Option<State> {
         let (after, answer) = match self.action {
             Action::Start => (self.answer?, self.answer?),
@@ -75,7 +75,7 @@ impl Model for Step {
     }
 }
 
-/// An operation as the checker takes it; `None` for a look that was told nobody.
+/// An operation as the checker takes it; `None` for a read without an answer.
 pub(super) fn operation(operation: &Operation) -> Option<porcupine_rs::Operation<Step>> {
     let Operation { object, action, arguments, call, returned } = operation;
     let action = Action::parse(*object, action, arguments).expect("a known action");
@@ -87,7 +87,7 @@ pub(super) fn operation(operation: &Operation) -> Option<porcupine_rs::Operation
     }
     let time = |at: u64| i64::try_from(at).expect("a time");
     let (call_time, return_time) = match (action, returned) {
-        // Before everybody else.
+        // Before all other operations.
         (Action::Start, _) => (-2, -1),
         (_, Some((_, at))) => (time(*call), time(*at)),
         (_, None) => (time(*call), i64::MAX),

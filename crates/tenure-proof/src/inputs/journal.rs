@@ -1,12 +1,13 @@
-//! The files of a journal, as anything at all.
+//! The files of a journal, with arbitrary content.
 //!
 //! # Invariants that are checked
 //!
-//! 1. No panic, no hang, no memory without bounds: the callers limit both.
+//! 1. No panic, no hang, no unbounded memory: the callers limit both.
 //! 2. A reader changes no byte of any file.
-//! 3. A writer refuses with `damaged` or `newer_format` (exit 5, 6), or goes on, and never cuts the journal. What was
-//!    there stays as it was, unless a record with a fitting checksum says that it is a batch of the log.
-//! 4. Without fitting checksums every line keeps its bytes, and what is appended is read back.
+//! 3. A writer refuses with `damaged` or `newer_format` (exit 5, 6), or continues, and never
+//!    truncates the journal. Existing bytes stay, unless a record with a valid checksum says that
+//!    they are a batch of the log.
+//! 4. Without valid checksums every line keeps its bytes, and what is appended is read back.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -26,7 +27,7 @@ const ARCHIVE: &str = "/d/log.jsonl.1";
 const ARCHIVE_INDEX: &str = "/d/.tenure/log.jsonl.index.1";
 const LOG: &str = "/d/.tenure/log.jsonl.log";
 const HEADER: &str = "{\"header\":0}";
-/// Lines in the archive, and behind it.
+/// Lines in the archive, and after it.
 const OLD: &[&str] = &["{\"n\":1}", "{\"n\":2}"];
 const NEW: &[&str] = &["{\"n\":3}", "{\"n\":4}", "{\"n\":5}"];
 const FOREIGN: &str = "{\"foreign\":1}";
@@ -50,14 +51,15 @@ const FILES: &[(&str, Layout, Scene)] = &[
     ("/d/.tenure/log.jsonl.ops", Layout::Operations, Scene::Batches),
 ];
 
-/// What the journal has gone through.
+/// The past of the journal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Scene {
     /// A header, an archive, an index of it, batches with and without a sync, and an operation.
     Batches,
-    /// The same, and a line of another tool in the place of a batch that was on its way: Placed and Range records.
+    /// The same, and a line of another tool in place of a pending batch: Placed and Range records.
     Foreign,
-    /// The same as the first; a writer died in a rotation that has its intent: a Replace record.
+    /// The same as the first; a writer died in a rotation after writing its intent: a Replace
+    /// record.
     Replacing,
     /// The same as the first; a writer died while it wrote a durable batch to the journal.
     Pending,
@@ -96,7 +98,7 @@ fn after_death(sim: &SimFs, nth: u64, call: impl Fn(&Journal)) -> SimFs {
     copy.another_process()
 }
 
-/// The first death that leaves what is looked for.
+/// The first death that leaves the wanted state.
 fn first_death(sim: &SimFs, call: impl Fn(&Journal), is_it: impl Fn(&SimFs) -> bool) -> SimFs {
     let mut deaths = (1..200).map(|nth| after_death(sim, nth, &call));
     deaths.find(is_it).expect("a death that leaves it")
@@ -148,7 +150,7 @@ impl Scene {
 
 fn lines(journal: &Journal, from: u64) -> tenure::Result<Vec<String>> {
     let text = |line: Vec<u8>| String::from_utf8_lossy(&line).into_owned();
-    // A gap is reported once, and the entries behind it follow.
+    // A gap is reported once, and the entries after it follow.
     let is_gap =
         |entry: &tenure::Result<Entry>| entry.as_ref().is_err_and(|error| error.gap().is_some());
     let entries = journal.read(from, None)?.filter(|entry| !is_gap(entry));
@@ -169,7 +171,7 @@ fn files(sim: &SimFs) -> BTreeMap<PathBuf, Vec<u8>> {
     files
 }
 
-/// One file of a journal is anything at all.
+/// One file of a journal has arbitrary content.
 pub fn journal(bytes: &[u8]) -> Fate {
     let Some((flags, input)) = bytes.split_first() else { return Fate::Skipped };
     let (file, layout, scene) = FILES[usize::from(flags >> 4) % FILES.len()];
@@ -183,7 +185,7 @@ pub fn journal(bytes: &[u8]) -> Fate {
         }
     }
     let is_data = layout == Layout::Plain;
-    // A reader that begins in a damaged archive gets an error, and not what is behind it.
+    // A reader that begins in a damaged archive gets an error, and not what follows it.
     let is_old = [ARCHIVE, ARCHIVE_INDEX].contains(&file);
     let from = if is_old { OLD.len() as u64 + 1 } else { 0 };
     let plain = files(&sim);
@@ -192,14 +194,16 @@ pub fn journal(bytes: &[u8]) -> Fate {
     assert!(files(&sim) == plain, "a reader has changed a file");
     let fate = match layout {
         Layout::Plain => before.is_ok(),
-        // The log is the journal's, and no slot of it is as it was.
+        // The log belongs to the journal, and every slot of it has changed.
         Layout::Log => planted.replaces_all() && report.as_ref().is_ok_and(|it| !it.unbound),
-        // No answer here shows whether an index was used; the others have functions of their own.
+        // No answer here shows whether an index was used; the other files have functions of their
+        // own.
         _ => false,
     };
     let fate = Fate::seen(fate);
     if let (Ok(before), false, Scene::Batches) = (&before, is_data || planted.mended, scene) {
-        // With the newest state damaged, the one before it is the state: the last batch is not seen yet.
+        // With the newest state damaged, the previous state is used: it does not include the last
+        // batch.
         let least = if layout == Layout::Log { NEW.len() - 1 } else { NEW.len() };
         let all = [OLD, NEW].concat();
         let ours = before.len() >= least && all.windows(before.len()).any(|some| some == before);
@@ -217,7 +221,7 @@ pub fn journal(bytes: &[u8]) -> Fate {
         }
     }
     if has_intent {
-        return fate; // The name may lead to the new file now, as the record says.
+        return fate; // The record may have replaced the file.
     }
     let after = sim.peek(JOURNAL).expect("the journal");
     let is_kept = |(had, has): (&u8, &u8)| had == has || *had == 0;
@@ -233,11 +237,11 @@ pub fn journal(bytes: &[u8]) -> Fate {
     if !appended {
         return fate;
     }
-    // A file that was rewritten in place is found by `verify` only (docs/FORMAT.md, Limits).
+    // A file that was rewritten in place is detected by `verify` only (docs/FORMAT.md, Limits).
     let report = match journal.verify() {
         Ok(report) => report,
         Err(error) => {
-            // Damage in records of the log that no append has to read, or in the index: it is reported by readers.
+            // Damage in log records that no append has to read, or in the index: readers report it.
             assert!([Layout::Index, Layout::Log].contains(&layout), "{error}");
             assert_eq!(error.kind(), ErrorKind::Damaged, "{error}");
             return fate;
@@ -246,19 +250,19 @@ pub fn journal(bytes: &[u8]) -> Fate {
     let after = lines(&journal, from).inspect_err(refused);
     if !is_data || report.is_sound() {
         let after = after.expect("what was just written can be read");
-        // A line that another tool left open is numbered behind the batch that closed it.
+        // A line that another tool left unterminated is numbered after the batch that closed it.
         let is_there = after.iter().rev().take(2).any(|line| line == LATEST);
         assert!(is_there, "{file}: {after:?} {report:?}");
     }
     fate
 }
 
-/// What is wrong is reported as damage, or as a newer format.
+/// A fault is reported as damage, or as a newer format.
 fn refused(error: &tenure::Error) {
     let kinds = [
         ErrorKind::Damaged,
         ErrorKind::NewerFormat,
-        // A planted record says that there is a lease, a planted note that a batch is in doubt.
+        // A planted record claims a lease, or a planted note claims a batch in doubt.
         ErrorKind::Busy,
         ErrorKind::NotDurable,
         // The archive that a planted title names.

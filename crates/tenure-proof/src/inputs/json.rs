@@ -7,7 +7,7 @@ use tenure_testkit::SimFs;
 
 use super::{DOCUMENT, Fate, disk, quickly};
 
-/// A document is anything at all: it is read as it is, or refused and left alone.
+/// A document with arbitrary content: it is read as it is, or refused and left unchanged.
 pub fn document(bytes: &[u8]) -> Fate {
     let (sim, fs) = disk();
     sim.add_file(DOCUMENT, bytes);
@@ -32,7 +32,7 @@ pub fn document(bytes: &[u8]) -> Fate {
     Fate::Believed
 }
 
-/// Values with a NUL in between: the document, and what is done to it.
+/// Values separated by NUL: the document, and the changes.
 fn values(bytes: &[u8]) -> Option<Vec<Value>> {
     bytes.split(|byte| *byte == 0).map(|text| parse_json(text).ok()).collect()
 }
@@ -82,7 +82,8 @@ fn rules() -> Rules {
     rules.and_then(|rules| rules.last("/last")).expect("rules")
 }
 
-/// A merge is RFC 7396 with rules: each promise of their table, for a document and one or two patches.
+/// A merge is RFC 7396 with rules. Checks each promise of their table, for a document and one or
+/// two patches.
 pub fn merge(bytes: &[u8]) -> Fate {
     let (base, patch, other) = match values(bytes).as_deref() {
         Some([base, patch]) => (base.clone(), patch.clone(), None),
@@ -97,7 +98,7 @@ pub fn merge(bytes: &[u8]) -> Fate {
     if let (Value::Object(base), Value::Object(patch)) = (&base, &patch) {
         fields(&bench, base, patch);
     }
-    // A sum adds again, and may go beyond what a number can be; nothing else cares for a second time.
+    // A sum adds again, and may exceed the range of numbers; all other rules are idempotent.
     let sums = patch.get("sum").is_some_and(|sum| !sum.is_null());
     let again = bench.merge(&patch);
     assert!(sums || again == Some(false), "the same patch again changes nothing: {again:?}");
@@ -159,7 +160,7 @@ fn small(value: &Value) -> i64 {
     if whole(value) { value.as_i64().unwrap_or(0) } else { 0 }
 }
 
-/// As floats, which do not tell neighbours apart; what is no number says nothing.
+/// As floats, which do not distinguish neighbours; a value that is no number is skipped.
 fn not_less(one: &Value, other: &Value) -> bool {
     match (one.as_f64(), other.as_f64()) {
         (Some(one), Some(other)) => one >= other,
@@ -176,7 +177,7 @@ fn twice(bench: &Bench, base: &Value, patch: &Value) {
     }
 }
 
-/// Of two patches that name nothing but what does not care, either may come first.
+/// If two patches name only commutative fields, either may come first.
 fn orders(base: &Value, one: &Value, other: &Value) {
     let careless = |patch: &Value| {
         patch.as_object().is_some_and(|fields| {

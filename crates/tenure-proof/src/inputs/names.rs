@@ -1,4 +1,4 @@
-//! Keys, versions and pointers, as any text.
+//! Keys, versions and pointers, with arbitrary text.
 
 use std::path::Path;
 

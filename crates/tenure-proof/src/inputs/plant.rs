@@ -11,14 +11,14 @@ use tenure_testkit::SimFs;
 
 use super::sums::{self, Layout};
 
-/// Every checksum is made to fit.
+/// Every checksum is made valid.
 pub const MEND: u8 = 1;
-/// The file stays the one that it was: the same inode, with other bytes.
+/// The file keeps its inode, with other bytes.
 pub const IN_PLACE: u8 = 2;
-/// Boot, inode and birth are made to be those of the file itself, so that it is bound to it.
+/// Boot, inode and birth are set to those of the file itself, so that the structure is bound to it.
 pub const OURS: u8 = 4;
-/// The rest is not the file but edits of the one that is there: the structure, a place in it, how many
-/// bytes, and the bytes. A few bytes of input say a lot about a file of many pages.
+/// The rest is not the file but edits of the existing one: the structure, a place in it, how many
+/// bytes, and the bytes. So a short input can change a file of many pages.
 pub const EDITS: u8 = 8;
 
 /// What was planted.
@@ -28,11 +28,11 @@ pub(super) struct Planted {
     /// What was there.
     before: Vec<u8>,
     pub(super) bytes: Vec<u8>,
-    /// All checksums fit, so what stands there may be believed.
+    /// All checksums are valid, so the content may be accepted.
     pub(super) mended: bool,
 }
 
-/// Puts the input in the place of `path`; `journal` is the file that a log and an index belong to.
+/// Replaces `path` by the input; `journal` is the file that a log and an index belong to.
 pub(super) fn plant(
     sim: &SimFs,
     path: &str,
@@ -63,7 +63,7 @@ pub(super) fn plant(
 }
 
 impl Planted {
-    /// Whether every slot is another one than before: a caller that is guided by any has believed what was planted.
+    /// Whether every slot has changed: a caller that uses any slot has accepted planted bytes.
     pub(super) fn replaces_all(&self) -> bool {
         // A log's header binds its slots.
         let header: &[usize] = if self.layout == Layout::Log { &[0] } else { &[] };
@@ -75,8 +75,8 @@ impl Planted {
         !counts.is_empty() && counts.iter().all(|(place, _)| is_new(place))
     }
 
-    /// Whether what is there `now` was written behind a planted slot: its number is so many further than
-    /// theirs. Slots that are refused leave the number to the very first.
+    /// Whether the slot that is there `now` was written after a planted one: its number follows
+    /// theirs by this much. If slots are refused, numbers start again.
     pub(super) fn is_followed(&self, now: &[u8], by: u64) -> bool {
         let newest = sums::newest(self.layout, &self.bytes);
         let now = sums::newest(self.layout, now);
@@ -104,7 +104,7 @@ fn extent(sim: &SimFs, path: &str) -> Option<Extent> {
     sim.shared().extent(Path::new(path)).ok()
 }
 
-/// Writes who the file is where its structures say that.
+/// Writes the file's identity where its structures have one.
 fn bind(sim: &SimFs, path: &str, layout: Layout, bytes: &mut [u8], journal: &str) {
     let Some(own) = extent(sim, path) else { return };
     let id = |file: Extent| [file.id.dev.to_le_bytes(), file.id.ino.to_le_bytes()].concat();
@@ -123,7 +123,7 @@ fn bind(sim: &SimFs, path: &str, layout: Layout, bytes: &mut [u8], journal: &str
         _ => Vec::new(),
     };
     for (start, fields) in slots.chain([(0, &title[..])]) {
-        // What was never written stays so.
+        // Structures that were never written stay so.
         if bytes.iter().skip(start).take(24).all(|byte| *byte == 0) {
             continue;
         }

@@ -1,4 +1,4 @@
-//! The record of a target, as anything at all.
+//! The record of a target, with arbitrary content.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -10,18 +10,18 @@ use super::plant::{Planted, plant};
 use super::sums::{self, Layout, number};
 use super::{DOCUMENT, Fate, an_hour, disk, fence_of, quickly};
 
-/// The sanity limit of counts is 2^56. A record or a note with fitting checksums that comes near it is not
-/// tried: where numbers end is another matter.
+/// The sanity limit of counts is 2^56. A record or a note with valid checksums that comes near it
+/// is skipped: overflow is tested elsewhere.
 pub(super) const CLAIMS_MAX: u64 = 1 << 55;
 const RECORD: &str = "/d/.tenure/state.json.commit";
 
-/// What a record says, read from the format: a second opinion.
+/// What a record says, read according to the format: a second implementation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Said {
-    /// Nothing that counts.
+    /// Nothing valid.
     Nothing,
     Newer,
-    /// The slot that counts: its fence, its ceiling, and whether it says `leased`.
+    /// The valid slot: its fence, its ceiling, and whether it says `leased`.
     Slot {
         fence: u64,
         ceiling: u64,
@@ -29,9 +29,9 @@ pub(super) enum Said {
     },
 }
 
-/// What the two slots of `bytes` say if every checksum fits.
+/// What the two slots of `bytes` say if every checksum is valid.
 pub(super) fn said(bytes: &[u8]) -> Said {
-    // What is missing at the end counts as zeros.
+    // Missing bytes at the end count as zeros.
     let mut whole = bytes.to_vec();
     whole.resize(whole.len().max(17_408), 0);
     let seq = |at: usize| number(&whole, at + 8);
@@ -53,8 +53,8 @@ pub(super) fn said(bytes: &[u8]) -> Said {
     Said::Slot { fence: number(&whole, at + 16), ceiling: number(&whole, at + 24), leased }
 }
 
-/// The record of a target is anything at all: the document is still there, and fences grow, above those
-/// that a record with fitting checksums speaks of.
+/// The record of a target has arbitrary content: the document is still there, and fences grow,
+/// above those in a record with valid checksums.
 pub fn record(bytes: &[u8]) -> Fate {
     let Some((flags, input)) = bytes.split_first() else { return Fate::Skipped };
     let (sim, fs) = disk();
@@ -85,7 +85,7 @@ pub fn record(bytes: &[u8]) -> Fate {
     }
     let next = fence_of(&fs, DOCUMENT);
     let now = sim.peek(RECORD).expect("a record");
-    // Nobody has a lease here but the one that was planted.
+    // The only lease here is the planted one.
     let fate = next == Err(ErrorKind::Busy) || planted.is_followed(&now, one_turn);
     if planted.mended {
         heeded(&fs, &planted, next);
@@ -95,15 +95,15 @@ pub fn record(bytes: &[u8]) -> Fate {
     Fate::seen(fate)
 }
 
-/// No checksum was mended: what is read is the record as it was, or none.
+/// No checksum was fixed: the record is read as it was, or not at all.
 fn doubted(fs: &Arc<dyn Fs>, before: u64, next: Result<u64, ErrorKind>) {
-    // A lease that was believed is found out by the fate, with a better word for it.
+    // The fate reports an accepted lease with a better message.
     let Ok(next) = next else { return };
     assert!(next > before, "fence {next} after {before}");
     change(fs).expect("a change");
 }
 
-/// Every checksum fits: what the record says counts, and must not harm.
+/// Every checksum is valid: the record is used, and must do no harm.
 fn heeded(fs: &Arc<dyn Fs>, planted: &Planted, next: Result<u64, ErrorKind>) {
     let said = said(&planted.bytes);
     assert_ne!(said, Said::Newer, "a newer format is refused");

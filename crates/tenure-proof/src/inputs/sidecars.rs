@@ -16,13 +16,14 @@ use super::{DOCUMENT, Fate, an_hour, disk, durably, fence_of, quickly};
 
 const JOURNAL: &str = "/d/log.jsonl";
 const FLOOR: &str = "/d/.tenure/floor";
-/// A removal writes the floor, and writes that it is durable.
+/// A removal writes the floor, and records that it is durable.
 const WRITES_OF_A_REMOVAL: u64 = 2;
 /// Events are kept up to this length.
 const EVENTS_MAX: usize = 64 * 1024;
 
-/// The notes of a journal's shared sync are anything at all: a durable append is done, or is done and
-/// says that it may not be durable. It is never refused, and never waits for a leader that is not there.
+/// The notes of a journal's shared sync have arbitrary content: a durable append is done, or is
+/// done and reports that it may not be durable. It is never refused, and never waits for a missing
+/// leader.
 pub fn sync(bytes: &[u8]) -> Fate {
     let Some((flags, input)) = bytes.split_first() else { return Fate::Skipped };
     let (sim, fs) = disk();
@@ -50,8 +51,8 @@ pub fn sync(bytes: &[u8]) -> Fate {
     Fate::seen(planted.is_followed(&sim.peek(file).expect("notes"), 2 * one_turn))
 }
 
-/// The floor of a directory is anything at all: a key that was removed and comes again has a larger
-/// fence than before, and than a floor with fitting checksums says.
+/// The floor of a directory has arbitrary content: a key that was removed and created again has a
+/// larger fence than before, and than a floor with valid checksums says.
 pub fn floor(bytes: &[u8]) -> Fate {
     let Some((flags, input)) = bytes.split_first() else { return Fate::Skipped };
     let (sim, fs) = disk();
@@ -91,8 +92,8 @@ pub fn floor(bytes: &[u8]) -> Fate {
     Fate::seen(planted.is_followed(&now, WRITES_OF_A_REMOVAL))
 }
 
-/// The events of a target are anything at all: what can be read is told, and a take-over is written
-/// down where it can be read again.
+/// The events of a target have arbitrary content: readable events are returned, and a take-over is
+/// recorded where it can be read again.
 pub fn events(bytes: &[u8]) -> Fate {
     let Some((flags, input)) = bytes.split_first() else { return Fate::Skipped };
     let (sim, fs) = disk();
@@ -114,7 +115,7 @@ pub fn events(bytes: &[u8]) -> Fate {
     Fate::seen(!before.is_empty())
 }
 
-/// The hold file is anything at all: what stands in it decides nothing (L2).
+/// The hold file has arbitrary content, which decides nothing (L2).
 pub fn hold(bytes: &[u8]) -> Fate {
     let Some((flags, input)) = bytes.split_first() else { return Fate::Skipped };
     let (sim, fs) = disk();
@@ -125,13 +126,13 @@ pub fn hold(bytes: &[u8]) -> Fate {
     let planted = plant(&sim, file, Layout::Plain, (*flags, input), DOCUMENT);
     let options = LockOptions { wait: Wait::No, ..LockOptions::default() };
     let lock = Lock::open_on(&fs, Path::new(DOCUMENT)).expect("a path");
-    let guard = lock.acquire(&options).expect("nobody holds it");
+    let guard = lock.acquire(&options).expect("it is free");
     assert_eq!(guard.fence(), before + 1, "the fence after {before}");
     other_is_kept_out(&sim.another_process().shared());
     guard.release().expect("a release");
     assert_eq!(fence_of(&sim.another_process().shared(), DOCUMENT), Ok(before + 2));
     assert_eq!(sim.peek(file), Some(planted.bytes), "a hold file is never written");
-    // It was held over whatever stands there.
+    // It was held in spite of its content.
     Fate::Believed
 }
 

@@ -1,10 +1,11 @@
-//! The structures of a file below `.tenure/` that have checksums (docs/FORMAT.md), and the checksums.
+//! The structures of a file below `.tenure/` that have checksums (docs/FORMAT.md), and the
+//! checksums.
 //!
 //! # Invariants
 //!
-//! 1. This is written from the format, not from the code that reads it: if the two part, nothing is believed any more,
-//!    and the count of believed inputs shows it.
-//! 2. Structures whose checksum depends on another one come behind it.
+//! 1. This is written from the format, not from the code that reads it: if the two differ, nothing
+//!    is accepted any more, and the count of accepted inputs shows it.
+//! 2. Structures whose checksum depends on another one come after it.
 
 use std::ops::Range;
 
@@ -27,9 +28,9 @@ const OPERATION: usize = 32;
 pub enum Layout {
     /// A record, or the floor of a directory: slots, and marks between them.
     Record,
-    /// A log: its header, two states, and records behind them.
+    /// A log: its header, two states, and then records.
     Log,
-    /// An index: a title, and records behind it.
+    /// An index: a title, and then records.
     Index,
     /// The notes of the shared sync.
     Notes,
@@ -66,7 +67,7 @@ impl Structure {
         Self { range: at..at + len, sum: Sum::Last }
     }
 
-    /// Gives it the checksum that fits.
+    /// Sets its valid checksum.
     fn fit(&self, bytes: &mut [u8]) {
         let own = &mut bytes[self.range.clone()];
         let (body, last) = own.split_at(own.len() - 8);
@@ -158,7 +159,7 @@ fn all(layout: Layout, bytes: &[u8]) -> Vec<Structure> {
     found
 }
 
-/// The records of a log, one behind the other as their lengths say.
+/// The records of a log, one after the other according to their lengths.
 fn log_records(bytes: &[u8]) -> Vec<Structure> {
     let salt = number(bytes, 8);
     let mut found = Vec::new();
@@ -180,12 +181,12 @@ pub(super) fn kinds(bytes: &[u8]) -> Vec<u8> {
     log_records(bytes).iter().map(|record| bytes[record.range.start + 12]).collect()
 }
 
-/// Where the structures of the file are: what a short edit should hit.
+/// Where the structures of the file are: the targets of short edits.
 pub(super) fn places(layout: Layout, bytes: &[u8]) -> Vec<Range<usize>> {
     all(layout, bytes).into_iter().map(|structure| structure.range).collect()
 }
 
-/// Gives every structure that is not empty the checksum that fits it.
+/// Sets the valid checksum of every structure that is not empty.
 pub fn mend(layout: Layout, bytes: &mut [u8]) {
     for structure in all(layout, bytes) {
         if bytes[structure.range.clone()].iter().all(|byte| *byte == 0) {
@@ -195,8 +196,8 @@ pub fn mend(layout: Layout, bytes: &mut [u8]) {
     }
 }
 
-/// The largest number that a record or a note claims where it counts something. What the other files of
-/// a journal claim is tried, however large it is.
+/// The largest count in a record or a note. The other files of a journal are tested with counts of
+/// any size.
 pub(super) fn largest_claim(layout: Layout, bytes: &[u8]) -> u64 {
     let counters: &[Range<usize>] = match layout {
         // Seq, fence, ceiling, confirmed, generation.

@@ -9,21 +9,21 @@ use crate::block_log::SECTOR;
 /// How a file system is made and mounted.
 #[derive(Debug, Clone, Copy)]
 pub struct Format {
-    /// For people.
+    /// The name for people.
     pub name: &'static str,
-    /// For the kernel.
+    /// The name for the kernel.
     pub kind: &'static str,
     /// The program that makes it, before the name of the image.
     pub make: &'static [&'static str],
     /// Mount options.
     pub options: &'static str,
-    /// The size of its image: about the smallest that it takes.
+    /// The size of its image: about the smallest that is possible.
     pub mib: u64,
-    /// How many bytes it expects its disk to write as one.
+    /// How many bytes it expects its disk to write atomically.
     pub atom: usize,
 }
 
-/// As it is made by default on a disk.
+/// With the defaults for a disk.
 pub const EXT4: Format = Format {
     name: "ext4",
     kind: "ext4",
@@ -37,7 +37,7 @@ pub const EXT4: Format = Format {
 pub const EXT4_SMALL_BLOCKS: Format =
     Format { name: "ext4, 1 KiB blocks", make: &["mkfs.ext4", "-q", "-F", "-b", "1024"], ..EXT4 };
 
-/// Data is not written before the metadata that speaks of it.
+/// Data may be written after the metadata that refers to it.
 pub const EXT4_WRITEBACK: Format =
     Format { name: "ext4, data=writeback", options: "data=writeback", ..EXT4 };
 
@@ -51,8 +51,8 @@ pub const XFS: Format = Format {
     atom: SECTOR,
 };
 
-/// Copy on write. Its superblock is 4 KiB under one checksum, and it cannot be mounted when half of a
-/// new one was written.
+/// Copy on write. Its superblock is 4 KiB under one checksum, and it cannot be mounted if only half
+/// of a new one was written.
 pub const BTRFS: Format = Format {
     name: "btrfs",
     kind: "btrfs",

@@ -2,10 +2,10 @@
 //!
 //! # Invariants
 //!
-//! 1. What was mounted is unmounted when its value is dropped, also when the test panics; in the worst
-//!    case it is detached and goes away with its last user.
+//! 1. A mount is unmounted when its value is dropped, also when the test panics; in the worst case
+//!    it is detached and goes away with its last user.
 //! 2. One test at a time mounts anything ([`Turn`]): there are only eight loop devices.
-//! 3. A machine that cannot mount says so, and the test counts as not run; nothing is skipped in
+//! 3. On a machine that cannot mount, the test is reported as not run; nothing is skipped in
 //!    silence ([`may_mount`]).
 
 mod format;
@@ -28,8 +28,8 @@ const LET_GO_MAX: Duration = Duration::from_secs(10);
 /// Set to `1` where file systems cannot be mounted.
 const WITHOUT: &str = "TENURE_WITHOUT_MOUNTS";
 
-/// Whether file systems can be mounted here. If not, that must have been said beforehand, and then it
-/// is said again that `test` is not run.
+/// Whether file systems can be mounted here. If not, the variable must be set, and `test` is
+/// reported as not run.
 pub fn may_mount(test: &str) -> bool {
     if std::env::var_os(WITHOUT).is_some_and(|value| value == "1") {
         crate::not_run(&format!("{test}: no file system can be mounted here ({WITHOUT}=1)"));
@@ -47,7 +47,7 @@ pub fn may_mount(test: &str) -> bool {
     true
 }
 
-/// The right to mount: one test of this machine at a time has it.
+/// The permission to mount: one test of this machine at a time has it.
 #[derive(Debug)]
 pub struct Turn {
     _locked: File,
@@ -75,7 +75,7 @@ pub fn tool(words: &[&str], path: Option<&Path>) -> String {
     String::from_utf8_lossy(&stdout).into_owned()
 }
 
-/// A directory in memory, for images: what they lose is decided by the test, not by a disk.
+/// A directory in memory, for images: the test decides what they lose, not a disk.
 pub fn memory() -> tempfile::TempDir {
     let shm = Path::new("/dev/shm");
     let made = if shm.is_dir() { tempfile::tempdir_in(shm) } else { tempfile::tempdir() };
@@ -90,7 +90,7 @@ pub struct Mounted {
 }
 
 impl Mounted {
-    /// `mount -t KIND -o OPTIONS SOURCE`, or what the kernel said against it.
+    /// `mount -t KIND -o OPTIONS SOURCE`, or the kernel's error.
     pub fn try_new(source: &Path, kind: &str, options: &str) -> Result<Self, String> {
         let at = tempfile::tempdir().expect("a mount point");
         let mut mount = Command::new("mount");
@@ -112,7 +112,7 @@ impl Mounted {
         mounted.unwrap_or_else(|problem| panic!("{kind} on {}: {problem}", source.display()))
     }
 
-    /// What somebody else has mounted at this directory, to be unmounted by us.
+    /// A file system that is already mounted at this directory; dropping the value unmounts it.
     pub fn adopt(at: tempfile::TempDir) -> Self {
         Self { at, is_mounted: true }
     }
@@ -136,7 +136,8 @@ impl Mounted {
         tool(&["mount", "-o", &format!("remount,{options}")], Some(self.path()));
     }
 
-    /// Unmounts it; nobody may be using it. A server in user space may need a moment to let go.
+    /// Unmounts it; no process may be using it. A server in user space may need a moment to close
+    /// it.
     pub fn unmount(mut self) {
         let give_up = Instant::now() + LET_GO_MAX;
         while !orderly(self.path()) {

@@ -72,7 +72,7 @@ impl Puppet for Child {
             fields.insert("actor".to_owned(), json!(actor));
         }
         let mut process = self.process.borrow_mut();
-        // A puppet that has ended is noticed when it is listened to.
+        // A puppet that has ended is noticed at the next read.
         let _ = process.input.write_all(format!("{order}\n").as_bytes());
     }
 
@@ -109,7 +109,7 @@ struct Process {
     child: std::process::Child,
     input: ChildStdin,
     lines: Receiver<Value>,
-    /// Answers that came while somebody else's was waited for.
+    /// Answers that came while another actor's answer was awaited.
     kept: HashMap<String, VecDeque<Value>>,
     ops: Value,
     takes_actors: bool,

@@ -2,10 +2,10 @@
 //!
 //! # Invariants
 //!
-//! 1. Orders are done one after the other, by a thread of their own; the process that does one can be
-//!    killed or stopped meanwhile.
-//! 2. Every process leads a process group, so that `tenure run` and its command die together: the lock
-//!    lives as long as the command does.
+//! 1. Orders are executed one after the other, by a separate thread; the process that executes one
+//!    can be killed or stopped meanwhile.
+//! 2. Every process leads a process group, so that `tenure run` and its command die together: the
+//!    lock lives as long as the command does.
 
 mod arguments;
 mod groups;
@@ -24,7 +24,7 @@ use self::arguments::arguments;
 use self::groups::Groups;
 use super::{FAR_TOO_LONG, Heard, Puppet, misunderstood};
 
-/// Says its fence, and ends with its input.
+/// Prints its fence, and ends with its input.
 const HOLD: &str = "echo \"$TENURE_FENCE\"; exec cat";
 
 /// Drives the command.
@@ -38,7 +38,7 @@ pub struct CommandLine {
 impl CommandLine {
     /// Starts the thread; no process yet.
     pub fn start() -> Self {
-        crate::tenure(); // Built now: the first answer must not have to wait for that.
+        crate::tenure(); // Built now, so that the first answer is not delayed.
         let (orders, taken) = channel::<Value>();
         let (given, answers) = channel();
         let groups = Arc::new(Groups::default());
@@ -77,12 +77,12 @@ impl Puppet for CommandLine {
     }
 
     fn kill(&mut self) {
-        // The leaders first: a `tenure run` whose command dies before it would release the lock properly.
-        // So would one whose input is closed, and the end of the thread closes it.
+        // The leaders first: a `tenure run` whose command dies before it would release the lock
+        // properly. So would one whose input is closed, and the end of the thread closes it.
         self.groups.signal_leaders(Signal::KILL);
         self.groups.signal(Signal::KILL);
         self.orders = None;
-        // The thread reaps them and ends. What a process had done before it died is not an answer.
+        // The thread reaps them and ends. The output of a killed process is not an answer.
         while self.hear_within(FAR_TOO_LONG) != Heard::End {}
     }
 
@@ -107,7 +107,7 @@ struct Staying {
     output: Receiver<String>,
 }
 
-/// What does the orders.
+/// Executes the orders.
 struct Hand {
     groups: Arc<Groups>,
     stays: HashMap<String, Staying>,
@@ -162,7 +162,7 @@ impl Hand {
         let failure = failure(&mut child);
         match (order["op"].as_str(), self.groups.end(&mut child)) {
             (_, Some(0)) => answer(order, &output),
-            // Damage is what the check was to find.
+            // The check reports damage; that is an answer.
             (Some("check"), Some(5)) if !output.is_empty() => answer(order, &output),
             (Some("read"), _) if failure["code"] == "not_found" => {
                 json!({ "ok": { "value": null, "version": null } })
@@ -197,7 +197,7 @@ impl Hand {
             Ok(staying) => staying,
             Err(why) => return misunderstood(&why),
         };
-        // The first line is the fence, empty for readers. Its end is the answer of a lock not had.
+        // The first line is the fence, empty for readers. If there is none, the lock was refused.
         let Ok(fence) = staying.output.recv() else {
             let failure = failure(&mut staying.child);
             self.groups.end(&mut staying.child);
@@ -246,7 +246,7 @@ impl Hand {
         json!({ "ok": entry.unwrap_or(json!({ "seq": null })) })
     }
 
-    /// Commands that wait, each ended by a signal as a person would.
+    /// Commands that wait, each ended by a signal as a user would.
     fn storm(&self, order: &Value) -> Value {
         let times = order["times"].as_u64().unwrap_or(1);
         let lock = json!({ "op": "lock", "path": order["path"], "wait": "forever" });
@@ -257,7 +257,7 @@ impl Hand {
         }
         let path = order["path"].as_str().unwrap_or_default();
         let started = Instant::now();
-        // Only one that waits can be cancelled: the signal must not come before it does.
+        // Only a command that waits can be cancelled: the signal must not come earlier.
         while started.elapsed() < FAR_TOO_LONG
             && tenure::status(path).map_or(0, |status| status.waiters.len()) < waiting.len()
         {
@@ -276,7 +276,7 @@ impl Hand {
     }
 }
 
-/// The lines of a process, without waiting for more than there are.
+/// The lines of a process, without waiting for more.
 fn lines_of(output: ChildStdout) -> Receiver<String> {
     let (heard, lines) = channel();
     std::thread::spawn(move || {
@@ -297,7 +297,7 @@ fn failure(child: &mut Child) -> Value {
     object.unwrap_or(json!({ "code": "misunderstood", "message": text }))
 }
 
-/// What the command printed, as `PUPPETS.md` wants it.
+/// The output of the command, in the form of `PUPPETS.md`.
 fn answer(order: &Value, output: &str) -> Value {
     let mut objects = output.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
     match order["op"].as_str().unwrap_or_default() {

@@ -1,4 +1,4 @@
-//! The languages of puppets, which of them are there, and which have to be.
+//! The languages of puppets, which of them are available, and which are required.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -64,7 +64,7 @@ impl Language {
         }
     }
 
-    /// Why there can be no puppet of this language here.
+    /// Why this language cannot run here.
     fn missing(self) -> Option<String> {
         if matches!(self, Self::Rust | Self::CommandLine) {
             return None; // Built with this test.
@@ -84,8 +84,8 @@ impl Child {
     }
 }
 
-/// The languages that can run here. Whatever is missing is said once, loudly; what is required by
-/// `TENURE_PUPPETS` fails instead.
+/// The languages that can run here. Each missing one is reported once; one that `TENURE_PUPPETS`
+/// requires fails instead.
 pub fn languages() -> &'static [Language] {
     static THERE: OnceLock<Vec<Language>> = OnceLock::new();
     THERE.get_or_init(|| {

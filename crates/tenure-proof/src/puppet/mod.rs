@@ -1,10 +1,10 @@
-//! Processes on strings, in any language: they do what an order says, and answer. `PUPPETS.md` has the
+//! Puppets: processes in any language that execute orders, and answer. `PUPPETS.md` has the
 //! protocol.
 //!
 //! # Invariants
 //!
-//! 1. The answer is the synchronisation. Silence is asserted for a moment only; an answer that must come
-//!    is waited for until far too long.
+//! 1. The answer is the synchronisation. Silence is asserted for a moment only; an answer that must
+//!    come is awaited with a very long limit.
 //! 2. Dropping a puppet ends every process that it started.
 
 mod child;
@@ -19,12 +19,12 @@ pub use self::child::{Child, Troupe};
 pub use self::command_line::CommandLine;
 pub use self::language::{Language, languages};
 
-/// Long enough to be sure that somebody waits, short enough to be done often.
+/// Long enough to be sure that a process waits, short enough to be used often.
 pub const A_MOMENT: Duration = Duration::from_millis(80);
 /// Nothing that works takes this long, even on a busy machine.
 pub const FAR_TOO_LONG: Duration = Duration::from_secs(120);
 
-/// What a puppet let hear.
+/// What came from a puppet.
 #[derive(Debug, PartialEq)]
 pub enum Heard {
     /// It answered.
@@ -35,7 +35,7 @@ pub enum Heard {
     End,
 }
 
-/// Somebody who takes orders.
+/// An actor that takes orders.
 pub trait Puppet {
     /// Gives an order without waiting for the answer.
     fn tell(&mut self, order: &Value);
@@ -73,7 +73,7 @@ pub trait Puppet {
         answer["ok"].take()
     }
 
-    /// Gives an order that must be refused; the code.
+    /// Gives an order that must be refused; returns the code.
     fn is_refused(&mut self, order: &Value) -> String {
         let answer = self.say(order);
         let code = answer["error"]["code"].as_str();

@@ -1,4 +1,4 @@
-//! One fault at one call, or from one moment on, in the words of strace.
+//! One fault at one call, or from one moment on, as arguments of strace.
 
 /// What happens at a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

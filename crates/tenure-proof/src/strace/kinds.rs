@@ -1,7 +1,7 @@
-//! Every kind of call that is attacked: what it does, and what it fails with.
+//! Every kind of call that is attacked: what it does, and how it fails.
 //!
-//! The one list: what is attacked at all, what fails together from one moment on, and which faults are
-//! tried at one call come from it.
+//! This is the only list. It decides which calls are attacked, which fail together from one moment
+//! on, and which faults are tried at one call.
 
 use self::Does::{Begins, Changes, Ends, Locks, Looks, Opens, Says};
 
@@ -10,13 +10,13 @@ use self::Does::{Begins, Changes, Ends, Locks, Looks, Opens, Says};
 pub enum Does {
     /// Changes something on a disk, or promises that it was changed.
     Changes,
-    /// Needs a free descriptor. strace cannot tell who makes a file from who opens one.
+    /// Needs a free descriptor. strace cannot distinguish creating a file from opening one.
     Opens,
     /// Changes nothing, and needs the disk to answer.
     Looks,
-    /// Takes or gives back a lock.
+    /// Takes or releases a lock.
     Locks,
-    /// Tells somebody: standard output and standard error, which are elsewhere.
+    /// Writes to standard output and standard error.
     Says,
     /// Begins another process.
     Begins,
@@ -33,8 +33,8 @@ pub struct Kind {
     pub does: Does,
     /// What it fails with in practice.
     pub errors: &'static [&'static str],
-    /// What stays if it fails once: a full disk stays full, a broken one broken, and a table of open files
-    /// full.
+    /// Whether a failure persists: a full disk stays full, a broken one broken, and a table of open
+    /// files full.
     pub lasting: Option<&'static str>,
 }
 
@@ -133,7 +133,7 @@ mod tests {
         assert_eq!(KINDS.len(), 47);
     }
 
-    /// Two calls that do the same, by a path or from a directory, stay alike.
+    /// Two calls that do the same, by a path or relative to a directory, must have equal entries.
     #[test]
     fn calls_of_one_family_fail_alike() {
         let families: &[&[&str]] = &[

@@ -1,13 +1,13 @@
-//! What strace wrote down: which calls a command makes, which of them can be attacked, and whether a
-//! fault came about.
+//! The log of strace: which calls a command makes, which of them can be attacked, and whether a
+//! fault was injected.
 
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
 
 use super::{Case, Fault, Kind};
 
-/// What is let pass: no fault of a file shows there. Checks of descriptors, memory, terminals, waiting,
-/// the start of another program, and the descriptors of a child.
+/// Calls that are not attacked, since they do not touch files: checks of descriptors, memory,
+/// terminals, waiting, the start of another program, and the descriptors of a child.
 const PASSED: [&str; 11] = [
     "fcntl",
     "mmap",
@@ -21,22 +21,22 @@ const PASSED: [&str; 11] = [
     "pipe2",
     "epoll_create1",
 ];
-/// Rust's runtime looks at the three standard descriptors as the last thing before `main`.
+/// Rust's runtime checks the three standard descriptors last before `main`.
 const START_ENDS: &str = "poll";
 
 /// The calls of a run without a fault.
 #[derive(Debug)]
 pub struct Calls {
-    /// Of each thread, in order. The first one is where the program begins.
+    /// For each thread, in order. The first one is the main thread.
     threads: Vec<Vec<String>>,
     /// How many calls of the first thread belong to the loader and the runtime.
     start: usize,
-    /// What fails anyway.
+    /// What fails without a fault.
     lacking: Option<String>,
 }
 
 impl Calls {
-    /// From the log of a run. Panics at a call that nobody thought of.
+    /// From the log of a run. Panics at an unknown call.
     pub(super) fn read(log: &str, lacking: Option<&str>) -> Self {
         let mut names: Vec<&str> = Vec::new();
         let mut threads: Vec<Vec<String>> = Vec::new();
@@ -53,14 +53,14 @@ impl Calls {
         let start = first.iter().position(|call| call == START_ENDS);
         let start = start.expect("the runtime looks at the standard descriptors") + 1;
         for thread in threads.iter_mut().skip(1) {
-            // From there on it is another program.
+            // After this call it is another program.
             let own = thread.iter().position(|call| call == "execve").unwrap_or(thread.len());
             thread.truncate(own);
         }
         let calls = Self { threads, start, lacking: lacking.map(str::to_owned) };
         for (call, _) in calls.of_the_program() {
             let known = Kind::named(call).is_some() || PASSED.contains(&call);
-            assert!(known, "nobody thought of `{call}`");
+            assert!(known, "unknown call `{call}`");
         }
         calls
     }
@@ -78,7 +78,7 @@ impl Calls {
     }
 
     /// For each call of one of these kinds that the first thread makes: itself, and then all other
-    /// kinds, each with the number that it has next. Those too that are made only when something fails.
+    /// kinds, each with its next number. Includes kinds that are called only after a failure.
     pub fn from_there_on(&self, kinds: &[&str]) -> Vec<Vec<(String, usize)>> {
         let kinds: Vec<_> =
             kinds.iter().filter(|kind| self.lacking.as_deref() != Some(**kind)).collect();
@@ -130,7 +130,7 @@ fn ended(line: &str) -> Option<&str> {
     resumed.map(|(call, _)| call).or_else(|| begun(line).map(|(_, call)| call))
 }
 
-/// Whether the log of a run shows that the fault came about.
+/// Whether the log of a run shows that the fault was injected.
 pub(super) fn has_fault(log: &str, case: &Case) -> bool {
     let injected = |line: &str| {
         line.contains("(INJECTED)")
@@ -144,7 +144,8 @@ pub(super) fn has_fault(log: &str, case: &Case) -> bool {
 mod tests {
     use super::*;
 
-    /// A start with one `read`; then three calls, one of a child, and what is another program.
+    /// A start with one `read`; then three calls, one of a child, and then those of another
+    /// program.
     const LOG: &str = "\
 10    execve(\"a\") = 0
 10    read(3) = 832
@@ -187,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    #[should_panic(expected = "nobody thought of `swapon`")]
+    #[should_panic(expected = "unknown call `swapon`")]
     fn a_call_that_nobody_thought_of_is_told() {
         Calls::read(&LOG.replace("flock", "swapon"), None);
     }

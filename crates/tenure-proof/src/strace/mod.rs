@@ -1,15 +1,17 @@
-//! Making a system call of a real process fail, or the last thing it does, with strace.
+//! Makes a system call of a real process fail, or kills the process at it, with strace.
 //!
 //! # What strace 6.1 does
 //!
-//! 1. It counts the calls of each kind, in each thread, for itself: `when=3` of a set of kinds is the
-//!    third of each. Faults that begin at one moment for many kinds are one `inject` for each kind,
-//!    with its own number, which the log of a run without a fault tells ([`Calls::from_there_on`]).
-//! 2. It injects only into calls that it traces. What the machine lacks is traced in every run.
-//! 3. With `--seccomp-bpf` only traced calls stop the process, which is cheaper; but there an injected
-//!    signal is lost. Deaths are made without it.
+//! 1. It counts the calls of each kind, in each thread, separately: `when=3` of a set of kinds is
+//!    the third of each. Faults that begin at one moment for many kinds are one `inject` for each
+//!    kind, with its own number, taken from the log of a run without a fault
+//!    ([`Calls::from_there_on`]).
+//! 2. It injects only into calls that it traces. Calls that the simulated machine lacks are traced
+//!    in every run.
+//! 3. With `--seccomp-bpf` only traced calls stop the process, which is cheaper; but then an
+//!    injected signal is lost. Kills are made without it.
 //! 4. `-P` misses renames and files with random names, and hides what the machine lacks. It is not
-//!    used: the calls of the loader and the runtime are counted, and passed over.
+//!    used: the calls of the loader and the runtime are counted, and skipped.
 
 mod case;
 mod kinds;
@@ -26,7 +28,7 @@ use crate::bounded::{Ended, run};
 /// Every call that takes the name of a file or a descriptor, and what begins and ends threads.
 const ALL: &str = "%file,%desc,sync,clone3,exit_group";
 
-/// Whether strace can be used. Without it the ring fails, unless that was asked for.
+/// Whether strace can be used. Without it the ring fails, unless the variable is set.
 pub fn available() -> bool {
     let mut tried = Command::new("strace");
     tried.args(["-f", "--seccomp-bpf", "-o", "/dev/null", "true"]);
@@ -34,7 +36,8 @@ pub fn available() -> bool {
     crate::machine::allows(works, "strace, and permission to trace", "TENURE_WITHOUT_STRACE")
 }
 
-/// `program` on a machine that never does something (`call:error=NAME`), to be given its arguments.
+/// `program` on a machine where a call always fails (`call:error=NAME`); the caller adds its
+/// arguments.
 pub fn lacking(lacks: &str, program: &Path) -> Command {
     let (call, _) = lacks.split_once(':').unwrap_or((lacks, ""));
     let mut command = Command::new("strace");
@@ -53,18 +56,18 @@ pub struct Traced<'a> {
     pub args: &'a [&'a str],
     /// Where.
     pub dir: &'a Path,
-    /// What this machine never does: `call:error=NAME`.
+    /// Calls that always fail on this machine: `call:error=NAME`.
     pub lacks: Option<&'a str>,
     /// The file that strace writes to, outside of `dir`.
     pub log: &'a Path,
 }
 
-/// How a command ended that ran into a fault.
+/// How a command with a fault ended.
 #[derive(Debug)]
 pub struct Struck {
     /// How it ended.
     pub ended: Ended,
-    /// Whether the fault came about: a call that is never made cannot fail.
+    /// Whether the fault was injected: a call that is never made cannot fail.
     pub came_about: bool,
 }
 
@@ -76,7 +79,7 @@ impl Traced<'_> {
         Calls::read(&self.text(), self.lacking())
     }
 
-    /// Where writes end that name their place, and how long they are.
+    /// The ends and lengths of writes with an offset.
     pub fn writes(&self) -> Vec<(u64, u64)> {
         let ended = self.strace("pwrite64", |command| _ = command.args(["-s", "0"]));
         assert!(ended.is_done(), "{ended:?}");
@@ -105,7 +108,7 @@ impl Traced<'_> {
         Struck { ended, came_about }
     }
 
-    /// The kind of call that this machine does not have.
+    /// The kind of call that this machine lacks.
     fn lacking(&self) -> Option<&str> {
         self.lacks.and_then(|lacks| lacks.split(':').next())
     }
@@ -116,7 +119,7 @@ impl Traced<'_> {
     }
 
     fn strace(&self, kinds: &str, more: impl Fn(&mut Command)) -> Ended {
-        // What an earlier run left there must not be taken for this one's.
+        // A log of an earlier run must not be taken for this one's.
         let _ = std::fs::remove_file(self.log);
         let kinds = [kinds].into_iter().chain(self.lacking());
         let kinds = kinds.collect::<Vec<_>>().join(",");

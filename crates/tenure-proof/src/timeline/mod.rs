@@ -15,12 +15,13 @@
 //! - `files:` names scratch files; `$doc` is the path of one.
 //! - An actor starts with its first step. Its order is a word, positional values (`path`, or the name of a
 //!   hold) and `field=value`. A value is `$name`, JSON, or a bare word.
-//! - After `->` comes what the answer must be: `ok`, `error CODE`, and `field=value`. A `$name` that is
-//!   not known yet is bound; a known one is compared. `field?=value` is compared if the language tells it.
+//! - After `->` comes the expected answer: `ok`, `error CODE`, and `field=value`. A `$name` that is
+//!   not known yet is bound; a known one is compared. `field?=value` is compared if the answer has
+//!   the field.
 //! - `blocks` instead of an answer: the order waits. `answers` is when it ends.
 //! - `kill`, `stop`, `resume` are signals to the actor's processes.
-//! - `-` is nobody: `$b > $a`, `$b = $a`, or `write $file TEXT` and `append $file TEXT` by a plain program,
-//!   and `expires $doc`, which waits for the end of a lease.
+//! - `-` is no actor: `$b > $a`, `$b = $a`, or `write $file TEXT` and `append $file TEXT` by a
+//!   plain program, and `expires $doc`, which waits for the end of a lease.
 
 mod parse;
 mod play;

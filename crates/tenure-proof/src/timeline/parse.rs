@@ -1,17 +1,17 @@
-//! Reads a timeline. Whatever is not understood is an error with its line, never skipped.
+//! Parses a timeline. Anything unknown is an error with its line, never skipped.
 
 use std::collections::BTreeSet;
 
 use super::words::split;
 
-/// A timeline, read.
+/// A parsed timeline.
 #[derive(Debug)]
 pub struct Scenario {
     /// The name of its file.
     pub name: String,
     /// The scratch files.
     pub files: Vec<String>,
-    /// What happens, in order.
+    /// The steps, in order.
     pub steps: Vec<Step>,
 }
 
@@ -20,9 +20,9 @@ pub struct Scenario {
 pub struct Step {
     /// Its number, for people.
     pub number: u32,
-    /// Who; `-` is nobody.
+    /// The actor; `-` is none.
     pub actor: String,
-    /// What.
+    /// What it does.
     pub deed: Deed,
 }
 
@@ -48,20 +48,20 @@ pub enum Deed {
     Resume,
     /// `LEFT > RIGHT` or `LEFT = RIGHT`.
     Compare(String, char, String),
-    /// A plain program writes a file anew, or appends to it.
+    /// A plain program replaces the content of a file, or appends to it.
     Plain {
-        /// Appends, instead of writing it anew.
+        /// Appends, instead of replacing the content.
         append: bool,
         /// The file.
         file: String,
         /// What it writes.
         text: String,
     },
-    /// Waits until the lease of a file has run out.
+    /// Waits until the lease of a file has expired.
     Expires(String),
 }
 
-/// What an answer must be.
+/// The expected answer.
 #[derive(Debug)]
 pub struct Expected {
     /// The code of the error, unless it succeeds.
@@ -71,7 +71,7 @@ pub struct Expected {
 }
 
 impl Scenario {
-    /// Reads the text of a timeline.
+    /// Parses the text of a timeline.
     pub fn parse(name: &str, text: &str) -> Result<Self, String> {
         let mut scenario = Self { name: name.to_owned(), files: Vec::new(), steps: Vec::new() };
         for (at, line) in text.lines().enumerate() {
@@ -94,7 +94,7 @@ impl Scenario {
         if scenario.steps.is_empty() { Err(format!("{name}: no step")) } else { Ok(scenario) }
     }
 
-    /// Everybody who acts.
+    /// All actors.
     pub fn actors(&self) -> BTreeSet<&str> {
         let actors = self.steps.iter().map(|step| step.actor.as_str());
         actors.filter(|actor| *actor != "-").collect()
@@ -110,7 +110,7 @@ impl Scenario {
         .collect()
     }
 
-    /// Whether every actor must be a process: signals hit all actors of one.
+    /// Whether every actor must be a process: signals hit all actors of one process.
     pub fn needs_processes(&self) -> bool {
         self.steps.iter().any(|step| match &step.deed {
             Deed::Kill | Deed::Stop | Deed::Resume => true,
@@ -142,7 +142,7 @@ fn nobodys(words: &[&str]) -> Result<Deed, String> {
         ["expires", file] => Ok(Deed::Expires(owned(file))),
         [left, ">", right] => Ok(Deed::Compare(owned(left), '>', owned(right))),
         [left, "=", right] => Ok(Deed::Compare(owned(left), '=', owned(right))),
-        _ => Err("nobody can do that".into()),
+        _ => Err("unknown step".into()),
     }
 }
 

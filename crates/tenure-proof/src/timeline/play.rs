@@ -1,4 +1,4 @@
-//! Plays a timeline with a cast of puppets.
+//! Plays a timeline with puppets.
 
 use std::collections::HashMap;
 use std::fs::OpenOptions;
@@ -15,7 +15,7 @@ use crate::puppet::{FAR_TOO_LONG, Puppet};
 /// The puppet of every actor.
 pub type Cast = HashMap<String, Box<dyn Puppet>>;
 
-/// Plays `scenario` with `cast` on files in `directory`. Panics with the step that went another way.
+/// Plays `scenario` with `cast` on files in `directory`. Panics with the step that failed.
 pub fn play(scenario: &Scenario, cast: Cast, directory: &Path) {
     let path = |name: &String| (name.clone(), json!(directory.join(name)));
     let names = scenario.files.iter().map(path).collect();
@@ -72,7 +72,7 @@ impl Performance {
     fn puppet(&mut self, actor: &str) -> Result<&mut dyn Puppet, String> {
         match self.cast.get_mut(actor) {
             Some(puppet) => Ok(puppet.as_mut()),
-            None => Err("nobody plays this part".into()),
+            None => Err("no puppet for this actor".into()),
         }
     }
 

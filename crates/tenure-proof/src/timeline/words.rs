@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use serde_json::{Value, json};
 
-/// What the names of a timeline stand for.
+/// The values of the names of a timeline.
 pub(super) type Names = HashMap<String, Value>;
 
 /// Splits a line into words.

@@ -1,4 +1,4 @@
-//! Another boot of the machine: tenure tells by the boot id that a power loss lies behind it.
+//! Another boot of the machine: tenure recognises a power loss by the boot id.
 
 use std::sync::Arc;
 

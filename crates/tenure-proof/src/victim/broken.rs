@@ -1,8 +1,8 @@
-//! Deliberately broken file systems: what a careless implementation of tenure would have done.
+//! Deliberately broken file systems: what a careless implementation of tenure would do.
 //!
-//! The power-loss ring must find each of them out, or it proves nothing. One is missing here: a record
-//! of fences that is not synced. Fences that were lost start again at the clock, so only a clock that
-//! was set back as well would show it.
+//! The power-loss ring must find the fault of each, or it proves nothing. One is missing here: a
+//! record of fences that is not synced. Lost fences start again at the clock, so only a clock that
+//! was also set back would show it.
 
 use std::collections::BTreeSet;
 use std::io;
@@ -76,14 +76,14 @@ impl FromStr for Broken {
 
 struct BrokenLayer {
     how: Broken,
-    /// A sync that was put off until after the publication.
+    /// A sync that was postponed until after the publication.
     late: Mutex<Vec<Arc<dyn Handle>>>,
     /// Directories in which this process has made a name.
     made: Mutex<BTreeSet<PathBuf>>,
 }
 
 impl BrokenLayer {
-    /// Whether a sync of this file is left out, or comes late.
+    /// Whether a sync of this file is left out, or postponed.
     fn skips(&self, file: &OpenFile) -> bool {
         // A new log is opened under its temporary name.
         let name = file.path.to_string_lossy();
@@ -109,7 +109,7 @@ impl BrokenLayer {
         }
     }
 
-    /// Does what was put off.
+    /// Does the postponed sync.
     fn catch_up(&self) -> io::Result<()> {
         lock(&self.late).drain(..).try_for_each(|file| file.sync())
     }

@@ -1,4 +1,4 @@
-//! What must be true after a crash, whoever looks.
+//! What must be true after a crash, for every reader.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -22,11 +22,11 @@ pub fn check(fs: &Arc<dyn Fs>, dir: &Path, acks: &[Ack], next: u64) -> Result<Ve
     check_and_go_on(fs, acks, &Work { dir: dir.to_path_buf(), writer: next, tasks, rounds: 2 })
 }
 
-/// Looks at a directory after a crash, before which `acks` were given; the first problem as words.
+/// Checks a directory after a crash, before which `acks` were given; returns the first problem.
 ///
-/// `fs` must be of another boot than the victims' if power was lost. Then `next` is done by a writer
-/// that no victim was, and everything is looked at once more. Its tasks are those of the victims, so
-/// that it clears away what they left. Returns what it acknowledged.
+/// If power was lost, `fs` must have another boot than the victims'. Then a new writer does `next`,
+/// and everything is checked again. Its tasks are those of the victims, so that it removes what
+/// they left. Returns what it acknowledged.
 pub fn check_and_go_on(fs: &Arc<dyn Fs>, acks: &[Ack], next: &Work) -> Result<Vec<Ack>, String> {
     let dir = &*next.dir;
     let promised = Promised::of(acks);
@@ -36,7 +36,7 @@ pub fn check_and_go_on(fs: &Arc<dyn Fs>, acks: &[Ack], next: &Work) -> Result<Ve
     let done = work(fs, next, &mut |ack| new.push(ack));
     done.map_err(|error| format!("the next writer: {error}"))?;
     new.iter().try_for_each(|ack| promised.check_growth(*ack))?;
-    // A replacement clears away what one before it has left.
+    // A replacement removes the leftovers of an earlier one.
     let journal = Journal::open_on(fs, &dir.join(JOURNAL));
     let compacted = journal.and_then(|found| found.compact(&WriteOptions::default(), |_| true));
     compacted.map_err(|error| format!("the next compaction: {error}"))?;
@@ -91,7 +91,7 @@ impl Promised {
         promised
     }
 
-    /// What comes after the crash is above everything from before it (G4, G6).
+    /// Numbers and fences after the crash are above all from before it (G4, G6).
     fn check_growth(&self, ack: Ack) -> Result<(), String> {
         let (new, old) = match ack {
             Ack::Document(number) => (number, self.document),
@@ -104,14 +104,14 @@ impl Promised {
             Ack::KeyFence(fence) => (fence, self.key_fence),
             Ack::Loose(number) => (number, self.loose.number),
             Ack::LooseBatch { first, .. } => (first, self.loose.newest()),
-            // Each writer has keys of its own.
+            // Each writer has its own keys.
             Ack::Key { .. } | Ack::Gone { .. } | Ack::Pruned { .. } => return Ok(()),
         };
         if new > old { Ok(()) } else { Err(format!("`{ack}` is not above {old}")) }
     }
 
-    /// Documents are whole without tenure, too (G5). Of the lines of a journal each is whole, or it
-    /// waits for its repair: NULs, or the end of the file without a newline (G7).
+    /// Documents are whole for a plain reader, too (G5). Each line of a journal is whole, or awaits
+    /// its repair: NULs, or the end of the file without a newline (G7).
     fn check_as_plain_reader(&self, dir: &Path) -> Result<(), String> {
         for (name, promised) in [(DOCUMENT, self.document), (BOTH_DOCUMENT, self.both)] {
             let value = match std::fs::read(dir.join(name)) {
@@ -173,8 +173,8 @@ impl Batches {
         self.0.values().copied().max().unwrap_or(0)
     }
 
-    /// Every batch is whole, in order and there once; acknowledged ones are where they were said to
-    /// be (G7, G8).
+    /// Every batch is whole, in order and there once; acknowledged ones are at their acknowledged
+    /// numbers (G7, G8).
     pub(super) fn check(&self, name: &str, entries: &[Entry]) -> Result<(), String> {
         let mut missing: BTreeSet<(u64, u64)> = self.0.keys().copied().collect();
         let mut seen = BTreeSet::new();
@@ -219,7 +219,7 @@ pub(super) fn at_least(name: &str, value: Option<&Value>, promised: u64) -> Resu
     }
 }
 
-/// All entries of a journal that is sound; an absent journal has none.
+/// All entries of a sound journal; a missing journal has none.
 pub(super) fn entries(fs: &Arc<dyn Fs>, dir: &Path, name: &str) -> Result<Vec<Entry>, String> {
     let failed = |error: tenure::Error| format!("{name}: {error}");
     let journal = Journal::open_on(fs, &dir.join(name)).map_err(failed)?;
@@ -235,7 +235,7 @@ pub(super) fn entries(fs: &Arc<dyn Fs>, dir: &Path, name: &str) -> Result<Vec<En
     }
 }
 
-/// A crash leaves none for good (G10): the writers after it have cleared them away.
+/// A crash leaves no temporary file for good (G10): the writers after it have removed them.
 fn no_temporary_file(dir: &Path) -> Result<(), String> {
     let names = std::fs::read_dir(dir.join(".tenure")).map_err(|err| err.to_string())?;
     let mut names = names.flatten().map(|entry| entry.file_name());

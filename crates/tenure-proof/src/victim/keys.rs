@@ -1,7 +1,7 @@
 //! Keys of collections: set, removed and pruned.
 //!
-//! A key that is removed has a name of its own and never comes again, so whatever is found of it after
-//! its removal was acknowledged has come back.
+//! A removed key has a unique name that is never used again, so if it is found after its removal
+//! was acknowledged, it has reappeared.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -41,8 +41,8 @@ impl Keys {
         Ok(Ack::Key { writer, number })
     }
 
-    /// A key comes and goes; another one is locked before it goes, and whoever locks it next has a
-    /// larger fence.
+    /// A key is set and removed; another one is locked before it is removed, and the next lock on
+    /// it has a larger fence.
     pub(super) fn remove(&self, writer: u64, step: u64) -> Result<[Ack; 2]> {
         let durable = patient();
         let turn = self.lasting.path_of(TURN)?;
@@ -58,7 +58,7 @@ impl Keys {
         Ok([Ack::KeyFence(fence), Ack::Gone { writer, step }])
     }
 
-    /// A key comes, and every old key goes that nobody holds.
+    /// A key is set, and every old key without a holder is pruned.
     pub(super) fn prune(&self, writer: u64, step: u64) -> Result<Vec<Ack>> {
         let durable = patient();
         self.old.document(&gone_name(writer, step))?.set(&document(step), &durable)?;
@@ -102,7 +102,7 @@ impl PromisedKeys {
         }
     }
 
-    /// Keys are whole, those that were set are there, and those that went stay away (G8).
+    /// Keys are whole, those that were set are there, and removed ones stay removed (G8).
     pub(super) fn check(&self, fs: &Arc<dyn Fs>, dir: &Path) -> std::result::Result<(), String> {
         let all = Keys::open(fs, dir).map_err(|error| error.to_string())?;
         for (name, keys, gone) in [(KEYS, &all.lasting, &self.gone), (OLD, &all.old, &self.pruned)]

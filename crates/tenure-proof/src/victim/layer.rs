@@ -1,4 +1,4 @@
-//! A file system laid over another one: what a [`Layer`] does not change goes straight through.
+//! A file system over another one: calls that a [`Layer`] does not change are passed on.
 //!
 //! This is how the rings break a promise, record a run, or give a file another identity without a
 //! switch in production code: tenure is opened on the layered file system.

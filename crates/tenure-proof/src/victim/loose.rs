@@ -1,8 +1,8 @@
 //! Work without a sync, and now and then with one.
 //!
-//! A power loss may take back what was not synced, and nothing that was. A document falls back to a
-//! version that was; of a journal, what the log has before a durable batch is as durable as that one,
-//! and of what comes after it any part may be left, as lines of nobody.
+//! A power loss may undo what was not synced, and nothing that was. A document falls back to a
+//! synced version. In a journal, batches that the log has before a durable batch are as durable as
+//! that one; of later batches any part may be left, as plain lines without a writer.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
@@ -59,8 +59,8 @@ fn options(writer: u64, round: u64) -> (bool, WriteOptions) {
     (durable, WriteOptions { durability, ..patient() })
 }
 
-/// What is still promised after a power loss: of the batches without a sync, those that a durable one
-/// came after.
+/// What is still promised after a power loss: of the batches without a sync, those before a durable
+/// one.
 pub fn survivors(acks: &[Ack]) -> Vec<Ack> {
     let newest = newest_durable(acks);
     let stays = |ack: &&Ack| match ack {
@@ -78,7 +78,7 @@ fn newest_durable(acks: &[Ack]) -> u64 {
     acks.iter().filter_map(durable).max().unwrap_or(0)
 }
 
-/// What the acknowledgements promise about them.
+/// What the acknowledgements promise about both files.
 #[derive(Debug, Default)]
 pub(super) struct PromisedLoose {
     pub(super) number: u64,
@@ -135,8 +135,8 @@ impl PromisedLoose {
     }
 }
 
-/// The machine of a test has not really started anew, so a document that the power cut looks as if
-/// somebody had written it since: it becomes as old as it would be.
+/// The machine of a test has not really rebooted, so a document that the power loss cut looks as if
+/// it was written since. Its time is set to what it would be.
 fn age_if_cut(path: &Path) -> std::result::Result<(), String> {
     let Ok(bytes) = std::fs::read(path) else { return Ok(()) };
     if serde_json::from_slice::<Value>(&bytes).is_ok() {

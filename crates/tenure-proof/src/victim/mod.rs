@@ -1,8 +1,9 @@
-//! The victim: it uses everything that tenure has, tells what was acknowledged, and is crashed.
+//! The victim: it uses every feature of tenure, reports what was acknowledged, and is crashed.
 //!
-//! [`work`] does it and [`check_and_go_on`] looks at what a crash left: first as a program that knows nothing
-//! of tenure, then as a reader through tenure, then as the next writer. Both run on any file system
-//! of the seam, so a run can be recorded ([`crate::crash_states`]) or broken on purpose ([`Broken`]).
+//! [`work`] does the work and [`check_and_go_on`] checks the files after a crash: first as a
+//! program without tenure, then as a reader through tenure, then as the next writer. Both run on
+//! any file system of the seam, so a run can be recorded ([`crate::crash_states`]) or broken on
+//! purpose ([`Broken`]).
 
 mod ack;
 mod boot;

@@ -1,5 +1,5 @@
-//! A journal whose every batch comes with a new header: the header is always that of the last batch,
-//! for any reader.
+//! A journal whose every batch comes with a new header: every reader sees the header of the last
+//! batch.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -25,7 +25,7 @@ pub(super) fn stamp(journal: &Journal, writer: u64, step: u64) -> Result<Ack> {
     Ok(Ack::Stamp { writer, batch: step, first })
 }
 
-/// Batches and header of the journal, as readers of ours and as others see them (G7, G8).
+/// Batches and header of the journal, as seen through tenure and by plain readers (G7, G8).
 pub(super) fn check(
     promised: &Batches,
     fs: &Arc<dyn Fs>,

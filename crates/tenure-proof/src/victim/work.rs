@@ -1,7 +1,7 @@
 //! What a victim does, and what its files must then contain.
 //!
-//! Everything that is written follows from numbers, so that the checker can tell a whole document or
-//! batch from a mixture without having seen it.
+//! All content is computed from numbers, so the checker can distinguish a whole document or batch
+//! from a mixture without having seen it.
 
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
@@ -83,7 +83,7 @@ const NAMES: [(&str, Task); 13] = [
 ];
 
 impl Task {
-    /// What every victim does unless told otherwise.
+    /// What every victim does by default.
     pub const COMMON: &[Self] =
         &[Self::Document, Self::Journal, Self::Both, Self::Lock, Self::Lease];
 
@@ -99,7 +99,7 @@ impl Task {
         Self::Compact,
     ];
 
-    /// Everything there is: what is common comes twice as often.
+    /// All tasks; the common ones come twice as often.
     pub fn all() -> Vec<Self> {
         let (one, other) = Self::RARE.split_at(Self::RARE.len() / 2);
         [Self::COMMON, one, Self::COMMON, other].concat()
@@ -128,7 +128,7 @@ pub struct Work {
     pub rounds: u64,
 }
 
-/// The things of a directory, opened once.
+/// The handles of a directory, opened once.
 struct Things {
     document: Document,
     journal: Journal,
@@ -171,7 +171,7 @@ pub fn work(fs: &Arc<dyn Fs>, work: &Work, acknowledge: &mut dyn FnMut(Ack)) -> 
     Ok(())
 }
 
-/// Whose turn it is, and which.
+/// The writer and its step.
 #[derive(Debug, Clone, Copy)]
 struct Turn {
     writer: u64,
@@ -245,7 +245,7 @@ pub(super) fn both_line(writer: u64, step: u64) -> String {
     json!({ "writer": writer, "step": step }).to_string()
 }
 
-/// A victim that died may have left its lease, and nobody waits an hour for it.
+/// A victim that died may have left its lease; the next one does not wait an hour for it.
 fn hold_lease(lease: &Lease, writer: u64) -> Result<u64> {
     let options = AcquireOptions {
         owner: format!("victim {writer}"),
@@ -258,7 +258,7 @@ fn hold_lease(lease: &Lease, writer: u64) -> Result<u64> {
         Err(error) if error.kind() == ErrorKind::Busy => lease.take_over(&options, "next turn")?,
         held => held?,
     };
-    // Another victim may have taken it over already, and then it is right to refuse these.
+    // Another victim may have taken it over already; then these calls are rightly refused.
     let lost = |error: &Error| matches!(error.kind(), ErrorKind::LeaseLost | ErrorKind::Fenced);
     match lease.renew(&held.token, None).and_then(|_| lease.release(&held.token)) {
         Err(error) if !lost(&error) => Err(error),
@@ -298,7 +298,7 @@ pub(super) fn batch(writer: u64, batch: u64) -> Vec<String> {
     (0..lines).map(|number| line(number).to_string()).collect()
 }
 
-/// Which batch a line is of; it must be a line of it, byte for byte.
+/// Which batch a line belongs to; it must match byte for byte.
 pub(super) fn line_of(line: &[u8]) -> std::result::Result<(u64, u64), String> {
     let value: Option<Value> = serde_json::from_slice(line).ok();
     let number = |name: &str| value.as_ref().and_then(|value| value[name].as_u64());
@@ -308,6 +308,6 @@ pub(super) fn line_of(line: &[u8]) -> std::result::Result<(u64, u64), String> {
     };
     found.filter(known).ok_or_else(|| {
         let shown = String::from_utf8_lossy(&line[..line.len().min(60)]);
-        format!("a line of nobody: {shown}")
+        format!("a line of no writer: {shown}")
     })
 }

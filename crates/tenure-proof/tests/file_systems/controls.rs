@@ -1,4 +1,4 @@
-//! What this ring must find: locks and writers as people make them, before the same questions.
+//! What this ring must find: locks and writers as people write them, with the same checks.
 
 #![expect(clippy::disallowed_methods, reason = "written as others write")]
 
@@ -19,13 +19,13 @@ fn script(text: &str, path: &Path) -> Command {
     command
 }
 
-/// `flock` believes what it is told: on this file system two have the lock.
+/// `flock` trusts the server: on this file system two processes have the lock.
 pub(crate) fn believed(path: &Path) {
     let holder = Live::start(script("exec flock \"$0\" sh -c 'echo held; cat'", path));
     assert_eq!(holder.line().as_deref(), Some("held"));
     let second = script("exec flock -n \"$0\" true", path).status();
     assert!(second.is_ok_and(|status| status.success()), "two holders were not found out");
-    holder.end(); // All of it: nobody may have the file open when it is unmounted.
+    holder.end(); // No process may have the file open at the unmount.
 }
 
 fn on_memory(test: &str, attack: impl FnOnce(&Path, &mut Tally)) {

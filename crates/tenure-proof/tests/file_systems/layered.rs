@@ -40,8 +40,8 @@ fn overlayfs() {
     below.unmount();
 }
 
-/// A file of the lower layer is another file after it is first written: another inode, another device.
-/// Who had it open before must not be left alone with the old one.
+/// A file of the lower layer becomes another file when it is first written: another inode, another
+/// device. A process that had it open before must not keep using the old one.
 #[test]
 fn overlayfs_over_used_files() {
     let name = "overlayfs, files of the lower layer";
@@ -66,7 +66,8 @@ fn overlayfs_over_used_files() {
         let mut follow = journal.follow(1).unwrap();
         let mut next = || follow.next(tenure::Wait::For(std::time::Duration::from_secs(60)));
         assert_eq!(next().unwrap().unwrap().line, b"below");
-        // The lock files come from the lower layer, too: the second holder must meet the first one.
+        // The lock files come from the lower layer, too: the second holder must conflict with the
+        // first one.
         let state = mounted.path().join("state.json");
         let holder = Holder::start(&state).unwrap();
         assert_eq!(tenure(&["run", "--wait", "0"], &state, &["--", "true"]).0, BUSY);
@@ -112,7 +113,7 @@ fn through_bindfs(name: &str, options: &[&str]) {
     below.unmount();
 }
 
-/// Without a word from the server the kernel keeps the locks itself.
+/// By default the kernel keeps the locks itself.
 #[test]
 fn fuse_with_locks_of_the_kernel() {
     through_bindfs("FUSE (bindfs), locks of the kernel", &[]);
@@ -127,8 +128,8 @@ fn fuse_with_locks_of_the_server() {
     );
 }
 
-/// What is not tried here is said, and why. That network file systems are refused is shown by a test of
-/// the core which plays one.
+/// Reports what is not tried here, and why. A test of the core with a simulated network file system
+/// shows that those are refused.
 #[test]
 fn what_is_not_mounted_is_said() {
     let mut tally = Tally::new(RING, "not mounted");

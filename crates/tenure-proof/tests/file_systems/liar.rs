@@ -1,7 +1,7 @@
-//! A FUSE file system whose server answers for its locks, and answers wrongly (G12).
+//! A FUSE file system whose server answers lock requests, and answers wrongly (G12).
 //!
-//! It has just enough of a file system for tenure to come to its self-test: directories and empty
-//! files in memory, whose writes go nowhere.
+//! It has just enough of a file system for tenure to reach its self-test: directories and empty
+//! files in memory, whose writes are ignored.
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
@@ -24,19 +24,19 @@ use tenure_proof::mount::{Turn, may_mount};
 
 use crate::{RING, controls};
 
-/// What the server says to everybody who wants a lock.
+/// The server's answer to every lock request.
 #[derive(Debug, Clone, Copy)]
 enum Answer {
-    /// Yours.
+    /// Granted.
     Granted,
-    /// Not here.
+    /// Not supported.
     Unsupported,
 }
 
 /// A name, by the directory it is in.
 type Place = (INodeNo, OsString);
 
-/// Everything there is, in the order of its numbers; the root is the first.
+/// All files, in the order of their numbers; the root is the first.
 struct Liar {
     answer: Answer,
     nodes: Mutex<Vec<FileAttr>>,
@@ -93,7 +93,7 @@ fn attributes(ino: INodeNo, kind: FileType, mode: u32) -> FileAttr {
 
 impl Filesystem for Liar {
     fn init(&mut self, _: &Request, config: &mut KernelConfig) -> io::Result<()> {
-        // Without this the kernel would keep the locks itself, and be right.
+        // Without this the kernel would keep the locks itself, correctly.
         let added = config.add_capabilities(InitFlags::FUSE_FLOCK_LOCKS);
         added.map_err(|_| io::Error::other("this kernel does not ask a server for locks"))
     }
@@ -200,7 +200,7 @@ impl Filesystem for Liar {
     }
 }
 
-/// Nothing that needs a lock is done on it.
+/// Every operation that needs a lock is refused on it.
 fn is_refused(name: &str, answer: Answer) {
     if !may_mount(name) {
         return;
@@ -219,7 +219,7 @@ fn is_refused(name: &str, answer: Answer) {
     let journal = journal.and_then(|found| found.append(&["line"], &AppendOptions::default()));
     let outcomes = [lock.map(drop), lease.map(drop), document.map(drop), journal.map(drop)];
     for outcome in outcomes {
-        let error = outcome.expect_err("a lock that excludes nobody is not used");
+        let error = outcome.expect_err("a lock that excludes no process is not used");
         println!("{name}: {error}");
         assert_eq!(error.kind(), ErrorKind::Unsupported, "{error}");
         tally.tried(1, "refused");

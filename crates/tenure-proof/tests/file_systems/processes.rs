@@ -6,7 +6,7 @@ use std::process::{Child, ChildStdin, Command, Stdio};
 
 use tenure_proof::victim::{Ack, acks_in};
 
-/// What `tenure` exits with when somebody else has it.
+/// The exit code of `tenure` if another process holds it.
 pub(crate) const BUSY: i32 = 75;
 /// Longer than anything here takes, however busy the machine is.
 pub(crate) const LONG: &str = "60s";
@@ -21,7 +21,7 @@ pub(crate) fn tenure(words: &[&str], path: &Path, more: &[&str]) -> (i32, String
     (output.status.code().unwrap_or(-1), text)
 }
 
-/// A process that holds a lock until it is told to let go, or killed.
+/// A process that holds a lock until it is released, or killed.
 pub(crate) struct Holder {
     child: Child,
     /// Its command ends when this is closed.
@@ -47,7 +47,7 @@ impl Holder {
         }
     }
 
-    /// Kills it, and its lock with it.
+    /// Kills it, which releases its lock.
     pub(crate) fn kill(mut self) {
         self.child.kill().expect("it can be killed");
         self.child.wait().expect("it is dead");

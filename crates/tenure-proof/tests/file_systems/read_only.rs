@@ -54,7 +54,7 @@ pub(crate) fn after_remount(mounted: &Mounted, tally: &mut Tally) {
     tally.tried(1, COLUMN);
 }
 
-/// A file system that is made from a directory, once and for all.
+/// A file system that is built from a directory and never written.
 fn made_from_a_directory(kind: &str, make: impl Fn(&Path, &Path)) {
     if !may_mount(kind) {
         return;

@@ -14,7 +14,7 @@ use tenure_proof::{Form, Tally, not_run};
 use crate::RING;
 use crate::processes::{BUSY, Holder, LONG, crowd, tenure};
 
-/// One thing that a file system must show, as the head of a column in the table.
+/// A check of a file system, with the head of its column in the table.
 type Check = (&'static str, fn(&Path) -> Result<(), String>);
 
 /// In this order; the last one leaves nothing behind for the next file system.
@@ -28,7 +28,7 @@ const CHECKS: &[Check] = &[
     ("full disk", full_disk),
 ];
 
-/// Why FUSE servers are not tortured: what the judges find there at once. tenure looks again.
+/// Why FUSE servers are not tortured: the judges find this at once. tenure reads again.
 const UNSEEN: &str = "a plain reader may find no document while somebody replaces it";
 
 /// Runs every check in `dir`, which is on a file system of its own, small enough to be filled.
@@ -60,7 +60,7 @@ fn expect(wanted: i32, (code, text): (i32, String), what: &str) -> Result<(), St
     if code == wanted { Ok(()) } else { Err(format!("{what}: exit {code}: {text}")) }
 }
 
-/// G1: while one process holds it, another one does not get it, and then it does.
+/// G1: while one process holds it, another one does not get it; afterwards it does.
 fn one_holder(dir: &Path) -> Result<(), String> {
     let target = dir.join("turn");
     let holder = Holder::start(&target)?;
@@ -70,7 +70,7 @@ fn one_holder(dir: &Path) -> Result<(), String> {
     expect(0, tenure(&["run", "--wait", LONG], &target, &["--", "true"]), "the next holder")
 }
 
-/// G2: nobody waits for a dead process.
+/// G2: no process waits for a dead one.
 fn death_frees(dir: &Path) -> Result<(), String> {
     let target = dir.join("turn");
     for _ in 0..Form::asked().pick(2, 20) {
@@ -113,7 +113,7 @@ fn lease_excludes(dir: &Path) -> Result<(), String> {
     expect(0, acquire(LONG, &[]), "acquire again")
 }
 
-/// Whoever watches a document or follows a journal sees what another process changes.
+/// A watcher of a document and a follower of a journal see what another process changes.
 fn changes_are_seen(dir: &Path) -> Result<(), String> {
     let told = |error: tenure::Error| error.to_string();
     let (state, log) = (dir.join("state.json"), dir.join("log.jsonl"));
@@ -140,7 +140,8 @@ fn torture(dir: &Path) -> Result<(), String> {
     expect(0, tenure(&["torture"], dir, &much), "torture")
 }
 
-/// G10: on a full disk a change fails and says so, the old state is intact, and afterwards it works.
+/// G10: on a full disk a change fails with an error, the old state is intact, and later changes
+/// work.
 fn full_disk(dir: &Path) -> Result<(), String> {
     let told = |error: tenure::Error| error.to_string();
     let (state, log) = (dir.join("state.json"), dir.join("log.jsonl"));
@@ -182,12 +183,12 @@ fn full_disk(dir: &Path) -> Result<(), String> {
     left.map_or(Ok(()), |name| Err(format!("{} is left over", name.display())))
 }
 
-/// Writes until nothing fits any more.
+/// Writes until the disk is full.
 pub(crate) fn fill(path: &Path) {
     let mut file = File::create(path).unwrap();
     for size in [1 << 20, 1 << 16, 1 << 12, 512, 1] {
         let piece = vec![b'f'; size];
-        // Some take the bytes and only find out later that there is no room.
+        // Some accept the bytes and only report later that there is no space.
         while file.write_all(&piece).and_then(|()| file.sync_data()).is_ok() {}
     }
 }

@@ -7,7 +7,7 @@ use serde_json::Value;
 use tenure_proof::bounded::{self, Ended};
 use tenure_proof::live::Live;
 
-/// See the top of the file.
+/// The test bench.
 pub(crate) struct Bench {
     root: tempfile::TempDir,
 }
@@ -44,7 +44,7 @@ impl Bench {
         command
     }
 
-    /// Somebody who holds the lock on `t`.
+    /// A process that holds the lock on `t`.
     pub(crate) fn holder(&self, launcher: &[&str]) -> Live {
         let args = ["run", "t", "--", "sh", "-c", "echo ready; exec cat"];
         let holder = Live::start(self.command(launcher, &args));

@@ -1,4 +1,4 @@
-//! Other boots of the machine: the name of the boot is replaced for one process with a bind mount.
+//! Other boots of the machine: the boot id is replaced for one process with a bind mount.
 
 use tenure_proof::Tally;
 use tenure_proof::machine::allows_root;
@@ -18,7 +18,7 @@ const NEXT: [&str; 6] = [
     "echo another >boot; mount --bind boot /proc/sys/kernel/random/boot_id; exec \"$@\"",
     "sh",
 ];
-/// Runs the rest where nobody knows which boot it is.
+/// Runs the rest where the boot is unknown.
 const UNKNOWN: [&str; 6] = [
     "unshare",
     "--mount",
@@ -54,14 +54,14 @@ fn r5_e1_g4_a_lease_of_another_boot_is_over_but_its_token_may_renew_it() {
     let test = "r5_e1_g4_a_lease_of_another_boot_is_over_but_its_token_may_renew_it";
     let mut tally = Tally::new(RING, test);
     let renew = ["lease", "renew", "t", "--token", TOKEN];
-    // Nobody came since: the token renews it, and then it runs again.
+    // No other process acquired it since: the token renews it, and it runs again.
     let bench = Bench::new();
     assert!(bench.tenure(&PLAIN, &LEASE).is_done());
     let old = bench.lease(&PLAIN)["fence"].as_u64().unwrap();
     assert_eq!(bench.lease(&NEXT)["leased"], false);
     assert!(bench.tenure(&NEXT, &renew).is_done());
     assert_eq!(bench.lease(&NEXT)["leased"], true);
-    // Under a new fence: a power loss may have taken back a grant after the old one.
+    // Under a new fence: a power loss may have undone a grant after the old one.
     let new = bench.lease(&NEXT)["fence"].as_u64().unwrap();
     assert!(new > old, "{new} after {old}");
     for (fence, code) in [(old, 4), (new, 0)] {
@@ -71,7 +71,7 @@ fn r5_e1_g4_a_lease_of_another_boot_is_over_but_its_token_may_renew_it() {
     // In the same boot it keeps its fence.
     assert!(bench.tenure(&NEXT, &renew).is_done());
     assert_eq!(bench.lease(&NEXT)["fence"], new);
-    // Somebody came: it is lost, and the fence has grown.
+    // Another process acquired it: it is lost, and the fence has grown.
     let bench = Bench::new();
     assert!(bench.tenure(&PLAIN, &LEASE).is_done());
     let old = bench.lease(&PLAIN)["fence"].as_u64().unwrap();

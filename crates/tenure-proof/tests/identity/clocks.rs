@@ -9,7 +9,7 @@ use crate::expiry::{TOKEN, expire_under};
 use crate::wall::{WallClock, YEARS, words};
 
 const LEASE: [&str; 7] = ["lease", "acquire", "t", "--ttl", "1h", "--token", TOKEN];
-/// Somebody else's.
+/// Another user's lease.
 const OTHER_LEASE: [&str; 7] = ["lease", "acquire", "t", "--ttl", "1s", "--wait", "0"];
 
 #[test]
@@ -26,7 +26,7 @@ fn g1_g4_a_wall_clock_that_jumps_decides_nothing() {
             assert!(fence > last, "{fence} after {last} in the year of {year}");
             last = fence;
         }
-        // A lock is held, whatever the clock of the other says.
+        // A lock is held, whatever the other process's clock says.
         let holder = bench.holder(&["env"]);
         let busy = bench.tenure(&words(&jumped), &["run", "--wait", "0", "t", "--", "true"]);
         assert_eq!(busy.code, Some(75), "in the year of {year}: {busy:?}");
@@ -43,8 +43,8 @@ fn g1_g4_a_wall_clock_that_jumps_decides_nothing() {
     assert!(fence >= 4_000_000_000_000_000, "the clock was not changed: {fence}");
 }
 
-/// The life of a lease on `t` that is made under one clock and used under another: it keeps others out,
-/// has the time that it was given, is renewed and released, and then the place is free.
+/// The life of a lease on `t` that is made under one clock and used under another: it excludes
+/// others, lasts its full time, is renewed and released, and then the target is free.
 fn live_under(bench: &Bench, makes: &[&str], looks: &[&str]) {
     let about = format!("made by {makes:?}, used by {looks:?}");
     let left = || bench.lease(looks)["expires_in_ms"].as_u64().unwrap_or_default();
@@ -112,8 +112,8 @@ fn race_48_e1_a_time_namespace_neither_ends_nor_extends_a_lease() {
     }
 }
 
-/// A machine that slept: the boot clock went on, the monotonic clock stood still. Made with a time
-/// namespace whose offset is hidden, so that it passes for time that went by.
+/// A machine that slept: the boot clock continued, the monotonic clock stopped. Made with a time
+/// namespace whose offset is hidden, so that it looks like elapsed time.
 fn slept(clock: &str, seconds: &str) -> Vec<String> {
     let hide = "mkdir /dev/shm/$$; cat /proc/sys/kernel/random/boot_id >/dev/shm/$$/id; \
                 mount -t tmpfs none /proc; mkdir -p /proc/sys/kernel/random; \
@@ -142,7 +142,7 @@ fn race_48_e1_a_lease_counts_the_time_asleep_and_no_other_clock() {
         assert_eq!(shown["leased"], runs, "{clock} {seconds}: {shown}");
         let comes = bench.tenure(&words(&later), &OTHER_LEASE);
         assert_eq!(comes.code, Some(if runs { 75 } else { 0 }), "{clock} {seconds}: {comes:?}");
-        // A lock does not end by time, however long it lasts.
+        // A lock never expires, however long it lasts.
         let other = Bench::new();
         let _holder = other.holder(&["env"]);
         let busy = other.tenure(&words(&later), &["run", "--wait", "0", "t", "--", "true"]);

@@ -29,8 +29,8 @@ fn holder(bench: &Bench, launcher: &[&str], name: &str) -> Live {
     holder
 }
 
-/// Nothing that judges whether somebody in another namespace lives. The directory has a name of its own that
-/// chance has made, and that may spell anything.
+/// No message that guesses whether a process in another namespace is alive. The directory name is
+/// random and could contain any word, so it is removed from the text first.
 fn judges_nobody(bench: &Bench, ended: &Ended) -> bool {
     let said = format!("{}{}", ended.stdout, ended.stderr);
     let dir = bench.path("").display().to_string();
@@ -68,7 +68,7 @@ fn race_09_g1_containers_exclude_each_other_and_judge_nobody() {
     assert_eq!(host_name(), machine, "the test renamed the machine");
 }
 
-/// In the lock, `mkdir` is a witness of its own: it fails if somebody else is in.
+/// Inside the lock, `mkdir` is an independent check: it fails if another process is inside.
 const WITNESS: &str = r#"export TENURE_WAIT=forever; i=0; while [ $i -lt 25 ]; do i=$((i + 1))
     "$1" run t -- sh -c 'mkdir in || echo overlap; rmdir in'
     "$1" doc update d.json '.n += 1' --init '{"n":0}' || echo lost

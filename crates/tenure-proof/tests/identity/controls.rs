@@ -1,4 +1,4 @@
-//! What this ring must find: locks and leases as people write them, on the same bench.
+//! What this ring must find: locks and leases as people write them, on the same test bench.
 
 use std::time::Duration;
 
@@ -14,8 +14,8 @@ use crate::expiry::{TTL, Verdict, judge};
 use crate::jumps::wait_in_vain;
 use crate::wall::{WallClock, YEARS, words};
 
-/// A lock file with a host name and a process number in it. Whoever is not of this host counts as alive,
-/// and whoever is of this host is looked for.
+/// A lock file with a host name and a process number. A process of another host counts as alive;
+/// one of this host is looked up.
 const HOST_AND_PID: &str = r#"
 if [ -e lock ]; then
     read -r host pid <lock
@@ -29,7 +29,7 @@ fn race_09_a_host_name_and_a_process_number_are_found_out() {
         return;
     }
     let mut tally = Tally::new(RING, "race_09_a_host_name_and_a_process_number_are_found_out");
-    // Two containers with the name of the host: the number of one means nothing in the other.
+    // Two containers with the same host name: the process number of one means nothing in the other.
     let bench = Bench::new();
     let one = Live::start(bench.script(&["env"], HOST_AND_PID));
     assert_eq!(one.line().as_deref(), Some("mine"));
@@ -37,7 +37,7 @@ fn race_09_a_host_name_and_a_process_number_are_found_out() {
     assert_eq!(two.line().as_deref(), Some("mine"), "two holders were not found out");
     assert!(one.end().is_done() && two.end().is_done(), "the first one did live");
     tally.caught("a lock file with a host name and a process number: a living holder of another PID namespace is dead");
-    // With names of their own: nobody can tell that the holder is dead.
+    // With different host names no process can find out that the holder is dead.
     let bench = Bench::new();
     let named = format!("hostname box-a; {HOST_AND_PID}");
     let one = Live::start(bench.script(&CONTAINER, &named));
@@ -49,7 +49,7 @@ fn race_09_a_host_name_and_a_process_number_are_found_out() {
     tally.caught("a lock file with a host name and a process number: death in a container of another name does not free it");
 }
 
-/// A lease as a file with the time of its end, by the wall clock; tried for five seconds.
+/// A lease as a file with its expiry by the wall clock; tried for five seconds.
 const WALL_LEASE: &str = r#"
 acquire() {
     [ -e lease ] && [ "$(cat lease)" -gt "$(date +%s)" ] && return 1
@@ -59,10 +59,10 @@ for turn in $(seq 100); do acquire && exit 0; sleep 0.05; done; exit 75"#;
 
 const HOUR: Duration = Duration::from_secs(3600);
 
-/// How such a lease is judged that is made under one clock and awaited under another.
+/// The verdict on such a lease that is made under one clock and awaited under another.
 fn judged(makes: &[&str], looks: &[&str], ttl: Duration) -> Verdict {
     let bench = Bench::new();
-    // `date` tells whole seconds: one more, so that it is never too short.
+    // `date` prints whole seconds: one more, so that it is never too short.
     let script = format!("TTL={}; {WALL_LEASE}", ttl.as_secs() + 1);
     let acquire = |launcher| bounded::run(bench.script(launcher, &script)).is_done();
     judge(ttl, || assert!(acquire(makes)), || acquire(looks))
@@ -90,7 +90,7 @@ fn e1_leases_by_the_wall_clock_are_found_out() {
         .caught("a lease that ends by the wall clock: stolen when the clock jumps during the wait");
 }
 
-/// A wait of two seconds by the wall clock, for something that nobody gives back; given up after seven.
+/// A wait of two seconds by the wall clock, for a lock that is never released; ended after seven.
 const WALL_WAIT: &str = r#"
 mkdir lock; end=$(($(date +%s) + 2))
 for turn in $(seq 140); do

@@ -7,14 +7,14 @@ use tenure_proof::bounded::Ended;
 use crate::bench::Bench;
 
 pub(crate) const TOKEN: &str = "0123456789abcdef0123456789abcdef";
-/// How long the leases last that are awaited here.
+/// How long the awaited leases last.
 pub(crate) const TTL: Duration = Duration::from_secs(1);
 /// Soon, on a busy machine: two programs are started meanwhile.
 const LATE: Duration = Duration::from_secs(2);
-/// A machine can be too busy once, and not each time.
+/// A machine may be too busy once, but not each time.
 pub(crate) const TRIES: usize = 3;
 
-/// What became of somebody who waited for the end of a lease.
+/// The result of waiting for the end of a lease.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Verdict {
     InTime,
@@ -23,7 +23,7 @@ pub(crate) enum Verdict {
     Never,
 }
 
-/// Judges a lease that `make` makes for `ttl`, and `wait` waits for: whether that got it.
+/// Judges a lease that `make` makes for `ttl`, and that `wait` waits for and gets, or not.
 pub(crate) fn judge(ttl: Duration, make: impl FnOnce(), wait: impl FnOnce() -> bool) -> Verdict {
     let before = Instant::now();
     make();
@@ -39,7 +39,7 @@ pub(crate) fn judge(ttl: Duration, make: impl FnOnce(), wait: impl FnOnce() -> b
     }
 }
 
-/// A lease on `t` that is made under one clock and ends by itself under another.
+/// A lease on `t` that is made under one clock and expires under another.
 pub(crate) fn expire_under(makes: &[&str], looks: &[&str]) {
     let about = format!("made by {makes:?}, awaited by {looks:?}");
     let verdicts = (0..TRIES).map(|_| {

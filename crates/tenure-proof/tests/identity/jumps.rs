@@ -1,4 +1,4 @@
-//! A wall clock that is set forward and back by days while somebody waits, or renews.
+//! A wall clock that is set forward and back by days while a process waits, or renews.
 
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -11,7 +11,7 @@ use crate::bench::Bench;
 use crate::expiry::{TRIES, expire_under};
 use crate::wall::{WallClock, words};
 
-/// The clock was set at least so often while something lasted for a second and more.
+/// The clock was set at least this often during an operation of a second or more.
 const JUMPS: u64 = 10;
 
 #[test]
@@ -29,12 +29,11 @@ fn e1_a_clock_that_jumps_during_a_wait_neither_ends_nor_extends_the_lease() {
     }
 }
 
-/// How long one waits here who gets nothing, and how much longer that may take on a busy machine.
+/// How long a waiter waits here in vain, and how much longer that may take on a busy machine.
 const WAIT: Duration = Duration::from_secs(2);
 const LATE: Duration = Duration::from_secs(4);
 
-/// Whether somebody who wants something for [`WAIT`] and does not get it waits for that long; if not, how
-/// long it was.
+/// Whether a process that waits for [`WAIT`] in vain waits for that long; if not, how long it was.
 pub(crate) fn wait_in_vain(command: Command) -> Result<(), Duration> {
     let start = Instant::now();
     let busy = bounded::run(command);
@@ -43,7 +42,7 @@ pub(crate) fn wait_in_vain(command: Command) -> Result<(), Duration> {
     if (WAIT..WAIT + LATE).contains(&waited) { Ok(()) } else { Err(waited) }
 }
 
-/// [`wait_in_vain`]; who waits for too long is given further tries, and who gives up early is not.
+/// [`wait_in_vain`]; a wait that is too long is repeated, one that is too short is not.
 fn wait_in_time(command: impl Fn() -> Command) -> Result<(), Duration> {
     let mut waited = Ok(());
     for _ in 0..TRIES {

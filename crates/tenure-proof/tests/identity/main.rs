@@ -1,4 +1,4 @@
-//! Identity and time: process numbers that come again, namespaces, containers, clocks that jump, other
+//! Identity and time: reused process numbers, namespaces, containers, clocks that jump, other
 //! boots. None of it decides who holds a lock, and leases end when they should.
 #![cfg(target_os = "linux")]
 #![expect(clippy::unwrap_used, reason = "a panic is how a test fails")]

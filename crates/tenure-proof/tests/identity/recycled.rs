@@ -1,4 +1,4 @@
-//! Process numbers that are given out again, in a PID namespace where that can be forced.
+//! Process numbers that are reused, in a PID namespace where that can be forced.
 
 use tenure_proof::machine::allows_root;
 use tenure_proof::{Form, Tally, bounded};
@@ -20,8 +20,8 @@ as_pid() {
 }
 "#;
 
-/// The holder dies; a stranger gets its number; whoever comes then gets the lock at once. Then the
-/// newcomer itself gets the number of a dead holder.
+/// The holder dies and another process gets its number; the next process gets the lock at once.
+/// Then the new holder itself gets the number of a dead holder.
 const LOCK: &str = r#"
 "$1" run --close t -- sh -c 'echo $PPID >pid; exec sleep 100' &
 while [ ! -s pid ]; do :; done
@@ -34,7 +34,7 @@ as_pid "$dead" "$1" run --wait 0 t -- true
 wait "$dead"; echo "with its number: $?"
 "#;
 
-/// A lease outlives its process: neither a stranger nor a newcomer with its number has it.
+/// A lease outlives its process: no other process with its number, old or new, has it.
 const LEASE: &str = r#"
 "$1" lease acquire t --ttl 1h --token 0123456789abcdef0123456789abcdef >out &
 dead=$!; wait "$dead"
@@ -46,7 +46,8 @@ wait "$dead"; echo "with its number: $?"
 "$1" lease release t --token 0123456789abcdef0123456789abcdef; echo "the holder: $?"
 "#;
 
-/// The old way, with the same deaths: the number in the file lives again, and nobody gets in.
+/// The old way, with the same deaths: the number in the file is alive again, and no process gets
+/// the lock.
 const PID_FILE: &str = r#"
 mkfifo in; "$2" broken-pid-file lock <in >out & dead=$!
 exec 3>in
@@ -96,6 +97,6 @@ fn race_07_the_old_way_is_found_out() {
         return;
     }
     let mut tally = Tally::new(RING, "race_07_the_old_way_is_found_out");
-    assert_eq!(run(&Bench::new(), PID_FILE), "busy\n", "nobody holds it");
+    assert_eq!(run(&Bench::new(), PID_FILE), "busy\n", "it is not held");
     tally.caught("a lock file with a process number in it");
 }

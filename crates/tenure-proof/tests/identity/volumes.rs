@@ -1,4 +1,4 @@
-//! Containers that mount one volume at different paths: it is one directory, whatever it is called.
+//! Containers that mount one volume at different paths: it is one directory, whatever its path.
 
 use tenure_proof::live::Live;
 use tenure_proof::machine::allows_root;
@@ -22,7 +22,7 @@ const fn mounted(script: &'static str) -> [&'static str; 10] {
     [unshare, "--mount", pid, fork, proc, uts, child, "sh", "-c", script]
 }
 
-/// The words of a launcher; the script wants a name first.
+/// The arguments of a launcher; the script needs a name first.
 fn launcher(words: &[&'static str]) -> Vec<&'static str> {
     [words, &["sh"]].concat()
 }
@@ -66,7 +66,8 @@ fn g1_g3_g4_a_volume_at_two_paths_has_one_lock_one_lease_and_one_row_of_fences()
     assert!(std::fs::read_dir(bench.path("mounts/one")).unwrap().next().is_none(), "not mounted");
 }
 
-/// A lease that one makes is kept, seen, renewed, proven and released by the other. Its fence.
+/// A lease that one makes is kept, seen, renewed, proven and released by the other. Returns its
+/// fence.
 fn one_lease(bench: &Bench, holds: &[&str], comes: &[&str], last: u64) -> u64 {
     let made = bench.tenure(holds, &["lease", "acquire", "t", "--ttl", "1h", "--token", TOKEN]);
     assert!(made.is_done(), "{made:?}");
@@ -87,7 +88,7 @@ fn one_lease(bench: &Bench, holds: &[&str], comes: &[&str], last: u64) -> u64 {
     fence
 }
 
-/// In the lock, `mkdir` is a witness of its own: it fails if somebody else is in.
+/// Inside the lock, `mkdir` is an independent check: it fails if another process is inside.
 const WITNESS: &str = r#"export TENURE_WAIT=forever; i=0; while [ $i -lt 20 ]; do i=$((i + 1))
     "$1" run t -- sh -c 'mkdir in || echo overlap; rmdir in'
     "$1" doc update d.json '.n += 1' --init '{"n":0}' || echo lost

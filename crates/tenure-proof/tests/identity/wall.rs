@@ -1,5 +1,6 @@
-//! A wall clock for one program, by a function that the dynamic linker puts before the C library's own:
-//! one that stands still in another year, or one that is set forward and back while the program runs.
+//! A wall clock for one program, by a function that the dynamic linker loads before the C library's
+//! own: a clock that is fixed in another year, or one that is set forward and back while the
+//! program runs.
 
 use std::fs::File;
 use std::io::Write;
@@ -11,7 +12,7 @@ use std::time::Duration;
 
 use crate::bench::Bench;
 
-/// Says what it is told to, or is wrong by what a file says at this moment.
+/// Returns a fixed time, or the true time plus the offset in a file.
 const SOURCE: &str = r#"
 #define _GNU_SOURCE
 #include <fcntl.h>
@@ -40,19 +41,19 @@ int clock_gettime(clockid_t clock, struct timespec *time) {
 pub(crate) const YEARS: [i64; 2] = [1_000_000_000, 4_000_000_000];
 
 const DAY: i64 = 24 * 3600;
-/// Where it is set to, in days from the true time, one after the other.
+/// The offsets from the true time, in days, one after the other.
 const JUMPS: [i64; 6] = [2, -3, 400, 0, -1, 30];
-/// A waiter looks at a clock at least this often, if it looks at one at all.
+/// A waiter reads a clock at least this often, if it reads one at all.
 const JUMP_EVERY: Duration = Duration::from_millis(25);
 
-/// See the top of the file.
+/// The library.
 pub(crate) struct WallClock {
     bench: Bench,
     wrong_by: File,
 }
 
 impl WallClock {
-    /// Built for the dynamic linker, in a directory of its own; right until it is set.
+    /// Built for the dynamic linker, in its own directory; correct until it is set.
     pub(crate) fn new() -> Self {
         let bench = Bench::new();
         let (source, built) = (bench.path("clock.c"), bench.path("clock.so"));
@@ -75,29 +76,29 @@ impl WallClock {
         vec!["env".to_owned(), preload, setting]
     }
 
-    /// Lets the program see these seconds since 1970.
+    /// The program sees this time, in seconds since 1970.
     pub(crate) fn at(&self, seconds: i64) -> Vec<String> {
         self.launcher(format!("CLOCK_SECONDS={seconds}"))
     }
 
-    /// Lets the program see a clock that [`Self::jump_during`] sets.
+    /// The program sees a clock that [`Self::jump_during`] sets.
     pub(crate) fn jumping(&self) -> Vec<String> {
         self.launcher(format!("CLOCK_WRONG_BY={}", Self::file(&self.bench).display()))
     }
 
-    /// Always the same length, in one write: a reader sees one or the other.
+    /// Always the same length, in one write: a reader sees the old or the new value.
     fn set(&self, days: i64) {
         let text = format!("{:+015}\n", days * DAY);
         self.wrong_by.write_all_at(text.as_bytes(), 0).unwrap();
     }
 
-    /// Sets the clock forward and back by days until `work` is done. How often that was, and what `work`
-    /// gave.
+    /// Sets the clock forward and back by days until `work` is done. Returns how often, and the
+    /// result of `work`.
     pub(crate) fn jump_during<T: Send>(&self, work: impl FnOnce() -> T + Send) -> (u64, T) {
         self.set_during(JUMPS.into_iter().cycle(), work)
     }
 
-    /// Sets the clock back by a day, again and again, so that it never comes to where it was.
+    /// Sets the clock back by a day, again and again, so that it never reaches its former value.
     pub(crate) fn go_back_during<T: Send>(&self, work: impl FnOnce() -> T + Send) -> (u64, T) {
         self.set_during((0..).map(|days: i64| -days), work)
     }

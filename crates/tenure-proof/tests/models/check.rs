@@ -1,4 +1,4 @@
-//! How a model is checked: all of it, or until the fault that it was given shows.
+//! How a model is checked: all states, or until its deliberate fault shows.
 
 use std::collections::BTreeSet;
 use std::fmt::Debug;
@@ -7,7 +7,7 @@ use std::hash::Hash;
 use stateright::{Checker, HasDiscoveries, Model};
 use tenure_proof::Tally;
 
-/// Visits every state: no rule may be broken, and everything that should be possible must be met.
+/// Visits every state: no rule may be broken, and everything that should be possible must occur.
 #[expect(clippy::print_stdout, reason = "the figures, and the way to the damage, are for people")]
 pub(crate) fn holds<M>(tally: &mut Tally, what: &str, model: M)
 where

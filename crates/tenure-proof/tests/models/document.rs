@@ -1,14 +1,15 @@
 //! Publishing a document by exchange, with a last good copy.
 //!
-//! Mirrors `document/publish.rs` (settle, temp, sync, compare, exchange, look at what was displaced, keep, record,
-//! remove; `clear` of what the dead left), `document/restore.rs`, the view of a reader after a power loss
-//! (`read::last_synced`), and `document/change.rs`: a durable call that changes nothing, and a version whose name could
-//! not be synced. A change adds one bit to what it read, so a lost update is a missing bit.
+//! Mirrors `document/publish.rs` (settle, temp, sync, compare, exchange, check what was displaced,
+//! keep, record, remove; `clear` of leftovers), `document/restore.rs`, the view of a reader after a
+//! power loss (`read::last_synced`), and `document/change.rs`: a durable call that changes nothing,
+//! and a version whose name could not be synced. A change adds one bit to what it read, so a lost
+//! update is a missing bit.
 //!
-//! Names change in one order (all pass through one temporary name), and a power loss leaves
-//! them as they were after one of the changes since the last sync of the directory (docs/FORMAT.md);
-//! any content that was not synced may be cut; the record is any that was written in this boot, or none. A file
-//! whose sync failed is not on the disk, and every later sync of it succeeds.
+//! Names change in one order (all pass through one temporary name), and a power loss leaves them as
+//! they were after one of the changes since the last sync of the directory (docs/FORMAT.md). Any
+//! content that was not synced may be cut. The record is any that was written in this boot, or
+//! none. A file whose sync failed is not on the disk, and every later sync of it succeeds.
 
 mod steps;
 
@@ -18,47 +19,47 @@ use tenure_proof::{Form, Tally};
 use self::steps::{At, State};
 use crate::check;
 
-/// What is wrong with a broken variant.
+/// The fault of a broken variant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Fault {
     None,
     /// The new version is not synced before it is published.
     ContentNotSynced,
-    /// It is synced in order, but after it has its name.
+    /// It is synced in order, but after it got its name.
     OrderedLate,
     /// Acknowledged before the directory is synced.
     AckBeforeNames,
     /// The old version is read before the lock is taken, and not compared any more.
     ReadOutsideLock,
-    /// A rename over the document, without a look at what was there.
+    /// A rename over the document, without a check of what was there.
     PlainRename,
-    /// What the exchange displaced is not looked at.
+    /// What the exchange displaced is not checked.
     DisplacedNotChecked,
-    /// Whatever was displaced becomes the last good version.
+    /// Any displaced version becomes the last good version.
     KeepsUnsynced,
-    /// The same bytes in another file pass for the version that was synced.
+    /// The same bytes in another file are taken for the synced version.
     TagNotCompared,
-    /// What lies under the temporary name after a power loss is removed, not rescued.
+    /// A file under the temporary name after a power loss is removed, not rescued.
     LeftOverRemoved,
-    /// A version that the record does not know is displaced without writing it down first.
+    /// A version that is missing from the record is displaced without recording it first.
     FoundNotSettled,
-    /// Cut to nothing and written in place.
+    /// Truncated and written in place.
     InPlace,
-    /// What displaces a version that is not known to be synced is not synced.
+    /// A version that displaces one not known to be synced is not synced.
     UnknownNotSynced,
     /// A version that is not known to be synced becomes the last good one.
     KeepsUnknown,
     /// A call that changes nothing syncs the file that it found, again if that has failed.
     SyncedInPlace,
-    /// A call that changes nothing believes that what it found is synced.
+    /// A call that changes nothing assumes that the version it found is synced.
     RepeatNotSynced,
-    /// A version whose name could not be synced is in doubt also if it was displaced meanwhile.
+    /// A version whose name could not be synced stays in doubt even if it was displaced meanwhile.
     DoubtsDisplaced,
-    /// The record names what was found before what was left is looked at, and that is taken for nothing.
+    /// The record is written before the leftovers are checked, and those are then ignored.
     RecordChanged,
-    /// A left-over with the bytes of the synced version passes for it.
+    /// A leftover with the bytes of the synced version is taken for it.
     LeftOverByBytes,
-    /// What a restore has left passes for newer than the good copy that it was made from.
+    /// A leftover of a restore is taken for newer than the good copy that it was made from.
     CopyBelieved,
 }
 
@@ -78,9 +79,9 @@ enum Action {
     /// The same, with a sync that fails.
     Fail(usize),
     Kill(usize),
-    /// Somebody who knows nothing of tenure replaces the file by an edited copy.
+    /// Another tool replaces the file by an edited copy.
     Foreign,
-    /// The same, and nothing was edited.
+    /// The same without an edit.
     Resave,
     /// After which change of names, which of the unsynced files are cut, and which record is left.
     PowerLoss {
@@ -104,7 +105,7 @@ struct Publishing {
     power_losses: u8,
     /// How many syncs fail.
     failures: u8,
-    /// A sync of content only makes it come before later changes of names.
+    /// A sync of content only orders it before later changes of names.
     in_order: bool,
     fault: Fault,
 }
@@ -192,7 +193,7 @@ impl Model for Publishing {
                 State::is_whole(state.names.good)
             }),
             Property::always("nothing of ours is set aside", |model: &Self, state: &State| {
-                // After these nobody can tell what an unpublished version is.
+                // After these it is unknown what an unpublished version is.
                 let crashed = state.power_losses < model.power_losses;
                 let edited = state.foreign < model.foreign || state.resaves < model.resaves;
                 crashed || edited || state.aside == 0
@@ -258,18 +259,18 @@ fn documents_stay_whole_and_complete() {
 fn what_changes_nothing_makes_durable_what_it_found() {
     let mut tally = Tally::new("models", "what_changes_nothing_makes_durable_what_it_found");
     let more = Form::asked().pick(1, 2);
-    // Deaths anywhere in the publication of what was found, beside a durable change.
+    // Deaths anywhere in the publication of the version that was found, beside a durable change.
     let repeats = Publishing { changes: [1, 2], repeats: more, ..REPEATS };
     check::holds(&mut tally, "what changes nothing", repeats);
     let in_order = Publishing { repeats: 2, kills: 2, in_order: true, ..REPEATS };
     check::holds(&mut tally, "what changes nothing, in order", in_order);
-    // The first call fails, the second publishes it anew.
+    // The first call fails, the second publishes it again.
     let failing = Publishing { repeats: 2, failures: more, kills: more, ..REPEATS };
     check::holds(&mut tally, "syncs that fail", failing);
     // Restores that fail and die, and what the next power loss leaves of them.
     let twice = Publishing { failures: more, power_losses: 2, ..REPEATS };
     check::holds(&mut tally, "syncs that fail, twice", twice);
-    // What others wrote is acknowledged once it was found.
+    // A foreign version is acknowledged once it was found.
     let others = Publishing { changes: [1, 1], failures: 1, ..REPEATS };
     check::holds(&mut tally, "edits that cannot be synced", Publishing { foreign: 1, ..others });
     check::holds(&mut tally, "saved again, not synced", Publishing { resaves: 1, ..others });

@@ -1,26 +1,30 @@
 //! A durable append: logged, synced together with others, written to the journal, acknowledged.
 //!
-//! Mirrors, below `crates/tenure/src/file/`: `journal/append.rs` (log and count under the commit lock, `finish`,
-//! `LogSync`), `sync.rs` (leader, followers, the note, patience), `journal/checkpoint.rs` (a new log: written, synced,
-//! renamed, directory synced), `journal/writer.rs` (`apply`, `sync_names`) and `journal/recover.rs` (after a death and
-//! after a restart). The reader is that of `journal/view.rs`.
+//! Mirrors, below `crates/tenure/src/file/`: `journal/append.rs` (log and count under the commit
+//! lock, `finish`, `LogSync`), `sync.rs` (leader, followers, the note, patience),
+//! `journal/checkpoint.rs` (a new log: written, synced, renamed, directory synced),
+//! `journal/writer.rs` (`apply`, `sync_names`) and `journal/recover.rs` (after a death and after a
+//! restart). The reader is that of `journal/view.rs`.
 //!
-//! A batch is two lines of the journal, so that it can be torn, and one record of the log. A failed sync leaves pages
-//! that the kernel believes to be clean: no later sync of that file writes them, or says so. A power loss leaves the
-//! log under one of the names since the last sync of the directory, its chain up to any record that was not synced,
-//! and any of the lines that were not synced.
+//! A batch is two lines of the journal, so that it can be torn, and one record of the log. A failed
+//! sync leaves pages that the kernel considers clean: no later sync of that file writes them, or
+//! reports that. A power loss leaves the log under one of the names since the last sync of the
+//! directory, its chain up to any record that was not synced, and any of the lines that were not
+//! synced.
 //!
-//! Not in this model: lines of other tools and batches without a sync (`unsynced`), rotation, and damage.
+//! Not in this model: lines of other tools and batches without a sync (`unsynced`), rotation, and
+//! damage.
 //!
-//! One limit of the code is excused: if the sync of a batch fails, and the new log fails as well, the batch is visible
-//! all the same. A power loss can take it, or leave a part, until a later checkpoint succeeds. Its caller got an error.
+//! One limit of the code is excluded: if the sync of a batch fails, and the new log fails as well,
+//! the batch is still visible. A power loss can remove it, or leave a part, until a later
+//! checkpoint succeeds. Its caller got an error.
 //!
 //! # Invariants
 //!
 //! 1. Success means durable: whatever a power loss leaves, the batch is there with its number.
 //! 2. What a reader saw stays, and its number is given to no other batch.
 //! 3. A batch is whole or absent, and the journal has the order of the numbers.
-//! 4. Some process can always go on.
+//! 4. Some process can always continue.
 
 mod section;
 mod state;
@@ -32,15 +36,15 @@ use tenure_proof::{Form, Tally};
 use self::state::{At, State};
 use crate::check;
 
-/// What is wrong with a broken variant.
+/// The fault of a broken variant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Fault {
     None,
     /// The batch is acknowledged when it is logged.
     AckBeforeSync,
-    /// A follower takes the end of the leader for its success.
+    /// A follower takes the end of the leader for success.
     LeaderBelieved,
-    /// How far the sync reached is read after it.
+    /// The reach of the sync is read after it.
     ReachReadLate,
     /// After a failed sync, or one whose leader died, the same file is synced again.
     SyncedAgain,
@@ -60,13 +64,13 @@ enum Fault {
     NameNotSynced,
     /// After a failed sync of the directory it is synced again.
     NameSyncedAgain,
-    /// A caller brings in its own batch only.
+    /// A caller writes only its own batch to the journal.
     OwnBatchOnly,
     /// Recovery writes pending batches to the journal without a new log.
     PlacedWithoutLog,
-    /// Recovery appends a batch without a look whether it is there.
+    /// Recovery appends a batch without checking whether it is there.
     PlacedAgain,
-    /// Recovery shows pending batches before the new log is durable under its name.
+    /// Recovery shows pending batches before the new log has a durable name.
     VisibleBeforeNamed,
 }
 
@@ -78,7 +82,7 @@ enum Action {
     SyncFails(usize),
     /// The log is long: a checkpoint comes first.
     MakeRoom(usize),
-    /// A caller, or a leader that brings in batches, has waited long enough.
+    /// The wait of a caller, or of a leader that writes batches to the journal, is over.
     Patience(usize),
     Kill(usize),
     /// Which of the logs keeps the name, how much of its chain, and which lines of the journal are left.

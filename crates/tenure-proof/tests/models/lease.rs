@@ -1,14 +1,14 @@
-//! The lease: one valid fence at a time, until its time is over.
+//! The lease: one valid fence at a time, until it expires.
 //!
-//! Mirrors `lease.rs` (acquire, renew, release, take-over), `Seen::running_lease`, `Seen::check_fence`
-//! and `Commit::begin` for a write that proves a lease and for one that proves nothing. Every call is
-//! cut where another process, the clock or a crash can come in between: the hold, the first look at
-//! the record, the commit lock, the second look, the write.
+//! Mirrors `lease.rs` (acquire, renew, release, take-over), `Seen::running_lease`,
+//! `Seen::check_fence` and `Commit::begin` for a write that proves a lease and for one that proves
+//! nothing. Every call is cut where another process, the clock or a crash can intervene: the hold,
+//! the first read of the record, the commit lock, the second read, the write.
 //!
-//! The boot clock only goes on; the wall clock jumps; a reboot starts the boot clock anew and may leave
-//! an older record, because a lease is not synced. A token renews a lease of an earlier boot under a new
-//! fence. Drawing the first fence of a boot writes the record twice, as in `Seen::draw`; that fences grow
-//! is for the model of the lock to show.
+//! The boot clock only moves forward; the wall clock jumps; a reboot restarts the boot clock and
+//! may leave an older record, because a lease is not synced. A token renews a lease of an earlier
+//! boot under a new fence. Drawing the first fence of a boot writes the record twice, as in
+//! `Seen::draw`; the model of the lock shows that fences grow.
 
 mod steps;
 
@@ -18,7 +18,7 @@ use tenure_proof::{Form, Tally};
 use self::steps::{At, Role, State};
 use crate::check;
 
-/// What is wrong with a broken variant.
+/// The fault of a broken variant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Fault {
     None,
@@ -28,7 +28,7 @@ enum Fault {
     BootIgnored,
     /// The record is not read again under the commit lock.
     NoSecondLook,
-    /// A release ends whatever lease there is.
+    /// A release ends whichever lease there is.
     ReleaseByName,
     /// A renewal does not compare the token.
     RenewByName,
@@ -38,7 +38,7 @@ enum Fault {
     BoundByTheDead,
     /// A take-over does not wait for writes in flight.
     TakeOverWithoutCommitLock,
-    /// A take-over is written down after it took effect.
+    /// A take-over is recorded after it took effect.
     EventAfterEffect,
     /// The fence is compared, the time is not.
     ExpiryNotChecked,
@@ -54,7 +54,7 @@ enum Action {
     Jump(i8),
     /// The kernel writes the record to the disk, as it does now and then.
     WriteBack,
-    /// The power goes; whether the newest record survives.
+    /// A power loss; whether the newest record survives.
     Reboot(bool),
 }
 
@@ -144,7 +144,7 @@ impl Model for Leasing {
             Property::always("a take-over is written down first", |_, state: &State| {
                 state.takeovers <= state.events
             }),
-            Property::always("somebody can go on", |_, state: &State| {
+            Property::always("some process can go on", |_, state: &State| {
                 let busy = state.processes.iter().any(|process| process.at != At::Idle);
                 !busy || (0..state.processes.len()).any(|index| state.can_step(index))
             }),
@@ -177,7 +177,7 @@ fn one_valid_fence_at_a_time() {
     check::holds(&mut tally, "two processes", QUICK);
     let crowd = Leasing { processes: 3, ticks: 2, kills: 0, reboots: 0, ..QUICK };
     check::holds(&mut tally, "three processes", crowd);
-    // Jumps of the wall clock change nothing but the state; a few are enough.
+    // Jumps of the wall clock only multiply the states; a few are enough.
     let jumps = Leasing { jumps: 1, calls: 3, kills: 0, ..QUICK };
     check::holds(&mut tally, "with a wall clock that jumps", jumps);
     if Form::asked() == Form::Long {

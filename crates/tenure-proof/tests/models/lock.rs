@@ -2,12 +2,12 @@
 //!
 //! Mirrors, step for step: `gate::take` (open, wait in the kernel, compare the file with its name),
 //! `lock::take_exclusive` (commit lock only if the predecessor did not end), `Seen::draw` (reserve,
-//! sync, confirm), `Commit::begin` (hold before commit lock, fence checked under it), `Hold::publish_fence` and
-//! `Hold::release` (the mark first, under the commit lock if the fence was told, or not at all if a write under it
-//! takes too long; the lock last), files
-//! that stay open between turns (`target/kept.rs`) and the removal of a key in `collection/prune.rs` (C2).
+//! sync, confirm), `Commit::begin` (hold before commit lock, fence checked under it),
+//! `Hold::publish_fence` and `Hold::release` (the mark first, under the commit lock if the fence
+//! was published, or not at all if a write under it takes too long; the lock last), files that stay
+//! open between turns (`target/kept.rs`) and the removal of a key in `collection/prune.rs` (C2).
 //!
-//! The wall clock stands still at zero, the worst case of F2: only what is durable makes fences grow.
+//! The wall clock stays at zero, the worst case of F2: only durable records make fences grow.
 //! Children of a holder outlive it, with its fence. A killed process starts again. The two slots of
 //! the record are the newest write and the one before it: a power loss leaves either, or what was
 //! synced last. Shared holds, leases, and locks that a child inherits are not in this model.
@@ -22,7 +22,7 @@ use self::process::{At, Process, Role};
 use self::steps::State;
 use crate::check;
 
-/// What is wrong with a broken variant.
+/// The fault of a broken variant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Fault {
     None,
@@ -36,13 +36,13 @@ enum Fault {
     NoFloor,
     /// The fence is checked first and the commit lock taken after.
     CheckedBeforeCommitLock,
-    /// Whoever inherits from a dead holder does not wait for writes in flight.
+    /// The process that takes the lock after a dead holder does not wait for writes in flight.
     NoCommitLockAfterDeath,
     /// An unproven write takes the commit lock first and the hold after.
     CommitLockBeforeHold,
-    /// A late second release frees whatever has the name now.
+    /// A late second release releases whichever hold has the name now.
     ReleaseByName,
-    /// A hold ends without the commit lock although its fence was told.
+    /// A hold ends without the commit lock although its fence was published.
     ToldEndsWithoutCommitLock,
     /// A fence is given to a child, and accepted from it, without a mark.
     ToldWithoutMark,
@@ -58,9 +58,9 @@ enum Action {
     Child(usize),
     /// A holder removes the key and its lock files.
     Prune(usize),
-    /// A process goes on.
+    /// A process does its next step.
     Step(usize),
-    /// A release has waited long enough for a write in flight.
+    /// The wait of a release for a write in flight is over.
     GiveUp(usize),
     /// A process that has released releases once more.
     ReleaseAgain(usize),
@@ -138,7 +138,7 @@ impl Model for Locking {
             Action::Kill(index) => next.kill(index),
             Action::PowerLoss(kept) => next.lose_power(kept),
         }
-        // Processes differ only in what they are doing: their order does not matter.
+        // Processes differ only in their state: their order does not matter.
         next.processes.sort_unstable();
         Some(next)
     }
@@ -154,7 +154,7 @@ impl Model for Locking {
             Property::always("a release touches only its own", |_, state: &State| {
                 !state.touched_another
             }),
-            Property::always("somebody can go on", |model: &Self, state: &State| {
+            Property::always("some process can go on", |model: &Self, state: &State| {
                 let waits = state.count(|process| process.at != At::Idle) > 0;
                 !waits || (0..state.processes.len()).any(|index| state.can_step(model, index))
             }),
@@ -213,7 +213,7 @@ fn broken_locks_are_found_out() {
             "no old fence writes",
         ),
         ("no commit lock after a death", Fault::NoCommitLockAfterDeath, "no old fence writes"),
-        ("commit lock before the hold", Fault::CommitLockBeforeHold, "somebody can go on"),
+        ("commit lock before the hold", Fault::CommitLockBeforeHold, "some process can go on"),
         ("release by name", Fault::ReleaseByName, "one holder"),
         (
             "a told fence ends without the commit lock",

@@ -99,7 +99,8 @@ impl Model for FileLock {
             At::ReadNonce if state.file == Some(process) => At::Inside,
             At::ReadNonce => At::Create,
             At::Inside => {
-                // The first of them removed by name; this is the kinder one, which looks first.
+                // The first of them removed by name; this is the kinder variant, which checks
+                // first.
                 if state.file == Some(process) {
                     next.file = None;
                 }

@@ -1,9 +1,10 @@
-//! The real queue of waiters (`gate.rs`, `wait.rs`) under shuttle, which decides who runs next.
+//! The real queue of waiters (`gate.rs`, `wait.rs`) under shuttle, which decides which thread runs
+//! next.
 //!
-//! The build script copies the source and puts shuttle's threads, mutexes and condition variables in
-//! the place of the standard ones. Around it stands a stage: a kernel with locks that belong to open
-//! files, and targets whose lock file can be replaced. Whatever hangs is a deadlock that shuttle reports
-//! with the schedule that leads to it. Timeouts do not exist there; callers leave by cancellation.
+//! The build script copies the source and replaces the standard threads, mutexes and condition
+//! variables by shuttle's. The stage provides the rest: a kernel with locks that belong to open
+//! files, and targets whose lock file can be replaced. A hang is a deadlock that shuttle reports
+//! with the schedule that leads to it. There are no timeouts; callers leave by cancellation.
 //!
 //! The registry is per process in production (`process_local.rs`) and per run here.
 
@@ -64,7 +65,7 @@ fn everybody_gets_the_lock_and_nobody_keeps_it() {
     }
 }
 
-/// What is wrong, the copy that it is wrong in, and the scene that shows it.
+/// The fault, the copy that has it, and the scene that shows it.
 type Broken = (&'static str, fn(Scene), Scene);
 
 #[test]
@@ -80,7 +81,8 @@ fn broken_queues_are_found_out() {
         ("a reader relies on the thread of a writer", one_for_both::play, Scene::Shares),
     ];
     for (fault, play, scene) in broken {
-        // On a thread of its own: a schedule that ends in the middle of a panic leaves its thread panicking.
+        // On a separate thread: a schedule that ends in the middle of a panic leaves its thread
+        // panicking.
         let played = std::thread::spawn(move || schedules(play, scene, 50_000, seed)).join();
         assert!(played.is_err(), "{fault}: not found in the scene {scene:?}");
         println!("{fault}: found in the scene {scene:?}");

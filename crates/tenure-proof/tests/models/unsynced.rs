@@ -1,13 +1,16 @@
-//! An append without a sync: its numbers are reserved, it is logged, written to the journal and counted.
+//! An append without a sync: its numbers are reserved, it is logged, written to the journal and
+//! counted.
 //!
-//! Mirrors, below `crates/tenure/src/file/journal/`: `append.rs` (`write_through`), `checkpoint.rs` (`make_room`, the
-//! block of reserved numbers), `writer.rs` (`reserve`, `adopt_tail`, `count_placed`), `recover.rs` (`recover_crash`,
-//! `recover_restart`, `find`) and the reader of `view.rs`. All of it is under the commit lock, so there is one writer,
-//! which can die between any two steps.
+//! Mirrors, below `crates/tenure/src/file/journal/`: `append.rs` (`write_through`), `checkpoint.rs`
+//! (`make_room`, the block of reserved numbers), `writer.rs` (`reserve`, `adopt_tail`,
+//! `count_placed`), `recover.rs` (`recover_crash`, `recover_restart`, `find`) and the reader of
+//! `view.rs`. All of it is under the commit lock, so there is one writer, which can die between any
+//! two steps.
 //!
-//! A batch is one line in two pieces, so that it can be torn. Another tool appends whole lines. A power loss leaves the
-//! log under one of the names since the last sync of the directory, its chain up to any record that was not synced,
-//! and any of the pieces that were not synced, with NULs in the place of the others.
+//! A batch is one line in two pieces, so that it can be torn. Another tool appends whole lines. A
+//! power loss leaves the log under one of the names since the last sync of the directory, its chain
+//! up to any record that was not synced, and any of the pieces that were not synced, with NULs in
+//! place of the others.
 //!
 //! Not in this model: syncs that fail and durable batches (`journal`), rotation, and damage.
 //!
@@ -15,8 +18,9 @@
 //!
 //! 1. A number that a reader has seen is never given to another line (J2, J6).
 //! 2. What a reader gets is whole, and a batch is in the journal once (J1).
-//! 3. What was acknowledged stays, whatever processes die. A power loss takes only what no checkpoint has synced.
-//! 4. A batch whose write failed does not come back.
+//! 3. What was acknowledged stays, whichever processes die. A power loss removes only what no
+//!    checkpoint has synced.
+//! 4. A batch whose write failed does not reappear.
 
 mod recovery;
 mod state;
@@ -27,7 +31,7 @@ use tenure_proof::{Form, Tally};
 use self::state::{At, Entry, State};
 use crate::check;
 
-/// What is wrong with a broken variant.
+/// The fault of a broken variant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Fault {
     None,
@@ -35,17 +39,17 @@ enum Fault {
     NotReserved,
     /// Numbers are given out before the log that reserves them has a durable name.
     NameNotSynced,
-    /// After a restart numbers go on behind the chain.
+    /// After a restart numbers continue directly after the chain.
     NotSkipped,
-    /// Recovery appends a batch without a look whether it is there.
+    /// Recovery appends a batch without checking whether it is there.
     AppendedAgain,
     /// The state counts a batch before it is in the journal.
     CountedEarly,
-    /// Recovery leaves a batch alone that was logged and not counted.
+    /// Recovery ignores a batch that was logged and not counted.
     NotFinished,
     /// A batch whose write failed stays in the log.
     NotWithdrawn,
-    /// The log does not say that a batch is elsewhere than expected.
+    /// The log does not record that a batch is elsewhere than expected.
     NotPlaced,
     /// The checkpoint does not sync the journal.
     JournalNotSynced,
@@ -94,7 +98,7 @@ impl Model for Unsynced {
         if state.at == At::Push && state.write_errors > 0 {
             actions.push(Action::WriteFails);
         }
-        // One write of the writer is one append: the kernel puts nothing between its pieces.
+        // One write of the writer is one append: the kernel inserts nothing between its pieces.
         if state.foreign > 0 && !state.is_inside_write() {
             actions.push(Action::Foreign);
         }

@@ -12,22 +12,22 @@ use tenure_testkit::Random;
 use crate::runs::within;
 use crate::words::line;
 
-/// Exit codes of the contract. `run` and `lease hold` pass on what their command returned; the commands
-/// here end with 0, 126 or 127.
+/// Exit codes of the contract. `run` and `lease hold` return the exit code of their command; the
+/// commands here end with 0, 126 or 127.
 const EXIT_CODES: &[i32] = &[0, 1, 2, 3, 4, 5, 6, 75, 126, 127];
 
-/// So many command lines work in one directory: then the next ones find it as it was.
+/// This many command lines share one directory; then the next ones get a fresh one.
 const PER_DIRECTORY: u64 = 50;
 
-/// Nothing like this may be said to a user.
+/// No message to a user may contain these.
 const PANICS: &[&str] = &["panicked at", "RUST_BACKTRACE", "internal error", "overflow"];
 
-/// The lines on standard error that say why, in the one form or the other.
+/// The error lines on standard error, by form.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Told {
     plain: usize,
     objects: usize,
-    /// Neither an error nor a warning, nor how a command went.
+    /// Neither an error nor a warning, nor the result of a command.
     noise: usize,
 }
 
@@ -36,7 +36,8 @@ impl Told {
         let mut told = Self::default();
         for line in complaint.lines() {
             if let Ok(Value::Object(object)) = serde_json::from_str(line) {
-                // What `run --json` tells of its command has a number there, a warning has nothing.
+                // The object that `run --json` prints about its command has a number there, a
+                // warning has nothing.
                 if object.get("code").is_some_and(Value::is_string) {
                     told.objects += usize::from(object["exit"] == code);
                     told.noise += usize::from(object["exit"] != code);
@@ -51,15 +52,15 @@ impl Told {
     }
 }
 
-/// Whether a command may end like this without a word of why: `-e` is asked for its exit code, and
-/// `doctor` has its findings as a result.
+/// Whether a command may fail without an error message: `-e` asks for an exit code only, and
+/// `doctor` prints its findings as a result.
 fn is_mute(words: &[OsString], code: i32, said: &str) -> bool {
     let has = |names: &[&str]| words.iter().any(|word| names.iter().any(|name| word == name));
     let asked = has(&["get"]) && has(&["-e", "--exit-status"]) && code == 3;
     asked || (has(&["doctor"]) && [5, 6].contains(&code) && !said.is_empty())
 }
 
-/// Why this is not as the contract says; `None` if it is.
+/// How this violates the contract; `None` if it does not.
 fn breach(
     words: &[OsString],
     code: Option<i32>,
@@ -83,7 +84,7 @@ fn breach(
         () if errors > 1 => Some("more than one error"),
         () if errors == 0 && !is_mute(words, code, said) => Some("a failure without a word"),
         () if json && told.plain > 0 => Some("an error as text, where JSON was asked for"),
-        () if !could && told.objects > 0 => Some("an error as JSON, where nobody asked for it"),
+        () if !could && told.objects > 0 => Some("an error as JSON, without --json"),
         () => None,
     }
 }
@@ -106,9 +107,9 @@ fn furnish(dir: &Path) {
 fn run(words: &[OsString], dir: &Path) -> Output {
     let mut command = Command::new(tenure());
     command.args(words).current_dir(dir).stdin(Stdio::null());
-    // Nobody ends what an earlier line has leased.
+    // No command ends the leases of earlier lines.
     command.env_clear().env("TENURE_WAIT", "1ms");
-    // A machine that does much else lets a process wait for long.
+    // A busy machine may delay a process for long.
     within(Duration::from_secs(60), &format!("{words:?}"), move || {
         command.output().expect("the command can be started")
     })
@@ -123,7 +124,7 @@ fn random_command_lines_end_as_the_contract_says() {
     let mut codes = std::collections::BTreeMap::<i32, u64>::new();
     let cases = Form::asked().pick(250, 10_000);
     for case in 0..cases {
-        // What lies above is ours, too: `doctor ..` looks through all of it.
+        // The parent directory is ours, too: `doctor ..` reads all of it.
         let dir = directory.path().join((case / PER_DIRECTORY).to_string()).join("here");
         if case % PER_DIRECTORY == 0 {
             furnish(&dir);
@@ -139,7 +140,7 @@ fn random_command_lines_end_as_the_contract_says() {
         }
     }
     println!("exit codes: {codes:?}");
-    // A grammar that always fails, or never gets to the data, tries only the parser of arguments.
+    // A grammar that always fails, or never reaches the data, tests only the argument parser.
     for (code, least) in [(0, cases / 8), (1, 1), (2, 1), (3, 1), (5, 1)] {
         let times = codes.get(&code).copied().unwrap_or(0);
         assert!(times >= least, "exit code {code} only {times} times: {codes:?}");
@@ -147,7 +148,7 @@ fn random_command_lines_end_as_the_contract_says() {
     tally.tried(cases, "command lines");
 }
 
-/// Commands that end in another way than ours: each must be noticed.
+/// Commands that violate the contract: each must be noticed.
 #[test]
 fn a_breach_of_the_contract_is_noticed() {
     let mut tally = Tally::new("parsers", "a_breach_of_the_contract_is_noticed");

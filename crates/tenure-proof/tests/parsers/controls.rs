@@ -8,7 +8,7 @@ use crate::corruption::{damage, line};
 use crate::json::{Bench, number, object, operations, patches, quickly, ruled};
 use crate::runs::must_break;
 
-/// So many times a file is damaged.
+/// How many times a file is damaged.
 const DAMAGES: usize = 200;
 
 #[test]
@@ -46,13 +46,13 @@ fn promises_of_json_that_others_break() {
     });
 }
 
-/// What a reader makes of lines, if it passes over what it cannot parse.
+/// What a reader gets that skips lines it cannot parse.
 fn forgiving(bytes: &[u8]) -> Vec<Value> {
     let lines = bytes.split(|byte| *byte == b'\n');
     lines.filter_map(|line| serde_json::from_slice(line).ok()).collect()
 }
 
-/// A fence as others keep it: a number in a file, and one if there is none.
+/// A fence as other tools keep it: a number in a file, and 1 if there is none.
 fn plain_fence(bytes: &[u8]) -> u64 {
     std::str::from_utf8(bytes).ok().and_then(|text| text.trim().parse().ok()).unwrap_or(1)
 }

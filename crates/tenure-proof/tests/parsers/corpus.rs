@@ -9,7 +9,7 @@ use tenure_proof::{Form, Tally, not_run};
 
 use crate::runs::within;
 
-/// So many files of its corpus each target believes, at least.
+/// The least number of files of its corpus that each target accepts.
 const BELIEVED: &[(&str, usize)] = &[("record", 3), ("floor", 5)];
 
 pub(crate) fn directory(target: &str) -> PathBuf {
@@ -27,8 +27,8 @@ fn files(target: &str) -> Vec<(String, Vec<u8>)> {
     files
 }
 
-/// Every file comes before every target: what is harmless in its place may be put in another one. Of its
-/// own, each target believes some: the checksums do not keep all of the corpus out.
+/// Every target gets every file: a file that is harmless in its place may be planted in another
+/// one. Each target accepts some of its own files: the checksums do not reject all of the corpus.
 #[test]
 fn every_file_of_the_corpus_is_harmless_and_some_are_believed() {
     let test = "every_file_of_the_corpus_is_harmless_and_some_are_believed";
@@ -38,7 +38,7 @@ fn every_file_of_the_corpus_is_harmless_and_some_are_believed() {
         assert!(!files.is_empty(), "{home} has no corpus");
     }
     for (target, check) in inputs::ALL {
-        // Side by side: a document that cannot be parsed is looked at for a while.
+        // In parallel: a document that cannot be parsed is read for a while.
         let own = std::thread::scope(|scope| {
             let mut started = Vec::new();
             for (home, files) in &all {
@@ -58,7 +58,7 @@ fn every_file_of_the_corpus_is_harmless_and_some_are_believed() {
     }
 }
 
-/// How many of these files `target` believed.
+/// How many of these files `target` accepted.
 fn believed(files: &[(String, Vec<u8>)], target: &str, check: Check) -> usize {
     let was_believed = |(path, bytes): &&(String, Vec<u8>)| {
         let (what, bytes) = (format!("{path} as {target}"), bytes.clone());
@@ -67,8 +67,8 @@ fn believed(files: &[(String, Vec<u8>)], target: &str, check: Check) -> usize {
     files.iter().filter(was_believed).count()
 }
 
-/// The long form goes on from the corpus with the fuzzer itself, a minute per target. Where cargo-fuzz
-/// is not installed it says so; `TENURE_WITHOUT_FUZZ=1` makes that no failure.
+/// The long form continues from the corpus with the fuzzer itself, a minute per target. A missing
+/// cargo-fuzz is reported; `TENURE_WITHOUT_FUZZ=1` makes that no failure.
 #[test]
 fn the_fuzzer_finds_nothing_new() {
     if Form::asked() == Form::Quick {
@@ -87,12 +87,12 @@ fn the_fuzzer_finds_nothing_new() {
     let mut tally = Tally::new("parsers", "the_fuzzer_finds_nothing_new");
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     for (target, _) in inputs::ALL {
-        // New inputs go to a directory of their own; the corpus changes only by hand.
+        // New inputs go to a separate directory; the corpus changes only by hand.
         let scratch = tempfile::tempdir().expect("a directory");
         let mut fuzz = Command::new("cargo");
         fuzz.args(["fuzz", "run", target]).arg(scratch.path()).arg(directory(target));
         fuzz.args(["--", "-max_total_time=60", "-timeout=20", "-rss_limit_mb=1024"]);
-        // The sanitizers are behind flags that a stable compiler takes only like this.
+        // The sanitizers need flags that a stable compiler accepts only like this.
         let status = fuzz.env("RUSTC_BOOTSTRAP", "1").current_dir(&root).status();
         let status = status.expect("cargo can be started");
         assert!(status.success(), "{target}: {status}; the input is in fuzz/artifacts/{target}");

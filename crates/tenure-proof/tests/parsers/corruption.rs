@@ -1,9 +1,10 @@
 //! Every file on the disk, damaged in every way.
 //!
-//! A machine with a document, its last good version, a journal with a log, an index and an archive, a
-//! pruned key and recorded events. One file is flipped, cut, extended, zeroed, swapped with another one
-//! or replaced by anything; then everything is used. Nothing may panic, hang, or take memory without
-//! bounds; what comes back is right, or an error; fences never go back; damage to a journal is reported.
+//! A machine has a document, its last good version, a journal with a log, an index and an archive,
+//! a pruned key and recorded events. One file is flipped, cut, extended, zeroed, swapped with
+//! another one or replaced by arbitrary bytes; then everything is used. Nothing may panic, hang, or
+//! use unbounded memory. Results are correct, or errors; fences never decrease; damage to a journal
+//! is reported.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -21,7 +22,7 @@ use crate::runs::within;
 
 const DOCUMENT: &str = "/d/state.json";
 const JOURNAL: &str = "/d/log.jsonl";
-/// How much memory the whole ring may ever have had: damage must not make it ask for gigabytes.
+/// The most memory the whole ring may use: damage must not make it request gigabytes.
 pub(crate) const MEMORY_MAX_KIB: u64 = 600 * 1024;
 
 fn options(durability: Durability) -> WriteOptions {
@@ -32,7 +33,7 @@ pub(crate) fn line(number: usize) -> String {
     format!("{{\"n\":{number},\"text\":\"{}\"}}", "x".repeat(number % 7))
 }
 
-/// What was built, as it must be found again.
+/// The original content, as it must be found again.
 #[derive(Clone)]
 struct Known {
     fences: [u64; 2],
@@ -105,8 +106,8 @@ fn files(sim: &SimFs) -> Vec<PathBuf> {
 /// One way to damage a file.
 pub(crate) fn damage(random: &mut Random, bytes: &[u8], other: &[u8]) -> (&'static str, Vec<u8>) {
     let mut bytes = bytes.to_vec();
-    // Most of a sidecar is zeros that mean nothing. Which bytes are zeros is not the same in two runs, so as
-    // many numbers are drawn whatever is there: a seed repeats what comes after them.
+    // Most of a sidecar is unused zeros. Which bytes are zeros differs between runs, so the same
+    // number of values is drawn in any case: a seed then repeats what follows.
     let places = [(); 9].map(|()| random.index(bytes.len()));
     let told = places.into_iter().find(|at| bytes.get(*at) != Some(&0));
     let at = told.unwrap_or(places[0]);
@@ -154,7 +155,7 @@ pub(crate) fn damage(random: &mut Random, bytes: &[u8], other: &[u8]) -> (&'stat
     (what, bytes)
 }
 
-/// The file stays the one it was: nothing but its bytes tells of the damage.
+/// The file keeps its identity: only its bytes show the damage.
 fn write_in_place(sim: &SimFs, path: &Path, bytes: &[u8]) {
     let file = sim.shared().open(path, Access::ReadWrite).expect("a file");
     file.set_len(bytes.len() as u64).expect("a length");
@@ -179,7 +180,7 @@ fn live(sim: &SimFs, known: &Known, damaged: &Path, changed: bool) {
     let before = lines();
     let report = journal.verify();
     if let (Ok(before), false) = (&before, is_data) {
-        // What a damaged log does not describe any more waits for a number.
+        // Lines that a damaged log no longer describes wait for a number.
         let waiting = journal.pending().unwrap_or_default();
         let waiting = waiting.iter().map(|line| String::from_utf8_lossy(line).into_owned());
         let all: Vec<String> = before.iter().cloned().chain(waiting).collect();
@@ -197,8 +198,8 @@ fn live(sim: &SimFs, known: &Known, damaged: &Path, changed: bool) {
     if journal.append(&["{\"new\":1}"], &append).is_ok() {
         let after = lines();
         if let Ok(after) = &after {
-            // A journal that was rewritten in place is found by `verify` only (docs/FORMAT.md, Limits): if
-            // its last newline went, the next line is on the same line.
+            // A journal that was rewritten in place is detected by `verify` only (docs/FORMAT.md,
+            // Limits): if its last newline is gone, the next line is joined to it.
             let is_new = |line: &&String| line.ends_with("{\"new\":1}");
             let last = after.iter().rfind(is_new).map_or("", String::as_str);
             let told = || !journal.verify().is_ok_and(|report| report.is_sound());
@@ -220,7 +221,7 @@ fn live(sim: &SimFs, known: &Known, damaged: &Path, changed: bool) {
         }
     }
     let _ = Lease::open_on(&fs, Path::new(DOCUMENT)).expect("a path").events();
-    let _ = fence(&fs, "/d/keys/gone.json"); // Its floor may be lost; the clock stands in for it.
+    let _ = fence(&fs, "/d/keys/gone.json"); // Its floor may be lost; the clock replaces it.
     for (path, before) in [DOCUMENT, JOURNAL].iter().zip(known.fences) {
         match fence(&fs, path) {
             Ok(after) => assert!(after > before, "{path}: fence {after} after {before}"),
@@ -247,13 +248,13 @@ fn damaged_files_are_survived_and_told() {
         assert!(files.iter().any(is_it), "{needed} is not in {files:?}");
     }
     for (number, file) in (0..).zip(&files) {
-        // These have the most to say, in a few bytes among many.
+        // These have the most content, in a few bytes among many.
         let name = file.to_string_lossy();
         let telling = ["commit", "log", "index"].iter().any(|end| name.ends_with(end));
         let rounds = Form::asked().pick(50, 3_000) * if telling { 8 } else { 1 };
         let bytes = sim.peek(file).expect("a file");
         for round in 0..rounds {
-            // Of its own: how many numbers a round draws depends on bytes that chance has made.
+            // A separate generator: how many numbers a round draws depends on random bytes.
             let mut random = Random::new(seed ^ (number << 32) ^ round);
             let other = sim.peek(&files[random.index(files.len())]).expect("a file");
             let (what, damaged) = damage(&mut random, &bytes, &other);

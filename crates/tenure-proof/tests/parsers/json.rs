@@ -1,4 +1,4 @@
-//! JSON: what goes in comes out, what is refused changes nothing, and merges keep their promises.
+//! JSON: values are read back unchanged, a refusal changes nothing, and merges keep their promises.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -102,7 +102,7 @@ fn any_bytes_are_read_or_refused() {
     let near = "[\\[\\]{}\",:0-9eE.+\\-\\\\unltrfasd \u{0}\u{feff}\u{e9}]{0,40}"
         .prop_map(String::into_bytes);
     let bytes = prop_oneof![near, proptest::collection::vec(any::<u8>(), 0..40)];
-    // A document that cannot be parsed is looked at for 30 ms: the long form has ten times as many.
+    // A document that cannot be parsed is retried for 30 ms: the long form has ten times as many.
     let cases = Form::asked().pick(1000, 200);
     try_all("any_bytes_are_read_or_refused", cases, bytes, |bytes| {
         let _ = inputs::document(&bytes);
@@ -160,8 +160,8 @@ fn what_is_not_strict_json_is_refused() {
     tally.tried(bad.len() as u64 + 8, "texts on the border of JSON");
 }
 
-/// A document or a patch with fields that have rules: of the type that the rule takes, seldom of another,
-/// and tombstones.
+/// A document or a patch with fields that have rules: usually of the type that the rule takes,
+/// seldom of another, and tombstones.
 pub(crate) fn ruled() -> impl Strategy<Value = Value> {
     let item = prop_oneof![any::<bool>().prop_map(Value::from), "[a-d]".prop_map(Value::from)];
     let set = proptest::collection::vec(item, 0..5).prop_map(Value::from).boxed();
@@ -184,7 +184,7 @@ pub(crate) fn ruled() -> impl Strategy<Value = Value> {
     })
 }
 
-/// A patch of which no part cares for the order.
+/// A patch whose parts are all independent of the order.
 fn careless() -> impl Strategy<Value = Value> {
     ruled().prop_map(|patch| {
         let rule = |name: &str| ["union", "max", "min", "sum"].contains(&name);
@@ -229,13 +229,14 @@ fn as_set(value: &Value) -> Vec<String> {
     items
 }
 
-/// Whether two numbers are equal is a `test` of RFC 6902, which compares by value.
+/// Equality of numbers is a `test` of RFC 6902, which compares by value.
 fn same_number(bench: &Bench, value: &Value) -> bool {
     let test = json!([{ "op": "test", "path": "/x", "value": value["x"] }]);
     bench.document.patch(&test, &quickly()).is_ok()
 }
 
-/// What the table of [`Rules`] promises: union, max, min and sum do not care for the order of patches.
+/// What the table of [`Rules`] promises: union, max, min and sum are independent of the order of
+/// patches.
 #[test]
 fn rules_do_not_care_for_the_order_of_patches() {
     let rule = |name: &str| match name {
@@ -266,7 +267,7 @@ fn rules_do_not_care_for_the_order_of_patches() {
     }
 }
 
-/// Patches of RFC 6902 that may or may not fit.
+/// Patches of RFC 6902 that may or may not apply.
 pub(crate) fn operations() -> impl Strategy<Value = Vec<Value>> {
     let path = prop_oneof!["(/[a-e~01/-]{0,2}){0,3}", Just(String::new())];
     let name = prop_oneof![

@@ -18,7 +18,7 @@ fn line() -> impl Strategy<Value = Vec<u8>> {
     proptest::collection::vec(byte, 0..30)
 }
 
-/// A step of a journal's life: a batch of ours, or bytes of somebody who knows nothing of us.
+/// A step of a journal's life: a batch through tenure, or bytes of another tool.
 #[derive(Debug, Clone)]
 enum Step {
     Batch(Vec<Vec<u8>>, bool),
@@ -29,7 +29,7 @@ fn is_blank(line: &[u8]) -> bool {
     line.iter().all(|byte| matches!(byte, b' ' | b'\t' | b'\r' | 0))
 }
 
-/// Whatever bytes: a batch is refused whole, or read back whole and in order, also among foreign bytes.
+/// Any bytes: a batch is refused whole, or read back whole and in order, also among foreign bytes.
 #[test]
 fn lines_of_any_bytes_are_refused_or_kept() {
     let batch = proptest::collection::vec(line(), 1..4);
@@ -95,7 +95,7 @@ fn keys_versions_and_pointers_are_refused_or_safe() {
     });
 }
 
-/// Two keys never share a file, also where the file system ignores case.
+/// Two keys never share a file, even where the file system ignores case.
 #[test]
 fn two_keys_never_share_a_file() {
     let key = || "[aA.%b0-]{1,4}";

@@ -1,4 +1,4 @@
-//! How random input is drawn: repeatable, and made smaller when it breaks something.
+//! How random input is drawn: repeatable, and reduced when it breaks something.
 
 use std::time::{Duration, Instant};
 
@@ -6,7 +6,7 @@ use proptest::strategy::Strategy;
 use proptest::test_runner::{Config, RngAlgorithm, RngSeed, TestCaseError, TestRunner};
 use tenure_proof::{Form, Tally, seed};
 
-/// No more than the quick form of any test has.
+/// Not more than the quick form of any test has.
 const CONTROL_CASES: u32 = 150;
 
 /// Tries `cases` inputs in the quick form and fifty times as many in the long one.

@@ -1,10 +1,10 @@
-//! Files that are wrong and have fitting checksums: damage that no checksum finds, or a tenure that
-//! wrote nonsense.
+//! Wrong files with valid checksums: damage that no checksum detects, or a defect in tenure's
+//! writer.
 //!
 //! # Invariants
 //!
-//! 1. It may be believed; nothing may panic, hang, take memory without bounds or lose what is there.
-//! 2. Without fitting checksums the same inputs are never believed.
+//! 1. They may be accepted; nothing may panic, hang, use unbounded memory or lose existing data.
+//! 2. Without valid checksums the same inputs are never accepted.
 
 use std::time::Duration;
 
@@ -19,10 +19,11 @@ use crate::runs::within;
 struct Sealed {
     name: &'static str,
     check: Check,
-    /// The files that are tried, and those in which believing shows: the upper half of the first byte.
+    /// The files that are tried, and those in which acceptance shows: the upper half of the first
+    /// byte.
     files: &'static [u8],
     telling: &'static [u8],
-    /// Of a hundred inputs, so many must be believed.
+    /// Of a hundred inputs, this many must be accepted.
     percent: u64,
 }
 
@@ -40,12 +41,12 @@ const SEALED: &[Sealed] = &[
     Sealed { name: "floor", check: inputs::floor, files: &[0], telling: &[0], percent: 60 },
 ];
 
-/// Of a hundred inputs, so many claim nothing that nobody counts to, and are tried.
+/// Of a hundred inputs, this many stay below the sanity limit, and are tried.
 const TRIED: u64 = 75;
-/// The control draws so many.
+/// The control draws this many.
 const CONTROLS: u64 = 200;
 
-/// Numbers at which something changes.
+/// Numbers near limits.
 fn number(random: &mut Random) -> u64 {
     let near = (random.index(5) as u64).wrapping_sub(2);
     match random.index(6) {
@@ -58,7 +59,7 @@ fn number(random: &mut Random) -> u64 {
     }
 }
 
-/// An input that edits the file as it is: a few fields, each of them to a number.
+/// An input that edits the existing file: a few fields, each set to a number.
 fn edits(random: &mut Random, files: &[u8]) -> Vec<u8> {
     let which = files[random.index(files.len())];
     let mut input = vec![MEND | EDITS | IN_PLACE | OURS | which << 4];
@@ -71,7 +72,7 @@ fn edits(random: &mut Random, files: &[u8]) -> Vec<u8> {
         let at = 8 * random.index(fields);
         let [low, high, ..] = at.to_le_bytes();
         let value = number(random).to_le_bytes();
-        // Often the same in all slots: otherwise another one counts.
+        // Often the same in all slots: otherwise another slot is used.
         let all = random.coin();
         for structure in if all { 0..4 } else { structure..structure + 1 } {
             input.extend([structure, low, high, 8]);
@@ -113,7 +114,7 @@ fn wrong_files_with_fitting_checksums_are_survived() {
     assert!(peak < MEMORY_MAX_KIB, "{peak} KiB of memory at the worst moment");
 }
 
-/// The control: the same inputs with the checksums left as they were are never believed. With fitting
+/// The control: the same inputs with the checksums left as they were are never accepted. With valid
 /// ones some of them are, by the same signs.
 #[test]
 fn without_fitting_checksums_nothing_is_believed() {

@@ -1,8 +1,8 @@
 //! The real files of the corpus: sidecars as the command writes them.
 //!
-//! `TENURE_WRITE_SEEDS=1` writes them into the corpus, without what they say of the machine and its
-//! processes. Every run makes them anew and brings them before the targets as they are: a format that
-//! has gone on without the corpus, or without the checksums in `inputs`, is noticed.
+//! `TENURE_WRITE_SEEDS=1` writes them into the corpus, without data of the machine and its
+//! processes. Every run makes them again and passes them to the targets: a format that changed
+//! without the corpus, or without the checksums in `inputs`, is noticed.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -13,7 +13,7 @@ use tenure_proof::{Tally, tenure};
 
 use crate::corpus::directory;
 
-/// What stands in the corpus for the holder.
+/// What replaces the holder in the corpus.
 const HOLDER: &[u8] = br#"{"p":4242,"s":7,"n":1,"h":"host","c":"tenure","l":"label","o":"owner"}"#;
 
 /// A directory in which the command is run.
@@ -97,7 +97,7 @@ fn journals(scene: &Scene, seeds: &mut Vec<Seed>) {
     add("journal/real_index", Layout::Index, 1, ".tenure/log.jsonl.index");
 }
 
-/// Takes out what events say of the machine.
+/// Removes the machine's data from events.
 fn scrub_events(bytes: &[u8]) -> Vec<u8> {
     let mut scrubbed = Vec::new();
     for line in bytes.split_inclusive(|byte| *byte == b'\n') {
@@ -111,7 +111,7 @@ fn scrub_events(bytes: &[u8]) -> Vec<u8> {
     scrubbed
 }
 
-/// Takes out what a record says of the machine: the text of its holder.
+/// Removes the machine's data from a record: the text of its holder.
 fn scrub(bytes: &mut [u8], layout: Layout) {
     if layout == Layout::Record {
         for slot in [4096, 8192, 12288, 16384] {
@@ -159,7 +159,7 @@ fn write(path: &Path, seed: &Seed) {
     let mut bytes = if is_events { scrub_events(&seed.bytes) } else { seed.bytes.clone() };
     scrub(&mut bytes, seed.layout);
     if seed.layout == Layout::Log {
-        // The zeros behind the records are room, and say nothing.
+        // The zeros after the records are unused space.
         let len = bytes.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1);
         bytes.truncate(len.next_multiple_of(8));
     }

@@ -1,12 +1,14 @@
-//! The two state slots of a log, damaged one at a time and together (docs/FORMAT.md, "The journal").
+//! The two state slots of a log, damaged one at a time and together (docs/FORMAT.md, "The
+//! journal").
 //!
 //! # Invariants
 //!
-//! 1. One slot is damaged: the other one is the state. If that is the older one, a reader sees the journal as it was
-//!    before the last store, or as it is; the next writer finds what came since.
-//! 2. Both are damaged: as after a restart. The records of the log count, and unused reserved numbers are skipped.
-//! 3. In every case, after the next append: each entry has the number and the bytes that it had, none is there twice,
-//!    the new entry is behind all of them, and nothing is reported as damaged.
+//! 1. One slot is damaged: the other one is the state. If that is the older one, a reader sees the
+//!    journal as it was before the last store, or as it is; the next writer finds what came since.
+//! 2. Both are damaged: as after a restart. The records of the log count, and unused reserved
+//!    numbers are skipped.
+//! 3. In every case, after the next append: each entry has its former number and bytes, none is
+//!    there twice, the new entry follows all of them, and nothing is reported as damaged.
 
 use std::path::Path;
 

@@ -1,11 +1,11 @@
-//! The words of random command lines: a grammar that mostly fits, and what fits nowhere.
+//! The words of random command lines: a grammar that usually fits, and words that fit nowhere.
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 
 use tenure_testkit::Random;
 
-/// What an option or an argument wants.
+/// The kind of value that an option or an argument takes.
 #[derive(Debug, Clone, Copy)]
 enum Want {
     /// An option without a value.
@@ -77,8 +77,8 @@ const PRUNE: Options = &[
 const KIND: Options = &[("--kind", Want::Kind)];
 const WHO: Options = &[("--all", Want::None), ("--events", Want::None)];
 
-/// One command: its verb, what it takes, its options. None that goes on until it is ended: `watch`,
-/// `follow`, `demo`, `torture`, `bench`.
+/// One command: its verb, its arguments, its options. Commands that run until they are ended are
+/// left out: `watch`, `follow`, `demo`, `torture`, `bench`.
 struct Rule {
     verb: &'static [&'static str],
     takes: &'static [Want],
@@ -125,7 +125,7 @@ const RULES_OF_ALL: &[Rule] = &[
     rule(&[], &[Want::Text], &[]),
 ];
 
-/// Values of one kind: those that fit, and those that do not.
+/// Values of one kind: valid ones, and invalid ones.
 type Values = (&'static [&'static str], &'static [&'static str]);
 
 const FILES: Values = (&["a.json", "b.json", "new.json"], &["bad.json", "none/x", "dir", ""]);
@@ -182,7 +182,7 @@ const DURATIONS: Values =
 const TIMES: Values = (&["1ms", "20ms", "1m"], &["0", "0s", "forever", "367d", "-1s", ""]);
 const NUMBERS: Values =
     (&["0", "1", "2", "18446744073709551615"], &["-1", "18446744073709551616", "x", "0x1"]);
-/// Whoever asks for 0 if it is busy gets it.
+/// 0 is left out: a command that is asked to exit with 0 if busy does so, without an error.
 const CODES: Values = (&["75", "6"], &["256", "-1", "x", ""]);
 const GUARDS: Values = (&["lease=1", "a.json=1", "none/x=3"], &["=1", "a=b=7", "lease=x", "a"]);
 const VERSIONS: Values =
@@ -194,7 +194,7 @@ const TEXTS: Values = (
 const KINDS: Values = (&["documents", "journals"], &["neither", ""]);
 const NAMES: Values = (&["x", "seq"], &["", "$x", "1", "__loc__"]);
 
-/// Anywhere, whatever is wanted there.
+/// Anywhere, whatever is expected there.
 const ODD: &[&str] = &[
     "--",
     "-",
@@ -217,7 +217,7 @@ const ODD: &[&str] = &[
     "@file",
 ];
 
-/// What is no text, where text is wanted.
+/// Bytes that are no text, where text is expected.
 const NO_TEXT: &[&[u8]] = &[
     b"\xff",
     b"-\xff",
@@ -231,13 +231,13 @@ const NO_TEXT: &[&[u8]] = &[
     b"\xed\xa0\x80",
 ];
 
-/// One that fits, and now and then one that does not.
+/// Usually a valid one, now and then an invalid one.
 fn pick(random: &mut Random, (good, bad): Values) -> &'static str {
     let from = if random.index(8) == 0 { bad } else { good };
     from[random.index(from.len())]
 }
 
-/// The words that `want` stands for.
+/// The words for `want`.
 fn wanted(random: &mut Random, want: Want) -> Vec<OsString> {
     let from = match want {
         Want::None => return Vec::new(),
@@ -278,7 +278,7 @@ fn raw(random: &mut Random) -> OsString {
     OsString::from_vec((0..random.index(12)).map(|_| byte(random)).collect())
 }
 
-/// A word that nobody asked for.
+/// An unexpected word.
 fn odd(random: &mut Random) -> OsString {
     match random.index(4) {
         0 => raw(random),
@@ -287,8 +287,8 @@ fn odd(random: &mut Random) -> OsString {
     }
 }
 
-/// The next command line: a verb, what it takes and some of its options, now and then with a word left
-/// out, or one too many.
+/// The next command line: a verb, its arguments and some of its options, now and then with a word
+/// left out, or one too many.
 pub(crate) fn line(random: &mut Random) -> Vec<OsString> {
     let rule = &RULES_OF_ALL[random.index(RULES_OF_ALL.len())];
     let mut words: Vec<OsString> = rule.verb.iter().map(OsString::from).collect();

@@ -16,7 +16,7 @@ struct Run {
 }
 
 const DIR: &str = "work";
-/// A long run cuts before and after so many flushes, spread over the whole of it.
+/// A long run cuts before and after this many flushes, spread over the whole run.
 const LONG_FLUSHES: usize = 150;
 
 fn record(format: &Format, rounds: u64, broken: Option<Broken>) -> Run {
@@ -27,7 +27,7 @@ fn record(format: &Format, rounds: u64, broken: Option<Broken>) -> Run {
     mounted.unmount();
     let base = Image::read(&image).expect("the image can be read");
     let log = BlockLog::over(base.clone()).expect("the recording device can be mounted");
-    // Dropped in the opposite order: victims killed, unmounted, detached; then the device goes.
+    // Dropped in the opposite order: victims killed, unmounted, detached; then the device.
     let device = Loop::over(&log.disk());
     let mounted = Mounted::new(device.path(), format.kind, format.options);
     let dir = mounted.path().join(DIR);
@@ -41,11 +41,11 @@ fn record(format: &Format, rounds: u64, broken: Option<Broken>) -> Run {
     Run { base, steps }
 }
 
-/// What is wrong with a disk that was cut.
+/// What is wrong with a disk after a cut.
 #[derive(Debug)]
 enum Found {
-    /// The file system itself does not survive it; none of the three has shown that on a disk that keeps
-    /// its [`Format::atom`] whole.
+    /// The file system itself does not survive; none of the three has shown that on a disk that
+    /// writes its [`Format::atom`] atomically.
     FileSystem(String),
     /// Something that was acknowledged is not there, or not whole.
     Victim(String),
@@ -73,7 +73,7 @@ fn flushes_of(run: &Run) -> Vec<usize> {
     steps.filter(|(_, step)| matches!(step, Step::Flush)).map(|(at, _)| at).collect()
 }
 
-/// As many of these, from all parts of the run.
+/// At most this many of these, from all parts of the run.
 fn some_of(all: Vec<usize>, most: usize) -> Vec<usize> {
     let step = all.len().div_ceil(most.max(1)).max(1);
     all.into_iter().step_by(step).collect()
@@ -101,7 +101,7 @@ fn survives(test: &str, format: &Format, cuts: u64, quick_flushes: usize) {
     for _ in 0..cuts {
         cut(random.index(run.steps.len() + 1), &mut random, "cuts");
     }
-    // Before each flush the most is open, and after it nothing may be.
+    // Before each flush most writes are pending, and after it none may be.
     let flushes = flushes_of(&run);
     let most = Form::asked().pick(quick_flushes, LONG_FLUSHES);
     for at in some_of(flushes, most) {

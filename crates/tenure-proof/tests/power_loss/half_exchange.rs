@@ -1,9 +1,10 @@
 //! btrfs, cut when it has kept one half of an exchange of names.
 //!
-//! Whoever syncs a file of btrfs syncs a log of what was synced since the last commit, and of nothing else. If
-//! that has the document's directory in it, an exchange adds the new name of the old version, which it
-//! knows, and not that of the new one, if that was never synced. A power loss after anybody's sync then leaves
-//! the document's name to none of them. So tenure syncs a new version there whatever it was asked for.
+//! A sync of a file on btrfs syncs a log of what was synced since the last commit, and of nothing
+//! else. If the log includes the document's directory, an exchange adds the new name of the old
+//! version, which it knows, but not that of the new version, if that was never synced. A power loss
+//! after any process's sync then leaves no file under the document's name. So tenure always syncs a
+//! new version there.
 
 use std::fs::File;
 use std::path::Path;
@@ -16,11 +17,11 @@ use tenure_proof::{Tally, not_run};
 use crate::RING;
 
 const DOCUMENT: &str = "state.json";
-/// Files that somebody else syncs: beside the document, and elsewhere.
+/// Files that another process syncs: beside the document, and elsewhere.
 const OTHERS: [&str; 2] = ["d/beside", "elsewhere"];
 
-/// Makes the document, lets `change` put another one in its place, has `other` synced, and cuts the power. What
-/// is left is looked at by `look`.
+/// Makes the document, replaces it by `change`, has `other` synced, and cuts the power. `look`
+/// checks the result.
 fn cut<T>(
     other: &str,
     make: impl FnOnce(&Path),

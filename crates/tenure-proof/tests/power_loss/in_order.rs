@@ -1,8 +1,8 @@
-//! Where order is enough, the tests on real file systems try that, and not a sync in its place.
+//! Where order is enough, the tests on real file systems test that, and not a sync in its place.
 //!
-//! On ext4 with a journal and on xfs a new version of a document is only written before its name, by
-//! `sync_file_range`. If tenure did not recognise the mounts of this ring as such, every shutdown and
-//! every cut would prove something else.
+//! On ext4 with a journal and on xfs a new version of a document is only written before its name,
+//! by `sync_file_range`. If tenure did not recognise the mounts of this ring as such, every
+//! shutdown and every cut would test something else.
 
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -15,7 +15,7 @@ use tenure_proof::{Tally, strace};
 
 use crate::RING;
 
-/// How new versions of documents were brought to the disk.
+/// How new versions of documents were written to the disk.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Syncs {
     in_order: u64,
@@ -49,7 +49,7 @@ fn of_image(format: &Format) -> Syncs {
     syncs
 }
 
-/// On the device that remembers, as `block_log` mounts it.
+/// On the recording device, as `block_log` mounts it.
 fn of_block_log(format: &Format) -> Syncs {
     let scratch = memory();
     let image = format.image(scratch.path());
@@ -83,7 +83,7 @@ fn new_versions_are_written_in_order_where_that_is_enough_and_synced_elsewhere()
         assert_eq!(syncs.plain, 0, "{}, {how}", format.name);
         tally.tried(syncs.in_order, "new versions written in order, seen by strace");
     }
-    // The other way, so that the count itself is known to tell them apart.
+    // The other file system, to show that the count distinguishes them.
     let synced = of_block_log(&BTRFS);
     assert!(synced.in_order == 0 && synced.plain >= 9, "btrfs: {synced:?}");
 }

@@ -2,15 +2,16 @@
 //!
 //! - `simulated`: a mixed load on a simulated disk, cut at every operation and during its recovery;
 //! - `states`: every directory that a power loss could leave, enumerated from recorded runs;
-//! - `shutdown`: ext4 and xfs are shut down under victims that work, and mounted again;
-//! - `block_log`: the writes and flushes of a block device under ext4, xfs and btrfs are recorded, and
-//!   the device is cut between any two of them;
+//! - `shutdown`: ext4 and xfs are shut down under working victims, and mounted again;
+//! - `block_log`: the writes and flushes of a block device under ext4, xfs and btrfs are recorded,
+//!   and the device is cut between any two of them;
 //! - `half_exchange`: btrfs, cut when one half of an exchange of names is on the disk;
-//! - `in_order`: both really try the way without a sync of its own for content, where tenure takes it;
+//! - `in_order`: both really use ordered content without a sync of its own, where tenure chooses
+//!   that;
 //! - `seam`: the recordings of `states` miss nothing.
 //!
-//! Everywhere the same victim works and the same checker looks, and everywhere victims that are broken
-//! on purpose must be found out.
+//! All use the same victim and the same checker, and all must detect victims that are broken on
+//! purpose.
 
 #![cfg(target_os = "linux")]
 #![expect(

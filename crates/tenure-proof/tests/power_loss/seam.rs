@@ -1,7 +1,7 @@
-//! The recordings see everything: whatever a victim asks of the kernel passes through the seam.
+//! The recordings are complete: every system call of a victim passes through the seam.
 //!
 //! The crash states are made from what is recorded at the seam. A write or a rename below it, or a
-//! sync that is promised there and not made, would escape them; `strace` sees both.
+//! sync that is promised there and not made, would be missing; `strace` sees both.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -15,13 +15,13 @@ use tenure_proof::{Tally, not_run};
 use crate::RING;
 
 const ROUNDS: u64 = 3;
-/// Everything that changes or syncs a file system, and that a file could be changed by.
+/// All calls that change or sync a file system, or could change a file.
 const CALLS: &str = "trace=open,openat,openat2,creat,write,pwrite64,writev,pwritev,pwritev2,truncate,\
                      ftruncate,fallocate,copy_file_range,sendfile,fsync,fdatasync,sync,syncfs,\
                      sync_file_range,msync,rename,renameat,renameat2,link,linkat,unlink,unlinkat,rmdir,\
                      mkdir,mkdirat,symlink,symlinkat,mknod,mknodat";
 
-/// How often each kind of thing was done.
+/// How often each kind of operation was done.
 type Counts = BTreeMap<&'static str, u64>;
 
 /// A run as the seam sees it.
@@ -71,7 +71,7 @@ fn traced(dir: &Path, log: &Path) -> Counts {
     counts
 }
 
-/// The calls of a log; one that another thread interrupted is put together again.
+/// The calls of a log; a call that another thread interrupted is reassembled.
 fn calls(log: &str) -> Vec<String> {
     let mut begun: BTreeMap<&str, &str> = BTreeMap::new();
     let mut calls = Vec::new();
@@ -104,7 +104,7 @@ fn kind_of(call: &str, dir: &Path) -> Option<&'static str> {
         "ftruncate" => Some("lengths"),
         "fsync" if is_of_a_directory(rest) => Some("syncs of directories"),
         "fdatasync" | "fsync" => Some("syncs"),
-        _ => panic!("nobody thought of `{call}`"),
+        _ => panic!("unknown call `{call}`"),
     }
 }
 

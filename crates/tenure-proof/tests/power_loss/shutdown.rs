@@ -1,5 +1,5 @@
-//! ext4 and xfs, shut down under working victims and mounted again: what was only in memory is gone,
-//! and the journal of the file system is really replayed.
+//! ext4 and xfs, shut down under working victims and mounted again: what was only in memory is
+//! lost, and the journal of the file system is really replayed.
 
 use tenure_proof::mount::{EXT4, EXT4_WRITEBACK, Format, Turn, XFS, may_mount, memory, shut_down};
 use tenure_proof::victim::{Broken, survivors};
@@ -9,10 +9,10 @@ use tenure_testkit::Random;
 use crate::RING;
 use crate::victims::{Crowd, Scene};
 
-/// How often the power goes under one directory.
+/// How many power losses one directory gets.
 const LOSSES: u64 = 4;
 
-/// What some cycles of work, shutdown and mount have shown.
+/// The results of some cycles of work, shutdown and mount.
 #[derive(Default)]
 struct Cycles {
     acks: u64,
@@ -25,7 +25,7 @@ fn run(format: &Format, cycles: u64, broken: Option<Broken>, random: &mut Random
     let scratch = memory();
     let image = format.image(scratch.path());
     let mut result = Cycles::default();
-    // One directory lives through some losses of power, and everything ever acknowledged in it counts.
+    // One directory survives several power losses, and everything ever acknowledged in it counts.
     let mut kept = Vec::new();
     while result.done < cycles && result.finding.is_none() {
         let losses = result.done % LOSSES;
@@ -33,7 +33,7 @@ fn run(format: &Format, cycles: u64, broken: Option<Broken>, random: &mut Random
         let mounted = format.mount(&image);
         if losses == 0 {
             if let Some(before) = (result.done / LOSSES).checked_sub(1) {
-                // Or the disk is full before a long run is over.
+                // Otherwise the disk is full before a long run is over.
                 let before = mounted.path().join(format!("directory-{before}"));
                 std::fs::remove_dir_all(before).expect("what is done with can be removed");
             }
@@ -42,7 +42,8 @@ fn run(format: &Format, cycles: u64, broken: Option<Broken>, random: &mut Random
         }
         let dir = mounted.path().join(&name);
         let crowd = Crowd::start(&Scene { dir: &dir, losses, broken }, 3);
-        // Only what was read before the cut counts: a sync in flight may return although it is lost.
+        // Only acknowledgements read before the cut count: a sync in flight may return although it
+        // is lost.
         let acks = crowd.wait_for(1 + random.index(150));
         shut_down(mounted.path()).expect("the file system can be shut down");
         drop(crowd);
@@ -92,7 +93,7 @@ fn g8_acknowledged_work_survives_the_shutdown_of_xfs() {
     survives("shutdown_of_xfs", &XFS, Form::asked().pick(8, 200));
 }
 
-/// The windows of the others are too small to be hit by a cut from outside; `states` finds them.
+/// The windows of the others are too short to be hit by a cut from outside; `states` finds them.
 #[test]
 fn broken_victims_are_found_out_by_a_shutdown() {
     let test = "broken_victims_are_found_out_by_a_shutdown";

@@ -1,11 +1,12 @@
-//! Ring 5, in the simulation: a mixed load is cut at every operation, the power or the process goes,
-//! any part of what was not synced stays, and it happens again during the recovery. In almost half of the stories syncs
-//! of files fail as well: their pages are lost, whoever was told dies or goes on, and others rely on them next.
+//! Ring 5, in the simulation: a mixed load is cut at every operation, the power or the process is
+//! lost, any part of what was not synced stays, and it happens again during the recovery. In almost
+//! half of the stories syncs of files fail as well: their pages are lost, the caller dies or
+//! continues, and others then rely on them.
 //!
-//! Locks, leases, documents, journals, both together and collections run on a simulated disk that is at
-//! least as harsh as a real one. After every crash: what was acknowledged as durable is there, a
-//! document is the old or the new one for any reader, batches are whole and in order with their
-//! numbers, fences have not gone back, and in the end the next operation works.
+//! Locks, leases, documents, journals, both together and collections run on a simulated disk that
+//! is at least as harsh as a real one. After every crash: what was acknowledged as durable is
+//! there, a document is the old or the new one for any reader, batches are whole and in order with
+//! their numbers, fences have not decreased, and in the end the next operation works.
 
 mod batches;
 mod document;
@@ -26,17 +27,18 @@ use self::lies::Lie;
 use self::world::{Finding, World};
 use crate::RING;
 
-/// Every state is crashed so many times.
+/// Every state is crashed this many times.
 const LUCKS: u64 = 16;
 /// Crashes of one story after the first: during the recovery.
 const ROUNDS: u64 = 3;
-/// A quick run tells so many stories, the same on every machine; a long one many more.
+/// A quick run has this many stories, the same on every machine; a long one many more.
 const STORIES: [u64; 2] = [1_800, 15_000];
-/// They have so many crashes at least.
+/// They have at least this many crashes.
 const CRASHES: [u64; 2] = [2_000_000, 15_000_000];
-/// A reader that finds a log in disorder waits a moment for a writer, so many stories go on at once.
+/// A reader that finds a log in disorder waits a moment for a writer, so this many stories run in
+/// parallel.
 const THREADS: u64 = 16;
-/// A lie is found out within so many stories.
+/// A lie is detected within this many stories.
 const STORIES_PER_LIE: u64 = 400;
 
 /// Locks are known by device and inode in the whole process, so each thread has a device.
@@ -82,7 +84,7 @@ fn story(seed: u64, device: u64, lie: Lie, counts: &Counts) -> Finding {
     Ok(())
 }
 
-/// Life goes on after a crash: recovery or more work, in which it crashes again; at last a recovery.
+/// After a crash: recovery or more work, in which it crashes again; at last a recovery.
 fn crash_again(mut world: World, random: &mut Random, crashes: &AtomicU64) -> Finding {
     for _ in 0..ROUNDS {
         let kind = if random.coin() { CrashKind::Power } else { CrashKind::Process };
@@ -99,8 +101,8 @@ fn crash_again(mut world: World, random: &mut Random, crashes: &AtomicU64) -> Fi
     world.die(CrashKind::Process)
 }
 
-/// Stories from seed `first` on, until `enough` says so or something is found whose first line has `wanted` in it;
-/// the rest is passed over.
+/// Stories from seed `first` on, until `enough` returns true or a failure is found whose first line
+/// contains `wanted`; other failures are ignored.
 fn hunt_for(
     wanted: &str,
     first: u64,
@@ -189,7 +191,7 @@ fn every_lie_of_a_file_system_is_found_out() {
         ("the directory of the data is not synced", Lie::SkipsDirSync("d")),
         ("the directory of the sidecars is not synced", Lie::SkipsDirSync(".tenure")),
     ];
-    // The one who asks again finds it out, not the look after the power loss.
+    // The process that asks again detects it, not the check after the power loss.
     let forgets =
         ("the memory of operations is not synced", Lie::SkipsSync(".ops"), "/d/once.json");
     let lies = lies.into_iter().map(|(name, lie)| (name, lie, "after Power"));
@@ -204,8 +206,8 @@ fn every_lie_of_a_file_system_is_found_out() {
     }
 }
 
-/// What the log has before a durable batch is as durable as that one, also when it is no longer in the
-/// log: the journal is synced for it.
+/// What the log has before a durable batch is as durable as that one, also when it is no longer in
+/// the log: the journal is synced for it.
 #[test]
 fn the_sync_that_a_batch_owes_to_those_before_it_is_missed() {
     let name = "simulated::the_sync_that_a_batch_owes_to_those_before_it_is_missed";

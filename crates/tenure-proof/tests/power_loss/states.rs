@@ -15,7 +15,7 @@ use crate::RING;
 /// The writer that works after a power loss; no victim has its number.
 const NEXT: u64 = 1_000_000;
 
-/// A victim does so many operations at least, after each of which it can die.
+/// A victim does at least this many operations, after each of which it can die.
 const DEATHS_MIN: usize = 60;
 
 /// A recorded directory; it is kept as long as its recording is used, with its inode numbers.
@@ -36,7 +36,7 @@ fn job(dir: &Path, writer: u64, tasks: &[Task], rounds: u64) -> Work {
     Work { dir: dir.to_path_buf(), writer, tasks: tasks.to_vec(), rounds }
 }
 
-/// Records victims that work side by side, a thread each, on a file system that `twist` makes of the
+/// Records victims that work in parallel, a thread each, on a file system that `twist` makes of the
 /// recorded one.
 fn record(
     victims: u64,
@@ -99,7 +99,7 @@ fn without_exchange(fs: &Arc<dyn Fs>) -> Arc<dyn Fs> {
     victim::lay(Arc::new(WithoutExchange), fs)
 }
 
-/// What is wrong with a state that the machine finds at its start number `boot`, if anything is.
+/// What is wrong with a state that the machine finds at boot number `boot`, if anything.
 fn finding(state: &State, acks: &[Ack], recorded: &Recorded, boot: u64) -> Option<String> {
     let rebuilt = Rebuilt::new(state, recorded.scratch.path()).unwrap();
     let fs = victim::boot(boot, &rebuilt.fs);
@@ -124,7 +124,7 @@ fn effort() -> Effort {
         .pick(Effort { newest: 3, older: 1, torn: 3 }, Effort { newest: 4, older: 2, torn: 16 })
 }
 
-/// Of the runs with a dead victim there are many, so each is tried less.
+/// There are many runs with a dead victim, so each is searched less.
 fn effort_for_each_death() -> Effort {
     Form::asked()
         .pick(Effort { newest: 0, older: 0, torn: 1 }, Effort { newest: 0, older: 1, torn: 1 })
@@ -180,8 +180,8 @@ fn g5_a_disk_without_exchange_survives_every_enumerated_power_loss() {
     survives("without_exchange", &record(1, &tasks, rounds, without_exchange));
 }
 
-/// The compound failure: a process dies, the next one finds its files and acknowledges, and then the
-/// power goes. That a name exists does not make it durable.
+/// The compound failure: a process dies, the next one finds its files and acknowledges, and then
+/// the power is lost. An existing name is not necessarily durable.
 #[test]
 fn g8_what_the_successor_of_a_dead_victim_acknowledges_survives() {
     let test = "successor";
@@ -201,7 +201,7 @@ fn g8_what_the_successor_of_a_dead_victim_acknowledges_survives() {
     assert!(tally.cases() > 500, "{} states are too few to mean anything", tally.cases());
 }
 
-/// The power goes again while what the first loss left is repaired.
+/// The power is lost again during the recovery from the first loss.
 #[test]
 fn g8_a_second_power_loss_during_recovery_loses_nothing() {
     let test = "second_power_loss";
@@ -245,13 +245,13 @@ fn g8_a_second_power_loss_during_recovery_loses_nothing() {
     assert!(tally.cases() >= least, "{} of {least} states", tally.cases());
 }
 
-/// The power takes all that was not synced, and nothing else.
+/// The power loss removes all that was not synced, and nothing else.
 const HARSHEST: Effort = Effort { newest: 0, older: 0, torn: 0 };
 
 /// Enough for a careless victim.
 const SMALL: Effort = Effort { newest: 2, older: 0, torn: 1 };
 
-/// What is found out about a broken victim; for one kind it takes a death and a successor.
+/// What is found for a broken victim; one kind takes a death and a successor.
 fn found_out(broken: Broken, random: &mut Random) -> Option<String> {
     if broken != Broken::TrustsNames {
         let tasks = [Task::Document, Task::Journal];
@@ -263,7 +263,7 @@ fn found_out(broken: Broken, random: &mut Random) -> Option<String> {
     })
 }
 
-/// Each kind of work has a judgement of its own, and a careless victim for it.
+/// Each kind of work has its own check, and a careless victim for it.
 #[test]
 fn a_broken_victim_of_each_kind_of_work_is_found_out() {
     let test = "a_broken_victim_of_each_kind";
@@ -281,7 +281,7 @@ fn a_broken_victim_of_each_kind_of_work_is_found_out() {
     ];
     for (what, tasks, broken, told) in cases {
         let recorded = record(1, tasks, 4, |fs| broken.over(fs));
-        // By its own judgement: others may find it out as well, and first.
+        // By its own check: others may detect it as well, and first.
         let mut found = None;
         crash_states(&recorded.recording, SMALL, &mut random, &mut |state, acks| {
             found = finding(state, acks, &recorded, 2).filter(|found| found.contains(told));

@@ -17,15 +17,15 @@ const LONG: Duration = Duration::from_secs(120);
 pub(crate) struct Scene<'d> {
     /// Where they work.
     pub(crate) dir: &'d Path,
-    /// How often the power has gone: each time the machine has started anew.
+    /// How many power losses there were: each time the machine has rebooted.
     pub(crate) losses: u64,
     /// How they are broken.
     pub(crate) broken: Option<Broken>,
 }
 
 impl Scene<'_> {
-    /// The command of the writer that is number `nth` among those between two losses of power. None
-    /// has the number of another.
+    /// The command of the writer that is number `nth` among those between two power losses. No two
+    /// have the same number.
     fn victim(&self, nth: u64, after_loss: bool) -> Command {
         let boot = self.losses + u64::from(after_loss);
         let writer = self.losses * 10 + nth;
@@ -35,14 +35,14 @@ impl Scene<'_> {
         command
     }
 
-    /// Looks at it as the machine that starts again would, and works in it. Returns what was
-    /// acknowledged meanwhile, or what is wrong.
+    /// Checks it as the rebooted machine would, and works in it. Returns what was acknowledged
+    /// meanwhile, or what is wrong.
     pub(crate) fn check(&self, acks: &[Ack]) -> Result<Vec<Ack>, String> {
         let mut command = self.victim(9, true);
         command.arg("--check").stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().expect("the checker can be started");
         let mut input = child.stdin.take().expect("its input is a pipe");
-        // It reads everything before it says anything.
+        // It reads everything before it writes anything.
         let _ = input.write_all(lines_of(acks).as_bytes());
         drop(input);
         let output = child.wait_with_output().expect("the checker ends");
@@ -58,7 +58,8 @@ impl Scene<'_> {
 pub(crate) struct Victim(Child);
 
 impl Victim {
-    /// The `nth` victim of a scene, which tells `out`, and works for ever unless `rounds` are given.
+    /// The `nth` victim of a scene, which writes to `out`, and works for ever unless `rounds` are
+    /// given.
     pub(crate) fn start(
         scene: &Scene<'_>,
         nth: u64,
@@ -72,7 +73,7 @@ impl Victim {
         if let Some(rounds) = rounds {
             command.args(["--rounds", &rounds.to_string()]);
         } else {
-            // It works until its file system goes away, and nobody needs to read what it says then.
+            // It works until its file system goes away; its errors are then not needed.
             command.stderr(Stdio::null());
         }
         command.stdin(Stdio::null()).stdout(out);
@@ -122,7 +123,7 @@ impl Crowd {
         Self { _victims: (1..=victims).map(start).collect(), told }
     }
 
-    /// Waits for so many acknowledgements; returns all that have come by then.
+    /// Waits for this many acknowledgements; returns all that have come by then.
     pub(crate) fn wait_for(&self, acks: usize) -> Vec<Ack> {
         let next = |_| self.told.recv_timeout(LONG).expect("the victims work");
         let mut got: Vec<Ack> = (0..acks).map(next).collect();
@@ -131,7 +132,7 @@ impl Crowd {
     }
 }
 
-/// A victim's output that goes to a file, a line at a time and at its end.
+/// A victim's output that goes to a file, appended line by line.
 pub(crate) fn tell_to(path: &Path) -> File {
     File::options().append(true).open(path).expect("the file can be opened")
 }

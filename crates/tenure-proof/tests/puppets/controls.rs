@@ -1,5 +1,5 @@
-//! The ring itself is tried: an actor that does not exclude, and a timeline that expects the wrong thing,
-//! are found out.
+//! The ring itself is tested: it must detect an actor that does not exclude others, and a timeline
+//! that expects the wrong answer.
 
 use std::path::Path;
 use std::time::Duration;
@@ -14,7 +14,7 @@ use tenure_shipped::locks::GivesIn;
 
 use super::{rust, scenario};
 
-/// A puppet that locks as a shipped protocol does: it gives in, and goes on without the lock.
+/// A puppet that locks as a shipped protocol does: it gives up, and continues without the lock.
 struct Unlocked {
     lock: GivesIn,
     answer: Option<Value>,
@@ -46,7 +46,7 @@ impl Puppet for Unlocked {
     fn resume(&self) {}
 }
 
-/// Everybody in it locks as that protocol does. It answers at once, so nothing here is a matter of time.
+/// All its actors lock as that protocol does. It answers at once, so nothing here depends on time.
 fn unlocked(scenario: &Scenario, directory: &Path) -> Cast {
     let puppet = || Unlocked { lock: GivesIn::open(directory), answer: None };
     let part = |actor: &str| (actor.to_owned(), Box::new(puppet()) as Box<dyn Puppet>);

@@ -1,8 +1,8 @@
-//! Ring 2: scenarios, played by puppets in every language, in mixed languages, and by several handles of
-//! one process.
+//! Ring 2: scenarios, played by puppets in every language, in mixed languages, and by several
+//! handles of one process.
 //!
-//! The scenarios are the timelines in `scenarios/`; `PUPPETS.md` has the protocol of the puppets. Nothing
-//! here knows what a scenario is about.
+//! The scenarios are the timelines in `scenarios/`; `PUPPETS.md` has the protocol of the puppets.
+//! This code knows nothing about their content.
 
 #![expect(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
@@ -50,10 +50,10 @@ scenarios! {
     writer_under_a_hold
 }
 
-/// What a language cannot do of a scenario: its name, the scenario, the orders. Whoever has to do one of
-/// them is not played in that language; everything else is.
+/// What a language cannot do in a scenario: its name, the scenario, the orders. An actor that needs
+/// one of them is not played in that language; all others are.
 const CANNOT: &[(&str, &str, &[&str])] = &[
-    // A command has no memory for a guard that a forked child could use, and starts no program by itself.
+    // A command cannot keep a guard for a forked child, and starts no program by itself.
     ("cli", "fork_and_exec", &["fork", "program", "verify"]),
     // Node has no fork.
     ("node", "fork_and_exec", &["fork"]),
@@ -80,7 +80,7 @@ fn every_timeline_is_played() {
     assert_eq!(excepted, None, "no such scenario");
 }
 
-/// A language that knows fewer orders than it should is not let off.
+/// A language that knows fewer orders than it should fails.
 fn check_exceptions(scenario: &Scenario, languages: &[Language]) {
     for language in languages {
         let puppet = language.start().unwrap();
@@ -104,7 +104,7 @@ fn perform(name: &str) {
         run(&scenario, &spoken, &mut tally);
     }
     if !scenario.needs_processes() {
-        // Every command is a process: there are no handles that two of them could have in one.
+        // Every command is a process: two actors cannot share one.
         let commands = |language: &&Language| **language == Language::CommandLine;
         for language in languages.iter().filter(|language| !commands(language)) {
             run_in_one_process(&scenario, *language, &mut tally);
@@ -113,7 +113,7 @@ fn perform(name: &str) {
 }
 
 /// Plays it once; all actors are in one process, each with handles of its own.
-#[expect(clippy::print_stdout, reason = "whoever reads a failure needs the cast")]
+#[expect(clippy::print_stdout, reason = "a failure report needs the cast")]
 fn run_in_one_process(scenario: &Scenario, language: Language, tally: &mut Tally) {
     println!("{} in one process of {}", scenario.name, language.name());
     let scratch = TempDir::new().unwrap();
@@ -124,8 +124,8 @@ fn run_in_one_process(scenario: &Scenario, language: Language, tally: &mut Tally
     tally.tried(1, &format!("scenarios between handles of one process in {}", language.name()));
 }
 
-/// Who speaks what: each language alone, and each part once in each language while the others speak
-/// others; in the long form, every part in every language beside every other.
+/// The casts: each language alone, and each actor once in each language while the others use other
+/// languages; in the long form, every actor in every language beside every other.
 fn casts(languages: &[Language], actors: u32) -> Vec<Vec<Language>> {
     let count = languages.len();
     let spoken = |nth: usize| languages[nth % count];
@@ -139,8 +139,8 @@ fn casts(languages: &[Language], actors: u32) -> Vec<Vec<Language>> {
     alone.chain(turned.filter(|_| count > 1)).collect()
 }
 
-/// Plays it once; each actor speaks its language.
-#[expect(clippy::print_stdout, reason = "whoever reads a failure needs the cast")]
+/// Plays it once; each actor uses its language.
+#[expect(clippy::print_stdout, reason = "a failure report needs the cast")]
 fn run(scenario: &Scenario, spoken: &[Language], tally: &mut Tally) {
     let mut cast = Cast::new();
     let mut names = Vec::new();

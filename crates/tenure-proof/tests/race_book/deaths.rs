@@ -4,7 +4,7 @@ use std::path::Path;
 
 use tenure_proof::strace::{Case, Does, Fault, Kind, Traced};
 
-/// Every death of a command at a call of these kinds that it makes, from a run without one.
+/// Every death of a command at a call of these kinds; the calls come from a run without a fault.
 pub(crate) fn deaths(command: &Traced<'_>, kinds: &[Does]) -> Vec<Case> {
     let attacked = command.calls().attacked().into_iter();
     let of_kind = |name: &str| Kind::named(name).is_some_and(|kind| kinds.contains(&kind.does));

@@ -1,4 +1,4 @@
-//! Races 26 to 32: what is on the disk in between.
+//! Races 26 to 32: what is on the disk in the middle of a write.
 
 use std::cell::RefCell;
 use std::fs::{self, File, FileTimes};
@@ -25,8 +25,8 @@ use tenure_testkit::SimFs;
 
 use crate::scene::{Scene, add, at_once, count, holder, kill_a_writer, kind, paths_in};
 
-/// CLI-Anything truncates and writes in place: readers see an empty or half a file, and a kill leaves it.
-/// Ours: a reader sees the old document or the new one (G5), a plain reader too.
+/// CLI-Anything truncates and writes in place: readers see an empty or half a file, and a kill
+/// leaves it. Ours: every reader, including a plain one, sees the old document or the new one (G5).
 #[test]
 fn race_26_a_truncated_file_is_seen_and_stays() {
     let mut scene = Scene::new("race_26");
@@ -66,8 +66,9 @@ fn race_26_a_truncated_file_is_seen_and_stays() {
     scene.tally.tried(reads, "plain reads during writes");
 }
 
-/// claude-code: a file that could not be parsed was reset to nothing; most were fine a moment later. Ours:
-/// damage is an error, the bytes stay as they are, and the last good version can be brought back (G5).
+/// claude-code: a file that could not be parsed was reset to nothing; most were fine a moment
+/// later. Ours: damage is an error, the bytes stay as they are, and the last good version can be
+/// restored (G5).
 #[test]
 fn race_27_a_file_that_seems_corrupt_is_reset() {
     let mut scene = Scene::new("race_27");
@@ -96,8 +97,9 @@ fn race_27_a_file_that_seems_corrupt_is_reset() {
     assert_eq!(count(&path), 1, "the newest version that was not written over");
 }
 
-/// Windows refuses to rename over an open file, and the way round it (write in place, or unlink first) is
-/// what corrupts. Here: a reader with the file open keeps its version, and the name is never missing.
+/// Windows refuses to rename over an open file, and the workaround (write in place, or unlink
+/// first) is what corrupts. Here: a reader with the file open keeps its version, and the name is
+/// never missing.
 #[test]
 fn race_28_a_reader_has_the_file_open() {
     let mut scene = Scene::new("race_28");
@@ -106,7 +108,7 @@ fn race_28_a_reader_has_the_file_open() {
     let mut open = File::open(state::path(&directory)).unwrap();
     let mut seen = vec![0; 4096];
     open.read_exact(&mut seen).unwrap();
-    Session::open(&directory).add("everything moves").unwrap(); // The way round: in place.
+    Session::open(&directory).add("everything moves").unwrap(); // The workaround: in place.
     open.read_to_end(&mut seen).unwrap();
     serde_json::from_slice::<Value>(&seen).expect_err("the beginning of one, the end of another");
     scene.broke("CLI-Anything: a reader with the file open reads a mixture");
@@ -126,8 +128,8 @@ fn race_28_a_reader_has_the_file_open() {
     assert_eq!(count(&path), 301);
 }
 
-/// ECC: an expired state is removed by name, after somebody else has saved a fresh one. Ours: pruning takes
-/// the lock of each key, and looks at it under the lock.
+/// ECC: an expired state is removed by name, after another process has saved a fresh one. Ours:
+/// pruning takes the lock of each key, and checks it under the lock.
 #[test]
 fn race_29_an_expired_file_is_removed_after_it_was_renewed() {
     let mut scene = Scene::new("race_29");
@@ -168,8 +170,8 @@ fn race_29_an_expired_file_is_removed_after_it_was_renewed() {
     scene.tally.tried(steps as u64, "steps of a prune with a save at that moment");
 }
 
-/// Somebody saves at the `nth` step of a prune: either the lock is in the way, or what was saved stays.
-/// Returns whether there were so many steps.
+/// Another process saves at the `nth` step of a prune: either the lock refuses it, or the saved
+/// document stays. Returns whether there were that many steps.
 fn a_save_at_step(nth: usize, prune: &Prune) -> bool {
     let fs = SimFs::new(1); // Where it is 2023: what is there has expired.
     fs.add_dir("/d");
@@ -196,7 +198,7 @@ fn a_save_at_step(nth: usize, prune: &Prune) -> bool {
     saved.get().is_some()
 }
 
-/// Does something at the `nth` step on a file system.
+/// Runs a function at the `nth` step on a file system.
 struct AtStep {
     nth: usize,
     steps: AtomicUsize,
@@ -230,8 +232,9 @@ impl Layer for AtStep {
     }
 }
 
-/// One temporary name for everybody: what the first renames into place is what the second still writes. And
-/// names that match the data's own pattern become phantom sessions. Ours: neither is ever in the directory.
+/// One temporary name for all writers: what the first renames into place is what the second still
+/// writes. And names that match the data's own pattern become phantom sessions. Ours: neither is
+/// ever in the directory.
 #[test]
 fn race_30_temporary_files_collide() {
     let mut scene = Scene::new("race_30");
@@ -262,7 +265,8 @@ fn race_30_temporary_files_collide() {
     assert_eq!(count(&path), 300);
 }
 
-/// 8,662 temporary files of killed writers, 51 GB. Ours: the next write removes what the dead have left.
+/// 8,662 temporary files of killed writers, 51 GB. Ours: the next write removes the leftovers of
+/// dead writers.
 #[test]
 fn race_31_temporary_files_of_the_dead_pile_up() {
     let mut scene = Scene::new("race_31");
@@ -295,8 +299,8 @@ fn race_31_temporary_files_of_the_dead_pile_up() {
     assert!(more.is_empty(), "left behind: {more:?}");
 }
 
-/// `existsSync`, then `readFileSync`: in between the file goes, and the tool crashes. Ours: one look, and no
-/// document is an answer.
+/// `existsSync`, then `readFileSync`: in between the file is removed, and the tool crashes. Ours:
+/// one call, and no document is a valid answer.
 #[test]
 fn race_32_a_file_that_was_there_a_moment_ago() {
     let mut scene = Scene::new("race_32");
@@ -306,7 +310,7 @@ fn race_32_a_file_that_was_there_a_moment_ago() {
     reader.arg(state::path(&directory));
     let mut reader = Live::start(reader);
     assert_eq!(reader.line().as_deref(), Some("there"));
-    Expiring::open(&directory).load(3_600_000).unwrap(); // Somebody else finds that it has expired.
+    Expiring::open(&directory).load(3_600_000).unwrap(); // Another process expires it.
     reader.say("go");
     let crashed = reader.end();
     assert!(!crashed.is_done() && crashed.stderr.contains("No such file"), "{crashed:?}");
@@ -325,7 +329,7 @@ fn race_32_a_file_that_was_there_a_moment_ago() {
             match document.read() {
                 Ok(Some(found)) => assert_eq!(found.value["n"], 1),
                 Ok(None) => {}
-                // The plain writer was in the middle of its work for longer than a reader waits.
+                // The plain writer took longer than a reader waits.
                 Err(error) => assert_eq!(error.kind(), ErrorKind::Damaged, "{error}"),
             }
             scene.tally.tried(1, "reads of a file that comes and goes");

@@ -1,4 +1,4 @@
-//! Races 33 to 37: what a document is, and how one knows that it changed.
+//! Races 33 to 37: what a document is, and how a change is detected.
 
 use std::fs::{self, File, FileTimes};
 use std::os::unix::fs::MetadataExt;
@@ -21,8 +21,8 @@ use tenure_testkit::SimFs;
 use crate::scene::{Scene, add, at_once, below_shell, count, holder, on, paths_in, told};
 use crate::steps::{Step, stepping};
 
-/// One index of all sessions: 56 MB are written for one changed key, and everybody waits for everybody.
-/// Ours: a file and a lock per key.
+/// One index of all sessions: 56 MB are written for one changed key, and all writers wait for each
+/// other. Ours: a file and a lock per key.
 #[test]
 fn race_33_one_big_index_for_everybody() {
     let mut scene = Scene::new("race_33");
@@ -52,8 +52,9 @@ fn race_33_one_big_index_for_everybody() {
     assert_eq!(collection.keys().unwrap().len(), 50);
 }
 
-/// fsync under the lock: holds of 15 to 66 seconds, on which everybody waits. Ours: syncing is asked for or
-/// not, by call; without it nothing waits for the disk, and a lock costs no sync of its own.
+/// fsync under the lock: holds of 15 to 66 seconds, during which all others wait. Ours: each call
+/// asks for a sync or not; without it nothing waits for the disk, and a lock costs no sync of its
+/// own.
 #[test]
 fn race_34_every_write_waits_for_the_disk() {
     let mut scene = Scene::new("race_34");
@@ -91,7 +92,7 @@ fn race_34_every_write_waits_for_the_disk() {
     others_meanwhile(&mut scene);
 }
 
-/// What another process may do while somebody waits for the disk.
+/// What another process may do during a sync.
 #[derive(Debug, PartialEq, Eq)]
 struct Meanwhile {
     step: Step,
@@ -100,9 +101,10 @@ struct Meanwhile {
     reads: bool,
 }
 
-/// Ours, when a sync was asked for: the last one, which is shared, is after the hold, and so is that of a
-/// journal's log. Whoever comes meanwhile gets the lock at once. Before that, a new version is written to
-/// the disk under the lock, where a file system needs that; readers never wait.
+/// Ours, when a sync was requested: the last one, which is shared, comes after the hold, and so
+/// does that of a journal's log. Other processes get the lock at once meanwhile. Before that, a new
+/// version is written to the disk under the lock, where a file system needs that; readers never
+/// wait.
 fn others_meanwhile(scene: &mut Scene) {
     let durable = WriteOptions { durability: Durability::Durable, ..at_once(None) };
     let (path, log) = (scene.state(), scene.log());
@@ -118,7 +120,7 @@ fn others_meanwhile(scene: &mut Scene) {
     assert!(seen.iter().all(|at| at.reads), "{seen:?}");
     let last = seen.last().expect("there is a sync");
     assert_eq!((last.step, Some(last.path.as_path())), (Step::SyncNames, path.parent()));
-    assert!(last.enters, "the disk is slow, and nobody waits: {seen:?}");
+    assert!(last.enters, "the disk is slow, and no process waits: {seen:?}");
 
     let read = on("entries", &log);
     let change = |fs: &Arc<dyn Fs>| Journal::open_on(fs, &log)?.append(&["1"], &append).map(drop);
@@ -129,7 +131,7 @@ fn others_meanwhile(scene: &mut Scene) {
     scene.tally.tried(seen.len() as u64 + 1, "syncs after the hold");
 }
 
-/// Stops `change` before each of its syncs, and lets another process lock and read.
+/// Stops `change` before each of its syncs, and has another process lock and read.
 fn at_each_sync(
     path: &Path,
     read: &Value,
@@ -166,7 +168,7 @@ fn at_each_sync(
     })
 }
 
-/// Theirs: lock, write beside, sync, rename, sync the directory, unlock.
+/// Theirs: lock, write a temporary file, sync, rename, sync the directory, unlock.
 fn save_under_the_lock(fs: &SimFs, while_it_syncs: impl Fn()) {
     let (temporary, target) = (Path::new("/d/their.tmp"), Path::new("/d/their.json"));
     let lock = fs.open(Path::new("/d/their.lock"), Access::ReadWrite).unwrap();
@@ -193,8 +195,8 @@ fn syncs(fs: &SimFs, work: impl FnOnce() -> tenure::Result<()>) -> usize {
     steps.iter().filter(|step| step.to_lowercase().contains("sync")).count()
 }
 
-/// "Has somebody taken over?", answered by inode, size and time: false alarms after a touch or a save of
-/// one's own, and silence after a change of the same size. Ours: the version follows the content.
+/// A take-over check by inode, size and time: false alarms after a touch or the process's own save,
+/// and no alarm after a change of the same size. Ours: the version depends on the content.
 #[test]
 fn race_35_a_fingerprint_cries_wolf() {
     let mut scene = Scene::new("race_35");
@@ -231,14 +233,15 @@ fn race_35_a_fingerprint_cries_wolf() {
     scene.tally.tried(3, "changes and non-changes of a file");
 }
 
-/// State that is keyed by the parent's process number: every call of a hook has another parent, so the state
-/// is never found again. Ours: a key is given, and the same in every process and language.
+/// State that is keyed by the parent's process number: every call of a hook has another parent, so
+/// the state is never found again. Ours: the caller gives a key, which is the same in every process
+/// and language.
 #[test]
 fn race_36_a_state_that_is_never_found_again() {
     let mut scene = Scene::new("race_36");
     let states = scene.theirs().join("states");
     fs::create_dir(&states).unwrap();
-    // The last command keeps the shell there: the hook's parent is the shell of this one call.
+    // The last command keeps the shell running: the hook's parent is the shell of this one call.
     let hook = "sh -c 'echo denied >> \"$0/$PPID\"' \"$1\"; exit $?";
     for _ in 0..3 {
         assert!(below_shell(hook, &[&states]).status.success());
@@ -258,8 +261,8 @@ fn race_36_a_state_that_is_never_found_again() {
     scene.tally.tried(2, "processes with one key");
 }
 
-/// A round trip through JSON that sorts keys, rounds numbers or escapes letters: every save of one tool is a
-/// difference for the other. Ours: what a change does not touch keeps every byte.
+/// A round trip through JSON that sorts keys, rounds numbers or escapes letters: every save of one
+/// tool is a difference for the other. Ours: what a change does not touch keeps every byte.
 #[test]
 fn race_37_a_round_trip_damages_what_it_does_not_know() {
     let mut scene = Scene::new("race_37");

@@ -1,4 +1,4 @@
-//! Races 20 to 25: updates that are lost, or come back.
+//! Races 20 to 25: updates that are lost, or reappear.
 
 use std::cell::RefCell;
 use std::fs::{self, File};
@@ -31,7 +31,7 @@ fn both_count(path: &Path) {
     assert_eq!(count(path), before + 2);
 }
 
-/// The most common of all: load, change, rename, without a lock. What others published in between is
+/// The most common one: load, change, rename, without a lock. What others published in between is
 /// replaced (ECC, claude-squad, bmad and many more). Ours: G6.
 #[test]
 fn race_20_an_atomic_rename_loses_updates() {
@@ -47,7 +47,8 @@ fn race_20_an_atomic_rename_loses_updates() {
     scene.tally.tried(1, "updates during an update");
 }
 
-/// ECC's mend: merge with the disk once more before the rename. The window is smaller, and still there.
+/// ECC's fix: merge with the disk once more before the rename. The window is smaller, and still
+/// there.
 #[test]
 fn race_21_a_merge_on_save_loses_updates() {
     let mut scene = Scene::new("race_21");
@@ -62,7 +63,8 @@ fn race_21_a_merge_on_save_loses_updates() {
     scene.tally.tried(1, "updates during an update");
 }
 
-/// CLI-Anything: the lock is around the write, the load is outside. Whoever saves last wins everything.
+/// CLI-Anything: the lock is around the write, the load is outside. The last writer replaces all
+/// other changes.
 #[test]
 fn race_22_a_lock_around_the_write_loses_updates() {
     let mut scene = Scene::new("race_22");
@@ -108,7 +110,7 @@ fn race_23_a_cache_is_read_inside_the_lock() {
 /// The kernel's lock beside a document.
 fn alone(directory: &Path) -> File {
     loop {
-        // A child of this process has it too, from its fork to its exec.
+        // A child of this process also has it open between fork and exec.
         match tenure_shipped::open_alone(&directory.join("lock")).unwrap() {
             Some(alone) => break alone,
             None => std::thread::yield_now(),
@@ -116,8 +118,9 @@ fn alone(directory: &Path) -> File {
     }
 }
 
-/// OpenClaw: the new value was computed before the lock was taken, so one user got the session of another.
-/// Ours: `update` computes inside; and who must compute outside says on which version (`conflict`).
+/// OpenClaw: the new value was computed before the lock was taken, so one user got the session of
+/// another. Ours: `update` computes inside; a caller that must compute outside names its version
+/// (`conflict`).
 #[test]
 fn race_24_a_value_computed_outside_the_lock() {
     let mut scene = Scene::new("race_24");
@@ -150,8 +153,9 @@ fn race_24_a_value_computed_outside_the_lock() {
     scene.tally.tried(1, "writes on an older version");
 }
 
-/// A union of both sides brings back what somebody removed: revoked approvals were in force again. And
-/// counters merged by `max` forget. Ours: removals stay removed, and sums are declared as sums.
+/// A union of both sides restores what another process removed: revoked approvals were in force
+/// again. And counters merged by `max` lose increments. Ours: removals stay removed, and sums are
+/// declared as sums.
 #[test]
 fn race_25_a_union_brings_back_what_was_revoked() {
     let mut scene = Scene::new("race_25");

@@ -1,4 +1,4 @@
-//! Races 11 to 15: locks that break when something fails, and writers that pass them by.
+//! Races 11 to 15: locks that break when something fails, and writers that bypass them.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;
@@ -20,14 +20,14 @@ use crate::scene::{
     DEAD, Scene, add, at_once, await_on, below_shell, count, holder, kind, on, only_one, told,
 };
 
-/// A crash between creating and stamping leaves a lock file that says nothing: stolen at once by some, in
-/// the way for ever for others. Ours: such files are harmless and heal with the next use (G1, G10).
+/// A crash between creating and stamping leaves an empty lock file: some steal it at once, others
+/// wait for ever. Ours: such files are harmless and are repaired at the next use (G1, G10).
 #[test]
 fn race_11_a_malformed_lock_file_is_stolen_or_stays_for_ever() {
     let mut scene = Scene::new("race_11");
     let directory = scene.theirs();
     fs::write(lock_file(&directory), "").unwrap();
-    GuardedLock::open(&directory).unwrap().enter().expect_err("nobody's, and never free");
+    GuardedLock::open(&directory).unwrap().enter().expect_err("without an owner, and never free");
     scene.broke("fs-safe: a lock file without an owner stays for ever");
     JournalLock::open(&directory, 1, Unstamped::IsDead).unwrap().enter().expect("stolen at once");
     scene.broke("codegraph: a lock file without an owner is stolen");
@@ -47,9 +47,9 @@ fn race_11_a_malformed_lock_file_is_stolen_or_stays_for_ever() {
     assert_eq!(count(&path), tried, "the data is not touched by any of it");
 }
 
-/// fs-safe guards the removal of a stale lock with a second lock file. The reclaimer dies, and then nobody
-/// can ever reclaim. Ours: there is nothing to reclaim, so whoever dies while it takes over is only the
-/// next one who died (G2).
+/// fs-safe guards the removal of a stale lock with a second lock file. If the reclaimer dies, no
+/// process can ever reclaim. Ours: there is nothing to reclaim; a process that dies during recovery
+/// is just another dead holder (G2).
 #[test]
 fn race_12_the_guard_of_the_guard_is_left_behind() {
     let mut scene = Scene::new("race_12");
@@ -83,8 +83,8 @@ fn race_12_the_guard_of_the_guard_is_left_behind() {
     kill_heirs(&mut scene);
 }
 
-/// Kills heirs at each step of taking over from a dead holder: the next one gets the lock at once, from
-/// the one or the other.
+/// Kills processes at each step of taking the lock after a dead holder: the next one gets the lock
+/// at once, recovered from either of them.
 fn kill_heirs(scene: &mut Scene) {
     if !strace::available() {
         return;
@@ -111,7 +111,7 @@ fn kill_heirs(scene: &mut Scene) {
         match next.recovered_from().map(|holder| holder.pid) {
             Some(found) if found == pid => before += 1,
             Some(_) => after += 1,
-            None => {} // It had given it back: that was no recovery any more.
+            None => {} // It had released it: no recovery.
         }
         next.release().unwrap();
     }
@@ -120,8 +120,9 @@ fn kill_heirs(scene: &mut Scene) {
     scene.tally.tried(before + after, "heirs killed at a call of their recovery");
 }
 
-/// Error paths that clean up by name: EMFILE after winning, ENOSPC while stamping, then an unlink that hits
-/// the lock of somebody else. Ours: an error unlinks nothing, and the holder notices nothing (G10, G11).
+/// Error paths that clean up by name: EMFILE after taking the lock, ENOSPC while stamping, then an
+/// unlink that removes another process's lock. Ours: an error unlinks nothing, and the holder is
+/// not affected (G10, G11).
 #[test]
 fn race_13_an_error_path_removes_the_lock_of_another() {
     let mut scene = Scene::new("race_13");
@@ -144,18 +145,18 @@ fn race_13_an_error_path_removes_the_lock_of_another() {
     }
 }
 
-/// So many open files: none but its pipes at first, and then one more each time.
+/// The limits on open files: first only its pipes, then one more each time.
 const FILES: std::ops::Range<u64> = 3..16;
-/// So often, at least, somebody must have felt that.
+/// At least this many calls must have failed because of that.
 const SHORT: u64 = 3;
 
-/// Lets a puppet have so many open files and no more. Returns what it could have before.
+/// Limits the open files of a puppet. Returns the limit before.
 fn limit_files(puppet: &Child, limit: Rlimit) -> Rlimit {
     let pid = i32::try_from(puppet.pid()).ok().and_then(Pid::from_raw);
     prlimit(pid, Resource::Nofile, limit).unwrap()
 }
 
-/// A contender that may have so many open files, and what it could have before. It has used tenure already.
+/// A contender with this limit on open files, and the limit before. It has used tenure already.
 fn short_of(files: u64, scene: &Scene) -> (Child, Rlimit) {
     let mut puppet = Child::rust();
     puppet.does(&on("lock", &scene.ours("elsewhere")));
@@ -171,7 +172,7 @@ fn is_short(answer: &Value) -> bool {
     message.contains("Too many open files")
 }
 
-/// The lock files and which files they are.
+/// The lock files and their identities.
 fn locks_of(scene: &Scene) -> Vec<(PathBuf, u64)> {
     let mut sidecars = scene.sidecars();
     sidecars.retain(|path| path.extension().is_some_and(|end| end == "hold" || end == "commit"));
@@ -179,7 +180,7 @@ fn locks_of(scene: &Scene) -> Vec<(PathBuf, u64)> {
     sidecars.into_iter().map(|path| (path.clone(), inode(&path))).collect()
 }
 
-/// Ours, while Alice has the lock: she notices nothing of those who are short of descriptors.
+/// Ours, while Alice has the lock: contenders that are short of descriptors do not affect her.
 fn beside_a_holder(scene: &mut Scene) {
     let path = scene.state();
     let (mut alice, fence) = holder(&path);
@@ -213,7 +214,7 @@ fn beside_a_holder(scene: &mut Scene) {
     assert!(bob.hear()["ok"].is_object(), "the next one gets it");
 }
 
-/// Ours, at a free lock: whoever fails half-way keeps nothing, and the next one gets it.
+/// Ours, at a free lock: a process that fails half-way keeps nothing, and the next one gets it.
 fn at_a_free_lock(scene: &mut Scene) {
     let path = scene.state();
     let (locks, before) = (locks_of(scene), count(&path));
@@ -240,7 +241,8 @@ fn at_a_free_lock(scene: &mut Scene) {
     scene.tally.tried(short, "contenders short of descriptors, at a free lock");
 }
 
-/// Short of descriptors at the very first call of a process: an error, and no longer than it lasts.
+/// Short of descriptors at the very first call of a process: an error, which ends when descriptors
+/// are free.
 fn at_the_first_call(scene: &mut Scene) {
     let path = scene.state(); // It is in use already.
     let mut bob = Child::rust();
@@ -254,7 +256,8 @@ fn at_the_first_call(scene: &mut Scene) {
     scene.tally.tried(1, "first calls of a process short of descriptors");
 }
 
-/// The disk is full at the `nth` step of locking that needs room. Returns whether there were so many.
+/// The disk is full at the `nth` step of locking that needs space. Returns whether there were that
+/// many.
 fn a_full_disk(nth: u64, used_before: bool) -> bool {
     let fs = SimFs::new(1);
     fs.add_dir("/d");
@@ -273,7 +276,7 @@ fn a_full_disk(nth: u64, used_before: bool) -> bool {
     was_full
 }
 
-/// A tool that cannot have the lock does its work without it. Ours: no lock, no work (G12): the function is
+/// A tool that cannot get the lock works without it. Ours: no lock, no work (G12): the function is
 /// not called, the command not started, and a file system without locks is refused.
 #[test]
 fn race_14_no_lock_and_yet_it_goes_on() {
@@ -304,8 +307,9 @@ fn race_14_no_lock_and_yet_it_goes_on() {
     scene.tally.tried(3, "calls without a lock to be had");
 }
 
-/// One writer in another language, one hook, one "quick" path that does not know of the lock. Ours: every
-/// verb of every language goes through the hold (G1); what passes it by, a plain `mv`, is built upon (G6).
+/// A writer in another language, a hook, or a "quick" path does not use the lock. Ours: every verb
+/// of every language takes the hold (G1); a change that bypasses it, a plain `mv`, is kept and
+/// built upon (G6).
 #[test]
 fn race_15_a_writer_passes_the_lock_by() {
     let mut scene = Scene::new("race_15");

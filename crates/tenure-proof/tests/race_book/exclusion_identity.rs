@@ -1,4 +1,4 @@
-//! Races 7 to 10: who is alive, judged by a number.
+//! Races 7 to 10: liveness judged by a process number.
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
@@ -13,23 +13,23 @@ use tenure_shipped::locks::{SessionLock, lock_file};
 
 use crate::scene::{Scene, await_on, holder, on};
 
-/// Nobody, for the kernel as for people.
+/// The user `nobody`.
 const NOBODY: u32 = 65_534;
 /// Starts a program where it is the first process.
 const OTHER_NAMESPACE: [&str; 6] =
     ["unshare", "--user", "--map-root-user", "--pid", "--fork", "--kill-child"];
 
-/// Containers, where everybody is process 1, 2 or 7: the dead owner's number belongs to somebody else now,
-/// who is alive, so the lock is held for ever. Ours: death frees, whatever number comes next (G2).
+/// In containers every process has number 1, 2 or 7: the dead owner's number now belongs to a live
+/// process, so the lock is held for ever. Ours: death releases, whatever number comes next (G2).
 #[test]
 fn race_07_the_number_of_a_dead_owner_is_used_again() {
     let mut scene = Scene::new("race_07");
     let directory = scene.theirs();
     fs::write(lock_file(&directory), json!({ "pid": 1 }).to_string()).unwrap();
-    SessionLock::open(&directory).unwrap().enter().expect_err("the lock of nobody");
+    SessionLock::open(&directory).unwrap().enter().expect_err("a lock without a holder");
     scene.broke("OpenClaw: a living stranger has the number of the dead owner");
 
-    // Ours: the record names a process that lives, this very one, and stops nobody.
+    // Ours: the record names a live process, this one, and blocks no other.
     let path = scene.state();
     let guard = try_lock(&path).unwrap();
     let records: Vec<_> =
@@ -45,8 +45,8 @@ fn race_07_the_number_of_a_dead_owner_is_used_again() {
     scene.tally.tried(2, "records that name a living process");
 }
 
-/// OpenClaw's restart in place by SIGUSR1: the same process number, and a lock file that it left itself.
-/// Ours: the hold is a descriptor, which `exec` closes (G2).
+/// OpenClaw's restart in place by SIGUSR1: the same process number, and a lock file that it left
+/// itself. Ours: the hold is a descriptor, which `exec` closes (G2).
 #[test]
 fn race_08_a_process_that_restarts_in_place_waits_for_itself() {
     let mut scene = Scene::new("race_08");
@@ -66,8 +66,9 @@ fn race_08_a_process_that_restarts_in_place_waits_for_itself() {
     scene.tally.tried(1, "restarts in place");
 }
 
-/// Two containers on one volume: the owner's number means nothing in the other's namespace, so a live lock
-/// is "dead" there. Ours: the kernel knows all its namespaces, and the error does not judge (G1, G9).
+/// Two containers on one volume: the owner's number means nothing in the other's namespace, so a
+/// live lock is "dead" there. Ours: the kernel knows all its namespaces, and the error makes no
+/// guess (G1, G9).
 #[test]
 fn race_09_a_process_of_another_namespace_is_judged_dead() {
     let mut scene = Scene::new("race_09");
@@ -95,8 +96,9 @@ fn race_09_a_process_of_another_namespace_is_judged_dead() {
     scene.tally.tried(1, "holders in another PID namespace");
 }
 
-/// `kill(pid, 0)` says "not permitted" for a process of another user, and many read that as "dead". Ours:
-/// nobody is asked; a lock of another user is busy, and the error names its holder (G1, G9).
+/// `kill(pid, 0)` says "not permitted" for a process of another user, and many read that as "dead".
+/// Ours: no process is probed; a lock of another user is busy, and the error names its holder (G1,
+/// G9).
 #[test]
 fn race_10_the_process_of_another_user_is_judged_dead() {
     let mut scene = Scene::new("race_10");
@@ -107,7 +109,8 @@ fn race_10_the_process_of_another_user_is_judged_dead() {
     let pid = if root { alice.pid() } else { 1 };
     let lock = lock_file(&scene.theirs());
     fs::write(&lock, pid.to_string()).unwrap();
-    // As in a thousand scripts: whoever cannot be sent a signal is dead, and its lock is removed.
+    // As in many scripts: a process that cannot be signalled counts as dead, and its lock is
+    // removed.
     let enter = "kill -0 \"$(cat \"$0\")\" 2>/dev/null || rm -f \"$0\"; set -C; echo $$ > \"$0\"";
     script.args(["-c", enter]).arg(&lock);
     if root {
@@ -119,7 +122,7 @@ fn race_10_the_process_of_another_user_is_judged_dead() {
     assert!(script.status().unwrap().success(), "inside together with a process that lives");
     scene.broke("EPERM from kill(pid, 0) is read as dead");
 
-    // Everybody may write here, so everybody may lock.
+    // All users may write here, so all may lock.
     fs::write(&path, "{\"n\":0}").unwrap();
     for (path, mode) in scene.sidecars().into_iter().map(|path| (path, 0o666)).chain([
         (path.clone(), 0o666),

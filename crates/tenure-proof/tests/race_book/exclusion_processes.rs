@@ -11,8 +11,9 @@ use tenure_shipped::{Document as _, Lock as _};
 
 use crate::scene::{Scene, TOO_MUCH, await_on, cpu_time, holder, kind, on};
 
-/// OpenClaw's children ran the exit handlers of their parent and released its lock; a descriptor that a
-/// program inherits keeps a lock that its owner has left. Ours: neither (G2, G11).
+/// OpenClaw's children ran the exit handlers of their parent and released its lock; a descriptor
+/// that a program inherits keeps a lock that its owner has released. Ours: neither happens (G2,
+/// G11).
 #[test]
 fn race_16_a_child_releases_or_keeps_the_lock_of_its_parent() {
     let mut scene = Scene::new("race_16");
@@ -36,8 +37,8 @@ fn race_16_a_child_releases_or_keeps_the_lock_of_its_parent() {
     scene.tally.tried(2, "children of a holder");
 }
 
-/// OpenClaw's re-entrant lock let every task of the process in, related or not. Ours: off by default, and
-/// only for the owner who holds it.
+/// OpenClaw's re-entrant lock admitted every task of the process, related or not. Ours: off by
+/// default, and only for the owner that holds it.
 #[test]
 fn race_17_reentrance_lets_strangers_in() {
     let mut scene = Scene::new("race_17");
@@ -83,8 +84,9 @@ fn race_17_reentrance_lets_strangers_in() {
     scene.tally.tried(3, "strangers at a re-entrant lock");
 }
 
-/// A synchronous caller waits for an asynchronous holder of its own thread, for ever or until a deadline.
-/// Ours: the thread that would wait for itself is told at once; other threads wait as they should.
+/// A synchronous caller waits for an asynchronous holder of its own thread, for ever or until a
+/// deadline. Ours: a thread that would wait for itself gets an error at once; other threads wait as
+/// they should.
 #[test]
 fn race_18_a_thread_waits_for_itself() {
     let mut scene = Scene::new("race_18");
@@ -110,9 +112,9 @@ fn race_18_a_thread_waits_for_itself() {
     scene.tally.tried(2, "waits for oneself");
 }
 
-/// codegraph polls and spins: eight writers are nine times slower than one, and the unlucky starve. Ours:
-/// the kernel queues. A wait costs no CPU, and everybody gets the lock, also beside one who wants it again
-/// and again (G9).
+/// codegraph polls and spins: eight writers are nine times slower than one, and some starve. Ours:
+/// the kernel queues. A wait costs no CPU, and every waiter gets the lock, even beside a process
+/// that takes it again and again (G9).
 #[test]
 fn race_19_polling_burns_cpu_and_starves() {
     let mut scene = Scene::new("race_19");
@@ -121,7 +123,8 @@ fn race_19_polling_burns_cpu_and_starves() {
     let first_in_line = SpinningLock::open(&directory);
     alice.enter().unwrap();
     let before = cpu_time("thread-self");
-    // Ours waits for half a second, which is twenty looks. A busy machine may give a spinner less.
+    // Ours waits for half a second, which is twenty polls. A busy machine may give a spinner less
+    // CPU.
     let burns = (0..200).any(|_| {
         assert!(!first_in_line.look().unwrap());
         SpinningLock::spin();
@@ -130,7 +133,7 @@ fn race_19_polling_burns_cpu_and_starves() {
     assert!(burns, "it spins");
     scene.broke("codegraph: a wait that spins");
     for _ in 0..50 {
-        // It is free between two looks, and somebody who has just come is luckier.
+        // It is free between two polls, and a newcomer gets it.
         alice.leave().unwrap();
         bob.enter().unwrap();
         assert!(!first_in_line.look().unwrap(), "first in line, and served last");
@@ -153,7 +156,7 @@ fn race_19_polling_burns_cpu_and_starves() {
     alice.does(&json!({ "op": "release" }));
     alice.tell(&json!({ "op": "add", "path": path, "times": 10_000_000, "wait": "forever" }));
     for puppet in &mut waiting {
-        assert!(puppet.hear()["ok"].is_object(), "nobody starves");
+        assert!(puppet.hear()["ok"].is_object(), "no waiter starves");
         scene.tally.tried(1, "waiters served beside one who wants the lock again and again");
     }
     assert_eq!(alice.hear_within(Duration::ZERO), Heard::Silence, "she is still at it");

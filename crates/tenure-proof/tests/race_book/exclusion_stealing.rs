@@ -1,4 +1,4 @@
-//! Races 1 to 6: locks that are taken from somebody.
+//! Races 1 to 6: locks that are stolen.
 
 use std::cell::Cell;
 use std::fs::{self, File, FileTimes};
@@ -17,8 +17,9 @@ use tenure_shipped::locks::{JournalLock, MtimeLock, SessionLock, Unstamped, lock
 
 use crate::scene::{DEAD, Scene, add, at_once, await_on, count, holder, kind, on, only_one};
 
-/// OpenClaw and a dozen others: two contenders judge the same lock file stale; the second removes the
-/// first one's fresh lock. Ours: the kernel frees the lock of the dead, and grants it to one (G1).
+/// OpenClaw and a dozen others: two contenders judge the same lock file stale; the second removes
+/// the first one's fresh lock. Ours: the kernel releases a dead process's lock, and grants it to
+/// one waiter (G1).
 #[test]
 fn race_01_a_stale_take_over_lets_two_in() {
     let mut scene = Scene::new("race_01");
@@ -51,8 +52,9 @@ fn race_01_a_stale_take_over_lets_two_in() {
     scene.tally.tried(1, "kills of a holder with waiters");
 }
 
-/// codegraph's mend: rename a new lock over the dead one and read the nonce again. Whoever judged a moment
-/// earlier renames over a live lock, and reads its own nonce too. Ours: nobody judges (G1), fences grow.
+/// codegraph's fix: rename a new lock over the dead one and read the nonce again. A contender that
+/// judged a moment earlier renames over a live lock, and reads its own nonce too. Ours: no
+/// judgement (G1), and fences grow.
 #[test]
 fn race_02_renaming_over_a_dead_lock_lets_two_in() {
     let mut scene = Scene::new("race_02");
@@ -88,8 +90,8 @@ fn race_02_renaming_over_a_dead_lock_lets_two_in() {
     }
 }
 
-/// codegraph: a lock file that is created but not yet stamped reads as process 0, which is dead. Two are
-/// inside although nobody died. Ours: what is in a lock file decides nothing (G1).
+/// codegraph: a lock file that is created but not yet stamped reads as process 0, which is dead.
+/// Two are inside although no process died. Ours: the content of a lock file decides nothing (G1).
 #[test]
 fn race_03_a_lock_file_without_a_stamp_is_stolen() {
     let mut scene = Scene::new("race_03");
@@ -110,7 +112,7 @@ fn race_03_a_lock_file_without_a_stamp_is_stolen() {
     let (mut alice, fence) = holder(&path);
     add(&path, &at_once(Some(fence))).unwrap();
     for sidecar in scene.sidecars() {
-        // Read by nobody for a decision, so emptying it does not let anybody in.
+        // The content decides nothing, so emptying it admits no other process.
         File::options().write(true).open(&sidecar).unwrap().set_len(0).unwrap();
         assert_eq!(kind(try_lock(&path)), Some(ErrorKind::Busy), "{}", sidecar.display());
         scene.tally.tried(1, "lock files emptied during a hold");
@@ -119,8 +121,8 @@ fn race_03_a_lock_file_without_a_stamp_is_stolen() {
     try_lock(&path).unwrap().release().unwrap();
 }
 
-/// OpenClaw: a late release removes the lock file by its name, whoever's it is by then. Ours: a release
-/// acts on what it holds, and a late end of a process on nothing (G11).
+/// OpenClaw: a late release removes the lock file by its name, even if another task owns it by then. Ours: a
+/// release acts on its own hold, and the late end of a process on nothing (G11).
 #[test]
 fn race_04_a_late_release_removes_the_lock_of_another() {
     let mut scene = Scene::new("race_04");
@@ -147,7 +149,7 @@ fn race_04_a_late_release_removes_the_lock_of_another() {
     let error = try_lock(&path).unwrap_err();
     assert_eq!(error.holder().map(|holder| holder.pid), Some(bob.pid()));
     bob.does(&json!({ "op": "add", "path": path, "fence": fence }));
-    // The same for a lease: ending one that is over touches nobody.
+    // The same for a lease: ending one that is over affects no other.
     let lease = scene.ours("lease");
     let terms = |owner| json!({ "op": "acquire", "path": lease, "ttl": 60_000, "owner": owner });
     let old = bob.does(&terms("bob"));
@@ -159,9 +161,9 @@ fn race_04_a_late_release_removes_the_lock_of_another() {
     scene.tally.tried(2, "late releases");
 }
 
-/// OpenClaw's lock as the tasks of one process share it: a note of who is inside, and a file. A release
-/// takes the note first and the file second, and others run in between. Whoever finds a file of its own
-/// process without a note takes it for an orphan.
+/// OpenClaw's lock as the tasks of one process share it: a note of the task inside, and a file. A
+/// release removes the note first and the file second, and others run in between. A task that finds
+/// a file of its own process without a note takes it for an orphan.
 struct TwoStepRelease {
     path: PathBuf,
     inside: Rc<Cell<bool>>,
@@ -187,8 +189,8 @@ impl TwoStepRelease {
     }
 }
 
-/// proper-lockfile, codegraph, OpenClaw and others: a lock that is old is taken from a holder that is only
-/// slow. Ours: no age, clock or file time is ever asked; a stopped holder keeps its lock (G3).
+/// proper-lockfile, codegraph, OpenClaw and others: an old lock is taken from a holder that is only
+/// slow. Ours: no age, clock or file time is used; a stopped holder keeps its lock (G3).
 #[test]
 fn race_05_a_slow_holder_is_robbed_by_age() {
     let mut scene = Scene::new("race_05");
@@ -213,8 +215,9 @@ fn race_05_a_slow_holder_is_robbed_by_age() {
     scene.tally.tried(1, "stopped holders");
 }
 
-/// Watchdogs that end an overlong hold, and do not end the writes of its holder. Ours: ending a lease
-/// raises the fence, and a commit under the old one is refused, in the same critical section (G3, G4).
+/// Watchdogs that end an overlong hold, but not the writes of its holder. Ours: ending a lease
+/// raises the fence, and a commit under the old one is refused, in the same critical section (G3,
+/// G4).
 #[test]
 fn race_06_a_robbed_holder_keeps_writing() {
     let mut scene = Scene::new("race_06");
@@ -249,7 +252,7 @@ fn race_06_a_robbed_holder_keeps_writing() {
     robbed_inside_a_write(&mut scene);
 }
 
-/// Ours, when the holder is in the middle of its write: whoever robs it waits for that one write, which
+/// Ours, when the holder is in the middle of a write: a take-over waits for that one write, which
 /// counts; the next one is refused.
 fn robbed_inside_a_write(scene: &mut Scene) {
     let path = scene.ours("inside.json");
@@ -272,9 +275,9 @@ fn robbed_inside_a_write(scene: &mut Scene) {
         (robs["ttl"], robs["owner"], robs["reason"]) = (json!(60_000), json!("bob"), json!("late"));
         bob.tell(&robs);
         bob.is_silent();
-        assert_eq!(count(&path), 0, "nobody has written");
+        assert_eq!(count(&path), 0, "no process has written");
         go.send(()).unwrap();
-        write.join().unwrap().expect("it began under her fence, and nobody has drawn another");
+        write.join().unwrap().expect("it began under her fence, which was the newest");
         bob.hear()["ok"]["fence"].as_u64().expect("a fence")
     });
     assert!(new > old.fence, "{new} after {}", old.fence);

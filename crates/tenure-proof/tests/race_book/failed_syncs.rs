@@ -1,4 +1,4 @@
-//! Race 54: a sync that fails, and everybody who relied on it.
+//! Race 54: a sync that fails, and all writers that relied on it.
 
 use std::io;
 use std::os::unix::fs::MetadataExt;
@@ -18,7 +18,7 @@ use tenure_testkit::{Fault, SimFs, Times};
 use crate::scene::{Scene, at_once, kind};
 use crate::steps::{Step, stepping};
 
-/// Theirs: whoever finds its line below the mark believes that it is on the disk.
+/// Theirs: a writer that finds its line below the mark assumes that it is on the disk.
 struct GroupCommit {
     file: Arc<dyn Handle>,
     written: u64,
@@ -38,7 +38,7 @@ impl GroupCommit {
         self.written
     }
 
-    /// The leader syncs for everybody, and then the mark moves: somebody has taken care of these lines.
+    /// The leader syncs for all, and then the mark moves: these lines count as done.
     fn lead(&mut self) -> io::Result<()> {
         let done = self.file.sync();
         self.synced = self.written;
@@ -50,8 +50,8 @@ impl GroupCommit {
     }
 }
 
-/// Whether a line that their group commit has acknowledged is gone after a power loss. What a failed sync
-/// has written all the same is the luck of the seed, so there are some.
+/// Whether a line that their group commit has acknowledged is lost after a power loss. A failed
+/// sync may still have written it, depending on the seed, so several seeds are tried.
 fn is_lost(acknowledged: impl Fn(&SimFs, &mut GroupCommit)) -> bool {
     (0..50).any(|seed| {
         let fs = SimFs::new(seed);
@@ -70,7 +70,7 @@ fn their_group_commit(scene: &mut Scene) {
     assert!(is_lost(|fs, group| {
         let (leader, follower) = (group.write("first\n"), group.write("line\n"));
         fs.inject(1, Fault::SyncFailure, Times::Forever);
-        group.wait(leader).expect_err("the leader is told");
+        group.wait(leader).expect_err("the leader gets the error");
         group.wait(follower).expect("and the follower believes that it is durable");
     }));
     scene.broke("group commit: the followers of a failed sync are told that they are durable");
@@ -78,23 +78,25 @@ fn their_group_commit(scene: &mut Scene) {
         group.write("line\n");
         fs.inject(1, Fault::SyncFailure, Times::Once);
         group.lead().expect_err("so it tries again");
-        group.lead().expect("mended, it seems");
+        group.lead().expect("fixed, it seems");
     }));
     scene.broke("PostgreSQL until 2018: a failed sync is tried again, and then succeeds");
 }
 
-/// Group commit: the leader's sync fails, and the others believe that they are durable. Ours: whoever relied
-/// on that sync gets the error, and no later sync mends it (G8).
+/// Group commit: the leader's sync fails, and the others believe that they are durable. Ours: every
+/// writer that relied on that sync gets the error, and no later sync hides it (G8).
 ///
-/// The limit: a sync of names that fails once and then succeeds is relied on. ext4, xfs and btrfs never do
-/// that, since their log is aborted for good (docs/PLATFORM.md, "What cannot be promised").
+/// The limit: a sync of names that fails once and then succeeds is relied on. ext4, xfs and btrfs
+/// never do that, since their log is aborted for good (docs/PLATFORM.md, "What cannot be
+/// promised").
 #[test]
 fn race_54_a_sync_that_failed_is_forgotten() {
     let mut scene = Scene::new("race_54");
     their_group_commit(&mut scene);
     followers(&mut scene);
-    // The syncs that make the files fail for good, or once; later ones fail once, which is worse. Of those
-    // that fail once at the beginning, only those of content are judged: the names are the limit above.
+    // The syncs during the creation of the files fail for good, or once; later ones fail once,
+    // which is worse. Of those that fail once at the beginning, only those of content are judged:
+    // the names are the limit above.
     for (times, written) in [(Times::Forever, 0), (Times::Once, 0), (Times::Once, 1)] {
         let with_luck = |nth| {
             let tried = (0..5).map(|luck| a_sync_fails(nth, times, written, luck));
@@ -110,10 +112,10 @@ fn race_54_a_sync_that_failed_is_forgotten() {
 const PATIENCE: Duration = Duration::from_secs(2);
 /// How many failed syncs with a follower there have to be, of each kind.
 const FOLLOWED: usize = 3;
-/// A busy machine may keep a leader from its end for longer than a follower waits.
+/// A busy machine may delay a leader for longer than a follower waits.
 const TRIES: usize = 20;
 
-/// What is written durably by two at once: by the leader here, and by a follower in a process of its own.
+/// Two durable writes at once: by the leader here, and by a follower in another process.
 struct Pair<'a> {
     path: &'a Path,
     lead: fn(&Arc<dyn Fs>, &Path, usize) -> tenure::Result<()>,
@@ -156,15 +158,15 @@ fn followers(scene: &mut Scene) {
         let rounds = (1..=TRIES).filter_map(|round| pair.told(&mut follower, round));
         let told: Vec<_> = rounds.take(FOLLOWED).collect();
         let both = (Some(ErrorKind::NotDurable), "not_durable".to_owned());
-        assert_eq!(told, vec![both; FOLLOWED], "whoever relied on the sync of the {what}");
+        assert_eq!(told, vec![both; FOLLOWED], "all that relied on the sync of the {what}");
         (pair.lead)(&disk(), pair.path, 0).expect("the next one relies on another sync");
         scene.tally.tried(told.len() as u64, "followers of a sync that failed");
     }
 }
 
 impl Pair<'_> {
-    /// The leader is stopped when everybody can see that it leads, and goes on when the follower waits for
-    /// it; then its sync fails. What both are told, unless the follower had lost its patience.
+    /// The leader is stopped when its note is visible, and continues when the follower waits for
+    /// it; then its sync fails. Returns what both got, unless the follower's wait was over before.
     fn told(&self, follower: &mut Child, round: usize) -> Option<(Option<ErrorKind>, String)> {
         let (leads, leading) = channel();
         let (go, goes) = channel();
@@ -186,7 +188,8 @@ impl Pair<'_> {
         })
     }
 
-    /// Whether that process waits for the leader: the kernel has it in the queue of one of the two locks.
+    /// Whether that process waits for the leader: the kernel lists it as a waiter of one of the two
+    /// locks.
     fn is_followed_by(&self, pid: u32) -> bool {
         let name = self.path.file_name().unwrap().to_str().unwrap();
         let locks = ["sync0", "sync1"].map(|suffix| {
@@ -205,7 +208,7 @@ impl Pair<'_> {
     }
 }
 
-/// The disk of a leader: stopped when it has noted that it leads, and its sync after that fails once.
+/// The disk of a leader: stopped when it has noted that it leads; its sync after that fails once.
 fn fails_when_followed(leads: Sender<()>, goes: Receiver<()>) -> Arc<dyn Fs> {
     let waits = Mutex::new(Some((leads, goes)));
     let fails = AtomicBool::new(false);
@@ -225,9 +228,9 @@ fn fails_when_followed(leads: Sender<()>, goes: Receiver<()>) -> Arc<dyn Fs> {
     })
 }
 
-/// Two processes write durably in turn, and after so many writes the `nth` sync fails. What was acknowledged
-/// outlives a power loss, and an error says what became of the change. Returns whether that was judged, and
-/// nothing if there were not so many syncs.
+/// Two processes write durably in turn, and after this many writes the `nth` sync fails. What was
+/// acknowledged survives a power loss, and an error says what happened to the change. Returns
+/// whether that was judged, and nothing if there were fewer syncs.
 fn a_sync_fails(nth: u64, times: Times, written: u64, luck: u64) -> Option<bool> {
     let fs = SimFs::new(luck);
     fs.add_dir("/d");
@@ -283,7 +286,7 @@ fn a_sync_fails(nth: u64, times: Times, written: u64, luck: u64) -> Option<bool>
     if of_names && matches!((times, written), (Times::Once, 0)) {
         return failed.then_some(false); // The limit.
     }
-    assert_eq!(told > 0, failed, "whoever relied on that sync is told, and nobody else");
+    assert_eq!(told > 0, failed, "all that relied on that sync get an error, and no other");
     fs.crash();
     assert!(n() >= newest, "{} is older than {newest}, which was acknowledged", n());
     for line in &lines {

@@ -14,15 +14,15 @@ use tenure_shipped::{Lock, Log, state};
 
 use crate::scene::{Scene, add, at_once, below_shell, count, holder, kind, told};
 
-/// `doctor --fix` that removes live locks: by age, or by a wrong process title. Ours: never a lock file;
-/// and a holder whose file somebody removed all the same is told (`compromised`, G1).
+/// `doctor --fix` that removes live locks: by age, or by a wrong process title. Ours: never a lock
+/// file; and a holder whose file was still removed gets an error (`compromised`, G1).
 #[test]
 fn race_50_a_clean_up_removes_live_locks() {
     let mut scene = Scene::new("race_50");
     let directory = scene.theirs();
     let lock = lock_file(&directory);
     let alice = scene.their_holder(&["env"]).unwrap();
-    // The doctor finds a living process, whose title is not the one that it knows.
+    // The doctor finds a live process whose title it does not know.
     let doctor = "pid=$(tr -dc 0-9 < \"$1\"); kill -0 $pid || exit 1; \
                   [ \"$(cat /proc/$pid/comm)\" = openclaw ] || rm \"$1\"";
     let output = below_shell(doctor, &[&lock]);
@@ -48,8 +48,9 @@ fn race_50_a_clean_up_removes_live_locks() {
     scene.tally.tried(1, "lock files removed during a hold");
 }
 
-/// `cp -r`, a restored backup, `git clean -fdx`: the bookkeeping is older or newer than the data. Ours: the
-/// data wins, nothing is truncated or replayed over it, the fence rises, and it is reported (G4).
+/// `cp -r`, a restored backup, `git clean -fdx`: the sidecars are older or newer than the data.
+/// Ours: the data wins, nothing is truncated or replayed over it, the fence rises, and it is
+/// reported (G4).
 #[test]
 fn race_51_sidecars_of_another_time() {
     let mut scene = Scene::new("race_51");
@@ -82,7 +83,7 @@ fn race_51_sidecars_of_another_time() {
         assert_eq!((count(&path), fs::read(&log).unwrap()), before, "{part:?}");
         add(&path, &at_once(None)).unwrap();
         let number = append("after");
-        // Old bookkeeping cannot know which numbers were given out.
+        // Old sidecars cannot know which numbers were given out.
         assert!(number > last || !is_old, "{part:?}: number {number} after {last}");
         last = number;
         let grown = [&before.1[..], b"after\n"].concat();
@@ -94,26 +95,26 @@ fn race_51_sidecars_of_another_time() {
     assert!(Journal::open(&log).unwrap().verify().unwrap().is_sound());
 }
 
-/// How often it was reported that a journal is not the one of its bookkeeping.
+/// How often a mismatch between a journal and its sidecars was reported.
 fn adoptions(log: &Path) -> usize {
     let events = recorded_events(log).unwrap();
     events.iter().filter(|event| event["event"] == "journal_adopted").count()
 }
 
-/// What is put back from a backup.
+/// What is restored from a backup.
 #[derive(Debug, Clone, Copy)]
 enum Part {
-    /// The bookkeeping, which is older than the data then.
+    /// The sidecars, which are then older than the data.
     Sidecars,
-    /// The bookkeeping is cleaned away.
+    /// The sidecars are removed.
     Nothing,
-    /// The data, which is older than the bookkeeping then; written over what is there.
+    /// The data, which is then older than the sidecars; written over the existing file.
     Data,
-    /// The same, renamed over what is there.
+    /// The same, renamed over the existing file.
     DataAsNewFiles,
 }
 
-/// Our document, our journal and their bookkeeping, as they were.
+/// A copy of our document, our journal and their sidecars.
 struct Backup {
     from: PathBuf,
     to: PathBuf,
@@ -147,7 +148,7 @@ impl Backup {
     }
 }
 
-/// Theirs: a length beside the log, which a backup brings back.
+/// Theirs: a length beside the log, which a backup restores.
 fn restored_note(scene: &mut Scene) {
     let directory = scene.theirs();
     let mut log = NotedLength::open(&directory);
@@ -162,7 +163,7 @@ fn restored_note(scene: &mut Scene) {
     scene.broke("a noted length that is older than the log");
 }
 
-/// Theirs: fences from a counter in a file, which a backup brings back.
+/// Theirs: fences from a counter in a file, which a backup restores.
 fn restored_counter(scene: &mut Scene) {
     let counter = scene.theirs().join("fence");
     let draw = || {
@@ -191,18 +192,18 @@ fn below_mount(script: &str, file: &Path, over: &Path) -> Output {
     unshare.arg(command()).args([file, over]).output().unwrap()
 }
 
-/// `docker -v state.json:/data/state.json`: the file is a mount, its directory another one, and so is the
-/// lock beside it: silently no exclusion. Ours: refused (G12).
+/// `docker -v state.json:/data/state.json`: the file is a mount, its directory another one, and so
+/// is the lock beside it: silently no exclusion. Ours: refused (G12).
 #[test]
 fn race_52_a_single_file_is_mounted() {
     let mut scene = Scene::new("race_52");
     let data = scene.ours("data");
     fs::create_dir(&data).unwrap();
     let mounted = data.join("state.json");
-    fs::write(&mounted, "").unwrap(); // What is mounted over must be there.
+    fs::write(&mounted, "").unwrap(); // The mount point must exist.
     let directory = scene.theirs();
     MtimeLock::open(&directory).enter().unwrap();
-    // In the container the lock is free. The file is the one that the lock is for, and cannot be replaced.
+    // In the container the lock is free. The file is the locked one, and cannot be replaced.
     let script =
         "mkdir \"$2.lock\" && echo '{\"checked\":[\"both\"]}' > \"$2\" && ! mv \"$2.lock\" \"$2\"";
     let output = below_mount(script, &state::path(&directory), &mounted);
@@ -225,8 +226,8 @@ fn race_52_a_single_file_is_mounted() {
     add(&path, &at_once(Some(fence))).unwrap();
 }
 
-/// A command below the lock updates the locked file and waits for itself until the deadline. Ours: the hold
-/// is proven by its fence, which the command finds in its environment.
+/// A command below the lock updates the locked file and waits for itself until the deadline. Ours:
+/// the fence, which the command has in its environment, proves the hold.
 #[test]
 fn race_53_a_command_below_the_lock_waits_for_it() {
     let mut scene = Scene::new("race_53");

@@ -17,14 +17,16 @@ fn lease(path: &std::path::Path, ttl: u64, owner: &str) -> serde_json::Value {
     json!({ "op": "acquire", "path": path, "ttl": ttl, "owner": owner })
 }
 
-/// A lock over a whole model call: holds of five minutes, waiters that time out without knowing on whom.
-/// Ours: a lease for the turn, short locks for its writes, and an error that names owner and age (G9).
+/// A lock over a whole model call: holds of five minutes, and waiters that time out without knowing
+/// the holder. Ours: a lease for the turn, short locks for its writes, and an error that names
+/// owner and age (G9).
 #[test]
 fn race_44_a_lock_is_held_for_a_whole_turn() {
     let mut scene = Scene::new("race_44");
     let directory = scene.theirs();
     let turn = scene.their_holder(&["env"]).unwrap(); // It asks the model, which thinks.
-    let error = SessionLock::open(&directory).unwrap().enter().expect_err("nobody else can write");
+    let error =
+        SessionLock::open(&directory).unwrap().enter().expect_err("no other process can write");
     assert_eq!(error.kind(), std::io::ErrorKind::TimedOut);
     assert!(!error.to_string().contains(&turn.pid().to_string()), "on whom? {error}");
     assert!(turn.end().is_done(), "it was at work all the time");
@@ -33,11 +35,11 @@ fn race_44_a_lock_is_held_for_a_whole_turn() {
     let (session, state) = (scene.ours("session"), scene.state());
     let mut hook = Child::rust();
     let got = hook.does(&lease(&session, 60_000, "turn 7"));
-    hook.kill(); // The process of a hook is short; the turn goes on in the next one.
+    hook.kill(); // A hook is short-lived; the next one continues the turn.
     let mut hook = Child::rust();
     let guards = json!([{ "target": session, "fence": got["fence"] }]);
     hook.does(&json!({ "op": "add", "path": state, "guards": guards }));
-    // During the turn, others read and write everything that is not its own.
+    // During the turn, others read and write all other targets.
     add(&state, &at_once(None)).unwrap();
     assert_eq!(count(&state), 2);
     let error = try_lock(&session).unwrap_err();
@@ -48,15 +50,15 @@ fn race_44_a_lock_is_held_for_a_whole_turn() {
     scene.tally.tried(1, "turns over several processes");
 }
 
-/// Early returns, aborts and exceptions that pass the release by. Ours: a hold ends with its scope, with its
-/// process, or, if asked, with its own limit.
+/// Early returns, aborts and exceptions that skip the release. Ours: a hold ends with its scope,
+/// with its process, or, on request, with its own limit.
 #[test]
 fn race_45_a_release_is_forgotten() {
     let mut scene = Scene::new("race_45");
     let directory = scene.theirs();
     let returns_early = || SessionLock::open(&directory)?.enter();
     returns_early().unwrap();
-    returns_early().expect_err("nobody holds it, and nobody can have it");
+    returns_early().expect_err("it has no holder, and cannot be taken");
     scene.broke("OpenClaw: an early return keeps the lock");
 
     let path = scene.state();
@@ -89,8 +91,9 @@ fn race_45_a_release_is_forgotten() {
     scene.tally.tried(4, "forgotten releases");
 }
 
-/// A watchdog that stops at the first lock it cannot read, and one that sees only its own process's. Ours:
-/// `status_below` shows every hold of every process, whatever lies beside it.
+/// A watchdog that stops at the first lock it cannot read, and one that sees only its own
+/// process's. Ours: `status_below` shows every hold of every process, whatever else is in the
+/// directory.
 #[test]
 fn race_46_a_watchdog_stops_at_the_first_failure() {
     let mut scene = Scene::new("race_46");
@@ -127,7 +130,7 @@ fn race_46_a_watchdog_stops_at_the_first_failure() {
     }
 }
 
-/// One thread that runs callbacks one after the other, as Node has it.
+/// One thread that runs callbacks one after the other, as in Node.
 struct EventLoop {
     queue: Sender<Callback>,
     thread: JoinHandle<Vec<&'static str>>,
@@ -152,15 +155,15 @@ impl EventLoop {
         self.queue.send(Box::new(callback)).unwrap();
     }
 
-    /// What was done, in which order.
+    /// What was done, in order.
     fn end(self) -> Vec<&'static str> {
         drop(self.queue);
         self.thread.join().unwrap()
     }
 }
 
-/// A busy wait "so that callbacks keep firing": no timer fired in 1.8 seconds. Ours: a wait blocks the one
-/// thread that waits, in the kernel, and it may be another one than that of the callbacks; all others go on.
+/// A busy wait "so that callbacks keep firing": no timer fired in 1.8 seconds. Ours: a wait blocks
+/// one thread, in the kernel, which need not be the thread of the callbacks; all others continue.
 #[test]
 fn race_47_a_wait_freezes_everything_else() {
     let mut scene = Scene::new("race_47");
@@ -177,7 +180,7 @@ fn race_47_a_wait_freezes_everything_else() {
         done.push("entered");
     });
     let before = looks.recv().unwrap();
-    event_loop.then(|done| done.push("tick")); // Due, while he still looks and looks.
+    event_loop.then(|done| done.push("tick")); // Due, while he still polls.
     let burns = looks.iter().take(200).any(|used| used.saturating_sub(before) >= TOO_MUCH);
     alice.leave().unwrap();
     assert!(burns, "it spins");
@@ -213,7 +216,7 @@ fn race_47_a_wait_freezes_everything_else() {
         scene.tally.tried(1, "calls beside a wait");
     }
     one.is_silent();
-    // And the wait costs nothing: a process that does nothing else, while another one waits for half a second.
+    // The wait costs nothing: another process does nothing but wait, for half a second.
     let (mut waiting, mut clock) = (Child::rust(), Child::rust());
     waiting.tell(&await_on("lock", &path));
     waiting.is_silent();
@@ -225,8 +228,9 @@ fn race_47_a_wait_freezes_everything_else() {
     scene.tally.tried(1, "waits that cost no CPU");
 }
 
-/// A heartbeat by a timer and the wall clock: after a sleep the lock is "compromised" although nobody came.
-/// Ours: the boot clock, and whoever comes back asks again: while nobody came, the token renews.
+/// A heartbeat by a timer and the wall clock: after a sleep the lock is "compromised" although no
+/// other process took it. Ours: the boot clock, and a holder that returns asks again: if no other
+/// process acquired it, the token renews.
 #[test]
 fn race_48_a_stall_is_taken_for_a_loss() {
     let mut scene = Scene::new("race_48");
@@ -234,7 +238,7 @@ fn race_48_a_stall_is_taken_for_a_loss() {
     let mut alice = MtimeLock::open(&directory);
     alice.enter().unwrap();
     alice.heartbeat().expect("in time");
-    alice.pause(Duration::from_secs(11)).unwrap(); // The lid is closed, and nobody else is there.
+    alice.pause(Duration::from_secs(11)).unwrap(); // The lid is closed; no other process runs.
     alice.heartbeat().expect_err("\"compromised\"");
     alice.leave().expect("and it was hers all the time");
     scene.broke("proper-lockfile: a late heartbeat is a lost lock");
@@ -259,20 +263,20 @@ fn race_48_a_stall_is_taken_for_a_loss() {
     let write = json!({ "op": "add", "path": path, "fence": short["fence"] });
     assert_eq!(alice.is_refused(&write), "lease_lost", "expired, so it must ask");
     let again = json!({ "op": "renew", "path": path, "token": short["token"], "ttl": 60_000 });
-    assert_eq!(alice.does(&again)["fence"], short["fence"], "nobody came: it is its own still");
+    assert_eq!(alice.does(&again)["fence"], short["fence"], "not taken: it is still its own");
     alice.does(&write);
     scene.tally.tried(2, "stalls of a lease's holder");
 }
 
-/// "Another process has it", which was the process itself; and one message for every refusal. Ours: a code
-/// per situation, with pid, host, label, fence and what to do (G9).
+/// "Another process has it", which was the process itself; and one message for every refusal. Ours:
+/// a code per situation, with pid, host, label, fence and what to do (G9).
 #[test]
 fn race_49_an_error_names_the_wrong_one() {
     let mut scene = Scene::new("race_49");
     let directory = scene.theirs();
     SessionLock::open(&directory).unwrap().enter().unwrap();
     let error = SessionLock::open(&directory).unwrap().enter().unwrap_err().to_string();
-    assert!(!error.contains(&std::process::id().to_string()), "whose it is, is not told: {error}");
+    assert!(!error.contains(&std::process::id().to_string()), "the holder is not named: {error}");
     scene.broke("OpenClaw: an error that does not name the holder");
 
     let path = scene.state();
@@ -287,7 +291,7 @@ fn race_49_an_error_names_the_wrong_one() {
     let pid = format!("pid {}", alice.pid());
     assert!(message.contains(&pid) && message.contains("nightly build"), "{message}");
     assert!(!message.contains('\n'));
-    // The same thread, the wrong fence, the lost lease: each has a code of its own.
+    // The same thread, the wrong fence, the lost lease: each has its own code.
     let mut codes = vec![error.kind().code().to_owned()];
     let itself = json!({ "op": "lock", "path": path, "as": "x", "wait": "forever" });
     codes.push(alice.is_refused(&itself));

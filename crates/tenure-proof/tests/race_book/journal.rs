@@ -31,8 +31,8 @@ fn append(path: &Path, lines: &[&str]) -> tenure::Appended {
     Journal::open(path).unwrap().append(lines, &options).unwrap()
 }
 
-/// carl: the record and its newline are two writes, so two records share a line. Ours: a batch is whole and
-/// nothing is between its lines (G7).
+/// carl: the record and its newline are two writes, so two records share a line. Ours: a batch is
+/// whole and nothing is between its lines (G7).
 #[test]
 fn race_38_two_writes_make_one_line_of_two_records() {
     let mut scene = Scene::new("race_38");
@@ -47,7 +47,7 @@ fn race_38_two_writes_make_one_line_of_two_records() {
     let path = scene.log();
     let mut writers = [Child::rust(), Child::rust(), Child::rust()];
     let rounds = Form::asked().pick(400, 5000);
-    // All orders at once: nobody waits for the others between two batches.
+    // All orders at once: no writer waits for the others between two batches.
     for round in 0..rounds {
         for (number, writer) in writers.iter_mut().enumerate() {
             let batch = [0, 1, 2].map(|part| format!("{number}.{round}.{part}"));
@@ -69,8 +69,9 @@ fn race_38_two_writes_make_one_line_of_two_records() {
     }
 }
 
-/// A crash leaves half a line; the next record is glued to it, and both are lost. Ours: the fragment is
-/// closed with a newline and reported, our own torn batches are finished or set aside (G7).
+/// A crash leaves half a line; the next record is joined to it, and both are lost. Ours: the
+/// fragment is closed with a newline and reported; tenure's own torn batches are finished or set
+/// aside (G7).
 #[test]
 fn race_39_a_record_is_glued_to_a_torn_line() {
     let mut scene = Scene::new("race_39");
@@ -97,8 +98,8 @@ fn race_39_a_record_is_glued_to_a_torn_line() {
     kill_appends(&mut scene);
 }
 
-/// Kills appends at each of their steps, from the first write to the last. A kill counts if it left something
-/// behind, in the log or in the journal.
+/// Kills appends at each of their steps, from the first write to the last. A kill counts if it left
+/// something behind, in the log or in the journal.
 fn kill_appends(scene: &mut Scene) {
     if !strace::available() {
         return;
@@ -120,7 +121,7 @@ fn kill_appends(scene: &mut Scene) {
         }
         let after = look();
         left += u64::from(after != before);
-        // In the log, and not in the journal: the next one has to finish it.
+        // In the log, and not in the journal: the next append has to finish it.
         torn += u64::from(after.0 != before.0 && after.1 == before.1);
         append(&path, &["z"]);
         done += 1;
@@ -140,8 +141,9 @@ fn kill_appends(scene: &mut Scene) {
     scene.tally.tried(left, "appends killed that left something behind");
 }
 
-/// codegraph: whoever finds the journal long keeps its end by a rename; what was appended meanwhile goes to
-/// a file without a name. Ours: rotation and compaction exclude appends, and lose nothing (G7).
+/// codegraph: a process that finds the journal too long keeps its end by a rename; lines appended
+/// meanwhile go to a file without a name. Ours: rotation and compaction exclude appends, and lose
+/// nothing (G7).
 #[test]
 fn race_40_a_rotation_loses_what_was_appended_meanwhile() {
     let mut scene = Scene::new("race_40");
@@ -183,8 +185,8 @@ fn race_40_a_rotation_loses_what_was_appended_meanwhile() {
     }
 }
 
-/// codegraph: one language rewrites the header, and with it the file, while the other appends. Ours: the
-/// header is stamped in the same step as a batch.
+/// codegraph: one language rewrites the header, and with it the file, while the other appends.
+/// Ours: the header is stamped in the same step as a batch.
 #[test]
 fn race_41_a_new_header_drops_entries() {
     let mut scene = Scene::new("race_41");
@@ -204,7 +206,7 @@ fn race_41_a_new_header_drops_entries() {
     let mut numbered = BTreeMap::new();
     let mut header = String::new();
     for round in 0..Form::asked().pick(40, 1000) {
-        // All three want the journal at once, and the header grows and shrinks.
+        // All three use the journal at once, and the header grows and shrinks.
         for (at, writer) in writers.iter_mut().enumerate() {
             let line = format!("{at} {round}");
             let order = json!({ "op": "append", "path": path, "lines": [line], "wait": "forever" });
@@ -225,7 +227,7 @@ fn race_41_a_new_header_drops_entries() {
     let numbers = 1..=numbered.len() as u64;
     assert!(numbered.keys().copied().eq(numbers), "each number once: {numbered:?}");
     let entries: Vec<_> = numbered.into_values().collect();
-    assert_eq!(self::entries(&path), entries, "as their writers were told");
+    assert_eq!(self::entries(&path), entries, "as acknowledged to their writers");
     assert_eq!(Stamped { header, entries }.is_broken(&path), None);
 }
 
@@ -236,7 +238,7 @@ struct Stamped {
 }
 
 impl Stamped {
-    /// The first thing that is not as it should be.
+    /// The first deviation.
     fn is_broken(&self, path: &Path) -> Option<String> {
         let content = fs::read_to_string(path).unwrap();
         let mut found = content.split_terminator('\n');
@@ -275,8 +277,8 @@ fn race_42_numbers_from_memory_collide() {
     }
 }
 
-/// Short writes, a full disk, a limit on the file's length: a part of a record is in the file. Ours: an
-/// append that fails leaves nothing of itself, and says so (G7, G10).
+/// Short writes, a full disk, a limit on the file's length: a part of a record is in the file.
+/// Ours: an append that fails leaves nothing of itself, and reports an error (G7, G10).
 #[test]
 fn race_43_a_short_write_leaves_a_part_of_a_record() {
     let mut scene = Scene::new("race_43");

@@ -1,4 +1,4 @@
-//! Where a race takes place: a directory for their protocol, one for ours, and a tally.
+//! The setting of a race: a directory for their protocol, one for ours, and a tally.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
@@ -12,7 +12,7 @@ use tenure_proof::puppet::{Child, Heard, Puppet};
 use tenure_proof::{Tally, not_run, tenure};
 use tenure_shipped::state::{self, Content};
 
-/// A process number that nobody has.
+/// A process number that no process has.
 pub(crate) const DEAD: i32 = 2_147_483_646;
 
 /// One race.
@@ -48,7 +48,7 @@ impl Scene {
         state::keys(&document).map(str::to_owned).collect()
     }
 
-    /// A process of its own with their lock, started by `launcher`; or why that cannot be.
+    /// A process with their lock, started by `launcher`; or why that is impossible.
     pub(crate) fn their_holder(&self, launcher: &[&str]) -> Result<Live, String> {
         let mut words = launcher.to_vec();
         words.extend([env!("CARGO_BIN_EXE_subject"), "session-lock"]);
@@ -77,7 +77,7 @@ impl Scene {
         self.ours("log.jsonl")
     }
 
-    /// The bookkeeping of our document; there is some.
+    /// The sidecars of our document; there must be some.
     pub(crate) fn sidecars(&self) -> Vec<PathBuf> {
         let mut sidecars = paths_in(&self.ours(".tenure"));
         sidecars.retain(|path| is_ours(path));
@@ -91,8 +91,8 @@ impl Scene {
         self.broke = true;
     }
 
-    /// The race, or what is left of it, needs namespaces, and there are none because of `why`. That must
-    /// have been allowed. The caller returns; no other race is excused.
+    /// The race, or the rest of it, needs namespaces, and there are none because of `why`. That
+    /// must be allowed explicitly. The caller returns; no other race is excused.
     pub(crate) fn has_no_namespaces(&mut self, why: &str) {
         let may_not = std::env::var_os("TENURE_WITHOUT_NAMESPACES").is_some();
         assert!(may_not, "{why}; allow it, or set TENURE_WITHOUT_NAMESPACES=1");
@@ -121,7 +121,7 @@ pub(crate) fn paths_in(directory: &Path) -> Vec<PathBuf> {
     paths
 }
 
-/// A write that waits for nobody and syncs nothing.
+/// A write that neither waits nor syncs.
 pub(crate) fn at_once(fence: Option<Fence>) -> WriteOptions {
     let (wait, durability) = (Wait::No, Durability::NoSync);
     WriteOptions { wait, durability, fence, ..WriteOptions::default() }
@@ -184,7 +184,7 @@ pub(crate) fn kill_a_writer(path: &Path) {
 pub(crate) fn only_one(puppets: &mut [Child]) -> (usize, Value) {
     let started = std::time::Instant::now();
     let (winner, answer) = loop {
-        assert!(started.elapsed() < tenure_proof::puppet::FAR_TOO_LONG, "nobody answers");
+        assert!(started.elapsed() < tenure_proof::puppet::FAR_TOO_LONG, "no puppet answers");
         let mut heard = puppets.iter_mut().enumerate();
         let moment = Duration::from_millis(5);
         let first = heard.find_map(|(at, puppet)| match puppet.hear_within(moment) {
@@ -214,13 +214,14 @@ pub(crate) fn told(output: &Output) -> String {
     format!("{}: {} {}", output.status, text(&output.stdout), text(&output.stderr))
 }
 
-/// Half a second of waiting must not cost that much.
+/// The limit of CPU time for half a second of waiting.
 pub(crate) const TOO_MUCH: Duration = Duration::from_millis(50);
 
-/// What a process has used of the CPU, all its threads together; or `thread-self`.
+/// The CPU time of a process, all its threads together; or of `thread-self`.
 pub(crate) fn cpu_time(whose: &str) -> Duration {
     let stat = std::fs::read_to_string(format!("/proc/{whose}/stat")).unwrap();
-    // The name may have anything in it; the fields behind it are numbers. Linux counts 100 ticks a second.
+    // The name may contain anything; the fields after it are numbers. Linux counts 100 ticks a
+    // second.
     let (_, fields) = stat.rsplit_once(") ").unwrap();
     let ticks = fields.split(' ').skip(11).take(2).map(|field| field.parse::<u64>().unwrap());
     Duration::from_millis(10 * ticks.sum::<u64>())

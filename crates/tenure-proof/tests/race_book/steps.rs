@@ -1,4 +1,4 @@
-//! A file system that asks the test at each of its steps that can be waited for or fail.
+//! A file system that calls the test at each step that can block or fail.
 
 use std::io;
 use std::path::Path;
@@ -18,7 +18,7 @@ pub(crate) enum Step {
     SyncNames,
 }
 
-/// `below`, with `at` asked at each step; what it answers with an error fails.
+/// `below`, with `at` called at each step; an error that it returns is the result of the step.
 pub(crate) fn stepping(
     below: &Arc<dyn Fs>,
     at: impl Fn(Step, &Path) -> io::Result<()> + Send + Sync + 'static,

@@ -11,10 +11,10 @@ use crate::RING;
 use crate::modes::for_others;
 use crate::place::{ALICE, MALLORY, Place, set_mode};
 
-/// Many times as many as it takes.
+/// Many more than needed.
 const ATTEMPTS: u64 = 1_000;
 
-/// A shell script, run by somebody in the shared directory.
+/// A shell script, run by some user in the shared directory.
 fn script(place: &Place, user: u32, text: &str) -> Command {
     let mut command = place.as_user(user);
     command.args(["sh", "-c", text]);
@@ -36,7 +36,7 @@ fn a_temporary_file_by_a_known_name_leads_outside() {
     let [dir, victim] = [&dir, &victim].map(|path| path.to_str().unwrap().to_owned());
     let seed = seed(RING, test).to_string();
     let attacker = Live::start(place.command(MALLORY, "attacker", &[dir, victim, seed]));
-    // A pipe that was swapped in would keep it for ever; that is not what is shown here.
+    // A pipe that was swapped in would block it for ever; that is not the point here.
     let save = "timeout 1 sh -c 'for turn in 1 2 3 4 5 6 7 8 9; do echo {} > \"$0\"; done' \
                 .tenure/script.tmp 2>/dev/null";
     let mut attempts = 0..ATTEMPTS;

@@ -1,4 +1,4 @@
-//! Umasks and shared directories: nothing becomes readable or writable for more people than before.
+//! Umasks and shared directories: nothing becomes readable or writable for more users than before.
 
 use std::path::Path;
 use std::process::Command;
@@ -64,7 +64,7 @@ fn g13_no_umask_opens_or_locks_anything() {
                 let wider = for_others(&path) & !allowed;
                 let about = format!("{} {:o}, umask {umask}", path.display(), mode(&path));
                 assert_eq!(wider, 0, "wider than its directory ({directory:o}): {about}");
-                // What has the data in it is as closed as the data.
+                // Files with data are as closed as the data.
                 let content = ["good", "wal", "index"]
                     .iter()
                     .any(|end| path.extension().is_some_and(|found| found == *end));
@@ -86,7 +86,7 @@ fn g13_a_death_while_a_journal_is_made_leaves_none_that_its_owner_cannot_open() 
         let place = Place::new(0o700);
         std::os::unix::fs::chown(place.shared(), Some(ALICE), Some(ALICE)).unwrap();
         let journal = place.shared().join("log.jsonl");
-        // The sidecars are there, so that the first call of its kind is for the journal.
+        // The sidecars exist, so that the first call of its kind is for the journal.
         assert!(place.tenure(ALICE, append).is_done());
         std::fs::remove_file(&journal).unwrap();
         let inject = format!("inject={call}:signal=KILL:when=1");

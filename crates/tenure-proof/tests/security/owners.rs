@@ -1,6 +1,7 @@
-//! Several users in one directory: whose sidecars are used, and who may lock what (G13, races 58 and 63).
+//! Several users in one directory: whose sidecars are used, and who may lock what (G13, races 58
+//! and 63).
 //!
-//! The users act only through `tenure`, unless a test says that one of them plants something.
+//! The users act only through `tenure`, unless a test says that one of them plants a file.
 
 use std::os::unix::fs::chown;
 use std::path::{Path, PathBuf};
@@ -34,7 +35,7 @@ fn as_member(place: &Place, user: u32, args: &[&str]) -> Ended {
     bounded::run(command)
 }
 
-/// A user who holds a lock until it is told to let go.
+/// A user that holds a lock until its input is closed.
 fn holder(place: &Place, user: u32, target: &str) -> Live {
     let holder = Live::start(place.command(
         user,
@@ -102,7 +103,7 @@ fn race_58_g13_a_planted_log_shows_its_planter_nothing() {
     let mut tally = Tally::new(RING, "race_58_g13_a_planted_log_shows_its_planter_nothing");
     for suffix in ["wal", "index", "torn", "events", "commit", "hold", "sync0"] {
         let place = sticky();
-        // Her own directory is there before: she cannot be kept from anything that bears her own number.
+        // Her own directory exists before: she can always use what bears her own number.
         assert!(place.tenure(ALICE, &["run", "of-alice", "--", "true"]).is_done());
         plant(&place, &format!("log.jsonl.{suffix}"), "");
         let appended = place.tenure(ALICE, &["journal", "append", "log.jsonl", "a secret"]);
@@ -219,13 +220,13 @@ fn race_63_g1_two_users_never_both_hold_what_is_not_there() {
         assert!(other.stderr.contains("create the file first"), "{other:?}");
     }
     refused(&place.tenure(ALICE, &run), 75);
-    // Her record is closed to BOB; root sees whose hold it is.
+    // Her record is closed to BOB; root sees the owner of the hold.
     let who = place.tenure(0, &["who", "x", "--json"]);
     assert!(who.stdout.contains("\"kind\":\"lock\""), "{who:?}");
     drop(held);
-    // Those who were refused have left nothing that keeps her out.
+    // The refused users have left nothing that blocks her.
     assert!(place.tenure(ALICE, &["run", "x", "--", "true"]).is_done());
-    // Once there is a file, it is its owner's.
+    // Once there is a file, it belongs to its owner.
     assert!(script(&place, BOB, "echo 1 > x").is_done());
     assert!(place.tenure(BOB, &run).is_done());
     assert!(place.tenure(0, &run).is_done());
@@ -361,7 +362,7 @@ fn g13_members_of_a_group_share_a_document_whoever_comes_first() {
             tally.tried(1, "updates by members of a group");
         }
         assert_eq!(count(&place), 6);
-        // And a lock on what is not there.
+        // And a lock on a name without a file.
         for user in order {
             assert!(as_member(&place, user, &["run", "build", "--", "true"]).is_done());
         }
@@ -474,8 +475,8 @@ fn g13_after_chmod_nothing_of_a_closed_document_can_be_read() {
     tally.tried(1, "documents that were closed");
 }
 
-/// Who may write a directory may move a closed file of another user to the name of a sidecar. It must not be
-/// opened there as a sidecar would be.
+/// A user who may write a directory may move another user's closed file to the name of a sidecar.
+/// It must not be opened there like a sidecar.
 #[test]
 fn race_58_g13_a_closed_file_that_was_moved_among_the_sidecars_stays_closed() {
     if !allows_root() {

@@ -1,4 +1,4 @@
-//! A directory that several users share, and something outside it that nobody may touch.
+//! A directory that several users share, and files outside it that must not change.
 
 use std::ffi::OsStr;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
@@ -11,10 +11,10 @@ use tenure_proof::bounded::{self, Ended};
 pub(crate) const ALICE: u32 = 61_111;
 pub(crate) const MALLORY: u32 = 62_222;
 pub(crate) const BOB: u32 = 63_333;
-/// What one process may use of memory: a sidecar without end must not be read whole.
+/// The memory limit of one process: an endless sidecar must not be read whole.
 const MEMORY: &str = "--as=600000000";
 
-/// See the top of the file.
+/// The place.
 pub(crate) struct Place {
     root: tempfile::TempDir,
 }
@@ -32,8 +32,9 @@ impl Place {
         set_mode(&place.path("vault/secret"), 0o600);
         std::fs::write(place.path("vault/mine"), "of the attacker").unwrap();
         chown(place.path("vault/mine"), Some(MALLORY), Some(MALLORY)).unwrap();
-        // The build directory may be closed to other users. Not copied by this process: a child that
-        // another test starts meanwhile would have the copy open for writing, and nobody could run it.
+        // The build directory may be closed to other users. Another process makes the copy: a child
+        // that another test starts meanwhile would inherit it open for writing, and then no process
+        // could run it.
         let subjects = [env!("CARGO_BIN_EXE_attacker"), env!("CARGO_BIN_EXE_subject")];
         let mut copy = Command::new("cp");
         copy.arg(tenure_proof::tenure()).args(subjects).arg(place.path(""));
@@ -49,14 +50,14 @@ impl Place {
         self.path("shared")
     }
 
-    /// A program as somebody else (0 is root), in the shared directory.
+    /// A program as another user (0 is root), in the shared directory.
     pub(crate) fn command<S: AsRef<OsStr>>(&self, user: u32, name: &str, args: &[S]) -> Command {
         let mut command = self.as_user(user);
         command.args(["prlimit", MEMORY, "--"]).arg(self.path(name)).args(args);
         command
     }
 
-    /// What follows is run by somebody else, in the shared directory.
+    /// A command as another user, in the shared directory.
     pub(crate) fn as_user(&self, user: u32) -> Command {
         self.as_member(user, user)
     }
@@ -70,20 +71,20 @@ impl Place {
         command
     }
 
-    /// Runs `tenure` as somebody, to its end, and judges how it ended.
+    /// Runs `tenure` as a user, to its end, and checks how it ended.
     pub(crate) fn tenure(&self, user: u32, args: &[&str]) -> Ended {
         let ended = bounded::run(self.command(user, "tenure", args));
         assert!(is_polite(&ended), "{args:?} as {user}: {ended:?}");
         ended
     }
 
-    /// What lies outside is as it was.
+    /// Nothing outside has changed.
     #[track_caller]
     pub(crate) fn vault_is_untouched(&self) {
         assert_eq!(self.vault_was_touched(), None);
     }
 
-    /// What is not as it was of what lies outside.
+    /// What has changed outside, if anything.
     pub(crate) fn vault_was_touched(&self) -> Option<String> {
         let secret = self.path("vault/secret");
         let text = std::fs::read_to_string(&secret).unwrap();

@@ -1,4 +1,4 @@
-//! Hostile things planted where a sidecar or a document is expected.
+//! Hostile files planted in place of a sidecar or a document.
 
 use std::fs::File;
 use std::os::unix::fs::{chown, symlink};
@@ -46,7 +46,7 @@ const PLANTS: [(&str, Plant); 11] = [
     ("a link to a secret", |at, vault| symlink(vault.join("secret"), at).unwrap()),
     ("a link to a directory", |at, vault| symlink(vault, at).unwrap()),
     ("a second name of a file", |at, vault| std::fs::hard_link(vault.join("mine"), at).unwrap()),
-    ("a file of somebody else", |at, _| {
+    ("a file of another user", |at, _| {
         std::fs::write(at, "theirs").unwrap();
         chown(at, Some(MALLORY), Some(MALLORY)).unwrap();
         set_mode(at, 0o600);
@@ -89,8 +89,8 @@ fn g12_g13_hostile_files_neither_hang_nor_lead_anybody_outside() {
     let (shared, vault) = (place.shared(), place.path("vault"));
     for (number, name) in NAMES.into_iter().enumerate() {
         for (what, plant) in PLANTS {
-            // A target is what its name leads to. And a journal of a terabyte is read whole by those
-            // who ask for that, which takes its time.
+            // Links to a target are followed. And a command that reads a whole journal of a
+            // terabyte takes its time.
             let data = !name.starts_with(".tenure");
             if data && (what.starts_with("a link") || what == LARGE) {
                 continue;

@@ -1,4 +1,4 @@
-//! A lock file, or the whole sidecar directory, replaced while somebody holds the lock.
+//! A lock file, or the whole sidecar directory, replaced while a process holds the lock.
 
 use std::os::unix::fs::symlink;
 use std::path::Path;
@@ -10,7 +10,7 @@ use tenure_proof::machine::allows_root;
 use crate::RING;
 use crate::place::{ALICE, MALLORY, Place};
 
-/// What the holder's command does when it is told to: a write that rests on the lock.
+/// What the holder's command does on request: a write that relies on the lock.
 const HELD: &str =
     r#"echo ready; read -r go; "$1" doc update state.json '.n += 1'; echo "wrote $?""#;
 
@@ -54,14 +54,14 @@ fn g1_a_holder_whose_lock_was_taken_away_is_told_and_fenced_off() {
         let mut holder = Live::start(place.command(ALICE, "tenure", &args));
         assert_eq!(holder.line().as_deref(), Some("ready"), "{what}");
         deed(&side, &place.path("vault"));
-        // Nobody can be kept out any more, but whoever gets in fences the first one off.
+        // Exclusion is lost, but the next holder's fence blocks the first one's writes.
         let other = place.tenure(ALICE, &["run", "--wait", "0", "state.json", "--", "true"]);
         holder.say("go");
         let wrote = holder.line();
         let ended = holder.end();
         let late = other.is_done() && wrote.as_deref() == Some("wrote 0");
-        assert!(!late, "{what}: a write after somebody else had the lock");
-        assert_eq!(ended.code, Some(4), "{what}: it was not told: {ended:?}");
+        assert!(!late, "{what}: a write after another process had the lock");
+        assert_eq!(ended.code, Some(4), "{what}: it got no error: {ended:?}");
         place.vault_is_untouched();
         tally.tried(1, "locks taken away from their holder");
     }

@@ -1,5 +1,5 @@
-//! What the mode of a target forbids, tenure forbids (G13): in directories that are open to other users,
-//! after a `chmod`, and where a sidecar cannot be created.
+//! What the mode of a target forbids, tenure forbids (G13): in directories that are open to other
+//! users, after a `chmod`, and where a sidecar cannot be created.
 
 use std::os::unix::fs::chown;
 
@@ -88,7 +88,7 @@ fn race_58_g13_who_may_write_the_directory_may_not_lock_a_closed_file_in_it() {
     }
 }
 
-/// A lease on a name without a file gives no right to a file that its owner creates later.
+/// A lease on a name without a file gives no permission for a file that its owner creates later.
 #[test]
 fn race_58_g13_a_lease_on_a_missing_name_is_not_renewed_on_a_closed_file() {
     if !allows_root() {
@@ -140,12 +140,12 @@ fn g13_a_lease_of_another_user_is_never_shown_as_free() {
     }
     let free = place.tenure(BOB, &["lease", "show", "unused"]);
     assert!(free.is_done() && free.stdout.contains("free"), "{free:?}");
-    // Where the other users' sidecars cannot be listed, nothing is known.
+    // If the other users' sidecars cannot be listed, nothing is known.
     set_mode(&place.shared(), 0o1733);
     assert!(!place.tenure(BOB, &["lease", "show", "missing"]).is_done());
 }
 
-/// The journal was closed and is opened to readers; its sidecars are not, until its owner comes.
+/// The journal was closed and is opened to readers; its sidecars are not, until its owner uses it.
 #[test]
 fn g13_after_chmod_a_reader_of_a_journal_learns_what_opens_it() {
     if !allows_root() {
@@ -184,15 +184,15 @@ fn g13_after_chmod_a_reader_of_a_journal_learns_what_opens_it() {
         let from = if directory == 0o777 { "3" } else { "1" };
         let read = place.tenure(BOB, &["journal", "read", "log.jsonl", "--from", from]);
         assert!(read.is_done() && read.stdout.ends_with("3\n"), "{directory:o}: {read:?}");
-        // What was never opened stays closed, and so is what it is said to be.
+        // What was never opened stays closed, and the message says so.
         set_mode(&place.shared().join("log.jsonl"), 0o600);
         let closed = place.tenure(BOB, &["journal", "read", "log.jsonl", "--from", from]);
         assert!(!closed.is_done() && !closed.stderr.contains("tenure run"), "{closed:?}");
     }
 }
 
-/// In a sticky directory BOB creates no sidecars of ALICE's journal, so his operation ids cannot be kept
-/// until she has used one.
+/// In a sticky directory BOB creates no sidecars of ALICE's journal, so his operation ids cannot be
+/// kept until she has used one.
 #[test]
 fn g6_g13_an_operation_id_that_cannot_be_kept_is_refused_before_anything_is_logged() {
     if !allows_root() {

@@ -1,7 +1,7 @@
-//! Races with somebody hostile who swaps sidecars and data while others work.
+//! Races with an attacker that swaps sidecars and data while others work.
 //!
-//! An attack that is over soon, or that lets nobody through, proves nothing: in each quarter of the run
-//! every kind of swap must have been made, and every command must have done its work, often enough.
+//! An attack that ends soon, or that blocks all commands, proves nothing: in each quarter of the
+//! run every kind of swap must have been made, and every command must have succeeded, often enough.
 
 use std::collections::BTreeMap;
 use std::fs::{File, OpenOptions};
@@ -29,11 +29,11 @@ const WORK: [&[&str]; 8] = [
     &["run", "--wait", "1s", "state.json", "--", "true"],
     &["who"],
     &["doc", "set", "state.json", "{\"n\":0}", "--no-sync", "--wait", "1s"],
-    // Nobody has it for long, so that in a sticky directory the attacker can be the first.
+    // Held for a short time only, so that in a sticky directory the attacker can be the first.
     &["doc", "set", "loose.json", "1"],
 ];
 
-/// What the attacker can put in the place of others' files in a directory that everybody may write.
+/// What the attacker can swap for others' files in a directory that all users may write.
 const OPEN: [&str; 13] = [
     "data: a second name",
     "data: a pipe",
@@ -49,7 +49,7 @@ const OPEN: [&str; 13] = [
     "sidecar: a pipe",
     "sidecar: a file",
 ];
-/// In a sticky one it can only come first, and not in a directory of sidecars that is there; a link to data
+/// In a sticky one it can only come first, and not in an existing sidecar directory; a link to data
 /// is an attack as well.
 const STICKY: [&str; 10] = [
     "data: a link to a secret",
@@ -64,13 +64,13 @@ const STICKY: [&str; 10] = [
     "directory: a file",
 ];
 
-/// A quarter that needs longer than this to see enough of everything is not going to.
+/// A quarter that takes longer than this will not see enough of everything.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// How often things happened, by their names.
 type Counts = BTreeMap<String, u64>;
 
-/// An attacker at work, and those who work beside it.
+/// A running attacker, and the commands beside it.
 struct Attack {
     place: Place,
     attacker: Live,
@@ -79,14 +79,14 @@ struct Attack {
 }
 
 impl Attack {
-    /// In a directory of this mode, with data that everybody may write.
+    /// In a directory of this mode, with data that all users may write.
     fn start(mode: u32, seed: u64) -> Self {
         let place = Place::new(mode);
         let (dir, victim) = (place.shared(), place.path("vault"));
         for data in &DATA {
             put_data(&place, data);
         }
-        // The first to come makes the directory; in a sticky one it stays root's.
+        // The first command makes the directory; in a sticky one it stays root's.
         for args in &WORK[..7] {
             assert_eq!(place.tenure(0, args).code, Some(0), "{args:?}");
         }
@@ -95,7 +95,7 @@ impl Attack {
         Self { place, attacker: Live::start(attacker), done: Counts::new(), runs: 0 }
     }
 
-    /// Everything once, as root and as somebody else.
+    /// Every command once, as root and as another user.
     fn round(&mut self) {
         for args in WORK {
             for user in [0, ALICE] {
@@ -108,7 +108,7 @@ impl Attack {
         // In a sticky directory, so that the attacker can be the first there as well.
         let _ = std::fs::remove_dir_all(self.place.shared().join(format!(".tenure-{ALICE}")));
         self.place.vault_is_untouched();
-        // Whoever swaps the temporary file of a change has that published in the place of the document.
+        // A swap of a temporary file may be published as the document.
         let lost = DATA.iter().filter(|(name, _)| !is_data(&self.place.shared().join(name)));
         lost.for_each(|data| put_data(&self.place, data));
     }
@@ -119,8 +119,8 @@ impl Attack {
         serde_json::from_str(&self.attacker.line().unwrap()).unwrap()
     }
 
-    /// Goes on for so long, and longer until each kind of swap was made, and each command has done its work,
-    /// `enough` times more than before.
+    /// Runs for this long, and longer until each kind of swap was made, and each command has
+    /// succeeded, `enough` times more than before.
     fn quarter(&mut self, number: u32, kinds: &[&str], long: Duration, enough: u64) {
         let (start, done, swaps) = (Instant::now(), self.done.clone(), self.swaps());
         loop {
@@ -138,8 +138,9 @@ impl Attack {
     }
 }
 
-/// Whether this is a document or a journal that everybody may write, as JSON. What is there is opened once
-/// and judged by that: a pipe that comes between a look and a read would be waited for, for ever.
+/// Whether this is a document or a journal that all users may write, as JSON. The file is opened
+/// once and judged by its handle: a pipe swapped in between a check and a read would block for
+/// ever.
 fn is_data(path: &Path) -> bool {
     let flags = (OFlags::NONBLOCK | OFlags::NOFOLLOW).bits().cast_signed();
     let is_ours = |file: &File| {
@@ -152,7 +153,7 @@ fn is_data(path: &Path) -> bool {
         .is_some_and(|text| text.starts_with(['{', '0']))
 }
 
-/// Puts data in its place that everybody may write, whatever is there.
+/// Replaces whatever is there by data that all users may write.
 fn put_data(place: &Place, (name, text): &(&str, &str)) {
     let new = place.path("new");
     std::fs::write(&new, text).unwrap();
@@ -172,7 +173,7 @@ fn too_few<'n>(
     few.map(str::to_owned).collect()
 }
 
-/// Works as root and as somebody else while an attacker swaps files in a directory of this mode.
+/// Works as root and as another user while an attacker swaps files in a directory of this mode.
 fn attack(test: &str, mode: u32, kinds: &[&str]) {
     if !allows_root() {
         return;

@@ -9,7 +9,7 @@ use tenure_testkit::Random;
 
 use super::together::together;
 
-/// Calls that wait, or move data: one that was interrupted is repeated, not reported.
+/// Calls that wait, or move data: after an interruption they are repeated, not reported.
 const REPEATED: [&str; 8] =
     ["flock", "fsync", "fdatasync", "sync_file_range", "read", "pread64", "write", "pwrite64"];
 /// Calls that a signal may interrupt on slow file systems; whether they are repeated is not promised.
@@ -17,19 +17,19 @@ const INTERRUPTED: [&str; 6] =
     ["open", "openat", "openat2", "fallocate", "ftruncate", "copy_file_range"];
 /// Faults of the system as a whole. The long form tries them at every call.
 const ANYWHERE: [&str; 6] = ["ENOSPC", "EIO", "EMFILE", "EACCES", "EROFS", "EDQUOT"];
-/// What a filter of system calls says of one that it does not know; another one is made instead.
+/// The error of a system call filter for a call that it does not know; another one is made instead.
 const UNKNOWN: [&str; 2] = ["ENOSYS", "EPERM"];
-/// The long form samples too, where a command looks at every process of the machine.
+/// The long form samples too, where a command reads every process of the machine.
 const LONG_MOST: usize = 40;
 
 /// How much is tried.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Sample {
-    /// Calls of one kind that the quick form kills at.
+    /// Calls of one kind at which the quick form kills.
     pub(crate) kills: usize,
     /// Calls of one kind for any other fault in the quick form.
     pub(crate) others: usize,
-    /// Whether the long form tries, at every call, what only other calls fail with.
+    /// Whether the long form tries errors at every call that only other calls have.
     pub(crate) anything: bool,
     /// Moments from which the quick form makes many kinds of calls fail.
     pub(crate) moments: usize,
@@ -59,8 +59,8 @@ pub(crate) fn cases(calls: &Calls, sample: Sample, random: &mut Random) -> Vec<C
     cases
 }
 
-/// At most so many of these numbers. Who is asked for that few of them looks at other processes, and
-/// those come and go: the last ones may not be there the next time.
+/// At most this many of these numbers. A command with so few reads other processes, which come and
+/// go: the last calls may be missing the next time.
 fn pick(numbers: RangeInclusive<usize>, most: usize, random: &mut Random) -> Vec<usize> {
     let (start, count) = (*numbers.start(), numbers.count());
     let safe = if count > LONG_MOST { count / 2 } else { count };
@@ -71,7 +71,7 @@ fn pick(numbers: RangeInclusive<usize>, most: usize, random: &mut Random) -> Vec
     numbers
 }
 
-/// Whether the command must get over this fault without an error.
+/// Whether the command must survive this fault without an error.
 pub(crate) fn must_be_survived(case: &Case) -> bool {
     let unknown = case.call == "sync_file_range"
         && matches!(case.fault, Fault::Once(error) | Fault::Always(error) if UNKNOWN.contains(&error));
@@ -82,7 +82,7 @@ pub(crate) fn must_be_survived(case: &Case) -> bool {
 fn faults(kind: &Kind, form: Form, anything: bool) -> Vec<Fault> {
     let long = form == Form::Long;
     let mut faults = Vec::new();
-    // A death before a call that changes nothing is a death before the next that does.
+    // A death before a call that changes nothing equals a death before the next one that does.
     if long || kind.does != Does::Looks {
         faults.push(Fault::Kill);
     }

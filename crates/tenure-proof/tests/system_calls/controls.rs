@@ -1,5 +1,5 @@
-//! Controls: writers that are known to be bad, put through the same sweep. A sweep that finds nothing
-//! wrong with them would find nothing at all.
+//! Controls: writers that are known to be bad, in the same sweep. A sweep that does not detect them
+//! would detect nothing.
 
 use tenure_proof::bounded::Ended;
 use tenure_proof::strace::{Case, Fault};
@@ -30,7 +30,7 @@ fn race_26_a_writer_that_truncates_in_place_is_found_out() {
     let found = sweep.all_calls(&mut random, &mut tally);
     assert!(found.iter().any(|finding| is_loss(finding)), "not found out: {found:?}");
     tally.caught("a writer that truncates in place");
-    // It fails with a backtick, but what it quotes is no file.
+    // Its error has a backtick, but what it quotes is no file.
     let unplaced = |finding: &String| finding.starts_with("it does not say where");
     assert!(found.iter().any(unplaced), "not found out: {found:?}");
     tally.caught("an error that does not name its file");
@@ -67,7 +67,7 @@ fn at(call: &str, number: usize, fault: Fault) -> Case {
     Case { call: call.to_owned(), number, fault, with: Vec::new() }
 }
 
-/// What is wrong with it, which fault brings that to light, and what is then said of it.
+/// The fault in the program, the injected fault that shows it, and the expected finding.
 type Control = (&'static [&'static str], &'static str, Fault, &'static str);
 
 const TWO: &str = r#"{"n":2,"more":"than before"}"#;
@@ -104,7 +104,7 @@ fn every_judgement_of_what_is_left_finds_out_a_program_that_is_broken_for_it() {
     }
 }
 
-/// How a command ends that says nothing, but for this.
+/// How a silent command ends, except for this.
 fn ended(code: Option<i32>, signal: Option<i32>, stderr: &str) -> Ended {
     Ended { code, signal, stdout: String::new(), stderr: stderr.to_owned() }
 }
@@ -117,7 +117,7 @@ fn every_judgement_of_how_a_command_ends_finds_out_an_ending_that_is_wrong() {
     let test = "every_judgement_of_how_a_command_ends_finds_out_an_ending_that_is_wrong";
     let mut tally = Tally::new(RING, test);
     let sweep = Sweep::new(document(&[ONE], UPDATE));
-    // Every other case is told in JSON.
+    // Every other case is reported in JSON.
     let [plain, json] = [1, 2].map(|number| at("flock", number, Fault::Once("EIO")));
     let killed = at("flock", 1, Fault::Kill);
     let endings = [

@@ -1,5 +1,5 @@
-//! Documents on a file system that is told to write in order, where `sync_file_range` takes the place of
-//! a sync. In memory there is nothing to be told.
+//! Documents on a file system that keeps the order of writes, where `sync_file_range` replaces a
+//! sync. A file system in memory needs neither.
 
 use tenure_proof::mount::{EXT4, Turn, may_mount, memory};
 use tenure_proof::{Form, Tally, seed, strace};
@@ -9,8 +9,8 @@ use super::cases::Sample;
 use super::jobs::OPERATIONS;
 use super::sweep::{RING, Sweep, conclude};
 
-/// What is tried. The quick form takes the calls that are made here and not in memory, and those next to
-/// them; the long one takes all.
+/// What is tried. The quick form takes the calls that are made here and not in memory, and their
+/// neighbours; the long one takes all.
 const SAMPLE: Sample = Sample { kills: 1, others: 1, anything: true, moments: 2, only: &IN_ORDER };
 const IN_ORDER: [&str; 4] = ["sync_file_range", "fstatfs", "fsync", "renameat2"];
 

@@ -1,4 +1,4 @@
-//! The commands that are swept, and what can be seen of them on the disk.
+//! The commands that are swept, and their visible effect on the disk.
 
 use std::path::Path;
 use std::process::Command;
@@ -12,14 +12,14 @@ use tenure_proof::strace;
 pub(crate) struct Job {
     /// `tenure` commands that come first.
     pub(crate) prepare: &'static [&'static [&'static str]],
-    /// What is done to the directory after that by others.
+    /// What others do to the directory after that.
     pub(crate) tamper: fn(&Path),
     pub(crate) program: Program,
     pub(crate) args: &'static [&'static str],
     pub(crate) subject: Subject,
-    /// A line that another tool left open at the end of the journal.
+    /// A line that another tool left unterminated at the end of the journal.
     pub(crate) open_line: Option<&'static str>,
-    /// What this machine never does: `call:error=NAME` for strace.
+    /// Calls that always fail on this machine: `call:error=NAME` for strace.
     pub(crate) lacks: Option<&'static str>,
 }
 
@@ -41,7 +41,7 @@ impl Program {
     }
 }
 
-/// What the command works on; it decides what is looked at.
+/// What the command works on; it decides what is checked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Subject {
     /// `d.json`
@@ -62,7 +62,7 @@ pub(crate) enum Subject {
     Collection,
 }
 
-/// What everybody sees.
+/// What readers see.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct View {
     /// With `cat`.
@@ -100,7 +100,7 @@ impl Job {
         self.start(self.program, dir, self.args)
     }
 
-    /// Runs a program without a fault, on a machine that lacks what it lacks.
+    /// Runs a program without a fault, on a machine with the same missing calls.
     fn start(&self, program: Program, dir: &Path, args: &[&str]) -> Ended {
         let mut command = match self.lacks {
             None => Command::new(program.path()),
@@ -132,14 +132,14 @@ impl Job {
         Ok(())
     }
 
-    /// What everybody sees now.
+    /// What readers see now.
     pub(crate) fn view(&self, dir: &Path) -> View {
         let read = |name: &str| std::fs::read_to_string(dir.join(name)).unwrap_or_default();
         let entries = |plain: &str| journal_entries(dir, plain.is_empty());
         match self.subject {
             Subject::Document => View { plain: read("d.json"), ours: document(dir, "d.json") },
             Subject::Journal | Subject::Replaced => {
-                // Blank lines are no entries; a crash may leave one behind a tail that it closed.
+                // Blank lines are no entries; a crash may leave one after a tail that it closed.
                 let plain = read("j.jsonl").replace("\n\n", "\n");
                 View { ours: entries(&plain), plain }
             }
@@ -165,7 +165,7 @@ impl Job {
         }
     }
 
-    /// Whether `now` is what a command that was cut short may leave to a plain reader.
+    /// Whether a plain reader may see `now` after a command that was cut short.
     pub(crate) fn plain_is_whole(&self, now: &str, old: &str, new: &str) -> bool {
         let grown = |now: &str, old: &str, new: &str| now.starts_with(old) && new.starts_with(now);
         let known = now == old || now == new;
@@ -182,8 +182,9 @@ impl Job {
 
     /// Whether tenure's readers see in `now` what they see in `wanted`.
     ///
-    /// An open line has no number until a batch, or a repair, closes it. Then it gets one behind that batch, and behind
-    /// every batch that was logged before it: its place says which of them came first, and nothing is wrong with any.
+    /// An unterminated line has no number until a batch, or a repair, closes it. Then it gets one
+    /// after that batch, and after every batch that was logged before it: its place says which of
+    /// them came first, and any order is correct.
     pub(crate) fn is_seen(&self, now: &str, wanted: &str) -> bool {
         let Some(open) = self.open_line else { return now == wanted };
         let others =
@@ -191,7 +192,8 @@ impl Job {
         others(now) == others(wanted) && self.open_lines(now) <= 1
     }
 
-    /// The same after a command that succeeded: the open line is closed, and has its number.
+    /// The same after a command that succeeded: the unterminated line is closed, and has its
+    /// number.
     pub(crate) fn is_left(&self, now: &View, wanted: &View) -> bool {
         now.plain == wanted.plain
             && self.is_seen(&now.ours, &wanted.ours)
@@ -202,7 +204,7 @@ impl Job {
         view.lines().filter(|line| Some(*line) == self.open_line).count()
     }
 
-    /// Whether a command that does several things may leave `now`: some of them done, in order.
+    /// Whether a command with several steps may leave `now`: some of them done, in order.
     pub(crate) fn is_part(&self, now: &str, old: &str, new: &str) -> bool {
         match self.subject {
             Subject::Both => parts(now) == (parts(new).0, parts(old).1),
@@ -213,7 +215,7 @@ impl Job {
 
     /// Whether a command may end like this.
     pub(crate) fn is_documented(&self, code: i32) -> bool {
-        // The command of `run` may itself be hit by the fault.
+        // The fault may also hit the command that `run` starts.
         let command = self.subject == Subject::Run && [126, 127, 137].contains(&code);
         command || [0, 1, 2, 3, 4, 5, 6, 75].contains(&code)
     }

@@ -44,7 +44,7 @@ pub(crate) const fn called(
 const TWO_KEYS: &[&[&str]] =
     &[&["doc", "set", "c/a.json", r#"{"n":1}"#], &["doc", "set", "c/b.json", r#"{"n":2}"#]];
 
-/// Nobody else does anything.
+/// No other process does anything.
 fn nothing(_: &Path) {}
 
 /// The directory as `cp -r` makes it: the records belong to other files.
@@ -95,19 +95,19 @@ fn two_keys(dir: &Path) {
 /// Half a line.
 const HALF: &str = "half";
 
-/// Somebody appended it.
+/// Another process appended it.
 fn tear(dir: &Path) {
     let mut file = std::fs::File::options().append(true).open(dir.join("j.jsonl")).unwrap();
     file.write_all(HALF.as_bytes()).unwrap();
 }
 
-/// Somebody cut the document in place.
+/// Another process truncated the document in place.
 fn cut(dir: &Path) {
     let file = std::fs::OpenOptions::new().write(true).open(dir.join("d.json")).unwrap();
     file.set_len(4).unwrap();
 }
 
-/// Another user may write the document: an access list, which the next version gets too.
+/// Another user may write the document: an access list, which the next version keeps.
 fn let_in(dir: &Path) {
     let nobody = u32::MAX;
     let entries =
@@ -122,7 +122,8 @@ fn let_in(dir: &Path) {
     rustix::fs::setxattr(file, name, &list, rustix::fs::XattrFlags::empty()).unwrap();
 }
 
-/// A directory that lets another user into all that is made in it; the document was there before.
+/// A directory that gives another user access to all files created in it; the document was there
+/// before.
 fn let_into_new(dir: &Path) {
     let_in(dir);
     let (file, name) = (dir.join("d.json"), "system.posix_acl_access");

@@ -1,4 +1,4 @@
-//! What may be seen after a command ran into trouble, and what may not.
+//! What may be seen after a command met a fault, and what may not.
 
 use serde_json::Value;
 use tenure_proof::bounded::Ended;
@@ -10,12 +10,12 @@ use super::place::is_named;
 use super::sweep::{Sweep, names_below};
 use super::trouble::Trouble;
 
-/// What a command says when its change is visible and the sync failed.
+/// The message for a visible change whose sync failed.
 const NOT_DURABLE: &str = "visible but may not survive a power loss";
-/// What it says when its batch is logged, but not in the journal yet.
+/// The message for a batch that is logged, but not in the journal yet.
 const LATER: &str = "the next write makes it visible";
 
-/// Fails the surrounding function, with words for people, unless the first argument holds.
+/// Fails the surrounding function with a message, unless the first argument holds.
 macro_rules! ensure {
     ($good:expr, $($told:tt)*) => {
         if !$good {
@@ -24,14 +24,14 @@ macro_rules! ensure {
     };
 }
 
-/// Good, or what is wrong.
+/// Nothing, or what is wrong.
 pub(crate) type Verdict = Result<(), String>;
 
 /// What the command said about its failure.
 #[derive(Default)]
 struct Said {
     message: String,
-    /// Whether its change was made, as far as it says so.
+    /// Whether its change was made, according to the command.
     committed: Option<bool>,
 }
 
@@ -41,13 +41,13 @@ struct Outcome {
     done: bool,
     /// What tenure's readers see.
     seen: String,
-    /// Why it failed, in its own words.
+    /// Why it failed, according to the command.
     message: String,
     /// For people.
     about: String,
 }
 
-/// Judges what is in the directory of `sweep` after its command ran into `trouble` and `ended`.
+/// Judges the directory of `sweep` after its command met `trouble` and `ended`.
 pub(crate) fn judge(sweep: &Sweep, trouble: &Trouble, ended: &Ended) -> Verdict {
     let Sweep { job, dir, old, new, .. } = sweep;
     let about = format!("{trouble:?} in {:?}{}: {ended:?}", job.args, sweep.after());
@@ -75,7 +75,7 @@ pub(crate) fn judge(sweep: &Sweep, trouble: &Trouble, ended: &Ended) -> Verdict 
     judge_rest(sweep, &outcome)
 }
 
-/// How it ended, and the line in which it said why.
+/// How it ended, and its error line.
 fn judge_end(sweep: &Sweep, trouble: &Trouble, ended: &Ended, about: &str) -> Result<Said, String> {
     let job = &sweep.job;
     ensure!(!ended.stderr.contains("panicked"), "a panic: {about}");
@@ -88,7 +88,7 @@ fn judge_end(sweep: &Sweep, trouble: &Trouble, ended: &Ended, about: &str) -> Re
     let repeated = !matches!(trouble, Trouble::Call(case) if must_be_survived(case)) || code == 0;
     ensure!(repeated, "an interrupted call was not repeated: {about}");
     let mut lines: Vec<_> = ended.stderr.lines().collect();
-    // 137 is the killed command of `run`; there is nothing to add to that.
+    // 137 is the killed command of `run`; nothing needs to be added.
     let failed = code != 0 && code != 137 && !is_verdict(sweep, code) && !is_mute(trouble);
     let line = if failed { lines.pop().unwrap_or_default() } else { "" };
     let json = trouble.is_json(job);
@@ -112,13 +112,13 @@ fn judge_end(sweep: &Sweep, trouble: &Trouble, ended: &Ended, about: &str) -> Re
     Ok(said)
 }
 
-/// Whether nothing can be said any more, standard error included.
+/// Whether no output is possible any more, including standard error.
 fn is_mute(trouble: &Trouble) -> bool {
     let all = |case: &Case| case.call == "write" && matches!(case.fault, Fault::Always(_));
     matches!(trouble, Trouble::Call(case) if all(case))
 }
 
-/// Whether this is what `doctor` found out, which is its result and no failure.
+/// Whether this is a finding of `doctor`, which is its result and no failure.
 fn is_verdict(sweep: &Sweep, code: i32) -> bool {
     sweep.job.args == ["doctor"] && code == 6
 }
@@ -129,13 +129,13 @@ fn judge_next(sweep: &Sweep, outcome: &Outcome) -> Verdict {
     let Outcome { done, seen, message, about } = outcome;
     let next = job.run(dir);
     let now = job.view(dir);
-    // What was visible is final, and so is its place (J2).
+    // Visible entries are final, and so are their places (J2).
     let appends = job.subject == Subject::Journal && next.is_done();
     ensure!(
         !appends || now.ours.starts_with(seen),
         "the next one changed {seen:?} to {now:?} after {about}"
     );
-    // Nobody promises durability for what a failed sync covers, a repetition neither (S3).
+    // No call promises durability for what a failed sync covers, not even a repetition (S3).
     if message.contains(NOT_DURABLE) && next.stderr.contains(NOT_DURABLE) {
         let part = job.is_part(&now.ours, &sweep.old.ours, &new.ours);
         let right = (job.is_left(&now, newer) && new == newer) || part;
@@ -167,16 +167,17 @@ fn judge_rest(sweep: &Sweep, outcome: &Outcome) -> Verdict {
     Ok(())
 }
 
-/// What is kept on purpose: the notes of both turns of a shared sync, and for people what happened and what was
-/// set aside. Something is damaged only where it is without a fault, too; with one it may get a number.
+/// What is kept on purpose: the notes of both turns of a shared sync, and for people the events and
+/// what was set aside. A damaged file is there only if it is there without a fault, too; with one
+/// it may get a number.
 fn is_kept(name: &str, undisturbed: &[String]) -> bool {
     let damaged = undisturbed.iter().any(|name| name.contains(".damaged"));
-    // And where `doctor` tried something out when it was killed: it says what it may remove.
+    // And files of a test by `doctor` when it was killed: it says what it may remove.
     [".events", ".torn", ".displaced", ".good", ".sync0", ".sync1"]
         .iter()
         .any(|end| name.ends_with(end))
         || (damaged && name.contains(".damaged."))
-        // An archive that could not get its name stays there, and readers use it.
+        // An archive that could not get its name stays, and readers use it.
         || name.contains(".archive.")
         || name.starts_with(".tenure-probe-")
 }

@@ -13,23 +13,23 @@ use super::jobs::{OPERATIONS, document};
 use super::sweep::{RING, Sweep};
 use super::trouble::{Trouble, fill_pages};
 
-/// Room for every operation, in pages; little, since it is filled up each time.
+/// Space for every operation, in pages; little, since it is filled up each time.
 const DISK: &str = "size=256k,nr_inodes=100";
 
-/// So many limits of a kind make a command fail, at least.
+/// At least this many limits of a kind make a command fail.
 const FELT_MIN: u64 = 20;
 
 /// The name of an operation that writes much.
 const LARGE: &str = "a large document";
 
-/// A value of three pages, so that there is something to cut.
+/// A value of three pages, so that a write can be cut.
 fn large() -> Job {
     let value: &'static str = format!("{:?}", "x".repeat(12_000)).leak();
     let args = vec!["doc", "set", "d.json", value].leak();
     document(&[&["doc", "set", "d.json", "1"]], args)
 }
 
-/// Every operation, and one that writes much. A command that is run is not ours to judge.
+/// Every operation, and one that writes much. A command started by `run` is not judged.
 fn operations() -> Vec<(&'static str, Job)> {
     let ours = OPERATIONS.iter().copied().filter(|(_, job)| job.subject != Subject::Run);
     let traced = ours.filter(|(_, job)| job.lacks.is_none());
@@ -45,7 +45,7 @@ fn sample(name: &str, mut troubles: Vec<Trouble>, random: &mut Random) -> Vec<Tr
     troubles
 }
 
-/// Puts every operation through what `troubles` names; the quick form takes a few of each.
+/// Runs every operation into what `troubles` names; the quick form takes a few of each.
 fn limits(test: &str, what: &str, in_memory: bool, troubles: impl Fn(&Sweep) -> Vec<Trouble>) {
     let mut tally = Tally::new(RING, test);
     let mut random = Random::new(seed(RING, test));
@@ -108,7 +108,8 @@ fn g10_race_43_writes_that_are_cut_short_while_recovering_from_a_crash() {
 
 #[test]
 fn g10_race_13_no_more_open_files() {
-    // Fewer than four, and the program itself cannot be loaded; beyond twelve no command feels it.
+    // With fewer than four the program itself cannot be loaded; above twelve no command is
+    // affected.
     let numbers = |_: &Sweep| (4..=12).map(Trouble::OpenFiles).collect();
     limits("g10_race_13_no_more_open_files", "limits on open files", false, numbers);
 }
@@ -129,7 +130,7 @@ fn g10_a_disk_without_room_for_names() {
     }
 }
 
-/// Whether a write in this log of strace was cut short: some bytes, but fewer than asked for.
+/// Whether a write in this log of strace was cut short: some bytes, but fewer than requested.
 fn has_short_write(log: &Path) -> bool {
     let short = |line: &str| {
         let (call, result) = line.rsplit_once(" = ")?;

@@ -1,17 +1,17 @@
-//! Whether an error says where: it quotes a thing that its command works on, and that comes first.
+//! Whether an error names its place: the first quoted text is something that its command works on.
 
 use std::ffi::OsStr;
 use std::path::Path;
 
 use super::sweep::Sweep;
 
-/// Where every command writes to, too.
+/// Where every command also writes.
 const OUTPUT: &str = "standard output";
 /// The sidecar of a directory as a whole.
 const FLOOR: &str = "floor";
 
-/// Whether the first quoted thing is a path of this sweep: something that the command was given, a file
-/// that was there at some time, a sidecar of one, or a directory of these.
+/// Whether the first quoted text is a path of this sweep: an argument of the command, a file that
+/// was there at some time, a sidecar of one, or a directory of these.
 pub(crate) fn is_named(sweep: &Sweep, message: &str) -> bool {
     let Some(quoted) = message.split('`').nth(1).filter(|quoted| !quoted.is_empty()) else {
         return false;
@@ -28,7 +28,7 @@ pub(crate) fn is_named(sweep: &Sweep, message: &str) -> bool {
         || is_sidecar(sweep, &path)
 }
 
-/// Whether this is in a directory for sidecars, with the name of something that the command works on.
+/// Whether this is in a sidecar directory, with the name of something that the command works on.
 fn is_sidecar(sweep: &Sweep, path: &Path) -> bool {
     let directory = path.strip_prefix(&sweep.dir).ok().and_then(Path::parent);
     let (Some(directory), Some(name)) = (directory, path.file_name().and_then(OsStr::to_str))

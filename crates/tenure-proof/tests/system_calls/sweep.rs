@@ -1,4 +1,4 @@
-//! One command, its directory, and every trouble that it is put through.
+//! One command, its directory, and every fault that it meets.
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
@@ -24,13 +24,13 @@ const RECOVERING_FIRST: Sample = Sample { anything: true, ..RECOVERING };
 /// Deaths alone.
 const ONE_KILL: Sample = Sample { kills: 1, others: 0, anything: false, moments: 0, only: &[] };
 
-/// Of a hundred faults, so many may not come about: how often a command waits, or looks at other
-/// processes, is not the same in two runs.
+/// Of a hundred faults, this many may not occur: how often a command waits, or reads other
+/// processes, differs between runs.
 const MISSED_MAX: u64 = 3;
-/// And so many in any case: of a small sweep, three in a hundred would be none.
+/// And this many in any case: in a small sweep, three in a hundred would be none.
 const MISSED_ANYWAY: u64 = 3;
-/// How often a fault that does not come about is tried: some looks are made only by a command that was
-/// held up.
+/// How often a fault that does not occur is retried: some calls are made only by a command that was
+/// delayed.
 const ATTEMPTS: usize = 5;
 
 /// The kinds of faults, for the tally.
@@ -42,22 +42,22 @@ const MISSED: &str = "faults that did not come about";
 /// From how many kinds of crashes the long form recovers.
 const CRASHES: usize = 4;
 
-/// One job, its directory, and what it looks like when nothing goes wrong.
+/// One job, its directory, and its results without a fault.
 pub(crate) struct Sweep {
     pub(crate) job: Job,
-    /// Where an earlier command of the same kind was killed, if one was.
+    /// Where an earlier command of the same kind was killed, if any.
     crash: Option<Case>,
     _root: Option<tempfile::TempDir>,
     pub(crate) dir: PathBuf,
-    /// Before the command, after it, and after it was given again.
+    /// Before the command, after it, and after it was repeated.
     pub(crate) old: View,
     pub(crate) new: View,
     pub(crate) newer: View,
-    /// When only what an earlier crash, or somebody else, left half done is completed.
+    /// When only what an earlier crash, or another process, left half done is completed.
     pub(crate) settled: View,
     /// How the second command ends.
     pub(crate) again: Option<i32>,
-    /// Every file that the command touches, but for those with random names.
+    /// Every file that the command touches, except those with random names.
     pub(crate) files: Vec<String>,
     /// Every name that is there in the end.
     pub(crate) names: Vec<String>,
@@ -65,13 +65,12 @@ pub(crate) struct Sweep {
     pub(crate) seen: Vec<String>,
     /// What kills left, one of each kind, to recover from.
     crashes: RefCell<BTreeMap<String, Case>>,
-    /// How many faults did not come about.
+    /// How many faults did not occur.
     pub(crate) missed: Cell<u64>,
 }
 
 impl Sweep {
-    /// In a directory of its own, in memory where there is such a place: what is tested here does not
-    /// depend on a disk.
+    /// In its own directory, in memory if possible: what is tested here does not depend on a disk.
     pub(crate) fn new(job: Job) -> Self {
         let memory = Path::new("/dev/shm");
         let parent = if memory.is_dir() { memory.to_path_buf() } else { std::env::temp_dir() };
@@ -103,7 +102,7 @@ impl Sweep {
         sweep.look().then_some(sweep)
     }
 
-    /// Learns what the command does when nothing goes wrong. Tells whether it works.
+    /// Records what the command does without a fault. Returns whether it works.
     fn look(&mut self) -> bool {
         let dir = self.dir.clone();
         self.files = self.files();
@@ -146,7 +145,7 @@ impl Sweep {
         panic!("it does not die of {crash:?}");
     }
 
-    /// Runs the command into the trouble.
+    /// Runs the command with the fault.
     fn strike(&self, trouble: &Trouble) -> Struck {
         trouble.strike(&self.job, &self.dir)
     }
@@ -188,18 +187,18 @@ impl Sweep {
         sizes
     }
 
-    /// Runs the command into each trouble and judges what it left. Everything that is wrong, because
-    /// one cause often shows in several places.
+    /// Runs the command with each fault and judges what it left. Returns all findings, because one
+    /// cause often shows in several places.
     pub(crate) fn findings(&self, troubles: &[Trouble]) -> Vec<String> {
         troubles.iter().filter_map(|trouble| self.put_through(trouble).err()).collect()
     }
 
-    #[expect(clippy::print_stdout, reason = "whoever reads that too many were missed needs them")]
+    #[expect(clippy::print_stdout, reason = "for a failure with too many misses")]
     fn put_through(&self, trouble: &Trouble) -> Verdict {
         for _ in 0..ATTEMPTS {
             self.set_up();
             let struck = self.strike(trouble);
-            // A limit that the command does not reach is no fault, and what it did is judged all the same.
+            // A limit that the command does not reach is no fault; the result is still judged.
             let is_limit = !matches!(trouble, Trouble::Call(_));
             if is_limit && !struck.came_about {
                 self.missed.set(self.missed.get() + 1);
@@ -221,12 +220,12 @@ impl Sweep {
         }
     }
 
-    /// Every call of the command with every fault, or a sample of them. Everything that is wrong.
+    /// Every call of the command with every fault, or a sample of them. Returns all findings.
     pub(crate) fn all_calls(&self, random: &mut Random, tally: &mut Tally) -> Vec<String> {
         self.sampled_calls(PLAIN, "", random, tally)
     }
 
-    /// The calls of the command with the faults that `sample` names, in a `state` that is told.
+    /// The calls of the command with the faults that `sample` names, in the given `state`.
     pub(crate) fn sampled_calls(
         &self,
         sample: Sample,
@@ -250,7 +249,7 @@ impl Sweep {
         found
     }
 
-    /// Names, sizes and data, without what differs from run to run.
+    /// Names, sizes and data, without what differs between runs.
     fn shape(&self) -> String {
         let mut names = names_below(&self.dir);
         names.sort();
@@ -272,7 +271,7 @@ impl Sweep {
     }
 }
 
-/// What is counted together.
+/// The label of the count.
 fn kind_of(case: &Case) -> &'static str {
     match case.fault {
         Fault::Kill => KILLS,
@@ -321,7 +320,7 @@ pub(crate) fn sweep(test: &str, job: Job) {
     conclude(&bad, &tally);
 }
 
-/// Nothing is wrong, and enough was tried to say so.
+/// There are no findings, and enough was tried.
 pub(crate) fn conclude(bad: &[String], tally: &Tally) {
     assert!(bad.is_empty(), "{} bad:\n{}", bad.len(), bad.join("\n"));
     let missed = tally.cases_of(MISSED);

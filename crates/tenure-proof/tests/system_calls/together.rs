@@ -1,6 +1,7 @@
 //! Faults of the whole machine: from one moment on, every call fails that can fail that way.
 //!
-//! One kind of call that fails alone leaves a command all others to clean up with, and to lie with.
+//! If one kind of call fails alone, the command still has all others to clean up with, and to hide
+//! the fault.
 
 use tenure_proof::strace::{Calls, Case, Does, Fault, KINDS, Kind};
 use tenure_testkit::Random;
@@ -8,8 +9,8 @@ use tenure_testkit::Random;
 /// A full disk, a broken one, one that has become read-only, and a full table of open files.
 const TOGETHER: [&str; 4] = ["ENOSPC", "EIO", "EROFS", "EMFILE"];
 
-/// Whether a call fails with this error of the whole machine. What is said goes elsewhere, and who opens a
-/// file may do so without making one: neither belongs to a full disk.
+/// Whether a call fails with this error of the whole machine. Output goes elsewhere, and an open
+/// need not create a file: neither fails on a full disk.
 fn fails(kind: &Kind, error: &str) -> bool {
     match (error, kind.does) {
         ("ENOSPC" | "EROFS" | "EIO", Does::Changes) | ("EIO" | "EMFILE", Does::Opens) => true,
@@ -18,7 +19,7 @@ fn fails(kind: &Kind, error: &str) -> bool {
     }
 }
 
-/// At most so many moments, with everything that fails from then on.
+/// At most this many moments, with everything that fails from then on.
 pub(crate) fn together(calls: &Calls, most: usize, random: &mut Random) -> Vec<Case> {
     let mut cases = Vec::new();
     for error in TOGETHER {

@@ -1,4 +1,4 @@
-//! What a command runs into: a fault at one system call, or a limit that is real.
+//! What a command meets: a fault at one system call, or a real limit.
 
 use std::fs::File;
 use std::io::Write;
@@ -20,11 +20,11 @@ pub(crate) enum Trouble {
     Call(Case),
     /// No file may become longer: a write across the limit is cut short there, the next one fails.
     FileSize(u64),
-    /// So many open files, and no more.
+    /// This many open files, and no more.
     OpenFiles(u64),
-    /// So many free pages on the disk; a write that needs more is cut short.
+    /// This many free pages on the disk; a write that needs more is cut short.
     Pages(usize),
-    /// So many more names on the disk.
+    /// This many more names on the disk.
     Names(usize),
 }
 
@@ -34,7 +34,7 @@ impl Trouble {
         matches!(self, Self::Call(Case { fault: Fault::Kill, .. }))
     }
 
-    /// Whether the command is asked to say why in JSON. Every other one is; `run` always would.
+    /// Whether the command is asked to report in JSON. Every other one is; `run` always would.
     pub(crate) fn is_json(&self, job: &Job) -> bool {
         let odd = match self {
             Self::Call(case) => case.number.is_multiple_of(2),
@@ -44,14 +44,14 @@ impl Trouble {
         odd && job.subject != Subject::Run
     }
 
-    /// Runs the command of `job` in `dir` into it.
+    /// Runs the command of `job` in `dir` with it.
     pub(crate) fn strike(&self, job: &Job, dir: &Path) -> Struck {
         let mut args = job.args.to_vec();
         if self.is_json(job) {
             args.insert(0, "--json");
         }
         let limited = |limit: String| {
-            // The signal of a file that is too long is ignored: its default is death.
+            // The signal for a file that is too long is ignored: its default is death.
             let mut command = Command::new("sh");
             command.args(["-c", "trap '' XFSZ; exec \"$@\"", "sh", "prlimit", &limit, "--"]);
             command.arg(job.program.path()).args(&args).current_dir(dir);
@@ -77,7 +77,7 @@ impl Trouble {
             Self::Pages(left) => full(fill_pages, *left),
             Self::Names(left) => full(fill_names, *left),
         };
-        // A command that does what it was asked for has not felt the limit, or got over it.
+        // A command that succeeds has not met the limit, or survived it.
         let came_about = !ended.is_done();
         Struck { ended, came_about }
     }
@@ -93,12 +93,12 @@ pub(crate) fn traced<'a>(
     Traced { program: job.program.path(), args, dir, lacks: job.lacks, log }
 }
 
-/// Where strace writes to, beside the directory.
+/// The log file of strace, beside the directory.
 pub(crate) fn log_of(dir: &Path) -> PathBuf {
     dir.with_extension("log")
 }
 
-/// Fills the disk up to so many free pages.
+/// Fills the disk up to this many free pages.
 pub(crate) fn fill_pages(dir: &Path, left: usize) -> Vec<PathBuf> {
     let path = dir.with_extension("filler");
     let mut file = File::create(&path).unwrap();
@@ -111,7 +111,7 @@ pub(crate) fn fill_pages(dir: &Path, left: usize) -> Vec<PathBuf> {
     vec![path]
 }
 
-/// Takes all names but so many.
+/// Uses up all names but this many.
 fn fill_names(dir: &Path, left: usize) -> Vec<PathBuf> {
     let path = |number| dir.with_extension(format!("filler{number}"));
     let mut fillers = Vec::new();

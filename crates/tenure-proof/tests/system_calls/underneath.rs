@@ -1,4 +1,4 @@
-//! A directory that is renamed, removed or made read-only underneath those who work in it.
+//! A directory that is renamed, removed or made read-only while processes work in it.
 
 use std::path::Path;
 use std::process::Command;
@@ -14,7 +14,7 @@ use tenure_proof::{Form, Tally};
 use super::job::{Program, tenure};
 use super::sweep::RING;
 
-/// A waiter is seen before that, on any machine; it waits for longer.
+/// A waiter is seen within this time on any machine; it waits for longer.
 const LIMIT: Duration = Duration::from_secs(15);
 
 fn start(dir: &Path, args: &[&str]) -> Live {
@@ -23,7 +23,7 @@ fn start(dir: &Path, args: &[&str]) -> Live {
     Live::start(command)
 }
 
-/// Somebody who has the lock on `work/t`, and somebody who waits for it.
+/// A process that holds the lock on `work/t`, and one that waits for it.
 fn holder_and_waiter(root: &Path) -> (Live, Live) {
     let holder = start(root, &["run", "work/t", "--", "sh", "-c", "echo ready; exec cat"]);
     assert_eq!(holder.line().as_deref(), Some("ready"));
@@ -36,10 +36,11 @@ fn holder_and_waiter(root: &Path) -> (Live, Live) {
             return (holder, waiter);
         }
     }
-    panic!("nobody is seen to wait after {:?}", start.elapsed());
+    panic!("no waiter is seen after {:?}", start.elapsed());
 }
 
-/// A waiter waits for a name: it may make the directory anew and have that lock, or say what is wrong.
+/// A waiter waits for a name: it may create the directory again and take that lock, or report an
+/// error.
 fn is_clean(ended: &Ended) -> bool {
     let told = ended.stderr.starts_with("tenure: failed to ") && ended.stderr.lines().count() == 1;
     (ended.is_done() && ended.stderr.is_empty()) || (ended.code == Some(1) && told)
@@ -54,11 +55,11 @@ fn g1_g10_a_directory_that_is_renamed_underneath_a_holder_and_a_waiter() {
         std::fs::create_dir(root.path().join("work")).unwrap();
         let (holder, waiter) = holder_and_waiter(root.path());
         std::fs::rename(root.path().join("work"), root.path().join("moved")).unwrap();
-        // The lock is the file, wherever it lies.
+        // The lock is the file, wherever it is.
         let busy = tenure(root.path(), &["run", "--wait", "0", "moved/t", "--", "true"]);
         assert_eq!(busy.code, Some(75), "two holders: {busy:?}");
         let (held, waited) = (holder.end(), waiter.end());
-        assert_eq!(held.code, Some(4), "it was not told: {held:?}");
+        assert_eq!(held.code, Some(4), "it got no error: {held:?}");
         assert!(is_clean(&waited), "{waited:?}");
         let next = tenure(root.path(), &["run", "moved/t", "--", "true"]);
         assert!(next.is_done(), "{next:?}");
@@ -77,7 +78,7 @@ fn g10_a_directory_that_is_removed_underneath_a_holder_and_a_waiter() {
         let (holder, waiter) = holder_and_waiter(root.path());
         std::fs::remove_dir_all(&work).unwrap();
         let (held, waited) = (holder.end(), waiter.end());
-        assert_eq!(held.code, Some(4), "it was not told: {held:?}");
+        assert_eq!(held.code, Some(4), "it got no error: {held:?}");
         assert!(is_clean(&waited), "{waited:?}");
         std::fs::create_dir_all(&work).unwrap();
         let next = tenure(root.path(), &["run", "work/t", "--", "true"]);
@@ -86,7 +87,8 @@ fn g10_a_directory_that_is_removed_underneath_a_holder_and_a_waiter() {
     }
 }
 
-/// Counts in a document; says `yes` or `no` after each attempt, and waits to be told to go on.
+/// Counts in a document; prints `yes` or `no` after each attempt, and waits for a line before the
+/// next.
 const COUNTER: &str = r#"while read -r go; do
     if "$1" doc update d.json '.n += 1'; then echo yes; else echo no; fi
 done"#;
@@ -108,7 +110,8 @@ fn g10_a_disk_that_becomes_read_only_and_writable_again() {
     let (mut counted, mut refused) = (0, 0);
     for round in 0..Form::asked().pick(60, 600) {
         counter.say("go");
-        // Refused by the kernel while a file is open for writing; then the attempt goes on as it was.
+        // The kernel refuses it while a file is open for writing; then the attempt continues as it
+        // was.
         let flags = if round % 3 == 0 { MountFlags::empty() } else { MountFlags::RDONLY };
         let _ = remount(flags);
         match counter.line().as_deref() {

@@ -1,4 +1,4 @@
-//! The checker itself: known histories, and many small ones against the definition, spelled out.
+//! The checker itself: known histories, and many small ones compared with the definition.
 
 use tenure_proof::{History, Object, Operation, Tally, seed};
 use tenure_testkit::Random;
@@ -93,8 +93,8 @@ fn some_operation(random: &mut Random) -> Operation {
     operation(Object::Counter, action, arguments, call, returned)
 }
 
-/// The definition: some operation that nobody had to precede comes first and got the right answer, and
-/// some order explains the rest. Operations without an answer may be left out.
+/// The definition: some operation that need not follow another comes first and got the right
+/// answer, and some order explains the rest. Operations without an answer may be left out.
 fn some_order_explains(left: &[Operation], sum: u64) -> bool {
     if left.iter().all(|operation| operation.returned.is_none()) {
         return true;

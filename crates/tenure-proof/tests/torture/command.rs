@@ -9,7 +9,7 @@ use crate::run::torture;
 fn a_save_through_tenure_passes() {
     let mut tally = Tally::new("torture", "a_save_through_tenure_passes");
     let seed = seed("torture", "a_save_through_tenure_passes").to_string();
-    // A busy machine has its time, and nobody is called stuck on it.
+    // Long enough for a busy machine, so that no run counts as stuck.
     let long = ["--minutes", "5"];
     let quick = ["--minutes", "60", "--operations", "150"];
     let enough = Form::asked().pick(&quick[..], &long);
@@ -41,7 +41,7 @@ fn scripts_that_lose_updates_are_found_out() {
     let mut tally = Tally::new("torture", "scripts_that_lose_updates_are_found_out");
     let seed = seed("torture", "scripts_that_lose_updates_are_found_out");
     let run = |command: &str, fault: &str| find_out(command, "state.json", fault, seed);
-    // A read, a pause for thought, and an atomic replacement: whole, and forgetful.
+    // A read, a pause, and an atomic replacement: whole, but updates are lost.
     run(
         r#"old=$(cat {}); new=$(mktemp {}.XXXXXX); printf '%s,"{key}":1}' "${old%?}" | sed 's/{,/{/' >"$new"; mv "$new" {}"#,
         "lost_update",
@@ -60,7 +60,7 @@ fn scripts_that_lose_updates_are_found_out() {
     tally.caught("a lock directory that outlives its holder: a standstill");
 }
 
-/// What is wrong when all is over, and not only meanwhile.
+/// Faults that are there at the end, and not only meanwhile.
 #[test]
 fn scripts_that_leave_a_mess_are_found_out() {
     let mut tally = Tally::new("torture", "scripts_that_leave_a_mess_are_found_out");
@@ -69,7 +69,7 @@ fn scripts_that_leave_a_mess_are_found_out() {
     let in_two = "printf {key} >>{}; sleep 0.02; echo >>{}";
     find_out(in_two, "log.txt", "corrupt_file", seed);
     tally.caught("a script that writes a line in two steps: a corrupt file");
-    // New names for new versions, and nobody who removes those of the dead.
+    // New names for new versions, and the files of dead runs are never removed.
     let new_names = r#"new=$(mktemp {}.XXXXXX)
         old=$(cat {}); printf '%s,"{key}":1}' "${old%?}" | sed 's/{,/{/' >"$new"
         sleep 0.02; mv "$new" {}"#;

@@ -1,25 +1,25 @@
-//! Code that is known to be wrong under the same storm: a judge that does not find it out judges nothing.
+//! Code that is known to be wrong under the same storm: a judge that does not detect it is useless.
 
 use tenure_proof::{Tally, seed};
 
 use crate::engine::{THINGS, memory};
 use crate::run::{torture, torture_in};
 
-/// So often a control is run until all that it does wrong was found.
+/// How often a control is run until all its faults were found.
 pub(crate) const RUNS: u64 = 20;
 
-/// What has to be found in a thing: the fault, and what it is for the table.
+/// What has to be found in a thing: the fault, and its label in the table.
 type Expected = (&'static str, &'static [(&'static str, &'static str)]);
 
-/// Runs each thing alone, under the control that it has a fault of, until every fault was found in it, or for
-/// far too long.
+/// Runs each thing alone, under the control that breaks it, until every fault was found in it, or
+/// for far too long.
 fn find_out(test: &str, controls: &[(&str, &[Expected])]) {
     let mut tally = Tally::new("torture", test);
     let seed = seed("torture", test);
     let cases =
         controls.iter().flat_map(|(control, cases)| cases.iter().map(move |case| (control, case)));
     for (control, (thing, faults)) in cases {
-        // What is seen in one run is a matter of luck on a busy machine; never to see it is not.
+        // What one run shows is a matter of luck on a busy machine; never to see it is not.
         let mut left = faults.to_vec();
         for run in 0..RUNS {
             let seed = (seed + run).to_string();
@@ -92,7 +92,7 @@ fn protocols_that_shipped_are_found_out() {
         ("doc", &[("lost_update", "load, change, rename without a lock: a lost update")]),
         ("journal", &[("torn_read", "carl's log, two writes a record: a torn line")]),
     ];
-    // Its lines are whole: what is lost was lost by the rotation.
+    // Its lines are whole: a missing line was lost by the rotation.
     let rotated: [Expected; 1] =
         [("journal", &[("lost_update", "codegraph's rotation beside appends: a lost line")])];
     let controls: [(&str, &[Expected]); 2] =
@@ -100,7 +100,7 @@ fn protocols_that_shipped_are_found_out() {
     find_out("protocols_that_shipped_are_found_out", &controls);
 }
 
-/// A lock with one mistake that only the eye for parents and children can see.
+/// A lock with one mistake that only the check of parents and children can see.
 #[test]
 fn a_parent_beside_its_own_child_is_found_out() {
     let cases: [Expected; 1] = [(
@@ -123,7 +123,7 @@ fn a_forked_child_that_lets_go_for_its_parent_is_found_out() {
     );
 }
 
-/// One thing hangs for ever, in turn, while the others go on: that one is found, and no other.
+/// One thing hangs for ever, in turn, while the others continue: that one is found, and no other.
 #[test]
 fn a_thing_that_hangs_is_found_out_beside_others_that_go_on() {
     let test = "a_thing_that_hangs_is_found_out_beside_others_that_go_on";
@@ -136,13 +136,14 @@ fn a_thing_that_hangs_is_found_out_beside_others_that_go_on() {
         let words = ["--leaky", thing, "--minutes", "2", "--processes", "6", "--seed", &seed];
         let ran = torture_in(&place, &words);
         ran.found(thing, "stuck");
-        // By those who waited, and by the last look, which does not get in either.
+        // By the waiting workers, and by the final check, which hangs as well.
         assert!(ran.findings_are(thing, "stuck"), "{:#}", ran.verdict);
         ran
     };
-    // They wait most of the time, so two of them at once; more would keep each other from work.
+    // They wait most of the time, so two runs at once; more would slow each other down.
     let hang = |thing: &'static str| {
-        // Who is killed inside the gate at the very first operation leaves it shut before anything was done.
+        // A worker that is killed inside the gate at the very first operation leaves it closed
+        // before anything was done.
         let mut runs = (0..RUNS).map(|number| run(thing, number));
         let begun = runs.find(|ran| ran.operations(thing) > 0);
         (thing, begun.unwrap_or_else(|| panic!("{thing}: nothing was done in {RUNS} runs")))
@@ -154,7 +155,7 @@ fn a_thing_that_hangs_is_found_out_beside_others_that_go_on() {
         })
     };
     for (thing, ran) in THINGS.chunks(2).flat_map(side_by_side) {
-        // It had gone on, and what stood still was told from the machine, which did not.
+        // Changes were made before, and the standstill was distinguished from a slow machine.
         for one in THINGS {
             assert!(ran.operations(one) > 0, "{one}: {:#}", ran.verdict);
             assert!(one == thing || ran.is_judged(one), "{one}: {:#}", ran.verdict);

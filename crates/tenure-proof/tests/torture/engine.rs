@@ -6,32 +6,32 @@ use tenure_proof::{Form, Tally, seed};
 
 use crate::run::torture_in;
 
-/// How many work at a time, in run after run: the fewest and the most already in the quick form.
+/// How many workers at a time, in run after run: the fewest and the most already in the quick form.
 const PROCESSES: [u64; 3] = [8, 32, 16];
 
-/// So many operations are done in all, at least.
+/// At least this many operations in all.
 const QUICK: u64 = 100_000;
 const LONG: u64 = 10_000_000;
 
 /// What is tortured.
 pub(crate) const THINGS: [&str; 5] = ["lock", "lease", "doc", "journal", "collection"];
 
-/// A disk as people have it, and memory: syncs cost nothing there, so that the moments between them
-/// come more often.
+/// A normal disk, and memory: syncs cost nothing there, so that the moments between them come more
+/// often.
 fn places() -> Vec<(PathBuf, &'static str)> {
     let mut places = vec![(std::env::temp_dir(), "storms on the disk")];
     places.extend(memory().map(|memory| (memory, "storms in memory")));
     places
 }
 
-/// A directory in memory; `None` only where it was said that there is none.
+/// A directory in memory; `None` only where it was declared missing.
 #[cfg(target_os = "linux")]
 pub(crate) fn memory() -> Option<PathBuf> {
     const TMPFS: u64 = 0x0102_1994;
     let memory = PathBuf::from("/dev/shm");
     let kind = rustix::fs::statfs(&memory).map(|found| u64::try_from(found.f_type));
     let works = kind == Ok(Ok(TMPFS)) && tempfile::tempdir_in(&memory).is_ok();
-    let what = "/dev/shm, in memory and for everybody";
+    let what = "/dev/shm, in memory and for all users";
     tenure_proof::machine::allows(works, what, "TENURE_WITHOUT_MEMORY").then_some(memory)
 }
 
@@ -48,7 +48,7 @@ pub(crate) fn memory() -> Option<PathBuf> {
 fn nothing_is_found_while_everybody_is_killed() {
     let mut tally = Tally::new("torture", "nothing_is_found_while_everybody_is_killed");
     let seed = seed("torture", "nothing_is_found_while_everybody_is_killed");
-    // Several shorter runs: another plan each, and the last look at the files comes more often.
+    // Several shorter runs: a different plan each, and more final checks.
     let (runs, total) = Form::asked().pick((2, QUICK), (30, LONG));
     let operations = total.div_ceil(runs);
     let (mut done, mut most) = (0, 0);
@@ -68,7 +68,7 @@ fn nothing_is_found_while_everybody_is_killed() {
         (done, most) = (done + worked, most.max(*processes));
         tally.tried(1, name);
         for thing in THINGS {
-            // Nobody is there only in name.
+            // Every worker really works.
             assert!(ran.operations(thing) > operations / 20, "{thing}: {:#}", ran.verdict);
             tally.tried(ran.operations(thing), &format!("{thing} operations under kills"));
         }

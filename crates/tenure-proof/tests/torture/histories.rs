@@ -1,4 +1,4 @@
-//! What every operation was told, and when: does one order of all of them explain it?
+//! What every operation returned, and when: is there one order of all of them that explains it?
 
 use std::path::PathBuf;
 
@@ -24,7 +24,7 @@ fn every_history_is_linearizable() {
     let words = ["--seed", &seed, "--processes", "8", "--operations", operations];
     let (history, ran, _dir) = history(&words);
     assert_eq!(history.violations(), []);
-    // A history in which everybody waits for everybody, or nobody dies or is paused, proves little.
+    // A history without overlap, or without kills and pauses, proves little.
     let (len, concurrent, unanswered) = (history.len(), history.concurrent(), history.unanswered());
     assert!(
         concurrent > len / 20 && unanswered > len / 2000,
@@ -46,7 +46,7 @@ fn histories_of_code_that_protects_nothing_are_not() {
     let file = dir.path().join("history.jsonl");
     let path = file.to_str().expect("a path");
     let mut left = vec![Object::Counter, Object::Register, Object::Queue];
-    // A scheduler may let few of them meet in one run, but not in all.
+    // A scheduler may let few of them overlap in one run, but not in all.
     for run in 0..RUNS {
         let seed = (seed + run).to_string();
         let words =

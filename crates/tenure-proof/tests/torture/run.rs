@@ -6,7 +6,7 @@ use std::process::Command;
 use serde_json::Value;
 use tempfile::TempDir;
 
-/// What a run said, and how it ended.
+/// The output of a run, and how it ended.
 #[derive(Debug)]
 pub(crate) struct Ran {
     pub(crate) exit: Option<i32>,
@@ -69,7 +69,7 @@ impl Ran {
         findings.iter().all(|finding| finding["thing"] == thing && finding["fault"] == fault)
     }
 
-    /// Whether the last look has seen all of it.
+    /// Whether the final check was complete.
     pub(crate) fn is_judged(&self, thing: &str) -> bool {
         self.told_of(thing)["judged"] == true
     }

@@ -1,7 +1,7 @@
-//! OpenClaw's session store of several versions: the update is under the lock, the read is from a cache.
+//! OpenClaw's session store in several versions: it updates under the lock but reads from a cache.
 //!
-//! The lock is a good one here (the kernel's). It does not help: what others wrote since the cache was
-//! filled is not read, and so it is overwritten.
+//! The lock is sound (a kernel lock). It does not help: changes that others wrote since the cache
+//! was filled are not read, so they are overwritten.
 
 use std::fs;
 use std::io;
@@ -30,7 +30,7 @@ impl CachedStore {
 impl crate::Document for CachedStore {
     fn add(&mut self, key: &str) -> io::Result<()> {
         let _alone = loop {
-            // A child of this process has it too, from its fork to its exec.
+            // A child of this process also has it open between fork and exec.
             match os::open_alone(&self.lock)? {
                 Some(alone) => break alone,
                 None => std::thread::yield_now(),

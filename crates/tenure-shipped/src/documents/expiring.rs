@@ -1,7 +1,7 @@
-//! ECC's expiry: a state that was not touched for half an hour is removed by the next one who loads it.
+//! ECC's expiry: the next process that loads a state removes it if it is older than half an hour.
 //!
-//! Between the look at the time and the removal by name somebody else saves a fresh state. The removal
-//! takes that one.
+//! Between the check of the time and the removal by name, another process saves a fresh state. The
+//! removal deletes that one.
 
 use std::fs;
 use std::io;

@@ -1,8 +1,9 @@
-//! OpenClaw's "has somebody taken over?": the file's inode, size and times, compared with those at the
-//! last look.
+//! OpenClaw's check for a take-over: it compares the file's inode, size and times with those of the
+//! last check.
 //!
-//! It says "changed" when nothing was: after a touch, a copy back, or the atomic save of the process
-//! itself. And it says "unchanged" when a write of the same size put the old time back.
+//! It reports a change when there was none: after a touch, a restored copy, or the atomic save of
+//! the process itself. And it reports no change after a write of the same size that restored the
+//! old time.
 
 use std::fs::Metadata;
 use std::io;
@@ -26,7 +27,7 @@ impl Fingerprint {
         Ok(Self { path, seen })
     }
 
-    /// Whether the file seems to be another one than at the look.
+    /// Whether the file seems to have been replaced or changed since.
     pub fn has_changed(&self) -> io::Result<bool> {
         Ok(look(&self.path.metadata()?)? != self.seen)
     }

@@ -1,7 +1,7 @@
-//! sbox and others: write beside and rename, with one temporary name for everybody.
+//! sbox and others: write a temporary file and rename it, with one temporary name for all writers.
 //!
-//! Two writers open the same temporary file. What the first one renames into place is what the second
-//! one is still writing.
+//! Two writers open the same temporary file. The first one renames the file into place while the
+//! second one is still writing it.
 
 use std::fs::{self, File};
 use std::io::{self, Write};
@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 use crate::{Meanwhile, state};
 
-/// A save by way of `state.json.tmp`.
+/// A save through `state.json.tmp`.
 #[derive(Debug)]
 pub struct FixedTemporary {
     path: PathBuf,

@@ -1,12 +1,13 @@
 //! ECC GateGuard's session state: load, add, and merge with the disk once more before the rename.
 //!
-//! The save is atomic, so nothing tears. But between the second read and the rename another process can
-//! publish its own merge, which the rename then replaces: its acknowledged key is gone. That is the weak
-//! moment. And a key that somebody removed on purpose comes back with the next merge.
+//! The save is atomic, so nothing tears. But between the second read and the rename (the weak
+//! moment) another process can publish its own merge. The rename then replaces it, and its
+//! acknowledged key is lost. Also, a key that another process removed on purpose returns with the
+//! next merge.
 //!
-//! Left out because it would only lose more: the prune to 500 entries (a round adds fewer keys) and the
-//! expiry after 30 idle minutes. The shipped hook is a fresh process for each call; here one process
-//! makes many calls, as parallel tool calls would.
+//! Left out because it would only lose more: the prune to 500 entries (a round adds fewer keys) and
+//! the expiry after 30 idle minutes. The shipped hook is a fresh process for each call; here one
+//! process makes many calls, as parallel tool calls would.
 
 use std::fs;
 use std::io;
@@ -35,7 +36,7 @@ impl State {
         Self { path: state::path(directory), dice, meanwhile: Meanwhile::default() }
     }
 
-    /// A missing or unreadable state is an empty one: the hook never stands in the way.
+    /// A missing or unreadable state counts as empty: the hook never blocks its caller.
     pub fn load(&self) -> Value {
         state::read(&self.path).unwrap_or(Value::Null)
     }

@@ -1,7 +1,8 @@
-//! claude-code's settings: a file that cannot be parsed is put aside, and an empty one is written.
+//! claude-code's settings: a file that cannot be parsed is moved aside, and an empty one is
+//! written.
 //!
-//! Most files that could not be parsed were fine a moment later: the reader had met a writer in the middle
-//! of its work. The reset then replaced good data by nothing.
+//! Most files that could not be parsed were valid a moment later: the reader had met a writer in
+//! the middle of its work. The reset then replaced good data with nothing.
 
 use std::fs;
 use std::io;
@@ -11,7 +12,7 @@ use serde_json::{Value, json};
 
 use crate::{Meanwhile, state};
 
-/// A reader that mends.
+/// A reader that repairs.
 #[derive(Debug)]
 pub struct ResetWhenCorrupt {
     path: PathBuf,

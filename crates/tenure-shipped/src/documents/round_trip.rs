@@ -1,8 +1,8 @@
-//! A save through the JSON of another language: what the program does not touch is changed all the same.
+//! A save through the JSON of another language: it also changes what the program did not touch.
 //!
 //! CLI-Anything sorts the keys "for deterministic diffs" and escapes every letter that is not ASCII
-//! (Python's `sort_keys` and `ensure_ascii`); every tool in JavaScript has one kind of number, a float of
-//! 53 bits. Both are here at once.
+//! (Python's `sort_keys` and `ensure_ascii`). JavaScript has one kind of number, a float with 53
+//! bits. This protocol does both.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -46,7 +46,7 @@ impl crate::Document for RoundTrip {
     }
 }
 
-/// What a program has that knows objects without an order, and floats.
+/// The document as a program sees it that has unordered objects and floats only.
 fn as_floats(value: Value) -> Value {
     match value {
         Value::Number(number) => match number.as_f64() {

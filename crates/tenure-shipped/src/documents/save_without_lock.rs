@@ -1,7 +1,8 @@
-//! Load, change, write beside, rename: what most tools do. The rename is atomic, the update is not.
+//! Load, change, write a temporary file, rename: what most tools do. The rename is atomic, the
+//! update is not.
 //!
-//! Whatever others published between the load and the rename is replaced. The same happens where a lock
-//! is taken for the write only, and where the new value was computed before the lock was taken.
+//! The rename replaces everything that others published since the load. The same happens if a lock
+//! is taken for the write only, or if the new value was computed before the lock was taken.
 
 use std::fs;
 use std::io;
@@ -30,8 +31,8 @@ impl SaveWithoutLock {
         Self { path, meanwhile: Meanwhile::default() }
     }
 
-    /// Any other change than one key more; the file need not be there. `name` tells two temporary files
-    /// of one process apart.
+    /// Any other change; the file may be missing. `name` distinguishes two temporary files of one
+    /// process.
     pub fn update(
         &mut self,
         name: &str,

@@ -1,8 +1,8 @@
 //! CLI-Anything's `_locked_save_json`: lock the data file, empty it, write it again.
 //!
-//! Three faults in one: the load is outside the lock, so whoever saves last erases what others added
-//! meanwhile; readers take no lock and meet an empty or half-written file; and a kill between the
-//! truncation and the last write leaves that file for good.
+//! It has three faults. The load is outside the lock, so the last writer erases what others added
+//! meanwhile. Readers take no lock and see an empty or half-written file. A kill between the
+//! truncation and the last write leaves such a file for good.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufWriter, Seek, Write};
@@ -46,7 +46,8 @@ impl Session {
 
     fn locked_save(&mut self, data: &Value) -> io::Result<()> {
         let mut file = self.open_for_save()?;
-        // The shipped code goes on without the lock if there is none. Closing the file frees it.
+        // The shipped code continues without the lock if there is none. Closing the file releases
+        // it.
         let _ = os::flock(&file);
         file.rewind()?;
         file.set_len(0)?;

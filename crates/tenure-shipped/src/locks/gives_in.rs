@@ -1,7 +1,7 @@
-//! App-Store-Connect-CLI: when the lock cannot be had in time, go on without it.
+//! App-Store-Connect-CLI: if the lock cannot be taken in time, continue without it.
 //!
-//! A tool that must not fail, so it does not: after the deadline the work is done unlocked, and nobody is
-//! told.
+//! The tool must not fail, so it does not: after the deadline it works without the lock and reports
+//! nothing.
 
 use std::fs::{self, File};
 use std::io;
@@ -22,7 +22,7 @@ impl GivesIn {
 
 impl crate::Lock for GivesIn {
     fn enter(&mut self) -> io::Result<()> {
-        // Shipped: some seconds of attempts first. They change nothing for a holder that is slower.
+        // Shipped: some seconds of attempts first. They make no difference if the holder is slower.
         let _ = File::create_new(&self.path);
         Ok(())
     }

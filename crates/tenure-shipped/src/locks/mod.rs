@@ -1,4 +1,4 @@
-//! Locks that shipped: a lock file by name, a record in it, and a guess who is alive.
+//! Locks that shipped: a lock file by name, a record in it, and a guess at who is alive.
 
 mod gives_in;
 mod mtime;

@@ -1,8 +1,9 @@
-//! proper-lockfile: a directory as the lock, kept fresh by its modification time, stale by age.
+//! proper-lockfile: a directory is the lock. Its modification time keeps it fresh; its age makes it
+//! stale.
 //!
-//! A holder that is paused (a debugger, a full disk, a sleeping laptop) cannot refresh the time. The next
-//! one removes its lock while it lives, and when it wakes up both are inside. It learns of that with its
-//! next refresh, from a timer, if at all; nothing stops its writes.
+//! A paused holder (a debugger, a full disk, a sleeping laptop) cannot refresh the time. A waiter
+//! removes the lock while the holder is alive, and when the holder wakes up both are inside. The
+//! holder learns that from a timer at its next refresh, if at all; nothing stops its writes.
 
 use std::fs::{self, File, FileTimes};
 use std::io;
@@ -25,7 +26,7 @@ impl MtimeLock {
         Self { path: super::lock_file(directory), stale: STALE }
     }
 
-    /// The same with another age at which a lock is stale, for those who cannot wait so long.
+    /// The same with another age at which a lock is stale, for tests that cannot wait so long.
     #[must_use]
     pub fn stale_after(self, stale: Duration) -> Self {
         Self { stale, ..self }
@@ -36,7 +37,8 @@ impl MtimeLock {
         self.pause(Duration::ZERO)
     }
 
-    /// What that timer did in the versions before the mend: too late is lost, whether somebody came or not.
+    /// The same timer before the fix: a late refresh means the lock is lost, whether it was taken
+    /// or not.
     pub fn heartbeat(&self) -> io::Result<()> {
         if super::age(&self.path).is_none_or(|age| age >= self.stale) {
             return Err(io::Error::other("lock was compromised"));
@@ -44,7 +46,7 @@ impl MtimeLock {
         self.refresh()
     }
 
-    /// Lets time pass for the holder without its timer: its lock is older by that much.
+    /// Ages the lock by this much, as if the holder's timer had not run.
     pub fn pause(&self, time: Duration) -> io::Result<()> {
         let then = SystemTime::now() - time;
         File::open(&self.path)?.set_times(FileTimes::new().set_modified(then))
@@ -63,8 +65,8 @@ impl crate::Lock for MtimeLock {
                 "lock file is already being held",
             ));
         }
-        // The shipped code awaits every file operation, so others run between the verdict and what is
-        // done upon it.
+        // The shipped code awaits every file operation, so others run between the verdict and the
+        // action.
         std::thread::yield_now();
         fs::remove_dir(&self.path)?;
         fs::create_dir(&self.path)

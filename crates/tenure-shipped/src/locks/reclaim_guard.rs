@@ -1,7 +1,7 @@
-//! fs-safe: the removal of a dead process's lock is itself guarded, by a second lock file.
+//! fs-safe: a second lock file guards the removal of a dead process's lock.
 //!
-//! It mends the stale take-over, and moves the question: whose is the guard when the reclaimer dies? A
-//! guard that is left behind is never reclaimed, and then neither is the lock, for good.
+//! It fixes the stale take-over and moves the problem: who owns the guard when the reclaimer dies?
+//! A guard that is left behind is never reclaimed, so the lock is never reclaimed either.
 
 use std::fs::{self, File};
 use std::io;

@@ -1,8 +1,8 @@
-//! OpenClaw's re-entrant session lock: a process that has the lock gets it again, whoever in it asks.
+//! OpenClaw's re-entrant session lock: a process that has the lock gets it again, from any caller.
 //!
-//! It was meant for a function that calls another one below the same lock. But a process does many things
-//! at a time, and its map of held locks knows paths only: the turn of somebody else is let in, too. The
-//! default was turned off later; fs-safe has no such switch any more.
+//! It was meant for a function that calls another one under the same lock. But a process runs
+//! several tasks at once, and its map of held locks knows only paths: an unrelated task enters,
+//! too. The default was turned off later; fs-safe no longer has the option.
 
 use std::collections::BTreeMap;
 use std::io;

@@ -1,12 +1,13 @@
 //! codegraph's journal lock: rename a new lock file over that of a dead process, re-read the nonce.
 //!
-//! The rename was the mend for "unlink, then create", and it has the same hole. A renames, reads its own
-//! nonce and enters. B judged the dead owner a moment earlier; it renames over A's live lock, reads its
-//! own nonce, and enters as well. The nonce proves who came last, not who is alone.
+//! The rename was the fix for "unlink, then create", and it has the same hole. A renames, reads its
+//! own nonce and enters. B judged the dead owner a moment earlier; it renames over A's live lock,
+//! reads its own nonce, and enters as well. The nonce proves who came last, not who is alone.
 //!
-//! As shipped ([`Unstamped::IsDead`]) no death is needed. The lock file is created first and stamped with
-//! the owner's number second. A waiter that looks in between reads an empty file: `Number("")` is 0,
-//! process 0 is "dead", and the waiter steals the lock of a process that is about to enter.
+//! As shipped ([`Unstamped::IsDead`]) no death is needed. The lock file is created first and
+//! stamped with the owner's process number second. A waiter that reads it in between gets an empty
+//! file: `Number("")` is 0, process 0 is "dead", and the waiter steals the lock of a process that
+//! is about to enter.
 
 use std::fs::{self, OpenOptions};
 use std::io::{self, Write};
@@ -16,14 +17,14 @@ use std::time::{Duration, Instant};
 
 use crate::{Dice, Meanwhile, os};
 
-/// Shipped: 5 s. Nobody in the race holds the lock for longer than a few milliseconds.
+/// Shipped: 5 s. No process in the race holds the lock for longer than a few milliseconds.
 const TIMEOUT: Duration = Duration::from_secs(1);
 
-/// Shipped: 25 ms between two attempts. Scaled by a hundred, and slept instead of spun away, which leaves
-/// the holder the time to get on.
+/// Shipped: 25 ms between two attempts, spent spinning. Scaled by a hundred, and slept, which
+/// leaves the processor to the holder.
 const RETRY: Duration = Duration::from_micros(250);
 
-/// Shipped: 30 s. Scaled for lock files that nobody has stamped, as a process killed between creating
+/// Shipped: 30 s. Scaled for lock files that are not stamped, as a process killed between creating
 /// and stamping would stop the race. Stamped locks keep the full age, which no race reaches.
 const UNSTAMPED_STALE: Duration = Duration::from_millis(50);
 
@@ -31,7 +32,7 @@ const UNSTAMPED_STALE: Duration = Duration::from_millis(50);
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Unstamped {
     /// Its owner is about to stamp it: wait. Kinder than what was shipped, so that only the steal
-    /// itself is on trial.
+    /// itself is tested.
     Waits,
     /// Its owner is process 0, which is dead: steal. As shipped.
     IsDead,
@@ -88,7 +89,7 @@ impl JournalLock {
         if first.is_empty() && self.unstamped == Unstamped::Waits {
             return super::age(&self.path).is_some_and(|age| age > UNSTAMPED_STALE);
         }
-        // An empty line is the number 0 in the shipped language, and 0 is nobody alive.
+        // An empty line is the number 0 in the shipped language, and process 0 is never alive.
         !self.presence.is_alive(first.parse().unwrap_or(0))
     }
 
@@ -118,7 +119,7 @@ impl crate::Lock for JournalLock {
     }
 
     fn leave(&mut self) -> io::Result<()> {
-        // A lock that carries another nonce belongs to a stealer by now and stays.
+        // A lock with another nonce belongs to the process that stole it, and stays.
         if self.has_our_nonce() { fs::remove_file(&self.path) } else { Ok(()) }
     }
 }

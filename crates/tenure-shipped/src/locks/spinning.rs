@@ -1,8 +1,8 @@
-//! codegraph's and gsd-pi's wait: look at the lock file, spin for a while, look again.
+//! codegraph's and gsd-pi's wait: check the lock file, spin for a while, check again.
 //!
-//! Spinning takes a processor for as long as it lasts. Where it shipped it is there "so that callbacks keep
-//! firing", and on a thread with an event loop none does. And nobody stands in a queue: whoever looks while
-//! the lock happens to be free has it, however long somebody else has waited.
+//! Spinning occupies a processor for the whole wait. It shipped with the reason "so that callbacks
+//! keep firing", but on a thread with an event loop none fires. And there is no queue: a process
+//! that checks while the lock happens to be free gets it, however long others have waited.
 
 use std::fs::{self, File};
 use std::io;
@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 /// Shipped: 5 s.
 const TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Shipped: 25 ms between two looks.
+/// Shipped: 25 ms between two checks.
 const SPIN: Duration = Duration::from_millis(25);
 
 /// A lock file that is polled.
@@ -27,7 +27,7 @@ impl SpinningLock {
         Self { path: super::lock_file(directory) }
     }
 
-    /// One look: takes the lock if it is free just now.
+    /// One check: takes the lock if it is free.
     pub fn look(&self) -> io::Result<bool> {
         match File::create_new(&self.path) {
             Ok(_) => Ok(true),
@@ -36,7 +36,7 @@ impl SpinningLock {
         }
     }
 
-    /// What happens between two looks.
+    /// What happens between two checks.
     pub fn spin() {
         let started = Instant::now();
         while started.elapsed() < SPIN {

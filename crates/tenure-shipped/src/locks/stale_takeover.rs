@@ -1,11 +1,11 @@
 //! OpenClaw's session write lock: create a lock file exclusively, remove that of a dead process.
 //!
-//! Two waiters read the same dead owner. The first removes the file and creates its own; the second
-//! still acts on what it read, removes the first one's fresh lock, and creates another. Both are inside.
-//! The release removes by name too, whoever's lock that is by then.
+//! Two waiters read the same dead owner. The first removes the file and creates its own. The second
+//! still acts on what it read, removes the first one's fresh lock, and creates another. Both are
+//! inside. The release also removes by name, whichever lock has that name by then.
 //!
-//! This is the second generation, which is kinder than the first: a lock without a readable owner is
-//! taken over only when it is old.
+//! This is the second generation, which is kinder than the first: a lock without a readable owner
+//! is taken over only when it is old.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
@@ -17,15 +17,15 @@ use serde_json::{Value, json};
 
 use crate::{Meanwhile, os};
 
-/// Shipped: 10 s. Nobody in the race holds the lock for longer than a few milliseconds.
+/// Shipped: 10 s. No process in the race holds the lock for longer than a few milliseconds.
 const ACQUIRE_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// Shipped: 30 minutes, for a lock whose owner cannot be read. A process killed between creating and
-/// stamping its lock would stop the race for good, so the wait is scaled. Stamped locks keep the full
-/// age, which no race reaches: a live owner is never robbed here because it was slow.
+/// Shipped: 30 minutes, for a lock whose owner cannot be read. A process killed between creating
+/// and stamping its lock would stop the race for good, so the wait is scaled. Stamped locks keep
+/// the full age, which no race reaches: a live owner never loses its lock here because it was slow.
 const UNREADABLE_STALE: Duration = Duration::from_millis(50);
 
-/// Shipped: 50 ms times the attempt, at most 1 s. Scaled by a hundred like everything a waiter waits for.
+/// Shipped: 50 ms times the attempt, at most 1 s. Scaled by a hundred like all waits.
 const BACKOFF_STEP: Duration = Duration::from_micros(500);
 const BACKOFF_LONGEST: Duration = Duration::from_millis(10);
 

@@ -1,7 +1,8 @@
-//! OpenClaw's watchdog: now and then it ends the holds that last too long, of those that it has noted.
+//! OpenClaw's watchdog: periodically ends the holds in its list that last too long.
 //!
-//! A lock that it cannot end ends its round, so all that come after it stay locked, in this round and in
-//! every later one. And its notes are in memory: what another process holds it never sees.
+//! A lock that it cannot end stops the round, so all locks after it in the list stay locked, in
+//! this round and in every later one. The list is in memory, so it never sees the holds of other
+//! processes.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -20,7 +21,7 @@ impl Watchdog {
         self.held.insert(lock_file);
     }
 
-    /// One round, in which every hold has lasted too long; how many were ended.
+    /// One round, in which every hold has lasted too long; returns how many were ended.
     pub fn round(&mut self) -> io::Result<usize> {
         let mut ended = 0;
         for lock_file in self.held.clone() {

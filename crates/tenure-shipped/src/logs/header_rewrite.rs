@@ -1,7 +1,7 @@
 //! codegraph's header: one language appends to the journal, the other rewrites its first line.
 //!
-//! The first line has another length now, so the whole file is written again, from what was read a moment
-//! ago. What was appended since is gone.
+//! The new first line has another length, so the whole file is written again, from what was read
+//! before. Lines appended since that read are lost.
 
 use std::fs;
 use std::io;

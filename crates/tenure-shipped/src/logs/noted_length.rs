@@ -1,7 +1,7 @@
-//! A log whose length is noted beside it: what is beyond the note was torn by a crash, and is cut off.
+//! A log whose length is noted beside it: bytes beyond that length count as torn, and are cut off.
 //!
-//! That is sound as long as both files are of one time. A backup, a copy or a clean-up brings the note of
-//! another day, and the next append cuts off what was acknowledged since.
+//! That is sound while both files are from the same time. A backup, a copy or a clean-up restores
+//! an older note, and the next append cuts off lines acknowledged since.
 
 use std::fs;
 use std::io::{self, Write};

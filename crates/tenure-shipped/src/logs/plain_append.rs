@@ -1,7 +1,7 @@
 //! What every transcript writer does: open to append, one write of the line and its newline.
 //!
-//! Nobody looks at how the file ends. After a crash in the middle of a write the next record is glued to
-//! the fragment, and both are lost to whoever parses lines.
+//! No writer checks how the file ends. After a crash in the middle of a write the next record is
+//! joined to the fragment, and a reader that parses lines loses both.
 
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};

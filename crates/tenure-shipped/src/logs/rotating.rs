@@ -1,6 +1,7 @@
-//! codegraph's `rotateIfNeeded`: keep the last lines, written beside and renamed over the journal.
+//! codegraph's `rotateIfNeeded`: keep the last lines, written to a temporary file and renamed over
+//! the journal.
 //!
-//! What others append between the read and the rename goes to the old file, which nobody has a name for
+//! Lines that others append between the read and the rename go to the old file, which has no name
 //! any more.
 
 use std::fs;
@@ -9,7 +10,7 @@ use std::path::{Path, PathBuf};
 
 use crate::Meanwhile;
 
-/// A log that is cut by whoever finds it long.
+/// A log that any writer may cut when it is too long.
 #[derive(Debug)]
 pub struct Rotating {
     path: PathBuf,

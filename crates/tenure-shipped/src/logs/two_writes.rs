@@ -1,6 +1,7 @@
 //! carl's log: the record first, then its newline, each with a write of its own.
 //!
-//! Both writes append, and each is atomic. Between them somebody else's record gets onto the same line.
+//! Both writes append, and each is atomic. Between them another writer's record gets onto the same
+//! line.
 
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};

@@ -1,5 +1,5 @@
-//! The bare system calls that an operation of this kind cannot do without, and nothing else: no JSON, no
-//! checksums, no care for what others do.
+//! The bare system calls that each operation needs, and nothing else: no JSON, no checksums, no
+//! checks of what other processes do.
 
 #[cfg(unix)]
 pub(super) use self::unix::Floor;
@@ -67,7 +67,7 @@ mod unix {
             Ok(Self { files: Rc::new(files) })
         }
 
-        /// Lock, look whether it is still the file, write the record, unlock.
+        /// Lock, check that the path still names this file, write the record, unlock.
         pub(crate) fn lock(&self) -> Option<Step> {
             self.step(|files| files.locked(|| Ok(())))
         }
@@ -77,7 +77,7 @@ mod unix {
             self.step(|files| files.read().map(|_| ()))
         }
 
-        /// Under the lock: read, write beside it, put in its place.
+        /// Under the lock: read, write a temporary file, rename it into place.
         pub(crate) fn replace(&self, durability: Durability) -> Option<Step> {
             self.step(move |files| files.locked(|| files.replace(durability)))
         }
@@ -138,7 +138,7 @@ mod unix {
         }
     }
 
-    /// Without the writing out that some file systems do at a rename.
+    /// Without the flush that some file systems do at a rename.
     #[cfg(target_os = "linux")]
     fn put_in_place(new: &Path, path: &Path) -> io::Result<()> {
         use rustix::fs::{CWD, RenameFlags, renameat_with, unlink};
@@ -154,7 +154,7 @@ mod unix {
     }
 }
 
-/// A system whose bare calls nobody has counted.
+/// A system whose bare calls are not measured.
 #[cfg(not(unix))]
 mod other {
     use std::path::Path;

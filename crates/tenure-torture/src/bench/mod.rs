@@ -1,8 +1,7 @@
 //! `tenure bench`: what the operations cost on the user's own disk, and what the disk itself costs.
 //!
-//! Every row runs an operation of tenure and the bare system calls that it cannot do without, its
-//! floor, in turns, so that both meet the same disk and the same neighbours. A figure is the median of
-//! its turns.
+//! Every row alternates between an operation of tenure and its floor, the bare system calls that it
+//! needs, so that both see the same disk and the same load. A figure is the median of its turns.
 //!
 //! - `rows` is what is measured, `floor` the bare system calls;
 //! - `report` prints the figures.
@@ -26,11 +25,11 @@ use tenure_cli::{ExitCode, Failure, Result};
 
 /// How long a row takes, together with its floor.
 const ROW: Duration = Duration::from_millis(1300);
-/// The same for somebody in a hurry.
+/// The same with `--quick`.
 const QUICK_ROW: Duration = Duration::from_millis(130);
-/// How long one of them runs until it is the other's turn.
+/// How long one side runs until it is the other's turn.
 const TURN: Duration = Duration::from_millis(40);
-/// A bound for what is written to the disk of somebody who only wants figures.
+/// An upper bound for the bytes written to the user's disk.
 const OPERATIONS_MAX: u32 = 20_000;
 
 /// Measures in a directory of its own below `dir`, which is removed at the end.
@@ -51,7 +50,7 @@ pub(crate) fn run(dir: &Path, quick: bool) -> Result<Report> {
     Ok(Report { dir: scratch.parent().to_path_buf(), lines, sync })
 }
 
-/// One row. A turn is always finished, so the figures of a very slow disk are few, not missing.
+/// One row. A turn is always finished, so a very slow disk has few figures, not none.
 fn measure(row: &mut Row, time: Duration, interrupted: &AtomicBool) -> Result<Line> {
     let (mut ours, mut floor) = (Turns::default(), Turns::default());
     let start = Instant::now();
@@ -66,7 +65,7 @@ fn measure(row: &mut Row, time: Duration, interrupted: &AtomicBool) -> Result<Li
     Ok(Line { name: row.name, ours: ours.median(), floor })
 }
 
-/// A step that is compared with nothing.
+/// A step without a floor.
 fn alone(mut step: Step, time: Duration, interrupted: &AtomicBool) -> Result<Figure> {
     let mut turns = Turns::default();
     let start = Instant::now();
@@ -118,12 +117,12 @@ impl Turns {
     }
 }
 
-/// Set when somebody wants it to end: the directory is removed first.
+/// Set by a signal: the directory is removed before the end.
 fn watch_for_interruption() -> Arc<AtomicBool> {
     let interrupted = Arc::new(AtomicBool::new(false));
     #[cfg(unix)]
     for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
-        // Without it an interruption leaves the directory behind, and nothing else is lost.
+        // Without it an interruption leaves the directory behind; nothing else is lost.
         let _ = signal_hook::flag::register(signal, Arc::clone(&interrupted));
     }
     interrupted

@@ -14,7 +14,7 @@ use tenure_cli::{Failure, Result};
 /// One operation.
 pub(super) type Step = Box<dyn FnMut() -> Result<()>>;
 
-/// An operation of tenure, and the system calls that it cannot do without.
+/// An operation of tenure, and the system calls that it needs.
 pub(super) struct Row {
     pub(super) name: &'static str,
     pub(super) ours: Step,

@@ -1,14 +1,14 @@
-//! The proof of being alone: a second lock, taken inside the critical section and nowhere else.
+//! Proof of exclusive access: a second lock, taken only inside the critical section.
 //!
 //! # Invariants
 //!
-//! 1. The lock of the claim file is a kernel lock, taken without waiting, and freed by death.
-//! 2. While a claim lasts, the file holds the number of its process. Otherwise it is empty, or holds the
-//!    number of one that was killed inside.
+//! 1. The lock of the claim file is a kernel lock, taken without waiting, and released by death.
+//! 2. While a claim lasts, the file holds the number of its process. Otherwise it is empty, or
+//!    holds the number of a process that was killed inside.
 //!
-//! The number is there because a dying process does not give back all its locks in one moment. If the
-//! lock under test goes first, the next holder meets the claim of a dead one, and that is no double
-//! holder. The parent knows whom it has killed and does not count those.
+//! The number is needed because a dying process does not release all its locks in one moment. If
+//! the lock under test is released first, the next holder finds the claim of a dead process, and
+//! that is no double holder. The parent knows which processes it killed and does not count those.
 
 use std::fs::{self, File};
 use std::io::{self, Write};
@@ -16,24 +16,24 @@ use std::path::{Path, PathBuf};
 
 use tenure_shipped::open_alone;
 
-/// The claim of a process that was told it is alone, until it is dropped.
+/// The claim of a process that holds the lock, until it is dropped.
 #[derive(Debug)]
 pub(super) struct Claim {
-    /// Ours, unless somebody else is inside.
+    /// Ours, unless another process is inside.
     file: Option<File>,
     other: Option<u32>,
 }
 
 impl Claim {
-    /// Claims to be alone in `directory`.
+    /// Claims exclusive access in `directory`.
     pub(super) fn stake(directory: &Path) -> io::Result<Self> {
         let path = path(directory);
         let Some(mut file) = open_alone(&path)? else {
-            // No number: that one came or went at this very moment. In doubt nobody is accused.
+            // No number: that process entered or left at this moment. In doubt nothing is counted.
             let other = fs::read_to_string(&path).ok().and_then(|pid| pid.trim().parse().ok());
             return Ok(Self { file: None, other });
         };
-        // One write of one length, so that nothing of a predecessor killed inside stays.
+        // One write of fixed length, so that nothing of a killed predecessor stays.
         file.write_all(format!("{:<20}\n", std::process::id()).as_bytes())?;
         Ok(Self { file: Some(file), other: None })
     }
@@ -47,7 +47,7 @@ impl Claim {
 impl Drop for Claim {
     fn drop(&mut self) {
         if let Some(file) = &self.file {
-            // Emptied before the close unlocks it: whoever is outside is never accused.
+            // Emptied before the close unlocks it: a process outside is never counted.
             let _ = file.set_len(0);
         }
     }

@@ -1,4 +1,4 @@
-//! The five contests: what each system protects, how, and which load shows what becomes of it.
+//! The five contests: what each system protects, how, and the load that shows its failure.
 
 use super::protocol::Protocol;
 use tenure_shipped::state::Content;

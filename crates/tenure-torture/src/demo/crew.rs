@@ -1,11 +1,11 @@
-//! The child processes of one round: started, heard, killed, and always reaped.
+//! The child processes of one round: started, read, killed, and always reaped.
 //!
 //! # Invariants
 //!
-//! 1. A child is killed by its own handle and waited for at once, so that its process number is free
-//!    and every protocol sees it dead, not as a zombie.
-//! 2. Dropping a crew kills and reaps everybody, whatever went wrong before.
-//! 3. What a child wrote before it died is heard: an acknowledgement in the pipe is a promise.
+//! 1. A child is killed by its own handle and waited for at once, so that its process number is
+//!    free and every protocol sees it dead, not as a zombie.
+//! 2. Dropping a crew kills and reaps all children, whatever failed before.
+//! 3. What a child wrote before it died is read: an acknowledgement in the pipe is a promise.
 
 use std::collections::HashSet;
 use std::io::{self, BufRead, BufReader, Write};
@@ -17,14 +17,14 @@ use std::time::Duration;
 
 use super::worker::Task;
 
-/// What a worker said.
+/// A report of a worker.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Word {
     /// It waits for `go`.
     Ready,
     /// It is in the critical section.
     In,
-    /// It is there, and this process is too.
+    /// It is there, and so is this process.
     Two(u32),
     /// It was promised that this key is kept.
     Done(String),
@@ -34,7 +34,8 @@ pub(super) enum Word {
     Gone,
 }
 
-/// Who said what. A slot is a place in the crew; a killed worker's successor has the next generation.
+/// A report and its sender. A slot is a place in the crew; a killed worker's successor has the next
+/// generation.
 #[derive(Debug)]
 pub(super) struct Heard {
     pub(super) slot: usize,
@@ -61,7 +62,7 @@ struct Worker {
 
 impl Worker {
     fn end(&mut self) {
-        // It may have ended by itself already; then there is only the waiting left.
+        // It may have ended by itself already; then only the wait is left.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
@@ -74,7 +75,7 @@ impl Drop for Worker {
 }
 
 impl Crew {
-    /// Places for `size` workers, who all run this very executable.
+    /// Places for `size` workers, which all run this executable.
     pub(super) fn new(size: usize) -> io::Result<Self> {
         let (sender, receiver) = mpsc::channel();
         let workers = (0..size).map(|_| None).collect();
@@ -107,17 +108,17 @@ impl Crew {
         Ok(())
     }
 
-    /// Lets a worker work. One that is gone already says so by itself.
+    /// Starts the work of a worker. One that has died already reports that by its end.
     pub(super) fn go(&mut self, slot: usize) {
         if let Some(worker) = &mut self.workers[slot] {
             let _ = worker.input.write_all(b"go\n");
         }
     }
 
-    /// Kills a worker and waits until it is dead. Tells whether there was one.
+    /// Kills a worker and waits until it is dead. Returns whether there was one.
     pub(super) fn kill(&mut self, slot: usize) -> bool {
         let Some(worker) = self.workers[slot].take() else { return false };
-        // Noted before the kill, so that no word about a dying process comes too early.
+        // Noted before the kill, so that no report about a dying process comes too early.
         self.killed.insert(worker.child.id());
         true
     }
@@ -127,22 +128,22 @@ impl Crew {
         self.killed.contains(&pid)
     }
 
-    /// Kills everybody who is still there, all at once, and tells how many.
+    /// Kills all remaining workers at once, and returns how many there were.
     pub(super) fn kill_all(&mut self) -> u64 {
         for worker in self.workers.iter_mut().flatten() {
-            // First everybody is killed, then everybody is waited for: nobody is left to tidy up.
+            // All are killed before any is waited for, so that none has time to clean up.
             self.killed.insert(worker.child.id());
             let _ = worker.child.kill();
         }
         self.workers.iter_mut().filter_map(Option::take).count() as u64
     }
 
-    /// The next word, or `None` if nobody speaks for that long.
+    /// The next report, or `None` if none comes for that long.
     pub(super) fn hear(&self, patience: Duration) -> Option<Heard> {
         self.receiver.recv_timeout(patience).ok()
     }
 
-    /// Everything that the dead had still said.
+    /// All remaining reports of dead workers.
     pub(super) fn last_words(mut self) -> impl Iterator<Item = Heard> {
         self.kill_all();
         self.receiver.into_iter()
@@ -154,7 +155,7 @@ fn listen(output: ChildStdout, slot: usize, generation: u64, sender: &Sender<Hea
     let mut line = String::new();
     while matches!(output.read_line(&mut line), Ok(1..)) {
         if let Some(word) = parse(&line) {
-            // Nobody listens any more when the round has failed.
+            // There is no receiver any more when the round has failed.
             let _ = sender.send(Heard { slot, generation, word });
         }
         line.clear();
@@ -162,7 +163,7 @@ fn listen(output: ChildStdout, slot: usize, generation: u64, sender: &Sender<Hea
     let _ = sender.send(Heard { slot, generation, word: Word::Gone });
 }
 
-/// A whole line's meaning. Half a line is no promise.
+/// The meaning of a whole line. Half a line is no promise.
 fn parse(line: &str) -> Option<Word> {
     let line = line.strip_suffix('\n')?;
     let (verb, rest) = line.split_once(' ').unwrap_or((line, ""));

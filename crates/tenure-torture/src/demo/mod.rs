@@ -84,7 +84,7 @@ fn run_contests(seed: u64, time: Duration) -> io::Result<Vec<Outcome>> {
             })
         };
         let theirs = race(contest.theirs, Limit { time, rounds: u64::MAX }, 2 * index)?;
-        // The same rounds again. The time is a bound for slow machines only.
+        // Repeats the same rounds. The time is a bound for slow machines only.
         let again = Limit { time: time * 5 / 4, rounds: theirs.rounds };
         let ours = race(contest.ours(), again, 2 * index + 1)?;
         outcomes.push(Outcome { contest, theirs, ours });

@@ -1,13 +1,14 @@
-//! How a violation is counted, by means that no protocol has a part in.
+//! How a violation is counted, without any part of the protocols.
 //!
 //! # Invariants
 //!
-//! 1. Lost: a key that its process acknowledged, and that the document lacks once everybody is dead.
-//!    The keys of a document that cannot be read are not counted as lost besides.
-//! 2. Torn: a plain reader, polling all the time, got something that is not JSON. The same bad bytes
-//!    twice in a row count once, so a file that stays broken is not counted for ever.
-//! 3. Double: a process was told that it is alone, and met another one inside, alive (see `claim`).
-//! 4. Corrupt: at the end of a round, when nobody is left to mend it, the file is not JSON.
+//! 1. Lost: a key that its process acknowledged, and that is missing from the document once all
+//!    processes are dead. The keys of a document that cannot be read are not counted as lost in
+//!    addition.
+//! 2. Torn: a plain reader, polling all the time, got something that is not JSON. The same bad
+//!    bytes twice in a row count once, so a file that stays broken is not counted for ever.
+//! 3. Double: a process got the lock, and found another live process inside (see `claim`).
+//! 4. Corrupt: at the end of a round, when no process is left to repair it, the file is not JSON.
 
 use std::collections::HashSet;
 use std::fs;
@@ -22,7 +23,7 @@ use serde_json::Value;
 
 use tenure_shipped::state;
 
-/// Between two looks of the reader. It shares two cores with those it watches.
+/// Between two reads. The reader shares two cores with the processes it watches.
 const PAUSE: Duration = Duration::from_micros(100);
 
 /// What was counted in the rounds of one race.
@@ -49,7 +50,7 @@ impl Tally {
         self.lost + self.torn + self.double + self.corrupt
     }
 
-    /// The last look at a round's document: which of the promised keys are there?
+    /// The final check of a round's document: which of the promised keys are there?
     pub(super) fn judge(&mut self, document: &Path, promised: &[String]) {
         self.rounds += 1;
         match state::read(document) {
@@ -88,7 +89,7 @@ impl Reader {
         Ok(Self { stop, thread: Some(thread) })
     }
 
-    /// Stops and tells.
+    /// Stops and returns what it saw.
     pub(super) fn finish(mut self) -> Seen {
         self.stop.store(true, Ordering::Relaxed);
         self.thread.take().and_then(|thread| thread.join().ok()).unwrap_or_default()

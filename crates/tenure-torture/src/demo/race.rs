@@ -1,9 +1,10 @@
-//! A race: rounds of eight processes on one document, some of them killed, and the count of what broke.
+//! A race: rounds of eight processes on one document, some of them killed, and the count of
+//! violations.
 //!
 //! A round starts eight workers at once. While they work, one of them is killed every few
-//! acknowledgements and replaced: a random one, or, for a lock, one that has just reported to be inside.
-//! In every second round, somewhere past the middle, all of them are killed together, as the end of a
-//! container does; in the others everybody may finish. What is then left on the disk is judged.
+//! acknowledgements and replaced: a random one, or, for a lock, one that has just reported to be
+//! inside. In every second round, somewhere past the middle, all of them are killed together, as
+//! the end of a container does; in the others all may finish. Then the files are checked.
 
 use std::io;
 use std::path::Path;
@@ -54,7 +55,7 @@ pub(super) struct Limit {
     pub(super) rounds: u64,
 }
 
-/// Runs rounds until the limit and tells `progress` how far it is, from 0 to 1.
+/// Runs rounds until the limit and reports the progress, from 0 to 1.
 pub(super) fn run(
     load: Load,
     limit: Limit,
@@ -115,7 +116,7 @@ impl<'a> Round<'a> {
         let document = state::path(self.directory);
         self.light_fuse();
         let total = KEYS * PROCESSES as u64;
-        // Every second round ends for all at once; in the others everybody may finish.
+        // Every second round kills all workers at once; in the others all may finish.
         let all_at_once = self.load.kills && self.tally.rounds % 2 == 1;
         let end = if all_at_once { self.dice.between(total / 2, total * 4 / 5) } else { total };
         self.start_everybody()?;
@@ -200,7 +201,7 @@ impl<'a> Round<'a> {
         match &word {
             Word::Gone if current => self.slots[slot].over = true,
             Word::In if current && self.ambush => victim = Some(slot),
-            // The claim of a dying process is no second holder.
+            // The claim of a dying process is not a second holder.
             Word::Two(other) if !self.crew.has_killed(*other) => self.tally.double += 1,
             Word::Done(_) => {
                 self.slots[slot].answered += 1;
@@ -217,7 +218,7 @@ impl<'a> Round<'a> {
         self.ambush = false;
     }
 
-    /// Counts an acknowledgement. At the end of the fuse it names a victim or sets the ambush.
+    /// Counts an acknowledgement. When the count runs out it chooses a victim or sets the ambush.
     fn burn_fuse(&mut self) -> Option<usize> {
         self.fuse = self.fuse.saturating_sub(1);
         if !self.load.kills || self.fuse > 0 || self.ambush {
@@ -228,14 +229,14 @@ impl<'a> Round<'a> {
         if self.ambush { None } else { usize::try_from(victim).ok() }
     }
 
-    /// Kills the worker in `slot` where it stands and puts another in its place.
+    /// Kills the worker in `slot` wherever it is and starts another in its place.
     fn replace(&mut self, slot: usize) -> io::Result<()> {
         self.light_fuse();
         if self.slots[slot].over || !self.crew.kill(slot) {
             return Ok(());
         }
         self.tally.kills += 1;
-        // The operation that the kill interrupted was promised to nobody and is not done again.
+        // The operation that the kill interrupted was not acknowledged, and is not repeated.
         self.slots[slot].generation += 1;
         self.slots[slot].answered += 1;
         self.start(slot)?;
@@ -244,7 +245,7 @@ impl<'a> Round<'a> {
     }
 }
 
-/// Writes down what a worker said, alive or not.
+/// Records a report of a worker, alive or not.
 fn note(tally: &mut Tally, promised: &mut Vec<String>, word: Word) {
     match word {
         Word::Done(key) => {

@@ -48,7 +48,7 @@ fn create_private(path: &Path) -> io::Result<()> {
 
 impl Drop for Scratch {
     fn drop(&mut self) {
-        // Best effort: leftovers in the temporary directory harm nobody.
+        // Best effort: leftovers in the temporary directory are harmless.
         let _ = fs::remove_dir_all(&self.path);
     }
 }

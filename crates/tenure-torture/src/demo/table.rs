@@ -9,7 +9,7 @@ use super::contest::Contest;
 use super::oracle::Tally;
 use super::race::PROCESSES;
 
-/// What came of one contest.
+/// The result of one contest.
 #[derive(Debug)]
 pub(super) struct Outcome {
     pub(super) contest: &'static Contest,

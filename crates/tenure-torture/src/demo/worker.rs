@@ -1,9 +1,10 @@
-//! A child process of a race: adds keys through one protocol and tells what it was promised.
+//! A child process of a race: adds keys through one protocol and reports its acknowledgements.
 //!
-//! `tenure demo-worker PROTOCOL DIRECTORY NAME COUNT SEED` speaks lines. Out: `ready`; then, for each
-//! key, `in` (alone in the critical section, as the lock says), `two PID` (that one was inside too), and
-//! `ok KEY` (done: the promise) or `no REASON` (refused: no promise, and the key is tried again).
-//! In: `go`. The end of the input ends the process, so no worker survives its parent.
+//! `tenure demo-worker PROTOCOL DIRECTORY NAME COUNT SEED` writes lines. Out: `ready`; then, for
+//! each key, `in` (alone in the critical section, according to the lock), `two PID` (that process
+//! was inside, too), and `ok KEY` (done: the promise) or `no REASON` (refused: no promise, and the
+//! key is tried again). In: `go`. The end of the input ends the process, so no worker survives its
+//! parent.
 
 use std::ffi::OsString;
 use std::fs;
@@ -19,7 +20,7 @@ use tenure_shipped::{Lock, state};
 /// How long a refused worker waits before it tries again, as a user would.
 const RETRY: Duration = Duration::from_millis(5);
 
-/// What the parent tells a worker on its command line.
+/// The arguments of a worker.
 #[derive(Debug)]
 pub(super) struct Task {
     /// The way to work.
@@ -102,11 +103,11 @@ fn add_alone(lock: &mut dyn Lock, directory: &Path, key: &str) -> io::Result<()>
     done
 }
 
-/// Read, add, write beside, rename. Right for whoever is alone, so one temporary name is enough: it is
-/// also the name that codegraph uses under its lock.
+/// Read, add, write a temporary file, rename. One temporary name is enough for the only writer;
+/// codegraph uses the same name under its lock.
 fn rewrite(path: &Path, key: &str) -> io::Result<()> {
     let document = state::read(path)?;
-    // A critical section is never over in one time slice in real life.
+    // A real critical section is longer than one time slice.
     thread::yield_now();
     let mut temporary = path.as_os_str().to_owned();
     temporary.push(".tmp");

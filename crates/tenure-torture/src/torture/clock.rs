@@ -1,8 +1,8 @@
-//! One clock for all processes of a run, so that what they say can be put in order.
+//! One clock for all processes of a run, so that their reports can be ordered.
 
 use rustix::time::{ClockId, clock_gettime};
 
-/// The clock that leases end by: it goes on while the machine sleeps.
+/// The clock that leases expire by: it also runs while the machine sleeps.
 #[cfg(target_os = "linux")]
 const CLOCK: ClockId = ClockId::Boottime;
 #[cfg(not(target_os = "linux"))]

@@ -1,14 +1,14 @@
-//! Data that tells by itself whether it is whole: documents that count, and journal lines.
+//! Data that shows by itself whether it is whole: documents that count, and journal lines.
 //!
 //! # Invariants
 //!
-//! 1. Every document and every line carries a checksum of all the rest of it, made here and not by
-//!    tenure. A mixture of two versions does not have one that fits.
-//! 2. A document counts each worker's changes by themselves: `n` is always the sum of `by`.
+//! 1. Every document and every line carries a checksum of the rest of it, computed here and not by
+//!    tenure. A mixture of two versions has no valid checksum.
+//! 2. A document counts each worker's changes separately: `n` is always the sum of `by`.
 
 use serde_json::{Map, Value, json};
 
-/// A document in which everybody counts.
+/// A document in which all workers count.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(super) struct Counts {
     /// All changes.
@@ -20,7 +20,7 @@ pub(super) struct Counts {
 impl Counts {
     /// Reads a document and checks it.
     pub(super) fn parse(value: &Value) -> Result<Self, String> {
-        let wrong = || format!("a document that nobody wrote: {}", shortened(&value.to_string()));
+        let wrong = || format!("a document no worker wrote: {}", shortened(&value.to_string()));
         let total = value["n"].as_u64().ok_or_else(wrong)?;
         let by = value["by"].as_array().ok_or_else(wrong)?;
         let by: Option<Vec<_>> = by.iter().map(Value::as_u64).collect();
@@ -47,7 +47,7 @@ impl Counts {
         self.total += 1;
     }
 
-    /// The document. Its length goes up and down, so that a shorter one over a longer one shows.
+    /// The document. Its length varies, so that a shorter version written over a longer one shows.
     pub(super) fn to_value(&self) -> Value {
         let padding = "x".repeat(usize::try_from(self.total * 37 % 1500).unwrap_or(0));
         let sum = checksum(format!("{} {:?} {}", self.total, self.by, padding.len()).as_bytes());
@@ -79,7 +79,7 @@ impl Line {
     /// The line as it is written.
     pub(super) fn to_text(self) -> String {
         let Self { slot, batch, part, of, fence } = self;
-        // Lengths differ, so that one line over another shows.
+        // Lengths vary, so that one line written over another shows.
         let padding = "=".repeat(usize::try_from(batch % 23).unwrap_or(0));
         let text = format!("{slot} {batch} {part} {of} {fence} {padding}");
         format!("\"{text} {}\"", checksum(text.as_bytes()))
@@ -89,7 +89,7 @@ impl Line {
     pub(super) fn parse(bytes: &[u8]) -> Result<Self, String> {
         let text = String::from_utf8_lossy(bytes);
         let line = parse_line(&text).filter(|line| line.to_text() == text);
-        line.ok_or_else(|| format!("a line that nobody wrote: {}", shortened(&text)))
+        line.ok_or_else(|| format!("a line that no worker wrote: {}", shortened(&text)))
     }
 }
 
@@ -105,13 +105,13 @@ pub(super) fn batch(slot: usize, batch: u64, of: u64, fence: u64) -> Vec<String>
     (1..=of).map(|part| Line { slot, batch, part, of, fence }.to_text()).collect()
 }
 
-/// FNV-1a: good enough to tell whole from torn, and nothing of tenure's.
+/// FNV-1a: good enough to detect torn data, and no code of tenure.
 fn checksum(bytes: &[u8]) -> String {
     let mix = |sum: u64, byte: &u8| (sum ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3);
     format!("{:016x}", bytes.iter().fold(0xcbf2_9ce4_8422_2325, mix))
 }
 
-/// The beginning of something that may be long.
+/// The beginning of a text that may be long.
 pub(super) fn shortened(text: &str) -> String {
     let short: String = text.chars().take(120).collect();
     let dots = if short.len() < text.len() { "..." } else { "" };

@@ -1,12 +1,13 @@
-//! The workers as their parent sees them: started, heard, paused, killed, and always reaped.
+//! The workers from the parent's side: started, read, paused, killed, and always reaped.
 //!
 //! # Invariants
 //!
-//! 1. The moment of a kill is noted before the signal is sent: who was seen at work before it was alive.
-//! 2. Every worker has a process group of its own, with its children. Dropping the crew kills all of
-//!    them and reaps the workers, whatever went wrong before.
-//! 3. What a worker said before it died is heard, and that it died by itself is told, even if it is
-//!    killed before anybody has noticed.
+//! 1. The moment of a kill is noted before the signal is sent: a worker seen at work before that
+//!    moment was alive.
+//! 2. Every worker has its own process group, with its children. Dropping the crew kills all of
+//!    them and reaps the workers, whatever failed before.
+//! 3. What a worker wrote before it died is read. A worker that ended by itself is reported, even
+//!    if it is killed before that was noticed.
 
 use std::collections::HashMap;
 use std::fs::OpenOptions;
@@ -25,12 +26,12 @@ use super::presence::{Holder, Overlap};
 use super::word::Word;
 use super::worker::{Task, VERB};
 
-/// Whoever was killed is gone after this long, if nothing holds it up in the kernel.
+/// A killed process is gone after this long, unless the kernel delays it.
 const SOON: Duration = Duration::from_millis(250);
-/// Words that may wait to be heard; then the workers wait.
+/// Reports that may be queued; then the workers wait.
 const BACKLOG: usize = 4096;
 
-/// What a worker said, or its end (`None`).
+/// A report of a worker, or its end (`None`).
 #[derive(Debug)]
 pub(super) struct Heard {
     pub(super) slot: usize,
@@ -42,7 +43,7 @@ pub(super) struct Heard {
 #[derive(Debug, Clone, Copy)]
 struct Death {
     at: u64,
-    /// It was surely dead then.
+    /// It was certainly dead then.
     gone: u64,
     /// With its children.
     family: bool,
@@ -55,7 +56,7 @@ pub(super) struct Crew {
     errors: PathBuf,
     workers: Vec<Option<Worker>>,
     deaths: HashMap<u64, Death>,
-    /// Who ended by itself and in no good way, and how.
+    /// Workers that ended by themselves and unexpectedly, and how.
     ends: Vec<(usize, String)>,
     sender: Option<SyncSender<Heard>>,
     receiver: Receiver<Heard>,
@@ -66,7 +67,7 @@ struct Worker {
     child: Child,
     generation: u64,
     input: Option<ChildStdin>,
-    /// Its number may be another's by now, so nothing more is sent to it.
+    /// Its number may be reused by now, so nothing more is sent to it.
     reaped: bool,
 }
 
@@ -81,7 +82,7 @@ impl Worker {
         let _ = shoot(self.pid(), Signal::KILL);
     }
 
-    /// Whether it has ended, or does in a moment.
+    /// Whether it has ended, or is about to.
     fn ends_soon(&mut self) -> bool {
         let since = Instant::now();
         while let Ok(None) = self.child.try_wait() {
@@ -111,7 +112,7 @@ impl Drop for Worker {
 }
 
 impl Crew {
-    /// Places for `size` workers; what they complain about goes to a file in `scratch`.
+    /// Places for `size` workers; their standard error goes to a file in `scratch`.
     pub(super) fn new(size: usize, scratch: &Path) -> io::Result<Self> {
         let (sender, receiver) = mpsc::sync_channel(BACKLOG);
         let workers = (0..size).map(|_| None).collect();
@@ -129,7 +130,7 @@ impl Crew {
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(errors);
         for (name, _) in std::env::vars_os() {
             if name.as_encoded_bytes().starts_with(b"TENURE_") {
-                command.env_remove(name); // A wait or a hold of ours is not theirs.
+                command.env_remove(name); // They do not inherit our waits and holds.
             }
         }
         let mut child = groups::start(&mut command)?;
@@ -147,15 +148,15 @@ impl Crew {
         let at = clock::now();
         worker.shoot(family);
         if !worker.ends_soon() {
-            // The request of a dead one to a FUSE server may wait for a lock of one that is paused.
+            // A dead worker's request to a FUSE server may wait for a lock of a paused one.
             (0..self.workers.len()).for_each(|slot| self.pause(slot, false));
         }
         self.end(slot, worker.reap());
         self.deaths.insert(worker.generation, Death { at, gone: clock::now(), family });
     }
 
-    /// A worker that ended otherwise than by a kill, or in order, did so by itself: a panic, an error. Whoever
-    /// interrupts us interrupts a worker, too, that has no group of its own yet.
+    /// A worker that ended neither by a kill nor as planned ended by itself: a panic, an error. An
+    /// interruption of this process also hits a worker that has no group of its own yet.
     fn end(&mut self, slot: usize, status: io::Result<ExitStatus>) {
         let from_outside = [Signal::KILL, Signal::INT, Signal::TERM, Signal::HUP];
         let killed = |status: ExitStatus| {
@@ -169,12 +170,12 @@ impl Crew {
         }
     }
 
-    /// Those who ended by themselves and in no good way, each told once.
+    /// Workers that ended by themselves and unexpectedly, each returned once.
     pub(super) fn ends(&mut self) -> Vec<(usize, String)> {
         std::mem::take(&mut self.ends)
     }
 
-    /// Kills everybody in one moment. Nobody is left to tidy up.
+    /// Kills all workers at the same moment, so that none can clean up.
     pub(super) fn kill_all(&mut self) {
         let at = clock::now();
         self.workers.iter().flatten().for_each(|worker| worker.shoot(true));
@@ -185,7 +186,7 @@ impl Crew {
         }
     }
 
-    /// Stops a worker where it stands, or lets it go on.
+    /// Stops a worker wherever it is, or continues it.
     pub(super) fn pause(&self, slot: usize, stop: bool) {
         if let Some(worker) = &self.workers[slot] {
             let signal = if stop { Signal::STOP } else { Signal::CONT };
@@ -200,7 +201,7 @@ impl Crew {
         }
     }
 
-    /// Reaps the worker in `slot` that has ended; tells whether it was this one.
+    /// Reaps the worker in `slot` that has ended; returns whether it was this one.
     pub(super) fn reap(&mut self, slot: usize, generation: u64) -> bool {
         let ended = self.workers[slot].take_if(|worker| worker.generation == generation);
         let Some(mut worker) = ended else { return false };
@@ -208,35 +209,35 @@ impl Crew {
         true
     }
 
-    /// The next word, or `None` if nobody speaks for that long or nobody is left.
+    /// The next report, or `None` if none comes for that long or no worker is left.
     pub(super) fn hear(&self, patience: Duration) -> Option<Heard> {
         self.receiver.recv_timeout(patience).ok()
     }
 
-    /// Kills everybody and tells everything that they had still said.
+    /// Kills all workers and returns all their remaining reports.
     pub(super) fn last_words(&mut self) -> Vec<Heard> {
         self.sender = None;
-        // They may be stuck in a full pipe to us: killed first, heard then.
+        // They may be blocked on a full pipe to us: kill first, then read.
         self.kill_all();
         std::iter::from_fn(|| self.receiver.recv().ok()).collect()
     }
 
-    /// Whether the other one in an overlap was alive when it was seen.
+    /// Whether the other process in an overlap was alive when it was seen.
     pub(super) fn was_alive(&self, overlap: Overlap) -> bool {
         let other = Holder::of_flag(overlap.flag);
         match self.deaths.get(&other.generation) {
             Some(death) if death.family || !other.child => overlap.at < death.at,
-            // Only its parent was killed; the child went on.
+            // Only its parent was killed; the child kept running.
             _ => true,
         }
     }
 
-    /// When this incarnation was surely gone, if it was killed.
+    /// When this incarnation was certainly gone, if it was killed.
     pub(super) fn gone(&self, generation: u64) -> Option<u64> {
         self.deaths.get(&generation).map(|death| death.gone)
     }
 
-    /// The end of what the workers complained about. What a panic says stands before where it comes from.
+    /// The end of the workers' standard error. The message of a panic comes before its location.
     fn complaints(&self) -> String {
         let text = std::fs::read_to_string(&self.errors).unwrap_or_default();
         let lines: Vec<_> = text.lines().collect();
@@ -253,7 +254,7 @@ fn listen(output: Option<ChildStdout>, slot: usize, generation: u64, sender: &Sy
         let mut line = String::new();
         while matches!(output.read_line(&mut line), Ok(1..)) {
             if let Some(word) = Word::parse(&line) {
-                // Nobody listens any more when the run has failed.
+                // There is no receiver any more when the run has failed.
                 let _ = sender.send(Heard { slot, generation, word: Some(word) });
             }
             line.clear();

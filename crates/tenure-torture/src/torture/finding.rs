@@ -10,7 +10,7 @@ pub(super) enum Thing {
     Document,
     Journal,
     Collection,
-    /// Somebody's own program.
+    /// A user's own program.
     Command,
     /// The operations of a history.
     History,
@@ -25,7 +25,7 @@ pub(super) enum Thing {
 }
 
 impl Thing {
-    /// What is tortured unless something else is asked for.
+    /// What is tortured by default.
     pub(super) const ALL: [Self; 5] =
         [Self::Lock, Self::Lease, Self::Document, Self::Journal, Self::Collection];
 
@@ -137,7 +137,7 @@ impl Fault {
         }
     }
 
-    /// For people: what was found so often.
+    /// The name for people, as counted in the table.
     pub(super) fn name(self) -> &'static str {
         match self {
             Self::TwoHolders => "two holders at once",

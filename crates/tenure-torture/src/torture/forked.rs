@@ -1,17 +1,18 @@
-//! A fork without exec, in the middle of a hold: what a runtime does that forks its workers.
+//! A fork without exec in the middle of a hold, as in a runtime that forks its workers.
 //!
-//! The child has a copy of everything, the guard of its parent's hold too. It lets go of that, as an exit handler
-//! would, and ends at once. The hold is its parent's: nobody else may get in.
+//! The child has a copy of everything, including the guard of its parent's hold. It drops that, as
+//! an exit handler would, and ends at once. The parent still holds the lock: no other process may
+//! get it.
 
 use std::io;
 
 use rustix::process::{Pid, WaitOptions, waitpid};
 
-/// Forks; the child does `work` and ends, and nothing of its parent's runs in it afterwards.
+/// Forks; the child does `work` and ends. No other code of its parent runs in it.
 pub(super) fn fork(work: impl FnOnce()) -> io::Result<()> {
     #[expect(unsafe_code, reason = "there is no safe fork")]
-    // SAFETY: the child calls nothing but `work` and ends with `_exit`; that the library survives this beside
-    // the threads of its parent, which the child does not have, is what is tried.
+    // SAFETY: the child calls nothing but `work` and ends with `_exit`. The child lacks its
+    // parent's threads; that the library survives this is what is tested.
     let child = unsafe { libc::fork() };
     match Pid::from_raw(child) {
         _ if child < 0 => Err(io::Error::last_os_error()),
@@ -23,7 +24,7 @@ pub(super) fn fork(work: impl FnOnce()) -> io::Result<()> {
                 libc::_exit(0)
             }
         }
-        // Somebody has to hear of its end, or it stays in the list of processes.
+        // It must be waited for, or it stays a zombie.
         child => {
             let hear = move || waitpid(child, WaitOptions::empty());
             std::thread::Builder::new().name("forked".into()).spawn(hear).map(drop)

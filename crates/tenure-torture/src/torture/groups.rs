@@ -1,10 +1,11 @@
-//! The process groups of a run that are alive, for whoever has to end all of them at once.
+//! The live process groups of a run, so that all of them can be killed at once.
 //!
 //! # Invariants
 //!
-//! 1. A group is taken off the list before its leader is reaped, so no signal reaches a process that got
-//!    its number later.
-//! 2. A child is started and put on the list in one step: whoever has the list in hand misses none.
+//! 1. A group is removed from the list before its leader is reaped, so no signal reaches a process
+//!    that got its number later.
+//! 2. A child is started and added to the list in one step, under its mutex: the list is never
+//!    incomplete.
 
 use std::io;
 use std::process::{Child, Command};
@@ -22,14 +23,15 @@ pub(super) fn start(command: &mut Command) -> io::Result<Child> {
     Ok(child)
 }
 
-/// Takes it off: it is going to be reaped.
+/// Removes it: it is about to be reaped.
 pub(super) fn remove(child: &Child) {
     let pid = Pid::from_child(child);
     GROUPS.lock().unwrap_or_else(PoisonError::into_inner).retain(|one| *one != pid);
 }
 
-/// Kills all of them, and lets nobody start another one: this process is going to end. Whoever has the list in
-/// hand may be the one that panicked: then they end by themselves, with their input.
+/// Kills all groups and keeps the list locked, so that no other child starts: this process is about
+/// to end. If the mutex is taken, its owner may be the thread that panicked; then the children end
+/// by themselves, with their input.
 pub(super) fn end_all() {
     let Ok(groups) = GROUPS.try_lock() else { return };
     for group in groups.iter() {

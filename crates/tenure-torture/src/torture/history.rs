@@ -1,14 +1,15 @@
-//! A history: who called what when, and was told what when, for a checker of linearizability.
+//! A history: which worker made which call when, and what it returned when, for a linearizability
+//! checker.
 //!
 //! # Invariants
 //!
-//! 1. A call is told before it is made and its return after it has returned, by one clock for all
-//!    processes. So the times of an operation lie around the moment at which it took effect.
-//! 2. Rounds are apart: all workers of a round are dead before the parent looks at the state and the
-//!    next round starts. A call without a return took effect in its round, or never.
+//! 1. A call is reported before it is made and its return after it has returned, by one clock for
+//!    all processes. So the times of an operation enclose the moment at which it took effect.
+//! 2. Rounds are separate: all workers of a round are dead before the parent reads the state and
+//!    the next round starts. A call without a return took effect in its round, or never.
 //! 3. Every value is written once, so a version and a value mean the same.
-//! 4. A call without a return is one of a worker that was killed, or that failed openly. A worker that
-//!    ends in another way is a finding.
+//! 4. A call without a return belongs to a worker that was killed, or that failed openly. A worker
+//!    that ends in another way is a finding.
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -34,14 +35,14 @@ use tenure_cli::{Failure, Result};
 
 /// Operations of each worker in a round.
 const ROUND: u64 = 30;
-/// How often somebody looks whether all go on.
+/// How often progress is checked.
 const TICK: Duration = Duration::from_millis(100);
 
 const COUNTER: &str = "counter.json";
 const REGISTER: &str = "register.json";
 const QUEUE: &str = "queue.jsonl";
 
-/// One operation of a worker, told before and after.
+/// One operation of a worker, reported before and after.
 pub(super) fn operation(worker: &mut Worker<'_>) -> io::Result<Answer<()>> {
     match worker.dice.between(0, 10) {
         0..3 => call(worker, "counter", "add", &[1], |subject, scratch| {
@@ -114,8 +115,8 @@ fn counter(subject: &dyn Subject, scratch: &Path) -> Answer<Vec<u64>> {
     Ok(vec![number(read.as_ref().map(|read| &read.value))])
 }
 
-/// The number of the last entry and its value; zeros if there is none. One that is known is there, so
-/// what came before it need not be read.
+/// The number of the last entry and its value; zeros if there is none. A known entry is there, so
+/// earlier ones need not be read.
 fn tail(subject: &dyn Subject, scratch: &Path, known: u64) -> Answer<Vec<u64>> {
     let entries = subject.entries(&scratch.join(QUEUE), known.max(1))?;
     let Some((number, line)) = entries.last() else { return Ok(vec![0, 0]) };
@@ -174,7 +175,7 @@ struct Scribe<'a> {
     memory: Memory,
     path: &'a Path,
     file: BufWriter<File>,
-    /// The history could not be written down, so it is none.
+    /// The history could not be written, so there is none.
     unwritten: bool,
     dice: Dice,
     generation: u64,
@@ -222,14 +223,14 @@ impl Scribe<'_> {
         Ok(())
     }
 
-    /// Hears everybody to the end, and kills and pauses a few on the way.
+    /// Reads all reports to the end, and kills and pauses a few workers meanwhile.
     fn listen(&mut self, crew: &mut Crew) {
         let mut open: HashMap<usize, Open> = HashMap::new();
         let mut left = self.setup.processes;
         let mut fuse = self.dice.between(20, 200);
         let mut paused: Option<(usize, Instant)> = None;
         let mut last_word = Instant::now();
-        // Whoever is cut off is heard to the end: what it called may have happened.
+        // The reports of a killed worker are read to the end: its call may have taken effect.
         let mut cut = false;
         while left > 0 {
             let now = Instant::now();
@@ -258,7 +259,7 @@ impl Scribe<'_> {
                     }
                 }
                 Some(Word::Call { object, action, arguments, at }) => {
-                    // One that failed openly is open for ever: it may have happened.
+                    // A call that failed openly stays open for ever: it may have taken effect.
                     if let Some(call) = open.insert(slot, Open { object, action, arguments, at }) {
                         self.write(Some(slot), &call, None);
                     }
@@ -282,8 +283,8 @@ impl Scribe<'_> {
         self.findings.extend(ends.map(|(_, why)| Finding::new(Thing::History, Fault::Failed, why)));
     }
 
-    /// Kills somebody, or pauses somebody for a while: what it is in goes on long after others were told
-    /// of what they did meanwhile.
+    /// Kills a worker, or pauses one for a while, so that its call lasts long after others have
+    /// returned.
     fn strike(&mut self, crew: &mut Crew, paused: &mut Option<(usize, Instant)>) {
         let slot = self.dice.between(0, self.setup.processes as u64);
         let slot = usize::try_from(slot).unwrap_or(0);
@@ -298,7 +299,7 @@ impl Scribe<'_> {
         }
     }
 
-    /// What is there while all is quiet. That it cannot be looked at is a finding of its own.
+    /// The state between rounds. A failure to read it is a separate finding.
     fn look(&mut self, action: &str) {
         let (subject, scratch) = (self.setup.subject(), self.scratch);
         let register = subject.read(&scratch.join(REGISTER));
@@ -339,8 +340,8 @@ impl Scribe<'_> {
         self.noted(written);
     }
 
-    /// A history that cannot be written down is a failure of ours and no damage: it ends the run, and the
-    /// verdict says why.
+    /// A history that cannot be written is a failure of this program and no damage: it ends the
+    /// run, and the verdict says why.
     fn noted(&mut self, written: io::Result<()>) {
         if let Err(err) = written {
             self.unwritten = true;

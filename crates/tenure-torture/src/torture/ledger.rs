@@ -1,10 +1,10 @@
-//! What the workers were promised, kept by the parent; `judge` holds the files to it.
+//! What the workers were promised, kept by the parent; `judge` compares the files with it.
 //!
 //! # Invariants
 //!
-//! 1. Only what was said over a pipe is a promise. Every incarnation may have done one operation more
-//!    than it said, and no more.
-//! 2. Nothing is asked of tenure here.
+//! 1. Only what was reported over a pipe is a promise. Every incarnation may have done one
+//!    operation more than it reported, and no more.
+//! 2. No code of tenure is used here.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -13,7 +13,7 @@ use super::finding::{Fault, Finding, Thing};
 use super::word::{Own, Word};
 use super::words;
 
-/// A stretch of time in which a lease was surely held.
+/// A period in which a lease was certainly held.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Span {
     pub(super) fence: u64,
@@ -23,14 +23,14 @@ pub(super) struct Span {
     pub(super) until: u64,
 }
 
-/// Take-overs of the lease: who has it may lose it at any moment of one.
+/// Take-overs of the lease: its holder may lose it at any moment of one.
 #[derive(Debug, Default)]
 pub(super) struct TakeOvers {
-    /// Of each generation that has begun one and has not told its fence: the moment before it.
+    /// For each generation that has begun one and has not reported its fence: the moment before it.
     pub(super) begun: HashMap<u64, u64>,
     /// The moment before each one, and the fence that it gave.
     pub(super) done: Vec<(u64, u64)>,
-    /// From when to when one may have been done by somebody who was killed in it.
+    /// From when to when a worker that was killed during one may have done it.
     pub(super) unheard: Vec<(u64, u64)>,
 }
 
@@ -38,7 +38,7 @@ pub(super) struct TakeOvers {
 #[derive(Debug, Default)]
 pub(super) struct Promised {
     by: Vec<u64>,
-    /// One bit for each total that somebody was told.
+    /// One bit for each total that an update returned.
     told: Vec<u64>,
 }
 
@@ -54,7 +54,7 @@ pub(super) struct Ledger {
     pub(super) children: u64,
     pub(super) forks: u64,
     pub(super) findings: Vec<Finding>,
-    /// How often each place was filled.
+    /// How many incarnations each place had.
     pub(super) incarnations: Vec<u64>,
     pub(super) document: Promised,
     pub(super) keys: Vec<Promised>,
@@ -66,12 +66,12 @@ pub(super) struct Ledger {
     pub(super) take_overs: TakeOvers,
     /// The fence that each batch was written under.
     pub(super) wrote: HashMap<(usize, u64), u64>,
-    /// Who was given a fence: a slot and a generation.
+    /// The worker that got a fence: slot and generation.
     pub(super) fences: HashMap<u64, (usize, u64)>,
 }
 
 impl Ledger {
-    /// Nothing was promised to anybody in `slots` places yet.
+    /// No promises yet, with `slots` places.
     pub(super) fn new(slots: usize) -> Self {
         Self {
             operations: BTreeMap::new(),
@@ -93,7 +93,7 @@ impl Ledger {
         }
     }
 
-    /// What the verdict tells of it.
+    /// What the verdict shows.
     pub(super) fn outline(&self) -> Self {
         let (operations, findings) = (self.operations.clone(), self.findings.clone());
         let (reads, children, forks) = (self.reads, self.children, self.forks);
@@ -121,7 +121,8 @@ impl Ledger {
         *self.changes.entry(thing).or_default() += 1;
     }
 
-    /// Writes down what the worker in `slot` said. Overlaps are for the one who knows the deaths.
+    /// Records a report of the worker in `slot`. Overlaps are handled by the caller, which knows
+    /// the deaths.
     pub(super) fn write(&mut self, slot: usize, generation: u64, word: Word) {
         match word {
             Word::Held { .. } => self.done(Thing::Lock),
@@ -171,7 +172,7 @@ impl Ledger {
             Some(key) => self.keys.get_mut(key),
         };
         if promised.is_some_and(|promised| !promised.count(slot, total)) {
-            self.found(thing, Fault::Lost, format!("two updates were told the total {total}"));
+            self.found(thing, Fault::Lost, format!("two updates returned the total {total}"));
         }
     }
 
@@ -192,7 +193,7 @@ impl Ledger {
 }
 
 impl Promised {
-    /// Writes down an update; `false` if another one was told the same total.
+    /// Records an update; `false` if another one returned the same total.
     fn count(&mut self, slot: usize, total: u64) -> bool {
         if self.by.len() <= slot {
             self.by.resize(slot + 1, 0);
@@ -207,7 +208,8 @@ impl Promised {
         is_new
     }
 
-    /// Holds a document to it. Each of a place's incarnations may have done one more.
+    /// Compares a document with the promises. Each incarnation of a place may have done one more
+    /// change.
     pub(super) fn judge(&self, counts: &Counts, incarnations: &[u64]) -> Vec<(Fault, String)> {
         let mut faults = Vec::new();
         for (slot, incarnations) in incarnations.iter().enumerate() {
@@ -244,7 +246,7 @@ mod tests {
             faults.into_iter().map(|(fault, _)| fault).collect::<Vec<_>>()
         };
         assert_eq!(faults([2, 2]), []);
-        assert_eq!(faults([3, 3]), [], "one each may be done and not told");
+        assert_eq!(faults([3, 3]), [], "one each may be done and not reported");
         assert_eq!(faults([1, 2]), [Fault::Lost]);
         assert_eq!(faults([4, 2]), [Fault::Twice]);
     }

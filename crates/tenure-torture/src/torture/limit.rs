@@ -1,4 +1,4 @@
-//! When a run is over: after its time, after so many operations, or when somebody has had enough.
+//! When a run ends: after its time, after this many operations, or by a signal.
 
 use std::io;
 use std::path::Path;
@@ -13,31 +13,32 @@ use super::groups;
 use super::scratch::Scratch;
 use tenure_cli::{ExitCode, TortureArgs, ignored_signals};
 
-/// Signals that come so soon after another are the same one: `timeout` sends its own to us and to our group.
+/// Signals that follow another this soon are the same one: `timeout` signals both us and our group.
 const ECHO: Duration = Duration::from_millis(200);
 
-/// When a run is over.
+/// When a run ends.
 #[derive(Debug)]
 pub(super) struct Limit {
     pub(super) start: Instant,
     pub(super) time: Duration,
     pub(super) operations: u64,
     interrupted: Arc<AtomicBool>,
-    /// Somebody was at the keyboard. The next time it is over at once, unless the last look begins before.
+    /// A signal was received. The next one ends the run at once, unless the final check begins
+    /// before.
     asked: Arc<AtomicBool>,
-    /// When that was, if the last look has not begun since.
+    /// When that was, if the final check has not begun since.
     heard: Arc<Mutex<Option<Instant>>>,
     /// The exit code for the signal that ended it, 0 for none.
     code: Arc<AtomicUsize>,
 }
 
 impl Limit {
-    /// What was asked for, from now on, of a run that works in `scratch`.
+    /// The limits of the command line, from now on, of a run that works in `scratch`.
     pub(super) fn new(args: &TortureArgs, scratch: &Path) -> io::Result<Self> {
         let (interrupted, code) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicUsize::new(0)));
         let asked = Arc::new(AtomicBool::new(false));
         let ignored = ignored_signals();
-        // What `nohup` made us ignore stays ignored.
+        // Signals that `nohup` made us ignore stay ignored.
         let signals =
             [SIGINT, SIGTERM, SIGHUP].into_iter().filter(|s| ignored & (1 << (s - 1)) == 0);
         let mut signals = Signals::new(signals)?;
@@ -53,8 +54,8 @@ impl Limit {
                 let number = 128 + signal;
                 said.store(number.unsigned_abs() as usize, Ordering::Relaxed);
                 is_interrupted.store(true, Ordering::Relaxed);
-                // The second one ends it at once. A terminal that goes away may say so twice, and that is
-                // not impatience.
+                // The second signal ends it at once, except SIGHUP: a terminal that is closed may
+                // send it twice.
                 if signal != SIGHUP && is_asked.swap(true, Ordering::Relaxed) {
                     groups::end_all();
                     Scratch::remove(&scratch);
@@ -75,8 +76,8 @@ impl Limit {
         self.interrupted.load(Ordering::Relaxed)
     }
 
-    /// Begins the last look, which is taken after an interruption as well. The answer tells whether
-    /// somebody has had enough of that, too: a terminal that goes away says so only once.
+    /// Begins the final check, which also follows an interruption. The result is a function that
+    /// returns whether that was interrupted, too: a closed terminal sends its signal only once.
     pub(super) fn last_look(&self) -> impl Fn() -> bool + Sync {
         let before = self.is_interrupted();
         self.asked.store(false, Ordering::Relaxed);
@@ -84,7 +85,7 @@ impl Limit {
         move || self.asked.load(Ordering::Relaxed) || (!before && self.is_interrupted())
     }
 
-    /// How a run without a finding ends: as a shell tells it, if a signal cut it short.
+    /// The exit code of a run without a finding: as in a shell, if a signal ended it early.
     pub(super) fn exit_code(&self) -> ExitCode {
         match u8::try_from(self.code.load(Ordering::Relaxed)) {
             Ok(code @ 1..) => ExitCode::Other(code),
@@ -92,7 +93,7 @@ impl Limit {
         }
     }
 
-    /// How far it is, from 0 to 1.
+    /// The progress, from 0 to 1.
     pub(super) fn part(&self, operations: u64) -> f64 {
         let time = self.start.elapsed().as_secs_f64() / self.time.as_secs_f64();
         #[expect(clippy::cast_precision_loss, reason = "a part of a narrow bar")]

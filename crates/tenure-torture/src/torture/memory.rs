@@ -1,10 +1,10 @@
-//! Words that all processes of a run share, where the judges keep what must never go wrong.
+//! Words that all processes of a run share, where the judges keep their data.
 //!
 //! # Invariants
 //!
-//! 1. The words live in a mapped file of the scratch directory. No code of tenure touches them.
-//! 2. Every access is sequentially consistent: of two processes that announce themselves and then look
-//!    around, at least one sees the other.
+//! 1. The words are in a mapped file of the scratch directory. No code of tenure touches them.
+//! 2. Every access is sequentially consistent: of two processes that announce themselves and then
+//!    check the others, at least one sees the other.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
@@ -27,7 +27,8 @@ impl Memory {
     /// Makes the file, all words zero.
     pub(super) fn create(path: &Path) -> io::Result<Self> {
         let mut file = OpenOptions::new().read(true).write(true).create_new(true).open(path)?;
-        // Written, not only made that long: a page that a full disk has no place for would be fatal.
+        // Written, not only extended: on a full disk, access to a page without a block would be
+        // fatal.
         file.write_all(&[0; BYTES])?;
         Self::map(&file)
     }
@@ -44,8 +45,9 @@ impl Memory {
     fn map(file: &File) -> io::Result<Self> {
         let (read_write, shared) = (ProtFlags::READ | ProtFlags::WRITE, MapFlags::SHARED);
         #[expect(unsafe_code, reason = "memory that processes share has to be mapped")]
-        // SAFETY: a new mapping of a file that has this length and is never cut; it is never unmapped,
-        // page-aligned, and zeroed bytes are valid atomics. Other processes only use atomics on it.
+        // SAFETY: a new mapping of a file that has this length and is never truncated; it is never
+        // unmapped, page-aligned, and zeroed bytes are valid atomics. Other processes only use
+        // atomics on it.
         let words = unsafe {
             let start = mmap(std::ptr::null_mut(), BYTES, read_write, shared, file, 0)?;
             std::slice::from_raw_parts(start.cast::<AtomicU64>(), WORDS)

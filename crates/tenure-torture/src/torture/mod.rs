@@ -1,11 +1,13 @@
 //! `tenure torture`: many processes, killed, paused and restarted at random, and judges that watch.
 //!
 //! - `storm` is the parent, `crew` its workers, `worker` and `jobs` what they do;
-//! - `subject` is what they do it through: tenure, or, to try the judges, nothing or an old protocol;
-//! - `standstill` sees who hangs; `presence` (in shared memory), `content` (data that checks itself), `ledger` (what was promised)
-//!   and `judge` (the last look) find things out; none of them uses code of tenure to decide;
-//! - `foreign` does the same to somebody's own program, `history` writes down who was told what when, `loads` adds other tools,
-//!   a second user, a full disk and names that cannot be exchanged;
+//! - `subject` is the code they do it with: tenure, or, to test the judges, no protection or an old
+//!   protocol;
+//! - `standstill` detects hangs; `presence` (in shared memory), `content` (data that checks
+//!   itself), `ledger` (what was promised) and `judge` (the final check) find violations; none of
+//!   them uses code of tenure to decide;
+//! - `foreign` does the same to a user's own program, `history` records which call returned what
+//!   when, `loads` adds other tools, a second user, a full disk and names that cannot be exchanged;
 //! - `verdict` is the result.
 
 mod clock;
@@ -50,26 +52,27 @@ use tenure_cli::{ExitCode, Failure, Layout, Output, PanicArg, Result, TortureArg
 
 pub(crate) use self::worker::run as work;
 
-/// The machine is not only busy with something else.
+/// Long enough for a machine that is busy with other work.
 const PATIENCE: Duration = Duration::from_secs(120);
-/// For what is known to hang: nobody should have to wait for it.
+/// For what is known to hang, so that a test does not wait long.
 const SHORT_PATIENCE: Duration = Duration::from_secs(6);
 
-/// However long a run was, the last look at a thing takes at most so much longer than the patience.
+/// However long a run was, the final check of a thing takes at most this much longer than the
+/// patience.
 const LAST_LOOK: u32 = 10;
 
-/// Who works how.
+/// The workers and what they do.
 #[derive(Debug)]
 struct Setup {
     seed: u64,
     processes: usize,
     things: Vec<Thing>,
-    /// Instead of them.
+    /// Instead of the workers.
     loads: Vec<Thing>,
     author: Author,
-    /// So long nobody gets anything done with a thing before that is a standstill.
+    /// A thing without a completed change for this long is at a standstill.
     patience: Duration,
-    /// The parent panics, to see what comes of it.
+    /// The parent panics on purpose.
     panics: bool,
 }
 
@@ -79,7 +82,7 @@ impl Setup {
         if things.is_empty() {
             things.extend(Thing::ALL);
         }
-        // Each is judged once: what is said twice is meant once.
+        // Each thing is judged once, even if it was named twice.
         things.sort_unstable();
         things.dedup();
         let author = match (args.control, args.leaky, args.panics) {
@@ -100,13 +103,13 @@ impl Setup {
         }
     }
 
-    /// So many findings end a run. The first one does, unless the judges themselves are tried.
+    /// This many findings end a run: one, unless the judges themselves are tested.
     fn enough(&self) -> usize {
         if matches!(self.author, Author::Tenure | Author::Panicking(_)) { 1 } else { 400 }
     }
 
-    /// So long the last look at a thing may take, which reads everything that was done to it in the time
-    /// that was `worked`; the machine may be busier by now.
+    /// How long the final check of a thing may take. It reads everything that was done to the thing
+    /// in the time that was `worked`; the machine may be busier by now.
     fn last_look(&self, worked: Duration) -> Duration {
         (2 * (self.patience + worked)).min(LAST_LOOK * self.patience)
     }
@@ -167,7 +170,8 @@ fn storm(setup: &Setup, limit: &Limit, scratch: &std::path::Path) -> io::Result<
     assert!(!setup.panics, "on purpose");
     let Storm { ledger, blows, .. } = storm;
     let stuck: BTreeSet<_> = ledger.stuck().collect();
-    // What stands still comes last: it may not let the last look in either, and hides nothing else then.
+    // Things at a standstill come last: they may block the final check, too, and must not hide
+    // other findings.
     let mut things = setup.things.clone();
     things.sort_by_key(|thing| stuck.contains(thing));
     let patience = setup.last_look(limit.start.elapsed());
@@ -178,7 +182,7 @@ fn storm(setup: &Setup, limit: &Limit, scratch: &std::path::Path) -> io::Result<
         patience: &|thing| if stuck.contains(&thing) { setup.patience } else { patience },
         enough: &limit.last_look(),
         show: &|thing, time| {
-            let text = format!("the last look: {}, {} s", thing.name(), time.as_secs());
+            let text = format!("final check: {}, {} s", thing.name(), time.as_secs());
             progress.show(1.0, &text);
         },
     };
@@ -194,7 +198,7 @@ fn storm(setup: &Setup, limit: &Limit, scratch: &std::path::Path) -> io::Result<
     Ok(verdict)
 }
 
-/// A verdict of nothing yet.
+/// An empty verdict.
 fn blank(setup: &Setup, limit: &Limit, blows: Blows) -> Verdict {
     Verdict {
         repeat: String::new(),
@@ -215,7 +219,7 @@ fn blank(setup: &Setup, limit: &Limit, blows: Blows) -> Verdict {
     }
 }
 
-/// The command that does the same again.
+/// The command that repeats the run.
 fn repeat(args: &TortureArgs, seed: u64) -> String {
     let mut words = vec!["tenure".to_owned(), "torture".to_owned()];
     words.push(foreign::quoted(&args.dir.to_string_lossy()));

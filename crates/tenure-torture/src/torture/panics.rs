@@ -1,12 +1,12 @@
-//! A panic in the parent of a run. In the build that ships it ends the process at once, so what is to be
-//! done about it is done before that.
+//! A panic in the parent of a run. In the release build a panic ends the process at once, so the
+//! panic hook has to clean up.
 //!
 //! # Invariants
 //!
-//! 1. It never looks like a verdict. The process ends with the code that Rust has for a panic, and leaves
-//!    neither workers nor files.
-//! 2. One in the last look is a finding: what it looks at may be what it panics on. That thread goes no
-//!    further, and the verdict comes from the others.
+//! 1. A panic never looks like a verdict. The process ends with Rust's exit code for a panic, and
+//!    leaves neither workers nor files.
+//! 2. A panic in the final check is a finding: the checked files may have caused it. That thread
+//!    stops, and the others print the verdict.
 
 use std::any::Any;
 use std::panic;
@@ -16,13 +16,13 @@ use std::sync::{Mutex, PoisonError};
 use super::groups;
 use super::scratch::Scratch;
 
-/// The name of the thread that takes the last look.
+/// The name of the thread of the final check.
 pub(super) const LAST_LOOK: &str = "last look";
 
-/// How a Rust program ends that panicked.
+/// The exit code of a Rust program that panicked.
 const PANICKED: i32 = 101;
 
-/// What the last look said when it panicked.
+/// The panic message of the final check.
 static TOLD: Mutex<Option<String>> = Mutex::new(None);
 
 /// From now on a panic ends the run, which works in `scratch`.
@@ -43,12 +43,12 @@ pub(super) fn watch(scratch: &Path) {
     }));
 }
 
-/// Why the last look panicked, if it did.
+/// Why the final check panicked, if it did.
 pub(super) fn in_last_look() -> Option<String> {
     TOLD.lock().unwrap_or_else(PoisonError::into_inner).take()
 }
 
-/// What a panic said.
+/// The message of a panic.
 pub(super) fn reason(panic: &(dyn Any + Send)) -> String {
     let text = panic.downcast_ref::<&str>().copied();
     let text = text.or_else(|| panic.downcast_ref::<String>().map(String::as_str));

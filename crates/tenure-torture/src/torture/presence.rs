@@ -1,15 +1,16 @@
-//! Who is inside the critical section, as the processes themselves announce it. No lock is involved.
+//! Who is inside the critical section, as the processes themselves announce it. No lock is
+//! involved.
 //!
 //! # Invariants
 //!
-//! 1. A process raises its flag after it was told that it holds the lock, and lowers it before it lets
-//!    go. So a flag that is up belongs to a holder, or to one that was killed while it was.
-//! 2. It raises its own flag and then looks at all others: of two holders one sees the other.
-//! 3. A flag names the incarnation of its process. The parent knows which of them it has killed, and
-//!    when; one that was seen inside before that was alive.
-//! 4. A flag names the hold as well. A worker that leaves its hold to a child lowers its flag when the
-//!    child may have raised its own already, so the child may find that very flag, and no other: once
-//!    its parent comes in again, or finds the child inside, the lock was given twice.
+//! 1. A process raises its flag after it got the lock, and lowers it before it releases the lock.
+//!    So a raised flag belongs to a holder, or to a process that was killed while it was one.
+//! 2. It raises its own flag and then reads all others: of two holders at least one sees the other.
+//! 3. A flag names the incarnation of its process. The parent knows which incarnations it has
+//!    killed, and when; a process that was seen inside before that was alive.
+//! 4. A flag names the hold as well. A worker that leaves its hold to a child lowers its flag after
+//!    the child may have raised its own, so the child may find that one flag, and no other. If the
+//!    parent enters again, or finds the child inside, the lock was given twice.
 
 use std::sync::atomic::Ordering::SeqCst;
 
@@ -21,10 +22,11 @@ const EXCLUSIVE: u64 = 1;
 const SHARED: u64 = 2;
 const CHILD: u64 = 4;
 const KIND_BITS: u32 = 3;
-/// The number of the hold comes next. It starts over, long after all children of the first one are gone.
+/// The number of the hold comes next. It wraps around long after all children of the first hold are
+/// gone.
 const HOLD_BITS: u32 = 24;
 
-/// Who is inside: a worker, from its start to its end, under one hold, or the child that it left that
+/// A holder: a worker, from its start to its end, under one hold, or the child that it left that
 /// hold to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Holder {
@@ -35,7 +37,7 @@ pub(super) struct Holder {
 }
 
 impl Holder {
-    /// The one that a flag belongs to.
+    /// The owner of a flag.
     pub(super) fn of_flag(flag: u64) -> Self {
         Self {
             generation: flag >> (KIND_BITS + HOLD_BITS),
@@ -58,17 +60,17 @@ impl Holder {
     }
 }
 
-/// A second one inside.
+/// A second holder.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Overlap {
     /// Where the flag is.
     pub(super) place: usize,
     pub(super) flag: u64,
-    /// It was up before this moment.
+    /// It was raised before this moment.
     pub(super) at: u64,
 }
 
-/// A flag that is up until it is dropped. A killed process leaves it up.
+/// A flag that is raised until it is dropped. A killed process leaves it raised.
 #[derive(Debug)]
 pub(super) struct Flag {
     memory: Memory,
@@ -76,7 +78,7 @@ pub(super) struct Flag {
 }
 
 impl Flag {
-    /// Raises the flag of `who`, the process in `slot`, and tells who else is inside.
+    /// Raises the flag of `who`, the process in `slot`, and returns which others are inside.
     pub(super) fn raise(
         memory: Memory,
         slot: usize,
@@ -103,7 +105,7 @@ impl Drop for Flag {
     }
 }
 
-/// Takes down the flag of a dead process, unless another one is up there by now.
+/// Lowers the flag of a dead process, unless another one is raised there by now.
 pub(super) fn take_down(memory: Memory, overlap: Overlap) {
     let _ = memory.word(overlap.place).compare_exchange(overlap.flag, 0, SeqCst, SeqCst);
 }
@@ -129,7 +131,7 @@ mod tests {
         (dir, memory)
     }
 
-    /// Raises a flag and tells whom it found.
+    /// Raises a flag and returns the holders it found.
     fn enter(memory: Memory, slot: usize, who: Holder, shared: bool) -> (Flag, Vec<Holder>) {
         let (flag, overlaps) = Flag::raise(memory, slot, who, shared);
         (flag, overlaps.iter().map(|overlap| Holder::of_flag(overlap.flag)).collect())

@@ -1,4 +1,4 @@
-//! The directory of a run: removed at its end, kept when something was found.
+//! The directory of a run: removed at its end, kept if something was found.
 
 use std::fs;
 use std::io;
@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use crate::demo::Dice;
 
-/// So often it is tried to remove it.
+/// How often removal is tried.
 const TRIES: u32 = 100;
 const TURN: Duration = Duration::from_millis(10);
 
@@ -27,8 +27,8 @@ impl Scratch {
         Ok(Self { path, keep: false })
     }
 
-    /// Removes it with all that is in it, also if somebody is about to make one more file. Best effort: a
-    /// name that says where it comes from is all that may stay.
+    /// Removes it with its content, even while a process may still create a file in it. Best
+    /// effort: at worst an empty directory stays, whose name says where it comes from.
     pub(super) fn remove(path: &Path) {
         let mut tries = TRIES;
         while tries > 0 && fs::remove_dir_all(path).is_err() && path.exists() {
@@ -42,7 +42,7 @@ impl Scratch {
         &self.path
     }
 
-    /// It is evidence now.
+    /// Keeps it as evidence.
     pub(super) fn keep(&mut self) {
         self.keep = true;
     }
@@ -50,7 +50,7 @@ impl Scratch {
 
 impl Drop for Scratch {
     fn drop(&mut self) {
-        // A last look that was given up may still make files in it.
+        // A final check that was given up may still create files in it.
         if !self.keep {
             Self::remove(&self.path);
         }

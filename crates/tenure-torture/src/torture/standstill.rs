@@ -1,15 +1,17 @@
-//! Who stands still: a thing that nobody gets done anything with any more, while others may go on.
+//! Standstills: a thing on which no worker completes an operation any more, while others may
+//! continue.
 //!
 //! # Invariants
 //!
-//! 1. Only an acknowledged change counts. Deaths and starts are the storm's own doing, and a read
-//!    waits for nobody, so it does not show that a writer would get in.
-//! 2. Two things are needed: no change of the thing for as long as the patience lasts, and a worker
-//!    that has been in one operation on it for as long. So a thing is not blamed because those who
-//!    would work on it hang in another one, nor because the machine has no time to start anybody.
-//! 3. A run is not over while a thing is suspected: a short one would kill who hangs, and call all well.
-//! 4. The storm leaves alone who has been in one operation for long, and strikes more rarely the
-//!    longer a thing is silent: a kill would cure what has to be found.
+//! 1. Only an acknowledged change counts. Deaths and starts are caused by the storm, and a read
+//!    never waits, so it does not show that a writer would get the lock.
+//! 2. Two conditions are needed: no change of the thing for as long as the patience, and a worker
+//!    that has been in one operation on it for as long. So a thing is not blamed because its
+//!    workers hang in another one, nor because the machine is too busy to start workers.
+//! 3. A run does not end while a thing is suspected: a short run would kill the hanging worker, and
+//!    report nothing.
+//! 4. The storm does not kill a worker that has been in one operation for long, and strikes more
+//!    rarely the longer a thing is silent: a kill would hide what has to be found.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::Ordering::SeqCst;
@@ -20,11 +22,11 @@ use super::finding::{Fault, Finding, Thing};
 use super::memory::Memory;
 use super::words;
 
-/// Who is in one operation for longer than that is not hit any more, and a thing that is silent for
-/// longer makes blows rarer. Nothing takes as long while all is well.
+/// A worker that is in one operation for longer than this is not killed any more, and a thing that
+/// is silent for longer makes kills rarer. Nothing takes this long in a normal run.
 pub(super) const LONG: Duration = Duration::from_secs(2);
 
-/// What a worker is at, and for how long.
+/// What a worker is doing, and for how long.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Busy {
     pub(super) thing: Thing,
@@ -32,18 +34,18 @@ pub(super) struct Busy {
 }
 
 impl Busy {
-    /// A worker says in shared memory what it begins now.
+    /// A worker publishes in shared memory which operation it begins.
     pub(super) fn begin(memory: Memory, slot: usize, thing: Thing) {
         let number = Thing::ALL.iter().position(|one| *one == thing).map_or(0, |place| place + 1);
         memory.word(words::busy(slot)).store((now_ms() << 8) | number as u64, SeqCst);
     }
 
-    /// Nobody is there yet.
+    /// No worker yet.
     pub(super) fn clear(memory: Memory, slot: usize) {
         memory.word(words::busy(slot)).store(0, SeqCst);
     }
 
-    /// What the worker in `slot` said last.
+    /// The last operation of the worker in `slot`.
     pub(super) fn of(memory: Memory, slot: usize) -> Option<Self> {
         let word = memory.word(words::busy(slot)).load(SeqCst);
         let place = usize::try_from(word & 0xff).ok()?.checked_sub(1)?;
@@ -69,7 +71,7 @@ impl Watch {
         Self { patience, last: things.iter().map(|thing| (*thing, (0, now))).collect() }
     }
 
-    /// Looks how many changes were acknowledged by now.
+    /// Records how many changes are acknowledged by now.
     pub(super) fn look(&mut self, changes: &BTreeMap<Thing, u64>, now: Instant) {
         for (thing, last) in &mut self.last {
             let count = changes.get(thing).copied().unwrap_or(0);
@@ -79,13 +81,13 @@ impl Watch {
         }
     }
 
-    /// How long the thing that is silent for longest has been so.
+    /// How long the most silent thing has been silent.
     pub(super) fn silence(&self, now: Instant) -> Duration {
         let silences = self.last.values().map(|(_, at)| now.saturating_duration_since(*at));
         silences.max().unwrap_or_default()
     }
 
-    /// What stands still, if something does; `busy` has a place for each worker.
+    /// The standstill, if there is one; `busy` has a place for each worker.
     pub(super) fn judge(&self, busy: &[Option<Busy>], now: Instant) -> Option<Finding> {
         let hanging = self.hanging(busy, now, self.patience);
         let longest = hanging.iter().max_by_key(|(_, busy, _)| busy.time);
@@ -102,14 +104,14 @@ impl Watch {
         self.judge_all(now)
     }
 
-    /// What may stand still, and for how long by now: it is too early to tell, and so to stop.
+    /// The suspected standstill, and for how long: it is too early to decide, and so to stop.
     pub(super) fn suspect(&self, busy: &[Option<Busy>], now: Instant) -> Option<(Thing, Duration)> {
         let hanging = self.hanging(busy, now, LONG).into_iter();
         hanging.map(|(_, busy, silence)| (busy.thing, silence)).max_by_key(|(_, silence)| *silence)
     }
 
-    /// Who is in one operation for longer than `time` on a thing that is silent for longer, too, and
-    /// for how long it is.
+    /// The worker that is in one operation for longer than `time`, on a thing that is also silent
+    /// for longer, and for how long.
     fn hanging(
         &self,
         busy: &[Option<Busy>],
@@ -126,7 +128,7 @@ impl Watch {
             .collect()
     }
 
-    /// Nobody hangs in an operation, and yet nothing is done at all: nobody gets that far.
+    /// No worker hangs in an operation, and yet nothing is done: no worker gets that far.
     fn judge_all(&self, now: Instant) -> Option<Finding> {
         let last = self.last.values().map(|(_, at)| *at).max()?;
         let silence = now.saturating_duration_since(last);
@@ -165,12 +167,12 @@ mod tests {
         assert_eq!((found.thing, found.fault), (Thing::Lock, Fault::Stuck));
         assert!(found.detail.contains("no change for 70 s, 1 of 3 workers"), "{}", found.detail);
         assert_eq!(watch.suspect(&hangs, at(80)), Some((Thing::Lock, Duration::from_secs(70))));
-        // Those who began only just now may be new: they may have been killed all the time.
+        // Workers that have just begun may be new: they may have been killed all the time.
         assert_eq!(
             watch.judge(&[Some(busy(Thing::Lease, 0)), Some(busy(Thing::Lock, 59))], at(80)),
             None
         );
-        // One that waits long while others have their turn is only unlucky.
+        // A worker that waits long while others get their turn is only unlucky.
         watch.look(&changes(&[(Thing::Lock, 6), (Thing::Lease, 80)]), at(79));
         assert_eq!(watch.judge(&hangs, at(80)), None);
         assert_eq!(watch.suspect(&hangs, at(80)), None);
@@ -186,7 +188,7 @@ mod tests {
         let hangs = [Some(busy(Thing::Document, 61)), Some(busy(Thing::Document, 70))];
         let found = watch.judge(&hangs, at(70)).expect("found");
         assert_eq!(found.thing, Thing::Document);
-        assert_eq!(watch.judge(&[None, None], at(120)), None, "a machine that starts nobody");
+        assert_eq!(watch.judge(&[None, None], at(120)), None, "a machine that starts no worker");
         assert!(watch.judge(&[None, None], at(121)).is_some());
     }
 

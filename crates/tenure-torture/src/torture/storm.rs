@@ -1,7 +1,9 @@
-//! The storm: workers at work, and what is done to them, until the time is over or something is found.
+//! The storm: the workers work, and are killed and paused, until the time is over or something is
+//! found.
 //!
-//! The dice decide who is hit, how, and about when; the same seed gives the same plan. The kernel
-//! decides how the processes interleave, so a second run meets the same plan, not the same moments.
+//! The dice choose the victim, the means, and the rough time; the same seed gives the same plan.
+//! The kernel decides how the processes interleave, so a second run repeats the plan, not the exact
+//! moments.
 
 use std::io;
 use std::path::Path;
@@ -18,18 +20,18 @@ use super::worker::{Task, memory_file};
 use super::{Limit, Setup};
 use crate::demo::Dice;
 
-/// Of so many places one works on leases only, if there is something else to work on: the lease of a
-/// dead worker lasts, and the others should not all wait for it.
+/// One in this many places works on leases only, if there is other work: the lease of a dead worker
+/// lasts, and the others should not all wait for it.
 const LESSEES: usize = 5;
 
-/// At most so many operations, and so long, until the next blow: a slow machine is not only killing,
-/// and one on which all wait for a dead one is hit as well. While nothing is done with one of the
-/// things, blows come half as often each time: where starting takes longer than that, nobody would get
-/// to work, and what hangs would be cured.
+/// At most this many operations, and this much time, until the next blow. So a slow machine does
+/// more than kill, and blows also come while all workers wait for a dead one. While nothing is done
+/// with one of the things, blows come half as often each time. Otherwise, if starting a worker
+/// takes longer than that, no worker would get to work, and a hang would be hidden.
 const OPERATIONS_APART: u64 = 400;
 const APART: Duration = Duration::from_millis(140);
 
-/// How often somebody looks whether all things go on.
+/// How often progress on each thing is checked.
 const TICK: Duration = Duration::from_millis(100);
 
 /// What was done to the workers.
@@ -43,11 +45,11 @@ pub(super) struct Blows {
 /// One place among the workers.
 #[derive(Debug, Clone, Copy, Default)]
 struct Place {
-    /// Paused until then, and killed then or let go on.
+    /// Paused until then, and then killed or continued.
     paused: Option<(Instant, bool)>,
 }
 
-/// Lets everybody work until the limit, and tells `progress` about it.
+/// Lets all workers work until the limit, and reports to `progress`.
 pub(super) struct Storm<'a> {
     setup: &'a Setup,
     scratch: &'a Path,
@@ -62,7 +64,7 @@ pub(super) struct Storm<'a> {
 }
 
 impl<'a> Storm<'a> {
-    /// Everything is prepared, nobody works yet.
+    /// Everything is prepared, no worker is started yet.
     pub(super) fn new(setup: &'a Setup, scratch: &'a Path) -> io::Result<Self> {
         Ok(Self {
             setup,
@@ -78,8 +80,8 @@ impl<'a> Storm<'a> {
         })
     }
 
-    /// Runs it to its end. Everybody is dead then, and was heard. `progress` is told what is waited for,
-    /// too, when it should be over and something may stand still.
+    /// Runs it to its end. All workers are dead then, and all their reports are read. `progress`
+    /// also reports a wait at the end for a thing that may be at a standstill.
     pub(super) fn run(
         &mut self,
         limit: &Limit,
@@ -119,7 +121,7 @@ impl<'a> Storm<'a> {
                 }
             }
             self.end_pauses(now)?;
-            // All may wait for one that is paused: its end comes on time.
+            // All may wait for a paused worker, so its pause must end on time.
             let ends = self.places.iter().filter_map(|place| place.paused.map(|(end, _)| end));
             let next_end = ends.fold(latest_blow.min(next_look), Instant::min);
             if let Some(heard) = self.crew.hear(next_end.saturating_duration_since(now)) {
@@ -134,25 +136,25 @@ impl<'a> Storm<'a> {
         self.note_ends();
         let take_overs = &mut self.ledger.take_overs;
         for (generation, at) in take_overs.begun.drain() {
-            // One that was not killed has told its end, or that it failed.
+            // A worker that was not killed has reported its end, or its failure.
             take_overs.unheard.extend(self.crew.gone(generation).map(|gone| (at, gone)));
         }
         progress(&self.ledger, self.blows, None);
         Ok(())
     }
 
-    /// Whether all things go on.
+    /// Whether all things make progress.
     fn look(&mut self, now: Instant) -> Option<Finding> {
         self.watch.look(&self.ledger.changes, now);
         self.watch.judge(&self.busy(), now)
     }
 
-    /// What everybody is at.
+    /// What each worker is doing.
     fn busy(&self) -> Vec<Option<Busy>> {
         (0..self.places.len()).map(|slot| Busy::of(self.memory, slot)).collect()
     }
 
-    /// Whether the worker in `slot` may hang. Killed, it would not be found.
+    /// Whether the worker in `slot` may hang. A kill would hide that.
     fn may_hang(&self, slot: usize) -> bool {
         Busy::of(self.memory, slot).is_some_and(|busy| busy.time > LONG)
     }
@@ -182,7 +184,7 @@ impl<'a> Storm<'a> {
         if others.is_empty() || (lessee && !lease.is_empty()) { lease } else { others }
     }
 
-    /// Does something bad to somebody.
+    /// Kills or pauses one or more workers.
     fn strike(&mut self, now: Instant) -> io::Result<()> {
         let slot = usize::try_from(self.dice.between(0, self.setup.processes as u64)).unwrap_or(0);
         let (lot, ms) = (self.dice.between(0, 100), self.dice.between(1, 40));
@@ -194,7 +196,8 @@ impl<'a> Storm<'a> {
             0..40 => self.replace(slot, false),
             40..52 => self.replace(slot, true),
             52..80 if self.places[slot].paused.is_none() => {
-                // Some are paused for longer than any lease lasts, and some die while they are.
+                // Some are paused for longer than any lease lasts, and some are killed while
+                // paused.
                 let ms = if lot < 56 { ms * 8 } else { ms };
                 self.crew.pause(slot, true);
                 self.blows.pauses += 1;
@@ -241,11 +244,11 @@ impl<'a> Storm<'a> {
             self.note(slot, generation, word);
             return Ok(());
         }
-        // One that was killed has been reaped and replaced already.
+        // A worker that was killed has been reaped and replaced already.
         if self.crew.reap(slot, generation) { self.start(slot) } else { Ok(()) }
     }
 
-    /// Who ended by itself found something, in what it was at.
+    /// A worker that ended by itself is a finding, for the operation that it was in.
     fn note_ends(&mut self) {
         for (slot, detail) in self.crew.ends() {
             let thing = Busy::of(self.memory, slot).map_or(self.setup.things[0], |busy| busy.thing);

@@ -11,7 +11,7 @@ use super::finding::{Fault, Finding, Thing};
 use super::storm::Blows;
 use crate::demo::thousands;
 
-/// So many findings are shown one by one; the rest is counted.
+/// This many findings are listed; the rest is counted.
 const SHOWN: usize = 8;
 
 const RED: &str = "\x1b[31m";
@@ -20,15 +20,15 @@ const YELLOW: &str = "\x1b[33m";
 const BOLD: &str = "\x1b[1m";
 const PLAIN: &str = "\x1b[0m";
 
-/// What a run comes to, by the worst that was found; the later, the worse.
+/// The result of a run, by its worst finding; later variants are worse.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Outcome {
     Nothing,
-    /// Nothing was found, and nobody took the last look at anything.
+    /// Nothing was found, and nothing was checked at the end.
     Unjudged,
-    /// Something failed that must not. Nothing is known to be damaged by it.
+    /// An unexpected failure. No damage is known.
     Failure,
-    /// Something stands still. Nothing is known to be damaged by it.
+    /// A standstill. No damage is known.
     Standstill,
     Damage,
 }
@@ -65,10 +65,10 @@ impl Outcome {
     }
 }
 
-/// What came of a run.
+/// The result of a run.
 #[derive(Debug)]
 pub(super) struct Verdict {
-    /// The command that does the same again.
+    /// The command that repeats the run.
     pub(super) repeat: String,
     pub(super) seed: u64,
     pub(super) processes: usize,
@@ -83,9 +83,9 @@ pub(super) struct Verdict {
     pub(super) refused: u64,
     pub(super) blows: Blows,
     pub(super) findings: Vec<Finding>,
-    /// What nobody took the last look at, or not to its end: of that, nothing found says little.
+    /// What the final check did not cover, or not to its end: there, no finding means little.
     pub(super) unjudged: BTreeSet<Thing>,
-    /// The history that was written; it is for others to judge.
+    /// The history that was written; another program judges it.
     pub(super) history: Option<PathBuf>,
     /// The kept directory.
     pub(super) kept: Option<PathBuf>,
@@ -97,7 +97,7 @@ impl Verdict {
         self.findings.is_empty()
     }
 
-    /// Something of which nothing was found because nothing was done.
+    /// A thing without findings because nothing was done with it.
     pub(super) fn idle(&self) -> Option<&'static str> {
         let known = self.is_clean() && !self.interrupted;
         let mut idle = self.operations.iter().filter(|(_, done)| known && **done == 0);
@@ -123,7 +123,7 @@ impl Verdict {
         faults
     }
 
-    /// Each finding once, and how often it was made. The first of each fault come first.
+    /// Each finding once, with its count. The first one of each fault comes first.
     fn told(&self) -> Vec<(&Finding, usize)> {
         let mut told: Vec<(&Finding, usize)> = Vec::new();
         for finding in &self.findings {
@@ -322,7 +322,7 @@ mod tests {
         verdict.operations.extend([(Thing::Lock, 0), (Thing::Document, 1)]);
         assert_eq!(verdict.idle(), Some("lock"));
         verdict.interrupted = true;
-        assert_eq!(verdict.idle(), None, "nobody wanted to know");
+        assert_eq!(verdict.idle(), None, "nothing was asked for");
         verdict.interrupted = false;
         verdict.operations.insert(Thing::Lock, 1);
         assert_eq!(verdict.idle(), None);

@@ -1,4 +1,4 @@
-//! What a worker tells its parent, one line each. What was told is a promise: half a line is none.
+//! What a worker reports to its parent, one line each. A report is a promise: half a line is none.
 
 use std::fmt;
 
@@ -6,28 +6,28 @@ use super::finding::{Fault, Finding, Thing};
 use super::ledger::Span;
 use super::presence::Overlap;
 
-/// A word of a worker.
+/// A report of a worker.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Word {
-    /// It held the lock under this fence (0: together with others, or there are none) and has let go.
+    /// It held the lock under this fence (0: shared, or without fences) and has released it.
     Held { fence: u64 },
-    /// It changed the document, which counts so many changes now.
+    /// It changed the document, whose total is now this.
     Counted { total: u64 },
     /// The same for a key of the collection.
     KeyCounted { key: usize, total: u64 },
-    /// A document of its own in the collection, named by a number, is what it says.
+    /// The state of a document of its own in the collection, named by a number.
     Own { number: u64, state: Own },
-    /// It appended this batch, whose lines are numbered from `first` (0: it was told no number).
+    /// It appended this batch, whose lines are numbered from `first` (0: it got no number).
     Appended { batch: u64, first: u64 },
     /// It was granted the lease, or a renewal, and has it for this time unless it ends it.
     Leased(Span),
-    /// It is about to take the lease over; the next one that it has is that.
+    /// It is about to take the lease over; its next lease is the result.
     Taking { at: u64 },
-    /// It is about to end the lease, or has nothing more of it.
+    /// It is about to end the lease, or no longer uses it.
     Ending { fence: u64, at: u64 },
     /// It wrote this batch under the fence of a lease.
     Wrote { fence: u64, batch: u64 },
-    /// It read, and all was well.
+    /// It read, and the content was correct.
     Read { thing: Thing },
     /// It started a child.
     Child,
@@ -95,7 +95,7 @@ impl fmt::Display for Word {
 }
 
 impl Word {
-    /// The meaning of a whole line; `None` for half a line or another's.
+    /// The meaning of a whole line; `None` for half a line or another program's.
     pub(super) fn parse(line: &str) -> Option<Self> {
         let line = line.strip_suffix('\n')?;
         let (verb, rest) = line.split_once(' ').unwrap_or((line, ""));

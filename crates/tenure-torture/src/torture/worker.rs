@@ -1,7 +1,8 @@
-//! A worker: does one random operation after another and tells what it was promised.
+//! A worker: does one random operation after another and reports its acknowledgements.
 //!
-//! `tenure torture-worker work|history|child ...` is started by the parent, never by people. A worker
-//! ends when its input ends, so none survives its parent; `quit` lets it finish what it does.
+//! `tenure torture-worker work|history|child ...` is started by the parent, never by people. A
+//! worker ends when its input ends, so none survives its parent; `quit` lets it finish its
+//! operation.
 
 use std::ffi::OsString;
 use std::io::{self, BufRead, Write};
@@ -22,16 +23,16 @@ use super::word::Word;
 use crate::demo::Dice;
 use tenure_cli::Inherited;
 
-/// A time that is not worth giving the processor away for.
+/// Too short a time to give up the processor.
 const SHORT: Duration = Duration::from_micros(100);
 
 /// The hidden verb of the command line.
 pub(super) const VERB: &str = "torture-worker";
 
-/// In the place of a hold: this child has none.
+/// In place of the number of a hold: this child has none.
 const IDLE: &str = "idle";
 
-/// What the parent tells a worker on its command line.
+/// The arguments of a worker.
 #[derive(Debug, Clone)]
 pub(super) struct Task {
     /// The directory of the run.
@@ -44,12 +45,12 @@ pub(super) struct Task {
     /// How many operations; 0 for no end.
     pub(super) count: u64,
     pub(super) author: Author,
-    /// What to work on; `history` stands alone.
+    /// What to work on; `history` cannot be combined.
     pub(super) things: Vec<Thing>,
 }
 
 impl Task {
-    /// The words that [`run`] understands.
+    /// The arguments that [`run`] understands.
     pub(super) fn words(&self) -> Vec<OsString> {
         let numbers = [self.slot as u64, self.generation, self.seed, self.count];
         let things: Vec<_> = self.things.iter().map(|thing| thing.name()).collect();
@@ -83,7 +84,7 @@ pub(super) fn memory_file(scratch: &Path) -> PathBuf {
     scratch.join("judge.memory")
 }
 
-/// Runs `tenure torture-worker` with the words after that.
+/// Runs `tenure torture-worker` with the arguments after that.
 pub(crate) fn run(words: &[OsString]) -> io::Result<()> {
     let stranger = || io::Error::new(io::ErrorKind::InvalidInput, "only tenure torture calls this");
     match words {
@@ -117,7 +118,7 @@ impl<'a> Worker<'a> {
         let told = Arc::clone(&quit);
         std::thread::Builder::new().name("orders".into()).spawn(move || listen(&told))?;
         let dice = Dice::new(task.seed);
-        // No incarnation uses a number of another one, whatever those were killed in.
+        // No incarnation uses a number of another one, wherever those were killed.
         let next = task.generation << 32;
         Ok(Self { task, subject, memory, dice, next, holds: 0, quit })
     }
@@ -145,7 +146,7 @@ impl<'a> Worker<'a> {
         self.task.scratch.join(name)
     }
 
-    /// Heads once in `sides` throws.
+    /// True once in `sides` calls, at random.
     pub(super) fn one_in(&mut self, sides: u64) -> bool {
         self.dice.between(0, sides) == 0
     }
@@ -156,13 +157,13 @@ impl<'a> Worker<'a> {
         self.next - 1
     }
 
-    /// This process under its next hold, to the judges.
+    /// This process under its next hold, for the judges.
     pub(super) fn next_hold(&mut self) -> Holder {
         self.holds += 1;
         Holder { generation: self.task.generation, hold: self.holds, child: false }
     }
 
-    #[expect(clippy::unused_self, reason = "a worker speaks; others have nobody to speak to")]
+    #[expect(clippy::unused_self, reason = "only a worker has a parent to report to")]
     pub(super) fn say(&self, word: &Word) -> io::Result<()> {
         say(word)
     }
@@ -171,7 +172,8 @@ impl<'a> Worker<'a> {
         self.say(&Word::Bad(finding))
     }
 
-    /// Starts a child that lingers for a while; with what it inherits it has the lock of this hold, too.
+    /// Starts a child that lives for a while; if it inherits the lock of this hold, it also holds
+    /// it.
     pub(super) fn start_child(&mut self, left: Option<(Inherited, Holder)>) -> io::Result<()> {
         let hold = left.as_ref().map_or_else(|| IDLE.to_owned(), |(_, who)| who.hold.to_string());
         let time = self.dice.between(0, 20_000).to_string();
@@ -181,13 +183,13 @@ impl<'a> Worker<'a> {
         command.args([slot, generation, time, hold]).stdin(Stdio::null());
         let mut child = command.spawn()?;
         drop(left);
-        // Somebody has to hear of its end, or it stays in the list of processes.
+        // It must be waited for, or it stays a zombie.
         std::thread::Builder::new().name("child".into()).spawn(move || child.wait())?;
         self.say(&Word::Child)
     }
 }
 
-/// Spends a little time where others must not be.
+/// Spends a little time inside the critical section.
 pub(super) fn dwell(time: Duration) {
     let start = Instant::now();
     while start.elapsed() < time {

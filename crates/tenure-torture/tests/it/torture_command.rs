@@ -25,7 +25,7 @@ pub(crate) fn torture(bench: &Bench, words: &str) -> Ran {
 #[test]
 fn a_run_without_a_finding_leaves_nothing() {
     let bench = Bench::new();
-    // What is said twice is judged once.
+    // A thing that is named twice is judged once.
     torture(&bench, "--operations 50 --ops doc,doc").ok();
     let ran = torture(&bench, "--operations 3000 --minutes 60").ok();
     let verdict = ran.json();
@@ -61,7 +61,7 @@ fn its_help_says_what_is_found_and_how_it_ends() {
     }
 }
 
-/// A run that was cut short is not one that went through.
+/// A run that was interrupted is not a finished one.
 #[test]
 fn a_signal_ends_it_with_the_verdict_so_far_and_its_own_code() {
     for (signal, code) in [(Signal::INT, 130), (Signal::TERM, 143), (Signal::HUP, 129)] {
@@ -77,7 +77,7 @@ fn a_signal_ends_it_with_the_verdict_so_far_and_its_own_code() {
     }
 }
 
-/// A thing that stands still is found in a run that is shorter than the patience, too.
+/// A standstill is found even in a run that is shorter than the patience.
 #[test]
 fn a_short_run_waits_for_what_may_stand_still() {
     let bench = Bench::new();
@@ -85,11 +85,11 @@ fn a_short_run_waits_for_what_may_stand_still() {
     assert_eq!(verdict["verdict"], "standstill_found", "{verdict:#}");
     let detail = verdict["findings"][0]["detail"].as_str().unwrap();
     assert!(detail.starts_with("no change for "), "{verdict:#}");
-    // It is read without going in.
+    // Reads do not pass the gate.
     assert_eq!(verdict["things"][0]["judged"], true, "{verdict:#}");
 }
 
-/// The last look hangs before a gate; whoever waits for it is told what is known.
+/// The final check hangs at a gate; an interruption prints what is known.
 #[test]
 fn a_signal_ends_the_last_look_with_the_verdict_so_far() {
     let bench = Bench::new();
@@ -98,13 +98,13 @@ fn a_signal_ends_the_last_look_with_the_verdict_so_far() {
     let args = ["torture", "--json", "--leaky", "doc", "--ops", "doc", "--processes", "4"];
     let mut run = bench.unshielded(&args).with_stdout(output).with_stderr(slave).spawn();
     eventually(|| left(&bench).iter().any(|dir| dir.join("judge.memory").exists()));
-    // Shut before anybody gets in, or by one that forgot it or was killed inside.
+    // Closed before any worker enters, or by one that forgot it or was killed inside.
     let gate = left(&bench)[0].join("doc.gate");
     let begun = Instant::now();
     while begun.elapsed() < Duration::from_secs(2) && std::fs::File::create_new(&gate).is_err() {}
     let interrupt = || kill_process(Pid::from_child(&run), Signal::INT).unwrap();
     interrupt();
-    see(&mut screen, "the last look: doc");
+    see(&mut screen, "final check: doc");
     interrupt();
     assert_eq!(run.wait().unwrap().code(), Some(130));
     let verdict: Value = serde_json::from_str(&bench.read("output")).unwrap();
@@ -114,7 +114,7 @@ fn a_signal_ends_the_last_look_with_the_verdict_so_far() {
     assert_eq!(left(&bench).len(), 0);
 }
 
-/// Nobody answers for a check that was cut off.
+/// A check that was interrupted has no result.
 #[test]
 fn a_signal_is_no_answer_of_a_check() {
     let bench = Bench::new();
@@ -127,7 +127,7 @@ fn a_signal_is_no_answer_of_a_check() {
     let args = [&args[..], &more].concat();
     let mut command = bench.unshielded(&args).with_stdout(output).with_stderr(slave).unstarted();
     let mut run = command.process_group(0).spawn().unwrap();
-    see(&mut screen, "the last look at this round");
+    see(&mut screen, "the final check of this round");
     eventually(|| bench.path("asleep").exists());
     // From the keyboard it goes to the whole group.
     kill_process_group(Pid::from_child(&run), Signal::INT).unwrap();
@@ -137,7 +137,7 @@ fn a_signal_is_no_answer_of_a_check() {
     assert_eq!(verdict["things"][0]["judged"], false, "{verdict:#}");
 }
 
-/// Reads what a person sees until it contains this.
+/// Reads the terminal until it contains this.
 fn see(screen: &mut impl Read, text: &str) -> Vec<u8> {
     let mut seen = Vec::new();
     while !String::from_utf8_lossy(&seen).contains(text) {
@@ -169,7 +169,7 @@ fn worker_pids(dir: &Path) -> Vec<i32> {
     workers.filter_map(|one| one.file_name().to_str()?.parse().ok()).collect()
 }
 
-/// A worker that crashes is no worker that was killed: what it was in may be what crashed it.
+/// A worker that crashes is not one that was killed: its operation may have crashed it.
 #[cfg(target_os = "linux")]
 #[test]
 fn a_worker_that_crashes_is_a_finding() {
@@ -180,7 +180,7 @@ fn a_worker_that_crashes_is_a_finding() {
         let run = RefCell::new(bench.command(&[&args[..], words].concat()).start());
         eventually(|| {
             for pid in left(&bench).iter().flat_map(|dir| worker_pids(dir)).take(1) {
-                // It may be gone by now; another one is met.
+                // It may be gone by now; then another one is chosen.
                 let _ = kill_process(Pid::from_raw(pid).unwrap(), Signal::ABORT);
             }
             !run.borrow_mut().is_running()
@@ -213,7 +213,8 @@ fn a_person_sees_how_far_it_is() {
     let mut run = bench.command(&args).with_stderr(slave).spawn();
     let seen = see(&mut screen, "operations,");
     assert!(seen.starts_with(b"\r["), "a bar");
-    // Somebody has to read on, or the terminal's buffer is full and the run waits; its end is an error here.
+    // The terminal must be read on, or its buffer fills and the run waits; its end is an error
+    // here.
     let _ = std::io::copy(&mut screen, &mut std::io::sink());
     assert!(run.wait().unwrap().success());
 }
@@ -221,7 +222,7 @@ fn a_person_sees_how_far_it_is() {
 #[test]
 fn a_script_that_forgets_is_found_out() {
     let bench = Bench::new();
-    // Named as the caller names it; the file that it saves is elsewhere.
+    // A path relative to the caller's directory; the file that it saves is elsewhere.
     bench.file(
         "save.sh",
         "old=$(cat \"$1\")\nnew=$(mktemp \"$1.XXXXXX\")\n\
@@ -268,7 +269,7 @@ fn a_command_that_cannot_be_tested_is_told_why() {
     bench.tenure(&["torture", "no-such-directory"]).exits(1);
 }
 
-/// Nothing can be told from runs that were all killed.
+/// Runs that were all killed give no result.
 #[test]
 fn too_few_runs_are_no_clean_verdict() {
     let bench = Bench::new();
@@ -292,7 +293,7 @@ fn a_standstill_is_called_one() {
     assert!(ran.stdout.contains("it did not end in 5 s"), "{ran:?}");
 }
 
-/// A program that fails on a full disk, and says so, is not to blame.
+/// A program that fails on a full disk, and reports it, is not at fault.
 #[test]
 fn a_full_disk_is_no_damage() {
     let bench = Bench::new();
@@ -303,7 +304,7 @@ fn a_full_disk_is_no_damage() {
     assert!(ran.stderr.contains("its disk is full"), "{ran:?}");
 }
 
-/// Two writes for one line mix with those of others; that is seen in the lines of a .jsonl file.
+/// Two writes for one line mix with those of other runs; that shows in the lines of a .jsonl file.
 #[test]
 fn lines_of_a_jsonl_file_are_json() {
     let bench = Bench::new();
@@ -317,7 +318,7 @@ fn lines_of_a_jsonl_file_are_json() {
     assert!(told.stderr.contains("a line that is no JSON"), "{told:?}");
 }
 
-/// It hangs beside others only; alone, before and after, it is content.
+/// It hangs only beside others; alone, before and after, it succeeds.
 #[test]
 fn one_that_hangs_in_the_storm_is_a_standstill() {
     let bench = Bench::new();

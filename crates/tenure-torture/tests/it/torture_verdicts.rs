@@ -1,4 +1,4 @@
-//! Verdicts of `tenure torture` when something is in the way of the torture itself.
+//! Verdicts of `tenure torture` when the torture itself is hindered.
 
 use std::path::Path;
 use std::process::Command;
@@ -14,16 +14,17 @@ fn row<'a>(verdict: &'a Value, thing: &str) -> &'a Value {
     rows.iter().find(|row| row["thing"] == thing).unwrap_or_else(|| panic!("{verdict:#}"))
 }
 
-/// In memory where there is such a place: nothing waits for a disk that others keep busy.
+/// In memory if possible: a busy disk then delays nothing.
 fn in_memory() -> Bench {
     let memory = Path::new("/dev/shm");
     if memory.is_dir() { Bench::below(memory) } else { Bench::new() }
 }
 
-/// The files are at rest once everybody was ended: only what lets nobody in is not judged.
+/// The files do not change once all workers are dead: only a file that cannot be locked is not
+/// judged.
 #[test]
 fn after_a_standstill_the_rest_is_judged() {
-    // A disk that is busy for as long as the short patience lasts would be a standstill of the rest.
+    // A disk that is busy for as long as the short patience would be a standstill of the rest.
     let bench = in_memory();
     let args = "--leaky lock --ops lock,doc,journal --minutes 2";
     let verdict = torture(&bench, args).exits(5).json();
@@ -50,7 +51,7 @@ fn a_history_that_cannot_be_written_is_a_failure_that_names_it() {
     assert_eq!((&verdict["history"], &verdict["found"]), (&Value::Null, &1.into()), "{verdict:#}");
 }
 
-/// The other way round: the history is not to blame.
+/// The reverse case: the history is not at fault.
 #[test]
 fn a_full_disk_under_a_history_is_not_blamed_on_the_history() {
     let bench = Bench::new();
@@ -92,7 +93,7 @@ fn a_panic_of_the_parent_is_no_verdict() {
 #[test]
 fn a_panic_of_a_worker_or_of_a_judge_is_a_finding() {
     let crew = ("crew --minutes 1", "ended by itself: ");
-    let judge = ("judge --operations 20", "the last look panicked: ");
+    let judge = ("judge --operations 20", "the final check panicked: ");
     for (place, told) in [crew, judge] {
         let bench = Bench::new();
         let args = format!("--ops lock,doc --panics {place}");
@@ -104,7 +105,7 @@ fn a_panic_of_a_worker_or_of_a_judge_is_a_finding() {
     }
 }
 
-/// `timeout` sends its signal to the command and to its group: that is one signal, and no impatience.
+/// `timeout` signals both the command and its group: that counts as one signal.
 #[test]
 fn a_signal_that_comes_twice_leaves_nothing_behind() {
     let bench = Bench::new();
@@ -113,7 +114,7 @@ fn a_signal_that_comes_twice_leaves_nothing_behind() {
     let run = bench.unshielded(&args).start();
     eventually(|| bench.path("begun").exists());
     let scratch = left(&bench).remove(0);
-    // By a process of its own, which is soon done: between two calls of ours there may be any time.
+    // Sent by one short process: two calls of ours could be any time apart.
     let twice = ["-c", "kill -TERM $0; kill -TERM $0", &run.pid().to_string()];
     assert!(Command::new("sh").args(twice).status().unwrap().success());
     let verdict = run.wait().exits(143).json();
@@ -143,7 +144,7 @@ fn a_check_that_hangs_is_told_and_a_signal_ends_it() {
 #[test]
 fn too_little_of_anything_is_no_clean_verdict() {
     let bench = Bench::new();
-    // So slow that there is time to see that it is enough.
+    // So slow that there is time to interrupt it.
     let save = "sleep 0.3; echo {key} >>{}";
     let args = ["torture", "--operations", "1", "--file", "log.txt", "--command", save];
     let ran = bench.tenure(&args).exits(1);

@@ -1,4 +1,4 @@
-//! How many swaps of each kind were made, told to whoever asks.
+//! How many swaps of each kind were made; prints the counts on request.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use serde_json::json;
 
-/// See the top of the file.
+/// The counts.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Counts {
     made: Arc<Mutex<BTreeMap<String, u64>>>,
@@ -14,7 +14,7 @@ pub(crate) struct Counts {
 }
 
 impl Counts {
-    /// Answers each line of the input from now on, beside the work; its end is the end of the work.
+    /// From now on answers each line of the input in a thread; the end of the input ends the work.
     pub(crate) fn answering() -> Self {
         let counts = Self::default();
         let told = counts.clone();
@@ -32,7 +32,7 @@ impl Counts {
         self.over.load(Ordering::SeqCst)
     }
 
-    /// One more of what is put at such a place: `("sidecar", "a pipe")`.
+    /// Counts one more swap of this kind at this place: `("sidecar", "a pipe")`.
     pub(crate) fn add(&self, place: &str, what: &str) {
         let mut made = self.made.lock().unwrap_or_else(PoisonError::into_inner);
         *made.entry(format!("{place}: {what}")).or_default() += 1;

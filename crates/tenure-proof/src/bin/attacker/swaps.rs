@@ -2,9 +2,9 @@
 //!
 //! # Invariants
 //!
-//! 1. What was there comes back, or the name is free: nothing planted stays, since after that nobody
-//!    would get far enough to be attacked again. What a planted file does that stays is tried elsewhere.
-//! 2. Bursts and pauses take turns, so that some commands get through and others meet a swap in the
+//! 1. A swap is undone, or the name is left free. Nothing planted stays, since no command would get
+//!    far enough to be attacked again. Other tests try planted files that stay.
+//! 2. Bursts and pauses alternate, so that some commands succeed and others meet a swap in the
 //!    middle of their work.
 
 use std::io;
@@ -19,11 +19,12 @@ use crate::counts::Counts;
 
 /// The directory of the sidecars.
 const SIDE: &str = ".tenure";
-/// The same in a sticky directory: of a user who works there.
+/// The same in a sticky directory, for a user who works there.
 const SIDE_OF_ALICE: &str = ".tenure-61111";
-/// What is going to be the document.
+/// The temporary file of a new document.
 const TEMPORARY: &str = ".tenure/state.json.tmp.0000000000000000";
-/// What is swapped, below the attacked directory; the directory of the sidecars as often as all data.
+/// The names that are swapped, below the attacked directory; the sidecar directory as often as all
+/// data.
 const NAMES: [&str; 28] = [
     "state.json",
     "log.jsonl",
@@ -54,16 +55,16 @@ const NAMES: [&str; 28] = [
     ".tenure/log.jsonl.log",
     ".tenure/log.jsonl.index",
 ];
-/// What is put there; links first.
+/// What is planted; links first.
 const PLANTS: [&str; 5] =
     ["a link to a secret", "a link to a directory", "a second name", "a pipe", "a file"];
 const LINKS: usize = 2;
 
-/// At most so many swaps one after the other, and at most so many milliseconds between two bursts.
+/// The most swaps in a burst, and the most milliseconds between two bursts.
 const BURST: usize = 96;
 const PAUSE_MS: u64 = 40;
 
-/// See the top of `main.rs`.
+/// The attack.
 pub(crate) fn run() {
     let args: Vec<String> = std::env::args().skip(1).collect();
     let [dir, victim, seed] = args.as_slice() else {
@@ -107,21 +108,22 @@ fn is_sticky(path: &Path) -> bool {
     dir.is_some_and(|dir| dir.permissions().mode() & 0o1000 != 0)
 }
 
-/// Puts something else in the place of `name` for a moment, and says what, if it could.
+/// Replaces `name` for a moment, and returns what with, if it could.
 fn swap(name: &Path, victim: &Path, random: &mut Random) -> Option<&'static str> {
     let (aside, planted) = (name.with_extension("aside"), name.with_extension("planted"));
     clear(&planted);
-    // A target is what its name leads to; only in a sticky directory is a link of others refused.
+    // A link as a target is followed; only in a sticky directory is another user's link refused.
     let data = name.extension().is_some() && !name.parent().is_some_and(is_side);
     let first = if data && !is_sticky(name) { LINKS } else { 0 };
     let what = first + random.index(PLANTS.len() - first);
     let is_temporary = name.ends_with(TEMPORARY);
-    // Who may replace a temporary file by a link may as well replace the document; but a link that was
-    // there first must not be followed. Should it become the document all the same (the temporary file was
-    // taken away just before), then what follows is told that it leads nowhere: to make a file there would show.
+    // An attacker that can replace a temporary file by a link can also replace the document. But a
+    // link that was there first must not be followed. If the link still becomes the document
+    // (because the temporary file was removed just before), it leads nowhere: a file created
+    // through it would show.
     let file = if is_temporary { "not there" } else { "secret" };
     plant(what, &planted, victim, file).ok()?;
-    // In one step, so that nobody finds the place empty, or in two, so that somebody may take it.
+    // In one step, so that the name always exists, or in two, so that another process may take it.
     let (kept, swapped) = if what < LINKS && is_temporary {
         (None, rename_new(&planted, name).is_ok())
     } else if random.coin() && exchange(&planted, name).is_ok() {
@@ -130,7 +132,8 @@ fn swap(name: &Path, victim: &Path, random: &mut Random) -> Option<&'static str>
         let kept = std::fs::rename(name, &aside).is_ok().then_some(aside.as_path());
         (kept, std::fs::rename(&planted, name).is_ok())
     };
-    // A link in the place of a link is no swap of the directory; in a sticky one the attacker comes first.
+    // A link in place of a link is no swap of the directory; in a sticky one the attacker comes
+    // first.
     let real = !is_side(name) || kept.is_some_and(is_directory) || is_sticky(name);
     if random.chance(64) {
         rest(random.below(2000));
@@ -165,7 +168,7 @@ fn rename_new(from: &Path, to: &Path) -> io::Result<()> {
     Ok(renameat_with(CWD, from, CWD, to, RenameFlags::NOREPLACE)?)
 }
 
-/// What was at `name` comes back, also in the place of what others have made there meanwhile.
+/// Restores what was at `name`, and replaces what others have created there meanwhile.
 fn put_back(kept: &Path, name: &Path) {
     match exchange(kept, name) {
         Ok(()) => clear(kept),
@@ -173,14 +176,14 @@ fn put_back(kept: &Path, name: &Path) {
     }
 }
 
-/// Removes whatever has this name, and follows nothing.
+/// Removes whatever has this name, without following links.
 fn clear(path: &Path) {
     let gone =
         if is_directory(path) { std::fs::remove_dir_all(path) } else { std::fs::remove_file(path) };
     drop(gone);
 }
 
-/// Whether this is a directory, and no link to one.
+/// Whether this is a directory, and not a link to one.
 fn is_directory(path: &Path) -> bool {
     std::fs::symlink_metadata(path).is_ok_and(|found| found.is_dir())
 }

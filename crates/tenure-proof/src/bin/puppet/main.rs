@@ -1,7 +1,7 @@
-//! The Rust puppet: does what the lines on its input say, and answers. `PUPPETS.md` has the protocol.
+//! The Rust puppet: executes the orders on its input, and answers. `PUPPETS.md` has the protocol.
 //!
-//! Every actor has a thread and things of its own, so that several handles of one process play the same
-//! scenarios as several processes.
+//! Every actor has its own thread and its own handles, so that several handles of one process play
+//! the same scenarios as several processes.
 
 mod stage;
 
@@ -27,7 +27,7 @@ fn main() -> io::Result<()> {
     std::process::exit(0);
 }
 
-/// A new actor, who takes orders.
+/// A new actor, which takes orders.
 fn enter(name: String) -> Sender<Value> {
     let (orders, taken) = channel::<Value>();
     std::thread::spawn(move || {
@@ -38,7 +38,7 @@ fn enter(name: String) -> Sender<Value> {
                 answer["actor"] = json!(name);
             }
             if say(&answer).is_err() {
-                break; // Nobody listens any more.
+                break; // The driver is gone.
             }
         }
     });

@@ -37,7 +37,7 @@ pub(crate) const OPS: &[&str] = &[
     "restart",
 ];
 
-/// The fields that an order may have: a misspelt one must not pass for the default.
+/// The fields that an order may have: a misspelt one must not be taken for the default.
 const FIELDS: &[&str] = &[
     "op",
     "actor",
@@ -80,7 +80,7 @@ fn misunderstood<T>(why: impl Into<String>) -> Result<T, Refusal> {
     Err(Refusal::Misunderstood(why.into()))
 }
 
-/// What one actor has.
+/// The handles of one actor.
 #[derive(Debug, Default)]
 pub(crate) struct Stage {
     guards: HashMap<String, LockGuard>,
@@ -89,7 +89,7 @@ pub(crate) struct Stage {
 }
 
 impl Stage {
-    /// Does an order; the answer.
+    /// Executes an order; returns the answer.
     pub(crate) fn perform(&mut self, order: &Value) -> Value {
         match self.attempt(order) {
             Ok(done) => json!({ "ok": done }),
@@ -168,7 +168,7 @@ impl Stage {
         Ok(json!({ "pid": pid }))
     }
 
-    /// The forked child says what it may do with its copy of the hold, and ends.
+    /// The forked child reports what it may do with its copy of the hold, and ends.
     fn fork(&mut self, name: &str) -> Done {
         let Some(guard) = self.guards.remove(name) else {
             return misunderstood(format!("there is no hold {name}"));
@@ -200,7 +200,7 @@ impl Stage {
     }
 }
 
-/// Becomes a new puppet in place: the same process, with its number and nothing else. It greets again.
+/// Becomes a new puppet by `exec`: the same process number and nothing else. It greets again.
 fn restart() -> Done {
     let program = std::env::current_exe().or_else(|err| misunderstood(err.to_string()))?;
     misunderstood(Command::new(program).exec().to_string())

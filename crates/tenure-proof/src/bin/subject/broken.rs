@@ -1,5 +1,5 @@
-//! Programs that are broken on purpose: a ring that finds nothing wrong with them would find nothing at
-//! all.
+//! Programs that are broken on purpose: a ring that does not find their faults would find nothing
+//! at all.
 
 use std::fs::{self, File};
 use std::io::{self, Read};
@@ -34,7 +34,7 @@ pub(crate) fn run(args: &[&str]) -> Result<(), Failure> {
     }
 }
 
-/// The right way to do it, for the parts that are not broken.
+/// The correct way, for the parts that are not broken.
 fn set(file: &str, value: &str) -> Result<(), Failure> {
     let value: Value = serde_json::from_str(value).unwrap_or(Value::Null);
     Document::open(file)?.set(&value, &patient())?;
@@ -46,22 +46,23 @@ fn failed(action: &str, file: &str, committed: bool) -> impl FnOnce(io::Error) -
     move |error| Failure::new(format!("{told}: {error}"), Some(committed))
 }
 
-/// How many tools save: truncate, then write. Whoever dies in between leaves half a file. Its error
-/// quotes something, but not where it happened.
+/// How many tools save: truncate, then write. A process that dies in between leaves half a file.
+/// Its error quotes something, but not where it happened.
 fn in_place(file: &str, value: &str) -> Result<(), Failure> {
     let told = |err| Failure::new(format!("failed to `write` the file: {err}"), None);
     fs::write(file, value).map_err(told)
 }
 
-/// Renames whatever became of the temporary file: a full disk replaces good data by half of the new.
+/// Renames the temporary file even if its write failed: a full disk replaces good data with half of
+/// the new.
 fn unchecked(file: &str, value: &str) {
     let temp = format!("{file}.new");
     let _ = fs::write(&temp, value);
     let _ = fs::rename(&temp, file);
 }
 
-/// The old way to lock: a file with a pid; who finds it asks whether that process lives. Says `mine`
-/// and waits for the end of its input, or says `busy`.
+/// The old way to lock: a file with a pid; a process that finds it checks whether that pid is
+/// alive. Prints `mine` and waits for the end of its input, or prints `busy`.
 fn pid_file(file: &str) -> Result<(), Failure> {
     let told = |err: io::Error| Failure::new(err.to_string(), None);
     let owner = fs::read_to_string(file).unwrap_or_default();
@@ -76,7 +77,7 @@ fn pid_file(file: &str) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Has a file of its own beside the document, and nobody removes it when this one cannot.
+/// Leaves a file of its own beside the document if it cannot remove it itself.
 fn left_over(file: &str, value: &str) -> Result<(), Failure> {
     let own = format!("{file}.{}", std::process::id());
     fs::write(&own, value).map_err(failed("write", file, false))?;
@@ -84,14 +85,14 @@ fn left_over(file: &str, value: &str) -> Result<(), Failure> {
     fs::remove_file(own).map_err(failed("clean up", file, true))
 }
 
-/// Looks at the document twice when it is done, and calls that a failure of the change.
+/// Reads the document again after the change, and reports a failed read as a failed change.
 fn committed(file: &str, value: &str) -> Result<(), Failure> {
     set(file, value)?;
     let looked = File::open(file).and_then(|_| File::open(file));
     looked.map(drop).map_err(failed("look at", file, false))
 }
 
-/// Keeps others out by a file that must not be there, and which a dead one leaves there.
+/// Locks by a file that must not exist, and that a dead process leaves behind.
 fn marker(file: &str, value: &str) -> Result<(), Failure> {
     let marker = format!("{file}.busy");
     File::create_new(&marker).map_err(failed("lock", file, false))?;
@@ -99,18 +100,18 @@ fn marker(file: &str, value: &str) -> Result<(), Failure> {
     fs::remove_file(marker).map_err(failed("unlock", file, true))
 }
 
-/// Takes for granted that a file can be read.
+/// Assumes that a file can be read.
 fn panics(file: &str, value: &str) -> Result<(), Failure> {
     let _ = fs::read(file).expect("it can be read");
     set(file, value)
 }
 
-/// Takes no notice of a failure.
+/// Ignores a failure.
 fn unsaid(file: &str, value: &str) {
     let _ = set(file, value);
 }
 
-/// Reads once, without doing it again when a signal came in between.
+/// Reads once, without repeating the call after a signal.
 fn impatient(file: &str, value: &str) -> Result<(), Failure> {
     let mut byte = [0];
     let read = File::open(file).and_then(|mut file| file.read(&mut byte));
@@ -118,13 +119,13 @@ fn impatient(file: &str, value: &str) -> Result<(), Failure> {
     set(file, value)
 }
 
-/// Takes the record of the document away for a while.
+/// Removes the record of the document for a while.
 fn record(file: &str, value: &str) -> Result<(), Failure> {
     set(file, value)?;
     away(&format!(".tenure/{file}.commit"), file, || Ok(()))
 }
 
-/// Does something else if it finds what a dead one left.
+/// Behaves differently if it finds leftovers of a dead process.
 fn resumed(file: &str, value: &str) -> Result<(), Failure> {
     let own = format!("{file}.busy");
     if fs::remove_file(&own).is_ok() {
@@ -135,7 +136,7 @@ fn resumed(file: &str, value: &str) -> Result<(), Failure> {
     fs::remove_file(own).map_err(failed("clean up", file, true))
 }
 
-/// Has a way of its own to write, and keeps all others out meanwhile. It does not mind who does that.
+/// Writes in its own way, and blocks all others meanwhile.
 fn lock(file: &str, value: &str) -> Result<(), Failure> {
     let write = || {
         let temp = format!("{file}.damaged");
@@ -149,7 +150,7 @@ fn lock(file: &str, value: &str) -> Result<(), Failure> {
     away(&place, file, write)
 }
 
-/// Puts a directory in the place of a sidecar while `work` is done.
+/// Replaces a sidecar by a directory while `work` runs.
 fn away(place: &str, file: &str, work: impl FnOnce() -> io::Result<()>) -> Result<(), Failure> {
     let aside = format!("{place}.damaged");
     let there = || fs::rename(place, &aside).and_then(|()| fs::create_dir(place));

@@ -17,7 +17,7 @@ impl Failure {
         Self { message, committed }
     }
 
-    /// For people, or for programs. Without a panic where that cannot be written either.
+    /// For people, or for programs. Does not panic if the message cannot be written either.
     pub(crate) fn tell(&self, json: bool) {
         let Self { message, committed } = self;
         let object = json!({ "message": message, "committed": committed, "exit": 1 });

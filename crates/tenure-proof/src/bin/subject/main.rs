@@ -1,5 +1,6 @@
-//! What the rings attack besides the `tenure` command: calls of the library that have no command,
-//! deliberately broken programs, and a lock that shipped, which every ring must find out.
+//! What the rings attack besides the `tenure` command: library calls that have no command, programs
+//! that are broken on purpose, and a lock that shipped. Every ring must find the faults of the last
+//! two.
 //!
 //! `subject [--json] WHAT FILE...`; one line on standard error and exit code 1 if it fails.
 #![expect(clippy::print_stdout, reason = "it is a command")]

@@ -1,7 +1,7 @@
-//! A process that takes the lock of a tool that shipped, and does with it what that tool's processes do.
+//! A process that takes the lock of a tool that shipped, and uses it as that tool does.
 //!
-//! It says `mine` or `busy`. With the lock it does what each line on its input says, and says when it is
-//! done; it ends with its input, and leaves the lock behind.
+//! It prints `mine` or `busy`. With the lock it executes each line of its input, and reports when
+//! it is done. It ends with its input, and leaves the lock behind.
 
 use std::io;
 use std::path::Path;
@@ -28,7 +28,8 @@ pub(crate) fn session_lock(directory: &str) -> io::Result<()> {
     Ok(())
 }
 
-/// A child that ends at once, and runs the exit handler that it has from its parent: whoever ends, leaves.
+/// A child that ends at once and runs the exit handler it has from its parent, which releases the
+/// lock.
 fn fork(lock: &mut SessionLock) -> io::Result<()> {
     #[expect(unsafe_code, reason = "there is no safe fork")]
     // SAFETY: there is one thread; the child removes a file and ends with `_exit`.

@@ -61,7 +61,8 @@ pub(super) fn arguments(order: &Value) -> Result<Vec<String>, String> {
     Ok(arguments)
 }
 
-/// The options, by the fields of the order. Waiting is never left to the command's own default.
+/// The options, by the fields of the order. The wait is always given: the command's default is not
+/// used.
 fn options(order: &Value, arguments: &mut Vec<String>) -> Result<(), String> {
     let op = order["op"].as_str().unwrap_or_default();
     let writes = ["set", "add", "merge", "append", "rotate"].contains(&op);

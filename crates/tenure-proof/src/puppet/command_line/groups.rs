@@ -31,7 +31,7 @@ impl Groups {
 
     /// Starts a process that leads a group of its own.
     pub(super) fn start(&self, command: &mut Command) -> Child {
-        // Held over the start: a kill must not miss a process that is just being made.
+        // Held over the start: a kill must not miss a process that is just being created.
         let mut running = self.running();
         let child = command.process_group(0).spawn().expect("the command can be started");
         running.push(child.id());
@@ -53,7 +53,7 @@ impl Groups {
         }
     }
 
-    /// Signals everybody.
+    /// Signals all processes.
     pub(super) fn signal(&self, signal: Signal) {
         for pid in self.running().iter() {
             let _ = kill_process_group(number(*pid), signal);

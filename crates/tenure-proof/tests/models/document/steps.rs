@@ -1,4 +1,4 @@
-//! What a call knows and changes, and what a power loss leaves of it.
+//! What a call knows and changes, and what a power loss leaves.
 
 mod in_place;
 mod keep;
@@ -8,7 +8,7 @@ use super::{Fault, Publishing};
 
 /// The bit that foreign edits add.
 const FOREIGN: u8 = 0b1000_0000;
-/// What is in the document from the start, so that an empty one is not like it.
+/// The initial content, which is different from an empty document.
 const FIRST: u8 = 0b0100_0000;
 
 /// A file. The set of changes in it is its content.
@@ -17,7 +17,7 @@ pub(super) struct File {
     id: u8,
     content: u8,
     synced: bool,
-    /// A sync of it failed: the kernel counts it as written since then, and it is not.
+    /// A sync of it failed: since then the kernel considers it written, but it is not.
     broken: bool,
     /// A power loss, or a death in the middle of writing in place, left a part of it.
     cut: bool,
@@ -50,17 +50,17 @@ pub(super) enum At {
     /// A call that changes nothing, and finds a version that is known to be synced.
     Clear,
     SyncNames,
-    /// The sync of the names failed; that is written down under the lock.
+    /// The sync of the names failed; that is recorded under the lock.
     Doubt,
-    /// The known-bad way to make durable what was found: a sync of that file.
+    /// The known-bad way to make the found version durable: a sync of that file.
     SyncFound,
 }
 
-/// What is published: a change, or what is there already.
+/// What is published: a change, or the existing version.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 enum Aim {
     Change,
-    /// The last synced version, in place of one that a power loss cut. The call goes on after it.
+    /// The last synced version, in place of one that a power loss cut. The call continues after it.
     Restore,
     /// A version that is not known to be synced, as it is.
     Anew,
@@ -78,13 +78,15 @@ pub(super) struct Process {
     in_commit: bool,
     /// This call changes nothing.
     repeated: bool,
-    /// Somebody else has replaced the document since this call read it, and answers for what is there.
+    /// Another writer has replaced the document since this call read it, and is responsible for
+    /// what is there.
     replaced: bool,
     aim: Aim,
     base: Option<File>,
-    /// What we put in the document's place last.
+    /// What this call published last.
     placed: Option<File>,
-    /// What is computed from: the base, or its last synced version. In the end, what is acknowledged.
+    /// The input of the change: the base, or its last synced version. In the end, what is
+    /// acknowledged.
     content: u8,
     /// The new version is synced before it is published.
     syncs: bool,
@@ -94,7 +96,7 @@ pub(super) struct Process {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 struct Published {
     content: u8,
-    /// The very file (its tag); 0 is none.
+    /// The exact file (its tag); 0 is none.
     file: u8,
     synced: Synced,
     this_boot: bool,
@@ -113,10 +115,11 @@ enum Synced {
 pub(super) struct State {
     pub(super) processes: Vec<Process>,
     pub(super) names: Names,
-    /// The names as they were since the last sync of the directory, that one first, now last.
+    /// The names since the last sync of the directory: the synced ones first, the present ones
+    /// last.
     pub(super) history: Vec<Names>,
     record: Published,
-    /// The record as it was in this boot: none of it is synced.
+    /// The records of this boot: none of them is synced.
     records: Vec<Published>,
     next_id: u8,
     pub(super) kills: u8,
@@ -128,7 +131,7 @@ pub(super) struct State {
     /// What was in a document that was on the disk, content and name.
     pub(super) on_disk: u8,
     pub(super) published: u8,
-    /// What `.damaged.N` keeps: versions that nobody has read.
+    /// What `.damaged.N` keeps: versions that were never read.
     pub(super) aside: u8,
 }
 
@@ -213,7 +216,8 @@ impl State {
         candidates.into_iter().flatten().find(|file| !file.cut).map_or(0, |file| file.content)
     }
 
-    /// Everything that is not lost: of a foreign version it is enough that it lies where people find it.
+    /// Everything that is not lost: for a foreign version it is enough that it is kept where people
+    /// find it.
     pub(super) fn kept(&self) -> u8 {
         let temp = self.names.temp.map_or(0, |file| file.content);
         self.view() | ((temp | self.aside) & FOREIGN)
@@ -227,7 +231,7 @@ impl State {
         }
     }
 
-    /// A durable call whose result is what the document says already.
+    /// A durable call whose result equals the document.
     pub(super) fn repeat(&mut self, index: usize) {
         let process = &mut self.processes[index];
         process.repeats -= 1;
@@ -255,7 +259,8 @@ impl State {
         self.history.push(self.names);
     }
 
-    /// Content is of the file, whatever its names: a sync shows under all of them, now and in the past.
+    /// Content belongs to the file, whatever its names: a sync shows under all of them, now and in
+    /// the past.
     fn change_file(&mut self, id: u8, change: impl Fn(&mut File)) {
         let all = self.history.iter_mut().chain([&mut self.names]);
         for names in all {
@@ -268,7 +273,7 @@ impl State {
         }
     }
 
-    /// Of a file whose sync failed once it says the same, and nothing is written.
+    /// A file whose sync failed once reports success, and nothing is written.
     fn sync_file(&mut self, id: u8) {
         self.change_file(id, |file| file.synced |= !file.broken);
     }
@@ -281,8 +286,8 @@ impl State {
         self.history = vec![self.names];
     }
 
-    /// Content in order shows under the names from now on: what a power loss leaves of them as they were
-    /// before may be without it.
+    /// Ordered content is there under the names from now on: earlier names after a power loss may
+    /// be without it.
     fn sync_content(&mut self, id: u8, in_order: bool) {
         let past = self.history.clone();
         self.sync_file(id);
@@ -291,7 +296,7 @@ impl State {
         }
     }
 
-    /// Files are told apart, but their numbers mean nothing: count them anew, so that equal states are
+    /// The tags of files have no meaning except identity: renumber them, so that equal states are
     /// equal.
     pub(super) fn tidy(&mut self) {
         let mut known = Vec::new();
@@ -313,7 +318,7 @@ impl State {
         }
         self.records.push(self.record);
         for record in self.records.iter_mut().chain([&mut self.record]) {
-            // One that is gone is like any other that is.
+            // All removed files are alike.
             let tag = known.iter().position(|id| *id == record.file).map_or(0, |index| index + 1);
             record.file = u8::try_from(tag).expect("few files");
         }
@@ -323,7 +328,7 @@ impl State {
         self.history.dedup();
         let on_disk = |file: &File| file.synced && !file.cut;
         if self.power_losses == 0 {
-            self.sync_names(); // Nobody will ask for the past any more.
+            self.sync_names(); // The past does not matter any more.
             self.records.clear();
         } else if self.history.len() == 1 {
             self.on_disk |= self.names.document.filter(on_disk).map_or(0, |file| file.content);
@@ -344,7 +349,7 @@ impl State {
         self.replace_by(File::new(self.next_id, self.view()));
     }
 
-    /// Whoever puts a file that is not synced in the document's place answers for what was there before.
+    /// A process that publishes a file that is not synced is responsible for what was there before.
     fn replace_by(&mut self, file: File) {
         self.rename(|names| names.document = Some(file));
         (self.acked, self.on_disk) = (0, 0);
@@ -353,15 +358,15 @@ impl State {
         }
     }
 
-    /// The call returns: all that it found and made is durable.
+    /// The call returns: everything that it found and made is durable.
     fn acknowledge(&mut self, process: &Process) {
         if !process.replaced {
             self.acked |= process.content;
         }
     }
 
-    /// What a power loss can leave: the names after one of their changes, any of their unsynced files cut, and
-    /// the record as it was once, or none.
+    /// What a power loss can leave: the names after one of their changes, any of their unsynced
+    /// files cut, and any record of this boot, or none.
     pub(super) fn losses(&self, mut found: impl FnMut(usize, u8, usize)) {
         for (names, past) in self.history.iter().enumerate() {
             let files = [past.document, past.temp, past.good];

@@ -1,15 +1,16 @@
-//! What happens under the commit lock: entering, recovery, the checkpoint, and bringing batches into the journal.
+//! What happens under the commit lock: entering, recovery, the checkpoint, and writing batches to
+//! the journal.
 //!
 //! # Invariants
 //!
 //! 1. One process at a time is in here.
-//! 2. A log that had the name is never written over, except its state and records that do not count.
+//! 2. A log that had the name is never overwritten, except its state and records that do not count.
 
 use super::Fault;
 use super::state::{At, Known, Line, Log, NO_LOG, Page, Process, Record, State, Task, Then};
 
 impl State {
-    /// Stores what the writer knows in the log that has the name.
+    /// Stores the writer's state in the log that has the name.
     fn store(&mut self, process: &Process) {
         let named = self.named();
         self.logs[named].known = Some(process.known);
@@ -20,7 +21,7 @@ impl State {
         self.names_dirty = true;
     }
 
-    /// `recover::enter`: decides what the last writer left.
+    /// `recover::enter`: handles what the last writer left.
     pub(super) fn enter(&mut self, next: &mut Process, fault: Fault) -> At {
         if self.named() == NO_LOG {
             // Not synced: the first batch syncs it, too.
@@ -55,8 +56,8 @@ impl State {
         self.checkpoint(next, Then::Place)
     }
 
-    /// `recover_restart`: the chain alone counts. What lost bytes in its place is written there again; what has no
-    /// place yet is pending.
+    /// `recover_restart`: only the chain counts. A batch that lost bytes is written again in its
+    /// place; one without a place is pending.
     fn restart(&mut self) -> Known {
         let log = &self.logs[self.named()];
         let mut known = Known { placed: log.first - 1, journal_doubt: true, ..Known::default() };
@@ -98,7 +99,7 @@ impl State {
                     let lost = self.journal.iter_mut().filter(|line| line.page == Page::Lost);
                     lost.for_each(|line| line.page = Page::Dirty);
                 }
-                // That it begins is noted, and nothing else.
+                // Only its beginning is noted.
                 if let Some(known) = &mut self.logs[named].known {
                     known.journal_doubt = true;
                 }
@@ -140,7 +141,7 @@ impl State {
         sync(records.iter_mut().take(covered).map(|record| &mut record.page).chain([header]), to);
     }
 
-    /// `sync_names`: of the checkpoint, or by a writer that found the log without it.
+    /// `sync_names`: of the checkpoint, or by a writer that found the log with an unsynced name.
     pub(super) fn sync_names(&mut self, next: &mut Process, fault: Fault) -> At {
         if self.names_dirty && fault != Fault::NameNotSynced {
             self.names = vec![self.named()];
@@ -175,7 +176,7 @@ impl State {
             At::SyncJournal => sync(self.journal.iter_mut().map(|line| &mut line.page), Page::Lost),
             At::SyncLog => self.sync_log(next.new, usize::MAX, Page::Lost),
             _ => {
-                // The names stay in doubt until there is a new one.
+                // The names stay in doubt until there is a new log.
                 self.names_dirty = false;
                 next.known.log_doubt |= fault != Fault::LogDoubtForgotten;
                 self.store(&next);
@@ -183,7 +184,7 @@ impl State {
         }
         next.new = NO_LOG;
         if (next.then, next.task) == (Then::Apply, Task::Bring) && !next.synced {
-            // Visible all the same: calls without a sync go on.
+            // Still visible: calls without a sync continue.
             next.known.log_doubt |= fault != Fault::LogDoubtForgotten;
             self.store(&next);
             self.excused = true;
@@ -199,7 +200,7 @@ impl State {
     fn give_up(&mut self, index: usize) {
         let process = &mut self.processes[index];
         if process.leads && process.task == Task::Bring {
-            // Each caller does it for itself.
+            // Each caller reports it separately.
             (process.in_commit, process.at) = (false, At::WriteNote);
             process.known = Known::default();
         } else {
@@ -222,7 +223,7 @@ impl State {
         }
     }
 
-    /// Writes the record of a batch at the end of what counts.
+    /// Writes the record of a batch after the last record that counts.
     pub(super) fn log_batch(&mut self, next: &mut Process) -> At {
         self.batches += 1;
         next.batch = self.batches;
@@ -265,7 +266,7 @@ impl State {
         At::Push
     }
 
-    /// One line of the text, or behind the last one: the batches are placed.
+    /// One line of the text; after the last one the batches are placed.
     pub(super) fn push(&mut self, next: &mut Process, fault: Fault) -> At {
         let alone =
             fault == Fault::OwnBatchOnly && next.task == Task::Bring && next.then != Then::Place;

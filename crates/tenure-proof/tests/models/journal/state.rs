@@ -1,19 +1,20 @@
-//! What the model of an append knows: the logs and their names, the journal, the note, the callers.
+//! The state of the model of an append: the logs and their names, the journal, the note, the
+//! callers.
 //!
 //! # Invariants
 //!
-//! 1. States that differ in nothing that counts are equal ([`State::tidy`]).
+//! 1. States without a relevant difference are equal ([`State::tidy`]).
 
 use super::Appending;
 
-/// A piece of a file: what the disk has of it.
+/// A part of a file, and whether the disk has it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(super) enum Page {
     Dirty,
     Durable,
-    /// A sync failed: the kernel believes it to be clean, and the disk does not have it.
+    /// A sync failed: the kernel considers it clean, and the disk does not have it.
     Lost,
-    /// A power loss took it.
+    /// A power loss removed it.
     Gone,
 }
 
@@ -32,7 +33,7 @@ pub(super) struct Line {
     pub(super) page: Page,
 }
 
-/// The state slot of a log, right while the machine runs. Numbers count from 1.
+/// The state slot of a log, valid while the machine runs. Numbers count from 1.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(super) struct Known {
     /// The newest batch that counts.
@@ -55,7 +56,7 @@ pub(super) struct Log {
     pub(super) known: Option<Known>,
 }
 
-/// The place of "no log" among the logs.
+/// The value for "no log".
 pub(super) const NO_LOG: usize = 0;
 const EMPTY: Log = Log { first: 1, header: Page::Durable, records: Vec::new(), known: None };
 
@@ -86,7 +87,7 @@ pub(super) enum At {
     SyncLog,
     Rename,
     SyncNames,
-    // Bringing batches into the journal.
+    // Writing batches to the journal.
     Apply,
     Applying,
     Push,
@@ -101,14 +102,14 @@ pub(super) enum At {
     Settle,
 }
 
-/// What a caller wants of the commit lock.
+/// Why a caller takes the commit lock.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(super) enum Task {
     #[default]
     Append,
-    /// Bring batches up to `reach` into the journal.
+    /// Write batches up to `reach` to the journal.
     Bring,
-    /// Begin a new log, and bring in what it holds.
+    /// Begin a new log, and write its batches to the journal.
     Renew,
 }
 
@@ -170,7 +171,7 @@ pub(super) struct State {
     /// The batch of each number that was acknowledged, and that a reader has seen; 0 is none.
     pub(super) acked: Vec<u8>,
     pub(super) seen: Vec<u8>,
-    /// A sync and the new log after it failed: batches are visible that no log holds for sure.
+    /// A sync and the new log after it failed: batches are visible that no log certainly holds.
     pub(super) excused: bool,
     pub(super) given_twice: bool,
     pub(super) torn: bool,
@@ -221,8 +222,8 @@ impl State {
         lines.iter().all(fits).then_some(lines[0].batch)
     }
 
-    /// What a reader gets (`view.rs`): from the journal what is placed, from the log what is on its way. After a
-    /// restart the log alone counts.
+    /// What a reader gets (`view.rs`): placed batches from the journal, pending ones from the log.
+    /// After a restart only the log counts.
     pub(super) fn view(&self, number: u8) -> Option<u8> {
         let log = &self.logs[self.named()];
         let (placed, applying) =
@@ -310,7 +311,7 @@ impl State {
         while self.journal.last().is_some_and(|line| line.page == Page::Gone) {
             self.journal.pop();
         }
-        // Recovery takes lines that no log knows for lines of another tool. The model forgets them.
+        // Recovery takes lines that no log knows for lines of another tool. The model drops them.
         let until = 2 * (usize::from(log.first - 1) + log.records.len());
         self.torn |= self.journal.len() > until && !self.excused;
         self.journal.truncate(until);
@@ -349,11 +350,11 @@ impl State {
         }
     }
 
-    /// Makes states equal that differ in nothing that counts.
+    /// Makes states equal that have no relevant difference.
     pub(super) fn tidy(&mut self) {
         self.processes.sort_unstable();
         if self.power_losses == 0 {
-            // The disk is asked no more.
+            // The content of the disk does not matter any more.
             self.names = vec![self.named()];
             self.names_dirty = false;
             let records = self.logs.iter_mut().flat_map(|log| &mut log.records);
@@ -361,7 +362,7 @@ impl State {
             self.journal.iter_mut().for_each(|line| line.page = Page::Durable);
             self.logs.iter_mut().for_each(|log| log.header = Page::Durable);
         }
-        // Logs are numbered anew, without those that are gone.
+        // Logs are renumbered, without those that are gone.
         let mut kept = vec![NO_LOG];
         for log in self
             .names
@@ -388,7 +389,7 @@ impl State {
         for (at, log) in logs.iter_mut().enumerate() {
             let is_new = self.processes.iter().any(|process| process.new == at);
             if !names.contains(&at) && !is_new {
-                // No name leads to it: its state is all that its callers read.
+                // No name leads to it: its callers only read its state.
                 let known = log.known.map(|Known { newest, placed, .. }| Known {
                     newest,
                     placed,

@@ -43,7 +43,7 @@ impl State {
     pub(super) fn lose_patience(&mut self, index: usize) {
         let process = &mut self.processes[index];
         if process.leads {
-            process.at = At::WriteNote; // Each caller does it for itself.
+            process.at = At::WriteNote; // Each caller does it separately.
         } else {
             (process.task, process.at) = (Task::Renew, At::WaitCommit);
         }
@@ -100,7 +100,7 @@ impl State {
                 At::Settle
             }
             At::Follow => {
-                next.outlived = true; // If the note still stands, its leader died.
+                next.outlived = true; // If the note is still there, its leader died.
                 At::ReadNote
             }
             At::WaitLead => {
@@ -161,7 +161,7 @@ impl State {
             return At::ReadNote;
         }
         if self.named() != next.log || note.synced >= next.mine {
-            // `is_renewed`: the log that took its place was synced.
+            // `is_renewed`: the log that replaced it was synced.
             (next.leads, next.synced) = (false, true);
             return At::Settle;
         }
@@ -178,7 +178,7 @@ impl State {
         At::SyncBegin
     }
 
-    /// The leader says how it went, and unlocks.
+    /// The leader reports the result, and unlocks.
     fn write_note(&mut self, next: &mut Process, fault: Fault) -> At {
         let note = Note { generation: next.generation + 1, began: false, ..self.note(next.log) };
         self.note = match next.task {
@@ -191,7 +191,7 @@ impl State {
         At::Settle
     }
 
-    /// Usually the leader has brought the batch in, and a state says so.
+    /// Usually the leader has written the batch to the journal, and a state says so.
     fn settle(&mut self, index: usize, mut next: Process) {
         let is_applied =
             |log: usize| self.logs[log].known.is_some_and(|known| known.placed >= next.mine);

@@ -1,11 +1,11 @@
-//! The calls on a lease, cut where others can come in between.
+//! The calls on a lease, cut where others can intervene.
 
 use super::{Fault, Leasing};
 
 /// How long a lease lasts, in ticks of the boot clock.
 const TTL: i8 = 2;
 
-/// The expiry of a lease whose clock is gone: one that runs, or ran in this boot, ends later.
+/// The expiry of a lease whose clock is gone; one that runs, or ran in this boot, ends later.
 const NEVER: i8 = 0;
 
 /// The record, as far as a lease needs it. The token stands for the fence it was granted with.
@@ -38,7 +38,7 @@ pub(super) enum At {
     WaitCommit,
     UnderCommit,
     NoteEvent,
-    /// Reserves fences, the first time in a boot: a write of the record as it was, bound to this boot.
+    /// Reserves fences, the first time in a boot: writes the record as it was, bound to this boot.
     Reserve,
     Grant,
     Publish,
@@ -55,7 +55,7 @@ pub(super) struct Process {
     pub(super) fence: u8,
 }
 
-/// What is true, whatever the record says: the lease that was granted last and has not been ended.
+/// The truth, independent of the record: the lease that was granted last and has not been ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct Truth {
     fence: u8,
@@ -300,7 +300,7 @@ impl State {
         (self.processes[index].token, self.processes[index].fence) = (fence, fence);
     }
 
-    /// `Seen::draw`: the first one who draws in a boot reserves.
+    /// `Seen::draw`: the first process that draws in a boot reserves.
     fn next_of_draw(&self) -> At {
         if self.record.boot == self.boot { At::Grant } else { At::Reserve }
     }
@@ -310,7 +310,7 @@ impl State {
         self.record.leased && (by_name || self.record.token == process.token)
     }
 
-    /// Whether a later grant may have been lost with the power: somebody who died while it drew may have
+    /// Whether a power loss may have lost a later grant: a process that died while it drew may have
     /// bound the record to this boot, but the lease has not run in it.
     fn is_of_another_boot(&self, fault: Fault) -> bool {
         match fault {
@@ -330,7 +330,7 @@ impl State {
         self.truth = Some(Truth { fence, ends: self.now + TTL });
     }
 
-    /// A lease of another boot goes on, under a new fence.
+    /// A lease of another boot continues, under a new fence.
     fn redraw(&mut self, index: usize, fault: Fault) {
         self.redrawn = true;
         self.newest += 1;
@@ -350,7 +350,8 @@ impl State {
         self.write(Record { leased: false, ..self.record });
     }
 
-    /// The write becomes visible. Its lease may have run out meanwhile, but nobody may have come after.
+    /// The write becomes visible. Its lease may have expired meanwhile, but no other process may
+    /// have acquired it.
     fn publish(&mut self, process: Process) {
         if process.role != Role::Proven {
             return;

@@ -27,7 +27,7 @@ pub(super) enum At {
     SyncRecord,
     Grant,
     Holding,
-    /// Ends a hold whose fence nobody was told, without the commit lock.
+    /// Ends a hold whose fence was not published, without the commit lock.
     End,
     Publish,
     RaiseFloor,
@@ -36,7 +36,7 @@ pub(super) enum At {
     Unlock,
 }
 
-/// What a process wants of the commit lock, or of everything.
+/// The reason why a process takes the commit lock, or all locks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(super) enum Role {
     Lock,
@@ -58,17 +58,17 @@ pub(super) struct Process {
     pub(super) commit: Option<u8>,
     pub(super) in_commit: bool,
     pub(super) seen: Record,
-    /// Of the hold that we have or had last; 0 for none.
+    /// The fence of the present or last hold; 0 for none.
     pub(super) fence: u8,
-    /// Whether a child was told the fence.
+    /// Whether a child got the fence.
     pub(super) told: bool,
-    /// Files that stayed open from earlier turns, whatever became of their names.
+    /// Files that stayed open from earlier turns, even if their names are gone.
     pub(super) kept_hold: Option<u8>,
     pub(super) kept_commit: Option<u8>,
 }
 
 impl Process {
-    /// From the check of the name until the lock is given back, or its file is gone for good.
+    /// From the check of the name until the lock is released, or its file is gone for good.
     pub(super) fn has_hold(&self) -> bool {
         let waits = matches!(self.at, At::OpenHold | At::WaitHold | At::CheckHold);
         self.hold.is_some() && !waits && !(self.role == Role::Prune && self.at == At::Unlock)

@@ -1,4 +1,4 @@
-//! What a process does, one visible step at a time, and what a death or a power loss leaves of it.
+//! What a process does, one visible step at a time, and what a death or a power loss leaves.
 
 use super::process::{At, Process, Record, Role};
 use super::{Fault, Locking};
@@ -10,14 +10,15 @@ const BLOCK: u8 = 2;
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct State {
     pub(super) processes: Vec<Process>,
-    /// Which file the names stand for: a removal gives them to the next.
+    /// Which file the names refer to: a removal moves them to the next.
     pub(super) hold_name: u8,
     commit_name: u8,
-    /// The record as everybody reads it, the write before it, and what was synced (none: no name).
+    /// The record as all processes read it, the write before it, and what was synced (none: no
+    /// name).
     record: Record,
     before: Record,
     durable: Option<Record>,
-    /// The marks beside the record: whose hold ended, whose fence was told.
+    /// The marks beside the record: the fence of the hold that ended, the fence that was published.
     ended: u8,
     told: u8,
     floor: u8,
@@ -97,7 +98,7 @@ impl State {
         process.at = if inverted { At::OpenCommit } else { At::OpenHold };
     }
 
-    /// The holder tells a child its fence: the mark first.
+    /// The holder gives a child its fence: the mark first.
     pub(super) fn start_child(&mut self, model: &Locking, index: usize) {
         self.children -= 1;
         if model.fault != Fault::ToldWithoutMark {
@@ -153,14 +154,15 @@ impl State {
             (1, _) => self.before,
             _ => self.record,
         };
-        // Found under another boot: no lock in it is running, and `confirmed` counts no more.
+        // Found under another boot: no lock in it is running, and `confirmed` does not count any
+        // more.
         self.record.unbound = self.record != Record::default();
         self.record.confirmed = 0;
         (self.before, self.durable) = (self.record, Some(self.record));
     }
 
     fn write_record(&mut self, index: usize, record: Record) {
-        // Whoever has the commit file of a removed key open writes into nothing.
+        // A process that has the commit file of a removed key open writes to an unlinked file.
         let process = &self.processes[index];
         if process.commit.is_none_or(|file| file == self.commit_name) {
             self.before = self.record;
@@ -217,7 +219,7 @@ impl State {
             }
             At::OpenCommit => {
                 next.commit = next.kept_commit.take().or(Some(self.commit_name));
-                next.seen = self.record; // Only the broken check before the lock looks at it.
+                next.seen = self.record; // Only the broken check before the lock uses it.
                 At::WaitCommit
             }
             At::WaitCommit => {
@@ -335,7 +337,7 @@ impl State {
         self.processes[index].at = At::SyncRecord;
     }
 
-    /// The record names the hold, the commit lock (if it was needed) is given back.
+    /// The record names the hold, the commit lock (if it was needed) is released.
     fn grant(&mut self, index: usize) {
         let process = self.processes[index];
         let granted = Record { fence: process.fence, held: true, ..process.seen };

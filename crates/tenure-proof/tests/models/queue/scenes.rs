@@ -1,4 +1,4 @@
-//! What is played with the queue: who wants the lock, who gives up, who else has it.
+//! The scenes played with the queue: which threads want the lock, give up, or have it.
 
 use std::any::Any;
 use std::path::Path;
@@ -21,16 +21,16 @@ pub(super) type Take<'a> =
 pub(super) enum Scene {
     /// Writers of one process, and two other processes.
     Crowd,
-    /// The same, and some of them could give up.
+    /// The same, and some of them may give up.
     Patient,
     /// Writers and readers.
     Readers,
-    /// A waiter is cancelled while another process has the lock; one comes after it.
+    /// A waiter is cancelled while another process has the lock; another waiter follows.
     Cancelled,
-    /// The lock comes for a writer that left, while a reader lets go and the next writer leaves. Only the end is
-    /// left to chance.
+    /// The lock is granted to a writer that left, while a reader releases it and the next writer
+    /// leaves. Only the end is random.
     Departed,
-    /// Everybody gives up while another process has the lock.
+    /// All waiters give up while another process has the lock.
     AllGone,
     /// A waiter is cancelled while a holder waits for it to leave.
     Waiting,
@@ -54,7 +54,7 @@ impl Scene {
     ];
 }
 
-/// Who is inside, by file: a lock file that was replaced has other holders.
+/// The holders, by file: a lock file that was replaced has other holders.
 #[derive(Default)]
 struct Inside {
     writers: AtomicUsize,
@@ -77,7 +77,7 @@ impl Inside {
     }
 }
 
-/// Plays a scene once. A hang is found by shuttle, two holders by [`Inside`].
+/// Plays a scene once. Shuttle finds a hang, [`Inside`] finds two holders.
 pub(super) fn play(scene: Scene, take: Take<'static>) {
     start_run();
     let target = Target::new();
@@ -171,7 +171,7 @@ pub(super) fn play(scene: Scene, take: Take<'static>) {
     for actor in actors {
         actor.join().expect("an actor panicked");
     }
-    // Another process gets the lock: what was granted to nobody is given back.
+    // Another process gets the lock: a grant without a waiter is released.
     other_process(&target, &inside).join().expect("the last actor panicked");
 }
 
@@ -202,7 +202,7 @@ fn caller(
     })
 }
 
-/// Somebody with a queue of its own: only the kernel's lock counts.
+/// A process with its own queue: only the kernel's lock counts.
 fn other_process(target: &Target, inside: &Arc<Inside>) -> thread::JoinHandle<()> {
     let (target, inside) = (target.clone(), inside.clone());
     thread::spawn(move || {
@@ -213,7 +213,7 @@ fn other_process(target: &Target, inside: &Arc<Inside>) -> thread::JoinHandle<()
     })
 }
 
-/// Holds the lock, gives its name to another file, and lets go.
+/// Holds the lock, moves its name to another file, and releases it.
 fn replacer(target: &Target, take: Take<'static>) -> thread::JoinHandle<()> {
     let target = target.clone();
     // Not counted as inside after the replacement: the next holder has another file.

@@ -1,4 +1,5 @@
-//! The stage of the queue: what `gate.rs` and `wait.rs` use of the crate, small enough for shuttle.
+//! The stage of the queue: the parts of the crate that `gate.rs` and `wait.rs` use, small enough
+//! for shuttle.
 
 pub(crate) mod error {
     //! The real errors.
@@ -30,11 +31,11 @@ pub(crate) mod process_local {
     use std::sync::Mutex;
 
     thread_local! {
-        /// Shuttle plays all threads of a run on one.
+        /// Shuttle runs all threads of a run on one thread.
         static RUN: Cell<u64> = const { Cell::new(0) };
     }
 
-    /// Everything per process starts anew.
+    /// All per-process values start anew.
     pub(crate) fn start_run() {
         RUN.with(|run| run.set(run.get() + 1));
     }
@@ -56,7 +57,7 @@ pub(crate) mod process_local {
             {
                 return value;
             }
-            values.retain(|(at, ..)| *at != thread); // The run before is over.
+            values.retain(|(at, ..)| *at != thread); // The previous run is over.
             let value: &'static T = Box::leak(Box::default());
             values.push((thread, run, value));
             value
@@ -65,7 +66,7 @@ pub(crate) mod process_local {
 }
 
 pub(crate) mod waiter_thread {
-    //! A thread for each wait: that one of them stays for the next is tested where it is done.
+    //! A thread for each wait; its reuse is tested elsewhere.
 
     use std::io;
 
@@ -192,7 +193,7 @@ pub(crate) mod target {
             Ok(stat_of(ino).into())
         }
 
-        /// Waits until somebody is blocked here.
+        /// Waits until a caller is blocked here.
         pub(crate) fn await_blocked(&self) {
             let mut state = self.state.lock().expect("no panic inside");
             while state.blocked == 0 {
@@ -200,7 +201,7 @@ pub(crate) mod target {
             }
         }
 
-        /// Gives the name to another file, as the removal of a key does.
+        /// Moves the name to another file, as the removal of a key does.
         pub(crate) fn replace(&self) {
             self.state.lock().expect("no panic inside").named += 1;
         }
@@ -220,7 +221,7 @@ pub(crate) mod target {
         }
     }
 
-    /// An open file. Its lock goes with it.
+    /// An open file. Closing it releases its lock.
     #[derive(Debug)]
     struct Open {
         disk: Arc<Disk>,

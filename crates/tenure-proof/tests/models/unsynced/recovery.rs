@@ -1,9 +1,9 @@
-//! Entering the journal, and what the last writer or a power loss left: `recover.rs`.
+//! Entering the journal after a writer died or the power was lost: `recover.rs`.
 //!
 //! # Invariants
 //!
-//! 1. A batch is looked for before it is appended.
-//! 2. After a restart the chain alone counts, and the rest of the reserved block is skipped.
+//! 1. A batch is searched for before it is appended.
+//! 2. After a restart only the chain counts, and the rest of the reserved block is skipped.
 
 use super::Fault;
 use super::state::{At, Cell, Entry, Known, Piece, Record, State, batch_of, entries};
@@ -34,7 +34,7 @@ impl State {
         self.checkpoint(1, Vec::new())
     }
 
-    /// Everything behind `base` is checked.
+    /// Everything after `base` is checked.
     fn recover_restart(&mut self, fault: Fault) -> At {
         let log = self.log().clone();
         let chain: Vec<Entry> = entries(&log.records).collect();
@@ -90,7 +90,7 @@ impl State {
         self.begin_log(reserve, index, missing)
     }
 
-    /// Where a batch is after a restart. What lost bytes in its place is written there again.
+    /// Where a batch is after a restart. A batch that lost bytes is written again in its place.
     fn find_after_restart(&mut self, entry: &Entry, base: usize) -> Option<usize> {
         if let Some(start) = self.find_whole(base, entry.line) {
             return Some(start);
@@ -137,12 +137,12 @@ impl State {
             .rfind(|at| self.journal[*at].cell == Cell::First(entry.line));
         if let Some(torn) = torn.filter(|_| look) {
             if torn + 1 == self.journal.len() {
-                // A beginning at the end is completed.
+                // A fragment at the end is completed.
                 self.write(&[Cell::Second(entry.line)]);
                 self.placed.push((entry, torn));
                 return At::Place;
             }
-            // Another tool has written behind it.
+            // Another tool has written after it.
             self.journal[torn] = Piece { cell: Cell::Blank, durable: true };
         }
         self.begin_text(entry.line);

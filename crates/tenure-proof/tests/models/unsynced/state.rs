@@ -1,4 +1,5 @@
-//! What the model of an append without a sync knows: the logs and their names, the journal, the writer, the reader.
+//! The state of the model of an append without a sync: the logs and their names, the journal, the
+//! writer, the reader.
 //!
 //! # Invariants
 //!
@@ -7,7 +8,7 @@
 
 use super::{Fault, Unsynced};
 
-/// How many numbers a checkpoint reserves beyond those that are asked for: few, so that they run out.
+/// How many numbers a checkpoint reserves beyond the requested ones: few, so that they run out.
 const BLOCK: u8 = 1;
 /// Lines of other tools have identities from here on.
 const FOREIGN: u8 = 100;
@@ -19,11 +20,11 @@ pub(super) enum Cell {
     First(u8),
     /// It ends the line.
     Second(u8),
-    /// Closes a line that another tool, or a power loss, left open.
+    /// Closes a line that another tool, or a power loss, left unterminated.
     Newline,
     /// A torn part that was blanked.
     Blank,
-    /// NULs in the place of what a power loss took.
+    /// NULs in place of what a power loss removed.
     Nul,
 }
 
@@ -69,7 +70,7 @@ pub(super) enum Record {
 pub(super) struct Known {
     /// How many records count.
     pub(super) end: usize,
-    /// From this record on, batches are on their way into the journal: a new log after a crash begins with them.
+    /// From this record on, batches are pending: a new log after a crash begins with them.
     pub(super) pending: usize,
     pub(super) next: u8,
     pub(super) journal_end: usize,
@@ -202,7 +203,7 @@ impl State {
         self.journal.extend(cells.iter().map(|cell| Piece { cell: *cell, durable: false }));
     }
 
-    /// Begins a text: behind a newline, if the last line is open. Returns where.
+    /// Begins a text: after a newline, if the last line is unterminated. Returns where.
     pub(super) fn begin_text(&mut self, line: u8) -> usize {
         let open = self.journal.len() > self.known.journal_end
             && self.journal.last().is_some_and(|piece| !ends_line(piece.cell));
@@ -272,7 +273,7 @@ impl State {
         };
     }
 
-    /// Where a text that is appended now begins.
+    /// Where a text that is appended now would begin.
     fn expected_start(&self) -> usize {
         let is_open = self.journal.len() > self.known.journal_end;
         self.journal.len() + usize::from(is_open)
@@ -305,7 +306,7 @@ impl State {
         then
     }
 
-    /// A new log without what is placed; batches that are pending stay in it.
+    /// A new log without the placed batches; pending ones stay in it.
     pub(super) fn checkpoint(&mut self, reserve: u8, ranges: Vec<Entry>) -> At {
         let old = self.log();
         let mut index = old.index.clone();
@@ -317,7 +318,7 @@ impl State {
         self.begin_log(reserve, index, pending)
     }
 
-    /// The new log: written and synced under a temporary name, when the journal is.
+    /// The new log: written and synced under a temporary name, after the journal.
     pub(super) fn begin_log(&mut self, reserve: u8, index: Vec<Entry>, records: Vec<Record>) -> At {
         let next = self.known.next;
         let reserves = reserve > 0 || next < self.log().reserved;
@@ -375,8 +376,8 @@ impl State {
         self.store();
     }
 
-    /// `count_placed`: batches are in the journal, and what other tools wrote between is numbered behind them. Those
-    /// numbers are reserved first.
+    /// `count_placed`: batches are in the journal, and lines that other tools wrote between them
+    /// are numbered after them. Those numbers are reserved first.
     fn count_all(&mut self, fault: Fault) {
         let found = self.between(&self.placed);
         let until = found.last().map_or(0, |range| range.seq + 1);
@@ -471,7 +472,8 @@ impl State {
             pending.any(|record| batch_of(record) == Some(entry.line))
         };
         for entry in entries(records) {
-            // On its way, or after a restart: a batch is read from the log, and a range that is not whole is lost.
+            // Pending, or after a restart: a batch is read from the log, and an incomplete range is
+            // lost.
             let found = if from_log(&entry) { entry } else { there(&entry) };
             if found.line != 0 || log.known.is_some() {
                 view.push(found);

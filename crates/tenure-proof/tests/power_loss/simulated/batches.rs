@@ -1,10 +1,10 @@
-//! The batches of a simulated journal: what was tried, and what must be there.
+//! The batches of a simulated journal: what was attempted, and what must be there.
 
 use tenure::Entry;
 use tenure_proof::Tally;
 use tenure_testkit::Random;
 
-/// A batch that a call tried to append.
+/// A batch that a call attempted to append.
 #[derive(Debug, Clone)]
 pub(crate) struct Tried {
     pub(crate) id: u64,
@@ -12,7 +12,8 @@ pub(crate) struct Tried {
     pad: usize,
     /// Its own append was a durable one.
     synced: bool,
-    /// It is held to survive the power: synced, or before one that was when the power went.
+    /// It must survive a power loss: it was synced, or a later batch was synced before the power
+    /// loss.
     durable: bool,
     /// It has an operation id.
     once: bool,
@@ -27,24 +28,25 @@ enum Dropped {
     No,
     /// It may be gone as a whole.
     Tried,
-    /// It was acknowledged: the batch stays away.
+    /// It was acknowledged: the batch stays removed.
     Done,
     /// Another tool has cut the journal: any part of it may be gone.
     Cut,
 }
 
-/// All of them, in the order in which they were tried.
+/// All of them, in the order of the attempts.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Batches {
     tried: Vec<Tried>,
     next_id: u64,
-    /// Lines of a batch may be there once more. Another tool wrote where it was expected, and then a power loss took
-    /// its beginning: what is left cannot be told from lines of others (a limit).
+    /// Lines of a batch may be there once more. Another tool wrote where it was expected, and then
+    /// a power loss removed its beginning: the rest cannot be distinguished from lines of other
+    /// tools (a limit).
     leftovers: bool,
 }
 
 impl Batches {
-    /// Of a journal that another tool appends to, too.
+    /// For a journal that another tool appends to, too.
     pub(crate) fn may_leave_lines(&mut self) {
         self.leftovers = true;
     }
@@ -68,13 +70,13 @@ impl Batches {
         id
     }
 
-    /// The operation that is repeated now, if one is: a caller that got no answer asks again.
+    /// The operation that is repeated now, if any: a caller that got no answer asks again.
     pub(crate) fn to_repeat(&self, random: &mut Random) -> Option<&Tried> {
         let once: Vec<&Tried> = self.tried.iter().filter(|tried| tried.once).collect();
         if let Some(open) = once.iter().find(|tried| tried.acked.is_none()) {
             return Some(open);
         }
-        // A repetition tells where the entries were, whether or not they are still there.
+        // A repetition returns where the entries were, whether or not they are still there.
         let again = random.coin() && !once.is_empty();
         again.then(|| once[random.index(once.len())])
     }
@@ -96,15 +98,15 @@ impl Batches {
         }
     }
 
-    /// A durable call was told that the batch is there, whoever had appended it and how.
+    /// A durable call returned that the batch is there, whichever process had appended it and how.
     pub(crate) fn acknowledge_durably(&mut self, id: u64, first: u64) {
         for tried in self.tried.iter_mut().filter(|tried| tried.id == id) {
             (tried.acked, tried.synced, tried.durable) = (Some(first), true, true);
         }
     }
 
-    /// It is tried once more. What got no answer is from now on as durable as this call, at most: what the
-    /// one before it has left may not be synced.
+    /// It is attempted once more. A batch without an answer is from now on at most as durable as
+    /// this call: the leftovers of the call before may not be synced.
     pub(crate) fn begin_again(&mut self, id: u64, durable: bool) {
         let open = |tried: &&mut Tried| tried.id == id && tried.acked.is_none();
         for tried in self.tried.iter_mut().filter(open) {
@@ -112,7 +114,7 @@ impl Batches {
         }
     }
 
-    /// What got no answer is not held to survive the power.
+    /// A batch without an answer need not survive a power loss.
     pub(crate) fn doubt(&mut self) {
         for tried in &mut self.tried {
             tried.durable &= tried.acked.is_some();
@@ -140,15 +142,15 @@ impl Batches {
         }
     }
 
-    /// Another tool has cut the journal. No caller asks again for what was in it.
+    /// Another tool has cut the journal. No caller asks again for its batches.
     pub(crate) fn cut(&mut self) {
         for tried in &mut self.tried {
             (tried.dropped, tried.once) = (Dropped::Cut, false);
         }
     }
 
-    /// A power loss may keep any part of batches without a sync, unless a durable one came after them:
-    /// then they are in the log before it.
+    /// A power loss may keep any part of batches without a sync, unless a durable one came after
+    /// them: then they are in the log before it.
     pub(crate) fn lose_power(&mut self) {
         let durable = self.tried.iter().filter(|tried| tried.durable);
         let last = durable.filter_map(|tried| tried.acked).max();
@@ -167,7 +169,8 @@ impl Batches {
                 return Err(format!("number {} after {last}", entry.seq));
             }
             last = entry.seq;
-            // Lines that a power loss cut, or cut out of a batch without a sync, belong to none.
+            // Lines that a power loss cut, or cut out of a batch without a sync, belong to no
+            // batch.
             let whole = |(id, _): &(u64, u64)| {
                 self.pad_of(*id).is_none_or(|pad| pad == pad_in(&entry.line))
             };
@@ -219,7 +222,7 @@ pub(crate) fn parse(line: &[u8]) -> Option<(u64, u64)> {
     let mut words = text.strip_prefix("B ")?.split(' ');
     let mut number = || words.next()?.parse().ok();
     let (id, at, _lines): (u64, u64, u64) = (number()?, number()?, number()?);
-    // What another tool has appended to the rest of a line makes it another line.
+    // A line whose rest another tool has extended is another line.
     words.all(|pad| pad.bytes().all(|byte| byte == b'x')).then_some((id, at))
 }
 
@@ -228,8 +231,8 @@ fn pad_in(line: &[u8]) -> usize {
     line.iter().rev().take_while(|byte| **byte == b'x').count()
 }
 
-/// The control of the judge: a batch without a sync is missed after a power loss if a durable one came
-/// behind it, and only then.
+/// The control of the judge: a batch without a sync is required after a power loss if a durable one
+/// came after it, and only then.
 #[test]
 fn a_batch_that_a_durable_one_came_after_is_missed() {
     let mut tally = Tally::new(

@@ -1,4 +1,5 @@
-//! A document, or one key of a collection, in the simulation: what was tried, acknowledged and synced.
+//! A document, or one key of a collection, in the simulation: what was attempted, acknowledged and
+//! synced.
 
 use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
@@ -22,7 +23,7 @@ pub(crate) enum How {
     Durable,
     /// A new version without a sync.
     NoSync,
-    /// The same version once more, durable: what was not synced is from then on.
+    /// The same version once more, durable: if it was not synced, it is from then on.
     Confirm,
     /// A key is removed by its name.
     Remove,
@@ -37,12 +38,13 @@ pub(crate) struct DocumentPart {
     path: PathBuf,
     key: Option<&'static str>,
     tried: u64,
-    /// The newest that was acknowledged: survives any process, and the power if it was durable.
+    /// The newest that was acknowledged: it survives any process, and a power loss if it was
+    /// durable.
     acked: u64,
-    /// The newest that is known to survive the power.
+    /// The newest that is known to survive a power loss.
     synced: u64,
-    /// Tried by a process that died, with no change since. If a power loss takes the document, its
-    /// temporary file is the newest version there is, and may stand in.
+    /// Attempted by a process that died, with no change since. If a power loss removes the
+    /// document, its temporary file is the newest version, and may replace it.
     dead: u64,
     /// Versions that are removals.
     removals: Vec<u64>,
@@ -50,9 +52,10 @@ pub(crate) struct DocumentPart {
     loose: bool,
     /// A sync failed in this boot. If no version was acknowledged as durable yet, its pages may be lost.
     doubt: bool,
-    /// It was lost so, before anybody was told that it is durable: nobody works on it any more.
+    /// It was lost this way before a durable call acknowledged it: no more steps use it.
     lost: bool,
-    /// A power loss has cut the file; readers of ours are served, plain ones after the next change.
+    /// A power loss has cut the file; tenure's readers get a version, plain ones after the next
+    /// change.
     cut: bool,
 }
 
@@ -85,7 +88,7 @@ impl DocumentPart {
         Document::open_on(fs, &self.path)
     }
 
-    /// Changes it. Only a key that is there is removed: a removal that finds nothing makes no promise
+    /// Changes it. Only an existing key is removed: a removal that finds nothing makes no promise
     /// about an earlier one.
     pub(crate) fn step(&mut self, fs: &Arc<dyn Fs>, how: How) -> Step {
         if self.lost {
@@ -137,7 +140,7 @@ impl DocumentPart {
         if removed { Ok(()) } else { Err(format!("{}: it is not removed", self.path.display())) }
     }
 
-    /// The newest allowed version that `found` can be.
+    /// The newest allowed version that matches `found`.
     fn allowed(&self, found: Option<&[u8]>, range: &RangeInclusive<u64>) -> Option<u64> {
         let Some(bytes) = found else {
             let absent = self.removals.iter().copied().chain([0]);
@@ -147,7 +150,7 @@ impl DocumentPart {
         range.contains(&number).then_some(number)
     }
 
-    /// Looks at what a crash left, as a plain reader and as a reader of ours.
+    /// Checks what a crash left, as a plain reader and through tenure.
     pub(crate) fn examine(&mut self, sim: &SimFs, fs: &Arc<dyn Fs>, kind: CrashKind) -> Finding {
         let dead = self.dead.max(self.tried);
         let range = match kind {
@@ -176,7 +179,7 @@ impl DocumentPart {
         };
         (self.tried, self.acked, self.dead) = (number, number, dead);
         if kind == CrashKind::Power {
-            self.synced = number; // What is there after a power loss is on the disk.
+            self.synced = number; // What a power loss left is on the disk.
         }
         Ok(())
     }

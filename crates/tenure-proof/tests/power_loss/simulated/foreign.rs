@@ -11,8 +11,8 @@ use tenure_testkit::Random;
 pub(crate) struct ForeignLines {
     lines: Vec<Line>,
     next_id: u64,
-    /// The file was cut, and no writer has seen that. One that grows beyond its old length before cannot be told
-    /// from one that was not cut (a limit).
+    /// The file was cut, and no writer has seen that. If it grows beyond its old length before,
+    /// that cannot be detected (a limit).
     is_cut: bool,
 }
 
@@ -20,7 +20,7 @@ pub(crate) struct ForeignLines {
 struct Line {
     id: u64,
     text: String,
-    /// It was appended whole, and nothing since may have taken it away.
+    /// It was appended whole, and nothing since may have removed it.
     whole: bool,
     /// A write came after it: it has a number.
     adopted: bool,
@@ -46,7 +46,7 @@ impl ForeignLines {
         self.next_id += 1;
         let long = if random.chance(16) { 700 } else { 24 };
         let text = format!("F {id} {}", "y".repeat(random.index(long)));
-        // A tool that closes the line that it finds open; one that does not makes one line of two.
+        // The tool closes a line that it finds unterminated; otherwise two lines would become one.
         let size = file.extent()?.size;
         let is_open = size > 0 && file.read_range(size - 1, size)? != b"\n";
         let (begin, end) = (if is_open { "\n" } else { "" }, if open { "" } else { "\n" });
@@ -59,13 +59,13 @@ impl ForeignLines {
         Ok(())
     }
 
-    /// A write was acknowledged: it has adopted every line, and closed one that was open.
+    /// A write was acknowledged: it has adopted every line, and closed an unterminated one.
     pub(crate) fn are_adopted(&mut self) {
         self.is_cut = false;
         self.lines.iter_mut().for_each(|line| line.adopted = true);
     }
 
-    /// Nothing of them was synced.
+    /// None of them was synced.
     pub(crate) fn lose_power(&mut self) {
         self.lines.iter_mut().for_each(|line| line.whole = false);
     }
@@ -76,7 +76,7 @@ impl ForeignLines {
         self.lose_power();
     }
 
-    /// Each is there once at most; one that is whole is an entry when a write came after it.
+    /// Each is there at most once; a whole one is an entry when a write came after it.
     pub(crate) fn judge(&self, entries: &[Entry], pending: &[Vec<u8>]) -> Result<(), String> {
         let all = entries.iter().map(|entry| &entry.line).chain(pending);
         let all: Vec<&[u8]> =

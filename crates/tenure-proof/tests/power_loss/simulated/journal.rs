@@ -1,5 +1,5 @@
-//! A journal in the simulation: batches are whole, once, in order, and keep their numbers; lines of other tools are
-//! entries once, and what a reader was told is final.
+//! A journal in the simulation: batches are whole, once, in order, and keep their numbers; lines of
+//! other tools are entries once, and the entries that a reader has seen are final.
 
 use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -24,33 +24,35 @@ const FULL_LOG: usize = 1024 * 1024;
 pub(crate) struct JournalPart {
     path: &'static str,
     batches: Batches,
-    /// The header that was acknowledged, and those that were tried since: a replacement that was begun
-    /// can be finished by the next writer, and until then a power loss may take it back.
+    /// The header that was acknowledged, and those that were attempted since: the next writer can
+    /// finish a replacement that was begun, and until then a power loss may undo it.
     headers: Vec<Option<u64>>,
     /// Another tool appends to it, and cuts it now and then.
     shared: bool,
     foreign: ForeignLines,
     /// The entries that a reader has seen, by their numbers: the hash of the line.
     told: BTreeMap<u64, (u64, Fate)>,
-    /// The power was lost, or another tool has cut the file: numbers can be gone, and that is reported.
+    /// The power was lost, or another tool has cut the file: numbers may be missing, and that is
+    /// reported.
     may_have_gaps: bool,
-    /// The last write was acknowledged. One that died may have adopted lines in a log whose name is not synced.
+    /// The last write was acknowledged. A write that died may have adopted lines in a log with an
+    /// unsynced name.
     settled: bool,
-    /// An append without a sync died. What it left in the log may outlive what was written over it, with the same
-    /// number (a limit).
+    /// An append without a sync died. Its part of the log may survive what was written over it,
+    /// with the same number (a limit).
     stale: bool,
 }
 
-/// What may have become of an entry that a reader has seen.
+/// The possible fate of an entry that a reader has seen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Fate {
     There,
-    /// It was numbered in memory, since no log describes the file, or in a log whose name may not be durable: if the
-    /// line goes, its number goes with it.
+    /// It was numbered in memory, since no log describes the file, or in a log whose name may not
+    /// be durable: if the line is lost, its number is lost with it.
     Unlogged,
-    /// Of a batch that a compaction has dropped, or tried to.
+    /// Of a batch that a compaction has dropped, or attempted to.
     MayBeDropped,
-    /// It was gone when a reader looked, and never comes back as another line.
+    /// It was missing at a read, and never returns as another line.
     Gone,
 }
 
@@ -64,7 +66,8 @@ struct Seen {
 impl Seen {
     fn of(journal: &Journal, from: u64, limit: Option<u64>) -> tenure::Result<Self> {
         let mut seen = Self::default();
-        // From 0 on, a reader wants the oldest entry, and no report of what is gone before it.
+        // From 0 on, a reader asks for the oldest entry, without a report of what is missing before
+        // it.
         for entry in journal.read(from.max(1), limit)? {
             match entry {
                 Err(error) => seen.gaps.push(error.gap().ok_or(error)?),
@@ -155,9 +158,10 @@ impl JournalPart {
         self.send(journal, id, &options).map(drop)
     }
 
-    /// A batch with an operation id. One that was not acknowledged is repeated before there is another,
-    /// and now and then one that was: it is answered as it was, and nothing is done. Each time it is
-    /// durable or not; who is told so by a durable call finds it after a power loss, whoever did it.
+    /// A batch with an operation id. If it was not acknowledged, it is repeated before there is
+    /// another; now and then also if it was: it then gets the same answer, and nothing is done.
+    /// Each time it is durable or not. After a durable call has returned, the batch survives a
+    /// power loss, whichever call did it.
     fn append_once(&mut self, journal: &Journal, random: &mut Random, durable: bool) -> Step {
         let before = self.batches.to_repeat(random).cloned();
         let id = match &before {
@@ -181,7 +185,8 @@ impl JournalPart {
         }
     }
 
-    /// A sync failed: what got no answer by now may be whole, and a power loss may leave a part of it.
+    /// A sync failed: a batch without an answer may be whole, and a power loss may leave a part of
+    /// it.
     pub(crate) fn doubt(&mut self) {
         self.batches.doubt();
     }
@@ -231,8 +236,8 @@ impl JournalPart {
         Ok(())
     }
 
-    /// Another tool appends a line, also to a file that was rotated since it opened it, or cuts the journal
-    /// because it has copied it (`copytruncate`).
+    /// Another tool appends a line, also to a file that was rotated since it opened it, or cuts the
+    /// journal after copying it (`copytruncate`).
     fn meddle(&mut self, fs: &Arc<dyn Fs>, random: &mut Random) -> Step {
         let path = self.path;
         let failed = |err: io::Error| format!("{path}: {err}");
@@ -258,7 +263,7 @@ impl JournalPart {
         }
     }
 
-    /// Looks at what a crash left.
+    /// Checks what a crash left.
     pub(crate) fn examine(&mut self, sim: &SimFs, fs: &Arc<dyn Fs>, kind: CrashKind) -> Finding {
         if kind == CrashKind::Power {
             self.batches.lose_power();
@@ -281,7 +286,7 @@ impl JournalPart {
         let new = if logged { Fate::There } else { Fate::Unlogged };
         let found = found.and_then(|()| self.judge_told(&journal, &seen, (kind, new)));
         found.map_err(|what| format!("{path}: {what} in \"{}\"", text.escape_ascii()))?;
-        // A cut by another tool is reported until a writer has adopted what is left.
+        // A cut by another tool is reported until a writer has adopted the rest.
         let is_cut = |why: &str| why == "lines that were written here are missing";
         if !report.damaged.iter().all(|damage| is_cut(&damage.why)) {
             return Err(format!("{path}: it does not verify"));
@@ -289,7 +294,7 @@ impl JournalPart {
         self.examine_header(sim)
     }
 
-    /// What a reader was told is final: the entry is there, or its number is reported.
+    /// What a reader has seen is final: the entry is there, or its number is reported.
     fn judge_told(
         &mut self,
         journal: &Journal,
@@ -303,9 +308,9 @@ impl JournalPart {
             let now = hash_of(&entry.line);
             let (before, fate) = self.told.entry(entry.seq).or_insert((now, new));
             if *before != now || seen.is_missed(entry.seq) {
-                return Err(format!("number {} was told before: {fate:?}", entry.seq));
+                return Err(format!("number {} was seen before: {fate:?}", entry.seq));
             }
-            // A power loss may take an adoption back; the next one is the same.
+            // A power loss may undo an adoption; the next one is the same.
             if matches!(fate, Fate::Unlogged | Fate::Gone) {
                 *fate = new;
             }
@@ -318,14 +323,14 @@ impl JournalPart {
             }
             let may_go = *fate == Fate::MayBeDropped || kind == CrashKind::Power;
             if !may_go && !seen.is_missed(*seq) {
-                return Err(format!("entry {seq} was told, and is gone without a word"));
+                return Err(format!("entry {seq} was seen, and is gone without a report"));
             }
             if *fate != Fate::MayBeDropped {
                 newest_gone = Some(*seq);
             }
             *fate = Fate::Gone;
         }
-        // A follower that was told it and resumes behind it learns that.
+        // A follower that has seen it and resumes after it gets the report.
         let Some(gone) = newest_gone.filter(|gone| !seen.is_missed(*gone)) else { return Ok(()) };
         let resumed = Seen::of(journal, gone + 1, Some(1));
         let resumed = resumed.map_err(|error| format!("a follower fails: {error}"))?;
@@ -335,7 +340,8 @@ impl JournalPart {
         Err(format!("entry {gone} is gone, and a follower gets {:?} next", resumed.entries))
     }
 
-    /// The header, as a plain reader sees it; a rotation that was cut may have left no file for now.
+    /// The header, as a plain reader sees it; an interrupted rotation may have left no file for
+    /// now.
     fn examine_header(&self, sim: &SimFs) -> Finding {
         let Some(bytes) = sim.peek(self.path).filter(|bytes| !bytes.is_empty()) else {
             return Ok(());

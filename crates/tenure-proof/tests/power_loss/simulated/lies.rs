@@ -1,5 +1,5 @@
-//! File systems that lie, as wrappers around the seam: each skips or moves one step that tenure relies
-//! on. The ring must find every one of them out.
+//! File systems that lie, as wrappers around the seam: each skips or moves one step that tenure
+//! relies on. The ring must detect every one of them.
 
 use std::ffi::OsString;
 use std::io;
@@ -50,7 +50,7 @@ struct Liar {
 }
 
 impl Liar {
-    /// After a change of names: what should have been synced before it.
+    /// After a change of names: the sync that should have come before it.
     fn catch_up(&self) -> io::Result<()> {
         let mut late = self.late.lock().unwrap_or_else(PoisonError::into_inner);
         late.drain(..).try_for_each(|handle| handle.sync())

@@ -1,6 +1,6 @@
-//! A counter whose every step has an operation id: however often a step is repeated, it is done once. Only
-//! a step that was not acknowledged when the power went may be done a second time, and none is ever told
-//! to be done that is not there.
+//! A counter whose every step has an operation id: however often a step is repeated, it is done
+//! once. Only a step that was not acknowledged before a power loss may be done a second time, and
+//! no step is ever acknowledged that is not there.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -21,24 +21,27 @@ const REMEMBERED: u64 = 4096;
 pub(crate) struct OncePart {
     acked: u64,
     tried: u64,
-    /// What the document had before the operation that is under way, in this boot; or has if none is.
+    /// The value before the operation in progress, in this boot; or the value if there is none.
     number: u64,
-    /// What a power loss leaves of that at least.
+    /// The least value that a power loss leaves.
     durable: u64,
-    /// A sync of the operation that is under way failed. After a power loss nobody knows whether it was done.
+    /// A sync of the operation in progress failed. After a power loss it is unknown whether it was
+    /// done.
     doubt: bool,
-    /// The power went while it was under way, and its effect is there: its id may be forgotten.
+    /// The power was lost while it was in progress, and its effect is there: its id may be lost.
     is_there: bool,
-    /// Its caller does not ask for it any more.
+    /// Its caller no longer repeats it.
     gives_up: bool,
     /// Operations that were given up.
     given_up: Vec<u64>,
-    /// The disk failed to write it, and then the power went: RELIABILITY.md tells when. Nobody works on it any more.
+    /// The disk failed to write it, and then the power was lost (RELIABILITY.md says when). No more
+    /// steps use it.
     lost: bool,
 }
 
 impl OncePart {
-    /// What got no answer is asked again; else something that was done is, or the next one comes.
+    /// An operation without an answer is repeated; else one that was done is, or the next one
+    /// comes.
     pub(crate) fn step(&mut self, fs: &Arc<dyn Fs>, random: &mut Random) -> Step {
         if self.lost {
             return Ok(());

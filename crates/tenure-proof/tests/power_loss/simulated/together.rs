@@ -21,11 +21,12 @@ const JOURNAL: &str = "/d/both.jsonl";
 pub(crate) struct TogetherPart {
     tried: u64,
     acked: u64,
-    /// What the document has at least: of the last one that was acknowledged.
+    /// The least number in the document: that of the last acknowledged operation.
     number: u64,
-    /// A sync of the operation that is under way failed. After a power loss nobody knows whether it was done.
+    /// A sync of the operation in progress failed. After a power loss it is unknown whether it was
+    /// done.
     doubt: bool,
-    /// Its caller does not ask for it any more.
+    /// Its caller no longer repeats it.
     gives_up: bool,
     /// Operations that were given up. A part of their line may be left.
     given_up: Vec<u64>,
@@ -33,7 +34,7 @@ pub(crate) struct TogetherPart {
 
 impl TogetherPart {
     pub(crate) fn step(&mut self, fs: &Arc<dyn Fs>) -> Step {
-        // What was not acknowledged is repeated, as its caller would.
+        // An operation that was not acknowledged is repeated, as its caller would do.
         let number = self.acked + 1;
         self.tried = number;
         let write = WriteOptions {
@@ -115,7 +116,7 @@ impl FencePart {
             let options = AcquireOptions { ttl: Duration::from_secs(3600), ..at_once() };
             let lease = Lease::open_on(fs, Path::new(self.path)).map_err(failed)?;
             if let Some(token) = self.token.take() {
-                // Whoever had it may have died; giving it back is allowed to come too late.
+                // Its holder may have died; a release that comes too late is allowed.
                 let _ = lease.release(&token);
             }
             let leased = match lease.acquire(&options) {
@@ -134,7 +135,7 @@ impl FencePart {
             let lock = Lock::open_on(fs, Path::new(self.path)).map_err(failed)?;
             let options = LockOptions { wait: Wait::No, ..LockOptions::default() };
             match lock.acquire(&options) {
-                // The lease of a process that died without an answer runs on.
+                // The lease of a process that died without an answer keeps running.
                 Err(error) if error.kind() == ErrorKind::Busy => return self.step(fs, true),
                 held => held.map_err(failed)?.fence(),
             }
@@ -146,7 +147,7 @@ impl FencePart {
         Ok(())
     }
 
-    /// Whether a fence went back since somebody asked.
+    /// Whether a fence has decreased since the last check.
     pub(crate) fn examine(&mut self) -> Finding {
         self.went_back.take().map_or(Ok(()), Err)
     }

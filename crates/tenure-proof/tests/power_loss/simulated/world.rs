@@ -1,4 +1,4 @@
-//! A machine with some targets on it: work that can be cut at any operation, and the look at what is
+//! A machine with some targets: work that can be cut at any operation, and the check of what is
 //! left.
 
 use std::sync::Arc;
@@ -28,12 +28,12 @@ enum Part {
     Together(TogetherPart),
     Once(OncePart),
     Fences(FencePart),
-    /// Locks only: its target is a key that is written by others.
+    /// Locks only: other parts write its target, a key.
     Locks(FencePart),
 }
 
 impl Part {
-    /// Looks at what an end of this kind left.
+    /// Checks what an end of this kind left.
     fn examine(&mut self, sim: &SimFs, fs: &Arc<dyn Fs>, kind: CrashKind) -> Finding {
         match self {
             Self::Document(part) | Self::Loose(part) | Self::Key(part) => {
@@ -46,8 +46,8 @@ impl Part {
         }
     }
 
-    /// A step of it failed with a sync. What it made may be seen, and a power loss may leave a part of that. Who is
-    /// told so `again` does not ask for it any more.
+    /// A step of it failed with a sync. Its change may be visible, and a power loss may leave a
+    /// part of it. If the caller gets that error `again`, it no longer repeats the step.
     fn doubt(&mut self, again: bool) {
         match self {
             Self::Journal(part) => part.doubt(),
@@ -63,9 +63,10 @@ impl Part {
 pub(crate) struct World {
     pub(crate) sim: SimFs,
     lie: Lie,
-    /// Syncs of files fail now and then, and forget their pages.
+    /// Syncs of files fail now and then, and lose their pages.
     fails: bool,
-    /// Of each part: its last step had a sync that failed, and who relies on that next may be told.
+    /// For each part: its last step had a failed sync, and the next call that relies on it may get
+    /// an error.
     told: Vec<bool>,
     parts: Vec<Part>,
     /// Counts them, in all stories.
@@ -73,7 +74,8 @@ pub(crate) struct World {
 }
 
 impl World {
-    /// The machine of this seed: one part or several, with or without an exchange of names and syncs that fail.
+    /// The machine of this seed: one part or several, with or without an exchange of names and
+    /// failing syncs.
     pub(crate) fn new(seed: u64, device: u64, lie: Lie, failed_syncs: Arc<AtomicU64>) -> Self {
         let (sim, mut random) = (SimFs::new(seed), Random::new(seed));
         sim.set_device(device);
@@ -153,7 +155,7 @@ impl World {
         };
         let fails = fails && !self.sim.withdraw(Fault::FileSyncFailure);
         self.failed_syncs.fetch_add(u64::from(fails), Ordering::Relaxed);
-        // The next durable append writes to a new log, and needs no person (G8).
+        // The next durable append writes to a new log, without manual repair (G8).
         let is_told = std::mem::replace(&mut self.told[at], fails)
             && !matches!(&self.parts[at], Part::Journal(_));
         let Err(error) = done else { return Ok(()) };
@@ -167,7 +169,7 @@ impl World {
         }
     }
 
-    /// A step was told that the disk failed: its process dies of it, or goes on with what is there.
+    /// A step got an error of the disk: its process dies of it, or continues with what is there.
     fn go_on(&mut self, fs: &Arc<dyn Fs>, at: usize, random: &mut Random) -> Finding {
         if random.coin() {
             return self.die(CrashKind::Process);
@@ -176,7 +178,7 @@ impl World {
         found.map_err(|what| self.finding(&format!("after a failed sync: {what}")))
     }
 
-    /// It ends, and everything is looked at.
+    /// It ends, and everything is checked.
     pub(crate) fn die(&mut self, kind: CrashKind) -> Finding {
         match kind {
             CrashKind::Power => {

@@ -1,10 +1,10 @@
-//! Somebody's own save program, under the same storm: many at a time, paused and killed, read by others.
+//! A user's own save program under the same storm: many at a time, paused and killed, with readers.
 //!
 //! # Invariants
 //!
 //! 1. Exit code 0 is a promise: the key is in the file from then on. Nothing else is one.
-//! 2. Every round has a directory of its own and ends with nobody alive, then one run that nobody
-//!    disturbs. Only what is wrong after that counts as lost, corrupt or left over.
+//! 2. Every round has its own directory. It ends when no run is alive; then one undisturbed run
+//!    follows. Only what is wrong after that counts as lost, corrupt or left over.
 
 mod program;
 mod reader;
@@ -28,13 +28,13 @@ use self::runs::{Enough, Fate, Runs};
 
 /// How long a round is at least; the file is new in each.
 const ROUND: Duration = Duration::from_secs(4);
-/// A run that nobody disturbs is over long before, unless it is told otherwise. The machine may be busier
-/// after the storm than in the rehearsal, so it gets many times what it took there.
+/// The default limit of an undisturbed run, which usually takes far less. The machine may be busier
+/// after the storm than in the rehearsal, so a run gets many times what it took there.
 const PATIENCE: Duration = Duration::from_secs(10);
 const TIMES_AS_LONG: u32 = 10;
 /// A disk with less room than this is full.
 const SMALL: u64 = 16 * 1024;
-/// A clean verdict needs so many runs that succeeded, for each process.
+/// A clean verdict needs this many successful runs, for each process.
 const RUNS_EACH: u64 = 2;
 
 /// Tortures `program` until the limit, or until a round has found something.
@@ -58,7 +58,7 @@ pub(super) fn run(
         return Ok(verdict);
     };
     let processes = setup.processes as u64;
-    // The end of a round kills all runs. All of them share the cores, and many have to succeed before.
+    // The end of a round kills all runs. They share the cores, and many have to succeed before.
     let long = ROUND.max(usual.time * 2 * u32::try_from(processes).unwrap_or(u32::MAX));
     while (round == 0 || !limit.is_over(finished)) && verdict.is_clean() {
         let dir = scratch.join(format!("round-{round}"));
@@ -87,15 +87,15 @@ pub(super) fn run(
                 format!("{count} of {processes} at once, when no other was alive: {stuck}");
             verdict.findings.push(Finding::new(Thing::Command, Fault::Stuck, detail));
         }
-        progress.show(limit.part(finished), "the last look at this round");
+        progress.show(limit.part(finished), "the final check of this round");
         let judged = play.judge(&done.promised, &mut verdict.findings, &limit.last_look());
         if !judged.map_err(failed)? {
             verdict.unjudged.insert(Thing::Command);
         }
         let honest = |finding: &Finding| matches!(finding.fault, Fault::Failed | Fault::LeftOver);
         if !verdict.is_clean() && verdict.findings.iter().all(honest) && is_full(scratch) {
-            // A program that says so when there is no room has done what it can.
-            let detail = "its disk is full, so nothing can be told";
+            // A program that reports a full disk has done what it can.
+            let detail = "its disk is full, so there is no result";
             return Err(Failure::new(ExitCode::Failed, "failed", "torture the command", detail)
                 .hint("make room there, or name a directory on another disk"));
         }
@@ -123,7 +123,7 @@ fn is_full(dir: &Path) -> bool {
     room.is_ok_and(|room| room.f_bavail.saturating_mul(room.f_frsize) < SMALL || room.f_favail == 0)
 }
 
-/// What undisturbed runs are like.
+/// What an undisturbed run is like.
 #[derive(Debug)]
 struct Usual {
     time: Duration,
@@ -133,8 +133,8 @@ struct Usual {
     names: BTreeSet<PathBuf>,
 }
 
-/// Two runs that nobody disturbs: does it work at all, and what does it leave? `None` if somebody has
-/// had enough before that is known.
+/// Two undisturbed runs: does the program work at all, and which files does it leave? `None` if the
+/// run was interrupted before that is known.
 fn rehearse(program: &Program, dir: &Path, enough: Enough<'_>) -> Result<Option<Usual>> {
     let failed = |err| Failure::io("rehearse in", dir, err);
     let refused = |detail: String| {
@@ -169,14 +169,14 @@ fn rehearse(program: &Program, dir: &Path, enough: Enough<'_>) -> Result<Option<
         return Ok(None);
     }
     if let Some(why) = checked {
-        let hint = "nothing was killed yet: mend the check, or give it more --patience";
+        let hint = "nothing was killed yet: fix the check, or give it more --patience";
         return Err(refused(format!("the check failed: {why}")).hint(hint));
     }
     let patience = program.patience.unwrap_or_else(|| PATIENCE.max(time * TIMES_AS_LONG));
     Ok(Some(Usual { time, patience, names: names(dir).map_err(failed)? }))
 }
 
-/// All files below a directory. What tenure keeps for itself counts only if it is temporary.
+/// All files below a directory. Of tenure's own files only temporary ones count.
 fn names(dir: &Path) -> std::io::Result<BTreeSet<PathBuf>> {
     let mut found = BTreeSet::new();
     let mut dirs = vec![dir.to_path_buf()];
@@ -209,7 +209,7 @@ impl<'a> Round<'a> {
         Ok(Self { program, dir, file, usual })
     }
 
-    /// The last look, when nobody is alive any more; tells whether it was taken to its end.
+    /// The final check, when no run is alive; returns whether it was finished.
     fn judge(
         &self,
         promised: &[String],
@@ -231,7 +231,7 @@ impl<'a> Round<'a> {
                 }
             }
         }
-        // What the dead left may be tidied up by whoever comes next.
+        // The next run may remove what the dead ones left.
         let patience = self.usual.patience;
         match runs::run_once(self.program, &self.file, "k99x999999", patience, enough)? {
             Fate::Done => {}
@@ -253,7 +253,7 @@ impl<'a> Round<'a> {
     }
 }
 
-/// Bytes into a new file.
+/// Writes bytes to a new file.
 fn write_new(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
     fs::OpenOptions::new().write(true).create_new(true).open(path)?.write_all(bytes)
 }

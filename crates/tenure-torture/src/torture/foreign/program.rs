@@ -28,12 +28,12 @@ pub(in crate::torture) struct Program {
     lines: bool,
     /// Each of which is JSON.
     json_lines: bool,
-    /// How long a run may take that nobody disturbs, if somebody has said so.
+    /// The limit of an undisturbed run, if given on the command line.
     pub(super) patience: Option<Duration>,
 }
 
 impl Program {
-    /// What was asked for on the command line.
+    /// From the command line.
     pub(in crate::torture) fn new(command: &str, args: &TortureArgs) -> Result<Self> {
         let name = &args.file;
         if name.file_name() != Some(name.as_os_str()) {
@@ -58,7 +58,7 @@ impl Program {
         Ok(Self { command, check, name, init, lines, json_lines, patience })
     }
 
-    /// A new directory with the file as it is at first.
+    /// A new directory with the initial file.
     pub(super) fn prepare(&self, dir: &Path) -> io::Result<PathBuf> {
         fs::create_dir(dir)?;
         let file = dir.join(&self.name);
@@ -73,7 +73,7 @@ impl Program {
         shell
     }
 
-    /// Asks the check; says why it is not content. If somebody has had enough of it, it has said nothing.
+    /// Runs the check; returns why it failed. A check that was interrupted has no result.
     pub(super) fn check(
         &self,
         file: &Path,
@@ -81,7 +81,7 @@ impl Program {
         enough: Enough<'_>,
     ) -> io::Result<Option<String>> {
         let Some(check) = &self.check else { return Ok(None) };
-        // A group of its own: a signal to us, from the keyboard, is no answer of the check.
+        // A group of its own: a signal from the keyboard must not become the result of the check.
         let mut shell = shell(check, file, "");
         shell.process_group(0).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = groups::start(&mut shell)?;
@@ -129,8 +129,8 @@ impl Program {
         Ok(keys)
     }
 
-    /// What is wrong with what a plain reader saw while the program ran. Half a last line may be on its
-    /// way; half a document may not.
+    /// What is wrong with the bytes that a plain reader saw while the program ran. The last line
+    /// may be incomplete; a document may not.
     pub(super) fn torn(&self, bytes: &[u8]) -> Option<String> {
         let end = if self.lines {
             bytes.iter().rposition(|byte| *byte == b'\n').map_or(0, |last| last + 1)
@@ -140,7 +140,7 @@ impl Program {
         self.keys(&bytes[..end]).err()
     }
 
-    /// Every line has one whole key, unless it was there before.
+    /// Every line has one whole key, unless it is part of the initial content.
     fn line_keys(&self, line: &[u8], keys: &mut HashSet<String>) -> Result<(), String> {
         let text = String::from_utf8_lossy(line);
         let wrong = |why| Err(format!("{why}: {}", shortened(&text)));
@@ -176,10 +176,10 @@ fn keys_in(text: &str) -> impl Iterator<Item = &str> {
         .filter_map(move |start| text.get(start..start + 10).filter(|word| is_key(word.as_bytes())))
 }
 
-/// What a program says, to its end.
+/// Everything that a program writes, to its end.
 fn read_all(pipe: Option<impl Read>) -> Vec<u8> {
     let mut bytes = Vec::new();
-    // What was said until an error is all that was said.
+    // An error ends the text.
     let _ = pipe.map(|mut pipe| pipe.read_to_end(&mut bytes));
     bytes
 }
@@ -203,7 +203,7 @@ fn shell(template: &str, file: &Path, key: &str) -> Command {
     let name = quoted(&file.to_string_lossy());
     let mut shell = Command::new("sh");
     shell.arg("-c").arg(template.replace("{key}", key).replace("{}", &name));
-    // In the directory of the caller: the program that is named there is the one that is meant.
+    // In the directory of the caller, so that relative program names work.
     shell.env("TENURE_TORTURE_FILE", file).stdin(Stdio::null()).stdout(Stdio::null());
     shell
 }

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use super::program::Program;
 use crate::torture::finding::{Fault, Finding, Thing};
 
-/// So many are written down one by one.
+/// This many are recorded one by one.
 const MOST: usize = 1000;
 
 /// What a reader saw.
@@ -18,7 +18,7 @@ pub(super) struct Seen {
     pub(super) findings: Vec<Finding>,
 }
 
-/// Reads until it is over. The same bad bytes twice in a row count once.
+/// Reads until the end. The same bad bytes twice in a row count once.
 pub(super) fn read_until(over: &AtomicBool, program: &Program, file: &Path) -> Seen {
     let mut seen = Seen::default();
     let mut last: Option<Vec<u8>> = None;
@@ -42,7 +42,7 @@ pub(super) fn read_until(over: &AtomicBool, program: &Program, file: &Path) -> S
             }
             Some(_) => {}
         }
-        // It shares the cores with those it watches.
+        // The reader shares the cores with the runs it watches.
         std::thread::yield_now();
     }
     seen

@@ -1,9 +1,9 @@
-//! Runs of the program: side by side, each with a fate that the dice have chosen.
+//! Runs of the program: side by side, each with a fate that the dice choose.
 //!
 //! # Invariants
 //!
-//! 1. A run is a process group. It is hit only while it is on the list, and taken off the list before
-//!    it is reaped, so no signal reaches a process that got its number later.
+//! 1. A run is a process group. It is signalled only while it is on the list, and removed from the
+//!    list before it is reaped, so no signal reaches a process that got its number later.
 //! 2. When a play is over, none of its runs is alive.
 
 use std::fs::OpenOptions;
@@ -24,31 +24,32 @@ use super::reader::{self, Seen};
 use crate::demo::Dice;
 use crate::torture::groups;
 
-/// How often the one who kills looks.
+/// How often the killing thread checks.
 const TICK: Duration = Duration::from_micros(500);
-/// How often somebody looks whether it is enough.
+/// How often an interruption is checked for.
 const SLICE: Duration = Duration::from_millis(100);
-/// A run that takes so many times as long as the others, and so long, may hang: it gets its time at the end.
+/// A run that takes this many times as long as the others, and this long, may hang: it is given
+/// time at the end.
 const SUSPICIOUS: u32 = 4;
 const SUSPICIOUS_AFTER: Duration = Duration::from_secs(2);
 /// How many read the file all the time.
 const READERS: usize = 2;
 
-/// How a run that nobody disturbed ended.
+/// How an undisturbed run ended.
 #[derive(Debug)]
 pub(super) enum Fate {
     Done,
     Refused(String),
     /// It did not end.
     Stuck,
-    /// Somebody has had enough of it.
+    /// It was interrupted.
     Cut,
 }
 
-/// Whether somebody has had enough.
+/// Whether the user has interrupted the run.
 pub(super) type Enough<'a> = &'a (dyn Fn() -> bool + Sync);
 
-/// What came of all runs.
+/// The result of all runs.
 #[derive(Debug, Default)]
 pub(super) struct Done {
     /// The keys of runs with exit code 0.
@@ -58,7 +59,7 @@ pub(super) struct Done {
     pub(super) refusal: Option<String>,
     pub(super) kills: u64,
     pub(super) pauses: u64,
-    /// Runs that were not killed and did not end, though nobody else was alive any more.
+    /// Runs that were not killed and did not end, although no other run was alive.
     pub(super) stuck: u64,
     pub(super) seen: Seen,
 }
@@ -84,7 +85,7 @@ pub(super) struct Runs<'a> {
     program: &'a Program,
     file: &'a Path,
     places: Vec<Mutex<Option<Running>>>,
-    /// How long a run takes, in microseconds; moves with what is seen.
+    /// How long a run takes, in microseconds; adjusted to what is measured.
     usual: AtomicU64,
     over: AtomicBool,
     promised: Mutex<Vec<String>>,
@@ -107,7 +108,8 @@ impl<'a> Runs<'a> {
         }
     }
 
-    /// Lets runs come and go until then, or until `show`, told how many were done and killed, is over.
+    /// Starts runs until then, or until `show`, called with the counts of done and killed runs,
+    /// returns true.
     pub(super) fn play(
         self,
         until: Instant,
@@ -133,7 +135,7 @@ impl<'a> Runs<'a> {
                 over = Instant::now() >= until || show(lock(&self.promised).len() as u64, kills);
             }
             self.over.store(true, Ordering::Relaxed);
-            // Nobody is left to tidy up: the end of a container, or of the power of patience.
+            // All runs are killed at once, so that none can clean up, as at the end of a container.
             let young = self.places.iter().filter(|place| !self.is_suspicious(place));
             kills += young.filter(|place| hit(place, Signal::KILL)).count() as u64;
             let begun = Instant::now();
@@ -165,7 +167,8 @@ impl<'a> Runs<'a> {
         Ok(Done { promised, refused, refusal, kills, pauses, stuck, seen })
     }
 
-    /// Whether the run in this place is going on for longer than the others do, and is not to be killed.
+    /// Whether the run in this place takes longer than the others do, and is not going to be
+    /// killed.
     fn is_suspicious(&self, place: &Mutex<Option<Running>>) -> bool {
         let usual = Duration::from_micros(self.usual.load(Ordering::Relaxed));
         let long = SUSPICIOUS_AFTER.max(usual.saturating_mul(SUSPICIOUS));
@@ -241,7 +244,7 @@ impl<'a> Runs<'a> {
         let mut child = start(self.program, self.file, key)?;
         let group = Pid::from_child(&child);
         *lock(&self.places[slot]) = Some(Running { group, start: Instant::now(), next });
-        // It was started while the end came: nobody else will kill it.
+        // It was started while the play ended: no other thread will kill it.
         if self.over.load(Ordering::Relaxed) {
             hit(&self.places[slot], Signal::KILL);
         }
@@ -254,7 +257,7 @@ impl<'a> Runs<'a> {
     }
 }
 
-/// Runs the program once. Nobody disturbs it, but it is ended if it takes longer than `patience`.
+/// Runs the program once, undisturbed. It is killed if it takes longer than `patience`.
 pub(super) fn run_once(
     program: &Program,
     file: &Path,
@@ -273,8 +276,8 @@ pub(super) fn run_once(
     })
 }
 
-/// Blocks until the leader of a group has ended, which is not reaped. The group is ended if that takes
-/// longer than `patience`, or if somebody has had enough; it is told which.
+/// Blocks until the leader of a group has ended, without reaping it. The group is killed if that
+/// takes longer than `patience`, or on an interruption; the result says which.
 pub(super) fn wait_or_end(
     child: &Child,
     patience: Duration,
@@ -300,23 +303,24 @@ pub(super) fn wait_or_end(
     })
 }
 
-/// How a run ended that failed, and what was complained last.
+/// How a failed run ended, and its last line on standard error.
 fn told(status: ExitStatus, file: &Path) -> String {
     let errors = std::fs::read_to_string(errors(file)).unwrap_or_default();
     said(status, errors.lines().last())
 }
 
-/// How a program ended that was not content, and what it said.
+/// How a failed program ended, and what it wrote.
 pub(super) fn said(status: ExitStatus, why: Option<&str>) -> String {
     why.map_or_else(|| status.to_string(), |why| format!("{status}: {why}"))
 }
 
-/// What is told of a run that did not end.
+/// The text for a run that did not end.
 pub(super) fn stuck(patience: Duration) -> String {
     format!("it did not end in {} s", (patience.as_secs_f64() * 10.0).round() / 10.0)
 }
 
-/// Complaints are kept beside the directory of the file, which holds only what the program makes.
+/// Standard error is kept outside the directory of the file, which holds only the program's own
+/// files.
 fn errors(file: &Path) -> std::path::PathBuf {
     let dir = file.parent().unwrap_or(file);
     dir.with_extension("errors.txt")
@@ -327,19 +331,19 @@ fn start(program: &Program, file: &Path, key: &str) -> io::Result<Child> {
     groups::start(program.save(file, key).process_group(0).stderr(errors))
 }
 
-/// Blocks until the leader of a group has ended. It is not reaped, so the number stays its own.
+/// Blocks until the leader of a group has ended. It is not reaped, so its number is not reused.
 fn wait(group: Pid) -> io::Result<()> {
     let options = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
     rustix::io::retry_on_intr(|| rustix::process::waitid(WaitId::Pid(group), options))?;
     Ok(())
 }
 
-/// What a thread came to. If it panicked, so do we: nobody may take the rest for all of it.
+/// The result of a thread. A panic is passed on: a partial result must not be taken for all of it.
 fn joined<T>(thread: ScopedJoinHandle<'_, T>) -> T {
     thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
 }
 
-/// Sends a signal to whoever runs in this place.
+/// Sends a signal to the run in this place.
 fn hit(place: &Mutex<Option<Running>>, signal: Signal) -> bool {
     lock(place).as_ref().is_some_and(|running| kill_process_group(running.group, signal).is_ok())
 }

@@ -1,4 +1,4 @@
-//! Counts in documents of a collection, and makes and removes ones of its own.
+//! Counts in documents of a collection, and creates and removes some of its own.
 
 use std::io;
 
@@ -14,7 +14,7 @@ use crate::torture::worker::Worker;
 /// The collection.
 pub(in crate::torture) const DIRECTORY: &str = "collection";
 
-/// A key that everybody counts in.
+/// A key that all workers count in.
 pub(in crate::torture) fn shared_key(key: usize) -> String {
     format!("shared-{key}")
 }
@@ -44,7 +44,7 @@ pub(super) fn run(worker: &mut Worker<'_>) -> io::Result<Answer<()>> {
     }
 }
 
-/// Makes a document and mostly removes it again.
+/// Creates a document and usually removes it again.
 fn own(worker: &mut Worker<'_>) -> io::Result<Answer<()>> {
     let dir = worker.path(DIRECTORY);
     let number = worker.number();

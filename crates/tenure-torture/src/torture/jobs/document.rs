@@ -1,4 +1,4 @@
-//! Counts in a document, and reads it: through tenure and plainly.
+//! Counts in a document, and reads it: through tenure and as a plain file.
 
 use std::fs;
 use std::io;
@@ -16,7 +16,7 @@ use crate::torture::worker::Worker;
 /// The document.
 pub(in crate::torture) const FILE: &str = "doc.json";
 
-/// One in so many changes waits for the disk: durable ones are slow, and share syncs.
+/// One in this many changes is durable: durable changes are slow, and share syncs.
 pub(super) const DURABLE: u64 = 40;
 
 pub(super) fn run(worker: &mut Worker<'_>) -> io::Result<Answer<()>> {
@@ -32,8 +32,8 @@ pub(super) fn run(worker: &mut Worker<'_>) -> io::Result<Answer<()>> {
     }
 }
 
-/// Adds one for this worker and returns the new total. Whoever was told a total before this call
-/// began was told a smaller one.
+/// Adds one for this worker and returns the new total. Every total that was returned before this
+/// call began is smaller.
 pub(super) fn count(
     worker: &mut Worker<'_>,
     thing: Thing,
@@ -60,13 +60,13 @@ pub(super) fn count(
     attempt!(answer);
     worker.memory.word(word).fetch_max(total, SeqCst);
     if total <= before {
-        let detail = format!("somebody was told {before} before an update that made {total} of it");
+        let detail = format!("an update returned {total} after another had returned {before}");
         worker.found(Finding::new(thing, Fault::Lost, detail))?;
     }
     Ok(Ok(total))
 }
 
-/// Reads through tenure: whole, and nothing older than what anybody was told before.
+/// Reads through tenure: the content is whole, and no older than any total returned before.
 pub(super) fn read(
     worker: &Worker<'_>,
     thing: Thing,
@@ -79,7 +79,7 @@ pub(super) fn read(
     judge(worker, thing, counts, before)
 }
 
-/// The same as `cat` would.
+/// Reads the plain file, as `cat` does.
 pub(super) fn read_plainly(
     worker: &Worker<'_>,
     thing: Thing,

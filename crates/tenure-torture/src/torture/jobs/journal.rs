@@ -1,4 +1,4 @@
-//! Appends batches to a journal, and reads its end: through tenure and plainly.
+//! Appends batches to a journal, and reads its end: through tenure and as a plain file.
 
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
@@ -26,7 +26,7 @@ pub(super) fn run(worker: &mut Worker<'_>) -> io::Result<Answer<()>> {
     let path = worker.path(FILE);
     match worker.dice.between(0, 2000) {
         0 => Ok(worker.subject.rotate(&path)),
-        // Everything is kept, so that every entry can still be asked for at the end.
+        // Everything is kept, so that every entry can be checked at the end.
         1 => Ok(worker.subject.compact(&path)),
         2..300 => read_plainly(worker, &path),
         300..600 => read(worker, &path),
@@ -43,7 +43,7 @@ fn append(worker: &mut Worker<'_>, path: &Path) -> io::Result<Answer<()>> {
     if let Some(first) = first {
         worker.memory.word(words::JOURNAL).fetch_max(first + of - 1, SeqCst);
         if first <= before {
-            let detail = format!("entry {before} was known before an append that was told {first}");
+            let detail = format!("an append returned entry {first} after entry {before} was known");
             worker.found(Finding::new(Thing::Journal, Fault::Lost, detail))?;
         }
     }
@@ -51,7 +51,7 @@ fn append(worker: &mut Worker<'_>, path: &Path) -> io::Result<Answer<()>> {
     Ok(Ok(()))
 }
 
-/// A reader through tenure sees whole batches only, and everything that anybody was told before.
+/// A reader through tenure sees whole batches only, and every entry that was acknowledged before.
 fn read(worker: &Worker<'_>, path: &Path) -> io::Result<Answer<()>> {
     let before = worker.memory.word(words::JOURNAL).load(SeqCst);
     let entries = attempt!(worker.subject.entries(path, before.saturating_sub(BACK).max(1)));
@@ -78,7 +78,7 @@ fn read(worker: &Worker<'_>, path: &Path) -> io::Result<Answer<()>> {
     Ok(Ok(()))
 }
 
-/// A plain reader may see the beginning of a write; complete lines are what somebody wrote.
+/// A plain reader may see the beginning of a write; its complete lines must be lines of workers.
 fn read_plainly(worker: &Worker<'_>, path: &Path) -> io::Result<Answer<()>> {
     let mut bytes = Vec::new();
     let mut cut = false;

@@ -1,4 +1,5 @@
-//! Acquires a lease or takes it over, writes under its fence, renews it, and ends it or lets it run out.
+//! Acquires a lease or takes it over, writes under its fence, renews it, and ends it or lets it
+//! expire.
 
 use std::io;
 use std::time::Duration;
@@ -12,10 +13,10 @@ use crate::torture::subject::{Answer, Grant, Refused};
 use crate::torture::word::Word;
 use crate::torture::worker::Worker;
 
-/// What is leased, and the journal that is written under its fence.
+/// The target of the lease, and the journal that is written under its fence.
 pub(in crate::torture) const FILE: &str = "leased.jsonl";
 
-/// One in so many does not wait for the holder.
+/// One in this many does not wait for the holder.
 const TAKE_OVER: u64 = 8;
 
 pub(super) fn run(worker: &mut Worker<'_>) -> io::Result<Answer<()>> {
@@ -24,7 +25,7 @@ pub(super) fn run(worker: &mut Worker<'_>) -> io::Result<Answer<()>> {
     let takes = worker.one_in(TAKE_OVER);
     let called = clock::now();
     let grant = if takes {
-        // Told before it happens: from here on the present holder may not have it any more.
+        // Reported before it happens: from now on the present holder may have lost it.
         worker.say(&Word::Taking { at: called })?;
         attempt!(worker.subject.take_over(&path, ttl))
     } else {
@@ -33,15 +34,16 @@ pub(super) fn run(worker: &mut Worker<'_>) -> io::Result<Answer<()>> {
     tell(worker, &grant, called)?;
     let worked = work(worker, &grant)?;
     if worked.is_ok() && worker.one_in(20) {
-        return Ok(Ok(())); // It runs out by itself.
+        return Ok(Ok(())); // It expires.
     }
-    // Told before it ends: from here on another may have it.
+    // Reported before it ends: from now on another worker may have it.
     worker.say(&Word::Ending { fence: grant.fence, at: clock::now() })?;
     attempt!(worked);
     Ok(worker.subject.release(&path, &grant))
 }
 
-/// It was granted after the call began, so it lasts at least from now until that moment and its time.
+/// It was granted after the call began, so it lasts at least from now until the call plus its
+/// duration.
 fn tell(worker: &Worker<'_>, grant: &Grant, called: u64) -> io::Result<()> {
     let until = called + u64::try_from(grant.ttl.as_nanos()).unwrap_or(0);
     worker.say(&Word::Leased(Span { fence: grant.fence, called, from: clock::now(), until }))

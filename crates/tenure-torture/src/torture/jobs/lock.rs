@@ -1,4 +1,5 @@
-//! Takes the lock, alone or with other readers, sometimes leaving it to a child, and sometimes forking inside.
+//! Takes the lock, exclusive or shared. Sometimes it leaves the lock to a child, and sometimes it
+//! forks inside.
 
 use std::io;
 use std::sync::atomic::Ordering::SeqCst;
@@ -28,20 +29,20 @@ pub(super) fn run(worker: &mut Worker<'_>) -> io::Result<Answer<()>> {
             worker.found(Finding::new(Thing::Lock, Fault::Fence, detail))?;
         }
     }
-    // Mostly short, as in real life; the parent pauses some of us inside for longer.
+    // Usually short, as in practice; the parent pauses some workers inside for longer.
     let long = worker.one_in(50);
     let most = if long { 2000 } else { 40 };
     dwell(Duration::from_micros(worker.dice.between(0, most)));
     if worker.one_in(400) {
-        // One that must not keep the lock alive.
+        // A child that must not keep the lock held.
         worker.start_child(None)?;
     }
     let mut guard = Some(hold.guard);
     if worker.one_in(100) {
-        // As an exit handler of the child would: it lets go of what is not its own.
+        // As an exit handler of the child would: it releases a lock that is not its own.
         forked::fork(|| drop(guard.take().map(Guard::release)))?;
         worker.say(&Word::Forked)?;
-        // Whoever gets in by that is to meet us.
+        // A process that gets the lock through that must find us inside.
         dwell(Duration::from_micros(worker.dice.between(0, 1000)));
     }
     let Some(guard) = guard else { return Ok(Ok(())) };

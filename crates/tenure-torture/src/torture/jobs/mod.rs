@@ -19,7 +19,7 @@ pub(super) use self::document::FILE as DOCUMENT;
 pub(super) use self::journal::FILE as JOURNAL;
 pub(super) use self::lease::FILE as LEASE;
 
-/// Does something with `thing`.
+/// Does one operation on `thing`.
 pub(super) fn run(thing: Thing, worker: &mut Worker<'_>) -> io::Result<Answer<()>> {
     match thing {
         Thing::Lock => lock::run(worker),
@@ -32,7 +32,7 @@ pub(super) fn run(thing: Thing, worker: &mut Worker<'_>) -> io::Result<Answer<()
     }
 }
 
-/// Passes on why an operation was not done.
+/// Reports why an operation was not done.
 macro_rules! attempt {
     ($answer:expr) => {
         match $answer {

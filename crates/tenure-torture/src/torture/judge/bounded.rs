@@ -1,7 +1,7 @@
-//! The last look, given up if it hangs or if somebody has had enough of it: it works on everything once
-//! more, and a thing may be shut.
+//! The final check with a time limit. It ends if it hangs or is interrupted: it operates on
+//! everything once more, and one thing may be stuck.
 //!
-//! What was found until then stays found, and what was not judged is called so.
+//! What it found until then is kept, and what it did not check is reported as not judged.
 
 use std::collections::BTreeSet;
 use std::io;
@@ -15,26 +15,26 @@ use crate::torture::ledger::Ledger;
 use crate::torture::panics;
 use crate::torture::subject::Subject;
 
-/// How often somebody looks whether it goes on.
+/// How often progress is checked.
 const TICK: Duration = Duration::from_millis(100);
 
-/// How the last look is taken.
+/// How the final check runs.
 pub(in crate::torture) struct Look<'a> {
     pub(in crate::torture) subject: &'static dyn Subject,
     pub(in crate::torture) scratch: &'a Path,
     pub(in crate::torture) things: &'a [Thing],
-    /// A thing that takes longer stands still.
+    /// A check of a thing that takes longer is a standstill.
     pub(in crate::torture) patience: &'a dyn Fn(Thing) -> Duration,
-    /// Whether somebody has had enough of it.
+    /// Whether the user has interrupted it.
     pub(in crate::torture) enough: &'a dyn Fn() -> bool,
-    /// Is told what is looked at, and for how long by now.
+    /// Called with the thing that is being checked, and for how long.
     pub(in crate::torture) show: &'a dyn Fn(Thing, Duration),
 }
 
-/// What came of it.
+/// The result.
 #[derive(Debug)]
 pub(in crate::torture) struct Judged {
-    /// What the verdict tells of it.
+    /// What the verdict shows.
     pub(in crate::torture) ledger: Ledger,
     pub(in crate::torture) unjudged: BTreeSet<Thing>,
 }
@@ -48,7 +48,7 @@ pub(in crate::torture) fn judge(mut ledger: Ledger, look: &Look<'_>) -> io::Resu
     let work = move || {
         let mut known = ledger.findings.len();
         let mut say = |ledger: &Ledger, judged: bool| {
-            // Nobody listens any more to one that was given up.
+            // There is no receiver any more after the check was given up.
             let _ = tell.send((judged, ledger.findings[known..].to_vec()));
             known = ledger.findings.len();
         };
@@ -71,7 +71,7 @@ pub(in crate::torture) fn judge(mut ledger: Ledger, look: &Look<'_>) -> io::Resu
             (look.show)(*thing, begun.elapsed());
             let told = told.recv_timeout(TICK);
             if let Some(why) = panics::in_last_look() {
-                judged.ledger.found(*thing, Fault::Failed, format!("the last look {why}"));
+                judged.ledger.found(*thing, Fault::Failed, format!("the final check {why}"));
                 return Ok(judged);
             }
             match told {
@@ -80,14 +80,14 @@ pub(in crate::torture) fn judge(mut ledger: Ledger, look: &Look<'_>) -> io::Resu
                     let why = work
                         .join()
                         .map_or_else(|panic| panics::reason(&*panic), |()| "ended".into());
-                    judged.ledger.found(*thing, Fault::Failed, format!("the last look {why}"));
+                    judged.ledger.found(*thing, Fault::Failed, format!("the final check {why}"));
                     return Ok(judged);
                 }
                 Err(RecvTimeoutError::Timeout) if (look.enough)() => return Ok(judged),
                 Err(RecvTimeoutError::Timeout) if begun.elapsed() > patience => {
                     let seconds = patience.as_secs();
                     let detail =
-                        format!("the last look, with nobody else alive, took over {seconds} s");
+                        format!("the final check, with no worker alive, took over {seconds} s");
                     judged.ledger.found(*thing, Fault::Stuck, detail);
                     return Ok(judged);
                 }
@@ -171,7 +171,7 @@ mod tests {
         let dir = tempfile::tempdir().expect("a directory");
         let judged = look(dir.path(), &Panics, 3600, false);
         assert_eq!(faults(&judged), [(Thing::Lock, Fault::Failed)]);
-        assert_eq!(judged.ledger.findings[0].detail, "the last look panicked: on purpose");
+        assert_eq!(judged.ledger.findings[0].detail, "the final check panicked: on purpose");
         assert_eq!(judged.unjudged, BTreeSet::from([Thing::Lock, Thing::Journal]));
     }
 }

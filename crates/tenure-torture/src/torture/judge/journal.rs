@@ -2,10 +2,10 @@
 //!
 //! # Invariants
 //!
-//! 1. What is there is read from the files themselves; an entry's number is its place in them. Tenure's
-//!    own reader is not asked, but held to the same: it has to give these lines and numbers.
-//! 2. Before that, one batch is appended through the code under test: it finishes or sets aside what
-//!    the dead had begun, and has to be the last one then.
+//! 1. The content is read from the files themselves; an entry's number is its place in them.
+//!    Tenure's own reader is checked against that: it must return the same lines and numbers.
+//! 2. Before that, one batch is appended through the code under test: it finishes or sets aside
+//!    what dead workers had begun, and must then be the last batch.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -16,7 +16,7 @@ use crate::torture::finding::{Fault, Thing};
 use crate::torture::ledger::Ledger;
 use crate::torture::subject::Subject;
 
-/// Judges the journal that everybody appended to; tells whether it could be.
+/// Judges the journal that all workers appended to; returns whether it could be judged.
 pub(super) fn judge(ledger: &mut Ledger, subject: &dyn Subject, path: &Path) -> bool {
     let mut promised = std::mem::take(&mut ledger.batches);
     let Some(lines) = lines(ledger, Thing::Journal, subject, path) else { return false };
@@ -24,22 +24,22 @@ pub(super) fn judge(ledger: &mut Ledger, subject: &dyn Subject, path: &Path) -> 
         if line.part != 1 {
             continue;
         }
-        // A worker that was told 0 where numbers are promised has said so itself.
+        // A worker that got number 0 where numbers are promised has reported that itself.
         let told = promised.remove(&(line.slot, line.batch));
         if let Some(told) = told.filter(|told| *told != number && *told != 0) {
-            let detail = format!("{line:?} is entry {number}; its writer was told {told}");
+            let detail = format!("{line:?} is entry {number}; its writer got {told}");
             ledger.found(Thing::Journal, Fault::Stale, detail);
         }
     }
     for ((slot, batch), number) in promised {
-        let detail = format!("worker {slot}: batch {batch}, told to be entry {number}");
+        let detail = format!("worker {slot}: batch {batch}, acknowledged as entry {number}");
         ledger.found(Thing::Journal, Fault::Lost, detail);
     }
     true
 }
 
-/// The lines of a journal, numbered: whole batches, each worker's in its order and once. `None` if it
-/// cannot be judged, since nobody has finished what the dead had begun.
+/// The lines of a journal, numbered: whole batches, each worker's in its order and once. `None` if
+/// it cannot be judged, because the work of dead processes could not be finished.
 pub(super) fn lines(
     ledger: &mut Ledger,
     thing: Thing,
@@ -94,7 +94,7 @@ fn in_order(ledger: &mut Ledger, thing: Thing, lines: &[(u64, Line)]) {
     }
 }
 
-/// The code under test reads what is in the files.
+/// The code under test must read the lines that are in the files.
 fn same_through_subject(
     ledger: &mut Ledger,
     thing: Thing,
@@ -133,7 +133,7 @@ mod tests {
     use crate::torture::subject::Author;
     use crate::torture::word::Word;
 
-    /// Ten batches of two lines, in two archives and the file, with what their writer was told.
+    /// Ten batches of two lines, in two archives and the file, with the acknowledged numbers.
     fn worked() -> (tempfile::TempDir, PathBuf, Ledger) {
         let dir = tempfile::tempdir().expect("a directory");
         let path = dir.path().join("journal.jsonl");
@@ -159,8 +159,8 @@ mod tests {
         faults
     }
 
-    /// What is found after `change` to the lines of the file with this suffix. The batch at the end is
-    /// appended without tenure, and nothing in the files is known to be damaged to anybody but us.
+    /// The findings after `change` to the lines of the file with this suffix. The last batch is
+    /// appended without tenure, and only this test knows of the damage.
     #[expect(clippy::disallowed_methods, reason = "damage is done plainly")]
     fn after(suffix: &str, change: impl FnOnce(&mut Vec<String>)) -> Vec<Fault> {
         let (_dir, path, ledger) = worked();

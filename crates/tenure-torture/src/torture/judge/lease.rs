@@ -9,8 +9,8 @@ use crate::torture::finding::{Fault, Thing};
 use crate::torture::ledger::{Ledger, Span, TakeOvers};
 use crate::torture::subject::Subject;
 
-/// Judges the lease by who was told what, and by the journal that was written under its fences; tells
-/// whether all of it could be.
+/// Judges the lease by the reports of its holders, and by the journal that was written under its
+/// fences; returns whether all of it could be judged.
 pub(super) fn judge(ledger: &mut Ledger, subject: &dyn Subject, path: &Path) -> bool {
     let lines = journal::lines(ledger, Thing::Lease, subject, path);
     if let Some(lines) = &lines {
@@ -42,8 +42,8 @@ fn fences(ledger: &mut Ledger, lines: &[(u64, Line)]) {
     }
 }
 
-/// Pairs of spans of different fences that overlap. Each span is cut where its holder ended the lease,
-/// and where somebody who was given a later fence began to take it over.
+/// Pairs of spans of different fences that overlap. Each span is cut where its holder ended the
+/// lease, and where a worker that got a later fence began to take it over.
 fn two_at_once(
     spans: &[Span],
     endings: &HashMap<u64, u64>,
@@ -74,8 +74,8 @@ fn two_at_once(
     pairs
 }
 
-/// Whether somebody who was killed in it may have taken the lease from `one` before `other` had it:
-/// under a fence between theirs, of which nobody was told.
+/// Whether a worker that was killed during a take-over may have taken the lease from `one` before
+/// `other` had it: under a fence between theirs that no worker reported.
 fn was_taken(take_overs: &TakeOvers, told: impl Fn(u64) -> bool, one: Span, other: Span) -> bool {
     let between = |(from, until): &(u64, u64)| *from < other.from && one.called < *until;
     let untold = (one.fence + 1..other.fence).any(|fence| !told(fence));
@@ -100,7 +100,7 @@ impl Taken {
         Self { first }
     }
 
-    /// When somebody who was given a later fence than this one began.
+    /// When a worker that got a later fence than this one began.
     fn after(&self, fence: u64) -> Option<u64> {
         let place = self.first.partition_point(|(taken, _)| *taken <= fence);
         self.first.get(place).map(|(_, at)| *at)

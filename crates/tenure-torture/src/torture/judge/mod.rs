@@ -1,6 +1,6 @@
-//! The last look: are the files what the workers were promised, once all of them are dead?
+//! The final check: do the files match the workers' acknowledgements, once all workers are dead?
 //!
-//! The files are read plainly, without tenure. That tenure reads the same is one more thing to judge.
+//! The files are read without tenure. That tenure reads the same content is judged as well.
 
 mod bounded;
 mod journal;
@@ -23,7 +23,7 @@ use super::word::Own;
 pub(super) use self::bounded::{Judged, Look, judge};
 pub(super) use self::plain::lines as plain_lines;
 
-/// Judges one thing; tells whether it could be.
+/// Judges one thing; returns whether it could be judged.
 fn judge_thing(thing: Thing, ledger: &mut Ledger, subject: &dyn Subject, scratch: &Path) -> bool {
     match thing {
         Thing::Document => {
@@ -35,7 +35,7 @@ fn judge_thing(thing: Thing, ledger: &mut Ledger, subject: &dyn Subject, scratch
         Thing::Journal => return journal::judge(ledger, subject, &scratch.join(jobs::JOURNAL)),
         Thing::Lease => return lease::judge(ledger, subject, &scratch.join(jobs::LEASE)),
         Thing::Lock => {
-            // Everybody is dead, so it is free.
+            // All workers are dead, so it is free.
             if let Err(refused) = subject.lock(&scratch.join("lock"), false) {
                 ledger.found(Thing::Lock, refused.fault(), refused.to_string());
             }
@@ -45,7 +45,7 @@ fn judge_thing(thing: Thing, ledger: &mut Ledger, subject: &dyn Subject, scratch
     true
 }
 
-/// Lets the next operation tidy up when each thing was judged.
+/// Lets the next operation clean up after each thing was judged.
 fn tidy_up(thing: Thing, ledger: &mut Ledger, subject: &dyn Subject, scratch: &Path) {
     let file = match thing {
         Thing::Journal => jobs::JOURNAL,
@@ -55,23 +55,24 @@ fn tidy_up(thing: Thing, ledger: &mut Ledger, subject: &dyn Subject, scratch: &P
     if !ledger.findings.is_empty() {
         return; // Evidence is left as it is.
     }
-    // What a dead one left of an index goes when the next index is written, not with any append.
+    // What a dead process left of an index is removed when the next index is written, not by any
+    // append.
     if let Err(refused) = subject.rotate(&scratch.join(file)) {
         ledger.found(thing, refused.fault(), format!("{file}: {refused}"));
     }
 }
 
-/// Judges what is left when everything was tidied up.
+/// Judges the files that are left after the clean-up.
 fn left_over(ledger: &mut Ledger, scratch: &Path) {
     if !ledger.findings.is_empty() {
-        return; // Not everything was tidied up by a next operation.
+        return; // Not everything was cleaned up.
     }
     for name in temporary_files(scratch) {
         ledger.found(Thing::Document, Fault::LeftOver, format!("{name} after the next operation"));
     }
 }
 
-/// What a plain reader and one through tenure find in a document.
+/// The content of a document for a plain reader and for one through tenure.
 fn counts(
     ledger: &mut Ledger,
     thing: Thing,
@@ -106,7 +107,7 @@ fn counts(
     if !ledger.findings.is_empty() {
         return; // Evidence is left as it is.
     }
-    // One more operation: it has to work, and to tidy up after the dead.
+    // One more operation: it must work, and clean up after the dead.
     let next = subject.update(path, false, &mut |_| json!("judged"));
     if let Err(refused) = next {
         ledger.found(thing, refused.fault(), format!("{name}: {refused}"));

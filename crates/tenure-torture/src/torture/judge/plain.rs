@@ -1,7 +1,7 @@
 //! A journal as `cat` shows it: the archives in the order of their numbers, then the file itself.
 //!
-//! Nothing of tenure's is asked. That archives are named `NAME.1`, `NAME.2` and so on is what
-//! docs/FORMAT.md promises to every reader.
+//! No code of tenure is used. docs/FORMAT.md promises to every reader that archives are named
+//! `NAME.1`, `NAME.2` and so on.
 
 use std::ffi::OsStr;
 use std::fs;

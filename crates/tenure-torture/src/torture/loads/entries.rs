@@ -1,4 +1,5 @@
-//! What a journal must give back: every acknowledged line once, whole, and under its acknowledged number.
+//! What a journal must return: every acknowledged line once, whole, and under its acknowledged
+//! number.
 //!
 //! # Invariants
 //!
@@ -70,8 +71,8 @@ impl fmt::Display for Id {
     }
 }
 
-/// A line as another tool writes it, longer than half a page and never as long as the one before, so that
-/// lines cross the ends of pages in all places.
+/// A line as another tool writes it: longer than half a page, and never as long as the one before,
+/// so that lines cross page boundaries at every offset.
 pub(super) fn foreign_line(writer: u64, number: u64) -> String {
     let length = 2600 + (writer * 131 + number * 277) % 900;
     let padding = "~".repeat(usize::try_from(length).unwrap_or(0));
@@ -91,7 +92,7 @@ pub(super) struct Promised {
 pub(super) type Given = Vec<(u64, Id)>;
 
 impl Promised {
-    /// Holds what one reader was given, from entry 1 on, to it.
+    /// Compares what one reader got, from entry 1 on, with the promises.
     pub(super) fn judge(&self, reader: &str, given: &Given) -> Vec<(Fault, String)> {
         let mut faults = Vec::new();
         let mut expected = 1;
@@ -115,8 +116,7 @@ impl Promised {
                 && first + part - 1 != *number
             {
                 let told = first + part - 1;
-                let detail =
-                    format!("{reader}: {id} is entry {number}; its writer was told {told}");
+                let detail = format!("{reader}: {id} is entry {number}; its writer got {told}");
                 faults.push((Fault::Renumbered, detail));
             }
         }
@@ -129,7 +129,8 @@ impl Promised {
         faults
     }
 
-    /// Holds the plain files to it: the journal and its archives, as `cat` shows them.
+    /// Compares the plain files with the promises: the journal and its archives, as `cat` shows
+    /// them.
     pub(super) fn judge_plain(&self, journal: &Path) -> Vec<(Fault, String)> {
         let lines = match plain_lines(journal) {
             Ok(lines) => lines,
@@ -168,7 +169,7 @@ impl Promised {
     }
 }
 
-/// Two readers must have been given the same lines under the same numbers.
+/// Two readers must have got the same lines under the same numbers.
 pub(super) fn agree(one: (&str, &Given), other: (&str, &Given)) -> Vec<(Fault, String)> {
     let known: BTreeMap<_, _> = one.1.iter().map(|(number, id)| (*number, id)).collect();
     let differ = other.1.iter().filter_map(|(number, id)| {

@@ -1,14 +1,15 @@
 //! Other tools append to the journal, beside appenders, followers and rotation through tenure.
 //!
-//! The other tools do what `>>` does: open with `O_APPEND`, one `write` for a whole line, close. Their lines are
-//! about 3 KB, so they cross the ends of pages. Every complete one must reach every follower once, as one entry,
-//! under a number that is final; so must every acknowledged batch. The processes that use tenure are killed.
+//! The other tools do what `>>` does: open with `O_APPEND`, one `write` for a whole line, close.
+//! Their lines are about 3 KB, so they cross page boundaries. Every complete line must reach every
+//! follower once, as one entry, under a final number; so must every acknowledged batch. The
+//! processes that use tenure are killed.
 //!
 //! # Invariants
 //!
-//! 1. At most one rotation happens while another tool has the file open: a line that arrives even later is
-//!    outside the guarantee. So the rotator waits until each tool has closed the file that it had open at the
-//!    rotation before.
+//! 1. At most one rotation happens while another tool has the file open: a line that arrives even
+//!    later is outside the guarantee. So the rotator waits until each tool has closed the file that
+//!    it had open at the previous rotation.
 //! 2. The other tools are not killed: an unterminated line would be their own fault.
 
 use std::fs::OpenOptions;
@@ -36,13 +37,13 @@ pub(super) const PLAYERS: usize = WRITERS + APPENDERS + FOLLOWERS + 1;
 const LINES: u64 = 120;
 /// The place of the rotator, which appends as well.
 const ROTATOR: usize = APPENDERS;
-/// The place of the one that appends after all others.
+/// The place of the last appender, after all others.
 const CLOSER: usize = APPENDERS + 1;
-/// In the word of a tool that is done.
+/// The marker of a tool that is done.
 const DONE: u64 = u64::MAX;
-/// Rotations are at least so far apart.
+/// The shortest time between rotations.
 const APART: Duration = Duration::from_millis(15);
-/// A follower that has seen the last batch ends when nothing comes for so long.
+/// A follower that has seen the last batch ends when no line comes for this long.
 const QUIET: Duration = Duration::from_millis(300);
 
 fn journal_of(dir: &Path) -> PathBuf {
@@ -66,7 +67,7 @@ fn options(durable: bool) -> WriteOptions {
     WriteOptions { wait: Wait::Forever, durability, ..WriteOptions::default() }
 }
 
-/// Appends a batch and tells the number of its first line.
+/// Appends a batch and reports the number of its first line.
 pub(super) fn append_batch(
     journal: &Journal,
     slot: usize,
@@ -76,7 +77,7 @@ pub(super) fn append_batch(
 ) -> tenure::Result<()> {
     let options = AppendOptions { write: options(durable), ..AppendOptions::default() };
     let done = journal.append(&content::batch(slot, batch, lines, 0), &options)?;
-    // If the parent is gone, the acknowledgement was not heard and does not count.
+    // If the parent is gone, the acknowledgement was not received and does not count.
     let _ = say(&format!("a {slot} {batch} {} {lines}", done.first));
     Ok(())
 }
@@ -91,7 +92,8 @@ pub(super) fn write(words: &[&str]) -> io::Result<()> {
     let mut next = 0;
     while next < lines {
         let mut file = OpenOptions::new().create(true).append(true).open(journal_of(dir))?;
-        // One writes a line at a time; the others keep it open for some, or wait a little first.
+        // One tool opens the file for each line; the others keep it open for several, or wait a
+        // little first.
         let together = if writer == 1 { dice.between(1, 6) } else { 1 };
         let end = (next + together).min(lines);
         while next < end {
@@ -135,7 +137,7 @@ pub(super) fn rotate(words: &[&str]) -> io::Result<()> {
     let memory = Memory::open(&memory_of(dir))?;
     end_with_parent()?;
     let journal = Journal::open(journal_of(dir)).map_err(other)?;
-    // It finishes a rotation that its predecessor was killed in.
+    // It finishes a rotation in which its predecessor was killed.
     append_batch(&journal, ROTATOR, generation << 32, 1, false).map_err(other)?;
     loop {
         let closed = |place: usize| memory.word(place).load(SeqCst);
@@ -148,7 +150,7 @@ pub(super) fn rotate(words: &[&str]) -> io::Result<()> {
     }
 }
 
-/// Follows: `DIRECTORY FROM`, until the last batch has come and all is quiet.
+/// Follows: `DIRECTORY FROM`, until the last batch has come and no more lines follow.
 pub(super) fn follow(words: &[&str]) -> io::Result<()> {
     let (dir, from) = (path(words, 0)?, number(words, 1)?);
     end_with_parent()?;
@@ -184,7 +186,7 @@ pub(super) fn read(words: &[&str]) -> io::Result<()> {
     Ok(())
 }
 
-/// What players have said.
+/// What players have reported.
 #[derive(Debug, Default)]
 pub(super) struct Told {
     pub(super) promised: Promised,
@@ -193,7 +195,7 @@ pub(super) struct Told {
 }
 
 impl Told {
-    /// Notes what a player said; returns the entries that it was given.
+    /// Records the reports of a player; returns the entries that it got.
     pub(super) fn hear(&mut self, lines: &[String]) -> Given {
         let mut given = Vec::new();
         for line in lines {
@@ -220,13 +222,13 @@ impl Told {
         given
     }
 
-    /// The same of one that ended.
+    /// The same for a player that has ended.
     pub(super) fn hear_end(&mut self, ended: Ended) -> Given {
         self.findings.extend(ended.finding);
         self.hear(&ended.lines)
     }
 
-    /// What the round came to.
+    /// The result of the round.
     pub(super) fn into_round(self, kills: u64) -> Round {
         let Self { findings, operations, .. } = self;
         Round { operations, kills, findings, not_run: None }
@@ -304,7 +306,7 @@ impl Scene<'_> {
                     self.end(std::mem::replace(&mut appenders[place], next));
                 }
                 1 => {
-                    // The next one starts when it is dead: it finishes what that had begun.
+                    // The next one starts when it is dead: it finishes what the dead one had begun.
                     if let Some(player) = rotator.take() {
                         self.end(player);
                     }
@@ -335,7 +337,7 @@ impl Scene<'_> {
         self.told.hear(&lines);
     }
 
-    /// The last look: all followers, one more reader, and the plain files.
+    /// The final check: all followers, one more reader, and the plain files.
     fn judge(&mut self, followers: Vec<(Player, Given)>) -> io::Result<()> {
         let journal = journal_of(self.dir);
         let words = [journal.to_string_lossy().into_owned()];

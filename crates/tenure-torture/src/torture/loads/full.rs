@@ -1,8 +1,9 @@
-//! A full disk: a rotation, compaction or header that fails for lack of room gives its room back.
+//! A full disk: a rotation, compaction or header that fails for lack of space frees the space it
+//! used.
 //!
-//! It works in a small file system of its own, which only its process sees. What remains free after the
-//! failure is what was free before; the next append and the next document fit into it; and everything that
-//! was acknowledged is still there.
+//! It works in a small file system of its own, which only its process sees. After the failure as
+//! much space is free as before; the next append and the next document fit into it; and everything
+//! that was acknowledged is still there.
 
 use std::ffi::CString;
 use std::fs::{self, File};
@@ -24,9 +25,9 @@ use crate::torture::finding::Fault;
 
 /// How large the disk is.
 const SIZE: u64 = 1024 * 1024;
-/// The journal is so long, so that a second one does not fit.
+/// The length of the journal: a second one does not fit.
 const LONG: u64 = 300 * 1024;
-/// Small files of tenure's own may have grown by so much.
+/// Small files of tenure's own may have grown by this much.
 const SLACK: u64 = 16 * 1024;
 /// An append and a small document fit into this.
 const ROOM: u64 = 64 * 1024;
@@ -96,7 +97,7 @@ impl Disk {
         Ok(found.f_bavail.saturating_mul(found.f_frsize))
     }
 
-    /// Leaves so much room.
+    /// Fills the disk and leaves this much space.
     fn fill(&self, room: u64) -> io::Result<()> {
         let length = self.free()?.saturating_sub(room);
         let mut file = File::create(self.filler())?;
@@ -126,7 +127,7 @@ impl Disk {
         }
     }
 
-    /// Tries to give the journal a new file where there is no room for one.
+    /// Tries to rewrite the journal where there is no space for a new file.
     fn replace(&mut self, journal: &Journal, what: &str) -> io::Result<()> {
         let before = self.free()?;
         let done = match what {
@@ -159,7 +160,7 @@ impl Disk {
         Ok(())
     }
 
-    /// The files of tenure's own, and how long they are.
+    /// Tenure's own files, and their lengths.
     fn names(&self) -> io::Result<String> {
         let mut names = Vec::new();
         for entry in fs::read_dir(self.dir.join(".tenure"))? {

@@ -1,4 +1,4 @@
-//! Loads: what the world around tenure does to its files, and whether the promises still hold.
+//! Loads: what other programs and the system do to the files, and whether the promises still hold.
 //!
 //! The storm kills processes that all use tenure. A load adds what tenure does not control:
 //!
@@ -6,11 +6,12 @@
 //!   followers and rotation;
 //! - `users`: a second user changes files of the first after `chmod 660`;
 //! - `full`: a rotation or compaction fails because the disk is full;
-//! - `stuck`: a rotation, compaction or header can never be finished, because names cannot be exchanged.
+//! - `stuck`: a rotation, compaction or header can never be finished, because names cannot be
+//!   exchanged.
 //!
-//! A load runs in rounds, each in a directory of its own and with processes of its own (`player`). The processes
-//! report every acknowledgement over pipes, and `entries` compares the journal with these reports. A round that
-//! found something is kept.
+//! A load runs in rounds, each in its own directory and with its own processes (`player`). The
+//! processes report every acknowledgement over pipes, and `entries` compares the journal with these
+//! reports. The directory of a round that found something is kept.
 
 mod entries;
 mod foreign;
@@ -34,14 +35,14 @@ use super::{Limit, Setup, blank};
 use crate::demo::{Dice, Progress, thousands};
 use tenure_cli::{ExitCode, Failure, Result};
 
-/// What one round came to.
+/// The result of one round.
 #[derive(Debug, Default)]
 struct Round {
     /// Acknowledged operations.
     operations: u64,
     kills: u64,
     findings: Vec<(Fault, String)>,
-    /// Why this machine cannot do it, or a part of it.
+    /// Why this machine cannot run it, or a part of it.
     not_run: Option<String>,
 }
 
@@ -55,7 +56,7 @@ impl Round {
     }
 }
 
-/// Runs the loads in turn until the limit, each once at least, or until one has found something.
+/// Runs the loads in turn until the limit, each at least once, or until one has found something.
 pub(super) fn run(setup: &Setup, limit: &Limit, scratch: &Path) -> Result<Verdict> {
     let failed = |err| Failure::io("torture in", scratch, err);
     let progress = Progress::new();
@@ -121,7 +122,7 @@ fn play(load: Thing, dir: &Path, seed: u64) -> io::Result<Round> {
     }
 }
 
-/// Runs what a round starts: a role and its words. What fails is told as a finding.
+/// Runs a process of a round: a role and its arguments. A failure is reported as a finding.
 pub(super) fn work(words: &[OsString]) -> io::Result<()> {
     let words: Option<Vec<&str>> = words.iter().map(|word| word.to_str()).collect();
     let words = words.unwrap_or_default();
@@ -145,12 +146,12 @@ fn stranger() -> io::Error {
     io::Error::new(io::ErrorKind::InvalidInput, "only tenure torture calls this")
 }
 
-/// A number among the words of a role.
+/// A number among the arguments of a role.
 fn number(words: &[&str], place: usize) -> io::Result<u64> {
     words.get(place).and_then(|word| word.parse().ok()).ok_or_else(stranger)
 }
 
-/// A path among the words of a role.
+/// A path among the arguments of a role.
 fn path<'a>(words: &[&'a str], place: usize) -> io::Result<&'a Path> {
     words.get(place).map(|word| Path::new(*word)).ok_or_else(stranger)
 }

@@ -1,4 +1,4 @@
-//! A process of a round, as its parent sees it: started, heard, killed, always reaped.
+//! A process of a round, from the parent's side: started, read, killed, always reaped.
 //!
 //! # Invariants
 //!
@@ -22,7 +22,7 @@ use crate::torture::worker::VERB;
 
 /// Longer than anything takes here, unless it hangs.
 pub(super) const PATIENCE: Duration = Duration::from_secs(60);
-/// The word before the role.
+/// The argument before the role.
 pub(in crate::torture) const LOAD: &str = "load";
 
 /// A process that plays a role.
@@ -35,17 +35,17 @@ pub(super) struct Player {
     reaped: bool,
 }
 
-/// What became of a player.
+/// How a player ended.
 #[derive(Debug)]
 pub(super) struct Ended {
-    /// Everything that it said.
+    /// Everything that it reported.
     pub(super) lines: Vec<String>,
-    /// Why it did not end well; not if it was killed.
+    /// Why it failed; `None` if it was killed.
     pub(super) finding: Option<(Fault, String)>,
 }
 
 impl Player {
-    /// Starts it; what it complains about goes to a file beside `dir`.
+    /// Starts it; its standard error goes to a file beside `dir`.
     pub(super) fn start(role: &'static str, dir: &Path, words: &[String]) -> io::Result<Self> {
         let errors = dir.with_extension("errors");
         let errors = OpenOptions::new().create(true).append(true).open(errors)?;
@@ -75,19 +75,19 @@ impl Player {
         Ok(Self { role, child, heard, listener: Some(listener), reaped: false })
     }
 
-    /// How many lines it has said so far.
+    /// How many lines it has written so far.
     pub(super) fn said(&self) -> usize {
         lock(&self.heard).len()
     }
 
-    /// Kills it; what it said is left.
+    /// Kills it; returns its remaining lines.
     pub(super) fn kill(mut self) -> Vec<String> {
         self.shoot();
         self.reap();
         self.lines()
     }
 
-    /// Waits for its end, at most so long.
+    /// Waits for its end, at most this long.
     pub(super) fn wait(mut self, patience: Duration) -> io::Result<Ended> {
         let start = Instant::now();
         let status = loop {
@@ -144,30 +144,30 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// A signal from outside is no fault of its own.
+/// A signal from outside is not its fault.
 fn ended_badly(status: ExitStatus) -> bool {
     let outside = [Signal::KILL, Signal::INT, Signal::TERM, Signal::HUP];
     let by_signal = |number: i32| outside.iter().any(|one| one.as_raw() == number);
     !status.success() && !status.signal().is_some_and(by_signal)
 }
 
-/// Said by a player: one whole line in one write.
+/// Writes one whole line in one write, in a player.
 pub(super) fn say(line: &str) -> io::Result<()> {
     io::stdout().lock().write_all(format!("{line}\n").as_bytes())
 }
 
-/// Said by a player that found something.
+/// Reports a finding, in a player.
 pub(super) fn bad(fault: Fault, detail: &str) -> io::Result<()> {
     say(&format!("bad {} {}", fault.code(), detail.escape_debug()))
 }
 
-/// A finding in what a player said.
+/// The finding in a line of a player.
 pub(super) fn found(line: &str) -> Option<(Fault, String)> {
     let (code, detail) = line.strip_prefix("bad ")?.split_once(' ')?;
     Some((Fault::parse(code)?, detail.to_owned()))
 }
 
-/// Called by a player that has no other threads to start: it ends with its input.
+/// Called by a player that starts no other threads: it ends with its input.
 pub(super) fn end_with_parent() -> io::Result<()> {
     let listen = || {
         let _ = io::stdin().lock().read_to_end(&mut Vec::new());

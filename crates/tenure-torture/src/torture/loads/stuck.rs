@@ -1,8 +1,9 @@
-//! A journal that cannot be replaced: its name is too long for an archive's, it is append-only, or its
-//! directory is closed to the user.
+//! A journal that cannot be replaced: its name is too long for an archive, it is append-only, or
+//! the user may not change its directory.
 //!
-//! A rotation, compaction or header may be refused there; but it is done or abandoned, and never stops the
-//! journal: every later append works, and everything that was acknowledged stays where it is.
+//! A rotation, compaction or header may be refused there. But it is done or abandoned, and never
+//! blocks the journal: every later append works, and everything that was acknowledged stays where
+//! it is.
 
 use std::fs::Permissions;
 use std::io;
@@ -19,10 +20,10 @@ use super::{Round, number, other, path};
 use crate::demo::Dice;
 use crate::torture::finding::Fault;
 
-/// What is in the way.
+/// The obstacle.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Obstacle {
-    /// A name of 254 bytes: an archive's would be longer than names can be.
+    /// A name of 254 bytes: the name of an archive would exceed the limit.
     Name,
     /// `chattr +a`: the file can neither be renamed nor removed.
     AppendOnly,
@@ -40,7 +41,7 @@ impl Obstacle {
         }
     }
 
-    /// Puts it in the way, or takes it away; why it cannot be.
+    /// Sets up the obstacle, or removes it; returns why it cannot.
     fn put(self, dir: &Path, there: bool) -> Result<(), String> {
         match self {
             Self::Name => Ok(()),
@@ -78,7 +79,7 @@ pub(super) fn round(dir: &Path, seed: u64) -> io::Result<Round> {
         let dir = dir.join(place.to_string());
         std::fs::create_dir(&dir)?;
         let round = play(obstacle, &dir, &mut dice);
-        // What is kept must be removable, and so must what is not.
+        // The files must be removable at the end, kept or not.
         let _ = obstacle.put(&dir, false);
         let round = round?;
         all.operations += round.operations;
@@ -125,7 +126,7 @@ fn play(obstacle: Obstacle, dir: &Path, dice: &mut Dice) -> io::Result<Round> {
     let mut findings = told.promised.judge(&what, &read);
     findings.extend(told.promised.judge_plain(&journal));
     told.findings.extend(findings);
-    // Without the obstacle it goes on as ever.
+    // Without the obstacle everything works again.
     obstacle.put(dir, false).map_err(other)?;
     told.hear_end(start(4, "end")?.wait(PATIENCE)?);
     told.findings.iter_mut().for_each(|(_, detail)| *detail = format!("{what}: {detail}"));
@@ -155,7 +156,7 @@ pub(super) fn work(words: &[&str]) -> io::Result<()> {
         Some(&"work") => {
             for _ in 0..3 {
                 let (what, done) = replace(&journal, &mut dice);
-                // Both are fine, as long as later appends work.
+                // Both outcomes are fine, as long as later appends work.
                 let how =
                     done.map_or_else(|err| format!("refused ({err})"), |()| "done".to_owned());
                 say(&format!("{what} {how}"))?;
@@ -182,7 +183,7 @@ pub(super) fn work(words: &[&str]) -> io::Result<()> {
     }
 }
 
-/// Tries to give the journal a new file.
+/// Tries to rewrite the journal as a new file.
 fn replace(journal: &Journal, dice: &mut Dice) -> (&'static str, tenure::Result<()>) {
     let write = WriteOptions { wait: Wait::Forever, ..WriteOptions::default() };
     match dice.between(0, 3) {

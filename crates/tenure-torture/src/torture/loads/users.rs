@@ -1,8 +1,8 @@
 //! A second user: a document and a journal of the first, opened to their group with `chmod 660`.
 //!
-//! The second user's change is done and says so, or is refused and not done, with the files of the first as
-//! they were; once the first user has worked on them again, it is done. Then both work at once, killed at
-//! random, and nothing is lost.
+//! The second user's change succeeds and reports success, or it is refused and not done, and the
+//! files of the first user are unchanged. After the first user has worked on them again, it
+//! succeeds. Then both work at once, killed at random, and nothing is lost.
 
 use std::collections::BTreeMap;
 use std::fs::{self, Permissions};
@@ -36,12 +36,12 @@ pub(super) fn is_root() -> bool {
     geteuid().is_root()
 }
 
-/// Whether other users get to this directory.
+/// Whether other users can enter this directory.
 pub(super) fn can_be_entered(dir: &Path) -> bool {
     dir.ancestors().all(|part| fs::metadata(part).is_ok_and(|found| found.mode() & 0o001 != 0))
 }
 
-/// Makes this process that user's; it has one thread yet.
+/// Switches this process to that user; it has only one thread yet.
 pub(super) fn become_user(user: u32, group: u32) -> io::Result<()> {
     let (user, group) = (Uid::from_raw(user), Gid::from_raw(group));
     #[cfg(target_os = "linux")]
@@ -87,7 +87,7 @@ struct Scene<'a> {
     told: Told,
     /// Acknowledged updates of each user.
     updates: BTreeMap<u32, u64>,
-    /// How many of a user's processes were killed, each in one update at most.
+    /// How many of a user's processes were killed, each during at most one update.
     cut: BTreeMap<u32, u64>,
     kills: u64,
 }
@@ -125,7 +125,7 @@ impl Scene<'_> {
         self.judge()
     }
 
-    /// Both at once; one of them is killed now and then, and begun again.
+    /// Both at once; now and then one of them is killed and restarted.
     fn both(&mut self) -> io::Result<()> {
         let mut players = Vec::new();
         for user in [FIRST, SECOND] {
@@ -229,7 +229,7 @@ fn update(document: &Document, slot: usize, durable: bool) -> tenure::Result<()>
     document.update(&options, change).map(drop)
 }
 
-/// Who tries may be refused, if nothing was done then. Who works may not.
+/// A user that tries may be refused, if nothing was done then. A user that works may not.
 fn report(
     phase: &str,
     what: &str,

@@ -1,4 +1,4 @@
-//! What ends a hold: by letting go, or by leaving it to a child.
+//! What ends a hold: a release, or leaving it to a child.
 
 use std::io;
 
@@ -18,7 +18,7 @@ pub(in crate::torture) enum Guard {
     Shipped(SessionLock),
     Reused(Descriptor),
     Unlocked(Copied),
-    /// For code that never lets go of anything.
+    /// For code that never releases anything.
     Nothing,
 }
 
@@ -32,7 +32,7 @@ impl Guard {
         }
     }
 
-    /// Lets go.
+    /// Releases it.
     pub(in crate::torture) fn release(self) -> Answer<()> {
         match self {
             Self::Tenure(guard) => Ok(guard.release()?),

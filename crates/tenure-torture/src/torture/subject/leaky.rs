@@ -1,6 +1,7 @@
-//! Tenure behind a gate that is left shut: a file that whoever goes in makes and removes, and that
-//! nobody removes for a dead one, or for one that forgets it. One thing has such a gate, the others are
-//! tenure's. Nothing is damaged by it, so there is one thing to find: that thing stands still.
+//! Tenure behind a gate: a file that a worker creates to enter and removes to leave. If a worker
+//! dies inside, or forgets to remove it, the file stays for good. One thing has such a gate, the
+//! others are tenure's. Nothing is damaged by it, so there is one finding: a standstill of that
+//! thing.
 
 use std::fs::{self, OpenOptions};
 use std::io;
@@ -12,13 +13,13 @@ use super::{Answer, Change, Grant, Hold, Subject, Tenure};
 use crate::torture::finding::Thing;
 use crate::torture::jobs;
 
-/// One in so many is forgotten: nobody should have to wait for a kill that meets the moment.
+/// One in this many is forgotten, so that a test need not wait for a kill at the right moment.
 const FORGOTTEN: u64 = 20;
 const TURN: Duration = Duration::from_millis(1);
 
 static PASSED: AtomicU64 = AtomicU64::new(0);
 
-/// Tenure, but for one thing.
+/// Tenure, except for one thing.
 #[derive(Debug)]
 pub(in super::super) struct Leaky(pub(super) Thing);
 
@@ -45,7 +46,7 @@ impl Leaky {
     }
 }
 
-/// What is worked on by this path.
+/// The thing that this path belongs to.
 fn thing_of(path: &Path) -> Thing {
     match path.file_name().and_then(|name| name.to_str()) {
         Some("lock") => Thing::Lock,

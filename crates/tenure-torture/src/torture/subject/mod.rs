@@ -1,5 +1,5 @@
-//! What is tortured: tenure, or, to try the judges, code that protects nothing, protocols that shipped,
-//! locks and a journal with one mistake each and things that hang for ever.
+//! The code under torture: tenure, or, to test the judges, code without protection, protocols that
+//! shipped, locks and a journal with one mistake each, and things that hang for ever.
 
 mod guard;
 mod leaky;
@@ -29,7 +29,7 @@ use self::unlocked::Unlocked;
 use super::finding::{Fault, Thing};
 use tenure_cli::ControlArg;
 
-/// Whose code does the work.
+/// Which code does the work.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Author {
     Tenure,
@@ -38,7 +38,7 @@ pub(super) enum Author {
     Reused,
     Unlocked,
     Rotated,
-    /// Tenure, and a panic in the last look, or in a worker.
+    /// Tenure, and a panic in the final check, or in a worker.
     Panicking(bool),
     /// This thing hangs in the end.
     Leaky(Thing),
@@ -114,7 +114,7 @@ impl Author {
 /// Why an operation was not done.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Refused {
-    /// The lease is over. That happens to whoever is paused for too long.
+    /// The lease is over. That happens to a worker that is paused for too long.
     Lost,
     /// It found a file damaged.
     Damaged(String),
@@ -123,7 +123,7 @@ pub(super) enum Refused {
 }
 
 impl Refused {
-    /// What it is a finding of. Nobody loses a lease in the last look.
+    /// The fault that it is a finding of. No worker loses a lease in the final check.
     pub(super) fn fault(&self) -> Fault {
         match self {
             Self::Damaged(_) => Fault::Corrupt,
@@ -161,7 +161,7 @@ pub(super) struct Grant {
     pub(super) ttl: Duration,
 }
 
-/// A document as somebody read it.
+/// A document as it was read.
 #[derive(Debug, Clone)]
 pub(super) struct Read {
     pub(super) value: Value,
@@ -171,8 +171,7 @@ pub(super) struct Read {
 /// How a document is changed.
 pub(super) type Change<'a> = &'a mut dyn FnMut(Option<&Value>) -> Value;
 
-/// Everything that a worker does. Every call waits for as long as it takes. Where a subject has no way
-/// of its own, it is tenure.
+/// Everything that a worker does. Every call waits for as long as it takes. The default is tenure.
 pub(super) trait Subject: Sync {
     fn lock(&self, path: &Path, shared: bool) -> Answer<Hold> {
         Tenure::lock(path, shared)
@@ -182,7 +181,7 @@ pub(super) trait Subject: Sync {
         Tenure::acquire(path, ttl)
     }
 
-    /// Takes the lease from whoever has it.
+    /// Takes the lease from its holder.
     fn take_over(&self, path: &Path, ttl: Duration) -> Answer<Grant> {
         Tenure::take_over(path, ttl)
     }
@@ -203,7 +202,7 @@ pub(super) trait Subject: Sync {
         Tenure::read(path)
     }
 
-    /// `false` if the version is another one by now.
+    /// `false` if the version has changed.
     fn compare_and_set(&self, path: &Path, version: &str, value: &Value) -> Answer<bool> {
         Tenure::compare_and_set(path, version, value)
     }
@@ -230,7 +229,7 @@ pub(super) trait Subject: Sync {
         Tenure::rotate(path)
     }
 
-    /// Writes the entries of the file anew, all of them.
+    /// Rewrites the file with all its entries.
     fn compact(&self, path: &Path) -> Answer<()> {
         Tenure::compact(path)
     }

@@ -1,4 +1,4 @@
-//! What people write first: read, change, write, and hope. The judges must find all of it out.
+//! The naive way: read, change, write, without protection. The judges must find every fault.
 
 #![expect(clippy::disallowed_methods, reason = "what must not be done is the point here")]
 
@@ -32,13 +32,13 @@ fn beside(path: &Path, suffix: &str) -> PathBuf {
     name.into()
 }
 
-/// Half a file counts as none, as in the programs that this stands for.
+/// Half a file counts as none, as in the programs that this code represents.
 fn read(path: &Path) -> Option<Value> {
     serde_json::from_slice(&fs::read(path).ok()?).ok()
 }
 
 impl Subject for Naive {
-    /// A file with a process number in it. Whose it is, is not checked when it is too old.
+    /// A file with a process number in it. If it is too old, its owner is not checked.
     fn lock(&self, path: &Path, _shared: bool) -> Answer<Hold> {
         let file = beside(path, ".lock");
         for _ in 0..100 {

@@ -1,4 +1,4 @@
-//! Tenure, but for a lock that panics: in the last look, or in a worker once it has worked a little.
+//! Tenure, except for a lock that panics: in the final check, or in a worker after some operations.
 
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -6,12 +6,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use super::{Answer, Hold, Subject, Tenure};
 use crate::torture::panics::LAST_LOOK;
 
-/// So many locks go well.
+/// This many locks succeed.
 const FINE: u64 = 20;
 
 static LOCKS: AtomicU64 = AtomicU64::new(0);
 
-/// Whether it panics in the last look.
+/// Whether it panics in the final check.
 #[derive(Debug)]
 pub(in super::super) struct Panicking(pub(super) bool);
 

@@ -1,8 +1,8 @@
-//! A lock with one mistake: a process that has left it to a child asks for it again through the same
-//! open file. To the kernel that is one holder, so it says yes while the child is inside.
+//! A lock with one mistake: a process that has left it to a child takes it again through the same
+//! open file. To the kernel that is one holder, so it grants the lock while the child is inside.
 //!
-//! Nobody else gets in: from then on the process does not let go before it ends. So there is one thing
-//! to find, a parent beside its own child. All the rest is tenure's.
+//! No other process gets it: from then on the process does not release it before it ends. So there
+//! is one thing to find, a parent beside its own child. All the rest is tenure's.
 
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -24,7 +24,7 @@ static LEFT: AtomicBool = AtomicBool::new(false);
 #[derive(Debug)]
 pub(in super::super) struct Descriptor {
     file: &'static File,
-    /// Whose hold it is: a forked child has a copy, and does not let go of it.
+    /// The process that took it: a forked child has a copy, and does not release it.
     process: u32,
 }
 
@@ -57,7 +57,7 @@ pub(super) fn leave() {
     LEFT.store(true, Ordering::Relaxed);
 }
 
-/// Tenure, but for the lock.
+/// Tenure, except for the lock.
 #[derive(Debug)]
 pub(in super::super) struct Reused;
 

@@ -1,6 +1,6 @@
-//! A journal with one mistake: a rotation writes what it has read beside the file and renames that over it, as
-//! codegraph's does. Whole batches are appended in one write each, so nothing tears, and what is not there in
-//! the end was lost by a rotation. All the rest is tenure's.
+//! A journal with one mistake: a rotation writes what it has read to a temporary file and renames
+//! that over the journal, as codegraph's does. Each batch is appended in one write, so nothing
+//! tears, and a missing entry was lost by a rotation. All the rest is tenure's.
 
 use std::path::Path;
 
@@ -9,7 +9,7 @@ use tenure_shipped::logs::{PlainAppend, Rotating};
 
 use super::{Answer, Naive, Subject};
 
-/// Tenure, but for the journal.
+/// Tenure, except for the journal.
 #[derive(Debug)]
 pub(in super::super) struct Rotated;
 
@@ -29,7 +29,7 @@ impl Subject for Rotated {
         Naive.entries(path, from)
     }
 
-    /// Cuts nothing here: that others appended meanwhile is what counts.
+    /// It removes nothing: the test is about lines that others appended meanwhile.
     fn rotate(&self, path: &Path) -> Answer<()> {
         Ok(Rotating::at(path.to_path_buf()).rotate(usize::MAX)?)
     }

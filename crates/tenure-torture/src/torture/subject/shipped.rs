@@ -1,5 +1,5 @@
-//! Protocols that real tools shipped, under the same storm: one for the lock, the lease, a document and a
-//! journal. The judges must find each out.
+//! Protocols that real tools shipped, under the same storm: one each for the lock, the lease, a
+//! document and a journal. The judges must find the faults of each.
 //!
 //! They are held to what they promise and no more: no fences of a lock, no numbers of lines.
 
@@ -17,7 +17,7 @@ use tenure_shipped::{Lock as _, Log as _};
 use super::{Answer, Change, Grant, Guard, Hold, Naive, Read, Refused, Subject};
 use crate::torture::clock;
 
-/// Shipped: 10 s. It is the same for everybody, and here as short as some of tenure's leases.
+/// Shipped: 10 s. It is the same for all holders, and here as short as some of tenure's leases.
 const STALE: Duration = Duration::from_millis(30);
 
 /// Take-over by process number, stale by modification time, load and rename, two writes a line.
@@ -34,19 +34,19 @@ impl Subject for Shipped {
         loop {
             match lock.enter() {
                 Ok(()) => return Ok(Hold { fence: None, guard: Guard::Shipped(lock) }),
-                // Its patience is shorter than ours.
+                // It gives up earlier than torture does.
                 Err(error) if error.kind() == io::ErrorKind::TimedOut => {}
                 Err(error) => return Err(error.into()),
             }
         }
     }
 
-    /// Without fences the moment of the grant stands for one: later grants have later moments.
+    /// Without fences the time of the grant replaces one: later grants have later times.
     fn acquire(&self, path: &Path, _ttl: Duration) -> Answer<Grant> {
         let mut lock = lease(path);
         while let Err(error) = lock.enter() {
             match error.kind() {
-                // Held, or another one was faster to take over.
+                // Held, or another process was faster to take over.
                 io::ErrorKind::WouldBlock
                 | io::ErrorKind::AlreadyExists
                 | io::ErrorKind::NotFound => std::thread::yield_now(),
@@ -56,7 +56,7 @@ impl Subject for Shipped {
         Ok(Grant { token: String::new(), fence: clock::now(), ttl: STALE })
     }
 
-    /// There is no such thing: it waits like everybody.
+    /// There is no take-over here: it waits like all others.
     fn take_over(&self, path: &Path, ttl: Duration) -> Answer<Grant> {
         self.acquire(path, ttl)
     }

@@ -1,4 +1,4 @@
-//! Through tenure, as its users do.
+//! Through tenure, as its users use it.
 
 use std::path::Path;
 use std::time::Duration;
@@ -36,7 +36,7 @@ fn lease_options(ttl: Duration) -> AcquireOptions {
 
 impl Subject for Tenure {}
 
-/// What every subject does in which it has no way of its own.
+/// The default of every subject.
 impl Tenure {
     pub(super) fn lock(path: &Path, shared: bool) -> Answer<Hold> {
         let mode = if shared { Mode::Shared } else { Mode::Exclusive };

@@ -1,5 +1,6 @@
-//! A lock with one mistake: a forked child that lets go of its copy lets go for its parent, since to the kernel both
-//! are one holder. All the rest is tenure's, so there is one thing to find: somebody beside the parent.
+//! A lock with one mistake: a forked child that releases its copy also releases its parent's lock,
+//! since to the kernel both are one holder. All the rest is tenure's, so there is one thing to
+//! find: another process beside the parent.
 
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -28,7 +29,7 @@ impl Copied {
     }
 }
 
-/// Tenure, but for the lock.
+/// Tenure, except for the lock.
 #[derive(Debug)]
 pub(in super::super) struct Unlocked;
 

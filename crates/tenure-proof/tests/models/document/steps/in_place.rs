@@ -3,12 +3,12 @@
 use super::{At, State};
 
 impl State {
-    /// The known-bad way: truncate, then write, in two steps that are one file.
+    /// The known-bad way: truncate, then write, in two steps on one file.
     pub(super) fn write_in_place(&mut self, index: usize) {
         let process = self.processes[index];
         let id = self.names.document.map_or(0, |file| file.id);
         if self.names.document.is_some_and(|file| !file.cut) {
-            // The first visit cuts it, the second writes; the content is remembered in between.
+            // The first visit truncates it, the second writes; the content is kept in between.
             let content = self.view() | process.bit();
             self.processes[index].content = content;
             self.processes[index].at = At::Read;

@@ -1,10 +1,10 @@
-//! Which version is worth keeping: what is displaced, and what a change that died has left.
+//! Which version is kept: what is displaced, and the leftover of a change that died.
 
 use super::{Aim, File, Process, State, Synced};
 use crate::document::Fault;
 
 impl State {
-    /// `is_published`: the very file that the record names, and not only the same bytes.
+    /// `is_published`: the exact file that the record names, not only the same bytes.
     pub(super) fn is_published(&self, file: Option<File>, fault: Fault) -> bool {
         file.is_some_and(|file| {
             let same_file = self.record.file == file.id || fault == Fault::TagNotCompared;
@@ -12,7 +12,7 @@ impl State {
         })
     }
 
-    /// `syncs`: what displaces a version that is not known is synced in any case.
+    /// `syncs`: a version that displaces an unknown one is always synced.
     pub(super) fn syncs(&self, process: &Process, fault: Fault) -> bool {
         let unknown = self.record.synced == Synced::Unknown && fault != Fault::UnknownNotSynced;
         process.durable || process.aim != Aim::Change || unknown
@@ -28,15 +28,15 @@ impl State {
         process.aim != Aim::Restore && is_synced
     }
 
-    /// Whether what lies under the temporary name says the same as the good copy: a restore that died has
-    /// made it from that.
+    /// Whether the temporary file has the content of the good copy: a restore that died made it
+    /// from that.
     pub(super) fn is_copy(&self, fault: Fault) -> bool {
         let content = |file: Option<File>| file.map(|file| file.content);
         let same = content(self.names.temp) == content(self.names.good);
         same && fault != Fault::CopyBelieved
     }
 
-    /// `clear`: of a change that died.
+    /// `clear`: the leftover of a change that died.
     pub(super) fn clear_left_over(&mut self, document: Option<File>, fault: Fault) {
         let Some(left) = self.names.temp else { return };
         let is_lost = self.record.content == 0;

@@ -113,7 +113,7 @@ impl State {
                     self.rename(|names| names.temp = None);
                     return self.start_again(index);
                 }
-                // Somebody was faster again: the newest one goes back.
+                // Another writer was faster again: the newest version is restored.
                 next.placed = displaced;
                 At::GiveBack
             }
@@ -164,8 +164,9 @@ impl State {
                 At::SyncNames
             }
             At::Doubt => {
-                // Whichever version is there by now: to publish another one anew is never wrong. But one
-                // that was displaced, by a change that died, is the last synced version.
+                // Whichever version is there by now: publishing it again to a new file is always
+                // safe. But a version that was displaced, by a change that died, is the last synced
+                // version.
                 if fault == Fault::DoubtsDisplaced || self.is_published(self.names.document, fault)
                 {
                     self.record.synced = Synced::Unknown;
@@ -194,7 +195,7 @@ impl State {
         }
     }
 
-    /// What was not on the disk before is not there now, and nobody will write it.
+    /// What was not on the disk before is lost: no later sync writes it.
     pub(in crate::document) fn fail(&mut self, index: usize) {
         self.failures -= 1;
         let process = self.processes[index];
@@ -211,8 +212,8 @@ impl State {
         }
     }
 
-    /// Somebody replaced the document since it was read. What was to be published as it was is not there any
-    /// more: such a call fails.
+    /// Another writer replaced the document since it was read. The version that was to be published
+    /// again is gone: such a call fails.
     fn start_again(&mut self, index: usize) {
         if self.processes[index].aim == Aim::Change {
             self.processes[index].at = At::Read;

@@ -86,7 +86,7 @@ for (const [code, prepare] of Object.entries(REFUSALS)) {
     const theirs = refusal(args);
     const ours = await thrown(call);
     // How long somebody has held it is another moment's answer.
-    const timeless = (message) => message.replace(/for [\d.]+ s, since [\d:]+( UTC)?/, '');
+    const timeless = (message) => message.replace(/(for )?[\d.]+ s(, since| ago, at) [\d:]+( UTC)?/, '');
     assert.equal(ours.name, 'TenureError');
     assert.equal(timeless(ours.message), timeless(theirs.message));
     for (const field of ['code', 'action', 'path', 'hint', 'committed']) assert.deepEqual(ours[field], theirs[field], field);

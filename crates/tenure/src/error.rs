@@ -236,16 +236,20 @@ impl Error {
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let inner = &self.inner;
-        write!(f, "failed to {}", inner.action)?;
-        if let Some(path) = &inner.path {
-            // What stands in a name must not reach a terminal or split the one line.
-            write!(f, " `{}`", printable(&path.display().to_string()))?;
-        }
-        if !inner.detail.is_empty() {
-            write!(f, ": {}", inner.detail)?;
-        }
-        if let Some(holder) = &inner.holder {
-            write!(f, ": {holder}")?;
+        // A control character in a name must not reach a terminal or split the one line.
+        let path = inner.path.as_ref().map(|path| printable(&path.display().to_string()));
+        match (inner.kind, &path, &inner.holder) {
+            (ErrorKind::Busy, Some(path), Some(holder)) if inner.detail.is_empty() => {
+                write!(f, "{path} is {holder}")?;
+            }
+            (_, path, holder) => {
+                write!(f, "failed to {}", inner.action)?;
+                path.iter().try_for_each(|path| write!(f, " `{path}`"))?;
+                if !inner.detail.is_empty() {
+                    write!(f, ": {}", inner.detail)?;
+                }
+                holder.iter().try_for_each(|holder| write!(f, ": {holder}"))?;
+            }
         }
         if let Some(source) = &inner.source {
             write!(f, ": {source}")?;

@@ -276,7 +276,11 @@ impl fmt::Display for Holder {
             let age_us = sys::wall_time_us().saturating_sub(self.since_us);
             #[expect(clippy::cast_precision_loss, reason = "for people, one decimal")]
             let seconds = age_us as f64 / 1e6;
-            write!(f, " for {seconds:.1} s, since {}", clock_time(self.since_us))?;
+            let since = clock_time(self.since_us);
+            match self.hold {
+                HoldKind::Lease => write!(f, " {seconds:.1} s ago, at {since}")?,
+                _ => write!(f, " for {seconds:.1} s, since {since}")?,
+            }
         }
         if self.fence > 0 {
             write!(f, ", fence {}", self.fence)?;

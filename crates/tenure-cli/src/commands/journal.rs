@@ -305,10 +305,16 @@ fn print_report(
     };
     let detail = format!("bytes {}..{}: {}{more}", first.start, first.end, first.why);
     let path = shell::word(path.as_os_str()).to_string_lossy().into_owned();
-    let hint = format!(
-        "`tenure journal repair {path}` writes back what the log still holds; restore the rest from a \
-         copy, or accept it as it is with --accept"
-    );
+    let hint = if report.unbound {
+        // The next write takes the file as it is, whether or not it is a repair.
+        "the file was cut: restore it from a copy before the next write, or its missing entries are lost"
+            .to_owned()
+    } else {
+        format!(
+            "`tenure journal repair {path}` writes back what the log still holds; restore the rest from a \
+             copy, or accept it as it is with --accept"
+        )
+    };
     Err(Failure::new(ExitCode::Damaged, "damaged", action, detail).at(&first.file).hint(hint))
 }
 

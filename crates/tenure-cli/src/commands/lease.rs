@@ -170,6 +170,9 @@ impl Possession {
 fn check(args: &CheckArgs) -> Result<ExitCode> {
     let lease = Lease::open(&args.target)?;
     let token = token::given(&args.token, lease.path())?;
+    if let Some(file) = args.token.token_file.as_ref().filter(|_| token.is_none()) {
+        return Err(Failure::usage("read token file", "there is no such file").at(file));
+    }
     Ok(Possession::of(lease.show()?.as_ref(), token.as_deref()).exit())
 }
 

@@ -21,7 +21,7 @@ pub(super) fn given(flags: &TokenFlags, path: &Path) -> Result<Option<String>> {
 /// The same, where a token is required.
 pub(super) fn required(flags: &TokenFlags, path: &Path) -> Result<String> {
     given(flags, path)?.ok_or_else(|| {
-        Failure::usage("name the lease", "there is no token for it")
+        Failure::usage("use the lease of", "no token was given")
             .at(path)
             .hint("use --token-file, --token or TENURE_TOKEN")
     })

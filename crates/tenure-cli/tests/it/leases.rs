@@ -21,6 +21,14 @@ fn shell(bench: &Bench, script: &str) -> Ran {
 }
 
 #[test]
+fn a_check_with_a_token_file_that_is_not_there_is_a_mistake_and_no_answer() {
+    let bench = Bench::new();
+    bench.tenure(&["lease", "acquire", "s", "--ttl", "60s", "--token-file", "t"]).ok();
+    bench.tenure(&["lease", "check", "s", "--token-file", "t"]).exits(0);
+    bench.tenure(&["lease", "check", "s", "--token-file", "mistyped"]).exits(2);
+}
+
+#[test]
 fn check_and_show_tell_four_states_apart_by_their_exit_code() {
     let bench = Bench::new();
     let codes = |code: i32, more: &[&str]| {

@@ -253,7 +253,7 @@ fn damaged(target: &Target, why: &str) -> Error {
     let restorable = target.fs.stat(&target.sidecar("good")).is_ok();
     let hint = if restorable {
         let restore = command("doc restore", target.path());
-        format!("it was left as it is; {restore} brings back the last good version")
+        format!("it was left as it is; {restore} brings back the version before the last change")
     } else {
         "it was left as it is, and there is no good copy: correct it, or move it away to start anew"
             .to_owned()

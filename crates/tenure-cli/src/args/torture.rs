@@ -110,7 +110,7 @@ pub enum PanicArg {
     Parent,
     /// In the final check.
     Judge,
-    /// In a worker.
+    /// In a process of the crew.
     Crew,
 }
 

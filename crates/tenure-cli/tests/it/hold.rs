@@ -88,7 +88,7 @@ fn a_command_that_ignores_the_loss_is_killed() {
     let mut live = bench.command(&args).start();
     assert_eq!(live.line(), "ready");
     bench.tenure(&["lease", "take-over", "s", "--ttl", "1h", "--reason", "test"]).ok();
-    live.wait().exits(4).complains("not this token's");
+    live.wait().exits(4).complains("no longer holds it");
 }
 
 #[test]

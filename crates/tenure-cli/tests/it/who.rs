@@ -172,7 +172,7 @@ fn only_living_processes_are_named_with_times_of_the_clock() {
     assert!(cells[6].contains(" (until ") && cells[6].contains(':'), "{text}");
     let busy = bench.tenure(&["lease", "acquire", "l", "--ttl", "1h", "--wait", "0"]).exits(75);
     assert!(!busy.stderr.contains(" by pid "), "{busy:?}");
-    assert!(busy.stderr.contains(" s, since ") && !busy.stderr.contains("UTC"), "{busy:?}");
+    assert!(busy.stderr.contains(" s ago, at ") && !busy.stderr.contains("UTC"), "{busy:?}");
     let mut killed = bench.holder(&["--close"], "y");
     killed.kill();
     let text = bench.tenure(&["who", "y"]).ok().stdout;

@@ -214,7 +214,7 @@ impl Guard {
     pub fn fence(&self) -> f64 {
         self.alone.store(false, Ordering::SeqCst);
         if let Some(guard) = self.environment.hold(self.id) {
-            guard.fence();
+            guard.publish_fence();
         }
         self.fence
     }

@@ -310,7 +310,7 @@ impl Guard {
         }
         self.alone.store(false, Ordering::SeqCst);
         match self.with_hold(|guard| guard.clone()) {
-            Some(guard) => without_lock(py, move || Ok(guard.fence())),
+            Some(guard) => without_lock(py, move || Ok(guard.publish_fence())),
             None => Ok(self.fence),
         }
     }

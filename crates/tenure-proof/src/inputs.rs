@@ -93,7 +93,7 @@ fn fence_of(fs: &Arc<dyn Fs>, path: &str) -> Result<u64, ErrorKind> {
     let options = LockOptions { wait: Wait::No, ..LockOptions::default() };
     let lock = Lock::open_on(fs, Path::new(path)).expect("a path");
     let fence = lock.acquire(&options).and_then(|guard| {
-        let fence = guard.fence();
+        let fence = guard.publish_fence();
         guard.release().map(|()| fence)
     });
     fence.map_err(|error| error.kind())

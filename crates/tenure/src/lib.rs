@@ -31,7 +31,7 @@
 //! if let Some(holder) = guard.recovered_from() {
 //!     eprintln!("{holder} died while it held this");
 //! }
-//! let proven = WriteOptions { fence: Some(guard.fence()), ..WriteOptions::default() };
+//! let proven = WriteOptions { fence: Some(guard.publish_fence()), ..WriteOptions::default() };
 //! Document::open(&path)?.set(&json!({ "turn": 1 }), &proven)?;
 //! guard.release()?;
 //! # std::fs::remove_dir_all(dir).ok();

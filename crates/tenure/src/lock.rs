@@ -87,11 +87,11 @@ impl LockGuard {
     /// The first call publishes the fence: from then on the release waits for writes under it. A
     /// forked child cannot publish it for its parent; a fence that only the child asked for is
     /// refused.
-    pub fn fence(&self) -> Fence {
+    pub fn publish_fence(&self) -> Fence {
         self.held.publish_fence()
     }
 
-    /// The number that [`Self::fence`] returns, without publishing it: a write under it is refused
+    /// The number that [`Self::publish_fence`] returns, without publishing it: a write under it is refused
     /// until that was called. For bindings, whose guards can be asked for it after the release.
     pub fn unpublished_fence(&self) -> Fence {
         self.held.unpublished_fence()

@@ -69,7 +69,7 @@ fn under_lock(args: &RunArgs, out: &Output) -> Result<ExitCode> {
             args.target.display().to_string().escape_debug(),
         ));
     }
-    let variables = match guard.fence() {
+    let variables = match guard.publish_fence() {
         0 => Vec::new(), // Shared: nothing to prove, and the holds above stay what they are.
         fence => environment::inherited().below(guard.path(), fence, None)?,
     };
@@ -77,7 +77,7 @@ fn under_lock(args: &RunArgs, out: &Output) -> Result<ExitCode> {
     let running = child::start(&args.command, variables, inherited)?;
     let compromised = wait(&running, &guard, out.is_json());
     let how = reap(running)?;
-    let (path, fence) = (guard.path().to_path_buf(), guard.fence());
+    let (path, fence) = (guard.path().to_path_buf(), guard.publish_fence());
     let end = if args.close { guard.release() } else { guard.leave_to_children() };
     let lost = match end {
         Ok(()) => compromised,

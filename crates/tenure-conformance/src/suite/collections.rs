@@ -55,7 +55,7 @@ pub(super) fn a_removed_key_keeps_its_fences_growing(subject: &Subject) -> Outco
     for number in 0..3 {
         let lock = Lock::on(subject.handle(number).as_ref(), document.path())?;
         let guard = lock.acquire(&trying())?;
-        fences.push(guard.fence());
+        fences.push(guard.publish_fence());
         guard.release()?;
         let version = add_one(&document, &at_once())?.version;
         equal!(count(&document)?, 1, "the counter of a new key");

@@ -47,7 +47,7 @@ pub(super) fn a_guard_admits_its_holder(subject: &Subject) -> Outcome {
         written?;
     }
     let hold = subject.lock(1, "other session")?.acquire(&trying())?;
-    let guard = guarded(subject.name("other session"), hold.fence());
+    let guard = guarded(subject.name("other session"), hold.publish_fence());
     for written in writes(subject, &guard) {
         written?;
     }
@@ -63,7 +63,7 @@ pub(super) fn a_stale_guard_changes_nothing(subject: &Subject) -> Outcome {
     both(subject, stale.clone(), "first")?;
     let taken = subject.lease(1, "session")?.take_over(&long("b"), "a does not answer")?;
     let released = subject.lock(1, "other session")?.acquire(&trying())?;
-    let also = guarded(subject.name("other session"), released.fence());
+    let also = guarded(subject.name("other session"), released.publish_fence());
     released.release()?;
     for options in [stale, also] {
         for written in writes(subject, &options) {

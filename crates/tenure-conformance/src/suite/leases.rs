@@ -202,7 +202,7 @@ pub(super) fn a_take_over_never_takes_a_lock(subject: &Subject) -> Outcome {
     let taken = subject.lease(1, "target")?.take_over(&long("b"), "I want it");
     refused(taken, ErrorKind::Busy, "a take-over of a lock")?;
     guard.verify()?;
-    add_one(&subject.document(0, "target")?, &proven(guard.fence()))?;
+    add_one(&subject.document(0, "target")?, &proven(guard.publish_fence()))?;
     guard.release()?;
     Ok(())
 }

@@ -25,7 +25,7 @@ fn one_holder(subject: &Subject, handles: usize) -> Outcome {
         for _ in 0..ROUNDS {
             let guard = lock.acquire(&waiting())?;
             let others = inside.fetch_add(1, Ordering::SeqCst);
-            locked(&fences).push(guard.fence());
+            locked(&fences).push(guard.publish_fence());
             thread::yield_now();
             inside.fetch_sub(1, Ordering::SeqCst);
             equal!(others, 0, "other holders of a lock");
@@ -105,11 +105,11 @@ pub(super) fn a_release_wakes_a_waiter(subject: &Subject) -> Outcome {
     thread::scope(|scope| {
         scope.spawn(move || {
             let taken = subject.lock(1, "lock").and_then(|lock| lock.acquire(&waiting()));
-            let _ = answer.send(taken.map(|guard| guard.fence()));
+            let _ = answer.send(taken.map(|guard| guard.publish_fence()));
         });
         let early = answered.recv_timeout(A_MOMENT);
         ensure!(early.is_err(), "two holders of one lock: {early:?}");
-        let fence = guard.fence();
+        let fence = guard.publish_fence();
         guard.release()?;
         let next = answered.recv_timeout(PATIENCE);
         let next = next.map_err(|_| Failure::new("a release wakes no waiter"))??;
@@ -209,7 +209,7 @@ pub(super) fn busy_names_the_holder(subject: &Subject) -> Outcome {
         let holder = error.holder().ok_or_else(|| Failure::new("`busy` names no holder"))?;
         equal!(holder.label, "nightly build", "the label of a holder");
         equal!(holder.owner, "agent-7", "the owner of a holder");
-        equal!(holder.fence, guard.fence(), "the fence of a holder");
+        equal!(holder.fence, guard.publish_fence(), "the fence of a holder");
         equal!(holder.pid, std::process::id(), "the process of a holder");
         equal!(holder.hold, HoldKind::Lock, "the kind of a hold");
         let target = subject.lock(0, "lock")?;
@@ -230,7 +230,7 @@ pub(super) fn fences_grow_over_locks_leases_and_take_overs(subject: &Subject) ->
     let mut fences = Vec::new();
     for number in [0, 0, 0, 1, 0, 1, 1] {
         let guard = subject.lock(number, "target")?.acquire(&trying())?;
-        fences.push(guard.fence());
+        fences.push(guard.publish_fence());
         guard.release()?;
         let lease = subject.lease(number, "target")?;
         let leased = lease.acquire(&terms("a", LONG, Wait::No))?;
@@ -249,7 +249,7 @@ pub(super) fn fences_grow_over_locks_leases_and_take_overs(subject: &Subject) ->
 pub(super) fn a_released_fence_is_refused(subject: &Subject) -> Outcome {
     let document = subject.document(0, "target")?;
     let guard = subject.lock(0, "target")?.acquire(&trying())?;
-    let fence = guard.fence();
+    let fence = guard.publish_fence();
     add_one(&document, &proven(fence))?;
     guard.release()?;
     refused(
@@ -259,7 +259,7 @@ pub(super) fn a_released_fence_is_refused(subject: &Subject) -> Outcome {
     )?;
     let guard = subject.lock(1, "target")?.acquire(&trying())?;
     refused(add_one(&document, &proven(fence)), ErrorKind::Fenced, "a write under an old fence")?;
-    let future = guard.fence() + 1_000_000;
+    let future = guard.publish_fence() + 1_000_000;
     refused(add_one(&document, &proven(future)), ErrorKind::Fenced, "a fence of the future")?;
     guard.release()?;
     equal!(count(&document)?, 1, "writes");
@@ -270,8 +270,8 @@ pub(super) fn a_proven_write_passes_while_the_lock_is_held(subject: &Subject) ->
     let guard = subject.lock(0, "target")?.acquire(&trying())?;
     let document = subject.document(1, "target")?;
     refused(add_one(&document, &at_once()), ErrorKind::Busy, "an unproven write")?;
-    add_one(&document, &proven(guard.fence()))?;
-    add_one(&subject.document(0, "target")?, &proven(guard.fence()))?;
+    add_one(&document, &proven(guard.publish_fence()))?;
+    add_one(&subject.document(0, "target")?, &proven(guard.publish_fence()))?;
     guard.release()?;
     document.set(&json!({ "n": 7 }), &at_once())?;
     equal!(count(&document)?, 7, "the counter");
@@ -282,10 +282,10 @@ pub(super) fn a_nested_hold_is_a_proof_and_no_lock(subject: &Subject) -> Outcome
     let lock = subject.lock(0, "target")?;
     let guard = lock.acquire(&trying())?;
     let mut options = trying();
-    options.fence = Some(guard.fence());
+    options.fence = Some(guard.publish_fence());
     let nested = subject.lock(1, "target")?.acquire(&options)?;
     ensure!(nested.is_nested() && !guard.is_nested(), "the wrong hold is nested");
-    equal!(nested.fence(), guard.fence(), "the fence of a nested hold");
+    equal!(nested.publish_fence(), guard.publish_fence(), "the fence of a nested hold");
     nested.verify()?;
     nested.release()?;
     guard.verify()?;
@@ -302,7 +302,7 @@ pub(super) fn an_owner_may_take_its_lock_again(subject: &Subject) -> Outcome {
     refused(lock.acquire(&options), ErrorKind::Invalid, "a re-entrant lock without an owner")?;
     "a".clone_into(&mut options.owner);
     let (one, two) = (lock.acquire(&options)?, lock.acquire(&options)?);
-    equal!(one.fence(), two.fence(), "fences of one owner");
+    equal!(one.publish_fence(), two.publish_fence(), "fences of one owner");
     let mut others = options.clone();
     "b".clone_into(&mut others.owner);
     refused(lock.acquire(&others), ErrorKind::Busy, "the lock of another owner")?;
@@ -323,7 +323,7 @@ pub(super) fn shared_locks_are_as_declared(subject: &Subject) -> Outcome {
         return Ok(());
     }
     let (one, two) = (lock.acquire(&options)?, subject.lock(1, "target")?.acquire(&options)?);
-    equal!((one.fence(), two.fence()), (0, 0), "fences of shared locks");
+    equal!((one.publish_fence(), two.publish_fence()), (0, 0), "fences of shared locks");
     refused(lock.acquire(&trying()), ErrorKind::Busy, "an exclusive lock beside shared ones")?;
     refused(subject.lease(0, "target")?.acquire(&long("a")), ErrorKind::Busy, "a lease")?;
     one.release()?;
@@ -343,7 +343,7 @@ pub(super) fn a_lock_that_is_taken_fast_is_a_lock(subject: &Subject) -> Outcome 
     lock.acquire(&trying())?.release()?;
     if let Some(guard) = lock.try_lock_fast(&trying())? {
         refused(other.acquire(&trying()), ErrorKind::Busy, "a lock that was taken fast")?;
-        add_one(&subject.document(1, "target")?, &proven(guard.fence()))?;
+        add_one(&subject.document(1, "target")?, &proven(guard.publish_fence()))?;
         guard.release()?;
     }
     let guard = other.acquire(&trying())?;
@@ -365,7 +365,7 @@ pub(super) fn a_hold_that_lasts_too_long_is_reported(subject: &Subject) -> Outco
             report: Arc::new(move |name| drop(locked(&report).send(name.to_path_buf()))),
         });
         let guard = subject.lock(0, "target")?.acquire(&options)?;
-        let fence = guard.fence();
+        let fence = guard.publish_fence();
         let name = reported.recv_timeout(PATIENCE);
         let name = name.map_err(|_| Failure::new("an overlong hold is not reported"))?;
         equal!(name, guard.path(), "the target of the report");
@@ -392,7 +392,7 @@ pub(super) fn two_spellings_are_one_target(subject: &Subject) -> Outcome {
         equal!(lock.path(), guard.path(), "the name of `{name}`");
         refused(lock.acquire(&trying()), ErrorKind::Busy, name)?;
         let document = subject.document(1, "state.json")?;
-        add_one(&document, &guarded(subject.name(name), guard.fence()))?;
+        add_one(&document, &guarded(subject.name(name), guard.publish_fence()))?;
     }
     guard.release()?;
     Ok(())

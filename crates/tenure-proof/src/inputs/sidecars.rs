@@ -127,7 +127,7 @@ pub fn hold(bytes: &[u8]) -> Fate {
     let options = LockOptions { wait: Wait::No, ..LockOptions::default() };
     let lock = Lock::open_on(&fs, Path::new(DOCUMENT)).expect("a path");
     let guard = lock.acquire(&options).expect("it is free");
-    assert_eq!(guard.fence(), before + 1, "the fence after {before}");
+    assert_eq!(guard.publish_fence(), before + 1, "the fence after {before}");
     other_is_kept_out(&sim.another_process().shared());
     guard.release().expect("a release");
     assert_eq!(fence_of(&sim.another_process().shared(), DOCUMENT), Ok(before + 2));

@@ -48,7 +48,7 @@ impl Keys {
         let turn = self.lasting.path_of(TURN)?;
         let lock_options = LockOptions { wait: PATIENCE, ..LockOptions::default() };
         let held = Lock::open_on(&self.fs, &turn)?.acquire(&lock_options)?;
-        let fence = held.fence();
+        let fence = held.publish_fence();
         held.release()?;
         self.lasting.document(TURN)?.set(&document(step), &durable)?;
         self.lasting.remove(TURN, &durable)?;

@@ -204,7 +204,7 @@ impl Things {
             Task::Lock => {
                 let guard =
                     self.lock.acquire(&LockOptions { wait: PATIENCE, ..LockOptions::default() })?;
-                let fence = guard.fence();
+                let fence = guard.publish_fence();
                 guard.release()?;
                 vec![Ack::Lock(fence)]
             }

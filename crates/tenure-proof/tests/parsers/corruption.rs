@@ -44,7 +44,7 @@ struct Known {
 fn fence(fs: &Arc<dyn Fs>, path: &str) -> tenure::Result<u64> {
     let options = LockOptions { wait: Wait::No, ..LockOptions::default() };
     let guard = Lock::open_on(fs, Path::new(path))?.acquire(&options)?;
-    let fence = guard.fence();
+    let fence = guard.publish_fence();
     guard.release()?;
     Ok(fence)
 }

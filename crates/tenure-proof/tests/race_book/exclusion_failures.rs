@@ -107,7 +107,7 @@ fn kill_heirs(scene: &mut Scene) {
             continue;
         }
         let next = try_lock(&path).unwrap_or_else(|error| panic!("{error} after {case:?}"));
-        assert!(next.fence() > fence, "{} after {fence}, {case:?}", next.fence());
+        assert!(next.publish_fence() > fence, "{} after {fence}, {case:?}", next.publish_fence());
         match next.recovered_from().map(|holder| holder.pid) {
             Some(found) if found == pid => before += 1,
             Some(_) => after += 1,

@@ -70,14 +70,14 @@ fn race_51_sidecars_of_another_time() {
         add(&path, &at_once(None)).unwrap();
         last = append("more");
     }
-    let mut newest = try_lock(&path).unwrap().fence();
+    let mut newest = try_lock(&path).unwrap().publish_fence();
     for part in [Part::Sidecars, Part::Nothing, Part::Data, Part::DataAsNewFiles] {
         backup.restore(part);
         let told = adoptions(&log);
         let before = (count(&path), fs::read(&log).unwrap());
         let is_old = matches!(part, Part::Data | Part::DataAsNewFiles);
         assert_eq!(is_old, before.0 == 1, "{part:?}: the data is what was put there");
-        let fence = try_lock(&path).unwrap().fence();
+        let fence = try_lock(&path).unwrap().publish_fence();
         assert!(fence > newest, "{part:?}: {fence} after {newest}");
         newest = fence;
         assert_eq!((count(&path), fs::read(&log).unwrap()), before, "{part:?}");

@@ -85,7 +85,7 @@ fn race_45_a_release_is_forgotten() {
     let options = LockOptions { max_hold: Some(limit), ..LockOptions::default() };
     let guard = Lock::open(&path).unwrap().acquire(&options).unwrap();
     reported.recv_timeout(FAR_TOO_LONG).expect("an overlong hold is reported");
-    let late = add(&path, &at_once(Some(guard.fence())));
+    let late = add(&path, &at_once(Some(guard.publish_fence())));
     assert_eq!(kind(late), Some(ErrorKind::Fenced));
     try_lock(&path).expect("and ended, if its holder asked for that").release().unwrap();
     scene.tally.tried(4, "forgotten releases");

@@ -55,7 +55,7 @@ fn g1_a_lock_taken_at_once_excludes_everybody() {
     assert_eq!(kind(share_for(&path, Wait::No)), Some(ErrorKind::Busy));
     let number = guard.unpublished_fence();
     assert_eq!(kind(write(&path, Some(number))), Some(ErrorKind::Fenced), "not published");
-    assert_eq!(guard.fence(), number);
+    assert_eq!(guard.publish_fence(), number);
     write(&path, Some(number)).unwrap();
     guard.verify().unwrap();
     guard.release().unwrap();

@@ -58,7 +58,7 @@ fn g4_f1_the_newer_reservation_counts_and_survives_the_next_one() {
     for nth in [0, 1] {
         let scratch = Scratch::new();
         reserved_ahead(&scratch, nth);
-        let fence = lock_for(&scratch.target(), Wait::No).unwrap().fence();
+        let fence = lock_for(&scratch.target(), Wait::No).unwrap().publish_fence();
         assert!(fence > AHEAD, "{fence}");
         let reserved = reserved(&scratch.sidecar("commit"));
         assert_eq!(reserved[nth], AHEAD, "a crash during the next one would leave it");
@@ -73,7 +73,8 @@ fn g4_f1_the_ceiling_of_a_record_of_another_boot_counts() {
     forge(&scratch.sidecar("commit"), SLOTS, |slot| set_ceiling(slot, AHEAD));
     let (fs, _) = Altered::boot(1).mounted();
     let options = LockOptions { wait: Wait::No, ..LockOptions::default() };
-    let fence = Lock::open_on(&fs, &scratch.target()).unwrap().acquire(&options).unwrap().fence();
+    let fence =
+        Lock::open_on(&fs, &scratch.target()).unwrap().acquire(&options).unwrap().publish_fence();
     assert!(fence > AHEAD, "{fence}");
 }
 
@@ -89,7 +90,7 @@ fn g4_f2_c2_a_removed_key_takes_what_was_reserved_into_the_floor_of_its_director
     tear_slots(&record);
     keys.remove("a", &at_once(None)).unwrap();
     for path in [&key, &other] {
-        let fence = lock_for(path, Wait::No).unwrap().fence();
+        let fence = lock_for(path, Wait::No).unwrap().publish_fence();
         assert!(fence > AHEAD, "{}: {fence}", path.display());
     }
 }
@@ -107,7 +108,7 @@ fn g4_numbers_that_are_at_their_end_give_out_nothing() {
         }
     });
     for _ in 0..2 {
-        let refused = lock_for(&path, Wait::No).map(|guard| guard.fence()).unwrap_err();
+        let refused = lock_for(&path, Wait::No).map(|guard| guard.publish_fence()).unwrap_err();
         assert_eq!(refused.kind(), ErrorKind::Io, "{refused}");
     }
 }
@@ -127,7 +128,7 @@ fn g4_f2_a_floor_keeps_what_it_says_and_no_more() {
     let record = scratch.path("keys/.tenure/a.json.commit");
     forge(&record, SLOTS, |slot| set_ceiling(slot, AHEAD));
     keys.remove("a", &at_once(None)).unwrap();
-    let fence = lock_for(&keys.path_of("b").unwrap(), Wait::No).unwrap().fence();
+    let fence = lock_for(&keys.path_of("b").unwrap(), Wait::No).unwrap().publish_fence();
     assert!(fence > AHEAD, "{fence}");
 }
 
@@ -145,7 +146,7 @@ fn g4_f2_a_floor_counts_by_its_record_and_by_its_reservation() {
         if tears {
             tear_slots(&floor);
         }
-        let fence = lock_for(&keys.path_of("b").unwrap(), Wait::No).unwrap().fence();
+        let fence = lock_for(&keys.path_of("b").unwrap(), Wait::No).unwrap().publish_fence();
         assert!(fence > AHEAD, "{slots:?} {tears}: {fence}");
     }
 }
@@ -158,7 +159,7 @@ fn g4_a_record_that_is_gone_does_not_take_back_the_fence_in_a_mark() {
         let path = scratch.target();
         lock_for(&path, Wait::No).unwrap().release().unwrap();
         let guard = lock_for(&path, Wait::No).unwrap();
-        let fence = if ends { guard.unpublished_fence() } else { guard.fence() };
+        let fence = if ends { guard.unpublished_fence() } else { guard.publish_fence() };
         let record = scratch.sidecar("commit");
         let held = std::fs::read(&record).unwrap();
         guard.release().unwrap();
@@ -172,7 +173,7 @@ fn g4_a_record_that_is_gone_does_not_take_back_the_fence_in_a_mark() {
         });
         let file = File::options().write(true).open(&record).unwrap();
         file.write_all_at(&[0xff; 8], newest.unwrap() + 300).unwrap();
-        let next = lock_for(&path, Wait::No).unwrap().fence();
+        let next = lock_for(&path, Wait::No).unwrap().publish_fence();
         assert!(next > fence, "{next} after {fence}, ends: {ends}");
     }
 }
@@ -246,7 +247,7 @@ fn r7_a_mark_speaks_for_no_older_fence() {
     let scratch = Scratch::new();
     let path = scratch.target();
     let guard = lock_for(&path, Wait::No).unwrap();
-    let older = guard.fence() - 1;
+    let older = guard.publish_fence() - 1;
     forge(&scratch.sidecar("commit"), SLOTS, |slot| {
         slot[16..24].copy_from_slice(&older.to_le_bytes());
     });
@@ -263,7 +264,7 @@ fn r1_a_record_that_confirms_more_than_it_reserves_confirms_nothing() {
     let record = scratch.sidecar("commit");
     let ceiling = number_in(&newest_slot(&record), CEILING);
     forge(&record, SLOTS, |slot| slot[32..40].copy_from_slice(&(ceiling | 0xFFFF).to_le_bytes()));
-    let next = lock_for(&path, Wait::No).unwrap().fence();
+    let next = lock_for(&path, Wait::No).unwrap().publish_fence();
     assert!(next > ceiling, "{next}, after {ceiling} was reserved");
 }
 

@@ -118,8 +118,8 @@ fn g4_fences_grow_over_the_end_of_a_key_even_if_the_clock_went_back() {
     for _ in 0..3 {
         sessions.document("k").unwrap().set(&json!(1), &quick()).unwrap();
         let guard = lock_for(&path, Wait::No).unwrap();
-        assert!(guard.fence() > newest, "{} is not above {newest}", guard.fence());
-        newest = guard.fence();
+        assert!(guard.publish_fence() > newest, "{} is not above {newest}", guard.publish_fence());
+        newest = guard.publish_fence();
         guard.release().unwrap();
         assert!(sessions.remove("k", &quick()).unwrap());
         assert_eq!(sidecars(&scratch), Vec::<String>::new());
@@ -127,7 +127,7 @@ fn g4_fences_grow_over_the_end_of_a_key_even_if_the_clock_went_back() {
     // The floor is an hour ahead of the clock, so a clock set back by less than that does no harm.
     let guard = lock_for(&path, Wait::No).unwrap();
     let clock = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap();
-    assert!(u128::from(guard.fence()) > clock.as_micros() + 1_000_000_000);
+    assert!(u128::from(guard.publish_fence()) > clock.as_micros() + 1_000_000_000);
 }
 
 /// One process keeps removing the key and its lock files while others update it. Every update

@@ -90,7 +90,7 @@ fn race_51_g1_a_proven_write_is_refused_when_its_record_is_gone() {
         let scratch = Scratch::new();
         let guard = lock_for(&scratch.target(), Wait::No).unwrap();
         outsider(&scratch);
-        let refused = kind(write(&scratch.target(), Some(guard.fence())));
+        let refused = kind(write(&scratch.target(), Some(guard.publish_fence())));
         assert_eq!(refused, Some(ErrorKind::Fenced), "{what}");
         assert!(!scratch.target().exists(), "{what}");
     }
@@ -219,7 +219,7 @@ fn race_50_g4_a_record_that_is_replaced_during_the_acquisition_is_not_the_one_th
             std::fs::write(scratch.sidecar("commit"), held).unwrap();
         }
         let guard = replacing_the_record(&scratch, moment).acquire(&options).unwrap();
-        write(&path, Some(guard.fence())).unwrap();
+        write(&path, Some(guard.publish_fence())).unwrap();
         guard.release().unwrap();
     }
 }

@@ -110,7 +110,7 @@ impl World {
                     let lock = Lock::open_on(&self.fs.shared(), Path::new(PATH));
                     let how = LockOptions { wait: Wait::No, ..LockOptions::default() };
                     held = lock.and_then(|lock| lock.acquire(&how)).ok();
-                    options.fence = held.as_ref().map(tenure::LockGuard::fence);
+                    options.fence = held.as_ref().map(tenure::LockGuard::publish_fence);
                 }
                 2 if self.model.acked > 0 => drop(document.restore(&options)),
                 3 => {

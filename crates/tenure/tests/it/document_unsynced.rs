@@ -129,7 +129,7 @@ fn every_change_of_a_copy_is_synced(locked: bool) {
     let path = scratch.path("two/state.json");
     if locked {
         let guard = Lock::open(&path).unwrap().acquire(&LockOptions::default()).unwrap();
-        guard.fence();
+        guard.publish_fence();
         guard.release().unwrap();
     }
     let document = Document::open_on(&fs.shared(), &path).unwrap();

@@ -17,12 +17,12 @@ use crate::puppet::Puppet;
 use crate::scratch::{LONG, Scratch, kind, lease, lock_for, terms, write};
 
 fn draw(path: &Path) -> Fence {
-    lock_for(path, Wait::No).unwrap().fence()
+    lock_for(path, Wait::No).unwrap().publish_fence()
 }
 
 fn draw_on(fs: &Arc<dyn Fs>, path: &Path) -> Fence {
     let options = LockOptions { wait: Wait::No, ..LockOptions::default() };
-    Lock::open_on(fs, path).unwrap().acquire(&options).unwrap().fence()
+    Lock::open_on(fs, path).unwrap().acquire(&options).unwrap().publish_fence()
 }
 
 fn assert_grow(fences: &[Fence]) {
@@ -173,7 +173,7 @@ fn race_51_g4_an_older_record_put_back_in_place_does_not_take_a_fence_back() {
     let late =
         std::thread::spawn(move || kind(lock_for(&other, Wait::For(Duration::from_secs(1)))));
     assert_eq!(late.join().unwrap(), Some(ErrorKind::Busy));
-    fences.push(guard.fence());
+    fences.push(guard.publish_fence());
     guard.release().unwrap();
     std::fs::write(scratch.sidecar("commit"), backup).unwrap();
     fences.extend((0..20).map(|_| draw(&path)));
@@ -316,7 +316,7 @@ fn g4_a_failed_reservation_does_not_revive_a_lease_of_another_boot() {
     let proven = crate::scratch::at_once(Some(held.fence));
     let refused = document.set(&serde_json::json!(1), &proven);
     assert_eq!(kind(refused), Some(ErrorKind::LeaseLost));
-    assert!(lock.acquire(&options).unwrap().fence() > held.fence);
+    assert!(lock.acquire(&options).unwrap().publish_fence() > held.fence);
 }
 
 /// The same for a lock that the power failure ended.
@@ -327,7 +327,7 @@ fn g4_a_failed_reservation_does_not_revive_a_lock_of_another_boot() {
     let (before, _) = Altered::boot(1).mounted();
     let options = LockOptions { wait: Wait::No, ..LockOptions::default() };
     let guard = Lock::open_on(&before, &path).unwrap().acquire(&options).unwrap();
-    let fence = guard.fence();
+    let fence = guard.publish_fence();
     let held = std::fs::read(scratch.sidecar("commit")).unwrap();
     guard.release().unwrap();
     std::fs::write(scratch.sidecar("commit"), held).unwrap(); // As if it had died with the power.
@@ -340,7 +340,7 @@ fn g4_a_failed_reservation_does_not_revive_a_lock_of_another_boot() {
     let proven = crate::scratch::at_once(Some(fence));
     assert_eq!(kind(document.set(&serde_json::json!(1), &proven)), Some(ErrorKind::Fenced));
     let next = lock.acquire(&options).unwrap();
-    assert!(next.fence() > fence);
+    assert!(next.publish_fence() > fence);
 }
 
 /// The same, and then the lease is renewed by its token. A later grant may have been lost with the

@@ -123,8 +123,8 @@ fn race_16_g11_a_forked_child_takes_part_in_a_hold_as_its_parent_does() {
     let path = scratch.target();
     let guard = lock_for(&path, Wait::No).unwrap();
     let mut alice = Puppet::spawn();
-    let nested = alice.say(&format!("nest {} {}", path.display(), guard.fence()));
-    assert_eq!(nested, format!("ok {} 0", guard.fence()));
+    let nested = alice.say(&format!("nest {} {}", path.display(), guard.publish_fence()));
+    assert_eq!(nested, format!("ok {} 0", guard.publish_fence()));
     let busy = format!("err busy {}", std::process::id());
     assert_eq!(alice.say("fork"), format!("verify ok, lock {busy}, ok, {busy}"));
     assert_eq!(alice.hear(), "ok");
@@ -165,7 +165,7 @@ fn child_of_a_call(guard: &LockGuard) -> i32 {
         if child == 0 {
             libc::alarm(HANGS_S);
             let refused = kind(guard.verify()) == Some(ErrorKind::Compromised);
-            let silent = guard.fence() > 0 && guard.raw().is_empty() && guard.end().is_ok();
+            let silent = guard.publish_fence() > 0 && guard.raw().is_empty() && guard.end().is_ok();
             libc::_exit(i32::from(!(refused && silent)));
         }
         let mut status = 0;

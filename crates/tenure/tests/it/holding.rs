@@ -30,7 +30,7 @@ fn g2_a_dropped_guard_is_a_release() {
     let scratch = Scratch::new();
     let path = scratch.target();
     let guard = lock_for(&path, Wait::No).unwrap();
-    let fence = guard.fence();
+    let fence = guard.publish_fence();
     drop(guard);
     assert_eq!(kind(write(&path, Some(fence))), Some(ErrorKind::Fenced), "it has ended");
     assert_eq!(lock_for(&path, Wait::No).unwrap().recovered_from(), None);
@@ -43,16 +43,16 @@ fn race_53_g3_a_nested_hold_needs_the_current_fence() {
     let (scratch, unused) = (Scratch::new(), Scratch::new());
     let path = scratch.target();
     let guard = lock_for(&path, Wait::No).unwrap();
-    for wrong in [1, guard.fence() - 1, guard.fence() + 1] {
+    for wrong in [1, guard.publish_fence() - 1, guard.publish_fence() + 1] {
         assert_eq!(kind(nested(&path, wrong)), Some(ErrorKind::Fenced), "{wrong}");
     }
-    let inner = nested(&path, guard.fence()).unwrap();
+    let inner = nested(&path, guard.publish_fence()).unwrap();
     inner.verify().unwrap();
-    assert_eq!((inner.fence(), inner.raw().len()), (guard.fence(), 0));
+    assert_eq!((inner.publish_fence(), inner.raw().len()), (guard.publish_fence(), 0));
     assert!(inner.is_nested() && !guard.is_nested());
     guard.release().unwrap();
     assert_eq!(kind(inner.verify()), Some(ErrorKind::Fenced), "the hold it is part of has ended");
-    assert_eq!(kind(nested(&path, inner.fence())), Some(ErrorKind::Fenced));
+    assert_eq!(kind(nested(&path, inner.publish_fence())), Some(ErrorKind::Fenced));
     inner.release().unwrap();
     assert_eq!(kind(nested(&unused.target(), 1)), Some(ErrorKind::Fenced));
 }
@@ -74,7 +74,7 @@ fn race_18_g3_a_hold_that_outlasts_its_limit_is_over() {
     };
     let guard = late();
     assert_eq!(kind(guard.verify()), Some(ErrorKind::Fenced));
-    assert_eq!(kind(write(&path, Some(guard.fence()))), Some(ErrorKind::Fenced));
+    assert_eq!(kind(write(&path, Some(guard.publish_fence()))), Some(ErrorKind::Fenced));
     let next = lock_for(&path, Wait::No).unwrap();
     assert_eq!(next.recovered_from(), None, "no holder died");
     assert_eq!(kind(guard.release()), Some(ErrorKind::Fenced));
@@ -98,7 +98,10 @@ fn race_17_an_owner_of_several_targets_comes_in_again_by_each() {
     };
     let (a, b) = (again("a").unwrap(), again("b").unwrap());
     let inner = [again("a").unwrap(), again("b").unwrap()];
-    assert_eq!(inner.each_ref().map(LockGuard::fence), [a.fence(), b.fence()]);
+    assert_eq!(
+        inner.each_ref().map(LockGuard::publish_fence),
+        [a.publish_fence(), b.publish_fence()]
+    );
 }
 
 /// A hold left to children that have already exited has ended, exclusive or shared. It does not
@@ -110,7 +113,7 @@ fn g2_a_hold_that_is_left_to_nobody_has_ended() {
     let alone = nobody_starts();
     share_for(&path, Wait::No).unwrap().leave_to_children().unwrap();
     let guard = lock_for(&path, Wait::No).unwrap();
-    let fence = guard.fence();
+    let fence = guard.publish_fence();
     guard.leave_to_children().unwrap();
     assert_eq!(kind(write(&path, Some(fence))), Some(ErrorKind::Fenced), "it has ended");
     share_for(&path, Wait::No).unwrap().leave_to_children().unwrap();
@@ -141,7 +144,7 @@ fn g2_a_hold_that_was_left_says_nothing_about_the_next_one() {
     });
     let guard = Lock::open_on(&fs.shared(), &path).unwrap().acquire(&LockOptions::default());
     let guard = guard.unwrap();
-    let _told = guard.fence();
+    let _told = guard.publish_fence();
     *next.lock().unwrap() = Some(Puppet::spawn());
     let _alone = nobody_starts();
     guard.leave_to_children().unwrap();
@@ -188,7 +191,7 @@ fn race_16_g1_a_hold_that_is_left_to_a_child_lives_with_it() {
             ..LockOptions::default()
         };
         let guard = Lock::open(&path).unwrap().acquire(&options).unwrap();
-        let (fence, copies) = (guard.fence(), copies_of(&guard));
+        let (fence, copies) = (guard.publish_fence(), copies_of(&guard));
         guard.leave_to_children().unwrap();
         let theirs = std::fs::File::open(&lock_file).unwrap();
         assert!(flock(&theirs, FlockOperation::NonBlockingLockExclusive).is_err(), "{mode:?}");

@@ -112,7 +112,7 @@ fn g1_race_17_an_owner_whose_hold_was_ended_locks_anew() {
     ended.recv_timeout(FAR_TOO_LONG).unwrap();
     let second = lock.acquire(&again).unwrap();
     assert!(!outsider_gets(&open(&scratch.sidecar("hold"))), "a guard without a lock");
-    assert!(second.fence() > first.fence());
+    assert!(second.publish_fence() > first.publish_fence());
     drop(first);
     second.release().unwrap();
 }
@@ -143,7 +143,7 @@ fn g1_c2_removing_a_key_under_a_proven_hold_leaves_that_hold_alone() {
     keys.document("k").unwrap().set(&serde_json::json!(1), &at_once(None)).unwrap();
     let path = keys.path_of("k").unwrap();
     let guard = lock_for(&path, Wait::No).unwrap();
-    assert!(keys.remove("k", &at_once(Some(guard.fence()))).unwrap());
+    assert!(keys.remove("k", &at_once(Some(guard.publish_fence()))).unwrap());
     assert!(!path.exists());
     assert_eq!(kind(lock_for(&path, Wait::No)), Some(ErrorKind::Busy), "two holders");
     guard.verify().unwrap();
@@ -244,11 +244,11 @@ fn race_51_g4_a_restored_record_in_a_recycled_inode_does_not_repeat_fences() {
     };
     for round in 0..8 {
         shell("cp -a $1/.tenure $1/backup");
-        let newest = (0..5).map(|_| lock_for(&scratch.target(), Wait::No).unwrap().fence());
+        let newest = (0..5).map(|_| lock_for(&scratch.target(), Wait::No).unwrap().publish_fence());
         let newest = newest.max().unwrap();
         scratch.let_the_record_age();
         shell("rm -rf $1/.tenure && cp -a $1/backup $1/.tenure && rm -rf $1/backup");
-        let next = lock_for(&scratch.target(), Wait::No).unwrap().fence();
+        let next = lock_for(&scratch.target(), Wait::No).unwrap().publish_fence();
         assert!(next > newest, "round {round}: {next} after {newest}");
     }
 }

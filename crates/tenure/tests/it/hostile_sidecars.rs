@@ -56,8 +56,8 @@ fn g4_numbers_at_the_end_of_their_range_neither_panic_nor_start_again_at_zero() 
         document.set(&json!(1), &at_once(None)).unwrap();
         drop(lock_for(&scratch.target(), Wait::No).unwrap());
         forge(&scratch.sidecar("commit"), SLOTS, |slot| slot[field..field + 8].fill(0xFF));
-        let first = lock_for(&scratch.target(), Wait::No).unwrap().fence();
-        let second = lock_for(&scratch.target(), Wait::No).unwrap().fence();
+        let first = lock_for(&scratch.target(), Wait::No).unwrap().publish_fence();
+        let second = lock_for(&scratch.target(), Wait::No).unwrap().publish_fence();
         assert!(second > first && first > 0, "field {field}: {first}, {second}");
         document.set(&json!(2), &at_once(None)).unwrap();
         document.set(&json!(3), &WriteOptions::default()).unwrap();
@@ -71,7 +71,10 @@ fn r1_a_record_in_a_state_that_nobody_knows_is_none() {
         let held = lease(&scratch.target(), "holder");
         forge(&scratch.sidecar("commit"), SLOTS, |slot| slot[40] = state);
         assert!(Lease::open(scratch.target()).unwrap().show().unwrap().is_none(), "{state}");
-        assert!(lock_for(&scratch.target(), Wait::No).unwrap().fence() > held.fence, "{state}");
+        assert!(
+            lock_for(&scratch.target(), Wait::No).unwrap().publish_fence() > held.fence,
+            "{state}"
+        );
     }
 }
 

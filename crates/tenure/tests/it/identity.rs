@@ -138,7 +138,7 @@ fn race_51_r4_every_record_tells_the_birth_of_its_file() {
         |path| drop(lease(path, "me")),
         |path| {
             let guard = lock_for(path, Wait::No).unwrap();
-            write(path, Some(guard.fence())).unwrap();
+            write(path, Some(guard.publish_fence())).unwrap();
         },
     ];
     for writer in writers {

@@ -95,9 +95,12 @@ fn race_06_g3_the_release_of_a_lock_waits_for_guarded_writes() {
     let scratch = Scratch::new();
     let (session, document) = (scratch.path("session"), scratch.path("document"));
     let guard = lock_for(&session, Wait::No).unwrap();
-    let writer = writing(&document, &session, guard.fence());
-    let nested =
-        LockOptions { fence: Some(guard.fence()), wait: Wait::No, ..LockOptions::default() };
+    let writer = writing(&document, &session, guard.publish_fence());
+    let nested = LockOptions {
+        fence: Some(guard.publish_fence()),
+        wait: Wait::No,
+        ..LockOptions::default()
+    };
     Lock::open(&session).unwrap().acquire(&nested).unwrap().verify().unwrap();
     waits_for(writer, &session, || guard.release());
 }

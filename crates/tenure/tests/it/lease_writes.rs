@@ -97,7 +97,7 @@ fn race_06_g3_only_the_current_fence_writes() {
     Lease::open(&path).unwrap().release(&held.token).unwrap();
     assert_eq!(kind(write(&path, Some(held.fence))), Some(ErrorKind::Fenced), "it has ended");
     let guard = lock_for(&path, Wait::No).unwrap();
-    let fence = guard.fence();
+    let fence = guard.publish_fence();
     write(&path, Some(fence)).unwrap();
     guard.release().unwrap();
     assert_eq!(kind(write(&path, Some(fence))), Some(ErrorKind::Fenced), "it has ended");

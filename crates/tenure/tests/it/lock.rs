@@ -77,7 +77,7 @@ fn race_49_g9_busy_names_the_holder_and_its_purpose() {
     let error = error.join().unwrap();
     assert_eq!(error.kind(), ErrorKind::Busy);
     let holder = error.holder().unwrap();
-    assert_eq!((holder.pid, holder.fence), (std::process::id(), guard.fence()));
+    assert_eq!((holder.pid, holder.fence), (std::process::id(), guard.publish_fence()));
     assert_eq!((holder.label.as_str(), holder.owner.as_str()), ("nightly", "ops"));
     assert_eq!(holder.hold, HoldKind::Lock);
     assert!(holder.since_us > 0);
@@ -95,8 +95,9 @@ fn race_16_g1_two_handles_of_one_process_exclude_each_other() {
     let first = lock_for(&scratch.target(), Wait::No).unwrap();
     assert_eq!(kind(lock_for(&scratch.target(), Wait::No)), Some(ErrorKind::Busy));
     let path = scratch.target();
-    let waiting = std::thread::spawn(move || lock_for(&path, Wait::Forever).unwrap().fence());
-    let fence = first.fence();
+    let waiting =
+        std::thread::spawn(move || lock_for(&path, Wait::Forever).unwrap().publish_fence());
+    let fence = first.publish_fence();
     first.release().unwrap();
     assert!(waiting.join().unwrap() > fence);
 }
@@ -177,7 +178,7 @@ fn race_18_a_thread_that_waits_for_itself_is_told_at_once() {
         started.elapsed()
     });
     guard.verify().unwrap();
-    write(&path, Some(guard.fence())).unwrap();
+    write(&path, Some(guard.publish_fence())).unwrap();
     guard.release().unwrap();
     assert_eq!(count(&path), 1);
 }
@@ -209,15 +210,15 @@ fn race_53_a_proven_hold_is_not_waited_for() {
     let guard = lock_for(&path, Wait::No).unwrap();
     let mut child = Puppet::spawn();
     assert!(child.say(&format!("add {} no 0", path.display())).starts_with("err busy"));
-    assert_eq!(child.say(&format!("add {} no {}", path.display(), guard.fence())), "ok");
-    let nested = LockOptions { fence: Some(guard.fence()), ..free_of_wait() };
+    assert_eq!(child.say(&format!("add {} no {}", path.display(), guard.publish_fence())), "ok");
+    let nested = LockOptions { fence: Some(guard.publish_fence()), ..free_of_wait() };
     let nested = Lock::open(&path).unwrap().acquire(&nested).unwrap();
-    assert_eq!(nested.fence(), guard.fence());
+    assert_eq!(nested.publish_fence(), guard.publish_fence());
     nested.verify().unwrap();
     nested.release().unwrap();
     guard.verify().unwrap();
     assert_eq!(kind(lock_for(&path, Wait::No)), Some(ErrorKind::Busy), "nested releases nothing");
-    let fence = guard.fence();
+    let fence = guard.publish_fence();
     let nested = LockOptions { fence: Some(fence), ..free_of_wait() };
     let nested = Lock::open(&path).unwrap().acquire(&nested).unwrap();
     guard.release().unwrap();
@@ -239,7 +240,7 @@ fn race_17_only_the_named_owner_may_come_in_again() {
     };
     let first = as_owner("task-1", true).unwrap();
     let second = as_owner("task-1", true).unwrap();
-    assert_eq!(first.fence(), second.fence());
+    assert_eq!(first.publish_fence(), second.publish_fence());
     assert_eq!(kind(as_owner("task-2", true)), Some(ErrorKind::Busy));
     assert_eq!(kind(as_owner("task-1", false)), Some(ErrorKind::Busy));
     assert_eq!(kind(as_owner("", true)), Some(ErrorKind::Invalid));
@@ -268,7 +269,10 @@ fn race_17_g1_a_shared_hold_does_not_reenter_as_an_exclusive_one() {
     lock.acquire(&options("two", Mode::Shared)).unwrap().release().unwrap();
     drop((one, two));
     let writer = lock.acquire(&options("one", Mode::Exclusive)).unwrap();
-    assert!(lock.acquire(&options("one", Mode::Shared)).unwrap().fence() == writer.fence());
+    assert!(
+        lock.acquire(&options("one", Mode::Shared)).unwrap().publish_fence()
+            == writer.publish_fence()
+    );
 }
 
 /// `try_` in a hook must be cheap: it answers at once, whichever process holds the lock and in
@@ -308,7 +312,7 @@ fn race_04_g11_a_late_release_does_not_touch_the_next_holder() {
     let late = alice.say(&format!("release {order}"));
     assert!(late.starts_with("err compromised"), "{late}");
     bob.verify().unwrap();
-    write(&path, Some(bob.fence())).unwrap();
+    write(&path, Some(bob.publish_fence())).unwrap();
     assert!(alice.say(&format!("lock {order} no")).starts_with("err busy"));
     let path: PathBuf = scratch.target();
     let waiter = std::thread::spawn(move || kind(lock_for(&path, Wait::For(A_MOMENT))));

@@ -19,7 +19,7 @@ fn g1_readers_are_together_and_exclude_writers() {
     assert_eq!(alice.say(&format!("share {} no", path.display())), "ok 0 0");
     assert_eq!(bob.say(&format!("share {} no", path.display())), "ok 0 0");
     let (one, two) = (share_for(&path, Wait::No).unwrap(), share_for(&path, Wait::No).unwrap());
-    assert_eq!((one.fence(), two.fence()), (0, 0));
+    assert_eq!((one.publish_fence(), two.publish_fence()), (0, 0));
     assert_eq!(kind(lock_for(&path, Wait::No)), Some(ErrorKind::Busy));
     assert_eq!(kind(write(&path, None)), Some(ErrorKind::Busy));
     drop((one, two));

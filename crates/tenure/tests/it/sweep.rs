@@ -106,14 +106,14 @@ fn g1_who_uses_a_lock_while_it_is_swept_gets_a_new_one() {
     let lock = Lock::open(scratch.target()).unwrap();
     let options = LockOptions { wait: Wait::No, ..LockOptions::default() };
     let first = lock.acquire(&options).unwrap();
-    let before = first.fence();
+    let before = first.publish_fence();
     first.release().unwrap();
     // The handle keeps its files open between two calls.
     assert_eq!(swept(&scratch), ["state.json"]);
     assert_eq!(kind(write(&scratch.target(), Some(before))), Some(ErrorKind::Fenced));
     let second = lock.acquire(&options).unwrap();
     second.verify().unwrap();
-    assert!(second.fence() > before);
+    assert!(second.publish_fence() > before);
     assert_eq!(kind(lock_for(&scratch.target(), Wait::No)), Some(ErrorKind::Busy));
     assert_eq!(swept(&scratch), [""; 0]);
 }
@@ -121,7 +121,7 @@ fn g1_who_uses_a_lock_while_it_is_swept_gets_a_new_one() {
 /// Locks `path` and gives it back; its fence.
 fn fence_on(fs: &SimFs, path: &str) -> tenure::Result<Fence> {
     let guard = Lock::open_on(&fs.shared(), Path::new(path))?.acquire(&LockOptions::default())?;
-    let fence = guard.fence();
+    let fence = guard.publish_fence();
     guard.release()?;
     Ok(fence)
 }
@@ -196,7 +196,7 @@ fn g1_g4_holders_beside_sweepers_that_are_killed() {
                     let guard = lock_for(&scratch.path(NAMES[index]), Wait::Forever).unwrap();
                     // Two holders would both have this lock.
                     let mut newest = newest[index].try_lock().expect("two holders");
-                    let fence = guard.fence();
+                    let fence = guard.publish_fence();
                     assert!(fence > *newest, "{}: {fence} after {newest}", NAMES[index]);
                     *newest = fence;
                     drop(newest);
@@ -220,7 +220,7 @@ fn g1_g4_holders_beside_sweepers_that_are_killed() {
     });
     assert!(kills > 10, "{kills}");
     for (index, name) in NAMES.iter().enumerate() {
-        let fence = lock_for(&scratch.path(name), Wait::No).unwrap().fence();
+        let fence = lock_for(&scratch.path(name), Wait::No).unwrap().publish_fence();
         assert!(fence > *newest[index].lock().unwrap(), "{name}");
     }
     assert!(Document::open(scratch.path("a")).unwrap().set(&1, &at_once(None)).is_ok());

@@ -73,7 +73,7 @@ impl Scene {
     fn keep(&mut self, path: &str, got: Result<LockGuard>) -> Result<String> {
         let guard = got?;
         let died = guard.recovered_from().map_or(0, |holder| holder.pid);
-        let words = format!("{} {died}", guard.fence());
+        let words = format!("{} {died}", guard.publish_fence());
         self.guards.insert(path.to_owned(), guard);
         Ok(words)
     }
@@ -310,7 +310,7 @@ fn hammer(path: &str, oracle: &str, fences: &str) -> Result<String> {
             }
         }
         oracle.write_all_at(&std::process::id().to_le_bytes(), 0).unwrap();
-        fences.write_all(format!("{}\n", guard.fence()).as_bytes()).unwrap();
+        fences.write_all(format!("{}\n", guard.publish_fence()).as_bytes()).unwrap();
         oracle.write_all_at(&[0; 4], 0).unwrap();
         flock(&oracle, FlockOperation::Unlock).unwrap();
         guard.release()?;

@@ -154,7 +154,7 @@ impl Stage {
         };
         let guard = Lock::open(text(order, "path")?)?.acquire(&options)?;
         let died = guard.recovered_from().map(|holder| holder.pid);
-        let answer = json!({ "fence": guard.fence(), "recovered_from": died });
+        let answer = json!({ "fence": guard.publish_fence(), "recovered_from": died });
         self.guards.insert(name.to_owned(), guard);
         Ok(answer)
     }

@@ -137,7 +137,7 @@ impl FencePart {
             match lock.acquire(&options) {
                 // The lease of a process that died without an answer keeps running.
                 Err(error) if error.kind() == ErrorKind::Busy => return self.step(fs, true),
-                held => held.map_err(failed)?.fence(),
+                held => held.map_err(failed)?.publish_fence(),
             }
         };
         if fence <= self.newest {

@@ -42,7 +42,7 @@ impl Tenure {
         let mode = if shared { Mode::Shared } else { Mode::Exclusive };
         let options = LockOptions { mode, wait: Wait::Forever, ..LockOptions::default() };
         let guard = Lock::open(path)?.acquire(&options)?;
-        Ok(Hold { fence: Some(guard.fence()), guard: Guard::Tenure(guard) })
+        Ok(Hold { fence: Some(guard.publish_fence()), guard: Guard::Tenure(guard) })
     }
 
     pub(super) fn acquire(path: &Path, ttl: Duration) -> Answer<Grant> {

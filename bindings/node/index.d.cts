@@ -273,6 +273,20 @@ export class Document<T = any> {
   ): Promise<Written>;
   updateSync(compute: (current: T) => T | void, options: UpdateOptions & { init: T }): Written;
   updateSync(compute: (current: T | undefined) => T | void, options?: UpdateOptions): Written;
+  /**
+   * Changes the document in place while the lock is held, and returns what the function returns. What it throws
+   * changes nothing. It takes no `operation`: what the function returned is not kept.
+   */
+  edit<R>(
+    change: (current: T) => R | PromiseLike<R>,
+    options: UpdateOptions & Signal & { init: T; maxHoldMs?: number | undefined },
+  ): Promise<R>;
+  edit<R>(
+    change: (current: T | undefined) => R | PromiseLike<R>,
+    options?: UpdateOptions & Signal & { maxHoldMs?: number | undefined },
+  ): Promise<R>;
+  editSync<R>(change: (current: T) => R, options: UpdateOptions & { init: T }): R;
+  editSync<R>(change: (current: T | undefined) => R, options?: UpdateOptions): R;
   /** The same from text to text, which is stored as it is, to the byte, if it is JSON. */
   updateText(
     compute: (current: string | undefined) => string | void | PromiseLike<string | void>,

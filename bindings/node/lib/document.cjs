@@ -97,6 +97,14 @@ function changeSync(path, kind, compute, { init, numbers: wanted, ...rest }, sta
   }
 }
 
+/** The options of an edit. A repeated operation would have no result to return. */
+function editable(given) {
+  if (given?.operation !== undefined) {
+    throw invalid('edit', 'what the function returned is not kept; use update with an operation');
+  }
+  return given;
+}
+
 /** The native half of a document, and what it does with numbers; throws for anything else. */
 let insideOf;
 
@@ -188,6 +196,28 @@ class Document {
 
   updateSync(compute, given) {
     return this.#changeSync(BY_VALUE, compute, { numbers: this.#numbers, ...options.read(given, UPDATE) });
+  }
+
+  /** Changes the document in place, and returns what `change` returns. It needs an init to start from. */
+  async edit(change, given) {
+    options.callback(change, 'the function');
+    let result;
+    await this.update(async (value) => {
+      result = await change(value);
+      return value;
+    }, editable(given));
+    return result;
+  }
+
+  editSync(change, given) {
+    options.callback(change, 'the function');
+    let result;
+    this.updateSync((value) => {
+      result = change(value);
+      if (typeof result?.then === 'function') return result; // Refused by `updateSync`.
+      return value;
+    }, editable(given));
+    return result;
   }
 
   /** The same from text to text, which is stored as it is if it is JSON. */

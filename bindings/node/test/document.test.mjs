@@ -226,3 +226,17 @@ test('a watch ends by its wait and by its signal', async (t) => {
   controller.abort(new RangeError('enough'));
   await assert.rejects(next, RangeError);
 });
+
+test('an edit changes the document and returns a result of its own', async (t) => {
+  const document = open(t);
+  const take = (state) => state.queue.shift();
+  assert.equal(await document.edit(take, { init: { queue: ['a', 'b', 'c'] } }), 'a');
+  assert.equal(await document.edit(async (state) => take(state)), 'b');
+  assert.equal(document.editSync(take), 'c');
+  assert.equal(document.editSync(take), undefined, 'the result may be nothing');
+  assert.deepEqual((await document.read()).value, { queue: [] });
+  await assert.rejects(document.edit(() => { throw new RangeError('no'); }), RangeError);
+  assert.throws(() => document.editSync(async () => 1), code('invalid'));
+  await assert.rejects(document.edit(take, { operation: 'id' }), code('invalid'));
+  assert.deepEqual((await document.read()).value, { queue: [] }, 'errors change nothing');
+});

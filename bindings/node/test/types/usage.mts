@@ -27,6 +27,8 @@ const document = new Document<State>('state.json');
 const found: Snapshot<State> | undefined = await document.read({ numbers: 'bigint' });
 const written: Written = await document.update((state) => void state.n++, { init: { n: 0 }, fence });
 await document.update(async (state) => ({ n: (state?.n ?? 0) + 1 }));
+const next: number = await document.edit((state) => ++state.n, { init: { n: 0 } });
+const nextSync: number = document.editSync((state) => ++state.n, { init: { n: 0 } });
 document.updateSync((state) => ({ n: state.n + 1 }), { init: { n: 0 }, guards: [{ target: 'x', fence: 5n }] });
 await document.merge({ n: 1 }, { rules: { sum: ['/n'] } });
 for await (const { value } of document.watch()) void value.n;

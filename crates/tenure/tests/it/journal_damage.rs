@@ -170,3 +170,23 @@ fn all_from_oldest(journal: &Journal) -> Vec<String> {
     let lines = journal.read(0, None).unwrap().map(|entry| entry.unwrap().line);
     lines.map(|line| String::from_utf8(line).unwrap()).collect()
 }
+
+/// The title of the journal's own index. Nothing says any more where the entries were: an acceptance numbers them anew.
+#[test]
+fn race_60_a_damaged_title_of_the_index_can_be_accepted() {
+    let dir = Dir::new();
+    let journal = dir.journal();
+    journal.append(&["one", "two"], &durable()).unwrap();
+    journal.compact(&write(), |_| true).unwrap();
+    journal.append(&["three"], &durable()).unwrap();
+    let mut index = fs::read(dir.side("index")).unwrap();
+    index[20] ^= 1;
+    overwrite(&dir.side("index"), &index);
+    assert_eq!(kind(journal.read(0, None)), Some(ErrorKind::Damaged));
+    let report = journal.accept(&write()).unwrap();
+    assert!(report.is_sound(), "{report:?}");
+    assert_eq!(all_from_oldest(&journal), ["one", "two", "three"]);
+    journal.append(&["four"], &durable()).unwrap();
+    journal.rotate(&write()).unwrap();
+    assert_eq!(all_from_oldest(&journal), ["one", "two", "three", "four"]);
+}

@@ -175,3 +175,46 @@ fn race_51_a_copied_journal_keeps_its_numbers_and_replays_nothing() {
     assert_eq!(restored.text(), "one\ntwo\nfour\n", "the log is not replayed over older data");
     assert!(all(&restored.journal()).iter().all(|(seq, _)| *seq > 3), "numbers do not come again");
 }
+
+/// A reader numbers the lines of a file that no log describes, as the next writer will. Lines that arrive while that
+/// writer begins are no exception: at every step another tool appends, and a reader looks.
+#[test]
+fn race_56_what_a_reader_numbered_before_the_first_append_is_final() {
+    for replaced in [false, true] {
+        for nth in 0.. {
+            let stage = Stage::new();
+            if replaced {
+                stage.append(&["old"]);
+                stage.outsider().replace(PATH, "a\nb\n");
+            } else {
+                stage.outsider().append(PATH, "a\nb\n");
+            }
+            let (outsider, reader) = (stage.outsider(), stage.beside());
+            let seen = std::sync::Arc::new(std::sync::Mutex::new(Vec::new()));
+            let told = seen.clone();
+            stage.before_nth(nth, move || {
+                outsider.append(PATH, "theirs\n");
+                told.lock().unwrap().extend(from_oldest(&reader.journal()));
+            });
+            stage.journal().append(&["ours"], &no_sync()).unwrap();
+            let is_over = !stage.is_through();
+            stage.append(&["last"]);
+            let entries = from_oldest(&stage.journal());
+            for entry in seen.lock().unwrap().iter() {
+                assert!(
+                    entries.contains(entry),
+                    "replaced {replaced}, step {nth}: {entry:?} {entries:?}"
+                );
+            }
+            if is_over {
+                assert!(nth > 3, "there are steps");
+                break;
+            }
+        }
+    }
+}
+
+fn from_oldest(journal: &tenure::Journal) -> Vec<(u64, String)> {
+    let entries = journal.read(0, None).unwrap().map(Result::unwrap);
+    entries.map(|entry| (entry.seq, String::from_utf8(entry.line).unwrap())).collect()
+}

@@ -172,6 +172,10 @@ fn header_line(writer: &Writer) -> Result<Vec<u8>> {
 
 /// Restores what the log still holds and, if asked to, accepts the rest of the damage as it is.
 pub(super) fn repair(writer: &mut Writer, accept: bool) -> Result<Report> {
+    if accept && !writer.has_index()? {
+        // Where its entries were is not known any more.
+        writer.adopt_file("its index was damaged", true)?;
+    }
     close_tail(writer)?;
     remove_temps(&writer.target);
     let mut set_aside = write_back(writer)?;

@@ -72,6 +72,7 @@ fn recover(files: &Arc<OpenFiles>, section: Section, new_mode: u32) -> Result<Wr
         Found::Missing | Found::Garbage => {
             let mut writer = start(files, section, (journal, found))?;
             writer.adopt_file("new to tenure", true)?;
+            writer.adopt_arrived()?;
             return Ok(writer);
         }
     };
@@ -636,7 +637,17 @@ impl Writer {
         }
         let with_text = pending.iter().map(|batch| (batch.clone(), chain.text(batch))).collect();
         self.begin_log(Next { ranges, pending: with_text, replace: None, reserve: 1 })?;
+        if pending.is_empty() {
+            return self.adopt_arrived();
+        }
         self.place_pending(&chain, &pending)
+    }
+
+    /// Adopts the lines that arrived before the new log had its name. Readers that found no log, or one of another
+    /// file, have numbered them in the order of the file: nothing may come before them.
+    fn adopt_arrived(&mut self) -> Result<()> {
+        self.size = self.journal.extent().map_err(|err| self.journal_failed("look at", err))?.size;
+        self.adopt_tail()
     }
 
     /// The first number of the file that was the journal.
@@ -645,6 +656,13 @@ impl Writer {
         let header = self.log.header;
         let index = index.filter(|index| index.title.generation == header.index.generation);
         Ok(index.map_or(header.seq, |index| index.title.first_seq))
+    }
+
+    /// Whether the index that the log names can be read, if it names one.
+    pub(super) fn has_index(&self) -> Result<bool> {
+        let named = self.log.header.index.generation;
+        let index = Index::open(&self.target, &self.target.sidecar("index"), Access::Read)?;
+        Ok(named == 0 || index.is_some_and(|index| index.title.generation == named))
     }
 
     /// The header line, if the journal still begins with it.

@@ -66,12 +66,21 @@ pub(super) struct Piece {
 impl View {
     pub(super) fn of(target: &Target) -> Result<Self> {
         for attempt in 1..=ATTEMPTS {
-            let log = match Log::open(target, Access::Read)? {
-                Found::Log(log) => log,
-                found => return Self::without_a_log(target, matches!(found, Found::Garbage)),
-            };
-            if let Some(view) = Self::with_log(target, &log, attempt == ATTEMPTS)? {
-                return Ok(view);
+            // Numbers that no log has given out are those of the next writer, as long as it has not begun: the lines
+            // are looked at first, and the log once more.
+            match Log::open(target, Access::Read)? {
+                Found::Log(log) => match Self::with_log(target, &log, attempt == ATTEMPTS)? {
+                    Some(view) if view.plain.is_none() || is_current(target, &log)? => {
+                        return Ok(view);
+                    }
+                    _ => {}
+                },
+                found => {
+                    let view = Self::without_a_log(target, matches!(found, Found::Garbage))?;
+                    if !matches!(Log::open(target, Access::Read)?, Found::Log(_)) {
+                        return Ok(view);
+                    }
+                }
             }
         }
         let detail = "writers keep replacing its files";

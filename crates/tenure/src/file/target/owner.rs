@@ -10,6 +10,8 @@
 //! | any other | is there | `.tenure` | its owner, root, the owner of the directory; any user, if all who may write the directory may write the target |
 //! | any other | is missing | `.tenure` | the caller, root, the owner of the directory; a lock to any user, if the directory is open to its group or to others |
 //!
+//! The fence floor of a directory that is not shared may belong to any user who may write the directory.
+//!
 //! Only users of the last column create sidecars. The link count of a sidecar decides nothing here: a link
 //! changes no owner. It matters where a mode is changed.
 //!
@@ -251,6 +253,9 @@ impl Target {
             Err(err) if is_missing(&err) => return Ok(user == sys::effective_user()),
             found => Rights::from(&found?),
         };
+        if dir.is_open() && self.is_per_directory(path) {
+            return Ok(true); // It says nothing of a single target, and each of them may be the first to need it.
+        }
         match self.fs.stat(self.path()) {
             Ok(found) => {
                 let target = Rights::from(&found);
@@ -431,7 +436,7 @@ impl Target {
         // Root gives nothing away.
         let owner = if user == ROOT { target.uid } else { user };
         let is_safe = self.is_safe_from_moves(target);
-        for path in self.archive_indexes().into_iter().chain(self.sidecars()) {
+        for path in self.numbered_sidecars().into_iter().chain(self.sidecars()) {
             let Ok(file) = self.fs.open(&path, Access::Read) else { continue };
             let Ok(found) = file.stat() else { continue };
             // A file with another name is not of our making.
@@ -449,14 +454,14 @@ impl Target {
         }
     }
 
-    /// The indexes of the journal's archives. They follow the journal, as its own index does.
-    fn archive_indexes(&self) -> Vec<PathBuf> {
-        let is_index = |name: &OsString| {
+    /// Indexes of archives, earlier versions, and what was set aside. They follow the target, too.
+    fn numbered_sidecars(&self) -> Vec<PathBuf> {
+        let is_numbered = |name: &OsString| {
             let split = name.to_str().and_then(split_sidecar);
-            split.is_some_and(|(stem, end)| stem == self.stem() && end.starts_with("index."))
+            split.is_some_and(|(stem, end)| stem == self.stem() && end.contains('.'))
         };
         let names = self.fs.list(self.side()).unwrap_or_default();
-        names.iter().filter(|name| is_index(name)).map(|name| self.side().join(name)).collect()
+        names.iter().filter(|name| is_numbered(name)).map(|name| self.side().join(name)).collect()
     }
 
     /// The error of a sidecar that cannot be opened. One that is closed to a user who may read the target

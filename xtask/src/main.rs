@@ -6,12 +6,14 @@
 #![expect(clippy::print_stdout, reason = "this program reports to people")]
 
 mod bench;
+mod bump;
 mod complete;
 mod costs;
 mod dist;
 mod licences;
 mod node;
 mod not_run;
+mod package;
 mod performance;
 mod pipeline;
 mod platform_table;
@@ -43,6 +45,8 @@ usage: cargo xtask test [--allow-missing]
        cargo xtask bench [--quick|--full] [--on DIR] [ROW...] | --table
        cargo xtask costs [--accept]
        cargo xtask dist
+       cargo xtask package [--quick|--matrix]
+       cargo xtask bump VERSION
 
   test             format, lints, licences, every test, release build; installs what is missing
   --allow-missing  go on without a tool that cannot be installed, and say what was not run
@@ -56,7 +60,11 @@ usage: cargo xtask test [--allow-missing]
                    writes the newest records to README.md and bench/README.md)
   costs            counts system calls and instructions of the hot paths in the release build, and
                    compares them with those on record (--accept: puts them on record)
-  dist             the command and its laboratory as they ship: optimised as a whole, on Linux linked statically";
+  dist             the command and its laboratory as they ship: optimised as a whole, on Linux linked statically
+  package          everything that people install, in dist/: archive, npm packages, wheel, Debian package, crates; each is
+                   installed into an empty environment and used (--quick: without link-time optimisation, as the test
+                   command does it; --matrix: also below Jest, vitest, Bun, Deno and every Python that is there)
+  bump             sets the version everywhere, and opens a section of the changelog for it";
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -76,6 +84,10 @@ fn main() -> ExitCode {
         ["dist"] => told(
             dist::build().map(|paths| paths.iter().for_each(|path| println!("{}", path.display()))),
         ),
+        ["package"] => told(package::run(package::Form::Ships).map(drop)),
+        ["package", "--quick"] => told(package::run(package::Form::Quick).map(drop)),
+        ["package", "--matrix"] => told(package::run(package::Form::Matrix).map(drop)),
+        ["bump", version] => told(bump::run(version)),
         ["prove", "--table"] => {
             told(reliability::rewrite().and_then(|()| platform_table::rewrite()))
         }

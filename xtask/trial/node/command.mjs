@@ -11,7 +11,7 @@ const run = (...words) => spawnSync(command, words, { encoding: 'utf8', shell: w
 assert.match(run('--version').stdout, /^tenure \d/);
 assert.equal(run('doc', 'set', 'command.json', '7').status, 0);
 assert.equal(run('doc', 'get', 'command.json').stdout.trim(), '7');
-assert.equal(run('doc', 'get', 'missing.json').status, 3);
+assert.equal(run('doc', 'get', 'missing.json').status, 1);
 assert.equal(run('no-such-command').status, 2);
 assert.match(run('demo', '--help').stdout, /Usage: tenure demo/);
 const program = run('--path').stdout.trim();

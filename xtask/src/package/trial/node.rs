@@ -24,29 +24,35 @@ pub(in super::super) fn run(job: &Job, npm: &Npm, report: &mut Report) -> Result
     files::empty(&home)?;
     let tools = registry::tools(job)?;
     let registry = Registry::start(&tools, &home.join("registry"))?;
-    registry.publish(&npm.platform)?;
-    registry.publish(&npm.main)?;
     if let Some((major, minor)) = npm.glibc {
         report.note(format!("npm: the addon asks for glibc {major}.{minor}"));
         if job.form != Form::Quick && (major, minor) > wheel::GLIBC {
             return Err(format!("the addon asks for glibc {major}.{minor}"));
         }
     }
-    let modules =
-        project(job, &registry, &home.join("esm"), "{\"private\":true,\"type\":\"module\"}")?;
-    expect("use.mjs", &node(&modules, "use.mjs")?, "ok")?;
-    expect("command.mjs", &node(&modules, "command.mjs")?, "ok")?;
-    compile(&tools, &modules, &["--module", "node16", "--moduleResolution", "node16"])?;
-    let common = project(job, &registry, &home.join("cjs"), "{\"private\":true}")?;
+    // From the two files, while no registry has any of our packages: as today.
+    let common = project(&home.join("cjs"), "{\"private\":true}")?;
+    output_of(registry.npm(&common).arg("install").arg(&npm.main).arg(&npm.platform))?;
+    inspect(job, &common)?;
     expect("use.cjs", &node(&common, "use.cjs")?, "ok")?;
     compile(&tools, &common, &["--module", "commonjs", "--moduleResolution", "node"])?;
     compile(&tools, &common, &["--module", "node16", "--moduleResolution", "node16"])?;
     let mut npx = command(Path::new(NPM), &common);
     let printed = output_of(npx.args(["exec", "--offline", "--", "tenure", "--version"]))?;
     expect("npx tenure", &printed, &format!("tenure {}", job.version))?;
-    report.note("npm: installed from a registry into new projects, used as ES module, CommonJS, TypeScript (node, node16) and npx tenure");
+    report.note("npm: installed from the files; CommonJS, TypeScript (node, node16), npx tenure");
+
+    registry.publish(&npm.platform)?;
+    registry.publish(&npm.main)?;
+    let modules = project(&home.join("esm"), "{\"private\":true,\"type\":\"module\"}")?;
+    add(job, &registry, &modules)?;
+    expect("use.mjs", &node(&modules, "use.mjs")?, "ok")?;
+    expect("command.mjs", &node(&modules, "command.mjs")?, "ok")?;
+    compile(&tools, &modules, &["--module", "node16", "--moduleResolution", "node16"])?;
+    report.note("npm: installed from a registry; ES module, TypeScript (node16), the command");
     let import = || node(&common, "import.cjs");
     report.note(time_import("npm: require('tenure')", import)?);
+    without_platform(&modules)?;
     let mut environments = 2;
     if job.form == Form::Matrix {
         environments += runtimes::run(job, &registry, &home, report)?;
@@ -54,26 +60,40 @@ pub(in super::super) fn run(job: &Job, npm: &Npm, report: &mut Report) -> Result
     Ok(environments)
 }
 
-/// A new project with the package in it.
-pub(super) fn project(
-    job: &Job,
-    registry: &Registry,
-    dir: &Path,
-    manifest: &str,
-) -> Result<PathBuf, String> {
+/// A new project, with the programs that use the package.
+pub(super) fn project(dir: &Path, manifest: &str) -> Result<PathBuf, String> {
     files::empty(dir)?;
     files::write(&dir.join("package.json"), manifest)?;
-    add(job, registry, dir)?;
     for (name, text) in PROGRAMS {
         files::write(&dir.join(name), text)?;
     }
     Ok(dir.to_owned())
 }
 
-/// Installs the package into a project, and looks at what npm chose.
+/// Installs the package from the registry into a project.
 pub(super) fn add(job: &Job, registry: &Registry, dir: &Path) -> Result<(), String> {
     let mut npm = registry.npm(dir);
     output_of(npm.arg("install").arg(format!("tenure@{}", job.version)))?;
+    inspect(job, dir)
+}
+
+/// What is said where npm was told to install no optional packages.
+fn without_platform(dir: &Path) -> Result<(), String> {
+    let chosen = dir.join("node_modules/@tenure");
+    std::fs::remove_dir_all(&chosen).map_err(files::failed("remove", &chosen))?;
+    for program in [&["-e", "require('tenure')"][..], &["node_modules/tenure/bin/tenure.cjs"]] {
+        match output_of(command(Path::new("node"), dir).args(program)) {
+            Ok(_) => return Err("it works without the package for the platform".into()),
+            Err(told) => {
+                expect("without its platform", &told, "npm install tenure --include=optional")?
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Looks at what npm installed.
+fn inspect(job: &Job, dir: &Path) -> Result<(), String> {
     let chosen = dir.join("node_modules/@tenure");
     let names = std::fs::read_dir(&chosen).map_err(files::failed("list", &chosen))?;
     let names: Vec<_> = names.flatten().map(|entry| entry.file_name()).collect();

@@ -53,7 +53,8 @@ fn try_one(
     (name, text): (&str, &str),
 ) -> Result<String, String> {
     // Ours first: the registry that has it has no other package.
-    project(job, registry, dir, "{\"private\":true}")?;
+    project(dir, "{\"private\":true}")?;
+    add(job, registry, dir)?;
     println!("installing {package} from npm into {}", dir.display());
     let mut npm = command(Path::new(NPM), dir);
     npm.args(["install", "--no-save", "--no-audit", "--no-fund", "--silent", package]);

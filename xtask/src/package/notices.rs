@@ -32,7 +32,8 @@ pub(super) fn of(packages: &[&str], target: &str) -> Result<String, String> {
     let metadata = output_of(&mut cargo(&["metadata", "--format-version", "1"]))?;
     let metadata: Value = serde_json::from_str(&metadata)
         .map_err(|err| format!("cargo metadata is not JSON: {err}"))?;
-    let mut list = String::from("Packages that are part of tenure's programs and libraries.\n\n");
+    let top = "Packages that are part of tenure's programs and libraries.\n";
+    let mut parts = vec![top.to_owned()];
     let mut texts = BTreeMap::<String, Vec<String>>::new();
     for package in metadata["packages"].as_array().into_iter().flatten() {
         let text = |field: &str| package[field].as_str().unwrap_or("?").to_owned();
@@ -41,16 +42,16 @@ pub(super) fn of(packages: &[&str], target: &str) -> Result<String, String> {
             continue;
         }
         let name = format!("{} {}", key.0, key.1);
-        list += &format!("{name}: {}\n", text("license"));
+        parts.push(format!("{name}: {}", text("license")));
         let manifest = text("manifest_path");
         for found in texts_in(Path::new(&manifest).parent().unwrap_or(Path::new("/")))? {
             texts.entry(found).or_default().push(name.clone());
         }
     }
     for (text, names) in texts {
-        list += &format!("\n{}\n{}:\n\n{}\n", "=".repeat(72), names.join(", "), text.trim_end());
+        parts.push(format!("\n{}\n{}:\n\n{}", "=".repeat(72), names.join(", "), text.trim_end()));
     }
-    Ok(list)
+    Ok(parts.join("\n") + "\n")
 }
 
 /// The texts of licences at the top of a package.

@@ -69,17 +69,14 @@ pub(super) fn make(
     let mut maturin = Command::new(python);
     maturin.args(["-m", "maturin", "build", "--profile", job.form.binding()]);
     maturin.arg("--interpreter").arg(python).arg("--out").arg(&built).current_dir(&package);
-    match zig(job)? {
-        Some(zig) => {
-            maturin.args(["--zig", "--compatibility", "manylinux2014"]);
-            maturin.arg("--target-dir").arg(target_dir().join("python/zig"));
-            run_command(zig.reach(&mut maturin))?;
-        }
-        None => {
-            // The directory of the Python step: the module is built already.
-            maturin.arg("--target-dir").arg(target_dir().join("python/build"));
-            run_command(&mut maturin)?;
-        }
+    if let Some(zig) = zig(job)? {
+        maturin.args(["--zig", "--compatibility", "manylinux2014"]);
+        maturin.arg("--target-dir").arg(target_dir().join("python/zig"));
+        run_command(zig.reach(&mut maturin))?;
+    } else {
+        // The directory of the Python step: the module is built already.
+        maturin.arg("--target-dir").arg(target_dir().join("python/build"));
+        run_command(&mut maturin)?;
     }
     let wheel = fill(job, python, &files::only(&built, ".whl")?, &home, contents)?;
     if job.platform.os == "linux" && job.platform.libc == Some("glibc") {

@@ -85,7 +85,7 @@ fn without_platform(dir: &Path) -> Result<(), String> {
         match output_of(command(Path::new("node"), dir).args(program)) {
             Ok(_) => return Err("it works without the package for the platform".into()),
             Err(told) => {
-                expect("without its platform", &told, "npm install tenure --include=optional")?
+                expect("without its platform", &told, "npm install tenure --include=optional")?;
             }
         }
     }

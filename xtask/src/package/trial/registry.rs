@@ -13,7 +13,7 @@ use super::super::npm::NPM;
 use super::super::{Job, files, output_of, run_command};
 
 /// How long it may take to start.
-const START_MAX: Duration = Duration::from_secs(60);
+const START_MAX: Duration = Duration::from_mins(1);
 /// From npm: the registry, and the last compiler that still has `moduleResolution: node`.
 const TOOLS: &str = r#"{
   "private": true,

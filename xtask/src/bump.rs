@@ -41,8 +41,7 @@ pub(crate) fn run(version: &str) -> Result<(), String> {
         println!("{name}: {old} -> {version}");
     }
     for manifest in WORKSPACES {
-        let mut update =
-            cargo(&["update", "--workspace", "--offline", "--manifest-path", manifest]);
+        let mut update = cargo(&["update", "--workspace", "--manifest-path", manifest]);
         stream::run(&mut update, &mut Tally::default())?;
     }
     println!("now write the section of CHANGELOG.md, and run: cargo test -p xtask");

@@ -8,7 +8,7 @@ use std::process::Command;
 
 use serde_json::{Map, Value, json};
 
-use super::contents::Contents;
+use super::contents::{Contents, LICENCES, NOTICES};
 use super::platform::PLATFORMS;
 use super::{Job, files, output_of, run_command, wheel};
 use crate::pipeline::cargo;
@@ -37,7 +37,9 @@ pub(super) fn make(job: &Job, contents: &Contents) -> Result<Npm, String> {
     let manifest: Value = serde_json::from_str(&files::read(&source.join("package.json"))?)
         .map_err(|err| format!("bindings/node/package.json: {err}"))?;
     copy_package(&source, &manifest, &main)?;
-    contents.put_licences(&main)?;
+    for licence in LICENCES {
+        files::copy(&root().join(licence), &main.join(licence))?;
+    }
     write_json(&main.join("package.json"), &main_manifest(&manifest, &job.version))?;
 
     let platform = stage.join(job.platform.npm);
@@ -131,7 +133,7 @@ fn readme(job: &Job) -> String {
         "# {}\n\nThe native half of the npm package `tenure` for {}: the addon, and the \
          programs `tenure` and `tenure-lab`.\nThe package `tenure` depends on it; there is no reason to install it \
          by itself.\n\nLicensed under MIT or Apache 2.0, at your option. The licences of what is linked in are in \
-         `THIRD-PARTY-LICENSES.txt`.\n",
+         `{NOTICES}`.\n",
         platform.package(),
         platform.target,
     )

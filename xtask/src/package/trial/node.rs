@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
+use super::super::contents::NOTICES;
 use super::super::npm::{NPM, Npm};
 use super::super::{Form, Job, Report, files, output_of, wheel};
 use super::registry::{self, Registry};
@@ -106,11 +107,11 @@ fn inspect(job: &Job, dir: &Path) -> Result<(), String> {
         if !manifest["scripts"].is_null() || manifest["repository"].is_null() {
             return Err(format!("{}: has scripts, or no repository", package.display()));
         }
-        for name in ["LICENSE-MIT", "LICENSE-APACHE", "THIRD-PARTY-LICENSES.txt", "README.md"] {
+        for name in ["LICENSE-MIT", "LICENSE-APACHE", "README.md"] {
             files::read(&package.join(name))?;
         }
     }
-    Ok(())
+    files::read(&chosen.join(job.platform.npm).join(NOTICES)).map(drop)
 }
 
 fn node(dir: &Path, program: &str) -> Result<String, String> {

@@ -71,11 +71,17 @@ struct Job {
 struct Report {
     lines: Vec<String>,
     not_made: Vec<String>,
+    /// Environments of the matrix that failed: the others are tried all the same.
+    failed: Vec<String>,
 }
 
 impl Report {
     fn note(&mut self, line: impl Into<String>) {
         self.lines.push(line.into());
+    }
+
+    fn failed(&mut self, line: impl Into<String>) {
+        self.failed.push(line.into());
     }
 
     fn not_made(&mut self, line: impl Into<String>) {
@@ -127,7 +133,7 @@ pub(crate) fn run(form: Form) -> Result<u64, String> {
     }
     environments += trial::crates::run(&job, &crates, &mut report)?;
     tell(&job, &report)?;
-    Ok(environments)
+    if report.failed.is_empty() { Ok(environments) } else { Err(report.failed.join("\n")) }
 }
 
 /// The files in `dist/` with their sizes, and what was measured.

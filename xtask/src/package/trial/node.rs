@@ -56,7 +56,7 @@ pub(in super::super) fn run(job: &Job, npm: &Npm, report: &mut Report) -> Result
     without_platform(&modules)?;
     let mut environments = 2;
     if job.form == Form::Matrix {
-        environments += runtimes::run(job, &registry, &home, report)?;
+        environments += runtimes::run(job, &registry, &home, report);
     }
     Ok(environments)
 }

@@ -23,14 +23,8 @@ const RUNNERS: [Runner; 5] = [
 ];
 
 /// Tries each in a new project. Returns the number of environments.
-pub(super) fn run(
-    job: &Job,
-    registry: &Registry,
-    home: &Path,
-    report: &mut Report,
-) -> Result<u64, String> {
+pub(super) fn run(job: &Job, registry: &Registry, home: &Path, report: &mut Report) -> u64 {
     let mut environments = 0;
-    let mut problems = Vec::new();
     for (package, call, test) in RUNNERS {
         let dir = home.join(package);
         match try_one(job, registry, &dir, package, call, test) {
@@ -38,10 +32,10 @@ pub(super) fn run(
                 report.note(format!("npm: {package} ({version}): passed"));
                 environments += 1;
             }
-            Err(problem) => problems.push(format!("{package}: {problem}")),
+            Err(problem) => report.failed(format!("{package}: {problem}")),
         }
     }
-    if problems.is_empty() { Ok(environments) } else { Err(problems.join("\n")) }
+    environments
 }
 
 fn try_one(

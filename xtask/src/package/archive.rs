@@ -7,6 +7,9 @@ use super::contents::Contents;
 use super::{Job, files, output_of, run_command};
 use crate::{root, target_dir};
 
+/// On Windows that of the system, which reads and writes `.zip`; there may be another one in the path.
+pub(super) const TAR: &str = if cfg!(windows) { r"C:\Windows\System32\tar.exe" } else { "tar" };
+
 /// Makes `tenure-VERSION-TARGET.tar.gz`, with one directory of that name in it; on Windows a `.zip`.
 pub(super) fn make(job: &Job, contents: &Contents) -> Result<PathBuf, String> {
     let name = format!("tenure-{}-{}", job.version, job.platform.target);
@@ -22,7 +25,7 @@ pub(super) fn make(job: &Job, contents: &Contents) -> Result<PathBuf, String> {
     }
     let windows = job.platform.os == "win32";
     let archive = job.dist.join(format!("{name}.{}", if windows { "zip" } else { "tar.gz" }));
-    let mut tar = Command::new("tar");
+    let mut tar = Command::new(TAR);
     if job.platform.os == "linux" && is_gnu_tar() {
         // The same files give the same archive.
         tar.args(["--sort=name", "--owner=0", "--group=0", "--numeric-owner", "--mtime=@0"]);
@@ -34,5 +37,5 @@ pub(super) fn make(job: &Job, contents: &Contents) -> Result<PathBuf, String> {
 }
 
 fn is_gnu_tar() -> bool {
-    output_of(Command::new("tar").arg("--version")).is_ok_and(|told| told.contains("GNU"))
+    output_of(Command::new(TAR).arg("--version")).is_ok_and(|told| told.contains("GNU"))
 }

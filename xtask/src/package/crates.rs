@@ -1,8 +1,9 @@
 //! The crates that are published, as `cargo publish` would send them.
 
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
-use super::{Job, contents, files, run_command};
+use super::{Job, archive, contents, files, run_command};
 use crate::pipeline::cargo;
 use crate::target_dir;
 
@@ -29,7 +30,7 @@ pub(super) fn make(job: &Job) -> Result<Vec<PathBuf>, String> {
 
 /// The files of a packed crate.
 pub(super) fn listed(packed: &Path) -> Result<Vec<String>, String> {
-    let mut tar = std::process::Command::new("tar");
+    let mut tar = Command::new(archive::TAR);
     let printed = super::output_of(tar.arg("-tzf").arg(packed))?;
     Ok(printed.lines().filter_map(|line| Some(line.split_once('/')?.1.to_owned())).collect())
 }

@@ -119,7 +119,7 @@ pub(crate) fn run(form: Form) -> Result<u64, String> {
     let contents = Contents::make(&job, &programs)?;
     let archive = archive::make(&job, &contents)?;
     let deb = deb::make(&job, &contents, &mut report)?;
-    let npm = npm::make(&job, &contents)?;
+    let npm = npm::make(&job, &contents, &mut report)?;
     let wheel = wheel::make(&job, &contents, &mut report)?;
     let crates = crates::make(&job)?;
     let mut environments = 0;
@@ -127,7 +127,9 @@ pub(crate) fn run(form: Form) -> Result<u64, String> {
     if let Some(deb) = &deb {
         environments += trial::debian::run(&job, deb, &mut report)?;
     }
-    environments += trial::node::run(&job, &npm, &mut report)?;
+    if let Some(npm) = &npm {
+        environments += trial::node::run(&job, npm, &mut report)?;
+    }
     if let Some(wheel) = &wheel {
         environments += trial::python::run(&job, wheel, &mut report)?;
     }

@@ -10,7 +10,7 @@ use serde_json::{Map, Value, json};
 
 use super::contents::{Contents, LICENCES, NOTICES};
 use super::platform::PLATFORMS;
-use super::{Job, files, output_of, run_command, wheel};
+use super::{Job, Report, files, is_here, output_of, run_command, wheel};
 use crate::pipeline::cargo;
 use crate::{root, target_dir};
 
@@ -26,8 +26,16 @@ pub(super) struct Npm {
 /// npm is a script with another name on Windows.
 pub(super) const NPM: &str = if cfg!(windows) { "npm.cmd" } else { "npm" };
 
-/// Builds the addon and packs both.
-pub(super) fn make(job: &Job, contents: &Contents) -> Result<Npm, String> {
+/// Builds the addon and packs both, where npm is installed.
+pub(super) fn make(
+    job: &Job,
+    contents: &Contents,
+    report: &mut Report,
+) -> Result<Option<Npm>, String> {
+    if !is_here("node") || !is_here(NPM) {
+        report.not_made("npm packages: there is no node or no npm");
+        return Ok(None);
+    }
     let stage = target_dir().join("npm");
     files::empty(&stage)?;
     let addon = build(job)?;
@@ -48,7 +56,7 @@ pub(super) fn make(job: &Job, contents: &Contents) -> Result<Npm, String> {
     contents.put_licences(&platform)?;
     write_json(&platform.join("package.json"), &platform_manifest(job, &manifest))?;
     files::write(&platform.join("README.md"), &readme(job))?;
-    Ok(Npm { main: pack(job, &main)?, platform: pack(job, &platform)?, glibc })
+    Ok(Some(Npm { main: pack(job, &main)?, platform: pack(job, &platform)?, glibc }))
 }
 
 /// The addon. That which ships is linked for an old C library.

@@ -3,6 +3,7 @@
 use std::path::Path;
 use std::process::Command;
 
+use super::super::archive::TAR;
 use super::super::{Job, Report, files, run_command};
 use super::use_command;
 
@@ -10,7 +11,7 @@ use super::use_command;
 pub(in super::super) fn run(job: &Job, archive: &Path, report: &mut Report) -> Result<u64, String> {
     let home = job.trial.join("archive");
     files::empty(&home)?;
-    run_command(Command::new("tar").arg("-xf").arg(archive).arg("-C").arg(&home))?;
+    run_command(Command::new(TAR).arg("-xf").arg(archive).arg("-C").arg(&home))?;
     let top = home.join(format!("tenure-{}-{}", job.version, job.platform.target));
     for name in [
         "LICENSE-MIT",

@@ -29,7 +29,9 @@ fn use_command(program: &Path, dir: &Path, version: &str) -> Result<(), String> 
     run(&["doc", "update", "state.json", ".n += 1", "--init", "{\"n\":0}"])?;
     expect("doc get", &run(&["doc", "get", "state.json", ".n"])?, "1")?;
     run(&["journal", "append", "log.jsonl", "{\"event\":\"start\"}"])?;
-    expect("run", &run(&["run", "build.lock", "--", "echo", "held"])?, "held")?;
+    let mut held = command(program, dir);
+    held.args(["run", "build.lock", "--"]).arg(program).arg("--version");
+    expect("run", &output_of(&mut held)?, "tenure")?;
     // The laboratory is another program, which must lie beside this one.
     let told = run(&["bench", "--help"])?;
     let lab = program.with_file_name(format!("tenure-lab{}", std::env::consts::EXE_SUFFIX));

@@ -52,7 +52,7 @@ pub(in super::super) fn run(job: &Job, npm: &Npm, report: &mut Report) -> Result
     compile(&tools, &modules, &["--module", "node16", "--moduleResolution", "node16"])?;
     report.note("npm: installed from a registry; ES module, TypeScript (node16), the command");
     let import = || node(&common, "import.cjs");
-    report.note(time_import("npm: require('tenure')", import)?);
+    report.note(time_import("npm: require('tenure').Document", import)?);
     without_platform(&modules)?;
     let mut environments = 2;
     if job.form == Form::Matrix {
@@ -82,7 +82,9 @@ pub(super) fn add(job: &Job, registry: &Registry, dir: &Path) -> Result<(), Stri
 fn without_platform(dir: &Path) -> Result<(), String> {
     let chosen = dir.join("node_modules/@tenure");
     std::fs::remove_dir_all(&chosen).map_err(files::failed("remove", &chosen))?;
-    for program in [&["-e", "require('tenure')"][..], &["node_modules/tenure/bin/tenure.cjs"]] {
+    for program in
+        [&["-e", "require('tenure').lockSync"][..], &["node_modules/tenure/bin/tenure.cjs"]]
+    {
         match output_of(command(Path::new("node"), dir).args(program)) {
             Ok(_) => return Err("it works without the package for the platform".into()),
             Err(told) => {

@@ -29,16 +29,21 @@ pub(crate) struct Linking {
 /// The programs that ship: the command first.
 const PROGRAMS: [&str; 2] = ["tenure", "tenure-lab"];
 
-/// Builds [`PROGRAMS`] and returns their paths.
+/// Builds [`PROGRAMS`] as they ship and returns their paths.
 pub(crate) fn build() -> Result<[PathBuf; 2], String> {
+    build_as("dist")
+}
+
+/// Builds them with another profile, linked as they ship.
+pub(crate) fn build_as(profile: &str) -> Result<[PathBuf; 2], String> {
     let Linking { target, flags } = linking()?;
     let packages = ["--package", "tenure-cli", "--package", "tenure-torture"];
-    let mut command = cargo(&["build", "--profile", "dist"]);
+    let mut command = cargo(&["build", "--profile", profile]);
     command.args(packages);
     // With a target, so that the flags are for the program and not for what runs during the build.
     command.args(["--target", &target]).env("RUSTFLAGS", flags);
     stream::run(&mut command, &mut Tally::default())?;
-    let directory = target_dir().join(target).join("dist");
+    let directory = target_dir().join(target).join(profile);
     Ok(PROGRAMS.map(|name| directory.join(format!("{name}{}", std::env::consts::EXE_SUFFIX))))
 }
 
@@ -65,7 +70,7 @@ fn library_of(target: &str) -> Result<PathBuf, String> {
 }
 
 /// The target of this machine, as rustc names it.
-fn host() -> Result<String, String> {
+pub(crate) fn host() -> Result<String, String> {
     let output = Command::new("rustc").arg("-vV").output();
     let output = output.map_err(|err| format!("failed to run rustc: {err}"))?;
     let told = String::from_utf8_lossy(&output.stdout).into_owned();

@@ -6,12 +6,14 @@
 #![expect(clippy::print_stdout, reason = "this program reports to people")]
 
 mod bench;
+mod bump;
 mod complete;
 mod costs;
 mod dist;
 mod licences;
 mod node;
 mod not_run;
+mod package;
 mod performance;
 mod picture;
 mod pipeline;
@@ -46,6 +48,8 @@ usage: cargo xtask test [--allow-missing]
        cargo xtask api [--accept]
        cargo xtask dist
        cargo xtask picture
+       cargo xtask package [--quick|--matrix]
+       cargo xtask bump VERSION
 
   test             format, lints, licences, every test, release build; installs what is missing
   --allow-missing  continue without a tool that cannot be installed, and report what was not run
@@ -62,6 +66,10 @@ usage: cargo xtask test [--allow-missing]
   api              compares the public types and functions of the library with crates/tenure/public_api.txt, and
                    counts them (--accept: writes that file)
   dist             the command and its laboratory as they ship: optimised as a whole, on Linux linked statically
+  package          everything that people install, in dist/: archive, npm packages, wheel, Debian package, crates; each is
+                   installed into an empty environment and used (--quick: without link-time optimisation, as the test
+                   command does it; --matrix: also below Jest, vitest, Bun, Deno and every Python that is there)
+  bump             sets the version everywhere, and opens a section of the changelog for it
   picture          runs the demo and draws its table as docs/demo.svg";
 
 fn main() -> ExitCode {
@@ -85,6 +93,10 @@ fn main() -> ExitCode {
             dist::build().map(|paths| paths.iter().for_each(|path| println!("{}", path.display()))),
         ),
         ["picture"] => told(picture::draw().map(|path| println!("{}", path.display()))),
+        ["package"] => told(package::run(package::Form::Ships).map(drop)),
+        ["package", "--quick"] => told(package::run(package::Form::Quick).map(drop)),
+        ["package", "--matrix"] => told(package::run(package::Form::Matrix).map(drop)),
+        ["bump", version] => told(bump::run(version)),
         ["prove", "--table"] => {
             told(reliability::rewrite().and_then(|()| platform_table::rewrite()))
         }

@@ -16,7 +16,7 @@ use std::time::Instant;
 use crate::not_run::NotRun;
 use crate::ring_times::RingTimes;
 use crate::tally::Tally;
-use crate::{costs, licences, node, python, root, stream, tools};
+use crate::{costs, licences, node, package, python, root, stream, tools};
 
 /// What the caller asked for.
 #[derive(Debug)]
@@ -92,6 +92,8 @@ pub(crate) const STEPS: &[Step] = &[
     Step { name: "tests", action: Tests(&["test", "--workspace", "--no-fail-fast"]) },
     Step { name: "release build", action: Cargo(&["build", "--release"]) },
     Step { name: "costs", action: Check(costs::check) },
+    // After the others, which built most of what it packs.
+    Step { name: "packages", action: Suite(package::test) },
 ];
 
 /// What the tests of a run write down for its end.

@@ -3,6 +3,7 @@
 //! Two virtual environments below the build directory: one has what the tests need, the other has
 //! nothing but the wheel, as a user's has.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -11,7 +12,7 @@ use crate::tally::Tally;
 use crate::{root, stream, target_dir};
 
 /// What the tests need from PyPI.
-const PACKAGES: &[&str] = &["pytest", "mypy", "filelock", "maturin"];
+const PACKAGES: &[&str] = &["pytest", "mypy", "filelock", "maturin", "wheel", "auditwheel"];
 /// Interpreters by name, the machine's own choice first.
 const INTERPRETERS: &[&str] =
     &["python3", "python3.13", "python3.12", "python3.11", "python3.10", "python3.9"];
@@ -54,6 +55,51 @@ fn interpreter() -> Option<&'static str> {
     INTERPRETERS.iter().find(fits).copied()
 }
 
+/// The interpreter of a virtual environment.
+pub(crate) fn interpreter_in(dir: &Path) -> PathBuf {
+    dir.join(if cfg!(windows) { "Scripts/python.exe" } else { "bin/python" })
+}
+
+/// Every interpreter from 3.9 on, by version: those in the path, and those of pyenv.
+pub(crate) fn all() -> BTreeMap<String, PathBuf> {
+    let mut names: Vec<PathBuf> = INTERPRETERS.iter().map(PathBuf::from).collect();
+    let home = std::env::var_os("HOME").unwrap_or_default();
+    let pyenv = std::fs::read_dir(Path::new(&home).join(".pyenv/versions"));
+    names.extend(pyenv.into_iter().flatten().flatten().map(|dir| dir.path().join("bin/python3")));
+    let check = "import ensurepip, sys, venv; sys.exit(sys.version_info < (3, 9)) if sys.version_info < (3, 9) else \
+                 print('%d.%d' % sys.version_info[:2])";
+    let mut found = BTreeMap::new();
+    for name in names {
+        let Ok(output) = Command::new(&name).args(["-c", check]).output() else { continue };
+        let version = String::from_utf8_lossy(&output.stdout).trim().to_owned();
+        if output.status.success() && !version.is_empty() {
+            found.entry(version).or_insert(name);
+        }
+    }
+    found
+}
+
+/// The interpreter of the environment with the tools, if one can be made here.
+pub(crate) fn tools_if_any(tally: &mut Tally) -> Result<Option<PathBuf>, String> {
+    let home = target_dir().join("python");
+    interpreter().map(|python| tools(python, &home.join("tools"), tally)).transpose()
+}
+
+/// Installs packages that few need into the environment of `python`, and says so.
+pub(crate) fn install(python: &Path, packages: &[&str]) -> Result<(), String> {
+    let there = |package: &&&str| {
+        let tried = Command::new(python).args(["-m", "pip", "show", "--quiet", package]).output();
+        tried.is_ok_and(|output| output.status.success())
+    };
+    if packages.iter().all(|package| there(&package)) {
+        return Ok(());
+    }
+    println!("installing {} from PyPI into {}", packages.join(", "), python.display());
+    let mut pip = Command::new(python);
+    pip.args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check"]).args(packages);
+    stream::run(&mut pip, &mut Tally::default())
+}
+
 /// The module, put where Python looks for it, and the command that its errors are compared with.
 /// Returns the build directory.
 fn build(package: &Path, tally: &mut Tally) -> Result<PathBuf, String> {
@@ -72,7 +118,7 @@ fn build(package: &Path, tally: &mut Tally) -> Result<PathBuf, String> {
 
 /// The interpreter of the environment with the tools, which are installed if they are missing.
 fn tools(python: &str, dir: &Path, tally: &mut Tally) -> Result<PathBuf, String> {
-    let tools = dir.join("bin/python");
+    let tools = interpreter_in(dir);
     let import = format!("import {}", PACKAGES.join(", "));
     let there = Command::new(&tools).args(["-c", &import]).output();
     if there.is_ok_and(|output| output.status.success()) {
@@ -108,7 +154,7 @@ fn install_wheel(
     maturin.arg("--target-dir").arg(home.join("build")).current_dir(package);
     stream::run(&mut maturin, tally)?;
     stream::run(Command::new(tools).args(["-m", "venv", "--clear"]).arg(&clean), tally)?;
-    let clean = clean.join("bin/python");
+    let clean = interpreter_in(&clean);
     let mut pip = Command::new(&clean);
     pip.args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-index"]);
     pip.args(["--find-links".as_ref(), wheels.as_os_str(), "tenure".as_ref()]);

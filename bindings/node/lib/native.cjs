@@ -1,35 +1,25 @@
 'use strict';
 
-// Loads the native half. Which C library there is, is found out by trying: asking for it
-// (process.report) would cost more than everything else here.
+// Loads the native half: the addon beside this package, as a build puts it there, or that of the package for this platform.
 
 const { TenureError } = require('./errors.cjs');
-
-function names() {
-  const name = `tenure.${process.platform}-${process.arch}`;
-  switch (process.platform) {
-    case 'linux':
-      return [`${name}-gnu.node`, `${name}-musl.node`];
-    case 'win32':
-      return [`${name}-msvc.node`];
-    default:
-      return [`${name}.node`];
-  }
-}
+const { names } = require('./platform.cjs');
 
 function load() {
   const problems = [];
-  for (const name of names()) {
+  const platforms = names();
+  for (const request of [...platforms.map((name) => `../tenure.${name}.node`), ...platforms.map((name) => `@tenure/${name}`)]) {
     try {
-      return require(`../${name}`);
+      return require(request);
     } catch (error) {
-      problems.push(`${name}: ${error.message.split('\n')[0]}`);
+      problems.push(`${request.replace('../', '')}: ${error.message.split('\n')[0]}`);
     }
   }
   throw new TenureError({
     code: 'unsupported',
     message: `failed to load tenure: no addon for ${process.platform} ${process.arch} (${problems.join('; ')})`,
     action: 'load tenure',
+    hint: 'install it with its optional dependencies, on the system that it runs on: npm install tenure --include=optional',
   });
 }
 

@@ -33,7 +33,7 @@ before(() => {
 test('it holds what is needed and nothing else', () => {
   const names = readdirSync(join(dir, 'node_modules/tenure')).sort();
   const addon = names.find((name) => name.endsWith('.node'));
-  assert.deepEqual(names, ['README.md', 'compat', 'index.cjs', 'index.d.cts', 'index.d.mts', 'index.mjs', 'lib', 'package.json', addon].sort());
+  assert.deepEqual(names, ['README.md', 'bin', 'compat', 'index.cjs', 'index.d.cts', 'index.d.mts', 'index.mjs', 'lib', 'package.json', addon].sort());
 });
 
 const USE = `

@@ -74,6 +74,15 @@ fn versions(path: &str, text: &str, version: &str) -> Vec<String> {
     others.map(|(number, other)| format!("{path}:{number}: {other} is not {version}")).collect()
 }
 
+/// Manifests that name another repository than the root manifest, or none.
+fn repositories(root: &str, others: &[(&str, &str)]) -> Vec<String> {
+    let Some(address) = toml_string(root, "[workspace.package]", "repository") else {
+        return vec!["Cargo.toml: no repository in [workspace.package]".into()];
+    };
+    let others = others.iter().filter(|(_, text)| !text.contains(address));
+    others.map(|(path, _)| format!("{path}: does not name {address}")).collect()
+}
+
 #[cfg(unix)]
 fn is_executable(path: &str) -> bool {
     use std::os::unix::fs::PermissionsExt;
@@ -99,6 +108,16 @@ fn versions_agree() {
     let version = workspace_version().expect("a version");
     let problems = files().iter().flat_map(|file| versions(&file.path, &file.text, version));
     assert_none(&problems.collect::<Vec<_>>());
+}
+
+#[test]
+fn every_package_names_the_same_repository() {
+    let read = |path: &'static str| (path, text(path).unwrap_or_default());
+    let others = [read("bindings/node/package.json"), read("bindings/python/pyproject.toml")];
+    assert_none(&repositories(text("Cargo.toml").unwrap_or_default(), &others));
+    let root = "[workspace.package]\nrepository = \"https://a/b\"\n";
+    assert_one(&repositories(root, &[("x", "https://a/b.git"), ("y", "https://a/c")]), "y: does");
+    assert_one(&repositories("", &[]), "no repository");
 }
 
 #[test]

@@ -7,7 +7,7 @@ use std::sync::LazyLock;
 use crate::root;
 
 /// Directories that are never part of the sources.
-const NOT_OURS: &[&str] = &[".git", ".tenure", "node_modules", "target"];
+const NOT_OURS: &[&str] = &[".git", ".tenure", "dist", "node_modules", "target"];
 
 /// One file: its path from the top, with `/`, and its text. Bytes that are not UTF-8 are replaced.
 #[derive(Debug)]

@@ -92,11 +92,20 @@ impl Writer {
     pub(super) fn make_room(&mut self, lines: u64) -> Result<()> {
         let limit = if self.state.flags.durable { LOG_BYTES } else { UNSYNCED_LOG_BYTES };
         let reserve = lines > 0 && self.state.seq + lines > self.log.header.reserved;
-        if self.state.end > limit || reserve {
+        if self.state.end > limit || reserve || (lines > 0 && self.has_leftover()?) {
             return self.checkpoint(lines, None);
         }
         // A log's reservation counts only if the log itself is durable.
         if lines > 0 { self.sync_names() } else { Ok(()) }
+    }
+
+    /// Whether a writer died right after it logged a durable batch: its record is behind `end` and does not count.
+    ///
+    /// A durable batch overwrites it, and is synced before any reader sees it. What is given out without a sync must not
+    /// take its place: a power loss could bring the old record back, with a number that a reader has seen elsewhere.
+    pub(super) fn has_leftover(&self) -> Result<bool> {
+        let found = self.log.has_record(self.state.end);
+        found.map_err(|err| self.log_failed("read", err))
     }
 
     /// Begins a new log. Pending batches stay pending.

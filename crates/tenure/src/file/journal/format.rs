@@ -370,8 +370,15 @@ impl Replace {
 /// Checksum, magic, kind, length of the rest.
 const FRAME_BYTES: usize = 24;
 const RECORD_MAGIC: u32 = u32::from_le_bytes(*b"TJR2");
+/// How much of a record shows that it is one.
+pub(super) const RECORD_BEGIN_BYTES: u64 = 12;
 /// What a batch needs in front of its text.
 pub(super) const BATCH_HEAD_BYTES: usize = FRAME_BYTES + Batch::BYTES;
+
+/// Whether `bytes` begin like a record: the magic is behind the checksum.
+pub(super) fn begins_record(bytes: &[u8]) -> bool {
+    bytes.get(8..).is_some_and(|rest| rest.starts_with(&RECORD_MAGIC.to_le_bytes()))
+}
 
 fn seed(salt: u64, at: u64) -> u64 {
     salt.wrapping_add(at)

@@ -22,8 +22,8 @@ use crate::file::target::Target;
 use crate::fs::{Access, Handle};
 
 use super::format::{
-    BATCH_HEAD_BYTES, Batch, Begin, HEADER_BYTES, Header, Kind, Opening, Position, RECORDS_AT,
-    Range, Record, Replace, STATE, State, padded,
+    BATCH_HEAD_BYTES, Batch, Begin, HEADER_BYTES, Header, Kind, Opening, Position,
+    RECORD_BEGIN_BYTES, RECORDS_AT, Range, Record, Replace, STATE, State, begins_record, padded,
 };
 use super::lines::{Cut, sum};
 
@@ -152,6 +152,11 @@ impl Log {
             state.room = until;
         }
         Ok(())
+    }
+
+    /// Whether the bytes at `at` begin like a record.
+    pub(super) fn has_record(&self, at: u64) -> io::Result<bool> {
+        Ok(begins_record(&self.file.read_range(at, at + RECORD_BEGIN_BYTES)?))
     }
 
     /// Removes a record that does not count yet.

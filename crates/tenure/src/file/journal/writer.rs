@@ -176,10 +176,13 @@ impl Writer {
     /// in the checkpoint leaves the ranges without numbers.
     pub(super) fn reserve(&mut self, ranges: &[Range]) -> Result<()> {
         let until = ranges.last().map_or(0, Range::next_seq);
-        if until > self.log.header.reserved {
-            return self.checkpoint(until - self.state.seq, None);
+        if ranges.is_empty() {
+            return Ok(());
         }
-        if ranges.is_empty() { Ok(()) } else { self.sync_names() }
+        if until > self.log.header.reserved || self.has_leftover()? {
+            return self.checkpoint(until.saturating_sub(self.state.seq).max(1), None);
+        }
+        self.sync_names()
     }
 
     /// Logs ranges whose numbers are reserved; they count with the next [`Self::store`].

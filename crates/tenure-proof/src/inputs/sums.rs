@@ -15,12 +15,12 @@ const SLOT: usize = 1024;
 const MARK: usize = 24;
 const NOTE: usize = 72;
 const LOG_HEADER: usize = 256;
-const STATE: usize = 160;
+const STATE: usize = 184;
 const RECORDS_AT: usize = 4096;
 /// Checksum, magic, kind and length of a record of the log.
 const FRAME: usize = 24;
 const INDEX_TITLE: usize = 128;
-const INDEX_RECORD: usize = 56;
+const INDEX_RECORD: usize = 64;
 const OPERATION: usize = 32;
 
 /// How a file is laid out.

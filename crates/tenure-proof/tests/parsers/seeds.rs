@@ -160,7 +160,8 @@ fn write(path: &Path, seed: &Seed) {
     scrub(&mut bytes, seed.layout);
     if seed.layout == Layout::Log {
         // The zeros after the records are unused space.
-        let len = bytes.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1);
+        let ends = inputs::structures(seed.layout, &bytes);
+        let len = ends.iter().map(|(range, _)| range.end).max().unwrap_or(0);
         bytes.truncate(len.next_multiple_of(8));
     }
     bytes.insert(0, MEND | IN_PLACE | OURS | seed.which << 4);

@@ -371,7 +371,7 @@ impl Replace {
 const FRAME_BYTES: usize = 24;
 const RECORD_MAGIC: u32 = u32::from_le_bytes(*b"TJR2");
 /// How much of a record shows that it is one.
-pub(super) const RECORD_BEGIN_BYTES: u64 = 12;
+pub(super) const RECORD_BEGIN_BYTES: usize = 12;
 /// What a batch needs in front of its text.
 pub(super) const BATCH_HEAD_BYTES: usize = FRAME_BYTES + Batch::BYTES;
 

@@ -156,7 +156,9 @@ impl Log {
 
     /// Whether the bytes at `at` begin like a record.
     pub(super) fn has_record(&self, at: u64) -> io::Result<bool> {
-        Ok(begins_record(&self.file.read_range(at, at + RECORD_BEGIN_BYTES)?))
+        let mut bytes = [0; RECORD_BEGIN_BYTES];
+        self.file.read_full_at(&mut bytes, at)?;
+        Ok(begins_record(&bytes))
     }
 
     /// Removes a record that does not count yet.

@@ -50,7 +50,6 @@ Exit codes:
 Environment:
   TENURE_WAIT     how long to wait if --wait is not given
   TENURE_TOKEN    the token of a lease, if neither --token nor --token-file is given
-  TENURE_STORE    the store, if --store is not given
   TENURE_TARGET, TENURE_FENCE, TENURE_OUTER
                   set by `run` and `lease hold` for the commands below them, so that these can write
                   what is held for them; the output of `lease acquire` sets them in a shell. TENURE_OUTER lists
@@ -74,8 +73,8 @@ pub(crate) struct GlobalFlags {
     /// Results as JSON on stdout, errors as one JSON object on stderr
     #[arg(long, global = true)]
     pub(crate) json: bool,
-    /// Keep everything on this engine instead of local files (this build has none yet)
-    #[arg(long, global = true, value_name = "URL")]
+    /// Keep everything on this engine instead of local files. This build has none, so it is not in the help
+    #[arg(long, hide = true, global = true, value_name = "URL")]
     pub(crate) store: Option<String>,
 }
 

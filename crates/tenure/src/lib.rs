@@ -59,6 +59,8 @@ mod collection;
 mod document;
 mod error;
 mod file;
+// The lower seam, which tests replace by a disk that crashes. Not part of the interface.
+#[doc(hidden)]
 pub mod fs;
 mod holder;
 mod inherited;
@@ -82,7 +84,9 @@ pub use self::collection::{Collection, CollectionKind};
 pub use self::document::{Document, Typed, Watch};
 pub use self::error::{Error, ErrorKind, Result};
 pub use self::file::FileStore;
-pub use self::file::sweep::{sweep, sweep_on};
+pub use self::file::sweep::sweep;
+#[doc(hidden)]
+pub use self::file::sweep::sweep_on;
 pub use self::fs::Mode;
 pub use self::holder::{HoldKind, Holder};
 pub use self::inherited::Inherited;
@@ -100,6 +104,7 @@ pub use self::outcome::{
 };
 pub use self::printable::{printable, show_times_ahead_of_utc};
 pub use self::status::{recorded_events, status, status_below, survey};
+#[doc(hidden)]
 pub use self::sys::disk;
 pub use self::update_and_append::update_and_append;
 pub use self::wait::{Cancel, Wait};

@@ -142,7 +142,6 @@ impl Error {
         let kind = match source.kind() {
             io::ErrorKind::NotFound => ErrorKind::NotFound,
             io::ErrorKind::Unsupported => ErrorKind::Unsupported,
-            io::ErrorKind::InvalidData => ErrorKind::Damaged,
             _ => ErrorKind::Io,
         };
         let mut error = Self::new(kind, action, String::new()).at(path);

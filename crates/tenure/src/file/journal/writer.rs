@@ -452,7 +452,15 @@ impl Writer {
     }
 
     pub(super) fn log_failed(&self, action: &'static str, err: io::Error) -> Error {
-        Error::io(action, &path_of(&self.target), err).committed(false)
+        let path = path_of(&self.target);
+        let error = match err.kind() {
+            // A number of the log that cannot be counted on: tenure did not write it.
+            io::ErrorKind::InvalidData => {
+                Error::new(ErrorKind::Damaged, action, err.to_string()).at(&path)
+            }
+            _ => Error::io(action, &path, err),
+        };
+        error.committed(false)
     }
 
     pub(super) fn journal_failed(&self, action: &'static str, err: io::Error) -> Error {

@@ -103,7 +103,10 @@ fn judge_end(sweep: &Sweep, trouble: &Trouble, ended: &Ended, about: &str) -> Re
     } else {
         line.clone_into(&mut said.message);
     }
-    let told = !failed || said.message.starts_with("tenure: failed to ");
+    // A busy target is named first.
+    let step =
+        ["tenure: failed to ", "tenure: /"].iter().any(|step| said.message.starts_with(step));
+    let told = !failed || step;
     ensure!(told, "it does not say at which step: {about}");
     // A thread has no path.
     let thread = matches!(trouble, Trouble::Call(case) if case.call == "clone3");
@@ -171,12 +174,15 @@ fn judge_rest(sweep: &Sweep, outcome: &Outcome) -> Verdict {
 /// what was set aside. A damaged file is there only if it is there without a fault, too; with one
 /// it may get a number.
 fn is_kept(name: &str, undisturbed: &[String]) -> bool {
-    let damaged = undisturbed.iter().any(|name| name.contains(".damaged"));
+    let has = |kind: &str| undisturbed.iter().any(|name| name.contains(kind));
+    let damaged = has(".damaged");
     // And files of a test by `doctor` when it was killed: it says what it may remove.
     [".events", ".torn", ".displaced", ".good", ".sync0", ".sync1"]
         .iter()
         .any(|end| name.ends_with(end))
         || (damaged && name.contains(".damaged."))
+        // The file before a compaction has its inode in its name.
+        || (has(".replaced.") && name.contains(".replaced."))
         // An archive that could not get its name stays, and readers use it.
         || name.contains(".archive.")
         || name.starts_with(".tenure-probe-")

@@ -218,3 +218,31 @@ fn g6_g13_an_operation_id_that_cannot_be_kept_is_refused_before_anything_is_logg
     assert_eq!(read.stdout, "1\n2\n3\n4\n5\n", "{read:?}");
     tally.tried(5, "appends of two users with and without an operation id");
 }
+
+/// The fence floor is of the directory, and of no single target: the user who made it locks no other one out.
+#[test]
+fn race_58_g13_the_fence_floor_of_one_user_serves_the_others() {
+    if !allows_root() {
+        return;
+    }
+    let test = "race_58_g13_the_fence_floor_of_one_user_serves_the_others";
+    let mut tally = Tally::new(RING, test);
+    let place = Place::new(0o777);
+    let done = |user, args: &[&str]| {
+        let ended = place.tenure(user, args);
+        assert!(ended.is_done(), "{args:?} as {user}: {ended:?}");
+    };
+    for key in ["a.json", "b.json"] {
+        done(ALICE, &["doc", "set", key, "1"]);
+    }
+    done(ALICE, &["collection", "prune", ".", "--max-count", "1"]);
+    assert!(place.shared().join(".tenure/floor").exists());
+    for args in [
+        &["run", "own.lock", "--", "true"][..],
+        &["doc", "set", "own.json", "1"],
+        &["lease", "acquire", "own.json", "--ttl", "1ms"],
+    ] {
+        done(BOB, args);
+        tally.tried(1, "commands beside the fence floor of another user");
+    }
+}

@@ -309,3 +309,29 @@ fn g13_the_owners_next_change_brings_its_sidecars_in_line() {
         }
     }
 }
+
+/// Earlier versions say what the document said: a `chmod` that closes the document closes them, too.
+#[test]
+fn g13_earlier_versions_follow_a_chmod_of_the_document() {
+    let scratch = Scratch::new();
+    set_mode(scratch.dir(), 0o755);
+    let document = scratch.document("state.json");
+    document.set(&json!(0), &durably()).unwrap();
+    set_mode(document.path(), 0o644);
+    document.keep_versions(4, &durably()).unwrap();
+    for n in 1..5 {
+        document.set(&json!(n), &durably()).unwrap();
+    }
+    let kept = || {
+        let names = std::fs::read_dir(scratch.path(".tenure")).unwrap();
+        let paths = names.map(|name| name.unwrap().path());
+        paths.filter(|path| path.to_string_lossy().contains(".history.")).collect::<Vec<_>>()
+    };
+    assert!(kept().iter().any(|path| mode(path) & 0o044 != 0), "they were as open as it was");
+    set_mode(document.path(), 0o600);
+    document.set(&json!(5), &durably()).unwrap();
+    assert!(kept().len() >= 2, "{:?}", kept());
+    for path in kept() {
+        assert_eq!(mode(&path) & 0o077, 0, "{path:?}");
+    }
+}

@@ -5,9 +5,11 @@ use std::sync::Mutex;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use tenure::options::Durability;
+use tenure::outcome::{Entry, Written};
 use tenure::{
-    AcquireOptions, AppendOptions, Document, Durability, Entry, Fence, Guard, Journal, LockOptions,
-    Result, Value, Wait, WriteOptions, Written, json,
+    AppendOptions, Document, Fence, Guard, Journal, LeaseOptions, LockOptions, Result, Value, Wait,
+    WriteOptions, json,
 };
 
 use crate::failure::{Failure, Outcome, ensure};
@@ -77,8 +79,8 @@ pub(crate) fn append(write: WriteOptions) -> AppendOptions {
 }
 
 /// A lease for an owner.
-pub(crate) fn terms(owner: &str, ttl: Duration, wait: Wait) -> AcquireOptions {
-    with(|options: &mut AcquireOptions| {
+pub(crate) fn terms(owner: &str, ttl: Duration, wait: Wait) -> LeaseOptions {
+    with(|options: &mut LeaseOptions| {
         owner.clone_into(&mut options.owner);
         options.ttl = ttl;
         options.wait = wait;
@@ -86,7 +88,7 @@ pub(crate) fn terms(owner: &str, ttl: Duration, wait: Wait) -> AcquireOptions {
 }
 
 /// A long lease, without a wait.
-pub(crate) fn long(owner: &str) -> AcquireOptions {
+pub(crate) fn long(owner: &str) -> LeaseOptions {
     terms(owner, LONG, Wait::No)
 }
 

@@ -30,7 +30,7 @@ use std::time::Duration;
 
 pub use self::failure::{Failure, Outcome};
 pub use self::memory::{MemoryStore, Wrong};
-pub use self::subject::{LoseEntries, LoseReply, Subject};
+pub use self::subject::{BreakConnections, LoseEntries, LoseReply, Subject};
 pub use self::suite::TESTS;
 
 /// No test takes this long, even on a busy machine.

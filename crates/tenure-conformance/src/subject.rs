@@ -6,13 +6,17 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use tenure::options::CollectionKind;
 use tenure::store::{Capabilities, Store};
-use tenure::{Collection, CollectionKind, Document, Journal, Lease, Lock, Result};
+use tenure::{Collection, Document, Journal, Lease, Lock, Result};
 
 /// Makes the entries of a journal up to this number unreadable, as a retention of the engine or a lost archive does.
 pub type LoseEntries = Box<dyn Fn(&Path, u64) -> Result<()> + Send + Sync>;
 /// Lets the reply to the next commit get lost: it is done, and the store does not learn it.
 pub type LoseReply = Box<dyn Fn() + Send + Sync>;
+
+/// Breaks every connection of the store to its engine.
+pub type BreakConnections = Box<dyn Fn() + Send + Sync>;
 
 /// A store under test. Each test gets one of its own, which is empty.
 pub struct Subject {
@@ -28,6 +32,8 @@ pub struct Subject {
     pub lose_entries: Option<LoseEntries>,
     /// How a reply is lost; `None` if the store gets none from an engine.
     pub lose_reply: Option<LoseReply>,
+    /// How connections break; `None` if the store has none.
+    pub break_connections: Option<BreakConnections>,
     /// Lives as long as the test: a directory, a server.
     pub keeps: Option<Box<dyn Any + Send + Sync>>,
 }
@@ -51,6 +57,7 @@ impl Subject {
             serves_in_order: true,
             lose_entries: None,
             lose_reply: None,
+            break_connections: None,
             keeps: None,
         }
     }

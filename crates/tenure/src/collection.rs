@@ -10,27 +10,9 @@ use crate::fs::Fs;
 use crate::journal::Journal;
 use crate::json::Value;
 use crate::lock::Lock;
-use crate::options::{FileOptions, LockOptions, Prune, WriteOptions};
-use crate::outcome::{Pruned, Split};
+use crate::options::{CollectionKind, FileOptions, LockOptions, Prune, WriteOptions};
+use crate::results::{Pruned, Split};
 use crate::store::{self, Store};
-
-/// What a collection has for each key.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum CollectionKind {
-    /// One JSON document per key, `KEY.json`.
-    Documents,
-    /// One journal per key, `KEY.jsonl`.
-    Journals,
-}
-
-impl CollectionKind {
-    const fn suffix(self) -> &'static str {
-        match self {
-            Self::Documents => ".json",
-            Self::Journals => ".jsonl",
-        }
-    }
-}
 
 /// Documents or journals by key. Opening it touches nothing.
 #[derive(Debug, Clone)]
@@ -107,8 +89,18 @@ impl Collection {
         dir: impl AsRef<Path>,
         options: &WriteOptions,
     ) -> Result<Split> {
-        let source = Document::open(index.as_ref())?;
-        let collection = Self::open(dir, CollectionKind::Documents)?;
+        Self::split_on(&(Arc::new(FileStore::local()) as Arc<dyn Store>), index, dir, options)
+    }
+
+    /// The same in a store.
+    pub fn split_on(
+        store: &Arc<dyn Store>,
+        index: impl AsRef<Path>,
+        dir: impl AsRef<Path>,
+        options: &WriteOptions,
+    ) -> Result<Split> {
+        let source = Document::on(store.as_ref(), index.as_ref())?;
+        let collection = Self::on(store, dir, CollectionKind::Documents)?;
         let locked = LockOptions {
             wait: options.wait,
             cancel: options.cancel.clone(),
@@ -118,7 +110,7 @@ impl Collection {
             file: options.file.clone(),
             ..LockOptions::default()
         };
-        let _locked = Lock::open(index)?.acquire(&locked)?;
+        let _locked = Lock::on(store.as_ref(), index)?.acquire(&locked)?;
         let invalid = |kind, detail: &str| Error::new(kind, "split", detail).at(source.path());
         let members = match source.read()?.map(|snapshot| snapshot.value) {
             Some(Value::Object(members)) => members,

@@ -16,9 +16,9 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::file::FileStore;
 use crate::fs::Fs;
 use crate::json::{self, Object, PatchError, Rules, Value};
-use crate::options::{Durability, Version, WriteOptions};
-use crate::outcome::{Earlier, Snapshot, Written};
+use crate::options::{Durability, WriteOptions};
 use crate::printable::command;
+use crate::results::{Earlier, Snapshot, Written};
 use crate::store::{Current, New, Store, Target, Watcher};
 use crate::wait::{Deadline, Wait};
 
@@ -62,11 +62,6 @@ impl Document {
         self.target.read()
     }
 
-    /// The version of the document, or `None` if there is none.
-    pub fn version(&self) -> Result<Option<Version>> {
-        Ok(self.read()?.map(|snapshot| snapshot.version))
-    }
-
     /// Changes from now on, one snapshot each. Of quick successive changes some may be skipped.
     pub fn watch(&self) -> Result<Watch> {
         // Before the first read, since a change in between must wake us.
@@ -75,7 +70,8 @@ impl Document {
         Ok(Watch { target: self.target.clone(), watcher, seen })
     }
 
-    /// Replaces the whole document.
+    /// Replaces the whole document. With [`WriteOptions::if_version`] this is a compare-and-set: `conflict` if the
+    /// document has another version by now.
     pub fn set(
         &self,
         value: &(impl Clone + Into<Value>),
@@ -156,9 +152,8 @@ impl Document {
         Typed { document: self.clone(), kind: PhantomData }
     }
 
-    /// Like [`Self::update`], from text to text, for a caller with its own layout: the text is
-    /// stored byte for byte, if it is JSON.
-    pub fn update_text(
+    /// See [`update_text`](crate::embed::update_text).
+    pub(crate) fn update_text(
         &self,
         options: &WriteOptions,
         compute: impl FnMut(Option<&str>) -> Result<Option<String>>,
@@ -215,17 +210,6 @@ impl Document {
                 .hint("nothing was changed; read the document again and fix the patch")
             })
         })
-    }
-
-    /// Replaces the document if it still has this version; `conflict` otherwise.
-    pub fn compare_and_set(
-        &self,
-        version: &Version,
-        value: &(impl Clone + Into<Value>),
-        options: &WriteOptions,
-    ) -> Result<Written> {
-        let if_version = Some(version.clone());
-        self.set(value, &WriteOptions { if_version, ..options.clone() })
     }
 
     /// Earlier versions, the newest first: the one before the last durable change, then those that
@@ -397,7 +381,7 @@ fn by_text<'f>(
         if old == Some(text.as_str()) {
             return Ok(None);
         }
-        let value = json::parse(text.as_bytes());
+        let value = json::read(text.as_bytes());
         let value = value.map_err(|why| refused(path, format!("the new text {why}")))?;
         Ok(Some(New { bytes: text.into_bytes(), value }))
     }

@@ -120,6 +120,7 @@ struct Inner {
     source: Option<io::Error>,
 }
 
+/// For authors of stores and of commands, who report what they found.
 impl Error {
     /// An error of `kind` while doing `action` ("lock", "publish document", ...).
     pub fn new(kind: ErrorKind, action: &'static str, detail: impl Into<String>) -> Self {
@@ -190,7 +191,9 @@ impl Error {
         self.inner.source = Some(source);
         self
     }
+}
 
+impl Error {
     /// What the caller can do.
     pub fn kind(&self) -> ErrorKind {
         self.inner.kind

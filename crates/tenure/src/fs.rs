@@ -1,6 +1,6 @@
 //! The seam: every file operation of locks, documents and journals goes through [`Fs`].
 //!
-//! The same production code runs on the real disk ([`disk`]) and on a simulated file system that
+//! The same production code runs on the real disk ([`disk`](crate::disk)) and on a simulated file system that
 //! crashes after any operation and keeps any legal subset of what was not synced. Nothing above this
 //! file calls `std::fs` for data, sidecars or locks.
 //!

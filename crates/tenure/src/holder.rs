@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use serde_json::{Map, Value, json};
 
-use crate::printable::{clock_time, is_deceptive};
+use crate::printable::{clock_time, is_deceptive, without_passwords};
 use crate::process_local::ProcessLocal;
 use crate::sys;
 
@@ -44,6 +44,7 @@ pub struct Holder {
 
 /// What kind of hold a [`Holder`] has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
 pub enum HoldKind {
     /// Of no process, or not known.
     #[default]
@@ -217,7 +218,7 @@ pub(crate) fn label_of(pid: u32) -> String {
 }
 
 /// The command line for the eyes of others: a record outlives the process, and a token in it would
-/// renew the lease for any reader.
+/// renew the lease for any reader. So would the password in the URL of a store open that store.
 fn without_secrets(words: impl IntoIterator<Item = std::ffi::OsString>) -> String {
     let mut shown: Vec<String> = Vec::new();
     for word in words {
@@ -227,7 +228,7 @@ fn without_secrets(words: impl IntoIterator<Item = std::ffi::OsString>) -> Strin
         } else if word.starts_with("--token=") {
             shown.push("--token=***".to_owned());
         } else {
-            shown.push(word.into_owned());
+            shown.push(without_passwords(&word));
         }
     }
     shown.join(" ")

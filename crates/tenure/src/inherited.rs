@@ -5,11 +5,12 @@
 //! `FENCE PATH` per line, or `FENCE:TOKEN PATH` of a lease. `\\n`, `\\\\`, `\\s` and `\\xHH` stand for a newline,
 //! a backslash, a space of a token, and a byte that is not UTF-8. `TENURE_TOKEN` is the token of the lease on
 //! `TENURE_TARGET`, or of any lease if there is no target (`*` in `TENURE_OUTER`). `TENURE_WAIT` is the
-//! wait of calls that do not say theirs.
+//! wait of calls that do not say theirs. Where a hold is on another store than the local files, its path is an address,
+//! `STORE#NAME` ([`address`](crate::store::address)).
 //!
 //! # Invariants
 //!
-//! 1. A program uses the fence of the hold whose resolved path is its own target's, and no other.
+//! 1. A program uses the fence of the hold whose resolved path or address is its own target's, and no other.
 //! 2. Nothing here reads the environment: the caller passes it in. A library whose behaviour
 //!    depended on a variable would surprise its users; a command or a package may want that.
 
@@ -32,7 +33,8 @@ const WAIT: &str = "TENURE_WAIT";
 ///
 /// ```
 /// use std::path::Path;
-/// use tenure::{Inherited, WriteOptions};
+/// use tenure::WriteOptions;
+/// use tenure::embed::Inherited;
 ///
 /// let inherited = Inherited::read(|name| std::env::var_os(name));
 /// let path = Path::new("/var/lib/agent/state.json"); // Resolved: `Document::path` and the like.
@@ -88,7 +90,7 @@ impl Inherited {
         }
     }
 
-    /// The fence of the hold on `path` (resolved) that this program runs under, if there is one.
+    /// The fence of the hold on `path` (resolved, or an address) that this program runs under, if there is one.
     pub fn fence_of(&self, path: &Path) -> Result<Option<Fence>> {
         Ok(self.holds()?.into_iter().find(|hold| hold.target == path).map(|hold| hold.fence))
     }

@@ -10,7 +10,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::file::FileStore;
 use crate::fs::Fs;
 use crate::options::{AppendOptions, WriteOptions};
-use crate::outcome::{Appended, Compacted, Entry, Report, Rotated};
+use crate::results::{Appended, Compacted, Entry, Report, Rotated};
 use crate::store::{EntryReader, Store, Target, Watcher, is_blank};
 use crate::wait::{Deadline, Wait};
 
@@ -63,12 +63,6 @@ impl Journal {
     /// entries from there on are reported.
     pub fn read(&self, from: u64, limit: Option<u64>) -> Result<Entries> {
         Ok(Entries { reader: self.target.entries(from, limit)? })
-    }
-
-    /// Lines of other tools that have no number yet, an unterminated one included. Takes no lock; the next
-    /// write adopts the complete ones. For both at one moment see [`Entries::pending`].
-    pub fn pending(&self) -> Result<Vec<Vec<u8>>> {
-        self.read(u64::MAX, None)?.pending()
     }
 
     /// Entries as they appear, from number `from` on; 0 as for [`Self::read`].

@@ -8,8 +8,8 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::file::FileStore;
 use crate::fs::Fs;
 use crate::json::Value;
-use crate::options::AcquireOptions;
-use crate::outcome::{LeaseInfo, Leased};
+use crate::options::LeaseOptions;
+use crate::results::{LeaseInfo, Leased};
 use crate::store::{Store, Target};
 
 /// Longer than any task. A lease without end would be a stale lock.
@@ -40,9 +40,8 @@ impl Lease {
         Self::on(&FileStore::on(fs), path)
     }
 
-    /// Whether the directory of the target was there when it was opened. A lease creates a missing one.
-    pub fn has_directory(&self) -> bool {
-        self.target.has_directory()
+    pub(crate) fn target(&self) -> &dyn Target {
+        self.target.as_ref()
     }
 
     /// The resolved name.
@@ -52,7 +51,7 @@ impl Lease {
 
     /// Acquires the lease, waiting for locks and for the lease of another holder. With the token of
     /// a lease that can still be renewed it is a renewal: the fence stays.
-    pub fn acquire(&self, options: &AcquireOptions) -> Result<Leased> {
+    pub fn acquire(&self, options: &LeaseOptions) -> Result<Leased> {
         self.check_ttl(options.ttl)?;
         options.token.iter().try_for_each(|token| self.check_token(token))?;
         self.target.acquire(options)
@@ -84,7 +83,7 @@ impl Lease {
 
     /// Takes the lease from its holder, for a stated reason that is recorded first. A lock
     /// is never taken over: its holder is alive.
-    pub fn take_over(&self, options: &AcquireOptions, reason: &str) -> Result<Leased> {
+    pub fn take_over(&self, options: &LeaseOptions, reason: &str) -> Result<Leased> {
         self.check_ttl(options.ttl)?;
         if reason.trim().is_empty() {
             let detail = "a take-over needs a reason";

@@ -51,59 +51,68 @@
 //! each in a single call. Everything that can fail fails with an [`Error`], whose [`ErrorKind`] says
 //! what to do.
 //!
+//! # The rest
+//!
+//! | | |
+//! |---|---|
+//! | [`outcome`] | what the calls return |
+//! | [`options`] | the rarer options: durability, shared locks, pruning |
+//! | [`mod@json`] | parts of a [`Value`], the parser, rules of a merge |
+//! | [`blob`] | files that are not JSON |
+//! | [`once`] | an action that one caller does for many |
+//! | [`queue`] | tasks that each one worker claims |
+//! | [`status`] | who holds what |
+//! | [`mod@file`] | what only local files have |
+//! | [`store`] | for authors of stores |
+//! | [`embed`] | for authors of commands and of packages for other languages |
+//!
 //! What is guaranteed, and where not, is in the README and in `docs/` of the repository.
 
+mod address;
 mod advice;
+pub mod blob;
 mod checksum;
 mod collection;
 mod document;
+pub mod embed;
 mod error;
-mod file;
+pub mod file;
 // The lower seam, which tests replace by a disk that crashes. Not part of the interface.
 #[doc(hidden)]
 pub mod fs;
 mod holder;
 mod inherited;
 mod journal;
-mod json;
+pub mod json;
 mod key;
 mod lease;
 mod lock;
-mod options;
-mod outcome;
+pub mod once;
+pub mod options;
+pub mod outcome;
 mod printable;
 mod process_local;
+pub mod queue;
 mod random;
-mod status;
+mod results;
+mod several;
+mod slots;
+pub mod status;
 pub mod store;
 mod sys;
 mod update_and_append;
 mod wait;
 
-pub use self::collection::{Collection, CollectionKind};
-pub use self::document::{Document, Typed, Watch};
+pub use self::collection::Collection;
+pub use self::document::Document;
 pub use self::error::{Error, ErrorKind, Result};
-pub use self::file::FileStore;
-pub use self::file::sweep::sweep;
-#[doc(hidden)]
-pub use self::file::sweep::sweep_on;
-pub use self::fs::Mode;
-pub use self::holder::{HoldKind, Holder};
-pub use self::inherited::Inherited;
-pub use self::journal::{Entries, Follow, Journal};
-pub use self::json::{Number, Object, Rules, Value, parse_json};
+pub use self::journal::Journal;
+pub use self::json::Value;
 pub use self::lease::Lease;
 pub use self::lock::{Lock, LockGuard, lock, try_lock};
 pub use self::options::{
-    AcquireOptions, AppendOptions, Durability, Fence, FileOptions, Guard, LockOptions, MaxHold,
-    Prune, Version, WriteOptions,
+    AppendOptions, Fence, Guard, LeaseOptions, LockOptions, Version, WriteOptions,
 };
-pub use self::outcome::{
-    Appended, Compacted, Damage, Earlier, Entry, HoldState, LeaseInfo, Leased, Process, Pruned,
-    Report, Rotated, Snapshot, Split, Status, Survey, Unseen, Written,
-};
-pub use self::printable::{printable, show_times_ahead_of_utc};
-pub use self::status::{recorded_events, status, status_below, survey};
 #[doc(hidden)]
 pub use self::sys::disk;
 pub use self::update_and_append::update_and_append;

@@ -5,10 +5,11 @@ use std::sync::Arc;
 
 use crate::error::Result;
 use crate::file::FileStore;
-use crate::fs::{Fs, RawHandle};
+use crate::fs::Fs;
 use crate::holder::Holder;
 use crate::options::{Fence, LockOptions};
-use crate::store::{Held, Store, Target};
+use crate::slots;
+use crate::store::{Held, Loss, Store, Target};
 use crate::wait::Wait;
 
 /// Takes the exclusive lock on the file `path`, waiting up to ten seconds.
@@ -25,6 +26,8 @@ pub fn try_lock(path: impl AsRef<Path>) -> Result<LockGuard> {
 #[derive(Debug, Clone)]
 pub struct Lock {
     target: Arc<dyn Target>,
+    /// The store has shared locks.
+    shares: bool,
 }
 
 impl Lock {
@@ -35,18 +38,14 @@ impl Lock {
 
     /// The lock with this name in a store.
     pub fn on(store: &dyn Store, name: impl AsRef<Path>) -> Result<Self> {
-        Ok(Self { target: store.open(name.as_ref())? })
+        let shares = store.capabilities().shared_locks;
+        Ok(Self { target: store.open(name.as_ref())?, shares })
     }
 
     /// The same, on another file system.
     #[doc(hidden)]
     pub fn open_on(fs: &Arc<dyn Fs>, path: &Path) -> Result<Self> {
         Self::on(&FileStore::on(fs), path)
-    }
-
-    /// Whether the directory of the target was there when it was opened. A hold creates a missing one.
-    pub fn has_directory(&self) -> bool {
-        self.target.has_directory()
     }
 
     /// The resolved name.
@@ -56,18 +55,21 @@ impl Lock {
 
     /// Takes the lock.
     pub fn acquire(&self, options: &LockOptions) -> Result<LockGuard> {
-        Ok(self.guard(self.target.lock(options)?))
+        let held = match options.slots {
+            // Below a hold that is proven there is no need for a slot.
+            Some(count) if options.fence.is_none() => {
+                slots::acquire(&self.target, self.shares, count, options)?
+            }
+            _ => self.target.lock(options)?,
+        };
+        Ok(self.guard(held))
     }
 
-    /// Takes the exclusive lock if that neither waits nor syncs, so that an event loop can call it
-    /// directly. `None` means: call [`Self::acquire`] on another thread, because the lock is held,
-    /// something has to be prepared first, or the options are supported only there. The options
-    /// `wait` and `cancel` are ignored here.
-    pub fn try_lock_fast(&self, options: &LockOptions) -> Result<Option<LockGuard>> {
-        Ok(self.target.try_lock_fast(options)?.map(|held| self.guard(held)))
+    pub(crate) fn target(&self) -> &dyn Target {
+        self.target.as_ref()
     }
 
-    fn guard(&self, held: Box<dyn Held>) -> LockGuard {
+    pub(crate) fn guard(&self, held: Box<dyn Held>) -> LockGuard {
         LockGuard { held, target: self.target.clone() }
     }
 }
@@ -91,12 +93,6 @@ impl LockGuard {
         self.held.publish_fence()
     }
 
-    /// The number that [`Self::publish_fence`] returns, without publishing it: a write under it is refused
-    /// until that was called. For bindings, whose guards can be asked for it after the release.
-    pub fn unpublished_fence(&self) -> Fence {
-        self.held.unpublished_fence()
-    }
-
     /// The previous holder, if it died without a release: what the lock protects may be half done.
     pub fn recovered_from(&self) -> Option<&Holder> {
         self.held.recovered_from()
@@ -105,11 +101,6 @@ impl LockGuard {
     /// The resolved name of the target.
     pub fn path(&self) -> &Path {
         self.target.name()
-    }
-
-    /// Whether this only proves a hold of a parent process, and locks nothing itself.
-    pub fn is_nested(&self) -> bool {
-        self.held.is_nested()
     }
 
     /// Checks that the lock was not lost during the hold; for a nested hold, that its fence is
@@ -125,21 +116,17 @@ impl LockGuard {
         self.held.release()
     }
 
-    /// Like [`Self::release`], through a reference: for guards that other threads may be using.
-    /// They find it released. Another guard of the same re-entrant owner keeps the lock.
-    pub fn end(&self) -> Result<()> {
-        self.held.end()
+    pub(crate) fn held(&self) -> &dyn Held {
+        self.held.as_ref()
     }
 
-    /// The descriptors that carry the lock, for a child process to inherit. None for a nested hold, in a forked child,
-    /// and in a store that has none.
-    pub fn raw(&self) -> Vec<RawHandle> {
-        self.held.descriptors()
+    /// Says when the hold is lost, for a thread that watches over it; `None` in a store where a hold lasts until it is
+    /// released.
+    pub fn loss(&self) -> Option<Arc<dyn Loss>> {
+        self.held.loss()
     }
 
-    /// Ends this process's part of a hold that child processes inherited. If none of them kept it,
-    /// the record is closed as well; otherwise the lock and the record stay with them.
-    pub fn leave_to_children(self) -> Result<()> {
-        self.held.leave_to_children()
+    pub(crate) fn into_held(self) -> Box<dyn Held> {
+        self.held
     }
 }

@@ -1,4 +1,8 @@
 //! What a caller can ask for.
+//!
+//! The options of the everyday calls are at the crate root, too. Here are those that fewer programs need: [`Durability`],
+//! the [`Mode`] of a lock and its [`MaxHold`], the [`CollectionKind`] and what to [`Prune`].
+//! Those that only local files have are in [`file`](crate::file).
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -8,7 +12,7 @@ use std::thread::ThreadId;
 use std::time::Duration;
 
 use crate::error::{Error, ErrorKind};
-use crate::fs::Mode;
+pub use crate::fs::Mode;
 use crate::wait::{Cancel, Wait};
 
 /// The number of a hold. Fences of one target grow and are not consecutive.
@@ -16,6 +20,7 @@ pub type Fence = u64;
 
 /// Whether a finished call survives a power loss.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
 pub enum Durability {
     /// When the call returns, the change survives power loss.
     #[default]
@@ -116,6 +121,10 @@ impl Default for FileOptions {
 pub struct LockOptions {
     /// Shared holders exclude exclusive ones; they draw no fence and cannot write.
     pub mode: Mode,
+    /// At most this many holders at a time (1 to 64), with `mode` or without: each draws no fence and cannot write the
+    /// target. A caller takes one of the first `slots` slots; those who wait are served in order. In a store without
+    /// shared locks, slots do not exclude the lock of the target.
+    pub slots: Option<u8>,
     /// How long to wait.
     pub wait: Wait,
     /// What it is for, shown to waiting callers.
@@ -162,7 +171,7 @@ impl fmt::Debug for MaxHold {
 
 /// How a lease is acquired.
 #[derive(Debug, Clone, Default)]
-pub struct AcquireOptions {
+pub struct LeaseOptions {
     /// Who it is for: a label, not a credential.
     pub owner: String,
     /// How long it lasts without a renewal.
@@ -189,6 +198,24 @@ pub struct AppendOptions {
     /// Make this the first line of the file, in the same step. It is not an entry. If it differs
     /// from the present header, the file is rewritten. With a header the batch may be empty.
     pub header: Option<Vec<u8>>,
+}
+
+/// What a collection has for each key.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CollectionKind {
+    /// One JSON document per key, `KEY.json`.
+    Documents,
+    /// One journal per key, `KEY.jsonl`.
+    Journals,
+}
+
+impl CollectionKind {
+    pub(crate) const fn suffix(self) -> &'static str {
+        match self {
+            Self::Documents => ".json",
+            Self::Journals => ".jsonl",
+        }
+    }
 }
 
 /// What to remove. The default removes nothing but left-overs.

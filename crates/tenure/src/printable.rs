@@ -27,8 +27,29 @@ pub fn printable(text: &str) -> String {
     shown
 }
 
+/// The text without the passwords of the URLs in it: `postgres://user:***@host/db`. What is hidden ends at the last
+/// `@` of a word, since a password that was not encoded may contain anything.
+pub fn without_passwords(text: &str) -> String {
+    let (mut shown, mut rest) = (String::with_capacity(text.len()), text);
+    while let Some(at) = rest.find("://") {
+        let (scheme, behind) = rest.split_at(at + "://".len());
+        let end = behind.find(char::is_whitespace).unwrap_or(behind.len());
+        let (word, next) = behind.split_at(end);
+        shown.push_str(scheme);
+        match word.rsplit_once('@').map(|(login, hosts)| (login.split_once(':'), hosts)) {
+            Some((Some((user, _)), hosts)) => {
+                let _ = write!(shown, "{user}:***@{hosts}");
+            }
+            _ => shown.push_str(word),
+        }
+        rest = next;
+    }
+    shown.push_str(rest);
+    shown
+}
+
 /// From now on times in texts for people are local: so many seconds ahead of UTC. The core does not read
-/// the zone of the machine itself; until it is told they are UTC, and say so.
+/// the zone of the machine itself; until it is set they are UTC, and say so.
 pub fn show_times_ahead_of_utc(seconds: i64) {
     OFFSET.store(seconds, Ordering::Relaxed);
 }
@@ -62,6 +83,20 @@ mod tests {
     fn nothing_in_a_name_turns_the_line_around() {
         assert_eq!(printable("a\u{202e}b\u{1b}[2J\n"), "a\\u{202e}b\\u{1b}[2J\\n");
         assert_eq!(printable("\u{e4} \"quoted\" \\ \u{65e5}"), "\u{e4} \"quoted\" \\ \u{65e5}");
+    }
+
+    #[test]
+    fn a_password_of_a_url_is_hidden() {
+        for (text, shown) in [
+            ("run postgres://me:secret@h/db -- x", "run postgres://me:***@h/db -- x"),
+            ("--store=etcd://u:se/cr#et?@a:1,b:2/p", "--store=etcd://u:***@a:1,b:2/p"),
+            ("etcd://a:1,b:2/p and https://x/y", "etcd://a:1,b:2/p and https://x/y"),
+            ("postgres://me@h/db", "postgres://me@h/db"),
+            ("a://b:c@d e://f:g@h", "a://b:***@d e://f:***@h"),
+            ("no URL", "no URL"),
+        ] {
+            assert_eq!(without_passwords(text), shown);
+        }
     }
 
     #[test]

@@ -7,9 +7,9 @@ use std::sync::OnceLock;
 
 use crate::sys;
 
-/// A static that a forked child starts anew.
+/// A value that a forked child starts anew.
 #[derive(Debug)]
-pub(crate) struct ProcessLocal<T: 'static> {
+pub struct ProcessLocal<T: 'static> {
     first: OnceLock<Node<T>>,
 }
 
@@ -21,17 +21,19 @@ struct Node<T: 'static> {
 }
 
 impl<T: Default + 'static> ProcessLocal<T> {
-    pub(crate) const fn new() -> Self {
+    /// Of no process yet.
+    #[expect(clippy::new_without_default, reason = "it is made in statics, as a constant")]
+    pub const fn new() -> Self {
         Self { first: OnceLock::new() }
     }
 
     /// The value of this process.
-    pub(crate) fn here(&'static self) -> &'static T {
+    pub fn here(&self) -> &T {
         self.of(sys::process_number())
     }
 
     /// The value of the process with this number, which is this one.
-    pub(crate) fn of(&'static self, process: u32) -> &'static T {
+    pub(crate) fn of(&self, process: u32) -> &T {
         let new = || Node { process, value: T::default(), next: OnceLock::new() };
         let mut node = self.first.get_or_init(new);
         while node.process != process {

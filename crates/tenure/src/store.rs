@@ -22,16 +22,19 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+pub use crate::address::{address, name_in};
 use crate::error::{Error, ErrorKind, Result};
 use crate::fs::RawHandle;
 use crate::holder::Holder;
 use crate::json::Value;
 use crate::key;
-use crate::options::{AcquireOptions, AppendOptions, Fence, LockOptions, Prune, WriteOptions};
-use crate::outcome::{
+use crate::options::{AppendOptions, Fence, LeaseOptions, LockOptions, Prune, WriteOptions};
+pub use crate::process_local::ProcessLocal;
+use crate::results::{
     Appended, Compacted, Earlier, Entry, LeaseInfo, Leased, Pruned, Report, Rotated, Snapshot,
     Status, Survey, Written,
 };
+use crate::{random, sys};
 
 /// What a store promises beyond what every store does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -97,7 +100,7 @@ pub type Current<'a> = Option<(&'a [u8], &'a Value)>;
 /// The new document.
 #[derive(Debug, Clone)]
 pub struct New {
-    /// Its bytes, which are JSON.
+    /// Its bytes, which are JSON, unless the target is [`Target::as_bytes`].
     pub bytes: Vec<u8>,
     /// Exactly the value that the parser makes of them: the printer relies on it.
     pub value: Value,
@@ -119,7 +122,15 @@ pub trait Target: fmt::Debug + Send + Sync {
         true
     }
 
-    /// Takes the lock.
+    /// Another target of the same store, whose resolved name this is.
+    fn beside(&self, name: &Path) -> Result<Arc<dyn Target>>;
+
+    /// The same target, whose document is any bytes: they are not parsed, and its value is null.
+    fn as_bytes(&self) -> Result<Arc<dyn Target>> {
+        Err(unsupported(self.name(), "keep bytes in"))
+    }
+
+    /// Takes the lock. `slots` is not for stores: a slot is a lock of its own.
     fn lock(&self, options: &LockOptions) -> Result<Box<dyn Held>>;
 
     /// Takes the exclusive lock if that neither waits nor syncs; `None` if it would.
@@ -129,7 +140,7 @@ pub trait Target: fmt::Debug + Send + Sync {
     }
 
     /// Takes the lease, or renews the one that the token names.
-    fn acquire(&self, options: &AcquireOptions) -> Result<Leased>;
+    fn acquire(&self, options: &LeaseOptions) -> Result<Leased>;
 
     /// Extends a lease by its time to live, or a new one.
     fn renew(&self, token: &str, ttl: Option<Duration>) -> Result<Leased>;
@@ -138,7 +149,7 @@ pub trait Target: fmt::Debug + Send + Sync {
     fn release(&self, token: &str) -> Result<()>;
 
     /// Takes the lease from its holder, for a reason that is recorded first.
-    fn take_over(&self, options: &AcquireOptions, reason: &str) -> Result<Leased>;
+    fn take_over(&self, options: &LeaseOptions, reason: &str) -> Result<Leased>;
 
     /// The lease, running or expired.
     fn lease(&self) -> Result<Option<LeaseInfo>>;
@@ -258,10 +269,22 @@ pub trait Held: fmt::Debug + Send + Sync {
         Vec::new()
     }
 
+    /// Says when the hold is lost; `None` in a store where a hold lasts until it is released.
+    fn loss(&self) -> Option<Arc<dyn Loss>> {
+        None
+    }
+
     /// Ends our part of a hold that children have inherited.
     fn leave_to_children(self: Box<Self>) -> Result<()> {
         self.release()
     }
+}
+
+/// Says when a hold is lost, also after the guard is gone.
+pub trait Loss: fmt::Debug + Send + Sync {
+    /// Waits at most this long; `true` if the hold was lost. A hold that was released is not lost, and ends the wait
+    /// only when the time is over.
+    fn wait(&self, time: Duration) -> bool;
 }
 
 /// Entries of a journal, oldest first.
@@ -304,4 +327,19 @@ pub fn unsupported(name: &Path, action: &'static str) -> Error {
     Error::new(ErrorKind::Unsupported, action, "this store keeps no plain files")
         .at(name)
         .hint("use it on a target that is a file")
+}
+
+/// A secret of 128 random bits, as 32 hexadecimal digits: for tokens, and for ids that never repeat.
+pub fn new_token() -> Result<String> {
+    random::token()
+}
+
+/// The time since the machine was started, its sleep included: for deadlines that a server counts, too.
+pub fn boot_time() -> Duration {
+    Duration::from_micros(sys::boot_time_us())
+}
+
+/// Microseconds of the wall clock, for people. It decides nothing.
+pub fn wall_time_us() -> u64 {
+    sys::wall_time_us()
 }

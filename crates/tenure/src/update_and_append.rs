@@ -5,7 +5,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::journal::{self, Journal};
 use crate::json::Value;
 use crate::options::{AppendOptions, WriteOptions};
-use crate::outcome::{Appended, Written};
+use crate::results::{Appended, Written};
 
 /// Changes a document and appends a batch to a journal, both or (checks failing) neither.
 ///

@@ -7,10 +7,9 @@ use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::ThreadId;
 use std::time::{Duration, Instant};
 
-use tenure::{
-    Appended, Error, ErrorKind, Fence, HoldKind, HoldState, Holder, Result, Status, Value, Version,
-    Written, store,
-};
+use tenure::outcome::{Appended, Written};
+use tenure::status::{HoldKind, HoldState, Holder, Status};
+use tenure::{Error, ErrorKind, Fence, Result, Value, Version, store};
 
 /// Everything, and what wakes those who wait for a change of it.
 #[derive(Debug, Default)]

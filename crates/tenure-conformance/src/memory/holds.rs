@@ -9,11 +9,12 @@ use std::sync::{Arc, MutexGuard, PoisonError};
 use std::thread::{self, ThreadId};
 use std::time::{Duration, Instant};
 
+use tenure::file::FileOptions;
+use tenure::options::{MaxHold, Mode};
+use tenure::outcome::{LeaseInfo, Leased};
+use tenure::status::{HoldKind, Holder};
 use tenure::store::{self, Held};
-use tenure::{
-    AcquireOptions, Cancel, Error, ErrorKind, Fence, FileOptions, HoldKind, Holder, LeaseInfo,
-    Leased, LockOptions, MaxHold, Mode, Result, Wait, json,
-};
+use tenure::{Cancel, Error, ErrorKind, Fence, LeaseOptions, LockOptions, Result, Wait, json};
 
 use super::engine::{Hold, Record, State, this_process};
 use super::target::MemoryTarget;
@@ -187,7 +188,7 @@ impl MemoryTarget {
         MemoryHeld { client, name, fence, nested, ended, overlong }
     }
 
-    pub(super) fn take_lease(&self, options: &AcquireOptions) -> Result<Leased> {
+    pub(super) fn take_lease(&self, options: &LeaseOptions) -> Result<Leased> {
         self.refuse_files(&options.file)?;
         if let Some(token) = &options.token {
             match self.renew_lease(token, Some(options.ttl)) {
@@ -200,7 +201,7 @@ impl MemoryTarget {
         Ok(self.grant(state, options))
     }
 
-    pub(super) fn take_lease_over(&self, options: &AcquireOptions, reason: &str) -> Result<Leased> {
+    pub(super) fn take_lease_over(&self, options: &LeaseOptions, reason: &str) -> Result<Leased> {
         self.refuse_files(&options.file)?;
         let patience = Patience::new(options.wait, options.cancel.as_ref(), None);
         let mut state = self.client.engine.lock();
@@ -219,7 +220,7 @@ impl MemoryTarget {
         Ok(self.grant(state, options))
     }
 
-    fn grant(&self, mut state: MutexGuard<'_, State>, options: &AcquireOptions) -> Leased {
+    fn grant(&self, mut state: MutexGuard<'_, State>, options: &LeaseOptions) -> Leased {
         let fence = self.client.draw(&mut state, &self.name);
         let token = options.token.clone().unwrap_or_else(new_token);
         let (owner, ttl) = (options.owner.clone(), options.ttl);

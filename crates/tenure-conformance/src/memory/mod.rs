@@ -21,8 +21,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use tenure::options::Prune;
+use tenure::outcome::Pruned;
+use tenure::status::Survey;
 use tenure::store::{self, Capabilities, Store};
-use tenure::{Prune, Pruned, Result, Survey, WriteOptions};
+use tenure::{Result, WriteOptions};
 
 use self::engine::Engine;
 use self::target::MemoryTarget;

@@ -5,10 +5,12 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
 
+use tenure::outcome::{Appended, LeaseInfo, Leased, Snapshot, Written};
+use tenure::status::Status;
 use tenure::store::{self, Compute, EntryReader, Held, New, Target, Watcher};
 use tenure::{
-    AcquireOptions, AppendOptions, Appended, Error, ErrorKind, Fence, LeaseInfo, Leased,
-    LockOptions, Result, Snapshot, Status, Value, Version, WriteOptions, Written,
+    AppendOptions, Error, ErrorKind, Fence, LeaseOptions, LockOptions, Result, Value, Version,
+    WriteOptions,
 };
 
 use super::engine::{Done, Engine, Hold, Kept, Receipt, State};
@@ -17,6 +19,8 @@ use super::{BYTES_MAX, Client, Wrong, same_engine};
 
 /// A change that others keep overtaking gives up after so many attempts.
 const ATTEMPTS: usize = 10_000;
+/// How long the store that checks first waits until it writes.
+const WINDOW: Duration = Duration::from_micros(200);
 
 /// One name.
 #[derive(Debug)]
@@ -57,6 +61,7 @@ impl<'a> Spec<'a> {
         let mut targets = targets.to_vec();
         let mut guards = Vec::new();
         for guard in &options.guards {
+            store::name_in(None, &guard.target)?;
             let name = super::resolved(&guard.target);
             match targets.iter_mut().find(|(target, _)| *target == name) {
                 Some((target, Some(fence))) if *fence != guard.fence => {
@@ -103,7 +108,7 @@ impl<'a> Spec<'a> {
         let detail = format!("it does not have version {wanted}");
         Err(Error::new(ErrorKind::Conflict, "write document", detail)
             .at(name)
-            .hint("read it again and decide anew"))
+            .hint("read it again and decide again"))
     }
 }
 
@@ -128,6 +133,9 @@ impl MemoryTarget {
                     computed.base = base.map(|kept| kept.version);
                     let longest = computed.new.as_ref().map_or(0, |new| new.bytes.len());
                     refuse_long(name, "write document", longest)?;
+                    if client.wrong == Some(Wrong::CheckThenWrite) {
+                        std::thread::park_timeout(WINDOW); // Others write meanwhile, on any scheduler.
+                    }
                     state = client.engine.lock();
                 }
             }
@@ -279,11 +287,19 @@ impl Target for MemoryTarget {
         self
     }
 
+    fn beside(&self, name: &Path) -> Result<Arc<dyn Target>> {
+        Ok(Arc::new(Self { client: self.client.clone(), name: name.to_path_buf() }))
+    }
+
+    fn as_bytes(&self) -> Result<Arc<dyn Target>> {
+        self.beside(&self.name)
+    }
+
     fn lock(&self, options: &LockOptions) -> Result<Box<dyn Held>> {
         self.take_lock(options)
     }
 
-    fn acquire(&self, options: &AcquireOptions) -> Result<Leased> {
+    fn acquire(&self, options: &LeaseOptions) -> Result<Leased> {
         self.take_lease(options)
     }
 
@@ -295,7 +311,7 @@ impl Target for MemoryTarget {
         self.release_lease(token)
     }
 
-    fn take_over(&self, options: &AcquireOptions, reason: &str) -> Result<Leased> {
+    fn take_over(&self, options: &LeaseOptions, reason: &str) -> Result<Leased> {
         self.take_lease_over(options, reason)
     }
 

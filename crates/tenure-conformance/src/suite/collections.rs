@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use tenure::{Collection, CollectionKind, ErrorKind, Lease, Lock, Prune, Result, Wait, json};
+use tenure::options::{CollectionKind, Prune};
+use tenure::{Collection, ErrorKind, Lease, Lock, Result, Wait, WriteOptions, json};
 
 use crate::asking::{add_one, append, at_once, count, growing, long, patient, trying, until};
 use crate::failure::{Outcome, ensure, equal, refused};
@@ -60,7 +61,8 @@ pub(super) fn a_removed_key_keeps_its_fences_growing(subject: &Subject) -> Outco
         let version = add_one(&document, &at_once())?.version;
         equal!(count(&document)?, 1, "the counter of a new key");
         ensure!(collection.remove("a", &at_once())?, "the key was not there");
-        let set = document.compare_and_set(&version, &json!({}), &at_once());
+        let set = document
+            .set(&json!({}), &WriteOptions { if_version: Some(version.clone()), ..at_once() });
         refused(set, ErrorKind::Conflict, "the version of a removed key")?;
     }
     growing("fences of a removed key", &fences)

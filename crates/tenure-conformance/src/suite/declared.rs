@@ -2,7 +2,10 @@
 
 use std::time::Duration;
 
-use tenure::{ErrorKind, FileOptions, HoldState, Wait, json};
+use tenure::embed;
+use tenure::file::FileOptions;
+use tenure::status::HoldState;
+use tenure::{ErrorKind, Wait, json};
 
 use crate::asking::{add_one, append, at_once, count, lines, long, terms, trying};
 use crate::failure::{Failure, Outcome, ensure, equal, refused};
@@ -24,6 +27,9 @@ pub(super) fn what_only_files_have_is_as_declared(subject: &Subject) -> Outcome 
         ensure!(journal.rotate(&at_once())?.archive.is_some(), "a rotation archived nothing");
         equal!(lines(&journal)?, ["b"], "lines");
         ensure!(!document.restore(&at_once())?.changed, "a document that is fine was restored");
+        document.keep_versions(3, &at_once())?;
+        equal!(document.kept_versions()?, 3, "versions to keep");
+        document.earlier()?;
         return Ok(());
     }
     let kind = ErrorKind::Unsupported;
@@ -33,6 +39,10 @@ pub(super) fn what_only_files_have_is_as_declared(subject: &Subject) -> Outcome 
     refused(journal.compact(&at_once(), |_| false), kind, "compact")?;
     refused(journal.rotate(&at_once()), kind, "rotate")?;
     refused(document.restore(&at_once()), kind, "restore")?;
+    refused(document.earlier(), kind, "earlier versions")?;
+    refused(document.undo(1, &at_once()), kind, "undo")?;
+    refused(document.keep_versions(3, &at_once()), kind, "versions to keep")?;
+    refused(document.kept_versions(), kind, "versions to keep")?;
     equal!(lines(&journal)?, ["a", "b"], "lines");
     equal!(count(&document)?, 1, "the counter");
     Ok(())
@@ -131,8 +141,8 @@ pub(super) fn the_longest_content_is_as_declared(subject: &Subject) -> Outcome {
     let longest = usize::try_from(longest).map_err(|_| too_long())?;
     let (journal, document) = (subject.journal(0, "log")?, subject.document(0, "state.json")?);
     let text = |bytes: usize| format!("\"{}\"", "x".repeat(bytes - 2));
-    document.update_text(&at_once(), |_| Ok(Some(text(longest))))?;
-    let written = document.update_text(&at_once(), |_| Ok(Some(text(longest + 1))));
+    embed::update_text(&document, &at_once(), |_| Ok(Some(text(longest))))?;
+    let written = embed::update_text(&document, &at_once(), |_| Ok(Some(text(longest + 1))));
     refused(written, ErrorKind::Invalid, "a document that is too long")?;
     equal!(document.read()?.map(|found| found.bytes.len()), Some(longest), "its length");
     journal.append(&[vec![b'x'; longest]], &append(at_once()))?;

@@ -4,7 +4,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Barrier, mpsc};
 use std::thread;
 
-use tenure::{Document, Error, ErrorKind, Result, Rules, Version, Wait, WriteOptions, json};
+use tenure::embed;
+use tenure::json::Rules;
+use tenure::{Document, Error, ErrorKind, Result, Version, Wait, WriteOptions, json};
 
 use crate::asking::{
     A_MOMENT, PATIENCE, add_one, at_once, count, one_more, patient, text, together, update,
@@ -16,7 +18,7 @@ const THREADS: usize = 4;
 const ROUNDS: usize = 15;
 
 fn write_text(document: &Document, text: &str) -> Result<()> {
-    document.update_text(&patient(), |_| Ok(Some(text.to_owned()))).map(drop)
+    embed::update_text(document, &patient(), |_| Ok(Some(text.to_owned()))).map(drop)
 }
 
 pub(super) fn no_update_is_lost(subject: &Subject) -> Outcome {
@@ -47,7 +49,9 @@ pub(super) fn a_compare_and_set_wins_once(subject: &Subject) -> Outcome {
             let document = subject.document(number, "state.json");
             barrier.wait();
             let value = json!({ "round": round, "by": number });
-            match document?.compare_and_set(&version, &value, &patient()) {
+            match document?
+                .set(&value, &WriteOptions { if_version: Some(version.clone()), ..patient() })
+            {
                 Ok(_) => drop(won.fetch_add(1, Ordering::SeqCst)),
                 refusal => drop(refused(refusal, ErrorKind::Conflict, "another's version")?),
             }
@@ -65,19 +69,25 @@ pub(super) fn another_version_is_a_conflict(subject: &Subject) -> Outcome {
     refused(add_one(&document, &options), ErrorKind::Conflict, "a version of nothing")?;
     ensure!(document.read()?.is_none(), "a refused write made a document");
     let first = add_one(&document, &at_once())?.version;
-    equal!(document.version()?, Some(first.clone()), "the version");
-    equal!(subject.document(1, "state.json")?.version()?, Some(first.clone()), "the version");
+    equal!(document.read()?.map(|found| found.version), Some(first.clone()), "the version");
+    equal!(
+        subject.document(1, "state.json")?.read()?.map(|found| found.version),
+        Some(first.clone()),
+        "the version"
+    );
     options.if_version = Some(first.clone());
     let second = add_one(&subject.document(1, "state.json")?, &options)?.version;
     ensure!(first != second, "two states have one version");
     let error = refused(add_one(&document, &options), ErrorKind::Conflict, "an old version")?;
     ensure!(error.is_committed() != Some(true), "a refused write says that it is committed");
-    let set = document.compare_and_set(&first, &json!({}), &at_once());
+    let set =
+        document.set(&json!({}), &WriteOptions { if_version: Some(first.clone()), ..at_once() });
     refused(set, ErrorKind::Conflict, "an old version")?;
     equal!(count(&document)?, 2, "updates that count");
     // A version is text, and survives being stored as such.
     let stored: Version = second.to_string().parse()?;
-    document.compare_and_set(&stored, &json!({ "n": 9 }), &at_once())?;
+    document
+        .set(&json!({ "n": 9 }), &WriteOptions { if_version: Some(stored.clone()), ..at_once() })?;
     Ok(())
 }
 
@@ -88,7 +98,7 @@ pub(super) fn a_version_never_comes_back(subject: &Subject) -> Outcome {
     subject.document(1, "state.json")?.set(&two, &at_once())?;
     let back = document.set(&one, &at_once())?.version;
     ensure!(first != back, "a version came back with its content");
-    let set = document.compare_and_set(&first, &two, &at_once());
+    let set = document.set(&two, &WriteOptions { if_version: Some(first.clone()), ..at_once() });
     refused(set, ErrorKind::Conflict, "the version of the same content before")?;
     Ok(())
 }
@@ -108,7 +118,7 @@ pub(super) fn a_document_survives_byte_for_byte(subject: &Subject) -> Outcome {
             equal!(text(&subject.document(number, "state.json")?)?, written, "the text");
         }
         let mut seen = None;
-        let kept = document.update_text(&patient(), |current| {
+        let kept = embed::update_text(&document, &patient(), |current| {
             seen = current.map(str::to_owned);
             Ok(None)
         })?;
@@ -182,7 +192,11 @@ pub(super) fn an_update_that_fails_changes_nothing(subject: &Subject) -> Outcome
     refused(fails(&document), ErrorKind::NotFound, "a function that fails")?;
     let kept = update(&document, &at_once(), |_| Ok(None))?;
     ensure!(!kept.changed && kept.version == version, "an update without a result: {kept:?}");
-    equal!(subject.document(1, "state.json")?.version()?, Some(version), "the version");
+    equal!(
+        subject.document(1, "state.json")?.read()?.map(|found| found.version),
+        Some(version),
+        "the version"
+    );
     // The lock is free again.
     add_one(&subject.document(1, "state.json")?, &at_once())?;
     Ok(())
@@ -202,7 +216,7 @@ pub(super) fn the_same_content_is_no_change(subject: &Subject) -> Outcome {
 pub(super) fn a_missing_document_is_none(subject: &Subject) -> Outcome {
     for number in 0..2 {
         let document = subject.document(number, "state.json")?;
-        ensure!(document.read()?.is_none() && document.version()?.is_none(), "a document is there");
+        ensure!(document.read()?.is_none(), "a document is there");
         let kept = update(&document, &at_once(), |current| {
             Ok(current.is_some().then(|| one_more(current)))
         })?;
@@ -257,7 +271,7 @@ pub(super) fn a_reader_sees_whole_documents(subject: &Subject) -> Outcome {
             if let Some(found) = document.read()? {
                 let whole = found.value["one"] == found.value["two"];
                 ensure!(whole, "a reader sees half a document");
-                let parsed = tenure::parse_json(&found.bytes)?;
+                let parsed = tenure::json::parse(&found.bytes)?;
                 ensure!(parsed == found.value, "bytes and value of a snapshot differ");
             }
             thread::yield_now();

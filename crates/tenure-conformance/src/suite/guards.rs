@@ -3,9 +3,9 @@
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 
+use tenure::outcome::Leased;
 use tenure::{
-    Document, Error, ErrorKind, Journal, Leased, Result, Value, WriteOptions, json,
-    update_and_append,
+    Document, Error, ErrorKind, Journal, Result, Value, WriteOptions, json, update_and_append,
 };
 
 use crate::asking::{
@@ -113,7 +113,7 @@ pub(super) fn a_document_and_a_journal_change_both_or_neither(subject: &Subject)
     let document = subject.document(0, "state.json")?;
     let journal = subject.journal(1, "log")?;
     both(subject, patient(), "first")?;
-    let version = document.version()?;
+    let version = document.read()?.map(|found| found.version);
     let options = append(patient());
     let fails = update_and_append(&document, &subject.journal(0, "log")?, &["x"], &options, |_| {
         Err::<Option<Value>, Error>(Error::new(ErrorKind::NotFound, "compute", "no"))
@@ -132,7 +132,7 @@ pub(super) fn a_document_and_a_journal_change_both_or_neither(subject: &Subject)
         |_| -> Result<_> { Ok(None) },
     );
     refused(one, ErrorKind::Invalid, "one target for both")?;
-    equal!(document.version()?, version, "the version");
+    equal!(document.read()?.map(|found| found.version), version, "the version");
     equal!(counted(subject)?, (1, 1), "updates and lines");
     let mut right = patient();
     right.if_version = version;
@@ -152,6 +152,71 @@ pub(super) fn two_stores_never_change_together(subject: &Subject) -> Outcome {
         refused(done, ErrorKind::Invalid, "a change of two stores")?;
         ensure!(document.read()?.is_none() && lines(journal)?.is_empty(), "one store changed");
     }
+    Ok(())
+}
+
+pub(super) fn a_guard_of_another_store_is_invalid(subject: &Subject) -> Outcome {
+    let leased = subject.lease(0, "session")?.acquire(&long("a"))?;
+    for target in ["postgres://me:secret@host/database", "etcd://a:2379,b:2379/prefix/session"] {
+        let options = guarded(target.into(), leased.fence);
+        for written in writes(subject, &options) {
+            let error = refused(written, ErrorKind::Invalid, "a guard of another store")?;
+            ensure!(!error.to_string().contains("secret"), "an error shows a password: {error}");
+        }
+    }
+    equal!(counted(subject)?, (0, 0), "updates and lines");
+    Ok(())
+}
+
+/// The guard, the document and the batch: after any number of take-overs both agree.
+pub(super) fn a_guarded_batch_is_one_step(subject: &Subject) -> Outcome {
+    let document = subject.document(0, "state.json")?;
+    let journal = subject.journal(0, "log")?;
+    let mut leased = subject.lease(0, "session")?.acquire(&long("a"))?;
+    for round in 0..4 {
+        let options = append(guarded(subject.name("session"), leased.fence));
+        let is_taken = AtomicBool::new(false);
+        thread::scope(|scope| {
+            let former = scope.spawn(|| {
+                let mut number = 0;
+                loop {
+                    let is_late = is_taken.load(Ordering::SeqCst);
+                    let done = update_and_append(
+                        &document,
+                        &journal,
+                        &[format!("{round} {number} a"), format!("{round} {number} b")],
+                        &options,
+                        |current| Ok(Some(one_more(current))),
+                    );
+                    match done {
+                        Ok((written, appended)) => {
+                            ensure!(!is_late, "a former holder writes after a take-over");
+                            ensure!(written.changed, "an update did nothing: {written:?}");
+                            equal!(appended.last + 1 - appended.first, 2, "numbers of a batch");
+                        }
+                        refusal => {
+                            return refused_as(refusal, &STALE, "the former holder").map(drop);
+                        }
+                    }
+                    number += 1;
+                }
+            });
+            let before = counted(subject)?.0;
+            until(
+                "the holder writes",
+                || Ok(counted(subject)?.0 > before || former.is_finished()),
+            )?;
+            let mut terms = long("b");
+            terms.wait = patient().wait;
+            leased = subject.lease(1, "session")?.take_over(&terms, "a is slow")?;
+            is_taken.store(true, Ordering::SeqCst);
+            let (count, lines) = counted(subject)?;
+            equal!(lines as u64, count * 2, "lines of {count} updates, after a take-over");
+            former.join().map_err(|_| Failure::new("a thread panicked"))?
+        })?;
+    }
+    let (count, lines) = counted(subject)?;
+    equal!(lines as u64, count * 2, "lines of {count} updates");
     Ok(())
 }
 

@@ -2,9 +2,11 @@
 
 use std::time::Duration;
 
-use tenure::{CollectionKind, ErrorKind, Version, Wait, json};
+use tenure::embed;
+use tenure::options::CollectionKind;
+use tenure::{ErrorKind, Version, Wait, WriteOptions, json};
 
-use crate::asking::{LONG, add_one, append, at_once, lines, long, terms, text};
+use crate::asking::{LONG, add_one, append, at_once, lines, long, terms, text, trying};
 use crate::failure::{Outcome, ensure, equal, refused};
 use crate::subject::Subject;
 
@@ -35,16 +37,16 @@ pub(super) fn bad_documents_are_refused(subject: &Subject) -> Outcome {
     let bad = ["", "{", "{\"a\":1,}", "nul", "1 2", "{\"a\":01}", "'a'", "[1]x"];
     for before in [None, Some("{ \"a\" : 1 }")] {
         if let Some(before) = before {
-            document.update_text(&at_once(), |_| Ok(Some(before.to_owned())))?;
+            embed::update_text(&document, &at_once(), |_| Ok(Some(before.to_owned())))?;
         }
         for bad in bad {
-            let written = document.update_text(&at_once(), |_| Ok(Some(bad.to_owned())));
+            let written = embed::update_text(&document, &at_once(), |_| Ok(Some(bad.to_owned())));
             refused(written, ErrorKind::Invalid, &format!("the text {bad:?}"))?;
         }
         equal!(text(&document)?, before.unwrap_or_default(), "the document");
     }
     let deep = "[".repeat(1000) + &"]".repeat(1000);
-    let written = document.update_text(&at_once(), |_| Ok(Some(deep.clone())));
+    let written = embed::update_text(&document, &at_once(), |_| Ok(Some(deep.clone())));
     refused(written, ErrorKind::Invalid, "a text that nests too deeply")?;
     Ok(())
 }
@@ -56,7 +58,8 @@ pub(super) fn bad_versions_are_refused(subject: &Subject) -> Outcome {
     let document = subject.document(0, "state.json")?;
     add_one(&document, &at_once())?;
     for other in ["0", "ffffffff-0", "zzz"] {
-        let set = document.compare_and_set(&other.parse()?, &json!({}), &at_once());
+        let set = document
+            .set(&json!({}), &WriteOptions { if_version: Some(other.parse()?), ..at_once() });
         refused(set, ErrorKind::Conflict, &format!("the version {other}"))?;
     }
     Ok(())
@@ -91,5 +94,28 @@ pub(super) fn bad_keys_are_refused(subject: &Subject) -> Outcome {
         refused(collection.document(bad), ErrorKind::Invalid, "a bad key")?;
         refused(collection.remove(bad, &at_once()), ErrorKind::Invalid, "a bad key")?;
     }
+    Ok(())
+}
+
+/// A name that a store cannot keep is refused before anything is written; any other one works as it is.
+pub(super) fn odd_names_are_kept_or_refused(subject: &Subject) -> Outcome {
+    let long = "x".repeat(200);
+    for name in
+        ["a b", "%41", "\u{e4}/\u{1f600}", "a'b\"c", "a\\b", "*?[", "a\nb", "a\u{7f}b", &long]
+    {
+        let opened = subject.document(0, name);
+        if opened.is_err() {
+            refused(opened, ErrorKind::Invalid, &format!("the name {name:?}"))?;
+            continue;
+        }
+        let document = opened?;
+        add_one(&document, &at_once())?;
+        equal!(text(&subject.document(1, name)?)?, text(&document)?, "the document {name:?}");
+        let guard = subject.lock(0, name)?.acquire(&trying())?;
+        let other = subject.lock(1, name)?.acquire(&trying());
+        refused(other, ErrorKind::Busy, &format!("the lock {name:?}"))?;
+        guard.release()?;
+    }
+    ensure!(subject.document(0, "A")?.read()?.is_none(), "two names are one document");
     Ok(())
 }

@@ -5,7 +5,10 @@ use std::sync::{Arc, Mutex, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use tenure::{Cancel, ErrorKind, HoldKind, MaxHold, Mode, Wait, json};
+use tenure::embed;
+use tenure::options::{MaxHold, Mode};
+use tenure::status::HoldKind;
+use tenure::{Cancel, ErrorKind, Wait, json};
 
 use crate::asking::{
     A_MOMENT, LONG, PATIENCE, add_one, at_once, count, growing, guarded, locked, long, patient,
@@ -185,10 +188,10 @@ pub(super) fn a_dropped_guard_releases(subject: &Subject) -> Outcome {
     drop(lock.acquire(&trying())?);
     let guard = other.acquire(&trying())?;
     ensure!(guard.recovered_from().is_none(), "a dropped guard counts as a death");
-    guard.end()?;
+    embed::end(&guard)?;
     let next = lock.acquire(&trying())?;
     // Ending what is over touches only its own.
-    guard.end()?;
+    embed::end(&guard)?;
     drop(guard);
     refused(other.acquire(&trying()), ErrorKind::Busy, "a lock that a late release must not end")?;
     next.verify()?;
@@ -284,7 +287,7 @@ pub(super) fn a_nested_hold_is_a_proof_and_no_lock(subject: &Subject) -> Outcome
     let mut options = trying();
     options.fence = Some(guard.publish_fence());
     let nested = subject.lock(1, "target")?.acquire(&options)?;
-    ensure!(nested.is_nested() && !guard.is_nested(), "the wrong hold is nested");
+    ensure!(embed::is_nested(&nested) && !embed::is_nested(&guard), "the wrong hold is nested");
     equal!(nested.publish_fence(), guard.publish_fence(), "the fence of a nested hold");
     nested.verify()?;
     nested.release()?;
@@ -341,13 +344,16 @@ pub(super) fn a_lock_that_is_taken_fast_is_a_lock(subject: &Subject) -> Outcome 
     let (lock, other) = (subject.lock(0, "target")?, subject.lock(1, "target")?);
     // The first one of a target may have to prepare something.
     lock.acquire(&trying())?.release()?;
-    if let Some(guard) = lock.try_lock_fast(&trying())? {
+    if let Some(guard) = embed::try_lock_fast(&lock, &trying())? {
         refused(other.acquire(&trying()), ErrorKind::Busy, "a lock that was taken fast")?;
         add_one(&subject.document(1, "target")?, &proven(guard.publish_fence()))?;
         guard.release()?;
     }
     let guard = other.acquire(&trying())?;
-    ensure!(lock.try_lock_fast(&trying())?.is_none(), "a lock that is held was taken fast");
+    ensure!(
+        embed::try_lock_fast(&lock, &trying())?.is_none(),
+        "a lock that is held was taken fast"
+    );
     guard.verify()?;
     guard.release()?;
     Ok(())

@@ -1,6 +1,8 @@
 //! The tests, by what they are about. The list below is the one place that names all of them.
 
+mod blobs;
 mod collections;
+mod connections;
 mod declared;
 mod documents;
 mod guards;
@@ -8,7 +10,11 @@ mod input;
 mod journals;
 mod leases;
 mod locks;
+mod once;
 mod operations;
+mod queues;
+mod several;
+mod slots;
 
 use crate::{Needs, Test};
 
@@ -71,6 +77,23 @@ suite! { $
         Alone a_lease_that_is_released_twice_is_lost,
         Alone a_lease_is_shown_to_everyone,
     }
+    several {
+        Alone several_locks_are_taken_once_each,
+        Alone several_locks_are_all_or_none,
+        Threads several_locks_have_one_deadline,
+        Threads several_locks_never_deadlock,
+        Alone several_leases_are_all_or_none,
+        Threads leases_are_renewed_while_more_are_waited_for,
+    }
+    slots {
+        Threads at_most_so_many_have_a_slot,
+        Alone a_full_target_is_busy,
+        Threads a_wait_for_a_slot_ends,
+        Threads any_slot_that_is_freed_serves_the_waiter,
+        Alone callers_with_other_counts_see_the_first_slots,
+        Alone slots_and_the_target_itself_are_as_declared,
+        Threads a_slot_that_lasts_too_long_is_ended,
+    }
     documents {
         Threads no_update_is_lost,
         Threads a_compare_and_set_wins_once,
@@ -102,6 +125,8 @@ suite! { $
         Alone a_guard_of_the_journal_proves_its_hold,
         Alone a_document_and_a_journal_change_both_or_neither,
         Alone two_stores_never_change_together,
+        Alone a_guard_of_another_store_is_invalid,
+        Threads a_guarded_batch_is_one_step,
         Threads a_guard_is_checked_when_it_commits,
         Threads a_fence_is_checked_when_it_commits,
         Threads a_version_is_checked_when_it_commits,
@@ -115,6 +140,12 @@ suite! { $
         Alone a_refused_operation_can_be_repeated,
         Alone a_lost_reply_is_not_applied_twice,
     }
+    connections {
+        Threads a_follower_misses_nothing_across_lost_connections,
+        Threads a_watch_wakes_across_lost_connections,
+        Threads a_hold_survives_lost_connections,
+        Threads a_waiter_is_served_across_lost_connections,
+    }
     collections {
         Alone a_collection_lists_and_removes_its_keys,
         Alone a_removed_key_keeps_its_fences_growing,
@@ -122,12 +153,38 @@ suite! { $
         Threads a_prune_by_age_keeps_what_is_young,
         Alone keys_of_journals_are_not_those_of_documents,
     }
+    queues {
+        Threads a_task_is_given_to_one_worker,
+        Alone tasks_are_given_out_oldest_first,
+        Alone a_task_is_completed_once,
+        Threads an_expired_claim_returns_its_task,
+        Alone a_failed_task_is_counted_delayed_and_set_aside,
+        Threads a_worker_that_waits_is_woken,
+        Threads a_wait_for_a_task_ends,
+        Alone a_task_with_an_id_is_added_once,
+        Alone a_filter_chooses_tasks,
+        Alone a_claim_guards_other_writes,
+        Alone documents_that_are_no_tasks_hide_none,
+    }
+    once {
+        Threads one_caller_acts_for_many,
+        Threads a_failure_reaches_those_who_wait,
+        Alone a_turn_that_is_dropped_goes_to_the_next,
+        Threads a_result_expires_and_is_erased,
+        Alone results_survive_byte_for_byte,
+    }
+    blobs {
+        Alone any_bytes_are_kept,
+        Alone bytes_have_versions_fences_and_guards,
+        Threads no_change_of_bytes_is_lost,
+    }
     input {
         Alone bad_batches_are_refused,
         Alone bad_documents_are_refused,
         Alone bad_versions_are_refused,
         Alone bad_leases_are_refused,
         Alone bad_keys_are_refused,
+        Alone odd_names_are_kept_or_refused,
     }
     declared {
         Alone what_only_files_have_is_as_declared,

@@ -3,7 +3,8 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use tenure::{FileStore, Journal, WriteOptions};
+use tenure::file::FileStore;
+use tenure::{Journal, WriteOptions};
 use tenure_conformance::Subject;
 
 fn subject() -> Subject {

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use tenure::FileStore;
+use tenure::file::FileStore;
 use tenure_conformance::{Needs, Subject, TESTS, run};
 use tenure_testkit::SimFs;
 

@@ -13,7 +13,7 @@ use crate::file::commit::Commit;
 use crate::file::target::Target;
 use crate::fs::{Fs, Kind, Stat, if_found, is_side_dir};
 use crate::options::{Durability, Prune, WriteOptions};
-use crate::outcome::Pruned;
+use crate::results::Pruned;
 use crate::store;
 use crate::sys;
 use crate::wait::Wait;

@@ -311,7 +311,7 @@ pub(crate) fn wait_for_lease(
         if request.cancel.is_some() {
             sleep = sleep.min(CANCEL_CHECK);
         }
-        if watcher.wait(Some(sleep)).map_err(Target::failed("watch", path))? {
+        if watcher.wait(sleep).map_err(Target::failed("watch", path))? {
             return Ok(());
         }
     }

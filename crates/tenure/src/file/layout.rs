@@ -1,7 +1,10 @@
-//! Fixed-size records on disk: fields one after the other, little endian; and the version of all of them.
+//! Fixed-size records on disk: fields one after the other, little endian; how they are sealed; and the version of
+//! all of them.
 
+use std::cmp::Ordering;
 use std::path::Path;
 
+use crate::checksum;
 use crate::error::{Error, ErrorKind};
 use crate::fs::FileId;
 
@@ -21,8 +24,6 @@ pub(crate) const COUNT_MAX: u64 = 1 << 56;
 
 /// What has a fixed length on the disk.
 pub(crate) trait Layout: Sized {
-    /// In front of a slot that holds it, with the major version; `None` where the file has them elsewhere.
-    const SLOT_MAGIC: Option<[u8; 6]> = None;
     /// Its length on the disk.
     const BYTES: usize;
     fn put(&self, fill: &mut Fill<'_>);
@@ -70,6 +71,66 @@ macro_rules! layout {
     (@take bits $take:ident) => { $take.u64() };
 }
 pub(crate) use layout;
+
+/// What the first bytes of a sealed record are, before the major version.
+pub(crate) type Magic = [u8; 6];
+
+const SUM_BYTES: usize = 8;
+
+/// How much sealing adds to a record.
+pub(crate) const fn sealing_bytes(magic: Option<Magic>) -> usize {
+    if magic.is_some() { 8 + SUM_BYTES } else { SUM_BYTES }
+}
+
+/// Fills `bytes`: magic and major version (unless the file has them elsewhere), what `put` writes, and in the last 8
+/// bytes a checksum. False if a count in it could not be read back.
+pub(crate) fn seal(
+    bytes: &mut [u8],
+    magic: Option<Magic>,
+    put: impl FnOnce(&mut Fill<'_>),
+) -> bool {
+    let mut fill = Fill::new(bytes);
+    if let Some(magic) = magic {
+        fill.raw(&magic);
+        fill.u16(MAJOR);
+    }
+    put(&mut fill);
+    let is_sane = !fill.absurd;
+    let (said, sum) = bytes.split_at_mut(bytes.len() - SUM_BYTES);
+    sum.copy_from_slice(&checksum::of(said).to_le_bytes());
+    is_sane
+}
+
+/// What sealed bytes hold.
+#[derive(Debug)]
+pub(crate) enum Sealed<T> {
+    Valid(T),
+    Invalid,
+    /// A newer major version wrote it.
+    Newer(u16),
+}
+
+/// Reads what [`seal`] wrote.
+pub(crate) fn open<T>(
+    bytes: &[u8],
+    magic: Option<Magic>,
+    read: impl FnOnce(&mut Take<'_>) -> T,
+) -> Sealed<T> {
+    let (said, sum) = bytes.split_at(bytes.len() - SUM_BYTES);
+    let mut take = Take::new(said);
+    let is_ours = magic.is_none_or(|magic| magic == take.raw());
+    if !is_ours || sum != checksum::of(said).to_le_bytes().as_slice() {
+        return Sealed::Invalid;
+    }
+    let major = if magic.is_some() { take.u16() } else { MAJOR };
+    match major.cmp(&MAJOR) {
+        Ordering::Greater => return Sealed::Newer(major),
+        Ordering::Less => return Sealed::Invalid,
+        Ordering::Equal => {}
+    }
+    let value = read(&mut take);
+    if take.is_sane() { Sealed::Valid(value) } else { Sealed::Invalid }
+}
 
 impl<const N: usize> Layout for [u8; N] {
     const BYTES: usize = N;
@@ -131,11 +192,6 @@ impl<'a> Fill<'a> {
     pub(crate) fn u16(&mut self, value: u16) {
         self.raw(&value.to_le_bytes());
     }
-
-    /// Whether every count so far can be read back.
-    pub(crate) fn is_sane(&self) -> bool {
-        !self.absurd
-    }
 }
 
 /// Reads a record from its first byte on. The caller has checked its length.
@@ -164,6 +220,13 @@ impl<'a> Take<'a> {
         self.refuse_if(found.is_none());
         self.at += len;
         found.unwrap_or_default()
+    }
+
+    /// One of these values, stored as its place among them. Any other number is not sane.
+    pub(crate) fn one_of<T: Copy + Default>(&mut self, known: &[T]) -> T {
+        let found = usize::try_from(self.u64()).ok().and_then(|at| known.get(at));
+        self.refuse_if(found.is_none());
+        found.copied().unwrap_or_default()
     }
 
     /// What tenure cannot have written.

@@ -27,14 +27,14 @@ use crate::file::target::Target;
 use crate::fs::{Handle, Mode};
 use crate::holder::HolderText;
 use crate::json;
-use crate::options::AcquireOptions;
-use crate::outcome::{LeaseInfo, Leased};
+use crate::options::LeaseOptions;
 use crate::random;
+use crate::results::{LeaseInfo, Leased};
 use crate::sys;
 use crate::wait::{Request, Wait};
 
 /// Takes the lease, or renews the one that the token names.
-pub(crate) fn acquire(target: &Target, options: &AcquireOptions) -> Result<Leased> {
+pub(crate) fn acquire(target: &Target, options: &LeaseOptions) -> Result<Leased> {
     target.at_home(|target| acquire_now(&target.with(None, options.file.allow_network)?, options))
 }
 
@@ -67,13 +67,13 @@ pub(crate) fn show(target: &Target) -> Result<Option<LeaseInfo>> {
 }
 
 /// Takes the lease from its holder. A lock is never taken over: its holder is alive.
-pub(crate) fn take_over(target: &Target, options: &AcquireOptions, reason: &str) -> Result<Leased> {
+pub(crate) fn take_over(target: &Target, options: &LeaseOptions, reason: &str) -> Result<Leased> {
     target.at_home(|target| {
         take_over_now(&target.with(None, options.file.allow_network)?, options, reason)
     })
 }
 
-fn acquire_now(target: &Target, options: &AcquireOptions) -> Result<Leased> {
+fn acquire_now(target: &Target, options: &LeaseOptions) -> Result<Leased> {
     let request = Request::new(options.wait, options.cancel.as_ref(), None);
     if let Some(token) = &options.token {
         match renew_now(target, token, Some(options.ttl), request) {
@@ -85,7 +85,7 @@ fn acquire_now(target: &Target, options: &AcquireOptions) -> Result<Leased> {
     grant(target, taken.record.handle.as_ref(), taken.seen, options)
 }
 
-fn take_over_now(target: &Target, options: &AcquireOptions, reason: &str) -> Result<Leased> {
+fn take_over_now(target: &Target, options: &LeaseOptions, reason: &str) -> Result<Leased> {
     let request = Request::new(options.wait, options.cancel.as_ref(), None);
     // The kernel lock alone: the point is not to wait for the lease.
     let _hold = Hold::lock(target, Mode::Exclusive, request)?;
@@ -102,7 +102,7 @@ fn grant(
     target: &Target,
     file: &dyn Handle,
     mut seen: Seen,
-    options: &AcquireOptions,
+    options: &LeaseOptions,
 ) -> Result<Leased> {
     let token = options.token.clone().map_or_else(random::token, Ok)?;
     let is_new = seen.record.seq == 0;

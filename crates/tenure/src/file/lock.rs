@@ -97,7 +97,11 @@ fn acquire(target: Target, options: &LockOptions) -> Result<FileGuard> {
             let hold = take_shared(&target, request)?;
             Held::new(target, Some(hold), 0, None)
         }
-        Mode::Exclusive => take_exclusive(target, options, request)?,
+        Mode::Exclusive => {
+            let Taken { hold, record, seen, commit: _commit } =
+                take(&target, Mode::Exclusive, false, request)?;
+            hold_under_new_fence(target, hold, record, seen, options)?
+        }
     });
     if options.reentrant {
         held.remember(&options.owner);
@@ -161,12 +165,6 @@ fn take_shared(target: &Target, request: Request<'_>) -> Result<Hold> {
 }
 
 /// Draws the fence and writes the record. Failure anywhere releases the lock and changes nothing.
-fn take_exclusive(target: Target, options: &LockOptions, request: Request<'_>) -> Result<Held> {
-    let Taken { hold, record, seen, commit: _commit } =
-        take(&target, Mode::Exclusive, false, request)?;
-    hold_under_new_fence(target, hold, record, seen, options)
-}
-
 fn hold_under_new_fence(
     target: Target,
     mut hold: Hold,

@@ -1,5 +1,8 @@
 //! The store on local files: locks, leases, documents, journals and collections beside their targets.
 //!
+//! For programs that need what only files have: the [`FileOptions`] of a call, [`sweep`](sweep()), and the [`FileStore`] where
+//! a store is passed. `Lock::open`, `Document::open` and the like use it without being asked.
+//!
 //! Nothing else in the crate touches a disk. Everything here goes through [`crate::fs`], so that the
 //! code that crashes in the simulation is the code that ships.
 
@@ -32,3 +35,7 @@ pub(crate) mod update_and_append;
 pub(crate) mod waiter_thread;
 
 pub use self::store::FileStore;
+pub use self::sweep::sweep;
+#[doc(hidden)]
+pub use self::sweep::sweep_on;
+pub use crate::options::FileOptions;

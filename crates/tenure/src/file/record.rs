@@ -18,7 +18,7 @@ use std::io;
 use std::path::Path;
 
 use crate::error::Result;
-use crate::file::layout::{Fill, Layout, Take, newer_format};
+use crate::file::layout::{Fill, Layout, Magic, Take, layout, newer_format};
 use crate::file::marks::Mark;
 use crate::file::slot::{DoubleSlot, Loaded};
 use crate::file::target::Target;
@@ -27,21 +27,14 @@ use crate::holder::{HoldKind, Holder, HolderText};
 
 /// Byte 0 of the file is the lock (a mandatory range on Windows), so the slots stay clear of it, and of
 /// each other's page. The marks are between them.
-const SLOTS: DoubleSlot = DoubleSlot::at(SLOT_OFFSET, 8192);
+const SLOTS: DoubleSlot = DoubleSlot::at(SLOT_OFFSET, 8192).with_magic(MAGIC);
 const SLOT_OFFSET: u64 = 4096;
 const SLOTS_BYTES: usize = 4096 + 1024;
 /// Two more slots, each on a page of its own, for what was reserved.
-const RESERVED: DoubleSlot = DoubleSlot::at(12288, 16384);
-/// Room for the text of the holder.
-const HOLDER_BYTES: usize = 752;
-/// Not used, in the middle of a slot.
-const FREE_BYTES: usize = 62;
-/// Flags of a slot.
-const SYNCED: u8 = 1;
-const LEFT: u8 = 2;
-const JOURNAL: u8 = 4;
-const NOT_SYNCED: u8 = 8;
-const NUMBERED: u8 = 16;
+const RESERVED: DoubleSlot = DoubleSlot::at(12288, 16384).with_magic(MAGIC);
+const MAGIC: Magic = *b"tenure";
+/// Room for the text of the holder: the rest of a slot of 1,024 bytes.
+const HOLDER_BYTES: usize = 760;
 
 /// The state of the last hold.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -55,32 +48,59 @@ pub(crate) enum State {
     Leased,
 }
 
-/// A lease as it is on disk.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(crate) struct LeaseTerms {
-    /// Checksum of the token; the token itself is never written down.
-    pub(crate) token: [u8; 16],
-    pub(crate) ttl_us: u64,
-    /// On the boot clock of `boot`.
-    pub(crate) expires_us: u64,
+impl Layout for State {
+    const BYTES: usize = 8;
+
+    fn put(&self, fill: &mut Fill<'_>) {
+        fill.u64(*self as u64);
+    }
+
+    fn take(take: &mut Take<'_>) -> Self {
+        take.one_of(&[Self::Free, Self::Held, Self::Leased])
+    }
 }
 
-/// What tenure last published as the document, or found in its place.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(crate) struct Published {
-    /// Grows with every change that tenure made.
-    pub(crate) generation: u64,
-    /// No larger generation was given out before. Not known of a record of another boot, or of one that
-    /// was copied or restored.
-    pub(crate) numbered: bool,
-    pub(crate) checksum: [u8; 16],
-    /// Of the very file: another program may write the same bytes, and not sync them. 0: there was no
-    /// document.
-    pub(crate) tag: u32,
-    pub(crate) synced: Synced,
-    /// The boot in which tenure published it or found it whole, if that is known. The record's own boot is
-    /// no help: any lock renews that.
-    pub(crate) boot: [u8; 16],
+layout! {
+    /// A lease as it is on disk.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+    pub(crate) struct LeaseTerms {
+        /// Checksum of the token; the token itself is never written down.
+        pub(crate) part token: [u8; 16],
+        pub(crate) bits ttl_us: u64,
+        /// On the boot clock of `boot`.
+        pub(crate) bits expires_us: u64,
+    }
+}
+
+layout! {
+    /// What tenure last published as the document, or found in its place.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+    pub(crate) struct Published {
+        /// Grows with every change that tenure made.
+        pub(crate) count generation: u64,
+        /// No larger generation was given out before. Not known of a record of another boot, or of one that
+        /// was copied or restored.
+        pub(crate) flag numbered: bool,
+        pub(crate) part checksum: [u8; 16],
+        /// Of the very file: another program may write the same bytes, and not sync them. 0: there was no
+        /// document.
+        pub(crate) bits tag: u64,
+        pub(crate) part synced: Synced,
+        /// The boot in which tenure published it or found it whole, if that is known. The record's own boot is
+        /// no help: any lock renews that.
+        pub(crate) part boot: [u8; 16],
+    }
+}
+
+layout! {
+    /// An operation that is about to publish content with this checksum: done if that is there, and not remembered
+    /// yet.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+    pub(crate) struct Pending {
+        /// 0 is none.
+        pub(crate) bits id: u64,
+        pub(crate) part checksum: [u8; 16],
+    }
 }
 
 /// Whether the content of a version was synced before it was published.
@@ -93,6 +113,18 @@ pub(crate) enum Synced {
     No,
     /// It is on the disk before its name is.
     Yes,
+}
+
+impl Layout for Synced {
+    const BYTES: usize = 8;
+
+    fn put(&self, fill: &mut Fill<'_>) {
+        fill.u64(*self as u64);
+    }
+
+    fn take(take: &mut Take<'_>) -> Self {
+        take.one_of(&[Self::Unknown, Self::No, Self::Yes])
+    }
 }
 
 impl Published {
@@ -109,40 +141,60 @@ impl Published {
     }
 }
 
-/// One record.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub(crate) struct Record {
-    pub(crate) seq: u64,
-    /// Of the current hold, or of the last one.
-    pub(crate) fence: u64,
-    /// Reserved: after a power loss the next fence is above this.
-    pub(crate) ceiling: u64,
-    /// The part of `ceiling` that is known to be durable.
-    pub(crate) confirmed: u64,
-    pub(crate) state: State,
-    /// The holder ended its part properly and left the lock to its children.
-    pub(crate) left: bool,
-    /// There is a journal, whose log may hold batches that are not in it yet.
-    pub(crate) journal: bool,
-    /// So many versions of the document are kept besides `.good`.
-    pub(crate) history: u16,
-    pub(crate) since_us: u64,
-    pub(crate) boot: [u8; 16],
-    /// The commit file that this was written into; a copy elsewhere does not match.
-    pub(crate) file: FileId,
-    /// When that file was born: its number may have been given out again.
-    pub(crate) file_born_us: u64,
-    /// When this was written, on the wall clock. A file that changed later was written by another program:
-    /// an older record was restored in place.
-    pub(crate) written_us: u64,
-    pub(crate) lease: LeaseTerms,
-    pub(crate) published: Published,
-    /// The id of an operation that is about to publish content with this checksum: done if that is
-    /// there, and not remembered yet. 0 is none.
-    pub(crate) pending: (u64, [u8; 16]),
-    pub(crate) holder: HolderText,
-    /// Whether this fence was given out: its mark says so, not the slot.
-    pub(crate) fence_published: bool,
+layout! {
+    /// One record.
+    #[derive(Debug, Clone, PartialEq, Eq, Default)]
+    pub(crate) struct Record {
+        pub(crate) memory seq: u64,
+        /// Of the current hold, or of the last one.
+        pub(crate) count fence: u64,
+        /// Reserved: after a power loss the next fence is above this.
+        pub(crate) count ceiling: u64,
+        /// The part of `ceiling` that is known to be durable.
+        pub(crate) count confirmed: u64,
+        pub(crate) part state: State,
+        /// The holder ended its part properly and left the lock to its children.
+        pub(crate) flag left: bool,
+        /// There is a journal, whose log may hold batches that are not in it yet.
+        pub(crate) flag journal: bool,
+        /// So many versions of the document are kept besides `.good`.
+        pub(crate) bits history: u64,
+        pub(crate) bits since_us: u64,
+        pub(crate) part boot: [u8; 16],
+        /// The commit file that this was written into; a copy elsewhere does not match.
+        pub(crate) part file: FileId,
+        /// When that file was born: its number may have been given out again.
+        pub(crate) bits file_born_us: u64,
+        /// When this was written, on the wall clock. A file that changed later was written by another program:
+        /// an older record was restored in place.
+        pub(crate) bits written_us: u64,
+        pub(crate) part lease: LeaseTerms,
+        pub(crate) part published: Published,
+        pub(crate) part pending: Pending,
+        pub(crate) part holder: HolderText,
+        /// Whether this fence was given out: its mark says so, not the slot.
+        pub(crate) memory fence_published: bool,
+    }
+}
+
+impl Layout for HolderText {
+    const BYTES: usize = 8 + HOLDER_BYTES;
+
+    fn put(&self, fill: &mut Fill<'_>) {
+        let text = self.as_bytes();
+        let text = if text.len() <= HOLDER_BYTES { text } else { b"" };
+        fill.u64(text.len() as u64);
+        fill.raw(text);
+        fill.raw(&[0; HOLDER_BYTES][text.len()..]);
+    }
+
+    fn take(take: &mut Take<'_>) -> Self {
+        let len = take.u64();
+        let room = take.bytes(HOLDER_BYTES);
+        let text = usize::try_from(len).ok().and_then(|len| room.get(..len));
+        take.refuse_if(text.is_none());
+        Self::from(text.unwrap_or_default())
+    }
 }
 
 impl Record {
@@ -164,6 +216,10 @@ impl Record {
 
     fn with_marks(mut self, seq: u64, older: u64, bytes: &[u8]) -> Self {
         self.seq = seq;
+        // More than was reserved was not confirmed by tenure.
+        if self.confirmed > self.ceiling {
+            self.confirmed = 0;
+        }
         // The other slot should have the record before this one. If not, it may have had a newer
         // one.
         if older.checked_add(1) != Some(seq) {
@@ -217,109 +273,6 @@ impl Record {
             State::Leased => HoldKind::Lease,
         };
         Holder { fence: self.fence, since_us: self.since_us, hold, ..self.holder.read() }
-    }
-}
-
-impl Layout for Record {
-    const SLOT_MAGIC: Option<[u8; 6]> = Some(*b"tenure");
-    const BYTES: usize = 1000;
-
-    fn put(&self, fill: &mut Fill<'_>) {
-        let published = &self.published;
-        let synced = match published.synced {
-            Synced::Unknown => 0,
-            Synced::No => NOT_SYNCED,
-            Synced::Yes => SYNCED,
-        };
-        let flag = |is_set: bool, flag: u8| if is_set { flag } else { 0 };
-        let text = self.holder.as_bytes();
-        let text = if text.len() <= HOLDER_BYTES { text } else { b"" };
-        for count in [self.fence, self.ceiling, self.confirmed] {
-            fill.count(count);
-        }
-        fill.raw(&[
-            match self.state {
-                State::Free => 0,
-                State::Held => 1,
-                State::Leased => 2,
-            },
-            synced
-                | flag(self.left, LEFT)
-                | flag(self.journal, JOURNAL)
-                | flag(published.numbered, NUMBERED),
-        ]);
-        #[expect(clippy::cast_possible_truncation, reason = "it fits the slot")]
-        fill.u16(text.len() as u16);
-        fill.u32(published.tag);
-        fill.u64(self.since_us);
-        fill.raw(&self.boot);
-        fill.u64(self.file.dev);
-        fill.u64(self.file.ino);
-        fill.raw(&self.lease.token);
-        fill.u64(self.lease.ttl_us);
-        fill.u64(self.lease.expires_us);
-        fill.count(published.generation);
-        fill.raw(&published.checksum);
-        fill.u16(self.history);
-        fill.raw(&[0; FREE_BYTES]);
-        fill.u64(self.pending.0);
-        fill.raw(&self.pending.1);
-        fill.raw(&published.boot);
-        fill.u64(self.file_born_us);
-        fill.u64(self.written_us);
-        fill.raw(text);
-    }
-
-    fn take(take: &mut Take<'_>) -> Self {
-        // In the order of the slot.
-        let (fence, ceiling, confirmed) = (take.count(), take.count(), take.count());
-        let [state, flags] = take.raw();
-        take.refuse_if(state > 2);
-        let (text_len, tag) = (take.u16(), take.u32());
-        let (since_us, boot) = (take.u64(), take.raw());
-        let file = FileId { dev: take.u64(), ino: take.u64() };
-        let lease = LeaseTerms { token: take.raw(), ttl_us: take.u64(), expires_us: take.u64() };
-        let (generation, checksum) = (take.count(), take.raw());
-        let history = take.u16();
-        let _free: [u8; FREE_BYTES] = take.raw();
-        let pending = (take.u64(), take.raw());
-        let published_boot = take.raw();
-        let (file_born_us, written_us) = (take.u64(), take.u64());
-        let holder = HolderText::from(take.bytes(text_len.into()));
-        let synced = match flags & (SYNCED | NOT_SYNCED) {
-            SYNCED => Synced::Yes,
-            NOT_SYNCED => Synced::No,
-            _ => Synced::Unknown,
-        };
-        let numbered = flags & NUMBERED != 0;
-        Self {
-            seq: 0,
-            fence,
-            ceiling,
-            // More than was reserved was not confirmed by tenure.
-            confirmed: if confirmed <= ceiling { confirmed } else { 0 },
-            state: [State::Free, State::Held, State::Leased][usize::from(state.min(2))],
-            left: flags & LEFT != 0,
-            journal: flags & JOURNAL != 0,
-            history,
-            since_us,
-            boot,
-            file,
-            file_born_us,
-            written_us,
-            lease,
-            published: Published {
-                generation,
-                numbered,
-                checksum,
-                tag,
-                synced,
-                boot: published_boot,
-            },
-            pending,
-            holder,
-            fence_published: false,
-        }
     }
 }
 

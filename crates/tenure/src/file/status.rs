@@ -13,7 +13,7 @@ use crate::file::seen::Seen;
 use crate::file::target::Target;
 use crate::holder::{HoldKind, Holder, command_of};
 use crate::json::Value;
-use crate::outcome::{HoldState, Process, Status};
+use crate::results::{HoldState, Process, Status};
 use crate::sys::{self, Locks};
 
 /// The state of a target.

@@ -14,8 +14,8 @@ use crate::file::update_and_append::update_and_append;
 use crate::file::{lease, lock, status, survey};
 use crate::fs::Fs;
 use crate::json::Value;
-use crate::options::{AcquireOptions, AppendOptions, LockOptions, Prune, WriteOptions};
-use crate::outcome::{
+use crate::options::{AppendOptions, LeaseOptions, LockOptions, Prune, WriteOptions};
+use crate::results::{
     Appended, Compacted, Earlier, Entry, LeaseInfo, Leased, Pruned, Report, Rotated, Snapshot,
     Status, Survey, Written,
 };
@@ -118,6 +118,14 @@ impl store::Target for FileTarget {
         self.target().has_directory()
     }
 
+    fn beside(&self, name: &Path) -> Result<Arc<dyn store::Target>> {
+        FileStore::on(&self.target().fs).open(name)
+    }
+
+    fn as_bytes(&self) -> Result<Arc<dyn store::Target>> {
+        Ok(Arc::new(Self::new(self.target().as_bytes())))
+    }
+
     fn lock(&self, options: &LockOptions) -> Result<Box<dyn Held>> {
         Ok(Box::new(lock::lock(self.target(), options)?))
     }
@@ -127,7 +135,7 @@ impl store::Target for FileTarget {
         Ok(taken.map(|guard| Box::new(guard) as Box<dyn Held>))
     }
 
-    fn acquire(&self, options: &AcquireOptions) -> Result<Leased> {
+    fn acquire(&self, options: &LeaseOptions) -> Result<Leased> {
         lease::acquire(self.target(), options)
     }
 
@@ -139,7 +147,7 @@ impl store::Target for FileTarget {
         lease::release(self.target(), token)
     }
 
-    fn take_over(&self, options: &AcquireOptions, reason: &str) -> Result<Leased> {
+    fn take_over(&self, options: &LeaseOptions, reason: &str) -> Result<Leased> {
         lease::take_over(self.target(), options, reason)
     }
 
@@ -260,7 +268,7 @@ impl FileWatcher {
 
 impl Watcher for FileWatcher {
     fn wait(&mut self, time: Duration) -> Result<bool> {
-        let woken = self.watcher.wait(Some(time));
+        let woken = self.watcher.wait(time);
         let woken = woken.map_err(Target::failed("watch", self.target.path()))?;
         if woken {
             // The directory may have been replaced, and nothing would wake us any more.

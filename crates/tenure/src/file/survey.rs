@@ -15,7 +15,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::file::status::look;
 use crate::file::target::Target;
 use crate::fs::{Fs, Kind, is_side_dir};
-use crate::outcome::{Survey, Unseen};
+use crate::results::{Survey, Unseen};
 use crate::sys::Locks;
 
 /// Looks at every target below a directory. Symlinks are not followed.

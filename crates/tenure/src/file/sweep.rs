@@ -35,7 +35,7 @@ use crate::file::status::look;
 use crate::file::target::{Target, split_sidecar};
 use crate::fs::{Fs, Mode, is_side_dir};
 use crate::options::Fence;
-use crate::outcome::Status;
+use crate::results::Status;
 use crate::sys::disk;
 use crate::sys::{self, Locks};
 use crate::wait::{Request, Wait};

@@ -20,6 +20,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
+use crate::address;
 use crate::error::{Error, ErrorKind, Result};
 use crate::file::resolve::{look_up, resolve_path};
 use crate::fs::{Access, Fs, Kind, Stat, Trust};
@@ -50,6 +51,8 @@ pub(crate) struct Target {
     /// `--lock-file`: this file is locked as well, since other tools lock it.
     lock_file: Option<PathBuf>,
     allow_network: bool,
+    /// Its document is any bytes, and never parsed.
+    is_bytes: bool,
     /// Whether the target was a mount point of its own when it was resolved, if that is known.
     mount_root: Option<bool>,
     /// The file system was fit for locking at the last check.
@@ -64,7 +67,7 @@ pub(crate) struct Target {
 impl Target {
     /// Resolves `path`; creates nothing.
     pub(crate) fn resolve(fs: &Arc<dyn Fs>, path: &Path) -> Result<Self> {
-        let (resolved, seen) = look_up(fs.as_ref(), path)?;
+        let (resolved, seen) = look_up(fs.as_ref(), address::name_in(None, path)?)?;
         let mount_root = seen.as_ref().map(|seen| seen.as_ref().is_ok_and(is_mounted_alone));
         let names = look(fs.as_ref(), resolved, seen)?;
         Ok(Self { mount_root, ..Self::named(fs, names) })
@@ -108,6 +111,7 @@ impl Target {
             moved_to: Arc::default(),
             lock_file: None,
             allow_network: false,
+            is_bytes: false,
             mount_root: None,
             prepared: Arc::default(),
             orders_names: Arc::default(),
@@ -127,6 +131,16 @@ impl Target {
             target.lock_file = Some(resolve_path(self.fs.as_ref(), file)?);
         }
         Ok(target)
+    }
+
+    /// The same target, with a document of any bytes.
+    pub(crate) fn as_bytes(&self) -> Self {
+        Self { is_bytes: true, ..self.clone() }
+    }
+
+    /// Whether its document is any bytes.
+    pub(crate) fn is_bytes(&self) -> bool {
+        self.is_bytes
     }
 
     pub(crate) fn path(&self) -> &Path {

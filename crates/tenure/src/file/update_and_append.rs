@@ -15,7 +15,7 @@ use crate::file::document::{Attempt, Document};
 use crate::file::journal::{Journal, Lines};
 use crate::file::operations;
 use crate::options::{AppendOptions, WriteOptions};
-use crate::outcome::{Appended, Written};
+use crate::results::{Appended, Written};
 use crate::store::Compute;
 use crate::wait::Deadline;
 

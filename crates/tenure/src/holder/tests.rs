@@ -15,3 +15,19 @@ fn a_token_on_the_command_line_does_not_reach_the_record() {
     let shown = without_secrets(words.into_iter().map(Into::into));
     assert_eq!(shown, "tenure lease renew t --token *** --token=***");
 }
+
+#[test]
+fn the_password_of_a_store_does_not_reach_the_record() {
+    let words = [
+        "tenure",
+        "--store=postgres://me:secret@db/app",
+        "postgres://me:se/cr@et@db:5432/app",
+        "etcd://a:2379/prefix",
+        "a@b:c",
+    ];
+    let shown = without_secrets(words.into_iter().map(Into::into));
+    assert_eq!(
+        shown,
+        "tenure --store=postgres://me:***@db/app postgres://me:***@db:5432/app etcd://a:2379/prefix a@b:c"
+    );
+}

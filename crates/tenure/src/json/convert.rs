@@ -3,7 +3,7 @@
 //! serde and `serde_json::Value` do not support numbers of any size: what fits no 64-bit integer
 //! becomes the nearest `f64`, and what is beyond those is an error. From and to text nothing is
 //! lost. Where another crate of a build turns on serde_json's `arbitrary_precision`, serde hands
-//! out fractions as objects: read text with [`parse_json`](crate::parse_json) there.
+//! out fractions as objects: read text with [`parse`](crate::json::parse) there.
 
 use std::borrow::Cow;
 use std::fmt;

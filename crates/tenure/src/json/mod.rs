@@ -1,5 +1,8 @@
 //! JSON: values, the strict parser, printing, merging and patching. No file is touched here.
 //!
+//! For programs that look into documents: [`Value`] and [`json!`](crate::json!) are enough for most of them. [`Number`]
+//! and [`Object`] are its parts, [`parse`] reads text, [`Rules`] say how a merge treats single fields.
+//!
 //! Reading order: `value` (with `object`, `number`, `text`), `parse`, `print`, then `merge`, `patch` and `difference`.
 //!
 //! # Invariants
@@ -29,8 +32,8 @@ pub(crate) use self::difference::apply_difference;
 pub use self::merge::Rules;
 pub(crate) use self::merge::{merge, replaced_kind};
 pub use self::number::Number;
-pub(crate) use self::parse::parse;
-pub use self::parse::parse_json;
+pub use self::parse::parse;
+pub(crate) use self::parse::read;
 pub(crate) use self::patch::{PatchError, patch};
 pub(crate) use self::print::{print, rewrite};
 pub use self::value::{Object, Value};

@@ -31,12 +31,12 @@ impl Number {
     }
 
     /// The number as an integer, if it is written as one and fits.
-    pub fn as_i64(&self) -> Option<i64> {
+    pub(super) fn as_i64(&self) -> Option<i64> {
         self.as_str().parse().ok()
     }
 
     /// The number as an integer, if it is written as one and fits.
-    pub fn as_u64(&self) -> Option<u64> {
+    pub(super) fn as_u64(&self) -> Option<u64> {
         self.as_str().parse().ok()
     }
 
@@ -45,7 +45,7 @@ impl Number {
     }
 
     /// The nearest float, if the number is not beyond all of them.
-    pub fn as_f64(&self) -> Option<f64> {
+    pub(super) fn as_f64(&self) -> Option<f64> {
         self.as_str().parse().ok().filter(|float: &f64| float.is_finite())
     }
 

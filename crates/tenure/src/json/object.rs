@@ -53,13 +53,13 @@ impl Object {
     }
 
     /// The value of a field, to be changed.
-    pub fn get_mut(&mut self, key: &str) -> Option<&mut Value> {
+    pub(super) fn get_mut(&mut self, key: &str) -> Option<&mut Value> {
         let place = self.find(&key.into())?;
         Some(&mut self.change().list[place].1)
     }
 
     /// Whether there is a field of this name.
-    pub fn contains_key(&self, key: &str) -> bool {
+    pub(super) fn contains_key(&self, key: &str) -> bool {
         self.find(&key.into()).is_some()
     }
 
@@ -89,7 +89,7 @@ impl Object {
     }
 
     /// Removes all fields for which `keep` is false.
-    pub fn retain(&mut self, mut keep: impl FnMut(&str, &mut Value) -> bool) {
+    pub(super) fn retain(&mut self, mut keep: impl FnMut(&str, &mut Value) -> bool) {
         let fields = self.change();
         fields.list.retain_mut(|(key, value)| keep(key.as_str(), value));
         fields.index();

@@ -19,20 +19,20 @@ type Parsed<T> = std::result::Result<T, String>;
 
 /// Reads JSON as strictly as documents are read: no duplicate keys, no byte order mark, every number
 /// digit for digit.
-pub fn parse_json(text: &[u8]) -> Result<Value> {
-    parse(text).map_err(|why| Error::new(ErrorKind::Invalid, "read JSON", format!("it {why}")))
+pub fn parse(text: &[u8]) -> Result<Value> {
+    read(text).map_err(|why| Error::new(ErrorKind::Invalid, "read JSON", format!("it {why}")))
 }
 
 impl FromStr for Value {
     type Err = Error;
 
     fn from_str(text: &str) -> Result<Self> {
-        parse_json(text.as_bytes())
+        parse(text.as_bytes())
     }
 }
 
 /// Reads one JSON document.
-pub(crate) fn parse(bytes: &[u8]) -> Parsed<Value> {
+pub(crate) fn read(bytes: &[u8]) -> Parsed<Value> {
     refuse_non_text(bytes)?;
     let text = std::str::from_utf8(bytes)
         .map_err(|error| format!("is not valid UTF-8 at byte {}", error.valid_up_to()))?;

@@ -27,11 +27,6 @@ impl Value {
     pub fn pointer(&self, pointer: &str) -> Option<&Self> {
         find(self, &tokens(pointer).ok()?)
     }
-
-    /// The value at a JSON Pointer, to be changed.
-    pub fn pointer_mut(&mut self, pointer: &str) -> Option<&mut Self> {
-        find_mut(self, &tokens(pointer).ok()?)
-    }
 }
 
 /// The index that a token names in an array: digits without a leading zero.

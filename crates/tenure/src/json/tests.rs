@@ -8,11 +8,11 @@ mod reading;
 mod rules;
 mod writing;
 
-use super::{Value, parse};
+use super::{Value, read};
 
 /// A value from its text.
 fn value(text: &str) -> Value {
-    parse(text.as_bytes()).unwrap_or_else(|reason| panic!("{text} {reason}"))
+    read(text.as_bytes()).unwrap_or_else(|reason| panic!("{text} {reason}"))
 }
 
 /// Compact text: the strictest comparison, it shows key order and the notation of numbers.

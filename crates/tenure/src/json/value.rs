@@ -9,7 +9,7 @@ use super::text::Text;
 
 /// A JSON value that keeps what was written: numbers digit for digit, fields in their order.
 ///
-/// Make one with [`json!`](crate::json!), [`From`] or [`parse_json`](crate::parse_json); `Display` is
+/// Make one with [`json!`](crate::json!), [`From`] or [`parse`](crate::json::parse); `Display` is
 /// compact JSON, `{:#}` indented. Indexing reads `null` where there is nothing:
 ///
 /// ```
@@ -75,7 +75,7 @@ impl Value {
     }
 
     /// The number.
-    pub fn as_number(&self) -> Option<&Number> {
+    pub(super) fn as_number(&self) -> Option<&Number> {
         if let Self::Number(number) = self { Some(number) } else { None }
     }
 
@@ -107,11 +107,6 @@ impl Value {
     /// A field of an object.
     pub fn get(&self, key: &str) -> Option<&Self> {
         self.as_object().and_then(|object| object.get(key))
-    }
-
-    /// A field of an object, to be changed.
-    pub fn get_mut(&mut self, key: &str) -> Option<&mut Self> {
-        self.as_object_mut().and_then(|object| object.get_mut(key))
     }
 
     /// The type as JSON names it, for messages.
@@ -161,9 +156,9 @@ macro_rules! json {
         $crate::json!(@values array $($values)+);
         $crate::Value::Array(array)
     }};
-    ({}) => { $crate::Value::Object($crate::Object::new()) };
+    ({}) => { $crate::Value::Object($crate::json::Object::new()) };
     ({ $($fields:tt)+ }) => {{
-        let mut object = $crate::Object::new();
+        let mut object = $crate::json::Object::new();
         $crate::json!(@fields object $($fields)+);
         $crate::Value::Object(object)
     }};

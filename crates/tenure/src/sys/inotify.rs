@@ -46,14 +46,14 @@ impl Watcher {
     }
 
     /// Sleeps until a change or the timeout; `true` if something may have changed.
-    pub(crate) fn wait(&self, timeout: Option<Duration>) -> io::Result<bool> {
+    pub(crate) fn wait(&self, timeout: Duration) -> io::Result<bool> {
         let Some(fd) = &self.fd else { return Ok(super::polling::wait(timeout)) };
-        let timeout = timeout.map(|time| Timespec {
-            tv_sec: time.as_secs().try_into().unwrap_or(i64::MAX),
-            tv_nsec: time.subsec_nanos().into(),
-        });
+        let timeout = Timespec {
+            tv_sec: timeout.as_secs().try_into().unwrap_or(i64::MAX),
+            tv_nsec: timeout.subsec_nanos().into(),
+        };
         let mut fds = [PollFd::new(fd, PollFlags::IN)];
-        match poll(&mut fds, timeout.as_ref()) {
+        match poll(&mut fds, Some(&timeout)) {
             Ok(0) | Err(Errno::INTR) => return Ok(false),
             Ok(_) => {}
             Err(err) => return Err(err.into()),

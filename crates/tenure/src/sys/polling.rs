@@ -12,8 +12,8 @@ pub(crate) fn pause(time: Duration) {
 }
 
 /// Sleeps for a moment; something may have changed.
-pub(super) fn wait(timeout: Option<Duration>) -> bool {
-    pause(timeout.map_or(LOOK_EVERY, |time| time.min(LOOK_EVERY)));
+pub(super) fn wait(timeout: Duration) -> bool {
+    pause(timeout.min(LOOK_EVERY));
     true
 }
 
@@ -33,7 +33,7 @@ impl Watcher {
         clippy::unused_self,
         reason = "the same signature as on Linux, where it can fail"
     )]
-    pub(crate) fn wait(&self, timeout: Option<Duration>) -> std::io::Result<bool> {
+    pub(crate) fn wait(&self, timeout: Duration) -> std::io::Result<bool> {
         Ok(wait(timeout))
     }
 }

@@ -23,7 +23,7 @@ use super::apple::{boot_name, full_sync as sync_data, full_sync as sync_whole};
 #[derive(Debug)]
 struct Disk;
 
-/// The one [`Disk`]; it has no state.
+/// The real disk. It has no state, so there is one.
 pub fn disk() -> Arc<dyn Fs> {
     static DISK: OnceLock<Arc<Disk>> = OnceLock::new();
     DISK.get_or_init(|| Arc::new(Disk)).clone()

@@ -8,9 +8,9 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
-use tenure::Mode;
 use tenure::disk;
 use tenure::fs::{Access, Fs, Handle, RawHandle, Stat, Times, Trust};
+use tenure::options::Mode;
 
 /// What is different from the real disk.
 #[derive(Debug, Default)]

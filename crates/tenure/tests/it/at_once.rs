@@ -6,7 +6,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::channel;
 use std::time::Duration;
 
-use tenure::{ErrorKind, Journal, Lock, LockOptions, MaxHold, Mode, Wait};
+use tenure::embed;
+use tenure::options::{MaxHold, Mode};
+use tenure::{ErrorKind, Journal, Lock, LockOptions, Wait};
 
 use crate::faulty_fs::{FaultyFs, Op, Verdict};
 use crate::puppet::Puppet;
@@ -29,14 +31,14 @@ fn g9_a_lock_taken_at_once_never_syncs() {
     let (mut left, mut last) = (0, 0);
     for _ in 0..HOLDS {
         let before = syncs.load(Ordering::Relaxed);
-        let taken = lock.try_lock_fast(&options).unwrap();
+        let taken = embed::try_lock_fast(&lock, &options).unwrap();
         assert_eq!(syncs.load(Ordering::Relaxed), before, "it waited for the disk");
         let guard = taken.unwrap_or_else(|| {
             left += 1;
             lock.acquire(&options).unwrap()
         });
-        assert!(guard.unpublished_fence() > last, "fences grow");
-        last = guard.unpublished_fence();
+        assert!(embed::unpublished_fence(&guard) > last, "fences grow");
+        last = embed::unpublished_fence(&guard);
         guard.release().unwrap();
     }
     assert!((2..=4).contains(&left), "{left} of {HOLDS} were left to others");
@@ -49,11 +51,11 @@ fn g1_a_lock_taken_at_once_excludes_everybody() {
     let (path, options) = (scratch.target(), LockOptions::default());
     lock_for(&path, Wait::No).unwrap().release().unwrap();
     let lock = Lock::open(&path).unwrap();
-    let guard = lock.try_lock_fast(&options).unwrap().unwrap();
-    assert!(lock.try_lock_fast(&options).unwrap().is_none());
+    let guard = embed::try_lock_fast(&lock, &options).unwrap().unwrap();
+    assert!(embed::try_lock_fast(&lock, &options).unwrap().is_none());
     assert_eq!(kind(lock_for(&path, Wait::No)), Some(ErrorKind::Busy));
     assert_eq!(kind(share_for(&path, Wait::No)), Some(ErrorKind::Busy));
-    let number = guard.unpublished_fence();
+    let number = embed::unpublished_fence(&guard);
     assert_eq!(kind(write(&path, Some(number))), Some(ErrorKind::Fenced), "not published");
     assert_eq!(guard.publish_fence(), number);
     write(&path, Some(number)).unwrap();
@@ -61,7 +63,7 @@ fn g1_a_lock_taken_at_once_excludes_everybody() {
     guard.release().unwrap();
     assert_eq!(kind(write(&path, Some(number))), Some(ErrorKind::Fenced));
     let _reader = share_for(&path, Wait::No).unwrap();
-    assert!(lock.try_lock_fast(&options).unwrap().is_none(), "a reader holds it");
+    assert!(embed::try_lock_fast(&lock, &options).unwrap().is_none(), "a reader holds it");
 }
 
 /// Only work that another thread can do is left to it. An error is returned as an error.
@@ -77,7 +79,7 @@ fn g10_a_lock_file_that_cannot_be_looked_at_is_not_left_to_others() {
         _ => Verdict::Go,
     });
     let lock = Lock::open_on(&fs.shared(), &path).unwrap();
-    assert_eq!(kind(lock.try_lock_fast(&options)), Some(ErrorKind::Io));
+    assert_eq!(kind(embed::try_lock_fast(&lock, &options)), Some(ErrorKind::Io));
 }
 
 /// Releasing a guard through a reference frees the lock, unless another guard of the same owner
@@ -87,18 +89,18 @@ fn g2_a_guard_can_be_ended_while_others_refer_to_it() {
     let scratch = Scratch::new();
     let path = scratch.target();
     let guard = lock_for(&path, Wait::No).unwrap();
-    guard.end().unwrap();
+    embed::end(&guard).unwrap();
     lock_for(&path, Wait::No).unwrap().release().unwrap();
-    guard.end().unwrap();
+    embed::end(&guard).unwrap();
 
     let again = LockOptions { owner: "me".into(), reentrant: true, ..LockOptions::default() };
     let lock = Lock::open(&path).unwrap();
     let guards = [lock.acquire(&again).unwrap(), lock.acquire(&again).unwrap()];
-    guards[0].end().unwrap();
+    embed::end(&guards[0]).unwrap();
     assert_eq!(kind(lock_for(&path, Wait::No)), Some(ErrorKind::Busy), "the other one keeps it");
     let [first, second] = guards;
     drop(first);
-    second.end().unwrap();
+    embed::end(&second).unwrap();
     lock_for(&path, Wait::No).unwrap().release().unwrap();
 
     let (report, reported) = channel();
@@ -106,7 +108,7 @@ fn g2_a_guard_can_be_ended_while_others_refer_to_it() {
     let max_hold = Some(MaxHold { after: Duration::from_millis(1), end: true, report });
     let late = lock.acquire(&LockOptions { max_hold, ..LockOptions::default() }).unwrap();
     reported.recv_timeout(FAR_TOO_LONG).unwrap();
-    assert_eq!(kind(late.end()), Some(ErrorKind::Fenced), "it was ended before");
+    assert_eq!(kind(embed::end(&late)), Some(ErrorKind::Fenced), "it was ended before");
 }
 
 /// Reporting a dead holder, honouring a lease and recovering a journal are left to callers that can
@@ -115,7 +117,8 @@ fn g2_a_guard_can_be_ended_while_others_refer_to_it() {
 fn g9_what_may_take_its_time_is_left_to_others() {
     let scratch = Scratch::new();
     let (path, options) = (scratch.target(), LockOptions::default());
-    let at_once = |options: &LockOptions| Lock::open(&path).unwrap().try_lock_fast(options);
+    let at_once =
+        |options: &LockOptions| embed::try_lock_fast(&Lock::open(&path).unwrap(), options);
     assert!(at_once(&options).unwrap().is_none(), "a new directory");
     lock_for(&path, Wait::No).unwrap().release().unwrap();
     for other in [
@@ -137,8 +140,8 @@ fn g9_what_may_take_its_time_is_left_to_others() {
 
     let leased = scratch.path("leased");
     let _lease = lease(&leased, "me");
-    assert!(Lock::open(&leased).unwrap().try_lock_fast(&options).unwrap().is_none());
+    assert!(embed::try_lock_fast(&Lock::open(&leased).unwrap(), &options).unwrap().is_none());
     let journal = scratch.path("journal");
     Journal::open(&journal).unwrap().append(&["x"], &tenure::AppendOptions::default()).unwrap();
-    assert!(Lock::open(&journal).unwrap().try_lock_fast(&options).unwrap().is_none());
+    assert!(embed::try_lock_fast(&Lock::open(&journal).unwrap(), &options).unwrap().is_none());
 }

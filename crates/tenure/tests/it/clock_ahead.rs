@@ -6,9 +6,9 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 
-use tenure::{
-    Collection, CollectionKind, ErrorKind, Fence, Lease, Lock, LockGuard, LockOptions, Wait, json,
-};
+use tenure::embed;
+use tenure::options::CollectionKind;
+use tenure::{Collection, ErrorKind, Fence, Lease, Lock, LockGuard, LockOptions, Wait, json};
 
 use crate::altered::Altered;
 use crate::faulty_fs::{FaultyFs, Op, Verdict};
@@ -159,7 +159,7 @@ fn g4_a_record_that_is_gone_does_not_take_back_the_fence_in_a_mark() {
         let path = scratch.target();
         lock_for(&path, Wait::No).unwrap().release().unwrap();
         let guard = lock_for(&path, Wait::No).unwrap();
-        let fence = if ends { guard.unpublished_fence() } else { guard.publish_fence() };
+        let fence = if ends { embed::unpublished_fence(&guard) } else { guard.publish_fence() };
         let record = scratch.sidecar("commit");
         let held = std::fs::read(&record).unwrap();
         guard.release().unwrap();

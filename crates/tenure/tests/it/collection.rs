@@ -2,10 +2,8 @@
 
 use std::time::Duration;
 
-use tenure::{
-    AppendOptions, Collection, CollectionKind, Durability, ErrorKind, Prune, Value, Wait,
-    WriteOptions, json,
-};
+use tenure::options::{CollectionKind, Durability, Prune};
+use tenure::{AppendOptions, Collection, ErrorKind, Value, Wait, WriteOptions, json};
 
 use crate::faulty_fs::{FaultyFs, Op, Verdict};
 use crate::scratch::{Scratch, lease, lock_for};

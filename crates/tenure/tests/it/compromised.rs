@@ -106,7 +106,7 @@ fn race_13_g1_a_waiter_on_an_unlinked_file_starts_over() {
     let (mut alice, mut bob, mut carol) = (Puppet::spawn(), Puppet::spawn(), Puppet::spawn());
     assert!(alice.say(&format!("lock {path} no")).starts_with("ok "));
     bob.tell(&format!("lock {path} forever"));
-    bob.is_silent();
+    bob.waits_in_the_kernel();
     std::fs::remove_file(scratch.sidecar("hold")).unwrap();
     assert!(carol.say(&format!("lock {path} no")).starts_with("ok "), "a new file, a new lock");
     assert!(alice.say(&format!("release {path}")).starts_with("err compromised"));
@@ -175,9 +175,9 @@ fn race_50_g1_a_holder_is_told_that_a_given_lock_file_is_gone() {
     let scratch = Scratch::new();
     let lock_file = scratch.path("their.lock");
     let options = LockOptions {
-        file: tenure::FileOptions {
+        file: tenure::file::FileOptions {
             lock_file: Some(lock_file.clone()),
-            ..tenure::FileOptions::default()
+            ..tenure::file::FileOptions::default()
         },
         ..LockOptions::default()
     };
@@ -266,9 +266,9 @@ fn race_25_a_lock_file_that_is_removed_during_a_sync_is_noticed() {
 fn g10_a_given_lock_file_without_a_directory_is_an_error() {
     let scratch = Scratch::new();
     let options = LockOptions {
-        file: tenure::FileOptions {
+        file: tenure::file::FileOptions {
             lock_file: Some(scratch.path("missing/x")),
-            ..tenure::FileOptions::default()
+            ..tenure::file::FileOptions::default()
         },
         ..LockOptions::default()
     };

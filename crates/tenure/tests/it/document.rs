@@ -5,7 +5,10 @@ use std::path::Path;
 use std::sync::mpsc;
 use std::time::Duration;
 
-use tenure::{Durability, ErrorKind, Rules, Value, Wait, WriteOptions, json};
+use tenure::embed;
+use tenure::json::Rules;
+use tenure::options::Durability;
+use tenure::{ErrorKind, Value, Wait, WriteOptions, json};
 use tenure_testkit::{CrashKind, SimFs};
 
 use crate::document_scratch::{
@@ -22,7 +25,6 @@ fn a_missing_document_reads_as_none_and_the_first_write_creates_it() {
     let scratch = Scratch::new();
     let document = scratch.document("state.json");
     assert!(document.read().unwrap().is_none());
-    assert!(document.version().unwrap().is_none());
     assert!(scratch.listing().is_empty(), "reading creates nothing");
 
     let written = document.set(&json!({ "a": 1 }), &durably()).unwrap();
@@ -122,11 +124,14 @@ fn an_error_of_the_closure_leaves_everything_as_it_was_and_frees_the_lock() {
     let scratch = Scratch::new();
     let document = scratch.document("state.json");
     document.set(&json!({ "n": 1 }), &durably()).unwrap();
-    let version = document.version().unwrap();
+    let version = document.read().unwrap().map(|found| found.version);
     let listing = scratch.listing();
     let error = document.update(&at_once(), |_| Err(refusal("not today"))).unwrap_err();
     assert!(error.to_string().contains("not today"), "{error}");
-    assert_eq!((document.version().unwrap(), scratch.listing()), (version, listing));
+    assert_eq!(
+        (document.read().unwrap().map(|found| found.version), scratch.listing()),
+        (version, listing)
+    );
 
     let panicking = || document.update(&at_once(), |_| panic!("a bug in the caller's closure"));
     let panicked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(panicking));
@@ -369,11 +374,11 @@ fn a_text_is_kept_as_it_was_given() {
     let scratch = Scratch::new();
     let document = scratch.document("state.json");
     let text = "{ \"b\":[1,\n2] ,\"a\":1.50 }";
-    let set = |text: &str| document.update_text(&durably(), |_| Ok(Some(text.to_owned())));
+    let set = |text: &str| embed::update_text(&document, &durably(), |_| Ok(Some(text.to_owned())));
     assert!(set(text).unwrap().changed);
     assert_eq!(std::fs::read_to_string(document.path()).unwrap(), text);
     assert!(!set(text).unwrap().changed);
-    let seen = document.update_text(&durably(), |old| {
+    let seen = embed::update_text(&document, &durably(), |old| {
         assert_eq!(old, Some(text));
         Ok(None)
     });

@@ -77,7 +77,7 @@ fn race_27_g5_a_damaged_document_is_restored_on_request_and_its_bytes_are_kept()
     let restored = document.restore(&durably()).unwrap();
     assert!(restored.changed);
     assert_eq!(count_in(&document), 1, "the version before the damaged one");
-    assert_eq!(document.version().unwrap(), Some(restored.version));
+    assert_eq!(document.read().unwrap().map(|found| found.version), Some(restored.version));
     assert_eq!(bytes_of(scratch.path(".tenure/state.json.damaged.1")), b"{\"n\": 3");
     assert!(!document.restore(&durably()).unwrap().changed, "a good one is left alone");
     document.update(&at_once(), increment).unwrap();
@@ -161,7 +161,7 @@ fn a_restore_is_recorded() {
     foreign_write(document.path(), "{\"n\": 3");
     let restored = document.restore(&durably()).unwrap();
     assert_eq!((restored.changed, restored.replayed), (true, false));
-    let events = tenure::recorded_events(document.path()).unwrap();
+    let events = tenure::status::events(document.path()).unwrap();
     let last = events.last().expect("an event");
     assert_eq!(
         (&last["event"], &last["detail"]["damaged_bytes"]),

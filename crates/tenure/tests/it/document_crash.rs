@@ -7,7 +7,8 @@ use std::fmt::Write as _;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use tenure::{Document, Durability, Lock, LockOptions, Value, Wait, WriteOptions, json};
+use tenure::options::Durability;
+use tenure::{Document, Lock, LockOptions, Value, Wait, WriteOptions, json};
 use tenure_testkit::{Broken, CrashKind, Fault, Random, SimFs, Times};
 
 use crate::scratch::seeds;

@@ -7,7 +7,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use rustix::io::Errno;
-use tenure::{Document, Durability, ErrorKind, Result, WriteOptions, Written, json};
+use tenure::options::Durability;
+use tenure::outcome::Written;
+use tenure::{Document, ErrorKind, Result, WriteOptions, json};
 
 use crate::document_scratch::{
     Scratch, at_once, bytes_of, count_in, durably, foreign_write, increment,

@@ -162,7 +162,10 @@ fn a_hard_linked_document_is_refused_unless_the_link_may_break() {
     assert_eq!(count_in(&document), 1, "reading is no problem");
 
     let broken = WriteOptions {
-        file: tenure::FileOptions { break_link: true, ..tenure::FileOptions::default() },
+        file: tenure::file::FileOptions {
+            break_link: true,
+            ..tenure::file::FileOptions::default()
+        },
         ..at_once()
     };
     document.update(&broken, increment).unwrap();

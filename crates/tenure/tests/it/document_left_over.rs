@@ -8,7 +8,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use tenure::fs::Access;
-use tenure::{Document, Result, WriteOptions, Written, json};
+use tenure::outcome::Written;
+use tenure::{Document, Result, WriteOptions, json};
 use tenure_testkit::{CrashKind, Fault, SimFs, Survival, Times};
 
 use crate::document_scratch::{at_once, durably, increment};

@@ -27,16 +27,16 @@ fn g8_a_restored_version_is_synced() {
 }
 
 #[test]
-fn g6_a_document_that_was_mended_during_a_restore_stays() {
+fn g6_a_document_that_was_fixed_during_a_restore_stays() {
     let disk = two_versions(&durably());
     let path = disk.document.path().to_path_buf();
     foreign_write(&path, DAMAGED);
-    let (mended, once) = (path.clone(), AtomicBool::new(true));
+    let (fixed, once) = (path.clone(), AtomicBool::new(true));
     let fs = FaultyFs::on(disk.fs.shared(), move |op, touched| {
         let is_temp = touched.to_string_lossy().contains(".tmp.");
         let is_made = op == Op::Open(Change::Create) && is_temp;
         if is_made && once.swap(false, Ordering::Relaxed) {
-            foreign_replace(&mended, "{\"n\":7}");
+            foreign_replace(&fixed, "{\"n\":7}");
         }
         Verdict::Go
     });

@@ -30,7 +30,7 @@ fn good_is_left_over(seed: u64, mode: u32, older: bool) -> SimFs {
     let fs = SimFs::new(seed);
     fs.add_dir("/d");
     let options = WriteOptions {
-        file: tenure::FileOptions { new_mode: mode, ..tenure::FileOptions::default() },
+        file: tenure::file::FileOptions { new_mode: mode, ..tenure::file::FileOptions::default() },
         ..durably()
     };
     if older {

@@ -5,7 +5,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use tenure::{Document, Durability, Error, ErrorKind, Value, Wait, WriteOptions, json};
+use tenure::options::Durability;
+use tenure::{Document, Error, ErrorKind, Value, Wait, WriteOptions, json};
 
 /// A new directory, removed when it is dropped.
 #[derive(Debug)]

@@ -5,6 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use tenure::embed;
 use tenure::fs::{Access, Trust};
 use tenure::{Document, ErrorKind, Lock, LockOptions, WriteOptions, json};
 use tenure_testkit::{CrashKind, SimFs};
@@ -80,7 +81,10 @@ fn g5_a_change_without_a_sync_syncs_where_names_lose_their_order() {
         let (fs, altered) = Altered { trust: trust.clone(), ..Altered::default() }.mounted();
         let document = Document::open_on(&fs, &scratch.path("state.json")).unwrap();
         let options = |write: WriteOptions| WriteOptions {
-            file: tenure::FileOptions { allow_network, ..tenure::FileOptions::default() },
+            file: tenure::file::FileOptions {
+                allow_network,
+                ..tenure::file::FileOptions::default()
+            },
             ..write
         };
         document.update(&options(durably()), increment).unwrap();
@@ -178,7 +182,7 @@ fn g5_a_bare_number_is_synced_also_behind_a_blank() {
     let document = Document::open_on(&fs.shared(), &scratch.path("state.json")).unwrap();
     document.set(&json!({}), &at_once()).unwrap();
     let before = syncs.load(Ordering::Relaxed);
-    document.update_text(&at_once(), |_| Ok(Some(" 123456".into()))).unwrap();
+    embed::update_text(&document, &at_once(), |_| Ok(Some(" 123456".into()))).unwrap();
     assert_eq!(syncs.load(Ordering::Relaxed), before + 1);
 }
 

@@ -184,7 +184,7 @@ fn race_51_g4_an_older_record_put_back_in_place_does_not_take_a_fence_back() {
 /// current, and the record then no longer shows that it was restored.
 #[test]
 fn race_51_g4_an_older_record_put_back_in_place_is_noticed_by_whoever_comes_first() {
-    const WRITTEN: usize = 256;
+    const WRITTEN: usize = 120;
     let first: [fn(&Path); 3] = [
         |_| {},
         |path| drop(write(path, None).unwrap()),

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI32, Ordering};
 
+use tenure::embed;
 use tenure::{ErrorKind, Lock, LockGuard, LockOptions, Wait};
 
 use crate::altered::Altered;
@@ -165,7 +166,9 @@ fn child_of_a_call(guard: &LockGuard) -> i32 {
         if child == 0 {
             libc::alarm(HANGS_S);
             let refused = kind(guard.verify()) == Some(ErrorKind::Compromised);
-            let silent = guard.publish_fence() > 0 && guard.raw().is_empty() && guard.end().is_ok();
+            let silent = guard.publish_fence() > 0
+                && embed::descriptors(guard).is_empty()
+                && embed::end(guard).is_ok();
             libc::_exit(i32::from(!(refused && silent)));
         }
         let mut status = 0;

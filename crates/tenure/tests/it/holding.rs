@@ -10,7 +10,9 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use rustix::fs::{FlockOperation, flock};
-use tenure::{ErrorKind, Lock, LockGuard, LockOptions, MaxHold, Mode, Result, Wait};
+use tenure::embed;
+use tenure::options::{MaxHold, Mode};
+use tenure::{ErrorKind, Lock, LockGuard, LockOptions, Result, Wait};
 
 use crate::faulty_fs::{FaultyFs, Op, Verdict};
 use crate::puppet::Puppet;
@@ -48,8 +50,11 @@ fn race_53_g3_a_nested_hold_needs_the_current_fence() {
     }
     let inner = nested(&path, guard.publish_fence()).unwrap();
     inner.verify().unwrap();
-    assert_eq!((inner.publish_fence(), inner.raw().len()), (guard.publish_fence(), 0));
-    assert!(inner.is_nested() && !guard.is_nested());
+    assert_eq!(
+        (inner.publish_fence(), embed::descriptors(&inner).len()),
+        (guard.publish_fence(), 0)
+    );
+    assert!(embed::is_nested(&inner) && !embed::is_nested(&guard));
     guard.release().unwrap();
     assert_eq!(kind(inner.verify()), Some(ErrorKind::Fenced), "the hold it is part of has ended");
     assert_eq!(kind(nested(&path, inner.publish_fence())), Some(ErrorKind::Fenced));
@@ -111,12 +116,12 @@ fn g2_a_hold_that_is_left_to_nobody_has_ended() {
     let scratch = Scratch::new();
     let path = scratch.target();
     let alone = nobody_starts();
-    share_for(&path, Wait::No).unwrap().leave_to_children().unwrap();
+    embed::leave_to_children(share_for(&path, Wait::No).unwrap()).unwrap();
     let guard = lock_for(&path, Wait::No).unwrap();
     let fence = guard.publish_fence();
-    guard.leave_to_children().unwrap();
+    embed::leave_to_children(guard).unwrap();
     assert_eq!(kind(write(&path, Some(fence))), Some(ErrorKind::Fenced), "it has ended");
-    share_for(&path, Wait::No).unwrap().leave_to_children().unwrap();
+    embed::leave_to_children(share_for(&path, Wait::No).unwrap()).unwrap();
     drop(alone);
     let mut alice = Puppet::spawn();
     assert!(alice.say(&format!("lock {} no", path.display())).ends_with(" 0"), "no holder died");
@@ -147,7 +152,7 @@ fn g2_a_hold_that_was_left_says_nothing_about_the_next_one() {
     let _told = guard.publish_fence();
     *next.lock().unwrap() = Some(Puppet::spawn());
     let _alone = nobody_starts();
-    guard.leave_to_children().unwrap();
+    embed::leave_to_children(guard).unwrap();
     assert!(next.lock().unwrap().is_none(), "another holder was faster");
     assert_eq!(lock_for(&path, Wait::No).unwrap().recovered_from(), None);
 }
@@ -168,7 +173,7 @@ fn g2_a_hold_that_is_left_to_nobody_has_ended_even_if_that_cannot_be_noted() {
     let guard = lock.acquire(&LockOptions::default()).unwrap();
     armed.store(true, Ordering::Relaxed);
     let _alone = nobody_starts();
-    assert_eq!(kind(guard.leave_to_children()), Some(ErrorKind::Io));
+    assert_eq!(kind(embed::leave_to_children(guard)), Some(ErrorKind::Io));
     lock_for(&scratch.target(), Wait::No).unwrap().release().unwrap();
     drop(lock);
 }
@@ -182,9 +187,9 @@ fn race_16_g1_a_hold_that_is_left_to_a_child_lives_with_it() {
         let path = scratch.target();
         let lock_file = scratch.path("their.lock");
         let options = LockOptions {
-            file: tenure::FileOptions {
+            file: tenure::file::FileOptions {
                 lock_file: Some(lock_file.clone()),
-                ..tenure::FileOptions::default()
+                ..tenure::file::FileOptions::default()
             },
             mode,
             wait: Wait::No,
@@ -192,7 +197,7 @@ fn race_16_g1_a_hold_that_is_left_to_a_child_lives_with_it() {
         };
         let guard = Lock::open(&path).unwrap().acquire(&options).unwrap();
         let (fence, copies) = (guard.publish_fence(), copies_of(&guard));
-        guard.leave_to_children().unwrap();
+        embed::leave_to_children(guard).unwrap();
         let theirs = std::fs::File::open(&lock_file).unwrap();
         assert!(flock(&theirs, FlockOperation::NonBlockingLockExclusive).is_err(), "{mode:?}");
         assert_eq!(kind(lock_for(&path, Wait::No)), Some(ErrorKind::Busy), "{mode:?}");
@@ -301,9 +306,9 @@ fn race_49_g9_busy_names_the_process_that_has_the_other_lock() {
     let (path, theirs) = (scratch.target(), scratch.path("theirs.lock"));
     lock_for(&path, Wait::No).unwrap().release().unwrap();
     let also = LockOptions {
-        file: tenure::FileOptions {
+        file: tenure::file::FileOptions {
             lock_file: Some(theirs.clone()),
-            ..tenure::FileOptions::default()
+            ..tenure::file::FileOptions::default()
         },
         wait: Wait::No,
         ..LockOptions::default()
@@ -340,5 +345,5 @@ pub(crate) fn copies_of(guard: &LockGuard) -> Vec<std::os::fd::OwnedFd> {
         let borrowed = unsafe { std::os::fd::BorrowedFd::borrow_raw(raw) };
         borrowed.try_clone_to_owned().unwrap()
     };
-    guard.raw().into_iter().map(copy).collect()
+    embed::descriptors(guard).into_iter().map(copy).collect()
 }

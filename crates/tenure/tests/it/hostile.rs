@@ -9,9 +9,9 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use rustix::fs::{FlockOperation, flock};
-use tenure::{
-    Collection, CollectionKind, Document, ErrorKind, Lock, LockOptions, MaxHold, Wait, WriteOptions,
-};
+use tenure::embed;
+use tenure::options::{CollectionKind, MaxHold};
+use tenure::{Collection, Document, ErrorKind, Lock, LockOptions, Wait, WriteOptions};
 
 use crate::document_scratch::increment;
 use crate::faulty_fs::{FaultyFs, Op, Verdict};
@@ -87,7 +87,7 @@ fn g1_children_keep_the_lock_even_if_the_record_cannot_be_written() {
     let child = copies_of(&guard);
     let _alone = nobody_starts();
     fails.store(true, Ordering::SeqCst);
-    assert_eq!(kind(guard.leave_to_children()), Some(ErrorKind::Io));
+    assert_eq!(kind(embed::leave_to_children(guard)), Some(ErrorKind::Io));
     let outsider = open(&scratch.sidecar("hold"));
     assert!(!outsider_gets(&outsider), "the child still has it");
     drop(child);
@@ -121,9 +121,9 @@ fn g1_race_17_an_owner_whose_hold_was_ended_locks_anew() {
 fn g1_race_17_another_lock_file_is_another_lock_for_the_same_owner() {
     let scratch = Scratch::new();
     let of = |name: &str| LockOptions {
-        file: tenure::FileOptions {
+        file: tenure::file::FileOptions {
             lock_file: Some(scratch.path(name)),
-            ..tenure::FileOptions::default()
+            ..tenure::file::FileOptions::default()
         },
         owner: "me".into(),
         reentrant: true,
@@ -148,7 +148,7 @@ fn g1_c2_removing_a_key_under_a_proven_hold_leaves_that_hold_alone() {
     assert_eq!(kind(lock_for(&path, Wait::No)), Some(ErrorKind::Busy), "two holders");
     guard.verify().unwrap();
     guard.release().unwrap();
-    keys.prune(&tenure::Prune::default(), &at_once(None)).unwrap();
+    keys.prune(&tenure::options::Prune::default(), &at_once(None)).unwrap();
     assert_eq!(scratch.names("keys/.tenure"), [".gitignore", "floor"]);
 }
 
@@ -227,7 +227,7 @@ fn race_33_a_prune_lists_the_sidecars_once_and_not_once_per_key() {
     }
     std::fs::write(dir.join(".tenure/k1.json.tmp.0123456789abcdef"), "left over").unwrap();
     lists.store(0, Ordering::SeqCst);
-    let all = tenure::Prune { max_count: Some(0), ..tenure::Prune::default() };
+    let all = tenure::options::Prune { max_count: Some(0), ..tenure::options::Prune::default() };
     assert_eq!(keys.prune(&all, &at_once(None)).unwrap().removed.len(), 40);
     assert!(lists.load(Ordering::SeqCst) <= 6, "{lists:?} listings");
     assert_eq!(scratch.names("keys/.tenure"), [".gitignore", "floor"]);

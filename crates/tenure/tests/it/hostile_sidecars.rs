@@ -9,9 +9,10 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use tenure::fs::Trust;
+use tenure::options::{CollectionKind, MaxHold};
 use tenure::{
-    Collection, CollectionKind, Document, ErrorKind, Guard, Journal, Lease, Lock, LockOptions,
-    MaxHold, Wait, WriteOptions, json,
+    Collection, Document, ErrorKind, Guard, Journal, Lease, Lock, LockOptions, Wait, WriteOptions,
+    json,
 };
 
 use crate::altered::Altered;
@@ -50,7 +51,7 @@ fn g3_r1_a_record_that_was_read_while_it_was_written_does_not_look_like_none() {
 #[test]
 fn g4_numbers_at_the_end_of_their_range_neither_panic_nor_start_again_at_zero() {
     // seq, fence, ceiling, confirmed, generation
-    for field in [8, 16, 24, 32, 120] {
+    for field in [8, 16, 24, 32, 160] {
         let scratch = Scratch::new();
         let document = Document::open(scratch.target()).unwrap();
         document.set(&json!(1), &at_once(None)).unwrap();
@@ -147,7 +148,7 @@ fn one_lock_file_serves_all_parts_of_one_call() {
     let scratch = Scratch::new();
     let lock_file = Some(scratch.path("all.lock"));
     let write = WriteOptions {
-        file: tenure::FileOptions { lock_file, ..tenure::FileOptions::default() },
+        file: tenure::file::FileOptions { lock_file, ..tenure::file::FileOptions::default() },
         ..at_once(None)
     };
     let document = Document::open(scratch.target()).unwrap();

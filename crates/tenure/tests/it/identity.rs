@@ -49,7 +49,10 @@ fn race_14_g12_degraded_operation_is_explicit() {
     let (network, _) =
         Altered { trust: Some(Trust::No("nfs".into())), ..Altered::default() }.mounted();
     let options = LockOptions {
-        file: tenure::FileOptions { allow_network: true, ..tenure::FileOptions::default() },
+        file: tenure::file::FileOptions {
+            allow_network: true,
+            ..tenure::file::FileOptions::default()
+        },
         ..LockOptions::default()
     };
     let lock = Lock::open_on(&network, &scratch.target()).unwrap();
@@ -93,9 +96,9 @@ fn race_15_g1_a_given_lock_file_excludes_a_foreign_flock() {
     let scratch = Scratch::new();
     let file = std::fs::File::create(scratch.path("their.lock")).unwrap();
     let options = LockOptions {
-        file: tenure::FileOptions {
+        file: tenure::file::FileOptions {
             lock_file: Some(scratch.path("their.lock")),
-            ..tenure::FileOptions::default()
+            ..tenure::file::FileOptions::default()
         },
         wait: Wait::No,
         ..LockOptions::default()
@@ -147,6 +150,6 @@ fn race_51_r4_every_record_tells_the_birth_of_its_file() {
         let born = std::fs::metadata(scratch.sidecar("commit")).unwrap().created().unwrap();
         let born = born.duration_since(std::time::UNIX_EPOCH).unwrap().as_micros();
         let newest = newest_slot(&scratch.sidecar("commit"));
-        assert_eq!(u128::from(number_in(&newest, 248)), born);
+        assert_eq!(u128::from(number_in(&newest, 112)), born);
     }
 }

@@ -12,7 +12,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tenure::fs::{Access, Fs, Handle};
-use tenure::{AppendOptions, Durability, Journal, Report, WriteOptions};
+use tenure::options::Durability;
+use tenure::outcome::Report;
+use tenure::{AppendOptions, Journal, WriteOptions};
 use tenure_testkit::SimFs;
 
 use crate::faulty_fs::{FaultyFs, Op, Verdict};
@@ -61,7 +63,8 @@ pub(crate) fn numbered_from(first: u64, lines: &[&str]) -> Vec<(u64, String)> {
 
 /// What other tools have appended and no writer has numbered yet.
 pub(crate) fn pending(journal: &Journal) -> Vec<String> {
-    let lines = journal.pending().unwrap().into_iter();
+    let lines =
+        journal.read(u64::MAX, None).and_then(|entries| entries.pending()).unwrap().into_iter();
     lines.map(|line| String::from_utf8(line).unwrap()).collect()
 }
 

@@ -3,9 +3,8 @@
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use tenure::{
-    AcquireOptions, Document, ErrorKind, Guard, Lease, LeaseInfo, Wait, WriteOptions, json,
-};
+use tenure::outcome::LeaseInfo;
+use tenure::{Document, ErrorKind, Guard, Lease, LeaseOptions, Wait, WriteOptions, json};
 
 use crate::altered::Altered;
 use crate::faulty_fs::{FaultyFs, Op, Verdict};
@@ -40,7 +39,7 @@ fn race_44_a_lease_outlives_its_process_and_acquiring_it_again_keeps_the_fence()
     hook.kill();
     assert_eq!(kind(lock_for(&path, Wait::No)), Some(ErrorKind::Busy));
     let leases = Lease::open(&path).unwrap();
-    let again = AcquireOptions { token: Some(token.into()), ..terms("turn-1", LONG, Wait::No) };
+    let again = LeaseOptions { token: Some(token.into()), ..terms("turn-1", LONG, Wait::No) };
     let again = leases.acquire(&again).unwrap();
     assert_eq!((again.fence.to_string().as_str(), again.ttl), (fence, LONG));
     assert!(again.expires_in <= LONG);
@@ -149,7 +148,7 @@ fn race_48_g3_an_expired_lease_is_lost_once_somebody_else_came() {
         let refused = kind(write(&path, Some(held.fence)));
         assert_eq!(refused, Some(ErrorKind::Fenced), "{who}");
         let token = Some(held.token);
-        let again = AcquireOptions { token, ..terms("sleeper", LONG, Wait::No) };
+        let again = LeaseOptions { token, ..terms("sleeper", LONG, Wait::No) };
         assert!(leases.acquire(&again).unwrap().fence > held.fence, "{who}");
     }
 }
@@ -226,7 +225,7 @@ fn race_06_g3_a_take_over_needs_a_reason_and_never_takes_a_lock() {
     assert_eq!(alice.say(&format!("release {}", path.display())), "ok");
     // The wait that was given up above is granted the lock for an instant, now or later.
     let patient = terms(Wait::For(FAR_TOO_LONG));
-    let agent = AcquireOptions { owner: "agent-7".into(), ..patient.clone() };
+    let agent = LeaseOptions { owner: "agent-7".into(), ..patient.clone() };
     let held = leases.acquire(&agent).unwrap();
     assert_eq!(kind(leases.take_over(&terms(Wait::No), "  ")), Some(ErrorKind::Invalid));
     let taken = leases.take_over(&patient, "agent 7 hangs").unwrap();
@@ -252,7 +251,7 @@ fn a_lease_needs_a_sensible_time_to_live_and_token() {
     assert!(!scratch.path(".tenure").exists(), "a wrong call creates nothing");
     for token in ["", "short", &"x".repeat(257)] {
         let token = Some(token.to_owned());
-        let options = AcquireOptions { token, ..terms("me", LONG, Wait::No) };
+        let options = LeaseOptions { token, ..terms("me", LONG, Wait::No) };
         assert_eq!(kind(leases.acquire(&options)), Some(ErrorKind::Invalid));
     }
     let held = lease(&scratch.target(), "me");
@@ -320,7 +319,7 @@ fn g4_a_copied_record_of_another_boot_does_not_revive_its_lease() {
 /// current. The fences that came after it must still not be given out again.
 #[test]
 fn race_51_g4_a_renewal_notices_that_its_record_was_put_back() {
-    const WRITTEN: usize = 256;
+    const WRITTEN: usize = 120;
     let scratch = Scratch::new();
     let leases = Lease::open(scratch.target()).unwrap();
     let first = lease(&scratch.target(), "first");

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use tenure::{AcquireOptions, ErrorKind, Lease, Wait};
+use tenure::{ErrorKind, Lease, LeaseOptions, Wait};
 
 use crate::faulty_fs::{Change, FaultyFs, Op, Verdict};
 use crate::scratch::{LONG, Scratch, kind, lease, terms};
@@ -19,8 +19,7 @@ fn the_limits_of_tokens_and_times_are_allowed() {
         let scratch = Scratch::new();
         let leases = Lease::open(scratch.target()).unwrap();
         let token = "t".repeat(length);
-        let options =
-            AcquireOptions { token: Some(token.clone()), ..terms("me", a_year, Wait::No) };
+        let options = LeaseOptions { token: Some(token.clone()), ..terms("me", a_year, Wait::No) };
         let refused = (!allowed).then_some(ErrorKind::Invalid);
         assert_eq!(kind(leases.acquire(&options)), refused, "{length}");
         assert_eq!(kind(leases.renew(&token, Some(a_year))), refused, "{length}");
@@ -87,7 +86,7 @@ fn g10_an_error_is_not_mistaken_for_a_free_lease() {
     let leases = Lease::open_on(&fs.shared(), &scratch.target()).unwrap();
     armed.store(true, Ordering::Relaxed);
     assert_eq!(kind(leases.show()), Some(ErrorKind::Io));
-    let again = AcquireOptions { token: Some(held.token.clone()), ..terms("me", LONG, Wait::No) };
+    let again = LeaseOptions { token: Some(held.token.clone()), ..terms("me", LONG, Wait::No) };
     armed.store(true, Ordering::Relaxed);
     assert_eq!(kind(leases.acquire(&again)), Some(ErrorKind::Io));
     assert_eq!(leases.acquire(&again).unwrap().fence, held.fence);

@@ -4,7 +4,9 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use tenure::{Document, ErrorKind, HoldKind, Lock, LockOptions, Mode, Wait, WriteOptions, json};
+use tenure::options::Mode;
+use tenure::status::HoldKind;
+use tenure::{Document, ErrorKind, Lock, LockOptions, Wait, WriteOptions, json};
 
 use crate::puppet::Puppet;
 use crate::scratch::{

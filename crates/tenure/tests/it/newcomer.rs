@@ -17,9 +17,9 @@ fn race_15_g1_a_holder_with_a_lock_file_excludes_one_without() {
     let scratch = Scratch::new();
     let lock = Lock::open(scratch.target()).unwrap();
     let with = |name: &str| LockOptions {
-        file: tenure::FileOptions {
+        file: tenure::file::FileOptions {
             lock_file: Some(scratch.path(name)),
-            ..tenure::FileOptions::default()
+            ..tenure::file::FileOptions::default()
         },
         wait: Wait::No,
         ..LockOptions::default()
@@ -63,7 +63,7 @@ fn g13_who_may_write_beside_the_target_may_lock_it() {
         std::fs::set_permissions(scratch.path("."), std::fs::Permissions::from_mode(0o770))
             .unwrap();
         let write = WriteOptions {
-            file: tenure::FileOptions { new_mode, ..tenure::FileOptions::default() },
+            file: tenure::file::FileOptions { new_mode, ..tenure::file::FileOptions::default() },
             ..WriteOptions::default()
         };
         let options = AppendOptions { write: write.clone(), ..AppendOptions::default() };

@@ -9,7 +9,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use tenure::json;
-use tenure::{AppendOptions, Document, Durability, Journal, Wait, WriteOptions, update_and_append};
+use tenure::options::Durability;
+use tenure::{AppendOptions, Document, Journal, Wait, WriteOptions, update_and_append};
 use tenure_testkit::{CrashKind, Random, SimFs};
 
 use crate::document_scratch::{
@@ -168,7 +169,7 @@ fn a_finished_operation_leaves_nothing_to_finish() {
         let version = document.update(&with_operation(id), increment).unwrap().version;
         for _ in 0..2 {
             assert_eq!(document.update(&at_once(), |_| Ok(None)).unwrap().version, version);
-            assert_eq!(document.version().unwrap(), Some(version.clone()));
+            assert_eq!(document.read().unwrap().map(|found| found.version), Some(version.clone()));
         }
     }
 }
@@ -419,7 +420,7 @@ fn g6_ids_that_are_closed_to_a_later_writer_do_not_fail_its_call() {
         let lines: Vec<_> = lines.map(|entry| entry.unwrap().line).collect();
         assert_eq!(lines, [b"0", b"1", b"2", b"3"]);
         for path in [&state, &log] {
-            let events = tenure::recorded_events(path).unwrap();
+            let events = tenure::status::events(path).unwrap();
             let is_it = |event: &tenure::Value| event["event"] == json!("operation_forgotten");
             assert!(events.iter().any(is_it), "{events:?}");
         }

@@ -54,7 +54,10 @@ fn g13_a_new_document_can_be_opened_to_others_on_request() {
     for umask in ["000", "077"] {
         let scratch = Scratch::new();
         let options = WriteOptions {
-            file: tenure::FileOptions { new_mode: 0o664, ..tenure::FileOptions::default() },
+            file: tenure::file::FileOptions {
+                new_mode: 0o664,
+                ..tenure::file::FileOptions::default()
+            },
             ..at_once()
         };
         let document = scratch.document("state.json");

@@ -7,7 +7,7 @@
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::mpsc::{Receiver, channel};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
 
@@ -83,6 +83,22 @@ impl Puppet {
     pub(crate) fn is_silent(&self) {
         let heard = self.hear_within(A_MOMENT);
         assert_eq!(heard, None, "an answer although it had to wait");
+    }
+
+    /// Asserts that it waits, and returns once the kernel has it in the queue of a lock. So it has opened the file that
+    /// has the name now.
+    pub(crate) fn waits_in_the_kernel(&self) {
+        let (pid, started) = (self.pid().to_string(), Instant::now());
+        let is_queued = |line: &str| {
+            line.contains("-> FLOCK") && line.split_whitespace().any(|word| word == pid)
+        };
+        while cfg!(target_os = "linux")
+            && !std::fs::read_to_string("/proc/locks").unwrap().lines().any(is_queued)
+        {
+            assert!(started.elapsed() < FAR_TOO_LONG, "it is in no queue");
+            std::thread::yield_now();
+        }
+        self.is_silent();
     }
 
     /// Sends SIGKILL and waits for the end; returns the answers that it had given until then.

@@ -11,7 +11,9 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use tenure::fs::Fs;
-use tenure::{Document, Lease, Leased, Lock, LockOptions, Mode, Result, Wait, WriteOptions, json};
+use tenure::options::Mode;
+use tenure::outcome::Leased;
+use tenure::{Document, Lease, Lock, LockOptions, Result, Wait, WriteOptions, json};
 
 use crate::faulty_fs::{FaultyFs, Op, Verdict};
 use crate::puppet::Puppet;

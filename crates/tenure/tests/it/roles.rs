@@ -61,7 +61,7 @@ fn a_child_process_plays_its_role() {
             std::process::abort();
         }
         "sweep again and again" => loop {
-            tenure::sweep(&path, true).expect("a sweep");
+            tenure::file::sweep(&path, true).expect("a sweep");
         },
         "watch without a watch" => watch_without_a_watch(&path),
         other => panic!("unknown role {other}"),
@@ -159,11 +159,11 @@ fn watch_without_a_watch(path: &Path) {
     let lease = tenure::Lease::open(path.with_extension("lease")).expect("a lease");
     document.set(&json!(1), &at_once()).expect("a write");
     journal.append(&["one"], &tenure::AppendOptions::default()).expect("an append");
-    let terms = |wait| tenure::AcquireOptions {
+    let terms = |wait| tenure::LeaseOptions {
         owner: "me".into(),
         ttl: std::time::Duration::from_secs(3600),
         wait,
-        ..tenure::AcquireOptions::default()
+        ..tenure::LeaseOptions::default()
     };
     let held = lease.acquire(&terms(tenure::Wait::No)).expect("a lease");
     let taken: Vec<_> = std::iter::from_fn(|| init(CreateFlags::CLOEXEC).ok()).collect();

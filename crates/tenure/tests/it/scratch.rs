@@ -4,9 +4,11 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
+use tenure::options::Mode;
+use tenure::outcome::{Leased, Written};
 use tenure::{
-    AcquireOptions, Document, Error, ErrorKind, Fence, Guard, Lease, Leased, Lock, LockGuard,
-    LockOptions, Mode, Result, Value, Wait, WriteOptions, Written, json,
+    Document, Error, ErrorKind, Fence, Guard, Lease, LeaseOptions, Lock, LockGuard, LockOptions,
+    Result, Value, Wait, WriteOptions, json,
 };
 
 /// Long enough to be sure that a waiter waits, short enough to be used often.
@@ -93,7 +95,7 @@ pub(crate) fn share_for(path: &Path, wait: Wait) -> Result<LockGuard> {
 
 /// What an update says: nothing is awaited and nothing is synced.
 pub(crate) fn at_once(fence: Option<Fence>) -> WriteOptions {
-    let durability = tenure::Durability::NoSync;
+    let durability = tenure::options::Durability::NoSync;
     WriteOptions { wait: Wait::No, fence, durability, ..WriteOptions::default() }
 }
 
@@ -123,8 +125,8 @@ fn count_in(value: Option<&Value>) -> u64 {
     value.and_then(|value| value["n"].as_u64()).unwrap_or(0)
 }
 
-pub(crate) fn terms(owner: &str, ttl: Duration, wait: Wait) -> AcquireOptions {
-    AcquireOptions { owner: owner.into(), ttl, wait, ..AcquireOptions::default() }
+pub(crate) fn terms(owner: &str, ttl: Duration, wait: Wait) -> LeaseOptions {
+    LeaseOptions { owner: owner.into(), ttl, wait, ..LeaseOptions::default() }
 }
 
 /// A long lease on a free target.

@@ -3,7 +3,8 @@
 use std::sync::mpsc::channel;
 use std::time::Duration;
 
-use tenure::{Cancel, ErrorKind, Lock, LockOptions, Mode, Wait};
+use tenure::options::Mode;
+use tenure::{Cancel, ErrorKind, Lock, LockOptions, Wait};
 
 use crate::puppet::Puppet;
 use crate::scratch::{

@@ -7,7 +7,8 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use tenure::{Document, ErrorKind, Fence, Lease, Lock, LockOptions, Wait, sweep, sweep_on};
+use tenure::file::{sweep, sweep_on};
+use tenure::{Document, ErrorKind, Fence, Lease, Lock, LockOptions, Wait};
 use tenure_testkit::{CrashKind, SimFs};
 
 use crate::roles::played;

@@ -103,9 +103,9 @@ fn race_15_g1_a_given_lock_file_is_waited_for_by_both_parts() {
     let journal = Journal::open(scratch.path("log.jsonl")).unwrap();
     let lock_file = scratch.path("their.lock");
     let write = WriteOptions {
-        file: tenure::FileOptions {
+        file: tenure::file::FileOptions {
             lock_file: Some(lock_file.clone()),
-            ..tenure::FileOptions::default()
+            ..tenure::file::FileOptions::default()
         },
         wait: Wait::No,
         ..WriteOptions::default()

@@ -59,7 +59,7 @@ fn an_edit_returns_a_result_and_passes_on_an_error_of_the_callers() {
     let before = text(&scratch);
     assert!(matches!(take(2), Err(Failure::Full)));
     assert_eq!(text(&scratch), before, "an error leaves the document as it is");
-    let version = document.version().unwrap().unwrap();
+    let version = document.read().unwrap().map(|found| found.version).unwrap();
     document.set(&json!(1), &options).unwrap();
     let stale = WriteOptions { if_version: Some(version), ..options.clone() };
     let refused = document.edit(&stale, json!(0), |_| Ok::<_, Failure>(()));

@@ -10,9 +10,10 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use rustix::fs::{FlockOperation, flock};
+use tenure::options::Durability;
 use tenure::{
-    AppendOptions, Cancel, Document, Durability, Error, Fence, Guard, Journal, Lease, Lock,
-    LockGuard, LockOptions, Result, Wait, WriteOptions, json,
+    AppendOptions, Cancel, Document, Error, Fence, Guard, Journal, Lease, Lock, LockGuard,
+    LockOptions, Result, Wait, WriteOptions, json,
 };
 
 use crate::puppet::interject;
@@ -193,7 +194,7 @@ fn linger() -> String {
     child.to_string()
 }
 
-fn told(got: &tenure::Leased) -> String {
+fn told(got: &tenure::outcome::Leased) -> String {
     format!("{} {}", got.token, got.fence)
 }
 

@@ -1,4 +1,4 @@
-//! Versions: what `compare_and_set` and `if_version` rely on.
+//! Versions: what `if_version` relies on.
 
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -18,8 +18,13 @@ fn compare_and_set_replaces_only_the_version_that_was_read() {
     let scratch = Scratch::new();
     let document = scratch.document("state.json");
     let first = document.set(&json!({ "n": 1 }), &at_once()).unwrap().version;
-    let second = document.compare_and_set(&first, &json!({ "n": 2 }), &at_once()).unwrap().version;
-    let error = document.compare_and_set(&first, &json!({ "n": 3 }), &at_once()).unwrap_err();
+    let second = document
+        .set(&json!({ "n": 2 }), &WriteOptions { if_version: Some(first.clone()), ..at_once() })
+        .unwrap()
+        .version;
+    let error = document
+        .set(&json!({ "n": 3 }), &WriteOptions { if_version: Some(first.clone()), ..at_once() })
+        .unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Conflict, "{error}");
     assert_eq!(error.path(), Some(document.path()));
     let snapshot = document.read().unwrap().unwrap();
@@ -43,7 +48,9 @@ fn a_version_of_a_document_that_is_gone_is_a_conflict() {
     let document = scratch.document("state.json");
     let version = document.set(&json!(1), &at_once()).unwrap().version;
     std::fs::remove_file(document.path()).unwrap();
-    let error = document.compare_and_set(&version, &json!(2), &at_once()).unwrap_err();
+    let error = document
+        .set(&json!(2), &WriteOptions { if_version: Some(version.clone()), ..at_once() })
+        .unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Conflict, "{error}");
     assert!(document.read().unwrap().is_none());
 }
@@ -56,22 +63,30 @@ fn race_35_g6_a_version_changes_with_every_foreign_edit_and_with_nothing_else() 
     let document = scratch.document("state.json");
     let mut versions = vec![document.set(&json!({ "n": 1 }), &at_once()).unwrap().version];
     foreign_write(&path, "{\n  \"n\": 7\n}\n");
-    versions.push(document.version().unwrap().unwrap());
+    versions.push(document.read().unwrap().map(|found| found.version).unwrap());
     foreign_replace(&path, "{\n  \"n\": 8\n}\n");
-    versions.push(document.version().unwrap().unwrap());
+    versions.push(document.read().unwrap().map(|found| found.version).unwrap());
     versions.push(document.update(&at_once(), increment).unwrap().version);
     for (index, version) in versions.iter().enumerate() {
         assert!(!versions[..index].contains(version), "{versions:?}");
     }
 
-    let settled = document.version().unwrap();
+    let settled = document.read().unwrap().map(|found| found.version);
     let bytes = std::fs::read(&path).unwrap();
     foreign_replace(&path, &bytes);
-    assert_eq!(document.version().unwrap(), settled, "the same content in another inode");
+    assert_eq!(
+        document.read().unwrap().map(|found| found.version),
+        settled,
+        "the same content in another inode"
+    );
     document.set(&json!({ "n": 9 }), &at_once()).unwrap();
-    assert_eq!(document.version().unwrap(), settled, "and after a write that changed nothing");
+    assert_eq!(
+        document.read().unwrap().map(|found| found.version),
+        settled,
+        "and after a write that changed nothing"
+    );
     drop(tenure::lock(&path).unwrap());
-    assert_eq!(document.version().unwrap(), settled, "and after a lock");
+    assert_eq!(document.read().unwrap().map(|found| found.version), settled, "and after a lock");
 }
 
 #[test]
@@ -83,7 +98,9 @@ fn the_same_content_again_is_another_version() {
     document.set(&json!("B"), &at_once()).unwrap();
     let again = document.set(&json!("A"), &at_once()).unwrap().version;
     assert_ne!(first, again);
-    let error = document.compare_and_set(&first, &json!("C"), &at_once()).unwrap_err();
+    let error = document
+        .set(&json!("C"), &WriteOptions { if_version: Some(first.clone()), ..at_once() })
+        .unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Conflict);
 }
 
@@ -163,13 +180,27 @@ fn race_35_g6_a_version_read_between_a_publication_and_its_record_is_accepted() 
     assert_eq!(early.value, json!({ "n": 2 }));
     assert_ne!(early.version, written, "its number was not written down yet");
     let document = scratch.document("state.json");
-    let next = document.compare_and_set(&early.version, &json!({ "n": 3 }), &at_once()).unwrap();
+    let next = document
+        .set(
+            &json!({ "n": 3 }),
+            &WriteOptions { if_version: Some(early.version.clone()), ..at_once() },
+        )
+        .unwrap();
     // No longer the old number: other content came since.
-    let late = document.compare_and_set(&early.version, &json!({ "n": 4 }), &at_once());
+    let late = document.set(
+        &json!({ "n": 4 }),
+        &WriteOptions { if_version: Some(early.version.clone()), ..at_once() },
+    );
     assert_eq!(late.unwrap_err().kind(), ErrorKind::Conflict);
-    let late = document.compare_and_set(&written, &json!({ "n": 4 }), &at_once());
+    let late = document
+        .set(&json!({ "n": 4 }), &WriteOptions { if_version: Some(written.clone()), ..at_once() });
     assert_eq!(late.unwrap_err().kind(), ErrorKind::Conflict);
-    document.compare_and_set(&next.version, &json!({ "n": 4 }), &at_once()).unwrap();
+    document
+        .set(
+            &json!({ "n": 4 }),
+            &WriteOptions { if_version: Some(next.version.clone()), ..at_once() },
+        )
+        .unwrap();
 }
 
 /// Two objects with their keys in different order are equal as values, but the files differ.
@@ -200,12 +231,15 @@ fn race_35_a_version_outlives_a_change_that_fails() {
         let file = fs.shared().open(theirs, Access::CreateNew(0o600)).unwrap();
         file.write_all_at(b"{\"n\":17}", 0).unwrap();
         fs.shared().rename(theirs, path).unwrap();
-        let version = open().version().unwrap().unwrap();
+        let version = open().read().unwrap().map(|found| found.version).unwrap();
         fs.inject(nth, Fault::NoSpace, Times::Once);
         let failed = open().update(&durably(), increment);
         fs.clear_faults();
         if failed.as_ref().err().is_some_and(|error| error.is_committed() != Some(true)) {
-            let set = open().compare_and_set(&version, &json!({ "n": 8 }), &at_once());
+            let set = open().set(
+                &json!({ "n": 8 }),
+                &WriteOptions { if_version: Some(version.clone()), ..at_once() },
+            );
             assert!(set.is_ok(), "nth {nth}: {failed:?}: it was not changed: {set:?}");
             tried += 1;
         }

@@ -25,14 +25,14 @@ use crate::checksum;
 use crate::error::{Error, ErrorKind, Result};
 use crate::file::commit::{Commit, take_commit};
 use crate::file::operations::{self, Done};
-use crate::file::record::{Published, Synced};
+use crate::file::record::{Pending, Published, Synced};
 use crate::file::seen::Seen;
 use crate::file::target::Target;
 use crate::file::{gate, sync};
 use crate::fs::Mode;
 use crate::json::Value;
 use crate::options::{Durability, Version, WriteOptions};
-use crate::outcome::{Snapshot, Written};
+use crate::results::{Snapshot, Written};
 use crate::store::Compute;
 use crate::wait::{Deadline, Request, Wait};
 
@@ -199,7 +199,7 @@ impl Document {
         };
         let sum = checksum::wide(&bytes);
         // If we die after publishing, the next caller finds that the operation is done.
-        let pending = operation.filter(|_| changed).map(|id| (id, sum));
+        let pending = operation.filter(|_| changed).map(|id| Pending { id, checksum: sum });
         publish::settle(&mut commit, found, pending)?;
         let way = Way { sync: durable, keep: true, new_mode: options.file.new_mode };
         let (content, before) = base.unzip();
@@ -209,14 +209,14 @@ impl Document {
             let is_withdrawn = |error: &Error| error.is_committed() == Some(false);
             if pending.is_some() && published.as_ref().err().is_none_or(is_withdrawn) {
                 // Nothing was published. Bytes like these from another program must not pass for it.
-                commit.seen.record.pending = (0, [0; 16]);
+                commit.seen.record.pending = Pending::default();
                 let withdrawn = commit.write_record();
                 withdrawn.or_else(|error| if replaced { Err(error) } else { Ok(()) })?;
             }
             return published.map(|_| None).map_err(|error| self.after(options, error));
         };
         let remembered = match pending {
-            Some((id, _)) => operations::remember(&self.target, id, Done::default()),
+            Some(Pending { id, .. }) => operations::remember(&self.target, id, Done::default()),
             None => Ok(()),
         };
         let recorded = publish::record(&mut commit, sum, &published, remembered.is_ok());
@@ -270,12 +270,12 @@ impl Document {
         found: Option<&Content>,
         operation: Option<u64>,
     ) -> Result<()> {
-        let (id, sum) = commit.seen.record.pending;
-        if id == 0 || found.is_none_or(|found| found.checksum != sum) {
+        let Pending { id, checksum } = commit.seen.record.pending;
+        if id == 0 || found.is_none_or(|found| found.checksum != checksum) {
             return Ok(());
         }
         operations::remember_for_another(&commit.target, id, Done::default())
-            .and_then(|()| publish::settle(commit, found, Some((0, [0; 16]))))
+            .and_then(|()| publish::settle(commit, found, Some(Pending::default())))
             .map_err(|error| error.committed(operation == Some(id)))
     }
 

@@ -17,7 +17,7 @@ use super::versions::{forget_older, kept};
 use crate::error::{Error, ErrorKind, Result};
 use crate::file::commit::Commit;
 use crate::options::WriteOptions;
-use crate::outcome::Earlier;
+use crate::results::Earlier;
 
 /// More would make every change list them for long.
 const VERSIONS_MAX: u16 = 1000;
@@ -58,18 +58,19 @@ impl Document {
         }
         self.target().at_home(|target| {
             let mut commit = Commit::begin(target, options)?;
-            commit.seen.record.history = count - 1;
+            commit.seen.record.history = u64::from(count - 1);
             commit.write_record()?;
             // A power loss must not take back what the caller was promised. A crash before leaves the old
             // number.
             commit.sync_record()?;
-            forget_older(target, &kept(target), usize::from(count - 1));
+            forget_older(target, &kept(target), u64::from(count - 1));
             Ok(())
         })
     }
 
     /// How many earlier versions are kept.
     pub(crate) fn kept_versions(&self) -> Result<u16> {
-        Ok(read::history(&*self.target().current()?)?.saturating_add(1))
+        let history = read::history(&*self.target().current()?)?;
+        Ok(u16::try_from(history).unwrap_or(VERSIONS_MAX).saturating_add(1))
     }
 }

@@ -21,12 +21,12 @@
 use std::io;
 use std::path::PathBuf;
 
-use super::read::{Content, is_number};
+use super::read::{Content, hides_a_cut};
 use super::versions;
 use crate::checksum;
 use crate::error::{Error, ErrorKind, Result};
 use crate::file::commit::Commit;
-use crate::file::record::{Published, Synced};
+use crate::file::record::{Pending, Published, Synced};
 use crate::file::replace::{Exchange, Temp};
 use crate::file::target::Target;
 use crate::fs::{Kind, Stat};
@@ -47,19 +47,17 @@ pub(super) struct Way {
 pub(super) struct Publication {
     /// What it displaced; removed when this is dropped, after the record is written.
     _displaced: Temp,
-    tag: u32,
+    tag: u64,
     synced: Synced,
 }
 
 /// Distinguishes a file from another one with the same bytes, and from itself after a write. Never
 /// 0.
-fn tag_of(stat: &Stat) -> u32 {
+fn tag_of(stat: &Stat) -> u64 {
     let mut bytes = [0; 24];
     bytes[..8].copy_from_slice(&stat.id.ino.to_le_bytes());
     bytes[8..].copy_from_slice(&stat.modified_ns.to_le_bytes());
-    #[expect(clippy::cast_possible_truncation, reason = "half of a checksum")]
-    let tag = checksum::of(&bytes) as u32;
-    tag.max(1)
+    checksum::of(&bytes).max(1)
 }
 
 /// Whether this is what the record names: the very file, or none.
@@ -85,7 +83,7 @@ pub(super) fn is_synced(commit: &Commit, found: &Content) -> bool {
 pub(super) fn settle(
     commit: &mut Commit,
     found: Option<&Content>,
-    pending: Option<(u64, [u8; 16])>,
+    pending: Option<Pending>,
 ) -> Result<()> {
     commit.detect_rollback();
     let boot = commit.target.fs.boot_id();
@@ -157,8 +155,8 @@ pub(super) fn free_aside(target: &Target) -> (Vec<PathBuf>, PathBuf) {
 /// Whether a new version is synced although the caller did not ask for it: where it could be lost with
 /// nothing to fall back to, or be taken for whole when it was cut.
 fn syncs(commit: &Commit, base: Option<&Content>, bytes: &[u8]) -> bool {
-    base.is_none_or(|base| is_number(&base.bytes))
-        || is_number(bytes)
+    base.is_none_or(|base| hides_a_cut(&commit.target, &base.bytes))
+        || hides_a_cut(&commit.target, bytes)
         || commit.seen.record.published.synced == Synced::Unknown
         || !commit.target.orders_names()
 }
@@ -287,7 +285,7 @@ pub(super) fn record(
     };
     let generation = published.generation;
     if remembered {
-        commit.seen.record.pending = (0, [0; 16]);
+        commit.seen.record.pending = Pending::default();
     }
     commit.write_record().map_err(|error| error.committed(true))?;
     Ok(generation)

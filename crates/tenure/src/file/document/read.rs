@@ -21,8 +21,8 @@ use crate::file::target::Target;
 use crate::fs::{Access, Handle, Kind, Stat, Trust};
 use crate::json::{self, Value};
 use crate::options::Version;
-use crate::outcome::Snapshot;
 use crate::printable::command;
+use crate::results::Snapshot;
 use crate::sys;
 
 /// Another tool that rewrites the file in place gets this much time before its half-written file
@@ -71,7 +71,10 @@ impl Content {
     }
 
     pub(super) fn parse(&self, target: &Target) -> Result<Value> {
-        json::parse(&self.bytes).map_err(|why| damaged(target, &why))
+        if target.is_bytes() {
+            return Ok(Value::Null);
+        }
+        json::read(&self.bytes).map_err(|why| damaged(target, &why))
     }
 
     pub(super) fn version(&self, published: Published) -> Version {
@@ -102,9 +105,12 @@ fn read_to_end(handle: &dyn Handle, size: u64) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// The only JSON that is still valid after it was cut. So none is published without a sync,
-/// displaced by a version without one, or trusted under the temporary name.
-pub(super) fn is_number(bytes: &[u8]) -> bool {
+/// Whether it would still be valid after it was cut: a number is the only such JSON, and any bytes are. So none is
+/// published without a sync, displaced by a version without one, or trusted under the temporary name.
+pub(super) fn hides_a_cut(target: &Target, bytes: &[u8]) -> bool {
+    if target.is_bytes() {
+        return true;
+    }
     let mut text = bytes.iter().skip_while(|byte| byte.is_ascii_whitespace());
     text.next().is_some_and(|byte| byte.is_ascii_digit() || *byte == b'-')
 }
@@ -200,12 +206,8 @@ pub(super) fn peek(target: &Target) -> Result<Published> {
 }
 
 /// How many versions the record keeps besides `.good`, read without a lock.
-pub(super) fn history(target: &Target) -> Result<u16> {
-    match target.open(target.commit_file(), Access::Read) {
-        Err(err) if err.kind() == io::ErrorKind::NotFound => Ok(0),
-        Err(err) => Err(Error::io("open record", target.commit_file(), err)),
-        Ok(file) => Ok(Seen::read(target, file.as_ref())?.record.history),
-    }
+pub(super) fn history(target: &Target) -> Result<u64> {
+    Ok(Seen::peek(target)?.map_or(0, |(_, seen)| seen.record.history))
 }
 
 /// Whether a document that cannot be parsed was cut by a power loss (G5): tenure has not seen it whole in
@@ -236,7 +238,8 @@ pub(super) fn last_synced(target: &Target, error: Error) -> Result<(Content, Val
 /// After a power loss: a whole version under the temporary name. It is newer than `.good`, since every
 /// version passes through that name.
 pub(super) fn left_over(target: &Target) -> Result<Option<(Content, Value)>> {
-    Ok(parsed(target, &target.document_temp())?.filter(|(found, _)| !is_number(&found.bytes)))
+    let found = parsed(target, &target.document_temp())?;
+    Ok(found.filter(|(found, _)| !hides_a_cut(target, &found.bytes)))
 }
 
 /// The version to fall back to.

@@ -9,7 +9,7 @@ use crate::file::target::Target;
 
 /// Gives `.good`, which is about to be overwritten, a second name, and forgets the oldest. Under the
 /// commit lock.
-pub(super) fn keep(target: &Target, count: u16) {
+pub(super) fn keep(target: &Target, count: u64) {
     let good = target.sidecar("good");
     let mut kept = kept(target);
     let id = |path: &PathBuf| target.fs.stat(path).map(|found| found.id).ok();
@@ -28,7 +28,7 @@ pub(super) fn keep(target: &Target, count: u16) {
     if named.is_ok() {
         kept.push((next, path));
     }
-    forget_older(target, &kept, usize::from(count));
+    forget_older(target, &kept, count);
 }
 
 /// The kept versions by number, the oldest first.
@@ -45,7 +45,8 @@ pub(super) fn kept(target: &Target) -> Vec<(u64, PathBuf)> {
 }
 
 /// Unlinks all but the newest `count`. A crash in it leaves some more; the next change removes them.
-pub(super) fn forget_older(target: &Target, kept: &[(u64, PathBuf)], count: usize) {
+pub(super) fn forget_older(target: &Target, kept: &[(u64, PathBuf)], count: u64) {
+    let count = usize::try_from(count).unwrap_or(usize::MAX);
     for (_, path) in &kept[..kept.len().saturating_sub(count)] {
         let _ = target.fs.remove(path);
     }

@@ -15,9 +15,10 @@ use crate::file::sync::{self, Shared};
 use crate::file::target::Target;
 use crate::fs::Access;
 use crate::options::{AppendOptions, Durability};
-use crate::outcome::Appended;
+use crate::results::Appended;
 use crate::wait::{Deadline, Request, Wait};
 
+use super::Journal;
 use super::batch::Lines;
 use super::files::OpenFiles;
 use super::format::{Batch, State};
@@ -38,41 +39,63 @@ pub(crate) struct Ticket {
     number: u64,
 }
 
-/// Appends in a critical section, and ends it. A returned ticket has to be redeemed by [`finish`].
-pub(crate) fn append_in(
-    files: &Arc<OpenFiles>,
-    mut commit: Commit,
-    batch: &mut Lines,
-    options: &AppendOptions,
-) -> Result<(Appended, Option<Ticket>)> {
-    let durable = options.write.durability == Durability::Durable;
-    if !commit.seen.record.journal {
-        commit.seen.record.journal = true;
-        commit.write_record()?;
-    }
-    let section = Section::Write(Box::new(commit));
-    let mut writer = enter(files, section, options.write.file.new_mode)?;
-    if durable && writer.state.flags.log_doubt {
-        // Nothing is logged yet: if this fails, nothing was appended (G8).
-        writer.checkpoint(0, None)?;
-    }
-    if let Some(done) = find_operation(&writer, batch.operation)? {
-        return replay(&mut writer, done, durable);
-    }
-    if let Some(header) = &options.header {
-        if let Some(appended) = stamp(&mut writer, header, batch)? {
-            return Ok((appended, None));
+impl Journal {
+    /// Appends in a critical section, and ends it. The ticket is for [`Self::finish`].
+    pub(crate) fn append_in(
+        &self,
+        mut commit: Commit,
+        batch: &mut Lines,
+        options: &AppendOptions,
+    ) -> Result<(Appended, Option<Ticket>)> {
+        let durable = options.write.durability == Durability::Durable;
+        if !commit.seen.record.journal {
+            commit.seen.record.journal = true;
+            commit.write_record()?;
         }
-        if batch.count == 0 {
-            return Ok((writer.news.appended(writer.state.seq, 0), None));
+        let section = Section::Write(Box::new(commit));
+        let mut writer = enter(&self.files, section, options.write.file.new_mode)?;
+        if durable && writer.state.flags.log_doubt {
+            // Nothing is logged yet: if this fails, nothing was appended (G8).
+            writer.checkpoint(0, None)?;
         }
+        if batch.operation != 0 {
+            if let Some(done) = operations::find(&writer.target, batch.operation)? {
+                return replay(&mut writer, done, durable);
+            }
+        }
+        if let Some(header) = &options.header {
+            if let Some(appended) = stamp(&mut writer, header, batch)? {
+                return Ok((appended, None));
+            }
+            if batch.count == 0 {
+                return Ok((writer.news.appended(writer.state.seq, 0), None));
+            }
+        }
+        writer.append(batch, durable)
     }
-    writer.append(batch, durable)
-}
 
-/// An operation that was done before.
-fn find_operation(writer: &Writer, operation: u64) -> Result<Option<Done>> {
-    if operation == 0 { Ok(None) } else { operations::find(&writer.target, operation) }
+    /// Makes a logged batch durable, and writes it to the journal.
+    pub(crate) fn finish(&self, ticket: Option<Ticket>, options: &AppendOptions) -> Result<()> {
+        let Some(Ticket { log, number }) = ticket else { return Ok(()) };
+        let write = &options.write;
+        let target = self.target.with(write.file.lock_file.as_deref(), write.file.allow_network);
+        let target = target.map_err(logged_already)?;
+        let patience = match write.wait {
+            Wait::For(time) => Wait::For(time.max(FINISH_PATIENCE)),
+            Wait::No => Wait::For(FINISH_PATIENCE),
+            Wait::Forever => Wait::Forever,
+        };
+        let (files, new_mode) = (&self.files, write.file.new_mode);
+        let shared = LogSync { target: &target, log, files, new_mode, patience };
+        let synced = sync::sync(&target, number, &shared).map(drop);
+        if synced.as_ref().is_err_and(|error| error.kind() != ErrorKind::NotDurable) {
+            return synced.map_err(logged_already);
+        }
+        // Usually the leader has written it for all callers, and the state shows it.
+        let is_applied = shared.is_applied(number)?
+            || shared.apply(number, synced.is_ok(), patience).map_err(logged_already)?;
+        if is_applied { synced } else { Err(lost(&target)) }
+    }
 }
 
 /// Answers a repeated operation. It may have been done without a sync, or its caller died before it was in
@@ -81,7 +104,7 @@ fn replay(writer: &mut Writer, done: Done, durable: bool) -> Result<(Appended, O
     let logged = done.first + done.lines > writer.log.header.seq;
     let mut settled = Ok(());
     if writer.has_pending() || (durable && logged) {
-        settled = writer.checkpoint(0, None).and_then(|()| writer.apply(u64::MAX - 1));
+        settled = writer.place_all();
     }
     if durable {
         // The writer that began this log may have died before its name was durable.
@@ -110,11 +133,10 @@ impl Writer {
             durable: waits,
             ..Batch::default()
         };
-        let at = self.state.end;
         // It is closed when the batch is written.
         self.news.closed_tail |= waits && self.tail_is_open()?;
         if waits && !self.has_pending() {
-            (self.state.pending_at, self.state.pending_seq) = (at, record.seq);
+            self.state.pending_at = self.state.end;
             // The rest of the tail is an open line, which is closed when the batch is written.
             self.news.closed_tail |= self.size > self.state.journal_end;
         }
@@ -157,48 +179,13 @@ impl Writer {
         };
         // It counts, and is pending until the log records its position.
         if self.state.placed == self.state.number {
-            (self.state.pending_at, self.state.pending_seq) = (before.end, batch.seq);
+            self.state.pending_at = before.end;
         }
         self.count_batch(batch);
         self.state.applying = batch.number;
         let batch = Batch { text: 0..text.len(), ..batch.clone() };
         // If this fails, plain readers see the batch, and the next writer numbers it.
         self.count_placed(&[Placed { batch, start }], None).map_err(logged_already)
-    }
-}
-
-/// Makes a logged batch durable, and writes it to the journal.
-pub(crate) fn finish(
-    files: &Arc<OpenFiles>,
-    target: &Target,
-    ticket: Ticket,
-    options: &AppendOptions,
-) -> Result<()> {
-    let write = &options.write;
-    let target = target.with(write.file.lock_file.as_deref(), write.file.allow_network);
-    let target = target.map_err(logged_already)?;
-    let patience = match write.wait {
-        Wait::For(time) => Wait::For(time.max(FINISH_PATIENCE)),
-        Wait::No => Wait::For(FINISH_PATIENCE),
-        Wait::Forever => Wait::Forever,
-    };
-    let Ticket { log, number } = ticket;
-    let shared = LogSync { target: &target, log, files, new_mode: write.file.new_mode, patience };
-    let synced = sync::sync(&target, number, &shared);
-    if let Err(error) = &synced {
-        if error.kind() != ErrorKind::NotDurable {
-            return synced.map(drop).map_err(logged_already);
-        }
-    }
-    // Usually the leader has written it for all callers, and the state shows it.
-    match shared.is_applied(number) {
-        Ok(true) => synced.map(drop),
-        Ok(false) => {
-            let applied = shared.apply(number, synced.is_ok(), patience);
-            let applied = applied.map_err(logged_already)?;
-            if applied { synced.map(drop) } else { Err(lost(&target)) }
-        }
-        Err(error) => Err(error),
     }
 }
 
@@ -279,8 +266,7 @@ impl Shared for LogSync<'_> {
         if writer.log.header.salt != self.log.header.salt {
             return Ok(()); // Another caller did, and batches that came since may not be durable.
         }
-        writer.checkpoint(0, None)?;
-        writer.apply(u64::MAX - 1)
+        writer.place_all()
     }
 
     fn is_renewed(&self) -> Result<bool> {

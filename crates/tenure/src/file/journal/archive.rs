@@ -6,13 +6,12 @@
 //!    entries are missing, and finds the older archives.
 //! 2. An index that cannot be read is damage, and never silently hides the archives before it.
 
-use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::file::target::Target;
-use crate::fs::{Access, Handle};
+use crate::fs::{Access, Handle, if_found};
 
 use super::format::Previous;
 use super::index::Index;
@@ -37,15 +36,13 @@ impl Archive {
         let path = archive_path(target, number);
         let kept = index_path(target, number);
         let Some(index) = Index::open(target, &kept, Access::Read)? else {
-            return match target.fs.extent(&kept) {
-                Err(err) if err.kind() == io::ErrorKind::NotFound => Ok(None),
-                found => Err(found.map_or_else(Target::failed("look at", &kept), |_| {
-                    title_damaged(&path, target)
-                })),
-            };
+            let found = if_found(target.fs.extent(&kept));
+            let found = found.map_err(Target::failed("look at", &kept))?;
+            return found.map_or(Ok(None), |_| Err(title_damaged(&path, target)));
         };
-        let file = match open_if_there(target, &path)? {
-            None => open_if_there(target, &aside_path(target, number))?,
+        // Where it is aside, the file that has its name is another tool's.
+        let file = match open_if_there(target, &aside_path(target, number))? {
+            None => open_if_there(target, &path)?,
             found => found,
         };
         let records = index.capacity().map_err(Target::failed("read index of", &path))?;
@@ -102,8 +99,5 @@ fn title_damaged(path: &Path, target: &Target) -> Error {
 
 /// A file that may be missing.
 pub(super) fn open_if_there(target: &Target, path: &Path) -> Result<Option<Arc<dyn Handle>>> {
-    match target.open(path, Access::Read) {
-        Err(err) if err.kind() == std::io::ErrorKind::NotFound => Ok(None),
-        opened => opened.map(Some).map_err(Target::failed("open", path)),
-    }
+    if_found(target.open(path, Access::Read)).map_err(Target::failed("open", path))
 }

@@ -33,7 +33,9 @@ use crate::random;
 
 use super::archive::previous_paths;
 use super::files::open_by_inode;
-use super::format::{Batch, Flags, Header, IndexId, Kind, Range, Replace, State, Title};
+use super::format::{
+    Batch, Flags, Header, IndexId, Kind, Previous, RECORDS_AT, Range, Replace, State, Title,
+};
 use super::index::Index;
 use super::lines;
 use super::log::{FIRST_TURN, Log, path_of, tail_sum};
@@ -110,9 +112,7 @@ impl Writer {
 
     /// Begins a new log. Pending batches stay pending.
     pub(super) fn checkpoint(&mut self, reserve: u64, replace: Option<Replace>) -> Result<()> {
-        let log = self.log.clone();
-        let chain = log.chain(super::format::RECORDS_AT, Some(self.state.end));
-        let chain = chain.map_err(|err| self.log_failed("read", err))?;
+        let chain = self.chain(RECORDS_AT, Some(self.state.end))?;
         if chain.end != self.state.end {
             return self.adopt_file("its log is damaged", true);
         }
@@ -143,7 +143,7 @@ impl Writer {
         let header = Header {
             salt: random::number()?,
             file: file.id().map_err(Target::failed("look at", &path))?,
-            journal: self.journal.id().map_err(|err| self.journal_failed("look at", err))?,
+            journal: self.journal_id()?,
             base,
             base_sum: tail_sum(self.journal.as_ref(), base)
                 .map_err(|err| self.journal_failed("read", err))?,
@@ -151,12 +151,11 @@ impl Writer {
             number: pending.first().map_or(self.state.number, |(batch, _)| batch.number),
             reserved,
             index,
-            previous: super::format::Previous { end: self.state.late_end, ..old.previous },
+            previous: Previous { end: self.state.late_end, ..old.previous },
             ..old
         };
         let mut state = State {
             placed: header.number,
-            pending_seq: pending.first().map_or(self.state.seq, |(batch, _)| batch.seq),
             applying: if pending.is_empty() { 0 } else { self.state.applying },
             pending_bytes: pending.iter().map(|(_, text)| text.len() as u64).sum(),
             flags: Flags {
@@ -211,8 +210,7 @@ impl Writer {
         let Some(file) = self.open_in_place()? else { return Ok(()) };
         let mut at = self.log.header.base;
         while at < self.size {
-            let bytes = self.journal.read_range(at, self.size.min(at + LOG_BYTES));
-            let bytes = bytes.map_err(|err| self.journal_failed("read", err))?;
+            let bytes = self.read(at, self.size.min(at + LOG_BYTES))?;
             if bytes.is_empty() {
                 break;
             }
@@ -235,8 +233,7 @@ impl Writer {
                     && range.end - last.start <= lines::RANGE_BYTES
             };
             if let Some(last) = joined.last_mut().filter(follows) {
-                let read = self.journal.read_range(last.start, range.end);
-                let bytes = read.map_err(|err| self.journal_failed("read", err))?;
+                let bytes = self.read(last.start, range.end)?;
                 let split = usize::try_from(last.end - last.start).unwrap_or(0).min(bytes.len());
                 let (one, other) = bytes.split_at(split);
                 if checksum::of(one) == last.sum && checksum::of(other) == range.sum {
@@ -275,7 +272,6 @@ impl Writer {
         }
         let title = Title {
             generation: random::number()?.max(1),
-            journal: self.journal.id().map_err(|err| self.journal_failed("look at", err))?,
             first_seq: self.log.header.seq,
             previous: self.log.header.previous,
             line: self.log.header.line,
@@ -288,7 +284,7 @@ impl Writer {
     pub(super) fn put_index(&self, title: Title, ranges: &[Range]) -> Result<()> {
         let (temp, file) = new_temp(&self.target, INDEX_TEMP)?;
         let put = Index::begin(file, title, ranges)
-            .and_then(|_| self.target.fs.sync_dir(self.target.side()));
+            .and_then(|()| self.target.fs.sync_dir(self.target.side()));
         put.map_err(|err| {
             let _ = self.target.fs.remove(&temp);
             Target::failed("write index", &temp)(err).committed(false)

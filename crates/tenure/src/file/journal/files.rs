@@ -7,13 +7,12 @@
 //! 2. A forked child may use all of it: these files are never locked, every read and write names its
 //!    offset, and a journal is only appended to under the commit lock.
 
-use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, TryLockError};
 
 use crate::error::{Error, Result};
 use crate::file::target::Target;
-use crate::fs::{Access, Extent, FileId, Handle};
+use crate::fs::{Access, Extent, FileId, Handle, if_found};
 
 use super::log::{Found, Log, path_of};
 
@@ -131,8 +130,6 @@ pub(super) fn open_by_inode(
 /// Whether the file at `path` has this inode. A missing name has none. If the metadata cannot be
 /// read, that is an error.
 pub(super) fn has_inode(target: &Target, path: &Path, ino: u64) -> Result<bool> {
-    match target.fs.extent(path) {
-        Err(err) if err.kind() == io::ErrorKind::NotFound => Ok(false),
-        found => Ok(found.map_err(Target::failed("look at", path))?.id.ino == ino),
-    }
+    let found = if_found(target.fs.extent(path)).map_err(Target::failed("look at", path))?;
+    Ok(found.is_some_and(|found| found.id.ino == ino))
 }

@@ -11,7 +11,7 @@
 use std::ops::Range as Bytes;
 
 use crate::checksum;
-use crate::file::layout::{Fill, Layout, MAJOR, Take, layout};
+use crate::file::layout::{Fill, Layout, Magic, Take, layout};
 use crate::file::slot::DoubleSlot;
 use crate::fs::FileId;
 
@@ -55,12 +55,7 @@ impl Layout for Kind {
     }
 
     fn take(take: &mut Take<'_>) -> Self {
-        let kinds = [Self::Here, Self::Dropped, Self::Late, Self::Lost, Self::Skipped];
-        let number = take.u64();
-        kinds.into_iter().find(|kind| *kind as u64 == number).unwrap_or_else(|| {
-            take.refuse_if(true);
-            Self::Lost
-        })
+        take.one_of(&[Self::Here, Self::Dropped, Self::Late, Self::Lost, Self::Skipped])
     }
 }
 
@@ -73,6 +68,11 @@ impl Range {
     /// Numbers without entries.
     pub(super) fn without(kind: Kind, seq: u64, until: u64) -> Self {
         Self { seq, lines: until - seq, kind, ..Self::default() }
+    }
+
+    /// Its numbers, without its entries.
+    pub(super) fn as_lost(&self) -> Self {
+        Self::without(Kind::Lost, self.seq, self.next_seq())
     }
 
     /// Whether it has bytes.
@@ -178,51 +178,9 @@ pub(super) const TITLE_BYTES: usize = 128;
 /// A record of an index: a range and its checksum.
 pub(super) const INDEX_RECORD_BYTES: usize = Range::BYTES + 8;
 
-/// What a file begins with: magic, major version, the value, and in the last 8 of `bytes` a checksum.
-pub(super) trait Opening: Layout {
-    const MAGIC: [u8; 6];
-
-    fn seal(&self, bytes: &mut [u8]) {
-        let mut fill = Fill::new(bytes);
-        fill.raw(&Self::MAGIC);
-        fill.u16(MAJOR);
-        self.put(&mut fill);
-        let (said, sum) = bytes.split_at_mut(bytes.len() - 8);
-        sum.copy_from_slice(&checksum::of(said).to_le_bytes());
-    }
-
-    fn open(bytes: &[u8]) -> Begin<Self> {
-        let (said, sum) = bytes.split_at(bytes.len() - 8);
-        if !said.starts_with(&Self::MAGIC) || sum != checksum::of(said).to_le_bytes().as_slice() {
-            return Begin::Invalid;
-        }
-        let mut take = Take::new(&said[Self::MAGIC.len()..]);
-        match take.u16() {
-            newer if newer > MAJOR => return Begin::Newer(newer),
-            older if older < MAJOR => return Begin::Invalid,
-            _ => {}
-        }
-        let value = <Self as Layout>::take(&mut take);
-        if take.is_sane() { Begin::Valid(value) } else { Begin::Invalid }
-    }
-}
-
-impl Opening for Header {
-    const MAGIC: [u8; 6] = *b"tenlog";
-}
-
-impl Opening for Title {
-    const MAGIC: [u8; 6] = *b"tenidx";
-}
-
-/// What the first bytes of a file say.
-#[derive(Debug)]
-pub(super) enum Begin<T> {
-    Valid(T),
-    Invalid,
-    /// A newer major version wrote it.
-    Newer(u16),
-}
+/// What a log and an index begin with.
+pub(super) const LOG_MAGIC: Option<Magic> = Some(*b"tenlog");
+pub(super) const INDEX_MAGIC: Option<Magic> = Some(*b"tenidx");
 
 layout! {
     /// The position of a log, as the last writer of this boot left it. It saves the next writer
@@ -238,9 +196,8 @@ layout! {
         pub(super) count seq: u64,
         /// Batches below this number are in the journal; the others are pending.
         pub(super) count placed: u64,
-        /// The first pending batch: its record, and its first entry.
+        /// Where the record of the first pending batch is.
         pub(super) count pending_at: u64,
-        pub(super) count pending_seq: u64,
         /// Pending batches up to this number are durable, and being written to the journal; 0: none is.
         pub(super) count applying: u64,
         /// How long the pending batches are in the journal.
@@ -350,11 +307,10 @@ layout! {
 }
 
 impl Replace {
-    /// The header of the log that begins when this is done. The old file has `old_end` known bytes; it is now this
-    /// archive, or set aside (0).
-    pub(super) fn finished(&self, old: &Header, archive: u64, old_end: u64) -> Header {
-        let newest = if archive > 0 { archive } else { old.previous.archive };
-        let (ino, is_archive) = (self.old.ino, archive > 0);
+    /// The header of the log that begins when this is done. The old file has `old_end` known bytes.
+    pub(super) fn finished(&self, old: &Header, old_end: u64) -> Header {
+        let (ino, is_archive) = (self.old.ino, self.archive > 0);
+        let newest = if is_archive { self.archive } else { old.previous.archive };
         Header {
             journal: self.new,
             base: self.end,
@@ -466,7 +422,6 @@ layout! {
     #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
     pub(super) struct Title {
         pub(super) bits generation: u64,
-        pub(super) part journal: FileId,
         /// Entries below this number are in the archives.
         pub(super) count first_seq: u64,
         pub(super) part previous: Previous,

@@ -12,11 +12,11 @@ use std::path::Path;
 use std::sync::Arc;
 
 use crate::error::{Error, ErrorKind, Result};
-use crate::file::layout::newer_format;
+use crate::file::layout::{Layout, Sealed, newer_format, open, seal};
 use crate::file::target::Target;
-use crate::fs::{Access, Handle};
+use crate::fs::{Access, Handle, if_found};
 
-use super::format::{Begin, INDEX_RECORD_BYTES, Opening, Range, TITLE_BYTES, Title};
+use super::format::{INDEX_MAGIC, INDEX_RECORD_BYTES, Range, TITLE_BYTES, Title};
 
 /// Records are read and written this many at a time.
 const RECORDS_AT_ONCE: u64 = 1024;
@@ -31,32 +31,24 @@ pub(super) struct Index {
 impl Index {
     /// The index at `path`; `None` if there is none that can be read.
     pub(super) fn open(target: &Target, path: &Path, access: Access) -> Result<Option<Self>> {
-        let file = match target.open(path, access) {
-            Err(err) if err.kind() == io::ErrorKind::NotFound => return Ok(None),
-            opened => opened.map_err(|err| target.cannot_open("open index", path, err))?,
-        };
+        let file = if_found(target.open(path, access));
+        let file = file.map_err(|err| target.cannot_open("open index", path, err))?;
+        let Some(file) = file else { return Ok(None) };
         let mut bytes = [0; TITLE_BYTES];
         file.read_full_at(&mut bytes, 0).map_err(Target::failed("read index", path))?;
-        match Title::open(&bytes) {
-            Begin::Valid(title) => Ok(Some(Self { file, title })),
-            Begin::Invalid => Ok(None),
-            Begin::Newer(major) => Err(newer_format(path, major)),
+        match open(&bytes, INDEX_MAGIC, Title::take) {
+            Sealed::Valid(title) => Ok(Some(Self { file, title })),
+            Sealed::Invalid => Ok(None),
+            Sealed::Newer(major) => Err(newer_format(path, major)),
         }
     }
 
     /// Writes a new index into an empty file.
-    pub(super) fn begin(file: Arc<dyn Handle>, title: Title, ranges: &[Range]) -> io::Result<Self> {
-        let index = Self { file, title };
-        index.write_title(title)?;
-        index.write(0, ranges)?;
-        index.file.sync()?;
-        Ok(index)
-    }
-
-    pub(super) fn write_title(&self, title: Title) -> io::Result<()> {
+    pub(super) fn begin(file: Arc<dyn Handle>, title: Title, ranges: &[Range]) -> io::Result<()> {
         let mut bytes = [0; TITLE_BYTES];
-        title.seal(&mut bytes);
-        self.file.write_all_at(&bytes, 0)
+        seal(&mut bytes, INDEX_MAGIC, |fill| title.put(fill));
+        file.write_all_at(&bytes, 0)?;
+        Self { file, title }.append(0, ranges)
     }
 
     /// Appends after the first `len` records, and syncs. A crash leaves records that do not count.
@@ -102,6 +94,19 @@ impl Index {
         let decode =
             |(place, bytes)| Range::decode_indexed(bytes, self.title.generation, at + place);
         Ok((0..).zip(bytes.chunks_exact(INDEX_RECORD_BYTES)).map(decode).collect())
+    }
+
+    /// The first `len` records. Fewer if the file ends.
+    pub(super) fn all(&self, len: u64) -> io::Result<Vec<Option<Range>>> {
+        let mut all = Vec::new();
+        loop {
+            let at = all.len() as u64;
+            let more = self.records(at, len - at)?;
+            if more.is_empty() {
+                return Ok(all);
+            }
+            all.extend(more);
+        }
     }
 
     /// The first of `len` records that ends above entry `seq`.

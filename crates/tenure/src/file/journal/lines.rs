@@ -4,11 +4,12 @@
 //! a power loss leaves in unsynced files) are skipped and never numbered.
 
 use std::io;
+use std::sync::Arc;
 
 use crate::checksum;
 use crate::fs::Handle;
 
-use super::format::Range;
+use super::format::{HeaderLine, Range};
 
 /// How much is read at a time.
 pub(super) const CHUNK_BYTES: usize = 128 * 1024;
@@ -124,8 +125,23 @@ pub(super) fn last_line_end(file: &dyn Handle, start: u64, end: u64) -> io::Resu
     Ok(start)
 }
 
+impl Range {
+    /// Whether its bytes are in `file` as they were written. A range without bytes needs no file.
+    pub(super) fn is_in(&self, file: Option<&Arc<dyn Handle>>) -> io::Result<bool> {
+        let sum = file.map(|file| sum(file.as_ref(), self.start, self.end)).transpose()?;
+        Ok(!self.has_bytes() || sum.flatten() == Some(self.sum))
+    }
+}
+
+impl HeaderLine {
+    /// Whether `file` begins with it. A file without one does.
+    pub(super) fn is_in(&self, file: &dyn Handle) -> io::Result<bool> {
+        Ok(self.len == 0 || sum(file, 0, self.len)? == Some(self.sum))
+    }
+}
+
 /// The checksum of `[start, end)`; `None` if the file is shorter.
-pub(super) fn sum(file: &dyn Handle, start: u64, end: u64) -> io::Result<Option<u64>> {
+fn sum(file: &dyn Handle, start: u64, end: u64) -> io::Result<Option<u64>> {
     let (mut sum, mut at) = (checksum::Running::default(), start);
     while at < end {
         let bytes = file.read_range(at, end.min(at + CHUNK_BYTES as u64))?;

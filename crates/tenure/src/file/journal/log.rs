@@ -17,15 +17,15 @@ use std::sync::Arc;
 
 use crate::checksum;
 use crate::error::Result;
-use crate::file::layout::newer_format;
+use crate::file::layout::{Layout, Sealed, newer_format, open, seal};
 use crate::file::target::Target;
-use crate::fs::{Access, Handle};
+use crate::fs::{Access, Handle, if_found};
 
 use super::format::{
-    BATCH_HEAD_BYTES, Batch, Begin, HEADER_BYTES, Header, Kind, Opening, Position,
-    RECORD_BEGIN_BYTES, RECORDS_AT, Range, Record, Replace, STATE, State, begins_record, padded,
+    BATCH_HEAD_BYTES, Batch, HEADER_BYTES, Header, Kind, LOG_MAGIC, Position, RECORD_BEGIN_BYTES,
+    RECORDS_AT, Range, Record, Replace, STATE, State, begins_record, padded,
 };
-use super::lines::{Cut, sum};
+use super::lines::Cut;
 
 /// The log is filled with zeros in steps of this size.
 const ROOM_BYTES: u64 = 64 * 1024;
@@ -58,16 +58,15 @@ pub(super) fn path_of(target: &Target) -> PathBuf {
 impl Log {
     pub(super) fn open(target: &Target, access: Access) -> Result<Found> {
         let path = path_of(target);
-        let file = match target.open(&path, access) {
-            Err(err) if err.kind() == io::ErrorKind::NotFound => return Ok(Found::Missing),
-            opened => opened.map_err(|err| target.cannot_open("open log", &path, err))?,
-        };
+        let file = if_found(target.open(&path, access));
+        let file = file.map_err(|err| target.cannot_open("open log", &path, err))?;
+        let Some(file) = file else { return Ok(Found::Missing) };
         let mut bytes = [0; HEADER_BYTES];
         file.read_full_at(&mut bytes, 0).map_err(Target::failed("read log", &path))?;
-        match Header::open(&bytes) {
-            Begin::Valid(header) => Ok(Found::Log(Self { file, header })),
-            Begin::Invalid => Ok(Found::Garbage),
-            Begin::Newer(major) => Err(newer_format(&path, major)),
+        match open(&bytes, LOG_MAGIC, Header::take) {
+            Sealed::Valid(header) => Ok(Found::Log(Self { file, header })),
+            Sealed::Invalid => Ok(Found::Garbage),
+            Sealed::Newer(major) => Err(newer_format(&path, major)),
         }
     }
 
@@ -110,7 +109,7 @@ impl Log {
         }
         (state.end, state.room) = (end(&bytes), end(&bytes));
         let mut head = vec![0; usize::try_from(RECORDS_AT).unwrap_or(0)];
-        header.seal(&mut head[..HEADER_BYTES]);
+        seal(&mut head[..HEADER_BYTES], LOG_MAGIC, |fill| header.put(fill));
         file.write_all_at(&head, 0)?;
         file.write_all_at(&bytes, RECORDS_AT)?;
         STATE.store(file.as_ref(), FIRST_TURN, state)
@@ -217,6 +216,13 @@ impl Chain {
         &self.bytes[batch.text.clone()]
     }
 
+    /// The next entry, as far as the records say.
+    pub(super) fn next_seq(&self, header: &Header) -> u64 {
+        let batches = self.batches.iter().map(Batch::next_seq);
+        let ranges = self.ranges.iter().map(Range::next_seq);
+        batches.chain(ranges).fold(header.seq, u64::max)
+    }
+
     fn place(&mut self, Position { number, start }: Position) {
         if let Some(batch) = self.batches.iter_mut().find(|batch| batch.number == number) {
             batch.start = start;
@@ -225,15 +231,14 @@ impl Chain {
 
     /// Whether every record describes bytes that are in `journal`, and no replacement was under
     /// way. This shows that a copy of the log belongs to a copy of the journal.
-    pub(super) fn describes(&self, header: &Header, journal: &dyn Handle) -> io::Result<bool> {
-        let mut fits = self.replace.is_none() && has_base(journal, header)?;
+    pub(super) fn describes(&self, header: &Header, journal: &Arc<dyn Handle>) -> io::Result<bool> {
+        let mut fits = self.replace.is_none() && has_base(journal.as_ref(), header)?;
         for batch in &self.batches {
             let end = batch.start + batch.text.len() as u64;
             fits = fits && journal.read_range(batch.start, end)? == self.text(batch);
         }
         for range in &self.ranges {
-            let is_here = range.kind == Kind::Here;
-            fits = fits && is_here && sum(journal, range.start, range.end)? == Some(range.sum);
+            fits = fits && range.kind == Kind::Here && range.is_in(Some(journal))?;
         }
         Ok(fits)
     }

@@ -9,16 +9,16 @@ use crate::file::events;
 use crate::file::target::Target;
 use crate::fs::{Access, Handle};
 use crate::json;
-use crate::outcome::{Appended, Compacted, Damage, Entry, Report, Rotated};
+use crate::results::{Appended, Compacted, Damage, Entry, Report, Rotated};
 
-use super::archive::{Archive, archive_path, index_path, previous_paths, replaced_path};
+use super::archive::{Archive, archive_path, aside_path, index_path, replaced_path};
 use super::batch::Lines;
 use super::checkpoint::{INDEX_TEMP, remove_temps, temp_path};
-use super::format::{HeaderLine, IndexId, Kind, Operation, Previous, Range, Title};
+use super::format::{HeaderLine, IndexId, Kind, Operation, Previous, RECORDS_AT, Range, Title};
 use super::index::Index;
 use super::lines::{self, Cut};
 use super::read::Entries;
-use super::replace::{NewJournal, Successor, free_archive};
+use super::replace::{NewJournal, free_archive};
 use super::verify;
 use super::view::{View, file_of};
 use super::writer::Writer;
@@ -31,15 +31,12 @@ pub(super) fn rotate(writer: &mut Writer) -> Result<Rotated> {
         return Ok(Rotated { archive: None, next: writer.state.seq });
     }
     let archive = free_archive(&writer.target, writer.log.header.previous.archive + 1)?;
-    let mut new = NewJournal::create(writer)?;
-    new.write(&line)?;
-    let seq = writer.state.seq;
-    let line = HeaderLine::of(&line);
-    let what = Successor { line, archive, first_seq: seq, seq, ..Successor::default() };
-    writer.replace_by(new, &what)?;
-    let paths = previous_paths(&writer.target, writer.log.header.previous);
-    let path = paths.into_iter().find(|path| writer.target.fs.stat(path).is_ok());
-    let path = path.unwrap_or_else(|| archive_path(&writer.target, archive));
+    let mut new = NewJournal::create(writer, &line)?;
+    new.archive = archive;
+    writer.replace_by(new)?;
+    let aside = aside_path(&writer.target, archive);
+    let is_aside = writer.target.fs.stat(&aside).is_ok();
+    let path = if is_aside { aside } else { archive_path(&writer.target, archive) };
     Ok(Rotated { archive: Some(path), next: writer.state.seq })
 }
 
@@ -49,7 +46,7 @@ pub(super) fn compact(writer: &mut Writer, keep: impl FnMut(&Entry) -> bool) -> 
     let line = header_line(writer)?;
     let bytes_before = writer.state.journal_end;
     let (done, new) = rewrite(writer, &line, None, keep)?;
-    writer.replace_by(new.0, &new.1)?;
+    writer.replace_by(new)?;
     let replaced = Some(replaced_path(&writer.target, writer.log.header.previous.ino));
     Ok(Compacted { bytes_before, replaced, ..done })
 }
@@ -68,9 +65,9 @@ pub(super) fn stamp(writer: &mut Writer, header: &[u8], batch: &Lines) -> Result
     close_tail(writer)?;
     let line = [header, b"\n"].concat();
     let seq = writer.state.seq;
-    let (_, (new, what)) = rewrite(writer, &line, Some(batch), |_| true)?;
-    let operation = Operation { id: batch.operation, first: seq, lines: batch.count };
-    writer.replace_by(new, &Successor { operation, ..what })?;
+    let (_, mut new) = rewrite(writer, &line, Some(batch), |_| true)?;
+    new.operation = Operation { id: batch.operation, first: seq, lines: batch.count };
+    writer.replace_by(new)?;
     Ok(Some(writer.news.appended(seq, batch.count)))
 }
 
@@ -80,14 +77,13 @@ fn rewrite(
     line: &[u8],
     batch: Option<&Lines>,
     mut keep: impl FnMut(&Entry) -> bool,
-) -> Result<(Compacted, (NewJournal, Successor))> {
-    let mut new = NewJournal::create(writer)?;
-    new.write(line)?;
+) -> Result<(Compacted, NewJournal)> {
+    let mut new = NewJournal::create(writer, line)?;
     let mut done = Compacted::default();
     let view = View::of(&writer.target)?;
-    let first_seq = view.first;
-    let (mut ranges, mut cut, mut expected) = (Vec::new(), Cut::default(), first_seq);
-    let mut entries = Entries::new(view, first_seq, None)?;
+    new.first_seq = view.first;
+    let (mut ranges, mut cut, mut expected) = (Vec::new(), Cut::default(), view.first);
+    let mut entries = Entries::new(view, new.first_seq, None)?;
     loop {
         let entry = match entries.next_line() {
             Ok(None) => break,
@@ -115,17 +111,15 @@ fn rewrite(
         expected = entry.seq + 1;
         done.kept += 1;
     }
-    let mut seq = writer.state.seq;
     if let Some(batch) = batch {
-        cut.add(new.end, seq, batch.text());
+        cut.add(new.end, new.seq, batch.text());
         new.write(batch.text())?;
-        seq += batch.count;
+        new.seq += batch.count;
     }
     ranges.extend(cut.finish());
     done.bytes_after = new.end;
-    let ranges = with_dropped(ranges, first_seq, seq);
-    let line = HeaderLine::of(line);
-    Ok((done, (new, Successor { ranges, line, first_seq, seq, ..Successor::default() })))
+    new.ranges = with_dropped(ranges, new.first_seq, new.seq);
+    Ok((done, new))
 }
 
 /// `ranges`, and between them the numbers from `first` to `end` that were dropped.
@@ -158,8 +152,7 @@ pub(super) fn close_tail(writer: &mut Writer) -> Result<()> {
 /// The header line with its newline; empty if there is none. A damaged one is not carried over into a new file.
 fn header_line(writer: &Writer) -> Result<Vec<u8>> {
     let line = writer.log.header.line;
-    let found = writer.journal.read_range(0, line.len);
-    let found = found.map_err(|err| writer.journal_failed("read", err))?;
+    let found = writer.read(0, line.len)?;
     if HeaderLine::of(&found) == line {
         return Ok(found);
     }
@@ -190,9 +183,7 @@ pub(super) fn repair(writer: &mut Writer, accept: bool) -> Result<Report> {
 
 /// Rewrites batches whose bytes in the journal are not what was logged.
 fn write_back(writer: &mut Writer) -> Result<Vec<Damage>> {
-    let log = writer.log.clone();
-    let chain = log.chain(super::format::RECORDS_AT, Some(writer.state.end));
-    let chain = chain.map_err(|err| writer.log_failed("read", err))?;
+    let chain = writer.chain(RECORDS_AT, Some(writer.state.end))?;
     let mut set_aside = Vec::new();
     if chain.end != writer.state.end {
         writer.adopt_file("its log is damaged", true)?;
@@ -201,8 +192,7 @@ fn write_back(writer: &mut Writer) -> Result<Vec<Damage>> {
     for batch in &chain.batches {
         let (start, text) = (batch.start, chain.text(batch));
         let end = start + text.len() as u64;
-        let found = writer.journal.read_range(start, end);
-        let found = found.map_err(|err| writer.journal_failed("read", err))?;
+        let found = writer.read(start, end)?;
         // A record beyond the end of the journal is damage that verify reports: the journal must
         // not grow to there.
         if found != text && start <= writer.size {
@@ -244,20 +234,22 @@ fn accept_damage(writer: &mut Writer) -> Result<Vec<Damage>> {
     writer.checkpoint(1, None)?;
     let (target, len) = (writer.target.clone(), writer.log.header.index.len);
     let mut set_aside = accept_archives(writer)?;
-    let is_header_lost = accept_header(writer, &mut set_aside)?;
+    let (journal, path) = (writer.journal.clone(), target.path());
+    let line = accept_header(writer, (&journal, path), writer.log.header.line, &mut set_aside)?;
+    writer.log.header.line = HeaderLine::of(&line);
     let Some(index) = Index::open(&target, &target.sidecar("index"), Access::Read)? else {
         return Ok(set_aside);
     };
-    let (mut ranges, mut renumber) = (Vec::new(), Vec::new());
     let is_other = index.title.generation != writer.log.header.index.generation;
-    let records = all_records(&index, len, target.path())?;
+    let records = index.all(len).map_err(Target::failed("read index of", path))?;
     let is_known = records.len() as u64 == len && records.iter().all(Option::is_some);
-    if is_header_lost || is_other || !is_known {
+    let is_line = line.is_empty() || memchr::memchr(b'\n', &line) == Some(line.len() - 1);
+    if !is_line || is_other || !is_known {
         // The content of the lost records is unknown: every line gets a new number.
         writer.adopt_file("its header or index was damaged", true)?;
         return Ok(set_aside);
     }
-    let (journal, path) = (writer.journal.clone(), target.path());
+    let (mut ranges, mut renumber) = (Vec::new(), Vec::new());
     for range in records.into_iter().flatten() {
         let bytes = file_of(&target, Some(&journal), index.title.previous, &range)?;
         let accepted = accept_range(writer, (bytes, path), range, &mut set_aside)?;
@@ -270,9 +262,7 @@ fn accept_damage(writer: &mut Writer) -> Result<Vec<Damage>> {
         return Ok(set_aside);
     }
     for (start, end) in renumber {
-        let adopted =
-            lines::measure(writer.journal.as_ref(), start, end.max(start), writer.state.seq);
-        let adopted = adopted.map_err(|err| writer.journal_failed("read", err))?;
+        let adopted = writer.measure(start, end, writer.state.seq)?;
         writer.state.seq = adopted.last().map_or(writer.state.seq, Range::next_seq);
         ranges.extend(adopted);
     }
@@ -280,38 +270,24 @@ fn accept_damage(writer: &mut Writer) -> Result<Vec<Damage>> {
     let generation = crate::random::number()?.max(1);
     let title = Title { generation, line: writer.log.header.line, ..index.title };
     writer.put_index(title, &ranges)?;
-    let id = IndexId { generation: title.generation, len: ranges.len() as u64 };
-    writer.log.header.index = id;
+    writer.log.header.index = IndexId { generation, len: ranges.len() as u64 };
     writer.log.header.seq = writer.state.seq;
     writer.checkpoint(1, None)?;
     Ok(set_aside)
 }
 
-/// The first `len` records of an index; one that is damaged is `None`.
-fn all_records(index: &Index, len: u64, path: &Path) -> Result<Vec<Option<Range>>> {
-    let mut records = Vec::new();
-    while (records.len() as u64) < len {
-        let at = records.len() as u64;
-        let more = index.records(at, len - at).map_err(Target::failed("read index of", path))?;
-        if more.is_empty() {
-            break;
-        }
-        records.extend(more);
+/// The header line of the journal or of an archive as it is now. A changed one is set aside first.
+fn accept_header(
+    writer: &Writer,
+    (file, path): (&Arc<dyn Handle>, &Path),
+    line: HeaderLine,
+    aside: &mut Vec<Damage>,
+) -> Result<Vec<u8>> {
+    let found = file.read_range(0, line.len).map_err(Target::failed("read", path))?;
+    if HeaderLine::of(&found) != line {
+        aside.push(keep_damage(writer, path, 0, &found)?);
     }
-    Ok(records)
-}
-
-/// Accepts a changed header line as it is. `true` if it is no longer one line.
-fn accept_header(writer: &mut Writer, aside: &mut Vec<Damage>) -> Result<bool> {
-    let line = writer.log.header.line;
-    let found = writer.journal.read_range(0, line.len);
-    let found = found.map_err(|err| writer.journal_failed("read", err))?;
-    if HeaderLine::of(&found) == line {
-        return Ok(false);
-    }
-    aside.push(keep_damage(writer, writer.target.path(), 0, &found)?);
-    writer.log.header.line = HeaderLine::of(&found);
-    Ok(memchr::memchr(b'\n', &found) != Some(found.len() - 1))
+    Ok(found)
 }
 
 /// The same for the archives. Lines whose count has changed lose their numbers, and stay in the
@@ -344,17 +320,13 @@ fn accept_archive(
     next: u64,
     set_aside: &mut Vec<Damage>,
 ) -> Result<()> {
-    let Archive { mut index, file, path, records: len } = archive;
+    let Archive { index, file, path, records: len } = archive;
     let Some(file) = file else { return Ok(()) };
     let found = set_aside.len();
-    let title = &mut index.title;
-    let head = file.read_range(0, title.line.len).map_err(Target::failed("read", &path))?;
-    if HeaderLine::of(&head) != title.line {
-        set_aside.push(keep_damage(writer, &path, 0, &head)?);
-        title.line = HeaderLine::of(&head);
-    }
-    let (title, mut ranges, mut expected) = (*title, Vec::new(), title.first_seq);
-    let records = all_records(&index, len, &path)?;
+    let line = accept_header(writer, (&file, &path), index.title.line, set_aside)?;
+    let title = Title { line: HeaderLine::of(&line), ..index.title };
+    let (mut ranges, mut expected) = (Vec::new(), title.first_seq);
+    let records = index.all(len).map_err(Target::failed("read index of", &path))?;
     let is_whole = records.iter().all(Option::is_some);
     for range in records.into_iter().flatten() {
         if expected < range.seq {
@@ -415,7 +387,7 @@ fn accept_range(
         return Ok(range);
     }
     let Some(file) = file else {
-        return Ok(Range::without(Kind::Lost, range.seq, range.next_seq()));
+        return Ok(range.as_lost());
     };
     let found = file.read_range(range.start, range.end).map_err(Target::failed("read", path))?;
     let sum = checksum::of(&found);
@@ -427,5 +399,5 @@ fn accept_range(
     if whole && lines::count(&found) == range.lines {
         return Ok(Range { sum, ..range });
     }
-    Ok(Range::without(Kind::Lost, range.seq, range.next_seq()))
+    Ok(range.as_lost())
 }

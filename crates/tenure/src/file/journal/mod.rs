@@ -40,9 +40,8 @@ use crate::error::Result;
 use crate::file::commit::Commit;
 use crate::file::target::Target;
 use crate::options::{AppendOptions, WriteOptions};
-use crate::outcome::{Appended, Compacted, Entry, Report, Rotated};
+use crate::results::{Appended, Compacted, Entry, Report, Rotated};
 
-pub(crate) use self::append::Ticket;
 pub(crate) use self::batch::Lines;
 use self::files::OpenFiles;
 pub(crate) use self::read::Entries;
@@ -85,22 +84,6 @@ impl Journal {
             return Cow::Borrowed(self);
         }
         Cow::Owned(Self { target: target.clone(), files: self.files.clone() })
-    }
-
-    /// Appends in a critical section, and ends it. The ticket is for [`Self::finish`].
-    pub(crate) fn append_in(
-        &self,
-        commit: Commit,
-        batch: &mut Lines,
-        options: &AppendOptions,
-    ) -> Result<(Appended, Option<Ticket>)> {
-        append::append_in(&self.files, commit, batch, options)
-    }
-
-    /// Makes the appended batch durable, and writes it to the journal.
-    pub(crate) fn finish(&self, ticket: Option<Ticket>, options: &AppendOptions) -> Result<()> {
-        let Some(ticket) = ticket else { return Ok(()) };
-        append::finish(&self.files, &self.target, ticket, options)
     }
 
     pub(crate) fn read(&self, from: u64, limit: Option<u64>) -> Result<Entries> {

@@ -66,6 +66,18 @@ struct Indexed {
 }
 
 impl Indexed {
+    /// The first `len` records of the index of the file at `path`, from entry `from` on.
+    fn new(
+        target: &Target,
+        (journal, path): (Option<Arc<dyn Handle>>, PathBuf),
+        previous: Previous,
+        (index, len): (Index, u64),
+        from: u64,
+    ) -> Result<Self> {
+        let at = index.find(target, len, from, &path)?;
+        Ok(Self { journal, path, previous, index, at, len, ahead: VecDeque::new() })
+    }
+
     fn next(&mut self, target: &Target) -> Result<Option<Range>> {
         if self.at >= self.len {
             return Ok(None);
@@ -88,19 +100,10 @@ impl Entries {
         add_archives(&view, from, &mut sources)?;
         let path = target.path().to_path_buf();
         let mut tail = view.journal.clone().map(|file| (file, view.known..view.size));
-        if let Some((index, len)) = &view.index {
-            let at = index.find(&target, *len, from, &path)?;
-            let (journal, previous) = (view.journal.clone(), view.previous);
-            let (index, len, ahead) = (index.clone(), *len, VecDeque::new());
-            sources.push_back(Source::Index(Indexed {
-                journal,
-                path,
-                previous,
-                index,
-                at,
-                len,
-                ahead,
-            }));
+        if let Some(index) = view.index.clone() {
+            let file = (view.journal.clone(), path);
+            let indexed = Indexed::new(&target, file, view.previous, index, from)?;
+            sources.push_back(Source::Index(indexed));
         }
         match (view.plain, view.journal.clone()) {
             (Some((at, seq)), Some(file)) => {
@@ -315,18 +318,9 @@ fn add_archives(view: &View, from: u64, sources: &mut VecDeque<Source>) -> Resul
             sources.push_front(Source::Missing { until, path });
             continue;
         }
-        let at = index.find(target, len, from, &path)?;
-        let (previous, ahead) = (index.title.previous, VecDeque::new());
-        let journal = file;
-        sources.push_front(Source::Index(Indexed {
-            journal,
-            path,
-            previous,
-            index,
-            at,
-            len,
-            ahead,
-        }));
+        let previous = index.title.previous;
+        let indexed = Indexed::new(target, (file, path), previous, (index, len), from)?;
+        sources.push_front(Source::Index(indexed));
     }
     Ok(())
 }

@@ -34,6 +34,7 @@ use crate::checksum;
 use crate::error::{Error, ErrorKind, Result};
 use crate::file::events;
 use crate::file::operations;
+use crate::file::replace::Temp;
 use crate::file::seen::Seen;
 use crate::file::target::Target;
 use crate::fs::{Access, Extent, FileId, Handle, Kind as FileKind};
@@ -41,9 +42,9 @@ use crate::random;
 use crate::sys;
 use crate::wait::{Deadline, Request, Wait};
 
-use super::archive::{previous_paths, replaced_path};
+use super::archive::replaced_path;
 use super::checkpoint::{JOURNAL_TEMP, LOG_TEMP, Next, new_temp, temp_path};
-use super::files::{OpenFiles, has_inode, open_by_inode};
+use super::files::{OpenFiles, has_inode};
 use super::format::{
     Batch, Flags, Header, HeaderLine, IndexId, Kind, Operation, RECORDS_AT, Range, State,
 };
@@ -51,7 +52,7 @@ use super::index::Index;
 use super::lines;
 use super::log::{Chain, FIRST_TURN, Found, Log, has_base, path_of};
 use super::torn::{TORN_BYTES_MIN, find_torn, find_whole};
-use super::view::{has_pending, has_unadopted};
+use super::view::{file_of, has_pending, has_unadopted};
 use super::writer::{News, Placed, Section, Writer, between};
 
 /// Enters the critical section; afterwards the state describes the journal.
@@ -66,33 +67,37 @@ fn recover(files: &Arc<OpenFiles>, section: Section, new_mode: u32) -> Result<Wr
     let target = section.target().clone();
     let found = open_journal(&section, new_mode)?;
     let (journal, found) = files.journal(&target, found)?;
-    let boot = target.fs.boot_id();
-    let log = match files.log(&target, section.lock())? {
-        Found::Log(log) => log,
+    let (log, stored, is_new) = match files.log(&target, section.lock())? {
+        Found::Log(log) => {
+            // The path is built only for an error: every append passes here.
+            let state = log.state(target.fs.boot_id());
+            let state = state.map_err(|err| Error::io("read", &path_of(&target), err))?;
+            (log, state, false)
+        }
         Found::Missing | Found::Garbage => {
-            let mut writer = start(files, section, (journal, found))?;
-            writer.adopt_file("new to tenure", true)?;
-            writer.adopt_arrived()?;
-            return Ok(writer);
+            let (log, state) = start(files, &section, found)?;
+            (log, Some((FIRST_TURN, state)), true)
         }
     };
-    // The path is built only for an error: every append passes here.
-    let state = log.state(boot).map_err(|err| Error::io("read", &path_of(&target), err))?;
-    let (turn, known) = state.unwrap_or_default();
-    let files = files.clone();
+    let (turn, state) = stored.unwrap_or_default();
     let mut writer = Writer {
         section,
         target,
-        files,
+        files: files.clone(),
         log,
-        stored: (turn > 0).then_some(known),
+        stored: stored.map(|(_, state)| state),
         turn,
-        state: known,
+        state,
         journal,
         size: found.size,
         news: News::default(),
     };
-    writer.orient(turn > 0, found.id)?;
+    if is_new {
+        writer.adopt_file("new to tenure", true)?;
+        writer.adopt_arrived()?;
+    } else {
+        writer.orient(stored.is_some(), found.id)?;
+    }
     Ok(writer)
 }
 
@@ -165,31 +170,20 @@ fn create_journal(section: &Section, new_mode: u32) -> Result<()> {
                 .map_err(Target::failed("replace", target.path()));
         }
     }
-    let temp = temp_path(target, LOG_TEMP);
-    let failed = Target::failed;
-    let _ = target.fs.remove(&temp);
-    let made = target.fs.open(&temp, Access::CreateNew(0o600)).map_err(failed("create", &temp))?;
-    made.set_mode(new_mode & 0o777).map_err(failed("set mode of", &temp))?;
-    let stat = made.stat().map_err(failed("look at", &temp))?;
-    drop(made);
-    section.claim_locks(&stat).inspect_err(|_| drop(target.fs.remove(&temp)))?;
-    match target.fs.rename_new(&temp, target.path()) {
-        Err(err) if err.kind() == io::ErrorKind::AlreadyExists => {
-            let _ = target.fs.remove(&temp); // Another tool was faster: its file is the journal.
-            Ok(())
-        }
-        placed => placed.map_err(failed("create", target.path())),
-    }
+    let path = temp_path(target, LOG_TEMP);
+    let _ = target.fs.remove(&path);
+    let set_mode = |file: &dyn Handle| file.set_mode(new_mode & 0o777);
+    let temp = Temp::create(target, path.clone(), set_mode);
+    let mut temp = temp.map_err(Target::failed("create", &path))?;
+    section.claim_locks(temp.stat())?;
+    temp.place_new(target.path())?; // If another tool was faster, its file is the journal.
+    Ok(())
 }
 
-/// A writer without a log.
-fn start(
-    files: &Arc<OpenFiles>,
-    section: Section,
-    (journal, found): (Arc<dyn Handle>, Extent),
-) -> Result<Writer> {
-    let target = section.target().clone();
-    let (path, file) = new_temp(&target, LOG_TEMP)?;
+/// The first log of a journal.
+fn start(files: &OpenFiles, section: &Section, found: Extent) -> Result<(Log, State)> {
+    let target = section.target();
+    let (path, file) = new_temp(target, LOG_TEMP)?;
     let failed = Target::failed;
     let number = sys::wall_time_us();
     let mut header = Header {
@@ -202,7 +196,7 @@ fn start(
         since: number,
         ..Header::default()
     };
-    if let Some(index) = Index::open(&target, &target.sidecar("index"), Access::Read)? {
+    if let Some(index) = Index::open(target, &target.sidecar("index"), Access::Read)? {
         // The index outlived its log. Its numbers are not reused, and it knows the archives.
         header.seq = index.next_seq().map_err(failed("read index of", target.path()))?;
         header.previous = index.title.previous;
@@ -221,13 +215,10 @@ fn start(
     begun.map_err(failed("write", &path))?;
     let log = Log { file, header };
     if found.size == 0 {
-        target.fs.rename(&path, &path_of(&target)).map_err(failed("create log", &path))?;
+        target.fs.rename(&path, &path_of(target)).map_err(failed("create log", &path))?;
         files.keep_log(section.lock(), &log);
     } // Else readers number the lines without it until they are adopted, in a log of their own.
-    let (files, size) = (files.clone(), found.size);
-    let news = News::default();
-    let (stored, turn) = (Some(state), FIRST_TURN);
-    Ok(Writer { section, target, files, log, stored, turn, state, journal, size, news })
+    Ok((log, state))
 }
 
 impl Writer {
@@ -248,9 +239,7 @@ impl Writer {
             self.place_index()?;
         }
         if self.state.flags.replacing {
-            let chain = self.log.chain(RECORDS_AT, None);
-            let chain = chain.map_err(|err| self.log_failed("read", err))?;
-            match chain.replace {
+            match self.chain(RECORDS_AT, None)?.replace {
                 Some(replace) if found.ino == replace.new.ino => {
                     self.news.rolled_forward += 1;
                     self.finish_replace(&replace)?;
@@ -285,8 +274,8 @@ impl Writer {
 
     /// The directory was copied or restored. Entries keep their numbers if log and journal were copied together.
     fn take_over_copy(&mut self, known: bool, found: FileId) -> Result<()> {
-        let chain = self.log.chain(RECORDS_AT, None).map_err(|err| self.log_failed("read", err))?;
-        let described = chain.describes(&self.log.header, self.journal.as_ref());
+        let chain = self.chain(RECORDS_AT, None)?;
+        let described = chain.describes(&self.log.header, &self.journal);
         if !described.map_err(|err| self.journal_failed("read", err))? {
             return self.adopt_file("its log is a copy", known);
         }
@@ -309,11 +298,9 @@ impl Writer {
     /// The state according to the chain alone.
     fn state_after_restart(&self) -> Result<State> {
         let header = self.log.header;
-        let chain = self.log.chain(RECORDS_AT, None).map_err(|err| self.log_failed("read", err))?;
-        let seq = chain.batches.iter().map(Batch::next_seq);
-        let seq = seq.chain(chain.ranges.iter().map(Range::next_seq)).max();
-        let number = chain.batches.iter().map(|batch| batch.number + 1).max();
-        let number = number.unwrap_or(0).max(header.number);
+        let chain = self.chain(RECORDS_AT, None)?;
+        let numbers = chain.batches.iter().map(|batch| batch.number + 1);
+        let number = numbers.fold(header.number, u64::max);
         // Whether an earlier recovery has tried to sync the journal is not known.
         let journal_doubt = true;
         let flags = Flags { replacing: chain.replace.is_some(), journal_doubt, ..Flags::default() };
@@ -324,7 +311,7 @@ impl Writer {
             number,
             placed: number,
             pending_at: chain.end,
-            seq: seq.unwrap_or(0).max(header.seq),
+            seq: chain.next_seq(&header),
             journal_end: header.base,
             late_end: header.previous.end,
             flags,
@@ -335,7 +322,7 @@ impl Writer {
     /// A process died while it wrote to the journal, or another tool has appended.
     fn recover_crash(&mut self) -> Result<()> {
         let end = self.state.end;
-        let chain = self.log.chain(end, None).map_err(|err| self.log_failed("read", err))?;
+        let chain = self.chain(end, None)?;
         // A batch that was logged and not counted: its writer died before, during or after its
         // write.
         let uncounted = chain.batches.first().filter(|batch| {
@@ -343,7 +330,7 @@ impl Writer {
         });
         if let Some(batch) = uncounted {
             if !self.has_pending() {
-                (self.state.pending_at, self.state.pending_seq) = (end, batch.seq);
+                self.state.pending_at = end;
             }
             self.count_batch(batch);
             self.state.end = chain.end;
@@ -352,9 +339,7 @@ impl Writer {
         } else if self.state.applying == 0 {
             return Ok(());
         }
-        let old = self.log.clone();
-        let chain = old.chain(self.state.pending_at, Some(self.state.end));
-        let chain = chain.map_err(|err| self.log_failed("read", err))?;
+        let chain = self.chain(self.state.pending_at, Some(self.state.end))?;
         if chain.end != self.state.end {
             return self.adopt_file("its log is damaged", true);
         }
@@ -404,15 +389,14 @@ impl Writer {
 
     /// The machine restarted: what is durable counts, and everything after `base` is checked.
     fn recover_restart(&mut self) -> Result<()> {
-        let old = self.log.clone();
-        let chain = old.chain(RECORDS_AT, None).map_err(|err| self.log_failed("read", err))?;
-        let failed = |err| Error::io("read", self.target.path(), err).committed(false);
+        let Header { base, reserved, .. } = self.log.header;
+        let chain = self.chain(RECORDS_AT, None)?;
         let (mut cut, mut pending) = (lines::Cut::default(), Vec::new());
         let mut known = Vec::new();
         for batch in &chain.batches {
             let (start, text) = (batch.start, chain.text(batch));
             let end = start + text.len() as u64;
-            if end <= self.size && self.journal.read_range(start, end).map_err(failed)? == text {
+            if end <= self.size && self.read(start, end)? == text {
                 cut.add(start, batch.seq, text);
                 known.push((start, end));
             } else {
@@ -425,17 +409,19 @@ impl Writer {
         }
         let mut ranges = cut.finish();
         for range in &chain.ranges {
-            ranges.push(self.check_range(range, &mut known)?);
+            let range = self.check_range(range)?;
+            known.extend((range.kind == Kind::Here).then_some((range.start, range.end)));
+            ranges.push(range);
         }
-        if self.state.seq < old.header.reserved {
+        if self.state.seq < reserved {
             // A reader may have seen them.
-            ranges.push(Range::without(Kind::Skipped, self.state.seq, old.header.reserved));
-            self.state.seq = old.header.reserved;
+            ranges.push(Range::without(Kind::Skipped, self.state.seq, reserved));
+            self.state.seq = reserved;
         }
         let mut missing = Vec::new();
         for batch in pending {
             let text = chain.text(&batch);
-            match self.find(&batch, text, (old.header.base, &known), true)? {
+            match self.find(&batch, text, (base, &known), true)? {
                 Place::Missing => missing.push(batch),
                 Place::Found(start) => {
                     let mut cut = lines::Cut::default();
@@ -447,10 +433,9 @@ impl Writer {
             }
         }
         // Everything else is from other tools, up to the last complete line.
-        let end = lines::last_line_end(self.journal.as_ref(), old.header.base, self.size);
-        let end = end.map_err(|err| self.journal_failed("read", err))?;
+        let end = self.last_line_end(base)?;
         known.push((end, end));
-        let (holes, end) = between(old.header.base, known);
+        let (holes, end) = between(base, known);
         for (start, end) in holes {
             let adopted = self.measure(start, end, self.state.seq)?;
             self.state.seq = adopted.last().map_or(self.state.seq, Range::next_seq);
@@ -472,35 +457,18 @@ impl Writer {
         self.state.number += missing.len() as u64;
         self.state.applying = self.state.number - 1;
         let with_text = missing.iter().map(|batch| (batch.clone(), chain.text(batch))).collect();
-        let reserve = u64::from(old.header.reserved > 0);
+        let reserve = u64::from(reserved > 0);
         self.begin_log(Next { ranges, pending: with_text, replace: None, reserve })?;
         if missing.is_empty() { Ok(()) } else { self.place_pending(&chain, &missing) }
     }
 
     /// A range that was adopted before a restart, or the numbers that were lost with it.
-    fn check_range(&self, range: &Range, known: &mut Vec<(u64, u64)>) -> Result<Range> {
-        let failed = |err| Error::io("read", self.target.path(), err).committed(false);
-        let is_here = range.kind == Kind::Here;
-        let sum = match range.kind {
-            Kind::Lost | Kind::Skipped | Kind::Dropped => Some(range.sum),
-            Kind::Here => {
-                lines::sum(self.journal.as_ref(), range.start, range.end).map_err(failed)?
-            }
-            Kind::Late => {
-                let paths = previous_paths(&self.target, self.log.header.previous);
-                let ino = self.log.header.previous.ino;
-                let file = open_by_inode(&self.target, ino, &paths)?;
-                let sum = |file: Arc<dyn Handle>| lines::sum(file.as_ref(), range.start, range.end);
-                file.map(sum).transpose().map_err(failed)?.flatten()
-            }
-        };
-        if sum != Some(range.sum) {
-            return Ok(Range::without(Kind::Lost, range.seq, range.next_seq()));
-        }
-        if is_here {
-            known.push((range.start, range.end));
-        }
-        Ok(*range)
+    fn check_range(&self, range: &Range) -> Result<Range> {
+        let previous = self.log.header.previous;
+        let file = file_of(&self.target, Some(&self.journal), previous, range)?;
+        let is_whole = range.is_in(file.as_ref());
+        let is_whole = is_whole.map_err(|err| self.journal_failed("read", err))?;
+        Ok(if is_whole { *range } else { range.as_lost() })
     }
 
     /// Finds `text` in the journal from `from` on, outside of the ranges that are known to be
@@ -512,11 +480,10 @@ impl Writer {
         (from, known): (u64, &[(u64, u64)]),
         restarted: bool,
     ) -> Result<Place> {
-        let failed = |err| Error::io("read", self.target.path(), err).committed(false);
-        self.size = self.journal.extent().map_err(failed)?.size;
+        self.update_size()?;
         let mut holes = Vec::new();
         for (start, end) in between(from, [known, &[(self.size, self.size)]].concat()).0 {
-            holes.push((start, self.journal.read_range(start, end).map_err(failed)?));
+            holes.push((start, self.read(start, end)?));
         }
         for (start, bytes) in &holes {
             if let Some(at) = find_whole(bytes, text, restarted) {
@@ -525,7 +492,7 @@ impl Writer {
         }
         let len = text.len() as u64;
         if restarted && batch.start >= from && batch.start < self.size {
-            let there = self.journal.read_range(batch.start, batch.start + len).map_err(failed)?;
+            let there = self.read(batch.start, batch.start + len)?;
             let is_ours = |(have, want): (&u8, &u8)| have == want || *have == 0;
             let file =
                 if there.iter().zip(text).all(is_ours) { self.open_in_place()? } else { None };
@@ -574,9 +541,8 @@ impl Writer {
         let boot = self.target.fs.boot_id();
         let id = self.log.file.id().map_err(|err| self.log_failed("look at", err))?;
         let own = known && id == old.header.file;
-        let journal = self.journal.id().map_err(|err| self.journal_failed("look at", err))?;
-        let chain = old.chain(self.state.pending_at.max(RECORDS_AT), Some(self.state.end));
-        let chain = chain.map_err(|err| self.log_failed("read", err))?;
+        let journal = self.journal_id()?;
+        let chain = self.chain(self.state.pending_at.max(RECORDS_AT), Some(self.state.end))?;
         // For another file, or another boot, no caller waits for pending batches.
         let is_waited = |batch: &&Batch| own && batch.number >= self.state.placed;
         let mut pending: Vec<Batch> = chain.batches.iter().filter(is_waited).cloned().collect();
@@ -601,8 +567,7 @@ impl Writer {
         // A state of this boot knows every number that was given out.
         let reserved = if own { 0 } else { old.header.reserved };
         let first_seq = self.state.seq.max(reserved);
-        let end = lines::last_line_end(self.journal.as_ref(), line.len, self.size);
-        let end = end.map_err(|err| self.journal_failed("read", err))?;
+        let end = self.last_line_end(line.len)?;
         let first_gone = self.first_number()?.min(first_seq);
         let (mut ranges, mut at) = (Vec::new(), first_gone);
         // What is pending keeps its numbers.
@@ -613,8 +578,7 @@ impl Writer {
             }
             at = at.max(next);
         }
-        let adopted = lines::measure(self.journal.as_ref(), line.len, end, first_seq);
-        ranges.extend(adopted.map_err(|err| self.journal_failed("read", err))?);
+        ranges.extend(self.measure(line.len, end, first_seq)?);
         let lines: u64 = ranges.iter().map(|range| range.foreign).sum();
         self.news.adopted += lines;
         let detail = json!({ "lines": lines, "bytes": self.size, "why": why });
@@ -633,7 +597,7 @@ impl Writer {
         let flags = Flags::default();
         self.state = State { boot, seq, applying, journal_end: end, flags, ..self.state };
         if pending.is_empty() {
-            (self.state.placed, self.state.pending_seq) = (self.state.number, seq);
+            self.state.placed = self.state.number;
         }
         let with_text = pending.iter().map(|batch| (batch.clone(), chain.text(batch))).collect();
         self.begin_log(Next { ranges, pending: with_text, replace: None, reserve: 1 })?;
@@ -646,7 +610,7 @@ impl Writer {
     /// Adopts the lines that arrived before the new log had its name. Readers that found no log, or one of another
     /// file, have numbered them in the order of the file: nothing may come before them.
     fn adopt_arrived(&mut self) -> Result<()> {
-        self.size = self.journal.extent().map_err(|err| self.journal_failed("look at", err))?.size;
+        self.update_size()?;
         self.adopt_tail()
     }
 
@@ -668,9 +632,8 @@ impl Writer {
     /// The header line, if the journal still begins with it.
     fn header_line(&self) -> Result<HeaderLine> {
         let line = self.log.header.line;
-        let sum = lines::sum(self.journal.as_ref(), 0, line.len);
-        let sum = sum.map_err(|err| self.journal_failed("read", err))?;
-        let is_there = line.len > 0 && sum == Some(line.sum);
+        let is_there = line.is_in(self.journal.as_ref());
+        let is_there = is_there.map_err(|err| self.journal_failed("read", err))?;
         Ok(if is_there { line } else { HeaderLine::default() })
     }
 
@@ -678,8 +641,7 @@ impl Writer {
     /// refer to the caller's own change, which comes later.
     pub(super) fn settle(&mut self) -> Result<()> {
         if self.has_pending() {
-            self.checkpoint(0, None)?; // It makes them durable.
-            self.apply(u64::MAX - 1).map_err(|error| error.committed(false))?;
+            self.place_all().map_err(|error| error.committed(false))?;
         }
         self.adopt_late()?;
         self.adopt_tail()

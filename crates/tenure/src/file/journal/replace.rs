@@ -18,9 +18,9 @@
 //! 1. A replacement is done or abandoned; it never stops the journal. Every failure before step 3 removes its
 //!    temporary files and clears the intent.
 //! 2. A file that another tool put in the journal's place is never replaced: the exchange is undone.
-//! 3. No file of another tool is overwritten by an archive: it takes the next free number.
+//! 3. No file of another tool is overwritten by an archive. One that finds its name taken stays beside the
+//!    sidecars, where readers look first.
 
-use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -28,7 +28,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::file::operations;
 use crate::file::replace::{Exchange, Temp};
 use crate::file::target::Target;
-use crate::fs::{Access, Extent, Handle, Stat};
+use crate::fs::{Access, Extent, Handle, Stat, if_found};
 use crate::random;
 
 use super::archive::{archive_path, aside_path, index_path, replaced_path};
@@ -41,8 +41,6 @@ use super::index::Index;
 
 use super::writer::Writer;
 
-/// How often another tool may take the archive's name before the file stays set aside.
-const NAME_ATTEMPTS: usize = 64;
 /// Collected writes of this size.
 const WRITE_BYTES: usize = 256 * 1024;
 
@@ -53,24 +51,21 @@ pub(super) struct NewJournal {
     file: Arc<dyn Handle>,
     pub(super) end: u64,
     buf: Vec<u8>,
-}
-
-/// What a new journal is, besides its bytes.
-#[derive(Debug, Default)]
-pub(super) struct Successor {
+    /// Its entries; entries below `first_seq` are in the archives.
     pub(super) ranges: Vec<Range>,
+    pub(super) first_seq: u64,
+    /// The next entry.
+    pub(super) seq: u64,
     pub(super) line: HeaderLine,
     /// The archive that the old file becomes; 0: it is set aside.
     pub(super) archive: u64,
-    /// Entries below this number are in the archives.
-    pub(super) first_seq: u64,
-    pub(super) seq: u64,
+    /// The operation that its last entries are of.
     pub(super) operation: Operation,
 }
 
 impl NewJournal {
-    /// An empty file with the attributes of the journal.
-    pub(super) fn create(writer: &mut Writer) -> Result<Self> {
+    /// A file with the attributes of the journal, a header line and nothing else.
+    pub(super) fn create(writer: &mut Writer, line: &[u8]) -> Result<Self> {
         writer.state.flags.replacing = true;
         writer.store()?;
         let path = temp_path(&writer.target, JOURNAL_TEMP);
@@ -79,7 +74,20 @@ impl NewJournal {
         let failed = |err| Error::io("create", &path, err).committed(false);
         let temp = Temp::create(&writer.target, path.clone(), fill).map_err(failed)?;
         let file = temp.handle().map_err(failed)?;
-        Ok(Self { temp, file, end: 0, buf: Vec::new() })
+        let mut new = Self {
+            temp,
+            file,
+            end: 0,
+            buf: Vec::new(),
+            ranges: Vec::new(),
+            first_seq: writer.state.seq,
+            seq: writer.state.seq,
+            line: HeaderLine::of(line),
+            archive: 0,
+            operation: Operation::default(),
+        };
+        new.write(line)?;
+        Ok(new)
     }
 
     pub(super) fn write(&mut self, bytes: &[u8]) -> Result<()> {
@@ -96,45 +104,41 @@ impl NewJournal {
     }
 }
 
-/// The first archive number from `number` on whose name is free. A name that the file system does
+/// The first archive number from `number` on whose names are free. A name that the file system does
 /// not allow, or a directory that cannot be read, is an error before anything is changed.
 pub(super) fn free_archive(target: &Target, mut number: u64) -> Result<u64> {
-    loop {
-        let path = archive_path(target, number);
-        match target.fs.stat(&path) {
-            Ok(_) => number += 1,
-            Err(err) if err.kind() == io::ErrorKind::NotFound => return Ok(number),
-            Err(err) => return Err(Error::io("name the archive", &path, err).committed(false)),
-        }
+    let is_taken = |path: PathBuf| {
+        let found = if_found(target.fs.stat(&path)).map(|found| found.is_some());
+        found.map_err(|err| Error::io("name the archive", &path, err).committed(false))
+    };
+    while is_taken(archive_path(target, number))? || is_taken(aside_path(target, number))? {
+        number += 1;
     }
+    Ok(number)
 }
 
 impl Writer {
     /// Makes `new` the journal: steps 1 to 5. Everything in the old file has a number.
-    pub(super) fn replace_by(&mut self, mut new: NewJournal, what: &Successor) -> Result<()> {
+    pub(super) fn replace_by(&mut self, mut new: NewJournal) -> Result<()> {
         new.flush()?;
         let synced = new.file.sync();
         synced.map_err(|err| Error::io("sync", new.temp.path(), err).committed(false))?;
         let id = new.temp.stat().id;
-        let old = self.journal.id().map_err(|err| self.journal_failed("look at", err))?;
-        let title = Title {
-            generation: random::number()?.max(1),
-            journal: id,
-            first_seq: what.first_seq,
-            previous: self.previous_of(old.ino, what.archive),
-            line: what.line,
-        };
-        self.write_next_index(title, &what.ranges)?;
+        let old = self.journal_id()?;
+        let generation = random::number()?.max(1);
         let replace = Replace {
             old,
             new: id,
-            archive: what.archive,
-            index: IndexId { generation: title.generation, len: what.ranges.len() as u64 },
+            archive: new.archive,
+            index: IndexId { generation, len: new.ranges.len() as u64 },
             end: new.end,
-            line: what.line,
-            seq: what.seq,
-            operation: what.operation,
+            line: new.line,
+            seq: new.seq,
+            operation: new.operation,
         };
+        let previous = replace.finished(&self.log.header, self.state.journal_end).previous;
+        let title = Title { generation, first_seq: new.first_seq, previous, line: new.line };
+        self.write_next_index(title, &new.ranges)?;
         let intended = self.section.verify().and_then(|()| self.checkpoint(0, Some(replace)));
         if intended.is_err() {
             let _ = self.target.fs.remove(&temp_path(&self.target, NEXT_INDEX_TEMP));
@@ -151,15 +155,10 @@ impl Writer {
 
     fn write_next_index(&self, title: Title, ranges: &[Range]) -> Result<()> {
         let (temp, file) = new_temp(&self.target, NEXT_INDEX_TEMP)?;
-        Index::begin(file, title, ranges).map(drop).map_err(|err| {
+        Index::begin(file, title, ranges).map_err(|err| {
             let _ = self.target.fs.remove(&temp); // Give its room back.
             Error::io("write", &temp, err).committed(false)
         })
-    }
-
-    fn previous_of(&self, ino: u64, archive: u64) -> Previous {
-        let newest = if archive > 0 { archive } else { self.log.header.previous.archive };
-        Previous { archive: newest, ino, is_archive: archive > 0, end: self.state.journal_end }
     }
 
     /// Step 3. On an error the journal keeps its name.
@@ -209,9 +208,9 @@ impl Writer {
     pub(super) fn finish_replace(&mut self, replace: &Replace) -> Result<()> {
         // The index follows only a journal that stays.
         self.sync_dirs()?;
-        let archive = self.name_old(replace)?;
+        self.name_old(replace)?;
         self.sync_dirs()?;
-        let has_late = self.move_index(replace, archive)?;
+        let has_late = self.move_index(replace)?;
         self.sync_dirs()?;
         if replace.operation.id != 0 {
             let Operation { id, first, lines } = replace.operation;
@@ -222,8 +221,8 @@ impl Writer {
         self.journal = opened.map_err(Target::failed("open", path))?;
         let (old_end, late_end) = (self.state.journal_end, self.state.late_end);
         let previous = self.log.header.previous;
-        self.size = self.journal.extent().map_err(|err| self.journal_failed("look at", err))?.size;
-        self.log.header = replace.finished(&self.log.header, archive, old_end);
+        self.update_size()?;
+        self.log.header = replace.finished(&self.log.header, old_end);
         self.state = State {
             seq: self.state.seq.max(replace.seq),
             journal_end: replace.end,
@@ -238,37 +237,28 @@ impl Writer {
         Ok(())
     }
 
-    /// Gives the old file its own name. Returns the archive's number; 0 if it is set aside.
-    fn name_old(&self, replace: &Replace) -> Result<u64> {
+    /// Gives the old file its own name.
+    fn name_old(&self, replace: &Replace) -> Result<()> {
         let (target, fs) = (&self.target, &self.target.fs);
         let temp = temp_path(target, JOURNAL_TEMP);
         let aside = replaced_path(target, replace.old.ino);
-        // Where names cannot be exchanged, the old file has this one.
         let is_old = |path: &Path| has_inode(target, path, replace.old.ino);
-        let has_temp = is_old(&temp)?;
-        let linked = !has_temp && is_old(&aside)?;
-        let from = if linked { &aside } else { &temp };
-        if !has_temp && !linked {
-            // It has its name already.
-            return archive_of(target, replace);
-        }
-        let failed = Target::failed("name the old file of", target.path());
-        if replace.archive == 0 {
-            return if linked { Ok(()) } else { fs.rename(from, &aside) }
-                .map(|()| 0)
-                .map_err(failed);
-        }
-        let mut number = replace.archive;
-        for _ in 0..NAME_ATTEMPTS {
-            match fs.rename_new(from, &archive_path(target, number)) {
-                Err(err) if err.kind() == io::ErrorKind::AlreadyExists => number += 1,
-                Err(_) => break,
-                Ok(()) => return Ok(number),
-            }
-        }
-        // It cannot have the name: it stays beside the other sidecars, and is found there.
-        let kept = aside_path(target, number);
-        fs.rename(from, &kept).map(|()| number).map_err(failed)
+        let from = if is_old(&temp)? {
+            &temp
+        } else if is_old(&aside)? {
+            &aside // Where names cannot be exchanged, the old file has this one.
+        } else {
+            return Ok(()); // It has its name already.
+        };
+        let named = match replace.archive {
+            0 if *from == aside => Ok(()),
+            0 => fs.rename(from, &aside),
+            // One that cannot have its name stays beside the sidecars, and is found there.
+            number => fs
+                .rename_new(from, &archive_path(target, number))
+                .or_else(|_| fs.rename(from, &aside_path(target, number))),
+        };
+        named.map_err(Target::failed("name the old file of", target.path()))
     }
 
     /// Removes the file that a compaction or a header had set aside before this replacement, if
@@ -288,7 +278,7 @@ impl Writer {
 
     /// The old index stays with an archive; the new one takes its name. Returns whether lines were adopted in the file
     /// that the old journal had replaced.
-    fn move_index(&self, replace: &Replace, archive: u64) -> Result<bool> {
+    fn move_index(&self, replace: &Replace) -> Result<bool> {
         let (target, fs) = (&self.target, &self.target.fs);
         let (path, temp) = (target.sidecar("index"), temp_path(target, NEXT_INDEX_TEMP));
         let failed = Target::failed;
@@ -299,65 +289,24 @@ impl Writer {
         }
         let late_begins = |index: &Index| index.title.previous.end;
         let has_late = current.as_ref().map_or(0, late_begins) < self.state.late_end;
-        if let Some(index) = current.filter(|_| archive > 0) {
+        if let Some(index) = current.filter(|_| replace.archive > 0) {
             // From now on all of its records count.
             let cut = index.cut(self.log.header.index.len).and_then(|()| index.file.sync());
-            let kept = index_path(target, archive);
+            let kept = index_path(target, replace.archive);
             cut.and_then(|()| fs.rename(&path, &kept)).map_err(failed("move index", &path))?;
-        }
-        if archive != replace.archive {
-            self.retitle(&temp, archive)?;
         }
         fs.rename(&temp, &path).map_err(failed("move index", &path))?;
         Ok(has_late)
     }
-
-    /// Names another archive in the new index: its number was taken.
-    fn retitle(&self, temp: &Path, archive: u64) -> Result<()> {
-        let failed = |err| Error::io("write", temp, err);
-        let Some(index) = Index::open(&self.target, temp, Access::ReadWrite)? else {
-            return Ok(());
-        };
-        let previous = Previous { archive, ..index.title.previous };
-        let title = Title { previous, ..index.title };
-        index.write_title(title).map_err(failed)?;
-        index.file.sync().map_err(failed)
-    }
-}
-
-/// The number of the archive that the old file has become; 0 if it is set aside.
-fn archive_of(target: &Target, replace: &Replace) -> Result<u64> {
-    for number in archive_numbers(target, replace)? {
-        if has_inode(target, &archive_path(target, number), replace.old.ino)? {
-            return Ok(number);
-        }
-    }
-    Ok(replace.archive)
 }
 
 /// The possible places of the old journal of an unfinished replacement.
-pub(super) fn old_paths(target: &Target, replace: &Replace) -> Result<Vec<PathBuf>> {
-    let mut paths = vec![target.path().to_path_buf(), temp_path(target, JOURNAL_TEMP)];
-    for number in archive_numbers(target, replace)? {
-        paths.push(archive_path(target, number));
-        paths.push(aside_path(target, number));
+pub(super) fn old_paths(target: &Target, replace: &Replace) -> Vec<PathBuf> {
+    let (temp, aside) = (temp_path(target, JOURNAL_TEMP), replaced_path(target, replace.old.ino));
+    let mut paths = vec![target.path().to_path_buf(), temp, aside];
+    if replace.archive > 0 {
+        paths.push(archive_path(target, replace.archive));
+        paths.push(aside_path(target, replace.archive));
     }
-    paths.push(replaced_path(target, replace.old.ino));
-    Ok(paths)
-}
-
-/// The numbers that the archive of an unfinished rotation can have: another tool may have taken the first ones.
-pub(super) fn archive_numbers(target: &Target, replace: &Replace) -> Result<Vec<u64>> {
-    let first = replace.archive;
-    let mut numbers = Vec::new();
-    while first > 0 && numbers.len() < NAME_ATTEMPTS {
-        let number = first + numbers.len() as u64;
-        numbers.push(number);
-        let path = archive_path(target, number);
-        match target.fs.stat(&path) {
-            Err(err) if err.kind() == io::ErrorKind::NotFound => break,
-            found => drop(found.map_err(Target::failed("look at", &path))?),
-        }
-    }
-    Ok(numbers)
+    paths
 }

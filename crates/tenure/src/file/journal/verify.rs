@@ -6,7 +6,7 @@ use std::sync::Arc;
 use crate::error::{ErrorKind, Result};
 use crate::file::target::Target;
 use crate::fs::Handle;
-use crate::outcome::{Damage, Report};
+use crate::results::{Damage, Report};
 
 use super::archive::{Archive, archive_path};
 use super::format::{HeaderLine, Kind, Previous, Range};
@@ -31,16 +31,14 @@ impl Report {
             return Ok(());
         }
         self.segments += 1;
-        let sum = file.map(|file| lines::sum(file.as_ref(), range.start, range.end)).transpose();
-        if sum.map_err(Target::failed("read", path))?.flatten() != Some(range.sum) {
+        if !range.is_in(file).map_err(Target::failed("read", path))? {
             self.damage(path, (range.start, range.end), "the checksum differs");
         }
         Ok(())
     }
 
     fn check_header(&mut self, line: HeaderLine, file: &dyn Handle, path: &Path) -> Result<()> {
-        let sum = lines::sum(file, 0, line.len).map_err(Target::failed("read", path))?;
-        if line.len > 0 && sum != Some(line.sum) {
+        if !line.is_in(file).map_err(Target::failed("read", path))? {
             self.damage(path, (0, line.len), "the header line differs");
         }
         Ok(())
@@ -55,27 +53,22 @@ impl Report {
         previous: Previous,
         (index, len): (&Index, u64),
     ) -> Result<(u64, u64)> {
-        let (mut at, mut entries, mut foreign) = (0, 0, 0);
-        while at < len {
-            let records =
-                index.records(at, len - at).map_err(Target::failed("read index of", path))?;
-            if records.is_empty() {
-                self.damage(path, (0, 0), &format!("index records {at} to {len} are missing"));
-                break;
+        let (mut entries, mut foreign) = (0, 0);
+        let records = index.all(len).map_err(Target::failed("read index of", path))?;
+        let found = records.len() as u64;
+        for (at, record) in records.into_iter().enumerate() {
+            let Some(range) = record else {
+                self.damage(path, (0, 0), &format!("index record {at} is damaged"));
+                continue;
+            };
+            let file = file_of(target, Some(journal), previous, &range)?;
+            self.check(&range, file.as_ref(), path)?;
+            if range.has_bytes() {
+                (entries, foreign) = (entries + range.lines, foreign + range.foreign);
             }
-            for record in records {
-                match record {
-                    None => self.damage(path, (0, 0), &format!("index record {at} is damaged")),
-                    Some(range) => {
-                        let file = file_of(target, Some(journal), previous, &range)?;
-                        self.check(&range, file.as_ref(), path)?;
-                        if range.has_bytes() {
-                            (entries, foreign) = (entries + range.lines, foreign + range.foreign);
-                        }
-                    }
-                }
-                at += 1;
-            }
+        }
+        if found < len {
+            self.damage(path, (0, 0), &format!("index records {found} to {len} are missing"));
         }
         Ok((entries, foreign))
     }

@@ -9,21 +9,21 @@
 //! 3. After a restart, and before a writer came, batches are read from the log, which is durable, and not from the
 //!    journal, which may have lost them.
 
-use std::path::Path;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::file::target::Target;
-use crate::fs::{Access, Handle};
+use crate::fs::{Access, Handle, if_found};
 
 use super::archive::{index_path, open_if_there, previous_paths};
 use super::checkpoint;
 use super::files::{has_inode, open_by_inode};
 use super::format::{Batch, Header, HeaderLine, Kind, Previous, RECORDS_AT, Range, Replace};
 use super::index::Index;
-use super::lines::{self, Cut};
+use super::lines::Cut;
 use super::log::{Chain, Found, Log, has_base, path_of};
-use super::replace::{archive_numbers, old_paths};
+use super::replace::old_paths;
 
 /// How often a view is taken again while writers replace the files.
 const ATTEMPTS: usize = 100;
@@ -76,7 +76,7 @@ impl View {
                     _ => {}
                 },
                 found => {
-                    let view = Self::without_a_log(target, matches!(found, Found::Garbage))?;
+                    let view = Self::without_log(target, matches!(found, Found::Garbage))?;
                     if !matches!(Log::open(target, Access::Read)?, Found::Log(_)) {
                         return Ok(view);
                     }
@@ -88,32 +88,25 @@ impl View {
     }
 
     /// The file alone. An index that outlived its log says which numbers were given out, and knows the archives.
-    fn without_a_log(target: &Target, garbage: bool) -> Result<Self> {
+    fn without_log(target: &Target, is_garbage: bool) -> Result<Self> {
         let Some(index) = Index::open(target, &target.sidecar("index"), Access::Read)? else {
-            return Self::without_log(target, 1, garbage);
+            let view = Self::plain(target, 1, HeaderLine::default())?;
+            return Ok(Self { unbound: is_garbage, ..view });
         };
         let next = index.next_seq().map_err(Target::failed("read index of", target.path()))?;
-        let view = Self::without_log(target, next, true)?;
-        Self { previous: index.title.previous, ..view }.behind_header(index.title.line)
+        let view = Self::plain(target, next, index.title.line)?;
+        Ok(Self { previous: index.title.previous, ..view })
     }
 
-    /// Lines without a log begin after the header line, if that is still there.
-    fn behind_header(mut self, line: HeaderLine) -> Result<Self> {
-        let sum = self.journal.as_ref().map(|file| lines::sum(file.as_ref(), 0, line.len));
-        let sum = sum.transpose().map_err(Target::failed("read", self.target.path()))?;
-        if line.len > 0 && sum.flatten() == Some(line.sum) {
-            self.line = line;
-            self.plain = self.plain.map(|(_, seq)| (line.len, seq));
+    /// A file that no log describes. Its lines begin with number `first`, behind the header line if that is still there.
+    fn plain(target: &Target, first: u64, line: HeaderLine) -> Result<Self> {
+        let mut view = Self::empty(target, open_if_there(target, target.path())?)?;
+        let is_there = view.journal.as_ref().map(|file| line.is_in(file.as_ref())).transpose();
+        if is_there.map_err(Target::failed("read", target.path()))? == Some(true) {
+            view.line = line;
         }
-        Ok(self)
-    }
-
-    /// The file alone; its lines begin with number `first`.
-    fn without_log(target: &Target, first: u64, unbound: bool) -> Result<Self> {
-        let journal = open_if_there(target, target.path())?;
-        let mut view = Self::empty(target, journal)?;
-        view.plain = Some((0, first));
-        (view.first, view.until, view.unbound) = (first, u64::MAX, unbound);
+        view.plain = Some((view.line.len, first));
+        (view.first, view.until, view.unbound) = (first, u64::MAX, true);
         Ok(view)
     }
 
@@ -159,7 +152,7 @@ impl View {
         if let Some(replace) = replace.filter(|_| is_new) {
             // The new journal has its name, and the rest of the replacement changes no entry.
             let old_end = state.map_or(header.base, |state| state.journal_end);
-            header = replace.finished(&header, 0, old_end);
+            header = replace.finished(&header, old_end);
             chain = Chain { replace: chain.replace, ..Chain::default() };
             if let Some(state) = &mut state {
                 (state.seq, state.journal_end) = (state.seq.max(header.seq), header.base);
@@ -167,7 +160,7 @@ impl View {
         }
         let copied = if own { None } else { open_if_there(target, target.path())? };
         let is_copy = match &copied {
-            Some(file) => chain.describes(&header, file.as_ref()).map_err(failed("read", &path))?,
+            Some(file) => chain.describes(&header, file).map_err(failed("read", &path))?,
             None => false,
         };
         let (journal, index) = find_files(target, &header, &chain)?;
@@ -177,9 +170,7 @@ impl View {
             return Ok(None);
         }
         let mut view = Self::empty(target, journal)?;
-        let seq = chain.batches.iter().map(Batch::next_seq);
-        let seq = seq.chain(chain.ranges.iter().map(Range::next_seq)).max().unwrap_or(0);
-        let seq = state.map_or(seq.max(header.seq), |state| state.seq);
+        let seq = state.map_or_else(|| chain.next_seq(&header), |state| state.seq);
         let known = state.map_or(header.base, |state| state.journal_end);
         let is_new = chain.replace.is_some() && header.journal != log.header.journal;
         let is_cut =
@@ -188,10 +179,9 @@ impl View {
             // The numbers that the next writer gives. Before a replacement every number is durable.
             let exact = (own && state.is_some()) || is_new;
             let next = if exact { seq } else { seq.max(header.reserved) };
-            let mut plain = Self::without_log(target, next, true)?;
-            plain.previous = header.previous;
-            plain.cut = state.filter(|_| is_cut && own && view.journal.is_some()).map(|_| known);
-            return plain.behind_header(header.line).map(Some);
+            let cut = state.filter(|_| is_cut && own && view.journal.is_some()).map(|_| known);
+            let plain = Self::plain(target, next, header.line)?;
+            return Ok(Some(Self { previous: header.previous, cut, ..plain }));
         }
         if without_index && !is_last {
             return Ok(None); // A replacement may have moved it between two looks.
@@ -237,14 +227,9 @@ impl View {
         }
         for range in &chain.ranges {
             let file = self.file_of(range)?;
-            let sum = file.map(|file| lines::sum(file.as_ref(), range.start, range.end));
-            let sum = sum.transpose().map_err(Target::failed("read", self.target.path()))?;
-            let is_whole = !range.has_bytes() || sum.flatten() == Some(range.sum);
-            let range = if is_whole {
-                *range
-            } else {
-                Range::without(Kind::Lost, range.seq, range.next_seq())
-            };
+            let is_whole = range.is_in(file.as_ref());
+            let is_whole = is_whole.map_err(Target::failed("read", self.target.path()))?;
+            let range = if is_whole { *range } else { range.as_lost() };
             if range.kind != Kind::Late {
                 self.known = self.known.max(range.end);
             }
@@ -303,9 +288,8 @@ fn find_files(target: &Target, header: &Header, chain: &Chain) -> Result<Files> 
     let temp = checkpoint::temp_path(target, checkpoint::INDEX_TEMP);
     let mut indexes = vec![target.sidecar("index"), temp];
     if let Some(replace) = &chain.replace {
-        paths = old_paths(target, replace)?;
-        let numbers = archive_numbers(target, replace)?;
-        indexes.extend(numbers.iter().map(|number| index_path(target, *number)));
+        paths = old_paths(target, replace);
+        indexes.push(index_path(target, replace.archive));
         indexes.push(checkpoint::temp_path(target, checkpoint::NEXT_INDEX_TEMP));
     }
     let journal = open_by_inode(target, header.journal.ino, &paths)?;
@@ -334,20 +318,21 @@ pub(super) fn has_pending(target: &Target) -> Result<bool> {
     if !waits {
         return Ok(false);
     }
-    match target.fs.stat(target.path()) {
-        Err(err) if err.kind() == std::io::ErrorKind::NotFound => Ok(false),
-        found => found.map(|_| true).map_err(Target::failed("look at", target.path())),
-    }
+    let found = if_found(target.fs.stat(target.path()));
+    Ok(found.map_err(Target::failed("look at", target.path()))?.is_some())
 }
 
 /// Whether the journal, or the file that it replaced, is longer than the log knows.
 pub(super) fn has_unadopted(target: &Target) -> Result<bool> {
-    let size = |path: &Path| target.fs.extent(path).map_or(0, |found| found.size);
     let Found::Log(log) = Log::open(target, Access::Read)? else { return Ok(false) };
     let state = log.state(target.fs.boot_id()).map_err(Target::failed("read", &path_of(target)))?;
     let Some((_, state)) = state else { return Ok(true) };
     let previous = log.header.previous;
+    let is_late = |path: &PathBuf| {
+        let found = target.fs.extent(path);
+        found.is_ok_and(|found| found.id.ino == previous.ino && found.size > state.late_end)
+    };
+    let size = target.fs.extent(target.path()).map_or(0, |found| found.size);
     let mut paths = previous_paths(target, previous).into_iter().filter(|_| previous.ino != 0);
-    let is_late = paths.any(|path| size(&path) > state.late_end);
-    Ok(is_late || size(target.path()) != state.journal_end)
+    Ok(paths.any(|path| is_late(&path)) || size != state.journal_end)
 }

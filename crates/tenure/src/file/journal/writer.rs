@@ -23,14 +23,14 @@ use crate::file::gate::Turn;
 use crate::file::hold::check_named;
 use crate::file::target::Target;
 use crate::fs::{Access, FileId, Handle, Mode, Stat};
-use crate::outcome::Appended;
+use crate::results::Appended;
 use crate::wait::Request;
 
 use super::archive::previous_paths;
 use super::files::OpenFiles;
 use super::format::{Batch, Kind, Position, Previous, Range, Record, STATE, State};
 use super::lines;
-use super::log::{Log, path_of};
+use super::log::{Chain, Log, path_of};
 
 /// What keeps other writers out.
 #[derive(Debug)]
@@ -172,6 +172,33 @@ impl Writer {
         written.map_err(|err| self.log_failed("write", err))
     }
 
+    /// The records of the log from `from` on: up to `end`, or as far as they are valid.
+    pub(super) fn chain(&self, from: u64, end: Option<u64>) -> Result<Chain> {
+        self.log.chain(from, end).map_err(|err| self.log_failed("read", err))
+    }
+
+    /// Reads `[start, end)` of the journal, or less if it is shorter.
+    pub(super) fn read(&self, start: u64, end: u64) -> Result<Vec<u8>> {
+        self.journal.read_range(start, end).map_err(|err| self.journal_failed("read", err))
+    }
+
+    /// Looks how long the journal is now.
+    pub(super) fn update_size(&mut self) -> Result<()> {
+        let found = self.journal.extent().map_err(|err| self.journal_failed("look at", err))?;
+        self.size = found.size;
+        Ok(())
+    }
+
+    pub(super) fn journal_id(&self) -> Result<FileId> {
+        self.journal.id().map_err(|err| self.journal_failed("look at", err))
+    }
+
+    /// The end of the last complete line of the journal; `start` if there is none after it.
+    pub(super) fn last_line_end(&self, start: u64) -> Result<u64> {
+        let end = lines::last_line_end(self.journal.as_ref(), start, self.size);
+        end.map_err(|err| self.journal_failed("read", err))
+    }
+
     /// Makes sure that the numbers of `ranges` are reserved. Nothing else has changed yet: a crash
     /// in the checkpoint leaves the ranges without numbers.
     pub(super) fn reserve(&mut self, ranges: &[Range]) -> Result<()> {
@@ -207,8 +234,7 @@ impl Writer {
             return Ok(());
         }
         let start = self.state.journal_end;
-        let end = lines::last_line_end(self.journal.as_ref(), start, self.size);
-        let end = end.map_err(|err| self.journal_failed("read", err))?;
+        let end = self.last_line_end(start)?;
         if end > start {
             let ranges = self.measure(start, end, self.state.seq)?;
             self.reserve(&ranges)?;
@@ -255,8 +281,7 @@ impl Writer {
         if self.size <= self.state.journal_end {
             return Ok(false);
         }
-        let last = self.journal.read_range(self.size - 1, self.size);
-        let last = last.map_err(|err| self.journal_failed("read", err))?;
+        let last = self.read(self.size - 1, self.size)?;
         Ok(last.first().is_some_and(|byte| *byte != b'\n'))
     }
 
@@ -342,8 +367,8 @@ impl Writer {
             Err(err) if err.kind() == io::ErrorKind::PermissionDenied => return Ok(None),
             opened => opened.map_err(|err| self.journal_failed("open", err))?,
         };
-        let same = file.id().and_then(|id| Ok(id == self.journal.id()?));
-        if !same.map_err(|err| self.journal_failed("look at", err))? {
+        let found = file.id().map_err(|err| self.journal_failed("look at", err))?;
+        if found != self.journal_id()? {
             let detail = "another tool replaced it meanwhile";
             return Err(Error::new(ErrorKind::Busy, "write", detail).at(self.target.path()));
         }
@@ -369,6 +394,12 @@ impl Writer {
         Ok(())
     }
 
+    /// Writes all pending batches to the journal, after a new log has made them durable.
+    pub(super) fn place_all(&mut self) -> Result<()> {
+        self.checkpoint(0, None)?;
+        self.apply(u64::MAX - 1)
+    }
+
     /// Writes pending batches up to number `last` to the journal. They are durable in the log.
     pub(super) fn apply(&mut self, last: u64) -> Result<()> {
         if !self.has_pending() || self.state.placed > last {
@@ -379,8 +410,7 @@ impl Writer {
         if !self.has_pending() {
             return Ok(());
         }
-        let chain = self.log.chain(self.state.pending_at, Some(self.state.end));
-        let chain = chain.map_err(|err| self.log_failed("read", err))?;
+        let chain = self.chain(self.state.pending_at, Some(self.state.end))?;
         if chain.end != self.state.end {
             self.adopt_file("its log is damaged", true)?;
             return Err(lost(&self.target));
@@ -401,7 +431,7 @@ impl Writer {
             }
         })?;
         let next = chain.batches.iter().find(|batch| batch.number > newest.number);
-        let next = next.map(|batch| (batch.seq, batch.at));
+        let next = next.map(|batch| batch.at);
         let mut at = start;
         let placed = batches.iter().map(|batch| {
             at += batch.text.len() as u64;
@@ -411,13 +441,9 @@ impl Writer {
     }
 
     /// Counts pending batches that are in the journal now, and adopts what other tools have written
-    /// between the known end and the last of them: that is final. `next` is the batch that is still
-    /// pending, and the place of its record.
-    pub(super) fn count_placed(
-        &mut self,
-        placed: &[Placed],
-        next: Option<(u64, u64)>,
-    ) -> Result<()> {
+    /// between the known end and the last of them: that is final. `next` is the place of the record of
+    /// the first batch that is still pending.
+    pub(super) fn count_placed(&mut self, placed: &[Placed], next: Option<u64>) -> Result<()> {
         let visible = |error: Error| error.committed(true);
         let known = placed.iter().map(|placed| (placed.start, placed.end())).collect();
         let (holes, end) = between(self.state.journal_end, known);
@@ -441,12 +467,10 @@ impl Writer {
         state.journal_end = end;
         state.applying = 0;
         state.pending_bytes = state.pending_bytes.saturating_sub(bytes);
-        if let Some((seq, at)) = next {
-            state.pending_seq = seq;
-            // A log begun meanwhile has it elsewhere.
-            state.pending_at = if salt == self.log.header.salt { at } else { state.pending_at };
-        } else {
-            (state.pending_seq, state.pending_at) = (state.seq, state.end);
+        match next {
+            None => state.pending_at = state.end,
+            Some(at) if salt == self.log.header.salt => state.pending_at = at,
+            Some(_) => {} // A log begun meanwhile has it elsewhere.
         }
         self.store().map_err(visible)
     }

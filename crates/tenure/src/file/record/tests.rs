@@ -49,7 +49,7 @@ fn sample() -> Record {
             numbered: true,
             boot: [1; 16],
         },
-        pending: (9, [2; 16]),
+        pending: Pending { id: 9, checksum: [2; 16] },
         holder: HolderText::this_process("a \"b\"", ""),
         fence_published: false,
     }

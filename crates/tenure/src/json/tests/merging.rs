@@ -279,7 +279,7 @@ fn the_order_of_patches_does_not_matter_where_documented() {
 
 /// The document with its set in an order that depends on the elements' values alone.
 fn sorted_set(mut document: Value) -> Value {
-    if let Some(Value::Array(set)) = document.get_mut("set") {
+    if let Some(set) = document["set"].as_array_mut() {
         set.sort_by_cached_key(hash);
     }
     document

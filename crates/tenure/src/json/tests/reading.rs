@@ -1,13 +1,13 @@
-//! What `parse` accepts, refuses, and says about it.
+//! What the parser accepts, refuses, and says about it.
 
 use serde_json::Value as SerdeValue;
 
 use super::random::Random;
 use super::{text, value};
-use crate::json::{Value, parse, print, rewrite};
+use crate::json::{Value, print, read, rewrite};
 
 fn refusal(bytes: &[u8]) -> String {
-    let reason = parse(bytes).expect_err("must be refused");
+    let reason = read(bytes).expect_err("must be refused");
     assert!(!reason.contains('\n'), "one line: {reason:?}");
     reason
 }
@@ -140,7 +140,7 @@ fn depth_is_limited_alike_in_reading_and_writing() {
         let deepest = value(&nested(127));
         assert_eq!(text(&deepest), nested(127));
         let printed = print(&deepest).expect("127 levels");
-        assert_eq!(parse(&printed).as_ref(), Ok(&deepest));
+        assert_eq!(read(&printed).as_ref(), Ok(&deepest));
 
         let reason = refusal(nested(128).as_bytes());
         assert!(reason.starts_with("nests deeper than 127 levels at line 1"), "{reason}");
@@ -164,10 +164,10 @@ fn depth_is_limited_alike_in_reading_and_writing() {
 /// the text was read.
 fn judge(bytes: &[u8]) -> bool {
     let shown = String::from_utf8_lossy(bytes);
-    match (parse(bytes), serde_json::from_slice::<SerdeValue>(bytes)) {
+    match (read(bytes), serde_json::from_slice::<SerdeValue>(bytes)) {
         (Ok(value), Ok(judged)) => {
             assert_eq!(SerdeValue::try_from(&value).expect("it was read"), judged, "{shown}");
-            assert_eq!(parse(text(&value).as_bytes()).as_ref(), Ok(&value), "{shown}");
+            assert_eq!(read(text(&value).as_bytes()).as_ref(), Ok(&value), "{shown}");
             true
         }
         (Ok(_), Err(error)) => {

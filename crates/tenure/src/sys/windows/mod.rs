@@ -52,7 +52,7 @@ const ATTEMPTS: u32 = 10;
 #[derive(Debug)]
 struct Disk;
 
-/// The one [`Disk`]; it has no state.
+/// The real disk. It has no state, so there is one.
 pub fn disk() -> Arc<dyn Fs> {
     static DISK: OnceLock<Arc<Disk>> = OnceLock::new();
     DISK.get_or_init(|| Arc::new(Disk)).clone()

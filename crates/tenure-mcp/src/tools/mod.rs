@@ -1,0 +1,215 @@
+//! The tools, as one table. Each has a name that says what an agent wants, a schema, and a function.
+//!
+//! # Invariants
+//!
+//! 1. A tool that fails answers with `isError` and a text that says what to do next: the model reads it. Only a call
+//!    that is malformed (no such tool, no object of arguments) is an error of the protocol.
+//! 2. An unknown argument is refused by name: a misspelt `if_version` must not become an unconditional write.
+
+mod documents;
+mod journals;
+mod reservations;
+mod tasks;
+
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use tenure::json::Object;
+use tenure::status::Holder;
+use tenure::{Cancel, Error, ErrorKind, Result as Outcome, Value, json};
+use tenure_agents::agent::Agent;
+use tenure_agents::place::Place;
+
+use crate::arguments::{Arguments, wrong};
+use crate::protocol::Fault;
+use crate::root::Root;
+
+/// What every client learns first.
+pub(crate) const INSTRUCTIONS: &str = "Share files with other agents of this project. Before you edit files, reserve \
+them with reserve_files, and release them when you are done; a file that another agent has reserved is off limits until \
+then. Take work with claim_task, and report it with finish_task: no other agent gets the same task. Use the document \
+tools for shared JSON (no update is lost) and the journal tools for shared logs. All paths are \
+relative to the project's root.";
+
+/// The argument that names the calling agent. The hook of `tenure hook mcp` sets it.
+const AGENT: (&str, &str, bool, &str) =
+    ("agent", "string", false, "Set by tenure's hook; leave it out");
+/// What an agent learns if the hook is missing.
+const NO_HOOK: &str = "tenure's hook is not installed, so this server cannot tell its agents apart: all that call it \
+count as one, and edits are not checked against it. A person can install it with `tenure init`.";
+
+/// What a tool works with.
+#[derive(Debug)]
+pub(crate) struct Context {
+    pub(crate) root: Root,
+    /// Where reservations are kept; they are of a directory, not of a store.
+    place: Outcome<Place>,
+    /// All agents that do not say which one they are.
+    unknown: Agent,
+}
+
+impl Context {
+    pub(crate) fn new(root: Root, directory: &Path) -> Outcome<Self> {
+        let server = Holder::this_process("", "");
+        let session = format!("mcp-{}-{}", server.pid, server.start);
+        let unnamed = || Error::new(ErrorKind::Io, "serve", "the server has no name");
+        let unknown = Agent::new(&session, None).ok_or_else(unnamed)?;
+        Ok(Self { place: Place::of_directory(directory), root, unknown })
+    }
+
+    /// The repository whose files are reserved.
+    fn place(&self) -> Outcome<&Place> {
+        self.place.as_ref().map_err(|err| {
+            Error::new(ErrorKind::Unsupported, "reserve", err.to_string())
+                .hint("start `tenure mcp` in the project's directory")
+        })
+    }
+}
+
+/// One call of a tool.
+#[derive(Debug, Clone, Copy)]
+struct Call<'a> {
+    context: &'a Context,
+    arguments: Arguments<'a>,
+    cancel: &'a Cancel,
+}
+
+impl Call<'_> {
+    /// Who calls, and what it should know about that.
+    fn agent(&self) -> Outcome<(Agent, Option<&'static str>)> {
+        match self.arguments.optional_text(AGENT.0)? {
+            None => Ok((self.context.unknown.clone(), Some(NO_HOOK))),
+            Some(name) => {
+                let agent = Agent::from_name(name);
+                Ok((agent.ok_or_else(|| wrong(AGENT.0, "must not be blank"))?, None))
+            }
+        }
+    }
+
+    /// When the wait of this call is over.
+    fn deadline(&self, default: Duration) -> Outcome<Deadline> {
+        Ok(Deadline(Instant::now() + self.arguments.seconds("wait_seconds", default)?))
+    }
+}
+
+/// The end of a wait.
+#[derive(Debug, Clone, Copy)]
+struct Deadline(Instant);
+
+impl Deadline {
+    fn left(self) -> Duration {
+        self.0.saturating_duration_since(Instant::now())
+    }
+}
+
+/// A tool.
+#[derive(Debug)]
+struct Tool {
+    name: &'static str,
+    title: &'static str,
+    description: &'static str,
+    /// Whether it changes nothing.
+    reads: bool,
+    /// The arguments: name, JSON type (`string`, `number`, `strings`, `boolean`, `any`), whether it is required, and
+    /// what it means.
+    arguments: &'static [(&'static str, &'static str, bool, &'static str)],
+    run: fn(Call<'_>) -> Outcome<Value>,
+}
+
+/// Every tool, in the order in which they are listed.
+fn all() -> impl Iterator<Item = &'static Tool> {
+    let files = reservations::TOOLS.iter().chain(tasks::TOOLS);
+    files.chain(documents::TOOLS).chain(journals::TOOLS)
+}
+
+/// The answer to `tools/list`.
+pub(crate) fn list() -> Value {
+    json!({ "tools": all().map(Tool::declaration).collect::<Value>() })
+}
+
+impl Tool {
+    fn declaration(&self) -> Value {
+        let schema_of = |kind: &str, description: &str| {
+            let mut schema = match kind {
+                "strings" => json!({ "type": "array", "items": { "type": "string" } }),
+                "any" => json!({}),
+                kind => json!({ "type": kind }),
+            };
+            schema["description"] = description.into();
+            schema
+        };
+        let properties: Object = self
+            .arguments
+            .iter()
+            .map(|(name, kind, _, description)| (*name, schema_of(kind, description)))
+            .collect();
+        let required = self.arguments.iter().filter(|argument| argument.2);
+        json!({
+            "name": self.name,
+            "title": self.title,
+            "description": self.description,
+            "inputSchema": {
+                "type": "object",
+                "properties": Value::Object(properties),
+                "required": required.map(|argument| argument.0).collect::<Value>(),
+                "additionalProperties": false,
+            },
+            "annotations": { "readOnlyHint": self.reads, "openWorldHint": false },
+        })
+    }
+
+    fn check(&self, arguments: &Object) -> Outcome<()> {
+        // The hook names the agent to every tool.
+        let known = |name: &str| {
+            name == AGENT.0 || self.arguments.iter().any(|argument| argument.0 == name)
+        };
+        match arguments.keys().find(|name| !known(name)) {
+            None => Ok(()),
+            Some(name) => {
+                let known: Vec<_> = self.arguments.iter().map(|argument| argument.0).collect();
+                let why = format!("is unknown; {} takes {}", self.name, known.join(", "));
+                Err(wrong(name, &why))
+            }
+        }
+    }
+}
+
+/// The answer to `tools/call`.
+pub(crate) fn call(context: &Context, params: &Value, cancel: &Cancel) -> Result<Value, Fault> {
+    let name = params["name"].as_str().ok_or_else(|| Fault::params("`name` is missing"))?;
+    let tool = all().find(|tool| tool.name == name);
+    let tool = tool.ok_or_else(|| Fault::params(format!("there is no tool `{name}`")))?;
+    let empty = json!({});
+    let arguments = params.get("arguments").unwrap_or(&empty);
+    let Some(fields) = arguments.as_object() else {
+        return Err(Fault::params("`arguments` must be an object"));
+    };
+    let call = Call { context, arguments: Arguments(arguments), cancel };
+    Ok(match tool.check(fields).and_then(|()| (tool.run)(call)) {
+        Ok(result) => json!({
+            "content": [{ "type": "text", "text": result.to_string() }],
+            "structuredContent": result,
+        }),
+        Err(error) => json!({
+            "content": [{ "type": "text", "text": advice(&error) }],
+            "structuredContent": { "code": error.kind().code(), "message": error.to_string() },
+            "isError": true,
+        }),
+    })
+}
+
+/// The error and what an agent can do about it.
+fn advice(error: &Error) -> String {
+    let next = match error.kind() {
+        ErrorKind::Busy => "Work on something else and try again later, or wait with wait_seconds.",
+        ErrorKind::Conflict => {
+            "Read it again, apply your change to what you find, and write with the new version."
+        }
+        ErrorKind::Fenced | ErrorKind::LeaseLost => {
+            "Stop writing: another holder has it now. Reserve or claim it again if you still need it."
+        }
+        ErrorKind::Damaged => "Nothing was changed. Ask a person to look at the file.",
+        _ => return error.to_string(),
+    };
+    format!("{error}. Next: {next}")
+}

@@ -1,0 +1,132 @@
+//! Agents that reserve files through the server, and the hook that enforces it.
+
+use std::path::Path;
+use std::time::Duration;
+
+use tenure::{Value, json};
+use tenure_agents::answer::Answer;
+use tenure_agents::hook::edit::{self, EditOptions};
+use tenure_agents::payload::Payload;
+
+use crate::client::Client;
+
+/// A repository, as far as reservations are concerned.
+fn repository() -> tempfile::TempDir {
+    let dir = tempfile::tempdir().expect("a directory");
+    std::fs::create_dir_all(dir.path().join(".git")).expect("a directory");
+    std::fs::write(dir.path().join(".git/HEAD"), "ref: refs/heads/main\n").expect("written");
+    std::fs::create_dir(dir.path().join("src")).expect("a directory");
+    dir
+}
+
+/// What the hook answers before an agent edits a file.
+fn edit(root: &Path, session: &str, file: &str) -> Answer {
+    let payload = json!({
+        "hook_event_name": "PreToolUse", "session_id": session, "cwd": root.to_str(),
+        "tool_name": "Edit", "tool_input": { "file_path": root.join(file).to_str() },
+    });
+    let payload = payload.to_string();
+    let payload = Payload::parse(payload.as_bytes()).expect("a payload");
+    edit::run(&payload, &EditOptions { ttl: Duration::from_secs(60) }).expect("an answer")
+}
+
+fn by(agent: &str, paths: &Value) -> Value {
+    json!({ "paths": paths, "reason": "a test", "agent": agent })
+}
+
+#[test]
+fn what_one_agent_reserved_is_denied_to_others_and_not_to_itself() {
+    let dir = repository();
+    let mut client = Client::new(dir.path());
+    client.call("reserve_files", &by("alice", &json!(["src/**/*.rs", "b.txt"]))).expect("reserved");
+    assert!(matches!(edit(dir.path(), "alice", "src/a.rs"), Answer::Pass), "its own edit");
+    let Answer::Deny(reason) = edit(dir.path(), "bob", "src/deep/a.rs") else {
+        panic!("another agent's edit passed")
+    };
+    assert!(reason.contains("alice") && reason.contains("a test"), "{reason}");
+    assert!(matches!(edit(dir.path(), "bob", "c.txt"), Answer::Pass), "a file that is free");
+
+    let refused = client.call("reserve_files", &by("bob", &json!(["c.md", "src/x.rs"])));
+    let refused = refused.expect_err("it is reserved");
+    assert!(refused.contains("src/**/*.rs is held by") && refused.contains("Next:"), "{refused}");
+    let held = client.call("who_holds", &json!({ "agent": "bob" })).expect("a list");
+    let texts = held["held"].as_array().expect("a list");
+    assert!(texts.iter().all(|held| held["path"] != "c.md"), "all or nothing: {held}");
+
+    client.call("release_files", &json!({ "agent": "alice" })).expect("released");
+    client.call("reserve_files", &by("bob", &json!(["src/x.rs"]))).expect("reserved");
+    assert!(matches!(edit(dir.path(), "alice", "src/x.rs"), Answer::Deny(_)), "bob has it now");
+    client.close();
+}
+
+#[test]
+fn a_wait_ends_with_the_release() {
+    let dir = repository();
+    let (mut alice, mut bob) = (Client::new(dir.path()), Client::new(dir.path()));
+    alice.call("reserve_files", &by("alice", &json!(["a.txt"]))).expect("reserved");
+    let mut wanted = by("bob", &json!(["a.txt"]));
+    wanted["wait_seconds"] = json!(30);
+    bob.request("tools/call", &json!({ "name": "reserve_files", "arguments": wanted }));
+    alice
+        .call("release_files", &json!({ "paths": ["a.txt"], "agent": "alice" }))
+        .expect("released");
+    let answer = bob.answer();
+    assert_eq!(answer["result"]["structuredContent"]["reserved"][0], "a.txt", "{answer}");
+    let free = json!({ "paths": ["b.txt"], "agent": "alice", "wait_seconds": 1 });
+    assert_eq!(alice.call("wait_for_release", &free).expect("an answer")["free"], true);
+    let taken = json!({ "paths": ["a.txt"], "agent": "alice", "wait_seconds": 0.1 });
+    assert_eq!(alice.call("wait_for_release", &taken).expect("an answer")["free"], false);
+    alice.close();
+    bob.close();
+}
+
+#[test]
+fn without_the_hook_the_server_says_that_it_cannot_tell_agents_apart() {
+    let dir = repository();
+    let mut client = Client::new(dir.path());
+    let reserved = json!({ "paths": ["a.txt"], "reason": "a test" });
+    let reserved = client.call("reserve_files", &reserved).expect("reserved");
+    let note = reserved["note"].as_str().expect("a note");
+    assert!(note.contains("cannot tell its agents apart"), "{note}");
+    client.close();
+}
+
+#[test]
+fn the_root_and_directories_can_be_reserved() {
+    let dir = repository();
+    let mut client = Client::new(dir.path());
+    for root in [".", "./", "src/.."] {
+        let held = client.call("who_holds", &json!({ "paths": [root] })).expect("an answer");
+        assert_eq!(held["held"], json!([]), "{root}");
+    }
+    let reserved = client.call("reserve_files", &by("alice", &json!(["."]))).expect("reserved");
+    assert_eq!(reserved["reserved"][0], "**");
+    assert!(matches!(edit(dir.path(), "bob", "deep/er/c.txt"), Answer::Deny(_)));
+    client.call("release_files", &json!({ "agent": "alice" })).expect("released");
+    client.call("reserve_files", &by("alice", &json!(["src"]))).expect("reserved");
+    assert!(matches!(edit(dir.path(), "bob", "src/a.rs"), Answer::Deny(_)));
+    assert!(matches!(edit(dir.path(), "bob", "c.txt"), Answer::Pass));
+    client.close();
+}
+
+#[test]
+fn bad_reservations_are_refused() {
+    let dir = repository();
+    let mut client = Client::new(dir.path());
+    for (arguments, why) in [
+        (json!({ "paths": [], "reason": "x" }), "at least one"),
+        (json!({ "paths": ["../a"], "reason": "x" }), "not below the root"),
+        (json!({ "paths": ["/etc/passwd"], "reason": "x" }), "not below the root"),
+        (json!({ "paths": "a", "reason": "x" }), "array of strings"),
+        (json!({ "paths": ["a"] }), "`reason` is missing"),
+        (json!({ "paths": ["a"], "reason": "x", "ttl_seconds": 1 }), "at least 5"),
+        (json!({ "paths": ["a"], "reason": "x", "ttl_seconds": -1 }), "from 0 to 3600"),
+        (json!({ "paths": ["a"], "reason": "x", "agent": " " }), "blank"),
+    ] {
+        let refused = client.call("reserve_files", &arguments).expect_err("bad input");
+        assert!(refused.contains(why), "{arguments}: {refused}");
+    }
+    let held = client.call("who_holds", &json!({})).expect("a list");
+    assert_eq!(held["held"], json!([]));
+    client.close();
+}

@@ -12,7 +12,7 @@ fn main() {
     let is = |name: &str, wanted: &str| var(name).is_ok_and(|found| found == wanted);
     let gnu = is("CARGO_CFG_TARGET_OS", "linux") && is("CARGO_CFG_TARGET_ENV", "gnu");
     let features = var("CARGO_CFG_TARGET_FEATURE").unwrap_or_default();
-    // Whoever links statically or for another machine says how.
+    // A static or cross build says how it links.
     let linked_here = var("HOST") == var("TARGET") && !features.contains("crt-static");
     if !gnu || !linked_here {
         return;

@@ -128,7 +128,7 @@ impl Arena {
             if size > SMALL {
                 state.keep_large(place, size);
             } else {
-                // SAFETY: nobody uses the block any more, and it has room for the link (invariant 5).
+                // SAFETY: the block is no longer used, and it has room for the link (invariant 5).
                 unsafe { block.cast::<*mut u8>().write_unaligned(state.small[size / STEP]) };
                 state.small[size / STEP] = block;
             }

@@ -11,9 +11,9 @@
 mod platform;
 
 use std::ffi::OsString;
-use std::io;
+use std::io::{self, Write};
 use std::path::Path;
-use std::process::Command;
+use std::process::{ChildStdout, Command, Stdio};
 
 use crate::exit_code::ExitCode;
 use crate::failure::{Failure, Result};
@@ -46,24 +46,63 @@ impl Ended {
 /// Variables for a command: set, or taken away.
 pub(crate) type Variables = Vec<(&'static str, Option<OsString>)>;
 
-/// Starts a command, which may inherit a lock.
+/// Starts a command, which may inherit locks.
 pub(crate) fn start(
     words: &[OsString],
     variables: Variables,
-    inherited: Option<Inherited>,
+    inherited: Vec<Inherited>,
 ) -> Result<Running> {
-    let (program, arguments) = words
-        .split_first()
-        .ok_or_else(|| Failure::usage("start the command", "there is none; write it after `--`"))?;
-    let mut command = Command::new(program);
-    command.args(arguments);
+    let (program, mut command) = command_of(words)?;
+    set(&mut command, variables);
+    Running::start(&mut command, inherited).map_err(|err| not_started(program.as_ref(), &err))
+}
+
+/// The same, with its standard output for us, and perhaps an input from us.
+pub(crate) fn start_captured(
+    words: &[OsString],
+    variables: Variables,
+    inherited: Vec<Inherited>,
+    input: Option<Vec<u8>>,
+) -> Result<(Running, Captured)> {
+    let (program, mut command) = command_of(words)?;
+    set(&mut command, variables);
+    command.stdout(Stdio::piped());
+    if input.is_some() {
+        command.stdin(Stdio::piped());
+    }
+    let failed = |err| not_started(program.as_ref(), &err);
+    let mut running = Running::start(&mut command, inherited).map_err(failed)?;
+    if let (Some(mut pipe), Some(input)) = (running.take_input(), input) {
+        // A command need not read all of it. The thread ends with the command.
+        let feed = move || drop(pipe.write_all(&input));
+        std::thread::Builder::new().name("input".into()).spawn(feed).map_err(failed)?;
+    }
+    let output = running.take_output().ok_or_else(|| io::Error::other("it has no output"));
+    Ok((running, Captured { output: output.map_err(failed)? }))
+}
+
+/// The standard output of a command.
+#[derive(Debug)]
+pub(crate) struct Captured {
+    output: ChildStdout,
+}
+
+fn set(command: &mut Command, variables: Variables) {
     for (name, value) in variables {
         match value {
             Some(value) => command.env(name, value),
             None => command.env_remove(name),
         };
     }
-    Running::start(&mut command, inherited).map_err(|err| not_started(program.as_ref(), &err))
+}
+
+fn command_of(words: &[OsString]) -> Result<(&OsString, Command)> {
+    let (program, arguments) = words
+        .split_first()
+        .ok_or_else(|| Failure::usage("start the command", "there is none; write it after `--`"))?;
+    let mut command = Command::new(program);
+    command.args(arguments);
+    Ok((program, command))
 }
 
 fn not_started(program: &Path, err: &io::Error) -> Failure {

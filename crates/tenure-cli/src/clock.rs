@@ -11,7 +11,7 @@ pub(crate) fn now_us() -> u64 {
 
 /// From now on the core shows local times, too. Only for messages: the zone is in a file that has to be read.
 pub(crate) fn use_local_time() {
-    tenure::show_times_ahead_of_utc(offset_seconds(now_us()));
+    tenure::embed::show_times_ahead_of_utc(offset_seconds(now_us()));
 }
 
 /// `2026-11-18 14:02:11`.

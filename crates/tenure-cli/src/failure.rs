@@ -4,10 +4,12 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use tenure::{ErrorKind, HoldKind, Holder, Lease, Value, json};
+use tenure::status::{HoldKind, Holder};
+use tenure::{ErrorKind, Value, json};
 
 use crate::clock;
 use crate::exit_code::ExitCode;
+use crate::place::here;
 use crate::shell;
 
 /// What errors call it.
@@ -153,20 +155,21 @@ impl Failure {
     /// The line for people, without the program's name; `None` if there is nothing to say.
     pub(crate) fn message(&self) -> Option<String> {
         clock::use_local_time();
-        match self {
-            Self::Core(error) => Some(match time_left(error) {
+        let text = match self {
+            Self::Core(error) => match time_left(error) {
                 Some(left) => format!("{error} ({:.1} s left)", left.as_secs_f64()),
                 None => error.to_string(),
-            }),
-            Self::Own(own) => Some(own.message()),
-            Self::BrokenPipe => None,
-        }
+            },
+            Self::Own(own) => own.message(),
+            Self::BrokenPipe => return None,
+        };
+        Some(in_store(text))
     }
 
     /// The object for programs. Readers ignore fields they do not know.
     pub(crate) fn to_json(&self, exit: ExitCode) -> Value {
         let path = |path: Option<&Path>| path.map(|path| path.to_string_lossy().into_owned());
-        match self {
+        let mut object = match self {
             Self::Core(error) => json!({
                 "code": error.kind().code(),
                 "message": self.message(),
@@ -190,7 +193,19 @@ impl Failure {
                 "exit": exit.number(),
             }),
             Self::BrokenPipe => json!({ "exit": exit.number() }),
+        };
+        if let Some(store) = here().name() {
+            object["store"] = store.into();
         }
+        object
+    }
+}
+
+/// A line about a target says in which store it is, if that is not the local files.
+pub(crate) fn in_store(line: String) -> String {
+    match here().name() {
+        Some(store) if !line.contains(store) => format!("{line} (store {store})"),
+        _ => line,
     }
 }
 
@@ -200,7 +215,7 @@ fn time_left(error: &tenure::Error) -> Option<Duration> {
     if error.kind() != ErrorKind::Busy {
         return None;
     }
-    let now = Lease::open(error.path()?).and_then(|lease| lease.show()).ok()??;
+    let now = here().lease(error.path()?).and_then(|lease| lease.show()).ok()??;
     (now.holder.fence == lease.fence).then_some(now.expires_in)?
 }
 

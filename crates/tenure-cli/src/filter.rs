@@ -24,7 +24,8 @@ pub(crate) use self::room::with_room;
 pub use self::room::{memory_refused, memory_returned, memory_taken, this_is_the_first_thread};
 use crate::exit_code::ExitCode;
 use crate::failure::{Failure, Result};
-use tenure::{Object, Value, json};
+use tenure::json::Object;
+use tenure::{Value, json};
 
 type Compiled = jaq_core::Filter<JustLut<Val>>;
 

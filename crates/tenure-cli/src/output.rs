@@ -5,7 +5,8 @@ use std::io::{self, BufWriter, IsTerminal, Stderr, Stdout, Write};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use tenure::{Value, json, printable};
+use tenure::embed::{printable, without_passwords};
+use tenure::{Value, json};
 
 use crate::exit_code::ExitCode;
 use crate::failure::{Failure, Result, STANDARD_OUTPUT};
@@ -138,7 +139,8 @@ pub(crate) fn report_usage(error: &clap::Error, asked_json: bool) -> ExitCode {
         let _ = write!(io::stdout(), "{error}");
         return ExitCode::Done;
     }
-    let text = error.to_string();
+    // A URL with a password may be in any place of a wrong command line.
+    let text = without_passwords(&error.to_string());
     if error.kind() == clap::error::ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand
         && !asked_json
     {
@@ -158,7 +160,7 @@ pub(crate) fn report_usage(error: &clap::Error, asked_json: bool) -> ExitCode {
         hint = usage.map(|usage| format!("usage: {usage}"));
     }
     if let Some((word, meant)) = suggest::for_command(error) {
-        detail = format!("unknown command '{}'", word.escape_debug());
+        detail = format!("unknown command '{}'", without_passwords(&word).escape_debug());
         hint = Some(format!("did you mean {meant}?"));
     }
     let hint = hint.unwrap_or_else(|| "see tenure --help".to_owned());

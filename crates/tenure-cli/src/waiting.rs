@@ -5,10 +5,12 @@ use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use tenure::{Wait, printable};
+use tenure::Wait;
+use tenure::embed::printable;
 
 use crate::clock;
 use crate::output;
+use crate::place::here;
 
 /// A wait shorter than this is not worth a line.
 const PATIENCE: Duration = Duration::from_millis(500);
@@ -51,7 +53,11 @@ impl Drop for Notice {
 /// What is waited for, who has it, and when the wait ends.
 fn message(path: &Path, wait: Wait, begun_us: u64) -> String {
     clock::use_local_time();
-    let status = tenure::status(path).ok().filter(|status| status.state.is_held());
+    let status = here()
+        .target(path)
+        .and_then(|target| target.status())
+        .ok()
+        .filter(|status| status.state.is_held());
     let by = status.and_then(|status| {
         let left = status.expires_in.map(|left| format!(", {:.1} s left", left.as_secs_f64()));
         status.holder.map(|holder| format!(", {holder}{}", left.unwrap_or_default()))

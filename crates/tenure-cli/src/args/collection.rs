@@ -17,7 +17,7 @@ Examples:
 pub(crate) enum CollectionCommand {
     /// Print the keys
     List(ListArgs),
-    /// Remove old entries; those that somebody holds stay
+    /// Remove old entries; those that are held stay
     Prune(PruneArgs),
     /// Split one index file into one document per key
     Split(SplitArgs),
@@ -55,16 +55,16 @@ pub(crate) struct PruneArgs {
     /// What the entries are
     #[arg(long, value_enum, default_value = "documents")]
     pub(crate) kind: KindArg,
-    /// Remove entries that did not change for so long
+    /// Remove entries that did not change for this long
     #[arg(long, value_name = "D", value_parser = values::duration)]
     pub(crate) max_age: Option<Duration>,
-    /// Keep only so many, the newest
+    /// Keep only the newest N
     #[arg(long, value_name = "N")]
     pub(crate) max_count: Option<usize>,
     /// Never remove this key; may be repeated
     #[arg(long, value_name = "KEY")]
     pub(crate) keep: Vec<String>,
-    /// Only tell what would be removed
+    /// Only show what would be removed
     #[arg(long)]
     pub(crate) dry_run: bool,
     #[command(flatten)]

@@ -12,7 +12,7 @@ use std::ffi::OsString;
 
 use clap::{Args, FromArgMatches};
 
-use super::{Cli, Command, DocCommand, GlobalFlags, JournalCommand, LeaseCommand};
+use super::{Cli, Command, DocCommand, GlobalFlags, HookCommand, JournalCommand, LeaseCommand};
 
 /// The command line in `words`, which start with the program's name, if it is that of a hot command.
 pub(crate) fn parse(words: &[OsString]) -> Option<Cli> {
@@ -34,6 +34,11 @@ pub(crate) fn parse(words: &[OsString]) -> Option<Cli> {
         ("lease", "acquire") => one(rest, |args| Command::Lease(LeaseCommand::Acquire(args))),
         ("lease", "renew") => one(rest, |args| Command::Lease(LeaseCommand::Renew(args))),
         ("lease", "release") => one(rest, |args| Command::Lease(LeaseCommand::Release(args))),
+        ("hook", "edit") => one(rest, |args| Command::Hook(HookCommand::Edit(args))),
+        ("hook", "gate") => one(rest, |args| Command::Hook(HookCommand::Gate(args))),
+        ("hook", "session") => one(rest, |args| Command::Hook(HookCommand::Session(args))),
+        ("hook", "log") => one(rest, |args| Command::Hook(HookCommand::Log(args))),
+        ("hook", "mcp") => one(rest, |args| Command::Hook(HookCommand::Mcp(args))),
         _ => None,
     }
 }
@@ -82,6 +87,12 @@ mod tests {
             "lease acquire s --ttl 60s --json",
             "lease renew s --ttl 60s --token abc",
             "lease release s --token-file f",
+            "hook edit",
+            "hook edit --ttl 5m --strict",
+            "hook gate --template t.txt",
+            "hook session --until session",
+            "hook log --file log.jsonl",
+            "hook mcp --server other --allow",
         ] {
             let words = words(line);
             let all = Cli::try_parse_from(&words).map(|cli| format!("{cli:?}"));
@@ -111,6 +122,9 @@ mod tests {
             "journal append log --wait soon",
             "lease acquire s",
             "lease release s --token a --token-file f",
+            "hook",
+            "hook edit --ttl never",
+            "hook who",
             "who",
         ] {
             assert!(parse(&words(line)).is_none(), "{line}");

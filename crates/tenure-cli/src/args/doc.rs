@@ -15,7 +15,7 @@ Examples:
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum DocCommand {
-    /// Print the document, or what a jq filter makes of it
+    /// Print the document, or the result of a jq filter
     Get(GetArgs),
     /// Replace the whole document
     Set(SetArgs),
@@ -31,7 +31,7 @@ pub(crate) enum DocCommand {
     Watch(WatchArgs),
     /// Show what the last durable change did
     Diff(DiffArgs),
-    /// Take the last durable change back; a second undo redoes it
+    /// Revert the last durable change; a second undo redoes it
     Undo(UndoArgs),
     /// List earlier versions, or keep more of them
     History(HistoryArgs),
@@ -42,10 +42,10 @@ pub(crate) enum DocCommand {
 /// Named values for a filter.
 #[derive(Debug, Args, Default)]
 pub(crate) struct FilterFlags {
-    /// Make the string V known to the filter as $N; may be repeated
+    /// Pass the string V to the filter as $N; may be repeated
     #[arg(long = "arg", num_args = 2, value_names = ["N", "V"], allow_hyphen_values = true)]
     pub(crate) strings: Vec<String>,
-    /// Make the JSON value J known to the filter as $N; may be repeated
+    /// Pass the JSON value J to the filter as $N; may be repeated
     #[arg(long = "argjson", num_args = 2, value_names = ["N", "J"], allow_hyphen_values = true)]
     pub(crate) values: Vec<String>,
 }
@@ -98,8 +98,9 @@ Examples:
   tenure doc update state.json 'del(.draft)' --fence \"$TENURE_FENCE\"
   timeout 5s tenure doc update state.json \"$filter\"     a filter that may not end
 
-The filter runs under the lock, for as long as it takes. Others wait as long as their own --wait says,
-and are told who holds it. Nothing is changed before it ends: killing it leaves the old document.")]
+The filter runs under the lock, for as long as it takes. Others wait as long as their own --wait allows,
+and their error names the holder. Nothing is changed until the filter ends: killing it leaves the old
+document.")]
 pub(crate) struct UpdateArgs {
     /// The document
     pub(crate) file: PathBuf,
@@ -126,22 +127,22 @@ pub(crate) struct MergeArgs {
     /// The patch, or - to read it from standard input
     #[arg(value_name = "JSON")]
     pub(crate) patch: String,
-    /// The array at this JSON Pointer is a set; may be repeated, like the next ones
+    /// Treat the array at this JSON Pointer as a set; may be repeated, as may the next four
     #[arg(long, value_name = "PTR")]
     pub(crate) union: Vec<String>,
-    /// The larger number stays
+    /// Keep the larger number
     #[arg(long, value_name = "PTR")]
     pub(crate) max: Vec<String>,
-    /// The smaller number stays
+    /// Keep the smaller number
     #[arg(long, value_name = "PTR")]
     pub(crate) min: Vec<String>,
-    /// Numbers are added
+    /// Add the numbers
     #[arg(long, value_name = "PTR")]
     pub(crate) sum: Vec<String>,
-    /// The value of the patch replaces the old one whole
+    /// Replace the whole old value
     #[arg(long, value_name = "PTR")]
     pub(crate) last: Vec<String>,
-    /// Let the patch replace an object or an array by a value of another kind; otherwise that is exit 3
+    /// Allow the patch to replace an object or an array by a value of another kind; otherwise that is exit 3
     #[arg(long)]
     pub(crate) replace: bool,
     #[command(flatten)]
@@ -188,7 +189,7 @@ pub(crate) struct WatchArgs {
     /// Print strings as they are, without quotes
     #[arg(short, long)]
     pub(crate) raw: bool,
-    /// End after so many changes
+    /// End after N changes
     #[arg(short = 'n', long, value_name = "N")]
     pub(crate) count: Option<u64>,
     #[command(flatten)]
@@ -214,8 +215,8 @@ pub(crate) struct DiffArgs {
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
-The version before the last durable change becomes the document again. What it replaces is kept in its
-place: a second undo brings that back.
+The version before the last durable change becomes the document again. The replaced version is kept, so a
+second undo restores it.
 
 Examples:
   tenure doc undo state.json
@@ -232,14 +233,14 @@ pub(crate) struct UndoArgs {
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
-Every document has the version before its last durable change. With --keep N it has the last N, beside
-the others in .tenure/, until another --keep. Each costs its own size on the disk, and a durable change
-of this document two or three system calls more.
+tenure keeps the version of every document before its last durable change. With --keep N it keeps the last
+N versions in .tenure/, until the next --keep. Each version takes its own size on the disk, and a durable
+change of this document takes two or three more system calls.
 
 Examples:
   tenure doc history state.json
   tenure doc history state.json --keep 10     from now on
-  tenure doc history state.json --keep 1      as every other document")]
+  tenure doc history state.json --keep 1      like every other document")]
 pub(crate) struct HistoryArgs {
     /// The document
     pub(crate) file: PathBuf,
@@ -255,8 +256,8 @@ pub(crate) struct HistoryArgs {
 Examples:
   tenure doc restore state.json
 
-What comes back is the newest whole version that is not the document itself: the one before the last
-change. The damaged file is kept beside it, as .tenure/NAME.damaged.N.")]
+restore publishes the newest intact version other than the document itself: the one before the last
+change. The damaged file is kept, as .tenure/NAME.damaged.N.")]
 pub(crate) struct RestoreArgs {
     /// The document
     pub(crate) file: PathBuf,

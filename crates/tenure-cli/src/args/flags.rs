@@ -3,11 +3,14 @@
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use tenure::{Durability, FileOptions, Guard, Version, Wait, WriteOptions};
+use tenure::file::FileOptions;
+use tenure::options::Durability;
+use tenure::{Guard, Version, Wait, WriteOptions};
 
 use super::values;
 use crate::environment;
-use crate::failure::Result;
+use crate::failure::{Failure, Result};
+use crate::place::here;
 
 /// How long to wait.
 #[derive(Debug, Args)]
@@ -27,10 +30,10 @@ impl WaitFlag {
     }
 }
 
-/// How long to wait for news. Whoever watches waits for ever unless told otherwise.
+/// How long to wait for a change. A watcher waits for ever by default.
 #[derive(Debug, Args)]
 pub(crate) struct NewsFlag {
-    /// End after so long without news: 500ms, 10s, 2m or forever [default: forever]
+    /// End after this long without a change: 500ms, 10s, 2m or forever [default: forever]
     #[arg(long = "wait", value_name = "D", value_parser = values::wait)]
     given: Option<Wait>,
 }
@@ -56,13 +59,13 @@ pub(crate) struct WriteFlags {
     /// Return without waiting for the disk: survives any process crash, not a power loss
     #[arg(long)]
     no_sync: bool,
-    /// Name the operation: repeated, it is not done again (of the 4,096 newest of a file)
+    /// An id for this operation: a repeated call with the same id does nothing (of the 4,096 newest ids of a file)
     #[arg(long, value_name = "ID")]
     op_id: Option<String>,
-    /// What it is for, shown to those who wait
+    /// What it is for, shown to waiters
     #[arg(long, value_name = "TEXT", default_value = "")]
     label: String,
-    /// Lock exactly this file as well, to exclude others that lock it
+    /// Also lock exactly this file, to exclude programs that lock it
     #[arg(long, value_name = "PATH")]
     lock_file: Option<PathBuf>,
     /// Work on a network file system although its locks cannot be trusted
@@ -76,8 +79,9 @@ impl WriteFlags {
     pub(crate) fn options(&self, path: &Path) -> Result<WriteOptions> {
         let fence = match self.fence {
             Some(fence) => Some(fence),
-            None => environment::inherited().fence_of(path)?,
+            None => environment::fence_of(path)?,
         };
+        self.guards.iter().try_for_each(refuse_guard_on_file)?;
         let durability = if self.no_sync { Durability::NoSync } else { Durability::Durable };
         Ok(WriteOptions {
             wait: self.wait.get()?,
@@ -94,6 +98,18 @@ impl WriteFlags {
             ..WriteOptions::default()
         })
     }
+}
+
+/// A hold on a local file around this command proves nothing to a store. That it is `fenced` there would be misleading.
+fn refuse_guard_on_file(guard: &Guard) -> Result<()> {
+    let is_path = tenure::store::name_in(None, &guard.target).is_ok();
+    let is_held = || environment::inherited().fence_of(&guard.target);
+    if here().name().is_none() || !is_path || is_held()?.is_none() {
+        return Ok(());
+    }
+    Err(Failure::usage("use the guard on", "it is a local file, not a target of the store")
+        .at(&guard.target)
+        .hint("guard with a target of the same store"))
 }
 
 /// What only documents have.
@@ -122,7 +138,7 @@ impl DocWriteFlags {
 /// Which lease is meant.
 #[derive(Debug, Args)]
 pub(crate) struct TokenFlags {
-    /// The token of the lease [default: TENURE_TOKEN]. Other users can see arguments; prefer the others
+    /// The token of the lease [default: TENURE_TOKEN]. Other users can see arguments; prefer --token-file or TENURE_TOKEN
     #[arg(long, value_name = "TOKEN", conflicts_with = "token_file")]
     pub(crate) token: Option<String>,
     /// A file with the token, closed to others (0600)

@@ -55,18 +55,18 @@ pub(crate) struct AppendArgs {
 
 /// What `read` and `follow` do about entries that are gone.
 const GAPS: &str = "\
-Entries that cannot be read any more (an archive was moved away, a power loss took them) are a gap. Each
+Entries that can no longer be read (an archive was moved away, a power loss destroyed them) are a gap. Each
 gap is one line on stderr, or with --json an object on stdout: {\"gap\":{\"first\":4,\"last\":9},\"why\":\"...\"}.
-What comes behind it is printed, and the exit code is 5. Without --from the first entry is the oldest that is
-there: what is gone before it is only mentioned.";
+The entries after it are printed, and the exit code is 5. Without --from, output starts at the oldest entry
+that exists: missing entries before it are mentioned, but are not an error.";
 
 #[derive(Debug, Args)]
 #[command(after_help = format!("\
 {GAPS}
 
-A journal stores no times. --since uses the time that the line itself has: a field of a JSON object, as text
-(RFC 3339) or as a number of seconds, milliseconds or microseconds since 1970. A line without one counts as
-old as the line before it, and how many those were is said on stderr. Times without a zone are local.
+A journal stores no times. --since uses the time in the line itself: a field of a JSON object, as text
+(RFC 3339) or as a number of seconds, milliseconds or microseconds since 1970. A line without a time counts
+as being as old as the line before it; a warning states how many there were. Times without a zone are local.
 
 Examples:
   tenure journal read log.jsonl --from 100 --limit 20
@@ -80,27 +80,27 @@ pub(crate) struct ReadArgs {
     /// Start at this number [default: the oldest entry that is there]
     #[arg(long, value_name = "SEQ")]
     pub(crate) from: Option<u64>,
-    /// At most so many entries
+    /// Print at most N entries
     #[arg(long, value_name = "N")]
     pub(crate) limit: Option<u64>,
-    /// The newest N entries
+    /// Print the newest N entries
     #[arg(long, value_name = "N", conflicts_with_all = ["from", "limit"])]
     pub(crate) last: Option<usize>,
-    /// Entries at or after this time: 10m (ago), 14:02, 2026-11-18, 2026-11-18T14:02:11Z
+    /// Print entries at or after this time: 10m (ago), 14:02, 2026-11-18, 2026-11-18T14:02:11Z
     #[arg(long, value_name = "TIME", value_parser = values::time)]
     pub(crate) since: Option<u64>,
     /// The JSON field that has the time of an entry, for --since [default: time, timestamp, ts, at or date]
     #[arg(long, value_name = "NAME", requires = "since")]
     pub(crate) time_field: Option<String>,
-    /// Then print lines of other tools that have no number yet; with --json their "seq" is null
+    /// Also print lines of other tools that have no number yet, at the end; with --json their "seq" is null
     #[arg(long)]
     pub(crate) pending: bool,
 }
 
 #[derive(Debug, Args)]
 #[command(after_help = format!("\
-Lines of other tools are printed when they have a number. A follower that may write numbers them itself;
-another one says once on stderr that they wait for a writer.
+Lines of other tools are printed when they have a number. A follower with write permission numbers them itself;
+a follower without it says once on stderr that they wait for a writer.
 {GAPS}
 
 Examples:
@@ -112,7 +112,7 @@ pub(crate) struct FollowArgs {
     /// Start at this number [default: the oldest entry that is there]
     #[arg(long, value_name = "SEQ")]
     pub(crate) from: Option<u64>,
-    /// End after so many entries
+    /// End after N entries
     #[arg(short = 'n', long, value_name = "N")]
     pub(crate) count: Option<u64>,
     #[command(flatten)]
@@ -121,7 +121,8 @@ pub(crate) struct FollowArgs {
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
-Changes nothing and takes no lock. Damage is exit code 5, and names the file: the journal or an archive.
+Changes nothing and takes no lock. If there is damage, the exit code is 5 and the report names the file:
+the journal or an archive.
 
 Examples:
   tenure journal verify log.jsonl
@@ -133,11 +134,11 @@ pub(crate) struct VerifyArgs {
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
-What was damaged is copied to a file that the report names, before anything is changed. Damage that the log
+Before anything is changed, damaged bytes are copied to a file that the report names. Damage that the log
 cannot undo stays (exit code 5): restore that part from a copy, or accept it as it is. An accepted range
-keeps its numbers if it has as many lines as it had; otherwise its lines get new numbers, and the old ones are
-reported as gone. A journal that another tool cut short is taken as it is, by a repair as by every write: the
-entries that are missing are reported as lost.
+keeps its numbers if its line count is unchanged; otherwise its lines get new numbers, and the old ones are
+reported as lost. If another tool truncated the journal, a repair accepts that, as every write does, and
+reports the missing entries as lost.
 
 Examples:
   tenure journal repair log.jsonl
@@ -145,7 +146,7 @@ Examples:
 pub(crate) struct RepairArgs {
     /// The journal
     pub(crate) file: PathBuf,
-    /// Take the rest of the damage in the journal as it is
+    /// Accept the remaining damage in the journal as it is
     #[arg(long)]
     pub(crate) accept: bool,
     #[command(flatten)]
@@ -155,7 +156,7 @@ pub(crate) struct RepairArgs {
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
-  tenure journal rotate log.jsonl                          readers go on through both files
+  tenure journal rotate log.jsonl                          readers continue across both files
   old=$(tenure journal rotate log.jsonl) && gzip \"$old\"   its entries are a gap to readers")]
 pub(crate) struct RotateArgs {
     /// The journal
@@ -166,7 +167,7 @@ pub(crate) struct RotateArgs {
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
-The file from before is kept until the next compaction or header; its path is printed.
+The previous file is kept until the next compaction, header or rotation; its path is printed.
 
 Examples:
   tenure journal compact log.jsonl --from 1000
@@ -174,7 +175,7 @@ Examples:
 pub(crate) struct CompactArgs {
     /// The journal
     pub(crate) file: PathBuf,
-    /// Keep entries from this number on; this, --keep or both
+    /// Keep entries from this number on. Use --from, --keep or both
     #[arg(long, value_name = "SEQ")]
     pub(crate) from: Option<u64>,
     /// Keep entries for which this jq filter is true ($seq is the number; a line that is not JSON is

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use clap::{Args, Parser, Subcommand};
+use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use super::GlobalFlags;
 use super::torture::TortureArgs;
@@ -21,42 +21,54 @@ pub(crate) struct LabCli {
 /// What `tenure-lab` does for `tenure`.
 #[derive(Debug, Subcommand)]
 pub enum LabCommand {
-    /// Race the lock and save protocols of real tools, live, against tenure, and count
+    /// Race the lock and save protocols of real tools against tenure, and count failures
     Demo(DemoArgs),
-    /// Torture the guarantees on this file system, or a save program of your own
+    /// Torture the guarantees on this file system or in a store, or a save program of your own
     Torture(Box<TortureArgs>),
     /// Measure what the operations cost on the disk of a directory, beside the bare system calls
     Bench(BenchArgs),
 }
 
-/// What `tenure demo` is told.
+/// What `tenure demo` can show besides the protocols.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum DemoArg {
+    /// Three agents that share a repository, through real hooks and MCP calls; no model is asked
+    Agents,
+}
+
+/// The arguments of `tenure demo`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
   tenure demo
+  tenure demo agents               three agents on one repository, without tenure and with it
   tenure demo --quick --seed 7     the same load and the same kills, in the same order")]
 pub struct DemoArgs {
-    /// A few seconds instead of some twenty
+    /// What to show instead of the protocols
+    #[arg(value_enum)]
+    pub what: Option<DemoArg>,
+    /// Run for a few seconds instead of about twenty
     #[arg(long)]
     pub quick: bool,
-    /// The plan: what is written, and who is killed when. How processes overlap is up to the machine, so the
-    /// counts differ a little [default: a new plan]
+    /// The plan: what is written, and which process is killed when. How processes overlap depends on the machine, so
+    /// the counts differ a little [default: a new plan]
     #[arg(long, value_name = "N")]
     pub seed: Option<u64>,
 }
 
 /// Takes about ten seconds, in a directory of its own that is removed at the end. The floor of a row is
-/// the system calls that no program could do it without: lock, read, write, sync, unlock.
+/// the cost of the system calls that every program would need: lock, read, write, sync, unlock.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
   tenure bench                   this directory
-  tenure bench /mnt/data --json  another disk, for programs")]
+  tenure bench /mnt/data --json  another disk, for programs
+  tenure bench --store etcd://a  a store, without a floor; what was written there is removed")]
 pub struct BenchArgs {
-    /// The directory; as much as 50 MB are written there
+    /// The directory; up to 50 MB are written there
     #[arg(default_value = ".")]
     pub dir: PathBuf,
-    /// A second instead of ten, with rougher figures
+    /// Run for one second instead of ten, with rougher figures
     #[arg(long)]
     pub quick: bool,
 }

@@ -15,8 +15,8 @@ Examples:
   tenure doc update state.json '.turn += 1' --init '{}' --guard session=\"$TENURE_FENCE\"
   tenure lease release session
 
-What `acquire` and `take-over` print sets and exports TENURE_TARGET, TENURE_TOKEN and TENURE_FENCE. A lease
-that the shell had before goes on in TENURE_OUTER: commands find the one of their own target.";
+The output of `acquire` and `take-over` sets and exports TENURE_TARGET, TENURE_TOKEN and TENURE_FENCE. Leases
+that the shell already has are kept in TENURE_OUTER; each command finds the lease of its own target.";
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum LeaseCommand {
@@ -28,9 +28,9 @@ pub(crate) enum LeaseCommand {
     Release(ReleaseArgs),
     /// Show who has the lease
     Show(ShowArgs),
-    /// Say by the exit code who has the lease: 0 this caller, 75 another, 4 it has expired, 3 it is free
+    /// Report by exit code who has the lease: 0 this caller, 75 another, 4 it has expired, 3 it is free
     Check(CheckArgs),
-    /// Take the lease from whoever has it, for a reason that is written down
+    /// Take the lease from its holder, for a reason that is recorded
     TakeOver(TakeOverArgs),
     /// Run a command under a lease that is renewed while it runs
     Hold(HoldArgs),
@@ -45,7 +45,7 @@ pub(crate) struct GrantFlags {
     /// Who it is for: a label, not a credential [default: the user's name ($LOGNAME, $USER), else `uid N`; a renewal keeps the old one]
     #[arg(long, value_name = "NAME")]
     pub(crate) owner: Option<String>,
-    /// What it is for, shown to those who wait
+    /// What it is for, shown to waiters
     #[arg(long, value_name = "TEXT", default_value = "")]
     pub(crate) label: String,
     /// Create missing directories above the target, closed to others (0700)
@@ -63,10 +63,13 @@ pub(crate) struct GrantFlags {
 Examples:
   lease=$(tenure lease acquire session --ttl 60s) || exit; eval \"$lease\"
   tenure lease acquire session --ttl 10m --token-file ~/.session-token   again: renews, same fence
+  tenure lease acquire a.rs b.rs --ttl 10m --token-file t     both or none, one token for all
   tenure lease acquire session --ttl 60s --json | jq -r .fence")]
 pub(crate) struct AcquireArgs {
-    /// What is leased: any path, whether or not there is a file. Its directory has to be there
-    pub(crate) target: PathBuf,
+    /// What to lease: any path, whether or not the file exists. Its directory must exist. Several targets are leased
+    /// all or none, with one deadline and one token
+    #[arg(required = true, num_args = 1.., value_name = "TARGET")]
+    pub(crate) targets: Vec<PathBuf>,
     #[command(flatten)]
     pub(crate) grant: GrantFlags,
     #[command(flatten)]
@@ -79,8 +82,9 @@ Examples:
   tenure lease renew session --token-file ~/.session-token
   TENURE_TOKEN=$token tenure lease renew session --ttl 5m")]
 pub(crate) struct RenewArgs {
-    /// What is leased
-    pub(crate) target: PathBuf,
+    /// What is leased; several if they have one token
+    #[arg(required = true, num_args = 1.., value_name = "TARGET")]
+    pub(crate) targets: Vec<PathBuf>,
     /// A new time to live [default: the old one]
     #[arg(long, value_name = "D", value_parser = values::ttl)]
     pub(crate) ttl: Option<Duration>,
@@ -91,10 +95,12 @@ pub(crate) struct RenewArgs {
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
-  tenure lease release session --token \"$TENURE_TOKEN\"")]
+  tenure lease release session --token \"$TENURE_TOKEN\"
+  tenure lease release a.rs b.rs --token-file t")]
 pub(crate) struct ReleaseArgs {
-    /// What is leased
-    pub(crate) target: PathBuf,
+    /// What is leased; several if they have one token
+    #[arg(required = true, num_args = 1.., value_name = "TARGET")]
+    pub(crate) targets: Vec<PathBuf>,
     #[command(flatten)]
     pub(crate) token: TokenFlags,
 }
@@ -115,7 +121,7 @@ Examples:
 pub(crate) struct ShowArgs {
     /// What is leased
     pub(crate) target: PathBuf,
-    /// End with the exit code of `lease check`
+    /// Exit with the code of `lease check`
     #[arg(short, long)]
     pub(crate) exit_status: bool,
     #[command(flatten)]
@@ -124,8 +130,8 @@ pub(crate) struct ShowArgs {
 
 #[derive(Debug, Args)]
 #[command(after_help = format!("\
-Takes no lock, changes nothing and prints nothing, except errors. It is true for the moment only: writes
-under --guard are checked by the write itself.
+Takes no lock, changes nothing and prints nothing, except errors. The answer may be outdated at once; to be
+safe, write with --guard, which checks the lease in the same step.
 
 {STATES}
 
@@ -157,7 +163,8 @@ pub(crate) struct TakeOverArgs {
 #[command(after_help = "\
 Examples:
   tenure lease hold session --ttl 30s -- ./agent
-  tenure lease hold session --ttl 30s --grace 10s -- ./agent   time to end after the lease is lost")]
+  tenure lease hold session --ttl 30s --grace 10s -- ./agent   time to end after the lease is lost
+  tenure lease hold session --ttl 30s --store etcd://a:2379 -- ./agent")]
 pub(crate) struct HoldArgs {
     /// What is leased
     pub(crate) target: PathBuf,

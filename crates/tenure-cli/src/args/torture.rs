@@ -18,9 +18,10 @@ After --minutes:
 Ctrl-C once: stop, check and report. Twice: skip the final check. Three times: exit at once.
 
 Examples:
-  tenure torture                             one minute, all five things, in this directory
+  tenure torture                             one minute, all five kinds of work, in this directory
   tenure torture /mnt/data --minutes 30 --processes 32
-  tenure torture --ops lock,lease --seed 7   the same plan of kills; which process they hit is chance
+  tenure torture --ops lock,lease --seed 7   the same plan of kills; which process they hit is random
+  tenure torture --store etcd://a:2379/test  a store that several machines share
   tenure torture --command './save.sh {} {key}'
   tenure torture --command 'jq \".[\\\"{key}\\\"]=1\" {} >{}.new && mv {}.new {}'
   tenure torture --command 'tenure doc update {} \".[\\$k]=1\" --arg k {key}'
@@ -29,34 +30,41 @@ Examples:
 Your own program (--command):
   {} is the full path of the file, {key} the key that this run must add to it. Both are quoted for the shell
   where needed, so put no quotes around them. They are also in TENURE_TORTURE_FILE and TENURE_TORTURE_KEY.
-  The program runs in your current directory; the file is in a directory of its own.
+  The program runs in your current directory; the file is in a separate directory.
   - Exit code 0 is a promise: the key is in the file and stays there. In a JSON file the key may be any object
     key or string. In a file that ends in .jsonl (each line is JSON), .log or .txt each line contains one key.
   - Runs start side by side. They are paused and killed with their whole process group, while others read
     the file.
   - A temporary file that a killed run left and no later run removed is reported as damage.
-  - A run that takes longer than --patience, alone after the storm or when all others are dead, is reported
-    as a standstill.
+  - A run that takes longer than --patience is reported as a standstill, if it runs alone after the storm or
+    all others are dead.
   - Power loss is not simulated: torture does not check whether the program syncs what it saves.
 
+A store (--store, or TENURE_STORE):
+  The processes share a lock, a lease, documents, a journal and a list of jobs in the store, below a fresh name
+  that begins with /tenure-torture-. They are killed, and paused beyond the time to live of their sessions
+  (2s, unless the URL has one). The server is left alone. Histories must be linearizable, fences must grow, no
+  former holder may write, acknowledged entries must be there once. At the end all names are removed, or named.
+  DIR, --command and --history are for local files.
+
 Exit codes:
-  0 nothing found   5 something found (the directory is kept)   1 it could not run, or did too little to tell
+  0 nothing found   5 something found (the directory is kept)   1 it could not run, or did too little to judge
   128+N nothing found until signal N ended it early (130 after Ctrl-C)   101 a bug in torture itself";
 
 /// The arguments of `tenure torture`.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct TortureArgs {
-    /// Where: a directory of its own is made here, and removed unless something was found
+    /// Where to create the working directory; it is removed unless something was found
     #[arg(default_value = ".")]
     pub dir: PathBuf,
     /// For how long; parts of a minute are fine
     #[arg(long, value_name = "N", default_value = "1", value_parser = minutes)]
     pub minutes: Duration,
-    /// Stop soon after so many operations, if that comes first
+    /// Stop soon after N operations, if that comes first
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub operations: Option<u64>,
-    /// What is worked on [default: all of it]
+    /// What to test [default: all of it]
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     pub ops: Vec<ThingArg>,
     /// The plan of kills and of work [default: a new one]
@@ -72,19 +80,19 @@ pub struct TortureArgs {
     /// The name of the file for --command
     #[arg(long, value_name = "NAME", default_value = "state.json", requires = "command")]
     pub file: PathBuf,
-    /// What is in the file at first [default: {} for JSON, nothing for lines]
+    /// The initial content of the file [default: {} for JSON, empty for lines]
     #[arg(long, value_name = "TEXT", requires = "command")]
     pub init: Option<String>,
-    /// A shell command that checks the file {} while nothing else runs; an exit code other than 0 is damage, and so
-    /// is taking longer than --patience
+    /// A shell command that checks the file {} while nothing else runs. An exit code other than 0 is damage; so is
+    /// taking longer than --patience
     #[arg(long, value_name = "CMD", requires = "command")]
     pub check: Option<String>,
     /// An undisturbed run of --command, or a --check, that takes longer than this hangs [default: 10s, or
     /// 10 times as long as the first two runs took, if that is more]
     #[arg(long, value_name = "D", requires = "command", value_parser = patience)]
     pub patience: Option<Duration>,
-    /// Instead, record every call and its answer on a counter, a register with compare-and-set and a queue,
-    /// a JSON object per line, for a checker of linearizability; a file of that name is replaced
+    /// Instead, record every call and its answer on a counter, a register with compare-and-set and a queue, one
+    /// JSON object per line, for a linearizability checker; an existing file is replaced
     #[arg(long, value_name = "FILE", conflicts_with = "ops")]
     pub history: Option<PathBuf>,
     /// Instead, other tools that append to the same journal, a second user, a full disk, or a journal that cannot

@@ -1,14 +1,14 @@
 //! Windows: the command gets console events by itself, and a lock cannot be inherited.
 
 use std::ffi::OsString;
-use std::io;
+use std::io::{self, Read};
 use std::path::Path;
-use std::process::{Child, Command};
+use std::process::{Child, ChildStdin, ChildStdout, Command};
 use std::sync::{Mutex, PoisonError};
 
 use tenure::LockGuard;
 
-use super::Ended;
+use super::{Captured, Ended};
 
 /// Handles of a lock are not inherited: the lock ends with tenure.
 #[derive(Debug)]
@@ -28,8 +28,18 @@ pub(crate) struct Running {
 }
 
 impl Running {
-    pub(super) fn start(command: &mut Command, _inherited: Option<Inherited>) -> io::Result<Self> {
+    pub(super) fn start(command: &mut Command, _inherited: Vec<Inherited>) -> io::Result<Self> {
         Ok(Self { child: Mutex::new(command.spawn()?) })
+    }
+
+    /// Its standard input, if that is a pipe.
+    pub(crate) fn take_input(&mut self) -> Option<ChildStdin> {
+        self.child.get_mut().unwrap_or_else(PoisonError::into_inner).stdin.take()
+    }
+
+    /// Its standard output, if that is a pipe.
+    pub(crate) fn take_output(&mut self) -> Option<ChildStdout> {
+        self.child.get_mut().unwrap_or_else(PoisonError::into_inner).stdout.take()
     }
 
     /// There is no polite way.
@@ -61,6 +71,16 @@ impl Running {
     pub(crate) fn reap(self) -> io::Result<Ended> {
         let mut child = self.child.into_inner().unwrap_or_else(PoisonError::into_inner);
         Ok(Ended::Exited(child.wait()?.code().unwrap_or(1)))
+    }
+}
+
+impl Captured {
+    /// Reads the output to its end.
+    pub(crate) fn until_end(mut self, _running: &Running, mut take: impl FnMut(&[u8])) {
+        let mut bytes = vec![0; 64 * 1024];
+        while let Ok(count @ 1..) = self.output.read(&mut bytes) {
+            take(&bytes[..count]);
+        }
     }
 }
 

@@ -1,22 +1,25 @@
 //! Linux and macOS: descriptors that survive `exec`, and signals passed on.
 
 use std::ffi::OsString;
-use std::io;
+use std::io::{self, Read};
 use std::os::fd::{BorrowedFd, OwnedFd};
+use std::os::unix::net::UnixStream;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::Path;
-use std::process::{Child, Command};
+use std::process::{Child, ChildStdin, ChildStdout, Command};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use rustix::event::{PollFd, PollFlags};
 use rustix::io::{FdFlags, dup, fcntl_dupfd_cloexec, fcntl_setfd};
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2};
 use signal_hook::iterator::{Handle, Signals};
 use tenure::LockGuard;
+use tenure::embed;
 
-use super::Ended;
+use super::{Captured, Ended};
 
 /// Signals that are meant for the command.
 const FORWARDED: [i32; 6] = [SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2];
@@ -24,6 +27,9 @@ const FORWARDED: [i32; 6] = [SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2]
 /// Inherited descriptors have numbers from here on: those with one digit are for the redirections of scripts,
 /// which would take the lock away with `exec 3<file`.
 const FIRST: i32 = 10;
+
+/// So much of a command's output is read at a time.
+const OUTPUT_CHUNK: usize = 64 * 1024;
 
 /// Copies of the lock's descriptors that the next command inherits.
 #[derive(Debug)]
@@ -36,7 +42,7 @@ impl Inherited {
     /// The lock of `guard`; `None` if it is not ours to give (a nested hold).
     pub fn of(guard: &LockGuard) -> io::Result<Option<Self>> {
         let mut ours = Vec::new();
-        for raw in guard.raw() {
+        for raw in embed::descriptors(guard) {
             #[expect(unsafe_code, reason = "the core hands out a raw descriptor")]
             // SAFETY: the guard owns the descriptor and outlives this borrow.
             let borrowed = unsafe { BorrowedFd::borrow_raw(raw) };
@@ -98,7 +104,7 @@ impl Receiver {
 }
 
 impl Running {
-    pub(super) fn start(command: &mut Command, inherited: Option<Inherited>) -> io::Result<Self> {
+    pub(super) fn start(command: &mut Command, inherited: Vec<Inherited>) -> io::Result<Self> {
         // Before the command starts, so that none is lost; what comes meanwhile waits in the pipe.
         let ignored = ignored_signals();
         let wanted = FORWARDED.into_iter().filter(|signal| ignored & (1 << (signal - 1)) == 0);
@@ -119,6 +125,16 @@ impl Running {
         };
         let forwarder = std::thread::Builder::new().name("signals".into()).spawn(forward).ok();
         Ok(Self { child, receiver, signals: handle, forwarder })
+    }
+
+    /// Its standard input, if that is a pipe.
+    pub(crate) fn take_input(&mut self) -> Option<ChildStdin> {
+        self.child.stdin.take()
+    }
+
+    /// Its standard output, if that is a pipe.
+    pub(crate) fn take_output(&mut self) -> Option<ChildStdout> {
+        self.child.stdout.take()
     }
 
     /// Asks the command to end.
@@ -172,6 +188,42 @@ impl Running {
             (Some(code), _) => Ended::Exited(code),
             (None, signal) => Ended::Signaled(signal.unwrap_or(0)),
         })
+    }
+}
+
+impl Captured {
+    /// Reads the output until the command has ended. What it started in the background may keep the pipe open;
+    /// its output is not waited for.
+    pub(crate) fn until_end(mut self, running: &Running, mut take: impl FnMut(&[u8])) {
+        let Ok((ended, waits)) = UnixStream::pair() else { return };
+        std::thread::scope(|scope| {
+            let wait = move || {
+                let _ = running.wait();
+                drop(waits);
+            };
+            let waiter = std::thread::Builder::new().name("wait".into()).spawn_scoped(scope, wait);
+            let mut bytes = vec![0; OUTPUT_CHUNK];
+            let mut has_ended = waiter.is_err(); // Then the end of the output is the end.
+            loop {
+                if !has_ended {
+                    let mut events = [
+                        PollFd::new(&self.output, PollFlags::IN),
+                        PollFd::new(&ended, PollFlags::IN),
+                    ];
+                    let _ = rustix::io::retry_on_intr(|| rustix::event::poll(&mut events, None));
+                    if events[0].revents().is_empty() {
+                        has_ended = true;
+                        let _ = rustix::io::ioctl_fionbio(&self.output, true);
+                    }
+                }
+                match self.output.read(&mut bytes) {
+                    Ok(0) => break,
+                    Ok(count) => take(&bytes[..count]),
+                    Err(err) if err.kind() == io::ErrorKind::Interrupted => {}
+                    Err(_) => break,
+                }
+            }
+        });
     }
 }
 

@@ -2,12 +2,14 @@
 
 use std::path::Path;
 
-use tenure::{Collection, CollectionKind, Error, ErrorKind, Prune, json};
+use tenure::options::{CollectionKind, Prune};
+use tenure::{Collection, Error, ErrorKind, json};
 
 use crate::args::{CollectionCommand, KindArg, ListArgs, PruneArgs, SplitArgs};
 use crate::exit_code::ExitCode;
 use crate::failure::{Failure, Result};
 use crate::output::Output;
+use crate::place::here;
 
 pub(super) fn run(command: &CollectionCommand, out: &mut Output) -> Result<ExitCode> {
     match command {
@@ -28,7 +30,7 @@ impl From<KindArg> for CollectionKind {
 
 fn list(args: &ListArgs, out: &mut Output) -> Result<ExitCode> {
     require(&args.dir, "list")?;
-    let mut keys = Collection::open(&args.dir, args.kind.into())?.keys()?;
+    let mut keys = here().collection(&args.dir, args.kind.into())?.keys()?;
     keys.sort();
     out.result(|| json!({ "keys": keys }), || lines(&keys))?;
     Ok(ExitCode::Done)
@@ -36,11 +38,11 @@ fn list(args: &ListArgs, out: &mut Output) -> Result<ExitCode> {
 
 fn prune(args: &PruneArgs, out: &mut Output) -> Result<ExitCode> {
     if args.max_age.is_none() && args.max_count.is_none() {
-        let detail = "nothing says what to remove";
+        let detail = "it needs a limit";
         return Err(Failure::usage("prune", detail).hint("use --max-age, --max-count or both"));
     }
     require(&args.dir, "prune")?;
-    let collection = Collection::open(&args.dir, args.kind.into())?;
+    let collection = here().collection(&args.dir, args.kind.into())?;
     let prune = Prune {
         max_age: args.max_age,
         max_count: args.max_count,
@@ -66,9 +68,9 @@ fn prune(args: &PruneArgs, out: &mut Output) -> Result<ExitCode> {
 /// Members that already exist with other content were left unchanged: exit 3, so that the index is
 /// not removed in the belief that everything is in the collection.
 fn split(args: &SplitArgs, out: &mut Output) -> Result<ExitCode> {
-    let index = tenure::Lock::open(&args.index)?;
+    let index = here().lock(&args.index)?;
     let options = args.write.options(index.path())?;
-    let split = Collection::split(&args.index, &args.dir, &options)?;
+    let split = Collection::split_on(&here().store(), &args.index, &args.dir, &options)?;
     out.committed();
     let object = || {
         json!({
@@ -82,14 +84,17 @@ fn split(args: &SplitArgs, out: &mut Output) -> Result<ExitCode> {
         return Ok(ExitCode::Done);
     }
     let (count, first) = (split.differing.len(), split.differing[0].escape_debug().to_string());
-    let detail = format!("{count} keys are there with other content, `{first}` among them");
+    let detail = format!("{count} keys already exist with other content, `{first}` among them");
     Err(Failure::new(ExitCode::NotMet, "conflict", "split", detail)
         .at(&args.index)
         .hint("they were left as they are; compare and decide"))
 }
 
-/// A mistyped name is not an empty collection.
-fn require(dir: &Path, action: &'static str) -> Result<()> {
+/// A mistyped name is not an empty collection. In a store there are no directories to miss.
+pub(super) fn require(dir: &Path, action: &'static str) -> Result<()> {
+    if here().name().is_some() {
+        return Ok(());
+    }
     match std::fs::metadata(dir) {
         Err(err) if err.kind() == std::io::ErrorKind::NotFound => {
             let error = Error::new(ErrorKind::NotFound, action, "there is no such directory");

@@ -4,7 +4,9 @@ mod history;
 
 use std::path::Path;
 
-use tenure::{Document, Error, ErrorKind, Rules, Snapshot, Value, WriteOptions, Written, json};
+use tenure::json::Rules;
+use tenure::outcome::{Snapshot, Written};
+use tenure::{Document, Error, ErrorKind, Value, WriteOptions, json};
 
 use super::input;
 use crate::args::{
@@ -15,6 +17,7 @@ use crate::exit_code::ExitCode;
 use crate::failure::{Failure, Result};
 use crate::filter::{self, Filter};
 use crate::output::{Layout, Output};
+use crate::place::here;
 use crate::shell;
 use crate::waiting::Notice;
 
@@ -161,7 +164,7 @@ fn restore(args: &RestoreArgs, out: &mut Output) -> Result<ExitCode> {
 
 fn version(args: &VersionArgs, out: &mut Output) -> Result<ExitCode> {
     let document = open(&args.file)?;
-    let version = document.version()?.ok_or_else(|| missing(&document))?.to_string();
+    let version = document.read()?.ok_or_else(|| missing(&document))?.version.to_string();
     out.result(|| json!({ "version": version }), || version.clone())?;
     Ok(ExitCode::Done)
 }
@@ -212,7 +215,7 @@ fn write(
 /// The document at a path that names a file.
 fn open(file: &Path) -> Result<Document> {
     input::refuse_directory(file, "open document")?;
-    Ok(Document::open(file)?)
+    Ok(here().document(file)?)
 }
 
 fn missing(document: &Document) -> Failure {

@@ -9,7 +9,9 @@ mod probe;
 
 use std::path::{Path, PathBuf};
 
-use tenure::{Damage, Document, ErrorKind, Journal, Status, Survey, Unseen, Value, json};
+use tenure::outcome::Damage;
+use tenure::status::{Status, Survey, Unseen};
+use tenure::{Document, ErrorKind, Journal, Value, json};
 
 use self::leftovers::Leftover;
 use self::probe::FileSystem;
@@ -19,13 +21,20 @@ use crate::clock;
 use crate::exit_code::ExitCode;
 use crate::failure::{Failure, Result};
 use crate::output::{Layout, Output};
+use crate::place::{self, here};
 
 pub(super) fn run(args: &DoctorArgs, out: &mut Output) -> Result<ExitCode> {
+    if let Some(store) = here().remote() {
+        if args.fix {
+            place::require_files("fix")?;
+        }
+        return super::store::examine(store, &args.dir, out);
+    }
     // What it contains: of a file that is refused.
     let dir = std::fs::canonicalize(args.dir.join("."))
         .map_err(|err| Failure::io("look at directory", &args.dir, err))?;
     let system = probe::run(&dir);
-    let Survey { targets, unseen: closed } = tenure::survey(&dir)?;
+    let Survey { targets, unseen: closed } = tenure::status::below(&dir)?;
     let (files, mut unseen) = leftovers::walk(&dir);
     add(&mut unseen, closed);
     let mut leftovers = leftovers::find(&files, &targets);
@@ -83,15 +92,11 @@ impl Report {
 
     fn incomplete(&self) -> Failure {
         let (detail, hint) = if self.system.is_probed() {
-            let detail =
-                format!("{} files or directories could not be looked at", self.unseen.len());
+            let detail = format!("{} files or directories could not be read", self.unseen.len());
             (detail, "run it as a user who may read them")
         } else {
             let hint = self.system.next_step();
-            (
-                "the file system could not be tried out".to_owned(),
-                hint.unwrap_or("look at that first"),
-            )
+            ("the file system could not be tested".to_owned(), hint.unwrap_or("look at that first"))
         };
         Failure::new(ExitCode::Failed, "io", "examine", detail)
             .at(&self.dir)

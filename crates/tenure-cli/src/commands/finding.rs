@@ -3,7 +3,8 @@
 use std::fmt;
 use std::path::PathBuf;
 
-use tenure::{Unseen, Value, json};
+use tenure::status::Unseen;
+use tenure::{Value, json};
 
 /// What is wrong with it, or why it could not be read.
 #[derive(Debug)]

@@ -4,16 +4,19 @@ use std::path::Path;
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 
-use tenure::{ErrorKind, Lease, Leased, json};
+use tenure::embed;
+use tenure::outcome::Leased;
+use tenure::{ErrorKind, Lease, json};
 
 use super::parents;
-use super::run::{ended, not_run, reap, said};
+use super::run::{end, ended, not_run, reap, said, say_ending};
 use crate::args::HoldArgs;
 use crate::child::{self, Running};
 use crate::environment;
 use crate::exit_code::ExitCode;
 use crate::failure::Result;
 use crate::output::{self, Output};
+use crate::place::here;
 use crate::waiting::Notice;
 
 /// Renewals per time to live: two may fail before the lease is lost.
@@ -28,12 +31,12 @@ pub(super) fn run(args: &HoldArgs, out: &Output) -> Result<ExitCode> {
 }
 
 fn under_lease(args: &HoldArgs, out: &Output) -> Result<ExitCode> {
-    let lease = Lease::open(&args.target)?;
-    parents::require("lease", lease.path(), lease.has_directory(), args.grant.parents)?;
+    let lease = here().lease(&args.target)?;
+    let there = embed::lease_has_directory(&lease);
+    parents::require("lease", lease.path(), there, args.grant.parents)?;
     // Below another hold of the same lease: that one ends it.
-    let inherited = environment::inherited();
-    let nested = match inherited.fence_of(lease.path())? {
-        Some(_) => inherited.token_for(lease.path()).map(str::to_owned),
+    let nested = match environment::fence_of(lease.path())? {
+        Some(_) => environment::token_for(lease.path()),
         None => None,
     };
     super::lease::refuse_other_owner(&args.grant, &lease)?;
@@ -64,8 +67,8 @@ fn with_command(
     out: &Output,
 ) -> Result<(ExitCode, bool)> {
     let path: &Path = lease.path();
-    let variables = environment::inherited().below(path, leased.fence, Some(&leased.token))?;
-    let running = child::start(&args.command, variables, None)?;
+    let variables = environment::below(&[(path, leased.fence, Some(&leased.token))])?;
+    let running = child::start(&args.command, variables, Vec::new())?;
     let lost = std::thread::scope(|scope| {
         let (done, until_done) = channel::<()>();
         let (command, json) = (&running, out.is_json());
@@ -92,7 +95,7 @@ fn with_command(
         }
         return Ok((ExitCode::Lost, true));
     }
-    ended(how, path, leased.fence, out);
+    ended(how, &[(path.to_path_buf(), leased.fence)], out);
     Ok((how.exit(), false))
 }
 
@@ -113,11 +116,8 @@ fn keep(
             Err(error)
                 if error.kind() == ErrorKind::LeaseLost || renewed.elapsed() >= leased.ttl =>
             {
-                output::warn(json, &format!("{}; the command is being ended", said(&error)));
-                command.terminate();
-                if !is_done(grace) {
-                    command.kill();
-                }
+                say_ending(&error, json);
+                end(command, grace, is_done);
                 return true;
             }
             Err(_) => {} // There is time for another try.

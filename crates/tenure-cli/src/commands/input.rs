@@ -42,8 +42,9 @@ pub(super) fn json(argument: &str) -> Result<Value> {
 }
 
 fn parse(text: &str) -> Result<Value> {
-    tenure::parse_json(text.as_bytes())
-        .map_err(|error| Failure::from(error).hint("quote it for the shell, strings twice"))
+    tenure::json::parse(text.as_bytes()).map_err(|error| {
+        Failure::from(error).hint("quote it for the shell: a JSON string needs quotes of its own")
+    })
 }
 
 /// A filter with its named values; `-` reads it from standard input.
@@ -66,7 +67,7 @@ pub(super) fn named_values(named: &FilterFlags) -> Result<Vec<(String, Value)>> 
             || !name.chars().all(plain)
             || name.starts_with(|c: char| c.is_ascii_digit())
         {
-            let detail = format!("`{}` is no name for a value", name.escape_debug());
+            let detail = format!("`{}` is not a valid name for a value", name.escape_debug());
             return Err(Failure::usage("read --arg", detail));
         }
     }

@@ -6,10 +6,8 @@ use std::collections::HashSet;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use tenure::{
-    AppendOptions, Damage, Entry, Error, ErrorKind, Follow, Journal, Report, Value, Wait,
-    WriteOptions, json, parse_json,
-};
+use tenure::outcome::{Damage, Entry, Follow, Report};
+use tenure::{AppendOptions, Error, ErrorKind, Journal, Value, Wait, WriteOptions, json};
 
 use self::select::Since;
 use super::input;
@@ -21,6 +19,7 @@ use crate::exit_code::ExitCode;
 use crate::failure::{Failure, Result};
 use crate::filter::{self, Filter};
 use crate::output::{Layout, Output};
+use crate::place::here;
 use crate::shell;
 use crate::waiting::Notice;
 
@@ -233,7 +232,7 @@ fn print(seq: Option<u64>, line: &[u8], out: &mut Output) -> Result<()> {
     }
     let text = String::from_utf8_lossy(line);
     let mut object = json!({ "seq": seq, "line": text });
-    if let Ok(value) = parse_json(line) {
+    if let Ok(value) = json::parse(line) {
         object["value"] = value;
     }
     if text.as_bytes() != line {
@@ -369,7 +368,7 @@ fn rotate(args: &RotateArgs, out: &mut Output) -> Result<ExitCode> {
 /// meanwhile stay.
 fn compact(args: &CompactArgs, out: &mut Output) -> Result<ExitCode> {
     if args.from.is_none() && args.keep.is_none() {
-        let detail = "nothing says what stays";
+        let detail = "it needs a rule for what stays";
         return Err(Failure::usage("compact", detail)
             .at(&args.file)
             .hint("use --from, --keep or both"));
@@ -408,7 +407,7 @@ fn to_drop(journal: &Journal, args: &CompactArgs) -> Result<HashSet<u64>> {
         };
         filter.set_last(&entry.seq.into());
         let text = || Value::String(String::from_utf8_lossy(&entry.line).into_owned());
-        let value = parse_json(&entry.line).unwrap_or_else(|_| text());
+        let value = json::parse(&entry.line).unwrap_or_else(|_| text());
         if !filter.run(&value)?.last().is_some_and(filter::is_true) {
             dropped.insert(entry.seq);
         }
@@ -434,7 +433,8 @@ fn change<T>(
 /// A name that stands for nothing is an error, and nothing is created. A journal that a power loss left in the log
 /// only is there.
 fn require(journal: &Journal, action: &'static str) -> Result<()> {
-    if journal.path().exists() || journal.read(0, Some(1))?.next().transpose()?.is_some() {
+    let is_file = here().name().is_none() && journal.path().exists();
+    if is_file || journal.read(0, Some(1))?.next().transpose()?.is_some() {
         return Ok(());
     }
     let error = Error::new(ErrorKind::NotFound, action, "there is none");
@@ -444,7 +444,7 @@ fn require(journal: &Journal, action: &'static str) -> Result<()> {
 /// The journal at a path that names a file.
 fn open_journal(file: &Path) -> Result<Journal> {
     input::refuse_directory(file, "open journal")?;
-    Ok(Journal::open(file)?)
+    Ok(here().journal(file)?)
 }
 
 fn open(file: &Path, flags: &WriteFlags) -> Result<(Journal, WriteOptions)> {

@@ -1,21 +1,25 @@
 //! `tenure lease`, but for `hold`.
 
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use tenure::{
-    AcquireOptions, Error, ErrorKind, FileOptions, Holder, Lease, LeaseInfo, Leased, Value, json,
-};
+use tenure::embed::{self, Inherited};
+use tenure::file::FileOptions;
+use tenure::outcome::{LeaseInfo, Leased};
+use tenure::status::Holder;
+use tenure::{Error, ErrorKind, Lease, LeaseOptions, Value, json};
 
 use super::{hold, parents, token};
 use crate::args::{
     AcquireArgs, CheckArgs, GrantFlags, LeaseCommand, ReleaseArgs, RenewArgs, ShowArgs,
-    TakeOverArgs,
+    TakeOverArgs, TokenFlags,
 };
 use crate::clock;
 use crate::environment;
 use crate::exit_code::ExitCode;
 use crate::failure::{Failure, Result};
 use crate::output::{self, Output};
+use crate::place::here;
 use crate::shell;
 use crate::waiting::Notice;
 
@@ -32,16 +36,16 @@ pub(super) fn run(command: &LeaseCommand, out: &mut Output) -> Result<ExitCode> 
     Ok(ExitCode::Done)
 }
 
-/// What the core wants to know about a lease that somebody wants.
-pub(super) fn options(grant: &GrantFlags, token: Option<String>) -> Result<AcquireOptions> {
-    Ok(AcquireOptions {
+/// What the core needs to know to acquire a lease.
+pub(super) fn options(grant: &GrantFlags, token: Option<String>) -> Result<LeaseOptions> {
+    Ok(LeaseOptions {
         owner: grant.owner.clone().unwrap_or_else(environment::user),
         ttl: grant.ttl,
         wait: grant.wait.get()?,
         token,
         label: grant.label.clone(),
         file: FileOptions { allow_network: grant.allow_network, ..FileOptions::default() },
-        ..AcquireOptions::default()
+        ..LeaseOptions::default()
     })
 }
 
@@ -49,16 +53,16 @@ pub(super) fn options(grant: &GrantFlags, token: Option<String>) -> Result<Acqui
 /// ignored.
 pub(super) fn refuse_other_owner(grant: &GrantFlags, lease: &Lease) -> Result<()> {
     let Some(owner) = &grant.owner else { return Ok(()) };
-    let inherited = environment::inherited();
     let (Some(fence), Some(_)) =
-        (inherited.fence_of(lease.path())?, inherited.token_for(lease.path()))
+        (environment::fence_of(lease.path())?, environment::token_for(lease.path()))
     else {
         return Ok(());
     };
     let owner = as_recorded(owner);
     match lease.show()?.map(|info| info.holder) {
         Some(holder) if holder.fence == fence && holder.owner != owner => {
-            let detail = format!("it belongs to `{}`, and is only renewed here", holder.owner);
+            let detail =
+                format!("it belongs to `{}`, and this call could only renew it", holder.owner);
             Err(Failure::usage("acquire", detail).at(lease.path()).hint(
                 "leave --owner out, or unset TENURE_TARGET, TENURE_FENCE and TENURE_TOKEN first",
             ))
@@ -72,62 +76,107 @@ fn as_recorded(owner: &str) -> String {
     Holder::this_process("", owner).owner
 }
 
+/// The leases that were named, each once and in that order.
+fn open_all(targets: &[PathBuf]) -> Result<Vec<Lease>> {
+    let mut leases: Vec<Lease> = Vec::new();
+    for target in targets {
+        let lease = here().lease(target)?;
+        if leases.iter().all(|known| known.path() != lease.path()) {
+            leases.push(lease);
+        }
+    }
+    Ok(leases)
+}
+
+/// The token for all of these.
+fn token_of(flags: &TokenFlags, leases: &[Lease]) -> Result<Option<String>> {
+    let mut found = None;
+    for lease in leases {
+        let token = token::given(flags, lease.path())?;
+        if found.is_some() && token.is_some() && token != found {
+            let detail = "the environment has different tokens for these targets";
+            return Err(Failure::usage("use the lease of", detail)
+                .at(lease.path())
+                .hint("name one target at a time, or give the token"));
+        }
+        found = found.or(token);
+    }
+    Ok(found)
+}
+
 fn acquire(args: &AcquireArgs, out: &mut Output) -> Result<()> {
-    let lease = Lease::open(&args.target)?;
-    parents::require("lease", lease.path(), lease.has_directory(), args.grant.parents)?;
-    let known = token::given(&args.token, lease.path())?;
-    if known.is_none() && args.token.token_file.is_none() {
+    let leases = open_all(&args.targets)?;
+    for lease in &leases {
+        parents::require(
+            "lease",
+            lease.path(),
+            embed::lease_has_directory(lease),
+            args.grant.parents,
+        )?;
+        refuse_other_owner(&args.grant, lease)?;
+    }
+    let known = match &args.token.token_file {
+        Some(file) => Some(token::obtain(file)?),
+        None => token_of(&args.token, &leases)?,
+    };
+    if known.is_none() {
         require_output("acquire")?;
     }
-    refuse_other_owner(&args.grant, &lease)?;
     let options = options(&args.grant, known.clone())?;
-    let leased = {
-        let _notice = Notice::start(lease.path(), options.wait, out.is_json());
-        lease.acquire(&options)?
+    let taken = {
+        let first = leases.first().map_or(Path::new(""), Lease::path);
+        let _notice = Notice::start(first, options.wait, out.is_json());
+        Lease::acquire_all(&leases, &options)?
     };
-    if let (Some(file), None) = (&args.token.token_file, &known)
-        && let Err(failure) = token::keep(file, &leased.token)
-    {
-        let _ = lease.release(&leased.token); // Nobody could ever renew or end it.
-        return Err(failure);
-    }
-    if known.is_some() || args.token.token_file.is_some() {
-        if args.grant.owner.as_ref().is_some_and(|owner| as_recorded(owner) != leased.owner) {
-            let owner = &leased.owner;
-            out.warn(&format!("it was renewed for `{owner}`; --owner is for a new lease"));
+    let taken = Taken::in_order_of(&leases, taken);
+    if known.is_some() {
+        for leased in taken.all.iter().map(|(_, leased)| leased) {
+            if args.grant.owner.as_ref().is_some_and(|owner| as_recorded(owner) != leased.owner) {
+                let owner = &leased.owner;
+                out.warn(&format!("it was renewed for `{owner}`; --owner is for a new lease"));
+            }
         }
         out.committed();
-        return print(&lease, &leased, out);
+        return print(&taken, out);
     }
-    hand_over(&lease, &leased, out)
+    hand_over(&taken, out)
 }
 
 fn renew(args: &RenewArgs, out: &mut Output) -> Result<()> {
-    let lease = Lease::open(&args.target)?;
-    parents::require_lease("renew", lease.path(), lease.has_directory())?;
-    let token = token::required(&args.token, lease.path())?;
-    let leased = lease.renew(&token, args.ttl)?;
+    let leases = open_all(&args.targets)?;
+    let mut renewed = Vec::new();
+    for lease in &leases {
+        parents::require_lease("renew", lease.path(), embed::lease_has_directory(lease))?;
+        let token = token::required(&args.token, lease.path())?;
+        renewed.push((lease.clone(), lease.renew(&token, args.ttl)?));
+    }
     out.committed();
-    out.result(|| fields(&leased), String::new)
+    let renewed = Taken::in_order_of(&leases, renewed);
+    out.result(|| renewed.fields(), String::new)
 }
 
+/// Ends all of them, and reports the first that could not be ended.
 fn release(args: &ReleaseArgs, out: &mut Output) -> Result<()> {
-    let lease = Lease::open(&args.target)?;
-    parents::require_lease("release", lease.path(), lease.has_directory())?;
-    let token = token::required(&args.token, lease.path())?;
-    lease.release(&token).map_err(|error| not_released(&lease, error))?;
+    let mut ended = Ok(());
+    for lease in open_all(&args.targets)? {
+        parents::require_lease("release", lease.path(), embed::lease_has_directory(&lease))?;
+        let token = token::required(&args.token, lease.path())?;
+        let released = lease.release(&token).map_err(|error| not_released(&lease, error));
+        ended = ended.and(released);
+    }
+    ended?;
     out.committed();
     out.result(|| json!({ "released": true }), String::new)
 }
 
-/// Whoever releases does not want to hear how to write.
+/// A caller that releases needs no hint about writing.
 fn not_released(lease: &Lease, error: Error) -> Error {
     if error.kind() != ErrorKind::LeaseLost {
         return error;
     }
     let detail = match error.holder() {
-        Some(_) => "this token has no lease there; another one has",
-        None => "this token has no lease there; it was released, or has ended",
+        Some(_) => "this token does not hold the lease; another one does",
+        None => "this token does not hold the lease; it was released, or has ended",
     };
     Error::new(ErrorKind::LeaseLost, "release", detail)
         .at(lease.path())
@@ -168,7 +217,7 @@ impl Possession {
 }
 
 fn check(args: &CheckArgs) -> Result<ExitCode> {
-    let lease = Lease::open(&args.target)?;
+    let lease = here().lease(&args.target)?;
     let token = token::given(&args.token, lease.path())?;
     if let Some(file) = args.token.token_file.as_ref().filter(|_| token.is_none()) {
         return Err(Failure::usage("read token file", "there is no such file").at(file));
@@ -178,7 +227,7 @@ fn check(args: &CheckArgs) -> Result<ExitCode> {
 
 fn show(args: &ShowArgs, out: &mut Output) -> Result<ExitCode> {
     clock::use_local_time();
-    let lease = Lease::open(&args.target)?;
+    let lease = here().lease(&args.target)?;
     let token = token::given(&args.token, lease.path())?;
     let info = lease.show()?;
     let possession = Possession::of(info.as_ref(), token.as_deref());
@@ -212,19 +261,21 @@ fn show(args: &ShowArgs, out: &mut Output) -> Result<ExitCode> {
 
 fn take_over(args: &TakeOverArgs, out: &mut Output) -> Result<()> {
     require_output("take over")?;
-    let lease = Lease::open(&args.target)?;
-    parents::require("lease", lease.path(), lease.has_directory(), args.grant.parents)?;
+    let lease = here().lease(&args.target)?;
+    let there = embed::lease_has_directory(&lease);
+    parents::require("lease", lease.path(), there, args.grant.parents)?;
     let options = options(&args.grant, None)?;
     let leased = {
         let _notice = Notice::start(lease.path(), options.wait, out.is_json());
         lease.take_over(&options, &args.reason)?
     };
     out.committed();
-    let printed = print(&lease, &leased, out).and_then(|()| out.flush());
+    let taken = Taken { all: vec![(lease, leased)] };
+    let printed = print(&taken, out).and_then(|()| out.flush());
     printed.map_err(|failure| {
         failure.of_a_token(
             true,
-            "the lease was taken over, but nobody has its token: it ends at its expiry",
+            "the lease was taken over, but its token could not be printed: it ends at its expiry",
         )
     })
 }
@@ -239,32 +290,74 @@ fn require_output(action: &'static str) -> Result<()> {
         .hint("nothing was changed; open it, or keep the token with `acquire --token-file`"))
 }
 
-/// Prints a lease whose token is nowhere else. If nobody gets it, nobody could ever renew or end the
-/// lease, so it ends here.
-fn hand_over(lease: &Lease, leased: &Leased, out: &mut Output) -> Result<()> {
-    let printed = print(lease, leased, out).and_then(|()| out.flush());
-    printed.map_err(|failure| match lease.release(&leased.token) {
+/// Leases that the caller has now, all with one token.
+struct Taken {
+    all: Vec<(Lease, Leased)>,
+}
+
+impl Taken {
+    /// In the order in which they were named.
+    fn in_order_of(named: &[Lease], mut all: Vec<(Lease, Leased)>) -> Self {
+        all.sort_by_key(|(lease, _)| named.iter().position(|name| name.path() == lease.path()));
+        Self { all }
+    }
+
+    fn token(&self) -> &str {
+        self.all.first().map_or("", |(_, leased)| leased.token.as_str())
+    }
+
+    fn release(&self) -> tenure::Result<()> {
+        self.all.iter().try_for_each(|(lease, leased)| lease.release(&leased.token))
+    }
+
+    /// Of several leases, the first one's, and a list.
+    fn fields(&self) -> Value {
+        let target = |lease: &Lease| lease.path().to_string_lossy().into_owned();
+        let fields = |(lease, leased): &(Lease, Leased)| {
+            json!({
+                "token": leased.token,
+                "target": target(lease),
+                "fence": leased.fence,
+                "owner": leased.owner,
+                "ttl_ms": milliseconds(leased.ttl),
+                "expires_in_ms": milliseconds(leased.expires_in),
+            })
+        };
+        let mut object = self.all.first().map_or(Value::Null, fields);
+        let held = |(lease, leased): &(Lease, Leased)| json!({ "target": target(lease), "fence": leased.fence });
+        object["targets"] = self.all.iter().map(held).collect();
+        object
+    }
+}
+
+/// Prints leases whose token is nowhere else. If no caller gets it, none could ever renew or end them,
+/// so they end here.
+fn hand_over(taken: &Taken, out: &mut Output) -> Result<()> {
+    let printed = print(taken, out).and_then(|()| out.flush());
+    printed.map_err(|failure| match taken.release() {
         Ok(()) => failure
-            .of_a_token(false, "nobody could be given its token, so the lease was released again"),
+            .of_a_token(false, "its token could not be printed, so the lease was released again"),
         Err(_) => failure.of_a_token(
             true,
-            "nobody could be given its token, and it could not be released: it ends at its expiry",
+            "its token could not be printed, and it could not be released: it ends at its expiry",
         ),
     })
 }
 
-/// For `eval`: the commands that follow find the lease, and writes to its target pass. Leases that the
-/// shell has already go on around this one.
-fn print(lease: &Lease, leased: &Leased, out: &mut Output) -> Result<()> {
+/// For `eval`: the commands that follow find the leases, and writes to their targets pass. Leases that the
+/// shell has already go on around these.
+fn print(taken: &Taken, out: &mut Output) -> Result<()> {
     if out.is_json() {
-        return out.result(|| fields(leased), String::new);
+        return out.result(|| taken.fields(), String::new);
     }
-    let inherited = environment::inherited();
+    // The store is not among them: its URL may have a password.
+    let hold = |(lease, leased): &'_ (Lease, Leased)| (lease.path().to_path_buf(), leased.fence);
+    let held: Vec<_> = taken.all.iter().map(hold).collect();
+    let token = Some(taken.token());
+    let holds: Vec<_> = held.iter().map(|(path, fence)| (path.as_path(), *fence, token)).collect();
     // A shell with variables that cannot be read gets new ones.
-    let variables =
-        inherited.below(lease.path(), leased.fence, Some(&leased.token)).or_else(|_| {
-            tenure::Inherited::default().below(lease.path(), leased.fence, Some(&leased.token))
-        })?;
+    let variables = environment::below_around(environment::inherited(), &holds)
+        .or_else(|_| environment::below_around(Inherited::default(), &holds))?;
     let mut line = b"export".to_vec();
     for (name, value) in variables {
         // The path is any bytes: the shell must see one word.
@@ -274,16 +367,6 @@ fn print(lease: &Lease, leased: &Leased, out: &mut Output) -> Result<()> {
     }
     line.push(b'\n');
     out.raw(&line)
-}
-
-fn fields(leased: &Leased) -> Value {
-    json!({
-        "token": leased.token,
-        "fence": leased.fence,
-        "owner": leased.owner,
-        "ttl_ms": milliseconds(leased.ttl),
-        "expires_in_ms": milliseconds(leased.expires_in),
-    })
 }
 
 fn milliseconds(time: Duration) -> u64 {

@@ -11,7 +11,7 @@ pub(super) fn require(action: &'static str, path: &Path, there: bool, parents: b
         return Ok(());
     }
     let dir = path.parent().unwrap_or(path).display().to_string();
-    let detail = format!("its directory `{}` is not there", dir.escape_debug());
+    let detail = format!("its directory `{}` does not exist", dir.escape_debug());
     Err(Failure::new(ExitCode::Failed, "not_found", action, detail)
         .at(path)
         .hint("check the path, or create the directory with --parents"))
@@ -22,6 +22,6 @@ pub(super) fn require_lease(action: &'static str, path: &Path, there: bool) -> R
     if there {
         return Ok(());
     }
-    let detail = "there is no lease: its directory is not there";
+    let detail = "there is no lease: its directory does not exist";
     Err(Failure::new(ExitCode::Failed, "not_found", action, detail).at(path).hint("check the path"))
 }

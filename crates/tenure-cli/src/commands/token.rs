@@ -3,6 +3,8 @@
 use std::io::{ErrorKind, Read, Write};
 use std::path::Path;
 
+use tenure::embed;
+
 use crate::args::TokenFlags;
 use crate::environment;
 use crate::failure::{Failure, Result};
@@ -14,7 +16,7 @@ pub(super) fn given(flags: &TokenFlags, path: &Path) -> Result<Option<String>> {
     }
     match &flags.token_file {
         Some(file) => read(file),
-        None => Ok(environment::inherited().token_for(path).map(str::to_owned)),
+        None => Ok(environment::token_for(path)),
     }
 }
 
@@ -27,14 +29,31 @@ pub(super) fn required(flags: &TokenFlags, path: &Path) -> Result<String> {
     })
 }
 
-/// Keeps a token in a new file that only its owner can read.
-pub(super) fn keep(file: &Path, token: &str) -> Result<()> {
+/// The token in a file; if there is none, a new token in a new file that only its owner can read. Of processes
+/// that do this at once, all get the same token, so one lease is theirs together.
+pub(super) fn obtain(file: &Path) -> Result<String> {
+    if let Some(token) = read(file)? {
+        return Ok(token);
+    }
+    let failed = |err| Failure::io("write token file", file, err);
+    let token = embed::new_token()?;
+    // Under another name first: no process sees a file without its token.
+    let mut draft = file.as_os_str().to_os_string();
+    draft.push(format!(".{token}"));
+    let draft = Path::new(&draft);
     let mut options = std::fs::OpenOptions::new();
     options.write(true).create_new(true);
     #[cfg(unix)]
     std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-    let written = options.open(file).and_then(|mut file| writeln!(file, "{token}"));
-    written.map_err(|err| Failure::io("write token file", file, err))
+    let written = options.open(draft).and_then(|mut draft| writeln!(draft, "{token}"));
+    let named = written.and_then(|()| std::fs::hard_link(draft, file));
+    let _ = std::fs::remove_file(draft);
+    match named {
+        Err(err) if err.kind() == ErrorKind::AlreadyExists => {
+            read(file)?.ok_or_else(|| failed(err))
+        }
+        named => named.map(|()| token).map_err(failed),
+    }
 }
 
 fn read(file: &Path) -> Result<Option<String>> {

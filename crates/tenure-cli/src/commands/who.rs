@@ -4,7 +4,9 @@ mod events;
 
 use std::time::Duration;
 
-use tenure::{HoldState, Process, Status, Survey, Value, json, printable};
+use tenure::embed::printable;
+use tenure::status::{HoldState, Process, Status, Survey};
+use tenure::{Value, json};
 
 use super::finding::Finding;
 use crate::args::WhoArgs;
@@ -12,6 +14,7 @@ use crate::clock;
 use crate::exit_code::ExitCode;
 use crate::failure::{Failure, Result};
 use crate::output::{self, Layout, Output};
+use crate::place::here;
 
 const HEADINGS: [&str; 10] =
     ["TARGET", "KIND", "PID", "HOST", "FENCE", "SINCE", "LEFT", "WAIT", "FOR", "COMMAND"];
@@ -20,20 +23,15 @@ const HEADINGS: [&str; 10] =
 const KEEPER_LETTERS: usize = 40;
 
 pub(super) fn run(args: &WhoArgs, out: &mut Output) -> Result<ExitCode> {
-    let one_target = !args.path.is_dir();
-    let Survey { targets: found, unseen } = if one_target {
-        Survey { targets: vec![tenure::status(&args.path)?], ..Survey::default() }
-    } else {
-        tenure::survey(&args.path)?
-    };
+    let (one_target, Survey { targets: found, unseen }) = look(args)?;
     if let Some(status) = found.first().filter(|_| one_target) {
-        say_if_missing(status, out);
+        say_if_missing(status, out)?;
     }
     let is_shown =
         |status: &Status| one_target || args.all || status.state.is_held() || status.compromised;
     let mut happened = Vec::new();
     for status in found.iter().filter(|_| args.events) {
-        happened.push(tenure::recorded_events(&status.path)?);
+        happened.push(here().target(&status.path)?.events()?);
     }
     happened.resize(found.len(), Vec::new());
     let unseen: Vec<_> = unseen.into_iter().map(Finding::from).collect();
@@ -50,7 +48,12 @@ pub(super) fn run(args: &WhoArgs, out: &mut Output) -> Result<ExitCode> {
             list.push(object);
         }
         let unseen_list: Value = unseen.iter().map(Finding::to_json).collect();
-        out.value(&json!({ "targets": list, "unseen": unseen_list }), Layout::Compact)?;
+        let mut object = json!({ "targets": list, "unseen": unseen_list });
+        if let Some(store) = here().name() {
+            object["store"] = store.into();
+            object["death_frees"] = here().store().capabilities().death_frees.into();
+        }
+        out.value(&object, Layout::Compact)?;
         return seen_all(&unseen, args);
     }
     let rows: Vec<_> = found.iter().filter(|status| is_shown(status)).map(row).collect();
@@ -67,25 +70,57 @@ pub(super) fn run(args: &WhoArgs, out: &mut Output) -> Result<ExitCode> {
     seen_all(&unseen, args)
 }
 
+/// What is at the path, and whether that is one target. A name in a store is one if nothing is below it.
+fn look(args: &WhoArgs) -> Result<(bool, Survey)> {
+    let (is_one, survey) = if here().name().is_none() {
+        let is_one = !args.path.is_dir();
+        (is_one, if is_one { Survey::default() } else { tenure::status::below(&args.path)? })
+    } else {
+        let survey = here().store().survey(&args.path)?;
+        let name = here().target(&args.path)?.name().to_path_buf();
+        let is_one = name.parent().is_some() && survey.targets.iter().all(|it| it.path == name);
+        (is_one, survey)
+    };
+    if !is_one {
+        return Ok((false, survey));
+    }
+    let target = here().target(&args.path)?;
+    let mut targets = vec![target.status()?];
+    let slots = tenure::status::slots(target.as_ref())?.into_iter();
+    targets.extend(slots.filter(|slot| args.all || slot.state.is_held()));
+    Ok((true, Survey { targets, ..Survey::default() }))
+}
+
 /// A name without a file is a target like any other, once it was locked. One that never was may be a typo.
-fn say_if_missing(status: &Status, out: &Output) {
-    let mut lock = status.path.file_name().unwrap_or_default().to_os_string();
-    lock.push(".hold"); // Readers leave no fence.
-    let was_locked = status.fence > 0 || status.sidecars.join(lock).exists();
-    if !was_locked && std::fs::symlink_metadata(&status.path).is_err() {
+fn say_if_missing(status: &Status, out: &Output) -> Result<()> {
+    if !is_known(status)? {
         out.warn(&format!(
-            "`{}` is not there, and was never locked: check the path",
+            "`{}` does not exist, and was never locked: check the path",
             shown(status)
         ));
     }
+    Ok(())
 }
 
-/// What nobody could look at is not free.
+fn is_known(status: &Status) -> Result<bool> {
+    if status.fence > 0 {
+        return Ok(true);
+    }
+    if here().name().is_some() {
+        let target = here().target(&status.path)?;
+        return Ok(target.read()?.is_some() || target.entries(0, Some(1))?.next()?.is_some());
+    }
+    let mut lock = status.path.file_name().unwrap_or_default().to_os_string();
+    lock.push(".hold"); // Readers leave no fence.
+    Ok(status.sidecars.join(lock).exists() || std::fs::symlink_metadata(&status.path).is_ok())
+}
+
+/// A target that could not be read is not free.
 fn seen_all(unseen: &[Finding], args: &WhoArgs) -> Result<ExitCode> {
     if unseen.is_empty() {
         return Ok(ExitCode::Done);
     }
-    let detail = format!("{} targets or directories could not be looked at", unseen.len());
+    let detail = format!("{} targets or directories could not be read", unseen.len());
     Err(Failure::new(ExitCode::Failed, "io", "look at everything in", detail)
         .at(&args.path)
         .hint("run it as a user who may read them"))
@@ -124,16 +159,21 @@ fn row(status: &Status) -> [String; 10] {
         ("", label) => label.to_owned(),
         (owner, label) => format!("{owner}: {label}"),
     };
-    let kind = match (status.state, status.compromised) {
-        (state, false) => state.name().to_owned(),
-        (state, true) => format!("{} (COMPROMISED: the lock file was removed)", state.name()),
+    let name = status.state.name();
+    let is_dead = holder.seems_alive() == Some(false);
+    // The server does not know of the death; it knows when the last renewal was.
+    let lingers = is_dead && status.state == HoldState::Lock && here().name().is_some();
+    let kind = match status.compromised {
+        true => format!("{name} (COMPROMISED: the lock file was removed)"),
+        false if lingers => format!("{name} (its process died; free at its time to live)"),
+        false => name.to_owned(),
     };
     let known = [holder.pid, std::process::id()];
     // A child that inherited the lock keeps it, even when the holder is gone.
     let mut keepers = status.processes.iter().filter(|process| !known.contains(&process.pid));
     // Only a living process is named. That of another host or PID namespace counts as one.
     let (mut pid, mut command) = (holder.pid, holder.command.clone());
-    if holder.seems_alive() == Some(false) {
+    if is_dead && !lingers {
         (pid, command) = match keepers.next().filter(|_| status.state == HoldState::Lock) {
             Some(keeper) => (keeper.pid, keeper.command.clone()),
             None if status.state == HoldState::Lease => (0, command),

@@ -1,7 +1,8 @@
 //! JSON values to and from the values of the jq engine, without losing a digit or the order of keys.
 
 use jaq_json::{Map as ValMap, Num, Val};
-use tenure::{Number, Object, Value};
+use tenure::Value;
+use tenure::json::{Number, Object};
 
 /// As deep as a document that tenure reads back.
 const DEPTH_MAX: usize = 127;

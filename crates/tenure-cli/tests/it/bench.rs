@@ -328,7 +328,7 @@ pub(crate) fn eventually(happened: impl Fn() -> bool) {
 #[track_caller]
 pub(crate) fn must_block(target: &Path, pid: u32) {
     eventually(|| {
-        let status = tenure::status(target).unwrap();
+        let status = tenure::status::of(target).unwrap();
         status.waiters.iter().any(|waiter| waiter.pid == pid)
     });
 }

@@ -150,7 +150,7 @@ fn a_filter_that_never_ends_is_named_and_can_be_killed() {
     let mut endless = bench.command(&["doc", "update", "s.json", "def f: f; f"]).start();
     let write = ["doc", "set", "s.json", "1", "--wait", "0"];
     crate::bench::eventually(|| {
-        tenure::status(bench.path("s.json"))
+        tenure::status::of(bench.path("s.json"))
             .unwrap()
             .holder
             .is_some_and(|holder| holder.pid == endless.pid())
@@ -242,7 +242,7 @@ fn a_hold_keeps_unproven_writes_out_and_lets_its_own_in() {
     let bench = Bench::new();
     bench.tenure(&["doc", "set", "s.json", "0"]).ok();
     let holder = bench.holder(&[], "s.json");
-    let fence = tenure::status(bench.path("s.json")).unwrap().fence.to_string();
+    let fence = tenure::status::of(bench.path("s.json")).unwrap().fence.to_string();
     let pid = format!("pid {}", holder.pid());
     bench.tenure(&["doc", "set", "s.json", "1", "--wait", "0"]).exits(75).complains(&pid);
     bench.tenure(&["doc", "get", "s.json"]).ok().says("0");

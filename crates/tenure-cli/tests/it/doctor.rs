@@ -40,7 +40,7 @@ fn a_dead_temp_is_removed_only_when_asked_and_only_when_nobody_can_own_it() {
     bench.tenure(&["doc", "get", "s.json"]).ok().says("1");
 }
 
-/// It can be the last version that was synced, or one that nobody has read: the next change decides.
+/// It can be the last version that was synced, or one that was never read: the next change decides.
 #[test]
 fn race_50_the_temporary_file_of_a_document_is_never_removed_by_a_doctor() {
     let bench = Bench::new();
@@ -136,11 +136,10 @@ fn what_cannot_be_tried_out_is_said_and_is_not_fine() {
     assert_eq!(report["file_system"]["probed"], false);
     for check in ["lock", "rename", "exchange", "sync"] {
         let told = report["file_system"]["checks"][check].as_str().unwrap();
-        assert!(told.starts_with("could not be tried"), "{check}: {told}");
+        assert!(told.starts_with("could not be tested"), "{check}: {told}");
     }
     assert_eq!(report["exit"], 1);
-    let text =
-        bench.as_nobody(&["doctor", dir]).exits(1).complains("could not be tried out").stdout;
+    let text = bench.as_nobody(&["doctor", dir]).exits(1).complains("could not be tested").stdout;
     assert!(text.contains("NOT PROBED"), "{text}");
     bench.set_mode("d", 0o755);
     bench.tenure(&["doctor", "d"]).ok();
@@ -194,7 +193,7 @@ fn a_record_that_cannot_be_read_does_not_hide_the_others() {
     };
     assert_eq!(names("targets", "target"), ["a", "c"]);
     assert_eq!(names("unseen", "path"), ["b"]);
-    let ran = bench.as_nobody(&["doctor", dir]).exits(1).complains("could not be looked at");
+    let ran = bench.as_nobody(&["doctor", dir]).exits(1).complains("could not be read");
     assert!(ran.stdout.contains("NOT SEEN") && ran.stdout.contains("denied"), "{ran:?}");
 }
 

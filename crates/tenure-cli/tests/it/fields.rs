@@ -6,11 +6,18 @@
 //! 2. Every field of the tables is seen in some output here.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
 use serde_json::Value;
+use tenure_agents::agent::Agent;
+use tenure_agents::place::Place;
+use tenure_agents::reservations::{Reservations, ReserveOptions, What};
 
 use crate::TENURE;
 use crate::bench::Bench;
+
+/// Longer than any test.
+const HOUR: Duration = Duration::from_secs(3600);
 
 /// The tables, and which of their fields were seen.
 struct Tables {
@@ -182,6 +189,57 @@ fn collections(tables: &mut Tables, bench: &Bench) {
     );
 }
 
+fn agents(tables: &mut Tables, bench: &Bench) {
+    std::fs::create_dir(bench.path(".git")).unwrap();
+    let payload = serde_json::json!({
+        "session_id": "s", "cwd": bench.path(""), "hook_event_name": "PreToolUse",
+        "tool_name": "Write", "tool_input": { "file_path": "a.txt" },
+    });
+    bench.command(&["hook", "edit"]).stdin(payload.to_string()).run().ok();
+    let place = Place::of_directory(&bench.path("")).unwrap();
+    let options = ReserveOptions { ttl: HOUR, purpose: String::new(), ends_with_turn: false };
+    let agent = Agent::new("s", None).unwrap();
+    let wanted = [What::Pattern("b/**".to_owned())];
+    Reservations::open(&place).unwrap().reserve(&agent, &wanted, &options).unwrap();
+    tables.results(bench, "hook who", &["hook", "who"]);
+    std::fs::create_dir(bench.path(".codex")).unwrap();
+    for action in ["--gate", "--log", "--uninstall"] {
+        tables.results(bench, "init", &["init", action]);
+    }
+    verbs(tables, bench, &[&["settings", "merge", "x.json", "{\"a\":1}"]]);
+    verbs(tables, bench, &[&["settings", "merge", "x.json", "{\"b\":1}"]]);
+    std::fs::remove_dir_all(bench.path(".git")).unwrap();
+}
+
+fn files(tables: &mut Tables, bench: &Bench) {
+    for content in ["a", "b"] {
+        let put = bench.command(&["file", "put", "f.txt", "--json"]).stdin(content).run().ok();
+        tables.check("file put", &put.json());
+    }
+    let edited = bench.tenure(&["file", "edit", "f.txt", "--json", "--", "cat"]).ok();
+    tables.check("file edit", &edited.json());
+    verbs(tables, bench, &[&["file", "undo", "f.txt"], &["file", "version", "f.txt"]]);
+}
+
+fn claims(tables: &mut Tables, bench: &Bench) {
+    for task in ["{}", "1"] {
+        verbs(tables, bench, &[&["claim", "add", "q", task]]);
+        tables.results(bench, "claim next", &["claim", "next", "q", "--ttl", "1h"]);
+    }
+    let claim = |last: &[&str]| {
+        bench.tenure(&["claim", "add", "q", "{}"]).ok();
+        let claimed = bench.tenure(&["claim", "next", "q", "--ttl", "1h"]).ok().json();
+        let (id, token) = (claimed["id"].as_str().unwrap(), claimed["token"].as_str().unwrap());
+        let words = ["claim", last[0], "q", id, "--token", token];
+        [&words[..], &last[1..]].concat().into_iter().map(str::to_owned).collect::<Vec<_>>()
+    };
+    for last in [&["renew"][..], &["done"], &["fail", "--delay", "1h", "--reason", "r"]] {
+        let words = claim(last);
+        verbs(tables, bench, &[&words.iter().map(String::as_str).collect::<Vec<_>>()]);
+    }
+    verbs(tables, bench, &[&["claim", "list", "q"], &["claim", "prune", "q", "--max-age", "0"]]);
+}
+
 fn looks(tables: &mut Tables, bench: &Bench) {
     let holder = bench.holder(&[], "x");
     let waiter = bench.command(&["run", "--wait", "forever", "x", "--", "true"]).start();
@@ -199,6 +257,9 @@ fn outcomes(tables: &mut Tables, bench: &Bench) {
     tables.outcome(bench, "ended", &["run", "--json", "y", "--", "false"]);
     tables.outcome(bench, "ended", &["lease", "hold", "y", "--ttl", "1h", "--json", "--", "true"]);
     tables.outcome(bench, "error", &["run", "--json", "y", "--", "no-such-command"]);
+    for _ in 0..2 {
+        tables.outcome(bench, "once", &["once", "o", "--ttl", "1h", "--json", "--", "true"]);
+    }
     let hold = ["lease", "hold", "y", "--ttl", "300ms", "--json", "--", "sh", "-c"];
     let script =
         format!("{TENURE} lease take-over y --ttl 1h --reason r --json >/dev/null; exec cat");
@@ -208,6 +269,39 @@ fn outcomes(tables: &mut Tables, bench: &Bench) {
     tables.outcome(bench, "warning", &[&renew[..], &["--json"]].concat());
 }
 
+#[cfg(target_os = "linux")]
+fn stores(tables: &mut Tables) {
+    use crate::stores::Shelf;
+    if !tenure_engines::Postgres::is_here() {
+        return tables.seen.extend(tables.types.keys().filter(|key| in_store(key)).cloned());
+    }
+    let shelf = Shelf::at(&tenure_engines::Postgres::shared().fresh_url());
+    let mut check = |table: &str, args: &[&str]| {
+        let ran = shelf.tenure(&[args, &["--json"]].concat()).run();
+        tables.check(table, &ran.json());
+    };
+    for verb in ["init", "upgrade", "check"] {
+        check(&format!("store {verb}"), &["store", verb]);
+    }
+    shelf.bench.file("data/a.json", "1");
+    shelf.bench.file("data/b.json", format!("\"{}\"", "x".repeat(1 << 20)));
+    check("copy", &["copy", "data", "#data/"]);
+    check("who", &["who"]);
+    check("doctor --store", &["doctor"]);
+    let refused = shelf.tenure(&["doc", "undo", "data/a.json", "--json"]).run();
+    tables.check("error", &refused.error());
+}
+
+/// Tables that only a server fills.
+#[cfg(target_os = "linux")]
+fn in_store((table, field): &(String, String)) -> bool {
+    let only_there = ["store", "death_frees"].contains(&field.as_str());
+    only_there
+        || ["store ", "copy", "doctor --store", "health", "copied", "failed"]
+            .iter()
+            .any(|start| table.starts_with(start))
+}
+
 #[test]
 fn every_field_is_told_and_every_told_field_is_there() {
     let (mut tables, bench) = (Tables::read(), Bench::new());
@@ -215,8 +309,13 @@ fn every_field_is_told_and_every_told_field_is_there() {
     journals(&mut tables, &bench);
     leases(&mut tables, &bench);
     collections(&mut tables, &bench);
+    claims(&mut tables, &bench);
+    files(&mut tables, &bench);
+    agents(&mut tables, &bench);
     looks(&mut tables, &bench);
     outcomes(&mut tables, &bench);
+    #[cfg(target_os = "linux")]
+    stores(&mut tables);
     crate::lab::build();
     tables.results(&bench, "bench", &["bench", "--quick"]);
     tables.results(&bench, "demo", &["demo", "--quick"]);

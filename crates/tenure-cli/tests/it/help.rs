@@ -32,8 +32,34 @@ pub(crate) const COMMANDS: &[&str] = &[
     "collection list",
     "collection prune",
     "collection split",
+    "hook edit",
+    "hook gate",
+    "hook session",
+    "hook log",
+    "hook mcp",
+    "hook who",
+    "init",
+    "settings merge",
+    "file put",
+    "file get",
+    "file version",
+    "file edit",
+    "file undo",
+    "once",
+    "claim add",
+    "claim next",
+    "claim done",
+    "claim fail",
+    "claim renew",
+    "claim list",
+    "claim prune",
     "who",
     "doctor",
+    "store init",
+    "store upgrade",
+    "store check",
+    "copy",
+    "mcp",
     "demo",
     "torture",
     "bench",
@@ -43,6 +69,11 @@ pub(crate) const COMMANDS: &[&str] = &[
     "journal",
     "lease",
     "collection",
+    "store",
+    "file",
+    "claim",
+    "hook",
+    "settings",
 ];
 
 #[test]
@@ -96,7 +127,7 @@ fn nothing_or_nonsense_is_2_and_one_line() {
     bench.tenure(&["who", "--nonsense"]).exits(2).complains("--nonsense");
 }
 
-/// Whoever types only the name wants to know what there is. It is no success: a script forgot something.
+/// A caller that types only the name wants the list of commands. It is no success: a script forgot something.
 #[test]
 fn without_a_command_the_help_is_shown() {
     let bench = Bench::new();

@@ -25,7 +25,11 @@ fn common_errors_say_what_to_do() {
         (&["doctor", "none"], 1, name),
         (&["doctor", "plain"], 1, part),
         (&["lease", "acquire", "l", "--ttl", "1m", "--token-file", "none/t"], 1, name),
-        (&["doc", "set", "s.json", "{"], 2, "quote it for the shell, strings twice"),
+        (
+            &["doc", "set", "s.json", "{"],
+            2,
+            "quote it for the shell: a JSON string needs quotes of its own",
+        ),
         (&["doc", "patch", "none.json", "[]"], 1, "check the name, or create it with `doc set`"),
         (&["doc", "patch", "s.json", patch], 2, "read the document again and fix the patch"),
         (

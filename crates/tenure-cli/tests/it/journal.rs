@@ -123,7 +123,7 @@ fn a_gap_in_the_middle_is_5_and_the_rest_is_printed() {
     assert!(found[2]["why"].as_str().unwrap().contains("cut off"), "{ran:?}");
     assert_eq!(found[3], json!({ "seq": 5, "line": "five" }));
     assert_eq!(ran.error()["code"], "damaged");
-    // A reader that begins inside of it was told of these entries, or should have been.
+    // A reader that begins inside of it has seen these entries, or should have.
     bench.tenure(&["journal", "read", "j", "--from", "4"]).exits(5).says("five");
     bench.tenure(&["journal", "read", "j", "--from", "5"]).ok().says("five");
     bench.tenure(&["journal", "read", "j", "--limit", "2"]).ok().says("one\ntwo");
@@ -374,7 +374,7 @@ fn a_hold_keeps_unproven_appends_out() {
     assert_eq!(holder.line(), "ready");
     let pid = format!("pid {}", holder.pid());
     bench.tenure(&["journal", "append", "j", "outside", "--wait", "0"]).exits(75).complains(&pid);
-    let fence = tenure::status(bench.path("j")).unwrap().fence.to_string();
+    let fence = tenure::status::of(bench.path("j")).unwrap().fence.to_string();
     bench.tenure(&["journal", "append", "j", "proven", "--wait", "0", "--fence", &fence]).ok();
     holder.end().ok();
     bench.tenure(&["journal", "append", "j", "late", "--fence", &fence]).exits(4);

@@ -100,7 +100,6 @@ fn without_it_the_error_says_what_to_do_and_help_still_works() {
         assert!(run(&["--help"]).ok().stdout.contains(&format!("\n  {command} ")));
         run(&[command, "--nonsense"]).exits(2).complains("--nonsense");
     }
-    run(&["demo", "--store", "x:"]).exits(6).complains("no engine");
     bench.program("bin/tenure-lab", &bench.file("text", "#!/bin/sh\n"));
     bench.set_mode("bin/tenure-lab", 0o644);
     run(&["demo"]).exits(1).complains("Permission denied");
@@ -117,4 +116,19 @@ fn both_programs_work_together() {
     let words = ["torture", "--json", "--processes", "4", "--minutes", "0.2", "--command"];
     let verdict = bench.tenure(&[&words[..], &[&ours]].concat()).ok().json();
     assert!(verdict["operations"].as_u64().unwrap() > 0, "{verdict:#}");
+}
+
+/// Real processes, hooks and MCP calls: without tenure agents collide, with it they do not.
+#[test]
+fn agents_with_tenure_do_not_collide() {
+    build();
+    let bench = Bench::new();
+    let report = bench.tenure(&["demo", "agents", "--quick", "--json"]).ok().json();
+    let wrong = |run: &str| {
+        let counts = ["collisions", "lost_edits", "double_refreshes", "double_claims"];
+        counts.map(|count| report[run][count].as_u64().unwrap())
+    };
+    assert_eq!(wrong("with"), [0; 4], "{report:#}");
+    assert!(report["with"]["edits"].as_u64().unwrap() >= 3, "{report:#}");
+    assert_ne!(wrong("without"), [0; 4], "{report:#}");
 }

@@ -166,7 +166,7 @@ fn a_release_with_the_wrong_token_says_so() {
     let release = ["lease", "release", "s", "--token", "0123456789abcdef"];
     bench.tenure(&release).exits(4).complains("failed to release").complains("was released");
     bench.tenure(&["lease", "acquire", "s", "--ttl", "1h", "--owner", "bob"]).ok();
-    bench.tenure(&release).exits(4).complains("another one has").complains("`bob`");
+    bench.tenure(&release).exits(4).complains("another one does").complains("`bob`");
     let error = bench.tenure(&[&release[..], &["--json"]].concat()).exits(4).error();
     assert_eq!((&error["code"], &error["holder"]["owner"]), (&json!("lease_lost"), &json!("bob")));
 }
@@ -200,7 +200,7 @@ fn another_owner_below_a_hold_is_refused() {
     bench.tenure(&[&hold[..], &nested].concat()).exits(2).complains("`alice`");
     bench.tenure(&acquire(&["--owner", "alice"])).ok();
     bench.tenure(&acquire(&[])).ok();
-    // With a token of its own it is told, since the lease is renewed by then.
+    // With a token of its own it is reported, since the lease is renewed by then.
     let kept = ["lease", "acquire", "t", "--ttl", "1h", "--token-file", "token", "--owner"];
     bench.tenure(&[&kept[..], &["alice"]].concat()).ok();
     bench.tenure(&[&kept[..], &["alice"]].concat()).ok();

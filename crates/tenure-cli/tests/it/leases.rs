@@ -166,7 +166,7 @@ fn the_label_of_a_write_is_shown_to_waiters() {
     let mut endless = bench.command(&args).start();
     let pid = endless.pid();
     eventually(|| {
-        let holder = tenure::status(bench.path("s.json")).unwrap().holder;
+        let holder = tenure::status::of(bench.path("s.json")).unwrap().holder;
         holder.is_some_and(|holder| holder.pid == pid)
     });
     let busy = bench.tenure(&["doc", "set", "s.json", "1", "--wait", "0", "--json"]).exits(75);

@@ -154,7 +154,7 @@ fn a_background_child_keeps_the_hold_unless_closed() {
     bench.tenure(&["run", "--wait", "0", "x", "--", "true"]).exits(75);
     // The shell has a child at once; it is that program a moment later.
     eventually(|| {
-        let status = tenure::status(bench.path("x")).unwrap();
+        let status = tenure::status::of(bench.path("x")).unwrap();
         status.processes.iter().any(|process| process.command == "cat")
     });
     kept.end().exits(0);
@@ -211,7 +211,7 @@ fn a_removed_lock_file_is_noticed() {
     let bench = Bench::new();
     let holder = bench.holder(&[], "x");
     std::fs::remove_file(bench.path(".tenure/x.hold")).unwrap();
-    let status = tenure::status(bench.path("x")).unwrap();
+    let status = tenure::status::of(bench.path("x")).unwrap();
     assert!(status.compromised, "{status:?}");
     let ran = holder.end().exits(4);
     ran.complains("removed or replaced");
@@ -265,17 +265,7 @@ fn wrong_use_is_2_and_one_line() {
     assert_eq!(json.error()["code"], "usage");
 }
 
-#[test]
-fn a_store_without_an_engine_is_6() {
-    let bench = Bench::new();
-    let refused = bench.tenure(&["--store", "etcd://host:2379/x", "run", "x", "--", "true"]);
-    refused.exits(6).complains("no engine for `etcd`");
-    bench.command(&["who"]).env("TENURE_STORE", "postgres://h/d").run().exits(6);
-    bench.command(&["who"]).env("TENURE_STORE", "").run().ok();
-    assert!(!bench.path(".tenure").exists());
-}
-
-/// The wrapper is dead and its command is not: whoever is turned away learns who has it now.
+/// The wrapper is dead and its command is not: a caller that is refused learns who has it now.
 #[cfg(target_os = "linux")]
 #[test]
 fn busy_names_the_command_that_outlived_its_wrapper() {
@@ -304,7 +294,7 @@ fn busy_names_the_command_that_outlived_its_wrapper() {
 #[cfg(target_os = "linux")]
 #[test]
 fn a_number_that_came_again_is_another_process() {
-    use tenure::Holder;
+    use tenure::status::Holder;
     let here = Holder::this_process("", "");
     assert_eq!(here.seems_alive(), Some(true));
     let before = Holder { start: here.start - 1, ..here.clone() };

@@ -54,11 +54,11 @@ fn seed() -> u64 {
 /// Which processes are killed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Victim {
-    Nobody,
+    None,
     /// Only tenure; its command lives on.
     Tenure,
     /// Tenure and everything below it.
-    Everybody,
+    All,
 }
 
 /// How a command ended.
@@ -85,12 +85,12 @@ fn call(dir: &Path, args: &[&str], victim: Victim, after: Duration) -> End {
     let (done, ended) = channel();
     std::thread::spawn(move || done.send(child.wait_with_output()));
     let mut output = None;
-    if victim != Victim::Nobody {
+    if victim != Victim::None {
         output = ended.recv_timeout(after).ok();
         if output.is_none() {
             // It may end at this moment. Its number is not reused so soon.
             let _ = match victim {
-                Victim::Everybody => kill_process_group(pid, Signal::KILL),
+                Victim::All => kill_process_group(pid, Signal::KILL),
                 _ => kill_process(pid, Signal::KILL),
             };
         }
@@ -148,7 +148,7 @@ fn torment(work: impl Fn(u64, u64, &mut Dice) -> Option<()> + Sync) -> (u64, u64
 
 /// Every second call is killed, at any moment from its start to long after its usual end.
 fn moment(dice: &mut Dice, victim: Victim) -> (Victim, Duration) {
-    let victim = if dice.below(2) == 0 { victim } else { Victim::Nobody };
+    let victim = if dice.below(2) == 0 { victim } else { Victim::None };
     (victim, Duration::from_micros(dice.below(60_000)))
 }
 
@@ -173,7 +173,7 @@ fn g1_commands_under_run_never_overlap() {
     let script =
         "exec 99<>judge && flock -n 99 || echo overlap >>overlaps; echo $TENURE_FENCE >>fences";
     let (ran, _) = torment(|_, _, dice| {
-        let victim = if dice.below(2) == 0 { Victim::Tenure } else { Victim::Everybody };
+        let victim = if dice.below(2) == 0 { Victim::Tenure } else { Victim::All };
         let (victim, after) = moment(dice, victim);
         done(&call(
             &dir,
@@ -187,7 +187,7 @@ fn g1_commands_under_run_never_overlap() {
     assert!(fences.is_sorted_by(|one, next| one < next), "fences do not grow: {fences:?}");
     assert!(fences.len() as u64 >= ran, "{} fences of {ran} runs", fences.len());
     assert_eq!(
-        call(&dir, &["run", "--wait", "2s", "t", "--", "true"], Victim::Nobody, TIME).code,
+        call(&dir, &["run", "--wait", "2s", "t", "--", "true"], Victim::None, TIME).code,
         Some(0)
     );
 }

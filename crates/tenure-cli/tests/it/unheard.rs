@@ -1,4 +1,4 @@
-//! Results that nobody can be told: the change is in, and the error says so.
+//! Results that cannot be printed: the change is done, and the error says so.
 
 use std::fs::File;
 use std::process::Stdio;
@@ -12,7 +12,7 @@ fn unheard(bench: &Bench, args: &[&str]) -> Ran {
     Ran::new(command.stderr(Stdio::piped()).spawn().unwrap().wait_with_output().unwrap())
 }
 
-/// Runs it with a standard output that nobody reads any more.
+/// Runs it with a standard output that is no longer read.
 fn unread(bench: &Bench, args: &[&str]) -> Ran {
     let (reader, writer) = std::io::pipe().unwrap();
     drop(reader);
@@ -68,17 +68,17 @@ fn a_lease_whose_token_nobody_got_is_released() {
     bench.tenure(&["lease", "show", "l"]).ok().says("free");
     let told = unheard(&bench, &[&args[..], &["--json"]].concat()).exits(1).error();
     assert_eq!(told["committed"], false);
-    // Nobody reads: that is no failure of a read, but it is one here.
+    // No reader: that is no failure of a read, but it is one here.
     unread(&bench, &args).exits(1).complains("released again");
     bench.tenure(&["lease", "show", "l"]).ok().says("free");
 }
 
-/// A take-over is on record with its reason, and stays; so somebody must hear that its token is lost.
+/// A take-over is on record with its reason, and stays; so the caller must learn that its token is lost.
 #[test]
 fn a_take_over_whose_token_nobody_got_is_an_error_and_stays() {
     let bench = Bench::new();
     let args = ["lease", "take-over", "l", "--ttl", "1h", "--reason", "r"];
-    unread(&bench, &args).exits(1).complains("nobody has its token");
+    unread(&bench, &args).exits(1).complains("its token could not be printed");
     let shown = bench.tenure(&["lease", "show", "l", "--json"]).ok().json();
     assert_eq!(shown["leased"], true);
     // A change without a token is none.

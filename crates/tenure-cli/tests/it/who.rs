@@ -135,7 +135,7 @@ fn what_cannot_be_looked_at_is_named_and_the_rest_is_shown() {
         assert!(line.starts_with("tenure: ") && line.contains(name), "{line}");
         assert!(line.contains("denied"), "{line}");
     }
-    assert!(lines[3].contains("3 targets or directories could not be looked at; "), "{ran:?}");
+    assert!(lines[3].contains("3 targets or directories could not be read; "), "{ran:?}");
     bench.set_mode("d/closed", 0o755);
 }
 
@@ -145,10 +145,10 @@ fn a_path_that_is_not_there_is_said() {
     let bench = Bench::new();
     for name in ["typo", "no/such/typo"] {
         let ran = bench.tenure(&["who", name]).exits(0);
-        ran.complains("typo` is not there, and was never locked");
+        ran.complains("typo` does not exist, and was never locked");
     }
     let ran = bench.tenure(&["who", "--json", "typo"]).exits(0);
-    assert!(ran.error()["warning"].as_str().unwrap().contains("not there"), "{ran:?}");
+    assert!(ran.error()["warning"].as_str().unwrap().contains("does not exist"), "{ran:?}");
     assert_eq!(ran.json()["targets"][0]["kind"], "free");
     assert!(!bench.path(".tenure").exists());
     bench.tenure(&["run", "x", "--", "true"]).ok();
@@ -229,7 +229,7 @@ fn events_are_sentences() {
         ", \"night\") died while it held the lock, fence ",
         "/doc.json  ",
         "its 2 bytes were copied aside",
-        "its last good version is back",
+        "its last good version was restored",
         "`b` took the lease over from `a`: it hangs",
         "the journal was adopted as it is, since ",
         "s ago)  ",

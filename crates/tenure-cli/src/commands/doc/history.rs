@@ -1,6 +1,7 @@
 //! `tenure doc diff`, `undo` and `history`: the versions before the present one.
 
-use tenure::{Document, Earlier, Error, ErrorKind, Value, WriteOptions, json};
+use tenure::outcome::Earlier;
+use tenure::{Document, Error, ErrorKind, Value, WriteOptions, json};
 
 use super::{missing, open, write};
 use crate::args::{DiffArgs, HistoryArgs, UndoArgs};

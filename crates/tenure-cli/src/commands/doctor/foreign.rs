@@ -4,7 +4,7 @@
 use std::path::{Path, PathBuf};
 
 use tenure::fs::is_side_dir;
-use tenure::{Value, json, parse_json};
+use tenure::{Value, json};
 
 /// A lock or temporary file that is not ours.
 #[derive(Debug)]
@@ -50,10 +50,10 @@ fn recognise(path: &Path) -> Option<(&'static str, String)> {
         return Some(("codegraph", format!("its lock, {}", owner(pid))));
     }
     if name.starts_with("changes.journal.lock.") && is_tmp(name) {
-        return Some(("codegraph", "a half-made steal of its lock".to_owned()));
+        return Some(("codegraph", "an unfinished steal of its lock".to_owned()));
     }
     if name.ends_with(".jsonl.lock") {
-        let record = read(path).and_then(|bytes| parse_json(&bytes).ok());
+        let record = read(path).and_then(|bytes| json::parse(&bytes).ok());
         let pid = record.and_then(|record| record["pid"].as_u64());
         let pid = pid.and_then(|pid| u32::try_from(pid).ok());
         return Some(("openclaw", format!("a session write lock, {}", owner(pid))));
@@ -78,7 +78,7 @@ fn is_tmp(name: &str) -> bool {
 
 fn owner(pid: Option<u32>) -> String {
     match pid {
-        None => "with no owner in it; it reads as stale to everybody else".to_owned(),
+        None => "with no owner in it; other tools take it for stale".to_owned(),
         Some(pid) => match is_running(pid) {
             Some(true) => format!("of pid {pid}, which runs (or another process got its number)"),
             Some(false) => {

@@ -15,7 +15,8 @@ use std::path::{Path, PathBuf};
 
 use tenure::disk;
 use tenure::fs::is_side_dir;
-use tenure::{HoldState, Journal, Lock, LockOptions, Status, Value, Wait, WriteOptions, json};
+use tenure::status::{HoldState, Status};
+use tenure::{Journal, Lock, LockOptions, Value, Wait, WriteOptions, json};
 
 use crate::commands::finding::Finding;
 
@@ -184,7 +185,7 @@ pub(super) fn unused_locks(files: &[PathBuf], fix: bool) -> Vec<Leftover> {
     let mut dirs: Vec<_> = sides.filter_map(|side| side.parent()).collect();
     dirs.dedup();
     let found = |dir: &Path| {
-        let count = tenure::sweep(dir, fix).map_or(0, |unused| unused.len());
+        let count = tenure::file::sweep(dir, fix).map_or(0, |unused| unused.len());
         let (path, target) = (dir.to_path_buf(), dir.to_path_buf());
         let kind = Kind::UnusedLocks;
         (count > 0).then_some(Leftover { path, target, kind, count, kept: None, removed: fix })

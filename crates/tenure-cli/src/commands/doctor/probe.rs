@@ -7,7 +7,9 @@ use std::sync::Arc;
 
 use tenure::disk;
 use tenure::fs::{Access, Fs, Trust};
-use tenure::{Mode, Object, Value, json};
+use tenure::json::Object;
+use tenure::options::Mode;
+use tenure::{Value, json};
 
 /// What was found.
 #[derive(Debug)]
@@ -39,7 +41,7 @@ impl Check {
             Self::Spared(why) | Self::Broken(why) => (*why).to_owned(),
             Self::Untried(error) => {
                 let why = error.io_error().map(ToString::to_string).unwrap_or_default();
-                format!("could not be tried: {why}")
+                format!("could not be tested: {why}")
             }
         }
     }

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use tenure::{Journal, Value, parse_json};
+use tenure::{Journal, Value, json};
 
 use crate::clock;
 use crate::exit_code::ExitCode;
@@ -95,7 +95,7 @@ impl<'a> Since<'a> {
     }
 
     fn time_of(&self, line: &[u8]) -> Option<u64> {
-        let value = parse_json(line).ok()?;
+        let value = json::parse(line).ok()?;
         let object = value.as_object()?;
         let one = |name: &str| object.get(name).and_then(time);
         self.field.map_or_else(|| FIELDS.into_iter().find_map(one), one)

@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use tenure::{Value, printable};
+use tenure::Value;
+use tenure::embed::printable;
 
 use crate::clock;
 
@@ -37,7 +38,7 @@ fn what(name: &str, detail: &Value) -> String {
             format!("`{}` took the lease over{from}: {}", text("by"), text("reason"))
         }
         "restored" => format!(
-            "the document could not be read; its {} bytes were set aside, and its last good version is back",
+            "the document could not be read; its {} bytes were set aside, and its last good version was restored",
             number("damaged_bytes")
         ),
         "damage_copied" => {
@@ -59,7 +60,8 @@ fn what(name: &str, detail: &Value) -> String {
             format!("the journal was adopted as it is, since {}; {lines}", text("why"))
         }
         "record_unreadable" => {
-            "the record could not be read; it was begun anew, and the data was adopted".to_owned()
+            "the record could not be read; a new one was started, and the data was adopted"
+                .to_owned()
         }
         name => format!("{name}: {detail}"),
     }

@@ -1,0 +1,141 @@
+//! The entries of one journal, in batches, behind those that are there already.
+//!
+//! # Invariants
+//!
+//! 1. The target is locked from the comparison to the end, and every append proves that lock: no other writer, and no
+//!    copy that was believed dead, comes in between.
+//! 2. An append whose reply was lost is repeated under the same operation id: it is done once.
+//! 3. A crash leaves whole batches. Nothing else remembers how far the copy came: the entries themselves are compared.
+
+use tenure::outcome::{Entries, LeaseInfo};
+use tenure::{AppendOptions, Error, Fence, Journal, Lock, LockOptions, WriteOptions};
+
+use super::{Outcome, changed_meanwhile, missing};
+use crate::failure::Result;
+
+/// A batch has at most so many entries: an etcd transaction takes 128 operations.
+const BATCH_ENTRIES: usize = 64;
+/// And about so many bytes: a server takes requests of 1.5 MiB.
+const BATCH_BYTES: usize = 256 << 10;
+/// How often an append is repeated whose outcome is not known.
+const REPEATS: u32 = 3;
+
+/// Copies what is missing.
+pub(super) fn copy_journal(
+    from: &Journal,
+    to: &Journal,
+    lock: &Lock,
+    options: &WriteOptions,
+) -> Result<Outcome> {
+    let mut source = from.read(0, None)?;
+    if next(&mut source)?.is_none() {
+        return Err(missing(from.path()));
+    }
+    let held = lock.acquire(&LockOptions {
+        wait: options.wait,
+        label: options.label.clone(),
+        ..LockOptions::default()
+    })?;
+    let writer = Writer { from, to, options, fence: held.publish_fence() };
+    let outcome = writer.copy();
+    held.release()?;
+    outcome
+}
+
+struct Writer<'a> {
+    from: &'a Journal,
+    to: &'a Journal,
+    options: &'a WriteOptions,
+    fence: Fence,
+}
+
+impl Writer<'_> {
+    fn copy(&self) -> Result<Outcome> {
+        let (mut source, mut there) = (self.from.read(0, None)?, self.to.read(0, None)?);
+        while let Some((_, line)) = next(&mut there)? {
+            if next(&mut source)?.is_none_or(|(_, ours)| ours != line) {
+                return Ok(Outcome::Differs);
+            }
+        }
+        let (mut entries, mut bytes, mut began) = (0_u64, 0_u64, None);
+        loop {
+            let batch = Batch::read(&mut source)?;
+            let Some(first) = batch.first else { break };
+            let at = self.append(&batch)?;
+            began.get_or_insert((first, at));
+            entries += u64::try_from(batch.lines.len()).unwrap_or(u64::MAX);
+            bytes += u64::try_from(batch.bytes).unwrap_or(u64::MAX);
+        }
+        let Some((first, at)) = began else { return Ok(Outcome::Present) };
+        self.verify(first, at, entries)?;
+        Ok(Outcome::Copied { entries, bytes })
+    }
+
+    /// Appends a batch; returns the number of its first entry.
+    fn append(&self, batch: &Batch) -> Result<u64> {
+        let (first, last) = (batch.first.unwrap_or(0), batch.last);
+        let sum = u128::from_be_bytes(LeaseInfo::sum_of(&self.from.path().to_string_lossy()));
+        let operation = format!("copy-{sum:032x}-{first}-{last}-{}", self.fence);
+        let options = AppendOptions {
+            write: WriteOptions {
+                fence: Some(self.fence),
+                operation: Some(operation),
+                ..self.options.clone()
+            },
+            ..AppendOptions::default()
+        };
+        let mut repeats = 0;
+        loop {
+            match self.to.append(&batch.lines, &options) {
+                Ok(done) => return Ok(done.first),
+                Err(error) if repeats < REPEATS && is_unknown(&error) => repeats += 1,
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+
+    /// Reads back what was written.
+    fn verify(&self, first: u64, at: u64, entries: u64) -> Result<()> {
+        let (mut source, mut there) =
+            (self.from.read(first, Some(entries))?, self.to.read(at, Some(entries))?);
+        for _ in 0..entries {
+            let (ours, theirs) = (next(&mut source)?, next(&mut there)?);
+            if ours.is_none() || ours.map(|(_, line)| line) != theirs.map(|(_, line)| line) {
+                return Err(changed_meanwhile(self.to.path()));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Whether the append may have been done.
+fn is_unknown(error: &Error) -> bool {
+    error.kind() == tenure::ErrorKind::Io && error.is_committed().is_none()
+}
+
+/// The next entry. One that is gone is an error: a copy without it would not be noticed later.
+fn next(entries: &mut Entries) -> Result<Option<(u64, &[u8])>> {
+    Ok(entries.next_line()?)
+}
+
+#[derive(Default)]
+struct Batch {
+    lines: Vec<Vec<u8>>,
+    bytes: usize,
+    first: Option<u64>,
+    last: u64,
+}
+
+impl Batch {
+    fn read(source: &mut Entries) -> Result<Self> {
+        let mut batch = Self::default();
+        while batch.lines.len() < BATCH_ENTRIES && batch.bytes < BATCH_BYTES {
+            let Some((seq, line)) = next(source)? else { break };
+            batch.first.get_or_insert(seq);
+            batch.last = seq;
+            batch.bytes += line.len();
+            batch.lines.push(line.to_vec());
+        }
+        Ok(batch)
+    }
+}

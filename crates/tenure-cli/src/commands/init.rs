@@ -1,0 +1,109 @@
+//! `tenure init`.
+
+use std::path::{Path, PathBuf};
+
+use tenure::{Value, json};
+use tenure_agents::install::{self, Kind, Part, Scope, Wanted};
+use tenure_agents::place::Place;
+use tenure_agents::settings_file::{self, Outcome};
+
+use super::settings::report;
+use crate::args::{AgentArg, InitArgs, ScopeArg};
+use crate::exit_code::ExitCode;
+use crate::failure::{Failure, Result};
+use crate::output::Output;
+
+pub(super) fn run(args: &InitArgs, out: &mut Output) -> Result<ExitCode> {
+    let root = Place::of_directory(Path::new("."))?.root().to_path_buf();
+    let scope = match args.scope {
+        ScopeArg::Project => Scope::Project,
+        ScopeArg::Local => Scope::Local,
+        ScopeArg::User => Scope::User,
+    };
+    let kinds = kinds(args, &root);
+    let mut parts = Vec::new();
+    for kind in &kinds {
+        parts.extend(parts_of(*kind, scope, &root, args)?);
+    }
+    let mut outcomes = Vec::new();
+    for part in &parts {
+        outcomes.push(change(part, args)?);
+        if !args.dry_run {
+            out.committed();
+        }
+    }
+    let advice = kinds.iter().filter_map(|kind| install::by_hand(*kind, scope));
+    let advice: Vec<_> = advice.filter(|_| !args.uninstall && !args.no_mcp).collect();
+    let objects = || {
+        json!({
+            "files": outcomes.iter().map(object).collect::<Value>(),
+            "by_hand": advice,
+            "dry_run": args.dry_run,
+        })
+    };
+    let text = || {
+        let reports = outcomes.iter().map(|outcome| report(outcome, args.dry_run));
+        reports.chain(advice.iter().map(|text| (*text).to_owned())).collect::<Vec<_>>().join("\n")
+    };
+    out.result(objects, text)?;
+    Ok(ExitCode::Done)
+}
+
+/// The agents that were named, or those whose directory is there.
+fn kinds(args: &InitArgs, root: &Path) -> Vec<Kind> {
+    let named = |agent: &AgentArg| match agent {
+        AgentArg::Claude => Kind::Claude,
+        AgentArg::Codex => Kind::Codex,
+        AgentArg::Cursor => Kind::Cursor,
+        AgentArg::Gemini => Kind::Gemini,
+    };
+    if !args.agents.is_empty() {
+        return args.agents.iter().map(named).collect();
+    }
+    let found = Kind::ALL.into_iter().filter(|(_, dir)| root.join(dir).is_dir());
+    let found: Vec<_> = found.map(|(kind, _)| kind).collect();
+    if found.is_empty() { vec![Kind::Claude] } else { found }
+}
+
+fn parts_of(kind: Kind, scope: Scope, root: &Path, args: &InitArgs) -> Result<Vec<Part>> {
+    // All of it is taken out, whatever was installed.
+    let all = args.uninstall;
+    let wanted = Wanted { gate: args.gate, log: args.log, no_mcp: args.no_mcp && !all };
+    let home = match (scope, std::env::home_dir()) {
+        (Scope::User, None) => {
+            return Err(Failure::usage("find the user's settings", "there is no home directory")
+                .hint("set HOME, or use --scope project"));
+        }
+        (_, home) => home.unwrap_or_else(PathBuf::new),
+    };
+    install::parts(kind, scope, root, &home, wanted).ok_or_else(|| {
+        Failure::usage("install", "this agent has no settings of that scope")
+            .hint("use --scope project or --scope user")
+    })
+}
+
+fn change(part: &Part, args: &InitArgs) -> Result<Outcome> {
+    let wait = args.wait.get()?;
+    let changed = settings_file::change(&part.file, wait, args.dry_run, |found| {
+        if args.uninstall {
+            install::uninstall(found)
+        } else {
+            install::install(found, &part.patch)
+        }
+    });
+    Ok(changed?)
+}
+
+fn object(outcome: &Outcome) -> Value {
+    let action = match (&outcome.old, &outcome.new) {
+        (_, None) => "unchanged",
+        (None, Some(_)) => "created",
+        (Some(_), Some(new)) if new.is_empty() => "removed",
+        (Some(_), Some(_)) => "changed",
+    };
+    json!({
+        "file": outcome.file.to_string_lossy(),
+        "action": action,
+        "backup": outcome.backup.as_ref().map(|backup| backup.to_string_lossy()),
+    })
+}

@@ -1,0 +1,151 @@
+//! `tenure init` and `tenure settings merge`: the settings of other tools keep what is theirs.
+
+use serde_json::{Value, json};
+
+use crate::bench::{Bench, Ran};
+
+const THEIRS: &str = "\
+{
+  // Checked by the team.
+  \"permissions\": { \"allow\": [\"Bash(ls:*)\"] },
+  \"hooks\": {
+    \"PreToolUse\": [
+      { \"matcher\": \"Bash\", \"hooks\": [{ \"type\": \"command\", \"command\": \"./check.sh\" }] },
+    ],
+  },
+}
+";
+
+fn project() -> Bench {
+    let bench = Bench::new();
+    std::fs::create_dir(bench.path(".git")).unwrap();
+    bench
+}
+
+fn init(bench: &Bench, args: &[&str]) -> Ran {
+    let words: Vec<_> = ["init"].iter().chain(args).collect();
+    bench.command(&words).env("HOME", bench.path("home")).run()
+}
+
+#[test]
+fn an_installation_is_idempotent_and_can_be_taken_back_to_the_byte() {
+    let bench = project();
+    bench.file(".claude/settings.json", THEIRS);
+    let ran = init(&bench, &[]).ok();
+    for part in [
+        "changed ",
+        "settings.json.tenure-backup",
+        "+ ",
+        "tenure hook edit",
+        "created ",
+        ".mcp.json",
+    ] {
+        assert!(ran.stdout.contains(part), "no `{part}` in {}", ran.stdout);
+    }
+    let installed = bench.read(".claude/settings.json");
+    assert!(installed.contains("// Checked by the team.") && installed.contains("./check.sh"));
+    assert_eq!(bench.read(".claude/settings.json.tenure-backup"), THEIRS);
+    let servers: Value = serde_json::from_str(&bench.read(".mcp.json")).unwrap();
+    assert_eq!(servers["mcpServers"]["tenure"]["command"], "tenure");
+    let again = init(&bench, &["--json"]).ok().json();
+    assert!(again["files"].as_array().unwrap().iter().all(|file| file["action"] == "unchanged"));
+    assert_eq!(bench.read(".claude/settings.json"), installed);
+    init(&bench, &["--uninstall"]).ok();
+    assert_eq!(bench.read(".claude/settings.json"), THEIRS);
+    assert!(!bench.path(".mcp.json").exists());
+    assert!(!bench.path("home").exists(), "the user's settings are not touched");
+    init(&bench, &[]).ok();
+    init(&bench, &["--uninstall"]).ok();
+    for left in [".mcp.json", ".mcp.json.tenure-backup", ".claude/settings.json.tenure-backup"] {
+        assert!(!bench.path(left).exists(), "{left}");
+    }
+}
+
+#[test]
+fn a_dry_run_shows_all_and_touches_nothing() {
+    let bench = project();
+    let ran = init(&bench, &["--dry-run", "--gate", "--log"]).ok();
+    for part in ["would create", "tenure hook gate", "tenure hook log", "tenure hook session"] {
+        assert!(ran.stdout.contains(part), "no `{part}` in {}", ran.stdout);
+    }
+    assert!(!bench.path(".claude").exists() && !bench.path(".mcp.json").exists());
+}
+
+#[test]
+fn codex_gets_its_own_file_and_the_rest_is_said() {
+    let bench = project();
+    std::fs::create_dir(bench.path(".codex")).unwrap();
+    let ran = init(&bench, &[]).ok();
+    assert!(ran.stdout.contains("[mcp_servers.tenure]"), "{}", ran.stdout);
+    let hooks: Value = serde_json::from_str(&bench.read(".codex/hooks.json")).unwrap();
+    let matcher = hooks["hooks"]["PreToolUse"][0]["matcher"].as_str().unwrap();
+    assert!(matcher.contains("apply_patch"));
+    assert!(!bench.path(".claude").exists());
+    init(&bench, &["--agent", "codex", "--scope", "local"]).exits(2).complains("--scope project");
+    init(&bench, &["--agent", "claude", "--scope", "user"]).ok();
+    assert!(bench.path("home/.claude/settings.json").exists() && !bench.path(".claude").exists());
+}
+
+#[test]
+fn agents_without_hooks_get_the_mcp_server_alone() {
+    let bench = project();
+    let theirs = "{\n  \"theme\": \"dark\", // mine\n  \"mcpServers\": { \"x\": { \"command\": \"x\" } }\n}\n";
+    bench.file(".gemini/settings.json", theirs);
+    std::fs::create_dir(bench.path(".cursor")).unwrap();
+    init(&bench, &["--gate"]).ok();
+    for file in [".gemini/settings.json", ".cursor/mcp.json"] {
+        let text = bench.read(file);
+        assert!(text.contains("\"tenure\"") && !text.contains("hooks"), "{file}: {text}");
+    }
+    assert!(!bench.path(".claude").exists());
+    init(&bench, &["--uninstall"]).ok();
+    assert_eq!(bench.read(".gemini/settings.json"), theirs);
+    assert!(!bench.path(".cursor/mcp.json").exists());
+    for agent in ["cursor", "gemini"] {
+        init(&bench, &["--agent", agent, "--scope", "local"]).exits(2);
+        init(&bench, &["--agent", agent, "--scope", "user"]).ok();
+    }
+    assert!(bench.path("home/.cursor/mcp.json").exists());
+    assert!(bench.path("home/.gemini/settings.json").exists());
+}
+
+#[test]
+fn settings_that_are_no_json_are_reported_and_left_alone() {
+    let bench = project();
+    bench.file(".claude/settings.json", "{ \"hooks\": ");
+    init(&bench, &[]).exits(2).complains("the settings cannot be read");
+    assert_eq!(bench.read(".claude/settings.json"), "{ \"hooks\": ");
+    assert!(!bench.path(".claude/settings.json.tenure-backup").exists());
+}
+
+#[test]
+fn a_read_only_home_is_a_clear_error() {
+    let bench = project();
+    bench.file("home/.claude", "a file");
+    let ran = init(&bench, &["--scope", "user", "--agent", "claude"]);
+    assert!(ran.code == Some(1) && ran.stderr.contains(".claude"), "{ran:?}");
+}
+
+#[test]
+fn a_merge_keeps_comments_and_a_removal_takes_it_out() {
+    let bench = Bench::new();
+    bench.file("s.json", THEIRS);
+    let merge = |args: &[&str]| {
+        let patch = r#"{"env":{"CI":"1"},"permissions":{"allow":["Bash(ls:*)","Read"]}}"#;
+        bench.tenure(&[&["settings", "merge", "s.json", patch], args].concat())
+    };
+    assert!(merge(&["--dry-run"]).ok().stdout.starts_with("would change "));
+    assert_eq!(bench.read("s.json"), THEIRS);
+    merge(&[]).ok();
+    let merged = bench.read("s.json");
+    assert!(
+        merged.contains("// Checked by the team.") && merged.contains("\"CI\": \"1\""),
+        "{merged}"
+    );
+    assert_eq!(merge(&["--json"]).ok().json()["changed"], json!(false));
+    merge(&["--remove"]).ok();
+    // It takes out what a merge adds, also what was there before: a list has each element once.
+    assert!(!bench.read("s.json").contains("CI"));
+    bench.tenure(&["settings", "merge", "s.json", "[1]"]).exits(2).complains("not a JSON object");
+    bench.tenure(&["settings", "merge", "s.json", "{\"hooks\":7}"]).exits(2).complains("/hooks");
+}

@@ -14,11 +14,15 @@ function part(load, ...names) {
   }
 }
 
+part(() => require('./lib/blob.cjs'), 'Blob');
 part(() => require('./lib/collection.cjs'), 'Collection');
 part(() => require('./lib/document.cjs'), 'Document');
-part(() => require('./lib/errors.cjs'), 'JournalGapError', 'TenureError');
+part(() => require('./lib/errors.cjs'), 'JournalGapError', 'OnceFailedError', 'TenureError');
 part(() => require('./lib/journal.cjs'), 'Journal');
-part(() => require('./lib/lease.cjs'), 'HeldLease', 'Lease', 'lease', 'leaseSync');
-part(() => require('./lib/lock.cjs'), 'Guard', 'Lock', 'lock', 'lockSync', 'tryLock', 'tryLockSync', 'withLock', 'withLockSync');
+part(() => require('./lib/lease.cjs'), 'HeldLease', 'HeldLeases', 'Lease', 'lease', 'leaseAll', 'leaseAllSync', 'leaseSync');
+part(() => require('./lib/lock.cjs'), 'Guard', 'Guards', 'Lock', 'lock', 'lockAll', 'lockAllSync', 'lockSync', 'tryLock', 'tryLockSync', 'withLock', 'withLockSync');
+part(() => require('./lib/once.cjs'), 'once', 'onceSync');
+part(() => require('./lib/queue.cjs'), 'Queue');
 part(() => require('./lib/status.cjs'), 'status', 'statusSync');
+part(() => require('./lib/store.cjs'), 'Store');
 part(() => require('./lib/together.cjs'), 'updateAndAppend', 'updateAndAppendSync');

@@ -3,6 +3,37 @@
 /** A file name: text, the bytes of a name that is not text, or a `file:` URL. */
 export type PathLike = string | Uint8Array | URL;
 
+/** One line about the health of a store. */
+export interface Finding {
+  /** What was looked at: `server`, `schema`, `replication`, `quota`. */
+  what: string;
+  found: string;
+  /** How it endangers what tenure promises; null if it does not. */
+  problem: string | null;
+}
+
+/**
+ * A store on PostgreSQL or etcd that several machines share: opened once, and passed as the option `store`. Its name
+ * has no password. `TENURE_STORE` is for commands only: a program names its store itself.
+ */
+export class Store {
+  private constructor();
+  /**
+   * The store at a URL, `postgres://user:password@host/database` or `etcd://host:2379/prefix`. Nothing is sent to the
+   * server yet. In one process the same URL is the same connection.
+   */
+  static open(url: string): Store;
+  readonly name: string;
+  /** The health of the server. */
+  check(): Promise<Finding[]>;
+  checkSync(): Finding[];
+}
+
+export interface StoreOptions {
+  /** Where the target is: a store, or its URL. Its name is then a name in the store. Default: local files. */
+  store?: Store | string | undefined;
+}
+
 /** The stable names of errors, the same in every language and on the command line. */
 export type ErrorCode =
   | 'busy'
@@ -40,7 +71,7 @@ export interface Holder {
 /** What failed, where, why, and what to do about it. */
 export class TenureError extends Error {
   protected constructor();
-  readonly name: 'TenureError' | 'JournalGapError';
+  readonly name: 'TenureError' | 'JournalGapError' | 'OnceFailedError';
   readonly code: ErrorCode;
   /** What was being done. */
   readonly action: string | null;
@@ -62,6 +93,15 @@ export class JournalGapError extends TenureError {
   readonly first: number;
   /** The last one. */
   readonly last: number;
+}
+
+/** The function of `once` failed in the call that this one waited for. It was not run again. */
+export class OnceFailedError extends TenureError {
+  private constructor();
+  readonly name: 'OnceFailedError';
+  readonly code: 'cancelled';
+  /** 1, or the exit code of a command that failed. */
+  readonly exitCode: number;
 }
 
 export interface Signal {
@@ -92,6 +132,11 @@ export interface LockOptions extends WaitOptions {
   owner?: string | undefined;
   /** Let the same `owner` in again while it holds the lock in this process. */
   reentrant?: boolean | undefined;
+  /**
+   * Take one of so many slots, 1 to 64: as many callers hold the target at once. A slot draws no fence. If callers
+   * name different numbers, the largest bounds all of them.
+   */
+  slots?: number | undefined;
   /** Proof of a hold that the caller is part of: nothing is locked. */
   fence?: number | bigint | undefined;
   /** Lock exactly this file as well, to exclude others that lock it. */
@@ -107,15 +152,15 @@ export class Guard implements Disposable, AsyncDisposable {
   private constructor();
   /**
    * The fence of this hold; 0 for a shared one. Pass it to writes of the same target. A hold whose fence
-   * nobody asked for ends faster. After the hold it is the same number and proves nothing, asked before or not.
+   * no caller asked for ends faster. After the hold it is the same number and proves nothing, asked before or not.
    */
   readonly fence: number;
   readonly path: string;
-  /** False once it was released, or its `maxHold` ended it. */
+  /** False once it was released, its `maxHold` ended it, or it was not renewed in time in its store. */
   readonly held: boolean;
   /** Who held it before and died without releasing: what it protects may be half done. */
   readonly recoveredFrom: Holder | null;
-  /** Checks that nobody removed or replaced the lock file under the hold. */
+  /** Checks that the lock file was not removed or replaced during the hold. */
   verify(): Promise<void>;
   verifySync(): void;
   /** Releases the lock. The second time does nothing. */
@@ -126,37 +171,61 @@ export class Guard implements Disposable, AsyncDisposable {
 }
 
 /**
- * A target to be locked again and again: its path is resolved once, and its files stay open until nobody
+ * A target to be locked again and again: its path is resolved once, and its files stay open until no caller
  * refers to this. Opening it touches nothing.
  */
 export class Lock {
-  constructor(path: PathLike);
+  constructor(path: PathLike, options?: StoreOptions);
   readonly path: string;
   /** Takes the lock; waits without blocking the event loop. */
   acquire(options?: LockOptions & Signal): Promise<Guard>;
   /** The same, asleep in the kernel. A lock that this thread holds already is `deadlock`. */
   acquireSync(options?: LockOptions): Guard;
-  /** Takes the lock if nobody has it; null if somebody does. */
+  /** Takes the lock if it is free; null if it is held. */
   tryAcquire(options?: Omit<LockOptions, 'waitMs'>): Promise<Guard | null>;
   tryAcquireSync(options?: Omit<LockOptions, 'waitMs'>): Guard | null;
 }
 
 /** Takes the lock on a path; waits without blocking the event loop. */
-export function lock(path: PathLike, options?: LockOptions & Signal): Promise<Guard>;
+export function lock(path: PathLike, options?: LockOptions & StoreOptions & Signal): Promise<Guard>;
 /** The same, asleep in the kernel. A lock that this thread holds already is `deadlock`. */
-export function lockSync(path: PathLike, options?: LockOptions): Guard;
-/** Takes the lock if nobody has it; null if somebody does. */
-export function tryLock(path: PathLike, options?: Omit<LockOptions, 'waitMs'>): Promise<Guard | null>;
-export function tryLockSync(path: PathLike, options?: Omit<LockOptions, 'waitMs'>): Guard | null;
+export function lockSync(path: PathLike, options?: LockOptions & StoreOptions): Guard;
+/** Takes the lock if it is free; null if it is held. */
+export function tryLock(path: PathLike, options?: Omit<LockOptions, 'waitMs'> & StoreOptions): Promise<Guard | null>;
+export function tryLockSync(path: PathLike, options?: Omit<LockOptions, 'waitMs'> & StoreOptions): Guard | null;
+export type LockAllOptions = Omit<LockOptions, 'fence' | 'lockFile' | 'maxHold'>;
+
+/** Several locks that are held together. */
+export class Guards implements Disposable, AsyncDisposable {
+  private constructor();
+  /** The guard of each target, in the order of the resolved names. */
+  readonly guards: readonly Guard[];
+  /** False once one of them is not held any more. */
+  readonly held: boolean;
+  verify(): Promise<void>;
+  verifySync(): void;
+  /** Releases all of them. The second time does nothing. */
+  release(): Promise<void>;
+  releaseSync(): void;
+  [Symbol.dispose](): void;
+  [Symbol.asyncDispose](): Promise<void>;
+}
+
+/**
+ * Takes the locks on several paths, all or none, with one deadline. They are taken in the order of their resolved
+ * names, so that callers never wait for each other in a circle.
+ */
+export function lockAll(paths: readonly PathLike[], options?: LockAllOptions & StoreOptions & Signal): Promise<Guards>;
+export function lockAllSync(paths: readonly PathLike[], options?: LockAllOptions & StoreOptions): Guards;
 /** Runs a function under the lock and releases it, whatever happens. */
 export function withLock<T>(path: PathLike, act: (guard: Guard) => T | PromiseLike<T>): Promise<T>;
 export function withLock<T>(
   path: PathLike,
-  options: (LockOptions & Signal) | undefined,
+  options: (LockOptions & StoreOptions & Signal) | undefined,
   act: (guard: Guard) => T | PromiseLike<T>,
 ): Promise<T>;
 export function withLockSync<T>(path: PathLike, act: (guard: Guard) => T): T;
-export function withLockSync<T>(path: PathLike, options: LockOptions | undefined, act: (guard: Guard) => T): T;
+export function withLockSync<T>(path: PathLike, options: (LockOptions & StoreOptions) | undefined, act: (guard: Guard) => T): T;
 
 /** Proof of a hold on another target. */
 export interface GuardProof {
@@ -239,10 +308,10 @@ export interface Written {
   replayed: boolean;
 }
 
-/** A JSON document in a file. Opening it touches nothing. */
+/** A JSON document in a file, or in a store. Opening it touches nothing. */
 export class Document<T = any> {
   /** `numbers` is what its calls do unless they say otherwise. */
-  constructor(path: PathLike, options?: NumberOptions);
+  constructor(path: PathLike, options?: NumberOptions & StoreOptions);
   /** The resolved path. */
   readonly path: string;
   /** The document, or undefined if there is none. Takes no lock. */
@@ -256,7 +325,7 @@ export class Document<T = any> {
   /**
    * Runs a function on the fresh document while the lock is held, and writes what it returns; if it
    * returns nothing, what it made of its argument. What it throws changes nothing. It runs again if
-   * somebody who does not use tenure replaced the file meanwhile. Without a document and without `init` it
+   * a tool that does not use tenure replaced the file meanwhile. Without a document and without `init` it
    * is given undefined and has to return one, else the update is `not_found`.
    */
   update(
@@ -439,7 +508,7 @@ export interface Compacted {
 
 /** A file of lines that many processes append to. Opening it touches nothing. */
 export class Journal {
-  constructor(path: PathLike);
+  constructor(path: PathLike, options?: StoreOptions);
   /** The resolved path. */
   readonly path: string;
   /** Appends a line, or an array of lines, as one batch: readers see all of it or none. */
@@ -522,11 +591,11 @@ export interface TakeOverOptions extends Omit<AcquireOptions, 'token'> {
 
 /** A target that can be leased. Opening it touches nothing. */
 export class Lease {
-  constructor(path: PathLike);
+  constructor(path: PathLike, options?: StoreOptions);
   readonly path: string;
   acquire(options: AcquireOptions & Signal): Promise<Leased>;
   acquireSync(options: AcquireOptions): Leased;
-  /** Takes the lease from whoever has it, for a reason that is written down. */
+  /** Takes the lease from its holder, for a reason that is recorded. */
   takeOver(options: TakeOverOptions & Signal): Promise<Leased>;
   takeOverSync(options: TakeOverOptions): Leased;
   /** Extends the lease from now. The fence stays. */
@@ -534,7 +603,7 @@ export class Lease {
   renewSync(token: string, options?: { ttlMs?: number | undefined }): Leased;
   release(token: string): Promise<void>;
   releaseSync(token: string): void;
-  /** Who has the lease, running or expired; null if nobody does. */
+  /** Who has the lease, running or expired; null if there is none. */
   show(): Promise<LeaseInfo | null>;
   showSync(): LeaseInfo | null;
 }
@@ -558,8 +627,31 @@ export class HeldLease implements Leased, Disposable, AsyncDisposable {
 }
 
 /** Acquires the lease of a path. */
-export function lease(path: PathLike, options: AcquireOptions & Signal): Promise<HeldLease>;
-export function leaseSync(path: PathLike, options: AcquireOptions): HeldLease;
+export function lease(path: PathLike, options: AcquireOptions & StoreOptions & Signal): Promise<HeldLease>;
+export function leaseSync(path: PathLike, options: AcquireOptions & StoreOptions): HeldLease;
+
+/** Several leases that this program has, all with one token. They outlive it unless they are released. */
+export class HeldLeases implements Disposable, AsyncDisposable {
+  private constructor();
+  /** The lease of each target, in the order of the resolved names. */
+  readonly leases: readonly HeldLease[];
+  /** Names all of them to `renew` and `release`. Keep it secret. */
+  readonly token: string;
+  renew(options?: { ttlMs?: number | undefined }): Promise<void>;
+  renewSync(options?: { ttlMs?: number | undefined }): void;
+  /** Releases all of them, whatever happens to one; then throws what happened. */
+  release(): Promise<void>;
+  releaseSync(): void;
+  [Symbol.dispose](): void;
+  [Symbol.asyncDispose](): Promise<void>;
+}
+
+/**
+ * Acquires the leases on several paths, all or none, with one deadline and one token. With the token of earlier leases it
+ * renews those; `TENURE_TOKEN` is not used.
+ */
+export function leaseAll(paths: readonly PathLike[], options: AcquireOptions & StoreOptions & Signal): Promise<HeldLeases>;
+export function leaseAllSync(paths: readonly PathLike[], options: AcquireOptions & StoreOptions): HeldLeases;
 
 export interface PruneOptions extends WriteOptions {
   /** Remove entries that did not change for so long. */
@@ -588,7 +680,7 @@ export interface Split {
 
 /** A directory of documents or journals by key. Opening it touches nothing. */
 export class Collection {
-  constructor(dir: PathLike, options?: NumberOptions & { kind?: 'documents' | 'journals' | undefined });
+  constructor(dir: PathLike, options?: NumberOptions & StoreOptions & { kind?: 'documents' | 'journals' | undefined });
   readonly path: string;
   /** The file of a key. */
   pathOf(key: string): string;
@@ -597,13 +689,157 @@ export class Collection {
   /** The keys that have a file, sorted. */
   keys(): Promise<string[]>;
   keysSync(): string[];
-  /** Removes what is due; entries that somebody holds stay. */
+  /** Removes what is due; entries that are held stay. */
   prune(options: PruneOptions & Signal): Promise<Pruned>;
   pruneSync(options: PruneOptions): Pruned;
   /** Writes every member of the JSON object in `index` as a document of its own into `dir`. */
-  static split(index: PathLike, dir: PathLike, options?: WriteOptions & Signal): Promise<Split>;
-  static splitSync(index: PathLike, dir: PathLike, options?: WriteOptions): Split;
+  static split(index: PathLike, dir: PathLike, options?: WriteOptions & StoreOptions & Signal): Promise<Split>;
+  static splitSync(index: PathLike, dir: PathLike, options?: WriteOptions & StoreOptions): Split;
 }
+
+/** The content of a file at one moment. */
+export interface Content {
+  bytes: Buffer;
+  /** Opaque: compare it, store it, and give it back. */
+  version: string;
+}
+
+export type BlobWriteOptions = Omit<DocumentWriteOptions, 'noSync'>;
+
+/** A file with any content, with the versions, guards and history of a document. Opening it touches nothing. */
+export class Blob {
+  constructor(path: PathLike, options?: StoreOptions);
+  /** The resolved path. */
+  readonly path: string;
+  /** The content, or undefined if there is no file. Takes no lock. */
+  get(): Promise<Content | undefined>;
+  getSync(): Content | undefined;
+  version(): Promise<string | undefined>;
+  versionSync(): string | undefined;
+  /** Replaces the whole content. It is always synced. */
+  put(content: string | Uint8Array, options?: BlobWriteOptions & Signal): Promise<Written>;
+  putSync(content: string | Uint8Array, options?: BlobWriteOptions): Written;
+  /** Publishes the content from before the last change. A second undo redoes. */
+  undo(options?: BlobWriteOptions & Signal): Promise<Written>;
+  undoSync(options?: BlobWriteOptions): Written;
+}
+
+export type QueueWriteOptions = Pick<WriteOptions, 'allowNetwork' | 'label' | 'noSync' | 'waitMs'>;
+
+export interface AddOptions extends QueueWriteOptions {
+  /** Its id: if there is a task with this id, done or not, nothing is added. Default: a new one, which sorts by time. */
+  id?: string | undefined;
+  /** Set it aside when so many attempts have failed or expired. */
+  maxAttempts?: number | undefined;
+}
+
+export interface ClaimOptions {
+  /** How long the claim lasts without a renewal, in milliseconds. */
+  ttlMs: number;
+  /** Who wants it: a label, not a credential. Default: the user's name. */
+  owner?: string | undefined;
+  /** How long to wait for a task, in milliseconds. Default 0; Infinity for ever. */
+  waitMs?: number | undefined;
+}
+
+/** A task that the caller has claimed. */
+export interface Claimed<T = any> {
+  id: string;
+  task: T;
+  /** The document of the task: with the fence it guards other writes. */
+  target: string;
+  /** Names the claim to `done`, `fail` and `renew`. Keep it secret. */
+  token: string;
+  fence: number;
+  /** Which attempt it is, from 1 on. */
+  attempt: number;
+  ttlMs: number;
+}
+
+export interface FailOptions {
+  /** It is not given out before this time has passed. */
+  delayMs?: number | undefined;
+  /** Set it aside if it has had so many attempts, whatever it was added with. */
+  maxAttempts?: number | undefined;
+  /** Why, for people. */
+  reason?: string | undefined;
+}
+
+/** A task as it is now. */
+export interface Task<T = any> {
+  id: string;
+  task: T;
+  state: 'open' | 'delayed' | 'claimed' | 'done' | 'set_aside' | 'damaged';
+  /** How often it was claimed. */
+  attempts: number;
+  /** Microseconds of the wall clock. */
+  addedUs: number;
+  /** The last worker that claimed it. */
+  owner: string | null;
+  /** What is left of its claim, or of its delay. */
+  leftMs: number | null;
+  /** Why it failed last. */
+  reason: string | null;
+}
+
+/** An answer that is there at once. */
+type NotPromise = boolean | string | number | bigint | null | undefined | void;
+
+/** Which tasks a worker takes. */
+export interface Accepts<T, R> {
+  /**
+   * Says of an open task whether to claim it. No lock is held meanwhile, and it may be asked about a task again. What it
+   * throws is thrown, and nothing is claimed.
+   */
+  accepts?: ((task: T) => R) | undefined;
+}
+
+/**
+ * Tasks for many workers. Each runs at least once and is completed exactly once: a claim that expires returns its task,
+ * and the worker that lost it gets `lease_lost`. Opening it touches nothing.
+ */
+export class Queue<T = any> {
+  constructor(dir: PathLike, options?: NumberOptions & StoreOptions);
+  /** The resolved directory. */
+  readonly path: string;
+  /** Adds a task. With an id it is idempotent: `new` is false if there was one. */
+  add(task: T, options?: AddOptions & Signal): Promise<{ id: string; new: boolean }>;
+  addSync(task: T, options?: AddOptions): { id: string; new: boolean };
+  /** Claims the oldest open task; undefined if there is none before the wait is over. */
+  next(options: ClaimOptions & Accepts<T, unknown> & Signal): Promise<Claimed<T> | undefined>;
+  nextSync(options: ClaimOptions & Accepts<T, NotPromise>): Claimed<T> | undefined;
+  /** Completes a task; false if this claim had completed it before. */
+  done(id: string, token: string): Promise<boolean>;
+  doneSync(id: string, token: string): boolean;
+  /** Returns a task to the queue, or sets it aside; says which. */
+  fail(id: string, token: string, options?: FailOptions): Promise<Task['state']>;
+  failSync(id: string, token: string, options?: FailOptions): Task['state'];
+  /** Extends the claim from now. The fence stays. */
+  renew(id: string, token: string, options?: { ttlMs?: number | undefined }): Promise<Leased>;
+  renewSync(id: string, token: string, options?: { ttlMs?: number | undefined }): Leased;
+  /** Every task, the oldest first. */
+  list(): Promise<Task<T>[]>;
+  listSync(): Task<T>[];
+  /** Removes tasks that are done or set aside and were added longer ago than `maxAgeMs` (default 0); their ids. */
+  prune(options?: QueueWriteOptions & Signal & { maxAgeMs?: number | undefined }): Promise<string[]>;
+  pruneSync(options?: QueueWriteOptions & { maxAgeMs?: number | undefined }): string[];
+}
+
+export interface OnceOptions extends WaitOptions, NumberOptions, StoreOptions {
+  /** How long the result is fresh, in milliseconds. */
+  ttlMs: number;
+  label?: string | undefined;
+  owner?: string | undefined;
+  allowNetwork?: boolean | undefined;
+}
+
+/**
+ * Runs a function in one of many calls, of any process; the others wait and get its result, which is JSON, while it is
+ * fresh. What the function throws is thrown to its own caller; those who wait at that moment get `OnceFailedError`. A
+ * process that dies in its turn hands over to the next. A result of more than 1 MiB is not stored.
+ */
+export function once<T>(path: PathLike, options: OnceOptions & Signal, act: () => T | PromiseLike<T>): Promise<T>;
+export function onceSync<T>(path: PathLike, options: OnceOptions, act: () => T): T;
 
 export interface Together {
   written: Written;
@@ -652,7 +888,7 @@ export interface Status {
   /** The directory that its lock is in. */
   sidecars: string;
   kind: 'free' | 'lock' | 'shared' | 'lease' | 'expired' | 'abandoned';
-  /** Whether somebody has to wait for it. */
+  /** Whether other callers have to wait for it. */
   held: boolean;
   holder: Holder | null;
   /** The newest fence that was given out; 0 for none. */
@@ -662,10 +898,10 @@ export interface Status {
   /** Those who keep the lock: the holder, and children that inherited it. */
   processes: { pid: number; command: string }[];
   waiters: { pid: number; command: string }[];
-  /** Somebody holds a lock file that is not there any more. */
+  /** A process holds a lock file that no longer has its name. */
   compromised: boolean;
 }
 
 /** Who holds a target, and who waits for it. For people: the answer may be old when it arrives. */
-export function status(path: PathLike): Promise<Status>;
-export function statusSync(path: PathLike): Status;
+export function status(path: PathLike, options?: StoreOptions): Promise<Status>;
+export function statusSync(path: PathLike, options?: StoreOptions): Status;

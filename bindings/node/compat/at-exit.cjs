@@ -1,6 +1,6 @@
 'use strict';
 
-// Cleans up when the process ends, also by a signal, without getting in the way of anybody else's
+// Cleans up when the process ends, also by a signal, without getting in the way of other
 // listeners. What is cleaned up are files for other programs; locks end with the process by themselves.
 
 const SIGNALS = ['SIGINT', 'SIGTERM', 'SIGQUIT', 'SIGABRT'];

@@ -59,7 +59,7 @@ function readJournal(dir) {
 /** Guards of this thread, by journal: a call inside `withJournalLock` is part of it. */
 const held = new Map();
 
-/** Runs `act` while nobody else changes the journal. Throws when that takes too long. */
+/** Runs `act` while no other process changes the journal. Throws when that takes too long. */
 function withJournalLock(dir, act) {
   fs.mkdirSync(dir, { recursive: true });
   const file = path.join(fs.realpathSync(dir), JOURNAL_FILENAME);
@@ -117,7 +117,7 @@ function enterLegacy(lock, deadline) {
   }
 }
 
-/** What is in a lock file, and whether whoever wrote it is gone. One that is still empty is just being
+/** What is in a lock file, and whether its writer is gone. One that is still empty is just being
  * written; a process that is younger than the file has the number of the one that wrote it. */
 function look(lock) {
   try {
@@ -140,7 +140,7 @@ function leaveLegacy(lock, nonce) {
   try {
     if (fs.readFileSync(lock, 'utf8').split('\n')[1] === nonce) fs.unlinkSync(lock);
   } catch {
-    // Somebody took it away.
+    // Another process removed it.
   }
 }
 
@@ -158,7 +158,7 @@ function sweep(lock) {
   }
 }
 
-/** Changes the journal under the lock. What fails while writing is told, not thrown. */
+/** Changes the journal under the lock. A failed write is reported, not thrown. */
 function change(dir, act) {
   return withJournalLock(dir, (guard) => {
     try {

@@ -11,5 +11,5 @@ export function readJournal(dir: string): JournalState;
 export function appendJournalEntries(dir: string, entries: JournalEntry[]): void;
 export function writeJournalHeader(dir: string, timestamp: number): void;
 export function appendJournalEntriesAndStampHeader(dir: string, entries: JournalEntry[], timestamp: number): void;
-/** Runs the function while nobody else changes the journal; calls of this module inside are part of it. */
+/** Runs the function while no other process changes the journal; calls of this module inside are part of it. */
 export function withJournalLock<T>(dir: string, act: () => T): T;

@@ -17,7 +17,7 @@ const MAX_SESSION_KEYS = 50;
 const PINNED_KEY = '__bash_session__';
 const MAX_EVIDENCE = 200;
 const KEY_MAX = 64;
-/** A hook must answer in a moment; whoever holds the state longer than this is not waited for. */
+/** A hook must answer in a moment; a holder that keeps the state longer than this is not waited for. */
 const WAIT_MS = 2000;
 const PREFIX = 'state-';
 
@@ -150,7 +150,7 @@ function change(compute) {
 function setAside(file) {
   const guard = lockSync(file, { waitMs: WAIT_MS });
   try {
-    new Document(file).readSync({ numbers: 'lossy' }); // Somebody else may have mended it meanwhile.
+    new Document(file).readSync({ numbers: 'lossy' }); // Another process may have fixed it meanwhile.
   } catch (error) {
     if (error.code === 'damaged') fs.renameSync(file, path.join(path.dirname(file), `corrupt-${Date.now()}.txt`));
   } finally {
@@ -168,7 +168,7 @@ function expire(file) {
       guard.releaseSync();
     }
   } catch {
-    // Whoever has it now keeps it.
+    // Its present holder keeps it.
   }
 }
 

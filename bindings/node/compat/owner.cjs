@@ -1,6 +1,6 @@
 'use strict';
 
-// What can be said of the process that wrote an old lock file. Nobody's hold of a tenure lock depends on
+// What can be said of the process that wrote an old lock file. No hold of a tenure lock depends on
 // it: this is for files that other programs left, or still use.
 
 const fs = require('fs');
@@ -54,7 +54,7 @@ function removeIf(path, text) {
   try {
     if (fs.readFileSync(path, 'utf8') === text) fs.unlinkSync(path);
   } catch {
-    // It is gone, or somebody else's.
+    // It is gone, or belongs to another process.
   }
 }
 

@@ -128,7 +128,7 @@ function* makeDirectory({ directory }, guard, { stale, operations }) {
   const dead = guard?.recoveredFrom?.label === LABEL ? guard.recoveredFrom.sinceUs / 1000 : NaN;
   const isOfTheDead = found.birthtimeMs >= dead - CLOCK_LAG_MS && found.birthtimeMs <= dead + MADE_WITHIN_MS;
   if (isFresh(found, stale) && !isOfTheDead) return false;
-  // Nobody who uses tenure has it, and nobody else has refreshed it for long.
+  // No user of tenure has it, and no other process has refreshed it for long.
   yield* removeDirectory(directory, operations);
   return yield* madeDirectory(directory, operations);
 }
@@ -201,7 +201,7 @@ function* both(names, guard, refused, options) {
     yield* removeDirectory(names.directory, operations);
     throw error;
   }
-  // In this very moment somebody removed it, so that what is there is not ours, or made what there was nothing to
+  // Another process removed it at this very moment, so that what is there is not ours, or made what there was nothing to
   // lock in, so that it is ours without the kernel's lock.
   if (!guard && identity !== undefined) yield* removeDirectory(names.directory, operations);
   yield* giveBack(guard, true);
@@ -325,7 +325,7 @@ function acquireSync(names, options) {
   return entry;
 }
 
-/** The function with the fence of the hold, which is told when somebody asks for it. */
+/** The function with the fence of the hold, which is published when the caller asks for it. */
 const proving = (release, { guard }) =>
   Object.defineProperty(release, 'fence', { get: () => guard?.fence, enumerable: true });
 
@@ -380,7 +380,7 @@ function unlockSync(file, given) {
   steps.now(end(entryOf(names, options), options.operations, true));
 }
 
-/** Whether anybody has the lock, by the kernel or by a fresh directory. */
+/** Whether the lock is held, by the kernel or by a fresh directory. */
 function* isHeld(file, options) {
   const names = yield* namesOf(file, options);
   if (canBeLocked(names) && tenure.statusSync(names.target).held) return true;

@@ -11,7 +11,7 @@ declare namespace lock {
     forever?: boolean;
   }
   interface LockOptions {
-    /** After how many milliseconds a lock directory that nobody refreshed is taken away; at least 2000, also for `false`. */
+    /** After how many milliseconds a lock directory that was not refreshed is removed; at least 2000, also for `false`. */
     stale?: number | false;
     /** How often ours is refreshed. */
     update?: number | false | null;

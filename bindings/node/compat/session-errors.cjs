@@ -13,7 +13,7 @@ class SessionWriteLockError extends Error {
   }
 }
 
-/** Somebody else has it, and kept it for the whole wait. */
+/** Another process held it for the whole wait. */
 class SessionWriteLockTimeoutError extends SessionWriteLockError {
   constructor({ timeoutMs, lockPath, owner, detail, cause }) {
     const more = detail ? ` (${detail})` : '';
@@ -25,7 +25,7 @@ class SessionWriteLockTimeoutError extends SessionWriteLockError {
   }
 }
 
-/** It is not ours any more, or its file is of somebody who lives and has kept it for too long. */
+/** It is not ours any more, or its file belongs to a live process that has kept it for too long. */
 class SessionWriteLockStaleError extends SessionWriteLockError {
   constructor({ owner, lockPath, staleReasons, cause }) {
     const reasons = staleReasons?.length > 0 ? staleReasons : ['unknown'];

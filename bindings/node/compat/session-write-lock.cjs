@@ -2,7 +2,7 @@
 
 // The session write lock of OpenClaw. Same calls and the same `<file>.lock` while it is held.
 //
-// The truth is the kernel's lock on the session file: the death of a holder frees it, nobody steals it,
+// The truth is the kernel's lock on the session file: the death of a holder frees it, no process steals it,
 // and it excludes every other user of tenure. The `.lock` file is written for programs that know only
 // that, and theirs is respected; between them and us exclusion is as good as theirs.
 
@@ -61,8 +61,8 @@ async function look(lockPath, how) {
 
 /**
  * What to do about a lock file that is in the way, while we have the kernel's lock: 'again' if it is gone or
- * has changed, 'wait' if somebody may hold it. A file of somebody who lives is never taken away for its age; that
- * is told. Each look must find the same: between two of them its owner may have released it.
+ * has changed, 'wait' if it may be held. The file of a live process is never removed for its age; that
+ * is reported. Each look must find the same: between two of them its owner may have released it.
  */
 async function dealWith(lockPath, how) {
   const reportable = async ({ text, found }) => text !== null && judge.isReportable(lockPath, found, { ...how, nowMs: Date.now() });
@@ -164,7 +164,7 @@ async function kernelLock(lockPath, timeoutMs, signal) {
   }
 }
 
-/** A hold that was forgotten ends: whoever still writes under it is told by `assertOwned`. */
+/** A hold that was forgotten ends: `assertOwned` reports it to a caller that still writes under it. */
 function watch(held) {
   if (held.maxHoldMs > options.TIMER_MAX_MS) return;
   held.timer = setTimeout(
@@ -231,8 +231,8 @@ function handleOf(held) {
 const lost = ({ lockPath }, cause) =>
   new SessionWriteLockStaleError({ owner: `pid=${process.pid}`, lockPath, staleReasons: ['lease-lost'], cause });
 
-/** At a signal that somebody else answers: the files go, as they always did. The locks stay until the end,
- * since whoever goes on working must not meet a second holder. */
+/** At a signal that another handler answers: the files go, as they always did. The locks stay until the end,
+ * since a process that goes on working must not meet a second holder. */
 function removeLockFiles() {
   for (const held of shared.held.values()) removeIf(held.lockPath, held.text);
 }
@@ -301,7 +301,7 @@ async function cleaned(lockPath, how, mayRemove) {
   if (text === null) return null;
   const record = { lockPath, ...found, removable, removed: false };
   if (!removable || !mayRemove) return record;
-  // Nobody who uses tenure has it, and nobody gets it until the file is gone.
+  // No user of tenure has it, and none gets it until the file is gone.
   const guard = tryLockSync(sessionOf(lockPath));
   if (!guard) return record;
   try {

@@ -61,7 +61,7 @@ function temporariesOf(file) {
   const name = path.basename(file);
   const short = Buffer.byteLength(name) <= NAME_MAX_BYTES;
   return {
-    // Beside our lock, where a left-over is in nobody's way. In a sticky directory the locks are somewhere else.
+    // Beside our lock, where a left-over disturbs no one. In a sticky directory the locks are somewhere else.
     dir: fs.statSync(dir).mode & STICKY ? dir : path.join(dir, '.tenure'),
     name: short ? name : `~${createHash('sha256').update(name).digest('hex').slice(0, 32)}`,
   };
@@ -82,7 +82,7 @@ function lookThrough(dir) {
 }
 
 /**
- * Removes what killed writers of this file left. Only whoever has the lock alone may: then nobody else is
+ * Removes what killed writers of this file left. Only the exclusive holder may: then no other process is
  * writing this file, so that every temporary file of it, except our own, is one that will never be finished.
  * The directory is looked through once, and again if the last holder died.
  */
@@ -161,10 +161,10 @@ function syncDirectory(dir) {
   }
 }
 
-/** Whoever holds the file by another drop-in proves it. */
+/** A caller that holds the file through another drop-in proves it. */
 const asked = (target) => ({ waitMs: WAIT_MS, label: 'write-file-atomic', fence: fenceOf(target) });
 
-/** Whether a lock that is asked for like this lets nobody else in. */
+/** Whether a lock that is asked for like this admits no other holder. */
 const isAlone = ({ fence }) => fence === undefined && !process.env.TENURE_TARGET && !process.env.TENURE_OUTER;
 
 /** The lock, and the file that it is for. What the name stands for may change until it is locked. */
@@ -223,7 +223,7 @@ async function writeFile(filename, data, options, callback) {
   );
 }
 
-/** The lock, or null if an asynchronous write of ours has it and waits for this very thread: then nobody
+/** The lock, or null if an asynchronous write of ours has it and waits for this very thread: then no caller
  * else is in. One that is just being released is waited for. */
 function enterSync(filename) {
   for (;;) {

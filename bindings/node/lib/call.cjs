@@ -70,4 +70,24 @@ async function laterAtOnce(signal, start) {
   }
 }
 
-module.exports = { later, laterAtOnce, now };
+/** Waits for several calls, whatever happens to one; then throws what happened. */
+async function all(calls) {
+  const ended = await Promise.allSettled(calls);
+  const failed = ended.find(({ status }) => status === 'rejected');
+  if (failed) throw failed.reason;
+}
+
+/** Does it to each of them, whatever happens to one; then throws what happened. */
+function allSync(items, act) {
+  let failed;
+  for (const item of items) {
+    try {
+      act(item);
+    } catch (error) {
+      failed ??= { error };
+    }
+  }
+  if (failed) throw failed.error;
+}
+
+module.exports = { all, allSync, later, laterAtOnce, now };

@@ -6,9 +6,10 @@ const { invalid } = require('./errors.cjs');
 const { Journal } = require('./journal.cjs');
 const native = require('./native.cjs');
 const options = require('./options.cjs');
+const { apart, store } = require('./store.cjs');
 
 const { signal } = options;
-const OPEN = { kind: options.oneOf('documents', 'journals'), numbers: options.numbers };
+const OPEN = { kind: options.oneOf('documents', 'journals'), numbers: options.numbers, store };
 const PRUNE = {
   ...options.WRITE,
   dryRun: options.flag,
@@ -32,10 +33,10 @@ class Collection {
   #numbers;
 
   constructor(dir, given) {
-    const { kind = 'documents', numbers } = options.read(given, OPEN);
+    const { kind = 'documents', numbers, store: place } = options.read(given, OPEN);
     this.#kind = kind;
     this.#numbers = numbers;
-    this.#native = now(() => new native.Collection(options.path(dir), kind === 'journals'));
+    this.#native = now(() => new native.Collection(options.path(dir), kind === 'journals', place));
   }
 
   /** The resolved directory. */
@@ -77,13 +78,15 @@ class Collection {
 
   /** Writes every member of the JSON object in `index` as a document of its own into `dir`. */
   static async split(index, dir, given) {
-    const { signal: aborts, ...write } = options.read(given, { ...options.WRITE, signal });
-    return later(aborts, (call) => native.split(call, options.path(index), options.path(dir), options.forWrite(write)));
+    const [rest, place] = apart(given);
+    const { signal: aborts, ...write } = options.read(rest, { ...options.WRITE, signal });
+    return later(aborts, (call) => native.split(call, options.path(index), options.path(dir), place, options.forWrite(write)));
   }
 
   static splitSync(index, dir, given) {
-    const write = options.read(given, options.WRITE);
-    return now(() => native.split(undefined, options.path(index), options.path(dir), options.forWrite(write)));
+    const [rest, place] = apart(given);
+    const write = options.read(rest, options.WRITE);
+    return now(() => native.split(undefined, options.path(index), options.path(dir), place, options.forWrite(write)));
   }
 
   #mustBe(kind) {

@@ -5,9 +5,11 @@ const { TenureError, invalid } = require('./errors.cjs');
 const json = require('./json.cjs');
 const native = require('./native.cjs');
 const options = require('./options.cjs');
+const { store } = require('./store.cjs');
 
 const MAX_HOLD_MS = 10_000;
 const { numbers, signal } = options;
+const OPEN = { numbers, store };
 const READ = { numbers };
 const RULES = { last: options.texts, max: options.texts, min: options.texts, sum: options.texts, union: options.texts };
 const MERGE = { ...options.DOCUMENT, rules: (given) => options.read(given, RULES) };
@@ -51,7 +53,7 @@ async function change(path, kind, compute, found, start) {
   const { init, numbers: wanted, maxHoldMs = MAX_HOLD_MS, signal: aborts, ...rest } = found;
   let failure;
   let waiting;
-  // It must not reject: nobody would hear it.
+  // It must not reject: no caller would see it.
   const ask = async (text, reply) => {
     failure = undefined;
     waiting = reply;
@@ -80,7 +82,7 @@ function changeSync(path, kind, compute, { init, numbers: wanted, ...rest }, sta
       const current = before(kind, text, { init, numbers: wanted });
       const result = compute(current);
       if (typeof result?.then === 'function') {
-        result.then(undefined, () => {}); // It is refused here; nobody else will look at it.
+        result.then(undefined, () => {}); // It is refused here; no other code looks at it.
         throw invalid('update', 'the function returned a promise; use the asynchronous call');
       }
       return after(kind, current, result, path);
@@ -108,7 +110,7 @@ function editable(given) {
 /** The native half of a document, and what it does with numbers; throws for anything else. */
 let insideOf;
 
-/** A JSON document in a file. Opening it touches nothing. */
+/** A JSON document in a file, or in a store. Opening it touches nothing. */
 class Document {
   #native;
   #numbers;
@@ -118,8 +120,9 @@ class Document {
   }
 
   constructor(path, given) {
-    this.#numbers = options.read(given, READ).numbers;
-    this.#native = path instanceof native.Document ? path : now(() => new native.Document(options.path(path)));
+    const { numbers: wanted, store: place } = options.read(given, OPEN);
+    this.#numbers = wanted;
+    this.#native = path instanceof native.Document ? path : now(() => new native.Document(options.path(path), place));
   }
 
   /** The resolved path. */
@@ -234,7 +237,7 @@ class Document {
     const { numbers: wanted = this.#numbers, waitMs = Infinity, signal: aborts } = options.read(given, { ...WATCH, signal });
     // Now, not when the first value is asked for: a change in between must be seen.
     const opened = later(aborts, (call) => this.#native.watch(call));
-    opened.catch(() => {}); // Whoever iterates is told.
+    opened.catch(() => {}); // The iterator reports it.
     return (async function* changes() {
       const watch = await opened;
       for (;;) {

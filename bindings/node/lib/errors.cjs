@@ -34,6 +34,21 @@ Object.defineProperty(JournalGapError.prototype, 'name', {
   writable: true,
 });
 
+/** The function of `once` failed in the call that this one waited for. */
+class OnceFailedError extends TenureError {
+  constructor(path, exitCode) {
+    const [action, hint] = ['run once for', 'ask again, and it is run again'];
+    const message = `failed to ${action} \`${path}\`: it failed in the call that this one waited for; ${hint}`;
+    super({ code: 'cancelled', message, action, path, hint });
+    this.exitCode = exitCode;
+  }
+}
+Object.defineProperty(OnceFailedError.prototype, 'name', {
+  value: 'OnceFailedError',
+  configurable: true,
+  writable: true,
+});
+
 /** A holder as the native half writes it, with the names of JavaScript. */
 function holder(fields) {
   const { since_us: sinceUs, pid_namespace: pidNamespace, ...rest } = fields;
@@ -61,4 +76,4 @@ function invalid(action, detail, cause) {
   return new TenureError({ code: 'invalid', message, action }, cause && { cause });
 }
 
-module.exports = { JournalGapError, TenureError, holder, invalid, translate };
+module.exports = { JournalGapError, OnceFailedError, TenureError, holder, invalid, translate };

@@ -6,6 +6,7 @@ const { JournalGapError, invalid } = require('./errors.cjs');
 const json = require('./json.cjs');
 const native = require('./native.cjs');
 const options = require('./options.cjs');
+const { store } = require('./store.cjs');
 
 const { signal } = options;
 const encoding = options.oneOf('utf8', 'buffer');
@@ -68,8 +69,8 @@ class Journal {
   }
 
   constructor(path, given) {
-    options.read(given, {});
-    this.#native = path instanceof native.Journal ? path : now(() => new native.Journal(options.path(path)));
+    const { store: place } = options.read(given, { store });
+    this.#native = path instanceof native.Journal ? path : now(() => new native.Journal(options.path(path), place));
   }
 
   /** The resolved path. */

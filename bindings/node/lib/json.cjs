@@ -73,7 +73,7 @@ function isPlain(value) {
   try {
     return isPlainBelow(value, 0);
   } catch {
-    return false; // A getter or a proxy that throws is told about with its place.
+    return false; // A getter or a proxy that throws is reported with its place.
   }
 }
 

@@ -1,9 +1,10 @@
 'use strict';
 
-const { later, now } = require('./call.cjs');
+const { all, allSync, later, now } = require('./call.cjs');
 const { holder, invalid } = require('./errors.cjs');
 const native = require('./native.cjs');
 const options = require('./options.cjs');
+const { apart, store } = require('./store.cjs');
 
 const { signal } = options;
 const ACQUIRE = {
@@ -40,8 +41,8 @@ class Lease {
   #native;
 
   constructor(path, given) {
-    options.read(given, {});
-    this.#native = now(() => new native.Lease(options.path(path)));
+    const { store: place } = options.read(given, { store });
+    this.#native = now(() => new native.Lease(options.path(path), place));
   }
 
   /** The resolved path. */
@@ -129,14 +130,79 @@ class HeldLease {
 if (Symbol.dispose) HeldLease.prototype[Symbol.dispose] = HeldLease.prototype.releaseSync;
 if (Symbol.asyncDispose) HeldLease.prototype[Symbol.asyncDispose] = HeldLease.prototype.release;
 
+/** Several leases that we have, all with one token. */
+class HeldLeases {
+  constructor(targets, taken) {
+    /** The lease of each target, in the order of the resolved names. */
+    this.leases = taken.map(({ path, leased }) => new HeldLease(targets.find((target) => target.path === path), leased));
+  }
+
+  get token() {
+    return this.leases[0].token;
+  }
+
+  async renew(given) {
+    await all(this.leases.map((held) => held.renew(given)));
+  }
+
+  renewSync(given) {
+    allSync(this.leases, (held) => held.renewSync(given));
+  }
+
+  /** Releases all of them, whatever happens to one; then throws what happened. */
+  async release() {
+    await all(this.leases.map((held) => held.release()));
+  }
+
+  releaseSync() {
+    allSync(this.leases, (held) => held.releaseSync());
+  }
+}
+if (Symbol.dispose) HeldLeases.prototype[Symbol.dispose] = HeldLeases.prototype.releaseSync;
+if (Symbol.asyncDispose) HeldLeases.prototype[Symbol.asyncDispose] = HeldLeases.prototype.release;
+
+/** Acquires the leases on several paths, all or none, with one deadline and one token. */
+async function leaseAll(paths, given) {
+  const [rest, place] = apart(given);
+  const { signal: aborts, ...found } = options.read(rest, { ...ACQUIRE, signal });
+  const [wanted, targets] = several(paths, given);
+  const taken = await later(aborts, (call) => native.leaseAll(call, wanted, place, acquiring(found)));
+  const held = new HeldLeases(targets, taken);
+  // With a token it may be a renewal, and then the leases are not this call's to end.
+  if (aborts?.aborted && found.token === undefined) {
+    await held.release();
+    throw aborts.reason;
+  }
+  return held;
+}
+
+function leaseAllSync(paths, given) {
+  const [rest, place] = apart(given);
+  const found = options.read(rest, ACQUIRE);
+  const [wanted, targets] = several(paths, given);
+  return new HeldLeases(targets, now(() => native.leaseAll(undefined, wanted, place, acquiring(found))));
+}
+
+/** The names of several targets, and the targets. */
+function several(paths, given) {
+  const wanted = options.paths(paths);
+  return [wanted, wanted.map((path) => new Lease(path, { store: given?.store }))];
+}
+
 async function lease(path, given) {
-  const target = new Lease(path);
-  return new HeldLease(target, await target.acquire(given));
+  const [target, rest] = open(path, given);
+  return new HeldLease(target, await target.acquire(rest));
 }
 
 function leaseSync(path, given) {
-  const target = new Lease(path);
-  return new HeldLease(target, target.acquireSync(given));
+  const [target, rest] = open(path, given);
+  return new HeldLease(target, target.acquireSync(rest));
 }
 
-module.exports = { HeldLease, Lease, lease, leaseSync };
+/** The target of a path, and the options of its lease. */
+function open(path, given) {
+  const { store: named, ...rest } = options.isObject(given) ? given : {};
+  return [new Lease(path, { store: named }), options.isObject(given) ? rest : given];
+}
+
+module.exports = { HeldLease, HeldLeases, Lease, lease, leaseAll, leaseAllSync, leaseSync, user };

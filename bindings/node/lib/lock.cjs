@@ -1,10 +1,11 @@
 'use strict';
 
 const { performance } = require('perf_hooks');
-const { later, now } = require('./call.cjs');
+const { all, allSync, later, now } = require('./call.cjs');
 const { holder, invalid } = require('./errors.cjs');
 const native = require('./native.cjs');
 const options = require('./options.cjs');
+const { apart, store } = require('./store.cjs');
 
 const LOCK = {
   allowNetwork: options.flag,
@@ -15,9 +16,20 @@ const LOCK = {
   owner: options.text,
   reentrant: options.flag,
   shared: options.flag,
+  slots,
   waitMs: options.time,
 };
 const ASYNC = { ...LOCK, signal: options.signal };
+/** What is said of one hold alone does not fit several. */
+const { fence: _, lockFile: _file, maxHold: _limit, ...ALL } = LOCK;
+const SLOTS_MAX = 64;
+
+function slots(given, name) {
+  if (!Number.isInteger(given) || given < 1 || given > SLOTS_MAX) {
+    throw invalid(`read ${name}`, `it must be a whole number from 1 to ${SLOTS_MAX}, not ${options.shown(given)}`);
+  }
+  return given;
+}
 
 function maxHold(given) {
   const found = options.read(given, { afterMs: options.finiteTime, end: options.flag, report: options.callback });
@@ -34,7 +46,7 @@ class Guard {
     this.#native = made;
   }
 
-  /** The fence of this hold; 0 for a shared one. A hold whose fence nobody asked for ends faster. */
+  /** The fence of this hold; 0 for a shared one. A hold whose fence no caller asked for ends faster. */
   get fence() {
     return this.#native.fence;
   }
@@ -75,6 +87,40 @@ class Guard {
 // Node 18 and 20 have the symbols; a program may have brought its own.
 if (Symbol.dispose) Guard.prototype[Symbol.dispose] = Guard.prototype.releaseSync;
 if (Symbol.asyncDispose) Guard.prototype[Symbol.asyncDispose] = Guard.prototype.release;
+
+/** Several locks that are held together. */
+class Guards {
+  /** The guard of each target, in the order of the resolved names. */
+  guards;
+
+  constructor(made) {
+    this.guards = Object.freeze(made.map((each) => new Guard(each)));
+  }
+
+  /** False once one of them is not held any more. */
+  get held() {
+    return this.guards.every((guard) => guard.held);
+  }
+
+  async verify() {
+    for (const guard of this.guards) await guard.verify();
+  }
+
+  verifySync() {
+    for (const guard of this.guards) guard.verifySync();
+  }
+
+  /** Releases all of them, whatever happens to one; then throws what happened. */
+  async release() {
+    await all(this.guards.map((guard) => guard.release()));
+  }
+
+  releaseSync() {
+    allSync(this.guards, (guard) => guard.releaseSync());
+  }
+}
+if (Symbol.dispose) Guards.prototype[Symbol.dispose] = Guards.prototype.releaseSync;
+if (Symbol.asyncDispose) Guards.prototype[Symbol.asyncDispose] = Guards.prototype.release;
 
 /** What a caller says who says nothing: most do, and reading it would cost as much as half a lock. */
 const NOTHING = Object.freeze({});
@@ -121,14 +167,14 @@ async function take(given, target, ...first) {
   const found = asked(given, ASYNC);
   found.signal?.throwIfAborted();
   const wanted = forLock(found);
-  // Nobody has it, most of the time: then no thread is needed.
+  // It is free most of the time: then no thread is needed.
   const free = found.maxHold ? null : now(() => target.acquireNow(...first, wanted));
   if (free) await others();
   if (free && !found.signal) return new Guard(free);
   const waits = (call) => target.acquire(call, ...first, wanted, ...limits(found));
   const guard = new Guard(await (free ?? later(found.signal, waits)));
   if (found.signal?.aborted) {
-    // It was won while the signal aborted: whoever gave up must not hold it.
+    // It was won while the signal aborted: a caller that gave up must not hold it.
     await guard.release();
     throw found.signal.reason;
   }
@@ -152,8 +198,8 @@ class Lock {
   #native;
 
   constructor(path, given) {
-    options.read(given, {});
-    this.#native = now(() => new native.Lock(options.path(path)));
+    const { store: place } = options.read(given, { store });
+    this.#native = now(() => new native.Lock(options.path(path), place));
   }
 
   /** The resolved path. */
@@ -183,11 +229,13 @@ class Lock {
 }
 
 async function lock(path, given) {
-  return take(given, native, options.path(path));
+  const [rest, place] = apart(given);
+  return take(rest, native, options.path(path), place);
 }
 
 function lockSync(path, given) {
-  return takeSync(given, native, options.path(path));
+  const [rest, place] = apart(given);
+  return takeSync(rest, native, options.path(path), place);
 }
 
 async function tryLock(path, given) {
@@ -200,6 +248,26 @@ function tryLockSync(path, given) {
   } catch (error) {
     return unlessBusy(error);
   }
+}
+
+/** Takes the locks on several paths, all or none, with one deadline. */
+async function lockAll(paths, given) {
+  const [rest, place] = apart(given);
+  const found = asked(rest, { ...ALL, signal: options.signal });
+  const wanted = options.paths(paths);
+  const made = await later(found.signal, (call) => native.acquireAll(call, wanted, place, forLock(found)));
+  const guards = new Guards(made);
+  if (found.signal?.aborted) {
+    await guards.release();
+    throw found.signal.reason;
+  }
+  return guards;
+}
+
+function lockAllSync(paths, given) {
+  const [rest, place] = apart(given);
+  const found = asked(rest, ALL);
+  return new Guards(now(() => native.acquireAll(undefined, options.paths(paths), place, forLock(found))));
 }
 
 /** Runs a function under the lock and releases it, whatever happens. */
@@ -229,4 +297,4 @@ function withLockSync(path, given, act) {
   }
 }
 
-module.exports = { Guard, Lock, lock, lockSync, tryLock, tryLockSync, withLock, withLockSync };
+module.exports = { Guard, Guards, LOCK, Lock, forLock, lock, lockAll, lockAllSync, lockSync, tryLock, tryLockSync, withLock, withLockSync };

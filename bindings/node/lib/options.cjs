@@ -1,6 +1,6 @@
 'use strict';
 
-// Checks what callers pass and completes it for the native half. An option that nobody knows is an
+// Checks what callers pass and completes it for the native half. An unknown option is an
 // error: a misspelt `fence` must not become an unproven write.
 
 const { fileURLToPath } = require('url');
@@ -37,6 +37,14 @@ function path(value, what = 'path') {
     return value;
   }
   throw invalid(`read ${what}`, `it must be a string, a Buffer or a file: URL, not ${shown(value)}`);
+}
+
+/** The names of several targets. */
+function paths(values) {
+  if (!Array.isArray(values) || values.length === 0) {
+    throw invalid('read paths', `they must be an array of at least one path, not ${shown(values)}`);
+  }
+  return values.map((value) => path(value));
 }
 
 /** A value as a programmer would write it, cut if it is long. */
@@ -204,6 +212,7 @@ module.exports = {
   numbers,
   oneOf,
   path,
+  paths,
   plus,
   read,
   signal,

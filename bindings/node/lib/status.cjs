@@ -4,6 +4,7 @@ const { later, now } = require('./call.cjs');
 const { holder } = require('./errors.cjs');
 const native = require('./native.cjs');
 const options = require('./options.cjs');
+const { store } = require('./store.cjs');
 
 const HELD = new Set(['lock', 'shared', 'lease']);
 
@@ -26,12 +27,14 @@ function shown(text) {
 }
 
 /** Who holds a target, and who waits for it. For people: the answer may be old when it arrives. */
-async function status(path) {
-  return shown(await later(undefined, (call) => native.status(call, options.path(path))));
+async function status(path, given) {
+  const { store: place } = options.read(given, { store });
+  return shown(await later(undefined, (call) => native.status(call, options.path(path), place)));
 }
 
-function statusSync(path) {
-  return shown(now(() => native.status(undefined, options.path(path))));
+function statusSync(path, given) {
+  const { store: place } = options.read(given, { store });
+  return shown(now(() => native.status(undefined, options.path(path), place)));
 }
 
 module.exports = { status, statusSync };

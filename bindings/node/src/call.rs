@@ -6,7 +6,7 @@ use std::thread::ThreadId;
 use napi::bindgen_prelude::{Either, PromiseRaw, ToNapiValue};
 use napi::{Env, JsValue};
 use napi_derive::napi;
-use tenure::{AcquireOptions, Cancel, Error, LockOptions, Result, WriteOptions};
+use tenure::{Cancel, Error, LeaseOptions, LockOptions, Result, WriteOptions};
 
 use crate::crew::Worker;
 use crate::environment::Environment;
@@ -21,7 +21,7 @@ pub struct Call {
 
 #[napi]
 impl Call {
-    /// A call that nobody has cancelled yet.
+    /// A call that was not cancelled yet.
     #[napi(constructor, catch_unwind)]
     pub fn new() -> Self {
         Self { cancel: Cancel::new() }
@@ -52,9 +52,9 @@ impl Caller {
         WriteOptions { cancel: self.cancel, thread: self.thread, ..options }
     }
 
-    /// Nobody waits for a lease of his own by mistake: it has a deadline by nature.
-    pub(crate) fn lease(self, options: AcquireOptions) -> AcquireOptions {
-        AcquireOptions { cancel: self.cancel, ..options }
+    /// No caller waits for its own lease by mistake: it has a deadline by nature.
+    pub(crate) fn lease(self, options: LeaseOptions) -> LeaseOptions {
+        LeaseOptions { cancel: self.cancel, ..options }
     }
 }
 

@@ -4,13 +4,15 @@
 
 use napi::Env;
 use napi_derive::napi;
-use tenure::CollectionKind;
+use tenure::options::CollectionKind;
+use tenure_remote::Place;
 
 use crate::call::{Answer, Call, answer};
 use crate::document::Document;
 use crate::failure::to_js;
 use crate::journal::Journal;
 use crate::options::{Name, WriteOptions, duration, path};
+use crate::store::{Store, place};
 
 /// What to remove.
 #[derive(Debug)]
@@ -55,16 +57,17 @@ pub(crate) struct Split {
 #[napi]
 pub struct Collection {
     inner: tenure::Collection,
+    place: Place,
 }
 
 #[napi]
 impl Collection {
     /// The collection in a directory, whether or not it is there yet.
     #[napi(constructor, catch_unwind)]
-    pub fn new(name: Name, journals: bool) -> napi::Result<Self> {
+    pub fn new(name: Name, journals: bool, store: Option<&Store>) -> napi::Result<Self> {
         let kind = if journals { CollectionKind::Journals } else { CollectionKind::Documents };
-        let open = |name| tenure::Collection::open(path(name)?, kind);
-        Ok(Self { inner: open(name).map_err(to_js)? })
+        let open = |name| place(store).collection(path(name)?, kind);
+        Ok(Self { inner: open(name).map_err(to_js)?, place: place(store).clone() })
     }
 
     /// The resolved directory.
@@ -83,13 +86,13 @@ impl Collection {
     /// The document of a key.
     #[napi(catch_unwind)]
     pub fn document(&self, key: String) -> napi::Result<Document> {
-        Ok(Document { inner: self.inner.document(&key).map_err(to_js)? })
+        Ok(Document::new(self.inner.document(&key).map_err(to_js)?, &self.place))
     }
 
     /// The journal of a key.
     #[napi(catch_unwind)]
     pub fn journal(&self, key: String) -> napi::Result<Journal> {
-        Ok(Journal { inner: self.inner.journal(&key).map_err(to_js)? })
+        Ok(Journal::new(self.inner.journal(&key).map_err(to_js)?, &self.place))
     }
 
     /// The keys that have a file.
@@ -116,9 +119,10 @@ impl Collection {
         prune: Prune,
         options: WriteOptions,
     ) -> napi::Result<Answer<'env, Pruned>> {
-        let (collection, options) = (self.inner.clone(), options.read(self.inner.path())?);
+        let (collection, options) =
+            (self.inner.clone(), options.read(&self.place.address(self.inner.path()))?);
         answer(env, call, move |caller| {
-            let prune = tenure::Prune {
+            let prune = tenure::options::Prune {
                 max_age: prune.max_age_ms.map(duration).transpose()?,
                 max_count: prune.max_count.map(|count| count as usize),
                 keep: prune.keep,
@@ -138,15 +142,18 @@ pub(crate) fn split<'env>(
     call: Option<&Call>,
     index: Name,
     dir: Name,
+    store: Option<&Store>,
     options: WriteOptions,
 ) -> napi::Result<Answer<'env, Split>> {
     let names = path(index).and_then(|index| Ok((index, path(dir)?)));
     let (index, dir) = names.map_err(to_js)?;
-    let resolved = tenure::Lock::open(&index).map_err(to_js)?;
-    let options = options.read(resolved.path())?;
+    let place = place(store).clone();
+    let resolved = place.lock(&index).map_err(to_js)?;
+    let options = options.read(&place.address(resolved.path()))?;
     answer(env, call, move |caller| {
-        let done = tenure::Collection::split(index, dir, &caller.write(options))?;
-        let tenure::Split { created, present, differing } = done;
+        let done =
+            tenure::Collection::split_on(&place.store(), index, dir, &caller.write(options))?;
+        let tenure::outcome::Split { created, present, differing } = done;
         Ok(Split { created, present, differing })
     })
 }

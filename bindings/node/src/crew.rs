@@ -50,7 +50,7 @@ impl Worker {
                         if resting.len() < before {
                             return;
                         }
-                        // Somebody has hired it just now: the job is on its way.
+                        // A caller has just hired it: the job is on its way.
                     }
                 }
             }

@@ -1,15 +1,20 @@
 //! Documents. Their content crosses as JSON text.
 
+use std::borrow::Cow;
+use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use napi::Env;
 use napi_derive::napi;
-use tenure::{Error, ErrorKind, Result, Rules, Wait, parse_json};
+use tenure::json::Rules;
+use tenure::{Error, ErrorKind, Result, Wait, json};
+use tenure_remote::Place;
 
 use crate::call::{Answer, Call, Caller, answer};
 use crate::failure::to_js;
 use crate::options::{Name, WriteOptions, path, wait};
+use crate::store::{Store, place};
 
 /// Node keeps no longer text.
 const TEXT_BYTES_MAX: usize = 0x1FFF_FFE8;
@@ -29,7 +34,7 @@ pub struct Snapshot {
 }
 
 impl Snapshot {
-    fn new(snapshot: tenure::Snapshot) -> Result<Self> {
+    fn new(snapshot: tenure::outcome::Snapshot) -> Result<Self> {
         let not_text = |_| Error::new(ErrorKind::Damaged, "read document", "it is not UTF-8");
         let text = String::from_utf8(snapshot.bytes).map_err(not_text)?;
         check_length(&text)?;
@@ -58,9 +63,9 @@ pub struct Written {
     pub replayed: bool,
 }
 
-impl From<tenure::Written> for Written {
-    fn from(written: tenure::Written) -> Self {
-        let tenure::Written { version, changed, replayed } = written;
+impl From<tenure::outcome::Written> for Written {
+    fn from(written: tenure::outcome::Written) -> Self {
+        let tenure::outcome::Written { version, changed, replayed } = written;
         Self { version: version.to_string(), changed, replayed }
     }
 }
@@ -106,15 +111,27 @@ impl MergeRules {
 #[napi]
 pub struct Document {
     pub(crate) inner: tenure::Document,
+    place: Place,
+}
+
+impl Document {
+    pub(crate) fn new(inner: tenure::Document, place: &Place) -> Self {
+        Self { inner, place: place.clone() }
+    }
+
+    /// How it is named outside of its store.
+    pub(crate) fn address(&self) -> Cow<'_, Path> {
+        self.place.address(self.inner.path())
+    }
 }
 
 #[napi]
 impl Document {
     /// The document at a path, whether or not there is a file yet.
     #[napi(constructor, catch_unwind)]
-    pub fn new(name: Name) -> napi::Result<Self> {
-        let open = |name| tenure::Document::open(path(name)?);
-        Ok(Self { inner: open(name).map_err(to_js)? })
+    pub fn open(name: Name, store: Option<&Store>) -> napi::Result<Self> {
+        let open = |name| place(store).document(path(name)?);
+        Ok(Self::new(open(name).map_err(to_js)?, place(store)))
     }
 
     /// The resolved path.
@@ -142,7 +159,7 @@ impl Document {
         call: Option<&Call>,
     ) -> napi::Result<Answer<'env, Option<String>>> {
         let document = self.inner.clone();
-        answer(env, call, move |_| Ok(document.version()?.map(|version| version.to_string())))
+        answer(env, call, move |_| Ok(document.read()?.map(|found| found.version.to_string())))
     }
 
     /// Replaces the whole document.
@@ -155,7 +172,7 @@ impl Document {
         options: WriteOptions,
     ) -> napi::Result<Answer<'env, Written>> {
         self.write(env, call, options, move |document, options| {
-            document.set(&parse_json(text.as_bytes())?, options)
+            document.set(&json::parse(text.as_bytes())?, options)
         })
     }
 
@@ -170,7 +187,7 @@ impl Document {
         options: WriteOptions,
     ) -> napi::Result<Answer<'env, Written>> {
         self.write(env, call, options, move |document, options| {
-            document.merge(&parse_json(text.as_bytes())?, &rules.declare()?, options)
+            document.merge(&json::parse(text.as_bytes())?, &rules.declare()?, options)
         })
     }
 
@@ -184,7 +201,7 @@ impl Document {
         options: WriteOptions,
     ) -> napi::Result<Answer<'env, Written>> {
         self.write(env, call, options, move |document, options| {
-            document.patch(&parse_json(text.as_bytes())?, options)
+            document.patch(&json::parse(text.as_bytes())?, options)
         })
     }
 
@@ -215,11 +232,11 @@ impl Document {
         env: &'env Env,
         call: Option<&Call>,
         options: WriteOptions,
-        write: impl FnOnce(&tenure::Document, &tenure::WriteOptions) -> Result<tenure::Written>
+        write: impl FnOnce(&tenure::Document, &tenure::WriteOptions) -> Result<tenure::outcome::Written>
         + Send
         + 'static,
     ) -> napi::Result<Answer<'env, Written>> {
-        let (document, options) = (self.inner.clone(), options.read(self.inner.path())?);
+        let (document, options) = (self.inner.clone(), options.read(&self.address())?);
         answer(env, call, move |caller| write(&document, &caller.write(options)).map(Written::from))
     }
 }
@@ -228,7 +245,7 @@ impl Document {
 #[derive(Debug)]
 #[napi]
 pub struct Watch {
-    inner: Arc<Mutex<tenure::Watch>>,
+    inner: Arc<Mutex<tenure::outcome::Watch>>,
 }
 
 #[napi]

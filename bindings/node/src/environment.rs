@@ -2,7 +2,7 @@
 //!
 //! # Invariants
 //!
-//! 1. A hold lives until it is released or its thread of JavaScript ends, whether or not anybody still
+//! 1. A hold lives until it is released or its thread of JavaScript ends, whether or not a caller still
 //!    has the guard: a lock that the garbage collector ended would silently unlock running code.
 //! 2. When the thread ends, its waits are cancelled and its holds released; a lock that is won after
 //!    that is released at once.
@@ -79,7 +79,7 @@ impl Environment {
             return id;
         }
         drop(state);
-        drop(guard); // Nobody is left who could release it.
+        drop(guard); // No caller is left that could release it.
         id
     }
 
@@ -88,7 +88,7 @@ impl Environment {
         self.state().holds.remove(&id)
     }
 
-    /// A hold to look at, if it is still there. Whoever looks may be the last to let go of it.
+    /// A hold to look at, if it is still there. The caller that looks may be the last to drop it.
     pub(crate) fn hold(&self, id: u64) -> Option<Arc<LockGuard>> {
         self.state().holds.get(&id).cloned()
     }

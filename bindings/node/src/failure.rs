@@ -2,7 +2,8 @@
 
 use std::any::Any;
 
-use tenure::{Error, ErrorKind, Holder, Value, json};
+use tenure::status::Holder;
+use tenure::{Error, ErrorKind, Value, json};
 
 /// An error that `lib/errors.cjs` makes a `TenureError` of, or a `JournalGapError`.
 #[expect(clippy::needless_pass_by_value, reason = "made for `map_err`")]

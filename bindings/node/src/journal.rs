@@ -1,17 +1,21 @@
 //! Journals.
 
+use std::borrow::Cow;
 use std::collections::HashSet;
+use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use napi::Env;
 use napi::bindgen_prelude::{Buffer, Either, Uint8Array};
 use napi_derive::napi;
 use tenure::{Error, Result, Wait};
+use tenure_remote::Place;
 
 use crate::call::{Answer, Call, answer};
 use crate::document::in_slices;
 use crate::failure::{invalid, to_js};
 use crate::options::{Name, WriteOptions, number, path, wait, whole};
+use crate::store::{Store, place};
 
 /// Entries cross in portions of about this much.
 const PORTION_BYTES: usize = 1 << 20;
@@ -28,7 +32,7 @@ pub struct Entry {
 }
 
 impl Entry {
-    fn new(entry: tenure::Entry, bytes: bool) -> Result<Self> {
+    fn new(entry: tenure::outcome::Entry, bytes: bool) -> Result<Self> {
         let seq = number(entry.seq)?;
         let line = text_or_bytes(entry.line, bytes, || format!("entry {seq}"))?;
         Ok(Self { seq, line })
@@ -69,7 +73,7 @@ pub struct Appended {
 }
 
 impl Appended {
-    pub(crate) fn new(done: &tenure::Appended) -> Result<Self> {
+    pub(crate) fn new(done: &tenure::outcome::Appended) -> Result<Self> {
         Ok(Self {
             first: number(done.first)?,
             last: number(done.last)?,
@@ -163,8 +167,8 @@ pub struct Report {
 }
 
 impl Report {
-    fn new(report: &tenure::Report) -> Result<Self> {
-        let damage = |damage: &tenure::Damage| {
+    fn new(report: &tenure::outcome::Report) -> Result<Self> {
+        let damage = |damage: &tenure::outcome::Damage| {
             let (start, end) = (number(damage.start)?, number(damage.end)?);
             let file = damage.file.to_string_lossy().into_owned();
             Ok(Damage { file, start, end, why: damage.why.clone() })
@@ -226,15 +230,27 @@ pub struct Compacted {
 #[napi]
 pub struct Journal {
     pub(crate) inner: tenure::Journal,
+    place: Place,
+}
+
+impl Journal {
+    pub(crate) fn new(inner: tenure::Journal, place: &Place) -> Self {
+        Self { inner, place: place.clone() }
+    }
+
+    /// How it is named outside of its store.
+    fn address(&self) -> Cow<'_, Path> {
+        self.place.address(self.inner.path())
+    }
 }
 
 #[napi]
 impl Journal {
     /// The journal at a path, whether or not there is a file.
     #[napi(constructor, catch_unwind)]
-    pub fn new(name: Name) -> napi::Result<Self> {
-        let open = |name| tenure::Journal::open(path(name)?);
-        Ok(Self { inner: open(name).map_err(to_js)? })
+    pub fn open(name: Name, store: Option<&Store>) -> napi::Result<Self> {
+        let open = |name| place(store).journal(path(name)?);
+        Ok(Self::new(open(name).map_err(to_js)?, place(store)))
     }
 
     /// The resolved path.
@@ -256,7 +272,7 @@ impl Journal {
     ) -> napi::Result<Answer<'env, Appended>> {
         let journal = self.inner.clone();
         let (lines, header) = (bytes_of_all(lines), header.map(bytes_of));
-        let options = options.read(self.inner.path())?;
+        let options = options.read(&self.address())?;
         answer(env, call, move |caller| {
             let write = caller.write(options);
             let done = journal.append(&lines, &tenure::AppendOptions { write, json, header })?;
@@ -297,7 +313,8 @@ impl Journal {
     ) -> napi::Result<Answer<'env, Vec<Either<String, Buffer>>>> {
         let journal = self.inner.clone();
         answer(env, call, move |_| {
-            let lines = journal.pending()?.into_iter();
+            let lines =
+                journal.read(u64::MAX, None).and_then(|entries| entries.pending())?.into_iter();
             let line = |line| text_or_bytes(line, bytes, || "a pending line".to_owned());
             lines.map(line).collect()
         })
@@ -323,7 +340,7 @@ impl Journal {
         accept: bool,
         options: WriteOptions,
     ) -> napi::Result<Answer<'env, Report>> {
-        let (journal, options) = (self.inner.clone(), options.read(self.inner.path())?);
+        let (journal, options) = (self.inner.clone(), options.read(&self.address())?);
         let repair = if accept { tenure::Journal::accept } else { tenure::Journal::repair };
         answer(env, call, move |caller| Report::new(&repair(&journal, &caller.write(options))?))
     }
@@ -336,7 +353,7 @@ impl Journal {
         call: Option<&Call>,
         options: WriteOptions,
     ) -> napi::Result<Answer<'env, Rotated>> {
-        let (journal, options) = (self.inner.clone(), options.read(self.inner.path())?);
+        let (journal, options) = (self.inner.clone(), options.read(&self.address())?);
         answer(env, call, move |caller| {
             let done = journal.rotate(&caller.write(options))?;
             let archive = done.archive.map(|path| path.to_string_lossy().into_owned());
@@ -354,12 +371,13 @@ impl Journal {
         dropped: Vec<f64>,
         options: WriteOptions,
     ) -> napi::Result<Answer<'env, Compacted>> {
-        let (journal, options) = (self.inner.clone(), options.read(self.inner.path())?);
+        let (journal, options) = (self.inner.clone(), options.read(&self.address())?);
         answer(env, call, move |caller| {
             let from = whole(from)?;
             let dropped = dropped.into_iter().map(whole).collect::<Result<HashSet<_>>>()?;
             let options = caller.write(options);
-            let keep = |entry: &tenure::Entry| entry.seq >= from && !dropped.contains(&entry.seq);
+            let keep =
+                |entry: &tenure::outcome::Entry| entry.seq >= from && !dropped.contains(&entry.seq);
             let done = journal.compact(&options, keep)?;
             Ok(Compacted {
                 kept: number(done.kept)?,
@@ -376,7 +394,7 @@ impl Journal {
 #[derive(Debug)]
 #[napi]
 pub struct Entries {
-    inner: Arc<Mutex<Portions<tenure::Entries>>>,
+    inner: Arc<Mutex<Portions<tenure::outcome::Entries>>>,
 }
 
 #[napi]
@@ -405,7 +423,7 @@ impl Entries {
 #[derive(Debug)]
 #[napi]
 pub struct Follow {
-    inner: Arc<Mutex<Portions<tenure::Follow>>>,
+    inner: Arc<Mutex<Portions<tenure::outcome::Follow>>>,
 }
 
 #[napi]
@@ -423,8 +441,9 @@ impl Follow {
         answer(env, call, move |caller| {
             let wait = wait(wait_ms)?;
             let mut follow = follow.lock().unwrap_or_else(PoisonError::into_inner);
-            let first =
-                |follow: &mut tenure::Follow| in_slices(wait, &caller, |wait| follow.next(wait));
+            let first = |follow: &mut tenure::outcome::Follow| {
+                in_slices(wait, &caller, |wait| follow.next(wait))
+            };
             follow.next(bytes, first, |follow| follow.next(Wait::No))
         })
     }
@@ -446,8 +465,8 @@ impl<T> Portions<T> {
     fn next(
         &mut self,
         bytes: bool,
-        first: impl FnOnce(&mut T) -> Result<Option<tenure::Entry>>,
-        mut next: impl FnMut(&mut T) -> Result<Option<tenure::Entry>>,
+        first: impl FnOnce(&mut T) -> Result<Option<tenure::outcome::Entry>>,
+        mut next: impl FnMut(&mut T) -> Result<Option<tenure::outcome::Entry>>,
     ) -> Result<Vec<Entry>> {
         if let Some(error) = self.behind.take() {
             return Err(error);

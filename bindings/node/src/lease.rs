@@ -3,10 +3,12 @@
 use napi::Env;
 use napi_derive::napi;
 use tenure::Result;
+use tenure_remote::Place;
 
 use crate::call::{Answer, Call, answer};
 use crate::failure::to_js;
-use crate::options::{AcquireOptions, Name, duration, milliseconds, number, path};
+use crate::options::{LeaseOptions, Name, duration, milliseconds, number, path};
+use crate::store::{Store, place};
 
 /// A lease that we have.
 #[derive(Debug)]
@@ -25,7 +27,7 @@ pub struct Leased {
 }
 
 impl Leased {
-    fn new(leased: tenure::Leased) -> Result<Self> {
+    pub(crate) fn new(leased: tenure::outcome::Leased) -> Result<Self> {
         Ok(Self {
             fence: number(leased.fence)?,
             ttl_ms: milliseconds(leased.ttl),
@@ -36,7 +38,40 @@ impl Leased {
     }
 }
 
-/// What anybody may know about a lease.
+/// One of several leases that we have.
+#[derive(Debug)]
+#[napi(object, object_from_js = false)]
+pub(crate) struct LeasedTarget {
+    /// The resolved path.
+    pub path: String,
+    /// Its lease.
+    pub leased: Leased,
+}
+
+/// Acquires the leases on several paths, all or none, with one token.
+#[napi(catch_unwind)]
+pub(crate) fn lease_all<'env>(
+    env: &'env Env,
+    call: Option<&Call>,
+    names: Vec<Name>,
+    store: Option<&Store>,
+    options: LeaseOptions,
+) -> napi::Result<Answer<'env, Vec<LeasedTarget>>> {
+    let (place, options) = (place(store).clone(), options.read()?);
+    let paths: Result<Vec<_>> = names.into_iter().map(path).collect();
+    let paths = paths.map_err(to_js)?;
+    answer(env, call, move |caller| {
+        let leases: Result<Vec<_>> = paths.into_iter().map(|path| place.lease(path)).collect();
+        let taken = tenure::Lease::acquire_all(&leases?, &caller.lease(options))?;
+        let target = |(lease, leased): (tenure::Lease, _)| {
+            let path = lease.path().to_string_lossy().into_owned();
+            Ok(LeasedTarget { path, leased: Leased::new(leased)? })
+        };
+        taken.into_iter().map(target).collect()
+    })
+}
+
+/// What every caller may know about a lease.
 #[derive(Debug)]
 #[napi(object, object_from_js = false)]
 pub struct LeaseInfo {
@@ -55,7 +90,7 @@ pub struct LeaseInfo {
 }
 
 impl LeaseInfo {
-    fn new(info: &tenure::LeaseInfo) -> Result<Self> {
+    fn new(info: &tenure::outcome::LeaseInfo) -> Result<Self> {
         Ok(Self {
             expired: info.expires_in.is_none(),
             owner: info.holder.owner.clone(),
@@ -72,15 +107,16 @@ impl LeaseInfo {
 #[napi]
 pub struct Lease {
     inner: tenure::Lease,
+    place: Place,
 }
 
 #[napi]
 impl Lease {
     /// The lease of a path, whether or not there is a file.
     #[napi(constructor, catch_unwind)]
-    pub fn new(name: Name) -> napi::Result<Self> {
-        let open = |name| tenure::Lease::open(path(name)?);
-        Ok(Self { inner: open(name).map_err(to_js)? })
+    pub fn new(name: Name, store: Option<&Store>) -> napi::Result<Self> {
+        let open = |name| place(store).lease(path(name)?);
+        Ok(Self { inner: open(name).map_err(to_js)?, place: place(store).clone() })
     }
 
     /// The resolved path.
@@ -95,19 +131,20 @@ impl Lease {
         &self,
         env: &'env Env,
         call: Option<&Call>,
-        options: AcquireOptions,
+        options: LeaseOptions,
     ) -> napi::Result<Answer<'env, Leased>> {
-        let (lease, options) = (self.inner.clone(), options.read_with_token(self.inner.path())?);
+        let (lease, options) =
+            (self.inner.clone(), options.read_with_token(&self.place.address(self.inner.path()))?);
         answer(env, call, move |caller| Leased::new(lease.acquire(&caller.lease(options))?))
     }
 
-    /// Takes it from whoever has it.
+    /// Takes it from its holder.
     #[napi(catch_unwind)]
     pub fn take_over<'env>(
         &self,
         env: &'env Env,
         call: Option<&Call>,
-        options: AcquireOptions,
+        options: LeaseOptions,
         reason: String,
     ) -> napi::Result<Answer<'env, Leased>> {
         let (lease, options) = (self.inner.clone(), options.read()?);
@@ -143,7 +180,7 @@ impl Lease {
         answer(env, call, move |_| lease.release(&token))
     }
 
-    /// Who has it; null if nobody does.
+    /// Who has it; null if there is no lease.
     #[napi(catch_unwind)]
     pub fn show<'env>(
         &self,

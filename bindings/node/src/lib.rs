@@ -11,6 +11,7 @@
 //! 2. What a thread of JavaScript holds or waits for ends with it (see [`environment`]).
 //! 3. No panic reaches node: every function has `catch_unwind`, and so has every thread.
 
+mod blob;
 mod call;
 mod collection;
 mod crew;
@@ -20,7 +21,10 @@ mod failure;
 mod journal;
 mod lease;
 mod lock;
+mod once;
 mod options;
+mod queue;
 mod status;
+mod store;
 mod together;
 mod update;

@@ -3,17 +3,24 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use napi::Env;
 use napi::bindgen_prelude::Function;
 use napi::threadsafe_function::ThreadsafeFunctionCallMode::NonBlocking;
 use napi_derive::napi;
-use tenure::{Error, ErrorKind, Holder, Inherited, LockGuard, MaxHold};
+use tenure::embed;
+use tenure::embed::Inherited;
+use tenure::options::MaxHold;
+use tenure::status::Holder;
+use tenure::{Error, ErrorKind, LockGuard};
+use tenure_remote::Place;
 
 use crate::call::{Answer, Call, Caller, answer};
 use crate::environment::Environment;
 use crate::failure::{invalid, to_js};
 use crate::options::{LockOptions, Name, duration, number, path};
+use crate::store::{Store, place};
 
 /// A hold that its holder wants to be told about, or ended.
 #[derive(Debug, Clone, Copy)]
@@ -31,16 +38,18 @@ struct Asked {
     environment: Arc<Environment>,
     options: tenure::LockOptions,
     inherited: Inherited,
+    place: Place,
     /// Set when `maxHold` ended it.
     ended: Arc<AtomicBool>,
 }
 
 impl Asked {
     /// No options are the default ones: reading them costs as much as half a lock.
-    fn read(env: Env, options: Option<LockOptions>) -> napi::Result<Self> {
+    fn read(env: Env, place: &Place, options: Option<LockOptions>) -> napi::Result<Self> {
         let (options, inherited) = options.map(LockOptions::read).transpose()?.unwrap_or_default();
         let environment = Environment::here(env)?;
-        Ok(Self { environment, options, inherited, ended: Arc::default() })
+        let place = place.clone();
+        Ok(Self { environment, options, inherited, place, ended: Arc::default() })
     }
 
     fn limited(
@@ -74,16 +83,36 @@ impl Asked {
         Guard::new(self.environment, lock.acquire(&options)?, self.ended, alone)
     }
 
+    /// Takes several, all or none. Those that this program is held under already need no wait.
+    fn take_all(self, paths: Vec<PathBuf>, caller: Caller) -> tenure::Result<Vec<Guard>> {
+        let options = caller.lock(self.options);
+        let alone = !options.reentrant;
+        let (mut free, mut guards) = (Vec::new(), Vec::new());
+        for path in paths {
+            let lock = self.place.lock(path)?;
+            let fence = self.inherited.fence_of(&self.place.address(lock.path()))?;
+            if fence.is_none() {
+                free.push(lock);
+            } else {
+                guards.push(lock.acquire(&tenure::LockOptions { fence, ..options.clone() })?);
+            }
+        }
+        guards.extend(tenure::Lock::acquire_all(&free, &options)?);
+        guards.sort_by(|one, other| one.path().cmp(other.path()));
+        let keep = |guard| Guard::new(self.environment.clone(), guard, Arc::default(), alone);
+        guards.into_iter().map(keep).collect()
+    }
+
     /// Takes it now or not at all: an event loop can do that by itself.
     fn take_now(mut self, lock: &tenure::Lock) -> tenure::Result<Option<Guard>> {
         self.inherit(lock)?;
-        let guard = lock.try_lock_fast(&self.options)?;
+        let guard = embed::try_lock_fast(lock, &self.options)?;
         guard.map(|guard| Guard::new(self.environment, guard, self.ended, true)).transpose()
     }
 
     fn inherit(&mut self, lock: &tenure::Lock) -> tenure::Result<()> {
         if self.options.fence.is_none() {
-            self.options.fence = self.inherited.fence_of(lock.path())?;
+            self.options.fence = self.inherited.fence_of(&self.place.address(lock.path()))?;
         }
         Ok(())
     }
@@ -95,13 +124,17 @@ pub(crate) fn acquire<'env>(
     env: &'env Env,
     call: Option<&Call>,
     name: Name,
+    store: Option<&Store>,
     options: Option<LockOptions>,
     max_hold: Option<MaxHoldOption>,
     report: Option<Function<'_, (), ()>>,
 ) -> napi::Result<Answer<'env, Guard>> {
-    let asked = Asked::read(*env, options)?.limited(max_hold, report)?;
+    let asked = Asked::read(*env, place(store), options)?.limited(max_hold, report)?;
     let path = path(name).map_err(to_js)?;
-    answer(env, call, move |caller| asked.take(&tenure::Lock::open(path)?, caller))
+    answer(env, call, move |caller| {
+        let lock = asked.place.lock(path)?;
+        asked.take(&lock, caller)
+    })
 }
 
 /// Takes the lock on a path if that neither waits nor syncs; null if it would.
@@ -109,11 +142,27 @@ pub(crate) fn acquire<'env>(
 pub(crate) fn acquire_now(
     env: Env,
     name: Name,
+    store: Option<&Store>,
     options: Option<LockOptions>,
 ) -> napi::Result<Option<Guard>> {
-    let asked = Asked::read(env, options)?;
-    let lock = path(name).and_then(tenure::Lock::open);
+    let asked = Asked::read(env, place(store), options)?;
+    let lock = path(name).and_then(|path| asked.place.lock(path));
     lock.and_then(|lock| asked.take_now(&lock)).map_err(to_js)
+}
+
+/// Takes the locks on several paths, all or none.
+#[napi(catch_unwind)]
+pub(crate) fn acquire_all<'env>(
+    env: &'env Env,
+    call: Option<&Call>,
+    names: Vec<Name>,
+    store: Option<&Store>,
+    options: Option<LockOptions>,
+) -> napi::Result<Answer<'env, Vec<Guard>>> {
+    let asked = Asked::read(*env, place(store), options)?;
+    let paths: tenure::Result<Vec<_>> = names.into_iter().map(path).collect();
+    let paths = paths.map_err(to_js)?;
+    answer(env, call, move |caller| asked.take_all(paths, caller))
 }
 
 /// A target that can be locked again and again: its path is resolved once, its files stay open.
@@ -121,14 +170,16 @@ pub(crate) fn acquire_now(
 #[napi]
 pub struct Lock {
     inner: tenure::Lock,
+    place: Place,
 }
 
 #[napi]
 impl Lock {
     /// The lock of a path, whether or not there is a file.
     #[napi(constructor, catch_unwind)]
-    pub fn new(name: Name) -> napi::Result<Self> {
-        Ok(Self { inner: path(name).and_then(tenure::Lock::open).map_err(to_js)? })
+    pub fn new(name: Name, store: Option<&Store>) -> napi::Result<Self> {
+        let inner = path(name).and_then(|path| place(store).lock(path)).map_err(to_js)?;
+        Ok(Self { inner, place: place(store).clone() })
     }
 
     /// The resolved path.
@@ -147,7 +198,7 @@ impl Lock {
         max_hold: Option<MaxHoldOption>,
         report: Option<Function<'_, (), ()>>,
     ) -> napi::Result<Answer<'env, Guard>> {
-        let asked = Asked::read(*env, options)?.limited(max_hold, report)?;
+        let asked = Asked::read(*env, &self.place, options)?.limited(max_hold, report)?;
         let lock = self.inner.clone();
         answer(env, call, move |caller| asked.take(&lock, caller))
     }
@@ -159,7 +210,7 @@ impl Lock {
         env: Env,
         options: Option<LockOptions>,
     ) -> napi::Result<Option<Guard>> {
-        Asked::read(env, options)?.take_now(&self.inner).map_err(to_js)
+        Asked::read(env, &self.place, options)?.take_now(&self.inner).map_err(to_js)
     }
 }
 
@@ -174,7 +225,7 @@ pub struct Guard {
     recovered_from: Option<String>,
     /// Set when `maxHold` ended it.
     ended: Arc<AtomicBool>,
-    /// Nobody else can write under it: nobody shares it, and nobody knows its fence.
+    /// No other caller can write under it: it is not shared, and its fence is not known.
     alone: AtomicBool,
 }
 
@@ -186,7 +237,7 @@ impl Guard {
         alone: bool,
     ) -> tenure::Result<Self> {
         Ok(Self {
-            fence: number(guard.unpublished_fence())?,
+            fence: number(embed::unpublished_fence(&guard))?,
             path: guard.path().to_path_buf(),
             recovered_from: guard
                 .recovered_from()
@@ -208,7 +259,7 @@ impl Guard {
 
 #[napi]
 impl Guard {
-    /// The fence of this hold; 0 for a shared one. It is noted that somebody knows it now, unless the hold
+    /// The fence of this hold; 0 for a shared one. This publishes it, unless the hold
     /// has ended: then it is a number that proves nothing.
     #[napi(getter, catch_unwind)]
     pub fn fence(&self) -> f64 {
@@ -231,20 +282,22 @@ impl Guard {
         self.recovered_from.clone()
     }
 
-    /// False once it was released, or its `maxHold` ended it.
+    /// False once it was released, its `maxHold` ended it, or its store has not renewed it in time.
     #[napi(getter, catch_unwind)]
     pub fn held(&self) -> bool {
+        let is_lost =
+            |guard: &LockGuard| guard.loss().is_some_and(|loss| loss.wait(Duration::ZERO));
         let ended = self.ended.load(Ordering::SeqCst);
-        !ended && self.environment.hold(self.id).is_some()
+        !ended && self.environment.hold(self.id).is_some_and(|guard| !is_lost(&guard))
     }
 
-    /// Whether a release waits for nobody, so that an event loop can do it by itself.
+    /// Whether a release waits for no other caller, so that an event loop can do it by itself.
     #[napi(getter, catch_unwind)]
     pub fn ends_now(&self) -> bool {
         self.alone.load(Ordering::SeqCst)
     }
 
-    /// Checks that nobody removed or replaced the lock file under the hold.
+    /// Checks that the lock file was not removed or replaced during the hold.
     #[napi(catch_unwind)]
     pub fn verify<'env>(
         &self,
@@ -272,7 +325,7 @@ impl Guard {
         answer(env, call, move |_| match (guard, ended) {
             (Some(_), Some(error)) => Err(error),
             // Another thread may be verifying it: then it is released behind that.
-            (Some(guard), None) => guard.end(),
+            (Some(guard), None) => embed::end(&guard),
             (None, _) => Ok(()),
         })
     }

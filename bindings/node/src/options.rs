@@ -6,9 +6,10 @@ use std::time::Duration;
 
 use napi::bindgen_prelude::{Either, Uint8Array};
 use napi_derive::napi;
-use tenure::{
-    Durability, Error, ErrorKind, Fence, FileOptions, Guard, Inherited, Mode, Result, Wait,
-};
+use tenure::embed::Inherited;
+use tenure::file::FileOptions;
+use tenure::options::{Durability, Mode};
+use tenure::{Error, ErrorKind, Fence, Guard, Result, Wait};
 
 use crate::failure::{invalid, to_js};
 
@@ -121,6 +122,8 @@ pub struct LockOptions {
     pub owner: String,
     /// Let the same owner in again.
     pub reentrant: bool,
+    /// One of so many slots.
+    pub slots: Option<u8>,
     /// Proof of a hold that the caller is part of.
     pub fence: Option<f64>,
     /// Lock exactly this file as well.
@@ -146,6 +149,7 @@ impl LockOptions {
             label: self.label,
             owner: self.owner,
             reentrant: self.reentrant,
+            slots: self.slots,
             fence: self.fence.map(whole).transpose()?,
             file: FileOptions {
                 lock_file: self.lock_file.map(path).transpose()?,
@@ -160,7 +164,7 @@ impl LockOptions {
 /// How a lease is acquired.
 #[derive(Debug)]
 #[napi(object, object_to_js = false)]
-pub struct AcquireOptions {
+pub struct LeaseOptions {
     /// How long it lasts without a renewal.
     pub ttl_ms: f64,
     /// Infinity is for ever.
@@ -177,14 +181,14 @@ pub struct AcquireOptions {
     pub inherited: HashMap<String, String>,
 }
 
-impl AcquireOptions {
+impl LeaseOptions {
     /// What the core wants to know.
-    pub(crate) fn read(self) -> napi::Result<tenure::AcquireOptions> {
+    pub(crate) fn read(self) -> napi::Result<tenure::LeaseOptions> {
         self.convert().map_err(to_js)
     }
 
     /// The same with the token of the environment, for the lease on `target` (resolved).
-    pub(crate) fn read_with_token(self, target: &Path) -> napi::Result<tenure::AcquireOptions> {
+    pub(crate) fn read_with_token(self, target: &Path) -> napi::Result<tenure::LeaseOptions> {
         let inherited = inherited(&self.inherited);
         let mut options = self.read()?;
         let token = || inherited.token_for(target).map(str::to_owned);
@@ -192,15 +196,15 @@ impl AcquireOptions {
         Ok(options)
     }
 
-    fn convert(self) -> Result<tenure::AcquireOptions> {
-        Ok(tenure::AcquireOptions {
+    fn convert(self) -> Result<tenure::LeaseOptions> {
+        Ok(tenure::LeaseOptions {
             owner: self.owner,
             ttl: duration(self.ttl_ms)?,
             wait: asked_or_inherited(self.wait_ms, &inherited(&self.inherited))?,
             token: self.token,
             label: self.label,
             file: FileOptions { allow_network: self.allow_network, ..FileOptions::default() },
-            ..tenure::AcquireOptions::default()
+            ..tenure::LeaseOptions::default()
         })
     }
 }

@@ -49,7 +49,7 @@ impl Document {
         compute: Function<'_, FnArgs<(Option<String>,)>, Option<String>>,
     ) -> napi::Result<Together> {
         let (lines, header) = (bytes_of_all(lines), header.map(bytes_of));
-        let options = AppendOptions { write: options.read(self.inner.path())?, json, header };
+        let options = AppendOptions { write: options.read(&self.address())?, json, header };
         asking(compute, |ask| change(&self.inner, &journal.inner, &lines, &options, ask))
     }
 
@@ -69,7 +69,7 @@ impl Document {
     ) -> napi::Result<PromiseRaw<'env, Together>> {
         let (lines, header) = (bytes_of_all(lines), header.map(bytes_of));
         let (document, journal) = (self.inner.clone(), journal.inner.clone());
-        let write = options.read(self.inner.path())?;
+        let write = options.read(&self.address())?;
         asking_later(env, call, self.inner.path(), max_hold_ms, compute, move |caller, ask| {
             let options = AppendOptions { write: caller.write(write), json, header };
             change(&document, &journal, &lines, &options, ask)

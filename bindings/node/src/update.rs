@@ -12,7 +12,8 @@ use napi::Env;
 use napi::bindgen_prelude::{FnArgs, Function, PromiseRaw, ToNapiValue};
 use napi::threadsafe_function::ThreadsafeFunctionCallMode::NonBlocking;
 use napi_derive::napi;
-use tenure::{Error, ErrorKind, Result, Value, parse_json};
+use tenure::embed;
+use tenure::{Error, ErrorKind, Result, Value, json};
 
 use crate::call::{Call, Caller, later};
 use crate::document::{Document, Written, check_length};
@@ -52,7 +53,7 @@ fn change(
     ask: Ask<'_>,
 ) -> Result<Written> {
     let written = if raw {
-        document.update_text(options, |current| {
+        embed::update_text(document, options, |current| {
             ask_within_length(ask, current.map(str::to_owned)).map(Some)
         })
     } else {
@@ -65,7 +66,7 @@ fn change(
 pub(crate) fn by_value(ask: Ask<'_>) -> impl FnMut(Option<&Value>) -> Result<Option<Value>> {
     move |current| {
         let text = ask_within_length(ask, current.map(ToString::to_string))?;
-        let mut value = parse_json(text.as_bytes())?;
+        let mut value = json::parse(text.as_bytes())?;
         if let Some(current) = current {
             restore_order(current, &mut value);
         }
@@ -94,14 +95,14 @@ fn restore_order(before: &Value, after: &mut Value) {
             if after.keys().any(|key| key.bytes().all(|byte| byte.is_ascii_digit())) {
                 let found = std::mem::take(after);
                 after.extend(before.keys().filter_map(|key| Some((key, found.get(key)?))));
-                after.extend(found.iter().filter(|(key, _)| !before.contains_key(key)));
+                after.extend(found.iter().filter(|(key, _)| before.get(key).is_none()));
             }
         }
         _ => {}
     }
 }
 
-/// What a waiting update is told, once.
+/// What a waiting update receives, once.
 #[derive(Debug)]
 #[napi]
 pub struct Reply {
@@ -125,7 +126,7 @@ impl Reply {
     fn send(&self, computed: Computed) {
         let mut sender = self.sender.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         if let Some(sender) = sender.take() {
-            let _ = sender.send(computed); // Nobody listens after the deadline.
+            let _ = sender.send(computed); // No caller listens after the deadline.
         }
     }
 }
@@ -165,12 +166,12 @@ pub(crate) fn asking<T>(
 }
 
 /// Does work that asks the function on a thread of the crew, which holds the lock on `path` until the
-/// function has replied, at most for `max_hold_ms`.
+/// function has replied, at most for `max_hold_ms`. Without a limit nothing is held.
 pub(crate) fn asking_later<'env, T>(
     env: &'env Env,
     call: &Call,
     path: &Path,
-    max_hold_ms: f64,
+    max_hold_ms: impl Into<Option<f64>>,
     compute: ComputeLater<'_>,
     work: impl FnOnce(Caller, Ask<'_>) -> Result<T> + Send + 'static,
 ) -> napi::Result<PromiseRaw<'env, T>>
@@ -183,10 +184,10 @@ where
         let Question { text, reply } = context.value;
         Ok(FnArgs::from((text, Reply { sender: Mutex::new(Some(reply)) })))
     })?;
-    let path = path.to_path_buf();
+    let (path, max_hold_ms) = (path.to_path_buf(), max_hold_ms.into());
     later(env, call, move |caller| {
-        let limit = duration(max_hold_ms)?;
-        let late = || {
+        let limit = max_hold_ms.map(duration).transpose()?;
+        let late = |max_hold_ms: f64| {
             let detail = format!("its function took longer than {max_hold_ms} ms");
             let error = Error::new(ErrorKind::Cancelled, "update", detail);
             error.at(&path).committed(false).hint("allow more with maxHoldMs")
@@ -196,7 +197,15 @@ where
             let end = reply.clone();
             let _waiting = environment.waits(move || drop(end.send(Computed::Refused)));
             ask.call(Question { text, reply }, NonBlocking);
-            replied.recv_timeout(limit).map_err(|_| late())?.into_text()
+            let computed = match limit {
+                Some(limit) => {
+                    let late = |_| late(max_hold_ms.unwrap_or_default());
+                    replied.recv_timeout(limit).map_err(late)?
+                }
+                // A reply comes at the latest when the environment ends.
+                None => replied.recv().unwrap_or(Computed::Refused),
+            };
+            computed.into_text()
         })
     })
 }
@@ -211,7 +220,7 @@ impl Document {
         raw: bool,
         compute: Function<'_, FnArgs<(Option<String>,)>, Option<String>>,
     ) -> napi::Result<Written> {
-        let options = options.read(self.inner.path())?;
+        let options = options.read(&self.address())?;
         asking(compute, |ask| change(&self.inner, &options, raw, ask))
     }
 
@@ -226,7 +235,7 @@ impl Document {
         max_hold_ms: f64,
         compute: Function<'_, FnArgs<(Option<String>, Reply)>, ()>,
     ) -> napi::Result<PromiseRaw<'env, Written>> {
-        let (document, options) = (self.inner.clone(), options.read(self.inner.path())?);
+        let (document, options) = (self.inner.clone(), options.read(&self.address())?);
         asking_later(env, call, self.inner.path(), max_hold_ms, compute, move |caller, ask| {
             change(&document, &caller.write(options), raw, ask)
         })

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { join } from 'node:path';
 import test from 'node:test';
-import { Document, Lease, lease, leaseSync, lock } from '../index.mjs';
+import { Document, Lease, lease, leaseAll, leaseAllSync, leaseSync, lock } from '../index.mjs';
 import { puppet, scratch } from './child.mjs';
 
 const code = (expected) => (error) => error.name === 'TenureError' && error.code === expected;
@@ -63,4 +63,41 @@ test('a lease needs a time to live', async (t) => {
   }
   await assert.rejects(new Lease(path).renew('short'), code('invalid'));
   await assert.rejects(new Lease(path).renew('a token that nobody has'), code('lease_lost'));
+});
+
+test('several leases are acquired in one order, with one token, and released together', async (t) => {
+  const dir = scratch(t);
+  const [a, b] = [join(dir, 'a'), join(dir, 'b')];
+  const all = await leaseAll([b, a, b], { ttlMs: 60_000, owner: 'me' });
+  assert.deepEqual(all.leases.map(({ path, token }) => [path, token]), [[a, all.token], [b, all.token]]);
+  assert.ok(all.leases.every(({ fence, owner }) => fence > 0 && owner === 'me'));
+  await new Document(a).set(1, { guards: all.leases.map(({ path, fence }) => ({ target: path, fence })), fence: all.leases[0].fence });
+  await all.renew({ ttlMs: 30_000 });
+  assert.deepEqual(all.leases.map(({ ttlMs }) => ttlMs), [30_000, 30_000]);
+  const same = await leaseAll([a, b], { ttlMs: 60_000, token: all.token });
+  assert.deepEqual(same.leases.map(({ fence }) => fence), all.leases.map(({ fence }) => fence));
+  await assert.rejects(lock(b, { waitMs: 0 }), code('busy'));
+  await same.release();
+  await assert.rejects(all.release(), code('lease_lost'));
+  const again = leaseAllSync([a, b], { ttlMs: 60_000, waitMs: 0 });
+  again.renewSync();
+  again.releaseSync();
+  for (const path of [a, b]) assert.equal(await new Lease(path).show(), null);
+});
+
+test('if another has one of several leases, none is acquired', async (t) => {
+  const dir = scratch(t);
+  const [a, b] = [join(dir, 'a'), join(dir, 'b')];
+  const held = leaseSync(b, { ttlMs: 60_000 });
+  await assert.rejects(leaseAll([a, b], { ttlMs: 1000, waitMs: 1 }), code('busy'));
+  assert.throws(() => leaseAllSync([a, b], { ttlMs: 1000, waitMs: 0 }), code('busy'));
+  assert.equal(await new Lease(a).show(), null);
+  const waits = { ttlMs: 1000, waitMs: Infinity };
+  await assert.rejects(leaseAll([a, b], { ...waits, signal: AbortSignal.timeout(5) }), { name: 'TimeoutError' });
+  assert.equal(await new Lease(a).show(), null);
+  const waiting = leaseAll([a, b], waits);
+  await held.release();
+  await (await waiting).release();
+  for (const paths of [[], a, undefined, [a, 5]]) await assert.rejects(leaseAll(paths, { ttlMs: 1000 }), code('invalid'));
+  await assert.rejects(leaseAll([a], {}), code('invalid'));
 });

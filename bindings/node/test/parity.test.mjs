@@ -5,7 +5,7 @@ import { execFileSync, spawnSync } from 'node:child_process';
 import { linkSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import test from 'node:test';
-import { Collection, Document, Journal, Lease, lock } from '../index.mjs';
+import { Collection, Document, Journal, Lease, Queue, leaseAll, lock } from '../index.mjs';
 import { PACKAGE, TENURE, puppet, scratch } from './child.mjs';
 
 const ROOT = join(PACKAGE, '../..');
@@ -124,7 +124,10 @@ test('results have the fields of the command', async (t) => {
     const theirs = Object.keys(result(args)).map(camel).filter((name) => name !== 'dryRun');
     assert.deepEqual(Object.keys(await call()).sort(), theirs.sort(), args.join(' '));
   }
-  const { token, ...leased } = result(['lease', 'acquire', session, '--ttl', '60s']);
+  // The command names the targets: there may be several.
+  const { token, target, targets, ...leased } = result(['lease', 'acquire', session, '--ttl', '60s']);
+  assert.equal(targets.length, 1);
+  assert.equal(targets[0].target, target);
   const renewed = await lease.renew(token);
   assert.deepEqual(Object.keys(renewed).sort(), ['token', ...Object.keys(leased).map(camel)].sort());
   assert.equal(renewed.fence, leased.fence);
@@ -142,4 +145,20 @@ test('a document and a journal written by one are read by the other', async (t) 
   await new Journal(log).append(['one', 'two']);
   result(['journal', 'append', log, 'three']);
   assert.deepEqual((await new Journal(log).read()).map(({ line }) => line), ['one', 'two', 'three']);
+});
+
+test('several leases, and the choice of a task, are those of the command', async (t) => {
+  const dir = scratch(t);
+  const paths = [join(dir, 'a'), join(dir, 'b')];
+  const { token, targets } = result(['lease', 'acquire', ...paths, '--ttl', '1m']);
+  const both = await leaseAll(paths, { ttlMs: 60_000, token });
+  assert.deepEqual(both.leases.map(({ path, fence }) => ({ target: path, fence })), targets);
+  const busy = refusal(['lease', 'acquire', ...paths, '--ttl', '1m', '--wait', '0']);
+  const error = await thrown(() => leaseAll(paths, { ttlMs: 60_000, waitMs: 0 }));
+  assert.deepEqual([error.code, error.path], [busy.code, busy.path]);
+  execFileSync(TENURE, ['lease', 'release', ...paths, '--token', both.token], { env: ENV });
+  const queue = new Queue(join(dir, 'tasks'));
+  for (const n of [1, 2, 3, 4]) await queue.add({ n });
+  const { task } = result(['claim', 'next', queue.path, '--ttl', '1m', '--filter', '.n % 2 == 0']);
+  assert.deepEqual([task, (await queue.next({ ttlMs: 60_000, accepts: ({ n }) => n % 2 === 0 })).task], [{ n: 2 }, { n: 4 }]);
 });

@@ -107,7 +107,7 @@ fn time(given: &Bound<'_, PyAny>, name: &str, wanted: &str) -> PyResult<Wait> {
     if let Ok(text) = given.cast::<PyString>() {
         return text.to_cow()?.parse().map_err(|_| wrong_value(given, name, wanted));
     }
-    // True is a number to Python, and no time to anybody.
+    // True is a number in Python, and never a time.
     let number = if given.is_instance_of::<PyBool>() { None } else { given.extract::<f64>().ok() };
     let Some(seconds) = number else { return Err(wrong_type(given, name, wanted)) };
     if seconds == f64::INFINITY {

@@ -4,7 +4,9 @@ use std::ffi::OsString;
 
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
-use tenure::{CollectionKind, Prune, WriteOptions};
+use tenure::WriteOptions;
+use tenure::options::{CollectionKind, Prune};
+use tenure_remote::Place;
 
 use crate::argument::{one_of, text, whole};
 use crate::document::Document;
@@ -13,6 +15,7 @@ use crate::keywords::Keywords;
 use crate::number::Numbers;
 use crate::path::PathArgument;
 use crate::record::record;
+use crate::store::place_of;
 use crate::waiting::{waiting, without_lock};
 
 pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
@@ -25,8 +28,9 @@ pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
 #[pyclass(frozen, module = "tenure")]
 #[derive(Debug)]
 struct Collection {
-    collection: tenure::Collection,
+    inner: tenure::Collection,
     numbers: Numbers,
+    place: Place,
 }
 
 record! {
@@ -73,7 +77,7 @@ fn count(given: &Bound<'_, PyAny>, name: &str) -> PyResult<usize> {
 
 impl Collection {
     fn options(&self, keywords: &mut Keywords<'_>) -> PyResult<WriteOptions> {
-        keywords.write(self.collection.path())
+        keywords.write(&self.place.address(self.inner.path()))
     }
 }
 
@@ -81,43 +85,50 @@ impl Collection {
 impl Collection {
     #[new]
     #[expect(clippy::needless_pass_by_value, reason = "arguments of Python functions are owned")]
-    #[pyo3(signature = (dir, kind = Kind(CollectionKind::Documents), *, numbers = Numbers::Exact))]
-    fn open(py: Python<'_>, dir: PathArgument, kind: Kind, numbers: Numbers) -> PyResult<Self> {
-        let collection = without_lock(py, || tenure::Collection::open(&dir.0, kind.0))?;
-        Ok(Self { collection, numbers })
+    #[pyo3(signature = (dir, kind = Kind(CollectionKind::Documents), *, numbers = Numbers::Exact, store = None))]
+    fn open(
+        py: Python<'_>,
+        dir: PathArgument,
+        kind: Kind,
+        numbers: Numbers,
+        store: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<Self> {
+        let place = place_of(store)?;
+        let collection = without_lock(py, || place.collection(&dir.0, kind.0))?;
+        Ok(Self { inner: collection, numbers, place })
     }
 
     /// The resolved directory.
     #[getter]
     fn path(&self) -> OsString {
-        self.collection.path().as_os_str().to_owned()
+        self.inner.path().as_os_str().to_owned()
     }
 
     /// The file of a key.
     fn path_of(&self, py: Python<'_>, key: &Bound<'_, PyAny>) -> PyResult<OsString> {
         let key = text(key, "key")?;
-        Ok(without_lock(py, || self.collection.path_of(&key))?.into_os_string())
+        Ok(without_lock(py, || self.inner.path_of(&key))?.into_os_string())
     }
 
     /// The document of a key.
     fn document(&self, py: Python<'_>, key: &Bound<'_, PyAny>) -> PyResult<Document> {
         let key = text(key, "key")?;
-        let document = without_lock(py, || self.collection.document(&key))?;
-        Ok(Document::new(document, self.numbers))
+        let document = without_lock(py, || self.inner.document(&key))?;
+        Ok(Document::new(document, self.numbers, &self.place))
     }
 
     /// The journal of a key.
     fn journal(&self, py: Python<'_>, key: &Bound<'_, PyAny>) -> PyResult<Journal> {
         let key = text(key, "key")?;
-        Ok(Journal::new(without_lock(py, || self.collection.journal(&key))?))
+        Ok(Journal::new(without_lock(py, || self.inner.journal(&key))?, &self.place))
     }
 
     /// The keys that have a file, in no order.
     fn keys(&self, py: Python<'_>) -> PyResult<Vec<String>> {
-        without_lock(py, || self.collection.keys())
+        without_lock(py, || self.inner.keys())
     }
 
-    /// Removes what is due, each key under its own lock; a key that somebody holds is skipped.
+    /// Removes what is due, each key under its own lock; a key that is held is skipped.
     #[pyo3(signature = (**options))]
     fn prune(&self, py: Python<'_>, options: Option<&Bound<'_, PyDict>>) -> PyResult<Pruned> {
         let mut keywords = Keywords::new(py, options)?;
@@ -129,8 +140,8 @@ impl Collection {
         };
         let options = self.options(&mut keywords)?;
         keywords.finish()?;
-        let tenure::Pruned { removed, skipped, remaining } =
-            without_lock(py, || self.collection.prune(&prune, &options))?;
+        let tenure::outcome::Pruned { removed, skipped, remaining } =
+            without_lock(py, || self.inner.prune(&prune, &options))?;
         Ok(Pruned { removed, skipped, remaining })
     }
 
@@ -147,7 +158,7 @@ impl Collection {
         let options = self.options(&mut keywords)?;
         keywords.finish()?;
         waiting(py, options.wait, |wait| {
-            self.collection.remove(&key, &WriteOptions { wait, ..options.clone() })
+            self.inner.remove(&key, &WriteOptions { wait, ..options.clone() })
         })
     }
 
@@ -162,17 +173,19 @@ impl Collection {
         options: Option<&Bound<'_, PyDict>>,
     ) -> PyResult<Split> {
         let mut keywords = Keywords::new(py, options)?;
-        let resolved = without_lock(py, || tenure::Lock::open(&index.0))?;
-        let options = keywords.write(resolved.path())?;
+        let place = keywords.store()?;
+        let resolved = without_lock(py, || place.lock(&index.0))?;
+        let options = keywords.write(&place.address(resolved.path()))?;
         keywords.finish()?;
-        let tenure::Split { created, present, differing } = waiting(py, options.wait, |wait| {
-            let options = WriteOptions { wait, ..options.clone() };
-            tenure::Collection::split(&index.0, &dir.0, &options)
-        })?;
+        let tenure::outcome::Split { created, present, differing } =
+            waiting(py, options.wait, |wait| {
+                let options = WriteOptions { wait, ..options.clone() };
+                tenure::Collection::split_on(&place.store(), &index.0, &dir.0, &options)
+            })?;
         Ok(Split { created, present, differing })
     }
 
     fn __repr__(&self) -> String {
-        format!("<tenure.Collection path={:?}>", self.collection.path().display())
+        format!("<tenure.Collection path={:?}>", self.inner.path().display())
     }
 }

@@ -1,5 +1,6 @@
 //! The document: a JSON file, read without locks and changed under one.
 
+use std::borrow::Cow;
 use std::ffi::OsString;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -7,7 +8,10 @@ use std::sync::{Mutex, PoisonError};
 
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
-use tenure::{Error, ErrorKind, Rules, Value, WriteOptions};
+use tenure::embed;
+use tenure::json::Rules;
+use tenure::{Error, ErrorKind, Value, WriteOptions};
+use tenure_remote::Place;
 
 use crate::argument::{callable, text};
 use crate::callback::Callback;
@@ -16,6 +20,7 @@ use crate::keywords::{Keywords, version};
 use crate::number::Numbers;
 use crate::path::PathArgument;
 use crate::record::{record, show};
+use crate::store::{Store, place_of};
 use crate::value::{from_python, to_python};
 use crate::waiting::{next_of, waiting, without_lock};
 
@@ -26,12 +31,13 @@ pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<Watch>()
 }
 
-/// A JSON document in a file. Opening it touches nothing.
+/// A JSON document in a file, or in a store. Opening it touches nothing.
 #[pyclass(frozen, module = "tenure")]
 #[derive(Debug)]
 pub(crate) struct Document {
-    pub(crate) document: tenure::Document,
+    pub(crate) inner: tenure::Document,
     pub(crate) numbers: Numbers,
+    place: Place,
 }
 
 record! {
@@ -46,9 +52,9 @@ record! {
     }
 }
 
-impl From<tenure::Written> for Written {
-    fn from(written: tenure::Written) -> Self {
-        let tenure::Written { version, changed, replayed } = written;
+impl From<tenure::outcome::Written> for Written {
+    fn from(written: tenure::outcome::Written) -> Self {
+        let tenure::outcome::Written { version, changed, replayed } = written;
         Self { version: version.to_string(), changed, replayed }
     }
 }
@@ -83,7 +89,11 @@ impl Snapshot {
 }
 
 impl Snapshot {
-    fn of(py: Python<'_>, snapshot: &tenure::Snapshot, numbers: Numbers) -> PyResult<Self> {
+    fn of(
+        py: Python<'_>,
+        snapshot: &tenure::outcome::Snapshot,
+        numbers: Numbers,
+    ) -> PyResult<Self> {
         Ok(Self {
             value: to_python(py, &snapshot.value, numbers)?.unbind(),
             bytes: PyBytes::new(py, &snapshot.bytes).unbind(),
@@ -94,12 +104,17 @@ impl Snapshot {
 }
 
 impl Document {
-    pub(crate) fn new(document: tenure::Document, numbers: Numbers) -> Self {
-        Self { document, numbers }
+    pub(crate) fn new(document: tenure::Document, numbers: Numbers, place: &Place) -> Self {
+        Self { inner: document, numbers, place: place.clone() }
+    }
+
+    /// How it is named outside of its store.
+    pub(crate) fn address(&self) -> Cow<'_, Path> {
+        self.place.address(self.path())
     }
 
     pub(crate) fn path(&self) -> &Path {
-        self.document.path()
+        self.inner.path()
     }
 
     /// The options of a write that has no others.
@@ -109,7 +124,7 @@ impl Document {
         options: Option<&Bound<'_, PyDict>>,
     ) -> PyResult<WriteOptions> {
         let mut keywords = Keywords::new(py, options)?;
-        let write = keywords.write(self.path())?;
+        let write = keywords.write(&self.address())?;
         keywords.finish()?;
         Ok(write)
     }
@@ -118,9 +133,13 @@ impl Document {
         &self,
         py: Python<'_>,
         options: &WriteOptions,
-        mut act: impl FnMut(&tenure::Document, &WriteOptions) -> tenure::Result<tenure::Written> + Send,
+        mut act: impl FnMut(
+            &tenure::Document,
+            &WriteOptions,
+        ) -> tenure::Result<tenure::outcome::Written>
+        + Send,
     ) -> PyResult<Written> {
-        let document = &self.document;
+        let document = &self.inner;
         let written = waiting(py, options.wait, |wait| {
             act(document, &WriteOptions { wait, ..options.clone() })
         })?;
@@ -131,11 +150,17 @@ impl Document {
 #[pymethods]
 impl Document {
     #[new]
-    #[pyo3(signature = (path, *, numbers = Numbers::Exact))]
+    #[pyo3(signature = (path, *, numbers = Numbers::Exact, store = None))]
     #[expect(clippy::needless_pass_by_value, reason = "arguments of Python functions are owned")]
-    fn open(py: Python<'_>, path: PathArgument, numbers: Numbers) -> PyResult<Self> {
-        let document = without_lock(py, || tenure::Document::open(&path.0))?;
-        Ok(Self::new(document, numbers))
+    fn open(
+        py: Python<'_>,
+        path: PathArgument,
+        numbers: Numbers,
+        store: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<Self> {
+        let place = place_of(store)?;
+        let document = without_lock(py, || place.document(&path.0))?;
+        Ok(Self::new(document, numbers, &place))
     }
 
     /// The resolved path.
@@ -144,16 +169,22 @@ impl Document {
         self.path().as_os_str().to_owned()
     }
 
+    /// For `transaction`: its store, or `None` for a file.
+    #[getter]
+    fn _store(&self) -> Option<Store> {
+        Store::of(&self.place)
+    }
+
     /// The document as it is, or `None` if there is none. Takes no lock and creates nothing.
     fn read(&self, py: Python<'_>) -> PyResult<Option<Snapshot>> {
-        let found = without_lock(py, || self.document.read())?;
+        let found = without_lock(py, || self.inner.read())?;
         found.map(|snapshot| Snapshot::of(py, &snapshot, self.numbers)).transpose()
     }
 
     /// The version of the document, or `None` if there is none.
     fn version(&self, py: Python<'_>) -> PyResult<Option<String>> {
-        let found = without_lock(py, || self.document.version())?;
-        Ok(found.map(|version| version.to_string()))
+        let found = without_lock(py, || self.inner.read())?;
+        Ok(found.map(|snapshot| snapshot.version.to_string()))
     }
 
     /// Replaces the whole document.
@@ -175,7 +206,7 @@ impl Document {
 
     /// Calls `function` with the fresh document, under the lock, and writes what it returns, or what
     /// it made of its argument if it returns `None`. If it raises, nothing changes. It may be called
-    /// again if somebody who does not use tenure replaced the file meanwhile. Where there is no document
+    /// again if a tool that does not use tenure replaced the file meanwhile. Where there is no document
     /// and no `init` it is called with `None`, and has to return one: else it is `NotFoundError`. A
     /// function that changes its argument and returns something else is an `InvalidError`: for a result
     /// use `transaction`.
@@ -194,7 +225,7 @@ impl Document {
         callable(function.bind(py), "function")?;
         let mut keywords = Keywords::new(py, options)?;
         let init = init(&mut keywords)?;
-        let options = keywords.write(self.path())?;
+        let options = keywords.write(&self.address())?;
         keywords.finish()?;
         let mut callback = Callback::new(&function, init.as_ref(), self.numbers, self.path());
         let done = self.write(py, &options, |document, options| {
@@ -206,7 +237,7 @@ impl Document {
     /// A change in place, with a result: `with document.transaction() as value: job = value["queue"].pop()`.
     ///
     /// The block has the lock and the fresh document, an object or an array. It is saved when the block
-    /// ends, and stays as it was if the block raises. If somebody who does not use tenure replaced the file
+    /// ends, and stays as it was if the block raises. If a tool that does not use tenure replaced the file
     /// meanwhile, it is a `ConflictError`.
     ///
     /// Options: those of `update`: `init`, `wait`, `fence`, `guard`, `if_version`, `no_sync`, `op_id`, `label`,
@@ -236,7 +267,7 @@ impl Document {
     fn _check_update(&self, py: Python<'_>, options: Option<&Bound<'_, PyDict>>) -> PyResult<()> {
         let mut keywords = Keywords::new(py, options)?;
         init(&mut keywords)?;
-        keywords.write(self.path())?;
+        keywords.write(&self.address())?;
         keywords.finish()
     }
 
@@ -252,7 +283,7 @@ impl Document {
         let options = self.options(py, options)?;
         let mut raised = None;
         let done = self.write(py, &options, |document, options| {
-            document.update_text(options, |current| {
+            embed::update_text(document, options, |current| {
                 let called = Python::attach(|py| function.call1(py, (current,))?.extract(py));
                 called.map(Some).map_err(|error: PyErr| {
                     raised = Some(error);
@@ -279,7 +310,7 @@ impl Document {
         let py = patch.py();
         let mut keywords = Keywords::new(py, options)?;
         let rules = rules(py, &mut keywords)?;
-        let options = keywords.write(self.path())?;
+        let options = keywords.write(&self.address())?;
         keywords.finish()?;
         let value = from_python(patch)?;
         self.write(py, &options, |document, options| document.merge(&value, &rules, options))
@@ -311,7 +342,8 @@ impl Document {
         let options = self.options(py, options)?;
         let value = from_python(value)?;
         self.write(py, &options, |document, options| {
-            document.compare_and_set(&wanted, &value, options)
+            document
+                .set(&value, &WriteOptions { if_version: Some(wanted.clone()), ..options.clone() })
         })
     }
 
@@ -324,7 +356,7 @@ impl Document {
 
     /// Changes that come after now, one snapshot each; quick ones may be passed over.
     fn watch(&self, py: Python<'_>) -> PyResult<Watch> {
-        let watch = without_lock(py, || self.document.watch())?;
+        let watch = without_lock(py, || self.inner.watch())?;
         let (inner, closed) = (Mutex::new(Some(watch)), AtomicBool::new(false));
         Ok(Watch { inner, closed, numbers: self.numbers })
     }
@@ -363,14 +395,14 @@ fn rules(py: Python<'_>, keywords: &mut Keywords<'_>) -> PyResult<Rules> {
 #[derive(Debug)]
 struct Watch {
     /// `None` while a thread waits with it, and once it was closed.
-    inner: Mutex<Option<tenure::Watch>>,
+    inner: Mutex<Option<tenure::outcome::Watch>>,
     /// Set by `close`, also while a thread waits with it: that thread does not put it back.
     closed: AtomicBool,
     numbers: Numbers,
 }
 
 impl Watch {
-    fn with_watch<T>(&self, act: impl FnOnce(&mut Option<tenure::Watch>) -> T) -> T {
+    fn with_watch<T>(&self, act: impl FnOnce(&mut Option<tenure::outcome::Watch>) -> T) -> T {
         act(&mut self.inner.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }
@@ -385,7 +417,7 @@ impl Watch {
         options: Option<&Bound<'_, PyDict>>,
     ) -> PyResult<Option<Snapshot>> {
         let mut keywords = Keywords::new(py, options)?;
-        let wait = keywords.wait_for_news()?;
+        let wait = keywords.wait_for_news(tenure::Wait::Forever)?;
         let (cancel, _) = keywords.cancel()?;
         keywords.finish()?;
         let Some(mut watch) = self.with_watch(Option::take) else {

@@ -20,8 +20,8 @@ pub(crate) struct Entry {
     line: Vec<u8>,
 }
 
-impl From<tenure::Entry> for Entry {
-    fn from(entry: tenure::Entry) -> Self {
+impl From<tenure::outcome::Entry> for Entry {
+    fn from(entry: tenure::outcome::Entry) -> Self {
         Self { seq: entry.seq, line: entry.line }
     }
 }
@@ -54,7 +54,7 @@ impl Entry {
     /// Its value, read as JSON.
     #[pyo3(signature = (*, numbers = Numbers::Exact))]
     fn json<'py>(&self, py: Python<'py>, numbers: Numbers) -> PyResult<Bound<'py, PyAny>> {
-        let value = tenure::parse_json(&self.line).map_err(|error| raise(py, &error))?;
+        let value = tenure::json::parse(&self.line).map_err(|error| raise(py, &error))?;
         to_python(py, &value, numbers)
     }
 
@@ -92,12 +92,12 @@ fn behind_gaps<T>(
 #[derive(Debug)]
 pub(crate) struct Entries {
     /// `None` while another thread reads.
-    entries: Mutex<Option<tenure::Entries>>,
+    entries: Mutex<Option<tenure::outcome::Entries>>,
     on_gap: OnGap,
 }
 
 impl Entries {
-    pub(crate) fn new(entries: tenure::Entries, on_gap: OnGap) -> Self {
+    pub(crate) fn new(entries: tenure::outcome::Entries, on_gap: OnGap) -> Self {
         Self { entries: Mutex::new(Some(entries)), on_gap }
     }
 
@@ -128,18 +128,18 @@ impl Entries {
 #[derive(Debug)]
 pub(crate) struct Follow {
     /// `None` while a thread waits with it, and once it was closed.
-    inner: Mutex<Option<tenure::Follow>>,
+    inner: Mutex<Option<tenure::outcome::Follow>>,
     /// Set by `close`, also while a thread waits with it: that thread does not put it back.
     closed: AtomicBool,
     on_gap: OnGap,
 }
 
 impl Follow {
-    pub(crate) fn new(follow: tenure::Follow, on_gap: OnGap) -> Self {
+    pub(crate) fn new(follow: tenure::outcome::Follow, on_gap: OnGap) -> Self {
         Self { inner: Mutex::new(Some(follow)), closed: AtomicBool::new(false), on_gap }
     }
 
-    fn with_follow<T>(&self, act: impl FnOnce(&mut Option<tenure::Follow>) -> T) -> T {
+    fn with_follow<T>(&self, act: impl FnOnce(&mut Option<tenure::outcome::Follow>) -> T) -> T {
         act(&mut self.inner.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }
@@ -153,7 +153,7 @@ impl Follow {
     /// The number to resume from later.
     #[getter]
     fn position(&self, py: Python<'_>) -> PyResult<u64> {
-        self.with_follow(|follow| follow.as_ref().map(tenure::Follow::position))
+        self.with_follow(|follow| follow.as_ref().map(tenure::outcome::Follow::position))
             .ok_or_else(|| closed(py))
     }
 
@@ -161,7 +161,7 @@ impl Follow {
     #[pyo3(signature = (**options))]
     fn next(&self, py: Python<'_>, options: Option<&Bound<'_, PyDict>>) -> PyResult<Option<Entry>> {
         let mut keywords = Keywords::new(py, options)?;
-        let wait = keywords.wait_for_news()?;
+        let wait = keywords.wait_for_news(tenure::Wait::Forever)?;
         let (cancel, _) = keywords.cancel()?;
         keywords.finish()?;
         let next = || {

@@ -1,5 +1,6 @@
 //! The journal: lines appended in whole batches, numbered, read without locks.
 
+use std::borrow::Cow;
 use std::ffi::OsString;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::path::Path;
@@ -7,6 +8,7 @@ use std::path::Path;
 use pyo3::prelude::*;
 use pyo3::types::{PyByteArray, PyBytes, PyDict, PyString};
 use tenure::{AppendOptions, WriteOptions};
+use tenure_remote::Place;
 
 use crate::argument::{callable, whole, wrong_type};
 use crate::entries::{Entries, Entry, Follow};
@@ -14,6 +16,7 @@ use crate::error::invalid;
 use crate::keywords::Keywords;
 use crate::path::PathArgument;
 use crate::report::{Appended, Compacted, Damage, Report, Rotated};
+use crate::store::place_of;
 use crate::value::from_python;
 use crate::waiting::{waiting, without_lock};
 
@@ -34,6 +37,7 @@ pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
 #[derive(Debug)]
 pub(crate) struct Journal {
     journal: tenure::Journal,
+    place: Place,
 }
 
 /// Lines as Python gives them: one, or any number of them. A text alone is one line, not its letters.
@@ -93,8 +97,13 @@ pub(crate) fn header(keywords: &mut Keywords<'_>) -> PyResult<Option<Vec<u8>>> {
 }
 
 impl Journal {
-    pub(crate) fn new(journal: tenure::Journal) -> Self {
-        Self { journal }
+    pub(crate) fn new(journal: tenure::Journal, place: &Place) -> Self {
+        Self { journal, place: place.clone() }
+    }
+
+    /// How it is named outside of its store.
+    fn address(&self) -> Cow<'_, Path> {
+        self.place.address(self.path())
     }
 
     pub(crate) fn core(&self) -> &tenure::Journal {
@@ -111,7 +120,7 @@ impl Journal {
         options: Option<&Bound<'_, PyDict>>,
     ) -> PyResult<WriteOptions> {
         let mut keywords = Keywords::new(py, options)?;
-        let write = keywords.write(self.path())?;
+        let write = keywords.write(&self.address())?;
         keywords.finish()?;
         Ok(write)
     }
@@ -124,7 +133,7 @@ impl Journal {
         mut keywords: Keywords<'_>,
     ) -> PyResult<Appended> {
         let header = header(&mut keywords)?;
-        let write = keywords.write(self.path())?;
+        let write = keywords.write(&self.address())?;
         keywords.finish()?;
         let options = AppendOptions { write, json, header };
         let appended = waiting(py, options.write.wait, |wait| {
@@ -148,9 +157,15 @@ impl Journal {
 #[pymethods]
 impl Journal {
     #[new]
+    #[pyo3(signature = (path, *, store = None))]
     #[expect(clippy::needless_pass_by_value, reason = "arguments of Python functions are owned")]
-    fn open(py: Python<'_>, path: PathArgument) -> PyResult<Self> {
-        Ok(Self::new(without_lock(py, || tenure::Journal::open(&path.0))?))
+    fn open(
+        py: Python<'_>,
+        path: PathArgument,
+        store: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<Self> {
+        let place = place_of(store)?;
+        Ok(Self::new(without_lock(py, || place.journal(&path.0))?, &place))
     }
 
     /// The resolved path.
@@ -221,7 +236,9 @@ impl Journal {
 
     /// Lines of other tools that have no number yet, an unterminated one included. The next write adopts them.
     fn pending<'py>(&self, py: Python<'py>) -> PyResult<Vec<Bound<'py, PyBytes>>> {
-        let lines = without_lock(py, || self.journal.pending())?;
+        let lines = without_lock(py, || {
+            self.journal.read(u64::MAX, None).and_then(|entries| entries.pending())
+        })?;
         Ok(lines.iter().map(|line| PyBytes::new(py, line)).collect())
     }
 
@@ -236,7 +253,7 @@ impl Journal {
     fn repair(&self, py: Python<'_>, options: Option<&Bound<'_, PyDict>>) -> PyResult<Report> {
         let mut keywords = Keywords::new(py, options)?;
         let accept = keywords.flag("accept")?;
-        let options = keywords.write(self.path())?;
+        let options = keywords.write(&self.address())?;
         keywords.finish()?;
         let repair = if accept { tenure::Journal::accept } else { tenure::Journal::repair };
         Ok(self.write(py, &options, repair)?.into())
@@ -262,7 +279,7 @@ impl Journal {
     ) -> PyResult<Compacted> {
         callable(keep.bind(py), "keep")?;
         let options = self.options(py, options)?;
-        let wanted = |entry: &tenure::Entry| {
+        let wanted = |entry: &tenure::outcome::Entry| {
             let entry = Entry::from(entry.clone());
             let answer = Python::attach(|py| keep.bind(py).call1((entry,))?.is_truthy());
             // The core has no way to stop here but the one of a crash, for which it is made.
@@ -279,7 +296,8 @@ impl Journal {
                 },
             }
         })??;
-        let tenure::Compacted { kept, dropped, bytes_before, bytes_after, replaced } = done;
+        let tenure::outcome::Compacted { kept, dropped, bytes_before, bytes_after, replaced } =
+            done;
         let replaced = replaced.map(Into::into);
         Ok(Compacted { kept, dropped, bytes_before, bytes_after, replaced })
     }

@@ -8,12 +8,17 @@ use std::time::Duration;
 
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
-use tenure::{Durability, Fence, FileOptions, Guard, Inherited, Version, Wait, WriteOptions};
+use tenure::embed::Inherited;
+use tenure::file::FileOptions;
+use tenure::options::Durability;
+use tenure::{Fence, Guard, Version, Wait, WriteOptions};
+use tenure_remote::Place;
 
 use crate::argument::{self, wrong_type};
 use crate::environment;
 use crate::error::{argument as refuse, raise};
 use crate::path::path_of;
+use crate::store::place_of;
 use crate::waiting::Cancel;
 
 /// The keywords of one call. Each is taken once; what is left at the end is an `ArgumentError`.
@@ -64,9 +69,9 @@ impl<'py> Keywords<'py> {
         }
     }
 
-    /// The same, for verbs that wait for news: for ever unless told otherwise.
-    pub(crate) fn wait_for_news(&mut self) -> PyResult<Wait> {
-        self.pop("wait")?.map_or(Ok(Wait::Forever), |given| argument::wait(&given, "wait"))
+    /// The same, for verbs that wait for news.
+    pub(crate) fn wait_for_news(&mut self, default: Wait) -> PyResult<Wait> {
+        self.pop("wait")?.map_or(Ok(default), |given| argument::wait(&given, "wait"))
     }
 
     pub(crate) fn flag(&mut self, name: &'static str) -> PyResult<bool> {
@@ -100,6 +105,11 @@ impl<'py> Keywords<'py> {
     /// `fence`, as it was given.
     pub(crate) fn given_fence(&mut self) -> PyResult<Option<Fence>> {
         self.take("fence", argument::whole)
+    }
+
+    /// `store`: where the target is.
+    pub(crate) fn store(&mut self) -> PyResult<Place> {
+        place_of(self.pop("store")?.as_ref())
     }
 
     /// `cancel`: the token, and the thread that it waits for.

@@ -5,17 +5,22 @@ use std::time::Duration;
 
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
-use tenure::{AcquireOptions, FileOptions};
+use tenure::LeaseOptions;
+use tenure::file::FileOptions;
+use tenure_remote::Place;
 
 use crate::argument::{seconds, text};
 use crate::environment;
 use crate::keywords::Keywords;
+use crate::lock::paths_of;
 use crate::number::Numbers;
 use crate::path::PathArgument;
+use crate::store::place_of;
 use crate::value::to_python;
-use crate::waiting::{waiting, without_lock};
+use crate::waiting::{in_one_piece, waiting, without_lock};
 
 pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add_function(wrap_pyfunction!(_lease_all, module)?)?;
     module.add_class::<Lease>()?;
     module.add_class::<Leased>()?;
     module.add_class::<LeaseInfo>()
@@ -26,6 +31,7 @@ pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
 #[derive(Debug)]
 struct Lease {
     lease: tenure::Lease,
+    place: Place,
 }
 
 /// A lease that we have. As a context manager it is released at the end of the block.
@@ -33,10 +39,10 @@ struct Lease {
 #[derive(Debug)]
 struct Leased {
     lease: tenure::Lease,
-    leased: tenure::Leased,
+    leased: tenure::outcome::Leased,
 }
 
-/// What anybody may know about a lease.
+/// What every caller may know about a lease.
 #[pyclass(frozen, get_all, module = "tenure")]
 #[derive(Debug)]
 struct LeaseInfo {
@@ -60,9 +66,9 @@ impl LeaseInfo {
 }
 
 impl Lease {
-    fn options(keywords: &mut Keywords<'_>, ttl: &Bound<'_, PyAny>) -> PyResult<AcquireOptions> {
+    fn options(keywords: &mut Keywords<'_>, ttl: &Bound<'_, PyAny>) -> PyResult<LeaseOptions> {
         let (cancel, _) = keywords.cancel()?;
-        Ok(AcquireOptions {
+        Ok(LeaseOptions {
             owner: keywords.text("owner")?,
             ttl: seconds(ttl, "ttl")?,
             wait: keywords.wait()?,
@@ -76,7 +82,7 @@ impl Lease {
         })
     }
 
-    fn leased(&self, leased: tenure::Leased) -> Leased {
+    fn leased(&self, leased: tenure::outcome::Leased) -> Leased {
         Leased { lease: self.lease.clone(), leased }
     }
 }
@@ -84,9 +90,15 @@ impl Lease {
 #[pymethods]
 impl Lease {
     #[new]
+    #[pyo3(signature = (path, *, store = None))]
     #[expect(clippy::needless_pass_by_value, reason = "arguments of Python functions are owned")]
-    fn open(py: Python<'_>, path: PathArgument) -> PyResult<Self> {
-        Ok(Self { lease: without_lock(py, || tenure::Lease::open(&path.0))? })
+    fn open(
+        py: Python<'_>,
+        path: PathArgument,
+        store: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<Self> {
+        let place = place_of(store)?;
+        Ok(Self { lease: without_lock(py, || place.lease(&path.0))?, place })
     }
 
     /// The resolved path.
@@ -112,15 +124,16 @@ impl Lease {
         keywords.finish()?;
         if options.token.is_none() {
             let inherited = environment::inherited();
-            options.token = inherited.token_for(self.lease.path()).map(str::to_owned);
+            options.token =
+                inherited.token_for(&self.place.address(self.lease.path())).map(str::to_owned);
         }
         let leased = waiting(py, options.wait, |wait| {
-            self.lease.acquire(&AcquireOptions { wait, ..options.clone() })
+            self.lease.acquire(&LeaseOptions { wait, ..options.clone() })
         })?;
         Ok(self.leased(leased))
     }
 
-    /// Takes the lease from whoever has it, for a reason that is written down first.
+    /// Takes the lease from its holder, for a reason that is recorded first.
     #[pyo3(signature = (*, ttl, reason, **options))]
     fn take_over(
         &self,
@@ -134,7 +147,7 @@ impl Lease {
         let reason = text(reason, "reason")?;
         keywords.finish()?;
         let leased = waiting(py, options.wait, |wait| {
-            self.lease.take_over(&AcquireOptions { wait, ..options.clone() }, &reason)
+            self.lease.take_over(&LeaseOptions { wait, ..options.clone() }, &reason)
         })?;
         Ok(self.leased(leased))
     }
@@ -157,7 +170,7 @@ impl Lease {
         without_lock(py, || self.lease.release(&token))
     }
 
-    /// Who has the lease, running or expired; `None` if nobody does.
+    /// Who has the lease, running or expired; `None` if there is none.
     fn show(&self, py: Python<'_>) -> PyResult<Option<LeaseInfo>> {
         let Some(info) = without_lock(py, || self.lease.show())? else { return Ok(None) };
         Ok(Some(LeaseInfo {
@@ -176,6 +189,28 @@ impl Lease {
     fn __repr__(&self) -> String {
         format!("<tenure.Lease path={:?}>", self.lease.path().display())
     }
+}
+
+/// Acquires the leases on several paths, all or none, with one token.
+#[pyfunction]
+#[pyo3(signature = (paths, *, ttl, **options))]
+fn _lease_all(
+    py: Python<'_>,
+    paths: &Bound<'_, PyAny>,
+    ttl: &Bound<'_, PyAny>,
+    options: Option<&Bound<'_, PyDict>>,
+) -> PyResult<Vec<Leased>> {
+    let paths = paths_of(paths)?;
+    let mut keywords = Keywords::new(py, options)?;
+    let place = keywords.store()?;
+    let mut options = Lease::options(&mut keywords, ttl)?;
+    keywords.finish()?;
+    let taken = in_one_piece(py, (options.cancel.take(), None), move |cancel, _| {
+        let leases: Vec<_> =
+            paths.into_iter().map(|path| place.lease(path)).collect::<tenure::Result<_>>()?;
+        tenure::Lease::acquire_all(&leases, &LeaseOptions { cancel: Some(cancel), ..options })
+    })?;
+    Ok(taken.into_iter().map(|(lease, leased)| Leased { lease, leased }).collect())
 }
 
 /// `ttl` of a renewal: a new one, or none to keep the old one.

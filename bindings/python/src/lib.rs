@@ -11,6 +11,7 @@
 use pyo3::prelude::*;
 
 mod argument;
+mod blob;
 mod callback;
 mod collection;
 mod document;
@@ -22,9 +23,12 @@ mod keywords;
 mod lease;
 mod lock;
 mod number;
+mod once;
 mod path;
+mod queue;
 mod record;
 mod report;
+mod store;
 mod together;
 mod value;
 mod waiting;
@@ -39,5 +43,9 @@ fn _tenure(module: &Bound<'_, PyModule>) -> PyResult<()> {
     journal::register(module)?;
     lease::register(module)?;
     collection::register(module)?;
+    blob::register(module)?;
+    once::register(module)?;
+    queue::register(module)?;
+    store::register(module)?;
     together::register(module)
 }

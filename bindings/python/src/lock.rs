@@ -4,24 +4,32 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use pyo3::prelude::*;
-use pyo3::types::PyDict;
-use tenure::{Fence, FileOptions, Inherited, LockGuard, LockOptions, MaxHold, Mode, Wait};
+use pyo3::types::{PyBytes, PyDict, PyString};
+use tenure::embed;
+use tenure::embed::Inherited;
+use tenure::file::FileOptions;
+use tenure::options::{MaxHold, Mode};
+use tenure::{Fence, LockGuard, LockOptions, Wait};
+use tenure_remote::Place;
 
-use crate::argument::callable;
+use crate::argument::{callable, wrong_type};
 use crate::error::{argument, invalid};
 use crate::keywords::Keywords;
 use crate::number::Numbers;
-use crate::path::PathArgument;
+use crate::path::{PathArgument, path_of};
+use crate::store::place_of;
 use crate::value::to_python;
-use crate::waiting::{waiting, without_lock};
+use crate::waiting::{in_one_piece, waiting, without_lock};
 
 pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<Guard>()?;
     module.add_class::<Lock>()?;
     module.add_function(wrap_pyfunction!(lock, module)?)?;
     module.add_function(wrap_pyfunction!(try_lock, module)?)?;
+    module.add_function(wrap_pyfunction!(_lock_all, module)?)?;
     module.add_function(wrap_pyfunction!(_lock_now, module)?)?;
     module.add_function(wrap_pyfunction!(status, module)?)?;
     module.add_function(wrap_pyfunction!(status_below, module)?)
@@ -30,9 +38,9 @@ pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
 /// Takes the lock on `path`, exclusively unless `shared=True`.
 ///
 /// Options: `wait` (seconds, `None` for ever, or a text like `"500ms"`), `shared`, `label` (shown to those
-/// who wait), `owner`, `reentrant`, `fence` (of a hold that this one nests in), `max_hold` (seconds),
+/// who wait), `owner`, `reentrant`, `slots` (at most so many holders at once, 1 to 64), `fence` (of a hold that this one nests in), `max_hold` (seconds),
 /// `on_max_hold` (called then), `end_on_max_hold`, `lock_file` (locked as well), `allow_network`,
-/// `cancel` (a `tenure.Cancel`).
+/// `cancel` (a `tenure.Cancel`), `store` (a `tenure.Store` or its URL; `path` is a name there then).
 #[pyfunction]
 #[pyo3(signature = (path, **options))]
 #[expect(clippy::needless_pass_by_value, reason = "arguments of Python functions are owned")]
@@ -42,11 +50,11 @@ fn lock(
     options: Option<&Bound<'_, PyDict>>,
 ) -> PyResult<Guard> {
     let mut keywords = Keywords::new(py, options)?;
-    let wait = keywords.wait()?;
-    acquire(py, || tenure::Lock::open(&path.0), keywords, wait)
+    let (wait, place) = (keywords.wait()?, keywords.store()?);
+    acquire(py, &place, || place.lock(&path.0), keywords, wait)
 }
 
-/// Takes the lock on `path` if nobody has it; `BusyError` otherwise. Options: those of `lock` but `wait`.
+/// Takes the lock on `path` if it is free; `BusyError` otherwise. Options: those of `lock` but `wait`.
 #[pyfunction]
 #[pyo3(signature = (path, **options))]
 #[expect(clippy::needless_pass_by_value, reason = "arguments of Python functions are owned")]
@@ -55,7 +63,9 @@ fn try_lock(
     path: PathArgument,
     options: Option<&Bound<'_, PyDict>>,
 ) -> PyResult<Guard> {
-    acquire(py, || tenure::Lock::open(&path.0), Keywords::new(py, options)?, Wait::No)
+    let mut keywords = Keywords::new(py, options)?;
+    let place = keywords.store()?;
+    acquire(py, &place, || place.lock(&path.0), keywords, Wait::No)
 }
 
 /// For `aio`: takes the lock if that neither waits nor syncs.
@@ -67,7 +77,9 @@ fn _lock_now(
     path: PathArgument,
     options: Option<&Bound<'_, PyDict>>,
 ) -> PyResult<Option<Guard>> {
-    acquire_now(py, || tenure::Lock::open(&path.0), Keywords::new(py, options)?)
+    let mut keywords = Keywords::new(py, options)?;
+    let place = keywords.store()?;
+    acquire_now(py, &place, || place.lock(&path.0), keywords)
 }
 
 /// A target to be locked again and again: its path is resolved once, and its files stay open.
@@ -75,14 +87,17 @@ fn _lock_now(
 #[derive(Debug)]
 pub(crate) struct Lock {
     inner: tenure::Lock,
+    place: Place,
 }
 
 #[pymethods]
 impl Lock {
     #[new]
+    #[pyo3(signature = (path, *, store = None))]
     #[expect(clippy::needless_pass_by_value, reason = "arguments of Python functions are owned")]
-    fn new(py: Python<'_>, path: PathArgument) -> PyResult<Self> {
-        Ok(Self { inner: without_lock(py, || tenure::Lock::open(&path.0))? })
+    fn new(py: Python<'_>, path: PathArgument, store: Option<&Bound<'_, PyAny>>) -> PyResult<Self> {
+        let place = place_of(store)?;
+        Ok(Self { inner: without_lock(py, || place.lock(&path.0))?, place })
     }
 
     /// The resolved path.
@@ -94,20 +109,20 @@ impl Lock {
     /// Takes the lock, exclusively unless `shared=True`.
     ///
     /// Options: `wait` (seconds, `None` for ever, or a text like `"500ms"`), `shared`, `label` (shown to those
-    /// who wait), `owner`, `reentrant`, `fence` (of a hold that this one nests in), `max_hold` (seconds),
+    /// who wait), `owner`, `reentrant`, `slots` (at most so many holders at once, 1 to 64), `fence` (of a hold that this one nests in), `max_hold` (seconds),
     /// `on_max_hold` (called then), `end_on_max_hold`, `lock_file` (locked as well), `allow_network`,
     /// `cancel` (a `tenure.Cancel`).
     #[pyo3(signature = (**options))]
     fn acquire(&self, py: Python<'_>, options: Option<&Bound<'_, PyDict>>) -> PyResult<Guard> {
         let mut keywords = Keywords::new(py, options)?;
         let wait = keywords.wait()?;
-        acquire(py, || Ok(self.inner.clone()), keywords, wait)
+        acquire(py, &self.place, || Ok(self.inner.clone()), keywords, wait)
     }
 
-    /// Takes the lock if nobody has it; `BusyError` otherwise. Options: those of `acquire` but `wait`.
+    /// Takes the lock if it is free; `BusyError` otherwise. Options: those of `acquire` but `wait`.
     #[pyo3(signature = (**options))]
     fn try_acquire(&self, py: Python<'_>, options: Option<&Bound<'_, PyDict>>) -> PyResult<Guard> {
-        acquire(py, || Ok(self.inner.clone()), Keywords::new(py, options)?, Wait::No)
+        acquire(py, &self.place, || Ok(self.inner.clone()), Keywords::new(py, options)?, Wait::No)
     }
 
     /// For `aio`: takes the lock if that neither waits nor syncs.
@@ -117,7 +132,7 @@ impl Lock {
         py: Python<'_>,
         options: Option<&Bound<'_, PyDict>>,
     ) -> PyResult<Option<Guard>> {
-        acquire_now(py, || Ok(self.inner.clone()), Keywords::new(py, options)?)
+        acquire_now(py, &self.place, || Ok(self.inner.clone()), Keywords::new(py, options)?)
     }
 
     fn __repr__(&self) -> String {
@@ -144,6 +159,7 @@ impl Asked {
             label: keywords.text("label")?,
             owner: keywords.text("owner")?,
             reentrant: keywords.flag("reentrant")?,
+            slots: keywords.take("slots", slots)?,
             cancel,
             thread,
             fence,
@@ -159,40 +175,109 @@ impl Asked {
         Ok(Self { options, inherited, ended })
     }
 
-    fn inherit(&mut self, lock: &tenure::Lock) -> tenure::Result<()> {
+    fn inherit(&mut self, place: &Place, lock: &tenure::Lock) -> tenure::Result<()> {
         if self.options.fence.is_none() {
-            self.options.fence = self.inherited.fence_of(lock.path())?;
+            self.options.fence = self.inherited.fence_of(&place.address(lock.path()))?;
         }
         Ok(())
     }
 }
 
-/// Opens and takes a lock. The interpreter lock is given up once: whoever does that beside a busy thread
+/// Opens and takes a lock. The interpreter lock is given up once: a thread that does so beside a busy one
 /// may have to wait for it until that thread's time slice is over.
 fn acquire(
     py: Python<'_>,
+    place: &Place,
     mut open: impl FnMut() -> tenure::Result<tenure::Lock> + Send,
     keywords: Keywords<'_>,
     wait: Wait,
 ) -> PyResult<Guard> {
     let mut asked = Asked::read(py, keywords, wait)?;
+    // What others share, or watch, can end in ways that this guard does not know of.
+    let alone = !asked.options.reentrant && asked.options.max_hold.is_none();
+    if asked.options.slots.is_some() {
+        let lock = without_lock(py, || {
+            let lock = open()?;
+            asked.inherit(place, &lock).map(|()| lock)
+        })?;
+        let guard = in_turn(py, asked.options, move |options| lock.acquire(options))?;
+        return Ok(Guard::new(guard, asked.ended, alone));
+    }
     let mut opened = None;
     let guard = waiting(py, wait, |wait| {
         let lock = opened.take().map_or_else(&mut open, Ok)?;
-        asked.inherit(&lock)?;
+        asked.inherit(place, &lock)?;
         asked.options.wait = wait;
         let taken = lock.acquire(&asked.options);
         opened = Some(lock); // For the next piece of the wait.
         taken
     })?;
-    // What others share, or watch, can end in ways that this guard does not know of.
-    let alone = !asked.options.reentrant && asked.options.max_hold.is_none();
     Ok(Guard::new(guard, asked.ended, alone))
+}
+
+/// Takes what has its place in several queues at once, or in one with others behind it.
+fn in_turn<T: Send + 'static>(
+    py: Python<'_>,
+    mut options: LockOptions,
+    take: impl FnOnce(&LockOptions) -> tenure::Result<T> + Send + 'static,
+) -> PyResult<T> {
+    in_one_piece(py, (options.cancel.take(), options.thread), move |cancel, thread| {
+        take(&LockOptions { cancel: Some(cancel), thread: Some(thread), ..options })
+    })
+}
+
+fn slots(given: &Bound<'_, PyAny>, name: &str) -> PyResult<u8> {
+    given.extract().map_err(|_| wrong_type(given, name, "a whole number from 1 to 64"))
+}
+
+/// Takes the locks on several paths, all or none. Those that this program is held under already need no wait.
+#[pyfunction]
+#[pyo3(signature = (paths, **options))]
+fn _lock_all(
+    py: Python<'_>,
+    paths: &Bound<'_, PyAny>,
+    options: Option<&Bound<'_, PyDict>>,
+) -> PyResult<Vec<Guard>> {
+    let paths = paths_of(paths)?;
+    let mut keywords = Keywords::new(py, options)?;
+    let (wait, place) = (keywords.wait()?, keywords.store()?);
+    let Asked { options, inherited, ended } = Asked::read(py, keywords, wait)?;
+    if options.fence.is_some() || options.max_hold.is_some() || options.file.lock_file.is_some() {
+        let detail = "fence, max_hold and lock_file are for one target, and several were named";
+        return Err(argument(py, "lock", &format!("failed to lock: {detail}")));
+    }
+    let alone = !options.reentrant;
+    let guards = in_turn(py, options, move |options| {
+        let (mut free, mut guards) = (Vec::new(), Vec::new());
+        for path in paths {
+            let lock = place.lock(path)?;
+            let fence = inherited.fence_of(&place.address(lock.path()))?;
+            if fence.is_none() {
+                free.push(lock);
+            } else {
+                guards.push(lock.acquire(&LockOptions { fence, ..options.clone() })?);
+            }
+        }
+        guards.extend(tenure::Lock::acquire_all(&free, options)?);
+        guards.sort_by(|one, other| one.path().cmp(other.path()));
+        Ok(guards)
+    })?;
+    Ok(guards.into_iter().map(|guard| Guard::new(guard, ended.clone(), alone)).collect())
+}
+
+/// Several paths, at least one.
+pub(crate) fn paths_of(given: &Bound<'_, PyAny>) -> PyResult<Vec<PathBuf>> {
+    let wrong = || wrong_type(given, "paths", "a list of at least one path");
+    let one = given.is_instance_of::<PyString>() || given.is_instance_of::<PyBytes>();
+    let all = if one { Err(wrong()) } else { given.try_iter().map_err(|_| wrong()) };
+    let paths: PyResult<Vec<_>> = all?.map(|path| path_of(&path?, "path")).collect();
+    paths.and_then(|paths| if paths.is_empty() { Err(wrong()) } else { Ok(paths) })
 }
 
 /// The same on an event loop, or not at all.
 fn acquire_now(
     py: Python<'_>,
+    place: &Place,
     open: impl FnOnce() -> tenure::Result<tenure::Lock> + Send,
     mut keywords: Keywords<'_>,
 ) -> PyResult<Option<Guard>> {
@@ -200,8 +285,8 @@ fn acquire_now(
     let mut asked = Asked::read(py, keywords, wait)?;
     let guard = without_lock(py, || {
         let lock = open()?;
-        asked.inherit(&lock)?;
-        lock.try_lock_fast(&asked.options)
+        asked.inherit(place, &lock)?;
+        embed::try_lock_fast(&lock, &asked.options)
     })?;
     Ok(guard.map(|guard| Guard::new(guard, asked.ended, true)))
 }
@@ -229,7 +314,7 @@ fn max_hold(
     let tell = move |path: &Path| {
         over.store(end, Ordering::SeqCst);
         let Some(report) = &report else { return };
-        // An interpreter that is ending has nobody to tell.
+        // An interpreter that is ending has no caller left to report to.
         Python::try_attach(|py| {
             if let Err(error) = report.call1(py, (path.as_os_str(),)) {
                 error.write_unraisable(py, Some(report.bind(py)));
@@ -241,17 +326,36 @@ fn max_hold(
 
 /// What the target `path` is doing, as a dict with the fields of `tenure who --json`.
 #[pyfunction]
+#[pyo3(signature = (path, *, store = None))]
 #[expect(clippy::needless_pass_by_value, reason = "arguments of Python functions are owned")]
-fn status(py: Python<'_>, path: PathArgument) -> PyResult<Bound<'_, PyAny>> {
-    let status = without_lock(py, || tenure::status(&path.0))?;
+fn status<'py>(
+    py: Python<'py>,
+    path: PathArgument,
+    store: Option<&Bound<'py, PyAny>>,
+) -> PyResult<Bound<'py, PyAny>> {
+    let place = place_of(store)?;
+    let status = without_lock(py, || place.target(&path.0)?.status())?;
     to_python(py, &status.to_json(), Numbers::Exact)
 }
 
 /// What every target below a directory is doing.
 #[pyfunction]
+#[pyo3(signature = (dir, *, store = None))]
 #[expect(clippy::needless_pass_by_value, reason = "arguments of Python functions are owned")]
-fn status_below(py: Python<'_>, dir: PathArgument) -> PyResult<Vec<Bound<'_, PyAny>>> {
-    let all = without_lock(py, || tenure::status_below(&dir.0))?;
+fn status_below<'py>(
+    py: Python<'py>,
+    dir: PathArgument,
+    store: Option<&Bound<'py, PyAny>>,
+) -> PyResult<Vec<Bound<'py, PyAny>>> {
+    let place = place_of(store)?;
+    let all = without_lock(py, || {
+        let found = place.store().survey(&dir.0)?;
+        // A directory that cannot be read is left out, a target is not.
+        match found.unseen.into_iter().find(|unseen| !unseen.is_directory) {
+            Some(unseen) => Err(unseen.error),
+            None => Ok(found.targets),
+        }
+    })?;
     all.iter().map(|status| to_python(py, &status.to_json(), Numbers::Exact)).collect()
 }
 
@@ -263,14 +367,14 @@ pub(crate) struct Guard {
     hold: Mutex<Option<Arc<LockGuard>>>,
     path: PathBuf,
     fence: Fence,
-    /// Nobody else can write under it: nobody shares it, and nobody knows its fence.
+    /// No other caller can write under it: it is not shared, and its fence is not known.
     alone: AtomicBool,
-    recovered_from: Option<tenure::Holder>,
+    recovered_from: Option<tenure::status::Holder>,
     /// The process that took it. A forked child has a copy of the guard and not the lock.
     pid: u32,
     /// Set when `max_hold` ended it.
     ended: Arc<AtomicBool>,
-    /// It proves a hold of somebody above us, whose other programs have it as well.
+    /// It proves a hold of a parent process, whose other programs have it as well.
     nested: bool,
 }
 
@@ -278,12 +382,12 @@ impl Guard {
     fn new(guard: LockGuard, ended: Arc<AtomicBool>, alone: bool) -> Self {
         Self {
             path: guard.path().to_path_buf(),
-            fence: guard.unpublished_fence(),
+            fence: embed::unpublished_fence(&guard),
             alone: AtomicBool::new(alone),
             recovered_from: guard.recovered_from().cloned(),
             pid: std::process::id(),
             ended,
-            nested: guard.is_nested(),
+            nested: embed::is_nested(&guard),
             hold: Mutex::new(Some(Arc::new(guard))),
         }
     }
@@ -300,7 +404,7 @@ impl Guard {
 #[pymethods]
 impl Guard {
     /// The fence of this hold; 0 for a shared one. Pass it to writes of the same target. Asking for it
-    /// makes it known, which a forked child cannot do; a hold whose fence nobody knows ends faster. After
+    /// makes it known, which a forked child cannot do; a hold whose fence is not known ends faster. After
     /// the hold it is the same number and proves nothing, asked before or not.
     #[getter]
     fn fence(&self, py: Python<'_>) -> PyResult<Fence> {
@@ -328,11 +432,16 @@ impl Guard {
         holder.map(|holder| to_python(py, &holder.to_json(), Numbers::Exact)).transpose()
     }
 
-    /// Whether this process holds it: it was not released, and `max_hold` has not ended it.
+    /// Whether this process holds it: it was not released, `max_hold` has not ended it, and in a store it was renewed in
+    /// time.
     #[getter]
     fn held(&self) -> bool {
+        let is_lost =
+            |guard: &Arc<LockGuard>| guard.loss().is_some_and(|loss| loss.wait(Duration::ZERO));
         let ended = self.ended.load(Ordering::SeqCst);
-        self.is_ours() && !ended && self.with_hold(|guard| guard.is_some())
+        self.is_ours()
+            && !ended
+            && self.with_hold(|guard| guard.clone()).is_some_and(|guard| !is_lost(&guard))
     }
 
     /// For the drop-ins: this is a hold from above, and keeps out none of those who have it as well.
@@ -341,13 +450,13 @@ impl Guard {
         self.nested
     }
 
-    /// For `aio`: a release waits for nobody, so that an event loop can do it by itself.
+    /// For `aio`: a release waits for no other caller, so that an event loop can do it by itself.
     #[getter]
     fn _ends_now(&self) -> bool {
         self.alone.load(Ordering::SeqCst)
     }
 
-    /// Checks that nobody removed or replaced the lock file under the hold.
+    /// Checks that the lock file was not removed or replaced during the hold.
     fn verify(&self, py: Python<'_>) -> PyResult<()> {
         let Some(guard) = self.with_hold(|guard| guard.clone()) else {
             return Err(invalid(py, "verify the hold of", "it was released", Some(&self.path)));
@@ -359,7 +468,7 @@ impl Guard {
     fn release(&self, py: Python<'_>) -> PyResult<()> {
         let Some(guard) = self.with_hold(Option::take) else { return Ok(()) };
         // Another thread may be verifying it: then it is released behind that.
-        without_lock(py, || guard.end())
+        without_lock(py, || embed::end(&guard))
     }
 
     fn __enter__(slf: Bound<'_, Self>) -> PyResult<Bound<'_, Self>> {

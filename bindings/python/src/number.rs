@@ -6,7 +6,7 @@
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyFloat, PyInt, PyString};
-use tenure::Number;
+use tenure::json::Number;
 
 use crate::argument::one_of;
 use crate::error::raise;
@@ -41,10 +41,10 @@ pub(crate) fn to_python<'py>(
     number: &Number,
     numbers: Numbers,
 ) -> PyResult<Option<Bound<'py, PyAny>>> {
-    if let Some(small) = number.as_i64() {
+    let text = number.as_str();
+    if let Ok(small) = text.parse::<i64>() {
         return Ok(Some(small.into_pyobject(py)?.into_any()));
     }
-    let text = number.as_str();
     if is_integer(text) {
         let digits = PyString::new(py, text);
         let whole = if text.len() > DIGITS_MAX {

@@ -104,18 +104,25 @@ record! {
     }
 }
 
-impl From<tenure::Appended> for Appended {
-    fn from(done: tenure::Appended) -> Self {
-        let tenure::Appended { first, last, adopted, closed_tail, rolled_forward, replayed } = done;
+impl From<tenure::outcome::Appended> for Appended {
+    fn from(done: tenure::outcome::Appended) -> Self {
+        let tenure::outcome::Appended {
+            first,
+            last,
+            adopted,
+            closed_tail,
+            rolled_forward,
+            replayed,
+        } = done;
         Self { first, last, adopted, closed_tail, rolled_forward, replayed }
     }
 }
 
-impl From<tenure::Report> for Report {
-    fn from(report: tenure::Report) -> Self {
+impl From<tenure::outcome::Report> for Report {
+    fn from(report: tenure::outcome::Report) -> Self {
         let sound = report.is_sound();
-        let damage = |found: tenure::Damage| {
-            let tenure::Damage { file, start, end, why } = found;
+        let damage = |found: tenure::outcome::Damage| {
+            let tenure::outcome::Damage { file, start, end, why } = found;
             Damage { file: file.into(), start, end, why }
         };
         Self {

@@ -33,7 +33,7 @@ fn update_and_append(
     let init = init(&mut keywords)?;
     let json = keywords.flag("json")?;
     let header = header(&mut keywords)?;
-    let write = keywords.write(document.path())?;
+    let write = keywords.write(&document.address())?;
     keywords.finish()?;
     let batch = batch(lines)?;
     let options = AppendOptions { write, json, header };
@@ -41,7 +41,7 @@ fn update_and_append(
     let done = waiting(py, options.write.wait, |wait| {
         let write = WriteOptions { wait, ..options.write.clone() };
         let options = AppendOptions { write, ..options.clone() };
-        tenure::update_and_append(&document.document, journal.core(), &batch, &options, |current| {
+        tenure::update_and_append(&document.inner, journal.core(), &batch, &options, |current| {
             callback.compute(current)
         })
     });

@@ -3,7 +3,8 @@
 
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyDict, PyFloat, PyInt, PyList, PyString, PyTuple};
-use tenure::{Number, Object, Value};
+use tenure::Value;
+use tenure::json::{Number, Object};
 
 use crate::error::invalid;
 use crate::number::{self, Numbers};

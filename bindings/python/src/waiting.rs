@@ -4,11 +4,14 @@
 //!
 //! 1. Python runs signal handlers in its main thread only, and only while that thread asks for it. So
 //!    the main thread waits in short pieces and asks in between; other threads wait in one piece.
+//!    A wait that cannot be cut into pieces is made by a thread of its own for the main thread, which
+//!    asks meanwhile.
 //! 2. A piece that ends leaves the parked kernel waiter behind (see the core's gate), so the place in
 //!    the kernel's queue is kept from piece to piece.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::thread::ThreadId;
+use std::sync::mpsc::{RecvTimeoutError, sync_channel};
+use std::thread::{self, ThreadId};
 use std::time::{Duration, Instant};
 
 use pyo3::prelude::*;
@@ -138,6 +141,41 @@ fn in_pieces<T: Send, W: Send>(
         }
         py.check_signals()?;
         pieces = always || is_main_thread(py)?;
+    }
+}
+
+/// Does something that waits in one piece: its place in a queue would be lost with a piece, or what it saw when it
+/// began. `act` is given what ends it, and the thread that it waits for.
+pub(crate) fn in_one_piece<T: Send + 'static>(
+    py: Python<'_>,
+    (given, behalf): (Option<tenure::Cancel>, Option<ThreadId>),
+    act: impl FnOnce(tenure::Cancel, ThreadId) -> Result<T> + Send + 'static,
+) -> PyResult<T> {
+    let thread = behalf.unwrap_or_else(|| thread::current().id());
+    if !is_main_thread(py)? {
+        return without_lock(py, || act(given.unwrap_or_default(), thread));
+    }
+    let (cancel, (sender, mut receiver)) = (tenure::Cancel::new(), sync_channel(1));
+    let ends = cancel.clone();
+    let wait = move || drop(sender.send(catch_unwind(AssertUnwindSafe(|| act(ends, thread)))));
+    thread::Builder::new().name("tenure-wait".into()).spawn(wait)?;
+    loop {
+        let answers = &mut receiver;
+        match py.detach(move || answers.recv_timeout(PIECE)) {
+            Ok(Ok(done)) => return done.map_err(|error| raise(py, &error)),
+            Ok(Err(panic)) => return Err(panicked(py, panic.as_ref())),
+            Err(RecvTimeoutError::Disconnected) => return Err(panicked(py, &"no answer")),
+            Err(RecvTimeoutError::Timeout) => {}
+        }
+        if given.as_ref().is_some_and(tenure::Cancel::is_cancelled) {
+            cancel.cancel();
+        }
+        if let Err(raised) = py.check_signals() {
+            cancel.cancel();
+            // What it got all the same is dropped, which releases it.
+            py.detach(move || drop(receiver.recv()));
+            return Err(raised);
+        }
     }
 }
 

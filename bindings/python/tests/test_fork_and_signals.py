@@ -138,6 +138,7 @@ def test_a_pool_of_processes(tmp_path, method):
 
 WAITS = {
     "lock": "tenure.lock(path, wait=None)",
+    "slot": "tenure.lock(path, slots=2, wait=None)",
     "document": "tenure.Document(path).set([1], wait=600)",
     "journal": "tenure.Journal(path).append(['x'], wait=None)",
     "lease": "tenure.Lease(path).acquire(ttl=1, wait=None)",

@@ -1,9 +1,13 @@
 """The lease and the collection."""
 
+import asyncio
+import json
 import os
+import subprocess
 
 import pytest
 import tenure
+from tenure import aio
 from conftest import HOLDER, PATIENCE
 
 
@@ -123,3 +127,54 @@ def test_a_held_lock_keeps_a_lease_out(tmp_path, child):
         tenure.Lease(tmp_path / "t").acquire(ttl=1, wait=0)
     with pytest.raises(tenure.BusyError):
         tenure.Lease(tmp_path / "t").take_over(ttl=1, reason="no", wait=0)
+
+
+def test_several_leases_are_acquired_in_one_order_with_one_token(tmp_path):
+    a, b = tmp_path / "a", tmp_path / "b"
+    with tenure.lease_all([b, a, b], ttl="1m", owner="me") as both:
+        assert [leased.path for leased in both.leases] == [str(a), str(b)]
+        assert all(leased.token == both.token and leased.owner == "me" for leased in both.leases)
+        for path in (a, b):
+            with pytest.raises(tenure.BusyError):
+                tenure.try_lock(path)
+        assert [leased.ttl for leased in both.renew(ttl=30).leases] == [30, 30]
+        same = tenure.lease_all((a, b), ttl=60, token=both.token)
+        assert [one.fence for one in same.leases] == [one.fence for one in both.leases]
+    with pytest.raises(tenure.LeaseLostError):
+        same.release()
+    assert tenure.Lease(a).show() is None and tenure.Lease(b).show() is None
+
+
+def test_if_another_has_one_of_several_leases_none_is_acquired(tmp_path):
+    a, b = tmp_path / "a", tmp_path / "b"
+    held = tenure.Lease(b).acquire(ttl=60)
+    with pytest.raises(tenure.BusyError):
+        tenure.lease_all([a, b], ttl=1, wait=0.01)
+    assert tenure.Lease(a).show() is None
+
+    async def main():
+        waits = asyncio.ensure_future(aio.lease_all([a, b], ttl=60, wait=None))
+        await asyncio.sleep(0)
+        held.release()
+        async with await waits as both:
+            assert both.token and both.leases[0].fence > 0
+            assert (await both.renew()).token == both.token
+
+    asyncio.run(main())
+    assert tenure.Lease(a).show() is None
+    for paths in ([], "ab", None, 5, ["a", 5]):
+        with pytest.raises(tenure.ArgumentError):
+            tenure.lease_all(paths, ttl=1)
+    with pytest.raises(tenure.ArgumentError):
+        tenure.lease_all([a], ttl=1, fence=1)
+
+
+def test_several_leases_are_those_of_the_command(tmp_path, cli):
+    paths = [str(tmp_path / "a"), str(tmp_path / "b")]
+    made = subprocess.check_output([cli, "lease", "acquire", *paths, "--ttl", "1m", "--json"])
+    made = json.loads(made)
+    both = tenure.lease_all(paths, ttl=60, token=made["token"])
+    shown = [{"target": leased.path, "fence": leased.fence} for leased in both.leases]
+    assert shown == made["targets"]
+    subprocess.check_call([cli, "lease", "release", *paths, "--token", both.token])
+    assert tenure.Lease(paths[0]).show() is None

@@ -41,8 +41,29 @@ except tenure.JournalGapError as gap:
     print(gap.first, gap.last)
 with tenure.Lease("s").acquire(ttl=5, owner="me") as leased:
     token: str = leased.token
+with tenure.lock("gpu", slots=3), tenure.lock_all(["a", Path("b")], wait=5) as both:
+    fences: list[int] = [guard.fence for guard in both.guards]
+with tenure.lease_all(["a", Path("b")], ttl="1m", owner="me") as leases:
+    fences = [leased.fence for leased in leases.renew(ttl=5).leases]
+tasks = tenure.Queue("tasks", store="postgres://host/db")
+added: tenure.Added = tasks.add({"n": 1}, id="x", max_attempts=3)
+claimed: Optional[tenure.Claimed] = tasks.next(
+    ttl="1m", wait=None, owner="me", accepts=lambda task: task["n"] == 1
+)
+if claimed is not None and not tasks.done(claimed.id, claimed.token):
+    state: str = tasks.fail(claimed.id, claimed.token, delay=5, reason="x")
+answer: int = tenure.once("token", lambda: 5, ttl=60)
+content: Optional[tenure.Content] = tenure.Blob("main.rs").get()
+if content is not None:
+    tenure.Blob("main.rs").put(content.bytes, if_version=content.version)
 
 async def main() -> None:
+    async with await aio.lock_all(["a", "b"], label="l") as both:
+        print(both.held)
+    async with await aio.lease_all(["a", "b"], ttl=5) as leases:
+        print(leases.token)
+    await aio.Queue("tasks").next(ttl=5, wait=None)
+    await aio.Blob("main.rs").put("x")
     async with aio.lock("x", wait="5s") as guard:
         await aio.Document("d").set([1], fence=guard.fence)
     async for entry in aio.Journal("j").follow():

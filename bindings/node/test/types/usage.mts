@@ -1,7 +1,7 @@
 // Compiled by the tests, never run: the types say what the package does.
 
-import tenure, { Collection, Document, Journal, JournalGapError, Lease, Lock, TenureError, lease, lock, lockSync, tryLock, updateAndAppend, updateAndAppendSync, withLock } from 'tenure';
-import type { Appended, Entry, ErrorCode, Guard, Snapshot, Together, Written } from 'tenure';
+import tenure, { Blob, Collection, Document, Journal, JournalGapError, Lease, Lock, OnceFailedError, Queue, TenureError, lease, leaseAll, leaseAllSync, lock, lockAll, lockSync, once, onceSync, tryLock, updateAndAppend, updateAndAppendSync, withLock } from 'tenure';
+import type { Appended, Claimed, Content, Entry, ErrorCode, Guard, Guards, Snapshot, Together, Written } from 'tenure';
 
 interface State {
   n: number;
@@ -52,6 +52,32 @@ try {
 
 const both: Together = await updateAndAppend(document, (state) => void state.n++, journal, ['line'], { init: { n: 0 }, header: 'h' });
 updateAndAppendSync(new Document<State>('x', { numbers: 'bigint' }), () => ({ n: 1 }), journal, { n: 1 }, { operation: 'x' });
+
+const slot: Guard = await lock('gpu', { slots: 3 });
+const all: Guards = await lockAll(['a', new URL('file:///b')], { waitMs: 5, signal: AbortSignal.timeout(5) });
+const fences: number[] = [slot, ...all.guards].map((each) => each.fence);
+// @ts-expect-error One fence proves one hold.
+await lockAll(['a'], { fence: 5 });
+{
+  await using leases = await leaseAll(['a', new URL('file:///b')], { ttlMs: 1000, signal: AbortSignal.timeout(5) });
+  void [leases.token, leases.leases.map(({ fence }) => fence)];
+  leaseAllSync(['a'], { ttlMs: 1000 }).renewSync({ ttlMs: 5 });
+}
+// @ts-expect-error: leases need a time to live
+await leaseAll(['a'], {});
+const tasks = new Queue<State>('tasks', { store: 'postgres://host/db' });
+await tasks.next({ ttlMs: 5, accepts: async (task: State) => task !== undefined });
+tasks.nextSync({ ttlMs: 5, accepts: () => true });
+// @ts-expect-error: a synchronous call has no time for a promise
+tasks.nextSync({ ttlMs: 5, accepts: async () => true });
+const added: boolean = (await tasks.add({ n: fences.length }, { id: 'x', maxAttempts: 3 })).new;
+const claimed: Claimed<State> | undefined = await tasks.next({ ttlMs: 1000, waitMs: Infinity, signal: AbortSignal.timeout(5) });
+if (claimed && !(await tasks.done(claimed.id, claimed.token))) tasks.failSync('x', claimed.token, { reason: 'x' }).trim();
+const token: { access: string } = await once('token', { ttlMs: 1000 }, async () => ({ access: `${added}` }));
+onceSync('install', { ttlMs: 1000, waitMs: 0 }, () => {});
+const content: Content | undefined = await new Blob('main.rs').get();
+await new Blob('main.rs').put(content?.bytes ?? token.access, { ifVersion: content?.version });
+if (new Error() instanceof OnceFailedError) void 0;
 
 const keys: string[] = await new Collection('sessions').keys();
 const info = await new Lease('x').show();

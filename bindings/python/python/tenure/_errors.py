@@ -61,14 +61,14 @@ class TenureError(Exception):
 
 
 def _fill(error: OSError, errno: Optional[int], message: str, path: Optional[str]) -> None:
-    """What everybody knows of an ``OSError``."""
+    """The fields of an ``OSError``."""
     error.errno = errno
     error.strerror = message
     error.filename = path
 
 
 class BusyError(TenureError, TimeoutError):
-    """Somebody else has it. Wait longer, come back, or look at ``holder``."""
+    """Another caller has it. Wait longer, come back, or look at ``holder``."""
 
     code = "busy"
 
@@ -85,6 +85,15 @@ class CancelledError(TenureError):
     code = "cancelled"
 
 
+class OnceFailedError(CancelledError):
+    """The function of ``once`` failed in the call that this one waited for. Its code is ``cancelled`` as well."""
+
+    def __init__(self, message: str = "", *, exit_code: int = 1, **fields: Any) -> None:
+        super().__init__(message, **fields)
+        #: 1, or the exit code of a command that failed.
+        self.exit_code = exit_code
+
+
 class ConflictError(TenureError):
     """The condition of the call does not hold (the version differs). Read again and decide."""
 
@@ -92,7 +101,7 @@ class ConflictError(TenureError):
 
 
 class FencedError(TenureError):
-    """The fence is not the current hold's. Stop: somebody else has taken over."""
+    """The fence is not the current hold's. Stop: another holder has taken over."""
 
     code = "fenced"
 
@@ -104,7 +113,7 @@ class LeaseLostError(TenureError):
 
 
 class CompromisedError(TenureError):
-    """The lock file was removed or replaced by somebody else during the hold. Stop and look."""
+    """The lock file was removed or replaced by another process during the hold. Stop and find the cause."""
 
     code = "compromised"
 
@@ -148,13 +157,13 @@ class NotDurableError(TenureError, OSError):
 
 
 class InvalidError(TenureError, ValueError):
-    """The input is wrong. Mend the call; nothing was changed."""
+    """The input is wrong. Fix the argument; nothing was changed."""
 
     code = "invalid"
 
 
 class ArgumentError(InvalidError, TypeError):
-    """An argument of a wrong type, or one that nobody knows. Its code is ``invalid`` as well."""
+    """An argument of a wrong type, or an unknown one. Its code is ``invalid`` as well."""
 
 
 class NotFoundError(TenureError, FileNotFoundError):

@@ -1,7 +1,7 @@
 """A change in a ``with`` block, under the lock: ``with document.transaction() as value:``.
 
 1. The block sees the fresh document and changes it in place. It is saved when the block ends without an exception.
-2. Nobody who uses tenure changes the document meanwhile. If somebody else did, it is a ``ConflictError``.
+2. No user of tenure changes the document meanwhile. If another tool did, it is a ``ConflictError``.
 """
 
 from __future__ import annotations
@@ -66,7 +66,10 @@ class Transaction:
 
     def lock_options(self) -> dict[str, Any]:
         """Those that the lock takes."""
-        return {name: value for name, value in self._options.items() if name in LOCK}
+        options = {name: value for name, value in self._options.items() if name in LOCK}
+        if self._document._store is not None:
+            options["store"] = self._document._store
+        return options
 
     def begin(self) -> Any:
         """The document as the block gets it; the caller has the lock."""

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import asyncio
 import functools
+import inspect
 import threading
 import time
-from collections.abc import AsyncIterator, Callable, Generator, Mapping
-from typing import TYPE_CHECKING, Any, Optional, TypeVar
+from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Iterable, Mapping
+from typing import TYPE_CHECKING, Any, Optional, TypeVar, Union
 
-from . import _tenure, _transaction
+from . import _once, _several, _tenure, _transaction
 from ._errors import ArgumentError, JournalGapError
 from ._waiting import in_thread
 
@@ -25,40 +26,51 @@ if TYPE_CHECKING:
 _T = TypeVar("_T")
 
 __all__ = [
+    "Blob",
     "Collection",
     "Document",
     "Follow",
     "Guard",
+    "Guards",
     "Journal",
     "Lease",
     "Leased",
+    "Leases",
     "Lock",
+    "Queue",
     "Transaction",
     "Watch",
+    "lease_all",
     "lock",
+    "lock_all",
+    "once",
     "try_lock",
     "update_and_append",
 ]
 
 
-def lock(path: types.Path, **options: Unpack[types.LockOptions]) -> _Acquire:
+def lock(
+    path: types.Path, *, store: _tenure._Store = None, **options: Unpack[types.LockOptions]
+) -> _Acquire:
     """Takes the lock: ``async with lock(path) as guard`` or ``guard = await lock(path)``."""
-    now = functools.partial(_tenure._lock_now, path)
-    return _Acquire(now, functools.partial(_tenure.lock, path), options)
+    now = functools.partial(_tenure._lock_now, path, store=store)
+    return _Acquire(now, functools.partial(_tenure.lock, path, store=store), options)
 
 
-async def try_lock(path: types.Path, **options: Unpack[types.TryLockOptions]) -> Guard:
-    """Takes the lock if nobody has it; ``BusyError`` otherwise."""
+async def try_lock(
+    path: types.Path, *, store: _tenure._Store = None, **options: Unpack[types.TryLockOptions]
+) -> Guard:
+    """Takes the lock if it is free; ``BusyError`` otherwise."""
     _refuse_wait(options)
-    now = functools.partial(_tenure._lock_now, path)
-    return await _Acquire(now, functools.partial(_tenure.try_lock, path), options)
+    now = functools.partial(_tenure._lock_now, path, store=store)
+    return await _Acquire(now, functools.partial(_tenure.try_lock, path, store=store), options)
 
 
 class Lock:
     """A target to be locked again and again: its path is resolved once, and its files stay open."""
 
-    def __init__(self, path: types.Path) -> None:
-        self.sync = _tenure.Lock(path)
+    def __init__(self, path: types.Path, *, store: _tenure._Store = None) -> None:
+        self.sync = _tenure.Lock(path, store=store)
 
     @property
     def path(self) -> str:
@@ -70,7 +82,7 @@ class Lock:
         return _Acquire(self.sync._acquire_now, self.sync.acquire, options)
 
     async def try_acquire(self, **options: Unpack[types.TryLockOptions]) -> Guard:
-        """Takes the lock if nobody has it; ``BusyError`` otherwise."""
+        """Takes the lock if it is free; ``BusyError`` otherwise."""
         _refuse_wait(options)
         return await _Acquire(self.sync._acquire_now, self.sync.try_acquire, options)
 
@@ -124,7 +136,7 @@ class _Acquire:
             await guard.release()
 
     async def _take(self) -> Guard:
-        # Nobody has it, most of the time: then no thread is needed.
+        # It is free most of the time: then no thread is needed.
         guard = self._now(**self._options)
         if guard is not None:
             try:
@@ -170,7 +182,7 @@ class Guard:
         return self._guard.held
 
     async def verify(self) -> None:
-        """Checks that nobody removed or replaced the lock file under the hold."""
+        """Checks that the lock file was not removed or replaced during the hold."""
         await in_thread(lambda _: self._guard.verify())
 
     async def release(self) -> None:
@@ -189,11 +201,57 @@ class Guard:
         await self.release()
 
 
+async def lock_all(
+    paths: Iterable[types.Path],
+    *,
+    store: _tenure._Store = None,
+    **options: Unpack[types.LockAllOptions],
+) -> Guards:
+    """Takes the locks on several paths, all or none: ``async with await lock_all(paths)``."""
+    verb, undo = _several.lock_all, _several.Guards.release
+    token = _tenure.Cancel._on_behalf()
+    return Guards(await _call(verb, paths, store=store, _undo=undo, _token=token, **options))
+
+
+class Guards:
+    """Several locks that are held. Leaving its ``async with`` block releases all of them."""
+
+    def __init__(self, guards: _several.Guards) -> None:
+        self._sync = guards
+        #: The guard of each target, in the order of the resolved names.
+        self.guards = tuple(Guard(guard) for guard in guards.guards)
+
+    @property
+    def held(self) -> bool:
+        """Whether this process holds all of them."""
+        return self._sync.held
+
+    async def verify(self) -> None:
+        """Checks that no lock file was removed or replaced during the hold."""
+        await in_thread(lambda _: self._sync.verify())
+
+    async def release(self) -> None:
+        """Releases all of them. Releasing them again does nothing."""
+        await in_thread(lambda _: self._sync.release())
+
+    async def __aenter__(self) -> Guards:
+        return self
+
+    async def __aexit__(self, *raised: object) -> None:
+        await self.release()
+
+
 class Document:
     """A JSON document in a file. Opening it touches nothing."""
 
-    def __init__(self, path: types.Path, *, numbers: _tenure._Numbers = "exact") -> None:
-        self.sync = _tenure.Document(path, numbers=numbers)
+    def __init__(
+        self,
+        path: types.Path,
+        *,
+        numbers: _tenure._Numbers = "exact",
+        store: _tenure._Store = None,
+    ) -> None:
+        self.sync = _tenure.Document(path, numbers=numbers, store=store)
 
     @property
     def path(self) -> str:
@@ -319,8 +377,8 @@ class Watch:
 class Journal:
     """A file of lines that many processes append to. Opening it touches nothing."""
 
-    def __init__(self, path: types.Path) -> None:
-        self.sync = _tenure.Journal(path)
+    def __init__(self, path: types.Path, *, store: _tenure._Store = None) -> None:
+        self.sync = _tenure.Journal(path, store=store)
 
     @property
     def path(self) -> str:
@@ -414,8 +472,8 @@ class Follow:
 class Lease:
     """A target that can be leased. Opening it touches nothing."""
 
-    def __init__(self, path: types.Path) -> None:
-        self.sync = _tenure.Lease(path)
+    def __init__(self, path: types.Path, *, store: _tenure._Store = None) -> None:
+        self.sync = _tenure.Lease(path, store=store)
 
     @property
     def path(self) -> str:
@@ -433,7 +491,7 @@ class Lease:
     async def take_over(
         self, *, ttl: types.Duration, reason: str, **options: Unpack[types.LeaseOptions]
     ) -> Leased:
-        """Takes the lease from whoever has it, for a reason that is written down first."""
+        """Takes the lease from its holder, for a reason that is recorded first."""
         undo = _tenure.Leased.release
         leased = _call(self.sync.take_over, ttl=ttl, reason=reason, _undo=undo, **options)
         return Leased(await leased)
@@ -447,7 +505,7 @@ class Lease:
         await in_thread(lambda _: self.sync.release(token))
 
     async def show(self) -> Optional[_tenure.LeaseInfo]:
-        """Who has the lease, running or expired; ``None`` if nobody does."""
+        """Who has the lease, running or expired; ``None`` if there is none."""
         return await in_thread(lambda _: self.sync.show())
 
 
@@ -482,19 +540,64 @@ class Leased:
         await self.release()
 
 
+async def lease_all(
+    paths: Iterable[types.Path],
+    *,
+    ttl: types.Duration,
+    store: _tenure._Store = None,
+    **options: Unpack[types.LeaseOptions],
+) -> Leases:
+    """Acquires the leases on several paths, all or none: ``async with await lease_all(paths, ttl=60)``."""
+    # With a token it may be a renewal, and then the leases are not ours to end.
+    undo = None if options.get("token") else _several.Leases.release
+    verb = _several.lease_all
+    return Leases(await _call(verb, paths, ttl=ttl, store=store, _undo=undo, **options))
+
+
+class Leases:
+    """Several leases that we have, all with one token. Leaving its ``async with`` block releases all of them."""
+
+    def __init__(self, leases: _several.Leases) -> None:
+        self.sync = leases
+        #: The lease of each target, in the order of the resolved names.
+        self.leases = tuple(Leased(leased) for leased in leases.leases)
+
+    @property
+    def token(self) -> str:
+        """Names all of them to ``renew`` and ``release``. Keep it secret."""
+        return self.sync.token
+
+    async def renew(self, *, ttl: Optional[types.Duration] = None) -> Leases:
+        """Extends all of them from now on. The fences and the token stay."""
+        return Leases(await in_thread(lambda _: self.sync.renew(ttl=ttl)))
+
+    async def release(self) -> None:
+        """Releases all of them."""
+        await in_thread(lambda _: self.sync.release())
+
+    async def __aenter__(self) -> Leases:
+        return self
+
+    async def __aexit__(self, *raised: object) -> None:
+        await self.release()
+
+
 class Collection:
     """A directory with one document or journal per key. Opening it touches nothing."""
 
-    def __init__(self, dir: types.Path, kind: Any = "documents") -> None:
-        self.sync = _tenure.Collection(dir, kind)
+    def __init__(
+        self, dir: types.Path, kind: Any = "documents", *, store: _tenure._Store = None
+    ) -> None:
+        self.sync = _tenure.Collection(dir, kind, store=store)
+        self._store = store
 
     def document(self, key: str) -> Document:
         """The document of a key."""
-        return Document(self.sync.path_of(key))
+        return Document(self.sync.path_of(key), store=self._store)
 
     def journal(self, key: str) -> Journal:
         """The journal of a key."""
-        return Journal(self.sync.path_of(key))
+        return Journal(self.sync.path_of(key), store=self._store)
 
     async def keys(self) -> list[str]:
         """The keys that have a file, in no order."""
@@ -507,6 +610,123 @@ class Collection:
     async def remove(self, key: str, **options: Unpack[types.WriteOptions]) -> bool:
         """Removes one key with everything that belongs to it."""
         return await _call(self.sync.remove, key, **options)
+
+
+class Queue:
+    """Tasks for many workers. Opening it touches nothing."""
+
+    def __init__(
+        self,
+        dir: types.Path,
+        *,
+        numbers: _tenure._Numbers = "exact",
+        store: _tenure._Store = None,
+    ) -> None:
+        self.sync = _tenure.Queue(dir, numbers=numbers, store=store)
+
+    @property
+    def path(self) -> str:
+        """The resolved directory."""
+        return self.sync.path
+
+    async def add(self, task: types.JSON, **options: Unpack[types.AddOptions]) -> _tenure.Added:
+        """Adds a task. With an ``id`` it is idempotent."""
+        return await _call(self.sync.add, task, **options)
+
+    async def next(
+        self, *, ttl: types.Duration, **options: Unpack[types.ClaimOptions]
+    ) -> Optional[_tenure.Claimed]:
+        """Claims the oldest open task; ``None`` if there is none before the wait is over."""
+
+        def undo(claimed: Optional[_tenure.Claimed]) -> None:
+            if claimed is not None:
+                self.sync.fail(claimed.id, claimed.token)
+
+        return await _call(self.sync.next, ttl=ttl, _undo=undo, **options)
+
+    async def done(self, id: str, token: str) -> bool:
+        """Completes a task; ``False`` if this claim had completed it before."""
+        return await in_thread(lambda _: self.sync.done(id, token))
+
+    async def fail(self, id: str, token: str, **options: Unpack[types.FailOptions]) -> str:
+        """Returns a task to the queue, or sets it aside; says which."""
+        return await in_thread(lambda _: self.sync.fail(id, token, **options))
+
+    async def renew(self, id: str, token: str, *, ttl: Optional[types.Duration] = None) -> float:
+        """Extends a claim from now; how many seconds it has."""
+        return await in_thread(lambda _: self.sync.renew(id, token, ttl=ttl))
+
+    async def list(self) -> _tenure._Tasks:
+        """Every task, the oldest first."""
+        return await in_thread(lambda _: self.sync.list())
+
+    async def prune(self, **options: Unpack[types.QueuePruneOptions]) -> _tenure._Ids:
+        """Removes tasks that are done or set aside; their ids."""
+        return await _call(self.sync.prune, **options)
+
+
+class Blob:
+    """A file with any content. Opening it touches nothing."""
+
+    def __init__(self, path: types.Path, *, store: _tenure._Store = None) -> None:
+        self.sync = _tenure.Blob(path, store=store)
+
+    @property
+    def path(self) -> str:
+        """The resolved path."""
+        return self.sync.path
+
+    async def get(self) -> Optional[_tenure.Content]:
+        """The content, or ``None`` if there is no file."""
+        return await in_thread(lambda _: self.sync.get())
+
+    async def version(self) -> Optional[str]:
+        """Its version, or ``None`` if there is no file."""
+        return await in_thread(lambda _: self.sync.version())
+
+    async def put(
+        self, content: Union[str, bytes], **options: Unpack[types.BlobOptions]
+    ) -> _tenure.Written:
+        """Replaces the whole content."""
+        return await _call(self.sync.put, content, **options)
+
+    async def undo(self, **options: Unpack[types.BlobOptions]) -> _tenure.Written:
+        """Publishes the content from before the last change."""
+        return await _call(self.sync.undo, **options)
+
+
+async def once(
+    target: types.Path,
+    function: Callable[[], Union[_T, Awaitable[_T]]],
+    *,
+    ttl: types.Duration,
+    numbers: _tenure._Numbers = "exact",
+    store: _tenure._Store = None,
+    **options: Unpack[types.OnceOptions],
+) -> _T:
+    """Calls ``function``, plain or async, in one of many processes; the others wait for its result."""
+    _once.check(function)
+    action = _tenure._Once(target, ttl=ttl, numbers=numbers, store=store)
+
+    def give_back(asked: _tenure._Asked) -> None:
+        turn = asked[-1]
+        if turn is not None:
+            turn.release()
+
+    token = _tenure.Cancel._on_behalf()
+    asked = await _call(action.ask, _undo=give_back, _token=token, **options)
+    turn, value = _once.answer(action, asked)
+    if turn is None:
+        return value  # type: ignore[no-any-return]
+    ended = turn
+    try:
+        result = function()
+        text, value = turn.render(await result if inspect.isawaitable(result) else result)
+    except BaseException as error:
+        _once.failed(turn, error)
+        raise
+    await in_thread(lambda _: _once.store_result(ended, text))
+    return value  # type: ignore[no-any-return]
 
 
 async def update_and_append(
@@ -525,11 +745,13 @@ async def _call(
     verb: Callable[..., _T],
     *arguments: Any,
     _undo: Optional[Callable[[_T], object]] = None,
+    _token: Optional[_tenure.Cancel] = None,
     **options: Any,
 ) -> _T:
     """Calls a verb on another thread, with a token that the task's cancellation cancels."""
     _refuse_cancel(options)
-    return await in_thread(lambda cancel: verb(*arguments, **options, cancel=cancel), undo=_undo)
+    call = functools.partial(verb, *arguments, **options)
+    return await in_thread(lambda cancel: call(cancel=cancel), undo=_undo, cancel=_token)
 
 
 def _refuse_wait(options: Mapping[str, Any]) -> None:

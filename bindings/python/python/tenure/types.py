@@ -58,6 +58,14 @@ class Status(TypedDict):
     compromised: bool
 
 
+class StoreFinding(TypedDict):
+    """One line about the health of a store."""
+
+    what: str
+    found: str
+    problem: Optional[str]
+
+
 class CommonOptions(TypedDict, total=False):
     """What locks and writes have in common."""
 
@@ -74,6 +82,7 @@ class TryLockOptions(CommonOptions, total=False):
     shared: Optional[bool]
     owner: Optional[str]
     reentrant: Optional[bool]
+    slots: Optional[int]
     max_hold: Optional[Duration]
     on_max_hold: Optional[Callable[[str], object]]
     end_on_max_hold: Optional[bool]
@@ -83,6 +92,19 @@ class LockOptions(TryLockOptions, total=False):
     """The same, with a wait."""
 
     wait: Wait
+
+
+class LockAllOptions(TypedDict, total=False):
+    """How several locks are taken."""
+
+    shared: Optional[bool]
+    label: Optional[str]
+    owner: Optional[str]
+    reentrant: Optional[bool]
+    slots: Optional[int]
+    allow_network: Optional[bool]
+    wait: Wait
+    cancel: Optional[Cancel]
 
 
 class WriteOptions(CommonOptions, total=False):
@@ -156,6 +178,68 @@ class PruneOptions(WriteOptions, total=False):
     max_count: Optional[int]
     keep: Optional[Sequence[str]]
     dry_run: Optional[bool]
+
+
+class OnceOptions(TypedDict, total=False):
+    """How the result of an action is waited for."""
+
+    label: Optional[str]
+    owner: Optional[str]
+    allow_network: Optional[bool]
+    wait: Wait
+    cancel: Optional[Cancel]
+
+
+class BlobOptions(CommonOptions, total=False):
+    """How a file that is not JSON is written."""
+
+    wait: Wait
+    guard: Optional[Mapping[Path, int]]
+    if_version: Optional[str]
+    op_id: Optional[str]
+    new_mode: Optional[int]
+    break_link: Optional[bool]
+
+
+class QueueOptions(TypedDict, total=False):
+    """How the documents of tasks are written."""
+
+    wait: Wait
+    no_sync: Optional[bool]
+    label: Optional[str]
+    allow_network: Optional[bool]
+    cancel: Optional[Cancel]
+
+
+class AddOptions(QueueOptions, total=False):
+    """How a task is added."""
+
+    id: Optional[str]
+    max_attempts: Optional[int]
+
+
+class ClaimOptions(TypedDict, total=False):
+    """How a task is claimed: without ``wait`` the call does not wait."""
+
+    owner: Optional[str]
+    wait: Wait
+    #: Says of an open task whether to claim it. No lock is held meanwhile, and it may be asked about a task again.
+    accepts: Optional[Callable[[Any], object]]
+    cancel: Optional[Cancel]
+
+
+class FailOptions(TypedDict, total=False):
+    """What becomes of a task whose attempt failed."""
+
+    delay: Optional[Duration]
+    max_attempts: Optional[int]
+    reason: Optional[str]
+
+
+class QueuePruneOptions(QueueOptions, total=False):
+    """Which tasks that are over are removed."""
+
+    max_age: Optional[Duration]
 
 
 class NewsOptions(TypedDict, total=False):

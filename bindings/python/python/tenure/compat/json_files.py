@@ -100,7 +100,7 @@ def _load(target: str, text: Optional[str], initial: Any) -> Any:
         return json.loads(text)
     except ValueError as error:
         message = f"failed to update `{target}`: it is not JSON: {error}"
-        hint = "mend it or move it away; nothing was changed"
+        hint = "fix it or move it away; nothing was changed"
         raise DamagedError(f"{message}; {hint}", action="update", path=target, hint=hint) from error
 
 

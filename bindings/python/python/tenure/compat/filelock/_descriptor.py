@@ -1,6 +1,6 @@
 """The lock of the file itself, on a descriptor that the caller has opened.
 
-It excludes ``FileLock`` on the same file, and filelock itself. There are no sidecars and nobody is named.
+It excludes ``FileLock`` on the same file, and filelock itself. There are no sidecars, and no holder is named.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _TAKEN = (errno.EACCES, errno.EAGAIN, errno.EWOULDBLOCK)
 
 
 def lock_descriptor(fd: int, *, blocking: bool = True, poll_interval: float = 0.05) -> bool:
-    """Locks the file of ``fd``. ``False`` if somebody else has it and ``blocking`` is ``False``.
+    """Locks the file of ``fd``. ``False`` if it is held and ``blocking`` is ``False``.
 
     The descriptor stays the caller's: it is neither closed nor moved.
     """

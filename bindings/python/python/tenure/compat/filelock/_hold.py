@@ -124,7 +124,7 @@ class Context:
             os.close(fd)
 
     def _remove(self) -> None:
-        # Under the lock, and only what this hold has made: a file that was there before is somebody else's.
+        # Under the lock, and only what this hold has made: a file that was there before belongs to another process.
         if self.lock_file_fd is None or self.path is None:
             return
         with contextlib.suppress(OSError):
@@ -144,7 +144,7 @@ class Context:
             self.task = None
 
     def __del__(self) -> None:
-        # Nobody can release it any more.
+        # No caller can release it any more.
         if self.guard is not None:
             with contextlib.suppress(Exception):
                 self.end()
@@ -204,7 +204,7 @@ class Asked:
         return None if self.timeout < 0 else max(self.began + self.timeout - time.monotonic(), 0.0)
 
     def piece(self) -> Optional[float]:
-        """Seconds until somebody has to be asked, or the wait ends."""
+        """Seconds until the callback has to be asked, or the wait ends."""
         left = self.left()
         if self.cancel_check is None:
             return left

@@ -2,7 +2,7 @@
 
 1. A lock is tenure's lock of the path, and the lock of the very file, as filelock takes it: both exclude each other.
 2. Waiting is done by the kernel. Only a class that has its own ``_acquire`` is polled.
-3. A release raises nothing that filelock's does not: a lock file that somebody removed is no reason.
+3. A release raises nothing that filelock's does not: a lock file that was removed is no reason.
 """
 
 from __future__ import annotations
@@ -186,7 +186,7 @@ class BaseFileLock(Settings, metaclass=FileLockMeta):
     def _begin(
         self, context: Context, frame: Optional[FrameType] = None
     ) -> Union[Transition, None, Other]:
-        """Joins the hold (``None``), or is the one who takes the lock; or somebody else is."""
+        """Joins the hold (``None``), or is the one that takes the lock, or waits for the one that does."""
         with self._mutex:
             self._mend(context)
             there = context.transition
@@ -286,7 +286,7 @@ class BaseFileLock(Settings, metaclass=FileLockMeta):
             if wait != 0:
                 time.sleep(asked.pause())
         except BlockingIOError:
-            # Somebody is being told that the file is wanted (a lease of the kernel).
+            # The kernel is asking the holder of a file lease to give it up.
             if wait != 0:
                 time.sleep(asked.pause())
 
@@ -335,7 +335,7 @@ class BaseFileLock(Settings, metaclass=FileLockMeta):
 
     def _open(self, path: str, mode: int) -> Optional[tuple[int, bool]]:
         """The lock file, and whether it is new; ``None`` if it went away meanwhile."""
-        # Not through a symlink, and without waiting for the lease of somebody else.
+        # Not through a symlink, and without waiting for the kernel lease of another process.
         flags = os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOFOLLOW
         try:
             return os.open(path, flags), False
@@ -515,7 +515,7 @@ class BaseFileLock(Settings, metaclass=FileLockMeta):
 
 
 class Other:
-    """Somebody else who takes or releases the lock of the same object."""
+    """Another caller that takes or releases the lock of the same object."""
 
     def __init__(self, change: Transition) -> None:
         self.change = change
@@ -583,7 +583,7 @@ class UnixFileLock(KernelLock):
 
 
 class SoftFileLock(KernelLock):
-    """The same lock, whose file is there while it is held. The file alone locks nobody out: it cannot survive a crash."""
+    """The same lock, whose file is there while it is held. The file alone locks no one out: it cannot survive a crash."""
 
     _keeps_file = False
     _lends_descriptor = False

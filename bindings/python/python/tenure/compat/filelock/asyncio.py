@@ -228,7 +228,7 @@ class BaseAsyncFileLock(BaseFileLock, metaclass=AsyncFileLockMeta):
             log.debug(message, id(self), self.lock_file, wait)
         try:
             if wait == 0:
-                # Nobody has it, most of the time: then no thread is needed.
+                # It is free most of the time: then no thread is needed.
                 self._take_guard(context, None, now=True)
                 if context.lock_file_fd is not None:
                     return
@@ -246,7 +246,7 @@ class BaseAsyncFileLock(BaseFileLock, metaclass=AsyncFileLockMeta):
             if wait != 0:
                 await self._pause(asked)
         except BlockingIOError:
-            # Somebody is being told that the file is wanted (a lease of the kernel).
+            # The kernel is asking the holder of a file lease to give it up.
             if wait != 0:
                 await self._pause(asked)
 
@@ -329,7 +329,7 @@ class BaseAsyncFileLock(BaseFileLock, metaclass=AsyncFileLockMeta):
             return context.transition
 
     def _release_all(self) -> None:
-        # Nobody refers to it: no task waits, and no coroutine could be awaited.
+        # It is unreferenced: no task waits, and no coroutine could be awaited.
         if not iscoroutinefunction(self._release):
             super()._release_all()
 

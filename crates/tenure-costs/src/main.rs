@@ -6,9 +6,10 @@
 
 use std::process::ExitCode;
 
+use tenure::options::Durability;
 use tenure::{
-    AppendOptions, Document, Durability, Error, ErrorKind, Journal, Lock, LockOptions, Result,
-    WriteOptions, json,
+    AppendOptions, Document, Error, ErrorKind, Journal, Lock, LockOptions, Result, WriteOptions,
+    json,
 };
 
 fn main() -> ExitCode {

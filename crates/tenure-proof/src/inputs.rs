@@ -21,16 +21,17 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tenure::fs::Fs;
-use tenure::{AcquireOptions, Durability, ErrorKind, Lock, LockOptions, Wait, WriteOptions};
+use tenure::options::Durability;
+use tenure::{ErrorKind, LeaseOptions, Lock, LockOptions, Wait, WriteOptions};
 use tenure_testkit::SimFs;
 
 pub use self::journal::journal;
 pub use self::json::{document, merge, patch};
 pub use self::names::names;
-pub use self::plant::{EDITS, IN_PLACE, MEND, OURS};
+pub use self::plant::{EDITS, IN_PLACE, OURS, RESEAL};
 pub use self::record::record;
 pub use self::sidecars::{events, floor, hold, sync};
-pub use self::sums::{Layout, mend, structures};
+pub use self::sums::{Layout, reseal, structures};
 
 /// The fate of an input. Tenure's behaviour decides, not what the input asked for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -84,8 +85,8 @@ fn durably() -> WriteOptions {
     WriteOptions { durability: Durability::Durable, ..quickly() }
 }
 
-fn an_hour() -> AcquireOptions {
-    AcquireOptions { ttl: Duration::from_secs(3600), wait: Wait::No, ..AcquireOptions::default() }
+fn an_hour() -> LeaseOptions {
+    LeaseOptions { ttl: Duration::from_secs(3600), wait: Wait::No, ..LeaseOptions::default() }
 }
 
 /// The next fence of `path`, or why there is none.

@@ -19,10 +19,11 @@ pub mod live;
 #[cfg(target_os = "linux")]
 pub mod machine;
 pub mod mount;
-mod not_run;
 #[cfg(target_os = "linux")]
 pub mod strace;
 mod tally;
+#[cfg(unix)]
+pub mod verbs;
 pub mod victim;
 
 pub mod puppet;
@@ -30,6 +31,7 @@ pub mod timeline;
 
 pub use self::command::tenure;
 pub use self::form::{Form, seed};
-pub use self::history::{History, Judgement, Object, Operation};
-pub use self::not_run::not_run;
+pub use self::history::read_history;
 pub use self::tally::Tally;
+pub use tenure_testkit::not_run;
+pub use tenure_torture::history::{History, Judgement, Object, Operation};

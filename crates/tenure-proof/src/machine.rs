@@ -4,21 +4,10 @@ use std::path::Path;
 
 use rustix::mount::{MountFlags, MountPropagationFlags, mount, mount_change};
 use rustix::thread::UnshareFlags;
+pub use tenure_testkit::allows;
 
 /// Set to 1 to run without features that need root: mounts, namespaces, other users.
 const WITHOUT_ROOT: &str = "TENURE_WITHOUT_ROOT";
-
-/// Whether a test can run, by `works`. If not, the test fails, unless `variable` is set to 1; then
-/// the missing feature is printed.
-pub fn allows(works: bool, what: &str, variable: &str) -> bool {
-    if works {
-        return true;
-    }
-    let without = std::env::var_os(variable).is_some_and(|value| value == "1");
-    assert!(without, "this test needs {what}: provide it, or set {variable}=1 to go on without");
-    crate::not_run(&format!("a test that needs {what}"));
-    false
-}
 
 /// Whether mounts, namespaces and other users are available.
 pub fn allows_root() -> bool {

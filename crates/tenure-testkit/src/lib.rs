@@ -63,6 +63,7 @@ mod handle;
 mod inject;
 mod machine;
 mod node;
+mod not_run;
 mod random;
 mod simfs;
 mod step;
@@ -79,6 +80,7 @@ use tenure::fs::Fs;
 pub use self::crash::Survival;
 pub use self::inject::{Fault, Times};
 pub use self::machine::{Broken, CrashKind};
+pub use self::not_run::{allows, not_run};
 pub use self::random::Random;
 
 use self::content::Content;

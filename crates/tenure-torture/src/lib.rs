@@ -5,10 +5,12 @@
 //!
 //! - `demo` races the protocols that real tools shipped against tenure, and counts violations;
 //! - `torture` kills and pauses processes that use tenure, and checks the files;
-//! - `bench` measures what the operations cost on a user's disk.
+//! - `bench` measures what the operations cost on a user's disk;
+//! - [`history`] decides whether what clients were answered can be right; the test rings use it, too.
 
 mod bench;
 mod demo;
+pub mod history;
 #[cfg(unix)]
 mod torture;
 
@@ -16,7 +18,7 @@ use std::ffi::OsString;
 use std::io;
 use std::path::Path;
 
-use tenure_cli::{ExitCode, Failure, LabCommand, Output, Result};
+use tenure_cli::{DemoArg, ExitCode, Failure, LabCommand, Output, Result};
 
 /// Runs the command in `words`, which start with the program's name; returns its exit code.
 pub fn run(words: &[OsString]) -> u8 {
@@ -33,11 +35,18 @@ fn command(command: LabCommand, out: &mut Output) -> Result<ExitCode> {
     match command {
         LabCommand::Demo(args) => {
             let options = demo::Options { json: out.is_json(), quick: args.quick, seed: args.seed };
-            demo::run(options).map_err(failed("demo"))?;
+            let demo = match args.what {
+                None => demo::run,
+                Some(DemoArg::Agents) => demo::agents::run,
+            };
+            demo(options).map_err(failed("demo"))?;
             Ok(ExitCode::Done)
         }
         LabCommand::Bench(args) => {
-            let report = bench::run(&args.dir, args.quick)?;
+            let report = match tenure_cli::here().name() {
+                None => bench::run(&args.dir, args.quick)?,
+                Some(name) => bench::run_on_store(&tenure_cli::here().store(), name, args.quick)?,
+            };
             out.result(|| report.json(), || report.text())?;
             Ok(ExitCode::Done)
         }
@@ -56,6 +65,7 @@ fn command(command: LabCommand, out: &mut Output) -> Result<ExitCode> {
 fn run_worker(words: &[OsString]) -> Option<Result<()>> {
     let (verb, rest) = (words.get(1)?.to_str()?, &words[2..]);
     match verb {
+        "demo-agent" => Some(demo::agents::agent::run(rest).map_err(failed("demo"))),
         "demo-worker" => Some(demo::worker::run(rest.to_vec()).map_err(failed("demo"))),
         #[cfg(unix)]
         "torture-worker" => Some(torture::work(rest).map_err(failed("torture"))),

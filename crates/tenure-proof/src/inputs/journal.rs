@@ -14,7 +14,8 @@ use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
 use tenure::fs::Access;
-use tenure::{AppendOptions, Entry, ErrorKind, Journal, WriteOptions};
+use tenure::outcome::Entry;
+use tenure::{AppendOptions, ErrorKind, Journal, WriteOptions};
 use tenure_testkit::{CrashKind, SimFs};
 
 use super::plant::plant;
@@ -178,7 +179,7 @@ pub fn journal(bytes: &[u8]) -> Fate {
     let sim = scene.machine();
     let journal = open(&sim);
     let planted = plant(&sim, file, layout, (*flags, input), JOURNAL);
-    if planted.mended && layout == Layout::Record {
+    if planted.resealed && layout == Layout::Record {
         let too_far = sums::largest_claim(layout, &planted.bytes) > CLAIMS_MAX;
         if too_far {
             return Fate::Skipped;
@@ -201,7 +202,7 @@ pub fn journal(bytes: &[u8]) -> Fate {
         _ => false,
     };
     let fate = Fate::seen(fate);
-    if let (Ok(before), false, Scene::Batches) = (&before, is_data || planted.mended, scene) {
+    if let (Ok(before), false, Scene::Batches) = (&before, is_data || planted.resealed, scene) {
         // With the newest state damaged, the previous state is used: it does not include the last
         // batch.
         let least = if layout == Layout::Log { NEW.len() - 1 } else { NEW.len() };
@@ -227,7 +228,7 @@ pub fn journal(bytes: &[u8]) -> Fate {
     let is_kept = |(had, has): (&u8, &u8)| had == has || *had == 0;
     let kept = plain.iter().zip(&after).all(is_kept);
     assert!(after.len() >= plain.len() && kept, "a byte of the journal has changed");
-    if planted.mended && !is_data {
+    if planted.resealed && !is_data {
         let _ = lines(&journal, 0).inspect_err(refused);
         let _ = journal.verify().inspect_err(refused);
         let _ = journal.repair(&durably()).inspect_err(refused);

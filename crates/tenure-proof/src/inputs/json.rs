@@ -2,7 +2,8 @@
 
 use std::path::Path;
 
-use tenure::{Document, ErrorKind, Object, Rules, Value, json, parse_json};
+use tenure::json::{Object, Rules};
+use tenure::{Document, ErrorKind, Value, json};
 use tenure_testkit::SimFs;
 
 use super::{DOCUMENT, Fate, disk, quickly};
@@ -12,7 +13,7 @@ pub fn document(bytes: &[u8]) -> Fate {
     let (sim, fs) = disk();
     sim.add_file(DOCUMENT, bytes);
     let document = Document::open_on(&fs, Path::new(DOCUMENT)).expect("a path");
-    let parsed = parse_json(bytes);
+    let parsed = json::parse(bytes);
     let read = document.read();
     let Ok(value) = parsed else {
         assert!(read.is_err(), "a document that is no JSON was read");
@@ -34,7 +35,7 @@ pub fn document(bytes: &[u8]) -> Fate {
 
 /// Values separated by NUL: the document, and the changes.
 fn values(bytes: &[u8]) -> Option<Vec<Value>> {
-    bytes.split(|byte| *byte == 0).map(|text| parse_json(text).ok()).collect()
+    bytes.split(|byte| *byte == 0).map(|text| json::parse(text).ok()).collect()
 }
 
 /// A document on a disk of its own.
@@ -115,7 +116,7 @@ pub fn merge(bytes: &[u8]) -> Fate {
 /// Every field after one merge.
 fn fields(bench: &Bench, base: &Object, patch: &Object) {
     let once = bench.value();
-    for (key, value) in base.iter().filter(|(key, _)| !patch.contains_key(key)) {
+    for (key, value) in base.iter().filter(|(key, _)| patch.get(key).is_none()) {
         assert_eq!(once.get(key), Some(value), "a field that no patch names");
     }
     for (key, value) in patch.iter() {
@@ -222,6 +223,6 @@ pub fn patch(bytes: &[u8]) -> Fate {
         return Fate::Refused;
     }
     let after = bench.sim.peek(DOCUMENT).expect("the document");
-    parse_json(&after).expect("what a patch leaves is JSON");
+    json::parse(&after).expect("what a patch leaves is JSON");
     Fate::Believed
 }

@@ -2,7 +2,9 @@
 
 use std::path::Path;
 
-use tenure::{Collection, CollectionKind, Rules, Version, json};
+use tenure::json::Rules;
+use tenure::options::CollectionKind;
+use tenure::{Collection, Version, json};
 
 use super::{Fate, disk, quickly};
 

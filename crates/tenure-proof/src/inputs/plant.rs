@@ -12,7 +12,7 @@ use tenure_testkit::SimFs;
 use super::sums::{self, Layout};
 
 /// Every checksum is made valid.
-pub const MEND: u8 = 1;
+pub const RESEAL: u8 = 1;
 /// The file keeps its inode, with other bytes.
 pub const IN_PLACE: u8 = 2;
 /// Boot, inode and birth are set to those of the file itself, so that the structure is bound to it.
@@ -29,7 +29,7 @@ pub(super) struct Planted {
     before: Vec<u8>,
     pub(super) bytes: Vec<u8>,
     /// All checksums are valid, so the content may be accepted.
-    pub(super) mended: bool,
+    pub(super) resealed: bool,
 }
 
 /// Replaces `path` by the input; `journal` is the file that a log and an index belong to.
@@ -52,14 +52,14 @@ pub(super) fn plant(
     if flags & OURS != 0 {
         bind(sim, path, layout, &mut bytes, journal);
     }
-    let mended = flags & MEND != 0;
-    if mended {
-        sums::mend(layout, &mut bytes);
+    let resealed = flags & RESEAL != 0;
+    if resealed {
+        sums::reseal(layout, &mut bytes);
     }
     let file = sim.shared().open(Path::new(path), Access::ReadWrite).expect("a file");
     file.set_len(bytes.len() as u64).expect("a length");
     file.write_all_at(&bytes, 0).expect("a write");
-    Planted { layout, before, bytes, mended }
+    Planted { layout, before, bytes, resealed }
 }
 
 impl Planted {
@@ -112,14 +112,13 @@ fn bind(sim: &SimFs, path: &str, layout: Layout, bytes: &mut [u8], journal: &str
     let boot = sim.shared().boot_id().to_vec();
     let born = own.born_us.to_le_bytes().to_vec();
     let fields: Vec<(usize, Vec<u8>)> = match layout {
-        Layout::Record => vec![(56, boot.clone()), (72, id(own)), (232, boot.clone()), (248, born)],
+        Layout::Record => vec![(80, boot.clone()), (96, id(own)), (112, born), (208, boot)],
         Layout::Log | Layout::Notes => vec![(8, boot)],
         Layout::Index | Layout::Operations | Layout::Plain => Vec::new(),
     };
     let slots = sums::slots(layout).iter().map(|slot| (*slot, &fields[..]));
     let title = match layout {
         Layout::Log => vec![(16, id(own)), (32, of_journal)],
-        Layout::Index => vec![(16, of_journal)],
         _ => Vec::new(),
     };
     for (start, fields) in slots.chain([(0, &title[..])]) {

@@ -38,18 +38,19 @@ pub(super) fn said(bytes: &[u8]) -> Said {
     let order = if seq(4096) > seq(8192) { [4096, 8192] } else { [8192, 4096] };
     let major = |at: usize| number(&whole, at) >> 48;
     let ours = |at: &usize| whole[*at..].starts_with(b"tenure") && at + 1024 <= bytes.len();
-    if order.iter().any(|at| ours(at) && major(*at) > 2) {
+    let newer = |at: &usize| ours(at) && major(*at) > 2;
+    let valid = |at: &usize| {
+        let counters = [8, 16, 24, 32, 160].map(|field| number(&whole, at + field));
+        let [state, synced, text] = [40, 200, 248].map(|field| number(&whole, at + field));
+        let fits = counters.iter().all(|counter| *counter <= 1 << 56);
+        ours(at) && major(*at) == 2 && fits && state <= 2 && synced <= 2 && text <= 760
+    };
+    let counts = order.into_iter().find(|at| newer(at) || valid(at));
+    let Some(at) = counts else { return Said::Nothing };
+    if newer(&at) {
         return Said::Newer;
     }
-    let valid = |at: &usize| {
-        let counters = [8, 16, 24, 32, 120].map(|field| number(&whole, at + field));
-        let state = whole[at + 40];
-        let text = u16::from_le_bytes([whole[at + 42], whole[at + 43]]);
-        let fits = counters.iter().all(|counter| *counter <= 1 << 56);
-        ours(at) && major(*at) == 2 && state <= 2 && fits && text <= 760
-    };
-    let Some(at) = order.into_iter().find(valid) else { return Said::Nothing };
-    let leased = whole[at + 40] == 2;
+    let leased = number(&whole, at + 40) == 2;
     Said::Slot { fence: number(&whole, at + 16), ceiling: number(&whole, at + 24), leased }
 }
 
@@ -65,7 +66,7 @@ pub fn record(bytes: &[u8]) -> Fate {
     let before = fence_of(&fs, DOCUMENT).expect("a first fence");
     let one_turn = sums::newest(Layout::Record, &sim.peek(RECORD).expect("a record")) - written;
     let planted = plant(&sim, RECORD, Layout::Record, (*flags, input), DOCUMENT);
-    if planted.mended && sums::largest_claim(Layout::Record, &planted.bytes) > CLAIMS_MAX {
+    if planted.resealed && sums::largest_claim(Layout::Record, &planted.bytes) > CLAIMS_MAX {
         return Fate::Skipped;
     }
     let newer = match document.read() {
@@ -80,14 +81,14 @@ pub fn record(bytes: &[u8]) -> Fate {
     };
     if newer {
         assert_eq!(fence_of(&fs, DOCUMENT), Err(ErrorKind::NewerFormat), "as readers judge");
-        assert!(!planted.mended || said(&planted.bytes) == Said::Newer, "it is of this format");
+        assert!(!planted.resealed || said(&planted.bytes) == Said::Newer, "it is of this format");
         return Fate::Refused;
     }
     let next = fence_of(&fs, DOCUMENT);
     let now = sim.peek(RECORD).expect("a record");
     // The only lease here is the planted one.
     let fate = next == Err(ErrorKind::Busy) || planted.is_followed(&now, one_turn);
-    if planted.mended {
+    if planted.resealed {
         heeded(&fs, &planted, next);
     } else {
         doubted(&fs, before, next);

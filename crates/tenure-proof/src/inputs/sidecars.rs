@@ -4,9 +4,10 @@ use std::path::Path;
 use std::sync::Arc;
 
 use tenure::fs::Fs;
+use tenure::options::{CollectionKind, Prune};
 use tenure::{
-    AppendOptions, Collection, CollectionKind, Document, ErrorKind, Journal, Lease, Lock,
-    LockOptions, Prune, Value, Wait, json,
+    AppendOptions, Collection, Document, ErrorKind, Journal, Lease, Lock, LockOptions, Value, Wait,
+    json,
 };
 
 use super::plant::plant;
@@ -37,7 +38,7 @@ pub fn sync(bytes: &[u8]) -> Fate {
     journal.append(&["{\"n\":1}"], &options).expect("the second line");
     let one_turn = turn() - first;
     let planted = plant(&sim, file, Layout::Notes, (*flags, input), JOURNAL);
-    if planted.mended && sums::largest_claim(Layout::Notes, &planted.bytes) > CLAIMS_MAX {
+    if planted.resealed && sums::largest_claim(Layout::Notes, &planted.bytes) > CLAIMS_MAX {
         return Fate::Skipped;
     }
     for line in ["{\"n\":2}", "{\"n\":3}"] {
@@ -65,15 +66,15 @@ pub fn floor(bytes: &[u8]) -> Fate {
     keys.prune(&all, &quickly()).expect("a removal");
     let planted = plant(&sim, FLOOR, Layout::Record, (*flags, input), "/d/none");
     let claim = sums::largest_claim(Layout::Record, &planted.bytes);
-    if planted.mended && claim > CLAIMS_MAX {
+    if planted.resealed && claim > CLAIMS_MAX {
         return Fate::Skipped;
     }
-    let said = if planted.mended { said(&planted.bytes) } else { Said::Nothing };
+    let said = if planted.resealed { said(&planted.bytes) } else { Said::Nothing };
     let after = match fence_of(&fs, "/d/key.json") {
         Ok(after) => after,
         Err(kind) => {
             assert_eq!(kind, ErrorKind::NewerFormat);
-            assert!(!planted.mended || said == Said::Newer, "{said:?}");
+            assert!(!planted.resealed || said == Said::Newer, "{said:?}");
             return Fate::Refused;
         }
     };
@@ -82,7 +83,7 @@ pub fn floor(bytes: &[u8]) -> Fate {
         Said::Slot { ceiling, .. } => {
             assert!(after > ceiling, "fence {after} under the floor {ceiling}");
         }
-        _ => assert!(planted.mended || after > before, "fence {after} after {before}"),
+        _ => assert!(planted.resealed || after > before, "fence {after} after {before}"),
     }
     set().expect("the key again");
     keys.prune(&all, &quickly()).expect("a removal again");

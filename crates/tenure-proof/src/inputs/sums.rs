@@ -15,7 +15,7 @@ const SLOT: usize = 1024;
 const MARK: usize = 24;
 const NOTE: usize = 72;
 const LOG_HEADER: usize = 256;
-const STATE: usize = 184;
+const STATE: usize = 176;
 const RECORDS_AT: usize = 4096;
 /// Checksum, magic, kind and length of a record of the log.
 const FRAME: usize = 24;
@@ -187,7 +187,7 @@ pub(super) fn places(layout: Layout, bytes: &[u8]) -> Vec<Range<usize>> {
 }
 
 /// Sets the valid checksum of every structure that is not empty.
-pub fn mend(layout: Layout, bytes: &mut [u8]) {
+pub fn reseal(layout: Layout, bytes: &mut [u8]) {
     for structure in all(layout, bytes) {
         if bytes[structure.range.clone()].iter().all(|byte| *byte == 0) {
             continue;
@@ -201,7 +201,7 @@ pub fn mend(layout: Layout, bytes: &mut [u8]) {
 pub(super) fn largest_claim(layout: Layout, bytes: &[u8]) -> u64 {
     let counters: &[Range<usize>] = match layout {
         // Seq, fence, ceiling, confirmed, generation.
-        Layout::Record => &[8..40, 120..128],
+        Layout::Record => &[8..40, 160..168],
         Layout::Notes => &[0..8, 24..32, 40..64],
         Layout::Log | Layout::Index | Layout::Operations | Layout::Plain => &[],
     };
@@ -230,14 +230,14 @@ mod tests {
         ];
         for (seed, layout) in seeds {
             let bytes = std::fs::read(corpus.join(seed)).expect("a seed");
-            let mut mended = bytes[1..].to_vec();
-            mend(layout, &mut mended);
-            assert!(mended == bytes[1..], "{seed}: other checksums than tenure wrote");
-            for place in places(layout, &mended) {
-                let mut wrong = mended.clone();
+            let mut resealed = bytes[1..].to_vec();
+            reseal(layout, &mut resealed);
+            assert!(resealed == bytes[1..], "{seed}: other checksums than tenure wrote");
+            for place in places(layout, &resealed) {
+                let mut wrong = resealed.clone();
                 wrong[place.start + 8] ^= 1;
-                mend(layout, &mut wrong);
-                assert!(wrong != mended, "{seed}: {place:?} is not looked at");
+                reseal(layout, &mut wrong);
+                assert!(wrong != resealed, "{seed}: {place:?} is not looked at");
             }
         }
     }

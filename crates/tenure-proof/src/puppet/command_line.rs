@@ -259,7 +259,7 @@ impl Hand {
         let started = Instant::now();
         // Only a command that waits can be cancelled: the signal must not come earlier.
         while started.elapsed() < FAR_TOO_LONG
-            && tenure::status(path).map_or(0, |status| status.waiters.len()) < waiting.len()
+            && tenure::status::of(path).map_or(0, |status| status.waiters.len()) < waiting.len()
         {
             std::thread::yield_now();
         }

@@ -5,7 +5,8 @@ use std::path::Path;
 use std::sync::Arc;
 
 use tenure::fs::Fs;
-use tenure::{Document, Entry, Journal, Value, WriteOptions};
+use tenure::outcome::Entry;
+use tenure::{Document, Journal, Value, WriteOptions};
 
 use super::ack::Ack;
 use super::keys::PromisedKeys;

@@ -8,7 +8,8 @@ use std::path::Path;
 use std::sync::Arc;
 
 use tenure::fs::Fs;
-use tenure::{Collection, CollectionKind, Lock, LockOptions, Prune, Result};
+use tenure::options::{CollectionKind, Prune};
+use tenure::{Collection, Lock, LockOptions, Result};
 
 use super::ack::Ack;
 use super::work::{PATIENCE, document, number_of, patient};

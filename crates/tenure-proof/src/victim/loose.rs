@@ -11,7 +11,9 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use tenure::fs::Fs;
-use tenure::{AppendOptions, Document, Durability, Entry, Journal, Result, Value, WriteOptions};
+use tenure::options::Durability;
+use tenure::outcome::Entry;
+use tenure::{AppendOptions, Document, Journal, Result, Value, WriteOptions};
 
 use super::ack::Ack;
 use super::check::{at_least, entries};

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use tenure::fs::Fs;
 use tenure::{
-    AcquireOptions, AppendOptions, Document, Error, ErrorKind, Journal, Lease, Lock, LockOptions,
+    AppendOptions, Document, Error, ErrorKind, Journal, Lease, LeaseOptions, Lock, LockOptions,
     Result, Value, Wait, WriteOptions, json, update_and_append,
 };
 
@@ -247,13 +247,13 @@ pub(super) fn both_line(writer: u64, step: u64) -> String {
 
 /// A victim that died may have left its lease; the next one does not wait an hour for it.
 fn hold_lease(lease: &Lease, writer: u64) -> Result<u64> {
-    let options = AcquireOptions {
+    let options = LeaseOptions {
         owner: format!("victim {writer}"),
         ttl: Duration::from_secs(3600),
         wait: PATIENCE,
-        ..AcquireOptions::default()
+        ..LeaseOptions::default()
     };
-    let at_once = AcquireOptions { wait: Wait::No, ..options.clone() };
+    let at_once = LeaseOptions { wait: Wait::No, ..options.clone() };
     let held = match lease.acquire(&at_once) {
         Err(error) if error.kind() == ErrorKind::Busy => lease.take_over(&options, "next turn")?,
         held => held?,

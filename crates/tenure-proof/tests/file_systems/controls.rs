@@ -49,7 +49,9 @@ fn a_lock_directory_outlives_its_holder() {
         let next = script("mkdir \"$0\" 2>/dev/null", &path).status();
         assert!(next.is_ok_and(|status| !status.success()), "a standstill was not found out");
         std::fs::remove_dir(&path).unwrap();
-        tally.caught("a lock directory: it outlives its holder, and everybody waits for the dead");
+        tally.caught(
+            "a lock directory: it outlives its holder, and every caller waits for a dead process",
+        );
     });
 }
 

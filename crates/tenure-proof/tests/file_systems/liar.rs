@@ -16,7 +16,7 @@ use fuser::{
 };
 use serde_json::json;
 use tenure::{
-    AcquireOptions, AppendOptions, Document, ErrorKind, Journal, Lease, Lock, LockOptions,
+    AppendOptions, Document, ErrorKind, Journal, Lease, LeaseOptions, Lock, LockOptions,
     WriteOptions,
 };
 use tenure_proof::Tally;
@@ -211,7 +211,7 @@ fn is_refused(name: &str, answer: Answer) {
     let session = fuser::spawn_mount(Liar::new(answer), at.path(), &Config::default()).unwrap();
     let path = at.path().join("target");
     let lock = Lock::open(&path).and_then(|lock| lock.acquire(&LockOptions::default()));
-    let minute = AcquireOptions { ttl: Duration::from_secs(60), ..AcquireOptions::default() };
+    let minute = LeaseOptions { ttl: Duration::from_secs(60), ..LeaseOptions::default() };
     let lease = Lease::open(&path).and_then(|lease| lease.acquire(&minute));
     let write = WriteOptions::default();
     let document = Document::open(&path).and_then(|found| found.set(&json!({}), &write));

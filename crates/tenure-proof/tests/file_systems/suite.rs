@@ -29,7 +29,7 @@ const CHECKS: &[Check] = &[
 ];
 
 /// Why FUSE servers are not tortured: the judges find this at once. tenure reads again.
-const UNSEEN: &str = "a plain reader may find no document while somebody replaces it";
+const UNSEEN: &str = "a plain reader may find no document while it is being replaced";
 
 /// Runs every check in `dir`, which is on a file system of its own, small enough to be filled.
 pub(crate) fn run(name: &str, dir: &Path) -> Tally {

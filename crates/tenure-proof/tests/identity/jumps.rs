@@ -24,7 +24,7 @@ fn e1_a_clock_that_jumps_during_a_wait_neither_ends_nor_extends_the_lease() {
     for (makes, looks) in [(&here[..], &jumping[..]), (&jumping, &jumping), (&jumping, &here)] {
         let (jumps, ()) = clock.jump_during(|| expire_under(makes, looks));
         assert!(jumps >= JUMPS, "only {jumps} jumps");
-        tally.tried(jumps, "jumps of the wall clock while somebody waits or renews");
+        tally.tried(jumps, "jumps of the wall clock during a wait or a renewal");
         tally.tried(1, "leases awaited while the wall clock jumps");
     }
 }
@@ -73,7 +73,7 @@ fn g2_a_clock_that_jumps_during_a_wait_neither_ends_nor_extends_the_wait() {
     ] {
         assert_eq!(waited, Ok(()), "a wait of {WAIT:?}");
         assert!(jumps >= JUMPS, "only {jumps} jumps");
-        tally.tried(jumps, "jumps of the wall clock while somebody waits or renews");
+        tally.tried(jumps, "jumps of the wall clock during a wait or a renewal");
     }
     assert!(holder.end().is_done());
 }
@@ -106,6 +106,6 @@ fn e1_a_clock_that_jumps_does_not_end_a_lease_that_is_renewed() {
     assert!(ended.is_done(), "its lease was lost: {ended:?}");
     let next = bench.tenure(&["env"], &["run", "--wait", "0", "t", "--", "true"]);
     assert!(next.is_done(), "it was not given back: {next:?}");
-    tally.tried(jumps, "jumps of the wall clock while somebody waits or renews");
+    tally.tried(jumps, "jumps of the wall clock during a wait or a renewal");
     tally.tried(looks, "looks at a lease that is renewed while the wall clock jumps");
 }

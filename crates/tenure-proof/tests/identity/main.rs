@@ -11,6 +11,7 @@ mod controls;
 mod expiry;
 mod jumps;
 mod recycled;
+mod verbs;
 mod volumes;
 mod wall;
 

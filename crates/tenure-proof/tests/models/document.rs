@@ -325,8 +325,8 @@ fn broken_ways_to_make_durable_what_was_found_are_found_out() {
     let twice = Publishing { power_losses: 2, repeats: 1, ..failing };
     let saved = Publishing { resaves: 1, ..REPEATS };
     for (name, fault, rule, model) in [
-        ("not synced over what nobody knows", Fault::UnknownNotSynced, behind, twice),
-        ("what nobody knows kept as good", Fault::KeepsUnknown, good, saved),
+        ("not synced over an unknown version", Fault::UnknownNotSynced, behind, twice),
+        ("an unknown version kept as good", Fault::KeepsUnknown, good, saved),
         ("a failed sync believed later", Fault::SyncedInPlace, there, failing),
         ("what was found not made durable", Fault::RepeatNotSynced, there, REPEATS),
         ("the last synced version taken for nothing", Fault::RecordChanged, there, REPEATS),

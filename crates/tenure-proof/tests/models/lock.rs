@@ -1,7 +1,7 @@
 //! The lock, its fences, and writes that prove it.
 //!
 //! Mirrors, step for step: `gate::take` (open, wait in the kernel, compare the file with its name),
-//! `lock::take_exclusive` (commit lock only if the predecessor did not end), `Seen::draw` (reserve,
+//! `lock::acquire` (commit lock only if the predecessor did not end), `Seen::draw` (reserve,
 //! sync, confirm), `Commit::begin` (hold before commit lock, fence checked under it),
 //! `Hold::publish_fence` and `Hold::release` (the mark first, under the commit lock if the fence
 //! was published, or not at all if a write under it takes too long; the lock last), files that stay

@@ -75,9 +75,9 @@ fn broken_queues_are_found_out() {
     let broken: [Broken; 6] = [
         ("the next one is not woken", forgotten_wake::play, Scene::Crowd),
         ("the grant of a departed waiter is kept", kept_grant::play, Scene::Departed),
-        ("a late grant for nobody is kept", kept_late_grant::play, Scene::AllGone),
+        ("a late grant that no caller waits for is kept", kept_late_grant::play, Scene::AllGone),
         ("the parked handle is locked by a caller", double_handle::play, Scene::Cancelled),
-        ("a cancellation wakes nobody", unseen_cancel::play, Scene::Waiting),
+        ("a cancellation wakes no waiter", unseen_cancel::play, Scene::Waiting),
         ("a reader relies on the thread of a writer", one_for_both::play, Scene::Shares),
     ];
     for (fault, play, scene) in broken {

@@ -11,9 +11,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tenure::fs::{Access, Fs};
+use tenure::options::{CollectionKind, Durability, Prune};
 use tenure::{
-    AcquireOptions, AppendOptions, Collection, CollectionKind, Document, Durability, ErrorKind,
-    Journal, Lease, Lock, LockOptions, Prune, Value, Wait, WriteOptions, json,
+    AppendOptions, Collection, Document, ErrorKind, Journal, Lease, LeaseOptions, Lock,
+    LockOptions, Value, Wait, WriteOptions, json,
 };
 use tenure_proof::{Form, Tally, seed};
 use tenure_testkit::{Random, SimFs};
@@ -81,7 +82,7 @@ fn build() -> (SimFs, Known) {
     let all = Prune { max_count: Some(0), ..Prune::default() };
     keys.prune(&all, &options(Durability::Durable)).expect("a removal");
     let lease = Lease::open_on(&fs, Path::new(DOCUMENT)).expect("a path");
-    let terms = AcquireOptions { ttl: Duration::from_secs(60), ..AcquireOptions::default() };
+    let terms = LeaseOptions { ttl: Duration::from_secs(60), ..LeaseOptions::default() };
     let leased = lease.take_over(&terms, "to have an event").expect("a lease");
     lease.release(&leased.token).expect("a release");
     let fences = [DOCUMENT, JOURNAL].map(|path| fence(&fs, path).expect("a fence"));
@@ -181,7 +182,8 @@ fn live(sim: &SimFs, known: &Known, damaged: &Path, changed: bool) {
     let report = journal.verify();
     if let (Ok(before), false) = (&before, is_data) {
         // Lines that a damaged log no longer describes wait for a number.
-        let waiting = journal.pending().unwrap_or_default();
+        let waiting =
+            journal.read(u64::MAX, None).and_then(|entries| entries.pending()).unwrap_or_default();
         let waiting = waiting.iter().map(|line| String::from_utf8_lossy(line).into_owned());
         let all: Vec<String> = before.iter().cloned().chain(waiting).collect();
         let ours = known.lines.ends_with(&all) && all.len() >= 12;

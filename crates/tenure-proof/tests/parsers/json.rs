@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use proptest::prelude::{Just, Strategy, any, prop_oneof};
 use tenure::fs::Fs;
-use tenure::{
-    Document, Durability, ErrorKind, Object, Rules, Value, Wait, WriteOptions, json, parse_json,
-};
+use tenure::json::{Object, Rules};
+use tenure::options::Durability;
+use tenure::{Document, ErrorKind, Value, Wait, WriteOptions, json};
 use tenure_proof::inputs::{self, Fate};
 use tenure_proof::{Form, Tally};
 use tenure_testkit::SimFs;
@@ -25,7 +25,7 @@ fn value() -> impl Strategy<Value = Value> {
     let leaf = prop_oneof![
         Just(Value::Null),
         any::<bool>().prop_map(Value::from),
-        number().prop_map(|text| parse_json(text.as_bytes()).expect("a number")),
+        number().prop_map(|text| json::parse(text.as_bytes()).expect("a number")),
         any::<String>().prop_map(Value::from),
     ];
     leaf.prop_recursive(4, 24, 5, |inner| {
@@ -150,12 +150,12 @@ fn what_is_not_strict_json_is_refused() {
     ];
     for text in bad {
         let shown: String = text.chars().take(40).collect();
-        assert!(parse_json(text.as_bytes()).is_err(), "{shown:?} was read");
+        assert!(json::parse(text.as_bytes()).is_err(), "{shown:?} was read");
         assert_eq!(inputs::document(text.as_bytes()), Fate::Refused, "{shown:?}");
     }
-    assert!(parse_json(b"\"\xff\"").is_err() && parse_json(b"\"\xed\xa0\x80\"").is_err());
+    assert!(json::parse(b"\"\xff\"").is_err() && json::parse(b"\"\xed\xa0\x80\"").is_err());
     for good in ["-0", "1e400", "\"\\ud83d\\ude00\"", "[]", " {} \r\n\t", "\"\u{7f}\u{2028}\""] {
-        assert!(parse_json(good.as_bytes()).is_ok(), "{good:?} was refused");
+        assert!(json::parse(good.as_bytes()).is_ok(), "{good:?} was refused");
     }
     tally.tried(bad.len() as u64 + 8, "texts on the border of JSON");
 }
@@ -167,7 +167,7 @@ pub(crate) fn ruled() -> impl Strategy<Value = Value> {
     let set = proptest::collection::vec(item, 0..5).prop_map(Value::from).boxed();
     let number = || {
         let whole = (-50i64..50).prop_map(Value::from);
-        let any = number().prop_map(|text| parse_json(text.as_bytes()).expect("a number"));
+        let any = number().prop_map(|text| json::parse(text.as_bytes()).expect("a number"));
         prop_oneof![3 => whole, 1 => any].boxed()
     };
     let field = |name: &'static str, fits: proptest::strategy::BoxedStrategy<Value>| {
@@ -215,8 +215,8 @@ pub(crate) fn patches(rule: &'static str) -> impl Strategy<Value = Vec<Value>> {
     ];
     let item = match rule {
         "union" => proptest::collection::vec(0u8..6, 0..4).prop_map(|set| json!(set)).boxed(),
-        "sum" => small.prop_map(|text| parse_json(text.as_bytes()).expect("a number")).boxed(),
-        _ => number().prop_map(|text| parse_json(text.as_bytes()).expect("a number")).boxed(),
+        "sum" => small.prop_map(|text| json::parse(text.as_bytes()).expect("a number")).boxed(),
+        _ => number().prop_map(|text| json::parse(text.as_bytes()).expect("a number")).boxed(),
     };
     proptest::collection::vec(item.prop_map(|item| json!({ "x": item })), 3)
 }

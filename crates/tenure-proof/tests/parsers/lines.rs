@@ -5,9 +5,8 @@ use std::sync::Arc;
 
 use proptest::prelude::{Strategy, any, prop_oneof};
 use tenure::fs::{Access, Fs};
-use tenure::{
-    AppendOptions, Collection, CollectionKind, Durability, ErrorKind, Journal, Wait, WriteOptions,
-};
+use tenure::options::{CollectionKind, Durability};
+use tenure::{AppendOptions, Collection, ErrorKind, Journal, Wait, WriteOptions};
 use tenure_proof::inputs;
 use tenure_testkit::SimFs;
 

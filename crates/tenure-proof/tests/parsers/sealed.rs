@@ -8,7 +8,7 @@
 
 use std::time::Duration;
 
-use tenure_proof::inputs::{self, Check, EDITS, Fate, IN_PLACE, MEND, OURS};
+use tenure_proof::inputs::{self, Check, EDITS, Fate, IN_PLACE, OURS, RESEAL};
 use tenure_proof::{Form, Tally, seed};
 use tenure_testkit::Random;
 
@@ -62,7 +62,7 @@ fn number(random: &mut Random) -> u64 {
 /// An input that edits the existing file: a few fields, each set to a number.
 fn edits(random: &mut Random, files: &[u8]) -> Vec<u8> {
     let which = files[random.index(files.len())];
-    let mut input = vec![MEND | EDITS | IN_PLACE | OURS | which << 4];
+    let mut input = vec![RESEAL | EDITS | IN_PLACE | OURS | which << 4];
     if random.index(6) == 0 {
         input[0] ^= [IN_PLACE, OURS, IN_PLACE | OURS][random.index(3)];
     }
@@ -126,11 +126,11 @@ fn without_fitting_checksums_nothing_is_believed() {
         for _ in 0..CONTROLS {
             let mut input = edits(&mut random, telling);
             believed += u64::from(check(&input) == Fate::Believed);
-            input[0] &= !MEND;
+            input[0] &= !RESEAL;
             assert_eq!(check(&input), Fate::Refused, "{target} with {input:?}");
         }
         println!("{target}: {believed} of {CONTROLS} would be believed");
         assert!(believed * 100 >= CONTROLS * percent, "{target}: only {believed} of {CONTROLS}");
     }
-    tally.caught("inputs whose checksums nobody mended: no code behind a checksum is reached");
+    tally.caught("inputs with wrong checksums: no code behind a checksum is reached");
 }

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use tenure::Value;
-use tenure_proof::inputs::{self, IN_PLACE, Layout, MEND, OURS};
+use tenure_proof::inputs::{self, IN_PLACE, Layout, OURS, RESEAL};
 use tenure_proof::{Tally, tenure};
 
 use crate::corpus::directory;
@@ -115,14 +115,14 @@ fn scrub_events(bytes: &[u8]) -> Vec<u8> {
 fn scrub(bytes: &mut [u8], layout: Layout) {
     if layout == Layout::Record {
         for slot in [4096, 8192, 12288, 16384] {
-            if bytes.get(slot..slot + 6) == Some(b"tenure") && bytes[slot + 42] != 0 {
-                bytes[slot + 264..slot + 1016].fill(0);
-                bytes[slot + 264..slot + 264 + HOLDER.len()].copy_from_slice(HOLDER);
-                let len = u16::try_from(HOLDER.len()).expect("a short text");
-                bytes[slot + 42..slot + 44].copy_from_slice(&len.to_le_bytes());
+            if bytes.get(slot..slot + 6) == Some(b"tenure") && bytes[slot + 248] != 0 {
+                bytes[slot + 256..slot + 1016].fill(0);
+                bytes[slot + 256..slot + 256 + HOLDER.len()].copy_from_slice(HOLDER);
+                let len = HOLDER.len() as u64;
+                bytes[slot + 248..slot + 256].copy_from_slice(&len.to_le_bytes());
             }
         }
-        inputs::mend(layout, bytes);
+        inputs::reseal(layout, bytes);
     }
 }
 
@@ -139,9 +139,9 @@ fn what_the_command_writes_is_laid_out_like_the_corpus() {
     documents(&scene, &mut seeds);
     journals(&scene, &mut seeds);
     for seed in &seeds {
-        let mut mended = seed.bytes.clone();
-        inputs::mend(seed.layout, &mut mended);
-        assert!(mended == seed.bytes, "{}: tenure writes other checksums", seed.name);
+        let mut resealed = seed.bytes.clone();
+        inputs::reseal(seed.layout, &mut resealed);
+        assert!(resealed == seed.bytes, "{}: tenure writes other checksums", seed.name);
         let path = path_of(seed);
         if std::env::var_os("TENURE_WRITE_SEEDS").is_some() {
             write(&path, seed);
@@ -164,7 +164,7 @@ fn write(path: &Path, seed: &Seed) {
         let len = ends.iter().map(|(range, _)| range.end).max().unwrap_or(0);
         bytes.truncate(len.next_multiple_of(8));
     }
-    bytes.insert(0, MEND | IN_PLACE | OURS | seed.which << 4);
+    bytes.insert(0, RESEAL | IN_PLACE | OURS | seed.which << 4);
     std::fs::create_dir_all(path.parent().expect("a directory")).expect("a directory");
     std::fs::write(path, bytes).expect("a file of the corpus");
 }

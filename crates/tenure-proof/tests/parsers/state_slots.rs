@@ -13,7 +13,8 @@
 use std::path::Path;
 
 use tenure::fs::Access;
-use tenure::{AppendOptions, Durability, Journal, Wait, WriteOptions};
+use tenure::options::Durability;
+use tenure::{AppendOptions, Journal, Wait, WriteOptions};
 use tenure_proof::Tally;
 use tenure_testkit::SimFs;
 

@@ -9,7 +9,8 @@
 use std::fs::File;
 use std::path::Path;
 
-use tenure::{Document, Durability, Value, WriteOptions, json};
+use tenure::options::Durability;
+use tenure::{Document, Value, WriteOptions, json};
 use tenure_proof::block_log::Image;
 use tenure_proof::mount::{BTRFS, Mounted, Turn, may_mount, memory};
 use tenure_proof::{Tally, not_run};

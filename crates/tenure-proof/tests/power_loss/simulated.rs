@@ -171,7 +171,7 @@ fn every_lie_of_a_file_system_is_found_out() {
             Lie::Disk(Broken { break_exchange_atomicity: true, ..truth }),
         ),
         (
-            "a sync that fails is told as one that succeeded",
+            "a failed sync is reported as a success",
             Lie::Disk(Broken { hide_sync_failures: true, ..truth }),
         ),
         ("the log is not synced", Lie::SkipsSync(".jsonl.log")),

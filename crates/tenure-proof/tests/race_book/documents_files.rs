@@ -13,7 +13,8 @@ use std::time::{Duration, SystemTime};
 
 use serde_json::{Value, json};
 use tenure::fs::{Access, Fs, Handle, Stat};
-use tenure::{Collection, CollectionKind, Document, ErrorKind, Prune, WriteOptions};
+use tenure::options::{CollectionKind, Prune};
+use tenure::{Collection, Document, ErrorKind, WriteOptions};
 use tenure_proof::Form;
 use tenure_proof::live::Live;
 use tenure_proof::puppet::{Child, Heard, Puppet};
@@ -245,7 +246,7 @@ fn race_30_temporary_files_collide() {
     alice.meanwhile.is(move || FixedTemporary::open(&at).add(&long).unwrap());
     alice.add("alice").expect_err("her file was renamed away");
     state::read(&state::path(&directory)).expect_err("and his document is a mixture of both");
-    scene.broke("sbox: one temporary name for everybody");
+    scene.broke("sbox: one temporary name for all writers");
 
     let path = scene.state();
     let mut writers = [Child::rust(), Child::rust(), Child::rust()];

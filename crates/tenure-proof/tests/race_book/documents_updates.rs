@@ -6,7 +6,8 @@ use std::path::Path;
 use std::rc::Rc;
 
 use serde_json::json;
-use tenure::{ErrorKind, Rules};
+use tenure::json::Rules;
+use tenure::{ErrorKind, WriteOptions};
 use tenure_proof::puppet::{Child, Puppet};
 use tenure_shipped::Document;
 use tenure_shipped::documents::{CachedStore, SaveWithoutLock, Session, State};
@@ -146,7 +147,10 @@ fn race_24_a_value_computed_outside_the_lock() {
     let document = tenure::Document::open(&path).unwrap();
     let read = document.read().unwrap().unwrap();
     add(&path, &at_once(None)).unwrap();
-    let stale = document.compare_and_set(&read.version, &json!({ "n": 9 }), &at_once(None));
+    let stale = document.set(
+        &json!({ "n": 9 }),
+        &WriteOptions { if_version: Some(read.version.clone()), ..at_once(None) },
+    );
     assert_eq!(kind(stale), Some(ErrorKind::Conflict));
     both_count(&path);
     assert_eq!(count(&path), 4);

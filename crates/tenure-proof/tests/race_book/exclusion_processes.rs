@@ -139,7 +139,7 @@ fn race_19_polling_burns_cpu_and_starves() {
         assert!(!first_in_line.look().unwrap(), "first in line, and served last");
         std::mem::swap(&mut alice, &mut bob);
     }
-    scene.broke("codegraph: whoever polls is passed over by those who came later");
+    scene.broke("codegraph: a caller that polls is passed over by later callers");
 
     let path = scene.state();
     let (mut alice, _) = holder(&path);

@@ -9,7 +9,7 @@ use std::sync::mpsc::channel;
 use std::time::{Duration, SystemTime};
 
 use serde_json::json;
-use tenure::{AcquireOptions, Document, ErrorKind, Lease, try_lock};
+use tenure::{Document, ErrorKind, Lease, LeaseOptions, try_lock};
 use tenure_proof::puppet::{Child, FAR_TOO_LONG, Puppet};
 use tenure_shipped::Lock;
 use tenure_shipped::documents::SaveWithoutLock;
@@ -256,7 +256,7 @@ fn race_06_a_robbed_holder_keeps_writing() {
 /// counts; the next one is refused.
 fn robbed_inside_a_write(scene: &mut Scene) {
     let path = scene.ours("inside.json");
-    let terms = AcquireOptions { owner: "alice".into(), ttl: FAR_TOO_LONG, ..Default::default() };
+    let terms = LeaseOptions { owner: "alice".into(), ttl: FAR_TOO_LONG, ..Default::default() };
     let old = Lease::open(&path).unwrap().acquire(&terms).unwrap();
     let (computes, computing) = channel();
     let (go, goes) = channel();

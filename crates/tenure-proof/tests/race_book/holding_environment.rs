@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
 use serde_json::json;
-use tenure::{AppendOptions, ErrorKind, Journal, recorded_events, status, try_lock};
+use tenure::{AppendOptions, ErrorKind, Journal, status, try_lock};
 use tenure_proof::puppet::{Child, Puppet};
 use tenure_proof::tenure as command;
 use tenure_shipped::locks::{MtimeLock, SessionLock, lock_file};
@@ -97,7 +97,7 @@ fn race_51_sidecars_of_another_time() {
 
 /// How often a mismatch between a journal and its sidecars was reported.
 fn adoptions(log: &Path) -> usize {
-    let events = recorded_events(log).unwrap();
+    let events = status::events(log).unwrap();
     events.iter().filter(|event| event["event"] == "journal_adopted").count()
 }
 
@@ -211,7 +211,7 @@ fn race_52_a_single_file_is_mounted() {
         return scene.has_no_namespaces(&format!("a bind mount: {}", told(&output)));
     }
     assert_eq!(scene.their_keys(), ["both"], "written under two locks");
-    scene.broke("proper-lockfile: a lock beside a mounted file excludes nobody");
+    scene.broke("proper-lockfile: a lock beside a mounted file excludes no one");
 
     let path = scene.state();
     add(&path, &at_once(None)).unwrap();
@@ -253,6 +253,6 @@ fn race_53_a_command_below_the_lock_waits_for_it() {
     alice.does(&json!({ "op": "release" }));
     let late = json!({ "op": "add", "path": path, "fence": fence });
     assert_eq!(Child::rust().is_refused(&late), "fenced");
-    assert!(!status(&path).unwrap().state.is_held());
+    assert!(!status::of(&path).unwrap().state.is_held());
     scene.tally.tried(3, "nested commands");
 }

@@ -6,7 +6,8 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use serde_json::json;
-use tenure::{ErrorKind, Lock, LockOptions, MaxHold, Wait, status_below, try_lock};
+use tenure::options::MaxHold;
+use tenure::{ErrorKind, Lock, LockOptions, Wait, status, try_lock};
 use tenure_proof::puppet::{Child, FAR_TOO_LONG, Language, Puppet, Troupe};
 use tenure_shipped::Lock as _;
 use tenure_shipped::locks::{MtimeLock, SessionLock, SpinningLock, Watchdog};
@@ -92,7 +93,7 @@ fn race_45_a_release_is_forgotten() {
 }
 
 /// A watchdog that stops at the first lock it cannot read, and one that sees only its own
-/// process's. Ours: `status_below` shows every hold of every process, whatever else is in the
+/// process's. Ours: `status::below` shows every hold of every process, whatever else is in the
 /// directory.
 #[test]
 fn race_46_a_watchdog_stops_at_the_first_failure() {
@@ -121,7 +122,7 @@ fn race_46_a_watchdog_stops_at_the_first_failure() {
     std::fs::write(sidecars.join("c.commit"), "garbage").unwrap();
     std::fs::create_dir(sidecars.join("bb.hold")).unwrap();
     std::fs::write(sidecars.join("stranger"), "?").unwrap();
-    let all = status_below(scene.ours(".")).unwrap();
+    let all = status::below(scene.ours(".")).unwrap().targets;
     let held: Vec<_> = all.iter().filter(|status| status.state.is_held()).collect();
     assert_eq!(held.len(), 3, "{held:?}");
     for (status, holder) in held.iter().zip(&holders) {

@@ -26,7 +26,7 @@ fn entries(path: &Path) -> Vec<String> {
     entries.map(|entry| String::from_utf8(entry.unwrap().line).unwrap()).collect()
 }
 
-fn append(path: &Path, lines: &[&str]) -> tenure::Appended {
+fn append(path: &Path, lines: &[&str]) -> tenure::outcome::Appended {
     let options = AppendOptions { write: patiently(), ..AppendOptions::default() };
     Journal::open(path).unwrap().append(lines, &options).unwrap()
 }

@@ -14,6 +14,7 @@
 #![expect(clippy::unwrap_used, reason = "a panic is how a test fails")]
 #![expect(clippy::disallowed_methods, reason = "tests play the outsider who does as they like")]
 
+mod agents;
 mod deaths;
 mod documents_files;
 mod documents_state;
@@ -27,4 +28,5 @@ mod holding_environment;
 mod holding_waits;
 mod journal;
 mod scene;
+mod settings;
 mod steps;

@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use tempfile::TempDir;
-use tenure::{Document, Durability, Error, ErrorKind, Fence, Wait, WriteOptions};
+use tenure::options::Durability;
+use tenure::{Document, Error, ErrorKind, Fence, Wait, WriteOptions};
 use tenure_proof::live::Live;
 use tenure_proof::puppet::{Child, Heard, Puppet};
 use tenure_proof::{Tally, not_run, tenure};

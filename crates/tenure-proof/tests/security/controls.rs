@@ -46,7 +46,7 @@ fn a_temporary_file_by_a_known_name_leads_outside() {
     });
     assert!(led_outside, "a script that follows links was not found out");
     drop(attacker);
-    tally.caught("a temporary file by a known name: a link of somebody else is followed");
+    tally.caught("a temporary file by a known name: a link of another user is followed");
 }
 
 #[test]

@@ -20,3 +20,4 @@ mod sweep;
 mod together;
 mod trouble;
 mod underneath;
+mod verbs;

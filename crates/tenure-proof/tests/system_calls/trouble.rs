@@ -112,7 +112,7 @@ pub(crate) fn fill_pages(dir: &Path, left: usize) -> Vec<PathBuf> {
 }
 
 /// Uses up all names but this many.
-fn fill_names(dir: &Path, left: usize) -> Vec<PathBuf> {
+pub(crate) fn fill_names(dir: &Path, left: usize) -> Vec<PathBuf> {
     let path = |number| dir.with_extension(format!("filler{number}"));
     let mut fillers = Vec::new();
     while File::create_new(path(fillers.len())).is_ok() {

@@ -34,7 +34,13 @@ fn known_histories_are_judged_rightly() {
         |value, call, returned| operation(Object::Queue, "append", &[value], call, returned);
     let tail =
         |call, told: &[u64], at| operation(Object::Queue, "tail", &[], call, Some((told, at)));
+    let put = |job, call, at| operation(Object::Jobs, "put", &[job], call, Some((&[], at)));
+    let take = |call, job: u64, at| operation(Object::Jobs, "take", &[], call, Some((&[job], at)));
     let known = [
+        ("jobs in order", vec![put(7, 1, 2), put(8, 3, 4), take(5, 7, 6), take(7, 8, 8)], true),
+        ("jobs out of order", vec![put(7, 1, 2), put(8, 3, 4), take(5, 8, 6)], false),
+        ("a job taken twice", vec![put(7, 1, 2), take(3, 7, 6), take(4, 7, 7)], false),
+        ("a lost job", vec![put(7, 1, 2), take(3, 0, 4)], false),
         ("one after another", vec![add(1, Some((&[1], 2))), read(3, 1, 4)], true),
         ("a stale read", vec![add(1, Some((&[1], 2))), read(3, 0, 4)], false),
         ("a read meanwhile", vec![add(1, Some((&[1], 9))), read(3, 0, 4), read(5, 1, 6)], true),

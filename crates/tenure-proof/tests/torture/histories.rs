@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use tempfile::TempDir;
-use tenure_proof::{Form, History, Judgement, Object, Tally, seed};
+use tenure_proof::{Form, History, Judgement, Object, Tally, read_history, seed};
 
 use crate::controls::RUNS;
 use crate::run::{Ran, torture};
@@ -13,7 +13,7 @@ fn history(words: &[&str]) -> (History, Ran, TempDir) {
     let file: PathBuf = dir.path().join("history.jsonl");
     let path = file.to_str().expect("a path");
     let ran = torture(&[&["--history", path, "--minutes", "60"], words].concat()).clean();
-    (History::read(&file), ran, dir)
+    (read_history(&file), ran, dir)
 }
 
 #[test]
@@ -52,7 +52,7 @@ fn histories_of_code_that_protects_nothing_are_not() {
         let words =
             ["--seed", &seed, "--processes", "8", "--operations", "2000", "--minutes", "60"];
         torture(&[&["--history", path, "--control=naive"], &words[..]].concat());
-        for (_, object, judgement) in History::read(&file).violations() {
+        for (_, object, judgement) in read_history(&file).violations() {
             if judgement == Judgement::NotLinearizable && left.contains(&object) {
                 left.retain(|left| *left != object);
                 let what = "without locks: a history that is not linearizable";

@@ -16,7 +16,7 @@ mod unix {
     use std::rc::Rc;
 
     use rustix::fs::FlockOperation;
-    use tenure::Durability;
+    use tenure::options::Durability;
 
     use crate::bench::rows::Step;
     use tenure_cli::{Failure, Result};
@@ -159,7 +159,7 @@ mod unix {
 mod other {
     use std::path::Path;
 
-    use tenure::Durability;
+    use tenure::options::Durability;
 
     use crate::bench::rows::Step;
     use tenure_cli::Result;

@@ -3,10 +3,11 @@
 //! Every row alternates between an operation of tenure and its floor, the bare system calls that it
 //! needs, so that both see the same disk and the same load. A figure is the median of its turns.
 //!
-//! - `rows` is what is measured, `floor` the bare system calls;
+//! - `rows` is what is measured, `floor` the bare system calls; `remote` is the same in a store, without a floor;
 //! - `report` prints the figures.
 
 mod floor;
+mod remote;
 mod report;
 mod rows;
 mod scratch;
@@ -16,12 +17,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use tenure::store::Store;
+
 pub(crate) use self::report::Report;
 use self::report::{Figure, Line};
 use self::rows::{Row, Step};
 use self::scratch::Scratch;
-use crate::demo::Progress;
-use tenure_cli::{ExitCode, Failure, Result};
+
+use tenure_cli::{ExitCode, Failure, Progress, Result};
 
 /// How long a row takes, together with its floor.
 const ROW: Duration = Duration::from_millis(1300);
@@ -47,7 +50,26 @@ pub(crate) fn run(dir: &Path, quick: bool) -> Result<Report> {
         progress.show(f64::from(index) / f64::from(count), row.name);
         lines.push(measure(&mut row, time, &interrupted)?);
     }
-    Ok(Report { dir: scratch.parent().to_path_buf(), lines, sync })
+    Ok(Report { place: scratch.parent().display().to_string(), lines, sync: Some(sync) })
+}
+
+/// Measures in a store, under names that are removed at the end.
+pub(crate) fn run_on_store(store: &Arc<dyn Store>, name: &str, quick: bool) -> Result<Report> {
+    let time = if quick { QUICK_ROW } else { ROW };
+    let interrupted = watch_for_interruption();
+    let scratch = remote::Scratch::new(store);
+    let rows = scratch.rows()?;
+    let progress = Progress::new();
+    let count = u32::try_from(rows.len()).unwrap_or(u32::MAX);
+    let measured: Result<Vec<_>> = (0_u32..)
+        .zip(rows)
+        .map(|(index, mut row)| {
+            progress.show(f64::from(index) / f64::from(count), row.name);
+            measure(&mut row, time, &interrupted)
+        })
+        .collect();
+    scratch.remove()?;
+    Ok(Report { place: name.to_owned(), lines: measured?, sync: None })
 }
 
 /// One row. A turn is always finished, so a very slow disk has few figures, not none.

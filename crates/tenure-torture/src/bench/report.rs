@@ -1,7 +1,6 @@
 //! The figures, for people and for programs.
 
 use std::fmt::Write as _;
-use std::path::PathBuf;
 use std::time::Duration;
 
 use tenure::{Value, json};
@@ -26,10 +25,11 @@ pub(super) struct Line {
 /// A whole run.
 #[derive(Debug)]
 pub(crate) struct Report {
-    pub(super) dir: PathBuf,
+    /// The directory, or the store.
+    pub(super) place: String,
     pub(super) lines: Vec<Line>,
-    /// Writing 300 bytes and waiting until the disk has them.
-    pub(super) sync: Figure,
+    /// Writing 300 bytes and waiting until the disk has them; not known of a store.
+    pub(super) sync: Option<Figure>,
 }
 
 impl Report {
@@ -43,11 +43,16 @@ impl Report {
                 floor.map_or_else(|| "-".to_owned(), |floor| format!("{:.1}", ratio(ours, &floor)));
             let _ = writeln!(text, "{name:<36} {ours_text:>10} {floor_text:>10} {ratio:>6}");
         }
-        let sync = time(self.sync.median);
-        let _ = writeln!(text, "{:<36} {:>10} {sync:>10}", "write and sync, 300 B", "");
-        let dir = self.dir.display();
-        let _ =
-            write!(text, "\nOne process, medians, in {dir}. The floor is the bare system calls.");
+        let place = &self.place;
+        let _ = match self.sync {
+            Some(sync) => {
+                let sync = time(sync.median);
+                let _ = writeln!(text, "{:<36} {:>10} {sync:>10}", "write and sync, 300 B", "");
+                let floor = "The floor is the bare system calls.";
+                write!(text, "\nOne process, medians, in {place}. {floor}")
+            }
+            None => write!(text, "\nOne process, medians, in {place}."),
+        };
         text
     }
 
@@ -63,9 +68,9 @@ impl Report {
             })
         });
         json!({
-            "dir": self.dir.to_string_lossy(),
+            "dir": self.place,
             "rows": rows.collect::<Vec<_>>(),
-            "sync_us": microseconds(self.sync.median),
+            "sync_us": self.sync.map(|sync| microseconds(sync.median)),
         })
     }
 }
@@ -102,7 +107,7 @@ mod tests {
             Line { name: "lock", ours: figure(6), floor: Some(figure(4)) },
             Line { name: "read", ours: figure(2500), floor: None },
         ];
-        let report = Report { dir: "d".into(), lines, sync: figure(1500) };
+        let report = Report { place: "d".into(), lines, sync: Some(figure(1500)) };
         let text = report.text();
         let words: Vec<Vec<_>> = text.lines().map(|l| l.split_whitespace().collect()).collect();
         assert_eq!(words[1], ["lock", "6.0", "us", "4.0", "us", "1.5"]);

@@ -4,9 +4,8 @@ use std::fs::File;
 use std::io::Write;
 use std::path::Path;
 
-use tenure::{
-    AppendOptions, Document, Durability, Journal, Lock, LockOptions, Value, WriteOptions,
-};
+use tenure::options::Durability;
+use tenure::{AppendOptions, Document, Journal, Lock, LockOptions, Value, WriteOptions};
 
 use super::floor::Floor;
 use tenure_cli::{Failure, Result};
@@ -32,7 +31,11 @@ pub(super) fn all(dir: &Path) -> Result<Vec<Row>> {
     document.set(&content(), &options(Durability::NoSync))?;
     let floor = Floor::new(dir, content().to_string().into_bytes(), vec![b'x'; LINE])?;
     Ok(vec![
-        Row { name: "lock and unlock", ours: lock(dir)?, floor: floor.lock() },
+        Row {
+            name: "lock and unlock",
+            ours: lock(Lock::open(dir.join("target"))?),
+            floor: floor.lock(),
+        },
         Row { name: "document read, 12 KB", ours: read(&document), floor: floor.read() },
         Row {
             name: "document update, 12 KB, not synced",
@@ -46,12 +49,12 @@ pub(super) fn all(dir: &Path) -> Result<Vec<Row>> {
         },
         Row {
             name: "journal append, 300 B, not synced",
-            ours: append(dir, Durability::NoSync)?,
+            ours: append(Journal::open(dir.join("fast.log"))?, Durability::NoSync),
             floor: floor.append(Durability::NoSync),
         },
         Row {
             name: "journal append, 300 B, durable",
-            ours: append(dir, Durability::Durable)?,
+            ours: append(Journal::open(dir.join("durable.log"))?, Durability::Durable),
             floor: floor.append(Durability::Durable),
         },
     ])
@@ -71,7 +74,7 @@ pub(super) fn sync(dir: &Path) -> Result<Step> {
     }))
 }
 
-fn content() -> Value {
+pub(super) fn content() -> Value {
     let fields = (0..KEYS).map(|n| (format!("key_{n:03}"), format!("value_{n:03}")));
     Value::Object(fields.collect())
 }
@@ -80,13 +83,12 @@ fn options(durability: Durability) -> WriteOptions {
     WriteOptions { durability, ..WriteOptions::default() }
 }
 
-fn lock(dir: &Path) -> Result<Step> {
-    let lock = Lock::open(dir.join("target"))?;
+pub(super) fn lock(lock: Lock) -> Step {
     let options = LockOptions::default();
-    Ok(Box::new(move || Ok(lock.acquire(&options)?.release()?)))
+    Box::new(move || Ok(lock.acquire(&options)?.release()?))
 }
 
-fn read(document: &Document) -> Step {
+pub(super) fn read(document: &Document) -> Step {
     let document = document.clone();
     Box::new(move || {
         document.read()?;
@@ -94,7 +96,7 @@ fn read(document: &Document) -> Step {
     })
 }
 
-fn update(document: &Document, durability: Durability) -> Step {
+pub(super) fn update(document: &Document, durability: Durability) -> Step {
     let (document, options) = (document.clone(), options(durability));
     let mut turn = 0_u32;
     Box::new(move || {
@@ -108,13 +110,11 @@ fn update(document: &Document, durability: Durability) -> Step {
     })
 }
 
-fn append(dir: &Path, durability: Durability) -> Result<Step> {
-    let name = if durability == Durability::NoSync { "fast.log" } else { "durable.log" };
-    let journal = Journal::open(dir.join(name))?;
+pub(super) fn append(journal: Journal, durability: Durability) -> Step {
     let options = AppendOptions { write: options(durability), ..AppendOptions::default() };
     let line = [b'x'; LINE];
-    Ok(Box::new(move || {
+    Box::new(move || {
         journal.append(&[&line[..]], &options)?;
         Ok(())
-    }))
+    })
 }

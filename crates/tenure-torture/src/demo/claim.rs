@@ -38,6 +38,11 @@ impl Claim {
         Ok(Self { file: Some(file), other: None })
     }
 
+    /// Whether another process was inside before.
+    pub(super) fn is_second(&self) -> bool {
+        self.file.is_none()
+    }
+
     /// The process that is inside too.
     pub(super) fn other(&self) -> Option<u32> {
         self.other

@@ -75,7 +75,7 @@ pub(super) const CONTESTS: [Contest; 5] = [
     Contest {
         system: "codegraph",
         thread: "https://github.com/optave/ops-codegraph-tool/pull/1002",
-        protects: "journal lock, nobody killed",
+        protects: "journal lock, no kills",
         how: "lock file not stamped yet = dead",
         theirs: Protocol::Unstamped,
         content: Content::KeysOnly,

@@ -6,15 +6,16 @@
 //!
 //! - `contest` names the systems, `protocol` leads to what they do (the crate `tenure-shipped`);
 //! - `race` is the parent, `crew` its children, `worker` what a child does;
-//! - `oracle` counts violations, `table` prints them.
+//! - `oracle` counts violations, `table` prints them;
+//! - `agents` is another demo: `tenure demo agents`.
 
 #![expect(clippy::disallowed_methods, reason = "the shipped protocols do exactly this")]
 
+pub(crate) mod agents;
 mod claim;
 mod contest;
 mod crew;
 mod oracle;
-mod progress;
 mod protocol;
 mod race;
 mod scratch;
@@ -24,13 +25,14 @@ pub(crate) mod worker;
 use std::io::{self, IsTerminal, Write};
 use std::time::{Duration, Instant};
 
+use tenure_cli::Progress;
+
 use self::contest::{CONTESTS, Contest};
 use self::protocol::Protocol;
 use self::race::{Limit, Load};
 use self::scratch::Scratch;
 use self::table::{Outcome, Report};
 
-pub(crate) use self::progress::Progress;
 pub(crate) use self::table::thousands;
 pub(crate) use tenure_shipped::Dice;
 
@@ -56,8 +58,7 @@ pub(crate) fn run(options: Options) -> io::Result<()> {
     if options.json {
         writeln!(out, "{}", report.json())?;
     } else {
-        let colour = out.is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|v| v.is_empty());
-        out.write_all(report.text(colour).as_bytes())?;
+        out.write_all(report.text(wants_colour(out.is_terminal())).as_bytes())?;
     }
     out.flush()?;
     match report.broken_promises().as_slice() {
@@ -67,6 +68,11 @@ pub(crate) fn run(options: Options) -> io::Result<()> {
             Err(io::Error::other(format!("{broken}; please report it with `{}`", report.replay())))
         }
     }
+}
+
+/// Whether a terminal gets colours.
+fn wants_colour(is_terminal: bool) -> bool {
+    is_terminal && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
 }
 
 fn run_contests(seed: u64, time: Duration) -> io::Result<Vec<Outcome>> {

@@ -26,10 +26,34 @@ pub(super) struct Report {
     pub(super) outcomes: Vec<Outcome>,
 }
 
-const RED: &str = "\x1b[31m";
-const GREEN: &str = "\x1b[32m";
-const BOLD: &str = "\x1b[1m";
-const PLAIN: &str = "\x1b[0m";
+/// How wide the columns of this table are.
+const WIDTHS: [usize; 6] = [35, 10, 8, 7, 8, 9];
+
+/// Colours for a terminal, or none.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Palette {
+    colour: bool,
+}
+
+impl Palette {
+    pub(super) const fn new(colour: bool) -> Self {
+        Self { colour }
+    }
+
+    /// Green for a count of nothing, red for another.
+    pub(super) fn count(self, count: &str, cell: &str) -> String {
+        let nothing = count == "0" || count.starts_with("0 ");
+        self.paint(if nothing { "\x1b[32m" } else { "\x1b[31m" }, cell)
+    }
+
+    fn bold(self, text: &str) -> String {
+        self.paint("\x1b[1m", text)
+    }
+
+    fn paint(self, code: &str, text: &str) -> String {
+        if self.colour { format!("{code}{text}\x1b[0m") } else { text.to_owned() }
+    }
+}
 
 impl Report {
     /// The command that runs the same plan again.
@@ -58,7 +82,7 @@ impl Report {
 
     /// The table. `colour` is for terminals.
     pub(super) fn text(&self, colour: bool) -> String {
-        let paint = |code: &'static str| if colour { code } else { "" };
+        let palette = Palette::new(colour);
         let kills: u64 = self.outcomes.iter().map(|o| o.theirs.kills + o.ours.kills).sum();
         let mut text = format!(
             "{PROCESSES} processes add to one file, and {} times one is killed at work. First the protocol\n\
@@ -66,20 +90,18 @@ impl Report {
             thousands(kills),
             self.took.as_secs_f64()
         );
-        text.push_str(&row(["", "finished", "lost", "torn", "double", "corrupt"], plain));
-        text.push_str(&row(["", "operations", "updates", "reads", "holders", "files"], plain));
+        text += &row(WIDTHS, ["", "finished", "lost", "torn", "double", "corrupt"], plain);
+        text += &row(WIDTHS, ["", "operations", "updates", "reads", "holders", "files"], plain);
         for Outcome { contest, theirs, ours } in &self.outcomes {
-            let (bold, end) = (paint(BOLD), paint(PLAIN));
-            let _ = writeln!(text, "{bold}{}{end}: {}", contest.system, contest.protects);
+            let _ = writeln!(text, "{}: {}", palette.bold(contest.system), contest.protects);
             for (how, tally) in [(contest.how, theirs), (contest.ours_how(), ours)] {
                 let cells = cells(tally, contest.theirs.is_lock());
                 let cells = [how, &cells[0], &cells[1], &cells[2], &cells[3], &cells[4]];
-                text.push_str(&row(cells, |index, cell| match cells[index] {
+                text += &row(WIDTHS, cells, |index, cell| match cells[index] {
                     _ if index < 2 => cell,
                     "-" => cell,
-                    count if count.starts_with('0') => format!("{}{cell}{end}", paint(GREEN)),
-                    _ => format!("{}{cell}{end}", paint(RED)),
-                }));
+                    count => palette.count(count, &cell),
+                });
             }
         }
         for Outcome { contest, ours, .. } in &self.outcomes {
@@ -153,8 +175,12 @@ fn plain(_index: usize, cell: String) -> String {
     cell
 }
 
-fn row(cells: [&str; 6], paint: impl Fn(usize, String) -> String) -> String {
-    let widths = [35, 10, 8, 7, 8, 9];
+/// A line of a table: the first cell to the left, the others to the right.
+pub(super) fn row(
+    widths: [usize; 6],
+    cells: [&str; 6],
+    paint: impl Fn(usize, String) -> String,
+) -> String {
     let mut line = String::new();
     for (index, (cell, width)) in cells.into_iter().zip(widths).enumerate() {
         let padded =

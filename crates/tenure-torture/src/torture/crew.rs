@@ -10,6 +10,7 @@
 //!    if it is killed before that was noticed.
 
 use std::collections::HashMap;
+use std::ffi::OsString;
 use std::fs::OpenOptions;
 use std::io::{self, BufRead, BufReader, Write};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
@@ -23,6 +24,7 @@ use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 use super::clock;
 use super::groups;
 use super::presence::{Holder, Overlap};
+use super::remote;
 use super::word::Word;
 use super::worker::{Task, VERB};
 
@@ -54,6 +56,8 @@ struct Death {
 pub(super) struct Crew {
     executable: PathBuf,
     errors: PathBuf,
+    /// The URL of the store that they use. It may contain a password, so it is in no argument.
+    store: Option<String>,
     workers: Vec<Option<Worker>>,
     deaths: HashMap<u64, Death>,
     /// Workers that ended by themselves and unexpectedly, and how.
@@ -118,24 +122,40 @@ impl Crew {
         let workers = (0..size).map(|_| None).collect();
         let (executable, errors) = (std::env::current_exe()?, scratch.join("errors.txt"));
         let (deaths, ends) = (HashMap::new(), Vec::new());
-        Ok(Self { executable, errors, workers, deaths, ends, sender: Some(sender), receiver })
+        let (sender, store) = (Some(sender), None);
+        Ok(Self { executable, errors, store, workers, deaths, ends, sender, receiver })
+    }
+
+    /// The same, for workers that use a store.
+    pub(super) fn on_store(size: usize, scratch: &Path, url: String) -> io::Result<Self> {
+        Ok(Self { store: Some(url), ..Self::new(size, scratch)? })
     }
 
     /// Starts a worker in its place.
     pub(super) fn start(&mut self, task: &Task) -> io::Result<()> {
+        self.launch(task.slot, task.generation, task.words())
+    }
+
+    /// Starts a worker in `slot` with these arguments.
+    pub(super) fn launch(
+        &mut self,
+        slot: usize,
+        generation: u64,
+        words: Vec<OsString>,
+    ) -> io::Result<()> {
         let Some(sender) = self.sender.clone() else { return Ok(()) };
         let errors = OpenOptions::new().create(true).append(true).open(&self.errors)?;
         let mut command = Command::new(&self.executable);
-        command.arg(VERB).args(task.words()).process_group(0);
+        command.arg(VERB).args(words).process_group(0);
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(errors);
         for (name, _) in std::env::vars_os() {
             if name.as_encoded_bytes().starts_with(b"TENURE_") {
                 command.env_remove(name); // They do not inherit our waits and holds.
             }
         }
+        command.envs(self.store.iter().map(|url| (remote::URL, url)));
         let mut child = groups::start(&mut command)?;
         let (input, output) = (child.stdin.take(), child.stdout.take());
-        let (slot, generation) = (task.slot, task.generation);
         self.workers[slot] = Some(Worker { child, generation, input, reaped: false });
         let listen = move || listen(output, slot, generation, &sender);
         std::thread::Builder::new().name(format!("worker {slot}")).spawn(listen)?;

@@ -101,12 +101,14 @@ pub(super) enum Fault {
     Renumbered,
     Corrupt,
     LeftOver,
+    /// No order of the operations explains the answers.
+    Order,
     Stuck,
     Failed,
 }
 
 impl Fault {
-    const ALL: [Self; 11] = [
+    const ALL: [Self; 12] = [
         Self::TwoHolders,
         Self::Fence,
         Self::Lost,
@@ -116,6 +118,7 @@ impl Fault {
         Self::Renumbered,
         Self::Corrupt,
         Self::LeftOver,
+        Self::Order,
         Self::Stuck,
         Self::Failed,
     ];
@@ -132,6 +135,7 @@ impl Fault {
             Self::Renumbered => "renumbered",
             Self::Corrupt => "corrupt_file",
             Self::LeftOver => "left_over",
+            Self::Order => "not_linearizable",
             Self::Stuck => "stuck",
             Self::Failed => "failed",
         }
@@ -149,6 +153,7 @@ impl Fault {
             Self::Renumbered => "number that changed",
             Self::Corrupt => "corrupt file",
             Self::LeftOver => "file left over",
+            Self::Order => "history that no order explains",
             Self::Stuck => "standstill",
             Self::Failed => "unexpected failure",
         }

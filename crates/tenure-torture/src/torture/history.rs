@@ -30,8 +30,8 @@ use super::verdict::Verdict;
 use super::word::Word;
 use super::worker::{Task, Worker, memory_file};
 use super::{Limit, Setup, blank, clock, words};
-use crate::demo::{Dice, Progress, thousands};
-use tenure_cli::{Failure, Result};
+use crate::demo::{Dice, thousands};
+use tenure_cli::{Failure, Progress, Result};
 
 /// Operations of each worker in a round.
 const ROUND: u64 = 30;

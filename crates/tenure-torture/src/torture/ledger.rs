@@ -162,7 +162,7 @@ impl Ledger {
             Word::Child => self.children += 1,
             Word::Forked => self.forks += 1,
             Word::Bad(finding) => self.findings.push(finding),
-            Word::Two(_) | Word::Call { .. } | Word::Return { .. } => {}
+            Word::Two(_) | Word::Call { .. } | Word::Return { .. } | Word::Refused { .. } => {}
         }
     }
 

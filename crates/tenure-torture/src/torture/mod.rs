@@ -7,7 +7,7 @@
 //!   itself), `ledger` (what was promised) and `judge` (the final check) find violations; none of
 //!   them uses code of tenure to decide;
 //! - `foreign` does the same to a user's own program, `history` records which call returned what
-//!   when, `loads` adds other tools, a second user, a full disk and names that cannot be exchanged;
+//!   when, `remote` does both in a store, `loads` adds other tools, a second user, a full disk and names that cannot be exchanged;
 //! - `verdict` is the result.
 
 mod clock;
@@ -26,6 +26,7 @@ mod loads;
 mod memory;
 mod panics;
 mod presence;
+mod remote;
 mod scratch;
 mod standstill;
 mod storm;
@@ -47,8 +48,8 @@ use self::scratch::Scratch;
 use self::storm::{Blows, Storm};
 use self::subject::{Author, Subject};
 use self::verdict::Verdict;
-use crate::demo::{Dice, Progress, thousands};
-use tenure_cli::{ExitCode, Failure, Layout, Output, PanicArg, Result, TortureArgs};
+use crate::demo::{Dice, thousands};
+use tenure_cli::{ExitCode, Failure, Layout, Output, PanicArg, Progress, Result, TortureArgs};
 
 pub(crate) use self::worker::run as work;
 
@@ -121,19 +122,26 @@ impl Setup {
 
 /// Runs what was asked for and prints the verdict.
 pub(crate) fn run(args: &TortureArgs, out: &mut Output) -> Result<ExitCode> {
-    let failed = |err| Failure::io("torture in", &args.dir, err);
+    let url = tenure_cli::here().url();
+    url.map_or(Ok(()), |_| remote::check(args))?;
+    // A store needs a place for evidence only.
+    let dir = if url.is_some() { &std::env::temp_dir() } else { &args.dir };
+    let failed = |err| Failure::io("torture in", dir, err);
     let setup = Setup::new(args);
-    let mut scratch = Scratch::new(&args.dir).map_err(failed)?;
+    let mut scratch = Scratch::new(dir).map_err(failed)?;
     panics::watch(scratch.path());
     let limit = Limit::new(args, scratch.path()).map_err(failed)?;
-    let mut verdict = match (&args.command, &args.history) {
-        (Some(command), _) => {
+    let mut verdict = match (&args.command, &args.history, url) {
+        (.., Some(url)) => {
+            remote::run(&setup, args.control.is_some(), &limit, scratch.path(), url)?
+        }
+        (Some(command), ..) => {
             let program = Program::new(command, args)?;
             foreign::run(&program, &setup, &limit, scratch.path())?
         }
-        (None, Some(file)) => history::run(&setup, &limit, scratch.path(), file)?,
-        (None, None) if !setup.loads.is_empty() => loads::run(&setup, &limit, scratch.path())?,
-        (None, None) => storm(&setup, &limit, scratch.path()).map_err(failed)?,
+        (None, Some(file), _) => history::run(&setup, &limit, scratch.path(), file)?,
+        _ if !setup.loads.is_empty() => loads::run(&setup, &limit, scratch.path())?,
+        _ => storm(&setup, &limit, scratch.path()).map_err(failed)?,
     };
     if let Some(idle) = verdict.idle() {
         let detail = format!("nothing was done in that time with {idle}, too little to tell");
@@ -216,13 +224,18 @@ fn blank(setup: &Setup, limit: &Limit, blows: Blows) -> Verdict {
         unjudged: BTreeSet::new(),
         history: None,
         kept: None,
+        store: None,
+        left: None,
     }
 }
 
 /// The command that repeats the run.
 fn repeat(args: &TortureArgs, seed: u64) -> String {
     let mut words = vec!["tenure".to_owned(), "torture".to_owned()];
-    words.push(foreign::quoted(&args.dir.to_string_lossy()));
+    words.push(match tenure_cli::here().name() {
+        Some(store) => format!("--store {}", foreign::quoted(store)),
+        None => foreign::quoted(&args.dir.to_string_lossy()),
+    });
     let minutes = format!("{:.4}", args.minutes.as_secs_f64() / 60.0);
     words.push(format!("--minutes {}", minutes.trim_end_matches('0').trim_end_matches('.')));
     words.push(format!("--processes {} --seed {seed}", args.processes));

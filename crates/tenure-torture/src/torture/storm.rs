@@ -188,8 +188,8 @@ impl<'a> Storm<'a> {
     fn strike(&mut self, now: Instant) -> io::Result<()> {
         let slot = usize::try_from(self.dice.between(0, self.setup.processes as u64)).unwrap_or(0);
         let (lot, ms) = (self.dice.between(0, 100), self.dice.between(1, 40));
-        let everybody = lot >= 98;
-        if (0..self.places.len()).any(|one| (everybody || one == slot) && self.may_hang(one)) {
+        let all = lot >= 98;
+        if (0..self.places.len()).any(|one| (all || one == slot) && self.may_hang(one)) {
             return Ok(());
         }
         match lot {

@@ -5,7 +5,8 @@ use std::fmt::Write as _;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use tenure::{Object, Value, json};
+use tenure::json::Object;
+use tenure::{Value, json};
 
 use super::finding::{Fault, Finding, Thing};
 use super::storm::Blows;
@@ -89,6 +90,10 @@ pub(super) struct Verdict {
     pub(super) history: Option<PathBuf>,
     /// The kept directory.
     pub(super) kept: Option<PathBuf>,
+    /// The store that was worked on.
+    pub(super) store: Option<String>,
+    /// Names in the store that begin with this could not be removed.
+    pub(super) left: Option<String>,
 }
 
 impl Verdict {
@@ -153,7 +158,9 @@ impl Verdict {
     pub(super) fn text(&self, colour: bool) -> String {
         let paint = |code: &'static str| if colour { code } else { "" };
         let Blows { kills, pauses, restarts } = self.blows;
-        let mut text = format!(
+        let mut text = self.store.iter().fold(String::new(), |text, name| text + name + ": ");
+        let _ = write!(
+            text,
             "{} processes, {:.0} s: {} killed, {} paused, {} restarted, {} children, {} forks, {} reads\n\n",
             self.processes,
             self.took.as_secs_f64(),
@@ -198,7 +205,8 @@ impl Verdict {
             let _ = writeln!(text, "... and {} more", thousands(more as u64));
         }
         if self.refused > 0 {
-            let _ = writeln!(text, "{} runs failed and said so", thousands(self.refused));
+            let what = if self.store.is_some() { "operations" } else { "runs" };
+            let _ = writeln!(text, "{} {what} failed and said so", thousands(self.refused));
         }
         let early = if self.interrupted { ", ended early" } else { "" };
         let (bold, end) = (paint(BOLD), paint(PLAIN));
@@ -211,6 +219,9 @@ impl Verdict {
         }
         if let Some(kept) = &self.kept {
             let _ = writeln!(text, "kept: {}", kept.display());
+        }
+        if let Some(left) = &self.left {
+            let _ = writeln!(text, "left in the store: names that begin with {left}");
         }
         let _ = writeln!(text, "repeat: {}", self.repeat);
         text
@@ -247,6 +258,8 @@ impl Verdict {
             "findings": findings,
             "history": self.history.as_ref().map(|history| history.to_string_lossy()),
             "kept": self.kept.as_ref().map(|kept| kept.to_string_lossy()),
+            "store": self.store,
+            "left": self.left,
             "repeat": self.repeat,
         })
     }
@@ -267,6 +280,7 @@ fn plural(fault: Fault, count: u64) -> String {
         (count, Fault::Fence) => format!("{} fences that did not grow", thousands(count)),
         (count, Fault::Twice) => format!("{} operations done twice", thousands(count)),
         (count, Fault::Renumbered) => format!("{} numbers that changed", thousands(count)),
+        (count, Fault::Order) => format!("{} histories that no order explains", thousands(count)),
         (count, Fault::LeftOver) => format!("{} files left over", thousands(count)),
         (count, fault) => format!("{} {}s", thousands(count), fault.name()),
     }
@@ -293,6 +307,8 @@ mod tests {
             unjudged: BTreeSet::new(),
             history: None,
             kept: None,
+            store: None,
+            left: None,
         }
     }
 

@@ -41,6 +41,8 @@ pub(super) enum Word {
     Call { object: String, action: String, arguments: Vec<u64>, at: u64 },
     /// For a history: the call returned.
     Return { answer: Vec<u64>, at: u64 },
+    /// For a history: the call failed openly, and may have changed something or not.
+    Refused { unchanged: bool },
 }
 
 /// What is known of a worker's own document in the collection.
@@ -86,6 +88,7 @@ impl fmt::Display for Word {
                 write!(f, "call {object} {action} {at}")?;
                 arguments.iter().try_for_each(|argument| write!(f, " {argument}"))
             }
+            Self::Refused { unchanged } => write!(f, "refused {}", u64::from(*unchanged)),
             Self::Return { answer, at } => {
                 write!(f, "return {at}")?;
                 answer.iter().try_for_each(|part| write!(f, " {part}"))
@@ -129,6 +132,7 @@ impl Word {
             ("ending", &[fence, at]) => Self::Ending { fence, at },
             ("wrote", &[fence, batch]) => Self::Wrote { fence, batch },
             ("return", &[at, ref answer @ ..]) => Self::Return { answer: answer.to_vec(), at },
+            ("refused", &[unchanged]) => Self::Refused { unchanged: unchanged != 0 },
             ("two", &[at_place, flag, at]) => {
                 Self::Two(Overlap { place: place(at_place)?, flag, at })
             }
@@ -168,6 +172,7 @@ mod tests {
             Word::Bad(Finding::new(Thing::Lease, Fault::Lost, "two words")),
             Word::Call { object: "o".into(), action: "cas".into(), arguments: vec![1, 3], at: 2 },
             Word::Return { answer: vec![1, 2], at: 3 },
+            Word::Refused { unchanged: true },
         ];
         for word in said {
             let line = format!("{word}\n");

@@ -1,6 +1,6 @@
 //! A worker: does one random operation after another and reports its acknowledgements.
 //!
-//! `tenure torture-worker work|history|child ...` is started by the parent, never by people. A
+//! `tenure torture-worker work|store|child ...` is started by the parent, never by people. A
 //! worker ends when its input ends, so none survives its parent; `quit` lets it finish its
 //! operation.
 
@@ -17,6 +17,7 @@ use super::jobs;
 use super::loads;
 use super::memory::Memory;
 use super::presence::{Flag, Holder};
+use super::remote;
 use super::standstill::Busy;
 use super::subject::{Author, Refused, Subject};
 use super::word::Word;
@@ -93,6 +94,7 @@ pub(crate) fn run(words: &[OsString]) -> io::Result<()> {
             let subject = task.author.subject();
             Worker::new(task, subject)?.work()
         }
+        [kind, words @ ..] if kind == remote::STORE => remote::work(words, stranger),
         [kind, words @ ..] if kind == loads::LOAD => loads::work(words),
         [kind, words @ ..] if kind == "child" => run_child(words).ok_or_else(stranger)?,
         _ => Err(stranger()),
@@ -114,9 +116,7 @@ pub(super) struct Worker<'a> {
 impl<'a> Worker<'a> {
     fn new(task: Task, subject: &'a dyn Subject) -> io::Result<Self> {
         let memory = Memory::open(&memory_file(&task.scratch))?;
-        let quit = Arc::new(AtomicBool::new(false));
-        let told = Arc::clone(&quit);
-        std::thread::Builder::new().name("orders".into()).spawn(move || listen(&told))?;
+        let quit = obey()?;
         let dice = Dice::new(task.seed);
         // No incarnation uses a number of another one, wherever those were killed.
         let next = task.generation << 32;
@@ -197,9 +197,17 @@ pub(super) fn dwell(time: Duration) {
     }
 }
 
-fn say(word: &Word) -> io::Result<()> {
+pub(super) fn say(word: &Word) -> io::Result<()> {
     // One write for the whole line: the parent must not see half a promise, nor two mixed.
     io::stdout().lock().write_all(format!("{word}\n").as_bytes())
+}
+
+/// Follows the orders of the parent in a thread of its own. The result becomes true when it is to finish.
+pub(super) fn obey() -> io::Result<Arc<AtomicBool>> {
+    let quit = Arc::new(AtomicBool::new(false));
+    let told = Arc::clone(&quit);
+    std::thread::Builder::new().name("orders".into()).spawn(move || listen(&told))?;
+    Ok(quit)
 }
 
 /// Ends the process with its input; `quit` lets it finish first.

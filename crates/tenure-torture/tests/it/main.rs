@@ -9,6 +9,8 @@ mod bench_command;
 mod hints;
 mod loads;
 mod torture_command;
+#[cfg(target_os = "linux")]
+mod torture_store;
 mod torture_verdicts;
 
 /// The program under test. It is called as `tenure` calls it.

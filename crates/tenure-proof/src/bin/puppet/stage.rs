@@ -6,9 +6,12 @@ use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use serde_json::{Value, json};
+use tenure::json::Rules;
+use tenure::options::{Durability, Mode};
+use tenure::outcome::{Follow, Leased};
 use tenure::{
-    AcquireOptions, AppendOptions, Cancel, Document, Durability, Error, ErrorKind, Follow, Guard,
-    Journal, Lease, Leased, Lock, LockGuard, LockOptions, Mode, Rules, Wait, WriteOptions,
+    AppendOptions, Cancel, Document, Error, ErrorKind, Guard, Journal, Lease, LeaseOptions, Lock,
+    LockGuard, LockOptions, Wait, WriteOptions,
 };
 
 /// Every order.
@@ -97,7 +100,7 @@ impl Stage {
             Err(Refusal::Failed(error)) => json!({ "error": {
                 "code": error.kind().code(),
                 "message": error.to_string(),
-                "holder": error.holder().map(tenure::Holder::to_json),
+                "holder": error.holder().map(tenure::status::Holder::to_json),
             } }),
         }
     }
@@ -255,8 +258,7 @@ fn journal(order: &Value) -> Done {
                 Err(error) if error.kind() == ErrorKind::NotFound => Vec::new(),
                 entries => entries?.collect::<tenure::Result<_>>()?,
             };
-            let shown =
-                |entry: &tenure::Entry| json!({ "seq": entry.seq, "line": lossy(&entry.line) });
+            let shown = |entry: &tenure::outcome::Entry| json!({ "seq": entry.seq, "line": lossy(&entry.line) });
             Ok(json!({ "entries": entries.iter().map(shown).collect::<Vec<_>>() }))
         }
         "check" => {
@@ -270,12 +272,12 @@ fn journal(order: &Value) -> Done {
 fn lease(order: &Value) -> Done {
     let lease = Lease::open(text(order, "path")?)?;
     let ttl = order["ttl"].as_u64().map(Duration::from_millis);
-    let terms = AcquireOptions {
+    let terms = LeaseOptions {
         owner: or_empty(order, "owner"),
         ttl: ttl.unwrap_or_default(),
         wait: wait(order),
         token: order["token"].as_str().map(str::to_owned),
-        ..AcquireOptions::default()
+        ..LeaseOptions::default()
     };
     let told = |got: &Leased| json!({ "token": got.token, "fence": got.fence });
     Ok(match text(order, "op")? {

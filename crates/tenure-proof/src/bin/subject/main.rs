@@ -12,9 +12,8 @@ mod shipped;
 
 use std::process::ExitCode;
 
-use tenure::{
-    AppendOptions, Collection, CollectionKind, Document, Journal, Value, Wait, WriteOptions, json,
-};
+use tenure::options::CollectionKind;
+use tenure::{AppendOptions, Collection, Document, Journal, Value, Wait, WriteOptions, json};
 
 use self::failure::Failure;
 

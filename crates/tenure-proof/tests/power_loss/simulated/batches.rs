@@ -1,6 +1,6 @@
 //! The batches of a simulated journal: what was attempted, and what must be there.
 
-use tenure::Entry;
+use tenure::outcome::Entry;
 use tenure_proof::Tally;
 use tenure_testkit::Random;
 

@@ -6,9 +6,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use tenure::fs::Fs;
-use tenure::{
-    Collection, CollectionKind, Document, Durability, Prune, Value, Wait, WriteOptions, json,
-};
+use tenure::options::{CollectionKind, Durability, Prune};
+use tenure::{Collection, Document, Value, Wait, WriteOptions, json};
 use tenure_testkit::{CrashKind, SimFs};
 
 use super::world::{Finding, Step};

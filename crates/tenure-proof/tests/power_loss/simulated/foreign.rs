@@ -2,8 +2,8 @@
 
 use std::io;
 
-use tenure::Entry;
 use tenure::fs::Handle;
+use tenure::outcome::Entry;
 use tenure_testkit::Random;
 
 /// The lines, and what must be true of each.

@@ -8,7 +8,9 @@ use std::path::Path;
 use std::sync::Arc;
 
 use tenure::fs::{Access, Fs};
-use tenure::{AppendOptions, Appended, Durability, Entry, Journal, Wait, WriteOptions};
+use tenure::options::Durability;
+use tenure::outcome::{Appended, Entry};
+use tenure::{AppendOptions, Journal, Wait, WriteOptions};
 use tenure_testkit::{CrashKind, Random, SimFs};
 
 use super::batches::{Batches, parse};
@@ -278,7 +280,8 @@ impl JournalPart {
         let failed = |error: tenure::Error| format!("{path}: a reader fails: {error}");
         let journal = self.open(fs).map_err(failed)?;
         let seen = Seen::of(&journal, 0, None).map_err(failed)?;
-        let pending = journal.pending().map_err(failed)?;
+        let pending =
+            journal.read(u64::MAX, None).and_then(|entries| entries.pending()).map_err(failed)?;
         let found = self.batches.judge(&seen.entries);
         let found = found.and_then(|()| self.foreign.judge(&seen.entries, &pending));
         let report = journal.verify().map_err(failed)?;

@@ -6,7 +6,8 @@ use std::path::Path;
 use std::sync::Arc;
 
 use tenure::fs::Fs;
-use tenure::{Document, Value, Wait, WriteOptions, Written, json};
+use tenure::outcome::Written;
+use tenure::{Document, Value, Wait, WriteOptions, json};
 use tenure_testkit::{CrashKind, Random};
 
 use super::world::{Finding, Step};

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use tenure::fs::Fs;
 use tenure::{
-    AcquireOptions, AppendOptions, Document, ErrorKind, Journal, Lease, Lock, LockOptions, Wait,
+    AppendOptions, Document, ErrorKind, Journal, Lease, LeaseOptions, Lock, LockOptions, Wait,
     WriteOptions, json, update_and_append,
 };
 use tenure_testkit::CrashKind;
@@ -113,7 +113,7 @@ impl FencePart {
     pub(crate) fn step(&mut self, fs: &Arc<dyn Fs>, lease: bool) -> Step {
         let failed = |error: tenure::Error| format!("{}: {error}", self.path);
         let fence = if lease {
-            let options = AcquireOptions { ttl: Duration::from_secs(3600), ..at_once() };
+            let options = LeaseOptions { ttl: Duration::from_secs(3600), ..at_once() };
             let lease = Lease::open_on(fs, Path::new(self.path)).map_err(failed)?;
             if let Some(token) = self.token.take() {
                 // Its holder may have died; a release that comes too late is allowed.
@@ -153,6 +153,6 @@ impl FencePart {
     }
 }
 
-fn at_once() -> AcquireOptions {
-    AcquireOptions { wait: Wait::No, ..AcquireOptions::default() }
+fn at_once() -> LeaseOptions {
+    LeaseOptions { wait: Wait::No, ..LeaseOptions::default() }
 }

@@ -6,7 +6,8 @@
 use std::io;
 use std::path::Path;
 
-use tenure::{Document, Durability, Lock, LockGuard, LockOptions, WriteOptions};
+use tenure::options::Durability;
+use tenure::{Document, Lock, LockGuard, LockOptions, WriteOptions};
 use tenure_shipped::state;
 
 /// The document, shared by all.

@@ -20,8 +20,8 @@ use super::finding::{Fault, Finding, Thing};
 use super::storm::Blows;
 use super::verdict::Verdict;
 use super::{Limit, Setup, blank};
-use crate::demo::{Dice, Progress, thousands};
-use tenure_cli::{ExitCode, Failure, Result};
+use crate::demo::{Dice, thousands};
+use tenure_cli::{ExitCode, Failure, Progress, Result};
 
 pub(super) use self::program::{Program, quoted};
 use self::runs::{Enough, Fate, Runs};

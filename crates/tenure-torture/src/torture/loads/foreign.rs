@@ -18,7 +18,8 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering::SeqCst;
 use std::time::{Duration, Instant};
 
-use tenure::{AppendOptions, Durability, Journal, Wait, WriteOptions};
+use tenure::options::Durability;
+use tenure::{AppendOptions, Journal, Wait, WriteOptions};
 
 use super::entries::{Given, Id, Promised, agree, foreign_line};
 use super::player::{Ended, PATIENCE, Player, bad, end_with_parent, found, say};

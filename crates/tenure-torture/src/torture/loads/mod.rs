@@ -32,8 +32,8 @@ use super::finding::{Fault, Finding, Thing};
 use super::storm::Blows;
 use super::verdict::Verdict;
 use super::{Limit, Setup, blank};
-use crate::demo::{Dice, Progress, thousands};
-use tenure_cli::{ExitCode, Failure, Result};
+use crate::demo::{Dice, thousands};
+use tenure_cli::{ExitCode, Failure, Progress, Result};
 
 /// The result of one round.
 #[derive(Debug, Default)]

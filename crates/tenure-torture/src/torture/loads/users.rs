@@ -12,7 +12,8 @@ use std::path::Path;
 use std::time::Duration;
 
 use rustix::process::{Gid, Uid, geteuid};
-use tenure::{Document, Durability, Journal, Wait, WriteOptions};
+use tenure::options::Durability;
+use tenure::{Document, Journal, Wait, WriteOptions};
 
 use super::foreign::{Told, append_batch};
 use super::player::{PATIENCE, Player, bad, end_with_parent, say};

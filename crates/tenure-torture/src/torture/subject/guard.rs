@@ -3,6 +3,7 @@
 use std::io;
 
 use tenure::LockGuard;
+use tenure::embed;
 use tenure_shipped::Lock as _;
 use tenure_shipped::locks::SessionLock;
 
@@ -46,7 +47,7 @@ impl Guard {
     /// Leaves the lock to the child that inherited it.
     pub(in crate::torture) fn leave_to_children(self) -> Answer<()> {
         match self {
-            Self::Tenure(guard) => Ok(guard.leave_to_children()?),
+            Self::Tenure(guard) => Ok(embed::leave_to_children(guard)?),
             Self::Reused(_) => {
                 reused::leave();
                 Ok(())

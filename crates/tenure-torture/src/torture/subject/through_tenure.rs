@@ -4,9 +4,10 @@ use std::path::Path;
 use std::time::Duration;
 
 use serde_json::Value;
+use tenure::options::{CollectionKind, Durability, Mode, Prune};
 use tenure::{
-    AcquireOptions, AppendOptions, Collection, CollectionKind, Document, Durability, ErrorKind,
-    Journal, Lease, Lock, LockOptions, Mode, Prune, Wait, WriteOptions,
+    AppendOptions, Collection, Document, ErrorKind, Journal, Lease, LeaseOptions, Lock,
+    LockOptions, Wait, WriteOptions,
 };
 
 use super::{Answer, Change, Grant, Guard, Hold, Read, Refused, Subject};
@@ -30,8 +31,8 @@ fn options(durable: bool) -> WriteOptions {
     WriteOptions { wait: Wait::Forever, durability, ..WriteOptions::default() }
 }
 
-fn lease_options(ttl: Duration) -> AcquireOptions {
-    AcquireOptions { ttl, wait: Wait::Forever, ..AcquireOptions::default() }
+fn lease_options(ttl: Duration) -> LeaseOptions {
+    LeaseOptions { ttl, wait: Wait::Forever, ..LeaseOptions::default() }
 }
 
 impl Subject for Tenure {}
@@ -86,7 +87,8 @@ impl Tenure {
 
     pub(super) fn compare_and_set(path: &Path, version: &str, value: &Value) -> Answer<bool> {
         let version = version.parse().map_err(|err: tenure::Error| Refused::from(err))?;
-        match Document::open(path)?.compare_and_set(&version, value, &options(false)) {
+        let unchanged = WriteOptions { if_version: Some(version), ..options(false) };
+        match Document::open(path)?.set(value, &unchanged) {
             Err(error) if error.kind() == ErrorKind::Conflict => Ok(false),
             set => Ok(set.map(|_| true)?),
         }

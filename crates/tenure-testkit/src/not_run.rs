@@ -23,3 +23,15 @@ pub fn not_run(what: &str) {
         written.unwrap_or_else(|err| panic!("{}: {err}", path.display()));
     }
 }
+
+/// Whether a test can run, by `works`. If not, the test fails, unless `variable` is set to 1; then
+/// the missing feature is reported.
+pub fn allows(works: bool, what: &str, variable: &str) -> bool {
+    if works {
+        return true;
+    }
+    let without = std::env::var_os(variable).is_some_and(|value| value == "1");
+    assert!(without, "this test needs {what}: provide it, or set {variable}=1 to go on without");
+    not_run(&format!("a test that needs {what}"));
+    false
+}

@@ -9,7 +9,7 @@ use crate::pipeline::cargo;
 use crate::tally::Tally;
 use crate::{root, stream};
 
-/// Files with a version that is written out: before it stands one of these texts, which must not be anybody else's.
+/// Files with a version that is written out: before it stands one of these texts, which must belong to no other version.
 const STATED: &[(&str, &[&str])] = &[
     ("Cargo.toml", &["[workspace.package]\nversion = \"", "\", version = \""]),
     ("bench/Cargo.toml", &["\nversion = \""]),

@@ -11,6 +11,7 @@ mod complete;
 mod costs;
 mod dist;
 mod licences;
+mod mcp;
 mod node;
 mod not_run;
 mod package;
@@ -40,7 +41,7 @@ use crate::tally::Tally;
 const STRICT: &Options = &Options { allow_missing: false };
 
 const USAGE: &str = "\
-usage: cargo xtask test [--allow-missing]
+usage: cargo xtask test [--allow-missing] [STEP...]
        cargo xtask prove [--quick] [RING...] | --table
        cargo xtask mutants [OPTION...] [FILE...]
        cargo xtask bench [--quick|--full] [--on DIR] [ROW...] | --table
@@ -51,10 +52,11 @@ usage: cargo xtask test [--allow-missing]
        cargo xtask package [--quick|--matrix]
        cargo xtask bump VERSION
 
-  test             format, lints, licences, every test, release build; installs what is missing
+  test             format, lints, licences, every test, release build; installs what is missing (or only these steps,
+                   by the names that a run prints: test node python)
   --allow-missing  continue without a tool that cannot be installed, and report what was not run
   prove            the test rings (or only these: race_book, puppets, torture, system_calls, power_loss, models, identity,
-                   parsers, file_systems, security) in their long form, which takes hours; writes what
+                   parsers, file_systems, security, stores) in their long form, which takes hours; writes what
                    was tried to docs/RELIABILITY.md and docs/PLATFORM.md (--quick: in their quick form; --table: only writes it again)
   mutants          small mistakes in the core that the tests must notice; writes
                    crates/tenure-mutants/reasons.md, takes hours (mutants --help: its options)
@@ -81,10 +83,10 @@ fn main() -> ExitCode {
             println!("{USAGE}");
             return ExitCode::SUCCESS;
         }
-        ["test"] => pipeline::run(pipeline::STEPS, &Options { allow_missing: false }),
-        ["test", "--allow-missing"] => {
-            pipeline::run(pipeline::STEPS, &Options { allow_missing: true })
+        ["test", "--allow-missing", steps @ ..] if are_names(steps) => {
+            pipeline::run_named(steps, &Options { allow_missing: true })
         }
+        ["test", steps @ ..] if are_names(steps) => pipeline::run_named(steps, STRICT),
         ["costs"] => told(costs::run(costs::Verb::Compare)),
         ["costs", "--accept"] => told(costs::run(costs::Verb::Accept)),
         ["api"] => told(api(false)),

@@ -16,7 +16,7 @@ use std::time::Instant;
 use crate::not_run::NotRun;
 use crate::ring_times::RingTimes;
 use crate::tally::Tally;
-use crate::{costs, licences, node, package, python, root, stream, tools};
+use crate::{costs, licences, mcp, node, package, python, root, stream, tools};
 
 /// What the caller asked for.
 #[derive(Debug)]
@@ -27,7 +27,7 @@ pub(crate) struct Options {
 
 /// One thing to check.
 #[derive(Debug)]
-pub(crate) struct Step {
+struct Step {
     name: &'static str,
     action: Action,
 }
@@ -49,7 +49,7 @@ use self::Action::{Cargo, Check, Suite, Tests};
 
 /// Everything that is checked. A new step is a new line. The house rules (tidy) are tests of this
 /// crate and run with the others.
-pub(crate) const STEPS: &[Step] = &[
+const STEPS: &[Step] = &[
     Step { name: "tools", action: Check(tools::ensure) },
     Step { name: "format", action: Cargo(&["fmt", "--all", "--check"]) },
     Step {
@@ -89,6 +89,7 @@ pub(crate) const STEPS: &[Step] = &[
     // Before the tests: the puppets ring has children in both languages.
     Step { name: "node", action: Suite(node::test) },
     Step { name: "python", action: Suite(python::test) },
+    Step { name: "mcp clients", action: Suite(mcp::test) },
     Step { name: "tests", action: Tests(&["test", "--workspace", "--no-fail-fast"]) },
     Step { name: "release build", action: Cargo(&["build", "--release"]) },
     Step { name: "costs", action: Check(costs::check) },
@@ -112,15 +113,29 @@ impl Notes {
 /// The languages whose puppets must run.
 pub(crate) const LANGUAGES: &str = "rust,cli,node,python";
 
+/// Runs the steps with these names, or all of them. Returns whether all succeeded.
+pub(crate) fn run_named(names: &[&str], options: &Options) -> bool {
+    if let Some(unknown) = names.iter().find(|name| STEPS.iter().all(|step| step.name != **name)) {
+        let known: Vec<_> = STEPS.iter().map(|step| step.name).collect();
+        println!("no step is called `{unknown}`; there are: {}", known.join(", "));
+        return false;
+    }
+    let is_meant = |step: &&Step| names.is_empty() || names.contains(&step.name);
+    run(STEPS.iter().filter(is_meant), options)
+}
+
 /// Runs `steps` up to the first failure and reports. Returns whether all succeeded.
-pub(crate) fn run(steps: &[Step], options: &Options) -> bool {
+fn run<'a>(steps: impl IntoIterator<Item = &'a Step>, options: &Options) -> bool {
     let start = Instant::now();
     let mut tally = Tally::default();
     let notes = Notes::new();
-    let outcome = steps.iter().try_for_each(|step| announce(step, options, &mut tally, &notes));
+    let mut passed = 0;
+    let outcome = steps
+        .into_iter()
+        .try_for_each(|step| announce(step, options, &mut tally, &notes).inspect(|()| passed += 1));
     let seconds = start.elapsed().as_secs_f64();
     match &outcome {
-        Ok(()) => println!("\n== all {} steps passed in {seconds:.1} s", steps.len()),
+        Ok(()) => println!("\n== all {passed} steps passed in {seconds:.1} s"),
         Err(step) => println!("\n== stopped at `{step}` after {seconds:.1} s"),
     }
     let failed = if outcome.is_err() { tally.failed.max(1) } else { tally.failed };
@@ -199,7 +214,7 @@ pub(crate) fn cargo(arguments: &[&str]) -> Command {
 
 #[cfg(test)]
 mod tests {
-    use super::{Action, Notes, Options, Step, Tally, announce, perform, run};
+    use super::{Action, Notes, Options, Step, Tally, announce, perform, run, run_named};
 
     const OPTIONS: Options = Options { allow_missing: false };
     const GOOD: Step = Step { name: "good", action: Action::Check(|_| Ok(())) };
@@ -210,6 +225,7 @@ mod tests {
     fn the_first_failure_ends_the_run() {
         assert!(run(&[GOOD, GOOD], &OPTIONS));
         assert!(!run(&[GOOD, BAD, NEVER], &OPTIONS));
+        assert!(!run_named(&["format", "no such step"], &OPTIONS));
         assert_eq!(announce(&BAD, &OPTIONS, &mut Tally::default(), &Notes::new()), Err("bad"));
     }
 

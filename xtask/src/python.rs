@@ -103,7 +103,8 @@ pub(crate) fn install(python: &Path, packages: &[&str]) -> Result<(), String> {
 /// The module, put where Python looks for it, and the command that its errors are compared with.
 /// Returns the build directory.
 fn build(package: &Path, tally: &mut Tally) -> Result<PathBuf, String> {
-    stream::run(&mut cargo(&["build", "-p", "tenure-python", "-p", "tenure-cli"]), tally)?;
+    let packages = ["-p", "tenure-python", "-p", "tenure-cli", "-p", "tenure-engines"];
+    stream::run(cargo(&["build"]).args(packages), tally)?;
     let target = target_dir();
     let library =
         format!("{}_tenure{}", std::env::consts::DLL_PREFIX, std::env::consts::DLL_SUFFIX);

@@ -57,6 +57,12 @@ pub(crate) const RINGS: &[Ring] = &[
     },
     Ring { name: "file_systems", title: "file systems", silent: &[], long: &[] },
     Ring { name: "security", title: "other users", silent: &[], long: &[] },
+    Ring {
+        name: "stores",
+        title: "PostgreSQL and etcd, killed, paused, parted and promoted",
+        silent: &[],
+        long: &[],
+    },
 ];
 
 /// What the records of one ring add up to.

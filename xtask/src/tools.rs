@@ -6,7 +6,7 @@
 //! 2. Tests that cannot run on a machine are named, and the run fails unless `--allow-missing` was
 //!    given. The tests themselves learn it from an environment variable, and report it again.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use crate::pipeline::Options;
@@ -66,6 +66,29 @@ const NEEDS: &[Need] = &[
             ("fusermount3", "fuse3"),
         ],
         allowed: may_mount,
+    },
+    Need {
+        tests: "the stores on PostgreSQL",
+        without: "TENURE_WITHOUT_POSTGRES",
+        programs: &[
+            ("postgres", "postgresql"),
+            ("pgbouncer", "pgbouncer"),
+            ("openssl", "openssl"),
+            ("setpriv", "util-linux"),
+        ],
+        allowed: may_serve,
+    },
+    Need {
+        tests: "the stores on etcd",
+        without: "TENURE_WITHOUT_ETCD",
+        programs: &[("etcd", "etcd-server"), ("openssl", "openssl"), ("setpriv", "util-linux")],
+        allowed: may_serve,
+    },
+    Need {
+        tests: "the stores across hosts, as far as they take networks of their own",
+        without: "TENURE_WITHOUT_NETWORKS",
+        programs: &[("ip", "iproute2"), ("unshare", "util-linux"), ("nsenter", "util-linux")],
+        allowed: may_network,
     },
     Need {
         tests: "storms in memory of the torture ring",
@@ -129,11 +152,18 @@ impl Need {
     }
 }
 
-/// Whether a program can be found; those for administrators are not in every user's path.
+/// Whether a program can be found; those for administrators are not in every user's path, and Debian's PostgreSQL is
+/// in none. Variables name servers that are somewhere else, as the tests look for them (`tenure-engines`).
 fn is_here(program: &str) -> bool {
+    if let Some(named) = std::env::var_os("TENURE_ETCD").filter(|_| program == "etcd") {
+        return Path::new(&named).is_file();
+    }
     let path = std::env::var_os("PATH").unwrap_or_default();
     let mut dirs: Vec<_> = std::env::split_paths(&path).collect();
     dirs.extend(["/usr/sbin".into(), "/sbin".into()]);
+    dirs.extend(std::env::var_os("TENURE_POSTGRES_BIN").map(PathBuf::from));
+    let versions = std::fs::read_dir("/usr/lib/postgresql").into_iter().flatten().flatten();
+    dirs.extend(versions.map(|version| version.path().join("bin")));
     dirs.iter().any(|dir| dir.join(program).is_file())
 }
 
@@ -165,6 +195,17 @@ fn may_mount() -> Result<(), String> {
         return Err("only root may mount".into());
     }
     succeeds(&["unshare", "--mount", "mount", "-t", "tmpfs", "none", "/mnt"])
+}
+
+/// A process that the kernel kills with its parent: no server may outlive a test.
+fn may_serve() -> Result<(), String> {
+    succeeds(&["setpriv", "--pdeathsig", "KILL", "true"])
+}
+
+/// A real pair of network devices, in a namespace of its own.
+fn may_network() -> Result<(), String> {
+    succeeds(&["unshare", "--net", "ip", "link", "add", "tenure0", "type", "veth"])?;
+    succeeds(&["unshare", "--net", "ip", "link", "add", "tenure0", "type", "bridge"])
 }
 
 /// The place in memory that Linux has for all users.

@@ -6,7 +6,8 @@ use std::path::Path;
 use std::time::Duration;
 
 use rustix::fs::{CWD, FlockOperation, RenameFlags, flock, renameat_with};
-use tenure::{Document, Durability, Wait, WriteOptions};
+use tenure::options::Durability;
+use tenure::{Document, Wait, WriteOptions};
 use tenure_shipped::Document as _;
 use tenure_shipped::documents::{Session, State};
 

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use atomic_write_file::AtomicWriteFile;
 use rustix::fs::{FlockOperation, flock};
-use tenure::Durability;
+use tenure::options::Durability;
 
 use super::p03_shared_document::{
     BYTES, check_file, lmdb_part, plain_file, sqlite_part, tenure_changes,

@@ -6,7 +6,8 @@ use std::os::unix::fs::{FileExt, MetadataExt};
 use std::time::Duration;
 
 use rustix::fs::{FlockOperation, flock};
-use tenure::{AppendOptions, Durability, Journal, Wait, WriteOptions};
+use tenure::options::Durability;
+use tenure::{AppendOptions, Journal, Wait, WriteOptions};
 use tenure_shipped::Log as _;
 use tenure_shipped::logs::PlainAppend;
 

@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use tenure::{Document, Durability};
+use tenure::Document;
+use tenure::options::Durability;
 
 use super::p03_shared_document::{plain_file, sqlite_part, tenure_changes};
 use crate::document::counted;

@@ -5,9 +5,8 @@ use std::os::unix::fs::FileExt;
 use std::time::Duration;
 
 use rustix::fs::{CWD, RenameFlags, renameat_with, statfs, statvfs};
-use tenure::{
-    Collection, CollectionKind, Document, Durability, Journal, Wait, WriteOptions, parse_json,
-};
+use tenure::options::{CollectionKind, Durability};
+use tenure::{Collection, Document, Journal, Wait, WriteOptions, json};
 
 use super::p03_shared_document::tenure_changes;
 use super::p05_append::{LOG, fill, tenure_appends};
@@ -92,7 +91,7 @@ fn keys(form: Form) -> Race {
 /// Writes every key. The first version of a document is always synced, and threads share the syncs.
 fn write_keys(ground: &Ground) -> Result<()> {
     const THREADS: u64 = 16;
-    let (options, start) = (not_durable(), parse_json(&text(1024))?);
+    let (options, start) = (not_durable(), json::parse(&text(1024))?);
     let write = &|first: u64| -> Result<()> {
         let keys = Collection::open(&ground.dir, CollectionKind::Documents)?;
         for number in (first..ground.size).step_by(usize::try_from(THREADS)?) {

@@ -8,7 +8,15 @@ use crate::pipeline::cargo;
 use crate::target_dir;
 
 /// In the order in which they must be published: each needs those before it.
-pub(super) const CRATES: [&str; 4] = ["tenure", "tenure-shipped", "tenure-cli", "tenure-torture"];
+pub(super) const CRATES: [&str; 7] = [
+    "tenure",
+    "tenure-shipped",
+    "tenure-remote",
+    "tenure-agents",
+    "tenure-mcp",
+    "tenure-cli",
+    "tenure-torture",
+];
 
 /// Packs the crates. Unless in the quick form, each is built from its package.
 pub(super) fn make(job: &Job) -> Result<Vec<PathBuf>, String> {

@@ -16,7 +16,7 @@ pub(in super::super) fn run(job: &Job, deb: &Path, report: &mut Report) -> Resul
     files::write(&top.join("var/lib/dpkg/status"), "")?;
     let dpkg = || {
         let mut dpkg = Command::new("dpkg");
-        // Nobody else need be root for a directory of their own; no script is run in it.
+        // Only this trial needs root, for a directory of its own; no script is run in it.
         dpkg.arg(format!("--root={}", top.display())).args(["--force-not-root", "--log=/dev/null"]);
         dpkg
     };

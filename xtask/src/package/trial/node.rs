@@ -78,7 +78,7 @@ pub(super) fn add(job: &Job, registry: &Registry, dir: &Path) -> Result<(), Stri
     inspect(job, dir)
 }
 
-/// What is said where npm was told to install no optional packages.
+/// The message where npm installs no optional packages.
 fn without_platform(dir: &Path) -> Result<(), String> {
     let chosen = dir.join("node_modules/@tenure");
     std::fs::remove_dir_all(&chosen).map_err(files::failed("remove", &chosen))?;

@@ -71,7 +71,7 @@ impl Registry {
         server.current_dir(home).stdin(Stdio::null()).stdout(log).stderr(errors);
         let server = server.spawn().map_err(|err| format!("failed to start verdaccio: {err}"))?;
         let settings = home.join("npmrc");
-        // Any token will do: everybody may publish.
+        // Any token will do: every user may publish.
         files::write(&settings, &format!("//127.0.0.1:{port}/:_authToken=trial\n"))?;
         let address = format!("http://127.0.0.1:{port}/");
         let mut registry = Self { server, address, settings, cache: home.join("cache") };
@@ -111,7 +111,7 @@ impl Registry {
     }
 }
 
-/// A port that nobody uses now.
+/// A port that is free now.
 fn free_port() -> Result<u16, String> {
     let listener = TcpListener::bind(("127.0.0.1", 0)).and_then(|listener| listener.local_addr());
     listener.map(|address| address.port()).map_err(|err| format!("no free port: {err}"))

@@ -36,20 +36,28 @@ const LAYERS: &[Layer] = &[
             "document",
             "journal",
             "collection",
+            "embed",
+            "outcome",
             "status",
+            "blob",
+            "once",
+            "queue",
+            "several",
+            "slots",
             "update_and_append",
         ],
     },
     // The store on local files: all that touches a disk.
     Layer { name: "file", modules: &["file"] },
     // What a noun needs from any engine, as a trait that `file` implements, and what it gets back.
-    Layer { name: "store", modules: &["store", "outcome"] },
+    Layer { name: "store", modules: &["store", "results"] },
     // JSON as text and values, without files.
     Layer { name: "json", modules: &["json"] },
     // What all of these share. `error` names a `holder`, and `holder` asks the system who that is.
     Layer {
         name: "shared",
         modules: &[
+            "address",
             "advice",
             "error",
             "holder",

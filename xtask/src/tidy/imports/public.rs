@@ -3,6 +3,9 @@
 //!
 //! Read from the source: what `lib.rs` re-exports, what its public modules define, and the public methods, fields and
 //! variants of those types. Implementations of traits are not listed. `cargo xtask api --accept` writes the file.
+//!
+//! A name that can be reached by several paths is listed by the shortest one, and a type's methods with it: what the
+//! root re-exports counts as the root's. What `#[doc(hidden)]` hides is the seam of the tests.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -21,16 +24,22 @@ const LISTING: &str = "crates/tenure/public_api.txt";
 /// A module and a name in it.
 type Place = (usize, String);
 
-/// What is listed, for the counts.
-const KINDS: &[(&str, &[&str])] = &[
-    ("types", &["struct", "enum", "trait", "type"]),
-    ("functions", &["fn"]),
-    ("functions of traits", &["trait-fn"]),
-    ("fields", &["field"]),
-    ("variants", &["variant"]),
-    ("constants and macros", &["const", "macro"]),
-    ("hidden from the documentation", &["hidden"]),
-];
+/// What is counted.
+const TYPES: &[&str] = &["struct", "enum", "trait", "type"];
+const FUNCTIONS: &[&str] = &["fn", "trait-fn"];
+
+const ROOT: &str = "root";
+const HIDDEN: &str = "hidden";
+
+/// How many types and functions the root may have, which every user of the library meets. Lower it when it shrinks.
+const ROOT_MAX: Count = Count { types: 19, functions: 96 };
+
+/// How many names of a module are public.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+struct Count {
+    types: usize,
+    functions: usize,
+}
 
 /// A crate with the text of its items.
 struct Reader<'a> {
@@ -39,6 +48,10 @@ struct Reader<'a> {
     items: Vec<(&'a str, Vec<Item>)>,
     /// The inherent implementations of each type.
     methods: BTreeMap<Place, Vec<(&'a str, ImplItem)>>,
+    /// What is listed already, by a shorter path.
+    listed: BTreeSet<Place>,
+    /// We are in a module that is hidden from the documentation.
+    hidden: bool,
     lines: BTreeSet<String>,
 }
 
@@ -58,7 +71,14 @@ impl<'a> Reader<'a> {
             };
             items.push((source, own));
         }
-        let mut reader = Self { tree, items, methods: BTreeMap::new(), lines: BTreeSet::new() };
+        let mut reader = Self {
+            tree,
+            items,
+            methods: BTreeMap::new(),
+            listed: BTreeSet::new(),
+            hidden: false,
+            lines: BTreeSet::new(),
+        };
         reader.find_methods();
         Ok(reader)
     }
@@ -84,22 +104,21 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Lists what a public module offers under this name.
+    /// Lists what a public module offers under this name: its own names first, then its modules, the hidden ones last.
     fn module(&mut self, at: usize, path: &str) {
         let (source, items) = self.items[at].clone();
+        let mut modules = Vec::new();
         for item in &items {
             match item {
                 Item::Mod(module) if is_public(&module.vis) && !is_for_tests(&module.attrs) => {
-                    let name = module.ident.to_string();
-                    let children = self.tree.modules[at].children.clone();
-                    for (_, child) in children.into_iter().filter(|(child, _)| *child == name) {
-                        self.module(child, &format!("{path}::{name}"));
-                    }
+                    modules.push((is_hidden(&module.attrs), module.ident.to_string()));
                 }
                 Item::Use(item) if is_public(&item.vis) => {
-                    for (segments, name) in leaves(&item.tree, &mut Vec::new()) {
-                        self.export(at, &segments, &format!("{path}::{name}"));
-                    }
+                    self.within(is_hidden(&item.attrs), |reader| {
+                        for (segments, name) in leaves(&item.tree, &mut Vec::new()) {
+                            reader.export(at, &segments, &format!("{path}::{name}"));
+                        }
+                    });
                 }
                 item => {
                     let name = name_of(item).unwrap_or_default();
@@ -110,6 +129,21 @@ impl<'a> Reader<'a> {
         if at == 0 {
             self.macros();
         }
+        modules.sort();
+        for (is_hidden, name) in modules {
+            let children = self.tree.modules[at].children.clone();
+            for (_, child) in children.into_iter().filter(|(child, _)| *child == name) {
+                self.within(is_hidden, |reader| reader.module(child, &format!("{path}::{name}")));
+            }
+        }
+    }
+
+    /// Lists something that is hidden, if it says so or what is around it does.
+    fn within(&mut self, is_hidden: bool, list: impl FnOnce(&mut Self)) {
+        let around = self.hidden;
+        self.hidden |= is_hidden;
+        list(self);
+        self.hidden = around;
     }
 
     fn export(&mut self, at: usize, segments: &[String], shown: &str) {
@@ -142,6 +176,9 @@ impl<'a> Reader<'a> {
 
     fn item(&mut self, owner: usize, source: &str, item: &Item, shown: &str) {
         let Some(name) = name_of(item) else { return };
+        if !self.listed.insert((owner, name.clone())) {
+            return;
+        }
         match item {
             Item::Fn(item) if is_public(&item.vis) => {
                 self.add("fn", &item.attrs, &signed(shown, source, &item.sig));
@@ -199,7 +236,7 @@ impl<'a> Reader<'a> {
     }
 
     fn add(&mut self, kind: &str, attributes: &[Attribute], shown: &str) {
-        let kind = if is_hidden(attributes) { "hidden" } else { kind };
+        let kind = if self.hidden || is_hidden(attributes) { HIDDEN } else { kind };
         self.lines.insert(format!("{kind} {shown}"));
     }
 }
@@ -277,14 +314,38 @@ fn list<'a>(text: impl Fn(&str) -> Option<&'a str>) -> Result<Vec<String>, Strin
     Ok(reader.lines.into_iter().collect())
 }
 
-fn counts(lines: &[String]) -> String {
-    let count = |kinds: &[&str]| {
-        let is_one = |line: &&String| kinds.contains(&line.split(' ').next().unwrap_or_default());
-        lines.iter().filter(is_one).count()
-    };
-    let all: Vec<_> =
-        KINDS.iter().map(|(name, kinds)| format!("{} {name}", count(kinds))).collect();
-    all.join(", ")
+/// The module that a line belongs to.
+fn module_of(path: &str) -> &str {
+    let path = path.strip_prefix("tenure::").unwrap_or(path);
+    let is_module = |name: &&str| name.chars().all(|letter| letter.is_lowercase() || letter == '_');
+    path.split_once("::").map(|(first, _)| first).filter(is_module).unwrap_or(ROOT)
+}
+
+/// The types and functions of each module.
+fn counts(lines: &[String]) -> BTreeMap<&str, Count> {
+    let mut counts = BTreeMap::<_, Count>::new();
+    for (kind, path) in lines.iter().filter_map(|line| line.split_once(' ')) {
+        if kind == HIDDEN {
+            continue;
+        }
+        let count = counts.entry(module_of(path)).or_default();
+        count.types += usize::from(TYPES.contains(&kind));
+        count.functions += usize::from(FUNCTIONS.contains(&kind));
+    }
+    counts
+}
+
+/// The counts of the root, of its modules, and of what is hidden.
+fn summary(lines: &[String]) -> String {
+    let mut counts: Vec<_> = counts(lines).into_iter().collect();
+    counts.sort_by_key(|(module, _)| *module != ROOT);
+    let shown = counts.iter().map(|(module, count)| {
+        let Count { types, functions } = count;
+        let whose = if *module == "store" { " (for authors of stores)" } else { "" };
+        format!("{module}{whose}: {types} types, {functions} functions")
+    });
+    let hidden = lines.iter().filter(|line| line.starts_with(HIDDEN)).count();
+    shown.chain([format!("hidden: {hidden} names")]).collect::<Vec<_>>().join("; ")
 }
 
 /// Lines that are in one list and not in the other.
@@ -292,7 +353,20 @@ fn differences(listed: &[&str], found: &[String]) -> Vec<String> {
     let new = found.iter().filter(|line| !listed.contains(&line.as_str()));
     let gone = listed.iter().filter(|line| !found.iter().any(|found| found == *line));
     let new = new.map(|line| format!("{LISTING}: is not listed: {line}"));
-    new.chain(gone.map(|line| format!("{LISTING}: is not there any more: {line}"))).collect()
+    new.chain(gone.map(|line| format!("{LISTING}: is gone: {line}"))).collect()
+}
+
+/// The root has grown.
+fn too_large(found: &[String], most: Count) -> Option<String> {
+    let Count { types, functions } = counts(found).get(ROOT).copied().unwrap_or_default();
+    let has_grown = types > most.types || functions > most.functions;
+    has_grown.then(|| {
+        format!(
+            "{LISTING}: the root has {types} types and {functions} functions, at most {} and {} are wanted: put \
+             what few programs need into a module",
+            most.types, most.functions
+        )
+    })
 }
 
 #[test]
@@ -302,11 +376,11 @@ fn public_api_is_as_listed() {
         file.map(|file| file.text.as_str())
     };
     let found = list(text).expect("the core can be read");
-    println!("public API of tenure: {}", counts(&found));
+    println!("public API of tenure: {}", summary(&found));
     if std::env::var_os("TENURE_ACCEPT_API").is_some() {
         let head = format!(
             "# The public API of the crate `tenure`, written by `cargo xtask api --accept`.\n# {}\n",
-            counts(&found)
+            summary(&found)
         );
         let text = found.iter().fold(head, |text, line| text + line + "\n");
         #[expect(clippy::disallowed_methods, reason = "a file of the repository")]
@@ -316,6 +390,7 @@ fn public_api_is_as_listed() {
     let listed = tree::text(LISTING).expect("the listing is there");
     let listed: Vec<_> = listed.lines().filter(|line| !line.starts_with('#')).collect();
     let mut problems = differences(&listed, &found);
+    problems.extend(too_large(&found, ROOT_MAX));
     if !problems.is_empty() {
         problems.push("if this is intended: cargo xtask api --accept".to_owned());
     }
@@ -327,7 +402,8 @@ fn every_public_name_is_listed_by_its_public_path() {
     let files = [
         (
             "lib.rs",
-            "mod a; pub mod b; mod c { pub struct Not; } pub use self::a::{A, f, T as U}; \
+            "mod a; pub mod b; #[doc(hidden)] pub mod d { pub use crate::a::A; pub fn seam() {} } \
+             mod c { pub struct Not; } pub use self::a::{A, f, T as U}; \
              pub(crate) use a::Inner; #[cfg(test)] mod tests { pub fn g() {} }",
         ),
         (
@@ -341,7 +417,7 @@ fn every_public_name_is_listed_by_its_public_path() {
             "b.rs",
             "use crate::a::A; impl A { pub const K: u8 = 1; pub fn more(&self) {} } \
              pub enum E { One, Two } impl Clone for E { fn clone(&self) -> Self {} } \
-             pub type X = u8; fn not() {} pub(super) fn nor() {}",
+             pub type X = u8; fn not() {} pub(super) fn nor() {} pub use crate::a::f;",
         ),
     ];
     let text = |name: &str| files.iter().find(|(file, _)| *file == name).map(|(_, text)| *text);
@@ -354,6 +430,7 @@ fn every_public_name_is_listed_by_its_public_path() {
         "fn tenure::A::new(x: u8, y: u8) -> Self",
         "fn tenure::f()",
         "hidden tenure::A::secret(&self)",
+        "hidden tenure::d::seam()",
         "macro tenure::m!",
         "struct tenure::A",
         "trait tenure::U",
@@ -363,9 +440,13 @@ fn every_public_name_is_listed_by_its_public_path() {
         "variant tenure::b::E::Two",
     ];
     assert_eq!(found, wanted);
-    assert_eq!(counts(&found).split(',').next(), Some("4 types"));
+    let summed = "root: 2 types, 4 functions; b: 2 types, 0 functions; hidden: 2 names";
+    assert_eq!(summary(&found), summed);
+    assert_eq!(too_large(&found, Count { types: 2, functions: 4 }), None);
+    assert!(too_large(&found, Count { types: 2, functions: 3 }).is_some());
+    assert!(too_large(&found, Count { types: 1, functions: 4 }).is_some());
     let other = ["struct tenure::A", "struct tenure::Gone"];
-    let problems = differences(&other, &found[8..10]);
+    let problems = differences(&other, &found[9..11]);
     assert_eq!(problems.len(), 2, "{problems:?}");
     assert!(problems[0].contains("trait tenure::U") && problems[1].contains("Gone"));
 }

@@ -75,6 +75,8 @@ struct Attack {
     place: Place,
     attacker: Live,
     done: Counts,
+    /// The last error of each command that failed.
+    errors: BTreeMap<String, String>,
     runs: u64,
 }
 
@@ -92,7 +94,8 @@ impl Attack {
         }
         let [dir, victim] = [&dir, &victim].map(|path| path.to_str().unwrap().to_owned());
         let attacker = place.command(MALLORY, "attacker", &[dir, victim, seed.to_string()]);
-        Self { place, attacker: Live::start(attacker), done: Counts::new(), runs: 0 }
+        let attacker = Live::start(attacker);
+        Self { place, attacker, done: Counts::new(), errors: BTreeMap::new(), runs: 0 }
     }
 
     /// Every command once, as root and as another user.
@@ -102,15 +105,27 @@ impl Attack {
                 let ended = self.place.tenure(user, args);
                 self.runs += 1;
                 *self.done.entry(args.join(" ")).or_default() += u64::from(ended.is_done());
+                if !ended.is_done() {
+                    self.errors.insert(args.join(" "), format!("{ended:?}"));
+                }
             }
         }
-        let _ = std::fs::remove_file(self.place.shared().join("loose.json"));
-        // In a sticky directory, so that the attacker can be the first there as well.
-        let _ = std::fs::remove_dir_all(self.place.shared().join(format!(".tenure-{ALICE}")));
+        self.free_loose_name();
         self.place.vault_is_untouched();
         // A swap of a temporary file may be published as the document.
         let lost = DATA.iter().filter(|(name, _)| !is_data(&self.place.shared().join(name)));
         lost.for_each(|data| put_data(&self.place, data));
+    }
+
+    /// Removes `loose.json`, and its sidecars in a sticky directory, so that the attacker can be
+    /// the first there again. This includes those of the attacker: once root has met the
+    /// attacker's file at this name, the name is the attacker's, and every later command is
+    /// refused.
+    fn free_loose_name(&self) {
+        let shared = self.place.shared();
+        let _ = std::fs::remove_file(shared.join("loose.json"));
+        let _ = std::fs::remove_dir_all(shared.join(format!(".tenure-{ALICE}")));
+        let _ = std::fs::remove_dir_all(shared.join(format!(".tenure-{MALLORY}")));
     }
 
     /// The swaps that were made so far, by kind.
@@ -132,8 +147,9 @@ impl Attack {
             if few.is_empty() && start.elapsed() >= long {
                 return;
             }
-            let told = format!("too few of {few:?}; {:?}; {made:?}", self.done);
-            assert!(start.elapsed() < long + PATIENCE, "quarter {number}: {told}");
+            let counts = format!("{:?}; {made:?}; errors: {:#?}", self.done, self.errors);
+            let in_time = start.elapsed() < long + PATIENCE;
+            assert!(in_time, "quarter {number}: too few of {few:?}; {counts}");
         }
     }
 }

@@ -12,14 +12,16 @@
 //! 3. A claim that expires returns its task to the queue by itself; no process has to notice.
 //! 4. A caller that waits is woken by the bell, a document that `add` and `fail` change, or by the earliest expiry or
 //!    delay. If a process died between its change and the bell, waiting callers see the change within [`RECHECK`].
-//! 5. Tasks are given out oldest first, by the clock of the caller that added them. A document that is no task is never
-//!    given out, and hides no other one.
+//! 5. Tasks are given out oldest first, by the clock of the caller that added them. A document that is no task, or cannot
+//!    be read, is never given out, and hides no other one.
+//! 6. A prune removes a task under its lock, and only if it still is over: its id may have been added again meanwhile.
 //!
 //! Crash: before the document is written the task is not there, after it is. A worker that dies between its lease and
 //! the count leaves a lease that expires, and the attempt does not count. One that dies in `done` has completed the task
 //! or not; repeating the call says which.
 
 use std::collections::HashSet;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -30,7 +32,10 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::file::FileStore;
 use crate::json::{Object, Value};
 use crate::lease::Lease;
-use crate::options::{CollectionKind, Durability, Fence, LeaseOptions, WriteOptions};
+use crate::lock::Lock;
+use crate::options::{
+    CollectionKind, Durability, Fence, LeaseOptions, LockOptions, Prune, WriteOptions,
+};
 use crate::random;
 use crate::results::{LeaseInfo, Leased};
 use crate::store::Store;
@@ -287,14 +292,17 @@ impl Queue {
 
     /// Completes a task. `false` if this claim had completed it before; `lease_lost` if the claim has ended.
     pub fn done(&self, id: &str, token: &str) -> Result<bool> {
-        self.end(id, token, "complete", |record| record.state = TaskState::Done)
+        let end = self.end(id, token, "complete", |record| record.state = TaskState::Done)?;
+        if end.state == TaskState::Done {
+            return Ok(end.is_new);
+        }
+        Err(ended(self.tasks.document(id)?.path(), "complete", "the task was set aside"))
     }
 
     /// Returns a task to the queue, or sets it aside; says which. A task that this claim has ended before stays what it
     /// is. `lease_lost` if the claim has ended.
     pub fn fail(&self, id: &str, token: &str, options: &FailOptions) -> Result<TaskState> {
-        let mut state = TaskState::Open;
-        let changed = self.end(id, token, "fail", |record| {
+        let end = self.end(id, token, "fail", |record| {
             let most = options.max_attempts.or(record.max_attempts);
             record.reason.clone_from(&options.reason);
             if most.is_some_and(|most| record.attempts >= most) {
@@ -303,16 +311,13 @@ impl Queue {
                 let delay = u64::try_from(options.delay.as_micros()).unwrap_or(u64::MAX);
                 record.not_before_us = sys::wall_time_us().saturating_add(delay);
                 record.delay_us = delay;
-                state = TaskState::Delayed;
-                return;
             }
-            state = record.state;
         })?;
-        if !changed {
-            return Ok(self.read(id)?.map_or(TaskState::Done, |record| record.state));
+        if end.is_new {
+            self.ring();
         }
-        self.ring();
-        Ok(state)
+        let is_delayed = end.state == TaskState::Open && !options.delay.is_zero();
+        Ok(if is_delayed { TaskState::Delayed } else { end.state })
     }
 
     /// Every task, the oldest first.
@@ -333,15 +338,34 @@ impl Queue {
         let age_us = u64::try_from(age.as_micros()).unwrap_or(u64::MAX);
         let before_us = sys::wall_time_us().saturating_sub(age_us);
         let mut removed = Vec::new();
-        for task in self.list()? {
-            if task.state.is_over()
-                && task.added_us <= before_us
-                && self.tasks.remove(&task.id, options)?
-            {
-                removed.push(task.id);
+        for id in self.tasks.keys()? {
+            if self.is_due(&id, before_us)? && self.remove_if_due(&id, before_us, options)? {
+                removed.push(id);
             }
         }
+        // A removal under a lock leaves the files of the lock.
+        self.tasks.prune(&Prune::default(), options)?;
         Ok(removed)
+    }
+
+    fn is_due(&self, id: &str, before_us: u64) -> Result<bool> {
+        let record = self.record(id)?;
+        Ok(record.is_some_and(|record| record.state.is_over() && record.added_us <= before_us))
+    }
+
+    fn remove_if_due(&self, id: &str, before_us: u64, options: &WriteOptions) -> Result<bool> {
+        let locked = LockOptions {
+            wait: options.wait,
+            cancel: options.cancel.clone(),
+            label: options.label.clone(),
+            ..LockOptions::default()
+        };
+        let lock = Lock::on(self.store.as_ref(), self.tasks.path_of(id)?)?.acquire(&locked)?;
+        if !self.is_due(id, before_us)? {
+            return Ok(false);
+        }
+        let fence = Some(lock.publish_fence());
+        self.tasks.remove(id, &WriteOptions { fence, ..options.clone() })
     }
 
     /// Claims the first task that can be; else shortens `until` to the time of the next look.
@@ -352,7 +376,7 @@ impl Queue {
         until: &mut Duration,
     ) -> Result<Option<Claimed>> {
         for id in self.in_order()? {
-            let Some(record) = self.read(&id)? else { continue };
+            let Some(record) = self.record(&id)? else { continue };
             if record.state.is_over() {
                 if time_of(&id).is_some() {
                     self.over.lock().unwrap_or_else(PoisonError::into_inner).insert(id);
@@ -386,7 +410,8 @@ impl Queue {
                 if !over.contains(&id) {
                     ids.push((time, id));
                 }
-            } else if let Some(record) = self.read(&id)?.filter(|record| !record.state.is_over()) {
+            } else if let Some(record) = self.record(&id)?.filter(|record| !record.state.is_over())
+            {
                 ids.push((record.added_us, id));
             }
         }
@@ -413,7 +438,7 @@ impl Queue {
             }
             if record.max_attempts.is_some_and(|most| record.attempts >= most) {
                 // Its last claim expired: no worker was left to report it.
-                record.state = TaskState::SetAside;
+                (record.state, record.claim) = (TaskState::SetAside, None);
                 return Ok(Some(record.into_value()));
             }
             record.attempts += 1;
@@ -437,49 +462,51 @@ impl Queue {
         counted.map(|_| claimed)
     }
 
-    /// Changes the state of a claimed task under its fence, and ends the claim. `false` if the claim had ended the task
-    /// before.
+    /// Changes the state of a claimed task under its fence, and ends the claim.
     fn end(
         &self,
         id: &str,
         token: &str,
         action: &'static str,
         mut change: impl FnMut(&mut Record),
-    ) -> Result<bool> {
+    ) -> Result<End> {
         self.require(id, action)?;
         let (document, lease, claim) = (self.tasks.document(id)?, self.lease(id)?, sum_of(token));
-        let lost = |error: Error| {
-            let over = self.read(id).ok().flatten().filter(|record| record.state.is_over());
-            let own = over.is_some_and(|record| record.claim.as_ref() == Some(&claim));
-            // The reply to the first call was lost.
-            if own && error.kind() == ErrorKind::LeaseLost { Ok(false) } else { Err(error) }
-        };
         let leased = match lease.renew(token, None) {
             Ok(leased) => leased,
-            Err(error) => return lost(error),
+            Err(error) if error.kind() == ErrorKind::LeaseLost => {
+                let over = self.record(id).ok().flatten().filter(|record| record.state.is_over());
+                let own = over.filter(|record| record.claim.as_ref() == Some(&claim));
+                // The reply to the first call was lost.
+                return own.map(|record| End { state: record.state, is_new: false }).ok_or(error);
+            }
+            Err(error) => return Err(error),
         };
-        let ended = || {
-            let detail = "the claim has ended, and another worker may have the task";
-            let error = Error::new(ErrorKind::LeaseLost, action, detail).at(document.path());
-            error.hint("stop working on it, and claim the next one")
+        let lost = || {
+            ended(
+                document.path(),
+                action,
+                "the claim has ended, and another worker may have the task",
+            )
         };
-        let mut changed = false;
+        let mut end = End { state: TaskState::Open, is_new: false };
         let written = document.update(&proven(&leased, Durability::Durable), |current| {
             let record = current.and_then(Record::read);
             let mut record =
-                record.filter(|record| record.claim.as_ref() == Some(&claim)).ok_or_else(ended)?;
-            changed = !record.state.is_over();
-            Ok(changed.then(|| {
+                record.filter(|record| record.claim.as_ref() == Some(&claim)).ok_or_else(lost)?;
+            end.is_new = !record.state.is_over();
+            if end.is_new {
                 change(&mut record);
-                record.into_value()
-            }))
+            }
+            end.state = record.state;
+            Ok(end.is_new.then(|| record.into_value()))
         });
         match written {
-            Err(error) if error.kind() == ErrorKind::Fenced => return Err(ended()),
+            Err(error) if error.kind() == ErrorKind::Fenced => return Err(lost()),
             written => written?,
         };
         let _ = lease.release(token); // Else it expires.
-        Ok(changed)
+        Ok(end)
     }
 
     fn require(&self, id: &str, action: &'static str) -> Result<()> {
@@ -496,36 +523,39 @@ impl Queue {
     }
 
     /// The record of a task; `None` if there is none, or the document is no task.
-    fn read(&self, id: &str) -> Result<Option<Record>> {
-        match self.tasks.document(id)?.read() {
-            Ok(found) => Ok(found.and_then(|found| Record::read(&found.value))),
-            Err(error) if error.kind() == ErrorKind::Damaged => Ok(None),
+    fn record(&self, id: &str) -> Result<Option<Record>> {
+        Ok(match self.read(id)? {
+            Found::Task(record) => Some(record),
+            Found::Missing | Found::NoTask => None,
+        })
+    }
+
+    fn read(&self, id: &str) -> Result<Found> {
+        match self.tasks.document(id).and_then(|document| document.read()) {
+            Ok(None) => Ok(Found::Missing),
+            Ok(Some(found)) => Ok(Record::read(&found.value).map_or(Found::NoTask, Found::Task)),
+            Err(error) if is_about_one_file(&error) => Ok(Found::NoTask),
             Err(error) => Err(error),
         }
     }
 
     /// A task as it is; `None` if it was removed.
     fn task(&self, id: String) -> Result<Option<Task>> {
-        let document = self.tasks.document(&id)?;
-        let found = match document.read() {
-            Ok(None) => return Ok(None),
-            Ok(Some(found)) => Record::read(&found.value),
-            Err(error) if error.kind() == ErrorKind::Damaged => None,
-            Err(error) => return Err(error),
-        };
-        let Some(record) = found else {
-            let (task, state) = (Value::Null, TaskState::Damaged);
-            let (attempts, added_us, owner) = (0, 0, None);
-            return Ok(Some(Task {
-                id,
-                task,
-                state,
-                attempts,
-                added_us,
-                owner,
-                left: None,
-                reason: None,
-            }));
+        let record = match self.read(&id)? {
+            Found::Missing => return Ok(None),
+            Found::Task(record) => record,
+            Found::NoTask => {
+                return Ok(Some(Task {
+                    id,
+                    task: Value::Null,
+                    state: TaskState::Damaged,
+                    attempts: 0,
+                    added_us: 0,
+                    owner: None,
+                    left: None,
+                    reason: None,
+                }));
+            }
         };
         let (claimed, delayed) = (running(self.lease(&id)?.show()?.as_ref()), record.delay_left());
         let (state, left) = match (record.state, claimed, delayed) {
@@ -541,6 +571,44 @@ impl Queue {
     fn ring(&self) {
         let next = |rings: Option<&Value>| rings.and_then(Value::as_u64).unwrap_or(0) + 1;
         let _ = self.bell.update(&unsynced(), |rings| Ok(Some(Value::from(next(rings)))));
+    }
+}
+
+/// What the document of an id is.
+enum Found {
+    Missing,
+    NoTask,
+    Task(Record),
+}
+
+/// How a claim ended its attempt.
+struct End {
+    state: TaskState,
+    /// False if an earlier call ended it.
+    is_new: bool,
+}
+
+/// The error for a worker whose claim is over.
+fn ended(task: &Path, action: &'static str, detail: &str) -> Error {
+    let error = Error::new(ErrorKind::LeaseLost, action, detail).at(task);
+    error.hint("stop working on it, and claim the next one")
+}
+
+/// Whether the error is about one document (a directory with its name, a link that leads nowhere, a file of another
+/// user), not about the disk or the store.
+fn is_about_one_file(error: &Error) -> bool {
+    match error.kind() {
+        ErrorKind::Damaged | ErrorKind::Invalid | ErrorKind::NotFound => true,
+        ErrorKind::Io => error.io_error().is_some_and(|error| {
+            sys::is_link_loop(error)
+                || matches!(
+                    error.kind(),
+                    io::ErrorKind::NotFound
+                        | io::ErrorKind::NotADirectory
+                        | io::ErrorKind::PermissionDenied
+                )
+        }),
+        _ => false,
     }
 }
 

@@ -158,6 +158,7 @@ suite! { $
         Alone tasks_are_given_out_oldest_first,
         Alone a_task_is_completed_once,
         Threads an_expired_claim_returns_its_task,
+        Threads a_prune_keeps_a_task_that_was_added_again,
         Alone a_failed_task_is_counted_delayed_and_set_aside,
         Threads a_worker_that_waits_is_woken,
         Threads a_wait_for_a_task_ends,

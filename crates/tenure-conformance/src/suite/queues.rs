@@ -7,9 +7,11 @@ use std::time::{Duration, Instant};
 
 use tenure::options::CollectionKind;
 use tenure::queue::{AddOptions, ClaimOptions, Claimed, FailOptions, Queue, TaskState};
-use tenure::{Cancel, Collection, ErrorKind, Result, Value, Wait, json};
+use tenure::{Cancel, Collection, ErrorKind, Lock, Result, Value, Wait, WriteOptions, json};
 
-use crate::asking::{A_MOMENT, LONG, PATIENCE, at_once, guarded, locked, patient, together};
+use crate::asking::{
+    A_MOMENT, LONG, PATIENCE, at_once, guarded, locked, patient, together, trying,
+};
 use crate::failure::{Failure, Outcome, ensure, equal, refused};
 use crate::subject::Subject;
 
@@ -115,6 +117,7 @@ pub(super) fn an_expired_claim_returns_its_task(subject: &Subject) -> Outcome {
     let lost = must(one.next(&short, |_, _| Ok(true))?)?;
     let waits = terms("b", subject.short(), Wait::For(PATIENCE));
     let claimed = must(other.next(&waits, |_, _| Ok(true))?)?;
+    let last = &claimed;
     equal!((&claimed.id, claimed.attempt), (&id, 2), "the second attempt");
     ensure!(claimed.fence > lost.fence, "the fence of a later claim is not larger");
     refused(one.done(&id, &lost.token), ErrorKind::LeaseLost, "a claim that expired")?;
@@ -124,7 +127,36 @@ pub(super) fn an_expired_claim_returns_its_task(subject: &Subject) -> Outcome {
     // The second claim expires as well: the task is set aside by the next look.
     ensure!(one.next(&waits_shortly(subject), |_, _| Ok(true))?.is_none(), "a third attempt");
     equal!(states(&one)?, [TaskState::SetAside], "states");
+    let done = other.done(&id, &last.token);
+    refused(done, ErrorKind::LeaseLost, "completing a task that was set aside")?;
     Ok(())
+}
+
+/// The id of a task that is over is added again while a prune waits for it.
+pub(super) fn a_prune_keeps_a_task_that_was_added_again(subject: &Subject) -> Outcome {
+    let (one, other) = (queue(subject, 0)?, queue(subject, 1)?);
+    let mut named = plain();
+    named.id = Some("a".to_owned());
+    one.add(&json!(1), &named)?;
+    let claimed = must(next(&one, "w")?)?;
+    one.done("a", &claimed.token)?;
+    let held = Lock::on(subject.handle(0).as_ref(), &claimed.target)?.acquire(&trying())?;
+    let under = WriteOptions { fence: Some(held.publish_fence()), ..at_once() };
+    let tasks =
+        Collection::on(subject.handle(0), subject.name("queue"), CollectionKind::Documents)?;
+    thread::scope(|scope| {
+        let pruned = scope.spawn(move || other.prune(Duration::ZERO, &patient()));
+        // Most likely it waits by now; if not, the test passes for another reason.
+        thread::park_timeout(A_MOMENT);
+        ensure!(tasks.remove("a", &under)?, "the task was not there");
+        named.write = under;
+        ensure!(one.add(&json!(2), &named)?.new, "the task was not added again");
+        held.release()?;
+        let pruned = pruned.join().map_err(|_| Failure::new("the prune panicked"))??;
+        equal!(pruned, Vec::<String>::new(), "pruned tasks");
+        equal!(states(&one)?, [TaskState::Open], "states");
+        Ok(())
+    })
 }
 
 fn waits_shortly(subject: &Subject) -> ClaimOptions {

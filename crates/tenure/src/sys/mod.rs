@@ -41,7 +41,7 @@ pub(crate) use self::platform::{
     boot_time_us, effective_user, forks, host_name, is_gone, path_from_bytes, pid_namespace,
     process_number, process_start, wall_time_us,
 };
-pub(crate) use self::platform::{is_hardware, is_out_of_files, is_too_long};
+pub(crate) use self::platform::{is_hardware, is_link_loop, is_out_of_files, is_too_long};
 #[cfg(not(any(target_os = "linux", target_os = "android")))]
 pub(crate) use self::polling::Watcher;
 pub(crate) use self::polling::pause;

@@ -34,6 +34,11 @@ pub(crate) fn is_too_long(error: &io::Error) -> bool {
     Errno::from_io_error(error) == Some(Errno::NAMETOOLONG)
 }
 
+/// Links that lead to each other.
+pub(crate) fn is_link_loop(error: &io::Error) -> bool {
+    Errno::from_io_error(error) == Some(Errno::LOOP)
+}
+
 /// This process, or the machine, has as many files open as it may.
 pub(crate) fn is_out_of_files(error: &io::Error) -> bool {
     matches!(Errno::from_io_error(error), Some(Errno::MFILE | Errno::NFILE))

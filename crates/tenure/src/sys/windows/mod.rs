@@ -26,8 +26,8 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use windows_sys::Win32::Foundation::{
-    ERROR_ACCESS_DENIED, ERROR_CRC, ERROR_FILENAME_EXCED_RANGE, ERROR_IO_DEVICE,
-    ERROR_LOCK_VIOLATION, ERROR_SHARING_VIOLATION, ERROR_STOPPED_ON_SYMLINK,
+    ERROR_ACCESS_DENIED, ERROR_CANT_RESOLVE_FILENAME, ERROR_CRC, ERROR_FILENAME_EXCED_RANGE,
+    ERROR_IO_DEVICE, ERROR_LOCK_VIOLATION, ERROR_SHARING_VIOLATION, ERROR_STOPPED_ON_SYMLINK,
     ERROR_TOO_MANY_OPEN_FILES,
 };
 use windows_sys::Win32::Storage::FileSystem::{
@@ -61,6 +61,11 @@ pub fn disk() -> Arc<dyn Fs> {
 /// A name, or a whole path, is longer than the system takes.
 pub(crate) fn is_too_long(error: &io::Error) -> bool {
     is_one_of(error, &[ERROR_FILENAME_EXCED_RANGE])
+}
+
+/// Links that lead to each other.
+pub(crate) fn is_link_loop(error: &io::Error) -> bool {
+    is_one_of(error, &[ERROR_CANT_RESOLVE_FILENAME])
 }
 
 /// This process has as many files open as it may.

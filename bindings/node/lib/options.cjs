@@ -1,7 +1,7 @@
 'use strict';
 
 // Checks what callers pass and completes it for the native half. An unknown option is an
-// error: a misspelt `fence` must not become an unproven write.
+// error: a write with a misspelt `fence` must not go through without one.
 
 const { fileURLToPath } = require('url');
 const { isUint8Array } = require('util/types');
@@ -122,6 +122,81 @@ const numbers = oneOf('exact', 'bigint', 'lossy');
 
 const lockFile = (value) => path(value, 'lockFile');
 
+/** What other libraries, and tenure in other languages, call our options; the first one that a call has is meant. */
+const OTHER_NAMES = {
+  abort: ['signal'],
+  abortsignal: ['signal'],
+  blocking: ['waitMs'],
+  cancel: ['signal'],
+  deadline: ['waitMs'],
+  default: ['init'],
+  durable: ['noSync'],
+  etag: ['ifVersion'],
+  exclusive: ['shared'],
+  expectedversion: ['ifVersion'],
+  expires: ['ttlMs'],
+  fences: ['guards'],
+  fsync: ['noSync'],
+  idempotencykey: ['operation'],
+  initial: ['init'],
+  limit: ['maxCount'],
+  maxhold: ['maxHold', 'maxHoldMs'],
+  maxholdms: ['maxHoldMs', 'maxHold'],
+  maxsize: ['maxCount'],
+  mode: ['newMode'],
+  name: ['label'],
+  network: ['allowNetwork'],
+  opid: ['operation'],
+  operationid: ['operation'],
+  read: ['shared'],
+  reason: ['label'],
+  recursive: ['reentrant'],
+  requestid: ['operation'],
+  sync: ['noSync'],
+  timeout: ['waitMs', 'maxHoldMs'],
+  timeoutms: ['waitMs', 'maxHoldMs'],
+  token: ['fence'],
+  ttl: ['ttlMs', 'maxHold'],
+  ttlms: ['maxHold'],
+  version: ['ifVersion'],
+  wait: ['waitMs'],
+};
+/** A word that differs in more letters is another word. */
+const DIFFERENCES_MAX = 2;
+/** Any two shorter words look alike. */
+const ALIKE_CHARS_MIN = 4;
+
+/** What to write instead of a name that is no option. */
+function insteadOf(name, known) {
+  const meant = meantBy(name, known);
+  return meant ? `did you mean ${JSON.stringify(meant)}?` : `the options are ${known.join(', ')}`;
+}
+
+/** The option that was meant by a name that is none. */
+function meantBy(given, known) {
+  const plain = (name) => name.replace(/[-_]/g, '').toLowerCase();
+  const word = plain(given);
+  const others = Object.hasOwn(OTHER_NAMES, word) ? OTHER_NAMES[word] : [];
+  const other = others.find((name) => known.includes(name));
+  if (other || word.length > SHOWN_CHARS) return other;
+  const alike = known.filter((name) => name.length >= ALIKE_CHARS_MIN).map((name) => [differences(word, plain(name)), name]);
+  const near = alike.filter(([count]) => count <= DIFFERENCES_MAX).sort(([one], [two]) => one - two);
+  return near[0]?.[1];
+}
+
+/** How many letters have to be added, removed or changed to make one word of another. */
+function differences(one, other) {
+  let row = Array.from({ length: other.length + 1 }, (_, index) => index);
+  for (let index = 0; index < one.length; index++) {
+    const next = [index + 1];
+    for (let at = 0; at < other.length; at++) {
+      next.push(Math.min(row[at] + (one[index] === other[at] ? 0 : 1), row[at + 1] + 1, next[at] + 1));
+    }
+    row = next;
+  }
+  return row[other.length];
+}
+
 /** Reads `given` by a table of readers; `undefined` is the same as not given. */
 function read(given, readers) {
   if (given === undefined) return {};
@@ -131,7 +206,7 @@ function read(given, readers) {
   const found = {};
   for (const [name, value] of Object.entries(given)) {
     if (!Object.hasOwn(readers, name)) {
-      throw invalid('read the options', `there is no option ${JSON.stringify(name)} here`);
+      throw invalid('read the options', `there is no option ${JSON.stringify(name)} here; ${insteadOf(name, Object.keys(readers))}`);
     }
     if (value !== undefined) found[name] = readers[name](value, name);
   }

@@ -5,7 +5,7 @@ import { existsSync, mkdirSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import test from 'node:test';
 import { pathToFileURL } from 'node:url';
-import { Collection, Document, Guard, Journal, Lease, Lock, TenureError, lock, lockSync, tryLock, withLock } from '../index.mjs';
+import { Collection, Document, Guard, Journal, Lease, Lock, Queue, TenureError, lock, lockSync, tryLock, withLock } from '../index.mjs';
 import { scratch } from './child.mjs';
 
 const code = (expected) => (error) => error instanceof TenureError && error.code === expected;
@@ -69,11 +69,49 @@ test('wrong options are refused, and so are unknown ones', async (t) => {
 test('a constructor takes no option that it would ignore', (t) => {
   const path = join(scratch(t), 'x');
   for (const Thing of [Document, Journal, Lease, Lock, Collection]) {
-    assert.throws(() => new Thing(path, { fense: 1 }), { code: 'invalid', message: /there is no option "fense" here/ });
+    const message = /^failed to read the options: there is no option "fense" here; the options are (\w+, )*store$/;
+    assert.throws(() => new Thing(path, { fense: 1 }), { code: 'invalid', message });
     assert.throws(() => new Thing(path, 5), invalid);
     new Thing(path, {});
     new Thing(path, undefined);
   }
+});
+
+test('an unknown option is answered with the one meant', async (t) => {
+  const dir = scratch(t);
+  const path = join(dir, 'state.json');
+  const [document, queue, target] = [new Document(path), new Queue(join(dir, 'tasks')), new Lease(path)];
+  const journal = new Journal(join(dir, 'log.jsonl'));
+  const calls = [
+    ['waitMs', (options) => lockSync(path, options), 'timeout', 'timeoutMs', 'wait', 'wait_ms', 'WaitMS', 'waitMS', 'blocking', 'waitms'],
+    ['maxHold', (options) => lockSync(path, options), 'ttl', 'ttlMs', 'maxHoldMs', 'max_hold'],
+    ['label', (options) => lockSync(path, options), 'lable', 'name'],
+    ['shared', (options) => lockSync(path, options), 'exclusive', 'share'],
+    ['operation', (options) => document.setSync(1, options), 'op_id', 'opId', 'operationId', 'idempotencyKey', 'operations'],
+    ['noSync', (options) => document.setSync(1, options), 'sync', 'no_sync', 'durable'],
+    ['guards', (options) => document.setSync(1, options), 'guard', 'fences'],
+    ['ifVersion', (options) => document.setSync(1, options), 'version', 'if_version', 'etag'],
+    ['init', (options) => document.updateSync(() => 1, options), 'default', 'initial', 'inti'],
+    ['union', (rules) => document.mergeSync({}, { rules }), 'unions'],
+    ['header', (options) => journal.appendSync('x', options), 'headers'],
+    ['ttlMs', (options) => target.acquireSync(options), 'ttl', 'ttl_ms', 'expires'],
+    ['ttlMs', (options) => queue.nextSync(options), 'ttl'],
+    ['delayMs', (options) => queue.failSync('a', 'b', options), 'delay'],
+    ['maxAgeMs', (options) => queue.pruneSync(options), 'maxAge', 'max_age'],
+  ];
+  for (const [meant, call, ...names] of calls) {
+    for (const name of names) {
+      const message = `failed to read the options: there is no option "${name}" here; did you mean "${meant}"?`;
+      assert.throws(() => call({ [name]: 1 }), { code: 'invalid', message });
+    }
+  }
+  await assert.rejects(document.update(() => 1, { maxHold: 1 }), /did you mean "maxHoldMs"\?/);
+  await assert.rejects(lock(path, { abortSignal: 1 }), /did you mean "signal"\?/);
+  for (const name of ['quux', 'x', '', '__proto__', 'constructor', 'y'.repeat(10_000)]) {
+    const given = Object.defineProperty({}, name, { value: 1, enumerable: true });
+    assert.throws(() => lockSync(path, given), { code: 'invalid', message: /here; the options are allowNetwork, .*waitMs/ });
+  }
+  assert.equal(document.readSync(), undefined);
 });
 
 /** What is passed, and what is said of it. */

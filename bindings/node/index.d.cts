@@ -137,7 +137,7 @@ export interface LockOptions extends WaitOptions {
    * name different numbers, the largest bounds all of them.
    */
   slots?: number | undefined;
-  /** Proof of a hold that the caller is part of: nothing is locked. */
+  /** The fence of a hold that the caller is part of: nothing is locked. */
   fence?: number | bigint | undefined;
   /** Lock exactly this file as well, to exclude others that lock it. */
   lockFile?: PathLike | undefined;
@@ -152,7 +152,7 @@ export class Guard implements Disposable, AsyncDisposable {
   private constructor();
   /**
    * The fence of this hold; 0 for a shared one. Pass it to writes of the same target. A hold whose fence
-   * no caller asked for ends faster. After the hold it is the same number and proves nothing, asked before or not.
+   * no caller asked for ends faster. After the hold it is the same number, and writes with it are refused.
    */
   readonly fence: number;
   readonly path: string;
@@ -227,7 +227,7 @@ export function withLock<T>(
 export function withLockSync<T>(path: PathLike, act: (guard: Guard) => T): T;
 export function withLockSync<T>(path: PathLike, options: (LockOptions & StoreOptions) | undefined, act: (guard: Guard) => T): T;
 
-/** Proof of a hold on another target. */
+/** The fence of a hold on another target. */
 export interface GuardProof {
   target: PathLike;
   fence: number | bigint;
@@ -235,11 +235,11 @@ export interface GuardProof {
 
 export interface WriteOptions extends WaitOptions {
   /**
-   * Proof of a hold on the target itself: the write then skips the wait for the hold. Default: that of the
+   * The fence of a hold on the target itself: the write then skips the wait for the hold. Default: that of the
    * `tenure run` or `tenure lease hold` on this target that the program runs under, if there is one.
    */
   fence?: number | bigint | undefined;
-  /** Proof of holds on other targets, checked in the same step. */
+  /** Fences of holds on other targets, checked in the same step. */
   guards?: readonly GuardProof[] | undefined;
   /** Return without waiting for the disk: survives any process crash, not a power loss. */
   noSync?: boolean | undefined;
@@ -326,7 +326,8 @@ export class Document<T = any> {
    * Runs a function on the fresh document while the lock is held, and writes what it returns; if it
    * returns nothing, what it made of its argument. What it throws changes nothing. It runs again if
    * a tool that does not use tenure replaced the file meanwhile. Without a document and without `init` it
-   * is given undefined and has to return one, else the update is `not_found`.
+   * is given undefined and has to return one, else the update is `not_found`. A function that changes its argument
+   * and returns something else is `invalid`: for a result use `edit`.
    */
   update(
     compute: (current: T) => T | void | PromiseLike<T | void>,
@@ -568,7 +569,7 @@ export interface AcquireOptions extends WaitOptions {
 export interface Leased {
   /** Names the lease to `renew` and `release`. Keep it secret. */
   token: string;
-  /** Proves the lease to writes. */
+  /** Pass it to writes, which are refused once the lease is lost. */
   fence: number;
   owner: string;
   ttlMs: number;
@@ -849,7 +850,7 @@ export interface Together {
 /**
  * Changes a document and appends a batch to a journal: all checks (version, fences, guards, what the function
  * throws) come before the first write, so that both are changed or neither. `fence` and `ifVersion` are the
- * document's; a guard that names the journal proves a hold on it. A crash in between leaves the document
+ * document's; for a hold on the journal pass a guard that names it. A crash in between leaves the document
  * changed and the entry missing: with an `operation` the call can be repeated until it is known to be done.
  */
 export function updateAndAppend<T = any>(

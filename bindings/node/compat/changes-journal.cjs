@@ -174,25 +174,25 @@ const exists = (dir) => fs.existsSync(path.join(dir, JOURNAL_FILENAME));
 /** Appends entries. A journal that is not there yet gets a header that says it is not valid. */
 function appendJournalEntries(dir, entries) {
   if (entries.length === 0) return;
-  change(dir, (journal, proof) => {
+  change(dir, (journal, hold) => {
     const header = exists(dir) ? undefined : headerOf(0);
-    journal.appendSync(linesOf(entries), { ...proof, header });
+    journal.appendSync(linesOf(entries), { ...hold, header });
   });
 }
 
 /** Starts over at a time: a header and nothing else. */
 function writeJournalHeader(dir, timestamp) {
-  change(dir, (journal, proof) => {
+  change(dir, (journal, hold) => {
     // The new header first: until the old entries are gone, a reader sees too many and not too few.
-    journal.appendSync([], { ...proof, header: headerOf(timestamp) });
-    journal.compactSync({ ...proof, keep: () => false });
+    journal.appendSync([], { ...hold, header: headerOf(timestamp) });
+    journal.compactSync({ ...hold, keep: () => false });
   });
 }
 
 /** Appends entries and moves the header's time on, in one step. */
 function appendJournalEntriesAndStampHeader(dir, entries, timestamp) {
-  change(dir, (journal, proof) => {
-    journal.appendSync(linesOf(entries), { ...proof, header: headerOf(timestamp) });
+  change(dir, (journal, hold) => {
+    journal.appendSync(linesOf(entries), { ...hold, header: headerOf(timestamp) });
   });
 }
 

@@ -8,7 +8,7 @@ const guards = (globalThis[Symbol.for('tenure.compat.held')] ??= new Map());
 const remember = (path, guard) => guards.set(path, guard);
 const forget = (path, guard) => guards.get(path) === guard && guards.delete(path);
 
-/** The proof of a hold on this path, or undefined. */
+/** The fence of a hold on this path, or undefined. */
 const fenceOf = (path) => guards.get(path)?.fence;
 
 module.exports = { fenceOf, forget, remember };

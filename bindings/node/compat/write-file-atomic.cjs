@@ -161,7 +161,7 @@ function syncDirectory(dir) {
   }
 }
 
-/** A caller that holds the file through another drop-in proves it. */
+/** A caller that holds the file through another drop-in passes the fence of that hold. */
 const asked = (target) => ({ waitMs: WAIT_MS, label: 'write-file-atomic', fence: fenceOf(target) });
 
 /** Whether a lock that is asked for like this admits no other holder. */

@@ -25,26 +25,46 @@ function snapshot(found, wanted) {
   return { value: json.parse(text, wanted), version, repaired, text };
 }
 
-/** Values for the function of `update`. A function that returns nothing has changed what it was given. */
-const BY_VALUE = { raw: false, parse: json.parse, render: json.stringify };
+/** Values for the function of `update`. A function that returns nothing has changed what it was given; one that
+ * returns something else has not. */
+const BY_VALUE = { raw: false, parse: json.parse, render: json.stringify, isChangedOrReplaced: true };
 /** The text itself, for a caller with a layout of its own. */
 const BY_TEXT = { raw: true, parse: (text) => text, render: (text) => options.text(text, 'the new text') };
 
 /** What the function is given: the document, or the value to start with. */
-function before(kind, text, { init, numbers: wanted }) {
-  const found = text ?? init;
-  return found === undefined ? undefined : kind.parse(found, wanted);
+const before = (kind, text, wanted) => (text === undefined ? undefined : kind.parse(text, wanted));
+
+function refused(code, path, detail, hint) {
+  const message = `failed to update \`${path}\`: ${detail}; ${hint}`;
+  return new TenureError({ code, message, action: 'update', path, hint, committed: false });
 }
 
-/** The text to write. */
-function after(kind, current, result, path) {
+/** The text to write. `given` is the text of `current` before the function had it. */
+function after(kind, given, current, result, path, wanted) {
   const value = result === undefined ? current : result;
   if (value === undefined) {
-    const message = `failed to update \`${path}\`: there is no document, and the function returned none`;
-    const hint = 'give it an init to start from';
-    throw new TenureError({ code: 'not_found', message: `${message}; ${hint}`, action: 'update', path, hint, committed: false });
+    throw refused('not_found', path, 'there is no document, and the function returned none', 'give it an init to start from');
   }
-  return kind.render(value);
+  const text = kind.render(value);
+  if (value !== current && kind.isChangedOrReplaced && isAmbiguous(given, current, text, wanted)) {
+    const hint = 'return nothing to keep the changes, or a new document without changing the old one; for a result use `edit`';
+    throw refused('invalid', path, 'the function changed its argument and returned something else', hint);
+  }
+  return text;
+}
+
+/** Whether the function has changed what it was given, and returned something else: one of them is not meant to be the
+ * document. */
+function isAmbiguous(given, current, returned, wanted) {
+  if (!options.isObject(current)) return false;
+  let changed;
+  try {
+    changed = json.stringify(current);
+  } catch {
+    return true; // Something that is no JSON was put into it.
+  }
+  // Most documents are written as JSON.stringify does it; then the text itself is what to compare with.
+  return changed !== given && changed !== returned && changed !== json.stringify(json.parse(given, wanted));
 }
 
 /** Asks `compute` for the new document while the native half holds the lock. What it throws is thrown. */
@@ -58,8 +78,9 @@ async function change(path, kind, compute, found, start) {
     failure = undefined;
     waiting = reply;
     try {
-      const current = before(kind, text, { init, numbers: wanted });
-      reply.write(after(kind, current, await compute(current), path));
+      const given = text ?? init;
+      const current = before(kind, given, wanted);
+      reply.write(after(kind, given, current, await compute(current), path, wanted));
     } catch (thrown) {
       failure = { thrown };
       reply.refuse();
@@ -79,13 +100,14 @@ function changeSync(path, kind, compute, { init, numbers: wanted, ...rest }, sta
   let failure;
   const ask = (text) => {
     try {
-      const current = before(kind, text, { init, numbers: wanted });
+      const given = text ?? init;
+      const current = before(kind, given, wanted);
       const result = compute(current);
       if (typeof result?.then === 'function') {
         result.then(undefined, () => {}); // It is refused here; no other code looks at it.
         throw invalid('update', 'the function returned a promise; use the asynchronous call');
       }
-      return after(kind, current, result, path);
+      return after(kind, given, current, result, path, wanted);
     } catch (thrown) {
       failure = { thrown };
       return null;

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { readFileSync, renameSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import test from 'node:test';
-import { Document, lock } from '../index.mjs';
+import { Document, Journal, lock, updateAndAppend, updateAndAppendSync } from '../index.mjs';
 import { puppet, scratch } from './child.mjs';
 
 const code = (expected) => (error) => error.name === 'TenureError' && error.code === expected;
@@ -41,6 +41,81 @@ test('an update returns the new document, or changes the one it is given', async
   });
   assert.deepEqual(document.readSync().value, { n: 4 });
   assert.equal((await document.update(() => {})).changed, false);
+});
+
+const BOTH = [
+  (state) => state.list.push(1), // The length.
+  (state) => state.list.pop() ?? null,
+  (state) => delete state.list,
+  (state) => {
+    state.list.push(1);
+    return { ...state, count: state.list.length };
+  },
+  (state) => {
+    state.list = new Map();
+    return { n: 1 };
+  },
+  (state) => {
+    state.self = state;
+    return { n: 1 };
+  },
+];
+
+test('a function that changes its argument and returns something else is refused', async (t) => {
+  const document = open(t);
+  const journal = new Journal(`${document.path}l`);
+  const refusal = (error) =>
+    code('invalid')(error) && error.committed === false && error.path === document.path &&
+    /changed its argument and returned something else/.test(error.message) && /`edit`/.test(error.hint);
+  const init = { list: [1, 2] };
+  for (const compute of BOTH) {
+    await assert.rejects(document.update(compute, { init }), refusal);
+  }
+  const { version } = await document.set(init);
+  for (const compute of BOTH) {
+    await assert.rejects(document.update(compute), refusal, String(compute));
+    await assert.rejects(document.update(async (state) => compute(state)), refusal);
+    assert.throws(() => document.updateSync(compute), refusal);
+    await assert.rejects(updateAndAppend(document, compute, journal, 'x'), refusal);
+    assert.throws(() => updateAndAppendSync(document, compute, journal, 'x'), refusal);
+  }
+  assert.equal(document.versionSync(), version);
+  assert.deepEqual(journal.readSync(), []);
+  await document.edit((state) => state.list.push(1));
+  assert.deepEqual(document.readSync().value, { list: [1, 2, 1] });
+});
+
+test('a function that returns its argument, an equal value, or a new one without changing the old is no such mistake', async (t) => {
+  const document = open(t);
+  // Not as JSON.stringify writes it: numbers, escapes, and keys that JavaScript moves.
+  const text = '{ "b": 1.0, "10": -0, "2": 1e2, "a": "\\u0041", "list": [12345678901234567890] }\n';
+  const functions = [
+    (state) => state,
+    (state) => void state.list.push(1),
+    (state) => {
+      state.list.push(1);
+      return state;
+    },
+    (state) => {
+      state.list.push(1);
+      return { ...state };
+    },
+    (state) => ({ ...state, n: 1 }),
+    (state) => state.list,
+    (state) => state.list.length,
+    () => null,
+  ];
+  for (const compute of functions) {
+    for (const numbers of ['bigint', 'lossy']) {
+      writeFileSync(document.path, text);
+      await document.update(compute, { numbers });
+      writeFileSync(document.path, text);
+      document.updateSync(compute, { numbers });
+    }
+  }
+  await document.set(5);
+  await document.update((n) => n + 1);
+  assert.equal(document.readSync().value, 6);
 });
 
 test('without a document and an init the function gets undefined, and must make one', async (t) => {

@@ -34,6 +34,9 @@ function reasonFor(reason) {
   return reason;
 }
 
+/** Whether a lease is this call's to end: with the token of an earlier one it may be a renewal. */
+const isNew = (leased, token = process.env.TENURE_TOKEN) => leased.token !== token;
+
 const shown = (info) => (info === null ? null : { ...info, holder: holder(JSON.parse(info.holder)) });
 
 /** A target that can be leased. Opening it touches nothing. */
@@ -52,7 +55,8 @@ class Lease {
 
   async acquire(given) {
     const { signal: aborts, ...found } = options.read(given, { ...ACQUIRE, signal });
-    return later(aborts, (call) => this.#native.acquire(call, acquiring(found)));
+    const leased = await later(aborts, (call) => this.#native.acquire(call, acquiring(found)));
+    return this.#unlessAborted(aborts, leased, found.token);
   }
 
   acquireSync(given) {
@@ -62,7 +66,17 @@ class Lease {
 
   async takeOver(given) {
     const { signal: aborts, reason, ...found } = options.read(given, { ...TAKE_OVER, signal });
-    return later(aborts, (call) => this.#native.takeOver(call, acquiring(found), reasonFor(reason)));
+    const leased = await later(aborts, (call) => this.#native.takeOver(call, acquiring(found), reasonFor(reason)));
+    return this.#unlessAborted(aborts, leased);
+  }
+
+  /** It was acquired while the signal aborted: a caller that gave up must not have it. */
+  async #unlessAborted(aborts, leased, token) {
+    if (aborts?.aborted && isNew(leased, token)) {
+      await this.release(leased.token);
+      throw aborts.reason;
+    }
+    return leased;
   }
 
   takeOverSync(given) {
@@ -168,8 +182,7 @@ async function leaseAll(paths, given) {
   const [wanted, targets] = several(paths, given);
   const taken = await later(aborts, (call) => native.leaseAll(call, wanted, place, acquiring(found)));
   const held = new HeldLeases(targets, taken);
-  // With a token it may be a renewal, and then the leases are not this call's to end.
-  if (aborts?.aborted && found.token === undefined) {
+  if (aborts?.aborted && isNew(held, found.token)) {
     await held.release();
     throw aborts.reason;
   }

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { join } from 'node:path';
 import test from 'node:test';
 import { Document, Lease, lease, leaseAll, leaseAllSync, leaseSync, lock } from '../index.mjs';
-import { puppet, scratch } from './child.mjs';
+import { PATIENCE_MS, puppet, scratch } from './child.mjs';
 
 const code = (expected) => (error) => error.name === 'TenureError' && error.code === expected;
 
@@ -54,6 +54,42 @@ test('an async wait ends when the lease expires, and by its signal', async (t) =
   const next = await lease(path, { ttlMs: 60_000, waitMs: Infinity });
   await assert.rejects(lease(path, { ttlMs: 1, signal: AbortSignal.timeout(5) }), { name: 'TimeoutError' });
   next[Symbol.dispose]();
+});
+
+test('a lease that was acquired while the signal aborted is released, one that was renewed is not', async (t) => {
+  const dir = scratch(t);
+  const target = new Lease(join(dir, 'session'));
+  const fence = () => target.showSync()?.fence ?? 0;
+  /** Aborts a call once it has the lease, without a turn of the event loop in between. */
+  const late = async (acquire) => {
+    const abort = new AbortController();
+    const before = fence();
+    const acquiring = acquire({ ttlMs: 60_000, signal: abort.signal });
+    const deadline = Date.now() + PATIENCE_MS;
+    while (fence() === before) assert.ok(Date.now() < deadline, 'it was not acquired');
+    abort.abort(new Error('enough'));
+    await assert.rejects(acquiring, /enough/);
+    assert.equal(target.showSync(), null);
+  };
+  await late((options) => target.acquire(options));
+  await late((options) => lease(target.path, options));
+  await late((options) => leaseAll([target.path], options));
+  await target.acquire({ ttlMs: 60_000 });
+  await late((options) => target.takeOver({ ...options, reason: 'it hangs' }));
+  const { token } = await target.acquire({ ttlMs: 60_000 });
+  const lateRenewal = async (options) => {
+    const abort = new AbortController();
+    const renewal = target.acquire({ ttlMs: 120_000, ...options, signal: abort.signal });
+    const deadline = Date.now() + PATIENCE_MS;
+    while (target.showSync().ttlMs !== 120_000) assert.ok(Date.now() < deadline, 'it was not renewed');
+    abort.abort(new Error('enough'));
+    assert.equal((await renewal).token, token);
+    assert.equal((await target.renew(token, { ttlMs: 60_000 })).token, token);
+  };
+  await lateRenewal({ token });
+  Object.assign(process.env, { TENURE_TARGET: target.path, TENURE_TOKEN: token });
+  t.after(() => ['TENURE_TARGET', 'TENURE_TOKEN'].forEach((name) => delete process.env[name]));
+  await lateRenewal({});
 });
 
 test('a lease needs a time to live', async (t) => {

@@ -5,7 +5,7 @@ import { execFileSync } from 'node:child_process';
 import { join } from 'node:path';
 import test from 'node:test';
 import { Document, Queue } from '../index.mjs';
-import { TENURE, scratch, script } from './child.mjs';
+import { PATIENCE_MS, TENURE, scratch, script } from './child.mjs';
 
 const code = (expected) => (error) => error.name === 'TenureError' && error.code === expected;
 const TTL = { ttlMs: 600_000 };
@@ -95,6 +95,19 @@ test('a wait for a task can be cancelled', async (t) => {
   abort.abort(new Error('enough'));
   await assert.rejects(waiting, /enough/);
   await assert.rejects(queue.next({ ...TTL, signal: abort.signal }), /enough/);
+});
+
+test('a task that was claimed while the signal aborted goes back', async (t) => {
+  const queue = new Queue(join(scratch(t), 'tasks'));
+  await queue.add('x');
+  const abort = new AbortController();
+  const claiming = queue.next({ ...TTL, signal: abort.signal });
+  // Without a turn of the event loop, which would see the claim before the signal.
+  const deadline = Date.now() + PATIENCE_MS;
+  while (queue.listSync()[0].state !== 'claimed') assert.ok(Date.now() < deadline, 'it was not claimed');
+  abort.abort(new Error('enough'));
+  await assert.rejects(claiming, /enough/);
+  assert.equal(queue.listSync()[0].state, 'open');
 });
 
 test('the task of a worker that was killed goes to another one, and its claim is lost', async (t) => {

@@ -249,8 +249,9 @@ pub trait Engine: fmt::Debug + Send + Sync {
     /// Opens a session that ends if it is not renewed for `ttl`.
     fn open_session(&self, ttl: Duration) -> Result<SessionId>;
 
-    /// Renews a session; `false` if it has ended.
-    fn renew_session(&self, session: &SessionId) -> Result<bool>;
+    /// Renews a session; `None` if it has ended. Otherwise a number that grows with a failover of the server: a lock whose
+    /// fence is smaller may have been lost in it, although its session was not.
+    fn renew_session(&self, session: &SessionId) -> Result<Option<Fence>>;
 
     /// Ends a session, its locks and its waiting tickets.
     fn close_session(&self, session: &SessionId) -> Result<()>;

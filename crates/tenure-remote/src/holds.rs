@@ -4,7 +4,8 @@
 //!
 //! 1. A lock is released once: by its last guard, by its limit, or with its session. A release that the server could
 //!    not be asked for is left to the session.
-//! 2. A guard never says that a lock is held after its session was lost or its limit has ended it.
+//! 2. A guard never says that a lock is held after its session was lost, the server was found to have forgotten it in a
+//!    failover, or its limit has ended it.
 //! 3. A forked child never releases a lock of its parent, and touches none of its mutexes.
 
 use std::path::Path;
@@ -22,7 +23,7 @@ use crate::client::{Client, about};
 use crate::engine::{Kind, Ticket};
 use crate::patience::Patience;
 use crate::queue::Granted;
-use crate::session::{Session, Use, locked};
+use crate::session::{Fate, Session, Use, locked};
 
 /// A lock that this process holds, as all its guards share it.
 #[derive(Debug)]
@@ -41,14 +42,6 @@ pub(crate) struct LockHold {
     state: Mutex<Shared>,
     /// It ended: wakes the thread of its limit.
     ended: Condvar,
-}
-
-/// How a hold ended. It is held, or was lost with its session, if it is neither.
-#[derive(Debug, Default)]
-struct Fate {
-    released: AtomicBool,
-    /// Its limit has ended it.
-    overlong: AtomicBool,
 }
 
 #[derive(Debug)]
@@ -75,6 +68,8 @@ impl Client {
         let holder = Holder::this_process(&options.label, &options.owner);
         let granted = self.take(name, Kind::Lock, &holder, &patience)?;
         let Granted { ticket, fence, recovered_from, used } = granted;
+        let fate = Arc::new(Fate::new(name, fence));
+        used.session().watch_over(&fate);
         let hold = Arc::new(LockHold {
             client: self.clone(),
             name: name.to_owned(),
@@ -85,7 +80,7 @@ impl Client {
             process: std::process::id(),
             thread: options.thread.unwrap_or_else(|| thread::current().id()),
             reentrant_owner: options.reentrant.then(|| options.owner.clone()),
-            fate: Arc::default(),
+            fate,
             state: Mutex::new(Shared { used: Some(used), guards: 1 }),
             ended: Condvar::new(),
         });
@@ -100,7 +95,7 @@ impl Client {
     /// The lock of this name that this process holds.
     fn held_here(&self, name: &str) -> Option<Arc<LockHold>> {
         let hold = locked(self.locks.here()).get(name)?.upgrade()?;
-        Some(hold).filter(|hold| !hold.session.is_lost())
+        Some(hold).filter(|hold| hold.check_not_lost().is_ok())
     }
 
     /// One more guard of a lock whose owner may take it again.
@@ -140,13 +135,11 @@ impl LockHold {
             locks.remove(&self.name);
         }
         drop(locks);
-        if self.session.is_lost() {
-            return Err(about(self.session.lost(), &self.name));
-        }
+        self.check_not_lost()?;
         self.fate.released.store(true, Ordering::SeqCst);
         match self.client.engine.release(&self.name, &self.ticket, self.fence) {
             Ok(true) => Ok(()),
-            Ok(false) => Err(self.lost()),
+            Ok(false) => Err(self.lost("the lock was lost before")),
             Err(error) => {
                 used.session().owe(&self.name, &self.ticket);
                 Err(about(error, &self.name))
@@ -154,8 +147,18 @@ impl LockHold {
         }
     }
 
-    fn lost(&self) -> Error {
-        let detail = "the lock was lost before";
+    /// As far as this process knows.
+    fn check_not_lost(&self) -> Result<()> {
+        if self.session.is_lost() {
+            return Err(about(self.session.lost(), &self.name));
+        }
+        if self.fate.forgotten.load(Ordering::SeqCst) {
+            return Err(self.lost("the server forgot the lock in a failover"));
+        }
+        Ok(())
+    }
+
+    fn lost(&self, detail: &str) -> Error {
         let error = self.client.error(ErrorKind::LeaseLost, "hold", &self.name, detail);
         error.hint("stop: another caller may have it; acquire it again")
     }
@@ -235,8 +238,8 @@ impl Held for Guard {
             let error = hold.client.error(ErrorKind::Fenced, "hold", &hold.name, "it was released");
             return Err(error);
         }
-        if self.is_ours() && hold.session.is_lost() {
-            return Err(about(hold.session.lost(), &hold.name));
+        if self.is_ours() {
+            hold.check_not_lost()?;
         }
         hold.client.check_fence(&hold.name, hold.fence)
     }
@@ -272,7 +275,7 @@ impl Drop for Guard {
     }
 }
 
-/// The loss of a lock: with its session, or by its limit.
+/// The loss of a lock: with its session, in a failover, or by its limit.
 #[derive(Debug)]
 struct HoldLoss {
     session: Arc<Session>,
@@ -283,8 +286,9 @@ impl Loss for HoldLoss {
     fn wait(&self, time: Duration) -> bool {
         let fate = &self.fate;
         self.session.wait_lost(time, |session_is_lost| {
+            let is_lost = session_is_lost || fate.forgotten.load(Ordering::SeqCst);
             fate.overlong.load(Ordering::SeqCst)
-                || (session_is_lost && !fate.released.load(Ordering::SeqCst))
+                || (is_lost && !fate.released.load(Ordering::SeqCst))
         })
     }
 }

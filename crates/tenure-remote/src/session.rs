@@ -10,17 +10,20 @@
 //!    sleep of the machine.
 //! 2. A session that was lost stays lost: it is never renewed again.
 //! 3. A forked child has no session of its parent, and neither renews nor ends it.
-//! 4. A lock whose release failed is given back by the thread, or expires with the session: it is not renewed for the
+//! 4. A lock that is older than a failover of the server is looked for there once: the server may know the session and
+//!    not the lock, which was granted later.
+//! 5. A lock whose release failed is given back by the thread, or expires with the session: it is not renewed for the
 //!    sake of such a lock.
 //!
 //! Crash: the server ends the session after its time to live.
 
 use std::fmt;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
 use tenure::store::{ProcessLocal, boot_time};
-use tenure::{Error, ErrorKind, Result};
+use tenure::{Error, ErrorKind, Fence, Result};
 
 use crate::engine::{Engine, SessionId, Ticket};
 
@@ -99,6 +102,35 @@ struct State {
     idle_since: Duration,
     /// Tickets that have to be given back.
     owed: Vec<(String, Ticket)>,
+    /// Locks that guards have.
+    held: Vec<Weak<Fate>>,
+}
+
+/// How a lock ended. It is held, or was lost with its session, if it is none of this.
+#[derive(Debug)]
+pub(crate) struct Fate {
+    name: String,
+    fence: Fence,
+    /// The server knew it after the failover with this number, or granted it after that.
+    known_after: AtomicU64,
+    pub(crate) released: AtomicBool,
+    /// Its limit has ended it.
+    pub(crate) overlong: AtomicBool,
+    /// The server forgot it in a failover.
+    pub(crate) forgotten: AtomicBool,
+}
+
+impl Fate {
+    pub(crate) fn new(name: &str, fence: Fence) -> Self {
+        Self {
+            name: name.to_owned(),
+            fence,
+            known_after: AtomicU64::new(fence),
+            released: AtomicBool::new(false),
+            overlong: AtomicBool::new(false),
+            forgotten: AtomicBool::new(false),
+        }
+    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -124,6 +156,7 @@ impl Session {
             users: 0,
             idle_since: began,
             owed: Vec::new(),
+            held: Vec::new(),
         };
         Self { id, ttl, state: Mutex::new(state), changed: Condvar::new() }
     }
@@ -208,6 +241,30 @@ impl Session {
         }
     }
 
+    /// Has a lock looked for after a failover.
+    pub(crate) fn watch_over(&self, fate: &Arc<Fate>) {
+        let mut state = locked(&self.state);
+        state.held.retain(|held| held.strong_count() > 0);
+        state.held.push(Arc::downgrade(fate));
+    }
+
+    /// Looks for the locks from before this failover. One that the server cannot be asked for is looked for after the next
+    /// renewal.
+    fn find_forgotten(&self, engine: &dyn Engine, failover: Fence) {
+        let held: Vec<_> = locked(&self.state).held.iter().filter_map(Weak::upgrade).collect();
+        for fate in held {
+            if fate.known_after.load(Ordering::SeqCst) >= failover {
+                continue;
+            }
+            let Ok(hold) = engine.hold(&fate.name) else { return };
+            if hold.fence != fate.fence || hold.holder.is_none() {
+                fate.forgotten.store(true, Ordering::SeqCst); // Or it was released, which was noted before.
+                self.wake();
+            }
+            fate.known_after.store(failover, Ordering::SeqCst);
+        }
+    }
+
     fn sleep<'a>(&self, state: MutexGuard<'a, State>, time: Duration) -> MutexGuard<'a, State> {
         self.changed.wait_timeout(state, time).unwrap_or_else(PoisonError::into_inner).0
     }
@@ -271,14 +328,16 @@ impl Session {
                 drop(state);
                 let began = boot_time();
                 match engine.renew_session(&self.id) {
-                    Ok(true) => {
+                    Ok(Some(failover)) => {
                         let mut state = self.current();
                         if state.phase == Phase::Open {
                             state.renewed = began;
                         }
+                        drop(state);
                         next = began + every;
+                        self.find_forgotten(engine, failover);
                     }
-                    Ok(false) => self.set_lost(),
+                    Ok(None) => self.set_lost(),
                     Err(_) => next = boot_time() + retry,
                 }
             }

@@ -3,6 +3,7 @@
 use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
+use tenure_engines::{Postgres, Replication};
 
 use crate::TENURE;
 use crate::bench::{Live, eventually};
@@ -129,6 +130,33 @@ fn a_command_can_be_ended_with_its_hold() {
         assert!(ran.stderr.contains("being ended"), "{ran:?}");
         assert_eq!(ran.error()["exit"], 4, "{ran:?}");
     });
+}
+
+/// The promoted standby knows the session of the holder, and not its lock: it was granted later.
+#[test]
+fn a_command_ends_whose_lock_a_failover_lost() {
+    if !Postgres::is_here() {
+        return;
+    }
+    let mut primary = Postgres::start();
+    let standby = primary.standby(Replication::Asynchronous);
+    let both = format!("{},{}", primary.address(), standby.address());
+    let shelf = Shelf::at(&primary.url_at(&both));
+    let url = shelf.url.replace("ttl=60s", "ttl=10s");
+    let command = ["x", "--", "sh", "-c", "echo ready; exec cat >/dev/null"];
+    let mut former = shelf.tenure(&[&["run"], &command[..]].concat()).start();
+    assert_eq!(former.line(), "ready");
+    let args = [&["run", "--end-on-loss", "--wait", "60s"], &command[..]].concat();
+    let mut holder = shelf.bench.command(&args).env("TENURE_STORE", &url).start();
+    let waits = "select count(*) from tenure.ticket";
+    eventually(|| standby.sql(waits).trim() == "1");
+    primary.stall_replication();
+    former.end().ok();
+    assert_eq!(holder.line(), "ready");
+    primary.kill();
+    standby.promote();
+    let ran = holder.wait().exits(4);
+    assert!(ran.stderr.contains("forgot") && ran.stderr.contains("being ended"), "{ran:?}");
 }
 
 #[test]

@@ -33,11 +33,11 @@ fn append(store: &RemoteStore, value: u64) -> tenure::Result<u64> {
     Ok(Journal::on(store, LOG)?.append(&[value.to_string()], &options)?.last)
 }
 
-/// The URL that names both servers.
-fn both(primary: &Postgres, standby: &Postgres) -> String {
+/// The URL that names both servers, and how long a session lives.
+fn both(primary: &Postgres, standby: &Postgres, ttl: &str) -> String {
     let addresses = format!("{},{}", primary.address(), standby.address());
     let url = format!("{}?schema={}", primary.url_at(&addresses), Postgres::fresh_schema());
-    with(&url, "ttl=2s&target_session_attrs=read-write")
+    with(&url, &format!("ttl={ttl}&target_session_attrs=read-write"))
 }
 
 #[test]
@@ -51,7 +51,7 @@ fn race_69_fences_grow_when_an_asynchronous_standby_is_promoted() {
         let mut primary = Postgres::start();
         primary.sql("create table naive (fence int); insert into naive values (0)");
         let standby = primary.standby(Replication::Asynchronous);
-        let store = handle(&both(&primary, &standby));
+        let store = handle(&both(&primary, &standby, "10s"));
         let first = take(&store, TTL);
         let mut fences = vec![first.publish_fence()];
         write(&store, fences[0], 1).unwrap_or_else(|error| panic!("{error}"));
@@ -76,7 +76,7 @@ fn race_69_fences_grow_when_an_asynchronous_standby_is_promoted() {
             versions.push(set(&store, value).unwrap_or_else(|error| panic!("{error}")));
             numbers.push(append(&store, value).unwrap_or_else(|error| panic!("{error}")));
         }
-        // The old holder, which will not learn that its server died.
+        // The old holder. The standby knows its session, and not its lock.
         let old = take(&store, TTL);
         fences.push(old.publish_fence());
         assert!(fences.is_sorted_by(|one, next| one < next), "{fences:?}");
@@ -86,7 +86,10 @@ fn race_69_fences_grow_when_an_asynchronous_standby_is_promoted() {
         tally.caught("a fence that is only a counter, on a promoted standby");
         let refused = recovered_refusal(&store, fences[fences.len() - 1]);
         assert!(matches!(refused, ErrorKind::Fenced | ErrorKind::LeaseLost), "{refused:?}");
-        old.verify().expect_err("the new primary knows nothing of its hold");
+        let loss = old.loss().expect("it can be lost");
+        assert!(loss.wait(Duration::from_secs(30)), "the loss is signalled");
+        let lost = old.verify().expect_err("the new primary knows nothing of its hold");
+        assert!(lost.to_string().contains("forgot"), "its session lives: {lost}");
         old.release().expect_err("it is over");
         let next = recovered(|| {
             let options = tenure::LockOptions { wait: Wait::For(TTL * 4), ..Default::default() };
@@ -139,7 +142,7 @@ fn race_69_a_synchronous_standby_has_all_that_was_acknowledged() {
     for _ in 0..Form::asked().pick(1, 5) {
         let mut primary = Postgres::start();
         let standby = primary.standby(Replication::Synchronous);
-        let url = both(&primary, &standby);
+        let url = both(&primary, &standby, "2s");
         let store = handle(&with(&url, "failover=sync"));
         let guard = take(&store, TTL);
         let fence = guard.publish_fence();

@@ -54,7 +54,11 @@ impl EtcdEngine {
     pub(super) fn keep_alive(&self, step: &'static str, id: u64) -> Result<bool> {
         let body = json!({ "ID": id.to_string() });
         match self.client.ask(step, "/v3/lease/keepalive", &body) {
-            Ok(answer) => Ok(int(&answer.body["result"]["TTL"]) > 0),
+            Ok(answer) => {
+                let cluster = int(&answer.body["result"]["header"]["cluster_id"]);
+                self.check_cluster(step, cluster, 0, 0)?;
+                Ok(int(&answer.body["result"]["TTL"]) > 0)
+            }
             Err(Failure::LeaseNotFound) => Ok(false),
             Err(failure) => Err(failure.error(step)),
         }

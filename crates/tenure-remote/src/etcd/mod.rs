@@ -160,8 +160,11 @@ impl Engine for EtcdEngine {
         Ok(SessionId(self.grant("open a session", ttl)?.to_string()))
     }
 
-    fn renew_session(&self, session: &SessionId) -> Result<bool> {
-        self.keep_alive("renew the session", lease::number(session)?)
+    fn renew_session(&self, session: &SessionId) -> Result<Option<Fence>> {
+        if !self.keep_alive("renew the session", lease::number(session)?)? {
+            return Ok(None);
+        }
+        Ok(Some(self.world()?.first_number()))
     }
 
     fn close_session(&self, session: &SessionId) -> Result<()> {

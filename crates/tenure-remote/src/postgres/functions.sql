@@ -185,11 +185,14 @@ begin
         on conflict (id) do nothing;
 end $$;
 
-create or replace function @@.renew_session(_id text) returns boolean language plpgsql as $$
+-- Renews a session. Null: it has ended. Otherwise every hold that was granted in this epoch has a larger fence.
+create or replace function @@.renew_session(_client integer, _id text) returns bigint language plpgsql as $$
+declare
+    e bigint := @@.epoch(_client);
 begin
     update @@.session set expires = clock_timestamp() + ttl * interval '1 millisecond'
         where id = _id and expires > clock_timestamp();
-    return found;
+    return case when found then e << 36 end;
 end $$;
 
 -- Ends a session. Holds that are waited for are passed on; the others are found abandoned by the next caller.

@@ -261,13 +261,14 @@ impl Engine for PostgresEngine {
         Ok(SessionId(id))
     }
 
-    fn renew_session(&self, session: &SessionId) -> Result<bool> {
+    fn renew_session(&self, session: &SessionId) -> Result<Option<Fence>> {
         let step = "renew the session";
-        let parameters: &[connection::Parameter<'_>] = &[(&session.0, Type::TEXT)];
-        let statement = "select @@.renew_session($1) as renewed";
+        let parameters: &[connection::Parameter<'_>] =
+            &[(&CLIENT, Type::INT4), (&session.0, Type::TEXT)];
+        let statement = "select @@.renew_session($1, $2) as epoch";
         let rows = self.server.urgent_rows(step, statement, parameters)?;
         let row = only(&rows, step, &self.server.name)?;
-        self.decoded(step, "", || row.column("renewed"))
+        self.decoded(step, "", || row.number("epoch"))
     }
 
     fn close_session(&self, session: &SessionId) -> Result<()> {

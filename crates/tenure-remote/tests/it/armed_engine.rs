@@ -88,7 +88,7 @@ impl<E: Engine> Engine for Armed<E> {
         self.engine.open_session(ttl)
     }
 
-    fn renew_session(&self, session: &SessionId) -> Result<bool> {
+    fn renew_session(&self, session: &SessionId) -> Result<Option<Fence>> {
         if self.is_paused.load(Ordering::SeqCst) {
             let detail = "the process is paused";
             return Err(Error::new(ErrorKind::Io, "renew a session", detail));

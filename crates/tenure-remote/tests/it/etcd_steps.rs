@@ -132,8 +132,8 @@ fn the_end_of_a_session_frees_its_locks_and_its_places() {
     assert!(is_busy(&engine.take("/a", &second).expect("take")));
     assert!(is_busy(&engine.take("/a", &third).expect("take")));
     engine.close_session(&session).expect("close");
-    assert!(!engine.renew_session(&session).expect("renew"));
-    assert!(engine.renew_session(&other).expect("renew"));
+    assert!(engine.renew_session(&session).expect("renew").is_none());
+    assert!(engine.renew_session(&other).expect("renew").is_some());
     let hold = engine.hold("/a").expect("hold");
     assert!(hold.abandoned && hold.waiters.len() == 1);
     let write_id = id();

@@ -34,6 +34,8 @@ pub(crate) struct Memory {
 #[derive(Debug, Default)]
 struct State {
     newest: u64,
+    /// The newest fence when the server failed over last.
+    failover: u64,
     sessions: HashMap<String, (Duration, Instant)>,
     records: BTreeMap<String, Record>,
     receipts: HashMap<String, Committed>,
@@ -250,6 +252,13 @@ impl Memory {
         self.changed.notify_all();
     }
 
+    /// Fails over to a server that knows all sessions, and not this hold.
+    pub(crate) fn forget_hold(&self, name: &str) {
+        let mut state = self.request();
+        state.failover = state.next();
+        state.settle(name).hold = None;
+    }
+
     /// Requests so far.
     pub(crate) fn requests(&self) -> u64 {
         self.requests.load(Ordering::SeqCst)
@@ -297,16 +306,17 @@ impl Engine for MemoryEngine {
         Ok(SessionId(id))
     }
 
-    fn renew_session(&self, session: &SessionId) -> Result<bool> {
+    fn renew_session(&self, session: &SessionId) -> Result<Option<Fence>> {
         if self.0.no_renewals.load(Ordering::SeqCst) {
             return Err(unreachable("renew a session"));
         }
         let mut state = self.0.request();
         let lives = state.lives(session);
+        let failover = state.failover;
         if let Some((ttl, expires)) = state.sessions.get_mut(&session.0).filter(|_| lives) {
             *expires = Instant::now() + *ttl;
         }
-        Ok(lives)
+        Ok(lives.then_some(failover))
     }
 
     fn close_session(&self, session: &SessionId) -> Result<()> {

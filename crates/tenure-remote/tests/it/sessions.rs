@@ -81,6 +81,23 @@ fn a_session_that_the_server_ended_is_lost_at_its_next_renewal() {
 }
 
 #[test]
+fn a_lock_that_the_server_forgot_in_a_failover_is_lost_and_the_others_are_not() {
+    let memory = Memory::new();
+    let store = store(&memory, SHORT);
+    let guard = lock(&store).acquire(&trying()).expect("the lock is free");
+    let another = Lock::on(&store, "/another").expect("a lock");
+    let another = another.acquire(&trying()).expect("the lock is free");
+    memory.forget_hold("/target");
+    assert!(guard.loss().expect("it can be lost").wait(PATIENCE), "the loss is signalled");
+    assert_eq!(guard.verify().expect_err("it is lost").kind(), ErrorKind::LeaseLost);
+    assert!(!another.loss().expect("it can be lost").wait(2 * SHORT), "the server knows it");
+    another.verify().expect("it is held");
+    let again = lock(&store).acquire(&trying()).expect("it is free, also for this thread");
+    assert_eq!(guard.release().expect_err("it was lost").kind(), ErrorKind::LeaseLost);
+    again.verify().expect("a late release touches only its own");
+}
+
+#[test]
 fn a_released_lock_is_never_lost() {
     let memory = Memory::new();
     let store = store(&memory, SHORT);

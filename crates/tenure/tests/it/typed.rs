@@ -110,12 +110,78 @@ fn a_typed_document_begins_as_the_caller_says_and_refuses_what_does_not_fit() {
 }
 
 #[test]
+fn race_37_elements_of_arrays_keep_what_the_type_does_not_know() {
+    #[derive(Serialize, Deserialize)]
+    struct Item {
+        n: u64,
+        #[serde(default)]
+        done: bool,
+    }
+    type Change = fn(&mut Vec<Item>);
+    let item = |n| Item { n, done: false };
+    let old = json!([{ "n": 1, "theirs": 1 }, { "n": 2, "theirs": 2 }, { "n": 3, "theirs": 3 }]);
+    let cases: [(Change, tenure::Value); 6] = [
+        (|_| (), old.clone()),
+        (
+            |items| items[1].done = true,
+            json!([
+                { "n": 1, "theirs": 1 },
+                { "n": 2, "theirs": 2, "done": true },
+                { "n": 3, "theirs": 3 }
+            ]),
+        ),
+        (|items| drop(items.remove(0)), json!([{ "n": 2, "theirs": 2 }, { "n": 3, "theirs": 3 }])),
+        (
+            |items| items.reverse(),
+            json!([{ "n": 3, "theirs": 3 }, { "n": 2, "theirs": 2 }, { "n": 1, "theirs": 1 }]),
+        ),
+        (
+            |items| items[2].n = 4,
+            json!([{ "n": 1, "theirs": 1 }, { "n": 2, "theirs": 2 }, { "n": 4, "theirs": 3 }]),
+        ),
+        // It is not known which one was changed.
+        (
+            |items| {
+                items.remove(0);
+                items[0].n = 5;
+            },
+            json!([{ "n": 5, "done": false }, { "n": 3, "theirs": 3 }]),
+        ),
+    ];
+    let scratch = Scratch::new();
+    let (document, options) = (document(&scratch), WriteOptions::default());
+    for (number, (change, expected)) in cases.into_iter().enumerate() {
+        document.set(&old, &options).unwrap();
+        let edited = document.typed::<Vec<Item>>().edit(&options, Vec::new, |items| {
+            change(items);
+            Ok::<_, Error>(())
+        });
+        edited.unwrap();
+        let found = document.read().unwrap().unwrap().value;
+        assert_eq!(found, expected, "case {number}");
+    }
+    document.set(&old, &options).unwrap();
+    let pushed = document.typed::<Vec<Item>>().edit(&options, Vec::new, |items| {
+        items[0].n = 7;
+        items.push(item(8));
+        Ok::<_, Error>(())
+    });
+    pushed.unwrap();
+    let found = document.read().unwrap().unwrap().value;
+    assert_eq!(found[0], json!({ "n": 7, "theirs": 1 }));
+    assert_eq!(found[3], json!({ "n": 8, "done": false }));
+}
+
+#[test]
 fn an_error_prints_well_from_main_and_names_its_source() {
     use std::error::Error as _;
-    let error = Document::open("/proc/1/nowhere/x").and_then(|document| document.read());
-    let error = error.err().unwrap_or_else(|| Error::new(ErrorKind::Busy, "lock", "held"));
+    let scratch = Scratch::new();
+    std::fs::write(scratch.target(), "{}").unwrap();
+    let below = scratch.target().join("below-a-file.json");
+    let error = Document::open(&below).and_then(|document| document.read()).unwrap_err();
     let line = format!("{error:?}");
     assert_eq!(line, error.to_string());
     assert!(!line.contains('\n') && !line.contains("Inner"), "{line}");
-    assert_eq!(error.source().is_some(), error.io_error().is_some());
+    assert!(line.contains("below-a-file.json"), "{line}");
+    assert!(error.source().is_some(), "{error:#?}");
 }

@@ -33,7 +33,9 @@ struct Blob {
 #[pyclass(frozen, get_all, module = "tenure")]
 #[derive(Debug)]
 struct Content {
+    /// What the file has in it.
     bytes: Py<PyBytes>,
+    /// Names this content: for `if_version`.
     version: String,
 }
 
@@ -92,7 +94,11 @@ impl Blob {
         Ok(found.map(|found| found.version.to_string()))
     }
 
-    /// Replaces the whole content. It is always synced. Options: those of `Document.set` but `no_sync`.
+    /// Replaces the whole content. It is always synced.
+    ///
+    /// Options: `wait` (seconds, `None` for ever, or a text like `"500ms"`), `fence` (of a hold on this target),
+    /// `guard` (a dict of other targets and their fences), `if_version`, `op_id`, `label`, `new_mode`,
+    /// `break_link`, `lock_file`, `allow_network`, `cancel` (a `tenure.Cancel`).
     #[pyo3(signature = (content, **options))]
     fn put(
         &self,
@@ -105,6 +111,10 @@ impl Blob {
     }
 
     /// Publishes the content from before the last change. A second undo redoes.
+    ///
+    /// Options: `wait` (seconds, `None` for ever, or a text like `"500ms"`), `fence` (of a hold on this target),
+    /// `guard` (a dict of other targets and their fences), `if_version`, `op_id`, `label`, `new_mode`,
+    /// `break_link`, `lock_file`, `allow_network`, `cancel` (a `tenure.Cancel`).
     #[pyo3(signature = (**options))]
     fn undo(&self, py: Python<'_>, options: Option<&Bound<'_, PyDict>>) -> PyResult<Written> {
         self.write(py, options, |options| self.inner.undo(options))

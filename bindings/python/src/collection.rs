@@ -129,6 +129,11 @@ impl Collection {
     }
 
     /// Removes what is due, each key under its own lock; a key that is held is skipped.
+    ///
+    /// Options: `max_age` (seconds, or a text like `"30d"`), `max_count`, `keep` (keys), `dry_run`, `wait`
+    /// (seconds, `None` for ever, or a text like `"500ms"`), `fence` (of a hold on this target), `guard` (a dict of
+    /// other targets and their fences), `if_version`, `no_sync`, `op_id`, `label`, `new_mode`, `break_link`,
+    /// `lock_file`, `allow_network`, `cancel` (a `tenure.Cancel`).
     #[pyo3(signature = (**options))]
     fn prune(&self, py: Python<'_>, options: Option<&Bound<'_, PyDict>>) -> PyResult<Pruned> {
         let mut keywords = Keywords::new(py, options)?;
@@ -146,6 +151,10 @@ impl Collection {
     }
 
     /// Removes one key with everything that belongs to it. `False` if there was none.
+    ///
+    /// Options: `wait` (seconds, `None` for ever, or a text like `"500ms"`), `fence` (of a hold on this target),
+    /// `guard` (a dict of other targets and their fences), `if_version`, `no_sync`, `op_id`, `label`, `new_mode`,
+    /// `break_link`, `lock_file`, `allow_network`, `cancel` (a `tenure.Cancel`).
     #[pyo3(signature = (key, **options))]
     fn remove(
         &self,
@@ -163,6 +172,11 @@ impl Collection {
     }
 
     /// Writes every member of the JSON object in `index` as a document of its own into `dir`.
+    ///
+    /// Options: `store` (a `tenure.Store` or its URL; both paths are names there then), `wait` (seconds, `None` for
+    /// ever, or a text like `"500ms"`), `fence` (of a hold on this target), `guard` (a dict of other targets and
+    /// their fences), `if_version`, `no_sync`, `op_id`, `label`, `new_mode`, `break_link`, `lock_file`,
+    /// `allow_network`, `cancel` (a `tenure.Cancel`).
     #[staticmethod]
     #[pyo3(signature = (index, dir, **options))]
     #[expect(clippy::needless_pass_by_value, reason = "arguments of Python functions are owned")]

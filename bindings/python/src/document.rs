@@ -63,9 +63,13 @@ impl From<tenure::outcome::Written> for Written {
 #[pyclass(frozen, get_all, module = "tenure")]
 #[derive(Debug)]
 struct Snapshot {
+    /// The document.
     value: Py<PyAny>,
+    /// What the file says.
     bytes: Py<PyBytes>,
+    /// Names this content: for `if_version` and `compare_and_set`.
     version: String,
+    /// The file was cut by a power loss; this is its last synced version.
     repaired: bool,
 }
 
@@ -211,7 +215,7 @@ impl Document {
     /// function that changes its argument and returns something else is an `InvalidError`: for a result
     /// use `transaction`.
     ///
-    /// Options: `init` (the document to start from where there is none), and those of `set`: `wait`,
+    /// Options: `init` (the document to start from where there is none), `wait`,
     /// `fence`, `guard`, `if_version`, `no_sync`, `op_id`, `label`, `new_mode`, `break_link`, `lock_file`,
     /// `allow_network`, `cancel`.
     #[pyo3(signature = (function, **options))]
@@ -238,10 +242,12 @@ impl Document {
     ///
     /// The block has the lock and the fresh document, an object or an array. It is saved when the block
     /// ends, and stays as it was if the block raises. If a tool that does not use tenure replaced the file
-    /// meanwhile, it is a `ConflictError`.
+    /// meanwhile, it is a `ConflictError`. It has no `op_id`: a repetition would run the block and save nothing.
     ///
-    /// Options: those of `update`: `init`, `wait`, `fence`, `guard`, `if_version`, `no_sync`, `op_id`, `label`,
-    /// `new_mode`, `break_link`, `lock_file`, `allow_network`, `cancel`.
+    /// Options: `init` (the document to start from where there is none), `wait` (seconds, `None` for ever, or a
+    /// text like `"500ms"`), `fence` (of a hold on this target), `guard` (a dict of other targets and their
+    /// fences), `if_version`, `no_sync`, `label`, `new_mode`, `break_link`, `lock_file`, `allow_network`, `cancel`
+    /// (a `tenure.Cancel`).
     #[pyo3(signature = (**options))]
     fn transaction<'py>(
         slf: &Bound<'py, Self>,
@@ -252,7 +258,11 @@ impl Document {
     }
 
     /// The document as a mapping of its members: every call reads the file, or changes it under the lock.
-    /// Options: those of `set`.
+    /// It has no `op_id`: that names one change, and this makes many.
+    ///
+    /// Options: `wait` (seconds, `None` for ever, or a text like `"500ms"`), `fence` (of a hold on this target),
+    /// `guard` (a dict of other targets and their fences), `if_version`, `no_sync`, `label`, `new_mode`,
+    /// `break_link`, `lock_file`, `allow_network`, `cancel` (a `tenure.Cancel`).
     #[pyo3(signature = (**options))]
     fn mapping<'py>(
         slf: &Bound<'py, Self>,
@@ -299,7 +309,7 @@ impl Document {
 
     /// Merges a patch (RFC 7396). `union`, `max`, `min`, `sum` and `last` are lists of JSON Pointers.
     ///
-    /// Options: those, and those of `set`: `wait`, `fence`, `guard`, `if_version`, `no_sync`, `op_id`, `label`,
+    /// Options: those, and `wait`, `fence`, `guard`, `if_version`, `no_sync`, `op_id`, `label`,
     /// `new_mode`, `break_link`, `lock_file`, `allow_network`, `cancel`.
     #[pyo3(signature = (patch, **options))]
     fn merge(
@@ -316,7 +326,11 @@ impl Document {
         self.write(py, &options, |document, options| document.merge(&value, &rules, options))
     }
 
-    /// Applies a JSON Patch (RFC 6902), whole or not at all. Options: those of `set`.
+    /// Applies a JSON Patch (RFC 6902), whole or not at all.
+    ///
+    /// Options: `wait` (seconds, `None` for ever, or a text like `"500ms"`), `fence` (of a hold on this target),
+    /// `guard` (a dict of other targets and their fences), `if_version`, `no_sync`, `op_id`, `label`, `new_mode`,
+    /// `break_link`, `lock_file`, `allow_network`, `cancel` (a `tenure.Cancel`).
     #[pyo3(signature = (operations, **options))]
     fn patch(
         &self,
@@ -328,8 +342,11 @@ impl Document {
         self.write(operations.py(), &options, |document, options| document.patch(&value, options))
     }
 
-    /// Replaces the document if it still has this version; `ConflictError` otherwise. Options: those of
-    /// `set`.
+    /// Replaces the document if it still has this version; `ConflictError` otherwise.
+    ///
+    /// Options: `wait` (seconds, `None` for ever, or a text like `"500ms"`), `fence` (of a hold on this target),
+    /// `guard` (a dict of other targets and their fences), `no_sync`, `op_id`, `label`, `new_mode`, `break_link`,
+    /// `lock_file`, `allow_network`, `cancel` (a `tenure.Cancel`).
     #[pyo3(signature = (version_is, value, **options))]
     fn compare_and_set(
         &self,
@@ -347,7 +364,11 @@ impl Document {
         })
     }
 
-    /// Brings back the last good version of a document that cannot be parsed. Options: those of `set`.
+    /// Brings back the last good version of a document that cannot be parsed.
+    ///
+    /// Options: `wait` (seconds, `None` for ever, or a text like `"500ms"`), `fence` (of a hold on this target),
+    /// `guard` (a dict of other targets and their fences), `if_version`, `no_sync`, `op_id`, `label`, `new_mode`,
+    /// `break_link`, `lock_file`, `allow_network`, `cancel` (a `tenure.Cancel`).
     #[pyo3(signature = (**options))]
     fn restore(&self, py: Python<'_>, options: Option<&Bound<'_, PyDict>>) -> PyResult<Written> {
         let options = self.options(py, options)?;
@@ -410,6 +431,8 @@ impl Watch {
 #[pymethods]
 impl Watch {
     /// The document after its next change, or `None` when the wait is over.
+    ///
+    /// Options: `wait` (seconds, `None` for ever, or a text like `"500ms"`), `cancel` (a `tenure.Cancel`).
     #[pyo3(signature = (**options))]
     fn next(
         &self,

@@ -158,6 +158,8 @@ impl Follow {
     }
 
     /// The next entry, or `None` when the wait is over.
+    ///
+    /// Options: `wait` (seconds, `None` for ever, or a text like `"500ms"`), `cancel` (a `tenure.Cancel`).
     #[pyo3(signature = (**options))]
     fn next(&self, py: Python<'_>, options: Option<&Bound<'_, PyDict>>) -> PyResult<Option<Entry>> {
         let mut keywords = Keywords::new(py, options)?;

@@ -191,7 +191,11 @@ impl Journal {
     }
 
     /// Appends a value, or any number of values as one batch, each as one line of JSON.
-    /// Options: those of `append` but `json`.
+    ///
+    /// Options: `header` (the first line of a new file), `wait` (seconds, `None` for ever, or a text like
+    /// `"500ms"`), `fence` (of a hold on this target), `guard` (a dict of other targets and their fences),
+    /// `if_version`, `no_sync`, `op_id`, `label`, `new_mode`, `break_link`, `lock_file`, `allow_network`, `cancel`
+    /// (a `tenure.Cancel`).
     #[pyo3(signature = (values, **options))]
     fn append_json(
         &self,
@@ -249,6 +253,10 @@ impl Journal {
 
     /// Finishes what crashes have left, writes back what the log still holds of damaged batches, and verifies.
     /// With `accept=True` it takes the rest of the damage as it is.
+    ///
+    /// Options: `accept`, `wait` (seconds, `None` for ever, or a text like `"500ms"`), `fence` (of a hold on this
+    /// target), `guard` (a dict of other targets and their fences), `if_version`, `no_sync`, `op_id`, `label`,
+    /// `new_mode`, `break_link`, `lock_file`, `allow_network`, `cancel` (a `tenure.Cancel`).
     #[pyo3(signature = (**options))]
     fn repair(&self, py: Python<'_>, options: Option<&Bound<'_, PyDict>>) -> PyResult<Report> {
         let mut keywords = Keywords::new(py, options)?;
@@ -260,6 +268,10 @@ impl Journal {
     }
 
     /// Moves the entries so far to a file of their own and starts an empty one.
+    ///
+    /// Options: `wait` (seconds, `None` for ever, or a text like `"500ms"`), `fence` (of a hold on this target),
+    /// `guard` (a dict of other targets and their fences), `if_version`, `no_sync`, `op_id`, `label`, `new_mode`,
+    /// `break_link`, `lock_file`, `allow_network`, `cancel` (a `tenure.Cancel`).
     #[pyo3(signature = (**options))]
     fn rotate(&self, py: Python<'_>, options: Option<&Bound<'_, PyDict>>) -> PyResult<Rotated> {
         let options = self.options(py, options)?;
@@ -269,6 +281,10 @@ impl Journal {
 
     /// Writes the journal anew with the entries that `keep` wants. They keep their numbers. If it
     /// raises, nothing changes.
+    ///
+    /// Options: `wait` (seconds, `None` for ever, or a text like `"500ms"`), `fence` (of a hold on this target),
+    /// `guard` (a dict of other targets and their fences), `if_version`, `no_sync`, `op_id`, `label`, `new_mode`,
+    /// `break_link`, `lock_file`, `allow_network`, `cancel` (a `tenure.Cancel`).
     #[pyo3(signature = (keep, **options))]
     #[expect(clippy::needless_pass_by_value, reason = "arguments of Python functions are owned")]
     fn compact(

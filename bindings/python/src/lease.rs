@@ -46,8 +46,11 @@ struct Leased {
 #[pyclass(frozen, get_all, module = "tenure")]
 #[derive(Debug)]
 struct LeaseInfo {
+    /// Who has it, as they wrote it down themselves.
     holder: Py<PyAny>,
+    /// How long it lasts without a renewal, in seconds.
     ttl: f64,
+    /// What is left of it, in seconds; `None` if it has expired.
     expires_in: Option<f64>,
 }
 
@@ -134,6 +137,9 @@ impl Lease {
     }
 
     /// Takes the lease from its holder, for a reason that is recorded first.
+    ///
+    /// Options: `owner`, `wait` (seconds, `None` for ever, or a text like `"500ms"`), `token`, `label`,
+    /// `allow_network`, `cancel` (a `tenure.Cancel`).
     #[pyo3(signature = (*, ttl, reason, **options))]
     fn take_over(
         &self,
@@ -182,7 +188,7 @@ impl Lease {
 
     /// The recorded events of this target, oldest first: take-overs among them.
     fn events<'py>(&self, py: Python<'py>) -> PyResult<Vec<Bound<'py, PyAny>>> {
-        let events = without_lock(py, || Ok(self.lease.events()))?;
+        let events = without_lock(py, || self.lease.events())?;
         events.iter().map(|event| to_python(py, event, Numbers::Float)).collect()
     }
 
@@ -226,7 +232,7 @@ impl Leased {
         &self.leased.token
     }
 
-    /// Proves the lease to writes.
+    /// Pass it to writes, which are refused once the lease is lost.
     #[getter]
     fn fence(&self) -> u64 {
         self.leased.fence

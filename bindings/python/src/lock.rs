@@ -54,7 +54,12 @@ fn lock(
     acquire(py, &place, || place.lock(&path.0), keywords, wait)
 }
 
-/// Takes the lock on `path` if it is free; `BusyError` otherwise. Options: those of `lock` but `wait`.
+/// Takes the lock on `path` if it is free; `BusyError` otherwise.
+///
+/// Options: `shared`, `label` (shown to those who wait), `owner`, `reentrant`, `slots` (at most so many holders at
+/// once, 1 to 64), `fence` (of a hold that this one nests in), `max_hold` (seconds), `on_max_hold` (called then),
+/// `end_on_max_hold`, `lock_file` (locked as well), `allow_network`, `cancel` (a `tenure.Cancel`), `store` (a
+/// `tenure.Store` or its URL; `path` is a name there then).
 #[pyfunction]
 #[pyo3(signature = (path, **options))]
 #[expect(clippy::needless_pass_by_value, reason = "arguments of Python functions are owned")]
@@ -119,7 +124,11 @@ impl Lock {
         acquire(py, &self.place, || Ok(self.inner.clone()), keywords, wait)
     }
 
-    /// Takes the lock if it is free; `BusyError` otherwise. Options: those of `acquire` but `wait`.
+    /// Takes the lock if it is free; `BusyError` otherwise.
+    ///
+    /// Options: `shared`, `label` (shown to those who wait), `owner`, `reentrant`, `slots` (at most so many holders
+    /// at once, 1 to 64), `fence` (of a hold that this one nests in), `max_hold` (seconds), `on_max_hold` (called
+    /// then), `end_on_max_hold`, `lock_file` (locked as well), `allow_network`, `cancel` (a `tenure.Cancel`).
     #[pyo3(signature = (**options))]
     fn try_acquire(&self, py: Python<'_>, options: Option<&Bound<'_, PyDict>>) -> PyResult<Guard> {
         acquire(py, &self.place, || Ok(self.inner.clone()), Keywords::new(py, options)?, Wait::No)
@@ -374,7 +383,7 @@ pub(crate) struct Guard {
     pid: u32,
     /// Set when `max_hold` ended it.
     ended: Arc<AtomicBool>,
-    /// It proves a hold of a parent process, whose other programs have it as well.
+    /// It belongs to a hold of a parent process, whose other programs have it as well.
     nested: bool,
 }
 
@@ -405,7 +414,7 @@ impl Guard {
 impl Guard {
     /// The fence of this hold; 0 for a shared one. Pass it to writes of the same target. Asking for it
     /// makes it known, which a forked child cannot do; a hold whose fence is not known ends faster. After
-    /// the hold it is the same number and proves nothing, asked before or not.
+    /// the hold it is the same number, and writes with it are refused.
     #[getter]
     fn fence(&self, py: Python<'_>) -> PyResult<Fence> {
         if !self.is_ours() {

@@ -49,12 +49,15 @@ record! {
 #[pyclass(frozen, get_all, module = "tenure")]
 #[derive(Debug)]
 struct Claimed {
+    /// Its id.
     id: String,
+    /// What was added.
     task: Py<PyAny>,
     /// The document of the task: with the fence, it guards other writes.
     target: OsString,
     /// Names the claim to `done`, `fail` and `renew`. Keep it secret.
     token: String,
+    /// Pass it to writes as a guard with `target`: they are refused once the claim is lost.
     fence: u64,
     /// Which attempt it is, from 1 on.
     attempt: u64,
@@ -76,7 +79,9 @@ impl Claimed {
 #[derive(Debug)]
 #[expect(clippy::struct_field_names, reason = "as it is named in the queue")]
 struct Task {
+    /// Its id.
     id: String,
+    /// What was added.
     task: Py<PyAny>,
     /// `open`, `delayed`, `claimed`, `done`, `set_aside` or `damaged`.
     state: &'static str,
@@ -303,7 +308,7 @@ impl Queue {
 
     /// Removes tasks that are done or set aside, and were added longer ago than `max_age` (default 0); their ids.
     ///
-    /// More options: those of `add`.
+    /// More options: `wait`, `no_sync`, `label`, `allow_network`, `cancel` (a `tenure.Cancel`).
     #[pyo3(signature = (**options))]
     fn prune(&self, py: Python<'_>, options: Option<&Bound<'_, PyDict>>) -> PyResult<Vec<String>> {
         let mut keywords = Keywords::new(py, options)?;

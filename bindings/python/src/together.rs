@@ -17,6 +17,11 @@ pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
 }
 
 /// Changes a document and appends a batch to a journal, both or (checks failing) neither.
+///
+/// Options: `init` (the document to start from where there is none), `json` (each line must be JSON), `header` (the
+/// first line of a new journal), `wait` (seconds, `None` for ever, or a text like `"500ms"`), `fence` (of a hold on
+/// this target), `guard` (a dict of other targets and their fences), `if_version`, `no_sync`, `op_id`, `label`,
+/// `new_mode`, `break_link`, `lock_file`, `allow_network`, `cancel` (a `tenure.Cancel`).
 #[pyfunction]
 #[pyo3(signature = (document, function, journal, lines, **options))]
 #[expect(clippy::needless_pass_by_value, reason = "arguments of Python functions are owned")]

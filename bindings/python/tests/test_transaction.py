@@ -1,7 +1,10 @@
 """Changes with a result, the mapping view, and what is said of a call that means something else."""
 
+import ast
 import asyncio
+import inspect
 import json
+import os
 import re
 import subprocess
 import sys
@@ -10,8 +13,8 @@ from pathlib import Path
 
 import pytest
 import tenure
-from conftest import PATIENCE
-from tenure import aio
+from conftest import PATIENCE, ROOT
+from tenure import _tenure, aio, types
 from tenure.compat import update_json
 
 QUEUE = {"queue": [1, 2, 3], "done": 0}
@@ -183,32 +186,82 @@ def test_an_unknown_option_is_answered_with_the_one_meant(path):
     assert "did you mean" not in str(caught.value) and "wait" in str(caught.value)
 
 
+def test_a_mapping_and_a_transaction_take_no_op_id(path):
+    document = tenure.Document(path)
+    # The second save would be taken for a repetition of the first, and dropped.
+    calls = [
+        lambda: document.mapping(op_id="x"),
+        lambda: document.transaction(op_id="x"),
+        lambda: aio.Document(path).transaction(op_id="x"),
+    ]
+    for call in calls:
+        with pytest.raises(tenure.ArgumentError, match="no 'op_id'.*use update"):
+            call()
+    cache = document.mapping(op_id=None, label="l")
+    cache["a"], cache["b"] = 1, 2
+    transaction = document.transaction()
+    for _ in range(2):
+        with transaction as value:
+            value["done"] += 1
+    assert now(path) == {**QUEUE, "done": 2, "a": 1, "b": 2}
+
+
+def stub():
+    """The public functions and methods as an editor sees them, with what they are in the module."""
+    tree = ast.parse((Path(tenure.__file__).parent / "_tenure.pyi").read_text())
+    for node in tree.body:
+        if not isinstance(node, (ast.FunctionDef, ast.ClassDef)) or node.name.startswith("_"):
+            continue
+        thing = getattr(_tenure, node.name)
+        yield node.name, node, thing
+        for part in node.body if isinstance(node, ast.ClassDef) else []:
+            if isinstance(part, ast.FunctionDef) and not part.name.startswith("_"):
+                yield f"{node.name}.{part.name}", part, getattr(thing, part.name)
+
+
+def test_an_editor_shows_what_help_shows():
+    seen = 0
+    for name, node, thing in stub():
+        assert thing.__doc__, name
+        assert ast.get_docstring(node) == inspect.cleandoc(thing.__doc__), name
+        seen += 1
+    assert seen > 150
+
+
 def test_help_lists_the_options():
-    def options(kind):
-        return [name for base in (*kind.__mro__, kind) for name in getattr(base, "__annotations__", {})]
+    seen = set()
+    for name, node, thing in stub():
+        given = isinstance(node, ast.FunctionDef) and node.args.kwarg
+        if not given:
+            continue
+        kind = getattr(types, re.fullmatch(r"Unpack\[(\w+)\]", ast.unparse(given.annotation))[1])
+        wanted = {option for base in (*kind.__mro__, kind) for option in getattr(base, "__annotations__", {})}
+        if name == "Document.compare_and_set":
+            wanted.remove("if_version")  # It is the first argument.
+        missing = [option for option in sorted(wanted) if f"`{option}`" not in thing.__doc__]
+        assert not missing, (name, missing)
+        seen.add(name)
+    assert {"lock", "Document.patch", "Document.mapping", "Journal.rotate", "Queue.next", "update_and_append"} < seen
 
-    from tenure import types
 
-    verbs = {
-        tenure.lock: types.LockOptions,
-        tenure.Lock.acquire: types.LockOptions,
-        tenure.Document.set: types.WriteOptions,
-        tenure.Document.update: types.UpdateOptions,
-        tenure.Document.merge: types.MergeOptions,
-        tenure.Document.transaction: types.UpdateOptions,
-        tenure.Journal.append: types.AppendOptions,
-        tenure.Lease.acquire: types.LeaseOptions,
-    }
-    for verb, kind in verbs.items():
-        missing = [name for name in options(kind) if not re.search(rf"\b{name}\b", verb.__doc__ or "")]
-        assert not missing, (verb, missing)
+def examples(text):
+    """The programs in the text of a document."""
+    return re.findall(r"```python\n(.*?)```", text, re.S)
+
+
+def test_the_examples_of_the_main_readme_run_and_pass_mypy(tmp_path):
+    blocks = examples((ROOT / "README.md").read_text())
+    assert blocks
+    for number, block in enumerate(blocks):
+        program = tmp_path / f"example{number}.py"
+        program.write_text(block)
+        subprocess.run([sys.executable, program], cwd=tmp_path, check=True, timeout=PATIENCE)
+    passes_mypy(tmp_path)
 
 
 def test_the_examples_of_the_readme_pass_mypy(tmp_path):
-    text = (Path(__file__).parents[1] / "README.md").read_text()
-    blocks = re.findall(r"```python\n(.*?)```", text, re.S)
+    blocks = examples((Path(__file__).parents[1] / "README.md").read_text())
     assert len(blocks) > 8
-    package = Path(tenure.__file__).parent.parent
     for number, block in enumerate(blocks):
         body = "\n".join("    " + line for line in block.splitlines())
         head = "import tenure\nfrom tenure import aio\nfrom tenure.compat import *\nlog = tenure.Journal('x')\nstate = tenure.Document('x')\n"
@@ -219,10 +272,12 @@ def test_the_examples_of_the_readme_pass_mypy(tmp_path):
         else:
             text = head + block
         (tmp_path / f"example{number}.py").write_text(text)
-    command = [sys.executable, "-m", "mypy", "--strict", "--disable-error-code=no-redef", "."]
-    import os
+    passes_mypy(tmp_path)
 
-    done = subprocess.run(
-        command, cwd=tmp_path, capture_output=True, text=True, env={**os.environ, "MYPYPATH": str(package)}, timeout=300
-    )
+
+def passes_mypy(dir):
+    command = [sys.executable, "-m", "mypy", "--strict", "--disable-error-code=no-redef", "."]
+    package = Path(tenure.__file__).parent.parent
+    environment = {**os.environ, "MYPYPATH": str(package)}
+    done = subprocess.run(command, cwd=dir, capture_output=True, text=True, env=environment, timeout=300)
     assert done.returncode == 0, done.stdout + done.stderr

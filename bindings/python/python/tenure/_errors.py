@@ -74,7 +74,7 @@ class BusyError(TenureError, TimeoutError):
 
 
 class DeadlockError(TenureError, RuntimeError):
-    """This thread waits for itself. Release the first hold, or prove it by its fence."""
+    """This thread waits for itself. Release the first hold, or pass its fence."""
 
     code = "deadlock"
 

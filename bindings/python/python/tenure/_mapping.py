@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from . import _tenure
 from ._errors import InvalidError
+from ._transaction import without_op_id
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -27,7 +28,8 @@ _MISSING = object()
 class Mapping(MutableMapping[str, Any]):
     """The members of a document that is an object. One that is not there is empty."""
 
-    def __init__(self, document: _tenure.Document, **options: Unpack[types.WriteOptions]) -> None:
+    def __init__(self, document: _tenure.Document, **options: Unpack[types.MappingOptions]) -> None:
+        without_op_id(options, "a mapping")
         #: The document itself.
         self.document = document
         self._options = options

@@ -2,6 +2,7 @@
 
 1. The block sees the fresh document and changes it in place. It is saved when the block ends without an exception.
 2. No user of tenure changes the document meanwhile. If another tool did, it is a ``ConflictError``.
+3. There is no ``op_id``: a repeated call would run its block, return its result and save nothing.
 """
 
 from __future__ import annotations
@@ -9,10 +10,11 @@ from __future__ import annotations
 import copy
 
 from . import _tenure
-from ._errors import InvalidError, NotFoundError
+from ._errors import ArgumentError, InvalidError, NotFoundError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from typing import Any, Optional
 
     from typing_extensions import Unpack
@@ -25,12 +27,20 @@ __all__ = ["Transaction"]
 LOCK = ("wait", "fence", "label", "lock_file", "allow_network", "cancel")
 
 
+def without_op_id(options: Mapping[str, object], what: str) -> None:
+    """Refuses an ``op_id`` where a repeated operation would be lost silently."""
+    if options.get("op_id") is not None:
+        message = f"failed to read the arguments: {what} has no 'op_id', which names one change; use update with an op_id"
+        raise ArgumentError(message, action="read the arguments")
+
+
 class Transaction:
     """A change that is made in place and saved at the end of its block."""
 
     def __init__(
-        self, document: _tenure.Document, **options: Unpack[types.UpdateOptions]
+        self, document: _tenure.Document, **options: Unpack[types.TransactionOptions]
     ) -> None:
+        without_op_id(options, "a transaction")
         #: What was done, once the block has ended.
         self.written: Optional[_tenure.Written] = None
         self._document = document

@@ -282,7 +282,7 @@ class Document:
         """
         return await _call(self.sync.update, function, **options)
 
-    def transaction(self, **options: Unpack[types.UpdateOptions]) -> Transaction:
+    def transaction(self, **options: Unpack[types.TransactionOptions]) -> Transaction:
         """A change in place, with a result: ``async with document.transaction() as value:``."""
         return Transaction(self.sync, options)
 
@@ -522,7 +522,7 @@ class Leased:
 
     @property
     def fence(self) -> int:
-        """Proves the lease to writes."""
+        """Pass it to writes, which are refused once the lease is lost."""
         return self.sync.fence
 
     async def renew(self, *, ttl: Optional[types.Duration] = None) -> Leased:
@@ -734,7 +734,7 @@ async def update_and_append(
     function: Callable[[Any], types.JSON],
     journal: Journal,
     lines: types.Lines,
-    **options: Unpack[types.TogetherOptions],
+    **options: Unpack[types.UpdateAndAppendOptions],
 ) -> tuple[_tenure.Written, _tenure.Appended]:
     """Changes a document and appends a batch to a journal, both or (checks failing) neither."""
     verb = _tenure.update_and_append

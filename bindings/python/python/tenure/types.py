@@ -107,16 +107,27 @@ class LockAllOptions(TypedDict, total=False):
     cancel: Optional[Cancel]
 
 
-class WriteOptions(CommonOptions, total=False):
-    """How a document or journal is written."""
+class MappingOptions(CommonOptions, total=False):
+    """How a document is written many times, by the same options."""
 
     wait: Wait
     guard: Optional[Mapping[Path, int]]
     if_version: Optional[str]
     no_sync: Optional[bool]
-    op_id: Optional[str]
     new_mode: Optional[int]
     break_link: Optional[bool]
+
+
+class TransactionOptions(MappingOptions, total=False):
+    """The same, with a document to start from where there is none."""
+
+    init: JSON
+
+
+class WriteOptions(MappingOptions, total=False):
+    """How a document or journal is written."""
+
+    op_id: Optional[str]
 
 
 class UpdateOptions(WriteOptions, total=False):
@@ -154,7 +165,7 @@ class AppendJsonOptions(WriteOptions, total=False):
     header: Union[str, bytes, None]
 
 
-class TogetherOptions(AppendOptions, total=False):
+class UpdateAndAppendOptions(AppendOptions, total=False):
     """How a document and a journal are changed together."""
 
     init: JSON

@@ -8,17 +8,11 @@ use crate::error::Result;
 use crate::lease::Lease;
 use crate::lock::{Lock, LockGuard};
 use crate::options::{Fence, LockOptions, WriteOptions};
-use crate::random;
 use crate::results::Written;
 
 pub use crate::fs::RawHandle;
 pub use crate::inherited::Inherited;
 pub use crate::printable::{printable, show_times_ahead_of_utc, without_passwords};
-
-/// A new token for a lease that several processes acquire together: the first one acquires it, the others renew it.
-pub fn new_token() -> Result<String> {
-    random::token()
-}
 
 /// Takes the exclusive lock if that neither waits nor syncs, so that an event loop can call it
 /// directly. `None` means: call [`Lock::acquire`] on another thread, because the lock is held,

@@ -87,7 +87,8 @@ pub struct WriteOptions {
     /// a file). A durable call is remembered for good when it returns, one without a sync until the
     /// machine restarts.
     pub operation: Option<String>,
-    /// What the write is for, shown to waiting callers.
+    /// What the write is for. Waiting callers of a store see it; those of a file see the label of a lock or lease only, and
+    /// that of the command `tenure`.
     pub label: String,
     /// The thread that this is done for, if it is not the calling one: see [`LockOptions::thread`].
     ///

@@ -17,17 +17,14 @@ pub fn of(path: impl AsRef<Path>) -> Result<Status> {
 }
 
 /// The state of the slots of a target that were ever taken, and of the queue for them: who has a slot, and who waits
-/// for one.
+/// for one. All of them are looked at: the files of a free slot may have been removed below one that is held.
 pub fn slots(target: &dyn Target) -> Result<Vec<Status>> {
-    let look =
-        |name: &Path| Ok(Some(target.beside(name)?.status()?).filter(|found| found.fence > 0));
-    let queue = look(&slots::queue_of(target.name()))?;
-    // The lowest free one is taken, so none was ever taken above one that was not.
-    let all =
-        (0..slots::SLOTS_MAX).map(|slot| look(&slots::name_of(target.name(), slot)).transpose());
-    let mut found: Vec<Status> = all.map_while(|slot| slot).collect::<Result<_>>()?;
-    found.extend(queue);
-    Ok(found)
+    let names = (0..slots::SLOTS_MAX).map(|slot| slots::name_of(target.name(), slot));
+    let names = names.chain([slots::queue_of(target.name())]);
+    let found = names.map(|name| target.beside(&name)?.status());
+    found
+        .filter(|found| found.as_ref().is_ok_and(|found| found.fence > 0) || found.is_err())
+        .collect()
 }
 
 /// The recorded events of a file, oldest first: take-overs, recoveries, adopted and damaged data.

@@ -3,7 +3,7 @@
 use std::io::{ErrorKind, Read, Write};
 use std::path::Path;
 
-use tenure::embed;
+use tenure::store;
 
 use crate::args::TokenFlags;
 use crate::environment;
@@ -36,7 +36,7 @@ pub(super) fn obtain(file: &Path) -> Result<String> {
         return Ok(token);
     }
     let failed = |err| Failure::io("write token file", file, err);
-    let token = embed::new_token()?;
+    let token = store::new_token()?;
     // Under another name first: no process sees a file without its token.
     let mut draft = file.as_os_str().to_os_string();
     draft.push(format!(".{token}"));

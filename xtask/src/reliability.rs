@@ -1,4 +1,5 @@
-//! The table in `docs/RELIABILITY.md`: what each ring tried in the run that is on record.
+//! The table in `docs/RELIABILITY.md`: what each ring tried in the run that is on record. A file beside the records lists
+//! everything that was tried, by ring.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -11,10 +12,15 @@ use crate::root;
 const DOCUMENT: &str = "docs/RELIABILITY.md";
 const BEGIN: &str = "<!-- begin: written by `cargo xtask prove` -->\n";
 const END: &str = "<!-- end -->";
-/// The last section, which is written as well.
-const DETAILS: &str = "## Everything that was tried\n";
+/// Everything that was tried.
+const DETAILS: &str = "crates/tenure-proof/record/tried.md";
+const DETAILS_HEAD: &str = "# Everything that was tried
 
-/// The table names this many kinds of attacks of a ring; the text below it names all.
+Written by `cargo xtask prove` from the records in this directory: what each ring tried in the run that is on record, and the
+deliberate faults and old protocols that it caught. [RELIABILITY.md](../../../docs/RELIABILITY.md) has the table and what it means.
+";
+
+/// The table names this many kinds of attacks of a ring; the other file names all.
 const ROW_MAX: usize = 4;
 
 /// A test binary of the proof crate.
@@ -119,7 +125,7 @@ impl Sum {
 struct Tables {
     /// Between the markers.
     rows: String,
-    /// At the end.
+    /// The other file.
     details: String,
 }
 
@@ -129,7 +135,7 @@ fn tables() -> Result<Tables, String> {
         "| ring | form | commit | tests | what was tried, mostly | deliberate faults and old protocols it caught | seconds |\n\
          | --- | --- | --- | --- | --- | --- | --- |\n",
     );
-    let mut details = String::new();
+    let mut details = DETAILS_HEAD.to_owned();
     for Ring { name, title, .. } in RINGS {
         let path = record_of(name);
         match std::fs::read_to_string(&path) {
@@ -151,15 +157,15 @@ fn tables() -> Result<Tables, String> {
 impl Sum {
     fn row(&self, name: &str, title: &str) -> String {
         let Self { form, commit, tests, tried, caught, seconds } = self;
-        let tried = told(&tried[..tried.len().min(ROW_MAX)]);
+        let tried = listed(&tried[..tried.len().min(ROW_MAX)]);
         let caught = caught.len();
         let head = format!("`{name}`: {title} | {form} | {commit} | {tests}");
         format!("| {head} | {tried} | {caught} | {seconds:.0} |\n")
     }
 
     fn details(&self, name: &str, title: &str) -> String {
-        let tried = told(&self.tried);
-        let mut text = format!("\n**`{name}`: {title}.** Tried: {tried}.\n");
+        let tried = listed(&self.tried);
+        let mut text = format!("\n## `{name}`: {title}\n\nTried: {tried}.\n");
         if !self.caught.is_empty() {
             let _ = write!(text, "\nCaught:\n\n- {}\n", self.caught.join("\n- "));
         }
@@ -168,7 +174,7 @@ impl Sum {
 }
 
 /// `1,234 kills; 2 pauses`.
-fn told(tried: &[(u64, String)]) -> String {
+fn listed(tried: &[(u64, String)]) -> String {
     let each: Vec<String> =
         tried.iter().map(|(cases, what)| format!("{} {what}", grouped(*cases))).collect();
     each.join("; ")
@@ -204,23 +210,24 @@ fn grouped(number: u64) -> String {
     grouped
 }
 
-/// `document` with the table between its two markers, and the details at its end.
-fn with_tables(document: &str, tables: &Tables) -> Result<String, String> {
-    let Tables { rows, details } = tables;
-    let missing = || format!("{DOCUMENT} has lost the markers of its table, or its last section");
+/// `document` with the table between its two markers.
+fn with_table(document: &str, rows: &str) -> Result<String, String> {
+    let missing = || format!("{DOCUMENT} has lost the markers of its table");
     let (before, rest) = document.split_once(BEGIN).ok_or_else(missing)?;
     let (_, after) = rest.split_once(END).ok_or_else(missing)?;
-    let (after, _) = after.split_once(DETAILS).ok_or_else(missing)?;
-    Ok(format!("{before}{BEGIN}\n{rows}\n{END}{after}{DETAILS}{details}"))
+    Ok(format!("{before}{BEGIN}\n{rows}\n{END}{after}"))
 }
 
-/// Writes the table into the document.
+/// Writes the table into the document, and the file beside the records.
 #[expect(clippy::disallowed_methods, reason = "a file of the repository; git has the old version")]
 pub(crate) fn rewrite() -> Result<(), String> {
     let path = root().join(DOCUMENT);
     let document = std::fs::read_to_string(&path).map_err(failed("read", &path))?;
-    let document = with_tables(&document, &tables()?)?;
-    std::fs::write(&path, document).map_err(failed("write", &path))
+    let Tables { rows, details } = tables()?;
+    let document = with_table(&document, &rows)?;
+    std::fs::write(&path, document).map_err(failed("write", &path))?;
+    let path = root().join(DETAILS);
+    std::fs::write(&path, details).map_err(failed("write", &path))
 }
 
 #[cfg(test)]
@@ -230,8 +237,11 @@ mod tests {
     #[test]
     fn the_table_is_what_the_records_say() {
         let document = std::fs::read_to_string(root().join(DOCUMENT)).unwrap();
-        let expected = with_tables(&document, &tables().unwrap()).unwrap();
+        let Tables { rows, details } = tables().unwrap();
+        let expected = with_table(&document, &rows).unwrap();
         assert!(document == expected, "the table in {DOCUMENT} was not made from the records");
+        let found = std::fs::read_to_string(root().join(DETAILS)).unwrap();
+        assert!(found == details, "{DETAILS} was not made from the records");
     }
 
     #[test]
@@ -247,20 +257,17 @@ mod tests {
         let details = sum.details("torture", "t");
         assert_eq!(
             details,
-            "\n**`torture`: t.** Tried: 1,234 kills; 2 x.\n\nCaught:\n\n- a\n- b\n"
+            "\n## `torture`: t\n\nTried: 1,234 kills; 2 x.\n\nCaught:\n\n- a\n- b\n"
         );
         assert!(Sum::of("").is_err() && Sum::of("{}").is_err() && Sum::of("x").is_err());
     }
 
     #[test]
     fn a_document_without_markers_is_left_alone() {
-        let tables = || Tables { rows: "| |\n".to_owned(), details: String::new() };
-        assert!(with_tables("# Reliability\n", &tables()).is_err());
-        assert!(with_tables(&format!("{BEGIN}{END}"), &tables()).is_err());
-        let whole = format!("{BEGIN}old{END}\n{DETAILS}old");
-        assert_eq!(
-            with_tables(&whole, &tables()).unwrap(),
-            format!("{BEGIN}\n| |\n\n{END}\n{DETAILS}")
-        );
+        let rows = "| |\n";
+        assert!(with_table("# Reliability\n", rows).is_err());
+        assert!(with_table(BEGIN, rows).is_err());
+        let whole = format!("{BEGIN}old{END}\nmore");
+        assert_eq!(with_table(&whole, rows).unwrap(), format!("{BEGIN}\n| |\n\n{END}\nmore"));
     }
 }

@@ -4,6 +4,7 @@ import asyncio
 import json
 import os
 import subprocess
+import time
 
 import pytest
 import tenure
@@ -178,3 +179,38 @@ def test_several_leases_are_those_of_the_command(tmp_path, cli):
     assert shown == made["targets"]
     subprocess.check_call([cli, "lease", "release", *paths, "--token", both.token])
     assert tenure.Lease(paths[0]).show() is None
+
+
+def test_a_lease_of_a_cancelled_task_is_released_but_for_a_renewal(tmp_path, monkeypatch):
+    target = tenure.Lease(tmp_path / "s")
+
+    def ttl():
+        info = target.show()
+        return info and info.ttl
+
+    async def cancelled(acquire):
+        """Cancels a call once it has the lease for 300 s, without a turn of the event loop in between."""
+        task = asyncio.ensure_future(acquire)
+        await asyncio.sleep(0)
+        deadline = time.monotonic() + PATIENCE
+        while ttl() != 300:
+            assert time.monotonic() < deadline
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+    async def main():
+        lease = aio.Lease(target.path)
+        await cancelled(lease.acquire(ttl=300))
+        assert ttl() is None
+        await cancelled(aio.lease_all([target.path], ttl=300))
+        assert ttl() is None
+        token = target.acquire(ttl=60).token
+        await cancelled(lease.acquire(ttl=300, token=token))
+        target.renew(token, ttl=60)
+        monkeypatch.setenv("TENURE_TARGET", target.path)
+        monkeypatch.setenv("TENURE_TOKEN", token)
+        await cancelled(lease.acquire(ttl=300))
+        assert target.renew(token, ttl=60).token == token
+
+    asyncio.run(main())

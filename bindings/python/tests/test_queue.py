@@ -3,9 +3,11 @@
 import asyncio
 import json
 import threading
+import time
 
 import pytest
 import tenure
+from conftest import PATIENCE
 from tenure import aio
 
 WORKER = """
@@ -138,6 +140,44 @@ def test_a_queue_for_asyncio_waits_beside_other_tasks_and_is_cancelled(tmp_path)
         waiting.cancel()
         with pytest.raises(asyncio.CancelledError):
             await waiting
+
+    asyncio.run(main())
+
+
+def test_a_task_that_was_claimed_while_its_caller_was_cancelled_goes_back(tmp_path):
+    queue = tenure.Queue(tmp_path / "tasks")
+    queue.add("x")
+
+    async def main():
+        claiming = asyncio.ensure_future(aio.Queue(queue.path).next(ttl=TTL))
+        await asyncio.sleep(0)
+        # Without a turn of the event loop, which would see the claim before it is cancelled.
+        deadline = time.monotonic() + PATIENCE
+        while queue.list()[0].state != "claimed":
+            assert time.monotonic() < deadline
+        claiming.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await claiming
+
+    asyncio.run(main())
+    assert queue.list()[0].state == "open"
+
+
+def test_a_caller_that_was_cancelled_is_cancelled_although_its_claim_is_lost(tmp_path):
+    queue = tenure.Queue(tmp_path / "tasks")
+    queue.add("x")
+
+    async def main():
+        claiming = asyncio.ensure_future(aio.Queue(queue.path).next(ttl=TTL))
+        await asyncio.sleep(0)
+        deadline = time.monotonic() + PATIENCE
+        while queue.list()[0].state != "claimed":
+            assert time.monotonic() < deadline
+        (tmp_path / "tasks" / next(iter(tenure.Collection(queue.path).keys()))).with_suffix(".json").unlink()
+        claiming.cancel()
+        with pytest.raises(asyncio.CancelledError) as caught:
+            await claiming
+        assert isinstance(caught.value.__cause__, tenure.TenureError)
 
     asyncio.run(main())
 

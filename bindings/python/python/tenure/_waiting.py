@@ -65,7 +65,11 @@ async def in_thread(
             raise
         if cancelled is not None:
             if undo is not None:
-                undo(result)
+                taken, give_back = result, undo
+                try:
+                    await in_thread(lambda _: give_back(taken))
+                except Exception as error:
+                    raise cancelled from error
             raise cancelled
         return result
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import functools
 import inspect
+import os
 import threading
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Iterable, Mapping
@@ -484,8 +485,7 @@ class Lease:
         self, *, ttl: types.Duration, **options: Unpack[types.LeaseOptions]
     ) -> Leased:
         """Acquires the lease for ``ttl``: seconds, or a text like ``"1m"``."""
-        # With a token it may be a renewal, and then the lease is not ours to end.
-        undo = None if options.get("token") else _tenure.Leased.release
+        undo = _release_unless_renewed(options)
         return Leased(await _call(self.sync.acquire, ttl=ttl, _undo=undo, **options))
 
     async def take_over(
@@ -548,10 +548,22 @@ async def lease_all(
     **options: Unpack[types.LeaseOptions],
 ) -> Leases:
     """Acquires the leases on several paths, all or none: ``async with await lease_all(paths, ttl=60)``."""
-    # With a token it may be a renewal, and then the leases are not ours to end.
-    undo = None if options.get("token") else _several.Leases.release
-    verb = _several.lease_all
+    undo, verb = _release_unless_renewed(options), _several.lease_all
     return Leases(await _call(verb, paths, ttl=ttl, store=store, _undo=undo, **options))
+
+
+def _release_unless_renewed(
+    options: Mapping[str, Any],
+) -> Callable[[Union[_tenure.Leased, _several.Leases]], None]:
+    """What a cancelled task does with what it got. With a token, its own or that of ``tenure lease hold``, it may be a
+    renewal: that is not the task's to end."""
+    before = options.get("token") or os.environ.get("TENURE_TOKEN")
+
+    def undo(leased: Union[_tenure.Leased, _several.Leases]) -> None:
+        if leased.token != before:
+            leased.release()
+
+    return undo
 
 
 class Leases:

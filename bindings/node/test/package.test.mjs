@@ -2,7 +2,7 @@
 
 import assert from 'node:assert/strict';
 import { execFileSync, spawnSync } from 'node:child_process';
-import { cpSync, existsSync, mkdtempSync, readFileSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
+import { cpSync, existsSync, mkdirSync, mkdtempSync, readFileSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import test, { before } from 'node:test';
@@ -77,17 +77,50 @@ test('its drop-ins are imported and required', () => {
   for (const name of names) run(process.execPath, ['-e', `require('tenure/compat/${name}')`]);
 });
 
+/** The compiler of TypeScript, as strict as it can be. */
+const STRICT = ['--noEmit', '--strict', '--exactOptionalPropertyTypes', '--module', 'nodenext', '--target', 'es2022'];
+const LIBRARY = ['--lib', 'es2023,esnext.disposable', '--types', 'node', '--typeRoots', join(PACKAGE, 'node_modules/@types')];
+const compile = (...files) =>
+  spawnSync(process.execPath, [TYPESCRIPT, ...STRICT, ...LIBRARY, ...files], { cwd: dir, encoding: 'utf8' });
+
 test('its types are right, also where they refuse', () => {
   assert.ok(existsSync(TYPESCRIPT), 'typescript is missing: run npm install in bindings/node');
   cpSync(join(PACKAGE, 'test/types'), join(dir, 'types'), { recursive: true });
-  const strict = ['--noEmit', '--strict', '--exactOptionalPropertyTypes', '--module', 'nodenext', '--target', 'es2022'];
-  const library = ['--lib', 'es2023,esnext.disposable', '--types', 'node', '--typeRoots', join(PACKAGE, 'node_modules/@types')];
-  const compile = (...files) =>
-    spawnSync(process.execPath, [TYPESCRIPT, ...strict, ...library, ...files], { cwd: dir, encoding: 'utf8' });
   const { stdout, status } = compile('types/usage.mts', 'types/usage.cts', 'types/compat.mts');
   assert.equal(status, 0, stdout);
   writeFileSync(join(dir, 'types/wrong.mts'), "import { lock } from 'tenure'; const guard: string = await lock('x'); void guard;");
   assert.notEqual(compile('types/wrong.mts').status, 0, 'the compiler sees no types');
+});
+
+/** What the examples of the README leave to their readers. */
+const READERS = `
+  declare const signal: AbortSignal;
+  declare const doc: import('tenure').Document;
+  declare const log: import('tenure').Journal;
+  declare const guards: { target: string; fence: number }[];
+  declare const next: unknown;
+  declare const id: string;
+  declare function handle(...given: unknown[]): void;
+  declare function think(value: unknown): Promise<unknown>;
+  declare function build(task: unknown): unknown;
+  declare function refresh(): Promise<string>;
+  declare function edit(bytes: Uint8Array): Uint8Array;`;
+
+test('the examples of both READMEs are right for the compiler', () => {
+  const names = ['README.md', '../../README.md'];
+  const blocks = names.flatMap((name) => [...readFileSync(join(PACKAGE, name), 'utf8').matchAll(/```js\n(.*?)```/gs)]);
+  assert.ok(blocks.length > 12);
+  mkdirSync(join(dir, 'examples'));
+  writeFileSync(join(dir, 'examples/readers.d.ts'), READERS);
+  const files = blocks.map(([, block], index) => {
+    const file = `examples/example${index}.mts`;
+    writeFileSync(join(dir, file), `${block}\nexport {};\n`);
+    return file;
+  });
+  // They are JavaScript: what a caller of them gets needs no type.
+  const plain = ['--noImplicitAny', 'false', '--useUnknownInCatchVariables', 'false'];
+  const { stdout, status } = compile(...plain, 'examples/readers.d.ts', ...files);
+  assert.equal(status, 0, stdout);
 });
 
 test('loading it and one update are cheap', (t) => {

@@ -10,7 +10,9 @@
 //! 4. So does how long each ring took.
 //! 5. Tests that pass without a single test having run are a failure.
 
+use std::num::NonZero;
 use std::process::Command;
+use std::thread;
 use std::time::Instant;
 
 use crate::not_run::NotRun;
@@ -91,7 +93,7 @@ const STEPS: &[Step] = &[
     Step { name: "python", action: Suite(python::test) },
     Step { name: "mcp clients", action: Suite(mcp::test) },
     Step { name: "tests", action: Tests(&["test", "--workspace", "--no-fail-fast"]) },
-    Step { name: "release build", action: Cargo(&["build", "--release"]) },
+    Step { name: "release build", action: Check(costs::release_build) },
     Step { name: "costs", action: Check(costs::check) },
     // After the others, which built most of what it packs.
     Step { name: "packages", action: Suite(package::test) },
@@ -189,6 +191,7 @@ fn perform(
         Tests(arguments) => {
             let mut command = cargo(arguments);
             command.envs(tools::limits().map(|limit| (limit, "1")));
+            command.env("RUST_TEST_THREADS", test_threads().to_string());
             if !options.allow_missing {
                 command.env("TENURE_PUPPETS", LANGUAGES);
             }
@@ -202,6 +205,11 @@ fn perform(
             Ok(())
         }
     }
+}
+
+/// How many tests of a program run at a time: half of them wait, for a process, a lease or a deadline.
+fn test_threads() -> usize {
+    2 * thread::available_parallelism().map_or(1, NonZero::get)
 }
 
 /// Cargo, the same one that runs this program, at the top of the repository.

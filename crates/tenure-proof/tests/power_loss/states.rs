@@ -169,14 +169,14 @@ fn g8_keys_and_headers_survive_every_enumerated_power_loss() {
 #[test]
 fn g5_g8_work_without_a_sync_loses_nothing_that_was_synced() {
     let tasks = [Task::LooseDocument, Task::LooseJournal];
-    let rounds = Form::asked().pick(5, 12);
+    let rounds = Form::asked().pick(2, 12);
     survives("without_a_sync", &record(1, &tasks, rounds, as_it_is));
 }
 
 #[test]
 fn g5_a_disk_without_exchange_survives_every_enumerated_power_loss() {
     let tasks = [Task::Document, Task::Both];
-    let rounds = Form::asked().pick(3, 8);
+    let rounds = Form::asked().pick(1, 8);
     survives("without_exchange", &record(1, &tasks, rounds, without_exchange));
 }
 

@@ -22,8 +22,14 @@ const BEGIN: &str = "<!-- begin measured";
 const BEGIN_ENDS: &str = "-->\n";
 const END: &str = "<!-- end measured -->";
 
-/// The rows whose pictures are on the front page.
-const PICTURES: &[&str] = &["p1", "p2", "p3", "p4", "p5"];
+/// The rows whose pictures are on the front page, and what each shows.
+const PICTURES: &[(&str, &str)] = &[
+    ("p1", "Lock and unlock while no other process wants the lock."),
+    ("p2", "One new process changes a document of 500 keys."),
+    ("p3", "Eight processes change one document of 12 KB, without syncs."),
+    ("p4", "The same, durable, by 1, 8 and 32 processes."),
+    ("p5", "A line of 300 bytes is appended, with and without syncs."),
+];
 
 /// How many rows there are: a record with fewer is a part.
 const ROWS: usize = 11;
@@ -119,10 +125,11 @@ fn table(records: &[(String, Goals)]) -> String {
 /// The pictures of one record.
 fn pictures(name: &str) -> String {
     let mut text = format!("Measured: [{RUNS}/{name}]({RUNS}/{name}/summary.md).\n");
-    for row in PICTURES {
+    for (row, caption) in PICTURES {
         let path = format!("{RUNS}/{name}/{row}.svg");
         if root().join(&path).is_file() {
-            let _ = write!(text, "\n![{}]({path})\n", row.to_uppercase());
+            let _ =
+                write!(text, "\n**{}.** {caption}\n\n![{caption}]({path})\n", row.to_uppercase());
         }
     }
     text

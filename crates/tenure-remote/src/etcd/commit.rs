@@ -12,7 +12,6 @@
 //! 2. A commit whose outcome is not known to the caller keeps its receipt until the lease of receipts ends.
 //! 3. An append that another one overtook is numbered anew. All other answers are final.
 
-use std::sync::{Arc, Mutex, MutexGuard};
 use std::thread;
 use std::time::Duration;
 
@@ -31,7 +30,7 @@ use crate::engine::{Commit, Committed, Receipt, Removal};
 /// An append that is overtaken gives up after so many attempts.
 const ATTEMPTS: u32 = 200;
 /// So many operations of a target are remembered.
-const OPERATIONS_KEPT: usize = 1024;
+const OPERATIONS_KEPT: usize = 4096;
 /// So many receipts are deleted by a commit.
 const RECEIPTS_DELETED: usize = 8;
 /// So many receipts wait to be deleted. More of them are left to their lease.
@@ -63,16 +62,22 @@ impl EtcdEngine {
         let step = "commit";
         let nonce = tenure::store::new_token()?;
         let plan = Plan::new(self, commit, &nonce);
-        let heads = commit.journal.map(|(name, _)| self.heads.of(name));
-        let mut seen = heads.as_ref().map(|head: &Arc<Mutex<Seen>>| locked(head));
+        let appends = commit.journal.map(|(name, _)| self.here().heads.of(name));
+        let _turn = appends.as_ref().map(|appends| appends.turn());
+        let mut seen: Seen = appends.as_ref().and_then(|appends| *locked(&appends.seen));
+        let note = |seen: Seen| appends.iter().for_each(|appends| *locked(&appends.seen) = seen);
         let mut lost = false;
         for attempt in 1..=ATTEMPTS {
-            let wanted = seen.as_deref().filter(|seen| seen.is_none()).and(plan.journal.as_ref());
+            let wanted = plan.journal.as_ref().filter(|_| seen.is_none());
             let (world, read) = self.settled_world_and(wanted.map(|keys| keys.head.as_slice()))?;
-            if let (Some(seen), Some(read), true) = (seen.as_deref_mut(), read, wanted.is_some()) {
-                *seen = Some(seen_head(read.key(1).as_ref()));
+            if let (Some(read), true) = (read, wanted.is_some()) {
+                seen = Some(seen_head(read.key(1).as_ref()));
             }
-            let head = self.head(step, &plan, &mut seen)?;
+            let head = match (&plan.journal, seen) {
+                (None, _) => Default::default(),
+                (Some(_), Some(head)) => head,
+                (Some(keys), None) => self.read_head(step, keys)?,
+            };
             let with_reasons = attempt > 1;
             let attempted = self.attempt(step, &plan, &world, head, with_reasons);
             let answered = attempted.inspect_err(|error| {
@@ -84,15 +89,12 @@ impl EtcdEngine {
             let done = answered.done;
             if done.succeeded {
                 let did = plan.did(head.0, &world);
-                if let Some(seen) = seen.as_deref_mut() {
-                    *seen = Some((plan.next_head(head.0, &world), done.revision));
-                }
+                note(Some((plan.next_head(head.0, &world), done.revision)));
                 self.settle(commit, &nonce, lost);
                 return Ok(Committed::Done(plan.receipt_of(did, done.revision, &world)));
             }
-            if let Some(seen) = seen.as_deref_mut() {
-                *seen = plan.head_in(&done);
-            }
+            seen = plan.head_in(&done);
+            note(seen);
             if !with_reasons {
                 continue;
             }
@@ -106,21 +108,6 @@ impl EtcdEngine {
         }
         let detail = "others keep appending to the journal";
         Err(Error::new(ErrorKind::Busy, step, detail).committed(false).hint("try again"))
-    }
-
-    fn head(
-        &self,
-        step: &'static str,
-        plan: &Plan<'_>,
-        seen: &mut Option<MutexGuard<'_, Seen>>,
-    ) -> Result<(Head, u64)> {
-        let (Some(seen), Some(keys)) = (seen, &plan.journal) else { return Ok(Default::default()) };
-        if let Some(head) = **seen {
-            return Ok(head);
-        }
-        let head = self.read_head(step, keys)?;
-        **seen = Some(head);
-        Ok(head)
     }
 
     /// Sends the transaction. The lease of receipts is granted by the first that finds it missing.
@@ -139,7 +126,7 @@ impl EtcdEngine {
         }
         let mut deleted: Vec<String> = Vec::new();
         if plan.writes() {
-            let mut settled = locked(&self.settled);
+            let mut settled = locked(&self.here().settled);
             settled.retain(|id| id != plan.commit.id); // It is asked for again.
             let from = settled.len().saturating_sub(RECEIPTS_DELETED);
             deleted = settled.split_off(from);
@@ -154,7 +141,7 @@ impl EtcdEngine {
             }
         }
         if !answered.as_ref().is_ok_and(|answered| answered.done.succeeded) {
-            locked(&self.settled).append(&mut deleted);
+            locked(&self.here().settled).append(&mut deleted);
         }
         answered.map_err(|failure| failure.error(step))
     }
@@ -175,8 +162,8 @@ impl EtcdEngine {
     }
 
     fn settle(&self, commit: &Commit<'_>, nonce: &str, lost: bool) {
-        let is_unclear = locked(&self.unclear).remove(commit.id);
-        let mut settled = locked(&self.settled);
+        let is_unclear = locked(&self.here().unclear).remove(commit.id);
+        let mut settled = locked(&self.here().settled);
         if !lost && !is_unclear && settled.len() < RECEIPTS_MAX {
             settled.push(commit.id.to_owned());
         }
@@ -193,7 +180,7 @@ impl EtcdEngine {
 
     /// The receipt of this commit is not deleted: an attempt may still be under way.
     fn keep_receipt(&self, id: &str) {
-        let mut unclear = locked(&self.unclear);
+        let mut unclear = locked(&self.here().unclear);
         if unclear.len() < RECEIPTS_MAX {
             unclear.insert(id.to_owned());
         }

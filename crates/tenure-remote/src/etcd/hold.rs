@@ -145,7 +145,7 @@ impl EtcdEngine {
             otherwise: vec![place],
         };
         self.transact(step, &txn)?;
-        locked(&self.places).remove(&ticket.id);
+        locked(&self.here().places).remove(&ticket.id);
         Ok(())
     }
 

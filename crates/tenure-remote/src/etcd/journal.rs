@@ -10,7 +10,8 @@
 //!    restored. A gap before the first entry of a page is named; one behind it is a jump of the numbers.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::time::Duration;
 
 use tenure::Result;
 
@@ -30,18 +31,49 @@ const BATCHES_MAX: usize = 512;
 /// A page of this many bytes is large.
 const PAGE_BYTES: usize = 1 << 20;
 
+/// An append waits so long for the one before it in its process.
+const TURN: Duration = Duration::from_millis(100);
+
 /// A head as it was seen, with its revision.
 pub(super) type Seen = Option<(Head, u64)>;
 
-/// How far journals are, as this process last saw it. The appends of one process to one journal go one after the other:
-/// at once they would only overtake each other.
+/// How far journals are, as this process last saw it.
 #[derive(Debug, Default)]
 pub(super) struct Heads {
-    seen: Mutex<HashMap<String, Arc<Mutex<Seen>>>>,
+    seen: Mutex<HashMap<String, Arc<Appends>>>,
+}
+
+/// The appends of this process to one journal. They go one after the other: at once they would only overtake each other,
+/// which they do if one of them gets no answer.
+#[derive(Debug, Default)]
+pub(super) struct Appends {
+    pub(super) seen: Mutex<Seen>,
+    is_busy: Mutex<bool>,
+    ended: Condvar,
+}
+
+/// The turn of an append.
+pub(super) struct Turn<'a>(Option<&'a Appends>);
+
+impl Appends {
+    pub(super) fn turn(&self) -> Turn<'_> {
+        let wait = self.ended.wait_timeout_while(locked(&self.is_busy), TURN, |is_busy| *is_busy);
+        let (mut is_busy, _) = wait.unwrap_or_else(PoisonError::into_inner);
+        Turn((!std::mem::replace(&mut *is_busy, true)).then_some(self))
+    }
+}
+
+impl Drop for Turn<'_> {
+    fn drop(&mut self) {
+        if let Some(appends) = self.0 {
+            *locked(&appends.is_busy) = false;
+            appends.ended.notify_one();
+        }
+    }
 }
 
 impl Heads {
-    pub(super) fn of(&self, name: &str) -> Arc<Mutex<Seen>> {
+    pub(super) fn of(&self, name: &str) -> Arc<Appends> {
         let mut seen = locked(&self.seen);
         if seen.len() >= HEADS_MAX && !seen.contains_key(name) {
             seen.clear();

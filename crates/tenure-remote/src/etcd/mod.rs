@@ -45,7 +45,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use tenure::store::Watcher;
+use tenure::store::{ProcessLocal, Watcher};
 use tenure::{Error, ErrorKind, Fence, Result, Value};
 
 use self::client::{Client, Failure};
@@ -70,6 +70,12 @@ const OPERATIONS_MAX: usize = 128;
 pub struct EtcdEngine {
     client: Arc<Client>,
     layout: Layout,
+    here: ProcessLocal<Here>,
+}
+
+/// What this process knows. A forked child begins with nothing: what its parent has may be locked for ever.
+#[derive(Debug, Default)]
+struct Here {
     world: Mutex<Option<World>>,
     /// The newest revision that was seen.
     newest: AtomicU64,
@@ -98,14 +104,12 @@ impl EtcdEngine {
         Ok(Self {
             client: Arc::new(Client::new(url)?),
             layout: Layout::new(&url.path),
-            world: Mutex::default(),
-            newest: AtomicU64::new(0),
-            places: Mutex::default(),
-            doubtful: Mutex::default(),
-            heads: Heads::default(),
-            settled: Mutex::default(),
-            unclear: Mutex::default(),
+            here: ProcessLocal::new(),
         })
+    }
+
+    fn here(&self) -> &Here {
+        self.here.here()
     }
 
     /// How many requests were sent so far.
@@ -123,12 +127,12 @@ impl EtcdEngine {
         if bytes > REQUEST_MAX || operations > OPERATIONS_MAX {
             return Err(Failure::Error(too_large(step, bytes, operations)));
         }
-        let before = self.newest.load(Ordering::SeqCst);
+        let before = self.here().newest.load(Ordering::SeqCst);
         let answer = self.client.ask(step, "/v3/kv/txn", &txn.to_json())?;
         let cluster = int(&answer.body["header"]["cluster_id"]);
         let done = Done::read(answer.body);
         self.check_cluster(step, cluster, before, done.revision).map_err(Failure::Error)?;
-        self.newest.fetch_max(done.revision, Ordering::SeqCst);
+        self.here().newest.fetch_max(done.revision, Ordering::SeqCst);
         Ok(Answered { done, lost: answer.lost })
     }
 }

@@ -1,6 +1,7 @@
 //! What is read as it is: documents, names, holds of many targets, events. And what is kept of many of them.
 
 use std::collections::{BTreeMap, HashMap};
+use std::time::Duration;
 
 use tenure::{Result, Value};
 
@@ -56,7 +57,9 @@ impl EtcdEngine {
                 (known.changes, known.age) = (changes, age);
             }
         }
-        Ok(listed.into_values().collect())
+        let mut listed: Vec<_> = listed.into_values().collect();
+        correct_ages(&mut listed);
+        Ok(listed)
     }
 
     pub(super) fn survey_holds(&self, prefix: &str) -> Result<Vec<(String, Hold)>> {
@@ -117,5 +120,38 @@ impl EtcdEngine {
         if !deletes.is_empty() {
             let _ = self.transact(step, &Txn::reading(deletes));
         }
+    }
+}
+
+/// Makes the ages agree with the revisions. Each age is told by the clock of its writer, and no change is older than one
+/// before it: a wrong clock makes others younger, so that they are kept, and never older.
+fn correct_ages(listed: &mut [Listed]) {
+    let mut youngest = Duration::MAX;
+    let mut by_revision: Vec<_> = listed.iter_mut().collect();
+    by_revision.sort_by_key(|listed| listed.changes);
+    for listed in by_revision {
+        youngest = youngest.min(listed.age);
+        listed.age = youngest;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_later_change_is_never_older_whatever_the_clocks_say() {
+        let listed = |(changes, age): (u64, u64)| Listed {
+            name: changes.to_string(),
+            has_content: true,
+            changes,
+            age: Duration::from_secs(age),
+        };
+        // The writer of 4 is an hour behind.
+        let mut found = [(4, 3600), (1, 90), (3, 10), (2, 50)].map(listed);
+        correct_ages(&mut found);
+        let ages: Vec<_> =
+            found.iter().map(|listed| (listed.changes, listed.age.as_secs())).collect();
+        assert_eq!(ages, [(4, 10), (1, 90), (3, 10), (2, 50)]);
     }
 }

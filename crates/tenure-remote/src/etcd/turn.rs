@@ -64,7 +64,7 @@ impl EtcdEngine {
         let keys = self.layout.of(name);
         let owner = Owner::new(&ticket.id, &ticket.holder, ticket.kind, lease);
         let nonce = tenure::store::new_token()?;
-        let mut place = locked(&self.places).get(&ticket.id).copied();
+        let mut place = locked(&self.here().places).get(&ticket.id).copied();
         let (mut lost, mut joins) = (false, false);
         let mut attempts = 0;
         let taken = loop {
@@ -78,11 +78,11 @@ impl EtcdEngine {
                 Ok(answered) => answered,
                 Err(Failure::LeaseNotFound) => {
                     // Nothing of this ticket can take effect any more: it would need the lease.
-                    locked(&self.places).remove(&ticket.id);
+                    locked(&self.here().places).remove(&ticket.id);
                     return Err(Failure::LeaseNotFound.error(step));
                 }
                 Err(failure) => {
-                    locked(&self.doubtful).entry(ticket.id.clone()).or_default().push(nonce);
+                    locked(&self.here().doubtful).entry(ticket.id.clone()).or_default().push(nonce);
                     return Err(failure.error(step));
                 }
             };
@@ -109,7 +109,7 @@ impl EtcdEngine {
             }
             if refusal.alive.is_some() || !is_first || attempts >= ATTEMPTS {
                 if let Some(place) = refusal.place {
-                    locked(&self.places).insert(ticket.id.clone(), place);
+                    locked(&self.here().places).insert(ticket.id.clone(), place);
                 }
                 break self.busy(&refusal, world)?;
             }
@@ -119,7 +119,7 @@ impl EtcdEngine {
             self.forbid(step, &nonce)?;
         }
         if matches!(taken, Taken::Held { .. }) {
-            locked(&self.places).remove(&ticket.id);
+            locked(&self.here().places).remove(&ticket.id);
         }
         Ok(taken)
     }
@@ -187,11 +187,11 @@ impl EtcdEngine {
 
     /// Makes sure that no attempt of a ticket whose call failed takes effect after the ticket is over.
     pub(super) fn forbid_doubtful(&self, step: &'static str, ticket: &Ticket) -> Result<()> {
-        let Some(nonces) = locked(&self.doubtful).remove(&ticket.id) else { return Ok(()) };
+        let Some(nonces) = locked(&self.here().doubtful).remove(&ticket.id) else { return Ok(()) };
         for (place, nonce) in nonces.iter().enumerate() {
             if let Err(error) = self.forbid(step, nonce) {
                 let rest = nonces[place..].to_vec();
-                locked(&self.doubtful).insert(ticket.id.clone(), rest);
+                locked(&self.here().doubtful).insert(ticket.id.clone(), rest);
                 return Err(error);
             }
         }

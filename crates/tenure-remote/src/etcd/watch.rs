@@ -227,7 +227,7 @@ impl EtcdEngine {
         let keys = self.layout.of(name);
         match what {
             Watched::Turn(ticket) => {
-                let place = locked(&self.places).get(&ticket.id).copied();
+                let place = locked(&self.here().places).get(&ticket.id).copied();
                 let (client, ticket) = (self.client.clone(), ticket.id.clone());
                 Ok(Box::new(Turn { client, keys, ticket, place, events: None }))
             }

@@ -71,12 +71,12 @@ impl World {
 impl EtcdEngine {
     /// The cluster and the epoch, for a caller that only reads.
     pub(super) fn world(&self) -> Result<World> {
-        let known = *locked(&self.world);
+        let known = *locked(&self.here().world);
         if let Some(world) = known {
             return Ok(world);
         }
         let (world, _) = self.find_world(None)?;
-        *locked(&self.world) = Some(world);
+        *locked(&self.here().world) = Some(world);
         Ok(world)
     }
 
@@ -88,14 +88,14 @@ impl EtcdEngine {
     /// The same. If the server has to be asked, this key is read as well, and is the second of the answer: a fresh process
     /// saves a request.
     pub(super) fn settled_world_and(&self, key: Option<&[u8]>) -> Result<(World, Option<Done>)> {
-        let known = *locked(&self.world);
+        let known = *locked(&self.here().world);
         if let Some(world) = known.filter(|world| world.is_settled) {
             return Ok((world, None));
         }
         for _ in 0..ATTEMPTS {
             let (world, done) = self.find_world(key)?;
             if world.is_settled {
-                *locked(&self.world) = Some(world);
+                *locked(&self.here().world) = Some(world);
                 return Ok((world, Some(done)));
             }
             self.write_world(world)?;
@@ -112,7 +112,7 @@ impl EtcdEngine {
         let answer = self.client.ask(step, "/v3/kv/txn", &txn.to_json());
         let body = answer.map_err(|failure| failure.error(step))?.body;
         let cluster = int(&body["header"]["cluster_id"]);
-        self.newest.store(int(&body["header"]["revision"]), Ordering::SeqCst);
+        self.here().newest.store(int(&body["header"]["revision"]), Ordering::SeqCst);
         let done = Done::read(body);
         let Some(kv) = done.key(0) else {
             return Ok((World { cluster, epoch: 0, written: 0, is_settled: false }, done));
@@ -155,7 +155,7 @@ impl EtcdEngine {
 
     /// Forgets what was known: `meta` has changed.
     pub(super) fn forget_world(&self) {
-        *locked(&self.world) = None;
+        *locked(&self.here().world) = None;
     }
 
     /// Refuses an answer of another cluster than before, or of an earlier state of it.
@@ -166,7 +166,7 @@ impl EtcdEngine {
         before: u64,
         revision: u64,
     ) -> Result<()> {
-        let Some(world) = *locked(&self.world) else { return Ok(()) };
+        let Some(world) = *locked(&self.here().world) else { return Ok(()) };
         let fell = revision < before;
         if world.cluster == cluster && !fell {
             return Ok(());

@@ -94,14 +94,20 @@ impl<'a> Spec<'a> {
         for guard in &options.guards {
             let own = store::name_in(Some(client.engine.name()), &guard.target);
             let name = name::resolved(own.map_err(|error| about(error, targets[0].0))?)?;
-            match targets.iter_mut().find(|(target, _)| *target == name) {
-                Some((target, Some(fence))) if *fence != guard.fence => {
+            let own = targets.iter_mut().find(|(target, _)| *target == name);
+            let known = match &own {
+                Some((_, fence)) => *fence,
+                None => guards.iter().find(|(known, _)| *known == name).map(|(_, fence)| *fence),
+            };
+            match (own, known) {
+                (_, Some(fence)) if fence != guard.fence => {
                     let detail = format!("fences {fence} and {} are not both current", guard.fence);
-                    let error = client.error(ErrorKind::Fenced, "write", target, &detail);
+                    let error = client.error(ErrorKind::Fenced, "write", &name, &detail);
                     return Err(error.hint("pass the fence of the hold you have").committed(false));
                 }
-                Some((_, fence)) => *fence = Some(guard.fence),
-                None => guards.push((name, guard.fence)),
+                (_, Some(_)) => {}
+                (Some((_, fence)), None) => *fence = Some(guard.fence),
+                (None, None) => guards.push((name, guard.fence)),
             }
         }
         Ok(Self {

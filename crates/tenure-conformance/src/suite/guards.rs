@@ -81,6 +81,29 @@ pub(super) fn a_stale_guard_changes_nothing(subject: &Subject) -> Outcome {
     Ok(())
 }
 
+/// The good guard of a target does not make up for a stale one of the same target, whichever comes first.
+pub(super) fn two_fences_of_one_target_are_refused(subject: &Subject) -> Outcome {
+    let former = subject.lease(0, "session")?.acquire(&long("a"))?;
+    let taken = subject.lease(1, "session")?.take_over(&long("b"), "a does not answer")?;
+    for fences in [[former.fence, taken.fence], [taken.fence, former.fence]] {
+        let mut options = patient();
+        for fence in fences {
+            options.guards.extend(guarded(subject.name("session"), fence).guards);
+        }
+        for written in writes(subject, &options) {
+            refused_as(written, &STALE, "two fences of one target")?;
+        }
+    }
+    equal!(counted(subject)?, (0, 0), "updates and lines");
+    let mut twice = guarded(subject.name("session"), taken.fence);
+    twice.guards.extend(twice.guards.clone());
+    for written in writes(subject, &twice) {
+        written?;
+    }
+    equal!(counted(subject)?, (2, 2), "updates and lines");
+    Ok(())
+}
+
 pub(super) fn a_guard_on_an_unknown_target_is_refused(subject: &Subject) -> Outcome {
     for fence in [1, 1 << 50] {
         let options = guarded(subject.name("never held"), fence);

@@ -121,6 +121,7 @@ suite! { $
     guards {
         Alone a_guard_admits_its_holder,
         Alone a_stale_guard_changes_nothing,
+        Alone two_fences_of_one_target_are_refused,
         Alone a_guard_on_an_unknown_target_is_refused,
         Alone a_guard_of_the_journal_proves_its_hold,
         Alone a_document_and_a_journal_change_both_or_neither,

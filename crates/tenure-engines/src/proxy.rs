@@ -34,6 +34,8 @@ struct Plan {
     /// Everything that runs, for a cut at once.
     open: Vec<(TcpStream, TcpStream)>,
     connections: u64,
+    /// The first connections, so many, pass nothing on.
+    stranded: u64,
     cuts: u64,
     is_over: bool,
 }
@@ -102,6 +104,11 @@ impl Proxy {
         self.change(|plan| plan.mode = Mode::Swallow);
     }
 
+    /// The same for the connections of now. New ones work.
+    pub fn strand(&self) {
+        self.change(|plan| plan.stranded = plan.connections);
+    }
+
     /// Closes new connections at once.
     pub fn refuse(&self) {
         self.change(|plan| plan.mode = Mode::Refuse);
@@ -135,7 +142,7 @@ impl Proxy {
     /// Ends all faults. Connections that were swallowed go on.
     pub fn heal(&self) {
         self.change(|plan| {
-            (plan.delay, plan.mode) = (Duration::ZERO, Mode::Pass);
+            (plan.delay, plan.mode, plan.stranded) = (Duration::ZERO, Mode::Pass, 0);
             (plan.cut, plan.half_close) = (None, None);
         });
     }
@@ -183,6 +190,7 @@ impl Shared {
     fn accept(self: &Arc<Self>, client: TcpStream, server: SocketAddr) {
         let mut plan = self.plan();
         plan.connections += 1;
+        let number = plan.connections;
         if plan.mode == Mode::Refuse {
             return;
         }
@@ -197,12 +205,12 @@ impl Shared {
         plan.open.push((client3, server3));
         drop(plan);
         let shared = Arc::clone(self);
-        thread::spawn(move || shared.pump(Way::Requests, client, server));
+        thread::spawn(move || shared.pump(number, Way::Requests, client, server));
         let shared = Arc::clone(self);
-        thread::spawn(move || shared.pump(Way::Replies, server2, client2));
+        thread::spawn(move || shared.pump(number, Way::Replies, server2, client2));
     }
 
-    fn pump(&self, way: Way, mut from: TcpStream, mut to: TcpStream) {
+    fn pump(&self, number: u64, way: Way, mut from: TcpStream, mut to: TcpStream) {
         let mut buffer = vec![0; 16 * 1024];
         loop {
             let read = match from.read(&mut buffer) {
@@ -210,7 +218,7 @@ impl Shared {
                 Ok(read) => read,
                 Err(_) => return cut(&from, &to),
             };
-            let (passed, goes_on) = match self.decide(way, read) {
+            let (passed, goes_on) = match self.decide(number, way, read) {
                 None => return,
                 Some(Next::Pass(length)) => (length, true),
                 Some(Next::Close(length)) => (length, false),
@@ -230,7 +238,7 @@ impl Shared {
     }
 
     /// Waits as long as the plan says; `None` when the proxy ends.
-    fn decide(&self, way: Way, length: usize) -> Option<Next> {
+    fn decide(&self, number: u64, way: Way, length: usize) -> Option<Next> {
         let mut plan = self.plan();
         let arrived = Instant::now();
         loop {
@@ -238,7 +246,7 @@ impl Shared {
                 return None;
             }
             let left = plan.delay.saturating_sub(arrived.elapsed());
-            let swallows = plan.mode == Mode::Swallow;
+            let swallows = plan.mode == Mode::Swallow || number <= plan.stranded;
             if !swallows && left.is_zero() {
                 break;
             }

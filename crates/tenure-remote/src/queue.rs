@@ -179,8 +179,9 @@ impl Client {
         event: &tenure::Value,
         patience: &Patience<'_>,
     ) -> Result<Fence> {
-        let ticket = without_session(kind, holder)?;
         loop {
+            // Another one each time: one that was repeated after a lost reply is over when it was not granted.
+            let ticket = without_session(kind, holder)?;
             let taken = self.engine.take_over(name, &ticket, event);
             match taken.map_err(|error| about(error, name))? {
                 Taken::Held { fence, .. } => return Ok(fence),

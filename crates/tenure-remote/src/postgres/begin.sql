@@ -1,7 +1,12 @@
 -- The beginning of `init`: what the rest is done under. `@@` stands for the schema's quoted name, `@version@` for the
 -- version of the tables and functions.
 
-create schema if not exists @@;
+do $$
+begin
+    if to_regnamespace('@@') is null then -- Who may not create a schema may use one that is there.
+        create schema @@;
+    end if;
+end $$;
 
 -- One row: what this schema is, and from where its numbers count.
 create table if not exists @@.meta (

@@ -141,7 +141,7 @@ impl PostgresEngine {
             }
         };
         self.hub.wake(wake);
-        if is_due(commit.id) {
+        if is_due(commit.id, SWEEP_EVERY) {
             self.sweep();
         }
         Ok(committed)
@@ -175,7 +175,7 @@ impl PostgresEngine {
     }
 
     /// Removes what is over. The next one does it, if this one fails.
-    fn sweep(&self) {
+    pub(super) fn sweep(&self) {
         let statement = "select @@.sweep($1)";
         drop(self.server.rows("sweep", None, statement, &[(&CLIENT, Type::INT4)]));
     }
@@ -217,8 +217,8 @@ fn refuse_long<'a>(name: &str, parts: impl Iterator<Item = &'a [u8]>) -> Result<
     Ok(())
 }
 
-/// Whether this commit is the one of many that sweeps. Its id is random.
-fn is_due(id: &str) -> bool {
+/// Whether this one of so many sweeps. Its id is random.
+pub(super) fn is_due(id: &str, every: u64) -> bool {
     let mix = |sum: u64, byte: u8| sum.wrapping_mul(31).wrapping_add(u64::from(byte));
-    id.bytes().fold(7, mix) % SWEEP_EVERY == 0
+    id.bytes().fold(7, mix) % every == 0
 }

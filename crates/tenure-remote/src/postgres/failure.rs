@@ -102,7 +102,8 @@ impl Failure {
             Remedy::Again // Only a receipt is inserted without a look.
         } else if code.code().starts_with("57P")
             || code.code().starts_with("08")
-            || [SqlState::READ_ONLY_SQL_TRANSACTION, SqlState::TOO_MANY_CONNECTIONS].contains(code)
+            || *code == SqlState::TOO_MANY_CONNECTIONS
+            || self.is_read_only()
         {
             Remedy::Reconnect
         } else {
@@ -132,9 +133,11 @@ impl Failure {
         }
     }
 
-    /// Whether the server cannot be written to.
+    /// Whether the server cannot be written to. A standby refuses to say where its log ends, before it refuses a write.
     pub(super) fn is_read_only(&self) -> bool {
-        matches!(self, Self::Refused { code, .. } if *code == SqlState::READ_ONLY_SQL_TRANSACTION)
+        let states =
+            [SqlState::READ_ONLY_SQL_TRANSACTION, SqlState::OBJECT_NOT_IN_PREREQUISITE_STATE];
+        matches!(self, Self::Refused { code, .. } if states.contains(code))
     }
 
     /// The error for a caller. If it is `unknown` whether the request was done, it says neither.
@@ -175,7 +178,7 @@ impl Failure {
             Some("28P01" | "28000") => {
                 (ErrorKind::Io, message.clone(), "check the user and the password".to_owned())
             }
-            Some("25006") => (
+            Some("25006" | "55000") => (
                 ErrorKind::Unsupported,
                 "the database is read-only".to_owned(),
                 "name the primary, or all servers, in the URL".to_owned(),

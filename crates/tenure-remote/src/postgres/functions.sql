@@ -326,7 +326,8 @@ begin
         r_done := t.kind = 2 or not @@.ended(t.session);
         r_wake := @@.end_hold(t, e, _ticket);
     else
-        r_done := coalesce(_again and t.ended = _ticket, false);
+        -- An earlier attempt may have ended it, and others may have had it since.
+        r_done := coalesce(_again and (t.ended = _ticket or t.fence > _fence), false);
         if _fence is null then
             update @@.target set ended = _ticket where name = _name; -- A late request to take it is refused.
         end if;
@@ -356,7 +357,7 @@ begin
     if r_done then
         r_wake := @@.end_hold(t, e, encode(_token_sum, 'hex'));
     else
-        r_done := coalesce(_again and t.ended = encode(_token_sum, 'hex'), false);
+        r_done := _again; -- An earlier attempt may have ended it, and others may have had it since.
     end if;
 end $$;
 
@@ -624,7 +625,7 @@ begin
     delete from @@.watcher where (name, channel) in (select name, channel from @@.watcher
         where until < clock_timestamp() order by name, channel limit 1000 for update skip locked);
     delete from @@.session where id in (select id from @@.session
-        where expires < clock_timestamp() - interval '1 minute' order by id limit 1000 for update skip locked);
+        where expires < clock_timestamp() - interval '1 minute' order by id limit 10000 for update skip locked);
     delete from @@.ticket where id in (select id from @@.ticket
         where not exists (select from @@.session where id = ticket.session) order by id limit 1000
         for update skip locked);

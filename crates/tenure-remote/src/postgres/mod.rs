@@ -36,6 +36,7 @@ use tenure::{Error, ErrorKind, Fence, Result, Value};
 use tokio_postgres::Row;
 use tokio_postgres::types::Type;
 
+use self::commit::is_due;
 use self::failure::Failure;
 use self::hub::Hub;
 use self::pool::Pool;
@@ -54,6 +55,8 @@ const TTL_MIN: Duration = Duration::from_secs(2);
 const BYTES_MAX: u64 = 1 << 20;
 /// The schema, if the URL names none.
 const SCHEMA: &str = "tenure";
+/// One session in so many looks for what is over and removes it.
+const SESSIONS_PER_SWEEP: u64 = 32;
 /// The bits of a number below its epoch.
 const COUNTER_BITS: u32 = 36;
 
@@ -73,14 +76,17 @@ const HOLD: &str = "t.name, t.fence as r_fence, case when t.kind <> 0 then t.hol
 pub struct PostgresEngine {
     server: Arc<Server>,
     hub: Arc<Hub>,
+    /// Of sessions.
+    ttl: Duration,
 }
 
 impl PostgresEngine {
     /// The engine of a URL. The server is asked by the first step.
     pub fn connect(url: &Url) -> Result<Self> {
         let schema = url.parameter("schema").unwrap_or(SCHEMA);
-        if schema.is_empty() || schema.len() > 63 || schema.contains('\0') {
-            let detail = "`schema` must be the name of a schema, 1 to 63 bytes";
+        let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
+        if schema.is_empty() || schema.len() > 63 || !schema.bytes().all(is_plain) {
+            let detail = "`schema` must be 1 to 63 letters of ASCII, digits and underscores";
             return Err(Error::new(ErrorKind::Invalid, "read the URL of a store", detail));
         }
         let must_be_sync = match url.parameter("failover") {
@@ -97,7 +103,7 @@ impl PostgresEngine {
         };
         let server = Arc::new(Server {
             name: url.redacted().to_owned(),
-            schema: format!("\"{}\"", schema.replace('"', "\"\"")),
+            schema: format!("\"{schema}\""),
             pool: Pool::new(url)?,
             must_be_sync,
             is_alone: url.hosts.len() == 1,
@@ -105,7 +111,7 @@ impl PostgresEngine {
             has_looked: AtomicBool::new(false),
             requests: AtomicUsize::new(0),
         });
-        Ok(Self { hub: Arc::new(Hub::new(server.clone())), server })
+        Ok(Self { hub: Arc::new(Hub::new(server.clone())), server, ttl: url.ttl })
     }
 
     /// How many requests were sent so far.
@@ -258,6 +264,9 @@ impl Engine for PostgresEngine {
             &[(&CLIENT, Type::INT4), (&id, Type::TEXT), (&milliseconds(ttl), Type::INT8)],
         )?;
         self.server.look_at_replication();
+        if is_due(&id, SESSIONS_PER_SWEEP) {
+            self.sweep();
+        }
         Ok(SessionId(id))
     }
 
@@ -266,7 +275,7 @@ impl Engine for PostgresEngine {
         let parameters: &[connection::Parameter<'_>] =
             &[(&CLIENT, Type::INT4), (&session.0, Type::TEXT)];
         let statement = "select @@.renew_session($1, $2) as epoch";
-        let rows = self.server.urgent_rows(step, statement, parameters)?;
+        let rows = self.server.renew(step, None, self.ttl, statement, parameters)?;
         let row = only(&rows, step, &self.server.name)?;
         self.decoded(step, "", || row.number("epoch"))
     }
@@ -315,9 +324,10 @@ impl Engine for PostgresEngine {
         ttl: Option<Duration>,
     ) -> Result<Option<Hold>> {
         let step = "renew the lease of";
-        let rows = self.server.rows(
+        let rows = self.server.renew(
             step,
             Some(name),
+            ttl.unwrap_or(self.ttl),
             "select @@.renew_lease($1, $2, $3, $4) as renewed",
             &[
                 (&CLIENT, Type::INT4),

@@ -27,6 +27,15 @@ const CONNECTIONS_MAX: usize = 8;
 /// How long one host may take to answer.
 const CONNECT_WITHIN: Duration = Duration::from_secs(5);
 
+/// How urgent a request is.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Pace {
+    /// It may use so many connections more.
+    pub(super) reserve: usize,
+    /// How long it waits for its answer. A connection may take twice as long to be made.
+    pub(super) within: Duration,
+}
+
 /// The connections.
 pub(super) struct Pool {
     /// A configuration for each host, and how people call the host.
@@ -101,12 +110,16 @@ impl Pool {
 
     /// A new connection, outside of the pool.
     pub(super) fn connect(&self) -> Result<Connection, Failure> {
+        self.connect_within(self.within)
+    }
+
+    fn connect_within(&self, within: Duration) -> Result<Connection, Failure> {
         let first = self.last_good.load(Ordering::Relaxed);
         let mut failure = None;
         for turn in 0..self.hosts.len() {
             let at = (first + turn) % self.hosts.len();
             let (host, config) = &self.hosts[at];
-            match Connection::open(host, config, &self.tls, self.within) {
+            match Connection::open(host, config, &self.tls, within) {
                 Ok(connection) => {
                     self.last_good.store(at, Ordering::Relaxed);
                     return Ok(connection);
@@ -118,11 +131,11 @@ impl Pool {
         Err(failure.unwrap_or_else(none))
     }
 
-    /// A connection to use, of as many as there may be and this reserve; and to [`give_back`](Self::give_back) or [`discard`](Self::discard). A new one is greeted.
+    /// A connection to use, of as many as there may be at this pace; and to [`give_back`](Self::give_back) or [`discard`](Self::discard). A new one is greeted.
     pub(super) fn take(
         &self,
         until: Instant,
-        reserve: usize,
+        pace: Pace,
         greet: impl FnOnce(&mut Connection) -> Result<(), Failure>,
     ) -> Result<Connection, Failure> {
         let here = self.here.here();
@@ -131,7 +144,7 @@ impl Pool {
             if let Some(connection) = state.idle.pop() {
                 return Ok(connection);
             }
-            if state.open < CONNECTIONS_MAX + reserve {
+            if state.open < CONNECTIONS_MAX + pace.reserve {
                 state.open += 1;
                 break;
             }
@@ -144,7 +157,8 @@ impl Pool {
             state = woken.unwrap_or_else(PoisonError::into_inner).0;
         }
         drop(state);
-        let greeted = self.connect().and_then(|mut connection| {
+        let within = self.within.min(2 * pace.within);
+        let greeted = self.connect_within(within).and_then(|mut connection| {
             greet(&mut connection)?;
             Ok(connection)
         });

@@ -5,8 +5,10 @@
 //! 1. A request is repeated until it has an answer, or the deadline is over. A repeated one says that it is, so that the
 //!    server answers what it answered the first time.
 //! 2. An error says whether the request was done: `None` if that could not be found out.
-//! 3. A server that was never reached and refuses the connection, or refuses for good, is reported at once. One that was
-//!    reached before is waited for: it may be starting again.
+//! 3. A server that was never reached and refuses the connection, or refuses for good, is reported at once; if several
+//!    are named, after a few seconds, since one of them may be about to take over. One that was reached before is waited
+//!    for: it may be starting again.
+//! 4. A renewal gives a silent connection up early enough for another one to be in time.
 
 use std::hash::{BuildHasher as _, Hasher as _, RandomState};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -20,7 +22,7 @@ use tokio_postgres::types::Type;
 
 use super::connection::{Connection, Parameter};
 use super::failure::{Failure, Remedy};
-use super::pool::Pool;
+use super::pool::{Pace, Pool};
 use super::rows::Columns as _;
 use crate::engine::Finding;
 
@@ -31,6 +33,10 @@ pub(super) const CLIENT: i32 = 1;
 const REQUEST_WITHIN: Duration = Duration::from_secs(10);
 /// How long it is repeated.
 const DEADLINE: Duration = Duration::from_secs(20);
+/// How long several servers that were never reached are tried.
+const FAILOVER: Duration = Duration::from_secs(5);
+/// The shortest time that a renewal waits for its answer.
+const RENEWAL_MIN: Duration = Duration::from_millis(500);
 /// The first pause before a repetition; the following ones double up to the longest.
 const PAUSE: Duration = Duration::from_millis(2);
 const PAUSE_MAX: Duration = Duration::from_millis(500);
@@ -54,6 +60,10 @@ pub(super) struct Server {
     pub(super) requests: AtomicUsize,
 }
 
+impl Pace {
+    const USUAL: Self = Self { reserve: 0, within: REQUEST_WITHIN };
+}
+
 impl Server {
     /// Runs one statement on a connection; `@@` stands for the schema.
     pub(super) fn query(
@@ -62,8 +72,18 @@ impl Server {
         statement: &str,
         parameters: &[Parameter<'_>],
     ) -> Result<Vec<Row>, Failure> {
+        self.query_within(connection, statement, parameters, REQUEST_WITHIN)
+    }
+
+    fn query_within(
+        &self,
+        connection: &mut Connection,
+        statement: &str,
+        parameters: &[Parameter<'_>],
+        within: Duration,
+    ) -> Result<Vec<Row>, Failure> {
         self.requests.fetch_add(1, Ordering::Relaxed);
-        connection.query(&statement.replace("@@", &self.schema), parameters, REQUEST_WITHIN)
+        connection.query(&statement.replace("@@", &self.schema), parameters, within)
     }
 
     /// Runs one statement that can be repeated as it is.
@@ -77,14 +97,20 @@ impl Server {
         self.run(step, name, |connection, _| self.query(connection, statement, parameters))
     }
 
-    /// The same for a request that must not wait until other callers are done: it may use one connection more.
-    pub(super) fn urgent_rows(
+    /// The same for the renewal of what lives for `ttl`. It must not wait until other callers are done, so it may use one
+    /// connection more; and not long for a connection that is silent.
+    pub(super) fn renew(
         &self,
         step: &'static str,
+        name: Option<&str>,
+        ttl: Duration,
         statement: &str,
         parameters: &[Parameter<'_>],
     ) -> Result<Vec<Row>> {
-        self.repeat(step, None, 1, |connection, _| self.query(connection, statement, parameters))
+        let within = (ttl / 6).clamp(RENEWAL_MIN, REQUEST_WITHIN);
+        self.repeat(step, name, Pace { reserve: 1, within }, |connection, _| {
+            self.query_within(connection, statement, parameters, within)
+        })
     }
 
     /// Makes a request; it learns whether an earlier attempt may have been done.
@@ -94,22 +120,23 @@ impl Server {
         name: Option<&str>,
         request: impl Fn(&mut Connection, bool) -> Result<T, Failure>,
     ) -> Result<T> {
-        self.repeat(step, name, 0, request)
+        self.repeat(step, name, Pace::USUAL, request)
     }
 
     fn repeat<T>(
         &self,
         step: &'static str,
         name: Option<&str>,
-        reserve: usize,
+        pace: Pace,
         request: impl Fn(&mut Connection, bool) -> Result<T, Failure>,
     ) -> Result<T> {
-        let until = Instant::now() + DEADLINE;
+        let began = Instant::now();
+        let until = began + DEADLINE;
         let mut again = false;
         let (mut pause, mut attempts) = (PAUSE, 0);
         loop {
             attempts += 1;
-            let failure = match self.attempt(until, reserve, again, &request) {
+            let failure = match self.attempt(until, pace, again, &request) {
                 Ok(answer) => return Ok(answer),
                 Err(failure) => failure,
             };
@@ -117,7 +144,9 @@ impl Server {
             let is_final = match remedy {
                 Remedy::Report => true,
                 Remedy::Reconnect => {
-                    (attempts >= failure.first_attempts() && !self.pool.was_reached())
+                    (attempts >= failure.first_attempts()
+                        && (self.is_alone || began.elapsed() >= FAILOVER)
+                        && !self.pool.was_reached())
                         || (self.is_alone && failure.is_read_only())
                 }
                 Remedy::Repeat | Remedy::Bar | Remedy::Again => false,
@@ -138,11 +167,11 @@ impl Server {
     fn attempt<T>(
         &self,
         until: Instant,
-        reserve: usize,
+        pace: Pace,
         again: bool,
         request: impl Fn(&mut Connection, bool) -> Result<T, Failure>,
     ) -> Result<T, Failure> {
-        let mut connection = self.pool.take(until, reserve, |connection| self.greet(connection))?;
+        let mut connection = self.pool.take(until, pace, |connection| self.greet(connection))?;
         let answer = request(&mut connection, again);
         match &answer {
             Err(failure) if failure.remedy() == Remedy::Reconnect => {
@@ -193,7 +222,7 @@ impl Server {
     }
 
     fn bar(&self, until: Instant, name: &str) {
-        let barred = self.attempt(until, 0, false, |connection, _| {
+        let barred = self.attempt(until, Pace::USUAL, false, |connection, _| {
             self.query(connection, "select @@.bar($1)", &[(&name, Type::TEXT)])
         });
         drop(barred); // Without it the next attempt waits as this one did.

@@ -23,6 +23,8 @@ mod memory_engine;
 #[cfg(all(target_os = "linux", feature = "postgres"))]
 mod postgres_faults;
 #[cfg(all(target_os = "linux", feature = "postgres"))]
+mod postgres_rare;
+#[cfg(all(target_os = "linux", feature = "postgres"))]
 mod postgres_steps;
 mod sessions;
 #[cfg(all(target_os = "linux", any(feature = "etcd", feature = "postgres")))]

@@ -14,7 +14,7 @@ use crate::postgres_steps::{
 };
 
 /// An engine on the shared server through a proxy, and one beside it.
-fn proxied() -> Option<(Proxy, PostgresEngine, PostgresEngine)> {
+pub(crate) fn proxied() -> Option<(Proxy, PostgresEngine, PostgresEngine)> {
     if !Postgres::is_here() {
         return None;
     }
@@ -206,13 +206,13 @@ fn a_server_that_stopped_answering_is_given_up_and_reported() {
 }
 
 /// The standby has what the primary has.
-fn caught_up(primary: &Postgres, standby: &Postgres) {
+pub(crate) fn caught_up(primary: &Postgres, standby: &Postgres) {
     let newest = primary.sql("select pg_current_wal_lsn()");
     let question = format!("select pg_last_wal_replay_lsn() >= '{}'", newest.trim());
     until("the standby", || standby.sql(&question).trim() == "t");
 }
 
-fn pair(replication: Replication) -> (Postgres, Postgres, PostgresEngine) {
+pub(crate) fn pair(replication: Replication) -> (Postgres, Postgres, PostgresEngine) {
     let primary = Postgres::start();
     engine_at(&primary.url()).init().expect("init");
     let standby = primary.standby(replication);
@@ -630,7 +630,7 @@ fn wrong_urls_and_servers_are_refused_in_one_line() {
         ("sslmode=verify-ca&sslrootcert=/nowhere", "PEM"),
         ("failover=async", "failover=sync"),
         ("target_session_attrs=standby", "read-write"),
-        ("schema=", "1 to 63 bytes"),
+        ("schema=", "1 to 63 letters"),
     ] {
         let url = Url::parse(&format!("postgres://me:geheim@{host}/db?{query}")).expect("a URL");
         let error = PostgresEngine::connect(&url).expect_err(query);

@@ -3,7 +3,7 @@
 //! # Invariants
 //!
 //! 1. Of two installers that run at once, both changes are in the file: each reads and replaces it under the
-//!    lock of the target.
+//!    lock of the target. If a program without the lock changes the file meanwhile, the change is computed anew.
 //! 2. The file is replaced as a whole, and keeps its mode. A symlink stays, its target is replaced.
 //! 3. What was there before a change is in `FILE.tenure-backup`, with the mode of the file, unless the change says
 //!    that an older copy is the one to keep.
@@ -15,10 +15,12 @@ use std::path::{Path, PathBuf};
 
 use tenure::blob::Blob;
 use tenure::file::FileOptions;
-use tenure::{Error, ErrorKind, Lock, LockOptions, Result, Wait, WriteOptions};
+use tenure::{Error, ErrorKind, Lock, LockGuard, LockOptions, Result, Wait, WriteOptions};
 
 /// What a copy of an earlier text has behind the name of the file.
 const BACKUP: &str = ".tenure-backup";
+/// How often a change is computed before it is given up, since another program keeps changing the file.
+const TRIES: u32 = 10;
 
 /// What a change of a settings file did.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -77,7 +79,8 @@ pub fn change(
     compute: impl Fn(Found<'_>) -> Result<Option<Plan>>,
 ) -> Result<Outcome> {
     let lock = Lock::open(file)?;
-    let (_, planned) = plan(lock.path(), &compute)?;
+    let earlier = |lock: &Lock| read(&beside(lock.path(), BACKUP)).ok().flatten();
+    let (_, planned) = plan(lock.path(), earlier(&lock).as_deref(), &compute)?;
     if dry_run || planned.new.is_none() {
         return Ok(planned);
     }
@@ -87,23 +90,34 @@ pub fn change(
     let lock = Lock::open(file)?; // Its directory may have been missing.
     let label = "change settings".to_owned();
     let held = lock.acquire(&LockOptions { wait, label, ..LockOptions::default() })?;
-    let (kept, mut outcome) = plan(lock.path(), &compute)?;
-    let Some(new) = &outcome.new else {
-        held.release()?;
-        return Ok(outcome);
-    };
     let backup = beside(lock.path(), BACKUP);
-    if kept == Backup::Take || (kept == Backup::Keep && !backup.exists()) {
-        copy(outcome.old.as_deref(), lock.path(), &backup)?;
-    }
-    let fence = held.publish_fence();
-    if new.is_empty() {
-        held.verify()?;
-        let removed = std::fs::remove_file(lock.path());
-        removed.map_err(|err| Error::io("remove", lock.path(), err))?;
-    } else {
-        put(lock.path(), new, lock.path(), Some(fence))?;
-    }
+    let (has_backup, earlier) = (backup.exists(), earlier(&lock));
+    let mut tries = TRIES;
+    let (kept, mut outcome) = loop {
+        let (kept, outcome) = plan(lock.path(), earlier.as_deref(), &compute)?;
+        let Some(new) = &outcome.new else {
+            held.release()?;
+            return Ok(outcome);
+        };
+        if kept == Backup::Take || (kept == Backup::Keep && !has_backup) {
+            copy(outcome.old.as_deref(), lock.path(), &backup)?;
+        }
+        let old = outcome.old.as_deref();
+        let done = if new.is_empty() {
+            remove(lock.path(), old, &held)
+        } else {
+            put(lock.path(), new, lock.path(), Some(held.publish_fence()), |found| {
+                unchanged(lock.path(), old, found)
+            })
+        };
+        match done {
+            Err(error) if error.kind() == ErrorKind::Conflict && tries > 1 => tries -= 1,
+            done => {
+                done?;
+                break (kept, outcome);
+            }
+        }
+    };
     if kept == Backup::Remove {
         // A crash before this leaves a copy of what the file is.
         let _ = std::fs::remove_file(&backup);
@@ -122,18 +136,45 @@ fn copy(old: Option<&str>, file: &Path, backup: &Path) -> Result<()> {
         }
         _ => {}
     }
-    old.map_or(Ok(()), |old| put(backup, old, file, None))
+    old.map_or(Ok(()), |old| put(backup, old, file, None, |_| Ok(())))
 }
 
-/// Gives `target` this text. If it is new, it gets the mode of `model`, or else what its directory allows.
-fn put(target: &Path, text: &str, model: &Path, fence: Option<tenure::Fence>) -> Result<()> {
+/// Removes the file if it still has this text.
+fn remove(file: &Path, old: Option<&str>, held: &LockGuard) -> Result<()> {
+    held.verify()?;
+    unchanged(file, old, Blob::open(file)?.read()?.as_ref().map(|found| found.bytes.as_slice()))?;
+    // A removal has no condition: what a program without the lock writes in this moment is lost. A crash after it
+    // leaves the copy.
+    std::fs::remove_file(file).map_err(|err| Error::io("remove", file, err))
+}
+
+/// Refuses a file that another program has changed.
+fn unchanged(file: &Path, old: Option<&str>, found: Option<&[u8]>) -> Result<()> {
+    if found == old.map(str::as_bytes) {
+        return Ok(());
+    }
+    let detail = "another program keeps changing it";
+    let error = Error::new(ErrorKind::Conflict, "change settings", detail).at(file);
+    Err(error.hint("end that program, and try again"))
+}
+
+/// Gives `target` this text, if `check` accepts what is there. If it is new, it gets the mode of `model`, or else what
+/// its directory allows.
+fn put(
+    target: &Path,
+    text: &str,
+    model: &Path,
+    fence: Option<tenure::Fence>,
+    check: impl Fn(Option<&[u8]>) -> Result<()>,
+) -> Result<()> {
     let mode = |path: Option<&Path>| {
         path.and_then(|path| std::fs::metadata(path).ok()).map(|found| mode_of(&found))
     };
     let new_mode = mode(Some(model)).or_else(|| mode(target.parent())).unwrap_or(0o600) & 0o666;
     let file = FileOptions { new_mode, ..FileOptions::default() };
     let options = WriteOptions { fence, file, ..WriteOptions::default() };
-    Blob::open(target)?.put(text.as_bytes(), &options).map(drop)
+    let new = |found: Option<&[u8]>| check(found).map(|()| Some(text.as_bytes().to_vec()));
+    Blob::open(target)?.update(&options, new).map(drop)
 }
 
 #[cfg(unix)]
@@ -149,11 +190,11 @@ fn mode_of(_found: &std::fs::Metadata) -> u32 {
 /// What becomes of the copy, and of the file.
 fn plan(
     file: &Path,
+    backup: Option<&str>,
     compute: impl Fn(Found<'_>) -> Result<Option<Plan>>,
 ) -> Result<(Backup, Outcome)> {
     let old = read(file)?;
-    let backup = read(&beside(file, BACKUP)).ok().flatten();
-    let found = Found { text: old.as_deref().unwrap_or_default(), backup: backup.as_deref() };
+    let found = Found { text: old.as_deref().unwrap_or_default(), backup };
     let plan = compute(found).map_err(|error| error.at(file))?;
     let kept = plan.as_ref().map_or(Backup::Keep, |plan| plan.backup);
     let new = plan.map(|plan| plan.text);
@@ -166,15 +207,11 @@ fn read(file: &Path) -> Result<Option<String>> {
         let detail = "it is not a regular file";
         return Err(Error::new(ErrorKind::Invalid, "change settings", detail).at(file));
     }
-    match std::fs::read_to_string(file) {
-        Ok(text) => Ok(Some(text)),
-        Err(err) if err.kind() == io::ErrorKind::NotFound => Ok(None),
-        Err(err) if err.kind() == io::ErrorKind::InvalidData => {
-            let detail = "they are not UTF-8";
-            Err(Error::new(ErrorKind::Invalid, "change settings", detail).at(file))
-        }
-        Err(err) => Err(Error::io("read settings", file, err)),
-    }
+    let Some(found) = Blob::open(file)?.read()? else { return Ok(None) };
+    String::from_utf8(found.bytes).map(Some).map_err(|_| {
+        let detail = "they are not UTF-8";
+        Error::new(ErrorKind::Invalid, "change settings", detail).at(file)
+    })
 }
 
 fn beside(file: &Path, suffix: &str) -> PathBuf {
@@ -252,6 +289,48 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let outcome = run(dir.path(), &json!({ "b": 2 }), Change::Merge);
         assert_eq!(outcome.unwrap_err().kind(), ErrorKind::Invalid);
+    }
+
+    /// A program that does not know our lock, and writes while the change is computed.
+    #[test]
+    fn what_a_program_without_the_lock_writes_is_not_lost() {
+        let theirs = |file: &Path, n: u32| {
+            File::create(file)
+                .unwrap()
+                .write_all(format!("{{\"theirs\":{n}}}").as_bytes())
+                .unwrap();
+        };
+        let dir = tempfile::tempdir().unwrap();
+        for (name, writes, text) in [("a", 3, ""), ("b", 3, "{\"ours\":1}"), ("c", 1000, "")] {
+            let file = dir.path().join(name);
+            theirs(&file, 0);
+            let calls = std::cell::Cell::new(0);
+            let outcome = change(&file, Wait::default(), false, |found| {
+                calls.set(calls.get() + 1);
+                if calls.get() <= writes {
+                    theirs(&file, calls.get());
+                }
+                Ok(Some(Plan::with_copy(if text.is_empty() {
+                    String::new()
+                } else {
+                    found.text.replace("theirs", "ours")
+                })))
+            });
+            let now = std::fs::read_to_string(&file).ok();
+            match name {
+                // The removal and the change see what was written last.
+                "a" => assert_eq!((now, calls.get()), (None, 4)),
+                "b" => assert_eq!(now.as_deref(), Some("{\"ours\":3}")),
+                // It gives up, and leaves the other one's text.
+                _ => {
+                    assert_eq!(outcome.unwrap_err().kind(), ErrorKind::Conflict);
+                    assert_eq!(now, Some(format!("{{\"theirs\":{}}}", calls.get())));
+                    continue;
+                }
+            }
+            let backup = std::fs::read_to_string(outcome.unwrap().backup.unwrap()).unwrap();
+            assert_eq!(backup, "{\"theirs\":3}");
+        }
     }
 
     #[test]

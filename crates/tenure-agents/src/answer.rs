@@ -9,7 +9,7 @@
 
 use std::fmt;
 
-use serde_json::{Value, json};
+use tenure::{Value, json};
 
 /// What the agent is to do.
 #[derive(Debug, Clone, PartialEq)]

@@ -5,12 +5,8 @@
 //!
 //! # Invariants
 //!
-//! 1. Only tools of the named server are changed, and only by one argument. What the model wrote there is
-//!    replaced: an agent cannot call itself another.
-
-use std::collections::BTreeMap;
-
-use serde_json::value::RawValue;
+//! 1. Only tools of the named server are changed, and only by one argument: the digits of numbers and the order
+//!    of keys stay. What the model wrote in that argument is replaced: an agent cannot call itself another.
 
 use crate::answer::{Answer, Trouble};
 use crate::payload::{Event, Payload};
@@ -27,13 +23,12 @@ pub fn run(payload: &Payload<'_>, server: &str, allow: bool) -> Result<Answer, T
     let (Some(agent), Some(input)) = (payload.agent(), payload.input()) else {
         return Err(Trouble::Input("the payload has no session_id or no tool_input".to_owned()));
     };
-    let parsed = serde_json::from_str::<BTreeMap<String, &RawValue>>(input.get());
-    let mut arguments = parsed.map_err(|err| Trouble::Input(format!("tool_input: {err}")))?;
-    let name = serde_json::value::to_raw_value(agent.name());
-    let name = name.map_err(|err| Trouble::Input(err.to_string()))?;
-    arguments.insert(AGENT_ARGUMENT.to_owned(), &name);
-    let input = serde_json::to_value(&arguments);
-    let input = input.map_err(|err| Trouble::Input(format!("tool_input: {err}")))?;
+    let parsed = tenure::json::parse(input.get().as_bytes());
+    let mut input = parsed.map_err(|err| Trouble::Input(format!("tool_input: {err}")))?;
+    let Some(arguments) = input.as_object_mut() else {
+        return Err(Trouble::Input("tool_input: it is not an object".to_owned()));
+    };
+    arguments.insert(AGENT_ARGUMENT, agent.name());
     Ok(Answer::Input { input, allow })
 }
 
@@ -47,8 +42,6 @@ fn is_of_server(tool: &str, server: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
     use super::*;
 
     fn answer(tool: &str, input: &str) -> Result<Answer, Trouble> {
@@ -61,13 +54,11 @@ mod tests {
     #[test]
     fn the_server_learns_which_agent_calls() {
         for tool in ["mcp__tenure__reserve", "mcp__plugin_tenure_tenure__reserve"] {
-            let input = r#"{"paths":["a"],"agent":"another","big":12345678901234567890}"#;
-            let Answer::Input { input, allow } = answer(tool, input).unwrap() else {
-                panic!("{tool}")
-            };
-            let expected =
-                json!({ "paths": ["a"], "agent": "s/a", "big": 12_345_678_901_234_567_890_u64 });
-            assert_eq!((input, allow), (expected, false));
+            let input =
+                r#"{"z":["a"],"agent":"another","big":123456789012345678901234567890.10,"a":1}"#;
+            let text = answer(tool, input).unwrap().text().unwrap();
+            let expected = input.replace("another", "s/a");
+            assert!(text.contains(&expected) && !text.contains("allow"), "{text}");
         }
     }
 

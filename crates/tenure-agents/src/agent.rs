@@ -2,15 +2,15 @@
 //!
 //! # Invariants
 //!
-//! 1. Two agents have different names. `/` separates the session from the subagent, so it is replaced
-//!    in the parts.
+//! 1. Agents with different ids have different names. `/` separates the session from the subagent. An id that is
+//!    too long for a part of a name, or has `/` or what cannot be printed in it, becomes a digest of itself.
 //! 2. A name is one printable line of at most 160 bytes: it is shown to other agents and to people.
 
 use std::fmt;
 
 use crate::digest;
 
-/// A part of a name that is longer becomes a digest of itself.
+/// A longer part becomes a digest of itself.
 const PART_BYTES_MAX: usize = 72;
 
 /// An agent that edits files: the main agent of a session, or a subagent of it.
@@ -69,12 +69,10 @@ impl fmt::Display for Agent {
 /// A session id or agent id as a part of a name; `None` if it is blank.
 fn part(id: &str) -> Option<String> {
     let id = id.trim();
-    if id.len() > PART_BYTES_MAX {
-        return Some(format!("id-{}", digest::short(id)));
-    }
-    let plain =
-        |letter: char| if letter.is_ascii_graphic() && letter != '/' { letter } else { '_' };
-    (!id.is_empty()).then(|| id.chars().map(plain).collect())
+    let is_plain = id.len() <= PART_BYTES_MAX
+        && id.bytes().all(|byte| byte.is_ascii_graphic() && byte != b'/');
+    let name = || if is_plain { id.to_owned() } else { format!("id-{}", digest::short(id)) };
+    (!id.is_empty()).then(name)
 }
 
 #[cfg(test)]
@@ -93,8 +91,11 @@ mod tests {
     #[test]
     fn no_id_imitates_another() {
         assert_ne!(Agent::new("s1/a7", None), Agent::new("s1", Some("a7")));
+        assert_ne!(Agent::new("a/b", None), Agent::new("a_b", None));
+        assert_ne!(Agent::new("a b", None), Agent::new("a\nb", None));
         let hostile = Agent::new("../../etc\n\u{202e}x", None).unwrap();
-        assert_eq!(hostile.name(), ".._.._etc__x");
+        assert!(hostile.name().starts_with("id-") && hostile.name().is_ascii(), "{hostile}");
+        assert_eq!(Agent::from_name(hostile.name()), Some(hostile));
         assert_eq!(Agent::new(" ", None), None);
         assert_eq!(Agent::new("s", Some(" ")), Agent::new("s", None));
     }

@@ -21,6 +21,24 @@ pub fn is_pattern(text: &str) -> bool {
     text.contains(['*', '?', '[', '{']) || text.ends_with('/')
 }
 
+/// The pattern that means this name, and perhaps a few more.
+pub(crate) fn literal(name: &str) -> String {
+    name.chars().fold(String::with_capacity(name.len()), |mut text, letter| {
+        if "*?[".contains(letter) {
+            text.extend(['[', letter, ']']);
+        } else {
+            text.push(letter);
+        }
+        text
+    })
+}
+
+/// The directories before the first special letter of a pattern without braces, and the rest.
+pub(crate) fn split(text: &str) -> (&str, &str) {
+    let plain = text.find(['*', '?', '[']).unwrap_or(text.len());
+    text.split_at(text[..plain].rfind('/').map_or(0, |at| at + 1))
+}
+
 /// The patterns without braces that `text` stands for.
 pub fn expand(text: &str) -> Result<Vec<String>> {
     let invalid = |detail: String| Err(Error::new(ErrorKind::Invalid, "read pattern", detail));

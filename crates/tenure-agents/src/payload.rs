@@ -8,7 +8,7 @@
 
 use std::borrow::Cow;
 use std::collections::HashSet;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -229,15 +229,22 @@ impl<'a> Payload<'a> {
     }
 
     /// The directory that relative paths of this payload start from.
-    pub(crate) fn base(&self) -> std::path::PathBuf {
+    pub(crate) fn base(&self) -> PathBuf {
         let cwd = self.cwd().filter(|cwd| Path::new(cwd.as_ref()).is_absolute());
-        let project = || std::env::var_os("CLAUDE_PROJECT_DIR").filter(|dir| !dir.is_empty());
-        match (cwd, project()) {
-            (Some(cwd), _) => cwd.into_owned().into(),
-            (None, Some(project)) => project.into(),
-            (None, None) => std::env::current_dir().unwrap_or_default(),
-        }
+        let cwd = cwd.map(|cwd| cwd.into_owned().into()).or_else(project_dir);
+        cwd.unwrap_or_else(|| std::env::current_dir().unwrap_or_default())
     }
+
+    /// The directory of the project. The working directory is one only if the agent names no other: it changes with
+    /// every `cd`, and agents in different directories would not see each other.
+    pub(crate) fn project(&self) -> PathBuf {
+        project_dir().unwrap_or_else(|| self.base())
+    }
+}
+
+/// Set by agents to the directory that they were started for.
+fn project_dir() -> Option<PathBuf> {
+    std::env::var_os("CLAUDE_PROJECT_DIR").filter(|dir| !dir.is_empty()).map(PathBuf::from)
 }
 
 /// The files that a patch in Codex's form adds, changes, deletes or moves.

@@ -44,15 +44,29 @@ impl Place {
         Ok(found.unwrap_or_else(|| Self { store: dir.join(".tenure.d"), root: dir }))
     }
 
-    /// The place and the name of a file. `base` is the directory that a relative path starts from, and
+    /// The place and the name of a file. `project` is the directory that a relative path starts from, and
     /// the root of the project if there is no repository. `None` if the file belongs to neither.
-    pub fn of_file(file: &Path, base: &Path) -> Result<Option<(Self, String)>> {
-        let file = resolve(&base.join(file), LINKS_MAX)?;
+    pub fn of_file(file: &Path, project: &Path) -> Result<Option<(Self, String)>> {
+        let file = resolve(&project.join(file), LINKS_MAX)?;
         let place = match file.ancestors().skip(1).find_map(Self::of_worktree) {
             Some(place) => place,
-            None => Self::of_directory(base)?,
+            None => Self::of_directory(project)?,
         };
         Ok(place.name_of(&file).map(|name| (place, name)))
+    }
+
+    /// The name of a directory, with `/` at its end; empty for the root. `None` if it is not of this place.
+    pub fn directory(&self, dir: &Path) -> Result<Option<String>> {
+        let dir = resolve(dir, LINKS_MAX)?;
+        let found = dir.ancestors().find_map(Self::of_worktree);
+        let place = found.as_ref().unwrap_or(self);
+        Ok(if place.store != self.store {
+            None
+        } else if dir == place.root {
+            Some(String::new())
+        } else {
+            place.name_of(&dir).map(|name| name + "/")
+        })
     }
 
     /// The root of the worktree or project.

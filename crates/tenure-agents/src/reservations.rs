@@ -33,7 +33,7 @@
 //! Nothing is synced: after a power loss every lease is of another boot, so no reservation counts.
 
 use std::collections::HashMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
@@ -69,32 +69,42 @@ pub enum What {
 }
 
 impl What {
-    /// What people and agents write: a pattern if it has the letters of one and no file has that name.
-    /// Braces stand for several patterns; a directory for all below it.
-    pub fn parse(text: &str, place: &Place) -> Result<Vec<Self>> {
-        let exists = place.root().join(text.trim_end_matches('/'));
-        let found = std::fs::symlink_metadata(&exists).ok();
-        if found.as_ref().is_some_and(std::fs::Metadata::is_dir) {
-            // The root itself has no name; a file in it has.
-            let name = Self::name(&exists.join("x"), place, text)?;
-            let directory = name.strip_suffix('x').unwrap_or_default();
-            return Ok(vec![Self::Pattern(format!("{directory}**"))]);
+    /// What people and agents write, relative to `base`: a pattern if it has the letters of one and no file has
+    /// that name. Braces stand for several names or patterns; a directory for all below it.
+    pub fn parse(text: &str, place: &Place, base: &Path) -> Result<Vec<Self>> {
+        if !pattern::is_pattern(text) || path_of(text, base).symlink_metadata().is_ok() {
+            return Ok(vec![Self::one(text, place, base)?]);
         }
-        if found.is_some() || !pattern::is_pattern(text) {
-            return Ok(vec![Self::Path(Self::name(&exists, place, text)?)]);
-        }
-        let text = text.strip_prefix("./").unwrap_or(text);
-        if text.starts_with('/') || text.split('/').any(|part| part == "..") {
-            return Err(outside(text));
-        }
-        Ok(pattern::expand(text)?.into_iter().map(Self::Pattern).collect())
+        pattern::expand(text)?.iter().map(|text| Self::one(text, place, base)).collect()
     }
 
-    fn name(path: &std::path::Path, place: &Place, text: &str) -> Result<String> {
-        match Place::of_file(path, place.root())? {
-            Some((found, name)) if found.store() == place.store() => Ok(name),
-            _ => Err(outside(text)),
+    /// The same for a text without braces that stand for several.
+    fn one(text: &str, place: &Place, base: &Path) -> Result<Self> {
+        if text.is_empty() {
+            let detail = "a name is empty";
+            let error = Error::new(ErrorKind::Invalid, "reserve", detail);
+            return Err(error.hint("`.` is the whole project"));
         }
+        let directory = |dir: &Path| {
+            let name = place.directory(dir)?.ok_or_else(|| outside(text))?;
+            Ok::<_, Error>(pattern::literal(&name))
+        };
+        let path = path_of(text, base);
+        if path.is_dir() {
+            return Ok(Self::Pattern(directory(&path)? + "**"));
+        }
+        if !pattern::is_pattern(text) || path.symlink_metadata().is_ok() {
+            return match Place::of_file(&path, place.root())? {
+                Some((found, name)) if found.store() == place.store() => Ok(Self::Path(name)),
+                _ => Err(outside(text)),
+            };
+        }
+        // The directories before the first special letter may be links. What follows has no names to resolve.
+        let (before, rest) = pattern::split(text);
+        if rest.split('/').any(|part| part == "..") {
+            return Err(outside(text));
+        }
+        Ok(Self::Pattern(directory(&base.join(before))? + rest))
     }
 
     /// As it is written.
@@ -111,9 +121,14 @@ impl What {
     }
 }
 
+/// The path without a `/` at its end.
+fn path_of(text: &str, base: &Path) -> PathBuf {
+    base.join(text).components().collect()
+}
+
 fn outside(text: &str) -> Error {
     let detail = format!("`{}` is not below the root of the project", printable(text));
-    Error::new(ErrorKind::Invalid, "reserve", detail).hint("name files relative to the root")
+    Error::new(ErrorKind::Invalid, "reserve", detail).hint("name files of the project")
 }
 
 /// A reservation that counts.
@@ -229,14 +244,14 @@ impl Reservations {
         let hold = if options.ends_with_turn { turn_of(agent) } else { random_hold()? };
         let mut outcome = None;
         self.change(|book| {
-            let held = self.held_by_others(book, agent, wanted)?;
+            let held = self.held(book.of_others(agent, wanted))?;
             if !held.is_empty() {
                 outcome = Some(Reserved::Held(held));
                 return Ok(());
             }
             // Before others are dropped: what this hold has comes back with it.
             let (fence, expires_in) = self.grant(&hold, agent, options)?;
-            self.drop_ended(book)?;
+            self.drop_ended(book, |_| true)?;
             book.add(agent, wanted, &hold, fence, options)?;
             let guard = self.target(&hold);
             outcome = Some(Reserved::Granted { fence, guard, expires_in });
@@ -245,6 +260,25 @@ impl Reservations {
         outcome.ok_or_else(|| {
             Error::new(ErrorKind::Io, "reserve", "the document was not read").at(self.book.path())
         })
+    }
+
+    /// The same, but waits until no other agent has any of `wanted`.
+    pub fn reserve_when_free(
+        &self,
+        agent: &Agent,
+        wanted: &[What],
+        options: &ReserveOptions,
+        wait: Wait,
+        cancel: Option<&Cancel>,
+    ) -> Result<Reserved> {
+        let deadline = clock::Deadline::after(wait);
+        loop {
+            let reserved = self.reserve(agent, wanted, options)?;
+            let left = deadline.left().filter(|_| matches!(reserved, Reserved::Held(_)));
+            let Some(left) = left else { return Ok(reserved) };
+            // Another agent may be faster once it is free: then this one waits again.
+            self.wait(agent, wanted, Wait::For(left), cancel)?;
+        }
     }
 
     /// Releases what the agent has reserved of `names`, whichever holds it is part of. Returns how many
@@ -263,18 +297,18 @@ impl Reservations {
 
     /// Ends the agent's turn: all that it reserved by editing.
     pub fn end_turn(&self, agent: &Agent) -> Result<()> {
-        self.end_where(|entry| entry.turn && entry.by == agent.name())
+        self.end_where(|entry| entry.turn && entry.by == agent.name()).map(drop)
     }
 
-    /// Ends all reservations of the agent.
-    pub fn end_agent(&self, agent: &Agent) -> Result<()> {
+    /// Ends all reservations of the agent. Returns how many.
+    pub fn end_agent(&self, agent: &Agent) -> Result<usize> {
         self.end_where(|entry| entry.by == agent.name())
     }
 
     /// Ends all reservations of the agent's session, those of its subagents included.
     pub fn end_session(&self, agent: &Agent) -> Result<()> {
         let is_of = |name: &str| name.split('/').next() == Some(agent.session());
-        self.end_where(|entry| is_of(&entry.by))
+        self.end_where(|entry| is_of(&entry.by)).map(drop)
     }
 
     /// Drops what does not count any more.
@@ -282,18 +316,18 @@ impl Reservations {
         if self.read()?.reservations.is_empty() {
             return Ok(());
         }
-        self.change(|book| self.drop_ended(book))
+        self.change(|book| self.drop_ended(book, |_| true).map(drop))
     }
 
-    /// What is reserved now; with `over` only what overlaps it. Takes no lock.
-    pub fn who(&self, over: Option<&What>) -> Result<Vec<Held>> {
-        let mut leases = Leases::default();
+    /// What is reserved now; only what overlaps `over`, unless that is empty. Takes no lock.
+    pub fn who(&self, over: &[What]) -> Result<Vec<Held>> {
         let book = self.read()?;
-        let wanted = book
-            .reservations
-            .iter()
-            .filter(|entry| over.is_none_or(|over| entry.what.overlaps(over)));
-        wanted.filter_map(|entry| self.held(entry, &mut leases).transpose()).collect()
+        self.held(book.reservations.iter().filter(|entry| over.is_empty() || entry.is_of(over)))
+    }
+
+    /// What other agents have of `names`. Takes no lock.
+    pub fn others(&self, agent: &Agent, names: &[What]) -> Result<Vec<Held>> {
+        self.held(self.read()?.of_others(agent, names))
     }
 
     /// Waits until no other agent has any of `names`. Returns what is still held when the wait is over: nothing
@@ -308,10 +342,7 @@ impl Reservations {
         let deadline = clock::Deadline::after(wait);
         let mut watch = None;
         loop {
-            let mut held = self.who(None)?;
-            held.retain(|held| {
-                held.agent != agent.name() && names.iter().any(|name| name.overlaps(&held.what))
-            });
+            let held = self.others(agent, names)?;
             let Some(first_end) = held.iter().map(|held| held.expires_in).min() else {
                 return Ok(held);
             };
@@ -340,7 +371,7 @@ impl Reservations {
             // Even if its time is over: another agent that took it would have dropped the entry.
             return Ok(Standing::Kept);
         }
-        let held = self.held_by_others(&book, agent, std::slice::from_ref(what))?;
+        let held = self.held(book.of_others(agent, std::slice::from_ref(what)))?;
         Ok(Standing::Lost(held.into_iter().next().map(Box::new)))
     }
 
@@ -353,7 +384,7 @@ impl Reservations {
         options: &ReserveOptions,
     ) -> Result<Option<Reserved>> {
         let book = self.read()?;
-        let held = self.held_by_others(&book, agent, wanted)?;
+        let held = self.held(book.of_others(agent, wanted))?;
         if !held.is_empty() {
             return Ok(Some(Reserved::Held(held)));
         }
@@ -368,28 +399,29 @@ impl Reservations {
         Ok(Some(Reserved::Granted { fence, guard: self.target(&first.hold), expires_in }))
     }
 
-    /// What other agents have of `wanted`.
-    fn held_by_others(&self, book: &Book, agent: &Agent, wanted: &[What]) -> Result<Vec<Held>> {
-        let mut leases = Leases::default();
-        let conflicts = book.conflicts(agent, wanted).into_iter();
-        conflicts.filter_map(|entry| self.held(entry, &mut leases).transpose()).collect()
+    /// Ends the holds of these reservations, then drops the reservations, which wakes those who wait.
+    fn end_where(&self, is_meant: impl Fn(&Entry) -> bool) -> Result<usize> {
+        if self.end_holds(&is_meant)? { self.forget_ended(is_meant) } else { Ok(0) }
     }
 
-    /// Ends the holds of these reservations, then drops the reservations, which wakes those who wait.
-    fn end_where(&self, is_meant: impl Fn(&Entry) -> bool) -> Result<()> {
+    /// Ends the holds of these reservations; `false` if there are none.
+    fn end_holds(&self, is_meant: impl Fn(&Entry) -> bool) -> Result<bool> {
         let book = self.read()?;
         let mut holds: Vec<_> =
             book.reservations.iter().filter(|entry| is_meant(entry)).map(|e| &e.hold).collect();
         holds.sort_unstable();
         holds.dedup();
-        if holds.is_empty() {
-            return Ok(());
-        }
         holds.iter().try_for_each(|hold| self.end(hold))?;
+        Ok(!holds.is_empty())
+    }
+
+    fn forget_ended(&self, is_meant: impl Fn(&Entry) -> bool) -> Result<usize> {
+        let mut dropped = 0;
         self.change(|book| {
-            book.reservations.retain(|entry| !is_meant(entry));
+            dropped = self.drop_ended(book, &is_meant)?;
             Ok(())
-        })
+        })?;
+        Ok(dropped)
     }
 
     /// Ends a hold; one that has ended already is fine.
@@ -424,30 +456,39 @@ impl Reservations {
         Ok((leased.fence, leased.expires_in))
     }
 
-    fn drop_ended(&self, book: &mut Book) -> Result<()> {
+    /// Drops those that are meant and do not count any more; returns how many. A hold that was granted again
+    /// meanwhile has another fence, so its reservations stay.
+    fn drop_ended(&self, book: &mut Book, is_meant: impl Fn(&Entry) -> bool) -> Result<usize> {
         let mut leases = Leases::default();
-        let mut kept = Vec::with_capacity(book.reservations.len() + 1);
+        let before = book.reservations.len();
+        let mut kept = Vec::with_capacity(before + 1);
         for entry in book.reservations.drain(..) {
-            if leases.time_left(self, &entry)?.is_some() {
+            if !is_meant(&entry) || leases.time_left(self, &entry)?.is_some() {
                 kept.push(entry);
             }
         }
         book.reservations = kept;
-        Ok(())
+        Ok(before - book.reservations.len())
     }
 
-    /// The reservation for readers; `None` if it does not count.
-    fn held(&self, entry: &Entry, leases: &mut Leases) -> Result<Option<Held>> {
-        Ok(leases.time_left(self, entry)?.map(|expires_in| Held {
-            what: entry.what.clone(),
-            agent: entry.by.clone(),
-            purpose: entry.purpose.clone(),
-            since_us: entry.since_us,
-            expires_in,
-            ends_with_turn: entry.turn,
-            fence: entry.fence,
-            guard: self.target(&entry.hold),
-        }))
+    /// Those that count, for readers.
+    fn held<'a>(&self, entries: impl Iterator<Item = &'a Entry>) -> Result<Vec<Held>> {
+        let mut leases = Leases::default();
+        let mut all = Vec::new();
+        for entry in entries {
+            let Some(expires_in) = leases.time_left(self, entry)? else { continue };
+            all.push(Held {
+                what: entry.what.clone(),
+                agent: entry.by.clone(),
+                purpose: entry.purpose.clone(),
+                since_us: entry.since_us,
+                expires_in,
+                ends_with_turn: entry.turn,
+                fence: entry.fence,
+                guard: self.target(&entry.hold),
+            });
+        }
+        Ok(all)
     }
 
     fn target(&self, hold: &str) -> PathBuf {
@@ -523,9 +564,10 @@ impl Reservations {
 }
 
 impl Book {
-    fn conflicts(&self, agent: &Agent, wanted: &[What]) -> Vec<&Entry> {
+    /// What other agents have of `wanted`.
+    fn of_others(&self, agent: &Agent, wanted: &[What]) -> impl Iterator<Item = &Entry> {
         let foreign = self.reservations.iter().filter(|entry| entry.by != agent.name());
-        foreign.filter(|entry| wanted.iter().any(|what| what.overlaps(&entry.what))).collect()
+        foreign.filter(|entry| entry.is_of(wanted))
     }
 
     /// Adds what is not there yet.
@@ -560,6 +602,10 @@ impl Book {
 }
 
 impl Entry {
+    fn is_of(&self, names: &[What]) -> bool {
+        names.iter().any(|name| name.overlaps(&self.what))
+    }
+
     fn is_turn_of(&self, agent: &Agent, what: &What) -> bool {
         self.turn && self.by == agent.name() && self.what == *what
     }

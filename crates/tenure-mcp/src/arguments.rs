@@ -63,8 +63,12 @@ impl<'a> Arguments<'a> {
     }
 
     /// How long a write waits for other holders: as long as the command does, unless it is said.
-    pub(crate) fn wait(self) -> Result<Wait> {
-        let time = self.seconds("wait_seconds", WRITE_WAIT)?;
+    pub(crate) fn write_wait(self) -> Result<Wait> {
+        self.wait(WRITE_WAIT)
+    }
+
+    pub(crate) fn wait(self, default: Duration) -> Result<Wait> {
+        let time = self.seconds("wait_seconds", default)?;
         Ok(if time.is_zero() { Wait::No } else { Wait::For(time) })
     }
 }

@@ -1,9 +1,9 @@
-//! The loop: one message a line from the client, one thread for each call of a tool.
+//! The loop: one message a line from the client, one thread for each call that touches files.
 //!
 //! # Invariants
 //!
-//! 1. A call that waits stalls no other one: only the loop reads, and it never runs a tool itself.
-//! 2. A cancelled call ends soon, and its answer is not sent.
+//! 1. A call that waits stalls no other one: only the loop reads, and it never touches a file itself.
+//! 2. A cancelled call ends soon, and its answer is not sent. A task that it has claimed is given back.
 //! 3. When the input ends, calls have a moment to end and be answered: a script may send all and then read. Then
 //!    the rest is cancelled, and the loop returns once they have ended.
 //! 4. Lines and the number of calls are bounded.
@@ -101,7 +101,9 @@ impl<W: Write + Send> Server<W> {
                 }
                 match Message::read(&line) {
                     Ok(message) => self.handle(scope, message),
-                    Err((id, fault)) => self.answer(&id, Era::Handshake, "", Err(fault)),
+                    Err((id, fault)) => {
+                        self.answer(&id, Era::Handshake, "", Err(fault));
+                    }
                 }
             };
             self.end_calls();
@@ -131,25 +133,26 @@ impl<W: Write + Send> Server<W> {
             return;
         };
         let outcome = match (method.as_str(), era) {
-            ("tools/call", _) => return self.call(scope, &id, era, params),
+            ("tools/call" | "resources/list" | "resources/read", _) => {
+                return self.call(scope, &id, era, &method, params);
+            }
             ("initialize", _) => Ok(protocol::handshake(&params, &self.about)),
             ("server/discover", _) => Ok(protocol::discovery(&self.about)),
             ("ping", Era::Handshake) => Ok(json!({})),
             ("tools/list", _) => Ok(tools::list()),
-            ("resources/list", _) => resources::list(&self.context.root),
             ("resources/templates/list", _) => Ok(resources::templates()),
-            ("resources/read", _) => resources::read(&self.context.root, &params),
             _ => Err(Fault::method(&method)),
         };
         self.answer(&id, era, &method, outcome);
     }
 
-    /// Runs a tool on a thread of its own.
+    /// Runs a tool, or reads resources, on a thread of its own.
     fn call<'scope, 'env>(
         &'env self,
         scope: &'scope thread::Scope<'scope, 'env>,
         id: &Value,
         era: Era,
+        method: &str,
         params: Value,
     ) {
         let (key, cancel) = (id.to_string(), Cancel::new());
@@ -164,18 +167,27 @@ impl<W: Write + Send> Server<W> {
             }
         };
         if let Some(fault) = refused {
-            return self.answer(id, era, "tools/call", Err(fault));
+            self.answer(id, era, method, Err(fault));
+            return;
         }
         let name = "tool".to_owned();
-        let shared = (id.clone(), key.clone());
+        let shared = (id.clone(), key.clone(), method.to_owned());
         let started = thread::Builder::new().name(name).spawn_scoped(scope, move || {
-            let (id, key) = shared;
+            let (id, key, method) = shared;
             // A tool that panics is a bug. It must not keep the place of its call, nor leave the client waiting.
-            let call = || tools::call(&self.context, &params, &cancel);
+            let call = || match method.as_str() {
+                "resources/list" => resources::list(&self.context.root, &cancel),
+                "resources/read" => resources::read(&self.context.root, &params, &cancel),
+                _ => tools::call(&self.context, &params, &cancel),
+            };
             let outcome = catch_unwind(AssertUnwindSafe(call))
                 .unwrap_or_else(|_| Err(Fault::internal("the tool failed; please report it")));
-            if !cancel.is_cancelled() {
-                self.answer(&id, era, "tools/call", outcome);
+            let claimed = tools::claimed(&params, &outcome);
+            // A cancellation that comes from here on is too late: it finds a token that nobody asks.
+            lock(&self.calls).insert(key.clone(), Cancel::new());
+            let is_sent = !cancel.is_cancelled() && self.answer(&id, era, &method, outcome);
+            if let Some(claimed) = claimed.filter(|_| !is_sent) {
+                tools::give_back(&self.context, &params, &claimed);
             }
             lock(&self.calls).remove(&key);
             self.ended.notify_all();
@@ -183,21 +195,21 @@ impl<W: Write + Send> Server<W> {
         if let Err(err) = started {
             lock(&self.calls).remove(&key);
             let fault = Fault::request(format!("no thread for this call: {err}"));
-            self.answer(id, era, "tools/call", Err(fault));
+            self.answer(id, era, method, Err(fault));
         }
     }
 
-    /// Sends a response. A client that is gone is noticed when the input ends.
+    /// Sends a response; `false` if the client is gone, which the loop notices when the input ends.
     fn answer(
         &self,
         id: &Value,
         era: Era,
         method: &str,
         outcome: std::result::Result<Value, Fault>,
-    ) {
+    ) -> bool {
         let line = protocol::response(id, era, method, outcome);
         let mut output = lock(&self.output);
-        let _ = output.write_all(line.as_bytes()).and_then(|()| output.flush());
+        output.write_all(line.as_bytes()).and_then(|()| output.flush()).is_ok()
     }
 }
 

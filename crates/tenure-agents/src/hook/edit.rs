@@ -8,7 +8,6 @@
 //! 3. The edit itself is not fenced: the agent writes with its own tool. So after the edit the reservation is
 //!    checked, and a loss is reported.
 
-use std::path::Path;
 use std::time::Duration;
 
 use tenure::embed::printable;
@@ -62,10 +61,10 @@ pub fn run(payload: &Payload<'_>, options: &EditOptions) -> Result<Answer, Troub
 /// The edited files by their places.
 fn places(payload: &Payload<'_>) -> Result<Vec<(Place, Vec<What>)>, Trouble> {
     let files = payload.edited_files();
-    let base = payload.base();
+    let (base, project) = (payload.base(), payload.project());
     let mut places: Vec<(Place, Vec<What>)> = Vec::new();
     for file in &files {
-        let Some((place, name)) = Place::of_file(Path::new(file), &base)? else { continue };
+        let Some((place, name)) = Place::of_file(&base.join(file), &project)? else { continue };
         match places.iter_mut().find(|(known, _)| known.store() == place.store()) {
             Some((_, names)) => names.push(What::Path(name)),
             None => places.push((place, vec![What::Path(name)])),

@@ -162,7 +162,7 @@ fn is_settings(file: &str) -> bool {
 /// Whether a pattern of `GATEGUARD_EXEMPT_GLOBS` covers the file.
 fn is_exempt(file: &str, payload: &Payload<'_>) -> bool {
     let Some(globs) = env("GATEGUARD_EXEMPT_GLOBS") else { return false };
-    let root = env("CLAUDE_PROJECT_DIR").map_or_else(|| payload.base(), PathBuf::from);
+    let root = payload.project();
     let lower = |path: &Path| path.to_string_lossy().replace('\\', "/").to_lowercase();
     let target = clean(&root.join(file));
     let below = target.strip_prefix(clean(&root)).ok().map(lower);

@@ -29,7 +29,7 @@ const LOCK_WAIT: std::time::Duration = std::time::Duration::from_secs(2);
 pub fn run(payload: &Payload<'_>, file: Option<PathBuf>) -> Result<Answer, Trouble> {
     let file = match file {
         Some(file) => file,
-        None => Place::of_directory(&payload.base())?.store().join("log.jsonl"),
+        None => Place::of_directory(&payload.project())?.store().join("log.jsonl"),
     };
     let command: Option<String> =
         payload.command().map(|text| text.chars().take(COMMAND_LETTERS_MAX).collect());

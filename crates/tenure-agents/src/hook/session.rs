@@ -28,12 +28,12 @@ pub fn run(payload: &Payload<'_>, until: Until) -> Result<Answer, Trouble> {
         return Ok(Answer::Pass);
     }
     let Some(agent) = payload.agent() else { return Ok(Answer::Pass) };
-    let reservations = Reservations::open(&Place::of_directory(&payload.base())?)?;
+    let reservations = Reservations::open(&Place::of_directory(&payload.project())?)?;
     match event {
         Event::SessionStart => reservations.tidy()?,
         Event::Stop => reservations.end_turn(&agent)?,
         // Without its own id the agent would be the main one, which goes on.
-        Event::SubagentStop if agent.is_subagent() => reservations.end_agent(&agent)?,
+        Event::SubagentStop if agent.is_subagent() => drop(reservations.end_agent(&agent)?),
         Event::SessionEnd => reservations.end_session(&agent)?,
         _ => {}
     }

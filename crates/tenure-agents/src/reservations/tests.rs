@@ -26,15 +26,17 @@ impl Repository {
 
     fn reserve(&self, name: &str, files: &[&str], ttl: Duration, turn: bool) -> Reserved {
         let place = place(self.dir.path());
-        let wanted: Vec<_> =
-            files.iter().flat_map(|file| What::parse(file, &place).unwrap()).collect();
+        let wanted: Vec<_> = files
+            .iter()
+            .flat_map(|file| What::parse(file, &place, place.root()).unwrap())
+            .collect();
         let options =
             ReserveOptions { ttl, purpose: "refactoring".to_owned(), ends_with_turn: turn };
         self.reservations.reserve(&agent(name), &wanted, &options).unwrap()
     }
 
     fn held(&self) -> Vec<(String, String)> {
-        let held = self.reservations.who(None).unwrap();
+        let held = self.reservations.who(&[]).unwrap();
         held.into_iter().map(|held| (held.what.text().to_owned(), held.agent)).collect()
     }
 }
@@ -49,6 +51,10 @@ fn agent(name: &str) -> Agent {
 
 fn path(name: &str) -> What {
     What::Path(name.to_owned())
+}
+
+fn pattern(text: &str) -> What {
+    What::Pattern(text.to_owned())
 }
 
 fn is_granted(reserved: &Reserved) -> bool {
@@ -170,8 +176,9 @@ fn a_wait_can_be_cancelled_and_ends_in_time() {
 fn names_outside_of_the_project_are_refused() {
     let repository = Repository::new();
     let place = place(repository.dir.path());
-    for text in ["../x", "/etc/passwd", "a/../../x", "../*.rs", "/tmp/**"] {
-        assert_eq!(What::parse(text, &place).unwrap_err().kind(), ErrorKind::Invalid, "{text}");
+    for text in ["../x", "/etc/passwd", "a/../../x", "../*.rs", "/tmp/**", "*/../*", "/", ""] {
+        let refused = What::parse(text, &place, place.root()).unwrap_err();
+        assert_eq!(refused.kind(), ErrorKind::Invalid, "{text}");
     }
 }
 
@@ -181,9 +188,64 @@ fn a_directory_is_all_below_it() {
     std::fs::create_dir(repository.dir.path().join("src")).unwrap();
     let place = place(repository.dir.path());
     let all = [What::Pattern("src/**".to_owned())];
-    assert_eq!(What::parse("src", &place).unwrap(), all);
-    assert_eq!(What::parse("src/", &place).unwrap(), all);
-    assert_eq!(What::parse("./src/x.rs", &place).unwrap(), [path("src/x.rs")]);
+    let parse = |text| What::parse(text, &place, place.root()).unwrap();
+    assert_eq!(parse("src"), all);
+    assert_eq!(parse("src/"), all);
+    assert_eq!(parse("./src/x.rs"), [path("src/x.rs")]);
+}
+
+#[test]
+fn names_and_patterns_begin_in_the_given_directory() {
+    let repository = Repository::new();
+    std::fs::create_dir_all(repository.dir.path().join("pkg/src")).unwrap();
+    let place = place(repository.dir.path());
+    let parse = |text: &str| What::parse(text, &place, &place.root().join("pkg")).unwrap();
+    assert_eq!(parse("src/a.rs"), [path("pkg/src/a.rs")]);
+    assert_eq!(parse("src/*.{rs,ts}"), [pattern("pkg/src/*.rs"), pattern("pkg/src/*.ts")]);
+    assert_eq!(parse("**"), [pattern("pkg/**")]);
+    assert_eq!(parse("../*"), [pattern("*")]);
+    assert_eq!(parse("."), [pattern("pkg/**")]);
+    let absolute = place.root().join("lib/*.rs");
+    assert_eq!(parse(absolute.to_str().unwrap()), [pattern("lib/*.rs")]);
+}
+
+#[cfg(unix)]
+#[test]
+fn links_before_a_pattern_and_to_directories_are_followed() {
+    let repository = Repository::new();
+    let root = repository.dir.path();
+    std::fs::create_dir_all(root.join("src/x[1]")).unwrap();
+    let outside = tempfile::tempdir().unwrap();
+    for (target, link) in
+        [("src".as_ref(), "link"), (outside.path(), "out"), (outside.path(), "src/x")]
+    {
+        std::os::unix::fs::symlink(target, root.join(link)).unwrap();
+    }
+    for wanted in ["link/**", "link", "{link,lib}/*.rs", "src"] {
+        assert!(is_granted(&repository.reserve("a", &[wanted], TTL, false)), "{wanted}");
+        assert!(!is_granted(&repository.turn("b", &["src/a.rs"])), "{wanted}");
+        repository.reservations.end_agent(&agent("a")).unwrap();
+    }
+    let place = place(root);
+    assert!(What::parse("out/*", &place, place.root()).is_err());
+    // A name on the disk is no pattern.
+    assert!(is_granted(&repository.reserve("a", &["src/x[1]/*.rs"], TTL, false)));
+    assert!(!is_granted(&repository.turn("b", &["src/x[1]/a.rs"])));
+}
+
+/// The same agent goes on while its turn ends: the second step of the end must not drop what it reserved after the first.
+#[test]
+fn an_end_drops_only_what_has_ended() {
+    let repository = Repository::new();
+    repository.turn("a", &["x"]);
+    let (reservations, a) = (&repository.reservations, agent("a"));
+    let is_meant = |entry: &Entry| entry.by == a.name();
+    reservations.end_holds(is_meant).unwrap();
+    repository.turn("a", &["y"]);
+    assert_eq!(reservations.forget_ended(is_meant).unwrap(), 0, "x went when y was reserved");
+    assert_eq!(repository.held(), [pair("y", "a")]);
+    assert_eq!(reservations.end_agent(&a).unwrap(), 1);
+    assert_eq!(repository.held(), []);
 }
 
 #[test]
@@ -193,7 +255,7 @@ fn what_a_newer_version_wrote_is_left_alone() {
     let book = &repository.reservations.book;
     let newer = r#"{"format":2,"reservations":[],"more":1}"#;
     update_text(book, &unsynced(), |_| Ok(Some(newer.to_owned()))).unwrap();
-    assert_eq!(repository.reservations.who(None).unwrap_err().kind(), ErrorKind::NewerFormat);
+    assert_eq!(repository.reservations.who(&[]).unwrap_err().kind(), ErrorKind::NewerFormat);
     assert!(repository.reservations.tidy().is_err());
     assert_eq!(book.read().unwrap().unwrap().bytes, newer.as_bytes());
 }

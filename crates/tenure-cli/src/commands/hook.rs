@@ -112,11 +112,10 @@ fn who(args: &HookWhoArgs, out: &mut Output) -> Result<ExitCode> {
     let place = Place::of_directory(Path::new("."))?;
     let reservations = Reservations::open(&place)?;
     let over = match &args.name {
-        Some(name) => What::parse(name, &place)?,
+        Some(name) => What::parse(name, &place, Path::new("."))?,
         None => Vec::new(),
     };
-    let mut held = reservations.who(None)?;
-    held.retain(|held| over.is_empty() || over.iter().any(|over| over.overlaps(&held.what)));
+    let held = reservations.who(&over)?;
     let objects = || json!({ "reservations": held.iter().map(object).collect::<Value>() });
     out.result(objects, || held.iter().map(line).collect::<Vec<_>>().join("\n"))?;
     Ok(ExitCode::Done)

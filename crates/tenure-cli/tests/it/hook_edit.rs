@@ -194,3 +194,29 @@ fn a_hook_killed_at_any_moment_locks_no_agent_out() {
 fn pair(name: &str, agent: &str) -> (String, String) {
     (name.to_owned(), agent.to_owned())
 }
+
+/// Without git the reservations are in the project's directory, wherever its agents have changed to.
+#[test]
+fn agents_in_different_directories_of_a_project_without_git_see_each_other() {
+    let stage = Stage::new();
+    let project = stage.bench.path("plain");
+    std::fs::create_dir_all(project.join("src/deep")).unwrap();
+    let run = |words: &[&str], payload: &serde_json::Value| {
+        let command = stage.command(words, payload.to_string());
+        command.env("CLAUDE_PROJECT_DIR", &project).run().ok()
+    };
+    let in_dir = |agent: &str, event: &str, dir: &str, file: &str| {
+        let mut payload = payload_in(&project.join(dir), agent, event, "");
+        payload["tool_input"]["file_path"] = file.into();
+        payload
+    };
+    let edit = |agent: &str, dir: &str, file: &str| {
+        denial(&run(&["edit"], &in_dir(agent, "PreToolUse", dir, file)))
+    };
+    assert_eq!(edit("alice", "src", "a.rs"), None);
+    assert!(edit("bob", "", "src/a.rs").unwrap().contains("alice"));
+    assert!(edit("bob", "src/deep", "../a.rs").unwrap().contains("alice"));
+    run(&["session"], &in_dir("alice", "Stop", "src/deep", "")).says("");
+    assert_eq!(edit("bob", "", "src/a.rs"), None);
+    assert!(project.join(".tenure.d").exists() && !project.join("src/.tenure.d").exists());
+}

@@ -4,8 +4,9 @@ use tenure::json::Rules;
 use tenure::outcome::Written;
 use tenure::{Document, Error, ErrorKind, Result, Value, WriteOptions, json};
 
+use super::reservations::refuse_reserved;
 use super::{Call, Tool};
-use crate::arguments::Arguments;
+use crate::arguments::{Arguments, wrong};
 
 const PATH: (&str, &str, bool, &str) =
     ("path", "string", true, "The JSON file, relative to the project's root");
@@ -53,7 +54,7 @@ pub(super) const TOOLS: &[Tool] = &[
         reads: false,
         arguments: &[
             PATH,
-            ("patch", "any", true, "The fields to change"),
+            ("patch", "object", true, "The fields to change"),
             ("union", "strings", false, "JSON Pointers of arrays to unite instead of replace"),
             ("sum", "strings", false, "JSON Pointers of numbers to add instead of replace"),
             ("max", "strings", false, "JSON Pointers of numbers to keep the larger of"),
@@ -68,7 +69,7 @@ pub(super) const TOOLS: &[Tool] = &[
         title: "Patch a shared document",
         description: "Applies a JSON Patch (RFC 6902), whole or not at all. A failed test operation changes nothing.",
         reads: false,
-        arguments: &[PATH, ("operations", "any", true, "An array of operations"), VERSION, WAIT],
+        arguments: &[PATH, ("operations", "array", true, "The operations"), VERSION, WAIT],
         run: patch,
     },
 ];
@@ -77,10 +78,17 @@ fn document(call: Call<'_>) -> Result<Document> {
     call.context.root.document(call.arguments.text("path")?)
 }
 
+/// The document, if this agent may write it.
+fn writable(call: Call<'_>) -> Result<Document> {
+    let document = document(call)?;
+    refuse_reserved(call, document.path())?;
+    Ok(document)
+}
+
 fn options(call: Call<'_>) -> Result<WriteOptions> {
     let if_version = call.arguments.optional_text("if_version")?;
     Ok(WriteOptions {
-        wait: call.arguments.wait()?,
+        wait: call.arguments.write_wait()?,
         cancel: Some(call.cancel.clone()),
         if_version: if_version.map(str::parse).transpose()?,
         label: "mcp".to_owned(),
@@ -110,13 +118,14 @@ fn read(call: Call<'_>) -> Result<Value> {
 
 fn write(call: Call<'_>) -> Result<Value> {
     let value = call.arguments.required("value")?;
-    Ok(said(&document(call)?.set(value, &options(call)?)?))
+    Ok(said(&writable(call)?.set(value, &options(call)?)?))
 }
 
 fn merge(call: Call<'_>) -> Result<Value> {
     let patch = call.arguments.required("patch")?;
+    patch.as_object().ok_or_else(|| wrong("patch", "must be an object"))?;
     let rules = rules(call.arguments)?;
-    Ok(said(&document(call)?.merge(patch, &rules, &options(call)?)?))
+    Ok(said(&writable(call)?.merge(patch, &rules, &options(call)?)?))
 }
 
 fn rules(arguments: Arguments<'_>) -> Result<Rules> {
@@ -131,5 +140,6 @@ fn rules(arguments: Arguments<'_>) -> Result<Rules> {
 
 fn patch(call: Call<'_>) -> Result<Value> {
     let operations = call.arguments.required("operations")?;
-    Ok(said(&document(call)?.patch(operations, &options(call)?)?))
+    operations.as_array().ok_or_else(|| wrong("operations", "must be an array"))?;
+    Ok(said(&writable(call)?.patch(operations, &options(call)?)?))
 }

@@ -1,11 +1,12 @@
 //! Shared journals: append, read, wait for more.
 
 use std::collections::VecDeque;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use tenure::outcome::Entry;
 use tenure::{AppendOptions, Journal, Result, Value, Wait, WriteOptions, json};
 
+use super::reservations::refuse_reserved;
 use super::{Call, Tool};
 use crate::arguments::wrong;
 
@@ -26,7 +27,7 @@ pub(super) const TOOLS: &[Tool] = &[
         reads: false,
         arguments: &[
             PATH,
-            ("entries", "any", true, "An array; each element becomes one line of JSON"),
+            ("entries", "array", true, "Each element becomes one line of JSON"),
             (
                 "wait_seconds",
                 "number",
@@ -67,13 +68,15 @@ fn append(call: Call<'_>) -> Result<Value> {
     let entries = entries.as_array().ok_or_else(|| wrong("entries", "must be an array"))?;
     let lines: Vec<String> = entries.iter().map(Value::to_string).collect();
     let write = WriteOptions {
-        wait: call.arguments.wait()?,
+        wait: call.arguments.write_wait()?,
         cancel: Some(call.cancel.clone()),
         label: "mcp".to_owned(),
         ..WriteOptions::default()
     };
     let options = AppendOptions { write, json: true, ..AppendOptions::default() };
-    let appended = journal(call)?.append(&lines, &options)?;
+    let journal = journal(call)?;
+    refuse_reserved(call, journal.path())?;
+    let appended = journal.append(&lines, &options)?;
     Ok(json!({ "first": appended.first, "last": appended.last }))
 }
 
@@ -99,10 +102,10 @@ fn read(call: Call<'_>) -> Result<Value> {
 
 /// Waits for the next entry.
 fn awaited(call: Call<'_>, journal: &Journal, from: u64) -> Result<Vec<Entry>> {
-    let deadline = call.deadline(Duration::ZERO)?;
+    let until = Instant::now() + call.arguments.seconds("wait_seconds", Duration::ZERO)?;
     let mut follow = journal.follow(from)?;
     loop {
-        let left = deadline.left();
+        let left = until.saturating_duration_since(Instant::now());
         if left.is_zero() || call.cancel.is_cancelled() {
             return Ok(Vec::new());
         }

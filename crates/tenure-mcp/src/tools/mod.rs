@@ -11,14 +11,14 @@ mod journals;
 mod reservations;
 mod tasks;
 
-use std::path::Path;
-use std::time::{Duration, Instant};
+use std::path::{Path, PathBuf};
 
 use tenure::json::Object;
 use tenure::status::Holder;
 use tenure::{Cancel, Error, ErrorKind, Result as Outcome, Value, json};
 use tenure_agents::agent::Agent;
 use tenure_agents::place::Place;
+use tenure_agents::reservations::What;
 
 use crate::arguments::{Arguments, wrong};
 use crate::protocol::Fault;
@@ -42,8 +42,12 @@ count as one, and edits are not checked against it. A person can install it with
 #[derive(Debug)]
 pub(crate) struct Context {
     pub(crate) root: Root,
+    /// Where paths of files begin.
+    directory: PathBuf,
     /// Where reservations are kept; they are of a directory, not of a store.
     place: Outcome<Place>,
+    /// The name of `directory` in the place: it may be below the root of the repository.
+    prefix: String,
     /// All agents that do not say which one they are.
     unknown: Agent,
 }
@@ -54,7 +58,18 @@ impl Context {
         let session = format!("mcp-{}-{}", server.pid, server.start);
         let unnamed = || Error::new(ErrorKind::Io, "serve", "the server has no name");
         let unknown = Agent::new(&session, None).ok_or_else(unnamed)?;
-        Ok(Self { place: Place::of_directory(directory), root, unknown })
+        let place = Place::of_directory(directory);
+        let found = place.as_ref().ok().and_then(|place| place.directory(directory).ok()?);
+        let prefix = found.unwrap_or_default();
+        Ok(Self { directory: directory.to_path_buf(), place, prefix, root, unknown })
+    }
+
+    /// A reserved name as a caller writes it: relative to the directory, or absolute if it is not below it.
+    fn shown(&self, what: &What) -> String {
+        match (what.text().strip_prefix(&self.prefix), &self.place) {
+            (None, Ok(place)) => place.root().join(what.text()).to_string_lossy().into_owned(),
+            (name, _) => name.unwrap_or(what.text()).to_owned(),
+        }
     }
 
     /// The repository whose files are reserved.
@@ -85,21 +100,6 @@ impl Call<'_> {
             }
         }
     }
-
-    /// When the wait of this call is over.
-    fn deadline(&self, default: Duration) -> Outcome<Deadline> {
-        Ok(Deadline(Instant::now() + self.arguments.seconds("wait_seconds", default)?))
-    }
-}
-
-/// The end of a wait.
-#[derive(Debug, Clone, Copy)]
-struct Deadline(Instant);
-
-impl Deadline {
-    fn left(self) -> Duration {
-        self.0.saturating_duration_since(Instant::now())
-    }
 }
 
 /// A tool.
@@ -110,8 +110,7 @@ struct Tool {
     description: &'static str,
     /// Whether it changes nothing.
     reads: bool,
-    /// The arguments: name, JSON type (`string`, `number`, `strings`, `boolean`, `any`), whether it is required, and
-    /// what it means.
+    /// The arguments: name, JSON type or `strings` or `any`, whether it is required, and what it means.
     arguments: &'static [(&'static str, &'static str, bool, &'static str)],
     run: fn(Call<'_>) -> Outcome<Value>,
 }
@@ -132,6 +131,7 @@ impl Tool {
         let schema_of = |kind: &str, description: &str| {
             let mut schema = match kind {
                 "strings" => json!({ "type": "array", "items": { "type": "string" } }),
+                "array" => json!({ "type": "array", "items": {} }),
                 "any" => json!({}),
                 kind => json!({ "type": kind }),
             };
@@ -196,6 +196,19 @@ pub(crate) fn call(context: &Context, params: &Value, cancel: &Cancel) -> Result
             "isError": true,
         }),
     })
+}
+
+/// What a call has claimed, for [`give_back`].
+pub(crate) fn claimed(params: &Value, outcome: &Result<Value, Fault>) -> Option<Value> {
+    let result = outcome.as_ref().ok().filter(|_| params["name"] == "claim_task")?;
+    Some(result["structuredContent"].clone())
+}
+
+/// Gives back what a call has claimed whose answer its caller does not get.
+pub(crate) fn give_back(context: &Context, params: &Value, claimed: &Value) {
+    let cancel = Cancel::new();
+    let call = Call { context, arguments: Arguments(&params["arguments"]), cancel: &cancel };
+    tasks::give_back(call, claimed);
 }
 
 /// The error and what an agent can do about it.

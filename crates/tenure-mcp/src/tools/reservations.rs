@@ -1,10 +1,12 @@
 //! Files that agents reserve: the same reservations that `tenure hook edit` enforces.
 
+use std::path::Path;
 use std::time::Duration;
 
 use tenure::{Error, ErrorKind, Result, Value, json};
 use tenure_agents::agent::Agent;
 use tenure_agents::hook::edit::sentence;
+use tenure_agents::place::Place;
 use tenure_agents::reservations::{Held, Reservations, ReserveOptions, Reserved, What};
 
 use super::{Call, Tool};
@@ -86,10 +88,10 @@ fn open(call: Call<'_>) -> Result<Reservations> {
 
 /// What the paths name.
 fn parse(call: Call<'_>) -> Result<Vec<What>> {
-    let place = call.context.place()?;
+    let (place, directory) = (call.context.place()?, &call.context.directory);
     let mut names = Vec::new();
     for path in call.arguments.texts("paths")? {
-        names.extend(What::parse(path, place)?);
+        names.extend(What::parse(path, place, directory)?);
     }
     Ok(names)
 }
@@ -111,43 +113,41 @@ fn reserve(call: Call<'_>) -> Result<Value> {
     }
     let purpose = call.arguments.text("reason")?.to_owned();
     let options = ReserveOptions { ttl, purpose, ends_with_turn: false };
-    let reservations = open(call)?;
-    let deadline = call.deadline(Duration::ZERO)?;
-    loop {
-        let held = match reservations.reserve(&agent, &names, &options)? {
-            Reserved::Granted { fence, guard, expires_in } => {
-                let guard = guard.to_string_lossy();
-                return Ok(json!({
-                    "reserved": names.iter().map(What::text).collect::<Value>(),
-                    "expires_in_seconds": expires_in.as_secs(),
-                    "fence": fence, "guard": guard, "note": note,
-                }));
-            }
-            Reserved::Held(held) => held,
-        };
-        let left = deadline.left();
-        if left.is_zero() {
-            return Err(busy(&agent, &held));
-        }
-        // Another agent may be faster once it is free: then this one waits again.
-        reservations.wait(&agent, &names, tenure::Wait::For(left), Some(call.cancel))?;
+    let wait = call.arguments.wait(Duration::ZERO)?;
+    match open(call)?.reserve_when_free(&agent, &names, &options, wait, Some(call.cancel))? {
+        Reserved::Granted { fence, guard, expires_in } => Ok(json!({
+            "reserved": names.iter().map(|name| call.context.shown(name)).collect::<Value>(),
+            "expires_in_seconds": expires_in.as_secs(),
+            "fence": fence, "guard": guard.to_string_lossy(), "note": note,
+        })),
+        Reserved::Held(held) => Err(busy(&agent, "reserve", "nothing was reserved", &held)),
     }
 }
 
-fn busy(agent: &Agent, held: &[Held]) -> Error {
+fn busy(agent: &Agent, action: &'static str, outcome: &str, held: &[Held]) -> Error {
     let holders: Vec<_> = held.iter().take(5).map(|held| sentence(agent, held)).collect();
-    let detail = format!("nothing was reserved. {}", holders.join(". "));
-    Error::new(ErrorKind::Busy, "reserve", detail)
+    Error::new(ErrorKind::Busy, action, format!("{outcome}. {}", holders.join(". ")))
+}
+
+/// Refuses to write a file that another agent has reserved, as `hook edit` does. Targets of other stores are no files.
+pub(super) fn refuse_reserved(call: Call<'_>, file: &Path) -> Result<()> {
+    if !call.context.root.store.capabilities().files {
+        return Ok(());
+    }
+    let Some((place, name)) = Place::of_file(file, &call.context.directory)? else { return Ok(()) };
+    let (agent, _) = call.agent()?;
+    let held = Reservations::open(&place)?.others(&agent, &[What::Path(name)])?;
+    if held.is_empty() {
+        return Ok(());
+    }
+    Err(busy(&agent, "write", "nothing was changed", &held))
 }
 
 fn release(call: Call<'_>) -> Result<Value> {
     let (agent, _) = call.agent()?;
     let (reservations, names) = (open(call)?, parse(call)?);
-    let mine = |held: &Held| held.agent == agent.name();
-    let before = reservations.who(None)?.iter().filter(|held| mine(held)).count();
     let released = if names.is_empty() {
-        reservations.end_agent(&agent)?;
-        before
+        reservations.end_agent(&agent)?
     } else {
         reservations.release(&agent, &names)?
     };
@@ -156,26 +156,22 @@ fn release(call: Call<'_>) -> Result<Value> {
 
 fn who(call: Call<'_>) -> Result<Value> {
     let (agent, note) = call.agent()?;
-    let names = parse(call)?;
-    let mut held = open(call)?.who(None)?;
-    held.retain(|held| names.is_empty() || names.iter().any(|name| name.overlaps(&held.what)));
-    Ok(
-        json!({ "held": held.iter().map(|held| shown(&agent, held)).collect::<Value>(), "note": note }),
-    )
+    let held = open(call)?.who(&parse(call)?)?;
+    let held = held.iter().map(|held| shown(call, &agent, held)).collect::<Value>();
+    Ok(json!({ "held": held, "note": note }))
 }
 
 fn wait(call: Call<'_>) -> Result<Value> {
     let (agent, _) = call.agent()?;
-    let left = call.deadline(Duration::from_secs(60))?.left();
-    let names = required(call)?;
-    let held = open(call)?.wait(&agent, &names, tenure::Wait::For(left), Some(call.cancel))?;
-    let still = held.iter().map(|held| shown(&agent, held)).collect::<Value>();
+    let wait = call.arguments.wait(Duration::from_secs(60))?;
+    let held = open(call)?.wait(&agent, &required(call)?, wait, Some(call.cancel))?;
+    let still = held.iter().map(|held| shown(call, &agent, held)).collect::<Value>();
     Ok(json!({ "free": held.is_empty(), "held": still }))
 }
 
-fn shown(agent: &Agent, held: &Held) -> Value {
+fn shown(call: Call<'_>, agent: &Agent, held: &Held) -> Value {
     json!({
-        "path": held.what.text(),
+        "path": call.context.shown(&held.what),
         "agent": held.agent,
         "yours": held.agent == agent.name(),
         "reason": held.purpose,

@@ -115,7 +115,7 @@ fn claim(call: Call<'_>) -> Result<Value> {
     let options = ClaimOptions {
         owner: agent.name().to_owned(),
         ttl: ttl(call)?.unwrap_or(TTL),
-        wait: call.arguments.wait()?,
+        wait: call.arguments.wait(Duration::ZERO)?,
         cancel: Some(call.cancel.clone()),
     };
     let Some(claimed) = queue(call)?.next(&options, |_, _| Ok(true))? else {
@@ -133,6 +133,17 @@ fn claim(call: Call<'_>) -> Result<Value> {
         "guard": claimed.target.to_string_lossy(),
         "note": note,
     }))
+}
+
+/// Gives back a claim. Its attempt counts: the queue has no claim without one.
+pub(super) fn give_back(call: Call<'_>, claimed: &Value) {
+    let (Some(id), Some(token)) = (claimed["id"].as_str(), claimed["token"].as_str()) else {
+        return; // There was no task.
+    };
+    let reason = Some("the call that claimed it was cancelled".to_owned());
+    let options = FailOptions { reason, ..FailOptions::default() };
+    // If it fails the claim expires.
+    let _ = queue(call).and_then(|queue| queue.fail(id, token, &options));
 }
 
 fn finish(call: Call<'_>) -> Result<Value> {

@@ -117,6 +117,30 @@ fn too_many_calls_at_once_are_refused() {
     let answer = client.answer();
     assert_eq!(answer["id"], id, "{answer}");
     assert_eq!(answer["error"]["code"], -32_000, "{answer}");
+    // A list of resources looks at many files: it is a call, too.
+    let listed = client.ask("resources/list", &json!({}));
+    assert_eq!(listed["error"]["code"], -32_000, "{listed}");
+    client.close();
+}
+
+#[test]
+fn schemas_say_what_the_tools_take() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let mut client = Client::new(dir.path());
+    let listed = client.ask("tools/list", &json!({}));
+    let tools = listed["result"]["tools"].as_array().expect("a list").clone();
+    for (tool, argument, kind, wrong) in [
+        ("append_journal", "entries", "array", json!({})),
+        ("patch_document", "operations", "array", json!({})),
+        ("merge_document", "patch", "object", json!([])),
+    ] {
+        let found = tools.iter().find(|found| found["name"] == tool).expect(tool);
+        assert_eq!(found["inputSchema"]["properties"][argument]["type"], kind, "{tool}");
+        let mut arguments = json!({ "path": "a.jsonl" });
+        arguments[argument] = wrong;
+        let refused = client.call(tool, &arguments).expect_err("another type");
+        assert!(refused.contains(&format!("`{argument}` must be an {kind}")), "{refused}");
+    }
     client.close();
 }
 

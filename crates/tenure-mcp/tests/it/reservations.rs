@@ -130,3 +130,60 @@ fn bad_reservations_are_refused() {
     assert_eq!(held["held"], json!([]));
     client.close();
 }
+
+/// The project of an agent may be a part of a repository.
+#[test]
+fn paths_begin_in_the_directory_of_the_server() {
+    let dir = repository();
+    let root = dir.path().canonicalize().expect("it is there");
+    std::fs::create_dir_all(root.join("pkg/src")).expect("a directory");
+    let mut client = Client::new(&root.join("pkg"));
+    let paths = json!(["src/a.rs", "lib/*.rs"]);
+    let reserved = client.call("reserve_files", &by("alice", &paths)).expect("reserved");
+    assert_eq!(reserved["reserved"], paths);
+    for file in ["pkg/src/a.rs", "pkg/lib/b.rs"] {
+        assert!(matches!(edit(&root, "bob", file), Answer::Deny(_)), "{file}");
+    }
+    assert!(matches!(edit(&root, "bob", "src/a.rs"), Answer::Pass), "another file");
+    let held = client.call("who_holds", &json!({ "paths": ["src"] })).expect("a list");
+    assert_eq!((&held["held"][0]["path"], &held["held"][1]), (&json!("src/a.rs"), &Value::Null));
+    // What is not below the directory has an absolute name, which the tools take, too.
+    let held = client.call("who_holds", &json!({})).expect("a list");
+    let bobs = held["held"].as_array().expect("a list").iter().find(|held| held["agent"] == "bob");
+    let name = &bobs.expect("bob's")["path"];
+    assert_eq!(*name, root.join("src/a.rs").to_str().expect("UTF-8"));
+    let released = client.call("release_files", &json!({ "paths": [name], "agent": "bob" }));
+    assert_eq!(released.expect("released")["released"], 1);
+    let released = client.call("release_files", &json!({ "agent": "alice" })).expect("released");
+    assert_eq!(released["released"], 2);
+    client.close();
+}
+
+#[test]
+fn what_another_agent_reserved_is_not_written_by_the_other_tools_either() {
+    let dir = repository();
+    let mut client = Client::new(dir.path());
+    let value = json!({ "path": "s.json", "value": { "n": 1 } });
+    client.call("write_document", &value).expect("written");
+    client.call("reserve_files", &by("alice", &json!(["s.json", "*.jsonl"]))).expect("reserved");
+    for agent in [json!("bob"), Value::Null] {
+        for (tool, mut arguments) in [
+            ("write_document", value.clone()),
+            ("merge_document", json!({ "path": "s.json", "patch": { "n": 2 } })),
+            ("patch_document", json!({ "path": "s.json", "operations": [] })),
+            ("append_journal", json!({ "path": "log.jsonl", "entries": [1] })),
+        ] {
+            arguments["agent"] = agent.clone();
+            let refused = client.call(tool, &arguments).expect_err(tool);
+            assert!(
+                refused.contains("nothing was changed. s.json is held by")
+                    || tool == "append_journal"
+            );
+            assert!(refused.contains("alice") && refused.contains("Next:"), "{refused}");
+            arguments["agent"] = json!("alice");
+            client.call(tool, &arguments).expect("its own");
+        }
+    }
+    client.call("read_document", &json!({ "path": "s.json", "agent": "bob" })).expect("read");
+    client.close();
+}

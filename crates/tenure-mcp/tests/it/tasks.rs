@@ -1,6 +1,7 @@
 //! A board of tasks that agents share through the server.
 
 use std::collections::HashSet;
+use std::time::Duration;
 
 use tenure::{Value, json};
 
@@ -113,4 +114,49 @@ fn bad_arguments_are_refused_by_name() {
         assert!(refused.contains(why), "{arguments}: {refused}");
     }
     client.close();
+}
+
+#[test]
+fn a_claim_waits_only_if_it_is_told_to() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let mut client = Client::new(dir.path());
+    client.request("tools/call", &json!({ "name": "claim_task", "arguments": claim("alice") }));
+    let answer = client.answers_within(Duration::from_secs(5)).expect("an answer at once");
+    assert_eq!(answer["result"]["structuredContent"]["claimed"], false, "{answer}");
+    client.close();
+}
+
+/// The cancellation comes while the claim is made: nobody gets its token.
+#[test]
+fn a_claim_whose_call_was_cancelled_is_given_back() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let mut client = Client::new(dir.path());
+    for _ in 0..20 {
+        client.call("add_task", &json!({ "queue": "tasks", "task": 1 })).expect("added");
+        let params = json!({ "name": "claim_task", "arguments": claim("alice") });
+        let id = client.request("tools/call", &params);
+        let params = json!({ "requestId": id });
+        let cancelled =
+            json!({ "jsonrpc": "2.0", "method": "notifications/cancelled", "params": params });
+        client.send(&cancelled.to_string());
+        let mut next = claim("bob");
+        next["wait_seconds"] = json!(20);
+        client.request("tools/call", &json!({ "name": "claim_task", "arguments": next }));
+        let answer = client.answer();
+        let claimed = &answer["result"]["structuredContent"];
+        if answer["id"] != id {
+            assert_eq!(claimed["claimed"], true, "the cancelled call keeps the task");
+            client.call("finish_task", &finish(claimed, "done")).expect("done");
+            if claimed["attempt"] == 2 {
+                return client.close();
+            }
+            continue; // Cancelled before it claimed anything: once more.
+        }
+        // The claim was faster than its cancellation: once more.
+        client.call("finish_task", &finish(claimed, "failed")).expect("failed");
+        let taken = client.answer();
+        let taken = &taken["result"]["structuredContent"];
+        client.call("finish_task", &finish(taken, "done")).expect("done");
+    }
+    panic!("no claim was cancelled");
 }

@@ -3,8 +3,9 @@
 //! # Invariants
 //!
 //! 1. What is ours is recognised by its command: `tenure hook ...`, and the MCP server `tenure` whose command is
-//!    `tenure`. Nothing else is changed or removed.
-//! 2. Installing again changes nothing; installing with other options replaces what was installed before.
+//!    `tenure`. Nothing else is changed or removed, not even in the same group of hooks.
+//! 2. Installing again changes nothing: a hook stays as it is, with what a person has changed in it, as long as its
+//!    event has one with the same verb. Hooks that other options no longer want are removed.
 //! 3. If nothing else was changed since, the uninstallation gives a file exactly the bytes that it had before, and
 //!    removes a file that was not there. Otherwise it takes out what is ours and leaves the rest.
 
@@ -13,7 +14,7 @@ use std::path::{Path, PathBuf};
 use tenure::json::Object;
 use tenure::{Result, Value, json};
 
-use crate::settings::{self, Change, changed};
+use crate::settings::{self, Change, changed, without_hooks};
 use crate::settings_file::{Backup, Found, Plan};
 
 /// An agent whose files are known.
@@ -101,6 +102,17 @@ pub fn parts(
     Some(settings.chain(servers).collect())
 }
 
+/// Whether a file is one that an agent takes its hooks, servers or permissions from.
+pub fn is_settings(file: &Path) -> bool {
+    // Some file systems ignore the case of letters.
+    let file = PathBuf::from(file.to_string_lossy().to_lowercase());
+    let mut known = FILES.iter().flat_map(|(.., hooks, servers)| [hooks, servers]).flatten();
+    let name = file.file_name().unwrap_or_default().to_string_lossy();
+    known.any(|known| file.ends_with(known))
+        || file.parent().is_some_and(|dir| dir.ends_with(".claude")) && name.starts_with("settings")
+        || file.components().any(|part| part.as_os_str() == ".codex")
+}
+
 /// What a person has to add where `init` writes nothing: Codex keeps servers in TOML, and Claude Code keeps
 /// those of one user in a project by its own command.
 pub fn by_hand(kind: Kind, scope: Scope) -> Option<&'static str> {
@@ -116,31 +128,44 @@ pub fn by_hand(kind: Kind, scope: Scope) -> Option<&'static str> {
     }
 }
 
-/// The settings with our part in it; `None` if it is there already. What an earlier version installed and this
-/// one does not is taken out.
+/// The settings with our part in it; `None` if it is there already. What was installed before and is not wanted any
+/// more is taken out.
 pub fn installed(text: &str, patch: &Value) -> Result<Option<String>> {
-    let stale = difference(&ours(text)?, patch);
-    let cleaned = changed(text, &stale, Change::Remove)?;
-    let merged = changed(cleaned.as_deref().unwrap_or(text), patch, Change::Merge)?;
-    Ok(merged.or(cleaned).filter(|new| new != text))
+    let has = |settings: &Value, event: &str, verb: &str| {
+        list(&settings["hooks"][event]).iter().flat_map(verbs).any(|known| known == verb)
+    };
+    let is_stale =
+        |event: &str, hook: &Value| verb_of(hook).is_some_and(|verb| !has(patch, event, verb));
+    let cleaned = without_hooks(text, is_stale)?;
+    let (present, mut missing) = (settings::read(text)?, patch.clone());
+    for (key, wanted) in missing.as_object_mut().into_iter().flat_map(Object::iter_mut) {
+        let Value::Object(wanted) = wanted else { continue };
+        if key == "mcpServers" && !present["mcpServers"]["tenure"].is_null() {
+            wanted.remove("tenure");
+        }
+        for (event, groups) in wanted.iter_mut().filter(|_| key == "hooks") {
+            let is_missing = |group: &Value| !verbs(group).any(|verb| has(&present, event, verb));
+            groups.as_array_mut().into_iter().for_each(|groups| groups.retain(is_missing));
+        }
+    }
+    let merged = changed(cleaned.as_deref().unwrap_or(text), &missing, Change::Merge)?;
+    Ok(merged.or(cleaned))
 }
 
 /// The settings without our part; `None` if there is none. Empty if nothing else is left.
 pub fn uninstalled(text: &str) -> Result<Option<String>> {
-    let new = changed(text, &ours(text)?, Change::Remove)?;
+    let without = without_hooks(text, |_, hook| verb_of(hook).is_some())?;
+    let rest = without.as_deref().unwrap_or(text);
+    let new = changed(rest, &ours(rest)?, Change::Remove)?.or(without);
     Ok(new.map(|new| if new.trim() == "{}" { String::new() } else { new }))
 }
 
-/// The installation as a change of a file. The copy is that of the file before the first one.
+/// The installation as a change of a file. The copy is that of the file before the first one, so that one
+/// uninstallation takes out what several installations put in.
 pub fn install(found: Found<'_>, patch: &Value) -> Result<Option<Plan>> {
-    if ours(found.text)? == json!({}) {
-        return Ok(installed(found.text, patch)?.map(Plan::with_copy));
-    }
-    // From the file before, so that one uninstallation takes out what several installations put in.
-    let base = found.backup.filter(|before| is_only_ours(before, found.text));
-    let base = base.unwrap_or(found.text);
-    let text = installed(base, patch)?.unwrap_or_else(|| base.to_owned());
-    Ok(Some(Plan { text, backup: Backup::Keep }).filter(|plan| plan.text != found.text))
+    let Some(text) = installed(found.text, patch)? else { return Ok(None) };
+    let is_first = ours(found.text)? == json!({});
+    Ok(Some(Plan { text, backup: if is_first { Backup::Take } else { Backup::Keep } }))
 }
 
 /// The uninstallation as a change of a file.
@@ -221,7 +246,7 @@ fn ours(text: &str) -> Result<Value> {
     let mut events = Object::new();
     if let Value::Object(hooks) = &found["hooks"] {
         for (event, groups) in hooks.iter() {
-            let own: Vec<_> = list(groups).iter().filter(|group| is_own(group)).cloned().collect();
+            let own: Vec<_> = list(groups).iter().filter_map(own_part).collect();
             if !own.is_empty() {
                 events.insert(event, Value::Array(own));
             }
@@ -238,32 +263,25 @@ fn ours(text: &str) -> Result<Value> {
     Ok(Value::Object(all))
 }
 
-/// Whether every hook of a group is ours.
-fn is_own(group: &Value) -> bool {
-    let hooks = list(&group["hooks"]);
-    let command = |hook: &Value| hook["command"].as_str().map(str::to_owned).unwrap_or_default();
-    !hooks.is_empty() && hooks.iter().all(|hook| command(hook).starts_with("tenure hook "))
+/// A group of hooks with ours alone; `None` if there is none.
+fn own_part(group: &Value) -> Option<Value> {
+    let hooks = list(&group["hooks"]).iter().filter(|hook| verb_of(hook).is_some());
+    let hooks: Vec<_> = hooks.cloned().collect();
+    let mut own = group.clone();
+    (!hooks.is_empty()).then(|| {
+        own["hooks"] = Value::Array(hooks);
+        own
+    })
 }
 
-/// What `present` has and `wanted` has not.
-fn difference(present: &Value, wanted: &Value) -> Value {
-    match (present, wanted) {
-        (Value::Object(present), Value::Object(wanted)) => {
-            let mut left = Object::new();
-            for (key, value) in present.iter() {
-                let wanted = wanted.get(key).cloned().unwrap_or_default();
-                let rest = difference(value, &wanted);
-                if rest != json!({}) && rest != json!([]) && *value != wanted {
-                    left.insert(key, rest);
-                }
-            }
-            Value::Object(left)
-        }
-        (Value::Array(present), Value::Array(wanted)) => {
-            present.iter().filter(|value| !wanted.contains(value)).cloned().collect()
-        }
-        (present, _) => present.clone(),
-    }
+/// The verbs of our hooks in a group.
+fn verbs(group: &Value) -> impl Iterator<Item = &str> {
+    list(&group["hooks"]).iter().filter_map(verb_of)
+}
+
+/// `edit` of `tenure hook edit ...`; `None` if the hook is not ours.
+fn verb_of(hook: &Value) -> Option<&str> {
+    hook["command"].as_str()?.strip_prefix("tenure hook ")?.split_whitespace().next()
 }
 
 fn list(value: &Value) -> &[Value] {
@@ -275,6 +293,27 @@ mod tests {
     use super::*;
 
     const FOREIGN: &str = "{\n  // Of others.\n  \"hooks\": {\n    \"PreToolUse\": [\n      { \"hooks\": [{ \"command\": \"theirs\" }] }\n    ]\n  }\n}\n";
+
+    #[test]
+    fn settings_of_agents_are_recognised() {
+        for yes in [
+            ".claude/settings.json",
+            "sub/.claude/settings.local.json",
+            ".Claude/Settings.JSON",
+            ".codex/config.toml",
+            ".codex/hooks.json",
+            ".mcp.json",
+            "sub/.mcp.json",
+            ".cursor/mcp.json",
+            ".gemini/settings.json",
+        ] {
+            assert!(is_settings(Path::new(yes)), "{yes}");
+        }
+        for no in ["settings.json", ".claude/state.json", "mcp.json", "a.mcp.json", ".cursor/x", ""]
+        {
+            assert!(!is_settings(Path::new(no)), "{no}");
+        }
+    }
 
     #[test]
     fn what_was_installed_can_be_taken_out_to_the_byte() {
@@ -329,10 +368,42 @@ mod tests {
     }
 
     #[test]
-    fn a_group_with_hooks_of_others_is_left_alone() {
+    fn of_a_group_with_hooks_of_others_ours_alone_is_removed() {
         let mixed = r#"{"hooks":{"Stop":[{"hooks":[{"command":"tenure hook session"},{"command":"x"}]}]},
             "mcpServers":{"tenure":{"command":"another"}}}"#;
-        assert_eq!(uninstalled(mixed).unwrap(), None);
+        let left = uninstalled(mixed).unwrap().unwrap();
+        assert_eq!(left, mixed.replace(r#"{"command":"tenure hook session"},"#, ""));
+        assert_eq!(uninstalled(&left).unwrap(), None);
+    }
+
+    #[test]
+    fn what_a_person_changed_in_ours_stays_when_it_is_installed_again() {
+        let all = |kind| {
+            let mut patch = hooks(kind, Wanted { gate: true, ..Wanted::default() });
+            patch["mcpServers"] = server(kind)["mcpServers"].clone();
+            patch
+        };
+        let patch = all(Kind::Claude);
+        let first = install(Found { text: FOREIGN, backup: None }, &patch).unwrap().unwrap().text;
+        let mut text = first;
+        for (ours, theirs) in [
+            ("\"tenure hook edit\"", "\"tenure hook edit --ttl 30m --strict\""),
+            ("\"mcp\"", "\"mcp\", \"--root\", \"sub\""),
+            ("\"timeout\": 10", "\"timeout\": 20"),
+        ] {
+            assert!(text.contains(ours), "{ours} in {text}");
+            text = text.replace(ours, theirs);
+        }
+        let found = Found { text: &text, backup: Some(FOREIGN) };
+        assert_eq!(install(found, &patch).unwrap(), None);
+        // A hook that is not wanted any more goes, and the rest stays.
+        let less = install(found, &hooks(Kind::Claude, Wanted::default())).unwrap().unwrap().text;
+        assert!(!less.contains("hook gate") && less.contains("--ttl 30m --strict"), "{less}");
+        // One that is missing is added.
+        let more = install(Found { text: &less, backup: Some(FOREIGN) }, &patch).unwrap().unwrap();
+        assert!(more.text.contains("hook gate") && more.text.contains("--root"), "{}", more.text);
+        let found = Found { text: &more.text, backup: Some(FOREIGN) };
+        assert_eq!(uninstall(found).unwrap().unwrap().text, FOREIGN);
     }
 
     /// The plugin in the repository says the same as `init`.

@@ -32,21 +32,78 @@ pub fn changed(text: &str, patch: &Value, change: Change) -> Result<Option<Strin
     let Value::Object(patch) = patch else {
         return Err(invalid("the patch is not a JSON object".to_owned()));
     };
+    let adds = change == Change::Merge && !patch.is_empty();
+    edited(text, adds, |settings| match change {
+        Change::Merge => merge_object(settings, patch, ""),
+        Change::Remove => {
+            remove_object(settings, patch);
+            Ok(())
+        }
+    })
+}
+
+/// The settings of an agent without the hooks that `is_unwanted` says, by event and hook; `None` if there are none.
+/// Groups and events that become empty by it go, too.
+pub(crate) fn without_hooks(
+    text: &str,
+    is_unwanted: impl Fn(&str, &Value) -> bool,
+) -> Result<Option<String>> {
+    edited(text, false, |settings| {
+        let Some(events) = settings.get("hooks") else { return Ok(()) };
+        let Some(all) = events.object_value() else { return Ok(()) };
+        let mut is_emptied = false;
+        for event in all.properties() {
+            let name = event.name().and_then(|name| name.decoded_value().ok()).unwrap_or_default();
+            let Some(groups) = event.array_value() else { continue };
+            let is_ours = |hook: &CstNode| {
+                hook.to_serde_value().is_some_and(|hook| is_unwanted(&name, &Value::from(hook)))
+            };
+            let removed = groups.elements().into_iter().filter(|group| remove_from(group, is_ours));
+            if removed.count() > 0 && groups.elements().is_empty() {
+                event.remove();
+                is_emptied = all.properties().is_empty();
+            }
+        }
+        if is_emptied {
+            events.remove();
+        }
+        Ok(())
+    })
+}
+
+/// Takes hooks out of a group, which goes with the last one. `false` if there were none.
+fn remove_from(group: &CstNode, is_unwanted: impl Fn(&CstNode) -> bool) -> bool {
+    let hooks = group.as_object().and_then(|group| group.get("hooks")?.array_value());
+    let hooks = hooks.map(|hooks| hooks.elements()).unwrap_or_default();
+    let all = hooks.len();
+    let unwanted: Vec<_> = hooks.into_iter().filter(is_unwanted).collect();
+    let found = unwanted.len();
+    if found > 0 && found == all {
+        group.clone().remove();
+    } else {
+        unwanted.into_iter().for_each(CstNode::remove);
+    }
+    found > 0
+}
+
+/// The text after an edit; `None` if that changes nothing. Blank settings become an object only if the edit adds to it.
+fn edited(
+    text: &str,
+    adds: bool,
+    edit: impl FnOnce(&CstObject) -> Result<()>,
+) -> Result<Option<String>> {
     let (mark, body) = match text.strip_prefix('\u{feff}') {
         Some(body) => ("\u{feff}", body),
         None => ("", text),
     };
     let is_blank = body.trim().is_empty();
-    if is_blank && change == Change::Remove {
+    if is_blank && !adds {
         return Ok(None);
     }
-    let (root, object) = parse(if is_blank { "{}\n" } else { body })?;
-    match change {
-        Change::Merge => merge_object(&object, patch, "")?,
-        Change::Remove => remove_object(&object, patch),
-    }
+    let (root, settings) = parse(if is_blank { "{}\n" } else { body })?;
+    edit(&settings)?;
     let new = format!("{mark}{root}");
-    Ok((new != text && (!is_blank || !patch.is_empty())).then_some(new))
+    Ok((new != text).then_some(new))
 }
 
 /// What the settings say; an empty object if they are missing or blank.

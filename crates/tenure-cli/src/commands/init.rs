@@ -26,14 +26,20 @@ pub(super) fn run(args: &InitArgs, out: &mut Output) -> Result<ExitCode> {
         parts.extend(parts_of(*kind, scope, &root, args)?);
     }
     let mut outcomes = Vec::new();
-    for part in &parts {
-        outcomes.push(change(part, args)?);
-        if !args.dry_run {
-            out.committed();
+    let failure = parts.iter().find_map(|part| match change(part, args) {
+        Ok(outcome) => {
+            outcomes.push(outcome);
+            if !args.dry_run {
+                out.committed();
+            }
+            None
         }
-    }
+        Err(failure) => Some(failure),
+    });
+    let is_complete = failure.is_none();
     let advice = kinds.iter().filter_map(|kind| install::by_hand(*kind, scope));
-    let advice: Vec<_> = advice.filter(|_| !args.uninstall && !args.no_mcp).collect();
+    let advice: Vec<_> =
+        advice.filter(|_| is_complete && !args.uninstall && !args.no_mcp).collect();
     let objects = || {
         json!({
             "files": outcomes.iter().map(object).collect::<Value>(),
@@ -45,8 +51,11 @@ pub(super) fn run(args: &InitArgs, out: &mut Output) -> Result<ExitCode> {
         let reports = outcomes.iter().map(|outcome| report(outcome, args.dry_run));
         reports.chain(advice.iter().map(|text| (*text).to_owned())).collect::<Vec<_>>().join("\n")
     };
-    out.result(objects, text)?;
-    Ok(ExitCode::Done)
+    // What was changed is said, also if another file could not be.
+    if is_complete || !outcomes.is_empty() {
+        out.result(objects, text)?;
+    }
+    failure.map_or(Ok(ExitCode::Done), Err)
 }
 
 /// The agents that were named, or those whose directory is there.

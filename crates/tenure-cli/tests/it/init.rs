@@ -119,6 +119,40 @@ fn settings_that_are_no_json_are_reported_and_left_alone() {
 }
 
 #[test]
+fn a_change_is_reported_also_if_the_next_file_cannot_be_changed() {
+    for (args, part) in [(&[][..], "tenure hook edit"), (&["--json"], "\"action\":\"created\"")] {
+        let bench = project();
+        bench.file(".mcp.json", "{ \"mcpServers\": ");
+        let ran = init(&bench, args).exits(2);
+        assert!(ran.stderr.contains("the settings cannot be read"), "{ran:?}");
+        assert!(bench.read(".claude/settings.json").contains("tenure hook edit"));
+        assert!(ran.stdout.contains(part) && ran.stdout.contains("settings.json"), "{ran:?}");
+        assert!(!ran.stdout.contains(".mcp.json"), "{ran:?}");
+    }
+}
+
+#[test]
+fn what_a_person_changed_in_our_hooks_stays() {
+    let bench = project();
+    bench.file(".claude/settings.json", THEIRS);
+    init(&bench, &["--gate"]).ok();
+    for (file, ours, theirs) in [
+        (".claude/settings.json", "tenure hook edit", "tenure hook edit --ttl 30m --strict"),
+        (".mcp.json", "\"mcp\"", "\"mcp\", \"--root\", \"pkg\""),
+    ] {
+        bench.file(file, bench.read(file).replace(ours, theirs));
+    }
+    let (settings, servers) = (bench.read(".claude/settings.json"), bench.read(".mcp.json"));
+    init(&bench, &["--gate"]).ok();
+    assert_eq!((bench.read(".claude/settings.json"), bench.read(".mcp.json")), (settings, servers));
+    init(&bench, &[]).ok();
+    let settings = bench.read(".claude/settings.json");
+    assert!(!settings.contains("hook gate") && settings.contains("--ttl 30m"), "{settings}");
+    init(&bench, &["--uninstall"]).ok();
+    assert_eq!(bench.read(".claude/settings.json"), THEIRS);
+}
+
+#[test]
 fn a_read_only_home_is_a_clear_error() {
     let bench = project();
     bench.file("home/.claude", "a file");

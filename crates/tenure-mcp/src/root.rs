@@ -4,7 +4,8 @@
 //!
 //! 1. Every target is opened through [`Confined`], those of a queue and its tasks included. It lets the store resolve the
 //!    name completely, symlinks included, and only then compares it with the root.
-//! 2. Files of git and of tenure itself are no targets, by whatever name they are reached.
+//! 2. Files of git and of tenure itself, and the settings that agents take their hooks and servers from, are no
+//!    targets, by whatever name they are reached.
 
 use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
@@ -15,6 +16,7 @@ use tenure::queue::Queue;
 use tenure::status::Survey;
 use tenure::store::{Capabilities, Store, Target};
 use tenure::{Document, Error, ErrorKind, Journal, Result, WriteOptions};
+use tenure_agents::install;
 
 /// A store, as far as it is below a directory.
 #[derive(Debug, Clone)]
@@ -25,11 +27,12 @@ pub(crate) struct Root {
 
 impl Root {
     pub(crate) fn new(store: Arc<dyn Store>, path: &Path) -> Result<Self> {
-        // The parent of a target below it is the root as the store resolves it.
-        let probe = store.open(&path.join("target"))?;
-        let resolved = probe.name().parent().unwrap_or(path).to_path_buf();
-        let store = Arc::new(Confined { store, root: resolved.clone() });
-        Ok(Self { store, path: resolved })
+        let mut path = path.to_path_buf();
+        if store.capabilities().files {
+            path = std::fs::canonicalize(&path).map_err(|err| Error::io("resolve", &path, err))?;
+        }
+        let store = Arc::new(Confined { store, root: path.clone() });
+        Ok(Self { store, path })
     }
 
     /// The root as the store resolves it.
@@ -80,25 +83,31 @@ struct Confined {
 }
 
 impl Confined {
-    /// Refuses a resolved name that is outside of the root, or a file of git or of tenure.
+    /// Refuses a resolved name that is outside of the root, a file of git or of tenure, or settings of an agent.
     fn check(&self, given: &Path, resolved: &Path) -> Result<()> {
         let given = given.strip_prefix(&self.root).unwrap_or(given);
         let Ok(below) = resolved.strip_prefix(&self.root) else {
             return Err(refused(given, &format!("it is outside of {}", self.root.display())));
         };
         let is_private = |part: Component<'_>| {
-            let part = part.as_os_str().to_string_lossy();
+            // Some file systems ignore the case of letters.
+            let part = part.as_os_str().to_string_lossy().to_lowercase();
             [".git", ".tenure", ".tenure.d"].contains(&&*part) || part.starts_with(".tenure-")
         };
         if below.components().any(is_private) {
             return Err(refused(given, "files of git and of tenure itself cannot be used"));
         }
+        if install::is_settings(below) {
+            return Err(refused(given, "settings of agents cannot be used"));
+        }
         Ok(())
     }
 
-    /// Checks a collection by a key in it.
     fn check_collection(&self, collection: &Path) -> Result<()> {
-        self.open(&collection.join("key")).map(drop)
+        if collection == self.root {
+            return Ok(()); // It may be the root of the store, which is no target.
+        }
+        self.open(collection).map(drop)
     }
 }
 

@@ -125,15 +125,104 @@ fn links_inside_of_the_root_lead_nowhere_else() {
     let mut client = Client::new(root);
     for (tool, arguments) in [
         ("add_task", json!({ "queue": "q1", "task": 1 })),
-        ("list_tasks", json!({ "queue": "q2" })),
-        ("claim_task", json!({ "queue": "q2", "wait_seconds": 0 })),
         ("write_document", json!({ "path": "g/x.json", "value": 1 })),
         ("write_document", json!({ "path": ".tenure.d/reservations.json", "value": 1 })),
     ] {
         client.call(tool, &arguments).expect_err(tool);
     }
+    // What such a link leads to is no task, and its content is not shown.
+    let listed = client.call("list_tasks", &json!({ "queue": "q2" })).expect("a list");
+    let evil = (&listed["tasks"][0]["state"], &listed["tasks"][0]["task"]);
+    assert_eq!(evil, (&json!("damaged"), &json!(null)), "{listed}");
+    let claimed = client.call("claim_task", &json!({ "queue": "q2" })).expect("an answer");
+    assert_eq!(claimed["claimed"], false, "{claimed}");
     let left: Vec<_> = std::fs::read_dir(outside.path()).expect("a listing").collect();
     assert_eq!(left.len(), 1, "{left:?}");
     assert_eq!(std::fs::read_to_string(outside.path().join("task.json")).expect("read"), task);
     assert!(!root.join(".git/x.json").exists());
+}
+
+/// The root is the directory itself. What is in it, and under which names, does not matter.
+#[test]
+fn no_entry_of_the_project_moves_the_root_or_stops_the_server() {
+    let outside = tempfile::tempdir().expect("a directory");
+    for target in [outside.path().join("elsewhere"), outside.path().join("missing")] {
+        let dir = tempfile::tempdir().expect("a directory");
+        std::fs::create_dir_all(outside.path().join("elsewhere")).expect("a directory");
+        std::fs::create_dir(dir.path().join("q")).expect("a directory");
+        for name in ["target", "key", "q/key"] {
+            symlink(&target, dir.path().join(name)).expect("a link");
+        }
+        let mut client = Client::new(dir.path());
+        client.call("write_document", &json!({ "path": "a.json", "value": 1 })).expect("written");
+        assert!(dir.path().join("a.json").is_file());
+        let listed = client.ask("resources/list", &json!({}));
+        assert_eq!(listed["result"]["resources"][0]["name"], "a.json", "{listed}");
+        client.call("add_task", &json!({ "queue": "q", "task": 1 })).expect("added");
+        let tasks = client.call("list_tasks", &json!({ "queue": "q" })).expect("a list");
+        assert_eq!(tasks["tasks"][0]["task"], 1, "{tasks}");
+        client.close();
+    }
+}
+
+#[test]
+fn settings_of_agents_are_not_written() {
+    let dir = tempfile::tempdir().expect("a directory");
+    for made in [".claude", ".codex"] {
+        std::fs::create_dir(dir.path().join(made)).expect("a directory");
+    }
+    symlink(".codex", dir.path().join("link")).expect("a link");
+    let mut client = Client::new(dir.path());
+    for path in [
+        ".claude/settings.json",
+        ".claude/settings.local.json",
+        ".codex/hooks.json",
+        "link/hooks.json",
+        ".mcp.json",
+        "sub/.mcp.json",
+        ".MCP.json",
+        ".cursor/mcp.json",
+        ".gemini/settings.json",
+    ] {
+        for (tool, arguments) in [
+            ("write_document", json!({ "path": path, "value": {} })),
+            ("merge_document", json!({ "path": path, "patch": {} })),
+            ("append_journal", json!({ "path": path, "entries": [{}] })),
+        ] {
+            let refused = client.call(tool, &arguments).expect_err(path);
+            assert!(refused.contains("settings of agents"), "{refused}");
+        }
+        assert!(!dir.path().join(path).exists(), "{path}");
+    }
+    let task = json!({ "queue": ".codex", "task": 1, "id": "hooks" });
+    client.call("add_task", &task).expect_err("a queue in the settings");
+    let state = json!({ "path": ".claude/state.json", "value": 1 });
+    client.call("write_document", &state).expect("no settings");
+    client.close();
+}
+
+#[test]
+fn a_list_leaves_out_what_may_be_large_and_a_journal_shows_its_end() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let mut client = Client::new(dir.path());
+    for path in ["sub/a.json", "node_modules/x/a.json", "target/a.json"] {
+        let parent = dir.path().join(path);
+        std::fs::create_dir_all(parent.parent().expect("a parent")).expect("a directory");
+        client.call("write_document", &json!({ "path": path, "value": 1 })).expect("written");
+    }
+    std::fs::write(dir.path().join("sub/package.json"), "{}").expect("written");
+    for n in 0..4 {
+        let entries = json!([{ "n": n, "text": "x".repeat(400_000) }]);
+        let batch = json!({ "path": "log.jsonl", "entries": entries });
+        client.call("append_journal", &batch).expect("appended");
+    }
+    let listed = client.ask("resources/list", &json!({}));
+    let listed = listed["result"]["resources"].as_array().expect("a list");
+    let names: Vec<_> = listed.iter().filter_map(|resource| resource["name"].as_str()).collect();
+    assert_eq!(names, ["log.jsonl", "sub/a.json"]);
+    let read = client.ask("resources/read", &json!({ "uri": "tenure://journal/log.jsonl" }));
+    let text = read["result"]["contents"][0]["text"].as_str().expect("text");
+    assert!(text.len() <= 1 << 20 && text.lines().count() == 2, "{} bytes", text.len());
+    assert!(text.lines().last().is_some_and(|line| line.contains("\"n\":3")));
+    client.close();
 }

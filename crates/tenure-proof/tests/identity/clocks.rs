@@ -115,9 +115,9 @@ fn race_48_e1_a_time_namespace_neither_ends_nor_extends_a_lease() {
 /// A machine that slept: the boot clock continued, the monotonic clock stopped. Made with a time
 /// namespace whose offset is hidden, so that it looks like elapsed time.
 fn slept(clock: &str, seconds: &str) -> Vec<String> {
-    let hide = "mkdir /dev/shm/$$; cat /proc/sys/kernel/random/boot_id >/dev/shm/$$/id; \
-                mount -t tmpfs none /proc; mkdir -p /proc/sys/kernel/random; \
-                cp /dev/shm/$$/id /proc/sys/kernel/random/boot_id; rm -r /dev/shm/$$; exec \"$@\"";
+    let hide = "id=$(cat /proc/sys/kernel/random/boot_id); mount -t tmpfs none /proc; \
+                mkdir -p /proc/sys/kernel/random; echo $id >/proc/sys/kernel/random/boot_id; \
+                exec \"$@\"";
     let words = ["unshare", "--time", "--mount", "--fork", clock, seconds, "sh", "-c", hide, "sh"];
     words.map(str::to_owned).to_vec()
 }

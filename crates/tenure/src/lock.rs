@@ -31,7 +31,7 @@ pub struct Lock {
 }
 
 impl Lock {
-    /// The lock of a path, whether or not there is a file.
+    /// The lock of a path, whether or not there is a file. Taking it creates a missing directory.
     pub fn open(path: impl AsRef<Path>) -> Result<Self> {
         Self::on(&FileStore::local(), path)
     }

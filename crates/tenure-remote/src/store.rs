@@ -41,6 +41,11 @@ impl RemoteStore {
         self.client.engine.name()
     }
 
+    /// What the first session of this handle found that endangers what tenure promises. Asks the server nothing.
+    pub fn notices(&self) -> Vec<Finding> {
+        self.client.engine.notices()
+    }
+
     /// The health of the server.
     pub fn check(&self) -> Result<Vec<Finding>> {
         self.client.engine.check()

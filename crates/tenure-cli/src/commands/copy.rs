@@ -41,6 +41,7 @@ pub(super) fn run(args: &CopyArgs, out: &mut Output) -> Result<ExitCode> {
     let options =
         WriteOptions { wait: args.wait.get()?, label: LABEL.to_owned(), ..WriteOptions::default() };
     let summary = copy_all(&from, &to, items, args.overwrite, &options, out);
+    super::store::warn_of_dangers(out);
     out.result(|| summary.to_json(&from, &to), || summary.text())?;
     out.flush()?;
     summary.into_exit(&to)
@@ -78,8 +79,10 @@ fn copy_all(
     for (index, item) in items.into_iter().enumerate() {
         let name = item.key.clone().unwrap_or_else(|| from.shown().display().to_string());
         #[expect(clippy::cast_precision_loss, reason = "a part of a bar")]
-        progress.show(index as f64 / count as f64, &name);
-        match copy_one(from, to, &item, overwrite, options, out) {
+        let part = index as f64 / count as f64;
+        progress.show(part, &name);
+        let count = |entries: u64| progress.show(part, &format!("{name}, {entries} entries"));
+        match copy_one(from, to, &item, overwrite, options, &count, out) {
             Ok(outcome) => summary.add(item.kind, name, outcome),
             Err(failure) => {
                 // Those behind it are copied all the same; another run tries it again.
@@ -96,6 +99,7 @@ fn copy_one(
     item: &Item,
     overwrite: bool,
     options: &WriteOptions,
+    count: &dyn Fn(u64),
     out: &Output,
 ) -> Result<Outcome> {
     match item.kind {
@@ -104,7 +108,16 @@ fn copy_one(
         }
         CollectionKind::Journals => {
             let (source, target) = (from.journal(item)?, to.journal(item)?);
-            let outcome = copy_journal(&source, &target, &to.lock(item)?, options)?;
+            let (outcome, gaps) =
+                copy_journal(&source, &target, &to.lock(item)?, options, count)?;
+            if let Some((first, last)) = gaps.first {
+                out.warn(&format!(
+                    "`{}` has {} gaps in its numbers, the first from {first} to {last}: entries there were lost or never \
+                     written, and the others were copied",
+                    source.path().display().to_string().escape_debug(),
+                    gaps.count,
+                ));
+            }
             if let pending @ 1.. = source.read(u64::MAX, None)?.pending()?.len() {
                 let path = source.path().display().to_string();
                 out.warn(&format!(

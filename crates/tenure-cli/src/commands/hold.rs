@@ -1,12 +1,19 @@
 //! `tenure lease hold`: a command under a lease that is renewed while it runs.
+//!
+//! # Invariants
+//!
+//! 1. In a store the command is ended when the time to live is over since the last renewal that succeeded was sent, also
+//!    while a renewal waits for the server. The clock counts the sleep of the machine.
+//! 2. On local files only the answer of a renewal decides: it waits for no network.
 
 use std::path::Path;
-use std::sync::mpsc::{RecvTimeoutError, channel};
-use std::time::{Duration, Instant};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::time::Duration;
 
 use tenure::embed;
 use tenure::outcome::Leased;
-use tenure::{ErrorKind, Lease, json};
+use tenure::store::boot_time;
+use tenure::{Error, ErrorKind, Lease, json};
 
 use super::parents;
 use super::run::{end, ended, not_run, reap, said, say_ending};
@@ -21,6 +28,10 @@ use crate::waiting::Notice;
 
 /// Renewals per time to live: two may fail before the lease is lost.
 const RENEWALS: u32 = 3;
+/// A renewal that failed is repeated after this part of the time to live.
+const REPEATS: u32 = 20;
+/// How often an answer is looked for.
+const LOOK_INTERVAL: Duration = Duration::from_millis(50);
 
 #[expect(clippy::unnecessary_wraps, reason = "every command has this shape")]
 pub(super) fn run(args: &HoldArgs, out: &Output) -> Result<ExitCode> {
@@ -45,13 +56,13 @@ fn under_lease(args: &HoldArgs, out: &Output) -> Result<ExitCode> {
         let _notice = Notice::start(lease.path(), options.wait, out.is_json());
         lease.acquire(&options)?
     };
+    super::store::warn_of_dangers(out);
     let result = with_command(args, &lease, &leased, out);
-    let released = if nested.is_none() { lease.release(&leased.token) } else { Ok(()) };
-    let (exit, lost) = result?;
+    let is_over = nested.is_some() || matches!(result, Ok((_, true)));
+    let released = if is_over { Ok(()) } else { lease.release(&leased.token) };
+    let (exit, _) = result?;
     if let Err(error) = released {
-        if !lost {
-            out.warn(&said(&error));
-        }
+        out.warn(&said(&error));
         if error.kind() == ErrorKind::LeaseLost {
             return Ok(ExitCode::Lost);
         }
@@ -108,20 +119,60 @@ fn keep(
     is_done: impl Fn(Duration) -> bool,
     json: bool,
 ) -> bool {
-    let mut renewed = Instant::now();
-    while !is_done(leased.ttl / RENEWALS) {
-        let asked = Instant::now();
-        match lease.renew(&leased.token, Some(leased.ttl)) {
-            Ok(_) => renewed = asked,
-            Err(error)
-                if error.kind() == ErrorKind::LeaseLost || renewed.elapsed() >= leased.ttl =>
-            {
-                say_ending(&error, json);
-                end(command, grace, is_done);
-                return true;
-            }
-            Err(_) => {} // There is time for another try.
+    let ttl = leased.ttl;
+    let mut renewed = boot_time();
+    let mut next = renewed + ttl / RENEWALS;
+    let mut renewal: Option<(Duration, Receiver<_>)> = None;
+    loop {
+        let pause = match renewal {
+            Some(_) => LOOK_INTERVAL,
+            None => next.saturating_sub(boot_time()),
+        };
+        if is_done(pause) {
+            return false;
         }
+        let (asked, answer) =
+            renewal.get_or_insert_with(|| (boot_time(), ask(lease, &leased.token, ttl)));
+        let (asked, answer) = (*asked, answer.try_recv().ok());
+        let is_over = boot_time() >= renewed + ttl;
+        match answer {
+            Some(Ok(_)) => {
+                (renewed, next, renewal) = (asked, asked + ttl / RENEWALS, None);
+                continue;
+            }
+            Some(Err(error)) if is_over || error.kind() == ErrorKind::LeaseLost => {
+                say_ending(&error, json);
+            }
+            Some(Err(_)) => {
+                (next, renewal) = (boot_time() + ttl / REPEATS, None);
+                continue;
+            }
+            None if is_over => say_ending(&not_renewed(lease, ttl), json),
+            None => continue,
+        }
+        end(command, grace, is_done);
+        return true;
     }
-    false
+}
+
+/// Asks for a renewal, in a store on a thread of its own. One that is not waited for ends with this process.
+fn ask(lease: &Lease, token: &str, ttl: Duration) -> Receiver<tenure::Result<Leased>> {
+    let (told, answer) = channel();
+    let renew = {
+        let (told, lease, token) = (told.clone(), lease.clone(), token.to_owned());
+        move || drop(told.send(lease.renew(&token, Some(ttl))))
+    };
+    let is_asked = here().name().is_some()
+        && std::thread::Builder::new().name("renewal".into()).spawn(renew).is_ok();
+    if !is_asked {
+        let _ = told.send(lease.renew(token, Some(ttl)));
+    }
+    answer
+}
+
+fn not_renewed(lease: &Lease, ttl: Duration) -> Error {
+    let detail = format!("the store did not answer for its time to live ({ttl:?})");
+    Error::new(ErrorKind::LeaseLost, "renew the lease", detail)
+        .at(lease.path())
+        .hint("check the network and the server")
 }

@@ -85,6 +85,7 @@ fn under_lock(args: &RunArgs, out: &Output) -> Result<ExitCode> {
         locks.push(lock);
     }
     let guards = acquire(&locks, args, out)?;
+    super::store::warn_of_dangers(out);
     for guard in &guards {
         if let Some(holder) = guard.recovered_from() {
             out.warn(&format!(

@@ -47,6 +47,19 @@ pub(super) fn examine(store: &RemoteStore, name: &Path, out: &mut Output) -> Res
     report.exit()
 }
 
+/// Says to people what the first session has found that endangers a guarantee. Below another hold it was said there.
+pub(super) fn warn_of_dangers(out: &Output) {
+    let Some(store) = place::here().remote() else { return };
+    if out.is_json() || std::env::var_os("TENURE_TARGET").is_some() {
+        return;
+    }
+    for Finding { what, problem, .. } in store.notices() {
+        if let Some(problem) = problem {
+            out.warn(&format!("{what} of {}: {problem}", store.name()));
+        }
+    }
+}
+
 struct Report<'a> {
     store: &'a RemoteStore,
     findings: Vec<Finding>,

@@ -1,5 +1,7 @@
 //! `tenure copy`: both ways, compared, and continued after a kill.
 
+use tenure_engines::Postgres;
+
 use crate::stores::{Shelf, each};
 
 /// A collection on files: documents and journals.
@@ -105,6 +107,34 @@ fn a_copy_that_was_killed_is_continued() {
         assert_eq!(shelf.bench.read("back/log.jsonl"), all);
         assert_eq!(shelf.bench.read("back/doc39.json"), shelf.bench.read("data/doc39.json"));
     });
+}
+
+/// After a failover the numbers go on in another epoch.
+#[test]
+fn a_journal_of_two_epochs_is_copied_both_ways() {
+    if !Postgres::is_here() {
+        return;
+    }
+    let server = Postgres::shared();
+    let shelf = Shelf::at(&server.fresh_url());
+    let (_, schema) = shelf.url.split_once("schema=").expect("a schema");
+    let schema = schema.split('&').next().expect("its name");
+    let fail_over = || server.sql(&format!("update {schema}.meta set base = base + 1"));
+    let run = |args: &[&str]| shelf.tenure(args).run();
+    run(&["journal", "append", "log.jsonl", "one", "two"]).ok();
+    fail_over();
+    run(&["journal", "append", "log.jsonl", "three"]).ok();
+    let copied = run(&["copy", "#log.jsonl", "log.jsonl"]).exits(0);
+    assert!(copied.stderr.contains("1 gaps"), "{copied:?}");
+    assert_eq!(shelf.bench.read("log.jsonl"), "one\ntwo\nthree\n");
+    shelf.bench.tenure(&["journal", "append", "log.jsonl", "four"]).ok();
+    fail_over();
+    for entries in [1, 0] {
+        let copied = run(&["copy", "log.jsonl", "#log.jsonl", "--json"]).ok().json();
+        assert_eq!(copied["entries"], entries, "{copied}");
+    }
+    run(&["copy", "#log.jsonl", "other.jsonl"]).exits(0);
+    assert_eq!(shelf.bench.read("other.jsonl"), shelf.bench.read("log.jsonl"));
 }
 
 /// One that is too large does not keep the others from being copied.

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
-use tenure_engines::{Postgres, Replication};
+use tenure_engines::{Postgres, Proxy, Replication};
 
 use crate::TENURE;
 use crate::bench::{Live, eventually};
@@ -151,12 +151,52 @@ fn a_command_ends_whose_lock_a_failover_lost() {
     let waits = "select count(*) from tenure.ticket";
     eventually(|| standby.sql(waits).trim() == "1");
     primary.stall_replication();
-    former.end().ok();
+    former.end().exits(0);
     assert_eq!(holder.line(), "ready");
     primary.kill();
     standby.promote();
     let ran = holder.wait().exits(4);
     assert!(ran.stderr.contains("forgot") && ran.stderr.contains("being ended"), "{ran:?}");
+}
+
+/// Behind a partition a renewal has no answer for a long time. The command does not wait for it.
+#[test]
+fn lease_hold_ends_its_command_in_time_behind_a_partition() {
+    if !Postgres::is_here() {
+        return;
+    }
+    let server = Postgres::shared();
+    let shelf = Shelf::at(&server.fresh_url());
+    let proxy = Proxy::start(&server.address());
+    let url = shelf.url.replace(&server.address(), &proxy.address());
+    let args = ["lease", "hold", "s", "--ttl", "3s", "--grace", "100ms", "--", "sh", "-c"];
+    let args = [&args[..], &["echo ready; exec cat >/dev/null"]].concat();
+    let mut holder = shelf.bench.command(&args).env("TENURE_STORE", &url).start();
+    assert_eq!(holder.line(), "ready");
+    proxy.swallow();
+    let cut = Instant::now();
+    let ran = holder.wait().exits(4);
+    assert!(cut.elapsed() < SOON, "{:?}", cut.elapsed());
+    assert!(ran.stderr.contains("did not answer"), "{ran:?}");
+}
+
+/// Once per process, to people only, and not below another hold.
+#[test]
+fn what_a_failover_could_lose_is_said_with_the_first_session() {
+    if !Postgres::is_here() {
+        return;
+    }
+    let primary = Postgres::start();
+    let standby = primary.standby(Replication::Asynchronous);
+    let shelf = Shelf::at(&primary.url());
+    let nested = format!("{TENURE} run inner -- true");
+    let ran = shelf.tenure(&["run", "x", "--", "sh", "-c", &nested]).run().exits(0);
+    assert_eq!(ran.stderr.matches("asynchronous standby").count(), 1, "{ran:?}");
+    let ran = shelf.tenure(&["run", "--json", "x", "--", "true"]).run().exits(0);
+    assert!(!ran.stderr.contains("asynchronous"), "{ran:?}");
+    let ran = shelf.tenure(&["doc", "set", "y", "1"]).run().ok();
+    assert_eq!(ran.stderr, "", "no session, no question");
+    drop(standby);
 }
 
 #[test]

@@ -4,6 +4,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use tenure::embed::printable;
 use tenure::status::{HoldKind, Holder};
 use tenure::{ErrorKind, Value, json};
 
@@ -62,11 +63,11 @@ impl Failure {
         Self::Core(tenure::Error::io(action, path, source))
     }
 
-    /// No change came in time: exit 75, as for a lock, if `left` more are awaited. Without a number
+    /// No change came in time: exit 75, as for a lock, if `left` more are expected. Without a number
     /// the command ends successfully.
     pub(crate) fn no_news(path: &Path, left: Option<u64>) -> Result<ExitCode> {
         let Some(left) = left else { return Ok(ExitCode::Done) };
-        let detail = format!("nothing came in time, {left} more awaited");
+        let detail = format!("no further change within the wait; {left} more expected");
         Err(Self::new(ExitCode::Busy, "busy", "watch", detail).at(path).hint("wait longer: --wait"))
     }
 
@@ -122,6 +123,15 @@ impl Failure {
     /// Says which file was not written because of a guard.
     #[must_use]
     pub(crate) fn in_write_to(self, path: &Path) -> Self {
+        let file = printable(&path.display().to_string());
+        let what = format!("`{file}` was not changed: this guard protects it");
+        self.of_a_guard(&what, |held| held != path)
+    }
+
+    /// If it is about a target that `is_guard`, which may be another than the one that is written: says `what` it
+    /// protects.
+    #[must_use]
+    pub(crate) fn of_a_guard(self, what: &str, is_guard: impl FnOnce(&Path) -> bool) -> Self {
         match self {
             Self::Core(error)
                 if matches!(
@@ -130,11 +140,12 @@ impl Failure {
                         | ErrorKind::LeaseLost
                         | ErrorKind::Compromised
                         | ErrorKind::Busy
-                ) && error.path().is_some_and(|guard| guard != path) =>
+                ) && error.path().is_some_and(is_guard) =>
             {
-                let file = path.display().to_string();
-                let what = format!("it guards `{}`, which was not changed", file.escape_debug());
-                let hint = error.next_step().map_or(what.clone(), |hint| format!("{what}; {hint}"));
+                let hint = match error.next_step() {
+                    Some(hint) => format!("{what}; {hint}"),
+                    None => what.to_owned(),
+                };
                 Self::Core(error.hint(hint))
             }
             other => other,
@@ -229,8 +240,21 @@ impl Own {
     }
 }
 
+/// The library says what a caller can do in words that fit every language. Here some of it is a flag.
+const FLAGS: [(ErrorKind, &str, &str); 4] = [
+    (ErrorKind::Busy, "wait longer", "--wait 60s"),
+    (ErrorKind::Busy, "wait for its expiry", "--wait"),
+    (ErrorKind::Conflict, "allow the replacement", "--replace"),
+    (ErrorKind::Unsupported, "break the link", "--break-link"),
+];
+
 impl From<tenure::Error> for Failure {
     fn from(error: tenure::Error) -> Self {
-        Self::Core(error)
+        let hint = error.next_step().unwrap_or_default();
+        let known =
+            FLAGS.iter().find(|(kind, words, _)| *kind == error.kind() && hint.contains(words));
+        let Some((_, words, flag)) = known else { return Self::Core(error) };
+        let hint = hint.replacen(words, &format!("{words} ({flag})"), 1);
+        Self::Core(error.hint(hint))
     }
 }

@@ -17,7 +17,7 @@ use crate::file::FileStore;
 use crate::fs::Fs;
 use crate::json::{self, Object, PatchError, Rules, Value};
 use crate::options::{Durability, WriteOptions};
-use crate::printable::command;
+use crate::printable::{command, to_create};
 use crate::results::{Earlier, Snapshot, Written};
 use crate::store::{Current, New, Store, Target, Watcher};
 use crate::wait::{Deadline, Wait};
@@ -174,8 +174,7 @@ impl Document {
             // An empty object is what a missing document counts as; a patch may be anything then.
             let replaced = current.and_then(|current| json::replaced_kind(current, &patch, rules));
             if let Some(detail) = replaced {
-                let hint =
-                    "nothing was changed; fix the patch, or say that this is meant: --replace";
+                let hint = "nothing was changed; fix the patch, or allow the replacement";
                 let error = Error::new(ErrorKind::Conflict, "merge into", detail);
                 return Err(error.at(self.path()).hint(hint));
             }
@@ -199,7 +198,7 @@ impl Document {
                 let detail = "there is no document to patch";
                 return Err(Error::new(ErrorKind::NotFound, "patch", detail)
                     .at(self.path())
-                    .hint("check the name, or create it with `doc set`"));
+                    .hint(format!("check the name, or create it: {}", to_create(self.path()))));
             };
             json::patch(current, &operations).map(Some).map_err(|error| {
                 match error {

@@ -239,7 +239,7 @@ impl Error {
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let inner = &self.inner;
-        // A control character in a name must not reach a terminal or split the one line.
+        // A control character in a name must not reach a terminal or split the one line; details and hints quote names.
         let path = inner.path.as_ref().map(|path| printable(&path.display().to_string()));
         match (inner.kind, &path, &inner.holder) {
             (ErrorKind::Busy, Some(path), Some(holder)) if inner.detail.is_empty() => {
@@ -249,7 +249,7 @@ impl fmt::Display for Error {
                 write!(f, "failed to {}", inner.action)?;
                 path.iter().try_for_each(|path| write!(f, " `{path}`"))?;
                 if !inner.detail.is_empty() {
-                    write!(f, ": {}", inner.detail)?;
+                    write!(f, ": {}", printable(&inner.detail))?;
                 }
                 holder.iter().try_for_each(|holder| write!(f, ": {holder}"))?;
             }
@@ -258,7 +258,7 @@ impl fmt::Display for Error {
             write!(f, ": {source}")?;
         }
         if let Some(hint) = self.next_step() {
-            write!(f, "; {hint}")?;
+            write!(f, "; {}", printable(hint))?;
         }
         Ok(())
     }

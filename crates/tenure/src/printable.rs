@@ -66,13 +66,25 @@ pub(crate) fn clock_time(us: u64) -> String {
 
 /// A command about a file, as it is typed.
 pub(crate) fn command(words: &str, path: &Path) -> String {
+    command_with(words, path, "")
+}
+
+/// The same, with words after the file.
+pub(crate) fn command_with(words: &str, path: &Path, rest: &str) -> String {
     let path = path.to_string_lossy();
     let is_plain = |letter: char| letter.is_alphanumeric() || "-_./+=:@%,".contains(letter);
+    let space = if rest.is_empty() { "" } else { " " };
     if path.chars().all(is_plain) {
-        format!("`tenure {words} {path}`")
+        format!("`tenure {words} {path}{space}{rest}`")
     } else {
-        format!("`tenure {words} '{}'`", printable(&path.replace('\'', "'\\''")))
+        let path = printable(&path.replace('\'', "'\\''"));
+        format!("`tenure {words} '{path}'{space}{rest}`")
     }
+}
+
+/// The command that creates the document at `path`.
+pub(crate) fn to_create(path: &Path) -> String {
+    command_with("doc set", path, "JSON")
 }
 
 #[cfg(test)]
@@ -104,5 +116,6 @@ mod tests {
         assert_eq!(command("who", Path::new("/a/b.json")), "`tenure who /a/b.json`");
         assert_eq!(command("who", Path::new("/a b")), "`tenure who '/a b'`");
         assert_eq!(command("who", Path::new("/it's")), "`tenure who '/it'\\''s'`");
+        assert_eq!(to_create(Path::new("/a b")), "`tenure doc set '/a b' JSON`");
     }
 }

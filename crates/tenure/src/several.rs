@@ -30,7 +30,7 @@ impl Lock {
         wanted.sort_by(|one, other| one.path().cmp(other.path()));
         wanted.dedup_by(|one, other| one.path() == other.path());
         if let (Some(first), true, Some(_)) = (wanted.first(), wanted.len() > 1, options.fence) {
-            let detail = "one fence cannot prove the holds of several targets";
+            let detail = "a fence belongs to one target, but several were named";
             let error = Error::new(ErrorKind::Invalid, "lock", detail).at(first.path());
             return Err(error.hint("acquire the lock with the fence on its own"));
         }

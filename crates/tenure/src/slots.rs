@@ -198,8 +198,7 @@ impl Seats<'_> {
         let first = self.slots.first().and_then(|slot| slot.status().ok());
         let holder = first.filter(|status| status.state.is_held()).and_then(|found| found.holder);
         let (count, look) = (self.slots.len(), command("who", name));
-        let hint =
-            format!("all of {count} slots are taken; wait longer (--wait 60s), or see {look}");
+        let hint = format!("all of {count} slots are taken; wait longer, or see {look}");
         Error::new(ErrorKind::Busy, "lock", "")
             .at(name)
             .held_by(Some(holder.unwrap_or_default()))

@@ -185,7 +185,7 @@ impl Commit {
             return Ok(());
         }
         if self.hold.is_none() {
-            let detail = "its hold is proven on a lock of a user who could not write the new file";
+            let detail = "the lock belongs to a user who may not write the new file";
             return Err(Error::new(ErrorKind::Unsupported, "create", detail)
                 .at(target.path())
                 .hint("create it without the fence, or with a mode that lets that user write it"));

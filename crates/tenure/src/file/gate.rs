@@ -306,5 +306,5 @@ fn busy(path: &Path, detail: &str) -> Error {
 fn waits_for_itself(path: &Path) -> Error {
     Error::new(ErrorKind::Deadlock, "lock", "this thread holds it already")
         .at(path)
-        .hint("release the first hold, or pass its fence to prove it")
+        .hint("release the first hold, or pass its fence")
 }

@@ -177,7 +177,7 @@ impl Hold {
 /// In a shared directory: the file did not get another owner, and so another lock, during the hold.
 pub(crate) fn check_owner(target: &Target) -> Result<()> {
     let Some(user) = target.other_owner() else { return Ok(()) };
-    let detail = format!("the file belongs to user {user} now, whose lock is another one");
+    let detail = format!("the file now belongs to user {user}, who uses another lock file");
     Err(compromised(target, &detail).hint("stop writing, and take the lock again"))
 }
 
@@ -264,9 +264,9 @@ pub(crate) fn busy(target: &Target, holder: Option<Holder>) -> Error {
     let look = command("who", target.path());
     let hint = match holder.as_ref().map(|holder| holder.hold) {
         Some(HoldKind::Lease) => {
-            format!("wait for its expiry (--wait), or take it over with a reason; {look} shows it")
+            format!("wait for its expiry, or take it over with a reason; {look} shows it")
         }
-        _ => format!("wait longer (--wait 60s), or see {look}"),
+        _ => format!("wait longer, or see {look}"),
     };
     Error::new(ErrorKind::Busy, "lock", "")
         .at(target.path())

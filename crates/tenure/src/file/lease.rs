@@ -148,10 +148,11 @@ fn find(target: &Target, token: &str, request: Request<'_>) -> Result<(Turn, See
         return Ok((commit, seen));
     }
     let holder = (seen.record.state != State::Free && seen.bound).then(|| seen.record.holder());
-    Err(Error::new(ErrorKind::LeaseLost, "find the lease of", "this token no longer holds it")
+    let detail = "it was lost: this token no longer holds it";
+    Err(Error::new(ErrorKind::LeaseLost, "use the lease of", detail)
         .at(target.path())
         .held_by(holder)
-        .hint("acquire it again before writing"))
+        .hint("stop writing; acquire it again if you still need it"))
 }
 
 fn terms(token: &str, ttl: Duration) -> LeaseTerms {

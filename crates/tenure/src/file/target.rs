@@ -254,7 +254,7 @@ impl Target {
             format!("it has {links} names (hard links), and each name has a lock of its own");
         Err(Error::new(ErrorKind::Unsupported, "write", detail)
             .at(self.path())
-            .hint("remove the other names, or use --break-link to write this one alone"))
+            .hint("remove the other names, or break the link to write this one alone"))
     }
 
     /// An I/O error of a step on one of this target's files.

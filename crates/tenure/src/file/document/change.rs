@@ -303,7 +303,7 @@ impl Document {
         );
         Err(Error::new(ErrorKind::Conflict, "write document", detail)
             .at(self.path())
-            .hint("read it again and decide again"))
+            .hint("read it again, then repeat the change"))
     }
 
     /// Leaves the critical section; a durable call returns when its version is durable, and its

@@ -17,6 +17,7 @@ use super::versions::{forget_older, kept};
 use crate::error::{Error, ErrorKind, Result};
 use crate::file::commit::Commit;
 use crate::options::WriteOptions;
+use crate::printable::to_create;
 use crate::results::Earlier;
 
 /// More would make every change list them for long.
@@ -54,7 +55,10 @@ impl Document {
             let detail = "there is no document";
             return Err(Error::new(ErrorKind::NotFound, "keep versions of", detail)
                 .at(self.target().path())
-                .hint("check the name, or create it with `doc set`"));
+                .hint(format!(
+                    "check the name, or create it: {}",
+                    to_create(self.target().path())
+                )));
         }
         self.target().at_home(|target| {
             let mut commit = Commit::begin(target, options)?;

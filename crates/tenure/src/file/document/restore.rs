@@ -16,6 +16,7 @@ use crate::file::target::Target;
 use crate::file::{events, operations};
 use crate::fs::Access;
 use crate::options::{Version, WriteOptions};
+use crate::printable::to_create;
 
 /// A damaged document up to this size is copied when a change finds it, so that its bytes are kept
 /// after it was corrected by hand.
@@ -39,7 +40,7 @@ fn no_good(target: &Target, found: Option<&Content>) -> Error {
         let detail = "there is no document, and no earlier version of it was kept";
         Error::new(ErrorKind::NotFound, "restore document", detail)
             .at(target.path())
-            .hint("check the name, or create it with `doc set`")
+            .hint(format!("check the name, or create it: {}", to_create(target.path())))
     })
 }
 

@@ -12,6 +12,7 @@ use std::sync::Arc;
 use crate::error::{Error, ErrorKind, Result};
 use crate::file::target::Target;
 use crate::fs::{Access, Handle, if_found};
+use crate::printable::command;
 
 use super::format::Previous;
 use super::index::Index;
@@ -91,10 +92,9 @@ pub(super) fn previous_paths(target: &Target, previous: Previous) -> Vec<PathBuf
 
 fn title_damaged(path: &Path, target: &Target) -> Error {
     let detail = "the title of its index is damaged";
-    let journal = target.path().display();
-    Error::new(ErrorKind::Damaged, "read", detail).at(path).hint(format!(
-        "check the disk; `tenure journal repair --accept {journal}` gives up the numbers of this archive"
-    ))
+    let repair = command("journal repair --accept", target.path());
+    let hint = format!("check the disk; {repair} gives up the numbers of this archive");
+    Error::new(ErrorKind::Damaged, "read", detail).at(path).hint(hint)
 }
 
 /// A file that may be missing.

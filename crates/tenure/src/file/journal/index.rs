@@ -15,6 +15,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::file::layout::{Layout, Sealed, newer_format, open, seal};
 use crate::file::target::Target;
 use crate::fs::{Access, Handle, if_found};
+use crate::printable::command;
 
 use super::format::{INDEX_MAGIC, INDEX_RECORD_BYTES, Range, TITLE_BYTES, Title};
 
@@ -134,8 +135,7 @@ fn offset(at: u64) -> u64 {
 /// A record of the index of the file at `path`, the journal or one of its archives, cannot be read.
 pub(super) fn damaged(target: &Target, at: u64, path: &Path) -> Error {
     let detail = format!("record {at} of its index is damaged");
-    let journal = target.path().display();
-    Error::new(ErrorKind::Damaged, "read", detail).at(path).hint(format!(
-        "check the disk; `tenure journal repair --accept {journal}` gives the lines in the file new numbers"
-    ))
+    let repair = command("journal repair --accept", target.path());
+    let hint = format!("check the disk; {repair} gives the lines in the file new numbers");
+    Error::new(ErrorKind::Damaged, "read", detail).at(path).hint(hint)
 }

@@ -9,6 +9,7 @@ use crate::file::events;
 use crate::file::target::Target;
 use crate::fs::{Access, Handle};
 use crate::json;
+use crate::printable::command;
 use crate::results::{Appended, Compacted, Damage, Entry, Report, Rotated};
 
 use super::archive::{Archive, archive_path, aside_path, index_path, replaced_path};
@@ -157,10 +158,9 @@ fn header_line(writer: &Writer) -> Result<Vec<u8>> {
         return Ok(found);
     }
     let error = Error::new(ErrorKind::Damaged, "read", "the header line is not what was written");
-    Err(error.at(writer.target.path()).hint(format!(
-        "restore it from a copy, or accept it with `tenure journal repair --accept {}`",
-        writer.target.path().display()
-    )))
+    let path = writer.target.path();
+    let accept = command("journal repair --accept", path);
+    Err(error.at(path).hint(format!("restore it from a copy, or accept it with {accept}")))
 }
 
 /// Restores what the log still holds and, if asked to, accepts the rest of the damage as it is.

@@ -9,6 +9,7 @@ use crate::checksum;
 use crate::error::{Error, ErrorKind, Result};
 use crate::file::target::Target;
 use crate::fs::Handle;
+use crate::printable::command;
 
 use super::archive::{Archive, archive_path};
 use super::format::{Kind, Previous, Range};
@@ -258,10 +259,8 @@ impl Entries {
             let detail = format!(
                 "bytes {start} to {end} (entries {seq} to {last}) are not what was written"
             );
-            let hint = format!(
-                "restore that part from a copy, or accept it with `tenure journal repair --accept {}`",
-                self.target.path().display()
-            );
+            let accept = command("journal repair --accept", self.target.path());
+            let hint = format!("restore that part from a copy, or accept it with {accept}");
             return Err(Error::new(ErrorKind::Damaged, "read", detail).at(&path).hint(hint));
         }
         self.seq = range.seq;

@@ -148,7 +148,7 @@ fn open_journal(section: &Section, new_mode: u32) -> Result<Extent> {
         return refuse(ErrorKind::Invalid, "it is not a regular file", "name a file");
     }
     if found.links > 1 && !has_inode(target, &replaced_path(target, found.id.ino), found.id.ino)? {
-        let hint = "two names are two locks: remove the others";
+        let hint = "each name has its own lock: remove the other hard links";
         return refuse(ErrorKind::Unsupported, "it has more than one hard link", hint);
     }
     Ok(found)

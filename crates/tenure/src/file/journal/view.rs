@@ -15,6 +15,7 @@ use std::sync::Arc;
 use crate::error::{Error, ErrorKind, Result};
 use crate::file::target::Target;
 use crate::fs::{Access, Handle, if_found};
+use crate::printable::command;
 
 use super::archive::{index_path, open_if_there, previous_paths};
 use super::checkpoint;
@@ -143,8 +144,8 @@ impl View {
         if state.is_some_and(|state| state.end != chain.end) {
             let detail = "its log is damaged";
             let error = Error::new(ErrorKind::Damaged, "read", detail).at(target.path());
-            let repair = format!("tenure journal repair {}", target.path().display());
-            return Err(error.hint(format!("`{repair}` gives its lines new numbers")));
+            let repair = command("journal repair", target.path());
+            return Err(error.hint(format!("{repair} gives its lines new numbers")));
         }
         let replace = chain.replace.filter(|replace| replace.archive == 0);
         let is_new = |replace: Replace| has_inode(target, target.path(), replace.new.ino);

@@ -45,6 +45,7 @@ use super::rights::Rights;
 use super::{NEW_DIR_MODE, Target, split_sidecar};
 use crate::error::{Error, ErrorKind, Result};
 use crate::fs::{Access, Handle, Kind, Mode, Stat, side_dir_of, user_of_side_dir};
+use crate::printable::{command_with, printable};
 use crate::sys;
 
 const ROOT: u32 = 0;
@@ -473,20 +474,21 @@ impl Target {
             Ok(found) if is_closed && path.parent() == Some(self.side()) => Rights::from(&found),
             _ => return error,
         };
-        let shown = self.path().display();
+        let shown = printable(&self.path().display().to_string());
         if self.fs.open(self.path(), Access::Read).is_err() {
             return error.hint(format!("{shown} itself is closed to you: ask its owner"));
         }
         error.hint(if self.is_safe_from_moves(target) {
+            let run = command_with("run", self.path(), "-- true");
             format!(
-                "if {shown} was opened to you since, let its owner use tenure on it once more \
-                 (`tenure run {shown} -- true`): that opens its sidecars to you"
+                "if {shown} was opened to you since, let its owner use tenure on it once more ({run}): \
+                 that opens its sidecars to you"
             )
         } else {
+            let compact = command_with("journal compact", self.path(), "--from 1");
             format!(
-                "if {shown} was opened to you since, let its owner compact it \
-                 (`tenure journal compact {shown} --from 1`): in a directory that others may write, \
-                 only new sidecars are opened to you"
+                "if {shown} was opened to you since, let its owner compact it ({compact}): in a directory that \
+                 others may write, only new sidecars are opened to you"
             )
         })
     }

@@ -178,7 +178,7 @@ pub fn warn(json: bool, text: &str) {
 }
 
 /// One JSON object on stderr (the result of `run --json`).
-pub(crate) fn tell(object: &Value) {
+pub(crate) fn say_object(object: &Value) {
     say(&object.to_string());
 }
 

@@ -102,7 +102,9 @@ fn with_command(
     if lost {
         if out.is_json() {
             let exit = ExitCode::Lost.number();
-            output::tell(&json!({ "outcome": "lease_lost", "code": "lease_lost", "exit": exit }));
+            output::say_object(
+                &json!({ "outcome": "lease_lost", "code": "lease_lost", "exit": exit }),
+            );
         }
         return Ok((ExitCode::Lost, true));
     }

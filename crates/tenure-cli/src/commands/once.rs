@@ -109,7 +109,7 @@ fn report(once: &Once, outcome: &str, how: Ended, stored: bool, out: &Output) {
     if !out.is_json() {
         return;
     }
-    output::tell(&json!({
+    output::say_object(&json!({
         "outcome": outcome,
         "code": match how { Ended::Exited(code) => Some(code), Ended::Signaled(_) => None },
         "signal": match how { Ended::Exited(_) => None, Ended::Signaled(signal) => Some(signal) },

@@ -50,7 +50,7 @@ pub(super) fn not_run(failure: &Failure, busy_code: u8, out: &Output) -> ExitCod
     }
     let mut object = failure.to_json(exit);
     object["outcome"] = object["code"].clone();
-    output::tell(&object);
+    output::say_object(&object);
     exit
 }
 
@@ -66,7 +66,7 @@ pub(super) fn ended(how: Ended, held: &[HeldTarget], out: &Output) {
         |(path, fence): &HeldTarget| json!({ "target": path.to_string_lossy(), "fence": fence });
     let first = held.first().map(object);
     let first = |field: &str| first.as_ref().map(|first| first[field].clone());
-    output::tell(&json!({
+    output::say_object(&json!({
         "outcome": match how { Ended::Exited(_) => "exited", Ended::Signaled(_) => "signaled" },
         "code": match how { Ended::Exited(code) => Some(code), Ended::Signaled(_) => None },
         "signal": match how { Ended::Exited(_) => None, Ended::Signaled(signal) => Some(signal) },
@@ -118,7 +118,9 @@ fn under_lock(args: &RunArgs, out: &Output) -> Result<ExitCode> {
     if let Some(lost) = lost {
         if out.is_json() {
             let exit = ExitCode::Lost.number();
-            output::tell(&json!({ "outcome": lost.code(), "code": lost.code(), "exit": exit }));
+            output::say_object(
+                &json!({ "outcome": lost.code(), "code": lost.code(), "exit": exit }),
+            );
         }
         return Ok(ExitCode::Lost);
     }

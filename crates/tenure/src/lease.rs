@@ -23,7 +23,7 @@ pub struct Lease {
 }
 
 impl Lease {
-    /// The lease of a path, whether or not there is a file.
+    /// The lease of a path, whether or not there is a file. Acquiring it creates a missing directory.
     pub fn open(path: impl AsRef<Path>) -> Result<Self> {
         Self::on(&FileStore::local(), path)
     }
@@ -77,14 +77,15 @@ impl Lease {
     }
 
     /// The recorded events of this target, oldest first: take-overs among them.
-    pub fn events(&self) -> Vec<Value> {
-        self.target.events().unwrap_or_default()
+    pub fn events(&self) -> Result<Vec<Value>> {
+        self.target.events()
     }
 
     /// Takes the lease from its holder, for a stated reason that is recorded first. A lock
     /// is never taken over: its holder is alive.
     pub fn take_over(&self, options: &LeaseOptions, reason: &str) -> Result<Leased> {
         self.check_ttl(options.ttl)?;
+        options.token.as_ref().map_or(Ok(()), |token| self.check_token(token))?;
         if reason.trim().is_empty() {
             let detail = "a take-over needs a reason";
             return Err(Error::new(ErrorKind::Invalid, "take over", detail).at(self.path()));

@@ -130,6 +130,7 @@ pub struct Claimed {
 
 /// Where a task is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum TaskState {
     /// It can be claimed.
     Open,

@@ -181,7 +181,7 @@ pub(super) fn a_take_over_records_its_reason(subject: &Subject) -> Outcome {
     let shown = lease.show()?.ok_or_else(|| Failure::new("no lease is shown"))?;
     equal!(shown.holder.owner, "b", "the owner after a take-over");
     for number in 0..2 {
-        let events = subject.lease(number, "target")?.events();
+        let events = subject.lease(number, "target")?.events()?;
         let recorded = events.iter().any(|event| {
             let detail = &event["detail"];
             event["event"] == "take_over"

@@ -230,7 +230,8 @@ fn race_06_g3_a_take_over_needs_a_reason_and_never_takes_a_lock() {
     assert_eq!(kind(leases.take_over(&terms(Wait::No), "  ")), Some(ErrorKind::Invalid));
     let taken = leases.take_over(&patient, "agent 7 hangs").unwrap();
     assert!(taken.fence > held.fence && taken.token != held.token);
-    let event = leases.events().into_iter().find(|event| event["event"] == "take_over").unwrap();
+    let event =
+        leases.events().unwrap().into_iter().find(|event| event["event"] == "take_over").unwrap();
     assert_eq!(event["detail"]["reason"], "agent 7 hangs");
     assert_eq!(event["detail"]["from"]["owner"], "agent-7");
     assert_eq!(kind(leases.renew(&held.token, None)), Some(ErrorKind::LeaseLost));

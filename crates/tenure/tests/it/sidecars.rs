@@ -191,7 +191,7 @@ fn reading_leaves_no_trace() {
     assert_eq!(scratch.names(".tenure"), before);
     let document = Document::open(&path).unwrap();
     document.set(&json!({ "n": 6 }), &WriteOptions::default()).unwrap();
-    let events = Lease::open(&path).unwrap().events();
+    let events = Lease::open(&path).unwrap().events().unwrap();
     assert!(events.iter().any(|event| event["event"] == "record_unreadable"), "{events:?}");
     assert!(Lease::open(&path).unwrap().acquire(&terms("me", LONG, Wait::No)).is_ok());
 }
@@ -210,7 +210,7 @@ fn an_event_behind_a_torn_line_has_a_line_of_its_own() {
         }
     }
     let reasons: Vec<_> =
-        lease.events().iter().map(|event| event["detail"]["reason"].clone()).collect();
+        lease.events().unwrap().iter().map(|event| event["detail"]["reason"].clone()).collect();
     assert_eq!(reasons, ["first", "third"]);
 }
 
@@ -223,7 +223,7 @@ fn a_new_target_reports_nothing() {
         drop(lock_for(&path, Wait::No).unwrap());
         write(&path, None).unwrap();
     }
-    assert_eq!(Lease::open(&path).unwrap().events(), Vec::<tenure::Value>::new());
+    assert_eq!(Lease::open(&path).unwrap().events().unwrap(), Vec::<tenure::Value>::new());
 }
 
 /// A sidecar has its mode before it has its name: a process that dies while making one locks no

@@ -20,7 +20,7 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::{Args, Parser, Subcommand};
+use clap::{Arg, Args, Parser, Subcommand};
 use clap_complete::Shell;
 
 pub(crate) use self::agents::{
@@ -106,6 +106,12 @@ pub(crate) struct GlobalFlags {
     pub(crate) store: Option<String>,
 }
 
+/// `--store` of a command that has no targets. It is read as everywhere, so that the error can say why it is refused,
+/// but the help of the command does not show it.
+fn refused_store() -> Arg {
+    Arg::new("store").long("store").value_name("URL").global(true).hide(true)
+}
+
 impl Cli {
     /// Reads the command line of this process.
     pub(crate) fn read(words: &[OsString]) -> Result<Self, clap::Error> {
@@ -130,12 +136,13 @@ pub(crate) enum Command {
     #[command(subcommand, after_help = collection::EXAMPLES)]
     Collection(CollectionCommand),
     /// Answer a hook of a coding agent
-    #[command(subcommand, after_help = agents::HOOK_EXAMPLES)]
+    #[command(subcommand, after_help = agents::HOOK_EXAMPLES, arg = refused_store())]
     Hook(HookCommand),
     /// Plug the hooks and the MCP server into the settings of an agent
+    #[command(arg = refused_store())]
     Init(InitArgs),
     /// Change settings of other tools
-    #[command(subcommand, after_help = agents::SETTINGS_EXAMPLES)]
+    #[command(subcommand, after_help = agents::SETTINGS_EXAMPLES, arg = refused_store())]
     Settings(SettingsCommand),
     /// Read and replace any file, not only JSON
     #[command(subcommand, after_help = file::EXAMPLES)]
@@ -159,8 +166,10 @@ pub(crate) enum Command {
     #[command(flatten)]
     Lab(LabCommand),
     /// Print shell completions
+    #[command(arg = refused_store())]
     Completions(CompletionsArgs),
     /// Write manual pages into a directory
+    #[command(arg = refused_store())]
     Man(ManArgs),
 }
 
@@ -206,7 +215,7 @@ pub(crate) struct RunArgs {
     /// Exit code if the deadline passes before the command starts
     #[arg(long, value_name = "N", default_value_t = 75)]
     pub(crate) busy_code: u8,
-    /// Prove a hold that this command is part of, instead of taking the lock
+    /// The fence of the hold that this command is part of; the lock is not taken again
     #[arg(long, value_name = "N")]
     pub(crate) fence: Option<u64>,
     /// Also lock exactly this file, to exclude programs that lock it
@@ -229,8 +238,8 @@ pub(crate) struct RunArgs {
 
 /// Many processes ask, one runs the command; the others wait, and get its standard output and exit code while that
 /// is fresh. A runner that dies gives its turn to the next one that waits, which runs the command again. Only the
-/// output of a command that exits with 0 is stored (in TARGET~once, 0600, at most 1 MiB); a failure reaches those
-/// who wait for it, as its exit code. Standard error is the runner's alone.
+/// output of a command that exits with 0 is stored (in TARGET~once, 0600, at most 1 MiB). If it fails, the callers
+/// that are waiting get its exit code. Standard error is the runner's alone.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Exit codes: the command's own, also for those who waited; 75 another process still runs it

@@ -50,10 +50,10 @@ impl NewsFlag {
 pub(crate) struct WriteFlags {
     #[command(flatten)]
     pub(crate) wait: WaitFlag,
-    /// Prove a hold on the file itself
+    /// The fence of your hold on this file; the write is refused if it is no longer current
     #[arg(long, value_name = "N")]
     fence: Option<u64>,
-    /// Prove a hold on another target, checked in the same step; may be repeated
+    /// Write only if TARGET is still held with fence N; checked in the same step. May be repeated
     #[arg(long = "guard", value_name = "TARGET=N", value_parser = values::guard)]
     guards: Vec<Guard>,
     /// Return without waiting for the disk: survives any process crash, not a power loss
@@ -100,7 +100,7 @@ impl WriteFlags {
     }
 }
 
-/// A hold on a local file around this command proves nothing to a store. That it is `fenced` there would be misleading.
+/// A store knows nothing of a hold on a local file. To report it as `fenced` there would be misleading.
 fn refuse_guard_on_file(guard: &Guard) -> Result<()> {
     let is_path = tenure::store::name_in(None, &guard.target).is_ok();
     let is_held = || environment::inherited().fence_of(&guard.target);

@@ -22,6 +22,7 @@ pub(crate) struct LabCli {
 #[derive(Debug, Subcommand)]
 pub enum LabCommand {
     /// Race the lock and save protocols of real tools against tenure, and count failures
+    #[command(arg = super::refused_store())]
     Demo(DemoArgs),
     /// Torture the guarantees on this file system or in a store, or a save program of your own
     Torture(Box<TortureArgs>),

@@ -36,8 +36,7 @@ Your own program (--command):
   - Runs start side by side. They are paused and killed with their whole process group, while others read
     the file.
   - A temporary file that a killed run left and no later run removed is reported as damage.
-  - A run that takes longer than --patience is reported as a standstill, if it runs alone after the storm or
-    all others are dead.
+  - A run that takes longer than --patience is reported as a standstill, if no other run was active any more.
   - Power loss is not simulated: torture does not check whether the program syncs what it saves.
 
 A store (--store, or TENURE_STORE):

@@ -99,8 +99,27 @@ fn every_command_teaches_with_an_example() {
     assert!(bench.tenure(&["help", "run"]).ok().stdout.contains("Usage: tenure run"));
 }
 
+/// A command that has no targets refuses `--store`, so its help does not offer it.
 #[test]
-fn whoever_watches_waits_for_ever() {
+fn only_commands_that_take_a_store_offer_one() {
+    let bench = Bench::new();
+    let refuses = ["hook", "init", "settings", "completions", "man", "demo"];
+    for command in COMMANDS {
+        let mut args: Vec<_> = command.split(' ').collect();
+        let is_refused = refuses.contains(&args[0]);
+        args.push("--help");
+        let help = bench.tenure(&args).ok().stdout;
+        assert_eq!(help.contains("--store <URL>"), !is_refused, "{command}: {help}");
+    }
+    for args in [&["init"][..], &["hook", "who"], &["settings", "merge", "x", "{}"], &["man", "."]]
+    {
+        let ran = bench.tenure(&[args, &["--store", "postgres://h/d"]].concat());
+        assert!(ran.stderr.contains("this command has no targets"), "{args:?}: {ran:?}");
+    }
+}
+
+#[test]
+fn a_watcher_waits_without_a_limit() {
     let bench = Bench::new();
     for command in [["doc", "watch"], ["journal", "follow"]] {
         let help = bench.tenure(&[command[0], command[1], "--help"]).ok().stdout;
@@ -150,13 +169,22 @@ fn a_suggestion_is_about_what_was_meant() {
         (&["status"], "'who'"),
         (&["get", "s.json"], "'doc get'"),
         (&["append", "j", "x"], "'journal append'"),
-        (&["doc", "read", "s.json"], "'get'"),
-        (&["journal", "tail", "j"], "'follow'"),
-        (&["lease", "status", "x"], "'show'"),
+        (&["doc", "read", "s.json"], "'doc get'?"),
+        (&["journal", "tail", "j"], "'journal follow'?"),
+        (&["lease", "status", "x"], "'lease show'?"),
+        (&["file", "read", "a"], "'file get'?"),
+        (&["store", "status"], "'store check'?"),
+        (&["claim", "get", "q"], "'claim next'?"),
+        (&["--json", "claim", "get", "q"], "'claim next'?"),
     ] {
-        let ran = bench.tenure(words).exits(2).complains(meant).complains("did you mean");
-        assert!(ran.stderr.contains("unknown command"), "{ran:?}");
+        let ran = bench.tenure(words).exits(2);
+        let said = format!("did you mean {meant}");
+        assert!(ran.stderr.contains(&said) && ran.stderr.contains("unknown command"), "{ran:?}");
     }
+    // Nothing below `doc` shows who holds it, and a slip of the finger is the parser's own tip.
+    let ran = bench.tenure(&["doc", "status", "s.json"]).exits(2).complains("usage: tenure doc");
+    assert!(!ran.stderr.contains("lease"), "{ran:?}");
+    bench.tenure(&["doc", "updat", "s.json"]).exits(2).complains("similar").complains("'update'");
 }
 
 #[test]

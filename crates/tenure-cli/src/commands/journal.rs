@@ -6,6 +6,7 @@ use std::collections::HashSet;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
+use tenure::embed::printable;
 use tenure::outcome::{Damage, Entry, Follow, Report};
 use tenure::{AppendOptions, Error, ErrorKind, Journal, Value, Wait, WriteOptions, json};
 
@@ -74,18 +75,21 @@ fn read(args: &ReadArgs, out: &mut Output) -> Result<ExitCode> {
         Some(count) => Some(select::first_of_last(&journal, count)?),
         None => args.from,
     };
-    let mut entries = journal.read(from.unwrap_or(1), args.limit)?;
+    // The limit counts what is printed: with --since, the reader cannot know which entries those are.
+    let limit = args.limit.filter(|_| args.since.is_none());
+    let mut entries = journal.read(from.unwrap_or(1), limit)?;
     let (mut gaps, mut left) = (Gaps::new(&journal, args.from), args.limit);
     let mut since = args.since.map(|since| Since::new(since, args.time_field.as_deref()));
     if args.last == Some(0) {
         require(&journal, "read journal")?;
         return Ok(ExitCode::Done);
     }
-    loop {
+    while left != Some(0) {
         match entries.next_line() {
             Ok(Some((seq, line))) => {
                 if since.as_mut().is_none_or(|since| since.includes(line)) {
                     print(Some(seq), line, out)?;
+                    left = left.map(|left| left - 1);
                 }
             }
             Ok(None) => break,
@@ -95,12 +99,12 @@ fn read(args: &ReadArgs, out: &mut Output) -> Result<ExitCode> {
             }
         }
         gaps.any_entry = true;
-        left = left.map(|left| left - 1);
     }
     if args.pending && left != Some(0) {
         for line in entries.pending()? {
-            if since.as_mut().is_none_or(|since| since.includes(&line)) {
+            if left != Some(0) && since.as_mut().is_none_or(|since| since.includes(&line)) {
                 print(None, &line, out)?;
+                left = left.map(|left| left - 1);
             }
             gaps.any_entry = true;
         }
@@ -204,9 +208,8 @@ impl<'a> Gaps<'a> {
         if counts {
             out.warn(&error.to_string());
         } else {
-            let path = self.journal.path().display().to_string();
+            let path = self.journal.path().display();
             let from = last + 1;
-            let path = path.escape_debug();
             out.warn(&format!("`{path}` begins at entry {from}: those before it are gone"));
         }
         Ok(())
@@ -350,7 +353,9 @@ fn numbers(ranges: &[(u64, u64)]) -> String {
 fn set_aside(report: &Report) -> String {
     let count = report.set_aside.len();
     match &report.quarantine {
-        Some(path) => format!("{count} damaged ranges copied to {}", path.display()),
+        Some(path) => {
+            format!("{count} damaged ranges copied to {}", printable(&path.display().to_string()))
+        }
         None => format!("{count} damaged ranges"),
     }
 }
@@ -438,7 +443,9 @@ fn require(journal: &Journal, action: &'static str) -> Result<()> {
         return Ok(());
     }
     let error = Error::new(ErrorKind::NotFound, action, "there is none");
-    Err(error.at(journal.path()).hint("check the name; `journal append` creates one").into())
+    let file = shell::word(journal.path().as_os_str());
+    let create = format!("`tenure journal append {} LINE`", file.to_string_lossy());
+    Err(error.at(journal.path()).hint(format!("check the name; {create} creates one")).into())
 }
 
 /// The journal at a path that names a file.

@@ -415,7 +415,7 @@ fn an_empty_standard_input_is_no_line() {
 }
 
 #[test]
-fn zeros_of_a_power_loss_are_told() {
+fn zeros_of_a_power_loss_are_reported() {
     let bench = Bench::new();
     bench.file("j", "one\n\0\0\0\n");
     let text = bench.tenure(&["journal", "verify", "j"]).ok().stdout;
@@ -462,6 +462,13 @@ fn entries_since_a_time_are_those_that_say_so() {
     assert_eq!(since("2026-11-18T11:00:30Z").exits(0).stdout.lines().count(), 1);
     assert_eq!(since("2026-11-18").exits(0).stdout.lines().count(), 5);
     since("soon").exits(2).complains("write a time like");
+    let limited = |limit: &str| {
+        let read = ["journal", "read", "j", "--since", "2026-11-18T10:30:00Z", "--limit", limit];
+        bench.tenure(&read).exits(0).stdout.lines().map(str::to_owned).collect::<Vec<_>>()
+    };
+    assert_eq!(limited("2"), lines[2..4], "the limit is of what is printed");
+    assert_eq!(limited("9"), lines[2..]);
+    assert!(limited("0").is_empty());
     bench.tenure(&["journal", "append", "k", r#"{"when":"2026-11-18T10:00:00Z"}"#, "x"]).ok();
     let named = ["journal", "read", "k", "--since", "2026-11-18T09:00:00Z"];
     bench.tenure(&named).exits(1).complains("no entry has a time").complains("--time-field");

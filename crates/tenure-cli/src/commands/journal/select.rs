@@ -113,14 +113,14 @@ impl<'a> Since<'a> {
         if self.without > 0 {
             let count = self.without;
             out.warn(&format!(
-                "{count} entries have no time; each counts as old as the one before it"
+                "{count} entries have no time; each is treated as having the time of the entry before it"
             ));
         }
         Ok(())
     }
 }
 
-/// A time as logs write it: text, or a number whose size tells its unit.
+/// A time as logs write it: text, or a number whose size shows its unit.
 fn time(value: &Value) -> Option<u64> {
     match value {
         Value::String(text) => clock::parse(text),

@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use tenure::embed::printable;
 use tenure::options::{CollectionKind, Prune};
 use tenure::{Collection, Error, ErrorKind, json};
 
@@ -70,7 +71,14 @@ fn prune(args: &PruneArgs, out: &mut Output) -> Result<ExitCode> {
 fn split(args: &SplitArgs, out: &mut Output) -> Result<ExitCode> {
     let index = here().lock(&args.index)?;
     let options = args.write.options(index.path())?;
-    let split = Collection::split_on(&here().store(), &args.index, &args.dir, &options)?;
+    let members = here().collection(&args.dir, CollectionKind::Documents)?;
+    let split = Collection::split_on(&here().store(), &args.index, &args.dir, &options);
+    let split = split.map_err(|error| {
+        let file = printable(&index.path().display().to_string());
+        let what = format!("the split of `{file}` ended: this guard protects it");
+        let is_guard = |held: &Path| held != index.path() && !held.starts_with(members.path());
+        Failure::from(error).of_a_guard(&what, is_guard)
+    })?;
     out.committed();
     let object = || {
         json!({
@@ -83,7 +91,7 @@ fn split(args: &SplitArgs, out: &mut Output) -> Result<ExitCode> {
     if split.differing.is_empty() {
         return Ok(ExitCode::Done);
     }
-    let (count, first) = (split.differing.len(), split.differing[0].escape_debug().to_string());
+    let (count, first) = (split.differing.len(), printable(&split.differing[0]));
     let detail = format!("{count} keys already exist with other content, `{first}` among them");
     Err(Failure::new(ExitCode::NotMet, "conflict", "split", detail)
         .at(&args.index)

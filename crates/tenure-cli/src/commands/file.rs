@@ -15,6 +15,7 @@ use crate::exit_code::ExitCode;
 use crate::failure::{Failure, Result};
 use crate::output::Output;
 use crate::place::here;
+use crate::shell;
 
 pub(super) fn run(command: &FileCommand, out: &mut Output) -> Result<ExitCode> {
     match command {
@@ -40,7 +41,9 @@ fn blob(name: &Path) -> tenure::Result<Blob> {
 fn required(blob: &Blob, action: &'static str) -> Result<Content> {
     blob.read()?.ok_or_else(|| {
         let error = Error::new(ErrorKind::NotFound, action, "there is no such file");
-        error.at(blob.path()).hint("check the name; `file put` creates it").into()
+        let file = shell::word(blob.path().as_os_str());
+        let create = format!("`tenure file put {} < CONTENT`", file.to_string_lossy());
+        error.at(blob.path()).hint(format!("check the name; {create} creates it")).into()
     })
 }
 
@@ -49,13 +52,18 @@ fn put(args: &FilePutArgs, out: &mut Output) -> Result<()> {
     let blob = blob(&args.file)?;
     let options = args.write.options(blob.path())?;
     let bytes = input::stdin()?;
-    print(&blob.put(&bytes, &options)?, out)
+    print(&written(&blob, blob.put(&bytes, &options))?, out)
 }
 
 fn undo(args: &FileUndoArgs, out: &mut Output) -> Result<()> {
     let blob = blob(&args.file)?;
     let options = args.write.options(blob.path())?;
-    print(&blob.undo(&options)?, out)
+    print(&written(&blob, blob.undo(&options))?, out)
+}
+
+/// An error of a guard names the file that was not written.
+fn written(blob: &Blob, done: tenure::Result<Written>) -> Result<Written> {
+    done.map_err(|error| Failure::from(error).in_write_to(blob.path()))
 }
 
 /// Reads under the lock, runs the command, and writes under the same lock.
@@ -74,7 +82,7 @@ fn edit(args: &FileEditArgs, out: &mut Output) -> Result<ExitCode> {
     let content = required(&blob, "edit")?;
     if options.if_version.as_ref().is_some_and(|wanted| *wanted != content.version) {
         let error = Error::new(ErrorKind::Conflict, "edit", "it has another version");
-        return Err(error.at(blob.path()).hint("read it again and decide anew").into());
+        return Err(error.at(blob.path()).hint("read it again, then repeat the change").into());
     }
     let variables = environment::below(&[(blob.path(), fence, None)])?;
     let started = child::start_captured(&args.command, variables, Vec::new(), Some(content.bytes));
@@ -90,9 +98,9 @@ fn edit(args: &FileEditArgs, out: &mut Output) -> Result<ExitCode> {
     file.lock_file = None; // This command has it.
     let if_version = Some(content.version);
     let proven = WriteOptions { fence: Some(fence), if_version, file, ..options };
-    let written = blob.put(&bytes, &proven)?;
+    let done = written(&blob, blob.put(&bytes, &proven))?;
     guard.release().map_err(Failure::from)?;
-    print(&written, out)?;
+    print(&done, out)?;
     Ok(ExitCode::Done)
 }
 

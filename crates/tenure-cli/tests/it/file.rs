@@ -22,6 +22,34 @@ fn any_file_is_replaced_read_and_undone() {
     bench.command(&["file", "put", "dir/"]).stdin("x").run().exits(2);
 }
 
+/// What failed is the guard; what the caller wanted to write is another file.
+#[test]
+fn an_error_of_a_guard_names_the_file_that_was_not_changed() {
+    let bench = Bench::new();
+    for content in ["zero", "one"] {
+        bench.command(&["file", "put", "a.txt"]).stdin(content).run().ok();
+    }
+    bench.file("index.json", "{\"k\":1}");
+    bench.tenure(&["lease", "acquire", "session", "--ttl", "1h"]).ok();
+    let split = ["collection", "split", "index.json", "keys", "--guard", "session=1"];
+    for (args, part) in [
+        (&["file", "put", "a.txt", "--guard", "session=1"][..], "a.txt` was not changed"),
+        (&["file", "undo", "a.txt", "--guard", "session=1"], "a.txt` was not changed"),
+        (&["file", "edit", "a.txt", "--guard", "session=1", "--", "cat"], "a.txt` was not changed"),
+        (&["doc", "set", "a.txt", "1", "--guard", "session=1"], "a.txt` was not changed"),
+        (&split, "the split of `"),
+    ] {
+        let ran = bench.command(args).stdin("two").run().exits(4).complains(part);
+        assert!(ran.stderr.contains("session`") && ran.stderr.contains("this guard protects it"));
+    }
+    assert_eq!(bench.read("a.txt"), "one");
+    let live = bench.holder(&["--parents"], "keys/k.json");
+    let busy =
+        bench.tenure(&["collection", "split", "index.json", "keys", "--wait", "0"]).exits(75);
+    assert!(!busy.stderr.contains("guard"), "a held key is no guard: {busy:?}");
+    drop(live);
+}
+
 #[test]
 fn an_edit_runs_under_the_lock_and_a_failed_one_changes_nothing() {
     let bench = Bench::new();

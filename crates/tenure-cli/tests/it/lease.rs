@@ -98,8 +98,8 @@ fn a_token_file_that_others_can_read_is_refused() {
 fn show_tells_who_has_it() {
     let bench = Bench::new();
     bench.tenure(&["lease", "show", "s"]).ok().says("free");
-    let nobody = bench.tenure(&["lease", "show", "s", "--json"]).ok().json();
-    assert_eq!(nobody["leased"], false);
+    let free = bench.tenure(&["lease", "show", "s", "--json"]).ok().json();
+    assert_eq!(free["leased"], false);
     bench.tenure(&["lease", "acquire", "s", "--ttl", "1h", "--owner", "bob"]).ok();
     let shown = bench.tenure(&["lease", "show", "s"]).ok();
     assert!(shown.stdout.contains("`bob`"), "{shown:?}");
@@ -177,7 +177,7 @@ fn a_refused_guard_names_the_file_that_was_not_written() {
     for args in [&["doc", "set", "s.json", "1"][..], &["journal", "append", "s.json", "x"]] {
         let guarded = [args, &["--guard", "session=5"]].concat();
         let refused = bench.tenure(&guarded).exits(4).complains("/session`");
-        refused.complains("/s.json`, which was not changed");
+        refused.complains("s.json` was not changed: this guard protects it");
     }
     let hint = format!("tenure doc restore {}`", bench.path("u.json").display());
     for n in ["[1]", "[2]"] {

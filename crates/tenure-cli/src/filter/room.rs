@@ -10,7 +10,9 @@
 //! 1. An overflow of the stack is found by the page fault, on a second stack. Any other fault is a defect
 //!    of tenure and ends the process as it always does.
 //! 2. The report of a filter that is ended allocates nothing and takes no lock.
+//! 3. Only a panic of the engine is reported as a failed filter.
 
+use std::cell::Cell;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use crate::failure::Result;
@@ -23,6 +25,7 @@ const MEMORY_BYTES: usize = 1 << 30;
 /// Why a filter was ended.
 const TOO_DEEP: &str = "it recurses too deeply: it needs more than 256 MB of stack";
 const TOO_LARGE: &str = "its values are too large: it needs more than 1 GB of memory";
+const CRASHED: &str = "it crashed";
 
 /// How a report begins and ends, for people and for programs. A test compares both with the error of any
 /// other failed filter.
@@ -40,18 +43,35 @@ static IN_USE: AtomicUsize = AtomicUsize::new(0);
 /// As many may be; no limit while no filter runs.
 static LIMIT: AtomicUsize = AtomicUsize::new(usize::MAX);
 
+thread_local! {
+    /// Whether this thread is in the jq engine.
+    static ENGINE_RUNS: Cell<bool> = const { Cell::new(false) };
+}
+
 /// Runs `act` on a stack that a deeply recursive filter does not exhaust. Memory is used as needed.
 pub(crate) fn with_room<T: Send>(json: bool, act: impl FnOnce() -> Result<T> + Send) -> Result<T> {
     JSON.store(json, Ordering::Relaxed);
-    // What the engine panics about is reported below, in one line.
-    std::panic::set_hook(Box::new(|_| {}));
+    report_panics_of_the_engine();
     if !main_stack_can_grow() {
         return on_a_thread(act);
     }
     stack::watch();
-    // A panic is the filter's as it is on a thread: nothing of what it broke is looked at again.
-    let act = std::panic::AssertUnwindSafe(act);
-    std::panic::catch_unwind(act).unwrap_or_else(|_| Err(super::failed("it crashed")))
+    act()
+}
+
+/// A panic of the engine is the error of a failed filter, in a build that unwinds and in one that aborts. Any other panic
+/// is a defect of tenure, and reported as Rust does: it may have come in the middle of a change.
+fn report_panics_of_the_engine() {
+    static ONCE: std::sync::Once = std::sync::Once::new();
+    ONCE.call_once(|| {
+        let report = std::panic::take_hook();
+        std::panic::set_hook(Box::new(move |panic| {
+            if ENGINE_RUNS.get() {
+                end(CRASHED);
+            }
+            report(panic);
+        }));
+    });
 }
 
 /// While this lives, a filter runs, and memory is bounded.
@@ -62,12 +82,14 @@ impl Bounded {
     pub(super) fn begin() -> Self {
         let limit = IN_USE.load(Ordering::Relaxed).saturating_add(MEMORY_BYTES);
         LIMIT.store(limit, Ordering::Relaxed);
+        ENGINE_RUNS.set(true);
         Self
     }
 }
 
 impl Drop for Bounded {
     fn drop(&mut self) {
+        ENGINE_RUNS.set(false);
         LIMIT.store(usize::MAX, Ordering::Relaxed);
     }
 }
@@ -159,7 +181,7 @@ fn on_a_thread<T: Send>(act: impl FnOnce() -> Result<T> + Send) -> Result<T> {
     std::thread::scope(|scope| {
         let thread = std::thread::Builder::new().name("filter".into()).stack_size(STACK_BYTES);
         match thread.spawn_scoped(scope, act) {
-            Ok(thread) => thread.join().unwrap_or_else(|_| Err(super::failed("it crashed"))),
+            Ok(thread) => thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)),
             Err(err) => Err(super::failed(&format!("no thread for it: {err}"))),
         }
     })
@@ -247,11 +269,37 @@ mod stack {
 
 #[cfg(test)]
 mod tests {
+    use std::process::Command;
+
     use super::*;
+
+    /// A panic during the publication may have changed something.
+    #[test]
+    fn only_a_panic_of_the_engine_is_a_failed_filter() {
+        const WHERE: &str = "TENURE_TEST_PANIC_IN";
+        if let Ok(place) = std::env::var(WHERE) {
+            let _ended = with_room(false, || -> Result<()> {
+                let _bounded = (place == "engine").then(Bounded::begin);
+                panic!("on purpose");
+            });
+        }
+        for (place, code, said) in [("engine", 1, "it crashed"), ("publication", 101, "on purpose")]
+        {
+            let ran = Command::new(std::env::current_exe().unwrap())
+                .args(["only_a_panic_of_the_engine_is_a_failed_filter", "--nocapture"])
+                .env(WHERE, place)
+                .output()
+                .unwrap();
+            let stderr = String::from_utf8_lossy(&ran.stderr);
+            assert_eq!(ran.status.code(), Some(code), "{place}: {stderr}");
+            assert!(stderr.contains(said), "{place}: {stderr}");
+            assert_eq!(stderr.contains("nothing was changed"), place == "engine", "{stderr}");
+        }
+    }
 
     #[test]
     fn an_ended_filter_reports_as_any_failed_one() {
-        for why in [TOO_DEEP, TOO_LARGE] {
+        for why in [TOO_DEEP, TOO_LARGE, CRASHED] {
             let failure = crate::filter::failed(why);
             let mut room = [0; 1024];
             let length = report(why, false, &mut room);

@@ -63,6 +63,33 @@ fn what(name: &str, detail: &Value) -> String {
             "the record could not be read; a new one was started, and the data was adopted"
                 .to_owned()
         }
+        "operation_forgotten" => format!(
+            "the id of an operation could not be kept: a repeated call with it may write again ({})",
+            text("why")
+        ),
         name => format!("{name}: {detail}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A name without a sentence of its own is printed with its JSON.
+    #[test]
+    fn every_recorded_event_has_a_sentence() {
+        for name in [
+            "holder_died",
+            "take_over",
+            "restored",
+            "damage_copied",
+            "damage_set_aside",
+            "journal_adopted",
+            "record_unreadable",
+            "operation_forgotten",
+        ] {
+            let said = what(name, &tenure::json!({ "why": "no access" }));
+            assert!(!said.contains(name) && !said.contains('{'), "{name}: {said}");
+        }
     }
 }

@@ -1,4 +1,4 @@
-//! Telling a person at the terminal what a command waits for, once.
+//! A notice at the terminal about what a command waits for, printed once.
 
 use std::path::Path;
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
@@ -31,12 +31,12 @@ impl Notice {
         let path = path.to_path_buf();
         let begun_us = clock::now_us();
         let (done, wait_for_end) = channel();
-        let tell = move || {
+        let notify = move || {
             if wait_for_end.recv_timeout(PATIENCE) == Err(RecvTimeoutError::Timeout) {
                 output::say(&message(&path, wait, begun_us));
             }
         };
-        let thread = std::thread::Builder::new().name("notice".into()).spawn(tell);
+        let thread = std::thread::Builder::new().name("notice".into()).spawn(notify);
         Self { done: thread.ok().map(|thread| (done, thread)) }
     }
 }

@@ -91,7 +91,7 @@ impl Receiver {
     }
 
     /// The terminal sends its signals to the whole foreground group; the command has got it already.
-    fn was_told_by_terminal(&self, signal: i32) -> bool {
+    fn was_signalled_by_terminal(&self, signal: i32) -> bool {
         if !matches!(signal, SIGINT | SIGQUIT) {
             return false;
         }
@@ -117,7 +117,7 @@ impl Running {
         let forward = move || {
             for number in signals.forever() {
                 if let Some(signal) = Signal::from_named_raw(number)
-                    && !to.was_told_by_terminal(number)
+                    && !to.was_signalled_by_terminal(number)
                 {
                     to.send(signal);
                 }

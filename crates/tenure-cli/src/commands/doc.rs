@@ -143,11 +143,11 @@ fn patch(args: &PatchArgs, out: &mut Output) -> Result<ExitCode> {
 }
 
 fn restore(args: &RestoreArgs, out: &mut Output) -> Result<ExitCode> {
-    let mut told = String::new();
+    let mut outcome = String::new();
     let done = write(&args.file, &args.write, out, |document, options| {
         let was_there = document.path().symlink_metadata().is_ok();
         let written = document.restore(options)?;
-        told = if written.changed && was_there {
+        outcome = if written.changed && was_there {
             format!("restored version {}; the damaged file is kept aside", written.version)
         } else if written.changed {
             format!("restored version {}; there was no document", written.version)
@@ -157,7 +157,7 @@ fn restore(args: &RestoreArgs, out: &mut Output) -> Result<ExitCode> {
         Ok(written)
     })?;
     if !out.is_json() {
-        out.result(|| Value::Null, || told)?;
+        out.result(|| Value::Null, || outcome)?;
     }
     Ok(done)
 }

@@ -288,13 +288,16 @@ fn a_hard_link_is_6_unless_it_may_be_broken() {
     let bench = Bench::new();
     let file = bench.file("s.json", "1");
     std::fs::hard_link(&file, bench.path("t.json")).unwrap();
-    bench.tenure(&["doc", "set", "s.json", "2"]).exits(6).complains("--break-link");
+    bench
+        .tenure(&["doc", "set", "s.json", "2"])
+        .exits(6)
+        .complains("break the link (--break-link)");
     bench.tenure(&["doc", "set", "s.json", "2", "--break-link"]).ok();
     assert_eq!(bench.read("t.json"), "1");
 }
 
 #[test]
-fn watch_prints_changes_and_ends_when_told() {
+fn watch_prints_changes_and_ends_after_its_wait_or_its_count() {
     let bench = Bench::new();
     bench.tenure(&["doc", "set", "s.json", r#"{"n":0}"#]).ok();
     let mut watch = bench.command(&["doc", "watch", "s.json", ".n", "--count", "2"]).start();
@@ -315,12 +318,12 @@ fn watch_prints_changes_and_ends_when_told() {
         .tenure(&["doc", "watch", "s.json", "-n", "1", "--wait", "10ms"])
         .exits(75)
         .says("")
-        .complains("1 more awaited");
+        .complains("1 more expected");
     bench.tenure(&["doc", "watch", "s.json", "--wait", "10ms"]).exits(0).says("");
 }
 
 #[test]
-fn nobody_reading_is_no_failure() {
+fn a_closed_reader_is_no_failure() {
     let bench = Bench::new();
     let many: Vec<_> = (0..100_000).collect();
     bench.file("s.json", json!(many).to_string());

@@ -1,4 +1,4 @@
-//! Names that stand for nothing: told, and nothing is made of them.
+//! Names of nothing: they are reported, and nothing is created.
 
 use crate::bench::Bench;
 

@@ -22,7 +22,7 @@ fn unread(bench: &Bench, args: &[&str]) -> Ran {
 }
 
 #[test]
-fn a_change_that_could_not_be_told_is_in_and_the_error_says_so() {
+fn a_change_whose_result_could_not_be_printed_is_made_and_the_error_says_so() {
     let bench = Bench::new();
     bench.tenure(&["doc", "set", "s.json", r#"{"n":1}"#]).ok();
     bench.file("index.json", r#"{"a":{}}"#);
@@ -46,9 +46,9 @@ fn a_change_that_could_not_be_told_is_in_and_the_error_says_so() {
         &["lease", "take-over", "t", "--ttl", "1h", "--reason", "r"],
     ];
     for args in writes {
-        let told = unheard(&bench, &[args, &["--json"][..]].concat()).exits(1).error();
-        assert_eq!((&told["code"], &told["committed"]), (&"io".into(), &true.into()), "{args:?}");
-        assert_eq!(told["exit"], 1, "{args:?}");
+        let error = unheard(&bench, &[args, &["--json"][..]].concat()).exits(1).error();
+        assert_eq!((&error["code"], &error["committed"]), (&"io".into(), &true.into()), "{args:?}");
+        assert_eq!(error["exit"], 1, "{args:?}");
     }
     bench.tenure(&["doc", "get", "s.json", ".n"]).ok().says("2");
     bench.tenure(&["doc", "get", "t.json"]).ok().says("1");
@@ -61,13 +61,13 @@ fn a_change_that_could_not_be_told_is_in_and_the_error_says_so() {
 }
 
 #[test]
-fn a_lease_whose_token_nobody_got_is_released() {
+fn a_lease_whose_token_could_not_be_printed_is_released() {
     let bench = Bench::new();
     let args = ["lease", "acquire", "l", "--ttl", "1h"];
     unheard(&bench, &args).exits(1).complains("released again");
     bench.tenure(&["lease", "show", "l"]).ok().says("free");
-    let told = unheard(&bench, &[&args[..], &["--json"]].concat()).exits(1).error();
-    assert_eq!(told["committed"], false);
+    let error = unheard(&bench, &[&args[..], &["--json"]].concat()).exits(1).error();
+    assert_eq!(error["committed"], false);
     // No reader: that is no failure of a read, but it is one here.
     unread(&bench, &args).exits(1).complains("released again");
     bench.tenure(&["lease", "show", "l"]).ok().says("free");
@@ -75,7 +75,7 @@ fn a_lease_whose_token_nobody_got_is_released() {
 
 /// A take-over is on record with its reason, and stays; so the caller must learn that its token is lost.
 #[test]
-fn a_take_over_whose_token_nobody_got_is_an_error_and_stays() {
+fn a_take_over_whose_token_could_not_be_printed_is_an_error_and_stays() {
     let bench = Bench::new();
     let args = ["lease", "take-over", "l", "--ttl", "1h", "--reason", "r"];
     unread(&bench, &args).exits(1).complains("its token could not be printed");

@@ -34,7 +34,7 @@ fn a_holder_is_shown_with_those_who_wait() {
 }
 
 #[test]
-fn free_shared_leased_and_abandoned_are_told_apart() {
+fn free_shared_leased_and_abandoned_targets_are_distinguished() {
     let bench = Bench::new();
     let kind = |name: &str| {
         bench.tenure(&["who", "--json", name]).ok().json()["targets"][0]["kind"].clone()

@@ -119,12 +119,12 @@ impl Report {
         for contest in threads {
             let _ = writeln!(text, "  {:<14} {}", contest.system, contest.thread);
         }
-        let _ = writeln!(text, "\nnext: tenure run build.lock -- make     one build at a time");
         let _ = writeln!(
             text,
-            "replay: {}     the same load and kills, in the same order; when each process runs is up to the machine",
+            "\nreplay: {}     the same load and kills, in the same order; when each process runs is up to the machine",
             self.replay()
         );
+        text.push_str("next: tenure run build.lock -- make     one build at a time\n");
         text
     }
 
@@ -137,7 +137,7 @@ impl Report {
         let (finished, wrong): (u64, u64) = sum(|outcome| &outcome.theirs);
         let (our_finished, our_wrong): (u64, u64) = sum(|outcome| &outcome.ours);
         format!(
-            "The shipped protocols went wrong {} times in {} operations; tenure {} times in {}.\n",
+            "The shipped protocols: {} failures in {} operations. tenure: {} failures in {} operations.\n",
             thousands(wrong),
             thousands(finished),
             thousands(our_wrong),
@@ -250,20 +250,14 @@ mod tests {
     }
 
     #[test]
-    fn the_last_line_replays_the_run() {
+    fn the_last_lines_replay_the_run_and_say_what_is_next() {
         let text = report(Tally { finished: 1, ..Tally::default() }).text(false);
-        let last = text.lines().last().unwrap_or_default();
-        assert!(
-            last.starts_with("replay: tenure demo --quick --seed 7     the same load"),
-            "{last}"
-        );
-        let expected =
-            "The shipped protocols went wrong 18 times in 1,200 operations; tenure 0 times in 1.";
+        let last: Vec<_> = text.lines().rev().take(2).collect();
+        assert!(last[0].starts_with("next: tenure run build.lock -- make"), "{text}");
+        assert!(last[1].starts_with("replay: tenure demo --quick --seed 7     the same"), "{text}");
+        let expected = "The shipped protocols: 18 failures in 1,200 operations. tenure: 0 failures in 1 operations.";
         assert!(text.lines().any(|line| line == expected), "{text}");
-        assert!(
-            text.contains("\nnext: tenure run ") && text.contains("https://github.com/"),
-            "{text}"
-        );
+        assert!(text.contains("https://github.com/"), "{text}");
         assert!(text.is_ascii() && !text.contains('\x1b'));
     }
 

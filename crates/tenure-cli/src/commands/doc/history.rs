@@ -1,5 +1,6 @@
 //! `tenure doc diff`, `undo` and `history`: the versions before the present one.
 
+use tenure::embed::printable;
 use tenure::outcome::Earlier;
 use tenure::{Document, Error, ErrorKind, Value, WriteOptions, json};
 
@@ -21,7 +22,7 @@ pub(super) fn diff(args: &DiffArgs, out: &mut Output) -> Result<ExitCode> {
         let object = json!({ "to": args.to, "version": now.version.to_string(), "changes": list });
         out.result(|| object, String::new)?;
     } else {
-        changes.iter().try_for_each(|change| out.line(&change.line()))?;
+        changes.iter().try_for_each(|change| out.line(&printable(&change.line())))?;
     }
     Ok(ExitCode::Done)
 }
@@ -117,7 +118,6 @@ impl Change {
 
     fn line(&self) -> String {
         let path = if self.path.is_empty() { "(all)" } else { &self.path };
-        let path = path.escape_debug();
         match (&self.before, &self.after) {
             (Some(before), Some(after)) => format!("~ {path}  {before} -> {after}"),
             (Some(before), None) => format!("- {path}  {before}"),

@@ -35,7 +35,7 @@ enum Check {
 }
 
 impl Check {
-    fn told(&self) -> String {
+    fn text(&self) -> String {
         match self {
             Self::Fine => "ok".to_owned(),
             Self::Spared(why) | Self::Broken(why) => (*why).to_owned(),
@@ -50,7 +50,7 @@ impl Check {
 impl FileSystem {
     pub(super) fn to_json(&self) -> Value {
         let checks: Object =
-            self.checks.iter().map(|(name, check)| (name, Value::String(check.told()))).collect();
+            self.checks.iter().map(|(name, check)| (name, Value::String(check.text()))).collect();
         json!({
             "type": self.name,
             "trusted": self.trusted,
@@ -63,7 +63,7 @@ impl FileSystem {
     pub(super) fn lines(&self) -> Vec<String> {
         let mut lines = vec![format!("file system  {}: {}", self.name, self.verdict)];
         lines.extend(
-            self.checks.iter().map(|(name, check)| format!("  {name:<10} {}", check.told())),
+            self.checks.iter().map(|(name, check)| format!("  {name:<10} {}", check.text())),
         );
         lines
     }
@@ -106,13 +106,15 @@ pub(super) fn run(dir: &Path) -> FileSystem {
             (false, format!("NOT trusted: its {name} failed the self-test"))
         }
         (Ok(Trust::Yes | Trust::Unordered), None) if !found.is_probed() => {
-            (true, "of a kind that is trusted, but NOT PROBED here".to_owned())
+            (true, "a trusted file system, but the self-test could not run here".to_owned())
         }
         (Ok(Trust::Probe), None) if !found.is_probed() => {
-            (false, "NOT trusted: not known, and it could not be probed".to_owned())
+            (false, "NOT trusted: unknown file system, and the self-test could not run".to_owned())
         }
         (Ok(Trust::Yes | Trust::Unordered), None) => (true, "trusted".to_owned()),
-        (Ok(Trust::Probe), None) => (true, "not known; its lock passed the self-test".to_owned()),
+        (Ok(Trust::Probe), None) => {
+            (true, "unknown file system; its lock passed the self-test".to_owned())
+        }
     };
     found
 }

@@ -20,17 +20,20 @@
 //! the count leaves a lease that expires, and the attempt does not count. One that dies in `done` has completed the task
 //! or not; repeating the call says which.
 
+mod record;
+
 use std::collections::HashSet;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use self::record::Record;
 use crate::collection::Collection;
 use crate::document::{Document, Watch};
 use crate::error::{Error, ErrorKind, Result};
 use crate::file::FileStore;
-use crate::json::{Object, Value};
+use crate::json::Value;
 use crate::lease::Lease;
 use crate::lock::Lock;
 use crate::options::{
@@ -41,6 +44,8 @@ use crate::results::{LeaseInfo, Leased};
 use crate::store::Store;
 use crate::sys;
 use crate::wait::{Cancel, Deadline, Wait};
+
+pub use self::record::TaskState;
 
 /// The document that wakes workers. It is in a directory of its own, so that a claim wakes none of them.
 const BELL: &str = ".bell/rings";
@@ -126,43 +131,6 @@ pub struct Claimed {
     pub attempt: u64,
     /// How long the claim lasts without a renewal.
     pub ttl: Duration,
-}
-
-/// Where a task is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum TaskState {
-    /// It can be claimed.
-    Open,
-    /// It failed, and can be claimed after its delay.
-    Delayed,
-    /// A worker has it.
-    Claimed,
-    /// It was completed.
-    Done,
-    /// It failed too often.
-    SetAside,
-    /// The document is no task.
-    Damaged,
-}
-
-impl TaskState {
-    /// The name in JSON output.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Open => "open",
-            Self::Delayed => "delayed",
-            Self::Claimed => "claimed",
-            Self::Done => "done",
-            Self::SetAside => "set_aside",
-            Self::Damaged => "damaged",
-        }
-    }
-
-    /// Whether it will never be given out again.
-    pub const fn is_over(self) -> bool {
-        matches!(self, Self::Done | Self::SetAside)
-    }
 }
 
 /// A task as it is now.
@@ -644,81 +612,4 @@ fn time_of(id: &str) -> Option<u64> {
     let is_hex = |text: &str| text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'));
     let given = time.len() == 14 && random.len() == 8 && is_hex(time) && is_hex(random);
     given.then(|| u64::from_str_radix(time, 16).ok()).flatten()
-}
-
-/// What the document of a task says.
-#[derive(Debug)]
-struct Record {
-    task: Value,
-    state: TaskState,
-    attempts: u64,
-    added_us: u64,
-    not_before_us: u64,
-    delay_us: u64,
-    max_attempts: Option<u64>,
-    owner: Option<String>,
-    claim: Option<String>,
-    reason: Option<String>,
-    /// The document as it was read: what other programs added to it stays.
-    rest: Object,
-}
-
-impl Record {
-    fn new(task: Value, max_attempts: Option<u64>) -> Self {
-        Self {
-            task,
-            state: TaskState::Open,
-            attempts: 0,
-            added_us: sys::wall_time_us(),
-            not_before_us: 0,
-            delay_us: 0,
-            max_attempts,
-            owner: None,
-            claim: None,
-            reason: None,
-            rest: Object::new(),
-        }
-    }
-
-    fn read(value: &Value) -> Option<Self> {
-        let Value::Object(rest) = value else { return None };
-        let states = [TaskState::Open, TaskState::Done, TaskState::SetAside];
-        let state = value["state"].as_str()?;
-        let text = |name: &str| value[name].as_str().map(str::to_owned);
-        Some(Self {
-            task: rest.get("task")?.clone(),
-            state: states.into_iter().find(|known| known.name() == state)?,
-            attempts: value["attempts"].as_u64()?,
-            added_us: value["added_us"].as_u64()?,
-            not_before_us: value["not_before_us"].as_u64().unwrap_or(0),
-            delay_us: value["delay_us"].as_u64().unwrap_or(0),
-            max_attempts: value["max_attempts"].as_u64(),
-            owner: text("owner"),
-            claim: text("claim"),
-            reason: text("reason"),
-            rest: rest.clone(),
-        })
-    }
-
-    fn into_value(self) -> Value {
-        let mut value = Value::Object(self.rest);
-        value["task"] = self.task;
-        value["state"] = self.state.name().into();
-        value["attempts"] = self.attempts.into();
-        value["added_us"] = self.added_us.into();
-        value["not_before_us"] = self.not_before_us.into();
-        value["delay_us"] = self.delay_us.into();
-        value["max_attempts"] = self.max_attempts.into();
-        value["owner"] = self.owner.into();
-        value["claim"] = self.claim.into();
-        value["reason"] = self.reason.into();
-        value
-    }
-
-    /// What is left of its delay. More than all of it is left only if the clock was set back: then it is over, so that
-    /// a clock that was wrong by years does not keep the task for years.
-    fn delay_left(&self) -> Option<Duration> {
-        let left = self.not_before_us.saturating_sub(sys::wall_time_us());
-        (1..=self.delay_us).contains(&left).then(|| Duration::from_micros(left))
-    }
 }

@@ -218,3 +218,28 @@ fn disks_that_were_rolled_back_are_noticed_by_a_client_that_ran() {
     let later = held(engine.take("/4", &ticket(&session, Kind::Lock)).expect("take"));
     assert!(later > fence, "a fence was given out again: {later} after {fence}");
 }
+
+/// Appends of one process to one journal take turns. One that has no answer costs the others a moment, not its time.
+#[test]
+fn appends_of_one_process_do_not_wait_for_each_other_in_an_outage() {
+    if !Etcd::is_here() {
+        return;
+    }
+    let proxy = Proxy::start(&Etcd::shared().address(0));
+    let prefix = Etcd::fresh_prefix();
+    let engine = engine_at(&format!("etcd://{}/{prefix}?timeout=200ms", proxy.address()));
+    append(&engine, "/log", &[b"0"]);
+    proxy.swallow();
+    let began = Instant::now();
+    thread::scope(|scope| {
+        for _ in 0..8 {
+            scope.spawn(|| {
+                let (one, lines) = (id(), [&b"x"[..]]);
+                let change = Commit { journal: Some(("/log", &lines)), ..commit(&one) };
+                engine.commit(&change).expect_err("no answer");
+            });
+        }
+    });
+    // One alone takes 1.6 s, and one after the other would take 12.8 s.
+    assert!(began.elapsed() < Duration::from_secs(6), "{:?}", began.elapsed());
+}

@@ -116,3 +116,33 @@ fn a_child_leaves_the_connections_to_etcd_alone() {
         a_child_leaves_the_connections_of_its_parent_alone(&url);
     }
 }
+
+/// A thread of the parent is in the middle of an append: the child does not wait for it.
+#[cfg(all(target_os = "linux", feature = "etcd"))]
+#[test]
+fn a_child_appends_while_an_append_of_its_parent_has_no_answer() {
+    use tenure_engines::{Etcd, Proxy};
+
+    use crate::asking::{append, until};
+    if !Etcd::is_here() {
+        return;
+    }
+    let proxy = Proxy::start(&Etcd::shared().address(0));
+    let prefix = Etcd::fresh_prefix();
+    let engine =
+        crate::etcd_steps::engine_at(&format!("etcd://{}/{prefix}?timeout=20s", proxy.address()));
+    append(&engine, "/log", &[b"0"]);
+    proxy.strand();
+    let before = engine.requests();
+    std::thread::scope(|scope| {
+        let parent = scope.spawn(|| append(&engine, "/log", &[b"1"]));
+        until("the request of the parent", || engine.requests() > before);
+        assert!(is_so_in_a_child(|| {
+            append(&engine, "/log", &[b"2"]);
+            true
+        }));
+        assert!(!parent.is_finished());
+        proxy.heal();
+        parent.join().expect("an append");
+    });
+}

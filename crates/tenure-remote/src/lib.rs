@@ -17,6 +17,8 @@ mod holder;
 mod holds;
 mod name;
 mod patience;
+#[cfg(any(feature = "etcd", feature = "postgres"))]
+mod pem;
 mod place;
 #[cfg(feature = "postgres")]
 pub mod postgres;

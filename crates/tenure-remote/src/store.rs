@@ -16,9 +16,6 @@ use crate::engine::{Engine, Finding, Listed};
 use crate::name::resolved;
 use crate::target::{RemoteTarget, status_of};
 
-/// How long a session lives without a renewal, unless the store's URL says it.
-const TTL: Duration = Duration::from_secs(10);
-
 /// A store on a server. Clones are one handle: they share the session and the locks of this process.
 #[derive(Debug, Clone)]
 pub struct RemoteStore {
@@ -26,12 +23,8 @@ pub struct RemoteStore {
 }
 
 impl RemoteStore {
-    /// The store of an engine. Nothing is sent to the server yet.
-    pub fn on(engine: Arc<dyn Engine>) -> Self {
-        Self::with_ttl(engine, TTL)
-    }
-
-    /// The same, with another time to live of the sessions: a lock whose process died is free after it.
+    /// The store of an engine, with the time to live of its sessions: a lock whose process died is free after it. Nothing
+    /// is sent to the server yet.
     pub fn with_ttl(engine: Arc<dyn Engine>, ttl: Duration) -> Self {
         Self { client: Arc::new(Client::new(engine, ttl)) }
     }

@@ -15,7 +15,7 @@
 use std::fmt;
 use std::io;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -26,6 +26,7 @@ use tenure::{Error, ErrorKind, Result};
 
 use super::http::{Connection, Lines, Request, Response};
 use super::tls;
+use crate::session::locked;
 use crate::url::{Host, Secret, Url};
 
 /// How long an attempt takes at most, if the URL does not say it.
@@ -538,8 +539,4 @@ fn describe(err: &io::Error) -> &'static str {
         io::ErrorKind::InvalidData => "the answer is not from etcd (TLS on one side only?)",
         _ => "the name has no address, or the connection failed",
     }
-}
-
-pub(super) fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

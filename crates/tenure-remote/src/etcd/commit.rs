@@ -17,7 +17,7 @@ use std::time::Duration;
 
 use tenure::{Error, ErrorKind, Result};
 
-use super::client::{Failure, locked};
+use super::client::Failure;
 use super::hold::{Found, finding};
 use super::journal::{Seen, next_number, seen_head};
 use super::keys::Keys;
@@ -26,6 +26,7 @@ use super::txn::{Done, Kv, Txn, then, when};
 use super::world::World;
 use super::{Answered, EtcdEngine};
 use crate::engine::{Commit, Committed, Receipt, Removal};
+use crate::session::locked;
 
 /// An append that is overtaken gives up after so many attempts.
 const ATTEMPTS: u32 = 200;

@@ -14,12 +14,12 @@ use tenure::status::Holder;
 use tenure::{Error, ErrorKind, Fence, Result, Value};
 
 use super::EtcdEngine;
-use super::client::locked;
 use super::keys::Keys;
 use super::record::{Lease, Owner};
 use super::txn::{Kv, Txn, then, when};
 use super::world::World;
 use crate::engine::{Hold, Kind, LeaseState, Taken, Ticket, with_former};
+use crate::session::locked;
 
 /// A change that others overtake is tried again, so often.
 const ATTEMPTS: usize = 64;

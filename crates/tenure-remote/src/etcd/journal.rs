@@ -16,12 +16,12 @@ use std::time::Duration;
 use tenure::Result;
 
 use super::EtcdEngine;
-use super::client::locked;
 use super::keys::Keys;
 use super::record::Head;
 use super::txn::{Kv, Txn, then};
 use super::world::World;
 use crate::engine::Page;
+use crate::session::locked;
 
 /// So many journals' heads are remembered.
 const HEADS_MAX: usize = 4096;

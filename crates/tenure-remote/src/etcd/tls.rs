@@ -1,15 +1,13 @@
 //! TLS: whom the client trusts, who it is, and what a refused certificate means.
 
 use std::io;
-use std::path::Path;
 use std::sync::Arc;
 
 use rustls::crypto::ring;
-use rustls::pki_types::pem::PemObject;
-use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::{ClientConfig, RootCertStore};
 use tenure::{Error, ErrorKind, Result};
 
+use crate::pem::{certificates, private_key, wrong};
 use crate::url::Url;
 
 /// The configuration that a URL asks for: `ca` instead of the system's authorities, `cert` and `key` for the client.
@@ -36,32 +34,15 @@ pub(super) fn configuration(url: &Url) -> Result<ClientConfig> {
         .with_root_certificates(roots);
     match (url.parameter("cert"), url.parameter("key")) {
         (None, None) => Ok(builder.with_no_client_auth()),
-        (Some(cert), Some(key)) => {
-            let secret = PrivateKeyDer::from_pem_file(key)
-                .map_err(|_| wrong(key, "it cannot be read as a private key"))?;
-            builder
-                .with_client_auth_cert(certificates(cert)?, secret)
-                .map_err(|err| wrong(cert, &err.to_string()))
-        }
+        (Some(cert), Some(key)) => builder
+            .with_client_auth_cert(certificates(cert)?, private_key(key)?)
+            .map_err(|err| wrong(cert, &err.to_string())),
         _ => Err(Error::new(
             ErrorKind::Invalid,
             "read the URL of a store",
             "cert needs key, and key needs cert",
         )),
     }
-}
-
-fn certificates(path: &str) -> Result<Vec<CertificateDer<'static>>> {
-    let unreadable = || wrong(path, "it cannot be read as certificates");
-    let read = CertificateDer::pem_file_iter(path).map_err(|_| unreadable())?;
-    let read: Vec<_> = read.collect::<Result<_, _>>().map_err(|_| unreadable())?;
-    if read.is_empty() { Err(unreadable()) } else { Ok(read) }
-}
-
-fn wrong(path: &str, why: &str) -> Error {
-    Error::new(ErrorKind::Invalid, "read the certificate", why)
-        .at(Path::new(path))
-        .hint("name a PEM file")
 }
 
 /// The error of a connection that failed because a certificate was refused: no repetition helps.

@@ -13,7 +13,7 @@
 use tenure::{Fence, Result};
 
 use super::EtcdEngine;
-use super::client::{Failure, locked};
+use super::client::Failure;
 use super::hold::busy_behind;
 use super::keys::Keys;
 use super::lease;
@@ -21,6 +21,7 @@ use super::record::Owner;
 use super::txn::{Done, Kv, Txn, then, when};
 use super::world::World;
 use crate::engine::{Kind, Taken, Ticket};
+use crate::session::locked;
 
 /// The place in the queue may turn out to be another one: then it is tried again, so often.
 const ATTEMPTS: usize = 5;

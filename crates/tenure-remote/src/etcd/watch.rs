@@ -17,11 +17,12 @@ use tenure::store::Watcher;
 use tenure::{Error, Result};
 
 use super::EtcdEngine;
-use super::client::{Client, Failure, locked};
+use super::client::{Client, Failure};
 use super::http::Lines;
 use super::keys::Keys;
 use super::txn::{self, Done, Span, Txn, int, then};
 use crate::engine::Watched;
+use crate::session::locked;
 
 /// The pause after a stream was lost.
 const RETRY: Duration = Duration::from_millis(100);

@@ -20,8 +20,8 @@ use serde_json::{Value, json};
 use tenure::{Error, ErrorKind, Fence, Result, Version};
 
 use super::EtcdEngine;
-use super::client::locked;
 use super::txn::{Done, Txn, int, then, when};
+use crate::session::locked;
 
 /// The format of what is kept. A store with a greater one is of a newer tenure.
 const FORMAT: u64 = 1;

@@ -8,14 +8,12 @@
 //! | `verify-ca` | the certificate is signed by one of `sslrootcert` |
 //! | `verify-full` | and is that of the host |
 
-use std::path::Path;
 use std::sync::Arc;
 
 use rustls::client::WebPkiServerVerifier;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::crypto::{CryptoProvider, ring};
-use rustls::pki_types::pem::PemObject as _;
-use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
+use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::{
     CertificateError, ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme,
 };
@@ -23,6 +21,7 @@ use tenure::{Error, ErrorKind, Result};
 use tokio_postgres::config::SslMode;
 use tokio_postgres_rustls::MakeRustlsConnect;
 
+use crate::pem::{certificates, private_key};
 use crate::url::Url;
 
 /// How much of a certificate is checked.
@@ -65,26 +64,6 @@ pub(super) fn of(url: &Url) -> Result<(SslMode, MakeRustlsConnect)> {
 
 fn wrong(detail: &str) -> Error {
     Error::new(ErrorKind::Invalid, "set up TLS", detail)
-}
-
-fn unreadable(path: &str, why: &rustls::pki_types::pem::Error) -> Error {
-    Error::new(ErrorKind::Invalid, "read the certificate or key", why.to_string())
-        .at(Path::new(path))
-        .hint("name a file in PEM format")
-}
-
-fn certificates(path: &str) -> Result<Vec<CertificateDer<'static>>> {
-    let found = CertificateDer::pem_file_iter(path).and_then(Iterator::collect);
-    let found: Vec<_> = found.map_err(|err| unreadable(path, &err))?;
-    if found.is_empty() {
-        let error = Error::new(ErrorKind::Invalid, "read the certificate or key", "it has none");
-        return Err(error.at(Path::new(path)).hint("name a file in PEM format"));
-    }
-    Ok(found)
-}
-
-fn private_key(path: &str) -> Result<PrivateKeyDer<'static>> {
-    PrivateKeyDer::from_pem_file(path).map_err(|err| unreadable(path, &err))
 }
 
 /// Checks as much of the server's certificate as was asked for, and always that the server has its key.

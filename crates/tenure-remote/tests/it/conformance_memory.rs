@@ -3,15 +3,18 @@
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 use tenure_conformance::Subject;
 use tenure_remote::RemoteStore;
 
 use crate::memory_engine::{Memory, MemoryEngine};
 
+const TTL: Duration = Duration::from_secs(10);
+
 fn subject() -> Subject {
     let memory = Memory::new();
-    let handle = || Arc::new(RemoteStore::on(Arc::new(MemoryEngine(memory.clone()))));
+    let handle = || Arc::new(RemoteStore::with_ttl(Arc::new(MemoryEngine(memory.clone())), TTL));
     let mut subject = Subject::new(handle(), handle(), "/shared");
     let engine = memory.clone();
     subject.lose_reply = Some(Box::new(move || {

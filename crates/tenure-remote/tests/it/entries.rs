@@ -1,6 +1,7 @@
 //! Journals of more than one page.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use tenure::outcome::Entry;
 use tenure::{AppendOptions, ErrorKind, Journal, Result, Wait};
@@ -8,10 +9,12 @@ use tenure_remote::RemoteStore;
 
 use crate::memory_engine::{Memory, MemoryEngine};
 
+const TTL: Duration = Duration::from_secs(10);
+
 const ENTRIES: u64 = 2000;
 
 fn journal(memory: &Arc<Memory>) -> Journal {
-    let store = RemoteStore::on(Arc::new(MemoryEngine(memory.clone())));
+    let store = RemoteStore::with_ttl(Arc::new(MemoryEngine(memory.clone())), TTL);
     let journal = Journal::on(&store, "/log").expect("a journal");
     let lines: Vec<String> = (1..=ENTRIES).map(|number| format!("line {number}")).collect();
     journal.append(&lines, &AppendOptions::default()).expect("one batch");
@@ -36,7 +39,7 @@ fn a_read_turns_pages() {
 #[test]
 fn a_page_of_long_lines_has_few_entries() {
     let memory = Memory::new();
-    let store = RemoteStore::on(Arc::new(MemoryEngine(memory.clone())));
+    let store = RemoteStore::with_ttl(Arc::new(MemoryEngine(memory.clone())), TTL);
     let journal = Journal::on(&store, "/long").expect("a journal");
     let line = "x".repeat(1 << 20);
     for _ in 0..3 {

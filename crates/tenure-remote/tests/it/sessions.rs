@@ -240,7 +240,7 @@ fn an_error_names_the_store_and_the_target() {
     let memory = Memory::new();
     let store = store(&memory, LONG);
     let _guard = lock(&store).acquire(&trying()).expect("the lock is free");
-    let other = RemoteStore::on(Arc::new(MemoryEngine(memory)));
+    let other = RemoteStore::with_ttl(Arc::new(MemoryEngine(memory)), LONG);
     let busy = lock(&other).acquire(&trying()).expect_err("it is held");
     let fenced = LockOptions { fence: Some(1), ..trying() };
     let fenced = lock(&other).acquire(&fenced).expect_err("an old fence");

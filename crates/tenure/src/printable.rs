@@ -98,6 +98,13 @@ mod tests {
     }
 
     #[test]
+    fn details_and_hints_of_errors_are_escaped_as_paths_are() {
+        let error = crate::Error::new(crate::ErrorKind::Invalid, "try", "a\u{202e}b");
+        let line = error.at(Path::new("c\u{202e}d")).hint("e\u{202e}f\ng").to_string();
+        assert_eq!(line, "failed to try `c\\u{202e}d`: a\\u{202e}b; e\\u{202e}f\\ng");
+    }
+
+    #[test]
     fn a_password_of_a_url_is_hidden() {
         for (text, shown) in [
             ("run postgres://me:secret@h/db -- x", "run postgres://me:***@h/db -- x"),

@@ -265,6 +265,12 @@ fn repair_writes_back_what_the_log_still_holds() {
     let kept = std::fs::read_to_string(report["quarantine"].as_str().unwrap()).unwrap();
     assert_eq!(kept, "[1]\n[2#\n");
     bench.tenure(&["journal", "read", "j"]).ok().says("[1]\n[2]");
+    let turned = "j\u{202e}x";
+    bench.tenure(&["journal", "append", turned, "[1]", "[2]"]).ok();
+    overwrite(&bench, turned, "[1]\n[2#\n");
+    let said = bench.tenure(&["journal", "repair", turned]).ok().stdout;
+    assert!(said.contains("copied to ") && said.contains(r"j\u{202e}x"), "{said}");
+    assert!(!said.contains('\u{202e}'), "a name must not turn the line around: {said}");
 }
 
 #[test]

@@ -239,7 +239,7 @@ impl Client {
         }
         let detail = format!("it does not have version {wanted}");
         let error = self.error(ErrorKind::Conflict, "write document", name, &detail);
-        Ok(error.hint("read it again and decide again").committed(false))
+        Ok(error.hint("read it again, then repeat the change").committed(false))
     }
 
     /// A document as its value.

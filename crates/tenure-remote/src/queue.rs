@@ -196,11 +196,11 @@ impl Client {
 
     /// The error of a token that is not that of the lease.
     pub(crate) fn lease_lost(&self, name: &str) -> Error {
-        let detail = "this token no longer holds it";
+        let detail = "it was lost: this token no longer holds it";
         let holder = self.engine.hold(name).ok().and_then(|hold| hold.holder);
-        self.error(ErrorKind::LeaseLost, "find the lease of", name, detail)
+        self.error(ErrorKind::LeaseLost, "use the lease of", name, detail)
             .held_by(holder)
-            .hint("acquire it again before writing")
+            .hint("stop writing; acquire it again if you still need it")
     }
 }
 

@@ -108,8 +108,7 @@ fn copy_one(
         }
         CollectionKind::Journals => {
             let (source, target) = (from.journal(item)?, to.journal(item)?);
-            let (outcome, gaps) =
-                copy_journal(&source, &target, &to.lock(item)?, options, count)?;
+            let (outcome, gaps) = copy_journal(&source, &target, &to.lock(item)?, options, count)?;
             if let Some((first, last)) = gaps.first {
                 out.warn(&format!(
                     "`{}` has {} gaps in its numbers, the first from {first} to {last}: entries there were lost or never \

@@ -125,9 +125,13 @@ fn busy(name: &Path, holder: Option<Holder>) -> Error {
 }
 
 fn lost(name: &Path) -> Error {
-    Error::new(ErrorKind::LeaseLost, "find the lease of", "it is not this token's any more")
-        .at(name)
-        .hint("acquire it again before writing")
+    Error::new(
+        ErrorKind::LeaseLost,
+        "use the lease of",
+        "it was lost: this token no longer holds it",
+    )
+    .at(name)
+    .hint("stop writing; acquire it again if you still need it")
 }
 
 /// 128 bits from the seeds of the standard library's hash maps: enough for tests.

@@ -108,7 +108,7 @@ impl<'a> Spec<'a> {
         let detail = format!("it does not have version {wanted}");
         Err(Error::new(ErrorKind::Conflict, "write document", detail)
             .at(name)
-            .hint("read it again and decide again"))
+            .hint("read it again, then repeat the change"))
     }
 }
 

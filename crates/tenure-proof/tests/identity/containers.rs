@@ -31,7 +31,7 @@ fn holder(bench: &Bench, launcher: &[&str], name: &str) -> Live {
 
 /// No message that guesses whether a process in another namespace is alive. The directory name is
 /// random and could contain any word, so it is removed from the text first.
-fn judges_nobody(bench: &Bench, ended: &Ended) -> bool {
+fn guesses_nothing(bench: &Bench, ended: &Ended) -> bool {
     let said = format!("{}{}", ended.stdout, ended.stderr);
     let dir = bench.path("").display().to_string();
     let said = said.replace(dir.trim_end_matches('/'), "").to_lowercase();
@@ -56,9 +56,9 @@ fn race_09_g1_containers_exclude_each_other_and_judge_nobody() {
             let busy = bench.tenure(comes, &["run", "--wait", "0", "t", "--", "true"]);
             assert_eq!(busy.code, Some(75), "two holders: {busy:?}");
             assert!(busy.stderr.contains("box-a"), "it does not name the holder: {busy:?}");
-            assert!(judges_nobody(&bench, &busy), "{busy:?}");
+            assert!(guesses_nothing(&bench, &busy), "{busy:?}");
             let who = bench.tenure(comes, &["who", "t"]);
-            assert!(who.stdout.contains("box-a") && judges_nobody(&bench, &who), "{who:?}");
+            assert!(who.stdout.contains("box-a") && guesses_nothing(&bench, &who), "{who:?}");
             holder.kill();
             let next = bench.tenure(comes, &["run", "--wait", "10s", "t", "--", "true"]);
             assert!(next.is_done(), "death did not free it: {next:?}");

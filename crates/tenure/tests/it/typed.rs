@@ -130,7 +130,10 @@ fn race_37_elements_of_arrays_keep_what_the_type_does_not_know() {
                 { "n": 3, "theirs": 3 }
             ]),
         ),
-        (|items| drop(items.remove(0)), json!([{ "n": 2, "theirs": 2 }, { "n": 3, "theirs": 3 }])),
+        (
+            |items| items.retain(|item| item.n != 1),
+            json!([{ "n": 2, "theirs": 2 }, { "n": 3, "theirs": 3 }]),
+        ),
         (
             |items| items.reverse(),
             json!([{ "n": 3, "theirs": 3 }, { "n": 2, "theirs": 2 }, { "n": 1, "theirs": 1 }]),

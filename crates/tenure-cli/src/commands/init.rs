@@ -25,17 +25,21 @@ pub(super) fn run(args: &InitArgs, out: &mut Output) -> Result<ExitCode> {
     for kind in &kinds {
         parts.extend(parts_of(*kind, scope, &root, args)?);
     }
-    let mut outcomes = Vec::new();
-    let failure = parts.iter().find_map(|part| match change(part, args) {
-        Ok(outcome) => {
-            outcomes.push(outcome);
-            if !args.dry_run {
+    // Every change is computed before the first file is written: what cannot be done leaves no half of it.
+    let mut outcomes =
+        parts.iter().map(|part| change(part, args, true)).collect::<Result<Vec<_>>>()?;
+    let mut failure = None;
+    if !args.dry_run {
+        outcomes.clear();
+        failure = parts.iter().find_map(|part| match change(part, args, false) {
+            Ok(outcome) => {
+                outcomes.push(outcome);
                 out.committed();
+                None
             }
-            None
-        }
-        Err(failure) => Some(failure),
-    });
+            Err(failure) => Some(failure),
+        });
+    }
     let is_complete = failure.is_none();
     let advice = kinds.iter().filter_map(|kind| install::by_hand(*kind, scope));
     let advice: Vec<_> =
@@ -91,9 +95,9 @@ fn parts_of(kind: Kind, scope: Scope, root: &Path, args: &InitArgs) -> Result<Ve
     })
 }
 
-fn change(part: &Part, args: &InitArgs) -> Result<Outcome> {
+fn change(part: &Part, args: &InitArgs, dry_run: bool) -> Result<Outcome> {
     let wait = args.wait.get()?;
-    let changed = settings_file::change(&part.file, wait, args.dry_run, |found| {
+    let changed = settings_file::change(&part.file, wait, dry_run, |found| {
         if args.uninstall {
             install::uninstall(found)
         } else {

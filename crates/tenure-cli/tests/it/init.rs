@@ -119,15 +119,29 @@ fn settings_that_are_no_json_are_reported_and_left_alone() {
 }
 
 #[test]
-fn a_change_is_reported_also_if_the_next_file_cannot_be_changed() {
+fn if_one_file_cannot_be_changed_none_is() {
+    for text in ["[]", "{ \"mcpServers\": ", "{ \"mcpServers\": [] }"] {
+        for args in [&[][..], &["--dry-run"], &["--json"]] {
+            let bench = project();
+            bench.file(".mcp.json", text);
+            let ran = init(&bench, args).exits(2).says("");
+            assert!(ran.stderr.contains(".mcp.json"), "{ran:?}");
+            assert!(ran.stderr.contains("nothing was changed"), "{ran:?}");
+            assert!(!bench.path(".claude").exists(), "{text} {args:?}");
+            assert_eq!(bench.read(".mcp.json"), text);
+        }
+    }
+}
+
+#[test]
+fn a_change_is_reported_also_if_the_next_file_is_locked() {
     for (args, part) in [(&[][..], "tenure hook edit"), (&["--json"], "\"action\":\"created\"")] {
         let bench = project();
-        bench.file(".mcp.json", "{ \"mcpServers\": ");
-        let ran = init(&bench, args).exits(2);
-        assert!(ran.stderr.contains("the settings cannot be read"), "{ran:?}");
+        let _holder = bench.holder(&[], ".mcp.json");
+        let ran = init(&bench, &[&["--wait", "0"], args].concat()).exits(75);
         assert!(bench.read(".claude/settings.json").contains("tenure hook edit"));
         assert!(ran.stdout.contains(part) && ran.stdout.contains("settings.json"), "{ran:?}");
-        assert!(!ran.stdout.contains(".mcp.json"), "{ran:?}");
+        assert!(!ran.stdout.contains(".mcp.json") && ran.stderr.contains(".mcp.json"), "{ran:?}");
     }
 }
 

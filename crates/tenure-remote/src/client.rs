@@ -64,10 +64,19 @@ impl Client {
             let detail = format!("the lease with fence {fence} has expired");
             (ErrorKind::LeaseLost, detail, "renew it with its token, or acquire it again")
         } else if fence > hold.fence {
-            let newest = hold.fence;
-            let detail =
-                format!("no hold with fence {fence} was ever given out (the newest is {newest})");
-            (ErrorKind::Fenced, detail, "pass the fence that acquire, run or hold returned")
+            let detail = match hold.fence {
+                0 => "it was never held".to_owned(),
+                newest => {
+                    format!(
+                        "no hold with fence {fence} was ever given out (the newest is {newest})"
+                    )
+                }
+            };
+            (
+                ErrorKind::Fenced,
+                detail,
+                "check its name, and the fence that acquire, run or hold returned",
+            )
         } else if fence < hold.fence {
             let detail = format!("fence {fence} is not current, a newer hold has {}", hold.fence);
             (ErrorKind::Fenced, detail, "stop: another holder has taken over")

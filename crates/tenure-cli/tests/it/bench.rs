@@ -3,7 +3,7 @@
 
 use std::ffi::OsStr;
 use std::fs::Permissions;
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{self, BufRead, BufReader, Read, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -172,7 +172,10 @@ impl Tenure {
         }
         let mut child = self.command.spawn().unwrap();
         if let Some(input) = self.input {
-            child.stdin.take().unwrap().write_all(&input).unwrap();
+            // A command that is refused may end without reading it.
+            let written = child.stdin.take().unwrap().write_all(&input);
+            let is_unread = |err: &io::Error| err.kind() == io::ErrorKind::BrokenPipe;
+            assert!(written.as_ref().err().is_none_or(is_unread), "{written:?}");
         }
         Ran::new(child.wait_with_output().unwrap())
     }

@@ -155,11 +155,14 @@ impl Seen {
             Err(Error::new(kind, "write", detail).at(target.path()).hint(hint))
         };
         if fence > current {
-            return refuse(
-                ErrorKind::Fenced,
-                format!("no hold with fence {fence} was ever given out (the newest is {current})"),
-                "pass the fence that acquire, run or hold returned",
-            );
+            let newest = match current {
+                0 => "it was never held".to_owned(),
+                _ => format!(
+                    "no hold with fence {fence} was ever given out (the newest is {current})"
+                ),
+            };
+            let hint = "check its name, and the fence that acquire, run or hold returned";
+            return refuse(ErrorKind::Fenced, newest, hint);
         }
         if fence < current {
             let error = refuse(

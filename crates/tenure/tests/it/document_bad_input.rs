@@ -4,7 +4,7 @@
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-use tenure::{Document, ErrorKind, Value, Wait, json};
+use tenure::{AppendOptions, Document, ErrorKind, Journal, Value, Wait, WriteOptions, json};
 
 use crate::document_scratch::{
     Scratch, at_once, bytes_of, count_in, durably, foreign_replace, foreign_write, increment,
@@ -360,5 +360,29 @@ fn a_fifo_symlink_or_directory_in_place_of_a_sidecar_is_a_clear_error_and_no_han
             let _ = std::fs::remove_dir(&sidecar);
             document.update(&at_once(), increment).expect("works when it is gone");
         }
+    }
+}
+
+#[test]
+fn a_document_becomes_no_journal_and_a_journal_no_document() {
+    let scratch = Scratch::new();
+    let [document, journal] = ["state.json", "log.jsonl"].map(|name| scratch.path(name));
+    let line = b"{\"n\":1}";
+    Document::open(&document).unwrap().set(&json!({ "n": 1 }), &WriteOptions::default()).unwrap();
+    Journal::open(&journal).unwrap().append(&[line], &AppendOptions::default()).unwrap();
+    let before = [&document, &journal].map(|path| std::fs::read(path).unwrap());
+    let refused = Journal::open(&document).unwrap().append(&[line], &AppendOptions::default());
+    let error = refused.unwrap_err();
+    assert_eq!((error.kind(), error.is_committed()), (ErrorKind::Invalid, Some(false)), "{error}");
+    let set = Document::open(&journal).unwrap().set(&json!({}), &WriteOptions::default());
+    let error = set.unwrap_err();
+    assert_eq!((error.kind(), error.is_committed()), (ErrorKind::Invalid, Some(false)), "{error}");
+    assert_eq!([&document, &journal].map(|path| std::fs::read(path).unwrap()), before);
+    // A name is free again when its file is gone.
+    [&document, &journal].map(|path| std::fs::remove_file(path).unwrap());
+    Journal::open(&document).unwrap().append(&[line], &AppendOptions::default()).unwrap();
+    let journal = Document::open(&journal).unwrap();
+    for n in [1, 2] {
+        journal.set(&json!({ "n": n }), &WriteOptions::default()).unwrap();
     }
 }

@@ -230,6 +230,20 @@ impl Document {
         Ok(Some(Attempt { commit, written, now, _before: before }))
     }
 
+    /// A journal is not replaced: its log would bring lines back. One whose file was removed is over.
+    fn refuse_journal(&self, commit: &Commit) -> Result<()> {
+        let record = &commit.seen.record;
+        if !record.journal || record.published.generation != 0 {
+            return Ok(());
+        }
+        let is_there = |path: &Path| self.target.fs.stat(path).is_ok();
+        if !(is_there(self.path()) && is_there(&self.target.sidecar("log"))) {
+            return Ok(());
+        }
+        let error = Error::new(ErrorKind::Invalid, "write document", "it is a journal");
+        Err(error.at(self.path()).committed(false).hint("use another file for the document"))
+    }
+
     /// What is on the disk, under the lock. After a power loss the last synced version is made the
     /// document first.
     fn current(
@@ -237,6 +251,7 @@ impl Document {
         commit: &mut Commit,
         options: &WriteOptions,
     ) -> Result<Option<(Content, Value)>> {
+        self.refuse_journal(commit)?;
         let found = match read::read_parsed(&self.target, &self.memory) {
             Err(error) if error.kind() == ErrorKind::Damaged => {
                 let repairable = read::last_synced(&self.target, error);

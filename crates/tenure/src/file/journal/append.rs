@@ -8,6 +8,7 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::checksum;
 use crate::error::{Error, ErrorKind, Result};
 use crate::file::commit::Commit;
 use crate::file::operations::{self, Done};
@@ -32,6 +33,25 @@ const FINISH_PATIENCE: Duration = Duration::from_secs(10);
 /// A leader that finishes for others waits less than they wait for it.
 const LEADER_PATIENCE: Duration = Duration::from_secs(1);
 
+/// What was published as a document does not become a journal: a line behind it would make it unreadable.
+fn refuse_document(commit: &Commit) -> Result<()> {
+    let (target, published) = (&commit.target, &commit.seen.record.published);
+    if published.generation == 0 {
+        return Ok(());
+    }
+    let content = target.fs.open(target.path(), Access::Read).and_then(|file| {
+        let end = file.extent()?.size;
+        file.read_range(0, end)
+    });
+    // A file that cannot be read is an error of the steps that follow.
+    if content.map_or(true, |content| checksum::wide(&content) != published.checksum) {
+        return Ok(());
+    }
+    let detail = "its content was written as a document";
+    let error = Error::new(ErrorKind::Invalid, "append to", detail).at(target.path());
+    Err(error.committed(false).hint("use another file for the journal"))
+}
+
 /// A batch that is logged, and not yet durable.
 #[derive(Debug)]
 pub(crate) struct Ticket {
@@ -49,6 +69,7 @@ impl Journal {
     ) -> Result<(Appended, Option<Ticket>)> {
         let durable = options.write.durability == Durability::Durable;
         if !commit.seen.record.journal {
+            refuse_document(&commit)?;
             commit.seen.record.journal = true;
             commit.write_record()?;
         }

@@ -211,7 +211,7 @@ impl Target {
             let _ = self.fs.remove(self.hold_file());
         }
         let detail = format!(
-            "there is no such file, and users {owner} and {rival} both have a lock of that name"
+            "there is no such file, and user {rival} has a lock of that name, which user {owner} cannot use"
         );
         Err(Error::new(ErrorKind::Unsupported, "lock", detail)
             .at(self.path())

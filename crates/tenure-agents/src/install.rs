@@ -11,6 +11,7 @@
 
 use std::path::{Path, PathBuf};
 
+use tenure::fs::is_side_dir;
 use tenure::json::Object;
 use tenure::{Result, Value, json};
 
@@ -38,6 +39,13 @@ impl Kind {
         (Self::Cursor, ".cursor"),
         (Self::Gemini, ".gemini"),
     ];
+
+    /// Whether the directory is there and holds more than our sidecars, which an uninstallation leaves.
+    pub fn uses(dir: &Path) -> bool {
+        let Ok(entries) = std::fs::read_dir(dir) else { return dir.is_dir() };
+        let mut names = entries.flatten().map(|entry| entry.file_name()).peekable();
+        names.peek().is_none() || names.any(|name| !is_side_dir(&name))
+    }
 }
 
 /// Whose settings are changed.

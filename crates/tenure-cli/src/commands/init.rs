@@ -73,7 +73,9 @@ fn kinds(args: &InitArgs, root: &Path) -> Vec<Kind> {
     if !args.agents.is_empty() {
         return args.agents.iter().map(named).collect();
     }
-    let found = Kind::ALL.into_iter().filter(|(_, dir)| root.join(dir).is_dir());
+    // An uninstallation that was interrupted may have to go on where only our sidecars are left.
+    let is_there = |dir: &Path| Kind::uses(dir) || (args.uninstall && dir.is_dir());
+    let found = Kind::ALL.into_iter().filter(|(_, dir)| is_there(&root.join(dir)));
     let found: Vec<_> = found.map(|(kind, _)| kind).collect();
     if found.is_empty() { vec![Kind::Claude] } else { found }
 }

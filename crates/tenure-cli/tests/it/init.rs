@@ -109,6 +109,33 @@ fn agents_without_hooks_get_the_mcp_server_alone() {
     assert!(bench.path("home/.gemini/settings.json").exists());
 }
 
+/// An uninstallation leaves the sidecars of the lock.
+#[test]
+fn an_agent_that_was_uninstalled_is_not_taken_for_present() {
+    let files = |ran: Ran| -> String {
+        let ran = ran.ok().json();
+        ran["files"].as_array().unwrap().iter().map(|file| format!("{} ", file["file"])).collect()
+    };
+    for (agent, dir, next, its) in [
+        ("claude", ".claude", "cursor", ".cursor/mcp.json"),
+        ("codex", ".codex", "claude", ".claude/settings.json"),
+        ("cursor", ".cursor", "claude", ".claude/settings.json"),
+        ("gemini", ".gemini", "claude", ".claude/settings.json"),
+    ] {
+        let bench = project();
+        init(&bench, &["--agent", agent]).ok();
+        init(&bench, &["--agent", agent, "--uninstall"]).ok();
+        let left: Vec<_> = std::fs::read_dir(bench.path(dir)).unwrap().collect();
+        assert!(left.len() == 1 && bench.path(dir).join(".tenure").is_dir(), "{left:?}");
+        std::fs::create_dir(bench.path(&format!(".{next}"))).unwrap();
+        let found = files(init(&bench, &["--dry-run", "--json"]));
+        assert!(found.contains(its) && !found.contains(dir), "{agent}: {found}");
+        // But an uninstallation looks there, too: it may have been interrupted.
+        let found = files(init(&bench, &["--uninstall", "--dry-run", "--json"]));
+        assert!(found.contains(its) && found.contains(dir), "{agent}: {found}");
+    }
+}
+
 #[test]
 fn settings_that_are_no_json_are_reported_and_left_alone() {
     let bench = project();

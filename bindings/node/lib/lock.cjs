@@ -271,8 +271,15 @@ function lockAllSync(paths, given) {
 }
 
 /** Runs a function under the lock and releases it, whatever happens. */
+/** The options, if there are any, come before the function. */
+function inOrder(given, act) {
+  if (typeof given !== 'function') return [given, act];
+  if (act !== undefined) throw invalid('run under the lock', 'the options come before the function');
+  return [undefined, given];
+}
+
 async function withLock(path, given, act) {
-  if (typeof given === 'function') [given, act] = [undefined, given];
+  [given, act] = inOrder(given, act);
   options.callback(act, 'the function');
   const guard = await lock(path, given);
   try {
@@ -283,7 +290,7 @@ async function withLock(path, given, act) {
 }
 
 function withLockSync(path, given, act) {
-  if (typeof given === 'function') [given, act] = [undefined, given];
+  [given, act] = inOrder(given, act);
   options.callback(act, 'the function');
   const guard = lockSync(path, given);
   try {

@@ -60,6 +60,7 @@ test('wrong options are refused, and so are unknown ones', async (t) => {
   await assert.rejects(document.read({ numbers: 'guess' }), invalid);
   await assert.rejects(document.update(5), invalid);
   await assert.rejects(withLock(path), invalid);
+  await assert.rejects(withLock(path, () => {}, { waitMs: 0 }), invalid);
   assert.throws(() => lockSync(path, { signal: AbortSignal.abort() }), invalid);
   assert.throws(() => new Guard({}), invalid);
   await assert.rejects(document.set(1, { operation: Symbol('x') }), invalid);

@@ -9,8 +9,9 @@ use tenure::status::{HoldKind, Holder};
 use tenure::{ErrorKind, Value, json};
 
 use crate::clock;
+use crate::environment;
 use crate::exit_code::ExitCode;
-use crate::place::here;
+use crate::place::{self, here};
 use crate::shell;
 
 /// What errors call it.
@@ -174,7 +175,7 @@ impl Failure {
             Self::Own(own) => own.message(),
             Self::BrokenPipe => return None,
         };
-        Some(in_store(text))
+        Some(in_store(place::with_store(text)))
     }
 
     /// The object for programs. Readers ignore fields they do not know.
@@ -248,9 +249,24 @@ const FLAGS: [(ErrorKind, &str, &str); 4] = [
     (ErrorKind::Unsupported, "break the link", "--break-link"),
 ];
 
+/// What `eval` of the output of `lease acquire` has set.
+const HOLD_VARIABLES: &str = "TENURE_TARGET, TENURE_FENCE and TENURE_TOKEN";
+
+/// Whether the fence of the environment is that of a lease that is over and that no other caller has.
+fn is_of_an_ended_lease(error: &tenure::Error) -> bool {
+    let is_over =
+        error.kind() == ErrorKind::Fenced && error.next_step() == Some("acquire it again");
+    let fence = error.path().filter(|_| is_over).map(environment::fence_of);
+    matches!(fence, Some(Ok(Some(_)))) && std::env::var_os("TENURE_TOKEN").is_some()
+}
+
 impl From<tenure::Error> for Failure {
     fn from(error: tenure::Error) -> Self {
         let hint = error.next_step().unwrap_or_default();
+        if is_of_an_ended_lease(&error) {
+            let hint = format!("{hint}; after a release, unset {HOLD_VARIABLES}");
+            return Self::Core(error.hint(hint));
+        }
         let known =
             FLAGS.iter().find(|(kind, words, _)| *kind == error.kind() && hint.contains(words));
         let Some((_, words, flag)) = known else { return Self::Core(error) };

@@ -14,6 +14,7 @@ use tenure_remote::{Place, RemoteStore};
 
 use crate::exit_code::ExitCode;
 use crate::failure::{Failure, Result};
+use crate::shell;
 
 /// The default of `--store`.
 pub(crate) const VARIABLE: &str = "TENURE_STORE";
@@ -21,6 +22,8 @@ pub(crate) const VARIABLE: &str = "TENURE_STORE";
 const FILES: &str = "files";
 
 static HERE: OnceLock<Place> = OnceLock::new();
+/// The name of the store, if it is not in the environment, where a command that a hint shows would find it.
+static NAMED_BY_FLAG: OnceLock<String> = OnceLock::new();
 
 /// The place of this command.
 pub fn here() -> &'static Place {
@@ -36,8 +39,18 @@ pub(crate) fn choose(flag: Option<&str>) -> Result<()> {
     };
     if let Some(url) = url.filter(|url| !url.is_empty() && url != FILES) {
         let _ = HERE.set(Place::open(&url)?); // Chosen once, before any use.
+        if let Some(name) = here().name().filter(|_| flag.is_some()) {
+            let _ = NAMED_BY_FLAG.set(name.to_owned());
+        }
     }
     Ok(())
+}
+
+/// The text with `--store` in the commands that it shows, if that is how this command found its store.
+pub(crate) fn with_store(text: String) -> String {
+    let Some(name) = NAMED_BY_FLAG.get() else { return text };
+    let name = shell::word(name.as_ref());
+    text.replace("`tenure ", &format!("`tenure --store {} ", name.to_string_lossy()))
 }
 
 fn from_environment() -> Result<Option<String>> {

@@ -28,6 +28,9 @@ pub(super) fn refuse_directory(file: &Path, action: &'static str) -> Result<()> 
         .hint("name a file"))
 }
 
+/// What went wrong, most likely, with JSON on a command line.
+const QUOTE: &str = "quote it for the shell: a JSON string needs quotes of its own";
+
 /// All of standard input.
 pub(super) fn stdin() -> Result<Vec<u8>> {
     let mut bytes = Vec::new();
@@ -38,13 +41,12 @@ pub(super) fn stdin() -> Result<Vec<u8>> {
 
 /// A JSON argument, or standard input for `-`.
 pub(super) fn json(argument: &str) -> Result<Value> {
-    parse(&text(argument)?)
+    let hint = if argument == "-" { "it was read from standard input" } else { QUOTE };
+    parse(&text(argument)?, hint)
 }
 
-fn parse(text: &str) -> Result<Value> {
-    tenure::json::parse(text.as_bytes()).map_err(|error| {
-        Failure::from(error).hint("quote it for the shell: a JSON string needs quotes of its own")
-    })
+fn parse(text: &str, hint: &str) -> Result<Value> {
+    tenure::json::parse(text.as_bytes()).map_err(|error| Failure::from(error).hint(hint))
 }
 
 /// A filter with its named values; `-` reads it from standard input.
@@ -59,7 +61,7 @@ pub(super) fn named_values(named: &FilterFlags) -> Result<Vec<(String, Value)>> 
         values.push((pair[0].clone(), Value::String(pair[1].clone())));
     }
     for pair in named.values.chunks_exact(2) {
-        values.push((pair[0].clone(), parse(&pair[1])?));
+        values.push((pair[0].clone(), parse(&pair[1], QUOTE)?));
     }
     for (name, _) in &values {
         let plain = |c: char| c.is_ascii_alphanumeric() || c == '_';

@@ -1,7 +1,10 @@
 //! `tenure init` and `tenure settings merge`: the settings of other tools keep what is theirs.
 
+use std::path::Path;
+
 use serde_json::{Value, json};
 
+use crate::TENURE;
 use crate::bench::{Bench, Ran};
 
 const THEIRS: &str = "\
@@ -22,9 +25,14 @@ fn project() -> Bench {
     bench
 }
 
+/// With the program in the path.
 fn init(bench: &Bench, args: &[&str]) -> Ran {
+    init_with(bench, args, Path::new(TENURE).parent().unwrap())
+}
+
+fn init_with(bench: &Bench, args: &[&str], path: &Path) -> Ran {
     let words: Vec<_> = ["init"].iter().chain(args).collect();
-    bench.command(&words).env("HOME", bench.path("home")).run()
+    bench.command(&words).env("HOME", bench.path("home")).env("PATH", path).run()
 }
 
 #[test]
@@ -107,6 +115,20 @@ fn agents_without_hooks_get_the_mcp_server_alone() {
     }
     assert!(bench.path("home/.cursor/mcp.json").exists());
     assert!(bench.path("home/.gemini/settings.json").exists());
+}
+
+#[test]
+fn a_program_that_is_not_in_the_path_is_said() {
+    for flag in ["--dry-run", "--json", "--no-mcp"] {
+        let bench = project();
+        std::fs::create_dir_all(bench.path("bin/tenure")).unwrap();
+        let ran = init_with(&bench, &[flag], &bench.path("bin")).exits(0);
+        assert!(ran.stdout.contains(".claude/settings.json"), "{ran:?}");
+        assert!(ran.stderr.contains("no `tenure` in PATH") && ran.stderr.contains("install it"));
+        assert_eq!(ran.stderr.lines().count(), 1, "{ran:?}");
+        // What is taken out needs no program.
+        init_with(&bench, &["--uninstall"], &bench.path("bin")).ok();
+    }
 }
 
 /// An uninstallation leaves the sidecars of the lock.

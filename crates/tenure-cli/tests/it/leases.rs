@@ -239,3 +239,14 @@ fn a_restore_of_a_missing_document_claims_no_copy() {
     let ran = bench.tenure(&["doc", "restore", "s.json"]).ok();
     assert!(ran.stdout.contains("kept aside"), "{ran:?}");
 }
+
+#[test]
+fn a_shell_that_still_has_a_released_lease_learns_what_to_unset() {
+    let bench = Bench::new();
+    let script = format!(
+        "lease=$({TENURE} lease acquire s --ttl 5m --owner a) && eval \"$lease\"; \
+         {TENURE} lease release s; {TENURE} run s -- true"
+    );
+    let ran = shell(&bench, &script);
+    ran.exits(4).complains("after a release, unset TENURE_TARGET, TENURE_FENCE and TENURE_TOKEN");
+}

@@ -150,6 +150,12 @@ fn the_environment_or_an_option_names_the_store() {
         shelf.tenure(&["doc", "get", "x"]).run().ok().says("1");
         shelf.tenure(&["completions", "bash"]).run().ok();
         bench.tenure(&["man", ".", "--store", &shelf.url]).exits(2).complains("no targets");
+        // A command in a hint finds the store as this one did.
+        let update = ["doc", "update", "missing.json", ".n"];
+        let named = bench.tenure(&[&update[..], &["--store", &shelf.url]].concat()).exits(1);
+        named.complains("`tenure --store ");
+        let known = shelf.tenure(&update).run().exits(1);
+        assert!(!known.stderr.contains("--store"), "{known:?}");
     });
 }
 

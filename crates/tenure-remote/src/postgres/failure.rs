@@ -165,7 +165,11 @@ impl Failure {
             Some("3F000" | "42P01" | "42883" | "P0002") => (
                 ErrorKind::NotFound,
                 "the database has no tables of this version of tenure".to_owned(),
-                format!("run: tenure store init {store}"),
+                if store.contains(":***@") {
+                    format!("run: tenure store init {store}, with the password")
+                } else {
+                    format!("run: tenure store init {store}")
+                },
             ),
             Some("3D000") => {
                 (ErrorKind::NotFound, message.clone(), "create the database first".to_owned())

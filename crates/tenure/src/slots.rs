@@ -197,6 +197,8 @@ impl Seats<'_> {
         let name = self.target.name();
         let first = self.slots.first().and_then(|slot| slot.status().ok());
         let holder = first.filter(|status| status.state.is_held()).and_then(|found| found.holder);
+        // A slot proves nothing: the fence of its lock would be of no use to the reader.
+        let holder = holder.map(|holder| Holder { fence: 0, ..holder });
         let (count, look) = (self.slots.len(), command("who", name));
         let hint = format!("all of {count} slots are taken; wait longer, or see {look}");
         Error::new(ErrorKind::Busy, "lock", "")

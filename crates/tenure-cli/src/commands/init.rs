@@ -59,7 +59,19 @@ pub(super) fn run(args: &InitArgs, out: &mut Output) -> Result<ExitCode> {
     if is_complete || !outcomes.is_empty() {
         out.result(objects, text)?;
     }
+    if is_complete && !args.uninstall && !is_in_path() {
+        out.flush()?; // The result may be long: the warning comes behind it.
+        let why = "there is no `tenure` in PATH, so the agent cannot start it: install it in a directory of PATH";
+        out.warn(why);
+    }
     failure.map_or(Ok(ExitCode::Done), Err)
+}
+
+/// Whether the command that the settings name can be found.
+fn is_in_path() -> bool {
+    let name = format!("tenure{}", std::env::consts::EXE_SUFFIX);
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    std::env::split_paths(&path).any(|dir| dir.join(&name).is_file())
 }
 
 /// The agents that were named, or those whose directory is there.

@@ -134,10 +134,7 @@ fn a_program_that_is_not_in_the_path_is_said() {
 /// An uninstallation leaves the sidecars of the lock.
 #[test]
 fn an_agent_that_was_uninstalled_is_not_taken_for_present() {
-    let files = |ran: Ran| -> String {
-        let ran = ran.ok().json();
-        ran["files"].as_array().unwrap().iter().map(|file| format!("{} ", file["file"])).collect()
-    };
+    let files = |ran: Ran| ran.ok().json()["files"].to_string();
     for (agent, dir, next, its) in [
         ("claude", ".claude", "cursor", ".cursor/mcp.json"),
         ("codex", ".codex", "claude", ".claude/settings.json"),

@@ -34,9 +34,9 @@ relative to the project's root.";
 /// The argument that names the calling agent. The hook of `tenure hook mcp` sets it.
 const AGENT: (&str, &str, bool, &str) =
     ("agent", "string", false, "Set by tenure's hook; leave it out");
-/// What an agent learns if the hook is missing.
-const NO_HOOK: &str = "tenure's hook is not installed, so this server cannot tell its agents apart: all that call it \
-count as one, and edits are not checked against it. A person can install it with `tenure init`.";
+/// What an agent learns if its call has no name. Why it has none is not known here.
+const NO_NAME: &str =
+    "this call carried no agent name; all calls of this server without one count as one agent";
 
 /// What a tool works with.
 #[derive(Debug)]
@@ -93,7 +93,7 @@ impl Call<'_> {
     /// Who calls, and what it should know about that.
     fn agent(&self) -> Outcome<(Agent, Option<&'static str>)> {
         match self.arguments.optional_text(AGENT.0)? {
-            None => Ok((self.context.unknown.clone(), Some(NO_HOOK))),
+            None => Ok((self.context.unknown.clone(), Some(NO_NAME))),
             Some(name) => {
                 let agent = Agent::from_name(name);
                 Ok((agent.ok_or_else(|| wrong(AGENT.0, "must not be blank"))?, None))

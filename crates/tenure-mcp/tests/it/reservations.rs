@@ -81,13 +81,19 @@ fn a_wait_ends_with_the_release() {
 }
 
 #[test]
-fn without_the_hook_the_server_says_that_it_cannot_tell_agents_apart() {
+fn a_call_without_a_name_is_told_only_that() {
     let dir = repository();
     let mut client = Client::new(dir.path());
+    assert!(matches!(edit(dir.path(), "bob", "b.txt"), Answer::Pass), "the hook is installed");
     let reserved = json!({ "paths": ["a.txt"], "reason": "a test" });
-    let reserved = client.call("reserve_files", &reserved).expect("reserved");
-    let note = reserved["note"].as_str().expect("a note");
-    assert!(note.contains("cannot tell its agents apart"), "{note}");
+    for (tool, arguments) in [("reserve_files", &reserved), ("who_holds", &json!({}))] {
+        let answer = client.call(tool, arguments).expect("an answer");
+        let note = answer["note"].as_str().expect("a note");
+        assert!(note.contains("this call carried no agent name"), "{note}");
+        assert!(!note.contains("install") && !note.contains("hook"), "{note}");
+    }
+    let named = client.call("who_holds", &json!({ "agent": "bob" })).expect("an answer");
+    assert_eq!(named["note"], Value::Null, "{named}");
     client.close();
 }
 
